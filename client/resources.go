@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Resource is anything that exists, under its URI.
+// Resource is a resource, identified by its URI.
 type Resource struct {
 	URI           string          `json:"uri"`
 	Type          string          `json:"type"`
@@ -20,13 +20,13 @@ type Resource struct {
 	Instructions  string          `json:"instructions,omitzero"`
 	Applicability string          `json:"applicability,omitzero"`
 	Evaluation    string          `json:"evaluation,omitzero"`
-	Masked        bool            `json:"masked,omitzero"` // policy does not let all of it be seen
+	Masked        bool            `json:"masked,omitzero"` // policy hides a part of it
 	Body          json.RawMessage `json:"body,omitempty"`
 	Text          string          `json:"text,omitzero"`
 	Base64        string          `json:"base64,omitzero"`
 }
 
-// ResourceList is a part of a list, and where it goes on.
+// ResourceList is one part of a list, with the position at which the list continues.
 type ResourceList struct {
 	Resources []Resource `json:"resources"`
 	Next      string     `json:"next,omitzero"`
@@ -37,7 +37,7 @@ func (c *Client) resources(ctx context.Context, route string, p Params, limit in
 	return ResourceList{list, next}, err
 }
 
-// ResourceQuery says which resources are listed; empty members leave it open.
+// ResourceQuery selects the resources to list. Empty members select everything.
 type ResourceQuery struct {
 	Under, Type, Space, State string
 	Since, Until              time.Time
@@ -45,18 +45,17 @@ type ResourceQuery struct {
 	After                     string // ResourceList.Next of an earlier list
 }
 
-// Resources returns at most limit resources, in the order of the tree; with
-// Since the last changed first.
+// Resources returns at most limit resources in the order of the tree or, if Since is set, the most
+// recently changed first.
 func (c *Client) Resources(ctx context.Context, q ResourceQuery, limit int) (ResourceList, error) {
 	return c.resources(ctx, "GET /resources", Params{"under": q.Under, "type": q.Type, "space": q.Space, "state": q.State,
 		"since": stamp(q.Since), "until": stamp(q.Until), "bodies": yes(q.Bodies), "after": q.After}, limit)
 }
 
-// Item names a resource: by its URI, and where that does not say it, by the
-// space that it is in.
+// Item identifies a resource by its URI and, if the URI alone is ambiguous, by its space.
 type Item struct {
 	URI, Space string
-	Version    uint64 // of the resource; 0: whichever it has
+	Version    uint64 // of the resource; 0: any
 }
 
 func (i Item) params() Params {
@@ -72,22 +71,22 @@ func (c *Client) Resource(ctx context.Context, i Item) (Resource, error) {
 	return ask[Resource](ctx, c, "GET /resources/item", i.params(), nil)
 }
 
-// PutResource keeps a resource: only if it is at the version that is given, or
-// with create only if it is not there yet.
+// PutResource stores a resource. If i.Version is set, it succeeds only if the resource is at that
+// version. If create is set, it succeeds only if the resource does not exist yet.
 func (c *Client) PutResource(ctx context.Context, i Item, body json.RawMessage, state string, create bool) (Resource, error) {
 	p := i.params()
 	p["state"], p["create"] = state, yes(create)
 	return ask[Resource](ctx, c, "PUT /resources/item", p, body)
 }
 
-// DeleteResource deletes a resource; with erase all versions are gone for good.
+// DeleteResource deletes a resource. If erase is set, all its versions are removed permanently.
 func (c *Client) DeleteResource(ctx context.Context, i Item, erase bool) error {
 	p := i.params()
 	p["erase"] = yes(erase)
 	return c.Call(ctx, "DELETE /resources/item", p, nil, nil)
 }
 
-// ResourceParents returns what is above a resource.
+// ResourceParents returns the ancestors of a resource.
 func (c *Client) ResourceParents(ctx context.Context, i Item) (out ResourceList, err error) {
 	err = c.Call(ctx, "GET /resources/parents", i.params(), nil, &out)
 	return out, err

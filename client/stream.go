@@ -10,11 +10,10 @@ import (
 	"github.com/coder/websocket"
 )
 
-// largestFrame bounds what is read at once.
+// largestFrame is the size limit of a received frame, in bytes.
 const largestFrame = 256 << 20
 
-// Stream is a connection to the WebSocket at /ws; docs/reference/websocket.md describes
-// its frames.
+// Stream is a connection to the WebSocket at /ws. docs/reference/websocket.md describes its frames.
 type Stream struct {
 	client *Client
 	conn   *websocket.Conn
@@ -49,8 +48,8 @@ func (s *Stream) Send(ctx context.Context, frame any) error {
 	return nil
 }
 
-// Receive reads the next frame. One that says that something was refused is
-// returned as its error; the error of a turn is a frame like others.
+// Receive reads the next frame. A frame that refuses a request is returned as an error. The error
+// of a turn is a frame like any other.
 func (s *Stream) Receive(ctx context.Context, frame any) error {
 	_, b, err := s.conn.Read(ctx)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Request is a unit of asked work, with what it led to below it.
+// Request is a unit of requested work, with the requests that it led to.
 type Request struct {
 	ID           string    `json:"id,omitzero"`
 	User         string    `json:"user,omitzero"`
@@ -31,11 +31,11 @@ type Request struct {
 	Ended        time.Time `json:"ended,omitzero"`
 	TookMS       *int64    `json:"took_ms,omitempty"`
 	Usage        Usage     `json:"usage,omitzero"`
-	Cost         float64   `json:"cost,omitzero"` // US dollars
+	Cost         float64   `json:"cost,omitzero"` // USD
 	Below        []Request `json:"below,omitzero"`
 }
 
-// Took is how long it took, or takes until now.
+// Took returns how long the request took or, if it is still open, how long it has taken until now.
 func (r *Request) Took(now time.Time) time.Duration {
 	if r.Started.IsZero() {
 		return 0
@@ -46,48 +46,48 @@ func (r *Request) Took(now time.Time) time.Duration {
 	return max(0, now.Sub(r.Started))
 }
 
-// Requests returns at most limit requests, without what is below them: the
-// open ones, or the newest; those of all users are for admins.
+// Requests returns at most limit requests without their children: the open ones or, with all, the
+// newest. Requests of all users require an admin.
 func (c *Client) Requests(ctx context.Context, all, allUsers bool, limit int) ([]Request, error) {
 	p := Params{"all": yes(all), "all_users": yes(allUsers), "limit": strconv.Itoa(min(limit, maxPage))}
 	return whole[Request](ctx, c, "GET /requests", "requests", p)
 }
 
-// Request returns the turn that a request is for, with all that it led to. A
-// request is named by its id, or by at least 8 characters of its beginning.
+// Request returns the turn that a request belongs to, with everything that the turn led to. which
+// is the request's id, or a prefix of at least 8 characters.
 func (c *Client) Request(ctx context.Context, which string) (Request, error) {
 	return ask[Request](ctx, c, "GET /requests/{id}", Params{"id": which}, nil)
 }
 
-// CancelRequest ends what a request still does; user is whose it is, for
-// admins, and empty for the caller's own.
+// CancelRequest cancels what is left of a request. Admins name the owner in user; for the caller's
+// own requests user is empty.
 func (c *Client) CancelRequest(ctx context.Context, which, user string) error {
 	return c.Call(ctx, "DELETE /requests/{id}", Params{"id": which, "user": user}, nil, nil)
 }
 
-// ResumeRequest goes on with a turn that is parked.
+// ResumeRequest resumes a parked turn.
 func (c *Client) ResumeRequest(ctx context.Context, which, user string) error {
 	return c.Call(ctx, "POST /requests/{id}/resume", Params{"id": which, "user": user}, nil, nil)
 }
 
-// Intent is an action that an agent wanted, and what became of it.
+// Intent is an action that an agent requested, with its state and its history.
 type Intent struct {
 	ID           string          `json:"id"`
 	URI          string          `json:"uri"`
 	State        string          `json:"state"`
-	Dead         bool            `json:"dead,omitzero"` // somebody should do something about it
+	Dead         bool            `json:"dead,omitzero"` // a person should take care of it
 	Tool         string          `json:"tool"`
 	Version      string          `json:"version,omitzero"`
 	Args         json.RawMessage `json:"args"`
 	ArgsHash     string          `json:"args_hash"`
-	Hash         string          `json:"hash,omitzero"` // while a person is asked: an answer repeats it
+	Hash         string          `json:"hash,omitzero"` // while it waits for approval: an answer repeats it
 	Key          string          `json:"key"`
 	User         string          `json:"user"`
 	Agent        string          `json:"agent,omitzero"`
 	Lineage      []string        `json:"lineage,omitzero"`
-	Labels       []string        `json:"labels,omitzero"` // of what the model had been shown
-	Fixed        bool            `json:"fixed"`           // before anything untrusted was read
-	Open         []string        `json:"open,omitzero"`   // what was not
+	Labels       []string        `json:"labels,omitzero"` // the labels of what the model had seen
+	Fixed        bool            `json:"fixed"`           // decided before anything untrusted was read
+	Open         []string        `json:"open,omitzero"`   // which parts were not
 	Deferred     bool            `json:"deferred,omitzero"`
 	Reason       string          `json:"reason,omitzero"`
 	Rule         string          `json:"rule,omitzero"`
@@ -108,24 +108,24 @@ type Intent struct {
 	Undone       string          `json:"undone,omitzero"`
 	Retries      string          `json:"retries,omitzero"`
 	Retried      string          `json:"retried,omitzero"`
-	Result       string          `json:"result,omitzero"` // in words; not in lists
+	Result       string          `json:"result,omitzero"` // as text; not in lists
 	Status       string          `json:"status,omitzero"` // of the result
 	History      []IntentStep    `json:"history,omitzero"`
 }
 
-// GivenApproval is the approval by which an action was done.
+// GivenApproval is the approval under which an action was carried out.
 type GivenApproval struct {
 	By       string    `json:"by"`
 	At       time.Time `json:"at"`
 	ArgsHash string    `json:"args_hash"`
 	Version  string    `json:"version"` // of the tool
 	Expires  time.Time `json:"expires,omitzero"`
-	Shown    string    `json:"shown,omitzero"`  // hash over all that the person was shown
-	Grant    string    `json:"grant,omitzero"`  // URI of the standing approval by which it was given
+	Shown    string    `json:"shown,omitzero"`  // hash of everything that the person was shown
+	Grant    string    `json:"grant,omitzero"`  // URI of the standing approval that allowed it
 	Edited   string    `json:"edited,omitzero"` // the arguments before the person changed them
 }
 
-// Resolution is a person's word about whether an action was done.
+// Resolution is a person's statement whether an action was carried out.
 type Resolution struct {
 	By   string    `json:"by"`
 	At   time.Time `json:"at"`
@@ -133,7 +133,7 @@ type Resolution struct {
 	Note string    `json:"note,omitzero"`
 }
 
-// IntentStep is a change of an intent's state.
+// IntentStep is one state change of an intent.
 type IntentStep struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"actor"`
@@ -141,58 +141,57 @@ type IntentStep struct {
 	Reason string    `json:"reason,omitzero"`
 }
 
-// IntentQuery says which intents are listed; empty members leave it open.
+// IntentQuery selects the intents to list. Empty members select everything.
 type IntentQuery struct {
 	State        string
-	Dead         bool // only those about which somebody should do something
+	Dead         bool // only those that a person should take care of
 	Conversation string
 }
 
-// Intents returns at most limit intents, those that changed last first.
+// Intents returns at most limit intents, the most recently changed first.
 func (c *Client) Intents(ctx context.Context, q IntentQuery, limit int) ([]Intent, error) {
 	p := Params{"state": q.State, "dead": yes(q.Dead), "conversation": q.Conversation}
 	list, _, err := List[Intent](ctx, c, "GET /intents", "intents", p, limit)
 	return list, err
 }
 
-// Intent returns everything about an intent, which is named by its id or by at
-// least 8 characters of its beginning.
+// Intent returns everything about an intent. which is its id, or a prefix of at least 8 characters.
 func (c *Client) Intent(ctx context.Context, which string) (Intent, error) {
 	return ask[Intent](ctx, c, "GET /intents/{id}", Params{"id": which}, nil)
 }
 
-// ApproveIntent allows an action that waits for the caller's word, once. hash
-// is that of the intent as it was shown.
+// ApproveIntent approves, once, an action that waits for the caller's approval. hash is the hash of
+// the intent as it was shown.
 func (c *Client) ApproveIntent(ctx context.Context, which, hash string) (Intent, error) {
 	return ask[Intent](ctx, c, "POST /intents/{id}/approve", Params{"id": which}, map[string]string{"hash": hash})
 }
 
-// DenyIntent refuses an action that waits for the caller's word.
+// DenyIntent denies an action that waits for the caller's approval.
 func (c *Client) DenyIntent(ctx context.Context, which, hash, reason string) (Intent, error) {
 	return ask[Intent](ctx, c, "POST /intents/{id}/deny", Params{"id": which}, map[string]string{"hash": hash, "reason": reason})
 }
 
-// CancelIntent withdraws an action that has not begun.
+// CancelIntent cancels an action that has not started.
 func (c *Client) CancelIntent(ctx context.Context, which string) (Intent, error) {
 	return ask[Intent](ctx, c, "POST /intents/{id}/cancel", Params{"id": which}, struct{}{})
 }
 
-// RetryIntent tries an action again that failed, by one of its own.
+// RetryIntent retries a failed action as a new intent.
 func (c *Client) RetryIntent(ctx context.Context, which string) (Intent, error) {
 	return ask[Intent](ctx, c, "POST /intents/{id}/retry", Params{"id": which}, struct{}{})
 }
 
-// UndoIntent takes back what an action has done, by one of its own.
+// UndoIntent undoes an action by a new intent.
 func (c *Client) UndoIntent(ctx context.Context, which string) (Intent, error) {
 	return ask[Intent](ctx, c, "POST /intents/{id}/undo", Params{"id": which}, struct{}{})
 }
 
-// ResolveIntent says what became of an action of which nobody knows.
+// ResolveIntent records whether an action with an unknown outcome was carried out.
 func (c *Client) ResolveIntent(ctx context.Context, which string, done bool, note string) (Intent, error) {
 	return ask[Intent](ctx, c, "POST /intents/{id}/resolve", Params{"id": which}, map[string]any{"done": done, "note": note})
 }
 
-// LogEntry is a tool call in a person's words.
+// LogEntry describes a tool call in words for people.
 type LogEntry struct {
 	ID           string          `json:"id"` // "MESSAGE/BLOCK"
 	At           time.Time       `json:"at"`
@@ -209,11 +208,11 @@ type LogEntry struct {
 	Error        string          `json:"error,omitzero"`
 	Impact       []string        `json:"impact,omitempty"`
 	Call         string          `json:"call"`
-	Messages     []string        `json:"messages"`          // the one that makes the call, and the one with its result
-	Obsolete     bool            `json:"obsolete,omitzero"` // the result does not hold any more
+	Messages     []string        `json:"messages"`          // the message with the call, and the message with its result
+	Obsolete     bool            `json:"obsolete,omitzero"` // the result is no longer valid
 }
 
-// LogQuery says which tool calls are told; empty members leave it open.
+// LogQuery selects tool calls. Empty members select everything.
 type LogQuery struct {
 	Conversation string // its preferred branch, unless AllBranches is set
 	AllBranches  bool
@@ -234,14 +233,14 @@ func (c *Client) Log(ctx context.Context, q LogQuery, limit int) ([]LogEntry, er
 	return list, err
 }
 
-// LoggedCall is a tool call with the messages that it was made in.
+// LoggedCall is a tool call with the messages that contain it.
 type LoggedCall struct {
 	Entry    LogEntry          `json:"entry"`
 	Messages []json.RawMessage `json:"messages"` // in their stored form
 }
 
-// LogEntry returns one tool call, by the id of its message, or the end of it,
-// and its block.
+// LogEntry returns one tool call. message is the id of its message, or the end of that id; block is
+// the call's block.
 func (c *Client) LogEntry(ctx context.Context, message, block string) (LoggedCall, error) {
 	return ask[LoggedCall](ctx, c, "GET /log/{message}/{block}", Params{"message": message, "block": block}, nil)
 }

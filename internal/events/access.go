@@ -11,23 +11,23 @@ import (
 	"steward/internal/resource"
 )
 
-// rights are what a subscriber may read: which spaces, by who he is, and what
-// in them, by policy. Not for concurrent use.
+// rights are the rights of a subscriber to read: which spaces, by the subscriber's identity, and
+// which resources in them, by policy. It is not safe for concurrent use.
 type rights struct {
 	engine  *Engine
 	who     Caller
 	spaces  []resource.Space
 	decided map[kind]policy.Decision
-	until   time.Time // so long the decisions hold
+	until   time.Time // when the cached decisions expire
 }
 
-// kind is what is decided about together.
+// kind is the unit of decisions: all resources of a kind are decided together.
 type kind struct {
 	typ   string
 	space resource.Space
 }
 
-// look finds out whose spaces are read now.
+// look determines which spaces the subscriber reads now.
 func (r *rights) look(ctx context.Context) ([]resource.Space, error) {
 	p, err := r.engine.opt.Directory.Principal(ctx, r.who.User)
 	if err != nil {
@@ -39,8 +39,8 @@ func (r *rights) look(ctx context.Context) ([]resource.Space, error) {
 	return r.spaces, nil
 }
 
-// spacesOf are the spaces that a person's events come from: his own, his
-// groups', and an administrator's the system's.
+// spacesOf returns the spaces whose events a person receives: the person's own, those of the
+// person's groups and, for an administrator, the system's.
 func spacesOf(p policy.Principal) []resource.Space {
 	out := make([]resource.Space, 0, len(p.Groups)+2)
 	out = append(out, resource.UserSpace(p.User))
@@ -54,8 +54,8 @@ func spacesOf(p policy.Principal) []resource.Space {
 	return slices.Compact(out)
 }
 
-// decide asks policy about reading resources of a type in a space. What is not
-// clearly allowed is denied: there is nobody who could be asked.
+// decide asks policy whether resources of a type in a space may be read. Anything that is not
+// clearly allowed is denied, because nobody can be asked for approval here.
 func (r *rights) decide(ctx context.Context, k kind) policy.Decision {
 	if now := time.Now(); r.decided == nil || now.After(r.until) {
 		r.decided, r.until = map[kind]policy.Decision{}, now.Add(r.engine.opt.Recheck)
@@ -76,14 +76,14 @@ func (r *rights) decide(ctx context.Context, k kind) policy.Decision {
 	return d
 }
 
-// untold reports whether nobody is told of resources of a type: they open
-// doors, or are how the tree keeps itself.
+// untold reports whether events about resources of a type are never delivered: the resources are
+// credentials, or internal to the tree.
 func untold(typ string) bool {
 	return typ == "identity.Key" || strings.HasPrefix(typ, "secret.") || strings.HasPrefix(typ, "tree.")
 }
 
-// permit reports whether the subscriber may be told of an event of a space,
-// and masks the bodies as policy obliges. own: somebody has published it.
+// permit reports whether the subscriber may receive an event of a space, and masks the bodies as
+// policy requires. own says that the event was published.
 func (r *rights) permit(ctx context.Context, x *Event, space resource.Space, own bool) bool {
 	if own && r.decide(ctx, kind{TypeEvent, space}).Verdict != policy.Allow {
 		return false
@@ -97,7 +97,7 @@ func (r *rights) permit(ctx context.Context, x *Event, space resource.Space, own
 		switch {
 		case len(res.Body) == 0:
 		case d.Cap > 0 && len(res.Body) > d.Cap, !json.Valid(res.Body):
-			res.Body = nil // it cannot be told as policy obliges
+			res.Body = nil // it cannot be masked as policy requires
 		case len(d.Mask) > 0:
 			res.Body, _ = policy.MaskBody(res.Body, d.Mask)
 		}

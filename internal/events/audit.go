@@ -11,7 +11,7 @@ import (
 	"steward/internal/store/follow"
 )
 
-// audit says which reads are recorded.
+// audit selects the reads that are recorded.
 type audit struct {
 	types    []string
 	prefixes []resource.URI
@@ -38,16 +38,16 @@ func parseAudit(list []string) (a audit, err error) {
 
 func (a *audit) covers(u resource.URI) bool {
 	typ := u.Type()
-	if strings.HasPrefix(typ, "event.") { // or reading what was recorded would record more
+	if strings.HasPrefix(typ, "event.") { // otherwise reading the records would add records
 		return false
 	}
 	return len(a.types) > 0 && follow.Match(a.types, typ) || slices.ContainsFunc(a.prefixes, u.Under)
 }
 
-// Read is to be called when a user, or an agent for him, is about to be given
-// a resource of a space. Where reads of it are audited it records a
-// RESOURCE_GET in that space, durably when it returns; else it does nothing.
-// What could not be recorded must not be given.
+// Read must be called before a user, or an agent on the user's behalf, is given a resource of a
+// space. If reads of the resource are audited, Read records a RESOURCE_GET in that space, and the
+// record is durable when Read returns. Otherwise it does nothing. If Read returns an error the
+// resource must not be given out.
 func (e *Engine) Read(ctx context.Context, user, agent string, uri resource.URI, space resource.Space) error {
 	if !e.audit.covers(uri) {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"steward/internal/resource"
 )
 
-// ChangeKind says what has changed in a conversation.
+// ChangeKind is the kind of a Change.
 type ChangeKind string
 
 // The kinds of changes.
 const (
 	ConversationCreated  ChangeKind = "conversation_created"
 	ConversationChanged  ChangeKind = "conversation_changed" // title, agent, model, tools, metadata or window
-	ConversationDeleted  ChangeKind = "conversation_deleted" // hidden; erased after a while
+	ConversationDeleted  ChangeKind = "conversation_deleted" // hidden; erased later
 	ConversationRestored ChangeKind = "conversation_restored"
 
 	InteractionOpened  ChangeKind = "interaction_opened"
@@ -27,22 +27,22 @@ const (
 	InteractionClosed  ChangeKind = "interaction_closed"  // its run has ended; Outcome says how
 
 	MessageAdded       ChangeKind = "message_added"
-	MessageInvalidated ChangeKind = "message_invalidated" // a tool says that the result is obsolete
-	MessageSuperseded  ChangeKind = "message_superseded"  // By stands for it
+	MessageInvalidated ChangeKind = "message_invalidated" // a tool reports that the result is obsolete
+	MessageSuperseded  ChangeKind = "message_superseded"  // By replaces it
 	MessageArchived    ChangeKind = "message_archived"
 	MessageDeleted     ChangeKind = "message_deleted"
-	MessageRestored    ChangeKind = "message_restored" // a change of its validity was undone; State says which
+	MessageRestored    ChangeKind = "message_restored" // a change of its validity was undone; State says which one
 	MessagePinned      ChangeKind = "message_pinned"
 	MessageUnpinned    ChangeKind = "message_unpinned"
 
-	BranchCreated  ChangeKind = "branch_created"  // beside the one with which a conversation begins
-	BranchSwitched ChangeKind = "branch_switched" // the conversation goes on with Branch
+	BranchCreated  ChangeKind = "branch_created"  // in addition to a conversation's first branch
+	BranchSwitched ChangeKind = "branch_switched" // the conversation continues on Branch
 	BranchChanged  ChangeKind = "branch_changed"  // another title, or another path
 	BranchDeleted  ChangeKind = "branch_deleted"
 	BranchRestored ChangeKind = "branch_restored"
-	ViewRevised    ChangeKind = "view_revised" // what a model is shown of the branch has another Revision
+	ViewRevised    ChangeKind = "view_revised" // what a model sees of the branch has a new Revision
 
-	Erased ChangeKind = "erased" // the conversation, interaction, branch or message is gone for good
+	Erased ChangeKind = "erased" // the conversation, interaction, branch or message was removed permanently
 )
 
 // ChangeKinds returns all kinds.
@@ -57,10 +57,9 @@ func ChangeKinds() []ChangeKind {
 	}
 }
 
-// Change is one change of a conversation. It says no more than that something
-// has changed; the truth is in the log and the tree. Its JSON is that of docs/reference/websocket.md. Fields that a
-// kind has no use for are zero. Several changes can come of one entry of the
-// log; they have its number.
+// Change is one change of a conversation. It says only that something has changed; the state is in
+// the log and the tree. docs/reference/websocket.md describes its JSON. Fields that do not apply to
+// a kind are zero. One entry of the log can cause several changes, which share its number.
 type Change struct {
 	Kind         ChangeKind      `json:"kind"`
 	Seq          uint64          `json:"seq"` // of the log entry
@@ -68,30 +67,30 @@ type Change struct {
 	Actor        string          `json:"actor,omitzero"` // who: a user's name, "agent:NAME" or "system"
 	Request      id.ID           `json:"request_id,omitzero"`
 	Conversation id.ID           `json:"conversation_id,omitzero"`
-	Interaction  id.ID           `json:"interaction_id,omitzero"` // in which it was caused
-	Message      id.ID           `json:"message_id,omitzero"`     // that was added, or whose validity or pin it is
-	Branch       string          `json:"branch,omitzero"`         // branches: its id
+	Interaction  id.ID           `json:"interaction_id,omitzero"` // that caused the change
+	Message      id.ID           `json:"message_id,omitzero"`     // that was added, or whose validity or pin changed
+	Branch       string          `json:"branch,omitzero"`         // the id of the branch
 	Role         message.Role    `json:"role,omitzero"`           // MessageAdded
 	Tools        []string        `json:"tools,omitempty"`         // that the message calls or answers, or that caused the change. Do not modify
 	Outcome      string          `json:"outcome,omitzero"`        // InteractionClosed: "answered", …; MessageAdded: the status of a result
 	Error        string          `json:"error,omitzero"`          // InteractionClosed: the code, when it failed
 	State        record.Validity `json:"state,omitzero"`          // MessageRestored: what was undone
 	Reason       string          `json:"reason,omitzero"`         // of a change of validity: half a sentence
-	By           id.ID           `json:"by,omitzero"`             // MessageSuperseded: the message that stands for it
+	By           id.ID           `json:"by,omitzero"`             // MessageSuperseded: the message that replaces it
 	Revision     int             `json:"revision,omitzero"`       // ViewRevised
-	URI          resource.URI    `json:"uri"`                     // the resource whose entry it is
+	URI          resource.URI    `json:"uri"`                     // the resource of the log entry
 }
 
-// ChangeFilter says which changes are told: those that fit every list that is
-// not empty. The zero ChangeFilter lets all through.
+// ChangeFilter selects changes. A change matches if it matches every list that is not empty, so the
+// zero ChangeFilter matches all changes.
 type ChangeFilter struct {
-	Conversations []id.ID  // one that is not there, or is not the observer's, has no changes
-	Interactions  []id.ID  // in which the change was caused
-	Tools         []string // names and globs such as math.*; changes without a tool do not fit
+	Conversations []id.ID  // a conversation that is missing or belongs to another user has no changes
+	Interactions  []id.ID  // that caused the change
+	Tools         []string // names and globs such as math.*; a change without a tool does not match
 	Kinds         []string // names of kinds and globs such as message_*
 }
 
-// check refuses what can never match anything (filter_invalid).
+// check refuses a filter that can never match anything (filter_invalid).
 func (f *ChangeFilter) check() error {
 	if n := len(f.Conversations) + len(f.Interactions) + len(f.Tools) + len(f.Kinds); n > maxNames {
 		return tooManyNames()
@@ -114,14 +113,13 @@ func matches(glob, name string) bool {
 	return ok && err == nil
 }
 
-// fits looks at all but the conversation.
+// fits reports whether a change matches the filter. It ignores the conversation.
 func (f *ChangeFilter) fits(c *Change) bool {
 	return (len(f.Interactions) == 0 || slices.Contains(f.Interactions, c.Interaction)) &&
 		anyMatches(f.Kinds, string(c.Kind)) && anyMatches(f.Tools, c.Tools...)
 }
 
-// anyMatches reports whether one of the names fits one of the globs, if there
-// are any.
+// anyMatches reports whether one of the names matches one of the globs, or there are no globs.
 func anyMatches(globs []string, names ...string) bool {
 	return len(globs) == 0 || slices.ContainsFunc(globs, func(glob string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return matches(glob, name) })

@@ -14,13 +14,13 @@ import (
 	"steward/internal/store/follow"
 )
 
-// changing are the types whose entries say anything to observers.
+// changing lists the types whose entries can cause a Change.
 var changing = []string{record.TypeConversation, record.TypeInteraction, record.TypeMessage, record.TypeBranch,
 	record.TypeRun, record.TypeMark, record.TypePin}
 
-// changes returns what entries tell an observer.
+// changes returns the changes that entries cause and that match the filter.
 func (e *Engine) changes(ctx context.Context, entries []*follow.Entry, f *ChangeFilter) (out []*Change, err error) {
-	var last map[resource.URI]*resource.Entry // those of them that were looked at
+	var last map[resource.URI]*resource.Entry // the latest entry of each resource so far
 	for _, x := range entries {
 		list, err := x.Derived(func() (any, error) {
 			if last == nil {
@@ -42,16 +42,16 @@ func (e *Engine) changes(ctx context.Context, entries []*follow.Entry, f *Change
 	return out, nil
 }
 
-// changesOf returns the changes that an entry tells; last is an earlier one of
-// the same resource, if one is known. Its errors are the store's; an entry that
-// cannot be read tells nothing but to the log of the program.
+// changesOf returns the changes that an entry causes. last is an earlier entry of the same
+// resource, if one is known. It returns only errors of the store; an entry that cannot be read is
+// logged and causes no changes.
 func (e *Engine) changesOf(ctx context.Context, x, last *resource.Entry) ([]*Change, error) {
 	typ := x.URI.Type()
 	switch _, inside := x.URI.Find(record.TypeConversation); {
 	case !inside:
 		return nil, nil
 	case x.Op == resource.OpErase && typ == record.TypeConversation:
-		// Of one that is there still, only earlier versions were erased.
+		// If the resource still exists, only earlier versions of it were erased.
 		_, err := e.store.Get(ctx, store.ForNode(""), x.URI)
 		if fault.Is(err, fault.NotFound) {
 			return removed(x), nil
@@ -74,8 +74,8 @@ func (e *Engine) changesOf(ctx context.Context, x, last *resource.Entry) ([]*Cha
 	return list, nil
 }
 
-// before returns the entry of the version before x's; nil where there was
-// none, or x is not told by comparison.
+// before returns the entry of the version before x. It returns nil if there is none, or if x is of
+// a type whose versions are not compared.
 func (e *Engine) before(ctx context.Context, x, last *resource.Entry) (*resource.Entry, error) {
 	if !compared(x.URI.Type()) || x.Version <= 1 {
 		return nil, nil
@@ -91,7 +91,7 @@ func (e *Engine) before(ctx context.Context, x, last *resource.Entry) (*resource
 	return nil, nil
 }
 
-// changeBy returns what all changes of an entry have in common.
+// changeBy returns a Change with the members that all changes of an entry share.
 func changeBy(e *resource.Entry) Change {
 	c := Change{Seq: e.Seq, At: e.At, Actor: e.Actor, Request: e.Request, URI: e.URI,
 		Conversation: record.IDOf(e.URI, record.TypeConversation), Interaction: record.IDOf(e.URI, record.TypeInteraction)}
@@ -104,7 +104,7 @@ func changeBy(e *resource.Entry) Change {
 	return c
 }
 
-// removals are what it says that a resource of a type was taken away.
+// removals maps a type to the kind of change that its removal causes.
 var removals = map[string]ChangeKind{
 	record.TypePin:          MessageUnpinned,
 	record.TypeConversation: ConversationDeleted,
@@ -114,14 +114,14 @@ var removals = map[string]ChangeKind{
 	record.TypeMark:         MessageRestored,
 }
 
-// removed tells of an entry that took a resource away.
+// removed returns the changes of an entry that removed a resource.
 func removed(e *resource.Entry) []*Change {
 	c, typ := changeBy(e), e.URI.Type()
 	if c.Kind = removals[typ]; c.Kind == "" {
 		return nil
 	}
 	if e.Op == resource.OpErase {
-		if typ == record.TypeMark || typ == record.TypePin { // goes with its message
+		if typ == record.TypeMark || typ == record.TypePin { // removed together with its message
 			return nil
 		}
 		c.Kind = Erased
@@ -129,14 +129,14 @@ func removed(e *resource.Entry) []*Change {
 	return []*Change{&c}
 }
 
-// compared reports whether a put of the type is told by what differs from the
-// version before.
+// compared reports whether a put of the type is compared with the version before it to find the
+// changes.
 func compared(typ string) bool {
 	return typ == record.TypeConversation || typ == record.TypeBranch || typ == record.TypeMark
 }
 
-// changesBy tells of an entry that put; before is the entry of the version
-// before it, nil where there was none.
+// changesBy returns the changes of an entry that put a resource. before is the entry of the version
+// before it, or nil if there is none.
 func changesBy(e, before *resource.Entry) ([]*Change, error) {
 	c := changeBy(e)
 	switch e.URI.Type() {
@@ -181,7 +181,7 @@ func changesBy(e, before *resource.Entry) ([]*Change, error) {
 	return []*Change{&c}, nil
 }
 
-// both reads the records of two versions; old is nil where there was none.
+// both decodes the records of two versions. old is nil if there is no earlier version.
 func both[T any](e, before *resource.Entry) (now, old *T, err error) {
 	now = new(T)
 	if err = record.Decode(e.URI, e.Body, now); err == nil && before != nil && before.Op == resource.OpPut {
@@ -205,7 +205,7 @@ func toolsOf(m *message.Message) []string {
 	return names
 }
 
-// several gathers changes that have what c says in common.
+// several collects changes that share the members of c.
 type several struct {
 	c   Change
 	out []*Change
@@ -233,7 +233,7 @@ func ofConversation(c Change, now, old *record.Conversation) []*Change {
 func ofBranch(c Change, now, old *record.Branch) []*Change {
 	s := several{c: c}
 	if old == nil {
-		s.add(c.Branch != record.MainBranch, BranchCreated) // that one comes with the conversation
+		s.add(c.Branch != record.MainBranch, BranchCreated) // the main branch is made with the conversation
 		return s.out
 	}
 	deleted, was := !now.Deleted.IsZero(), !old.Deleted.IsZero()
@@ -245,8 +245,8 @@ func ofBranch(c Change, now, old *record.Branch) []*Change {
 	return s.out
 }
 
-// samePath compares what a person sees of branches: not when one was used
-// last, nor how it is kept or shown to models.
+// samePath reports whether two versions of a branch look the same to a person. It ignores when the
+// branch was last used, and how it is stored or shown to models.
 func samePath(a, b *record.Branch) bool {
 	return a.Title == b.Title && a.Parent == b.Parent && a.At == b.At && a.Open == b.Open && slices.Equal(a.Rope, b.Rope)
 }
@@ -254,8 +254,8 @@ func samePath(a, b *record.Branch) bool {
 var validities = map[record.Validity]ChangeKind{record.Invalidated: MessageInvalidated, record.Superseded: MessageSuperseded,
 	record.Archived: MessageArchived, record.Deleted: MessageDeleted, record.Active: MessageRestored}
 
-// ofMark tells of the changes that the version before did not have, and of
-// those that were undone since.
+// ofMark returns the changes for marks that the previous version did not have, and for those that
+// were undone since.
 func ofMark(c Change, now, old *record.Mark) (out []*Change) {
 	for i, x := range now.Changes {
 		undone, was := !x.Undone.IsZero(), true

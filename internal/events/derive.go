@@ -10,11 +10,11 @@ import (
 	"steward/internal/resource"
 )
 
-// stored is what a resource of TypeEvent holds. Its source is in its URI.
+// stored is the body of a resource of TypeEvent. The URI of the resource holds the source.
 type stored struct {
 	Detail    DetailType  `json:"detail_type"`
-	Time      time.Time   `json:"time,omitzero"` // zero: that of the entry
-	Seen      bool        `json:"seen,omitzero"` // Steward has seen it; the source does not only say so
+	Time      time.Time   `json:"time,omitzero"` // zero: the time of the entry
+	Seen      bool        `json:"seen,omitzero"` // Steward has observed it; it is not only the source's claim
 	Resources []storedRef `json:"resources"`
 }
 
@@ -23,11 +23,12 @@ type storedRef struct {
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// holdsEvent reports whether an entry holds an event; any other is one.
+// holdsEvent reports whether an entry contains a published event. Every other entry is itself an
+// event.
 func holdsEvent(x *resource.Entry) bool { return x.URI.Type() == TypeEvent && x.Op == resource.OpPut }
 
-// About returns the resources that an entry's event is about, where that is
-// another one than the entry changes: see follow.Options.
+// About returns the resources that an entry's event is about, other than the resource that the
+// entry changes. See follow.Options.
 func About(x *resource.Entry) (out []resource.URI) {
 	var s stored
 	if holdsEvent(x) && json.Unmarshal(x.Body, &s) == nil {
@@ -38,8 +39,8 @@ func About(x *resource.Entry) (out []resource.URI) {
 	return out
 }
 
-// derive returns what an entry tells; false for one that tells nothing: an
-// event whose content was erased, or that cannot be read.
+// derive returns the event of an entry. It returns false if there is none: the event's content was
+// erased, or cannot be read.
 func (e *Engine) derive(ctx context.Context, x *resource.Entry, bodies bool) (Event, bool) {
 	out := Event{Seq: x.Seq, URI: x.URI, Request: x.Request, Time: x.At}
 	if holdsEvent(x) {
@@ -59,7 +60,7 @@ func (e *Engine) derive(ctx context.Context, x *resource.Entry, bodies bool) (Ev
 	return out, true
 }
 
-// published reads an entry that holds an event.
+// published decodes an entry that contains a published event.
 func (e *Engine) published(out *Event, x *resource.Entry, bodies bool) bool {
 	if len(x.Body) == 0 { // erased since
 		return false
@@ -77,7 +78,7 @@ func (e *Engine) published(out *Event, x *resource.Entry, bodies bool) bool {
 	}
 	for _, ref := range s.Resources {
 		r := Resource{URI: ref.URI, Type: ref.URI.Type()}
-		if s.Seen { // else nobody has looked where it is
+		if s.Seen { // otherwise nobody has checked where the resource is
 			r.Space = x.Space
 		}
 		if bodies {

@@ -10,10 +10,9 @@ import (
 	"steward/internal/store"
 )
 
-// Erase erases for good what a user, or an agent on the user's behalf, has
-// published: the event of an id, or, where that is zero, every one. by is who
-// does it. That something was published stays in the log. Error code:
-// event_not_found.
+// Erase permanently erases what a user, or an agent on the user's behalf, has published: the event
+// with the id which, or all events if which is zero. by is who erases. The log still shows that
+// something was published. Error code: event_not_found.
 func (e *Engine) Erase(ctx context.Context, by, user string, which id.ID) error {
 	found := 0
 	for _, prefix := range []string{userSource, serviceSource} {
@@ -40,7 +39,7 @@ func (e *Engine) Erase(ctx context.Context, by, user string, which id.ID) error 
 	return nil
 }
 
-// seen reports whether an event is a read that was recorded, which stays.
+// seen reports whether an event is a recorded read. Erase keeps those.
 func seen(body []byte) bool {
 	var s stored
 	return json.Unmarshal(body, &s) == nil && s.Seen

@@ -15,56 +15,55 @@ import (
 	"steward/internal/llm/embed"
 )
 
-// DefaultAlias and EmbedAlias are the aliases that stand in for an empty name.
+// DefaultAlias and EmbedAlias are used in place of an empty name.
 const (
 	DefaultAlias = "default"
 	EmbedAlias   = "embed"
 )
 
-// DefaultListTimeout is how long List waits for one provider.
+// DefaultListTimeout is how long List waits for each provider.
 const DefaultListTimeout = 3 * time.Second
 
-// Config is what New makes Models of. The zero value of everything but
-// Providers is good.
+// Config configures New. Only Providers has no useful zero value.
 type Config struct {
 	Providers []Provider
-	Later     []Provider // not there yet: asked only for what a chain has been pinned to
+	Later     []Provider // not available yet: used only for chains that are pinned to them
 	Aliases   map[string]Alias
-	Prices    map[string]Price // laid over DefaultPrices; see Price for the names
-	Windows   map[string]int   // context windows in tokens by "provider/model", over what providers tell
+	Prices    map[string]Price // override DefaultPrices; see Price for the names
+	Windows   map[string]int   // context windows in tokens by "provider/model"; they override what providers report
 	Retry     RetryPolicy
 
-	PerRequest Budget // of a request with all that it leads to: of one Meter
-	PerDay     Budget // of a user and day
-	Ledger     Ledger // needed for PerDay; nil: a DayLedger of UTC days
+	PerRequest Budget // of one request and everything it leads to: of one Meter
+	PerDay     Budget // of a user per day
+	Ledger     Ledger // required for PerDay; nil: a DayLedger of UTC days
 
-	// Allow says whether a model ("provider/model") may be asked; an error
-	// (model_not_allowed, see NotAllowed) says why not, and the next model of
-	// the chain is asked. Called before each model call; nil: all may.
+	// Allow decides whether a model ("provider/model") may be called. An error (model_not_allowed,
+	// see NotAllowed) says why not; the chain then tries its next model. Allow is called before
+	// each model call. If nil, all models are allowed.
 	Allow func(ctx context.Context, model string, r *Request) error
 
-	// Hide hides secrets in what models write, from the first piece on; nil:
-	// there are none.
+	// Hide hides secrets in what models write, starting with the first delta. If nil, there are
+	// none.
 	Hide Secrets
 
 	ListTimeout time.Duration // per provider; zero means DefaultListTimeout
 	Log         *slog.Logger  // nil: nothing is logged
 
-	Missing map[string]string // what to do so that a provider is there which is not, by its name
+	Missing map[string]string // how to make a missing provider available, by the provider's name
 }
 
-// Alias is a name of one's own for a chain of models: the first one answers;
-// the next when it cannot.
+// Alias is a user-defined name for a chain of models. The first model answers; if it cannot, the
+// next one is tried.
 type Alias struct {
 	Models   []string // "provider/model"
-	Sampling Sampling // under what the agent and the request set
+	Sampling Sampling // defaults that the agent and the request override
 }
 
-// Models knows every model by its name. Safe for concurrent use.
+// Models resolves names to models. It is safe for concurrent use.
 type Models struct {
 	cfg       Config
 	providers map[string]Provider
-	names     []string // of the providers, in their order
+	names     []string // of the providers, in order
 	aliases   map[string]Resolved
 	prices    map[string]Price
 	gate      *gate
@@ -72,25 +71,25 @@ type Models struct {
 
 	mu      sync.RWMutex
 	direct  map[string]Resolved // by "provider/model"; bounded, see maxDirect
-	listed  []string            // names that List found last, for near names
+	listed  []string            // names that List found last, to suggest similar ones
 	windows map[string]window   // by "provider/model"; bounded
 
 	learning learning
 	pauses   pauses
 }
 
-const maxDirect = 1024 // names come from outside: the memory of them is bounded
+const maxDirect = 1024 // names come from outside, so the cache is bounded
 
-// Resolved is what a name stands for.
+// Resolved is what a name resolves to.
 type Resolved struct {
-	Name     string   // as it was asked for; DefaultAlias for the empty name
+	Name     string   // as requested; DefaultAlias for the empty name
 	Models   []string // the chain, as "provider/model"
 	Model    Model    // the chain with retries, budgets and Sampling applied
-	Sampling Sampling // the alias's; Model lays a request's over it
+	Sampling Sampling // the alias's settings; Model lets those of a request override them
 }
 
-// New returns the models of the configuration. Error codes, all Invalid:
-// provider_name_invalid, provider_repeated, alias_invalid.
+// New returns the models of a configuration. Error codes, all Invalid: provider_name_invalid,
+// provider_repeated, alias_invalid.
 func New(cfg Config) (*Models, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -159,8 +158,8 @@ func (m *Models) resolveAlias(name string, a Alias) (Resolved, error) {
 	}, nil
 }
 
-// link is one model of a chain with all that stands before it. A provider
-// that is not there is a model that fails, so that the next one is used.
+// link returns one model of a chain with all its layers. If the provider is missing, the model
+// always fails, so that the chain tries the next one.
 func (m *Models) link(provider, model string) link {
 	full := provider + "/" + model
 	p := m.providers[provider]
@@ -170,7 +169,7 @@ func (m *Models) link(provider, model string) link {
 	return m.linkTo(p, model, full)
 }
 
-// linkTo is a model of a provider with all that stands before it.
+// linkTo returns a model of a provider with all its layers.
 func (m *Models) linkTo(p Provider, model, full string) link {
 	var inner Model = &large{p.Model(model), m.large}
 	if m.cfg.Hide != nil {
@@ -182,10 +181,10 @@ func (m *Models) linkTo(p Provider, model, full string) link {
 	return link{name: full, model: &retrying{name: full, next: inner, allow: m.cfg.Allow, policy: m.cfg.Retry, pauses: &m.pauses, log: m.cfg.Log}}
 }
 
-// Resolve returns what stands behind an alias or a "provider/model" name (cut
-// at the first '/'; the empty name is DefaultAlias). It asks nobody, so a model
-// that its provider does not have fails only when it is called. An unknown
-// alias or provider is model_not_found, with near names in Details["near"].
+// Resolve resolves an alias or a "provider/model" name, which is cut at the first '/'. The empty
+// name is DefaultAlias. Resolve makes no request, so a model that its provider does not have fails
+// only when it is called. An unknown alias or provider is model_not_found, with similar names in
+// Details["near"].
 func (m *Models) Resolve(name string) (Resolved, error) {
 	name = cmp.Or(name, DefaultAlias)
 	if r, ok := m.aliases[name]; ok {
@@ -218,9 +217,8 @@ func (m *Models) Resolve(name string) (Resolved, error) {
 	return r, nil
 }
 
-// Beside returns a model of a provider that is not among those configured,
-// with the same retries and budgets before it; where it cannot answer, the
-// model that next names does, if it names one.
+// Beside returns a model of a provider that is not configured, with the same retries and budgets as
+// the others. If it cannot answer, the model named next is tried, if next is not empty.
 func (m *Models) Beside(p Provider, model, next string) (Resolved, error) {
 	full := p.Name() + "/" + model
 	r := Resolved{Name: full, Models: []string{full}}
@@ -237,8 +235,8 @@ func (m *Models) Beside(p Provider, model, next string) (Resolved, error) {
 	return r, nil
 }
 
-// Pinned returns what a name stood for when it was resolved to a chain before.
-// A provider that is not there now is a model that fails.
+// Pinned returns a Resolved for a chain that the name was resolved to earlier. A model whose
+// provider is missing now always fails.
 func (m *Models) Pinned(name string, chain []string) Resolved {
 	if r, err := m.Resolve(name); err == nil && slices.Equal(r.Models, chain) {
 		return r
@@ -255,8 +253,8 @@ func (m *Models) Pinned(name string, chain []string) Resolved {
 	return Resolved{Name: name, Models: chain, Sampling: sampling, Model: m.newChain(links, sampling)}
 }
 
-// Missing reports whether none of a chain's providers is there, so that
-// nothing changes before the next start.
+// Missing reports whether all of a chain's providers are missing. This cannot change before the
+// next start.
 func (m *Models) Missing(chain []string) bool {
 	return m.allMissing(chain) && !slices.ContainsFunc(chain, func(full string) bool {
 		provider, _, _ := strings.Cut(full, "/")
@@ -310,7 +308,7 @@ func (m *Models) notFound(name, format string, args ...any) *fault.Error {
 	return e.WithHint("%s", remedy)
 }
 
-// known are all names that can be meant: aliases, what was listed, providers.
+// known returns all names that a caller can have meant: aliases, listed models, providers.
 func (m *Models) known() []string {
 	names := slices.Sorted(maps.Keys(m.aliases))
 	m.mu.RLock()
@@ -322,7 +320,7 @@ func (m *Models) known() []string {
 	return names
 }
 
-// NewMeter returns the meter of a new request, with the configured budget.
+// NewMeter returns a meter for a new request, with the configured budget.
 func (m *Models) NewMeter() *Meter { return NewMeter(m.cfg.PerRequest) }
 
 // Aliases returns the names of the aliases, sorted.
@@ -331,7 +329,7 @@ func (m *Models) Aliases() []string { return slices.Sorted(maps.Keys(m.aliases))
 // Price returns the price of a "provider/model", if it is known.
 func (m *Models) Price(name string) (Price, bool) { return priceOf(m.prices, name) }
 
-// Listed is a model that a provider has.
+// Listed is a model that a provider lists.
 type Listed struct {
 	Info
 	Provider string
@@ -340,15 +338,15 @@ type Listed struct {
 // Full returns "provider/model".
 func (l Listed) Full() string { return l.Provider + "/" + l.Name }
 
-// Listing is what the providers have, in the providers' order, and why some
-// could not say.
+// Listing holds the models of the providers, in the order of the providers, and the errors of those
+// that could not be listed.
 type Listing struct {
 	Models []Listed
 	Errors map[string]error // by provider
 }
 
-// List asks all providers at once what they have, each for a limited time. A
-// provider that does not answer is told in Errors and keeps nobody waiting.
+// List asks all providers concurrently for their models, each with a timeout. A provider that does
+// not answer is reported in Errors and does not delay the others.
 func (m *Models) List(ctx context.Context) Listing {
 	type answer struct {
 		infos []Info
@@ -370,7 +368,7 @@ func (m *Models) List(ctx context.Context) Listing {
 		select {
 		case a = <-answers[i]:
 		case <-ctx.Done():
-			select { // what came in the same moment counts
+			select { // also collect results that arrived at the same moment
 			case a = <-answers[i]:
 			default:
 				a.err = fault.New(fault.Timeout, "first_byte_timeout", "%s did not say in time which models it has: %w", name, ctx.Err())
@@ -401,16 +399,16 @@ func (m *Models) remember(models []Listed) {
 	}
 }
 
-// Embedding is what a name stands for where texts are to be embedded.
+// Embedding is what a name resolves to as an embedding model.
 type Embedding struct {
 	Name     string // "provider/model"
 	Embedder embed.Embedder
 }
 
-// Embedder returns the embedder behind an alias or a "provider/model" name;
-// the empty name is EmbedAlias. Vectors of different models do not compare, so
-// there is no fallback from call to call: of an alias, the first model counts
-// whose provider is there. Error codes: model_not_found, embed_unsupported.
+// Embedder returns the embedder for an alias or a "provider/model" name; the empty name is
+// EmbedAlias. Vectors of different models cannot be compared, so calls never fall back to another
+// model: an alias stands for its first model whose provider is available. Error codes:
+// model_not_found, embed_unsupported.
 func (m *Models) Embedder(name string) (Embedding, error) {
 	names := []string{cmp.Or(name, EmbedAlias)}
 	if a, ok := m.aliases[names[0]]; ok {
@@ -444,7 +442,7 @@ func (m *Models) embedder(full string) (Embedding, error) {
 		WithHint("set the alias %q to a model that can", EmbedAlias)
 }
 
-// near returns up to three names that are spelt like name.
+// near returns up to three names that are spelled like name.
 func near(name string, known []string) []string {
 	type scored struct {
 		name string
@@ -453,7 +451,7 @@ func near(name string, known []string) []string {
 	var all []scored
 	for _, k := range known {
 		d := fault.Distance(strings.ToLower(name), strings.ToLower(k))
-		// A model is often named without its provider.
+		// Users often leave out the provider of a model.
 		if _, model, ok := strings.Cut(k, "/"); ok && model != "…" {
 			d = min(d, fault.Distance(strings.ToLower(name), strings.ToLower(model)))
 		}

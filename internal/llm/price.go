@@ -12,32 +12,32 @@ import (
 //go:embed prices.json
 var priceFile []byte
 
-// Rates are what tokens cost, in USD per million.
+// Rates are token prices in USD per million tokens.
 type Rates struct {
 	Input      float64 `json:"input"`
 	Output     float64 `json:"output"`
-	CacheRead  float64 `json:"cache_read"`  // zero: as Input
-	CacheWrite float64 `json:"cache_write"` // zero: as Input
+	CacheRead  float64 `json:"cache_read"`  // zero: the same as Input
+	CacheWrite float64 `json:"cache_write"` // zero: the same as Input
 }
 
-// Price is the price of a model. It is found under "provider/model", also for
-// a dated version of the model ("-2026-01-31", "-20260131"), else under
-// "provider/*", which stands for all of a provider's.
+// Price is the price of a model. It is looked up under "provider/model", also for a dated version
+// of the model ("-2026-01-31", "-20260131"), and then under "provider/*", which matches every model
+// of a provider.
 type Price struct {
 	Rates
-	LongFrom int64  `json:"long_from"` // calls with more input tokens cost Long, if not zero
+	LongFrom int64  `json:"long_from"` // calls with more input tokens are priced by Long, unless zero
 	Long     Rates  `json:"long"`
-	AsOf     string `json:"as_of"` // the day on which it was true, YYYY-MM-DD
+	AsOf     string `json:"as_of"` // the day on which the price was valid, YYYY-MM-DD
 }
 
-// PriceTable is a list of prices with its date and where it is from.
+// PriceTable is a list of prices with its date and its source.
 type PriceTable struct {
 	AsOf   string           `json:"as_of"`
 	Source string           `json:"source"`
 	Models map[string]Price `json:"models"`
 }
 
-// DefaultPrices returns the prices that Steward comes with. The caller owns them.
+// DefaultPrices returns the built-in prices. The caller may modify them.
 func DefaultPrices() PriceTable {
 	var t PriceTable
 	if err := json.Unmarshal(priceFile, &t); err != nil {
@@ -55,7 +55,7 @@ func DefaultPrices() PriceTable {
 // Free reports whether the model costs nothing.
 func (p Price) Free() bool { return p.Rates == (Rates{}) && p.Long == (Rates{}) }
 
-// Cost returns what a call costs, in USD.
+// Cost returns the cost of a call in USD.
 func (p Price) Cost(u message.Usage) float64 {
 	r := p.rates(u.Input)
 	plain := max(u.Input-u.CacheRead-u.CacheWrite, 0)
@@ -63,8 +63,8 @@ func (p Price) Cost(u message.Usage) float64 {
 		float64(u.CacheRead)*or(r.CacheRead, r.Input) + float64(u.CacheWrite)*or(r.CacheWrite, r.Input)) / 1e6
 }
 
-// most returns the most that a call of so many tokens can cost: no prompt
-// cache helps, and writing to one may cost more than plain input.
+// most returns the highest possible cost of a call with these token counts: it assumes that nothing
+// is read from a prompt cache, and that writing to one may cost more than plain input.
 func (p Price) most(input, output int64) float64 {
 	r := p.rates(input)
 	return (float64(input)*max(r.Input, r.CacheWrite) + float64(output)*r.Output) / 1e6
@@ -86,7 +86,7 @@ func or(a, b float64) float64 {
 
 var dated = regexp.MustCompile(`-(20\d\d-\d\d-\d\d|20\d{6})$`)
 
-// priceOf finds the price of a "provider/model".
+// priceOf looks up the price of a "provider/model".
 func priceOf(prices map[string]Price, name string) (Price, bool) {
 	if p, ok := prices[name]; ok {
 		return p, true

@@ -13,20 +13,19 @@ import (
 	"steward/internal/fault"
 )
 
-// RetryPolicy says how often and how patiently a failed call is made again.
-// What may pass is retried: rate limits, overload, errors of the server, no
-// connection, broken streams, timeouts. Zero fields mean the defaults.
+// RetryPolicy says how often a failed call is retried, and after what delays. Temporary failures
+// are retried: rate limits, overload, server errors, failed connections, broken streams, timeouts.
+// Zero fields mean the defaults.
 type RetryPolicy struct {
-	Attempts int            // calls in all; default 4; 1 means no retry
-	Base     time.Duration  // the first wait is at most this long, each further one twice that; default 500 ms
-	Max      time.Duration  // bound of one such wait; default 15 s
-	MaxAfter time.Duration  // a provider that asks for a longer wait is not asked again; default 60 s
+	Attempts int            // calls in total; default 4; 1 means no retry
+	Base     time.Duration  // upper bound of the first wait, which doubles with each further one; default 500 ms
+	Max      time.Duration  // upper bound of a single such wait; default 15 s
+	MaxAfter time.Duration  // no retry if a provider asks for a longer wait; default 60 s
 	Total    time.Duration  // from the first failure to the start of the last call; default 2 min
 	Rand     func() float64 // in [0, 1); nil: math/rand
 }
 
-// longAfter is the default of MaxAfter. A provider that asks for a longer pause
-// is not waited for by a call.
+// longAfter is the default of MaxAfter. A call does not wait if a provider asks for a longer pause.
 const longAfter = time.Minute
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
@@ -41,10 +40,9 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	return p
 }
 
-// wait returns how long to wait after the given number of failed calls: with
-// full jitter (AWS Architecture Blog, "Exponential Backoff And Jitter"), or as
-// long as the provider asked for and a little longer, so that not everybody
-// comes back at once.
+// wait returns the delay after the given number of failed calls: an exponential backoff with full
+// jitter (AWS Architecture Blog, "Exponential Backoff And Jitter"), or what the provider asked for
+// plus a random extra, so that clients do not all return at once.
 func (p RetryPolicy) wait(failures int, err *fault.Error) time.Duration {
 	if err.After > 0 {
 		return err.After + time.Duration(p.Rand()*float64(p.Base))
@@ -56,25 +54,25 @@ func (p RetryPolicy) wait(failures int, err *fault.Error) time.Duration {
 	return time.Duration(p.Rand() * float64(min(bound, p.Max)))
 }
 
-// passing reports whether the same call may succeed later.
+// passing reports whether the failure is temporary, so that the same call may succeed later.
 func passing(err *fault.Error) bool {
-	if err.Retry == fault.RetryNone { // said in so many words
+	if err.Retry == fault.RetryNone { // the error says so explicitly
 		return false
 	}
 	return err.Kind == fault.RateLimited || err.Kind == fault.Unavailable || err.Kind == fault.Timeout
 }
 
-// retrying asks a model where that is allowed, and again when it fails in passing.
+// retrying calls a model if that is allowed, and retries temporary failures.
 type retrying struct {
 	name   string
 	next   Model
-	allow  func(ctx context.Context, model string, r *Request) error // nil: it is
+	allow  func(ctx context.Context, model string, r *Request) error // nil: always allowed
 	policy RetryPolicy
 	pauses *pauses
 	log    *slog.Logger
 }
 
-// pauses are how long models are not to be asked, as their providers said.
+// pauses records until when models must not be called, as their providers asked.
 type pauses struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by "provider/model"; bounded
@@ -89,20 +87,20 @@ func (p *pauses) set(full string, after time.Duration) {
 	p.until[full] = time.Now().Add(after)
 }
 
-// left is how long a model is not to be asked.
+// left returns how much of a model's pause is left.
 func (p *pauses) left(full string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return max(0, time.Until(p.until[full]))
 }
 
-// limited reports whether a provider has said when its model may be asked again.
+// limited reports whether a provider has said when its model may be called again.
 func limited(f *fault.Error) bool {
 	return f.Kind == fault.RateLimited && f.Retry == fault.RetryAfter && f.After > 0
 }
 
-// paused waits for the end of a model's pause, or returns the error of one
-// that is not waited for: it is long, or another model can be asked.
+// paused waits for the end of a model's pause. It returns an error instead of waiting if the pause
+// is long, or another model can be tried.
 func (m *retrying) paused(ctx context.Context, r *Request, yield func(Event, error) bool) (o outcome) {
 	left := m.pauses.left(m.name)
 	if left == 0 {
@@ -122,7 +120,7 @@ func (m *retrying) paused(ctx context.Context, r *Request, yield func(Event, err
 	return o
 }
 
-// noticeWait is from which wait on the user is told.
+// noticeWait is the shortest wait that the user is notified of.
 const noticeWait = 3 * time.Second
 
 // Stream implements Model.
@@ -181,7 +179,7 @@ func waitNotice(name string, f *fault.Error, wait time.Duration) string {
 	return fmt.Sprintf("%s: %s; it is asked again in %s.", name, f.Message, wait.Round(time.Second))
 }
 
-// sleep reports whether the time has passed before ctx was done.
+// sleep waits. It returns false if ctx is done first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -193,7 +191,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// stopped is the error of a call whose context is done.
+// stopped returns the error of a call whose context is done.
 func stopped(ctx context.Context, err error) error {
 	if err != nil && (fault.Is(err, fault.Cancelled) || fault.Is(err, fault.Timeout)) {
 		return err
@@ -201,7 +199,7 @@ func stopped(ctx context.Context, err error) error {
 	return fault.Of(ctx.Err())
 }
 
-// attempted says in the error how many calls were made.
+// attempted adds the number of calls made to the error.
 func attempted(err error, n int) error {
 	if n == 1 {
 		return err
