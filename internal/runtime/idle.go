@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// idleChats are the conversations that nobody is at, the longest idle one
-// first. They stay in memory for a while, so that the next turn need not read
-// them from the store. All of it is guarded by Node.mu.
+// idleChats holds the conversations that nobody is using, least recently used
+// first. They stay in memory for a while so that the next turn need not read them
+// from the store. It is guarded by Node.mu.
 type idleChats struct {
 	list  list.List // of *chat
 	bytes int
@@ -19,7 +19,7 @@ func (i *idleChats) add(c *chat) {
 	i.bytes += c.size
 }
 
-// remove takes a conversation out that is in use again, or is let go.
+// remove takes out a conversation that is used again or evicted.
 func (i *idleChats) remove(c *chat) {
 	if c.idle == nil {
 		return
@@ -35,9 +35,9 @@ func (i *idleChats) stop() {
 	}
 }
 
-// letGo drops the conversations that have been idle for long, and the longest
-// idle ones while there are too many or they hold too much. It comes again when
-// the next one is due; where none is idle, no timer runs.
+// letGo evicts the conversations whose idle time is over, and the least recently
+// used ones while there are too many or they hold too much memory. It sets a
+// timer for the next one that is due; no timer runs while none is idle.
 func (n *Node) letGo(now time.Time) {
 	for front := n.idle.list.Front(); front != nil; front = n.idle.list.Front() {
 		c := front.Value.(*chat)

@@ -8,27 +8,27 @@ import (
 	"steward/internal/id"
 )
 
-// lease says that a request is worked on in this process. One that nobody here
-// works on is taken up at the next start.
+// lease marks a request that this process is working on. A request without a
+// lease is taken up at the next start.
 type lease struct {
-	request id.ID // of a background call; or a turn's, while what it has queued is done
+	request id.ID // of a background call; or of a turn, while its queued actions are executed
 	user    string
 	conv    id.ID
 	cancel  context.CancelCauseFunc
 	task    *backgroundCall // nil: it is the queue of a turn
 }
 
-// leases are the requests that are worked on, each by one at a time, and what
-// is known in memory of those that are open.
+// leases holds the requests that are being worked on, each by one owner at a
+// time, and what is known in memory about open requests.
 type leases struct {
 	mu   sync.Mutex
 	held map[id.ID]*lease
 	rows map[id.ID]struct{} // interactions below which requests are recorded
 
-	carrying sync.Mutex // one request about an intent at a time is taken up
+	carrying sync.Mutex // held while a request about an intent is taken up: one at a time
 }
 
-// tryLock takes the lease of a request; false where somebody has it.
+// tryLock takes the lease of a request. It returns false if somebody holds it.
 func (l *leases) tryLock(x *lease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *leases) unlock(x *lease) {
 	delete(l.held, x.request)
 }
 
-// task returns the background call that is worked on under an id, or nil.
+// task returns the background call that holds the lease of an id, or nil.
 func (l *leases) task(own id.ID) *backgroundCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,8 +64,8 @@ func (l *leases) none() bool {
 	return len(l.held) == 0
 }
 
-// cancel ends what is worked on for a user in some conversations (nil: in all),
-// and returns the background calls among that.
+// cancel cancels a user's work in the given conversations (nil: in all), and
+// returns the background calls among it.
 func (l *leases) cancel(user string, convs []id.ID, cause error) []*backgroundCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *leases) cancel(user string, convs []id.ID, cause error) []*backgroundCa
 	return out
 }
 
-// note says that requests are recorded below an interaction.
+// note records that requests exist below an interaction.
 func (l *leases) note(inter id.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *leases) noted(inter id.ID) bool {
 	return ok
 }
 
-// forget reports whether an interaction was noted, and is not any more.
+// forget removes an interaction's note. It reports whether there was one.
 func (l *leases) forget(inter id.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

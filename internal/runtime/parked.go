@@ -13,13 +13,13 @@ import (
 	"steward/internal/store"
 )
 
-// A turn that takes the process down would do so at every start, were it taken
-// up each time. So each run counts the crashes in a row during which it ran,
-// and at record.MaxCrashes of them it is parked: it stays open, its user is
-// told, and it goes on when somebody resumes its request. An end in good order,
-// even in the middle of the turn, begins the count anew.
+// A turn that crashes the process would crash it again at every start if it were
+// always resumed. So each run counts the consecutive crashes during which it was
+// running. At record.MaxCrashes it is parked: it stays open, its user is
+// notified, and it continues when somebody resumes its request. An orderly
+// shutdown, even in the middle of the turn, resets the count.
 
-// codeParked is the code of a turn that is parked.
+// codeParked is the error code of a parked turn.
 const codeParked = "turn_parked"
 
 func errParked(r conversation.OpenRun) error {
@@ -28,14 +28,15 @@ func errParked(r conversation.OpenRun) error {
 		Detail("request", r.Interaction.String())
 }
 
-// lifeURI is where it is kept whether the node has ended in good order.
+// lifeURI is the resource that records whether the node was shut down in good
+// order.
 func lifeURI() resource.URI { return resource.Root("runtime.Life", "node") }
 
 type lifeRecord struct {
 	Open bool `json:"open"`
 }
 
-// begun records that the node runs. It reports whether the last one that did
+// begun records that the node is running. It reports whether the previous process
 // crashed.
 func (n *Node) begun(ctx context.Context) (crashed bool, err error) {
 	var last lifeRecord
@@ -52,8 +53,8 @@ func (n *Node) begun(ctx context.Context) (crashed bool, err error) {
 	return last.Open, nil
 }
 
-// keepLife records whether the node runs. Where it cannot be recorded, a start
-// too many or too few counts as one after a crash.
+// keepLife records whether the node is running. If recording fails, one start too
+// many or too few is taken for one after a crash.
 func (n *Node) keepLife(ctx context.Context, open bool) {
 	_, err := n.opt.Store.Commit(ctx, store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: lifeURI(), Body: record.Encode(lifeRecord{open})}}})
 	if err != nil {
@@ -61,12 +62,12 @@ func (n *Node) keepLife(ctx context.Context, open bool) {
 	}
 }
 
-// countCrash records how many crashes in a row a run has seen, in the commit
-// after which it is taken up, or parks it.
+// countCrash records how many consecutive crashes a run has seen, before the run
+// is resumed, or parks the run.
 func (n *Node) countCrash(ctx context.Context, c *chat, r conversation.OpenRun, crashed bool) error {
 	before := r.Crashes
 	switch {
-	case !r.Parked.IsZero(): // it did not run
+	case !r.Parked.IsZero(): // it was not running
 	case crashed:
 		r.Crashes++
 	default:
@@ -94,7 +95,7 @@ func (n *Node) putRun(ctx context.Context, c *chat, r conversation.OpenRun) erro
 	return err
 }
 
-// unpark lets a run be taken up again.
+// unpark makes a run resumable again and resets its count of crashes.
 func (n *Node) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (record.Run, error) {
 	r.Parked, r.Crashes = time.Time{}, 0
 	if err := n.putRun(ctx, c, r); err != nil {
@@ -106,9 +107,9 @@ func (n *Node) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (rec
 	return r.Run, nil
 }
 
-// ResumeRequest goes on with a turn that is parked. which is the id of its
-// request, or at least 8 characters of its beginning. Error codes:
-// request_not_found, request_ambiguous, request_not_parked.
+// ResumeRequest resumes a parked turn. which is the id of its request, or at
+// least the first 8 characters of it. Error codes: request_not_found,
+// request_ambiguous, request_not_parked.
 func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
 	c, r, err := n.openRun(ctx, user, which)
 	if err != nil {
@@ -126,7 +127,7 @@ func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
 	return err
 }
 
-// openRun returns the run of a request that has not ended. The caller exits
+// openRun returns the run of a request that has not ended. The caller must exit
 // the chat.
 func (n *Node) openRun(ctx context.Context, user, which string) (*chat, conversation.OpenRun, error) {
 	sc := store.ForUser(user)
@@ -150,8 +151,8 @@ func (n *Node) openRun(ctx context.Context, user, which string) (*chat, conversa
 		WithHint("steward requests list shows what is")
 }
 
-// endIdle ends the run of an interaction that has not ended and does not run
-// here: it is parked.
+// endIdle ends the run of an interaction that has not ended and is not running
+// here, because it is parked.
 func (n *Node) endIdle(ctx context.Context, user string, inter resource.URI) error {
 	conv := record.IDOf(inter, record.TypeConversation)
 	sc := store.ForUser(user)
@@ -162,7 +163,7 @@ func (n *Node) endIdle(ctx context.Context, user string, inter resource.URI) err
 	c := n.enter(user, conv)
 	defer n.exit(c)
 	if !c.tryLock() {
-		return nil // it is stopped by then
+		return nil // then it is stopped otherwise
 	}
 	defer c.unlock()
 	s, err := n.conversations.Open(ctx, sc, conv)
@@ -181,8 +182,8 @@ func (n *Node) endIdle(ctx context.Context, user string, inter resource.URI) err
 
 func userOf(s resource.Space) string { return strings.TrimPrefix(string(s), "user:") }
 
-// tellParked tells a chat that comes into memory that its turn is parked. The
-// caller holds n.mu.
+// tellParked reports to a chat that is loaded into memory that its turn is
+// parked. The caller holds n.mu.
 func (n *Node) tellParked(c *chat) {
 	if r, ok := n.parked[c.chatKey]; ok {
 		c.feed.park(r.Interaction, errParked(r))

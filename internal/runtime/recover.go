@@ -17,8 +17,8 @@ import (
 	"steward/internal/tool"
 )
 
-// unfinished takes up a run of the conversation that had been interrupted and
-// is not running: errResumed. Without one it gives the session back.
+// unfinished resumes a run of the conversation that was interrupted and is not
+// running, and returns errResumed. If there is none, it returns the session.
 func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session) (*conversation.Session, bool, error) {
 	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(c.user), record.ConversationURI(c.id))
 	if err != nil || len(runs) == 0 {
@@ -31,9 +31,9 @@ func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session)
 	return nil, launched, err
 }
 
-// resume goes on with a run that had not ended. It reports whether the run
-// was launched; if not, the run was recorded as ended, or the node is
-// closing, or there is an error.
+// resume continues a run that had not ended. It reports whether the run was
+// launched. If it was not, the run was recorded as ended, the node is closing, or
+// there is an error.
 func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
 	rc, err := n.lineage(ctx, c.user, s.Conversation(), r.Interaction)
 	if err != nil {
@@ -44,7 +44,7 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 	switch {
 	case err != nil:
 		return false, err
-	case above.gone: // who asked was stopped
+	case above.gone: // the asking turn was stopped
 		return false, n.giveUp(ctx, c, s, r, agent.Stopped, codeOrphaned)
 	case !r.Parked.IsZero():
 		return false, errParked(r)
@@ -56,7 +56,7 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)
 		switch {
-		case !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Denied) && !fault.Is(err, fault.Invalid): // it may be otherwise at the next start
+		case !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Denied) && !fault.Is(err, fault.Invalid): // this may have changed at the next start
 			return false, err
 		case fault.HasCode(err, "agent_not_found"):
 			err = fault.New(fault.Denied, "agent_not_approved", "the agent %s is not there any more, or may not be used any more", r.Agent)
@@ -74,7 +74,7 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 	return n.launch(c, s, job, live), nil
 }
 
-// giveUp records that an interrupted run does not go on.
+// giveUp records the end of an interrupted run that cannot continue.
 func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun, out agent.Outcome, code string) error {
 	if err := n.answerOpen(ctx, c, s, r); err != nil {
 		return err
@@ -90,8 +90,9 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 	return nil
 }
 
-// answerOpen answers the calls of a run that does not go on, and settles what
-// they had begun: a later turn would take them for its own and begin anew.
+// answerOpen answers the open calls of a run that cannot continue, and settles
+// the effects that they had begun. Otherwise a later turn would take these calls
+// for its own and make them again.
 func (n *Node) answerOpen(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) error {
 	sc := store.ForUser(c.user)
 	sc.Actor = actor(&r.Run)
@@ -102,7 +103,7 @@ func (n *Node) answerOpen(ctx context.Context, c *chat, s *conversation.Session,
 		t := newBackgroundCall(c, ec, tool.Spec{Name: call.Name})
 		res := t.accepted()
 		_, err := n.opt.Store.Get(ctx, sc, t.at)
-		if fault.Is(err, fault.NotFound) { // else it is a task, and goes on by itself
+		if fault.Is(err, fault.NotFound) { // otherwise it is a task, and continues independently
 			ec.Tool, _ = n.callee(r.Agent, call.Name)
 			res, err = n.effects.SettleOrphaned(ctx, ec, interrupted(), "its turn could not go on")
 		}
@@ -122,15 +123,15 @@ func (n *Node) answerOpen(ctx context.Context, c *chat, s *conversation.Session,
 	return err
 }
 
-// above is the turn that has asked for a run.
+// above is the turn that asked for a run.
 type above struct {
-	asked bool // somebody has
-	gone  bool // and that turn is over
+	asked bool // some turn asked for the run
+	gone  bool // that turn is over
 	run   conversation.OpenRun
-	live  *liveRun // nil: it does not run
+	live  *liveRun // nil: it is not running
 }
 
-// asker finds the turn that has asked for a run.
+// asker returns the turn that asked for a run.
 func (n *Node) asker(ctx context.Context, c *chat, r conversation.OpenRun) (above, error) {
 	sc := store.ForUser(c.user)
 	conv, err := n.conversations.Get(ctx, sc, r.Conversation)
@@ -146,8 +147,8 @@ func (n *Node) asker(ctx context.Context, c *chat, r conversation.OpenRun) (abov
 	return above{asked: true, run: runs[0], live: up.running(runs[0].Interaction)}, nil
 }
 
-// recount adds to a run that goes on what those that it had asked have used
-// by then. Those that are still at it tell it themselves.
+// recount adds to a resumed run's meter what the agents that it asked have used
+// so far. Agents that are still running report their usage themselves.
 func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 	sc := store.ForUser(c.user)
 	below, err := requestsBelow(ctx, n.opt.Store, sc, record.InteractionURI(c.id, live.interaction))
@@ -179,7 +180,7 @@ func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 	return nil
 }
 
-// recover goes on with all runs that had not ended.
+// recover resumes all runs that had not ended.
 func (n *Node) recover(ctx context.Context) error {
 	crashed, err := n.begun(ctx)
 	if err != nil {
@@ -197,9 +198,9 @@ func (n *Node) recover(ctx context.Context) error {
 	return nil
 }
 
-// recoverRun goes on with a run. That of an agent that a turn has asked is
-// taken up by this turn, when it makes the call again: both are parked, and
-// resumed, as one.
+// recoverRun resumes a run. The run of an agent that a turn asked is not resumed
+// here: the asking turn resumes it when it makes the call again, so that both are
+// parked and resumed together.
 func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun, crashed bool) error {
 	c := n.enter(userOf(r.Space), r.Conversation)
 	defer n.exit(c)
@@ -217,8 +218,8 @@ func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun, crashed b
 	return err
 }
 
-// reopen opens a conversation to go on with its interrupted run. It reports
-// whether that was launched. The caller has the chat's turn.
+// reopen opens a conversation to resume its interrupted run. It reports whether
+// the run was launched. The caller holds the turn lock.
 func (n *Node) reopen(ctx context.Context, c *chat, r conversation.OpenRun) (bool, error) {
 	s, err := n.conversations.Open(ctx, store.ForUser(c.user), c.id)
 	if err != nil {

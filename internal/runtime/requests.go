@@ -13,16 +13,16 @@ import (
 	"steward/internal/store"
 )
 
-// The terms of requests.
+// Terms by which requests are found.
 const (
-	termRequest  = "request"  // one by its id
-	termRequests = "requests" // all, in the order in which they changed
+	termRequest  = "request"  // a request by its id
+	termRequests = "requests" // all requests, in the order of their last change
 	termOpened   = "opened"   // a task by the interactions that its result opens
 )
 
-// openRequest records, at its URI, that something is asked below a turn; the
-// first time in a turn, the turn itself too. What is recorded already stays as
-// it is. It is durable when openRequest returns.
+// openRequest records, at its URI, a request below a turn, and with the turn's
+// first request also the turn itself. An existing record is left as it is. The
+// record is durable when openRequest returns.
 func (n *Node) openRequest(ctx context.Context, user string, at resource.URI, r record.Request) error {
 	sc := store.ForUser(user)
 	for {
@@ -34,7 +34,7 @@ func (n *Node) openRequest(ctx context.Context, user string, at resource.URI, r 
 			return err
 		}
 		_, err = n.opt.Store.Commit(ctx, sc, store.Batch{Request: r.Parent, Changes: rows})
-		if fault.Is(err, fault.Conflict) { // another one below the turn was first: look again
+		if fault.Is(err, fault.Conflict) { // another request below the turn was first: look again
 			continue
 		}
 		if err == nil {
@@ -44,8 +44,8 @@ func (n *Node) openRequest(ctx context.Context, user string, at resource.URI, r 
 	}
 }
 
-// opening returns the changes that record a request below a turn, and the
-// first time the turn itself.
+// opening returns the changes that record a request below a turn, and the first
+// time also the turn itself.
 func (n *Node) opening(ctx context.Context, sc store.Scope, at resource.URI, r record.Request) ([]store.Change, error) {
 	r.User = sc.Actor
 	if r.Created.IsZero() {
@@ -55,8 +55,8 @@ func (n *Node) opening(ctx context.Context, sc store.Scope, at resource.URI, r r
 	return append(own, putRequest(at, &r, record.RequestOpen, store.If{Absent: true})), err
 }
 
-// turnRow returns the change that records the turn itself, unless it is
-// recorded already, or is the work of a request that is.
+// turnRow returns the change that records the turn itself, unless the turn is
+// recorded already or is itself the work of a recorded request.
 func (n *Node) turnRow(ctx context.Context, sc store.Scope, inter resource.URI, r record.Request) ([]store.Change, error) {
 	own := record.IDOf(inter, record.TypeInteraction)
 	if n.leases.noted(own) {
@@ -70,7 +70,7 @@ func (n *Node) turnRow(ctx context.Context, sc store.Scope, inter resource.URI, 
 	if err != nil {
 		return nil, err
 	}
-	if above.Kind == record.RequestAgent { // its own row stands for it
+	if above.Kind == record.RequestAgent { // its own record stands for the turn
 		return nil, nil
 	}
 	at := inter.ChildID(record.TypeRequest, own)
@@ -96,13 +96,13 @@ func putRequest(at resource.URI, r *record.Request, state string, cond store.If)
 	return ch
 }
 
-// maxLevels bounds how far up the answer to a task's result is passed: it is
-// as deep as agents ask each other.
+// maxLevels bounds how far up the answer to a task's result is passed. It is the
+// depth to which agents can ask each other.
 const maxLevels = 9
 
-// lineage tells of the turn of an interaction whose work it is. above is the
-// request that it answers (of the kind agent) or that opened it (a task); of
-// the zero kind where a person did.
+// lineage returns the request context of an interaction's turn. above is the
+// request that the turn answers (of kind agent) or that opened it (a task); its
+// kind is zero if a person opened the turn.
 func lineage(ctx context.Context, st store.Store, sc store.Scope, c record.Conversation, inter id.ID) (rc request.Context, above storedRequest, err error) {
 	rc.ID = inter
 	up := c
@@ -135,13 +135,13 @@ func lineage(ctx context.Context, st store.Store, sc store.Scope, c record.Conve
 	return rc, above, err
 }
 
-// lineage returns the request of a turn, as the store tells of it.
+// lineage returns the request context of a turn, read from the store.
 func (n *Node) lineage(ctx context.Context, user string, c record.Conversation, inter id.ID) (request.Context, error) {
 	rc, _, err := lineage(ctx, n.opt.Store, store.ForUser(user), c, inter)
 	return rc, err
 }
 
-// storedRequest is a Request as the store has it.
+// storedRequest is a record.Request with its place and version in the store.
 type storedRequest struct {
 	record.Request
 	at      resource.URI
@@ -165,9 +165,9 @@ func decodeRequest(r resource.Resource) (storedRequest, error) {
 	return out, err
 }
 
-// changeRequest changes a Request that is not closed; do may run more than
-// once, and says by its state what it is to be found by. A Request that is not
-// there, or is closed, is left alone.
+// changeRequest changes a request that is not closed. do may run more than once;
+// the state that it sets is the state by which the request is indexed. A request
+// that does not exist or is closed is left alone.
 func (n *Node) changeRequest(ctx context.Context, sc store.Scope, at resource.URI, do func(*storedRequest) error) (storedRequest, error) {
 	for {
 		r, err := loadRequest(ctx, n.opt.Store, sc, at)
@@ -194,11 +194,12 @@ func (n *Node) changeRequest(ctx context.Context, sc store.Scope, at resource.UR
 	}
 }
 
-// errUnchanged ends a change that is none.
+// errUnchanged aborts a change that would change nothing.
 var errUnchanged = errors.New("unchanged")
 
-// answerRequest records that the work of a request is over, and closes it,
-// and those above it, if nothing is left to wait for. Again does nothing.
+// answerRequest records that the work of a request is over. It closes the
+// request, and those above it, if nothing is left to wait for. Calling it again
+// has no effect.
 func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, outcome, code string) error {
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
 	_, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error {
@@ -215,8 +216,8 @@ func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, 
 	return n.closeDone(ctx, user, at)
 }
 
-// insist does something now, and, where it fails, again and again by itself
-// until it succeeds or the node closes; the next start finds what is left.
+// insist runs do now. If do fails, it is retried in the background until it
+// succeeds or the node closes; the next start finds what is left.
 func (n *Node) insist(what string, at resource.URI, do func() error) {
 	err := do()
 	if err == nil {
@@ -232,11 +233,11 @@ func (n *Node) insist(what string, at resource.URI, do func() error) {
 	})
 }
 
-// backoff waits between tries: a second, and twice as long each time, up to a
-// minute.
+// backoff waits between retries: one second first, then twice as long each time,
+// up to one minute.
 type backoff struct{ last time.Duration }
 
-// pause waits; false when ctx has ended.
+// pause waits. It returns false if ctx has ended.
 func (b *backoff) pause(ctx context.Context) bool {
 	b.last = min(max(2*b.last, time.Second), time.Minute)
 	select {
@@ -247,9 +248,10 @@ func (b *backoff) pause(ctx context.Context) bool {
 	}
 }
 
-// closeDone closes a request whose work is over and below which nothing is
-// open, and then those above it of which the same is true. Whoever closes the
-// last one below sees that it was the last: each looks after its own commit.
+// closeDone closes a request whose work is over and below which nothing is open,
+// and then the requests above it for which the same holds. Everybody checks the
+// parent after committing their own change, so whoever closes the last child sees
+// that it was the last.
 func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) error {
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
 	for !at.Zero() {
@@ -282,7 +284,8 @@ func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) erro
 	return nil
 }
 
-// done reports whether nothing of a request, nor below it, is left to wait for.
+// done reports whether neither a request nor anything below it is left to wait
+// for.
 func (n *Node) done(ctx context.Context, sc store.Scope, r *storedRequest) (bool, error) {
 	if r.state != record.RequestAnswered {
 		return false, nil
@@ -311,8 +314,8 @@ func (n *Node) done(ctx context.Context, sc store.Scope, r *storedRequest) (bool
 	return true, nil
 }
 
-// places returns the interactions in which the work of a request is done, and
-// below which those stand that it led to.
+// places returns the interactions in which the work of a request is done. The
+// requests that it led to are below them.
 func places(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) ([]resource.URI, error) {
 	switch r.Kind {
 	case record.RequestTurn, "": // a turn that led to no request has no record
@@ -329,7 +332,7 @@ func places(ctx context.Context, st store.Store, sc store.Scope, r *storedReques
 	return nil, nil
 }
 
-// above returns the request that waits for one; zero where none does.
+// above returns the request that waits for r, or the zero URI if none does.
 func (n *Node) above(ctx context.Context, sc store.Scope, r storedRequest) (resource.URI, error) {
 	inter := r.at.Parent()
 	own := record.IDOf(inter, record.TypeInteraction)
@@ -354,7 +357,7 @@ func (n *Node) above(ctx context.Context, sc store.Scope, r storedRequest) (reso
 	return above.at, notThere(err)
 }
 
-// notThere lets be what has been erased meanwhile.
+// notThere ignores an error that says that something has been erased meanwhile.
 func notThere(err error) error {
 	if fault.Is(err, fault.NotFound) {
 		return nil

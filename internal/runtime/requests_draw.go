@@ -12,7 +12,7 @@ import (
 	"steward/internal/store"
 )
 
-// drawer makes the views of a tree, from the store alone.
+// drawer builds the views of a request tree from the store alone.
 type drawer struct {
 	ctx   context.Context
 	st    store.Store
@@ -20,10 +20,10 @@ type drawer struct {
 	price func(string, message.Usage) float64
 }
 
-// maxDrawn bounds how deep a tree is told.
+// maxDrawn bounds the depth of a view.
 const maxDrawn = 64
 
-// turn tells of an interaction with all that it led to.
+// turn returns the view of an interaction with everything that it led to.
 func (d *drawer) turn(inter resource.URI, depth int) (RequestView, error) {
 	own := record.IDOf(inter, record.TypeInteraction)
 	v := RequestView{ID: own, Kind: record.RequestTurn, State: RequestClosed, Interaction: own, Conversation: record.IDOf(inter, record.TypeConversation)}
@@ -96,7 +96,7 @@ func (d *drawer) fill(v *RequestView, inter resource.URI, depth int) error {
 		if b := &below[i]; b.Intent == "" || !b.Call.Message.Zero() {
 			continue
 		}
-		wish, err := d.led(viewOf(&below[i]), &below[i], depth) // what a person wanted later
+		wish, err := d.led(viewOf(&below[i]), &below[i], depth) // a person's later request about an intent
 		if err != nil {
 			return err
 		}
@@ -115,8 +115,8 @@ func (d *drawer) fill(v *RequestView, inter resource.URI, depth int) error {
 	return nil
 }
 
-// call tells of a tool call: of the agent that it asked, or the task that it
-// became, if it did.
+// call returns the view of a tool call, or of the asked agent or task that it
+// became.
 func (d *drawer) call(m *message.Message, c message.Call, res *message.Message, below []storedRequest, depth int) (RequestView, error) {
 	v := RequestView{Kind: requestTool, Tool: c.Name, Call: callID(c.Ref), State: RequestClosed, Started: m.At}
 	if res == nil {
@@ -141,7 +141,7 @@ func (d *drawer) call(m *message.Message, c message.Call, res *message.Message, 
 	return d.led(out, b, depth)
 }
 
-// led adds to the view of a request what it led to.
+// led adds to a request's view what the request led to.
 func (d *drawer) led(out RequestView, b *storedRequest, depth int) (RequestView, error) {
 	at, err := places(d.ctx, d.st, d.sc, b)
 	if err != nil {
@@ -169,7 +169,7 @@ func (d *drawer) led(out RequestView, b *storedRequest, depth int) (RequestView,
 	return out, nil
 }
 
-// messages returns those of an interaction in the order in which they were
+// messages returns the messages of an interaction in the order in which they were
 // written.
 func (d *drawer) messages(inter resource.URI) ([]*message.Message, error) {
 	var out []*message.Message
@@ -183,7 +183,7 @@ func (d *drawer) messages(inter resource.URI) ([]*message.Message, error) {
 	return out, nil
 }
 
-// intents returns the states of the intents of an interaction.
+// intents returns the states of an interaction's intents by call.
 func (d *drawer) intents(inter resource.URI) (map[message.Ref]string, error) {
 	out := map[message.Ref]string{}
 	for it, err := range store.Items(d.ctx, d.st, d.sc, store.Query{Under: inter, Type: "effect.Intent"}) {

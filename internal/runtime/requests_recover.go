@@ -12,8 +12,8 @@ import (
 	"steward/internal/store"
 )
 
-// recoverRequests goes on with the requests that were not closed, after the
-// runs that had not ended were taken up.
+// recoverRequests continues the requests that were not closed. It runs after
+// recover has resumed the runs.
 func (n *Node) recoverRequests(ctx context.Context) error {
 	found, err := openRequests(ctx, n.opt.Store, store.ForNode(resource.System))
 	if err != nil {
@@ -22,7 +22,7 @@ func (n *Node) recoverRequests(ctx context.Context) error {
 	for i := range found {
 		n.leases.note(record.IDOf(found[i].at, record.TypeInteraction))
 	}
-	queues := map[resource.URI]string{} // the interactions in which actions were queued, and whose they are
+	queues := map[resource.URI]string{} // interactions with queued actions, and their users
 	for i := range found {
 		r := &found[i]
 		var err error
@@ -45,7 +45,7 @@ func (n *Node) recoverRequests(ctx context.Context) error {
 	return n.recoverQueues(ctx, queues)
 }
 
-// settleOrphan answers a request of which no run is left, and closes what is
+// settleOrphan answers a request that has no run left, and closes it if it is
 // answered.
 func (n *Node) settleOrphan(ctx context.Context, user string, r *storedRequest) error {
 	if r.state == record.RequestAnswered {
@@ -55,7 +55,7 @@ func (n *Node) settleOrphan(ctx context.Context, user string, r *storedRequest) 
 	outcome, code := string(agent.Failure), codeOrphaned
 	var at []resource.URI
 	if !record.IDOf(r.at, record.TypeInteraction).Zero() {
-		at = append(at, r.at.Parent()) // who asked may go on, and ask again
+		at = append(at, r.at.Parent()) // the asking run may continue, and ask again
 	}
 	if r.Kind == record.RequestAgent {
 		at = append(at, record.InteractionURI(r.Conversation, r.Interaction))
@@ -66,7 +66,7 @@ func (n *Node) settleOrphan(ctx context.Context, user string, r *storedRequest) 
 		case err != nil:
 			return err
 		case found && run.Ended.IsZero():
-			return nil // it was taken up
+			return nil // it was resumed
 		case found && (r.Kind == record.RequestTurn || inter != r.at.Parent()):
 			outcome, code = run.Outcome, run.Error
 		}
@@ -94,7 +94,7 @@ func lastRun(ctx context.Context, st store.Store, sc store.Scope, inter resource
 	return run, found, nil
 }
 
-// gist is what there is to say of all messages below a place.
+// gist sums up all messages below a place.
 type gist struct {
 	final   *message.Message // the newest one; nil: there is none
 	labels  message.Labels
@@ -122,7 +122,7 @@ func sumUp(ctx context.Context, st store.Store, sc store.Scope, under resource.U
 	return s, nil
 }
 
-// messagesUnder yields the messages that are kept at or below a place.
+// messagesUnder yields the messages stored at or below a place.
 func messagesUnder(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) iter.Seq2[*message.Message, error] {
 	return func(yield func(*message.Message, error) bool) {
 		for it, err := range store.Items(ctx, st, sc, store.Query{Under: under, Type: record.TypeMessage}) {

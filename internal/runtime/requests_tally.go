@@ -18,7 +18,7 @@ type tally struct {
 	cost  float64
 }
 
-// all adds what a request has used itself, and what those below it have.
+// all adds the usage of a request itself and of the requests below it.
 func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) error {
 	at, err := places(ctx, st, sc, r)
 	if err != nil {
@@ -30,7 +30,7 @@ func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *stor
 			return err
 		}
 		if i := slices.IndexFunc(below, func(b storedRequest) bool { return b.Kind == record.RequestTurn && b.at != r.at }); i >= 0 {
-			below = below[i : i+1] // it has summed up the whole turn
+			below = below[i : i+1] // the turn's record already sums up the whole turn
 		} else if err := t.interaction(ctx, st, sc, inter); err != nil {
 			return err
 		}
@@ -43,8 +43,8 @@ func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *stor
 	return nil
 }
 
-// usedBelow returns what agents and tasks have used so far that were asked in a
-// turn: nothing is read where none were.
+// usedBelow returns the usage so far of the agents and tasks that a turn asked.
+// It reads nothing if there are none.
 func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) message.Usage {
 	live := c.running(record.IDOf(inter, record.TypeInteraction))
 	if live == nil || !live.asked.Load() {
@@ -57,7 +57,7 @@ func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) messa
 		case err != nil || b.Kind == record.RequestTurn:
 		case b.Usage != (message.Usage{}):
 			sum.usage = sum.usage.Add(b.Usage)
-		default: // it is not closed yet
+		default: // it is not closed yet, so its record has no sum
 			err = sum.all(ctx, n.opt.Store, sc, b)
 		}
 	}
@@ -67,12 +67,12 @@ func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) messa
 	return sum.usage
 }
 
-// requestsBelow returns the requests that are recorded at an interaction.
+// requestsBelow returns the requests recorded below an interaction.
 func requestsBelow(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) ([]storedRequest, error) {
 	return findRequests(ctx, st, sc, store.Query{Under: inter})
 }
 
-// findRequests returns the requests that a query finds.
+// findRequests returns the requests that match a query.
 func findRequests(ctx context.Context, st store.Store, sc store.Scope, q store.Query) ([]storedRequest, error) {
 	var out []storedRequest
 	for r, err := range requestsIn(ctx, st, sc, q) {
@@ -84,7 +84,7 @@ func findRequests(ctx context.Context, st store.Store, sc store.Scope, q store.Q
 	return out, nil
 }
 
-// requestsIn yields the requests that a query finds.
+// requestsIn yields the requests that match a query.
 func requestsIn(ctx context.Context, st store.Store, sc store.Scope, q store.Query) iter.Seq2[storedRequest, error] {
 	q.Type = record.TypeRequest
 	return func(yield func(storedRequest, error) bool) {
@@ -100,8 +100,9 @@ func requestsIn(ctx context.Context, st store.Store, sc store.Scope, q store.Que
 	}
 }
 
-// openRequests returns the requests that are not closed. One that is answered
-// meanwhile is found as open and as answered: the later one counts.
+// openRequests returns the requests that are not closed. A request that is
+// answered in between is found both as open and as answered; the later record
+// wins.
 func openRequests(ctx context.Context, st store.Store, sc store.Scope) ([]storedRequest, error) {
 	var out []storedRequest
 	at := map[resource.URI]int{}
@@ -122,7 +123,7 @@ func openRequests(ctx context.Context, st store.Store, sc store.Scope) ([]stored
 	return out, nil
 }
 
-// interaction adds what the model calls of an interaction have used.
+// interaction adds the usage of an interaction's model calls.
 func (t *tally) interaction(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) error {
 	for m, err := range messagesUnder(ctx, st, sc, inter) {
 		if err != nil {
@@ -140,6 +141,6 @@ func (t *tally) message(m *message.Message) {
 	}
 }
 
-// codeOrphaned is the code of requests whose work a crash took, and nobody
-// goes on with.
+// codeOrphaned is the code of requests whose work was lost in a crash and that
+// nobody continues.
 const codeOrphaned = "orphaned"

@@ -18,13 +18,13 @@ import (
 	"steward/internal/store"
 )
 
-// RequestView is a request as a person is told of it, with what it led to:
-// turns, and below them tool calls, agents that were asked, and tasks.
+// RequestView is a request as it is shown to a person, with what it led to:
+// turns, and below them tool calls, asked agents and tasks.
 type RequestView struct {
-	ID           id.ID         `json:"id,omitzero"` // of a tool call that is no request itself: zero
+	ID           id.ID         `json:"id,omitzero"` // zero for a tool call that is no request itself
 	User         string        `json:"user,omitzero"`
 	Kind         string        `json:"kind"`
-	Title        string        `json:"title,omitzero"`  // of a turn: how what was asked begins; nothing of what is secret
+	Title        string        `json:"title,omitzero"`  // of a turn: how the message begins; never anything secret
 	Origin       string        `json:"origin,omitzero"` // of a turn: who opened it
 	Agent        string        `json:"agent,omitzero"`
 	Tool         string        `json:"tool,omitzero"`
@@ -33,27 +33,27 @@ type RequestView struct {
 	Interaction  id.ID         `json:"interaction_id,omitzero"`
 	State        string        `json:"state"`           // record.RequestOpen, record.RequestAnswered or RequestClosed
 	Status       string        `json:"status,omitzero"` // of a call: its result's, or callRunning; of a task: its last step
-	Intent       string        `json:"intent,omitzero"` // the state of the intent of an action
-	Wish         string        `json:"wish,omitzero"`   // of a task that is about an action: record.WishQueued, …
+	Intent       string        `json:"intent,omitzero"` // the state of an action's intent
+	Wish         string        `json:"wish,omitzero"`   // of a task about an action: record.WishQueued, …
 	Message      string        `json:"message,omitzero"`
 	Progress     float64       `json:"progress,omitzero"`
 	Outcome      string        `json:"outcome,omitzero"`
 	Error        string        `json:"error,omitzero"`
 	Started      time.Time     `json:"started,omitzero"`
-	Ended        time.Time     `json:"ended,omitzero"`    // zero: it goes on
-	TookMS       *int64        `json:"took_ms,omitempty"` // of what is over; filled in where it is encoded
+	Ended        time.Time     `json:"ended,omitzero"`    // zero: not ended
+	TookMS       *int64        `json:"took_ms,omitempty"` // once it has ended; set when encoded
 	Usage        message.Usage `json:"usage,omitzero"`
 	Cost         float64       `json:"cost,omitzero"` // US dollars
 	Below        []RequestView `json:"below,omitzero"`
 }
 
-// The kinds of views beside those of records, and the state of what is over.
+// A kind of view that no record has, and the state of a closed request.
 const (
-	requestTool   = "tool" // a call that was answered as it was made
+	requestTool   = "tool" // a call that was answered directly
 	RequestClosed = "closed"
 )
 
-// Took is how long it took, or takes until now.
+// Took returns how long the request took, or has taken until now.
 func (v *RequestView) Took(now time.Time) time.Duration {
 	if v.Started.IsZero() {
 		return 0
@@ -74,9 +74,9 @@ func (v RequestView) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(v))
 }
 
-// RequestTree returns the turn that all of a request is for, with everything
-// that it led to. which is the id of the turn's interaction or of any request
-// below it, or at least 8 characters of its beginning. Error codes:
+// RequestTree returns the turn that a request belongs to, with everything that
+// the turn led to. which is the id of the turn's interaction or of any request
+// below it, or at least the first 8 characters of such an id. Error codes:
 // request_not_found, request_ambiguous.
 func (k *Records) RequestTree(ctx context.Context, user, which string) (RequestView, error) {
 	st, sc := k.store, store.ForUser(user)
@@ -88,7 +88,7 @@ func (k *Records) RequestTree(ctx context.Context, user, which string) (RequestV
 	if err != nil {
 		return RequestView{}, err
 	}
-	if r.Kind == record.RequestCall { // it is below no turn
+	if r.Kind == record.RequestCall { // it is not below a turn
 		return viewOf(&r), nil
 	}
 	conv, root, err := rootOf(ctx, st, sc, &r)
@@ -99,14 +99,14 @@ func (k *Records) RequestTree(ctx context.Context, user, which string) (RequestV
 	return d.turn(record.InteractionURI(conv, root), 0)
 }
 
-// Requests returns the user's requests that are open, or with all those that
-// have changed last, at most limit of them, the newest first, without what is
-// below them.
+// Requests returns the user's open requests or, if all is set, the most recently
+// changed ones; at most limit of them, newest first, without the requests below
+// them.
 func (k *Records) Requests(ctx context.Context, user string, all bool, limit int) ([]RequestView, error) {
 	return k.requests(ctx, store.ForUser(user), all, limit)
 }
 
-// EverybodysRequests is Requests of all users, for admins.
+// EverybodysRequests is like Requests, for all users. It is for admins.
 func (k *Records) EverybodysRequests(ctx context.Context, all bool, limit int) ([]RequestView, error) {
 	return k.requests(ctx, store.ForNode(resource.System), all, limit)
 }
@@ -147,14 +147,14 @@ func (k *Records) requests(ctx context.Context, sc store.Scope, all bool, limit 
 	return out, nil
 }
 
-// The statuses of a turn that is open and does not run.
+// The statuses of a turn that is open but not running.
 const (
 	requestParked  = "parked"
 	requestWaiting = "waiting for its model"
 )
 
-// held says of turns which of them are parked or wait for their model, and adds
-// those that led to no other request.
+// held marks the turns that are parked or wait for their model, and adds those
+// that have no record because they led to no other request.
 func (k *Records) held(ctx context.Context, sc store.Scope, list *[]RequestView) error {
 	runs, err := k.conversations.OpenRuns(ctx, sc, resource.URI{})
 	for i := range runs {
@@ -176,7 +176,7 @@ func (k *Records) held(ctx context.Context, sc store.Scope, list *[]RequestView)
 	return err
 }
 
-// entitle says what was asked in a turn, or of an agent.
+// entitle sets the title of a turn or of an asked agent to what was asked.
 func (d *drawer) entitle(v *RequestView) error {
 	if v.Conversation.Zero() { // a call from outside: its tool says what it is
 		return nil
@@ -206,7 +206,7 @@ func (d *drawer) entitle(v *RequestView) error {
 	return err
 }
 
-// viewOf tells of a request what its record does.
+// viewOf returns the view of a request's own record.
 func viewOf(r *storedRequest) RequestView {
 	v := RequestView{ID: r.ID, User: userOf(r.space), Kind: r.Kind, Agent: r.Agent, Tool: r.Tool, State: r.state, Message: r.Message,
 		Progress: r.Progress, Outcome: r.Outcome, Error: r.Error, Started: r.Created, Ended: r.Answered, Usage: r.Usage, Cost: r.Cost,
@@ -228,11 +228,11 @@ func requestNotFound(which string) error {
 		WithHint("steward requests list --all shows the newest ones")
 }
 
-// shortest is how much of an id names a request.
+// shortest is the least number of characters of an id that names a request.
 const shortest = 8
 
-// resolveRequest returns the id that a text names: of a request, or of an
-// interaction.
+// resolveRequest returns the id, of a request or of an interaction, that a text
+// names.
 func resolveRequest(ctx context.Context, st store.Store, sc store.Scope, which string) (id.ID, error) {
 	return named(which, "request", "requests", requestNotFound(which), func(yield func(id.ID, error) bool) {
 		for _, typ := range []string{record.TypeRequest, record.TypeInteraction} {
@@ -245,8 +245,8 @@ func resolveRequest(ctx context.Context, st store.Store, sc store.Scope, which s
 	})
 }
 
-// named returns the id that a text is, or, of those that there are, the one
-// that it begins. kind begins the codes of the errors.
+// named returns the id that which spells out, or the only id among all that
+// begins with it. kind is the prefix of the error codes.
 func named(which, kind, things string, missing error, all iter.Seq2[id.ID, error]) (id.ID, error) {
 	which = strings.ToLower(strings.TrimSpace(which))
 	if own, ok := id.Parse(which); ok && !own.Zero() {
@@ -275,8 +275,8 @@ func named(which, kind, things string, missing error, all iter.Seq2[id.ID, error
 		WithHint("name more of the id, such as %s", found[0])
 }
 
-// findRequest returns a request by its id. A turn that led to none has no
-// record: of it there is the place only.
+// findRequest returns a request by its id. A turn that led to no request has no
+// record; for such a turn only the id and the place are set.
 func findRequest(ctx context.Context, st store.Store, sc store.Scope, own id.ID) (storedRequest, error) {
 	page, err := st.Query(ctx, sc, store.Query{Term: store.Term{Name: termRequest, Value: own.String()}, Type: record.TypeRequest, Limit: 1})
 	if err != nil {
@@ -298,8 +298,8 @@ func findRequest(ctx context.Context, st store.Store, sc store.Scope, own id.ID)
 	return storedRequest{}, requestNotFound(own.String())
 }
 
-// rootOf returns the conversation and the interaction of the turn that a
-// request is for.
+// rootOf returns the conversation and the interaction of the turn that a request
+// belongs to.
 func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) (conv, root id.ID, err error) {
 	conv, root = record.IDOf(r.at, record.TypeConversation), r.Root
 	inter := record.IDOf(r.at, record.TypeInteraction)
