@@ -1,6 +1,6 @@
-// Package catalog finds the agents that live in folders, asks once whether
-// they may be used, pins what was approved, and hands out those that may be,
-// level by level, while folders come, change and go.
+// Package catalog finds the agents that live in folders, asks once whether they may be used, pins
+// what was approved, and provides the usable agents level by level, while folders appear, change
+// and disappear.
 package catalog
 
 import (
@@ -14,22 +14,22 @@ import (
 	"steward/internal/tool"
 )
 
-// Tree is all that may be used at one moment. It is immutable.
+// Tree holds everything that may be used at one moment. It is immutable.
 type Tree struct {
-	Version uint64 // counts up with every change
+	Version uint64 // increases with every change
 	Root    *Agent
 	ByPath  map[string]*Agent // "personal_assistant/email"; the root is under ""
 }
 
-// Agent is an agent that may be used: it and all above it are approved and
-// valid. Immutable.
+// Agent is an agent that may be used: it and all agents above it are approved and valid.
+// Immutable.
 type Agent struct {
 	Path        string // names from the top, joined by "/"; empty: the root level
 	Name        string
 	Description string // for the level above: what it does, its capabilities and examples
-	Version     string // its own version and the beginning of its hash: what a run pins
+	Version     string // its own version and the beginning of its hash; a run pins it
 	Prompt      string // with its skills and the AGENTS.md beside it
-	Model       string // an alias or "provider/model"; empty: the one above's
+	Model       string // an alias or "provider/model"; empty: that of the agent above
 	Sampling    llm.Sampling
 	Limits      Limits
 	Parameters  []byte // JSON Schema of the arguments of NAME.ask; nil: one text, "request"
@@ -42,15 +42,15 @@ type Agent struct {
 	Persona     bool                   // may take over a conversation as it stands
 	Dir         string
 
-	// Tools are those of its own level: what its own sources offer and the
-	// node's tools that it names. Child agents are not among them. The list
-	// of the root level has only what the settings name.
+	// Tools are those of the agent's own level: the tools that its own sources offer and the
+	// node's tools that it names. Child agents are not among them. The root level's list has only
+	// the tools that the settings name.
 	Tools    *tool.Registry
 	Uses     []string // names and globs of the node's own tools that it may use, as Registry.Select takes them; none: none
 	Children []*Agent // sorted by name
 }
 
-// Limits bound a run of an agent. Zero values mean the node's.
+// Limits bound a run of an agent. Zero values mean the node's limits.
 type Limits struct {
 	Iterations int           `yaml:"iterations"`
 	Time       time.Duration `yaml:"time"`
@@ -65,12 +65,12 @@ type Example struct {
 	Expect string   `yaml:"expect" json:"expect,omitzero"` // part of the answer, case ignored; empty: any answer
 }
 
-// Status is how far an agent or a source of the settings is allowed.
+// Status says how far an agent or a source of the settings is allowed.
 type Status string
 
 // The statuses.
 const (
-	Pending  Status = "pending"  // nobody has said yet, or it has changed since
+	Pending  Status = "pending"  // nobody has decided yet, or it has changed since
 	Approved Status = "approved" // as it is now
 	Denied   Status = "denied"
 	Revoked  Status = "revoked"
@@ -83,29 +83,28 @@ const (
 	KindSource = "source" // an MCP server or a gRPC endpoint that the settings name: "mcp:NAME", "grpc:NAME"
 )
 
-// Listing is an agent or a source as it is found, whether it may be used or not.
+// Listing describes an agent or a source as found, whether it may be used or not.
 type Listing struct {
 	Path        string    `json:"path"`
 	Kind        string    `json:"kind"`
 	Description string    `json:"description,omitzero"`
 	Version     string    `json:"version,omitzero"`
 	Status      Status    `json:"status"`
-	Changed     bool      `json:"changed,omitzero"` // pending because it is not what was approved any more
-	Usable      bool      `json:"usable"`           // approved, and so is all above it
-	Hash        string    `json:"hash,omitzero"`    // of what is there now, as far as it is known without starting anything
-	Static      string    `json:"static,omitzero"`  // of that part of it which is known without starting anything, always
+	Changed     bool      `json:"changed,omitzero"` // pending because it differs from what was approved
+	Usable      bool      `json:"usable"`           // approved, and so are all agents above it
+	Hash        string    `json:"hash,omitzero"`    // of what is there now, as far as known without starting anything
+	Static      string    `json:"static,omitzero"`  // always of just the part known without starting anything
 	By          string    `json:"by,omitzero"`      // who decided
 	At          time.Time `json:"at,omitzero"`
 	Reason      string    `json:"reason,omitzero"`
 	Tools       []string  `json:"tools,omitzero"`
-	Waiting     []string  `json:"waiting,omitzero"` // of what is approved: tools that are new or different, and off until they are approved
-	Gone        []string  `json:"gone,omitzero"`    // of what is approved: tools that are not announced any more
+	Waiting     []string  `json:"waiting,omitzero"` // if approved: tools that are new or different, and off until they are approved
+	Gone        []string  `json:"gone,omitzero"`    // if approved: tools that are no longer announced
 	Problems    []Problem `json:"problems,omitzero"`
 	Dir         string    `json:"dir,omitzero"`
 	Examples    []Example `json:"examples,omitzero"`
 
-	// Settings are how tools are set otherwise than their source proposes; of
-	// what is approved.
+	// Settings are a person's changes to what the source proposes for its tools; set if approved.
 	Settings map[string]ToolSetting `json:"settings,omitempty"`
 }
 
@@ -119,21 +118,20 @@ type Problem struct {
 	Remedy  string `json:"remedy,omitzero"`
 }
 
-// Inspection is all that an approval is about.
+// Inspection is everything that an approval covers.
 type Inspection struct {
 	Listing
 	// Hash is over all Items. An approval names it.
 	Hash  string `json:"hash"`
 	Items []Item `json:"items"`
-	// Diff tells what is not as approved before, as a unified diff in which
-	// control and bidirectional characters are written out; empty where
-	// nothing was approved before.
+	// Diff shows the changes since the last approval as a unified diff, in which control and
+	// bidirectional characters are written out. It is empty if nothing was approved before.
 	Diff string `json:"diff,omitzero"`
-	// Warnings are what a person should look at: hidden characters, words
-	// that speak to a model in a tool's description, names like others.
+	// Warnings are what a person should look at: hidden characters, words in a tool's description
+	// that address the model, names that resemble others.
 	Warnings []string `json:"warnings,omitzero"`
-	// Data says how what the tools yield, and their targets, are proposed: with
-	// an approval all of it holds, but for what its settings say otherwise.
+	// Data describes how the tools' labels and targets are proposed. An approval accepts them
+	// all, except where its settings say otherwise.
 	Data string `json:"data,omitzero"`
 }
 
@@ -141,29 +139,28 @@ type Inspection struct {
 type Item struct {
 	Name string `json:"name"` // "agent.yaml", "PROMPT.md", "tool files.read", "file weather.py"
 	Hash string `json:"hash"`
-	Text string `json:"text,omitzero"` // as shown; long files by their hash alone
+	Text string `json:"text,omitzero"` // as shown; long files by their hash only
 }
 
-// ToolSetting is what a person sets otherwise for a tool when approving.
+// ToolSetting is what a person changes about a tool when approving it.
 type ToolSetting struct {
 	Effect tool.Effect `json:"effect,omitzero"`
 	Asks   *bool       `json:"asks,omitzero"`
-	Off    bool        `json:"off,omitzero"` // it is not given to the model
+	Off    bool        `json:"off,omitzero"` // the model does not get the tool
 
 	Yields  *[]string  `json:"yields,omitzero"`  // labels of what it returns
-	Reach   tool.Reach `json:"reach,omitzero"`   // where what it is given goes: here or out
+	Reach   tool.Reach `json:"reach,omitzero"`   // where its arguments go: here or out
 	Targets *[]string  `json:"targets,omitzero"` // the arguments that say to whom or where to
 }
 
-// Approver decides about agents and sources, for the servers. Paths are those
-// of listings. Error codes: agent_not_found, agent_invalid, agent_changed
-// (Conflict: the hash is not that of what is there now), agent_denied, and
-// those of the store.
+// Approver decides about agents and sources, for the servers. Paths are those of listings. Error
+// codes: agent_not_found, agent_invalid, agent_changed (Conflict: the hash differs from that of
+// what is there now), agent_denied, and those of the store.
 type Approver interface {
 	List(ctx context.Context) ([]Listing, error)
-	// Listings is List as of the last reading: it reads nothing.
+	// Listings is List as of the last reading; it reads nothing.
 	Listings() []Listing
-	// Inspect starts what has to be started to learn what it announces.
+	// Inspect starts what must run in order to learn what it announces.
 	Inspect(ctx context.Context, path string) (Inspection, error)
 	Approve(ctx context.Context, by, path, hash string, set map[string]ToolSetting) (Listing, error)
 	Deny(ctx context.Context, by, path, reason string) (Listing, error)

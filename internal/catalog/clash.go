@@ -7,7 +7,7 @@ import (
 	"steward/internal/strict"
 )
 
-// claim is a name that an agent or a source wants on a level.
+// claim is a name that an agent or a source claims on a level.
 type claim struct {
 	name  string
 	by    *unit
@@ -16,11 +16,11 @@ type claim struct {
 	what  string // for the others
 }
 
-// settleNames decides who gets a name that several claim on one level. What is
-// approved as it is keeps its name, and the others are invalid as long as it
-// is there: what nobody has approved never takes anything from what somebody
-// has. Of several that are approved, the first that was keeps it. Where none
-// is, all are invalid, and a person renames one. Under mu.
+// settleNames decides who gets a name that several claim on one level. A unit that is still as it
+// was approved keeps its name, and the others are invalid as long as it is there: an unapproved
+// unit never takes anything from an approved one. Of several approved units, the one approved
+// first keeps the name. If none is approved, all are invalid, and a person has to rename one.
+// Called under mu.
 func (c *Catalog) settleNames() {
 	claims := map[string][]claim{}
 	for _, u := range c.units {
@@ -63,7 +63,7 @@ func (c *Catalog) settleName(claims []claim) {
 	}
 }
 
-// approvedAsItIs reports whether a unit is what was approved, and since when.
+// approvedAsItIs reports whether a unit is still what was approved, and since when.
 func (c *Catalog) approvedAsItIs(u *unit) (time.Time, bool) {
 	rec := c.records[u.path]
 	if rec == nil || rec.Status != Approved || rec.Static != u.hash || len(u.problems) > 0 {

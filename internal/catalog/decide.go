@@ -12,8 +12,8 @@ import (
 	"steward/internal/tool"
 )
 
-// Approve implements Approver. What is approved is what was read and announced
-// under this hash, not what is there a moment later.
+// Approve implements Approver. It approves what was read and announced under this hash, not what
+// may be there a moment later.
 func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[string]ToolSetting) (Listing, error) {
 	u, insp, err := c.inspect(ctx, path, false)
 	if err != nil {
@@ -59,9 +59,9 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 
 func short(hash string) string { return hash[:min(12, len(hash))] }
 
-// keepSettings takes over how tools were set before. What made a tool freer was
-// said of the tool as it was: of one that is otherwise now, only what makes it
-// stricter stays.
+// keepSettings carries over the earlier settings of tools. A setting that made a tool less
+// restricted applied to the tool as it was then: if the tool has changed, only the settings that
+// make it stricter are kept.
 func (a *approval) keepSettings(old *approval) {
 	for name, s := range old.Settings {
 		if a.item("tool "+name) != old.item("tool "+name) {
@@ -89,9 +89,8 @@ func (a *approval) item(name string) string {
 	return ""
 }
 
-// set takes settings over, by name or glob: for each tool the most specific
-// one. It refuses one that means no tool, and drops old ones of tools that are
-// not there any more.
+// set applies settings by name or glob: for each tool the most specific one. It refuses a setting
+// that matches no tool, and drops old ones of tools that no longer exist.
 func (a *approval) set(set map[string]ToolSetting) error {
 	var names []string
 	used := map[string]bool{}
@@ -126,7 +125,7 @@ func (a *approval) set(set map[string]ToolSetting) error {
 	return nil
 }
 
-// check refuses labels and reaches that there are not.
+// check refuses unknown labels and reaches.
 func (t ToolSetting) check() error {
 	var yields any
 	if t.Yields != nil {
@@ -136,7 +135,7 @@ func (t ToolSetting) check() error {
 	return err
 }
 
-// decision begins a record of a decision about a unit as it is now. Under mu.
+// decision begins a record of a decision about a unit as it is now. Called under mu.
 func (c *Catalog) decision(u *unit, by string, s Status, reason string) *record {
 	r := &record{Path: u.path, Kind: u.kind, Name: u.name, Status: s, Hash: u.hash, Static: u.hash,
 		By: by, At: time.Now().UTC(), Reason: reason}
@@ -152,7 +151,7 @@ func (c *Catalog) decision(u *unit, by string, s Status, reason string) *record 
 	return r
 }
 
-// decide keeps a decision and lets it take effect. Under mu.
+// decide stores a decision and puts it into effect. Called under mu.
 func (c *Catalog) decide(ctx context.Context, by string, u *unit, r *record) (Listing, error) {
 	if c.closed {
 		return Listing{}, errClosed()
@@ -171,7 +170,7 @@ func (c *Catalog) Deny(ctx context.Context, by, path, reason string) (Listing, e
 	return c.refuse(ctx, by, path, reason, Denied)
 }
 
-// Revoke implements Approver. What was never approved cannot be revoked
+// Revoke implements Approver. A unit that was never approved cannot be revoked
 // (agent_not_approved, Conflict).
 func (c *Catalog) Revoke(ctx context.Context, by, path, reason string) (Listing, error) {
 	return c.refuse(ctx, by, path, reason, Revoked)
@@ -198,11 +197,11 @@ func (c *Catalog) refuse(ctx context.Context, by, path, reason string, s Status)
 	return c.decide(ctx, by, u, c.decision(u, by, s, reason))
 }
 
-// sourceChanged is called by a source whose tools may not be those that were
-// approved. It returns at once.
+// sourceChanged is called by a source whose tools may differ from the approved ones. It returns
+// at once.
 func (c *Catalog) sourceChanged(u *unit, s *liveSource) {
 	if s.changes.Add(1) > 1 || c.life.Err() != nil {
-		return // whoever compares compares once more
+		return // the comparison under way will compare once more
 	}
 	c.work.Add(1)
 	go func() {
@@ -213,7 +212,7 @@ func (c *Catalog) sourceChanged(u *unit, s *liveSource) {
 			if s.changes.CompareAndSwap(seen, 0) {
 				return
 			}
-			select { // a source that changes its mind at each look costs little
+			select { // a source that keeps changing its tools must cost little
 			case <-c.life.Done():
 				return
 			case <-time.After(pause):
@@ -222,13 +221,12 @@ func (c *Catalog) sourceChanged(u *unit, s *liveSource) {
 	}()
 }
 
-// recheck compares what the sources of an approved unit announce now with what
-// was approved.
+// recheck compares what the sources of an approved unit announce now with what was approved.
 func (c *Catalog) recheck(u *unit, s *liveSource) {
 	c.mu.Lock()
 	status, _ := c.status(u)
 	if u.announced = nil; !c.closed {
-		c.publish() // what was looked at is not known to be there any more
+		c.publish() // what was checked before may no longer exist
 	}
 	c.mu.Unlock()
 	if status != Approved {
@@ -250,9 +248,9 @@ func (c *Catalog) recheck(u *unit, s *liveSource) {
 	c.heard(u, said)
 }
 
-// heard lets what the sources of a unit announce take effect. What was
-// approved and is the same goes on. What is new or different is off until it
-// is approved, and what is not announced any more is not offered. Under mu.
+// heard puts into effect what the sources of a unit announce. Approved tools that are unchanged
+// stay available. New or different ones are off until they are approved, and tools that are no
+// longer announced are not offered. Called under mu.
 func (c *Catalog) heard(u *unit, said *announced) {
 	u.heard = said
 	status, _ := c.status(u)
@@ -269,8 +267,8 @@ func (c *Catalog) heard(u *unit, said *announced) {
 	if len(lost) > 0 {
 		c.log.Warn("approved tools are not offered any more", "agent", u.path, "tools", listed(lost))
 	}
-	// It is kept for the next start, when the sources have said nothing yet:
-	// once for each news, however often a source changes its mind.
+	// The difference is stored for the next start, when the sources have announced nothing yet.
+	// It is stored once per change, however often a source goes back and forth.
 	if len(news)+len(lost) > 0 || d.same() && !rec.Differs.same() {
 		if err := c.keep(c.life, rec, d); err != nil && c.life.Err() == nil {
 			c.log.Error("what a source offers otherwise than approved could not be kept", "agent", u.path, "error", err)
@@ -279,11 +277,11 @@ func (c *Catalog) heard(u *unit, said *announced) {
 	c.publish()
 }
 
-// difference is how what is announced differs from what was approved.
+// difference says how what is announced differs from what was approved.
 type difference struct {
 	Hash    string   `json:"hash,omitzero"`    // of what is announced
 	Waiting []string `json:"waiting,omitzero"` // tools that are new or different
-	Gone    []string `json:"gone,omitzero"`    // tools that are not announced
+	Gone    []string `json:"gone,omitzero"`    // tools that are no longer announced
 }
 
 func (d difference) same() bool { return len(d.Waiting)+len(d.Gone) == 0 }
@@ -292,7 +290,7 @@ func (d difference) off(name string) bool {
 	return slices.Contains(d.Waiting, name) || slices.Contains(d.Gone, name)
 }
 
-// differs compares what a unit announced last with what was approved.
+// differs compares the last announcement of a unit with what was approved.
 func (u *unit) differs(rec *record) difference {
 	if u.heard == nil {
 		return rec.Differs
@@ -315,7 +313,7 @@ func (u *unit) differs(rec *record) difference {
 	return d
 }
 
-// untold returns those of the tools of which the same was not told before.
+// untold returns the tools that were not already logged in this form.
 func (u *unit) untold(names []string, said *announced) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		key := name

@@ -21,53 +21,52 @@ import (
 	"steward/internal/watch"
 )
 
-// rootName is what the agent above all others is called.
+// rootName is the name of the agent above all others.
 const rootName = "assistant"
 
-// Options of a catalog. Store is needed.
+// Options of a catalog. Store is required.
 type Options struct {
 	Store   store.Store
-	Folders []string // folders of agents; they need not be there
-	Servers []string // mcpServers JSON files; they need not be there
+	Folders []string // folders of agents; they need not exist
+	Servers []string // mcpServers JSON files; they need not exist
 	Root    []RootSource
 	Openers map[string]tool.Opener // by kind: "mcp", "grpc", "process", "domain:NAME"
 	// HookOpener makes hooks; nil: agents with hooks are invalid.
 	HookOpener tool.HookOpener
 	// Data is the folder in which sources get private folders of their own.
 	Data string
-	// Snapshots is the folder in which copies of what is approved are kept, from
-	// which programs run. Empty: they run where they lie.
+	// Snapshots is the folder for the copies of approved files from which programs run. Empty:
+	// programs run from their own place.
 	Snapshots string
-	// Hide are folders that no program may see, but for what is its own there.
+	// Hide are folders that no program may see, except for its own part of them.
 	Hide []string
-	// Confined returns nil where Hide holds for programs that run unconfined
-	// too, and else why not. nil: it does not.
+	// Confined returns nil if Hide also holds for programs that run unconfined, and otherwise the
+	// reason why it does not. nil: it does not hold.
 	Confined func() error
-	// Names returns the names of the node's own tools, which nothing may
-	// shadow; nil: they are not known.
+	// Names returns the names of the node's own tools, which nothing may shadow; nil: they are
+	// unknown.
 	Names func() []string
 	// Secrets returns a secret of an agent by name; nil: there are none.
 	Secrets func(agent, name string) (string, bool)
-	// Services returns what Env.Services is for an agent. May be nil.
+	// Services returns the value of Env.Services for an agent. May be nil.
 	Services func(agent string) func(ctx context.Context) (env []string, release func(), err error)
-	// Look has a model look at the tools that a person is about to approve; nil:
-	// there is no model.
+	// Look asks a model to look at the tools that a person is about to approve; nil: there is no
+	// model.
 	Look Looker
-	// Watch has the folders watched; without it only Rescan looks again.
+	// Watch makes the catalog watch the folders. Without it only Rescan reads them again.
 	Watch bool
-	// Poll watches by looking every so often in place of the system's
-	// notifications; zero: only where there are none, every 2 seconds.
+	// Poll is the interval for watching by polling instead of the system's notifications. Zero:
+	// poll every 2 seconds, and only if there are no notifications.
 	Poll time.Duration
-	// Quiet is how long a folder has to be quiet before it is read: editors
-	// and copies take several steps. Zero: 100 ms.
+	// Quiet is how long a folder must be unchanged before it is read, because editors and copies
+	// take several steps. Zero: 100 ms.
 	Quiet time.Duration
-	// AnnounceTimeout bounds how long a source may take to say what it
-	// offers. Zero: a minute.
+	// AnnounceTimeout bounds how long a source may take to announce its tools. Zero: a minute.
 	AnnounceTimeout time.Duration
 	Log             *slog.Logger // nil: slog.Default()
 }
 
-// RootSource is a source that the settings name: it belongs to the root level.
+// RootSource is a source that the settings name. It belongs to the root level.
 type RootSource struct {
 	Kind       string // of its opener: "mcp", "grpc"
 	Name       string // the first word of its tools' names
@@ -75,26 +74,25 @@ type RootSource struct {
 	Definition []byte // the declaration, JSON: what is approved
 }
 
-// Catalog knows the agents and sources, and which of them may be used. Safe
-// for concurrent use.
+// Catalog knows the agents and sources, and which of them may be used. Safe for concurrent use.
 type Catalog struct {
 	opt Options
 	log *slog.Logger
 
-	mu      sync.Mutex // one reading or decision at a time
+	mu      sync.Mutex // one scan or decision at a time
 	units   []*unit    // sorted by path
-	retired []*unit    // that may still be running
+	retired []*unit    // no longer in use, but calls may still be running
 	records map[string]*record
-	dirs    []string // to be watched
+	dirs    []string // to watch
 	logged  map[string]string
-	told    string // of what the last change was told
-	used    string // what the tree was made of
+	told    string // the state that the last change notification was about
+	used    string // what the tree was made from
 	closed  bool
 
 	tree    atomic.Pointer[Tree]
-	noted   atomic.Uint64 // changes that the watch was told of
-	seen    atomic.Uint64 // how many of them the last reading knew
-	scans   atomic.Uint64 // readings
+	noted   atomic.Uint64 // changes that the watch has seen
+	seen    atomic.Uint64 // how many of them the last scan covers
+	scans   atomic.Uint64 // scans
 	top     atomic.Pointer[string]
 	changes struct {
 		sync.Mutex
@@ -104,14 +102,13 @@ type Catalog struct {
 	life context.Context
 	end  context.CancelFunc
 	work sync.WaitGroup
-	kick chan struct{} // look again
+	kick chan struct{} // scan again
 }
 
 var _ Approver = (*Catalog)(nil)
 
-// Open reads the approvals and the folders. It starts and connects nothing.
-// An agent that is not right is logged and does not stop the rest; errors are
-// those of the store.
+// Open reads the approvals and the folders. It starts nothing and connects to nothing. A faulty
+// agent is logged and does not stop the others; errors are those of the store.
 func Open(ctx context.Context, opt Options) (*Catalog, error) {
 	c := &Catalog{opt: opt, log: cmp.Or(opt.Log, slog.Default()), logged: map[string]string{}, kick: make(chan struct{}, 1)}
 	c.opt.Quiet = cmp.Or(opt.Quiet, 100*time.Millisecond)
@@ -154,8 +151,8 @@ func (c *Catalog) Close() error {
 // Tree returns all that may be used now.
 func (c *Catalog) Tree() *Tree { return c.tree.Load() }
 
-// Changed returns a channel that is closed when the tree, or anything that
-// List tells, is not any more what it is now. Get it before reading either.
+// Changed returns a channel that is closed when the tree, or anything that List returns, changes.
+// Get the channel before reading either.
 func (c *Catalog) Changed() <-chan struct{} {
 	c.changes.Lock()
 	defer c.changes.Unlock()
@@ -180,7 +177,7 @@ func errClosed() error {
 	return fault.New(fault.Unavailable, "catalog_closed", "Steward is closing").WithHint("start it again")
 }
 
-// again asks for a reading by the watch; it returns at once.
+// again asks the watch for a scan; it returns at once.
 func (c *Catalog) again() {
 	select {
 	case c.kick <- struct{}{}:
@@ -188,8 +185,8 @@ func (c *Catalog) again() {
 	}
 }
 
-// tops tells the times of the folders and files that are read, not of what is
-// in them.
+// tops describes the modification times of the folders and files that are read, but not of their
+// contents.
 func (c *Catalog) tops() string {
 	var b strings.Builder
 	for _, name := range slices.Concat(c.opt.Folders, c.opt.Servers) {
@@ -200,7 +197,7 @@ func (c *Catalog) tops() string {
 	return b.String()
 }
 
-// scan reads everything, opens what is new, and retires what is gone. Under mu.
+// scan reads everything, opens what is new, and retires what is gone. Called under mu.
 func (c *Catalog) scan() {
 	c.seen.Store(c.noted.Load())
 	tops := c.tops()
@@ -236,7 +233,7 @@ func (c *Catalog) scan() {
 				r.dirs[filepath.Dir(p.path)] = true
 			}
 		}
-		if !u.isBroken() { // that was told
+		if !u.isBroken() { // that was logged
 			c.complain(u.path+" "+u.dir, u.faults())
 		}
 	}
@@ -244,7 +241,7 @@ func (c *Catalog) scan() {
 	c.publish()
 }
 
-// complain logs what is wrong, once as long as it stays the same.
+// complain logs problems, once for as long as they stay the same.
 func (c *Catalog) complain(what string, problems []Problem) {
 	var lines []string
 	for _, p := range problems {
@@ -260,8 +257,8 @@ func (c *Catalog) complain(what string, problems []Problem) {
 	}
 }
 
-// adopt puts what was read in the place of what is known: what has not
-// changed stays as it is, with all that it has open.
+// adopt replaces the known units by those just read. Units that have not changed stay, with
+// everything that they have open.
 func (c *Catalog) adopt(read []*unit) {
 	old := map[string]*unit{}
 	for _, u := range c.units {
@@ -292,8 +289,8 @@ func (c *Catalog) adopt(read []*unit) {
 	c.units = read
 }
 
-// stays reports whether a reading found nothing new, in the files that are
-// executed either.
+// stays reports whether a scan found no change in the unit, including the files that are
+// executed.
 func (u *unit) stays(read *unit) bool {
 	if u.read != read.read || u.file != read.file || len(u.problems) > 0 {
 		return false
@@ -308,7 +305,7 @@ func (u *unit) stays(read *unit) bool {
 			return false
 		}
 	}
-	u.run = now.run // the same bytes, perhaps in new files
+	u.run = now.run // the same bytes, though perhaps in new files
 	u.bindings = read.bindings
 	if u.grant != nil {
 		u.grant.look(u.run)
@@ -316,7 +313,7 @@ func (u *unit) stays(read *unit) bool {
 	return true
 }
 
-// env is what a source or hook of a unit is given.
+// env returns the Env for a source or hook of a unit.
 func (c *Catalog) env(u *unit, d decl, s *liveSource) tool.Env {
 	e := tool.Env{Name: d.name, Dir: u.dir, Hide: c.opt.Hide, Log: c.log.With("source", d.name)}
 	if c.opt.Snapshots != "" {
@@ -345,7 +342,7 @@ func (c *Catalog) env(u *unit, d decl, s *liveSource) tool.Env {
 	return e
 }
 
-// shut closes something in its own time.
+// shut closes something in the background.
 func (c *Catalog) shut(what string, closing func() error) {
 	c.work.Add(1)
 	go func() {
@@ -356,7 +353,8 @@ func (c *Catalog) shut(what string, closing func() error) {
 	}()
 }
 
-// find returns the unit of a path: of several, the one that has the name. Under mu.
+// find returns the unit at a path. If there are several, it returns the one that holds the name.
+// Called under mu.
 func (c *Catalog) find(path string) (*unit, error) {
 	var paths []string
 	var found *unit
@@ -376,8 +374,8 @@ func (c *Catalog) find(path string) (*unit, error) {
 	return nil, e.WithHint("steward agents list shows what there is")
 }
 
-// Bindings are the services that an agent declares, resolved through the
-// levels above, whether it may be used or not.
+// Bindings returns the services that an agent declares, resolved through the levels above,
+// whether the agent may be used or not.
 func (c *Catalog) Bindings(path string) (service.Bindings, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -388,7 +386,7 @@ func (c *Catalog) Bindings(path string) (service.Bindings, error) {
 	return u.bindings, nil
 }
 
-// status says how far a unit is allowed. Under mu.
+// status returns how far a unit is allowed. Called under mu.
 func (c *Catalog) status(u *unit) (s Status, changed bool) {
 	rec := c.records[u.path]
 	switch {
@@ -402,7 +400,7 @@ func (c *Catalog) status(u *unit) (s Status, changed bool) {
 	return rec.Status, false
 }
 
-// listing tells of a unit. Under mu; usable are the paths that may be used.
+// listing describes a unit. usable are the paths that may be used. Called under mu.
 func (c *Catalog) listing(u *unit) Listing {
 	l := Listing{Path: u.path, Kind: u.kind, Hash: u.hash, Static: u.hash, Problems: u.faults(), Dir: u.dir}
 	if u.dir == "" {
@@ -432,9 +430,9 @@ func (c *Catalog) listing(u *unit) Listing {
 	return l
 }
 
-// List implements Approver. It reads the folders anew only where the watch has
-// been told of a change that was not read yet, where something has come or gone
-// at the top, which the watch may be about to tell, or where nobody watches.
+// List implements Approver. It scans the folders again only if the watch has seen a change that
+// was not scanned yet, if something has appeared or disappeared at the top level, of which the
+// watch may not know yet, or if there is no watch.
 func (c *Catalog) List(ctx context.Context) ([]Listing, error) {
 	if !c.opt.Watch || c.noted.Load() != c.seen.Load() || c.tops() != *c.top.Load() {
 		if err := c.Rescan(ctx); err != nil {

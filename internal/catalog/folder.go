@@ -16,29 +16,29 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is read of an agent's folder.
+// Limits on what is read of an agent's folder.
 const (
 	mostText    = 256 << 10 // bytes of a file of text
 	mostFile    = 64 << 20  // bytes of a file that is executed
-	mostFiles   = 2000      // that are pinned, of one agent
-	mostBytes   = 256 << 20 // of them together
-	mostShown   = 64 << 10  // bytes of a file that is shown with its text
+	mostFiles   = 2000      // pinned files of one agent
+	mostBytes   = 256 << 20 // of the pinned files together
+	mostShown   = 64 << 10  // of a file whose text is shown
 	mostSkills  = 64
 	mostEntries = 4096 // of a folder
 	deepest     = 8    // levels of agents
 )
 
-// pin is a file as it was read: what is approved, and what is used.
+// pin is a file as it was read: this content is approved, and this content is used.
 type pin struct {
-	name string // relative to the agent's folder; absolute outside of it
+	name string // relative to the agent's folder; absolute outside it
 	path string // absolute
-	data []byte // of files that are used as text; nil: by its hash alone
+	data []byte // of files that are used as text; nil: pinned by hash only
 	hash string // SHA-256, hex
 	size int64
 	info fs.FileInfo
-	run  bool // it is executed, or may be by what is
+	run  bool // it is executed, or may be loaded by what is
 
-	named bool // by the source itself; the others lie beside
+	named bool // by the source itself; the others lie beside it
 }
 
 func hashOf(b []byte) string {
@@ -46,17 +46,17 @@ func hashOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// folder is an agent's folder, beyond which nothing is read.
+// folder is an agent's folder; nothing outside it is read.
 type folder struct {
 	root *os.Root
 	dir  string
 }
 
-// errNotPlain is told of what is no regular file.
+// errNotPlain is the error for anything but a regular file.
 var errNotPlain = errors.New("it is no regular file")
 
-// open opens a regular file of the folder, and nothing that a link outside of
-// it names; a pipe does not block.
+// open opens a regular file of the folder. It does not follow links out of the folder, and does
+// not block on a pipe.
 func (f folder) open(name string, most int64) (*os.File, fs.FileInfo, error) {
 	file, err := f.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -88,7 +88,7 @@ func (f folder) text(name string) (pin, error) {
 	return p, err
 }
 
-// bytes reads a file that is executed: its hash, and its text where it is short.
+// bytes reads a file that is executed: its hash, and its text if it is short.
 func (f folder) bytes(name string) (pin, error) { return f.read(name, mostFile, mostShown) }
 
 func (f folder) read(name string, most, shown int64) (pin, error) {
@@ -99,7 +99,7 @@ func (f folder) read(name string, most, shown int64) (pin, error) {
 	return hashed(file, info, name, filepath.Join(f.dir, name), shown)
 }
 
-// outside reads a file that lies elsewhere: a program of the machine.
+// outside reads a file that lies outside the folder: a program of the machine.
 func outside(name string) (pin, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -112,7 +112,7 @@ func outside(name string) (pin, error) {
 	return hashed(file, info, name, name, mostShown)
 }
 
-// hashed reads a file, and keeps it where it is a text of at most so many bytes.
+// hashed reads a file, and keeps its content if it is a text of at most shown bytes.
 func hashed(file *os.File, info fs.FileInfo, name, abs string, shown int64) (pin, error) {
 	sum := sha256.New()
 	p := pin{name: name, path: abs, info: info, run: true}
@@ -126,7 +126,7 @@ func hashed(file *os.File, info fs.FileInfo, name, abs string, shown int64) (pin
 			p.data = nil
 		}
 	}
-	if p.data == nil && err == nil { // from where it was left
+	if p.data == nil && err == nil { // continue from where reading stopped
 		var n int64
 		n, err = io.Copy(sum, file)
 		p.size += n
@@ -142,7 +142,7 @@ type entry struct {
 	link bool
 }
 
-// entries lists a folder inside this one, sorted; none where it is missing.
+// entries lists a folder inside this one, sorted. The list is empty if the folder is missing.
 func (f folder) entries(name string) ([]entry, error) {
 	d, err := f.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,8 +172,7 @@ func (f folder) entries(name string) ([]entry, error) {
 	return out, err
 }
 
-// unrelated are the parts of an agent's folder in which nothing that it runs
-// is looked for.
+// unrelated reports whether a part of an agent's folder holds nothing that the agent runs.
 func unrelated(name string, dir bool) bool {
 	low := strings.ToLower(name)
 	if dir {
@@ -197,8 +196,8 @@ func unrelated(name string, dir bool) bool {
 	return false
 }
 
-// walk returns the regular files below a folder that belong to what runs. left
-// bounds how many folders are gone through: links can make of a few very many.
+// walk returns the regular files below a folder that belong to its programs. left bounds how many
+// folders are visited, because links can turn a few into very many.
 func (f folder) walk(name string, into map[string]bool, left *int, depth int) error {
 	if *left--; depth > 16 || *left < 0 {
 		return fmt.Errorf("%s is nested too deeply, or has more than %d folders", name, mostFiles)
@@ -211,7 +210,7 @@ func (f folder) walk(name string, into map[string]bool, left *int, depth int) er
 		inner := path.Join(name, e.name)
 		switch {
 		case unrelated(e.name, e.dir) && (name == "." || strings.HasPrefix(e.name, ".")):
-		case e.dir: // that of a link too, under the link's name: where it leads to may be nobody's program
+		case e.dir: // links to folders too, under the link's name: the target may belong to no program
 			if err := f.walk(inner, into, left, depth+1); err != nil {
 				return err
 			}

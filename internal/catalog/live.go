@@ -14,13 +14,12 @@ import (
 	"steward/internal/watch"
 )
 
-// live is an open source or hook. It is closed when it is retired and nothing
-// of it is called any more.
+// live is an open source or hook. It is closed when it is retired and no call of it is running.
 type live[S part] struct {
 	decl
 	src     S
 	usage   usage
-	changes atomic.Int64 // of a source: told since what it announces was last compared; zero: nobody compares
+	changes atomic.Int64 // of a source: changes reported since the last comparison began; zero: no comparison is running
 }
 
 // part is what sources and hooks have in common.
@@ -34,7 +33,7 @@ type (
 	liveHook   = live[tool.HookSource]
 )
 
-// usage counts the calls of what is to be closed once they are over.
+// usage counts running calls, so that the source or hook can be closed after them.
 type usage struct {
 	mu      sync.Mutex
 	calls   int
@@ -43,7 +42,7 @@ type usage struct {
 	shut    func() // starts the closing; set before the first use
 }
 
-// acquire begins a call, unless there is to be none any more.
+// acquire begins a call, unless the source or hook is retired.
 func (u *usage) acquire() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -60,8 +59,7 @@ func (u *usage) release() {
 	u.settle()
 }
 
-// retire lets no call begin, and has it closed after those that run; now: at
-// once.
+// retire lets no further call begin, and closes after the running ones, or at once if now is set.
 func (u *usage) retire(now bool) {
 	u.mu.Lock()
 	u.retired = true
@@ -71,14 +69,14 @@ func (u *usage) retire(now bool) {
 	u.settle()
 }
 
-// busy reports whether a call runs.
+// busy reports whether a call is running.
 func (u *usage) busy() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.calls > 0
 }
 
-// settle closes what is over; it unlocks mu.
+// settle closes if it is retired and idle; it unlocks mu.
 func (u *usage) settle() {
 	over := u.retired && u.calls <= 0 && !u.done
 	if over {
@@ -90,18 +88,18 @@ func (u *usage) settle() {
 	}
 }
 
-// grant stands for an approval that holds. It ends with the approval, the
-// agent's bytes, or the approval of an agent above.
+// grant represents an approval in force. It ends when the approval is withdrawn, the agent's
+// bytes change, or the approval of an agent above ends.
 type grant struct {
 	path     string
 	approval *approval // as the record has it
 	ended    atomic.Bool
-	differs  atomic.Pointer[difference] // of what is announced: those tools are off
+	differs  atomic.Pointer[difference] // of what is announced: these tools are off
 	run      atomic.Pointer[[]pin]      // files that are executed, as approved
 	stale    func()                     // called when one of them is not
 }
 
-// check refuses a call for which there is no approval any more.
+// check refuses a call that is no longer covered by an approval.
 func (g *grant) check() error {
 	if !g.ended.Load() && !g.unchanged() {
 		g.ended.Store(true)
@@ -114,12 +112,12 @@ func (g *grant) check() error {
 	return nil
 }
 
-// mostLooked bounds how many files are looked at before a call, beside those
-// that the source names; the watch over the folders sees to the others.
+// mostLooked bounds how many files are checked before a call, besides those that the source
+// names. The watch over the folders covers the others.
 const mostLooked = 128
 
-// look has the files looked at before each call: those that the source names,
-// which include what lies where nobody watches, and the first of the others.
+// look sets the files to check before each call: those that the source names, which may lie where
+// nothing watches, and the first of the others.
 func (g *grant) look(run []pin) {
 	var named, beside []pin
 	for _, p := range run {
@@ -133,9 +131,8 @@ func (g *grant) look(run []pin) {
 	g.run.Store(&list)
 }
 
-// unchanged looks whether the files that are executed are those of the
-// approval: by what the file system tells of them, and by their content where
-// that differs.
+// unchanged checks that the files that are executed are the approved ones: first by their
+// metadata, and by their content if the metadata differs.
 func (g *grant) unchanged() bool { return unchanged(*g.run.Load()) }
 
 func unchanged(files []pin) bool {
@@ -153,7 +150,7 @@ func unchanged(files []pin) bool {
 	return true
 }
 
-// guarded is an approved tool: what stands in the registry of a level.
+// guarded is an approved tool, as the registry of a level holds it.
 type guarded struct {
 	tool.Tool
 	spec  tool.Spec
@@ -176,8 +173,7 @@ func (t guarded) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 	return t.Tool.Call(ctx, in)
 }
 
-// begin lets something be done as long as the approval holds; it ends with
-// usage.release.
+// begin lets a call begin if the approval holds; it ends with usage.release.
 func (t guarded) begin() error {
 	if err := t.grant.check(); err != nil {
 		return err
@@ -189,8 +185,8 @@ func (t guarded) begin() error {
 	return t.grant.acquire(&t.from.usage)
 }
 
-// acquire begins a call of what was approved. What has been closed meanwhile is
-// not what was.
+// acquire begins a call of what was approved. A source or hook that has been closed meanwhile is
+// no longer what was approved.
 func (g *grant) acquire(u *usage) error {
 	if u.acquire() {
 		return nil
@@ -199,8 +195,8 @@ func (g *grant) acquire(u *usage) error {
 	return g.check()
 }
 
-// What changes something in another way than by Call has a layer of its own,
-// as who looks for it finds the source's own tool by Unwrap. Settlers only ask.
+// Interfaces other than Tool that change something have a wrapper of their own, because a caller
+// that looks for them would find the unguarded tool through Unwrap. Settlers only ask.
 type (
 	guardedBatcher struct {
 		tool.Tool // the layer below
@@ -273,7 +269,7 @@ func (h guardedHook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnsw
 	return h.from.src.Fire(ctx, ev)
 }
 
-// openUnit opens the sources and hooks of a unit, which starts nothing.
+// openUnit opens the sources and hooks of a unit. This starts nothing.
 func (c *Catalog) openUnit(u *unit) {
 	for _, d := range u.decls {
 		open := c.opt.Openers[d.kind]
@@ -302,7 +298,7 @@ func (c *Catalog) openUnit(u *unit) {
 	}
 }
 
-// openPart opens a source or a hook; what is wrong with it is told.
+// openPart opens a source or a hook and reports its problems.
 func openPart[S part](c *Catalog, u *unit, s *live[S], env tool.Env, what string, open func(tool.Env, func(any) error) (S, error)) bool {
 	s.usage.shut = func() { c.shut(u.path+" "+s.name, s.src.Close) }
 	src, err := open(env, s.decode(&u.problems))
@@ -317,7 +313,7 @@ func openPart[S part](c *Catalog, u *unit, s *live[S], env tool.Env, what string
 	return false
 }
 
-// noOpener says that a kind of source is not known here.
+// noOpener reports an unknown kind of source.
 func (c *Catalog) noOpener(u *unit, d decl) {
 	var known []string
 	for _, k := range sortedKeys(c.opt.Openers) {
@@ -343,7 +339,7 @@ func withoutRemedy(e *fault.Error) string {
 	return bare.Error()
 }
 
-// retire ends what a unit has open.
+// retire ends everything that a unit has open.
 func (u *unit) retire(now bool) {
 	if u.grant != nil {
 		u.grant.ended.Store(true)

@@ -18,34 +18,34 @@ import (
 	"steward/internal/tool"
 )
 
-// unit is an agent or a source as it was found, with the bytes that were read.
-// Immutable once it is published, but for what is under Catalog.mu.
+// unit is an agent or a source as it was found, with the bytes that were read. It is immutable
+// once it is published, except for the fields under Catalog.mu.
 type unit struct {
 	path, name, kind string
 	dir              string // agents: the folder
 	file             string // where it is defined
-	above            string // path of the level above; "" for the root's
+	above            string // path of the level above; "" for units of the root level
 	def              *parsed
-	pins             []pin // what is used as text
+	pins             []pin // used as text
 	skills           []skill
 	decls            []decl    // sources
-	problems         []Problem // of its own
-	clash            []Problem // its name is another one's; see settleNames
+	problems         []Problem // of the unit itself
+	clash            []Problem // another unit has its name; see settleNames
 
 	sources []*liveSource
 	hooks   map[string][]*liveHook
 	run     []pin  // files that are executed
-	sealed  []pin  // all that was read, for the snapshot
+	sealed  []pin  // everything that was read, for the snapshot
 	hash    string // over items: what is known without starting anything
 	items   []Item
 
-	announced *announced      // of the last inspection; dropped when a source says so
-	heard     *announced      // the last that was announced; nil: nothing yet
-	told      map[string]bool // what was logged of tools that are not as approved
+	announced *announced      // of the last inspection; dropped when a source reports a change
+	heard     *announced      // the last announcement; nil: none yet
+	told      map[string]bool // logged tools that differ from the approved ones
 	grant     *grant          // while it may be used
 	tools     *tool.Registry
 	bindings  service.Bindings
-	read      string // content as it was read, before anything was opened
+	read      string // the content as it was read, before anything was opened
 	snapshot  snapshot
 }
 
@@ -53,7 +53,7 @@ func (u *unit) add(p strict.Position, code, remedy, format string, args ...any) 
 	reporter(u.file, &u.problems)(p, code, remedy, format, args...)
 }
 
-// content is a hash over what was read as text, and what is wrong with it.
+// content is a hash over what was read as text, and its problems.
 func (u *unit) content() string {
 	h := sha256.New()
 	for _, p := range u.pins {
@@ -80,8 +80,8 @@ func (u *unit) unreadable(name string, err error) {
 	}
 }
 
-// pinPrograms reads the files that decide what the sources and hooks do, and
-// those that lie beside them: what a program may load as its own.
+// pinPrograms reads the files that determine what the sources and hooks do, and the files beside
+// them, which a program may load as its own.
 func (u *unit) pinPrograms() {
 	var named []string
 	for _, s := range u.sources {
@@ -131,7 +131,7 @@ func (u *unit) pinOutside(named []string) {
 func (u *unit) pinInside(f folder, named []string) {
 	inside, chosen, elsewhere := map[string]bool{}, map[string]bool{}, []string{}
 	dirs := map[string]bool{dirTools: true, dirHooks: true}
-	if u.runs() { // it may load what lies anywhere in the folder, whatever its command names
+	if u.runs() { // it may load any file in the folder, whatever its command names
 		dirs["."] = true
 	}
 	for _, abs := range named {
@@ -186,7 +186,7 @@ func (u *unit) seal() {
 	u.hash = hashItems(u.path, u.items)
 }
 
-// hashItems is what an approval names: over the names and hashes of all items.
+// hashItems returns the hash that an approval names: over the names and hashes of all items.
 func hashItems(path string, items []Item) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "steward approval 1\n%q\n", path)
@@ -196,7 +196,7 @@ func hashItems(path string, items []Item) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// faults is all that is wrong with a unit.
+// faults returns all problems of a unit.
 func (u *unit) faults() []Problem {
 	if len(u.clash) == 0 {
 		return u.problems
