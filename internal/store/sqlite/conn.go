@@ -8,19 +8,19 @@ import (
 	sqlite3 "zombiezen.com/go/sqlite"
 )
 
-// conn is one SQLite connection with its prepared statements. One goroutine
-// at a time.
+// conn is one SQLite connection with its prepared statements. It must be used by
+// one goroutine at a time.
 type conn struct {
 	db    *sqlite3.Conn
 	stmts map[string]*stmt
-	busy  int           // statements that have arguments or rows
-	stop  chan struct{} // closed to interrupt what runs; nil: never needed so far
+	busy  int           // statements with bound arguments or open rows
+	stop  chan struct{} // closed to interrupt the running statement; nil: not needed so far
 }
 
-// Bounds of what a connection keeps.
+// Bounds of a connection's caches.
 const (
-	maxStmts = 200      // prepared statements; queries over many spaces make texts of their own
-	maxView  = 16 << 10 // bytes of the room that a statement keeps for views
+	maxStmts = 200      // prepared statements; queries over many spaces have distinct texts
+	maxView  = 16 << 10 // bytes of the buffer that a statement keeps for views
 )
 
 // openConn opens a connection.
@@ -29,24 +29,24 @@ func openConn(name string, flags sqlite3.OpenFlags) (*conn, error) {
 	if err != nil {
 		return nil, failure(err)
 	}
-	// From the first statement on: another process may be just opening, closing
-	// or recovering the database.
+	// This is needed from the first statement on: another process may be opening,
+	// closing or recovering the database.
 	db.SetBusyTimeout(busyTimeout)
 	return &conn{db: db, stmts: make(map[string]*stmt)}, nil
 }
 
-// close frees the connection and everything prepared on it.
+// close frees the connection and its statements.
 func (c *conn) close() error { return failure(c.db.Close()) }
 
-// prepare returns the statement of this text, ready for its first argument.
-// What is wrong with the text, its first step tells.
+// prepare returns the statement of this text, ready for its first argument. A
+// syntax error is returned by its first step.
 func (c *conn) prepare(sql string) *stmt {
 	if s := c.stmts[sql]; s != nil {
 		return s
 	}
 	if len(c.stmts) >= maxStmts && c.busy == 0 {
 		for _, s := range c.stmts {
-			s.st.Finalize() // tells only how its last run ended
+			s.st.Finalize() // only repeats the error of its last run
 		}
 		clear(c.stmts)
 	}
@@ -78,14 +78,15 @@ func (c *conn) exec(sql string) error {
 	return nil
 }
 
-// number returns the first column of the first row of a query, 0 without one.
+// number returns the first column of a query's first row, or 0 if there is no
+// row.
 func (c *conn) number(sql string) (int64, error) { return c.prepare(sql).number() }
 
 // inTransaction reports whether a transaction is open.
 func (c *conn) inTransaction() bool { return !c.db.AutocommitEnabled() }
 
-// interruptOn ends what the connection is doing when ctx is done. The
-// function returned must be called before another caller uses the connection.
+// interruptOn interrupts the connection when ctx is done. The caller must call
+// release before the connection is used again.
 func (c *conn) interruptOn(ctx context.Context) (release func()) {
 	if ctx.Done() == nil {
 		return func() {}
@@ -103,15 +104,15 @@ func (c *conn) interruptOn(ctx context.Context) (release func()) {
 	}
 }
 
-// listen has the connection interrupted once stop is closed. It costs a
-// goroutine, so that it is done once and not for every query.
+// listen interrupts the connection once stop is closed. It costs a goroutine, so
+// it runs once per connection and not for every query.
 func (c *conn) listen() {
 	c.stop = make(chan struct{})
 	c.db.SetInterrupt(c.stop)
 }
 
-// pragma sets a setting and reads it back. SQLite ignores what it does not
-// know or cannot do, so only what is read back counts.
+// pragma changes a setting and reads it back. SQLite ignores settings that it
+// does not know or cannot apply, so only reading back proves the change.
 func (c *conn) pragma(name, set, want string) error {
 	if err := c.exec("PRAGMA " + name + "=" + set); err != nil {
 		return err
@@ -131,24 +132,24 @@ func (c *conn) pragma(name, set, want string) error {
 	return nil
 }
 
-// settingError says that SQLite did not take a setting.
+// settingError reports that SQLite did not apply a setting.
 type settingError struct{ name, want, got string }
 
 func (e *settingError) Error() string {
 	return fmt.Sprintf("SQLite's setting %s is %q, not %q", e.name, e.got, e.want)
 }
 
-// stmt is a prepared statement: arguments in order, then step or run.
+// stmt is a prepared statement: bind arguments in order, then call step or run.
 type stmt struct {
 	c    *conn
 	st   *sqlite3.Stmt
-	err  error // it could not be prepared
-	n    int   // arguments given so far
-	on   bool  // has arguments or rows
+	err  error // of prepare
+	n    int   // arguments bound so far
+	on   bool  // has bound arguments or open rows
 	room []byte
 }
 
-// next counts the argument that comes next.
+// next advances to the next argument.
 func (s *stmt) next() bool {
 	s.begin()
 	s.n++
@@ -162,7 +163,7 @@ func (s *stmt) begin() {
 	}
 }
 
-// argInt gives numbers, an argument each.
+// argInt binds integers, one argument each.
 func (s *stmt) argInt(all ...int64) *stmt {
 	for _, v := range all {
 		if s.next() {
@@ -179,7 +180,7 @@ func (s *stmt) argNull() *stmt {
 	return s
 }
 
-// argID gives a number, or NULL for 0.
+// argID binds an integer, or NULL for 0.
 func (s *stmt) argID(v int64) *stmt {
 	if v == 0 {
 		return s.argNull()
@@ -187,7 +188,7 @@ func (s *stmt) argID(v int64) *stmt {
 	return s.argInt(v)
 }
 
-// argSome gives a blob, or NULL for an empty one.
+// argSome binds a blob, or NULL if it is empty.
 func (s *stmt) argSome(b []byte) *stmt {
 	if len(b) == 0 {
 		return s.argNull()
@@ -202,10 +203,10 @@ func (s *stmt) argBlob(b []byte) *stmt {
 	return s
 }
 
-// argText gives a blob, too: what is compared is bytes.
+// argText binds a text as a blob, so that it is compared by its bytes.
 func (s *stmt) argText(t string) *stmt { return s.argBlob([]byte(t)) }
 
-// args gives arguments of any of the kinds in use.
+// args binds arguments of any supported type.
 func (s *stmt) args(all []any) *stmt {
 	for _, a := range all {
 		switch v := a.(type) {
@@ -220,8 +221,8 @@ func (s *stmt) args(all []any) *stmt {
 	return s
 }
 
-// step goes to the next row and reports whether there is one. After false or
-// an error the statement is reset.
+// step advances to the next row and reports whether there is one. If there is
+// none, or on an error, it resets the statement.
 func (s *stmt) step() (bool, error) {
 	if s.err != nil {
 		s.reset()
@@ -235,14 +236,14 @@ func (s *stmt) step() (bool, error) {
 	return row, failure(err)
 }
 
-// run carries the statement out and resets it.
+// run executes the statement and resets it.
 func (s *stmt) run() error {
 	_, err := s.step()
 	s.reset()
 	return err
 }
 
-// each calls do at each row, and resets the statement.
+// each calls do for each row, and resets the statement.
 func (s *stmt) each(do func() error) error {
 	defer s.reset()
 	for {
@@ -256,7 +257,7 @@ func (s *stmt) each(do func() error) error {
 	}
 }
 
-// first calls do at the first row, if there is one, and resets the statement.
+// first calls do for the first row, if there is one, and resets the statement.
 func (s *stmt) first(do func() error) (row bool, err error) {
 	defer s.reset()
 	if row, err = s.step(); err != nil || !row {
@@ -265,7 +266,7 @@ func (s *stmt) first(do func() error) (row bool, err error) {
 	return true, do()
 }
 
-// numbers runs the statement and appends the first column of its rows.
+// numbers executes the statement and appends the first column of each row.
 func (s *stmt) numbers(to []int64) ([]int64, error) {
 	err := s.each(func() error {
 		to = append(to, s.int(0))
@@ -274,7 +275,7 @@ func (s *stmt) numbers(to []int64) ([]int64, error) {
 	return to, err
 }
 
-// number returns the first column of the first row, 0 without one.
+// number returns the first column of the first row, or 0 if there is no row.
 func (s *stmt) number() (n int64, err error) {
 	_, err = s.first(func() error {
 		n = s.int(0)
@@ -283,8 +284,8 @@ func (s *stmt) number() (n int64, err error) {
 	return n, err
 }
 
-// reset makes the statement ready for new arguments, and frees the memory of
-// the last ones; calling it again does no harm.
+// reset makes the statement ready for new arguments, and frees the memory of the
+// previous ones. It is idempotent.
 func (s *stmt) reset() {
 	if !s.on {
 		return
@@ -295,8 +296,8 @@ func (s *stmt) reset() {
 	if s.err != nil {
 		return
 	}
-	s.st.Reset()         // tells once more how the last step ended
-	s.st.ClearBindings() // fails after an interrupt; then the next arguments take their places
+	s.st.Reset()         // repeats the error of the last step
+	s.st.ClearBindings() // fails after an interrupt; then the next arguments replace the old ones
 	if cap(s.room) > maxView {
 		s.room = nil
 	}
@@ -306,8 +307,8 @@ func (s *stmt) int(col int) int64 { return s.st.ColumnInt64(col) }
 
 func (s *stmt) null(col int) bool { return s.st.ColumnIsNull(col) }
 
-// view returns a blob that is good until the next view or step; nil for an
-// empty one.
+// view returns a blob that is valid until the next view or step, or nil if it is
+// empty.
 func (s *stmt) view(col int) []byte {
 	n := s.st.ColumnLen(col)
 	if n == 0 {
@@ -319,7 +320,7 @@ func (s *stmt) view(col int) []byte {
 	return s.room[:s.st.ColumnBytes(col, s.room[:n])]
 }
 
-// bytes returns a blob of one's own; nil for an empty one.
+// bytes returns a copy of a blob, or nil if it is empty.
 func (s *stmt) bytes(col int) []byte {
 	n := s.st.ColumnLen(col)
 	if n == 0 {

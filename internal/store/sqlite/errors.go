@@ -15,13 +15,13 @@ import (
 	"steward/internal/resource"
 )
 
-// sqlError is a failure of SQLite.
+// sqlError is an error of SQLite.
 type sqlError struct {
-	code sqlite3.ResultCode // the extended one
+	code sqlite3.ResultCode // the extended result code
 	err  error
 }
 
-// failure marks what the library says, if anything.
+// failure wraps the library's error, if there is one.
 func failure(err error) error {
 	if err == nil {
 		return nil
@@ -33,14 +33,14 @@ func (e *sqlError) Error() string { return fmt.Sprintf("%v (%d)", e.err, e.code)
 
 func (e *sqlError) Unwrap() error { return e.err }
 
-// isCode reports whether err is SQLite's, with this primary result code.
+// isCode reports whether err is from SQLite and has this primary result code.
 func isCode(err error, code sqlite3.ResultCode) bool {
 	var e *sqlError
 	return errors.As(err, &e) && e.code.ToPrimary() == code
 }
 
-// coded turns what SQLite or the system said into the contract's errors.
-// Errors that are coded already pass unchanged.
+// coded translates an error of SQLite or the system into the contract's errors.
+// Errors that have a code already are returned unchanged.
 func coded(path string, err error) error {
 	var f *fault.Error
 	var e *sqlError
@@ -78,7 +78,7 @@ func (e *sqlError) coded(path string) error {
 	return broken(path, e)
 }
 
-// byCause codes an error by what the system said.
+// byCause assigns an error's code by the system error that caused it.
 func byCause(path string, err, cause error) error {
 	switch {
 	case errors.Is(cause, syscall.ENOSPC), errors.Is(cause, syscall.EDQUOT), errors.Is(cause, syscall.EFBIG):
@@ -89,10 +89,10 @@ func byCause(path string, err, cause error) error {
 	return broken(path, err)
 }
 
-// tryToWrite asks the system whether there is room beside the database, and
-// why not: SQLite's library does not hand on what it was told. It writes a
-// little to a file of its own, as far from the beginning as the database and
-// its write-ahead log are long, as files can be limited in length, too.
+// tryToWrite tests whether the system allows writes beside the database, and
+// returns the reason if it does not: the SQLite library does not pass on the
+// system's error. It writes a little to a file of its own, at an offset as large
+// as the database and its write-ahead log, since file sizes can be limited too.
 func tryToWrite(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".steward-probe-*")
 	if err != nil {
@@ -124,8 +124,8 @@ func unreadable(path string, err error) error {
 		WithHint("name a file that the user that runs Steward may read")
 }
 
-// broken tells of a failure that nobody knows better; that a caller did not
-// wait is none of the database's.
+// broken returns the error for an unknown failure. A caller's cancelled context
+// is passed on as it is: it says nothing about the database.
 func broken(path string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fault.Of(err)

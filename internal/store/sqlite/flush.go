@@ -11,15 +11,15 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertTree  = "INSERT INTO tree (seq, version, space, type, gone, state, refs, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 	updateTree  = "UPDATE tree SET seq = ?, version = ?, space = ?, type = ?, gone = ?, state = ?, refs = ? WHERE key = ?"
-	renewTree   = "UPDATE tree SET seq = ?, version = ? WHERE key = ?" // leaves the index of states alone
+	renewTree   = "UPDATE tree SET seq = ?, version = ? WHERE key = ?" // does not touch the index of states
 	deleteTerm  = "DELETE FROM term WHERE space = ? AND name = ? AND value = ? AND seq = ?"
 	insertTerm  = "INSERT INTO term (space, name, value, seq) VALUES (?, ?, ?, ?)"
 	deletePlace = "DELETE FROM place WHERE list = ? AND pos = ? AND space = ?"
 	insertPlace = "INSERT INTO place (seq, list, pos, space) VALUES (?, ?, ?, ?)"
 	updatePlace = "UPDATE place SET seq = ? WHERE list = ? AND pos = ? AND space = ?"
 
-	// The versions of a resource from one entry back, up to an erasure, whose
-	// own were emptied by it.
+	// The versions of a resource from one entry back, up to an erasure: the
+	// versions before an erasure were emptied by it.
 	versions = `WITH RECURSIVE v(seq, op, prev) AS (
 		SELECT seq, op, prev FROM log WHERE seq = ?
 		UNION ALL SELECT l.seq, l.op, l.prev FROM v CROSS JOIN log l ON l.seq = v.prev WHERE v.op <> 3) `
@@ -30,8 +30,8 @@ const (
 		WHERE seq IN (SELECT seq FROM v) AND body IS NOT NULL`
 )
 
-// flush writes what the group became: the log's entries, and for each changed
-// resource the step from what it was to what it is.
+// flush writes the group's outcome: the log entries, and for each changed
+// resource the difference between its old and new state.
 func (p *planner) flush() error {
 	for i := range p.entries {
 		if err := p.writeEntry(&p.entries[i]); err != nil {
@@ -44,7 +44,7 @@ func (p *planner) flush() error {
 	if err := p.sealUp(); err != nil {
 		return err
 	}
-	// All that goes makes room before anything comes.
+	// Deletions go first, to free keys and positions.
 	for _, c := range p.changed {
 		if err := p.removeRefs(c.was, c.now); err != nil {
 			return err
@@ -76,18 +76,18 @@ func (p *planner) writeEntry(e *entry) error {
 	return p.erase(e.prev)
 }
 
-// erase takes the bodies of a resource's versions out of the log, for good:
-// secure_delete has SQLite overwrite with zeros what becomes free, in pages
-// that stay in use and in those that go to the list of free ones. That is so
-// in the write-ahead log's new pages at first; the old ones stand in the
-// database file, and in the log's earlier part if the bodies came lately,
-// until a checkpoint. So scrub makes one before the erasure is acknowledged,
-// and cuts the log off. What is out of reach: blocks that the file system
-// freed, and copies of the database that were made before.
+// erase permanently removes the bodies of a resource's versions from the log.
+// With secure_delete, SQLite overwrites freed space with zeros, in pages that
+// stay in use and in those on the free list. At first that only affects new pages
+// in the write-ahead log. The old pages remain in the database file, and recent
+// bodies in earlier parts of the write-ahead log, until a checkpoint. So scrub
+// runs a checkpoint and truncates the write-ahead log before the erasure is
+// acknowledged. Blocks that the file system has freed and earlier copies of the
+// database are out of reach.
 //
-// No second copy lies about in the file. SQLite can leave one behind where
-// it moves rows between pages to make room; but the rows of the log and of
-// the table pack are only appended, and never come to need more room.
+// There is no second copy in the file. SQLite can leave one behind when it moves
+// rows between pages to make room. But the rows of the log and of the table pack
+// are only appended and never grow.
 func (p *planner) erase(newest uint64) error {
 	p.erased = true
 	if err := p.scars(newest); err != nil {
@@ -101,7 +101,7 @@ func (p *planner) erase(newest uint64) error {
 	return nil
 }
 
-// scars has the audit chain keep the salted hashes of bodies that go.
+// scars makes the audit chain keep the salted hashes of erased bodies.
 func (p *planner) scars(newest uint64) error {
 	s := p.c.prepare(eraseScars).argInt(int64(newest))
 	r := rows{s: p.s, st: s}
@@ -158,7 +158,7 @@ func (p *planner) writeNode(u resource.URI, was, now *node) error {
 
 func (p *planner) writeRefs(was, now *node) error {
 	if was.seq == now.seq {
-		return nil // only taken out of a list
+		return nil // only removed from a list
 	}
 	for _, t := range now.refs.terms {
 		if err := p.c.prepare(insertTerm).argInt(now.space, t.name).argText(t.value).argInt(int64(now.seq)).run(); err != nil {

@@ -21,8 +21,8 @@ func (s *Store) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (stor
 	if err != nil {
 		return store.LogPage{}, err
 	}
-	// What is committed by now is surely seen below; so when all was given,
-	// the next page can begin behind it.
+	// Everything committed so far is visible below. So when all of it has been
+	// returned, the next page can start after it.
 	head, err := s.head(ctx)
 	if err != nil {
 		return store.LogPage{}, err
@@ -45,12 +45,12 @@ func (s *Store) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (stor
 	return page, nil
 }
 
-// logRange is the part of the log that is asked for: over < seq < below.
+// logRange is the requested part of the log: over < seq < below.
 type logRange struct {
 	q           *store.LogQuery
 	over, below uint64
 	head        uint64
-	cut         bool // it was narrowed to a window
+	cut         bool // it was narrowed to a scan window
 }
 
 func (s *Store) logPage(c *conn, sc store.Scope, r logRange) (page store.LogPage, err error) {
@@ -76,8 +76,8 @@ func (s *Store) logPage(c *conn, sc store.Scope, r logRange) (page store.LogPage
 	return page, nil
 }
 
-// next is where to go on: behind the last entry of a full page, else behind
-// all that was looked through.
+// next returns the position to continue from: after the last entry of a full
+// page, otherwise after everything that was scanned.
 func (r *logRange) next(entries []resource.Entry, full bool) uint64 {
 	last := uint64(0)
 	if n := len(entries); n > 0 {
@@ -94,7 +94,7 @@ func (r *logRange) next(entries []resource.Entry, full bool) uint64 {
 	return max(last, r.over, r.head)
 }
 
-// window narrows the range to its first entries, if there are more.
+// window narrows the range to its first size entries, if there are more.
 func (r *logRange) window(size uint64) {
 	top := min(r.below, r.head+1)
 	if r.cut = top > r.over+size+1; !r.cut {
@@ -107,12 +107,12 @@ func (r *logRange) window(size uint64) {
 	}
 }
 
-// scanWindow is how many entries of the log are looked over for one page at
-// most: about ten milliseconds' work. It is above the size of any page, so
-// that it only ends pages that find little.
+// scanWindow is the maximum number of log entries scanned for one page: about ten
+// milliseconds of work. It is larger than any page, so it only shortens pages
+// with few matches.
 const scanWindow = 16384
 
-// scan reads the log itself, up to the end of a window.
+// scan reads the log sequentially, up to the end of a window.
 func (s *Store) scan(c *conn, sc store.Scope, r *logRange, limit int) (out []resource.Entry, full bool, err error) {
 	b := builder{s: s, c: c}
 	b.add(entryColumns + "WHERE l.seq > ? AND l.seq < ?")
@@ -136,9 +136,9 @@ func (s *Store) scan(c *conn, sc store.Scope, r *logRange, limit int) (out []res
 	return s.entries(c.prepare(b.sql.String()).args(b.args))
 }
 
-// candidates lists the entries that may be in the answer by following each
-// resource's versions back, where that is less work than reading the log:
-// for one resource always, for a subtree if it is small beside the range.
+// candidates lists the entries that may match by following each resource's
+// versions back, if that is cheaper than scanning the log: always for one
+// resource, and for a subtree if it is small compared to the range.
 func (s *Store) candidates(c *conn, r logRange) (seqs []int64, listed bool, err error) {
 	from, to := r.q.Of.Key(), append(r.q.Of.Key(), 0)
 	if r.q.Of.Zero() {
@@ -166,7 +166,7 @@ func (s *Store) candidates(c *conn, r logRange) (seqs []int64, listed bool, err 
 		SELECT seq FROM v WHERE seq > ? AND seq < ? LIMIT ?`)
 	limit := int64(-1)
 	if r.q.Reverse && !r.q.Of.Zero() {
-		// The versions of one resource come newest first by themselves.
+		// The versions of one resource are already listed newest first.
 		limit = int64(store.PageSize(r.q.Limit) + 1)
 	}
 	over := int64(r.over)
@@ -180,15 +180,16 @@ func (s *Store) candidates(c *conn, r logRange) (seqs []int64, listed bool, err 
 	return seqs, true, nil
 }
 
-// perResource is how many entries of the log can be looked over in the time
-// that it takes to find one through the tree; maxResources bounds that.
+// perResource is how many log entries can be scanned in the time that it takes to
+// find one through the tree. maxResources bounds the resources looked up this
+// way.
 const (
 	perResource  = 64
 	maxResources = 8192
 )
 
-// small reports whether few resources lie in a range of keys, as measured by
-// the part of the log that would have to be read otherwise.
+// small reports whether a range of keys has few resources compared to the part of
+// the log that would otherwise be scanned.
 func (s *Store) small(c *conn, from, to []byte, r logRange) (bool, error) {
 	span := int64(min(r.below, r.head+1)) - int64(r.over)
 	if span < perResource {
@@ -200,12 +201,11 @@ func (s *Store) small(c *conn, from, to []byte, r logRange) (bool, error) {
 	return n < limit, err
 }
 
-// pageBytes is how many bytes of bodies a page of the log has, unless a single
-// one has more: a page is in memory as a whole.
+// pageBytes bounds the bytes of bodies in a page of the log, since a page is in
+// memory as a whole. A single larger body is still returned.
 const pageBytes = 16 << 20
 
-// entriesOf reads entries by their sequence numbers, up to limit, or until the
-// page is full of bodies.
+// entriesOf reads entries by their sequence numbers, up to limit or pageBytes.
 func (s *Store) entriesOf(c *conn, sc store.Scope, seqs []int64, limit int) (out []resource.Entry, full bool, err error) {
 	size := 0
 	for _, seq := range seqs {
@@ -225,8 +225,8 @@ func (s *Store) entriesOf(c *conn, sc store.Scope, seqs []int64, limit int) (out
 	return out, size >= pageBytes, nil
 }
 
-// entries reads the rows of a statement that begins with entryColumns: all, or
-// until the page is full of bodies.
+// entries reads the rows of a statement that begins with entryColumns, until
+// pageBytes is reached.
 func (s *Store) entries(st *stmt) (out []resource.Entry, full bool, err error) {
 	r, size := rows{s: s, st: st}, 0
 	err = st.each(func() error {

@@ -7,9 +7,9 @@ import (
 	"steward/internal/resource"
 )
 
-// What the planner has to know of the database, and keeps once it knows it.
+// These methods look up and cache what the planner needs to know of the database.
 
-// full reports whether a seat is taken.
+// full reports whether a position is taken.
 func (p *planner) full(at seat, l *list) (bool, error) {
 	if full, ok := p.occupied[at]; ok {
 		return full, nil
@@ -21,7 +21,7 @@ func (p *planner) full(at seat, l *list) (bool, error) {
 	return n == 1, err
 }
 
-// node returns a resource as the changes so far leave it.
+// node returns a resource as the previous changes leave it.
 func (p *planner) node(u resource.URI) (*node, error) {
 	if c := p.byURI[u]; c != nil {
 		return c.now, nil
@@ -35,7 +35,7 @@ func (p *planner) node(u resource.URI) (*node, error) {
 	return p.readNode(u)
 }
 
-// inEmpty reports whether u is or lies below a place that was empty.
+// inEmpty reports whether u is at or below a place that is known to be empty.
 func (p *planner) inEmpty(u resource.URI) bool {
 	for ; !u.Zero(); u = u.Parent() {
 		if p.empty.has(u) {
@@ -45,9 +45,9 @@ func (p *planner) inEmpty(u resource.URI) bool {
 	return false
 }
 
-// readNode takes a resource from the tree: the first row from its key on. If
-// that is not its own, it does not exist, and if it is not one below it
-// either, there are none.
+// readNode reads the first row of the tree at or after u's key. If that row is
+// another resource, u does not exist; if it is not below u either, nothing is
+// below u.
 func (p *planner) readNode(u resource.URI) (*node, error) {
 	s := p.c.prepare("SELECT key, seq, version, space, type, gone, state, refs FROM tree WHERE key >= ? ORDER BY key LIMIT 1")
 	defer s.reset()
@@ -71,8 +71,8 @@ func (p *planner) readNode(u resource.URI) (*node, error) {
 	return n, err
 }
 
-// list returns a list by the resource it belongs to; nil if there is none and
-// none is to be made.
+// list returns a resource's list. If there is none, it creates one if make is
+// set, and returns nil otherwise.
 func (p *planner) list(u resource.URI, make bool) (*list, error) {
 	if l, ok := p.lists.get(u); ok {
 		return l, nil
@@ -96,7 +96,7 @@ func (p *planner) list(u resource.URI, make bool) (*list, error) {
 	return l, nil
 }
 
-// intern returns the number of a word, and gives it one if need be.
+// intern returns the number of a word, and assigns one if it has none.
 func (p *planner) intern(kind int64, text string) (int64, error) {
 	k := nameKey{kind, text}
 	if id, ok := p.newNames[k]; ok {

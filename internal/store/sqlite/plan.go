@@ -8,51 +8,50 @@ import (
 	"steward/internal/store"
 )
 
-// planner works out, in memory, what a group of batches becomes: each change
-// is judged against the tree as the changes before it leave it, and only the
-// outcome is written (flush). So a refused batch leaves nothing to undo in the
-// database, and a resource that a group puts ten times is written to the tree
-// once.
+// planner computes the outcome of a group of batches in memory: it checks each
+// change against the tree as the previous changes leave it. Only the outcome is
+// written (flush). So a refused batch needs no rollback in the database, and a
+// resource that a group puts ten times is written to the tree once.
 //
-// As nobody else writes, what it has read stays true and is kept for later.
+// There is no other writer, so what it has read stays valid and is cached.
 type planner struct {
 	s *Store
 	c *conn
 
 	committed uint64 // newest sequence number in the database
-	stale     bool   // the database may differ from what is known here
-	seq       uint64 // newest sequence number given out
-	at        int64  // newest time given out, in microseconds since 1970
+	stale     bool   // the database may differ from the cached state
+	seq       uint64 // newest sequence number assigned
+	at        int64  // newest time assigned, in microseconds since 1970
 
 	nodes cache[resource.URI, *node]
 	lists cache[resource.URI, *list]
-	// Places at and below which the tree had nothing when they were looked at.
-	// What came since is in nodes, as both are let go together; so what is
-	// below such a place and not in nodes does not exist.
+	// Places at or below which the tree was empty when they were read. Resources
+	// created since are in nodes, and both caches are dropped together. So a
+	// resource below such a place that is not in nodes does not exist.
 	empty cache[resource.URI, struct{}]
 
-	// Of the group in work.
+	// State of the current group.
 	entries  []entry
 	changed  []*changed // in the order of their first change
 	byURI    map[resource.URI]*changed
-	occupied map[seat]bool // seats that the group took or left
+	occupied map[seat]bool // positions that the group took or freed
 	newNames map[nameKey]int64
-	packs    []uint64 // the newest entries of resources that are to be packed
+	packs    []uint64 // the newest entries of resources to be packed
 	erased   bool     // since the last scrub
 	seal     sealer
 	undo     []undo
 	buf      []byte
 }
 
-// changed is a resource that the group changes: what it was in the database,
-// and what it is now.
+// changed is a resource that the group changes: its state in the database and its
+// present state.
 type changed struct {
 	uri      resource.URI
 	was, now *node
 }
 
-// undo takes back one step of a batch: a resource becomes what it was before
-// (nil: unchanged by the group), or else a seat.
+// undo reverts one step of a batch: it restores a resource to its previous state
+// (nil: unchanged by the group), or else a position.
 type undo struct {
 	c           *changed
 	now         *node
@@ -60,8 +59,8 @@ type undo struct {
 	known, full bool
 }
 
-// node is a resource as the tree has it; one with version 0 never was. Nodes
-// are not changed, but replaced.
+// node is a resource as the tree has it. Version 0 means that it never existed.
+// Nodes are immutable: they are replaced, not modified.
 type node struct {
 	seq, version      uint64
 	space, typ, state int64
@@ -72,16 +71,16 @@ type node struct {
 // in reports whether the resource exists in the space.
 func (n *node) in(space int64) bool { return n.version > 0 && !n.gone && n.space == space }
 
-// list is an ordered list; no member stands behind last.
+// list is an ordered list. last is at least the position of its last member.
 type list struct{ id, last int64 }
 
-// seat is a position in a list, of which each space has its own.
+// seat is a position in a list. Each space has its own positions.
 type seat struct {
 	slot
 	space int64
 }
 
-// entry is a row of the log to be written.
+// entry is a log row to be written.
 type entry struct {
 	change       *store.Change
 	op           resource.Op
@@ -105,7 +104,7 @@ func newPlanner(c *conn, s *Store) *planner {
 	}
 }
 
-// reload takes the head of the log from the database.
+// reload reads the head of the log from the database.
 func (p *planner) reload() error {
 	p.committed = 0
 	s := p.c.prepare("SELECT seq, at FROM log ORDER BY seq DESC LIMIT 1")
@@ -122,7 +121,7 @@ func (p *planner) reload() error {
 
 func (p *planner) begin(now time.Time) { p.at = max(p.at, now.UnixMicro()) }
 
-// keep makes the group's outcome the new state, after its commit.
+// keep makes the group's outcome the new state after its commit.
 func (p *planner) keep() {
 	p.committed = p.seq
 	for _, c := range p.changed {
@@ -138,7 +137,8 @@ func (p *planner) keep() {
 	p.clear()
 }
 
-// drop forgets the group, and all that the database may know better.
+// drop discards the group and everything cached that may differ from the
+// database.
 func (p *planner) drop() {
 	p.seq, p.stale = p.committed, true
 	p.nodes.clear()
@@ -158,13 +158,14 @@ func (p *planner) clear() {
 	p.packs = p.packs[:0]
 }
 
-// author is who changes things, in numbers.
+// author is the request, actor and space of a change, as numbers.
 type author struct {
 	space, actor int64
 	request      []byte
 }
 
-// apply plans one batch. A refusal (a fault) leaves the plan as it was.
+// apply plans one batch. If it refuses the batch (a fault), the plan is
+// unchanged.
 func (p *planner) apply(sc store.Scope, b *store.Batch) (r store.Receipt, err error) {
 	p.undo = p.undo[:0]
 	seq, entries, packs := p.seq, len(p.entries), len(p.packs)
@@ -204,7 +205,7 @@ func (p *planner) change(by author, c *store.Change) (uint64, error) {
 		return 0, nil
 	case c.Op == store.Put:
 		return p.put(by, c, n, exists)
-	case c.Op == store.Erase && n.version > 0 && n.space == by.space: // deleted already or not
+	case c.Op == store.Erase && n.version > 0 && n.space == by.space: // whether it is deleted already or not
 		p.remove(by, c, resource.OpErase, n)
 	case !exists:
 		return 0, notFound(c.URI)
@@ -226,7 +227,8 @@ func (p *planner) remove(by author, c *store.Change, op resource.Op, n *node) {
 	p.record(by, c, op, n, gone)
 }
 
-// holds looks at a change's precondition. A resource of another space is not there.
+// holds checks a change's precondition. A resource of another space does not
+// exist to it.
 func (p *planner) holds(c *store.Change, n *node, exists bool) error {
 	want := &c.If
 	if want.Absent && exists {
@@ -298,7 +300,7 @@ func (p *planner) terms(in []store.Term) ([]term, error) {
 	return sorted(out), nil
 }
 
-// place gives next its position, if that is free.
+// place assigns next its position, if that is free.
 func (p *planner) place(by author, c *store.Change, next *node) error {
 	l, err := p.list(c.Place.List, true)
 	if err != nil {
@@ -342,7 +344,7 @@ func (p *planner) unlist(by author, c *store.Change, n *node) error {
 	return nil
 }
 
-// record gives a change its sequence number and appends its entry.
+// record assigns a change its sequence number and appends its entry.
 func (p *planner) record(by author, c *store.Change, op resource.Op, n, next *node) {
 	p.seq++
 	next.seq = p.seq
@@ -370,7 +372,7 @@ func (p *planner) seat(at seat, full bool) {
 	p.occupied[at] = full
 }
 
-// takeBack undoes what the batch in work has done.
+// takeBack undoes the current batch.
 func (p *planner) takeBack() {
 	for _, step := range slices.Backward(p.undo) {
 		switch {

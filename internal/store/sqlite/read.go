@@ -10,9 +10,9 @@ import (
 	"steward/internal/store"
 )
 
-// Ready reports whether the database can be read, and whether there is room
-// where the last change found the disk full. It has a connection of its own, so
-// it does not wait for other readers.
+// Ready reports whether the database can be read, and, if the last write found
+// the disk full, whether there is space again. It has its own connection, so it
+// does not wait for other readers.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.full.Load() {
 		if err := tryToWrite(s.path); err != nil {
@@ -36,8 +36,8 @@ func (s *Store) lend(ctx context.Context, p *pool, do func(*conn) error) error {
 	return coded(s.path, do(c))
 }
 
-// read is lend for what may take long: it ends with ctx, whose error it
-// prefers to what the interrupt made of it.
+// read is like lend, for calls that may take long: it is interrupted when ctx is
+// done, and then returns the error of ctx.
 func (s *Store) read(ctx context.Context, do func(*conn) error) error {
 	err := s.lend(ctx, s.readers, func(c *conn) error {
 		defer c.interruptOn(ctx)()
@@ -127,20 +127,20 @@ func (s *Store) query(c *conn, sc store.Scope, q *store.Query, after store.Posit
 	return page, err
 }
 
-// builder writes the SQL of one query and gathers its arguments.
+// builder builds the SQL of one query and collects its arguments.
 type builder struct {
 	s     *Store
 	c     *conn
 	q     *store.Query
 	order store.Order
 	after store.Position
-	more  bool // after counts
+	more  bool // after is set
 
 	sql   strings.Builder
 	args  []any // int64, []byte or string
 	empty bool  // nothing can match
 
-	merged []any // spaces whose answers are to be merged
+	merged []any // spaces whose results must be merged
 }
 
 func (b *builder) add(sql string, args ...any) {
@@ -148,7 +148,8 @@ func (b *builder) add(sql string, args ...any) {
 	b.args = append(b.args, args...)
 }
 
-// word adds a condition on a word's number; an unknown word matches nothing.
+// word adds a condition on the number of an interned word. An unknown word
+// matches nothing.
 func (b *builder) word(sql string, kind int64, text string) error {
 	id, err := b.s.names.id(b.c, kind, text)
 	b.empty = b.empty || id == nobody
@@ -156,7 +157,7 @@ func (b *builder) word(sql string, kind int64, text string) error {
 	return err
 }
 
-// spaces adds the condition that rows lie in a space that the scope reads.
+// spaces restricts rows to the spaces that the scope reads.
 func (b *builder) spaces(column string, sc store.Scope) error {
 	if sc.All() {
 		return nil
@@ -170,7 +171,8 @@ func (b *builder) spaces(column string, sc store.Scope) error {
 	return err
 }
 
-// spaceIDs returns the numbers of the scope's spaces, as far as they have any.
+// spaceIDs returns the numbers of the scope's spaces. Spaces without data have
+// none.
 func (s *Store) spaceIDs(c *conn, sc store.Scope) ([]any, error) {
 	if sc.All() {
 		return s.allSpaces(c)
@@ -188,8 +190,8 @@ func (s *Store) spaceIDs(c *conn, sc store.Scope) ([]any, error) {
 	return ids, nil
 }
 
-// under adds the condition that a key is u's or lies below it. Elements begin
-// with bytes below 0xff, so that all descendants lie in one range.
+// under restricts a key to u and its descendants. Elements begin with bytes below
+// 0xff, so all descendants are in one range.
 func (b *builder) under(column string, u resource.URI) {
 	if !u.Zero() {
 		b.add(" AND "+column+" >= ? AND "+column+" < ?", u.Key(), append(u.Key(), 0xff))
@@ -213,7 +215,7 @@ func (b *builder) build(sc store.Scope) (err error) {
 	return err
 }
 
-// columns begins the text with what fetch reads, but for the position.
+// columns begins the text with the columns that fetch reads, except the position.
 func (b *builder) columns() {
 	b.add("SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.key, ")
 	if b.q.NoBody {
@@ -223,7 +225,7 @@ func (b *builder) columns() {
 	}
 }
 
-// filter adds what restricts every order, on the table that bears it.
+// filter adds the restrictions that apply to every order, on the given table.
 func (b *builder) filter(table string) error {
 	b.under(table+".key", b.q.Under)
 	if b.q.Type == "" {
@@ -240,7 +242,7 @@ func (b *builder) byList(sc store.Scope) error {
 		beyond, from, direction = "<", "<=", " DESC"
 	}
 	if b.more {
-		// A position is held once in each space; the space breaks the tie.
+		// Each space can hold a position once; the space breaks ties.
 		space, err := b.s.names.id(b.c, spaceName, string(b.after.Key))
 		if err != nil {
 			return err
@@ -255,7 +257,7 @@ func (b *builder) byList(sc store.Scope) error {
 	return err
 }
 
-// count counts the members of a list. It reads the index of places only.
+// count counts the members of a list. It reads only the index of places.
 func (b *builder) count(sc store.Scope) (int, error) {
 	b.add("SELECT count(*) FROM place p WHERE p.list = (SELECT id FROM list WHERE key = ?) AND p.pos BETWEEN ? AND ?",
 		b.q.List.Key(), b.q.Count.From, b.q.Count.To)
@@ -288,7 +290,7 @@ func (b *builder) byTree(sc store.Scope) error {
 	return err
 }
 
-// position says where the answer goes on after an item.
+// position returns the position after an item.
 func (b *builder) position(it *store.Item) store.Position {
 	switch b.order {
 	case store.ByList:

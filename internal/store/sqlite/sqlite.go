@@ -1,9 +1,10 @@
 // Package sqlite keeps the tree and the log in one SQLite database file. One
-// goroutine writes; it commits what waits as a group and acknowledges after
-// the commit, which has synced the write-ahead log. Readers go their own way.
+// goroutine writes: it commits waiting batches as a group and acknowledges them
+// after the commit, which syncs the write-ahead log. Readers use connections of
+// their own and run concurrently.
 //
-// Bodies live in the log only, which is only appended to; the tree and its
-// indexes point at the log's newest entry of each resource.
+// Bodies are stored only in the log, which is append-only. The tree and its
+// indexes point to each resource's newest log entry.
 package sqlite
 
 import (
@@ -33,16 +34,16 @@ var (
 	_ store.Sealer = (*Store)(nil)
 )
 
-// Options of Open. Only Path is needed.
+// Options configure Open. Only Path is required.
 type Options struct {
-	Path     string       // the database file; it and its folder are made if missing
-	ReadOnly bool         // look only; works while another process writes
+	Path     string       // the database file; it and its directory are created if missing
+	ReadOnly bool         // never writes; works while another process writes
 	Log      *slog.Logger // nil: nothing is logged
-	Readers  int          // connections for reading; zero: one per processor, 2 to 8
+	Readers  int          // read connections; zero: one per processor, 2 to 8
 
-	// Mask hides secrets in what is written: it returns the body, or another
-	// one in its place. It is the last guard; who writes should have hidden
-	// them before. nil: there are none.
+	// Mask removes secrets from a body before it is written. It returns the body
+	// unchanged or a replacement. It is the last line of defence; callers should
+	// have masked secrets already. nil: no masking.
 	Mask func([]byte) []byte
 }
 
@@ -50,8 +51,8 @@ type Options struct {
 const (
 	maxBlob         = 512 << 20 // bytes of one body
 	busyTimeout     = 10 * time.Second
-	checkpointPages = 4000     // pages in the write-ahead log before it is worked into the database
-	keepWAL         = 64 << 20 // bytes of the write-ahead log that stay after that
+	checkpointPages = 4000     // pages in the write-ahead log that trigger a checkpoint
+	keepWAL         = 64 << 20 // bytes of the write-ahead log that are kept after a checkpoint
 )
 
 // Store is a store.Store over one database file. Safe for concurrent use.
@@ -62,18 +63,18 @@ type Store struct {
 	names   *names
 	codec   func() (*codec, error)
 	readers *pool
-	probe   *pool               // the one connection of Ready
+	probe   *pool               // the only connection of Ready
 	writer  *writer             // nil when read-only
-	full    atomic.Bool         // the last change found no room on the disk
+	full    atomic.Bool         // the last write failed because the disk was full
 	mask    func([]byte) []byte // see Options
-	window  uint64              // entries that one page of the log looks over
+	window  uint64              // maximum number of entries scanned for one page of the log
 	news    news
 	closing sync.Once
-	err     error // what Close found
+	err     error // the result of Close
 }
 
-// Open opens the database, makes it if there is none, and brings an older one
-// up to date after a backup. Errors: data_in_use, store_read_only, disk_full,
+// Open opens the database. It creates one that is missing and migrates an older
+// one after a backup. Errors: data_in_use, store_read_only, disk_full,
 // not_a_database, database_too_new, database_too_old and database_missing
 // (ReadOnly only), store_broken.
 func Open(ctx context.Context, o Options) (*Store, error) {
@@ -93,7 +94,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 		return nil, fault.New(fault.Invalid, "path_invalid", "%q is no path for a database", o.Path)
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // one file, one lock
+		path = real // one file, one lock, whatever symbolic links lead to it
 	}
 	s := &Store{path: path, log: o.Log, mask: o.Mask, names: newNames(), window: scanWindow}
 	s.codec = sync.OnceValues(func() (*codec, error) { return newCodec(maxBlob) })
@@ -125,8 +126,8 @@ func (o Options) readers() int {
 	return min(max(runtime.GOMAXPROCS(0), 2), 8)
 }
 
-// openToWrite takes the lock, looks at the database without touching it, and
-// only then opens it to write.
+// openToWrite takes the lock and inspects the database without modifying it. Only
+// then does it open the database for writing.
 func (s *Store) openToWrite(steps []string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return err
@@ -148,7 +149,8 @@ func (s *Store) openToWrite(steps []string) (err error) {
 	return nil
 }
 
-// look makes the file if it is missing, and returns the version of what is in it.
+// look creates the file if it is missing, and returns the database's schema
+// version.
 func (s *Store) look(newest int) (int, error) {
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
@@ -182,7 +184,7 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 			return err
 		}
 	}
-	// Without a word, SQLite opens a file for reading only that it may not write.
+	// SQLite silently opens a file read-only if it may not write it.
 	if err := c.exec(fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA user_version=%d; ROLLBACK", version)); err != nil {
 		return err
 	}
@@ -226,15 +228,15 @@ func (s *Store) openToRead(steps []string) error {
 	return nil
 }
 
-// openReader opens one connection that cannot write.
+// openReader opens one read-only connection.
 func (s *Store) openReader() (*conn, error) {
 	c, err := openConn(s.path, sqlite3.OpenReadOnly)
 	if err != nil {
 		return nil, err
 	}
 	if _, err = c.number("SELECT count(*) FROM sqlite_schema"); noRoom(err) && s.resting() {
-		// A folder that cannot be written, and no write-ahead log in it: the
-		// database file is all there is, and nobody changes it.
+		// The directory is not writable and there is no write-ahead log in it:
+		// the database file is complete, and nobody changes it.
 		c.close()
 		u := url.URL{Scheme: "file", Path: filepath.ToSlash(s.path), RawQuery: "immutable=1"}
 		c, err = openConn(u.String(), sqlite3.OpenReadOnly|sqlite3.OpenURI)
@@ -247,7 +249,7 @@ func (s *Store) openReader() (*conn, error) {
 	}
 	for _, p := range [][2]string{
 		{"query_only", "1"},
-		{"cache_size", "-2048"}, // KiB: a long page read again is read from here
+		{"cache_size", "-2048"}, // KiB: serves repeated reads of a large page
 	} {
 		if err := c.pragma(p[0], p[1], p[1]); err != nil {
 			return nil, errors.Join(err, c.close())
@@ -256,20 +258,20 @@ func (s *Store) openReader() (*conn, error) {
 	return c, nil
 }
 
-// noRoom reports whether SQLite could not put a write-ahead log, or the index
-// of one, beside the database.
+// noRoom reports whether SQLite could not create a write-ahead log, or its index,
+// beside the database.
 func noRoom(err error) bool {
 	return isCode(err, sqlite3.ResultCantOpen) || isCode(err, sqlite3.ResultReadOnly)
 }
 
-// resting reports whether no write-ahead log lies beside the database.
+// resting reports whether there is no write-ahead log beside the database.
 func (s *Store) resting() bool {
 	_, err := os.Stat(s.path + "-wal")
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Close commits what waits, refuses what comes later (store_closed), and
-// closes the database. Calling it again returns the same.
+// Close commits waiting batches, refuses later ones (store_closed), and closes
+// the database. Further calls return the same result.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		if s.writer != nil {

@@ -16,13 +16,13 @@ import (
 	"steward/internal/store"
 )
 
-// Bounds of a group: what waits beyond them is for the next one.
+// Bounds of a group. Jobs beyond them wait for the next one.
 const (
 	groupBatches = 512
 	groupBytes   = 16 << 20
 )
 
-// writer is the one goroutine that writes, and the queue before it.
+// writer is the single goroutine that writes, and its queue.
 type writer struct {
 	s *Store
 	c *conn
@@ -31,20 +31,20 @@ type writer struct {
 	mu      sync.Mutex
 	queue   []*job
 	closing bool
-	wake    chan struct{} // holds one when there is something to look at
+	wake    chan struct{} // holds a token if there may be work
 	gone    chan struct{} // closed when the goroutine has ended
 
-	held []*job // erasures that are committed and wait for a reader before they are acknowledged
+	held []*job // committed erasures that are not acknowledged yet because of a reader
 }
 
-// job is a batch on its way. state decides between the writer that takes it
-// and the caller that gives up waiting.
+// job is a queued batch. state decides the race between the writer that takes it
+// and the caller that gives up.
 type job struct {
 	scope   store.Scope
 	batch   store.Batch
 	bytes   int
-	seal    bool      // no batch: everything is to be sealed
-	until   time.Time // of a held erasure: then it is answered in any case
+	seal    bool      // no batch: seal everything
+	until   time.Time // of a held erasure: it is answered by then in any case
 	state   atomic.Int32
 	done    chan struct{}
 	receipt store.Receipt
@@ -68,11 +68,11 @@ func newWriter(s *Store, c *conn) (*writer, error) {
 }
 
 func (w *writer) start() {
-	w.nudge() // the end of the log may not be sealed
+	w.nudge() // the end of the log may not be sealed yet
 	go w.loop()
 }
 
-// stop lets the queue run empty and ends the goroutine. Once.
+// stop drains the queue and ends the goroutine. It must be called only once.
 func (w *writer) stop() {
 	w.mu.Lock()
 	w.closing = true
@@ -89,8 +89,8 @@ func (w *writer) nudge() {
 }
 
 // Commit implements store.Store. Once the writer has taken the batch, Commit
-// waits for its outcome even when ctx ends, so that an error for a cancelled
-// context means that nothing was done.
+// waits for its outcome even if ctx ends. So an error for a cancelled context
+// means that nothing was written.
 func (s *Store) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
 	j := &job{scope: sc, batch: b, done: make(chan struct{})}
 	if err := s.enqueue(ctx, j); err != nil {
@@ -107,8 +107,7 @@ func (s *Store) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 	return j.receipt, j.err
 }
 
-// enqueue looks at what can be seen without the database, and gives the job
-// to the writer.
+// enqueue checks what can be checked without the database, and queues the job.
 func (s *Store) enqueue(ctx context.Context, j *job) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -137,7 +136,7 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 	return s.writer.add(j)
 }
 
-// hide hides the secrets in a batch, whose changes are the caller's.
+// hide masks the secrets in a batch without modifying the caller's changes.
 func (s *Store) hide(b *store.Batch) {
 	own := false
 	for i, c := range b.Changes {
@@ -187,7 +186,7 @@ func (w *writer) loop() {
 			if closing {
 				w.sealSome()
 				w.scrub()
-				w.acknowledge(time.Now().Add(eraseWait)) // Close empties the log at the latest
+				w.acknowledge(time.Now().Add(eraseWait)) // Close empties the write-ahead log at the latest
 				return
 			}
 			break
@@ -195,15 +194,15 @@ func (w *writer) loop() {
 	}
 }
 
-// How long a reader that is in the way of an erasure gets before the next try,
-// and how long somebody waits for the acknowledgement of an erasure.
+// The delay before the next attempt when a reader blocks an erasure, and the
+// longest wait for the acknowledgement of an erasure.
 const (
 	scrubAgain = 20 * time.Millisecond
 	eraseWait  = 30 * time.Second
 )
 
-// wait returns when there is something to look at. Meanwhile it does what is
-// better done when all is quiet.
+// wait returns when there may be work. Until then it does background work such as
+// sealing.
 func (w *writer) wait() {
 	for w.p.erased || w.p.seal.pending() {
 		rest := sealEvery
@@ -227,8 +226,8 @@ func (w *writer) wait() {
 	<-w.wake
 }
 
-// sealSome seals what the last commits left, and some of what was there
-// before. It reports whether it could.
+// sealSome seals the entries of the last commits and some older ones. It reports
+// whether it succeeded.
 func (w *writer) sealSome() bool {
 	j := &job{seal: true}
 	if !w.p.seal.pending() && !w.p.seal.behind(w.p.committed) {
@@ -241,10 +240,9 @@ func (w *writer) sealSome() bool {
 	return err == nil && j.err == nil
 }
 
-// scrub works an erasure into the database file and empties the write-ahead
-// log, and then acknowledges the erasures that waited for it. While a reader
-// looks at an earlier state it cannot; it is tried again soon, and Close does
-// it at the latest.
+// scrub checkpoints an erasure into the database file, truncates the write-ahead
+// log, and then acknowledges the waiting erasures. It cannot while a reader uses
+// an earlier snapshot; then it is retried soon, and Close does it at the latest.
 func (w *writer) scrub() {
 	if !w.p.erased {
 		w.acknowledge(time.Now())
@@ -261,7 +259,7 @@ func (w *writer) scrub() {
 	w.acknowledge(time.Now())
 }
 
-// emptied checks that nothing is left in the write-ahead log's file.
+// emptied checks that the write-ahead log's file is empty.
 func (w *writer) emptied() error {
 	st, err := os.Stat(w.s.path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,8 +271,8 @@ func (w *writer) emptied() error {
 	return err
 }
 
-// acknowledge answers the erasures that have reached the file, and those that
-// have waited for too long.
+// acknowledge answers the erasures that have reached the database file, and those
+// that have waited too long.
 func (w *writer) acknowledge(now time.Time) {
 	w.held = slices.DeleteFunc(w.held, func(j *job) bool {
 		if w.p.erased && now.Before(j.until) {
@@ -297,7 +295,7 @@ func (w *writer) checkpoint() (busy bool, err error) {
 	return n != 0, err
 }
 
-// take moves what waits into the group, up to the bounds.
+// take moves queued jobs into the group, up to its bounds.
 func (w *writer) take(group []*job) ([]*job, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -318,8 +316,8 @@ func (w *writer) take(group []*job) ([]*job, bool) {
 	return group, w.closing
 }
 
-// commit carries out a group in one transaction. If SQLite fails, each batch
-// is tried alone, so that none suffers for another's fault.
+// commit executes a group in one transaction. If SQLite fails, each batch is
+// retried alone, so that none fails because of another.
 func (w *writer) commit(group []*job) {
 	err := w.try(group)
 	if err != nil && len(group) > 1 {
@@ -345,8 +343,8 @@ func (w *writer) commit(group []*job) {
 	w.scrub()
 }
 
-// try runs one transaction. On an error nothing of it is left, neither in the
-// database nor in memory.
+// try runs one transaction. If it fails, it leaves nothing behind in the database
+// or in memory.
 func (w *writer) try(group []*job) error {
 	if w.p.stale {
 		if err := w.p.reload(); err != nil {
@@ -397,7 +395,8 @@ func (w *writer) transact(group []*job) error {
 	return nil
 }
 
-// refused reports whether err is the answer to one batch, and no failure.
+// refused reports whether err is the answer to one batch rather than a failure of
+// the store.
 func refused(err error) bool {
 	var f *fault.Error
 	return errors.As(err, &f)
