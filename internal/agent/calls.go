@@ -14,10 +14,10 @@ import (
 	"steward/internal/request"
 )
 
-// runCalls runs the calls of one assistant message in parallel and appends
-// their results in call order, each as soon as those before it are there. Calls
-// beyond the limit of a reply are answered with an error. It reports done when
-// the run is to end: it was stopped, or goes in circles.
+// runCalls runs the calls of one assistant message in parallel. It appends their results
+// in call order, each as soon as those before it are available. Calls beyond the limit per
+// reply get an error as their result. It returns done if the run must end, because it was
+// stopped or repeats itself.
 func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, err error) {
 	if err := l.ready(); err != nil {
 		return false, err
@@ -33,7 +33,7 @@ func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, e
 	}
 	all, half := l.reply(calls[0].Message)
 	run, beyond := calls, []message.Call(nil)
-	if most := l.Limits.Calls; len(all) > most { // after a crash some of them have their results
+	if most := l.Limits.Calls; len(all) > most { // after a crash some of them have results already
 		n, _ := slices.BinarySearchFunc(calls, all[most].Block, func(c message.Call, block int) int { return c.Block - block })
 		run, beyond = calls[:n], calls[n:]
 	}
@@ -54,14 +54,14 @@ func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, e
 	return ctx.Err() != nil, nil
 }
 
-// running are the calls of one round while they run.
+// running is the state of one round of calls while they run.
 type running struct {
 	loop   *loop
 	labels message.Labels
-	half   message.Ref // a call that was cut off in the middle; zero: none
+	half   message.Ref // a call that was cut off by the length limit; zero: none
 	slots  []slot
-	mu     sync.Mutex // one emits at a time
-	waited bool       // a person was asked: that takes as long as it takes
+	mu     sync.Mutex // serializes emits
+	waited bool       // a person was asked, so the time of the round does not count
 	broken bool       // nothing of the round can be recorded any more
 }
 
@@ -74,7 +74,7 @@ type slot struct {
 	asked bool // a person is being asked about it
 }
 
-// start starts all calls; a single one runs here and now.
+// start starts all calls. A single call runs synchronously.
 func (r *running) start(ctx context.Context, calls []message.Call) {
 	for i := range r.slots {
 		s := &r.slots[i]
@@ -105,8 +105,8 @@ func (r *running) start(ctx context.Context, calls []message.Call) {
 	}
 }
 
-// answered tells that nobody is asked about a call any more: its result may
-// have to wait for those before it.
+// answered reports that a call no longer waits for a person. Its result may still have to
+// wait for those before it.
 func (r *running) answered(s *slot, c message.Call) {
 	r.mu.Lock()
 	asked := s.asked
@@ -127,9 +127,9 @@ func (r *running) progress(s *slot, c message.Call, p Progress) {
 	}
 }
 
-// giveUp puts the calls aside about which a person is asked, now or later, as
-// when Steward closes: no result of the round can be recorded, so the run ends,
-// and who goes on with it makes them again. Those that work come to their end.
+// giveUp suspends the calls that wait for a person, now or later, in the same way as when
+// Steward closes. No result of the round can be recorded, so the run ends, and whoever
+// resumes it makes these calls again. Calls that are working run to their end.
 func (r *running) giveUp() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +141,7 @@ func (r *running) giveUp() {
 	}
 }
 
-// collect appends the results, and returns a digest of them once all calls
+// collect appends the results as they arrive. It returns a digest of them once all calls
 // have returned.
 func (r *running) collect(ctx context.Context, calls []message.Call) (digest [32]byte, err error) {
 	h := sha256.New()
@@ -151,7 +151,7 @@ func (r *running) collect(ctx context.Context, calls []message.Call) (digest [32
 			s := &r.slots[i]
 			<-s.done
 			if s.err != nil {
-				if err == nil || errors.Is(err, request.ErrSuspend) { // another one tells why they were put aside
+				if err == nil || errors.Is(err, request.ErrSuspend) { // prefer the error that caused the others to be suspended
 					err = s.err
 				}
 				continue
@@ -161,7 +161,7 @@ func (r *running) collect(ctx context.Context, calls []message.Call) (digest [32
 			h.Write([]byte{0})
 			msgs = append(msgs, m)
 		}
-		if err != nil { // wait for the others; what cannot be recorded is not told
+		if err != nil { // keep waiting for the others; results that cannot be recorded are not emitted
 			continue
 		}
 		if context.Cause(ctx) == request.ErrSuspend {
@@ -188,13 +188,13 @@ func (r *running) ready(i int) bool {
 	}
 }
 
-// resultMessage makes the tool message that answers a call.
+// resultMessage builds the tool message that answers a call.
 func resultMessage(c message.Call, res *message.ToolResult) *message.Message {
 	res.Call, res.CallID, res.Name = c.Ref, c.CallID, c.Name
 	return &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}}
 }
 
-// refusals answers calls that are not run.
+// refusals returns the results of calls that are not run.
 func refusals(calls []message.Call, status message.Status, why string) []*message.Message {
 	out := make([]*message.Message, len(calls))
 	for i, c := range calls {
@@ -203,14 +203,14 @@ func refusals(calls []message.Call, status message.Status, why string) []*messag
 	return out
 }
 
-// told is a result of Steward's own words.
+// told builds a result in Steward's own words.
 func told(status message.Status, why string) *message.ToolResult {
 	common := message.Common{Origin: "system"}
 	return &message.ToolResult{Common: common, Status: status, Content: []message.Block{&message.Text{Common: common, Text: why}}}
 }
 
-// reply returns all calls of a message, and the one in which it was cut off by
-// its length: whatever its arguments look like, they may not be all.
+// reply returns all calls of a message, and the call in which the message was cut off by
+// its length limit. The arguments of that call may be incomplete even if they look valid.
 func (l *loop) reply(msg id.ID) (calls []message.Call, half message.Ref) {
 	for _, m := range slices.Backward(l.Journal.Transcript().Messages()) {
 		if m.ID != msg {
@@ -227,21 +227,20 @@ func (l *loop) reply(msg id.ID) (calls []message.Call, half message.Ref) {
 	return calls, half
 }
 
-// A round is what the model asked for and what came back, as hashes.
+// round holds hashes of what the model asked for in a round, and of the results.
 type round struct{ asked, results [32]byte }
 
-// After so many equal rounds (or repetitions of a longer cycle) the calls are
-// not run again but answered with a word of warning, and in the end the run
-// is broken off.
+// After warnAfter equal rounds (or repetitions of a longer cycle) the calls are not run
+// again but answered with a warning. After stopAfter the run ends.
 const (
 	warnAfter = 3
 	stopAfter = 5
-	maxPeriod = 3 // cycles of up to this many different rounds are seen
+	maxPeriod = 3 // the longest cycle that is detected, in rounds
 )
 
-// repeats returns how often the cycle that asked would go on with has been
-// gone through already, each time with the same results, and the round that
-// asked the same before.
+// repeats returns how often the cycle that asked would continue has been completed
+// already, each time with the same results. It also returns the last round that asked the
+// same.
 func (l *loop) repeats(asked [32]byte) (most int, before round) {
 	for p := 1; p <= maxPeriod; p++ {
 		n := len(l.rounds)
@@ -259,7 +258,7 @@ func (l *loop) repeats(asked [32]byte) (most int, before round) {
 	return most, before
 }
 
-// signature digests what a message asks for: names and arguments, not ids.
+// signature returns a digest of a message's calls: of names and arguments, but not IDs.
 func signature(calls []message.Call) [32]byte {
 	h := sha256.New()
 	for _, c := range calls {

@@ -10,8 +10,8 @@ import (
 	"steward/internal/tool"
 )
 
-// begin has the hook see what was asked, before the run's first model call. It
-// reports over when the run is to end.
+// begin calls the hook that sees what was asked, before the run's first model call. It
+// returns over if the run must end.
 func (l *loop) begin(ctx context.Context) (over bool, err error) {
 	if l.Hooks.Begin == nil || l.calls > 0 {
 		return false, nil
@@ -21,7 +21,7 @@ func (l *loop) begin(ctx context.Context) (over bool, err error) {
 	})
 }
 
-// asked returns the words that opened the turn.
+// asked returns the text that opened the turn.
 func (l *loop) asked() string {
 	msgs := l.Journal.Transcript().Messages()
 	for i := len(msgs) - 1; i >= 0; i-- {
@@ -32,7 +32,7 @@ func (l *loop) asked() string {
 	return ""
 }
 
-// before calls the hook of a model call.
+// before calls the hook that runs before each model call.
 func (l *loop) before(ctx context.Context) (over bool, err error) {
 	if l.Hooks.Before == nil {
 		return false, nil
@@ -40,7 +40,7 @@ func (l *loop) before(ctx context.Context) (over bool, err error) {
 	return l.hook(ctx, tool.BeforeModel, l.Hooks.Before)
 }
 
-// after has the hook see what the model wrote, before anybody else does.
+// after calls the hook that sees what the model wrote, before anyone else does.
 func (l *loop) after(ctx context.Context, m *message.Message) (over bool, err error) {
 	if l.Hooks.After == nil {
 		return false, nil
@@ -50,8 +50,8 @@ func (l *loop) after(ctx context.Context, m *message.Message) (over bool, err er
 	})
 }
 
-// hook calls a hook, and keeps its note for the model. One that a crash came
-// after is not called again.
+// hook calls a hook and appends its note for the model. If the note was stored just before
+// a crash, the hook is not called again.
 func (l *loop) hook(ctx context.Context, place string, call func(context.Context) (string, error)) (over bool, err error) {
 	if err := l.ready(); err != nil {
 		return true, unready{err}
@@ -77,14 +77,14 @@ func (l *loop) hook(ctx context.Context, place string, call func(context.Context
 	return false, nil
 }
 
-// unready is an error by which nothing can be recorded any more.
+// unready is an error after which nothing can be recorded any more.
 type unready struct{ error }
 
 func (u unready) Unwrap() error { return u.error }
 
-// refused ends a run at a hook: it was refused, or stopped meanwhile, or
-// nothing can be recorded. wrote is what the model wrote and nobody is to see:
-// what it has cost is kept.
+// refused ends a run at a hook: the hook refused, the run was stopped in between, or
+// nothing can be recorded. wrote is what the model wrote. Nobody sees it, but its cost is
+// recorded.
 func (l *loop) refused(ctx context.Context, wrote *message.Message, err error) (Outcome, error) {
 	if u := (unready{}); errors.As(err, &u) {
 		return Failure, u.error

@@ -16,19 +16,19 @@ import (
 
 type loop struct {
 	Job
-	rounds  []round // of tool calls, for noticing cycles
+	rounds  []round // of tool calls, to detect cycles
 	calls   int     // model calls so far
 	active  time.Duration
 	size    int           // bytes of the turn's replies and results so far
 	used    message.Usage // by the turn's replies so far
-	absent  bool          // no model could be asked lately
-	pending bool          // Ready has not been waited for
+	absent  bool          // no model was available at the last attempt
+	pending bool          // Ready has not returned yet
 }
 
-// Run runs the loop to its end, beginning with what the conversation's last
-// message asks for: an answer, or the results of calls that have none yet
-// (after a crash). The error is nil when the run was recorded as ended,
-// whatever its outcome; otherwise the run is still open.
+// Run runs the loop to its end. It starts from what the last message of the conversation
+// requires: an answer, or the results of calls that have none yet (after a crash). The
+// error is nil if the end of the run was recorded, whatever the outcome; otherwise the run
+// is still open.
 func Run(ctx context.Context, j Job) (Outcome, error) {
 	if j.Limits.Iterations == 0 {
 		j.Limits.Iterations = DefaultIterations
@@ -85,8 +85,8 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 	}
 }
 
-// recall counts what the turn had done before a crash, so that its bounds
-// hold over it.
+// recall counts the work that the turn had done before a crash, so that its limits cover
+// it.
 func (l *loop) recall() {
 	msgs := l.Journal.Transcript().Messages()
 	for i := len(msgs) - 1; i >= 0; i-- {
@@ -105,7 +105,7 @@ func (l *loop) recall() {
 	}
 }
 
-// sizeOf returns about how many bytes blocks have.
+// sizeOf returns the approximate size of blocks in bytes.
 func sizeOf(blocks []message.Block) (n int) {
 	for _, b := range blocks {
 		n += len(b.Base().Meta.Fields)
@@ -134,7 +134,7 @@ func origin(m *message.Message) string {
 	return m.Blocks[0].Base().Origin
 }
 
-// bound says which limit has been hit, in the words of the final message.
+// bound returns which limit has been reached, as the text of the final message, or "".
 func (l *loop) bound() string {
 	switch lim := l.Limits; {
 	case l.calls >= lim.Iterations:
@@ -147,21 +147,22 @@ func (l *loop) bound() string {
 	return ""
 }
 
-// system is a final message of Steward's own.
+// system returns a final message written by Steward.
 func system(text string, stop message.Stop) *message.Message {
 	return &message.Message{ID: id.New(), Role: message.Assistant, Stop: stop,
 		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}}
 }
 
-// goOn asks the model to continue a reply that was cut by its length. Not
-// every provider takes a history that ends with the assistant's words.
+// goOn returns a message that asks the model to continue a reply that was cut off by its
+// length limit. A user message is needed because not every provider accepts a history that
+// ends with the assistant.
 func goOn() *message.Message {
 	return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{
 		&message.Text{Common: message.Common{Origin: "system"},
 			Text: "Your reply was cut off by its length limit. Continue exactly where it stopped; repeat nothing."}}}
 }
 
-// ready waits for the turn's first message to be durable.
+// ready waits until the turn's first message is durable.
 func (l *loop) ready() error {
 	if !l.pending {
 		return nil
@@ -173,8 +174,8 @@ func (l *loop) ready() error {
 	return nil
 }
 
-// askPatiently asks the model. Where none can be asked for now, a turn that has
-// begun already waits until one can.
+// askPatiently asks the model. If none is available, a turn that has begun already waits
+// until one is.
 func (l *loop) askPatiently(ctx context.Context) (*message.Message, error) {
 	for {
 		calls, active := l.calls, l.active
@@ -189,8 +190,8 @@ func (l *loop) askPatiently(ctx context.Context) (*message.Message, error) {
 	}
 }
 
-// askFitted asks the model with what fits into its window; where the model
-// says that it was too long all the same, again with less.
+// askFitted asks the model after fitting the context to its window. If the model still
+// rejects it as too long, askFitted reduces it and asks again.
 func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
 	if l.Fitter != nil && l.Fitter.Over(ctx) {
 		if _, err := l.fit(ctx, false); err != nil {
@@ -212,11 +213,11 @@ func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
 	}
 }
 
-// mostRefits is how often a model is shown less because it said that it was
-// too much.
+// mostRefits bounds how often the context is reduced because the model rejected it as too
+// long.
 const mostRefits = 4
 
-// fit has the model be shown less.
+// fit reduces the model's context. Its time counts towards the run's limit.
 func (l *loop) fit(ctx context.Context, refused bool) (bool, error) {
 	if err := l.ready(); err != nil {
 		return false, err
@@ -232,8 +233,8 @@ func (l *loop) fit(ctx context.Context, refused bool) (bool, error) {
 	return less, err
 }
 
-// ask streams one message of the model. With an error it returns what had
-// come of its text, or nil.
+// ask streams one message from the model. With an error it returns the text received so
+// far as a message, or nil.
 func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 	began := time.Now()
 	defer func() { l.active += time.Since(began) }()
@@ -261,7 +262,7 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 			reply, l.absent = ev.Reply, false
 			continue
 		case llm.Notice:
-			if l.absent { // they have been told
+			if l.absent { // the user has been told already
 				continue
 			}
 		case llm.TextDelta:
@@ -286,8 +287,8 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 
 var errTime = errors.New("the run's time is up")
 
-// mark sets the origin and labels of what a model wrote, and gives calls that
-// came without an id or a name one of our own.
+// mark sets the origin and labels of what a model wrote, and assigns an ID or a name to
+// calls that came without one.
 func (l *loop) mark(m *message.Message) {
 	labels, sources, from := l.Journal.Labels(), l.Journal.Sources(), "model:"+m.Model
 	if m.Foreign() {
@@ -309,7 +310,7 @@ func (l *loop) mark(m *message.Message) {
 	}
 }
 
-// cut makes a message of the text of a stream that did not end.
+// cut returns the text of an incomplete stream as a message, or nil.
 func (l *loop) cut(m *message.Message, text string) *message.Message {
 	if text == "" || l.Hooks.After != nil {
 		return nil
@@ -320,7 +321,7 @@ func (l *loop) cut(m *message.Message, text string) *message.Message {
 	return m
 }
 
-// append makes messages durable and tells of them.
+// append makes messages durable and emits them.
 func (l *loop) append(ctx context.Context, msgs ...*message.Message) error {
 	seqs, err := l.Journal.Append(context.WithoutCancel(ctx), msgs...)
 	if err != nil {
@@ -334,7 +335,7 @@ func (l *loop) append(ctx context.Context, msgs ...*message.Message) error {
 	return nil
 }
 
-// steer takes in what the user has said meanwhile. Its error is that of Ready.
+// steer appends what the user has written since. It returns only errors of Ready.
 func (l *loop) steer(ctx context.Context) error {
 	if l.Steer == nil {
 		return nil
@@ -371,8 +372,8 @@ func (l *loop) failed(ctx context.Context, partial *message.Message, err error) 
 	return l.finish(ctx, nil, Failure, err)
 }
 
-// unrecorded ends a run whose model wrote a message that is none (then
-// nothing of it was kept), or whose messages cannot be stored any more.
+// unrecorded ends a run after a failed append. Either the model wrote an invalid message
+// (of which nothing was kept), or messages cannot be stored any more.
 func (l *loop) unrecorded(ctx context.Context, err error) (Outcome, error) {
 	if fault.Is(err, fault.Invalid) {
 		return l.finish(ctx, nil, Failure, err)
@@ -380,7 +381,7 @@ func (l *loop) unrecorded(ctx context.Context, err error) (Outcome, error) {
 	return Failure, err
 }
 
-// stopped ends a run that a person stopped, with what had come.
+// stopped ends a run that a person stopped, keeping the partial reply.
 func (l *loop) stopped(ctx context.Context, partial *message.Message) (Outcome, error) {
 	if partial == nil {
 		partial = system("(stopped)", message.StopCancelled)
@@ -389,8 +390,8 @@ func (l *loop) stopped(ctx context.Context, partial *message.Message) (Outcome, 
 	return l.finish(ctx, partial, Stopped, nil)
 }
 
-// end ends a run after its tool calls, when they were stopped or a cycle was
-// broken (err nil), or could not be recorded.
+// end ends a run after its tool calls: if err is nil, because it was stopped or a cycle
+// was detected; otherwise because the results could not be recorded.
 func (l *loop) end(ctx context.Context, err error) (Outcome, error) {
 	switch {
 	case err != nil:
@@ -401,7 +402,7 @@ func (l *loop) end(ctx context.Context, err error) (Outcome, error) {
 	return l.finish(ctx, system("I stopped: the model keeps making the same tool calls and getting the same results. Ask in other words, or try another model.", message.StopBound), Bounded, nil)
 }
 
-// finish records the run's end.
+// finish records the end of the run.
 func (l *loop) finish(ctx context.Context, m *message.Message, out Outcome, cause error) (Outcome, error) {
 	var code string
 	if cause != nil {
@@ -423,13 +424,13 @@ func (l *loop) finish(ctx context.Context, m *message.Message, out Outcome, caus
 		return Failure, err
 	}
 	if out != Failure {
-		cause = nil // the message tells
+		cause = nil // the message says why
 	}
 	l.Emit(Event{Kind: Finished, Message: m, Seq: seq, Outcome: out, Err: cause})
 	return out, nil
 }
 
-// turnUsage adds up what a turn has cost that a message ends.
+// turnUsage returns the total usage of the turn that message m ends.
 func (l *loop) turnUsage(ctx context.Context, m *message.Message) message.Usage {
 	all := l.used.Add(m.Usage)
 	if l.Below != nil {

@@ -23,7 +23,7 @@ type Pattern map[string]Match
 // Match describes what one argument may be. Exactly one of its fields is set.
 type Match struct {
 	Is   jsontext.Value `json:"is,omitzero"`   // exactly this value
-	Like string         `json:"like,omitzero"` // a text that this glob describes; see globs below
+	Like string         `json:"like,omitzero"` // a text that this glob matches; see like
 	Any  bool           `json:"any,omitzero"`  // anything; the argument may also be missing
 }
 
@@ -190,12 +190,13 @@ func (m Match) within(of Match) bool {
 
 // like reports whether a glob matches a text:
 //
-//   - "*" stands for any run of letters, digits and - _ . + ~, so that it never
-//     reaches over a separator into another folder, host or address;
-//   - "**" for any run of characters but control and invisible ones;
-//   - "?" for one character of "*", and a backslash takes the next one as it is.
+//   - "*" matches any run of letters, digits and - _ . + ~, so that it never crosses a
+//     separator into another folder, host or address;
+//   - "**" matches any run of characters except control and invisible ones;
+//   - "?" matches one character of those that "*" matches;
+//   - a backslash makes the next character literal.
 //
-// A text with ".." as a step of a path is covered by no glob.
+// No glob matches a text that contains ".." as a path segment.
 func like(glob, text string) bool {
 	return len(text) <= maxGlobbed && !climbs(text) && globRegexp(glob).MatchString(text)
 }

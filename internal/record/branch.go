@@ -9,76 +9,75 @@ import (
 	"steward/internal/message"
 )
 
-// MainBranch is the id of the branch that a conversation begins with.
+// MainBranch is the ID of the branch that a conversation begins with.
 const MainBranch = "main"
 
-// Branch is one path through a conversation. Messages are never moved or
-// copied: a branch is a rope of spans of the lists in which messages were
-// written, the last one open: what is written on the branch goes there.
-// Positions count up over all branches of a conversation, so that a position
-// names one message.
+// Branch is one path through a conversation. Messages are never moved or copied. A branch
+// is a rope: a sequence of spans of the lists in which messages were written. The last
+// span is open, and new messages of the branch are written there. Positions count up
+// across all branches of a conversation, so a position identifies one message.
 type Branch struct {
 	ID      string    `json:"-"`
 	Title   string    `json:"title,omitzero"`
 	Created time.Time `json:"created,omitzero"`
 	Used    time.Time `json:"used,omitzero"`   // when it was last switched to
-	Parent  string    `json:"parent,omitzero"` // the branch that it was made from
-	At      int64     `json:"at,omitzero"`     // the position after which it departs from its parent; 0: at the beginning
-	Rope    []Span    `json:"rope,omitzero"`   // the closed spans; its own open one follows
-	Open    int64     `json:"open,omitzero"`   // the position from which its own open span counts: what was written before stands in the rope, or is not on the branch any more
+	Parent  string    `json:"parent,omitzero"` // the branch that it was created from
+	At      int64     `json:"at,omitzero"`     // the position after which it leaves its parent; 0: at the beginning
+	Rope    []Span    `json:"rope,omitzero"`   // the closed spans; the branch's own open span follows
+	Open    int64     `json:"open,omitzero"`   // where its open span starts; earlier own messages are in Rope or off the branch
 	View    View      `json:"view,omitzero"`
-	Packed  Point     `json:"packed,omitzero"` // what stands before it is kept compactly
+	Packed  Point     `json:"packed,omitzero"` // messages before this point are stored compactly
 	Deleted time.Time `json:"deleted,omitzero"`
 }
 
-// Point is a position of a branch's list.
+// Point is a position in a branch's list.
 type Point struct {
 	Branch string `json:"b"`
 	Pos    int64  `json:"p"`
 }
 
-// Span is a part of the list of messages that were written on a branch.
+// Span is a part of the list of messages written on a branch.
 type Span struct {
 	Branch string `json:"b"`
 	From   int64  `json:"f,omitzero"` // positions >= From
-	To     int64  `json:"t,omitzero"` // positions <= To; 0: to the end
+	To     int64  `json:"t,omitzero"` // positions <= To; 0: no upper bound
 }
 
-// Holds reports whether the span holds a position of a branch's list.
+// Holds reports whether the span contains a position of a branch's list.
 func (s Span) Holds(branch string, pos int64) bool {
 	return s.Branch == branch && pos >= s.From && (s.To == 0 || pos <= s.To)
 }
 
-// View is how much of a branch a model is shown: set when the view is fitted
-// to a window or a person asks for it, counted by Revision, and the same
-// after a restart, so that providers' prompt caches keep hitting.
+// View defines which part of a branch a model is shown. It changes when it is fitted to a
+// window or when a person asks for it, and each change increments Revision. It is the same
+// after a restart, so that providers' prompt caches stay valid.
 type View struct {
-	Revision int     `json:"rev,omitzero"`     // changes of messages count if theirs is not above it
-	Start    Point   `json:"start,omitzero"`   // the first message shown; zero: all are. Pinned ones before it are shown too
-	Keep     []Point `json:"keep,omitzero"`    // messages before Start that are shown too: what a turn that ran needs
-	Summary  string  `json:"summary,omitzero"` // URI text of the message that stands for what lies before Start
-	Clip     int     `json:"clip,omitzero"`    // tool results of more bytes are shown by their beginning and a reference; 0: whole
-	Room     []Room  `json:"room,omitzero"`    // what was left out to make room, the oldest first
+	Revision int     `json:"rev,omitzero"`     // changes of messages count if their revision is not above it
+	Start    Point   `json:"start,omitzero"`   // the first message shown, apart from pins; zero: all are shown
+	Keep     []Point `json:"keep,omitzero"`    // other messages before Start that a running turn needs
+	Summary  string  `json:"summary,omitzero"` // URI text of the message that replaces everything before Start
+	Clip     int     `json:"clip,omitzero"`    // longer tool results (bytes) are shown shortened, with a reference; 0: whole
+	Room     []Room  `json:"room,omitzero"`    // what was left out to make room, oldest first
 }
 
-// Room is a decision to leave out earlier results of all tools but some. It
-// is one record, however many results it covers. A pinned result stays, and so
-// does one that a person has made active since.
+// Room is a decision to leave out earlier results of all tools except some. It is one
+// record, however many results it covers. A pinned result stays, and so does a result that
+// a person has made active since.
 type Room struct {
 	Keep     []string  `json:"keep"` // the tools whose results stay, sorted
 	Upto     int64     `json:"p"`    // it covers the results up to this position
-	Results  int       `json:"n"`    // how many results left the view
+	Results  int       `json:"n"`    // how many results were removed from the view
 	At       time.Time `json:"at"`
 	Actor    string    `json:"actor"`
 	Undone   time.Time `json:"undone,omitzero"`
 	UndoneBy string    `json:"undone_by,omitzero"`
 }
 
-// StrategySequence is the strategy of changes that make room (Room).
+// StrategySequence is the Strategy of changes that make room (see Room).
 const StrategySequence = "sequence"
 
-// LeftOut returns how an active message of the branch was left out to make
-// room; false where it was not. The mark may be nil.
+// LeftOut returns the change by which an active message of the branch was left out to make
+// room. It returns false if the message was not left out. The mark may be nil.
 func (b *Branch) LeftOut(m *message.Message, pos int64, k *Mark) (Change, bool) {
 	if len(b.View.Room) == 0 {
 		return Change{}, false
@@ -101,7 +100,7 @@ func (b *Branch) LeftOut(m *message.Message, pos int64, k *Mark) (Change, bool) 
 	return Change{}, false
 }
 
-// Spans returns all spans of the branch in order; the last one is its own, open.
+// Spans returns all spans of the branch in order. The last one is its own, open span.
 func (b *Branch) Spans() []Span {
 	return append(slices.Clone(b.Rope), Span{Branch: b.ID, From: b.Open})
 }
@@ -111,14 +110,14 @@ func (b *Branch) Holds(branch string, pos int64) bool {
 	return b.PlaceOf(branch, pos).Span >= 0
 }
 
-// Place is where a position stands on a branch, in its order.
+// Place is where a position is on a branch, in the branch's order.
 type Place struct {
-	Span int // -1: the branch does not hold it
+	Span int // -1: the position is not on the branch
 	Pos  int64
 }
 
-// Before reports whether p stands before q; what is not on the branch stands
-// before nothing, and all before it.
+// Before reports whether p comes before q. It returns false if either is not on the
+// branch.
 func (p Place) Before(q Place) bool {
 	if p.Span < 0 || q.Span < 0 {
 		return false
@@ -131,7 +130,7 @@ func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Span, q.Span), cmp.Compare(p.Pos, q.Pos))
 }
 
-// PlaceOf returns where a position of a branch's list stands on this branch.
+// PlaceOf returns the place of a position of a branch's list on this branch.
 func (b *Branch) PlaceOf(branch string, pos int64) Place {
 	for i, s := range b.Rope {
 		if s.Holds(branch, pos) {
@@ -144,13 +143,13 @@ func (b *Branch) PlaceOf(branch string, pos int64) Place {
 	return Place{-1, pos}
 }
 
-// Start returns where the view begins; its Span is -1 where all is shown.
+// Start returns the place where the view begins. Its Span is -1 if everything is shown.
 func (b *Branch) Start() Place {
 	return b.PlaceOf(b.View.Start.Branch, b.View.Start.Pos)
 }
 
-// Cut returns the spans up to and including a position (or only what stands
-// before it); false where the branch does not hold it.
+// Cut returns the spans up to a position, with or without the position itself. It returns
+// false if the position is not on the branch.
 func (b *Branch) Cut(branch string, pos int64, including bool) ([]Span, bool) {
 	spans := b.Spans()
 	for i, s := range spans {
@@ -170,20 +169,20 @@ func (b *Branch) Cut(branch string, pos int64, including bool) ([]Span, bool) {
 	return nil, false
 }
 
-// Validity says whether a message still holds.
+// Validity says whether a message is still valid.
 type Validity string
 
-// The validities. The active one is the empty word in stored forms.
+// The validities. Stored forms may contain an empty string for Active.
 const (
 	Active      Validity = "active"
-	Invalidated Validity = "invalidated" // a tool says that the result is obsolete: its content is replaced by one line
-	Superseded  Validity = "superseded"  // another message stands for it: it is not shown
+	Invalidated Validity = "invalidated" // a tool says the result is obsolete: one line replaces its content
+	Superseded  Validity = "superseded"  // another message replaces it: it is not shown
 	Archived    Validity = "archived"    // kept for the record: it is not shown
 	Deleted     Validity = "deleted"     // a person deleted it: hidden, and erased after a while
 )
 
-// Mark is what became of a message: the changes of its validity, oldest
-// first. Each holds on the histories that contain what caused it.
+// Mark records what happened to a message: the changes of its validity, oldest first. A
+// change applies only to branches that contain what caused it.
 type Mark struct {
 	Message id.ID    `json:"-"`
 	Pos     int64    `json:"pos"` // the message's position
@@ -193,27 +192,27 @@ type Mark struct {
 
 // Change is one change of a message's validity.
 type Change struct {
-	State       Validity  `json:"state"` // Active: a person wants it shown in spite of an earlier Room
+	State       Validity  `json:"state"` // Active: a person wants it shown despite an earlier Room
 	At          time.Time `json:"at"`
-	Actor       string    `json:"actor"`                // who: a user's name, "agent:NAME", "system"
-	Tool        string    `json:"tool,omitzero"`        // the tool that caused it; empty: a person or Steward did
+	Actor       string    `json:"actor"`                // a user's name, "agent:NAME" or "system"
+	Tool        string    `json:"tool,omitzero"`        // the tool that caused it; empty: a person or Steward
 	Call        string    `json:"call,omitzero"`        // the call that caused it: "MESSAGE/BLOCK"
-	Interaction id.ID     `json:"interaction,omitzero"` // in which it was caused
+	Interaction id.ID     `json:"interaction,omitzero"` // the interaction in which it was caused
 	Strategy    string    `json:"strategy,omitzero"`
 	Reason      string    `json:"reason,omitzero"`
-	By          id.ID     `json:"by,omitzero"`     // Superseded: the message that stands for it
-	Branch      string    `json:"on,omitzero"`     // with Pos: it holds on branches that have this position
-	Pos         int64     `json:"from,omitzero"`   // 0: on all (a person's decision about the message)
-	Revision    int       `json:"rev,omitzero"`    // the view's revision with which it is shown; 0: at once
-	Undone      time.Time `json:"undone,omitzero"` // it was rolled back
+	By          id.ID     `json:"by,omitzero"`     // Superseded: the message that replaces it
+	Branch      string    `json:"on,omitzero"`     // with Pos: the change applies to branches that hold this position
+	Pos         int64     `json:"from,omitzero"`   // 0: applies to all branches (a person decided about the message)
+	Revision    int       `json:"rev,omitzero"`    // the view revision from which it applies; 0: at once
+	Undone      time.Time `json:"undone,omitzero"` // when it was rolled back
 	UndoneBy    string    `json:"undone_by,omitzero"`
-	Whole       bool      `json:"whole,omitzero"` // undone with all that its interaction caused, whatever the tool
-	Kept        bool      `json:"kept,omitzero"`  // undone by a person's word that the message holds: what calls before that say does not count
+	Whole       bool      `json:"whole,omitzero"` // undone with everything its interaction caused, whatever the tool
+	Kept        bool      `json:"kept,omitzero"`  // undone because a person said that the message is valid: earlier calls no longer count
 }
 
-// On returns the change that counts on a branch: the newest that was not
-// undone and whose cause the branch holds. With shown, only changes count
-// that have entered the branch's view. Without one, the message is active.
+// On returns the change that applies on a branch: the newest one that was not undone and
+// whose cause is on the branch. With shown, it considers only changes that have entered
+// the branch's view. If there is none, the message is Active.
 func (m *Mark) On(b *Branch, shown bool) Change {
 	for _, c := range slices.Backward(m.Changes) {
 		switch {
@@ -226,15 +225,15 @@ func (m *Mark) On(b *Branch, shown bool) Change {
 	return Change{State: Active}
 }
 
-// Trust is a person's decision that labels of a message do not count any more
-// for what a model is shown of it.
+// Trust is a person's decision that some labels of a message no longer count when a model
+// is shown it.
 type Trust struct {
 	Labels []string  `json:"labels"`
 	By     string    `json:"by"` // a user's name
 	At     time.Time `json:"at"`
 }
 
-// Pin keeps a message in view whatever the window.
+// Pin keeps a message in view, whatever the window.
 type Pin struct {
 	Message id.ID     `json:"-"`
 	Branch  string    `json:"in"`

@@ -1,7 +1,6 @@
-// Package record holds the records that a conversation consists of (itself,
-// its interactions, branches, runs, and what became of its messages), with
-// their URIs and stored forms: what the engines that keep, search and watch
-// conversations share.
+// Package record defines the records that make up a conversation, with their URIs and
+// stored forms: the conversation itself, its interactions, branches, runs, and the changes
+// to its messages. The engines that store, search and watch conversations share them.
 package record
 
 import (
@@ -29,17 +28,17 @@ const (
 
 // Names of terms.
 const (
-	TermRecent  = "conversation" // a space's conversations, the most recently used last
-	TermMessage = "message"      // a message whose id was derived from the client's own
-	TermCall    = "call"         // a message by a provider's call id
-	TermBranch  = "branch"       // the branches of a conversation, by its id
+	TermRecent  = "conversation" // a message whose ID was derived from the client's own ID
+	TermMessage = "message"      // a message by the provider's call ID
+	TermCall    = "call"         // the branches of a conversation, by the conversation's ID
+	TermBranch  = "branch"       // the marks of the messages that one message stands for, by its ID
 	TermStands  = "stands"       // the marks of messages for which one stands, by its id
 )
 
-// OriginUser is the origin of what the user wrote.
+// OriginUser is the origin of text that the user wrote.
 const OriginUser = "user"
 
-// Conversation is a chat. Its counts are those at the end of the last turn.
+// Conversation is a chat. Its counts are as of the end of the last turn.
 type Conversation struct {
 	ID        id.ID             `json:"-"`
 	Owner     string            `json:"owner"`
@@ -54,17 +53,17 @@ type Conversation struct {
 	Tokens    message.Usage     `json:"tokens,omitzero"`
 	ToolCalls int               `json:"tool_calls,omitzero"`
 	Messages  int               `json:"messages,omitzero"` // user messages and final answers only
-	Branch    string            `json:"branch,omitzero"`   // the preferred path; empty: MainBranch
-	Last      int64             `json:"last,omitzero"`     // the highest position given out, but for the branch's own since
+	Branch    string            `json:"branch,omitzero"`   // the current branch; empty: MainBranch
+	Last      int64             `json:"last,omitzero"`     // the highest position assigned, apart from later ones on the branch itself
 	Deleted   time.Time         `json:"deleted,omitzero"`
 
-	// Of a conversation that an agent holds on behalf of another one: the
-	// Request's resource that it answers. It is not listed, and is deleted
-	// and erased with the one above it.
+	// Asked is set for a conversation that an agent holds on behalf of another conversation.
+	// It is the Request resource that the conversation answers. Such a conversation is not
+	// listed, and is deleted and erased together with the one above it.
 	Asked resource.URI `json:"asked,omitzero"`
 }
 
-// BranchID returns the branch that the conversation goes on with.
+// BranchID returns the ID of the conversation's current branch.
 func (c *Conversation) BranchID() string {
 	if c.Branch == "" {
 		return MainBranch
@@ -75,41 +74,42 @@ func (c *Conversation) BranchID() string {
 // StateDeleted is the state of a resource that is hidden and will be erased.
 const StateDeleted = "deleted"
 
-// Interaction is one user turn with all that it led to. It ends when its run does.
+// Interaction is one user turn and everything that followed from it. It ends when its run
+// ends.
 type Interaction struct {
 	Started time.Time `json:"started"`
-	Origin  string    `json:"origin"`         // "user", or what else opened it
-	Into    id.ID     `json:"into,omitzero"`  // it was merged into this one
-	Holds   []id.ID   `json:"holds,omitzero"` // the interactions that were merged into it
+	Origin  string    `json:"origin"`         // "user", or what else started it
+	Into    id.ID     `json:"into,omitzero"`  // the interaction that this one was merged into
+	Holds   []id.ID   `json:"holds,omitzero"` // the interactions that were merged into this one
 }
 
-// Run is one execution of an agent's loop for one request. It pins what the
-// run goes by; how far it is, the messages tell.
+// Run is one execution of an agent's loop for one request. It records the settings that
+// the run uses; its progress follows from the messages.
 type Run struct {
 	ID       id.ID        `json:"-"`
 	Agent    string       `json:"agent"`
 	Version  string       `json:"version"`         // of the agent's definition
-	Model    string       `json:"model"`           // as asked for: an alias or "provider/model"
+	Model    string       `json:"model"`           // as requested: an alias or "provider/model"
 	Branch   string       `json:"branch,omitzero"` // empty: MainBranch
 	Attended bool         `json:"attended,omitzero"`
 	Started  time.Time    `json:"started"`
 	Ended    time.Time    `json:"ended,omitzero"`
 	Outcome  string       `json:"outcome,omitzero"` // "answered", "stopped", "bound", "failed"
-	Error    string       `json:"error,omitzero"`   // the code, when it failed
+	Error    string       `json:"error,omitzero"`   // the error code, if it failed
 	Sampling SamplingPin  `json:"sampling,omitzero"`
-	Models   []string     `json:"models,omitzero"`  // the chain that Model stood for when the run began, as "provider/model"
-	Waits    string       `json:"waits,omitzero"`   // why none of Models can be asked now: the run waits for one
-	Crashes  int          `json:"crashes,omitzero"` // during which it ran, one after the other
-	Parked   time.Time    `json:"parked,omitzero"`  // since when it is not taken up by itself; see MaxCrashes
+	Models   []string     `json:"models,omitzero"`  // what Model resolved to when the run began: "provider/model"
+	Waits    string       `json:"waits,omitzero"`   // why none of Models is available; the run waits for one
+	Crashes  int          `json:"crashes,omitzero"` // consecutive crashes of the process during the run
+	Parked   time.Time    `json:"parked,omitzero"`  // since when it is not resumed automatically; see MaxCrashes
 	URI      resource.URI `json:"-"`
 }
 
-// MaxCrashes is after how many crashes in a row a run is parked: it may be
-// what takes the process down.
+// MaxCrashes is the number of consecutive crashes after which a run is parked, because the
+// run itself may cause them.
 const MaxCrashes = 2
 
-// SamplingPin are the request's own sampling settings, kept so that a run
-// that is continued after a crash goes on with them.
+// SamplingPin holds the request's own sampling settings. They are stored so that a run
+// resumed after a crash continues with them.
 type SamplingPin struct {
 	Temperature *float64 `json:"temperature,omitzero"`
 	MaxTokens   int      `json:"max_tokens,omitzero"`
@@ -135,17 +135,17 @@ func InteractionURI(conv, inter id.ID) resource.URI {
 	return ConversationURI(conv).ChildID(TypeInteraction, inter)
 }
 
-// BranchURI returns the URI of a branch, which is also the list of the
-// messages that were written on it.
+// BranchURI returns the URI of a branch. It is also the URI of the list of messages
+// written on the branch.
 func BranchURI(conv id.ID, branch string) resource.URI {
 	return ConversationURI(conv).Child(TypeBranch, branch)
 }
 
-// MarkURI returns the URI of what became of a message.
+// MarkURI returns the URI of a message's mark.
 func MarkURI(conv, msg id.ID) resource.URI { return ConversationURI(conv).ChildID(TypeMark, msg) }
 
-// MarksURI returns the list of a conversation's marks, by the positions of
-// their messages.
+// MarksURI returns the URI of the list of a conversation's marks, ordered by the positions
+// of their messages.
 func MarksURI(conv id.ID) resource.URI { return ConversationURI(conv).Child(TypeMark, "all") }
 
 // PinURI returns the URI of a message's pin.
@@ -154,16 +154,16 @@ func PinURI(conv, msg id.ID) resource.URI { return ConversationURI(conv).ChildID
 // TrustURI returns the URI of the decision to trust a message.
 func TrustURI(conv, msg id.ID) resource.URI { return ConversationURI(conv).ChildID(TypeTrust, msg) }
 
-// TrustsURI returns the list of these decisions, by the positions of the
-// messages.
+// TrustsURI returns the URI of the list of a conversation's trust decisions, ordered by
+// the positions of the messages.
 func TrustsURI(conv id.ID) resource.URI { return ConversationURI(conv).Child(TypeTrust, "all") }
 
-// PinsURI returns the list of a conversation's pins, by the positions of
-// their messages.
+// PinsURI returns the URI of the list of a conversation's pins, ordered by the positions
+// of their messages.
 func PinsURI(conv id.ID) resource.URI { return ConversationURI(conv).Child(TypePin, "all") }
 
-// IDOf returns the id of the nearest of u and its ancestors that has the
-// type; zero where there is none.
+// IDOf returns the ID of the nearest resource of the type among u and its ancestors. It
+// returns the zero ID if there is none.
 func IDOf(u resource.URI, typ string) id.ID {
 	at, _ := u.Find(typ)
 	x, _ := id.Parse(at.ID())
@@ -174,13 +174,13 @@ func IDOf(u resource.URI, typ string) id.ID {
 func Encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // plain structs of our own: cannot fail
+		panic(err) // plain structs of this package: cannot fail
 	}
 	return b
 }
 
-// Decode reads a resource's body into one of this package's records
-// (store_broken).
+// Decode decodes a resource's body into one of this package's records (error code
+// store_broken).
 func Decode(u resource.URI, body []byte, v any) error {
 	if err := json.Unmarshal(body, v); err != nil {
 		return fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", u, err).
@@ -189,7 +189,7 @@ func Decode(u resource.URI, body []byte, v any) error {
 	return nil
 }
 
-// DecodeConversation reads a conversation's resource.
+// DecodeConversation decodes a conversation's resource (error code store_broken).
 func DecodeConversation(u resource.URI, body []byte) (Conversation, error) {
 	var c Conversation
 	err := Decode(u, body, &c)
@@ -197,7 +197,8 @@ func DecodeConversation(u resource.URI, body []byte) (Conversation, error) {
 	return c, err
 }
 
-// DecodeMessage reads a message's resource; its id is the URI's.
+// DecodeMessage decodes a message's resource (error code store_broken). The message's ID
+// comes from the URI.
 func DecodeMessage(u resource.URI, body []byte) (*message.Message, error) {
 	m, err := message.Decode(body)
 	if err != nil {

@@ -11,28 +11,28 @@ import (
 // TypeRequest is the type of a Request's resource.
 const TypeRequest = "common.Request"
 
-// TermChildren finds the conversations that agents hold on behalf of another
-// one, by its id.
+// TermChildren finds the conversations that agents hold on behalf of another conversation,
+// by that conversation's ID.
 const TermChildren = "children"
 
-// The kinds of requests that are recorded. A turn is a request too: its id is
-// its interaction's, and as long as it led to none of these, its run tells all
-// that there is to tell.
+// The kinds of recorded requests. A turn is a request too, and its ID is that of its
+// interaction. It is recorded as a request only if it led to one of the others; until then
+// its run holds everything.
 const (
 	RequestAgent = "agent" // a child agent was asked
-	RequestTask  = "task"  // a tool works on after its call was answered
-	RequestTurn  = "turn"  // a turn that was answered and had others to wait for
-	RequestCall  = "call"  // a tool was called from outside, without a conversation
+	RequestTask  = "task"  // a child agent was asked
+	RequestTurn  = "turn"  // a tool keeps working after its call was answered
+	RequestCall  = "call"  // a turn that was answered but has others to wait for
 )
 
-// The states of a Request's resource while there is something to wait for;
-// empty once it is closed.
+// The states of a Request's resource while something is outstanding. The state is empty
+// once the request is closed.
 const (
 	RequestOpen     = "open"     // not answered yet
-	RequestAnswered = "answered" // answered; what it led to is not settled yet
+	RequestAnswered = "answered" // answered, but what it led to is not settled yet
 )
 
-// The steps of a task, as they are told: the status words of envelopes.
+// The steps of a task as they are reported: the status values of envelopes.
 const (
 	TaskAcknowledged = "acknowledged"
 	TaskRunning      = "running"
@@ -40,35 +40,34 @@ const (
 	TaskError        = "error"
 )
 
-// Why a task is about an action.
+// The reasons for which a task concerns an action.
 const (
-	WishQueued  = "queued"  // it was queued in the turn, and is done when that ends
-	WishRetry   = "retry"   // a person wants it tried again
-	WishUndo    = "undo"    // a person wants it taken back
+	WishQueued  = "queued"  // it was queued in the turn, and is performed when the turn ends
+	WishRetry   = "retry"   // a person wants it retried
+	WishUndo    = "undo"    // a person wants it undone
 	WishResolve = "resolve" // a person has said whether it was done
 )
 
-// Request is a unit of asked work below a turn. Each change of it is an entry
-// of the log. It is kept below the interaction of the turn that led to it.
+// Request is a unit of work below a turn. Each change to it is an entry in the log. It is
+// stored below the interaction of the turn that led to it.
 type Request struct {
 	ID       id.ID       `json:"-"`
 	Parent   id.ID       `json:"parent,omitzero"`
 	Root     id.ID       `json:"root,omitzero"` // the turn from outside that all this is for
 	Kind     string      `json:"kind"`
-	Agent    string      `json:"agent,omitzero"` // RequestAgent: the path of who was asked; else of who asks
+	Agent    string      `json:"agent,omitzero"` // path of the agent: RequestAgent: that was asked; else that asks
 	Tool     string      `json:"tool,omitzero"`
-	Call     message.Ref `json:"call,omitzero"` // that asked
+	Call     message.Ref `json:"call,omitzero"` // the call that made the request
 	CallID   string      `json:"call_id,omitzero"`
 	Args     string      `json:"args,omitzero"` // canonical JSON; RequestTask, RequestCall
 	User     string      `json:"user"`
 	Attended bool        `json:"attended,omitzero"`
-	Labels   uint8       `json:"labels,omitzero"` // of what the asking model had been shown
-	// Lineage are the agents on whose behalf Agent acts, the outermost first:
-	// RequestAgent, RequestTask.
+	Labels   uint8       `json:"labels,omitzero"` // of everything the asking model had been shown
+	// Lineage lists the agents on whose behalf Agent acts, outermost first. Set for
+	// RequestAgent and RequestTask.
 	Lineage []string `json:"lineage,omitzero"`
 
-	// RequestAgent: the conversation and the interaction in which the child
-	// does its work.
+	// RequestAgent: the conversation and the interaction in which the child agent works.
 	Conversation id.ID `json:"conversation,omitzero"`
 	Interaction  id.ID `json:"interaction,omitzero"`
 
@@ -79,14 +78,14 @@ type Request struct {
 	Answered time.Time     `json:"answered,omitzero"`
 	Closed   time.Time     `json:"closed,omitzero"`
 	Outcome  string        `json:"outcome,omitzero"` // as in Run, or a message.Status
-	Error    string        `json:"error,omitzero"`   // the code, when it failed
-	Usage    message.Usage `json:"usage,omitzero"`   // of its own and all below it, once closed
+	Error    string        `json:"error,omitzero"`   // as in Run, or a message.Status
+	Usage    message.Usage `json:"usage,omitzero"`   // of the request and everything below it, once closed
 	Cost     float64       `json:"cost,omitzero"`    // US dollars, likewise
-	Result   []byte        `json:"result,omitzero"`  // RequestTask: the encoded result, until it has been told
-	Told     bool          `json:"told,omitzero"`    // RequestTask: the interaction that tells of the result is durable
+	Result   []byte        `json:"result,omitzero"`  // RequestTask: the encoded result, until it has been reported
+	Told     bool          `json:"told,omitzero"`    // RequestTask: the interaction that reports the result is durable
 
-	// RequestTask: the URI text of the intent of the action that it is about,
-	// and why it is; empty: it is a call that goes on by itself.
+	// RequestTask: the URI text of the intent that the task concerns, and the reason (Wish).
+	// Empty: the task is a call that continues by itself.
 	Intent string `json:"intent,omitzero"`
 	Wish   string `json:"wish,omitzero"`
 }
@@ -96,9 +95,9 @@ func RequestURI(conv, inter, req id.ID) resource.URI {
 	return InteractionURI(conv, inter).ChildID(TypeRequest, req)
 }
 
-// AskedConversation returns the id of the conversation in which a child agent
-// answers a call: always the same for the same call.
+// AskedConversation returns the ID of the conversation in which a child agent answers a
+// call. It is always the same for the same call.
 func AskedConversation(call message.Ref) id.ID { return id.Derive("ask", call.String()) }
 
-// TaskID returns the id of the task that a call becomes.
+// TaskID returns the ID of the task that a call turns into.
 func TaskID(call message.Ref) id.ID { return id.Derive("task", call.String()) }

@@ -14,20 +14,18 @@ const (
 	TypeError    = "error"
 )
 
-// ActionExecute is the action word of a request envelope that names none of
-// its own.
+// ActionExecute is the action of a request envelope that names no other.
 const ActionExecute = "execute"
 
-// Envelope is the one form of messages between components that do not share
-// memory: a program and Steward. Which members there are depends on Type;
-// Check says which must be. ParseEnvelope also reads the older shapes of it (an error
-// under "error" with "code", a status in a response, progress under
-// "metadata"), and Encode always writes this one.
+// Envelope is the message format between components that do not share memory: a program
+// and Steward. Which fields are present depends on Type; Check verifies the required ones.
+// ParseEnvelope also accepts older formats (an error under "error" with "code", a status
+// in a response, progress under "metadata"). Encode always writes this one.
 type Envelope struct {
 	Type      string    `json:"type"`
 	RequestID string    `json:"request_id"`
 	ParentID  string    `json:"parent_request_id,omitzero"`
-	Timestamp time.Time `json:"timestamp,omitzero"` // for who reads it; ParseEnvelope does not
+	Timestamp time.Time `json:"timestamp,omitzero"` // informative; ParseEnvelope ignores it
 	Sender    string    `json:"sender,omitzero"`
 	Target    string    `json:"target,omitzero"`
 	Trace     string    `json:"traceparent,omitzero"` // W3C trace context
@@ -45,7 +43,7 @@ type Envelope struct {
 	Message     string            `json:"message,omitzero"` // in a person's words
 	Data        json.RawMessage   `json:"data,omitzero"`
 	Metadata    json.RawMessage   `json:"metadata,omitzero"`
-	NextActions []json.RawMessage `json:"next_actions,omitzero"` // suggestions, for the model to read; never acted on by Steward
+	NextActions []json.RawMessage `json:"next_actions,omitzero"` // suggestions for the model; Steward never acts on them
 
 	// error
 	Code        string          `json:"error_code,omitzero"`

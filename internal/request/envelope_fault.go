@@ -9,15 +9,15 @@ import (
 	"steward/internal/fault"
 )
 
-// maxMessage bounds what a message of others adds to an error, in bytes.
+// maxMessage bounds the text that an external error message adds to an error, in bytes.
 const maxMessage = 4 << 10
 
-// maxRetryAfter bounds how long an error of others may ask to wait.
+// maxRetryAfter bounds the wait that an external error may ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// Fault returns the coded error that an error envelope tells of, and nil for
-// one of another type. Its kind is the detail "kind", where Steward wrote it,
-// else it is taken from the words of the code.
+// Fault returns the coded error that an error envelope describes, or nil for an envelope
+// of another type. The kind is the detail "kind" if Steward wrote it, and is otherwise
+// derived from the words of the code.
 func (e *Envelope) Fault() *fault.Error {
 	if e.Type != TypeError {
 		return nil
@@ -30,7 +30,7 @@ func (e *Envelope) Fault() *fault.Error {
 	f := &fault.Error{Code: code, Message: clip(message, maxMessage), Retry: fault.Retry(e.Retry)}
 	if f.Retry == fault.RetryAfter {
 		f.After = min(time.Duration(e.RetryAfter*float64(time.Second)), maxRetryAfter)
-		if f.After < 0 { // too large a number
+		if f.After < 0 { // overflow: the number is too large
 			f.After = maxRetryAfter
 		}
 	}
@@ -44,7 +44,7 @@ func (e *Envelope) Fault() *fault.Error {
 	return f
 }
 
-// details splits what Steward keeps among the details from the others.
+// details separates the details that Steward uses itself from the rest.
 func (e *Envelope) details() (rest map[string]any, kind fault.Kind, remedy string) {
 	if len(e.Details) == 0 {
 		return nil, "", ""
@@ -54,7 +54,7 @@ func (e *Envelope) details() (rest map[string]any, kind fault.Kind, remedy strin
 		if json.Unmarshal(e.Details, &other) != nil {
 			return nil, "", ""
 		}
-		return map[string]any{"details": other}, "", "" // a list, or a plain value
+		return map[string]any{"details": other}, "", "" // an array or a scalar
 	}
 	if k, ok := rest["kind"].(string); ok && slices.Contains(kinds(), fault.Kind(k)) {
 		kind = fault.Kind(k)
@@ -75,8 +75,8 @@ func kinds() []fault.Kind {
 		fault.RateLimited, fault.Exhausted, fault.NoSpace, fault.Unsupported, fault.Unavailable, fault.Timeout, fault.Cancelled, fault.Internal}
 }
 
-// kindOf tells the kind of error of a program from the words of its code. A
-// code that says nothing is a refusal, unless trying again may help.
+// kindOf derives the kind of a program's error from the words of its code. A code without
+// a known word is Invalid, or Unavailable if a retry may help.
 func kindOf(code string, recoverable bool) fault.Kind {
 	for _, c := range []struct {
 		kind  fault.Kind
@@ -106,11 +106,11 @@ func kindOf(code string, recoverable bool) fault.Kind {
 	return fault.Invalid
 }
 
-// snake brings a code into the form of Steward's: a-z, 0-9 and single
-// underscores, 64 bytes at most. "FileNotFoundError" is file_not_found_error.
+// snake converts a code to Steward's form: a-z, 0-9 and single underscores, at most 64
+// bytes. "FileNotFoundError" becomes file_not_found_error.
 func snake(code string) string {
 	var out []byte
-	lower := false // what came before
+	lower := false // the previous character was a lower-case letter
 	for _, c := range []byte(code) {
 		if c >= 'A' && c <= 'Z' {
 			c += 'a' - 'A'

@@ -12,10 +12,10 @@ import (
 	"steward/internal/fault"
 )
 
-// MaxEnvelope is how long an envelope may be, in bytes.
+// MaxEnvelope is the maximum size of an envelope, in bytes.
 const MaxEnvelope = 16 << 20
 
-// The words of Status in statuses, and in results and responses.
+// The values of Status: first those of statuses, then those of results and responses.
 const (
 	StatusAcknowledged = "acknowledged"
 	StatusRunning      = "running"
@@ -27,10 +27,11 @@ const (
 	StatusFailure = "failure"
 )
 
-// maxWord bounds ids, names and codes.
+// maxWord bounds IDs, names and codes, in bytes.
 const maxWord = 256
 
-// Check says what an envelope of its type lacks (Invalid, envelope_invalid).
+// Check returns an error if the envelope is invalid for its type (Invalid,
+// envelope_invalid).
 func (e *Envelope) Check() error {
 	switch {
 	case e.RequestID == "":
@@ -77,8 +78,8 @@ func badEnvelope(format string, args ...any) error {
 		WithHint("write each message as one line of JSON with type, request_id and what belongs to its type")
 }
 
-// Encode writes the envelope as one line, its end included. What Check refuses
-// is not written.
+// Encode returns the envelope as one line, including the line end. It refuses an envelope
+// that Check refuses.
 func (e *Envelope) Encode() ([]byte, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (e *Envelope) Encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// loose is an envelope in all its shapes.
+// loose accepts an envelope in all its formats.
 type loose struct {
 	Type      string `json:"type"`
 	RequestID string `json:"request_id"`
@@ -122,9 +123,9 @@ type loose struct {
 	Error       json.RawMessage `json:"error"`
 }
 
-// ParseEnvelope reads one envelope: exactly one JSON object, its member names
-// in their own case and each once. It takes the older shapes too and returns
-// this one, checked. The input is not kept.
+// ParseEnvelope parses one envelope: exactly one JSON object, whose member names are
+// case-sensitive and unique. It also accepts the older formats, and returns a checked
+// envelope in the current one. It does not retain the input.
 func ParseEnvelope(line []byte) (Envelope, error) {
 	if len(line) > MaxEnvelope {
 		return Envelope{}, fault.New(fault.TooLarge, "envelope_invalid", "the message has %d bytes; %d are the most", len(line), MaxEnvelope).
@@ -162,29 +163,29 @@ func first(words ...string) string {
 	return ""
 }
 
-// given returns the first member that is there, without white space that
-// would break a line; null is not there.
+// given returns the first member that is present and not null, compacted so that it
+// contains no line breaks.
 func given(members ...json.RawMessage) json.RawMessage {
 	for _, m := range members {
 		if len(m) == 0 || string(m) == "null" {
 			continue
 		}
 		var out bytes.Buffer
-		if json.Compact(&out, m) == nil { // it has been parsed already
+		if json.Compact(&out, m) == nil { // always nil: it has been parsed already
 			return out.Bytes()
 		}
 	}
 	return nil
 }
 
-// progress is a part of 1; what is more than 1 was meant in per cent.
+// progress returns a fraction of 1. A value above 1 is taken as a percentage.
 func (l *loose) progress() float64 {
 	p := l.Progress
 	if p == nil {
 		var under struct {
 			Progress *float64 `json:"progress"`
 		}
-		if jsonv2.Unmarshal(l.Metadata, &under) == nil { // else it says nothing of it
+		if jsonv2.Unmarshal(l.Metadata, &under) == nil { // otherwise the metadata has no progress
 			p = under.Progress
 		}
 	}
@@ -197,8 +198,8 @@ func (l *loose) progress() float64 {
 	return *p
 }
 
-// settleType finds the type of an envelope that does not say it, or says
-// "response" of an error, and its status in this form's words.
+// settleType determines the type of an envelope that has none, or that says "response" for
+// an error, and translates its status to the current values.
 func (e *Envelope) settleType(l *loose) {
 	failed := e.Status == StatusError || l.Code != "" || given(l.Error) != nil
 	working := e.Status == StatusAcknowledged || e.Status == StatusRunning
@@ -225,7 +226,7 @@ func (e *Envelope) settleType(l *loose) {
 	}
 }
 
-// fail fills in what belongs to an error.
+// fail fills in the fields of an error.
 func (l *loose) fail(e *Envelope) {
 	e.Code, e.Details, e.RetryAfter = l.Code, given(l.Details), math.Max(l.RetryAfter, 0)
 	retry, recoverable := l.Retry, l.Recoverable
@@ -242,7 +243,7 @@ func (l *loose) fail(e *Envelope) {
 	switch raw := given(l.Error); {
 	case raw == nil:
 	case jsonv2.Unmarshal(raw, &under) == nil:
-		code, _ := under.Code.(string) // a number says nothing here
+		code, _ := under.Code.(string) // a numeric code is ignored
 		e.Code, e.Message = first(e.Code, code, under.ErrorCode), first(e.Message, under.Message)
 		if e.Details == nil {
 			e.Details = given(under.Details)
@@ -261,8 +262,8 @@ func (l *loose) fail(e *Envelope) {
 	e.settleRetry(retry, recoverable)
 }
 
-// settleRetry brings a retry strategy and whether trying again may help into
-// agreement. A word that is none of the strategies says nothing.
+// settleRetry makes the retry strategy and the recoverable flag agree. An unknown strategy
+// is ignored.
 func (e *Envelope) settleRetry(strategy any, recoverable *bool) {
 	if word, _ := strategy.(string); slices.Contains(strategies(), strings.ToLower(word)) {
 		e.Retry = strings.ToLower(word)

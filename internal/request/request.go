@@ -1,6 +1,6 @@
-// Package request holds the context of a unit of asked work: who asked, on
-// whose behalf, in which conversation, with what left to spend. It goes along
-// every call in a context.Context and is stamped on messages and log entries.
+// Package request holds the context of a request: who asked, on whose behalf, and in which
+// conversation. It is passed along in a context.Context and recorded on messages and log
+// entries.
 package request
 
 import (
@@ -12,26 +12,26 @@ import (
 	"steward/internal/resource"
 )
 
-// Context describes one request. Treat it as immutable once it is in a
-// context.Context; a sub-request gets its own through Child.
+// Context describes one request. Treat it as immutable once it is in a context.Context. A
+// sub-request gets its own, from Child.
 type Context struct {
 	ID           id.ID
 	Parent       id.ID        // zero for a request that came from outside
-	Root         id.ID        // the request from outside that all this is for; zero: this one
-	Depth        int          // how many levels below Root
-	User         string       // on whose behalf
+	Root         id.ID        // the outside request that this one serves; zero: this one
+	Depth        int          // number of levels below Root
+	User         string       // on whose behalf the request is made
 	Actor        string       // who acts: the user's name or "agent:PATH"
-	Lineage      []string     // the agents on whose behalf the one of this request acts, the outermost first
+	Lineage      []string     // the agents on whose behalf this request's agent acts, outermost first
 	Conversation resource.URI // zero outside a conversation
-	Attended     bool         // a person is there who can be asked
+	Attended     bool         // a person is connected and can be asked
 }
 
-// Child returns the context of a sub-request that actor makes.
+// Child returns the context of a sub-request made by actor.
 func (c Context) Child(actor string) Context {
 	return c.ChildAs(id.New(), actor)
 }
 
-// ChildAs is Child with an id that is already known.
+// ChildAs is like Child, with a given ID.
 func (c Context) ChildAs(own id.ID, actor string) Context {
 	if c.Root.Zero() {
 		c.Root = c.ID
@@ -41,9 +41,9 @@ func (c Context) ChildAs(own id.ID, actor string) Context {
 	return c
 }
 
-// Trace returns the request as a W3C traceparent: the root request's id is the
-// trace, the end of its own id the span, so that no state is needed to follow
-// a request over processes (https://www.w3.org/TR/trace-context/).
+// Trace returns the request as a W3C traceparent (https://www.w3.org/TR/trace-context/).
+// The trace ID is the root request's ID, and the span ID is the last 8 bytes of the
+// request's own, so that a request can be followed across processes without any state.
 func (c Context) Trace() string {
 	root := c.Root
 	if root.Zero() {
@@ -65,11 +65,11 @@ func From(ctx context.Context) (Context, bool) {
 	return c, ok
 }
 
-// The causes by which a run's context is cancelled.
+// The causes with which a run's context is cancelled.
 var (
-	// ErrStop: a person stopped the run. It is ended with what it has.
+	// ErrStop means that a person stopped the run. It ends with what it has so far.
 	ErrStop error = fault.New(fault.Cancelled, "stopped", "stopped by the user")
-	// ErrSuspend: the node is closing. Nothing more is recorded; the run is
-	// continued at the next start, as after a crash.
+	// ErrSuspend means that the node is closing. Nothing more is recorded; the run is resumed
+	// at the next start, as after a crash.
 	ErrSuspend error = fault.New(fault.Unavailable, "suspended", "Steward is closing; the run goes on at the next start")
 )
