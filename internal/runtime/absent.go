@@ -9,16 +9,17 @@ import (
 	"steward/internal/record"
 )
 
-// How often a model that a turn waits for is asked again.
+// How often a turn polls a model that it waits for.
 const (
 	firstPoll = time.Second
 	lastPoll  = 30 * time.Second
 )
 
-// awaitModel returns what has a turn wait for its models: the run is recorded
-// as waiting, with what is missing, and it is told to who watches. It waits for
-// a moment, so that its caller asks the models again; where their providers are
-// not set up in this process, until the run is stopped or put aside.
+// awaitModel returns a function that makes a turn wait for its models. It records
+// the run as waiting, together with what is missing, and notifies watchers. It
+// returns after a pause, so that its caller tries the models again. If their
+// providers are not set up in this process, it blocks until the run is stopped or
+// suspended.
 func (n *Node) awaitModel(c *chat, s *conversation.Session, chain []string) func(context.Context, error) error {
 	wait := firstPoll
 	return func(ctx context.Context, why error) error {

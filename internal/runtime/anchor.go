@@ -9,8 +9,8 @@ import (
 // Options say otherwise.
 const anchorEvery = time.Hour
 
-// anchor keeps the head of the log elsewhere, from time to time and when the
-// node closes.
+// anchor stores the head of the log elsewhere, periodically and when the node
+// closes.
 func (n *Node) anchor() {
 	if n.opt.Anchor == nil {
 		return

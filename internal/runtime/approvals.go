@@ -14,8 +14,9 @@ import (
 // Verdict is a person's answer to a question.
 type Verdict = effect.Decision
 
-// FollowApprovals tells what waits for a user's word: as it is, and again
-// whenever that becomes otherwise, until ctx is done.
+// FollowApprovals yields the questions that wait for a user's answer: the current
+// list first, then the list after each change, until ctx is done or the node
+// closes.
 func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error] {
 	return func(yield func([]effect.Question, error) bool) {
 		var told []string
@@ -41,8 +42,8 @@ func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]eff
 	}
 }
 
-// awaitChange waits until something may be otherwise: also the first of the
-// questions to expire. False: ctx or the node has ended.
+// awaitChange waits until the list may have changed, which includes the expiry of
+// its first question. It returns false if ctx or the node has ended.
 func (n *Node) awaitChange(ctx context.Context, changed <-chan struct{}, list []effect.Question) bool {
 	var expired <-chan time.Time
 	if len(list) > 0 {
@@ -70,36 +71,36 @@ func questionKeys(list []effect.Question) []string {
 	return keys
 }
 
-// GrantEdited is a standing approval as an edit would leave it.
+// GrantEdited is a standing approval as an edit would change it.
 type GrantEdited struct {
 	Grant GrantView `json:"grant"`
-	Wider bool      `json:"wider"` // it would cover something that it does not
-	Hash  string    `json:"hash"`  // to be repeated where it is wider
+	Wider bool      `json:"wider"` // it would cover something that it does not cover now
+	Hash  string    `json:"hash"`  // must be repeated to confirm a wider grant
 }
 
-// ApprovalView is a question to a person, as the frames of a conversation tell it.
+// ApprovalView is a question to a person, as a conversation's frames carry it.
 type ApprovalView struct {
-	ID        string // to be named in the answer
-	Hash      string // over all that is shown: an answer repeats it
-	Reason    string // why it is asked
+	ID        string // to be repeated in the answer
+	Hash      string // over everything that is shown; an answer repeats it
+	Reason    string // why a person is asked
 	Expires   time.Time
 	Rule      string          // of the policy
-	Labels    []string        // of what the model was shown
-	Read      []string        // what of others it had read
+	Labels    []string        // labels of what the model was shown
+	Read      []string        // whose private data the model had read
 	Approvers string          // the group that answers; empty: the user
-	Foreign   bool            // the user cannot answer: a group does that he is not in
+	Foreign   bool            // the user cannot answer, only a group that the user is not in
 	Pattern   intent.Pattern  // what a standing approval would cover
 	NoGrant   string          // why none can be given
-	Arguments []tool.Argument // sizes and marks of the arguments, in their order
+	Arguments []tool.Argument // sizes and marks of the arguments, in order
 
-	// Where it is not the call itself that is to be allowed, but one that an
-	// agent makes which was asked by it, perhaps through others:
-	Agent string // its path
+	// Set if the call to be allowed is not this one, but one made by an agent
+	// that this call asked, perhaps through others:
+	Agent string // path of that agent
 	Tool  string
 	Args  string // canonical
 }
 
-// approvalView is a question as a frame tells it.
+// approvalView converts a question for a frame. It returns nil for nil.
 func approvalView(q *effect.Question) *ApprovalView {
 	if q == nil {
 		return nil
@@ -108,14 +109,14 @@ func approvalView(q *effect.Question) *ApprovalView {
 		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Pattern: q.Pattern, NoGrant: q.NoGrant, Arguments: q.Arguments}
 }
 
-// GrantView is a standing approval as a person is shown it.
+// GrantView is a standing approval as it is shown to a person.
 type GrantView struct {
 	effect.Grant
 	Labels []string `json:"labels,omitzero"`
 	State  string   `json:"state"` // "active", "expired", "revoked", or "lapsed": the tool has changed
 }
 
-// showGrant returns a standing approval as a person is shown it.
+// showGrant returns a standing approval as it is shown to a person.
 func (k *Records) showGrant(g effect.Grant) GrantView {
 	v := GrantView{Grant: g, Labels: g.Labels.Names(), State: "active"}
 	switch {

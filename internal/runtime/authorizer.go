@@ -9,12 +9,12 @@ import (
 	"steward/internal/policy"
 )
 
-// authorizer decides about calls of tools by the policy's judge. To ask an agent
-// is authorized as the call that it is, and as a delegation.
+// authorizer authorizes tool calls by the policy. A call that asks an agent is
+// authorized twice: as a tool call and as a delegation.
 type authorizer struct{ inner policy.Authorizer }
 
-// authorizerOf wraps the node's judge. The fixed one has nothing to say about
-// delegations.
+// authorizerOf wraps the node's authorizer. The fixed authorizer does not decide
+// about delegations, so it is returned as it is.
 func authorizerOf(j policy.Authorizer) policy.Authorizer {
 	if _, fixed := j.(policy.Fixed); fixed {
 		return j
@@ -28,12 +28,12 @@ func (j authorizer) Bounded() bool {
 	return ok && b.Bounded()
 }
 
-// askedOrigin begins the origin of the tool by which an agent is asked; its
-// path follows.
+// askedOrigin is the prefix of the origin of a tool that asks an agent; the
+// agent's path follows.
 const askedOrigin = "agent:"
 
-// Authorizer implements policy.Authorizer. Of the two decisions the one that allows less
-// counts, with what either of them obliges to.
+// Authorize implements policy.Authorizer. The stricter of the two decisions
+// counts, with the obligations of both.
 func (j authorizer) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	d, err := j.inner.Authorize(ctx, q)
 	target, asks := strings.CutPrefix(q.Tool.Origin, askedOrigin)

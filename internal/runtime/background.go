@@ -19,16 +19,16 @@ import (
 	"steward/internal/tool"
 )
 
-// codeCancelled is the code of what a person has cancelled.
+// codeCancelled is the code of what a person cancelled.
 const codeCancelled = "cancelled"
 
-// The causes by which a background call is ended.
+// Causes that end a background call.
 var (
 	errCancelled error = fault.New(fault.Cancelled, codeCancelled, "cancelled by the user")
 	errDeleted   error = fault.New(fault.Cancelled, "conversation_deleted", "the conversation was deleted")
 )
 
-// backgroundCall is a call that goes on by itself, or may come to.
+// backgroundCall is a tool call that continues beyond its turn, or may come to.
 type backgroundCall struct {
 	id   id.ID
 	at   resource.URI
@@ -38,19 +38,19 @@ type backgroundCall struct {
 
 	intent, wish string // as in its record
 
-	work   context.Context // of the call
+	work   context.Context // the context of the call
 	cancel context.CancelCauseFunc
-	result chan ended    // holds the call's end
-	moved  chan struct{} // holds a token once what follows has changed
-	known  chan struct{} // closed once its result is recorded, or this life of the node leaves it
+	result chan ended    // receives the call's end
+	moved  chan struct{} // holds a token when a field below has changed
+	known  chan struct{} // closed once the result is recorded, or once this process gives the call up
 	asks   chan struct{} // closed once a person was asked
 	asked  sync.Once
 
 	mu       sync.Mutex
-	first    func(effect.Progress) // who is told while it is no background call; nil: it is one
-	running  time.Time             // since when it runs; zero: it waits for a person, or has not begun
-	ran      time.Duration         // before that
-	args     []byte                // canonical, once known
+	first    func(effect.Progress) // receives the progress before the call is in the background; nil: it is in the background
+	running  time.Time             // when it last began to run; zero: it waits for a person, or has not begun
+	ran      time.Duration         // how long it had run before that
+	args     []byte                // canonical, once they are known
 	progress effect.Progress
 }
 
@@ -59,9 +59,9 @@ type ended struct {
 	err error
 }
 
-// callTool runs a tool call of a turn: to its end, as most do; or until it is
-// queued for the end of the turn; or as a background call, whose result opens an
-// interaction of its own.
+// callTool runs a tool call of a turn. Most calls run to their end. A deferred
+// call is queued for the end of the turn. A background call returns at once or
+// after a while, and its result opens an interaction of its own.
 func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
 	run := func() (*message.ToolResult, error) { return n.effects.Run(request.With(ctx, rc), ec) }
 	if ec.Tool == nil {
@@ -95,8 +95,8 @@ func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec eff
 	return n.runAside(ctx, rc, t)
 }
 
-// enqueue runs a call that is queued until its turn ends. That it is to be
-// settled is recorded before the model is told so.
+// enqueue runs a call that is queued until its turn ends. The request to settle
+// it is recorded before the model is told that it is queued.
 func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, t *backgroundCall) (*message.ToolResult, error) {
 	res, err := n.effects.Run(request.With(ctx, rc), ec)
 	if err != nil || res.Status != message.Queued {
@@ -113,8 +113,8 @@ func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, 
 	return res, nil
 }
 
-// runAside runs a call that may go on as a task. One that does is answered
-// with "accepted".
+// runAside runs a call that may continue as a task. A call that does gets the
+// result "accepted".
 func (n *Node) runAside(ctx context.Context, rc request.Context, t *backgroundCall) (*message.ToolResult, error) {
 	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(ctx), rc))
 	stop := context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
@@ -127,7 +127,7 @@ func (n *Node) runAside(ctx context.Context, rc request.Context, t *backgroundCa
 		t.cancel(nil)
 		return end.res, end.err
 	}
-	if !stop() { // it was stopped first
+	if !stop() { // the turn was stopped first
 		end := <-t.result
 		return end.res, end.err
 	}
@@ -144,16 +144,15 @@ func (n *Node) runAside(ctx context.Context, rc request.Context, t *backgroundCa
 	return t.accepted(), nil
 }
 
-// maxChain bounds how often the result of a background call may have an agent
-// begin another one, without anybody having asked for more.
+// maxChain bounds how many background calls in a row may be begun because of the
+// result of the one before, without anybody having asked for more.
 const maxChain = 32
 
-// tooFar reports whether a turn comes of so many background calls, one after the
-// other.
+// tooFar reports whether a turn follows from maxChain background calls in a row.
 func (n *Node) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (bool, error) {
 	for tasks := 0; tasks < maxChain; {
 		c, found, err := getConversation(ctx, n.opt.Store, sc, conv)
-		if err != nil || !found { // it is about to be made
+		if err != nil || !found { // it is about to be created
 			return false, err
 		}
 		_, above, err := lineage(ctx, n.opt.Store, sc, c, inter)
@@ -168,13 +167,15 @@ func (n *Node) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (b
 	return true, nil
 }
 
-// refused is told where background calls go on from each other without end.
+// refused returns the result of a call that would make the chain of tasks too
+// long.
 func (t *backgroundCall) refused() *message.ToolResult {
 	return says(t.call.Ref, t.call.Name, message.Failed, fmt.Sprintf("Not begun: this is the %dth task in a row that was begun because of another one's result, "+
 		"and nobody has said anything in between. Tell the user how far you are and ask whether to go on.\n[error_code: task_chain_too_long; recoverable: false; retry_strategy: none]", maxChain+1))
 }
 
-// newBackgroundCall prepares a call, which is told of what becomes of it first.
+// newBackgroundCall prepares a call. Until detach, its progress goes to
+// ec.Notify.
 func newBackgroundCall(c *chat, ec effect.Call, spec tool.Spec) *backgroundCall {
 	t := &backgroundCall{id: record.TaskID(ec.Ref), chat: c, spec: spec, first: ec.Notify, args: ec.Args,
 		result: make(chan ended, 1), moved: make(chan struct{}, 1), known: make(chan struct{}), asks: make(chan struct{})}
@@ -184,7 +185,7 @@ func newBackgroundCall(c *chat, ec effect.Call, spec tool.Spec) *backgroundCall 
 	return t
 }
 
-// notify takes a step of the call.
+// notify receives a step of the call.
 func (t *backgroundCall) notify(p effect.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -210,12 +211,12 @@ func (t *backgroundCall) notify(p effect.Progress) {
 	}
 }
 
-// detach ends what the turn is told of the call: it is a background call now.
+// detach ends the reports to the turn: from here on it is a background call.
 func (t *backgroundCall) detach() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.first = nil
-	if t.progress.Status != "" { // it was told to the turn alone: now those who see the background call are told
+	if t.progress.Status != "" { // only the turn has seen it: now the watchers of the task get it
 		select {
 		case t.moved <- struct{}{}:
 		default:
@@ -223,8 +224,8 @@ func (t *backgroundCall) detach() {
 	}
 }
 
-// wait waits until the call has ended, or has run so long that it is to go on
-// as a task.
+// wait waits until the call has ended (over), or has run so long that it is to
+// continue as a task.
 func (t *backgroundCall) wait() (end ended, over bool) {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
@@ -249,8 +250,8 @@ func (t *backgroundCall) wait() (end ended, over bool) {
 	}
 }
 
-// left returns how long the call may still run before it is a background call;
-// false while it does not run.
+// left returns how long the call may still run before it becomes a background
+// call. It returns false while the call is not running.
 func (t *backgroundCall) left() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -263,7 +264,7 @@ func (t *backgroundCall) left() (time.Duration, bool) {
 	return t.spec.AsyncAfter - t.ran - time.Since(t.running), true
 }
 
-// row is the record of the task.
+// row returns the record of the task.
 func (t *backgroundCall) row(rc request.Context) record.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -275,19 +276,20 @@ func (t *backgroundCall) row(rc request.Context) record.Request {
 		Call: t.call.Ref, Args: string(t.args), Attended: t.call.Attended, Labels: uint8(t.call.Labels), Lineage: t.call.Lineage, Status: record.TaskAcknowledged}
 }
 
-// accepted is what the model is told at once.
+// accepted returns the result that the model gets at once.
 func (t *backgroundCall) accepted() *message.ToolResult {
 	return says(t.call.Ref, t.call.Name, message.Accepted, fmt.Sprintf("Acknowledged: %s goes on in the background as task %s. "+
 		"Its result comes by itself, as a message of its own; it is not known yet. Do not call it again for this, and do not wait: "+
 		"go on with what does not depend on it, or tell the user that it is under way.", t.spec.Name, t.id))
 }
 
-// start has the node follow a background call to its end. False when the node is
-// closing: then its call is ended, and the next start takes it up.
+// start makes the node follow a background call to its end. It returns false if
+// the node is closing; then the call is cancelled, and the next start takes it
+// up.
 func (n *Node) start(t *backgroundCall) bool {
 	held := &lease{request: t.id, user: t.chat.user, conv: t.chat.id, cancel: t.cancel, task: t}
 	n.mu.Lock()
-	if n.closed || !n.leases.tryLock(held) { // nobody has it who is not following it: see carry
+	if n.closed || !n.leases.tryLock(held) { // whoever holds the lease follows the call: see carry
 		n.mu.Unlock()
 		t.cancel(request.ErrSuspend)
 		return false
@@ -307,7 +309,7 @@ func (n *Node) start(t *backgroundCall) bool {
 	return true
 }
 
-// line is the beginning of a text, on one line.
+// line returns the beginning of a text on one line.
 func line(text string) string {
 	const most = 200
 	runes := []rune(strings.Join(strings.Fields(text), " "))

@@ -11,25 +11,25 @@ import (
 	"steward/internal/store"
 )
 
-// stopTasks ends the calls of the background calls that began in a conversation
-// that was deleted, or in those of the agents that were asked in it.
+// stopTasks cancels the background calls of a deleted conversation and of the
+// conversations of the agents that were asked in it.
 func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
 	if n.leases.none() {
 		return
 	}
 	gone, err := n.conversations.Children(ctx, store.ForUser(user), conv)
-	if err != nil { // they find out when they have a result
+	if err != nil { // they notice when they have a result
 		n.log.Warn("the tasks of a deleted conversation go on", "conversation", conv.String(), "error", err)
 	}
 	n.leases.cancel(user, append(gone, conv), errDeleted)
 }
 
-// CancelRequest ends what a request of the user's still does: its background
-// call, or those below it, and the runs of the agents that work on it. What had
-// begun and cannot be taken back is told as it is. which names it as RequestTree
-// does. Error codes: request_not_found, request_ambiguous, request_closed
-// (Conflict), request_begun (Conflict): of something that goes on to its end;
-// what else is below it is cancelled all the same.
+// CancelRequest cancels what a user's request still does: its background call, or
+// those below it, and the runs of the agents that work on it. The result states
+// what had begun and cannot be undone. which names the request as for
+// RequestTree. Error codes: request_not_found, request_ambiguous, request_closed
+// (Conflict), request_begun (Conflict): something continues to its end;
+// everything else below the request is cancelled nevertheless.
 func (n *Node) CancelRequest(ctx context.Context, user, which string) error {
 	sc := store.ForUser(user)
 	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
@@ -105,7 +105,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 	return begun
 }
 
-// stopRun stops the run of an interaction; false where it is not on.
+// stopRun stops the run of an interaction. It returns false if there is none.
 func (n *Node) stopRun(user string, inter resource.URI) bool {
 	c := n.enter(user, record.IDOf(inter, record.TypeConversation))
 	defer n.exit(c)

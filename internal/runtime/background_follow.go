@@ -17,8 +17,8 @@ import (
 	"steward/internal/tool"
 )
 
-// takeUp goes on with a background call that an earlier life of the node has
-// left; false when the node is closing.
+// takeUp continues a background call that an earlier process left behind. It
+// returns false if the node is closing.
 func (n *Node) takeUp(user string, r *storedRequest) bool {
 	c := n.enter(user, record.IDOf(r.at, record.TypeConversation))
 	defer n.exit(c)
@@ -27,7 +27,7 @@ func (n *Node) takeUp(user string, r *storedRequest) bool {
 		return false
 	}
 	switch {
-	case r.state == record.RequestAnswered: // only to be told
+	case r.state == record.RequestAnswered: // its result is only to be delivered
 		t.result <- ended{}
 	default:
 		if r.Error == codeCancelled {
@@ -41,7 +41,7 @@ func (n *Node) takeUp(user string, r *storedRequest) bool {
 	return true
 }
 
-// recordedCall makes a background call of its record.
+// recordedCall restores a background call from its record.
 func (n *Node) recordedCall(c *chat, r *storedRequest) *backgroundCall {
 	user, conv := c.user, c.id
 	sc := store.ForUser(user)
@@ -66,11 +66,12 @@ func (n *Node) recordedCall(c *chat, r *storedRequest) *backgroundCall {
 	return t
 }
 
-// actorOf is on whose behalf the tools of an agent are called.
+// actorOf returns the name of the actor on whose behalf an agent's tools are
+// called.
 func actorOf(path string) string { return "agent:" + path }
 
-// rerun runs the call of a background call once more, or goes on with the intent
-// that it is about. What it calls may be gone.
+// rerun runs a background call's tool call again, or continues the intent that it
+// is about. The tool may no longer exist.
 func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 	if t.intent == "" && t.call.Tool == nil {
 		return says(t.call.Ref, t.call.Name, message.Unavailable,
@@ -85,7 +86,7 @@ func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 	}
 	call, err := n.effects.CallOf(t.work, t.call.Scope, at, t.call.Tool)
 	switch {
-	case fault.Is(err, fault.NotFound): // an older Steward recorded the request first, and came no further
+	case fault.Is(err, fault.NotFound): // an older Steward recorded the request first, and crashed before the intent
 		return says(t.call.Ref, t.call.Name, message.Interrupted, "Stopped before it was begun."), nil
 	case fault.HasCode(err, "intent_not_undoable"):
 		call.Tool = nil
@@ -96,7 +97,7 @@ func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 	return n.effects.Run(t.work, call)
 }
 
-// callee finds the tool that a background call calls.
+// callee returns the tool of that name of an agent.
 func (n *Node) callee(path, name string) (tool.Tool, bool) {
 	kit, err := n.kitOf(first(path, DefaultAgent))
 	if err != nil {
@@ -105,9 +106,8 @@ func (n *Node) callee(path, name string) (tool.Tool, bool) {
 	return kit.registry.Get(name)
 }
 
-// follow tells how far a background call is until it has ended, records its
-// result, and sees to it that it is told. known is called once the result is
-// recorded.
+// follow reports the progress of a background call until its end, records its
+// result, and delivers it. It calls known once the result is recorded.
 func (n *Node) follow(t *backgroundCall, known func()) {
 	defer known()
 	ctx := context.WithoutCancel(n.life)
@@ -141,7 +141,7 @@ func (n *Node) follow(t *backgroundCall, known func()) {
 	}
 }
 
-// abandon lets a background call be until the next start, which takes it up.
+// abandon gives up a background call until the next start takes it up.
 func (n *Node) abandon(t *backgroundCall, err error) {
 	if err != nil && n.life.Err() == nil && !fault.Is(err, fault.NotFound) {
 		n.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
@@ -149,16 +149,16 @@ func (n *Node) abandon(t *backgroundCall, err error) {
 	t.chat.feed.untask(t.id)
 }
 
-// How often a background call's progress is recorded at most, and how often
-// where it has hardly moved.
+// How often a background call's progress is recorded at most, and how often if it
+// has hardly changed.
 const (
 	recordEvery = time.Second
 	recordStill = 10 * time.Second
 	recordStep  = 0.1
 )
 
-// working records how far the background call is, until it has its result, and
-// that.
+// working records the progress of a background call until it has its result, and
+// then the result.
 func (n *Node) working(t *backgroundCall) (storedRequest, error) {
 	n.showTask(t, record.TaskAcknowledged)
 	var recorded effect.Progress
@@ -192,10 +192,10 @@ func (n *Node) working(t *backgroundCall) (storedRequest, error) {
 	}
 }
 
-// finish records the result of a task. A call that could not be recorded is
-// run again: it goes on from its intent.
+// finish records the result of a task. If the call ended in an error, it is run
+// again: it continues from its intent.
 func (n *Node) finish(t *backgroundCall, end ended) (storedRequest, error) {
-	seen := false // by the hooks of the agent
+	seen := false // whether the agent's hooks have seen the result
 	for again := (backoff{}); ; {
 		err := end.err
 		if err == nil {
@@ -220,8 +220,8 @@ func (n *Node) finish(t *backgroundCall, end ended) (storedRequest, error) {
 	}
 }
 
-// hooked has the hooks of the agent that asked see the result, as they see those
-// of calls that are no background calls.
+// hooked passes the result to the hooks of the asking agent, which see the
+// results of other calls in the same way.
 func (n *Node) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
 	kit, err := n.kitOf(first(t.call.Agent, DefaultAgent))
 	if err != nil || n.life.Err() != nil {
@@ -234,7 +234,7 @@ func (n *Node) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolR
 	return h.after(n.life, agent.Call{Call: message.Call{Ref: t.call.Ref, ToolCall: &message.ToolCall{Name: t.call.Name, Args: t.call.Args}}, Labels: t.call.Labels}, res)
 }
 
-// recordResult stores the result until it has been told.
+// recordResult stores the result until it has been delivered.
 func (n *Node) recordResult(t *backgroundCall, res *message.ToolResult) (storedRequest, error) {
 	telling, err := n.telling(t)
 	if err != nil {

@@ -8,18 +8,19 @@ import (
 	"steward/internal/record"
 )
 
-// TaskView is a background call as a person is shown it.
+// TaskView is a background call as it is shown to a person.
 type TaskView struct {
 	ID       id.ID
 	Call     string // "MESSAGE/BLOCK": the call that began it
 	Tool     string
-	Status   string  // record.TaskAcknowledged, …; or callAwaiting
+	Status   string  // record.TaskAcknowledged, … or callAwaiting
 	Message  string  // in the tool's own words
-	Fraction float64 // above 0 to 1; 0: not known
+	Fraction float64 // above 0 to 1; 0: unknown
 	Approval *ApprovalView
 }
 
-// showTask tells the conversation's watchers how far a background call is.
+// showTask shows the progress of a background call to the conversation's
+// watchers.
 func (n *Node) showTask(t *backgroundCall, status string) {
 	t.mu.Lock()
 	p := t.progress
@@ -32,7 +33,7 @@ func (n *Node) showTask(t *backgroundCall, status string) {
 	t.chat.feed.task(v, record.IDOf(t.at, record.TypeInteraction))
 }
 
-// callID names the call that began it; empty where none did.
+// callID returns the id of the call that began the task, or "" if none did.
 func (t *backgroundCall) callID() string {
 	if t.call.Ref.Message.Zero() {
 		return ""
@@ -40,7 +41,7 @@ func (t *backgroundCall) callID() string {
 	return callID(t.call.Ref)
 }
 
-// taskView is what a step of a background call's call shows. Its status is empty
+// taskView returns the view of a step of a background call. Its status is empty
 // unless a person is asked.
 func taskView(task id.ID, p effect.Progress) TaskView {
 	v := TaskView{ID: task, Call: callID(p.Call), Tool: p.Tool, Message: p.Message, Fraction: max(p.Fraction, 0)}
@@ -52,14 +53,14 @@ func taskView(task id.ID, p effect.Progress) TaskView {
 	return v
 }
 
-// showEnd tells them that it has ended.
+// showEnd shows the watchers that a background call has ended.
 func (n *Node) showEnd(t *backgroundCall, r *storedRequest) {
 	t.chat.feed.untask(t.id)
 	t.chat.feed.taskEnded(TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: first(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress},
 		record.IDOf(t.at, record.TypeInteraction))
 }
 
-// task tells how far a background call is, and keeps it for who comes later.
+// task pushes the progress of a background call, and keeps it for later watchers.
 func (f *feed) task(v TaskView, inter id.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,14 +76,14 @@ func (f *feed) task(v TaskView, inter id.ID) {
 	f.push(fr)
 }
 
-// taskEnded tells how a background call has ended.
+// taskEnded pushes how a background call has ended.
 func (f *feed) taskEnded(v TaskView, inter id.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.push(Frame{Kind: FrameTask, Interaction: inter, Task: &v})
 }
 
-// untask forgets a task.
+// untask removes a task.
 func (f *feed) untask(task id.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

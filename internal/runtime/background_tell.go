@@ -18,18 +18,19 @@ import (
 	"steward/internal/store"
 )
 
-// opened returns the interaction in which the result of a background call is
-// told: on level 0 in the conversation that asked, on the levels above in those
-// of the agents above it, up to the user's.
+// opened returns the interaction that delivers the result of a background call:
+// on level 0 in the conversation that made the call, on higher levels in those of
+// the agents above it, up to the user's conversation.
 func opened(task id.ID, level int) id.ID {
 	return id.Derive("opened", task.String(), strconv.Itoa(level))
 }
 
-// codeUntold is the code of a background call whose result nobody could be told.
+// codeUntold is the code of a background call whose result could not be
+// delivered.
 const codeUntold = "untold"
 
-// passage returns the interactions in which the result of a background call is
-// told, and the answers to it, as far as their conversations are there.
+// passage returns the interactions that deliver the result of a background call
+// and the answers to it, as far as their conversations exist.
 func passage(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) ([]resource.URI, error) {
 	var out []resource.URI
 	conv := record.IDOf(r.at, record.TypeConversation)
@@ -50,7 +51,8 @@ func passage(ctx context.Context, st store.Store, sc store.Scope, r *storedReque
 	return out, nil
 }
 
-// getConversation reads a conversation, unless it was deleted.
+// getConversation reads a conversation. It is not found if it was erased or
+// deleted.
 func getConversation(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) (c record.Conversation, found bool, err error) {
 	r, err := st.Get(ctx, sc, record.ConversationURI(conv))
 	if err != nil {
@@ -60,8 +62,8 @@ func getConversation(ctx context.Context, st store.Store, sc store.Scope, conv i
 	return c, err == nil && c.Deleted.IsZero(), err
 }
 
-// toldThrough reports whether the result of a background call was told, and each
-// answer to it passed on.
+// toldThrough reports whether the result of a background call was delivered and
+// each answer to it passed on.
 func (n *Node) toldThrough(ctx context.Context, sc store.Scope, r *storedRequest) (bool, error) {
 	if !r.Told {
 		return false, nil
@@ -79,7 +81,7 @@ func (n *Node) toldThrough(ctx context.Context, sc store.Scope, r *storedRequest
 	return true, nil
 }
 
-// telling is something that opens an interaction by itself.
+// telling is content that opens an interaction by itself.
 type telling struct {
 	origin string
 	labels message.Labels
@@ -88,11 +90,11 @@ type telling struct {
 	blocks  []message.Block
 }
 
-// tell opens an interaction with the result of a background call, and, where
-// that is an agent's conversation, passes its answer on to who had asked the
-// agent. What was told before a crash is not told again.
+// tell opens an interaction with the result of a background call. In an agent's
+// conversation, it then passes the agent's answer on to whoever asked the agent.
+// What was delivered before a crash is not delivered again.
 func (n *Node) tell(t *backgroundCall, r storedRequest) error {
-	if r.state == "" { // erased meanwhile
+	if r.state == "" { // erased in the meantime
 		return nil
 	}
 	ctx := context.WithoutCancel(n.life)
@@ -140,7 +142,7 @@ func (n *Node) tell(t *backgroundCall, r storedRequest) error {
 	return n.closeDone(ctx, t.chat.user, t.at)
 }
 
-// sendTold opens the interaction; again does nothing.
+// sendTold opens the interaction. Calling it again has no effect.
 func (n *Node) sendTold(ctx context.Context, t *backgroundCall, r *storedRequest, c record.Conversation, level int, what telling) error {
 	inter := opened(t.id, level)
 	rc, _, err := lineage(ctx, n.opt.Store, t.call.Scope, c, inter)
@@ -156,7 +158,7 @@ func (n *Node) sendTold(ctx context.Context, t *backgroundCall, r *storedRequest
 	return err
 }
 
-// forGood reports whether an error is one that trying again does not help.
+// forGood reports whether retrying cannot help against an error.
 func forGood(err error) bool {
 	switch fault.Of(err).Kind {
 	case fault.NotFound, fault.Invalid, fault.Denied, fault.Unsupported, fault.TooLarge:
@@ -165,8 +167,8 @@ func forGood(err error) bool {
 	return false
 }
 
-// untold closes a background call whose result, or the answer to it, has nobody
-// left to be told to. What is recorded of the result stays.
+// untold closes a background call if nobody is left to receive its result or the
+// answer to it. The recorded part of the result stays.
 func (n *Node) untold(t *backgroundCall, level int, why error) error {
 	e := fault.Of(why)
 	n.log.Warn("the result of a task could not be told", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
@@ -184,7 +186,7 @@ func (n *Node) untold(t *backgroundCall, level int, why error) error {
 	return n.closeDone(ctx, t.chat.user, t.at)
 }
 
-// markTold records that the interaction that tells of the result is durable.
+// markTold records that the interaction that delivers the result is durable.
 func (n *Node) markTold(t *backgroundCall) (storedRequest, error) {
 	return n.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
 		if r.Told {
@@ -196,15 +198,16 @@ func (n *Node) markTold(t *backgroundCall) (storedRequest, error) {
 	})
 }
 
-// awaitTold waits until an interaction is over that tells of a result.
+// awaitTold waits until the interaction that delivers a result is over.
 func (n *Node) awaitTold(ctx context.Context, user string, conv, inter id.ID) error {
 	c := n.enter(user, conv)
 	defer n.exit(c)
 	return n.awaitRun(ctx, c, inter, func(live *liveRun) error { return n.until(ctx, live.done) })
 }
 
-// awaitRun waits until the run of an interaction is over, as wait does. One that was interrupted, and that nobody has taken up, is taken up;
-// why it could not go on, its error tells.
+// awaitRun waits, by means of wait, until the run of an interaction is over. It
+// resumes a run that was interrupted and that nobody has resumed. Its error says
+// why the run could not continue.
 func (n *Node) awaitRun(ctx context.Context, c *chat, inter id.ID, wait func(*liveRun) error) error {
 	for {
 		if live := c.running(inter); live != nil {
@@ -224,7 +227,7 @@ func (n *Node) awaitRun(ctx context.Context, c *chat, inter id.ID, wait func(*li
 	}
 }
 
-// answerTold makes what is passed on of an agent's answer to a result.
+// answerTold builds the message that passes on an agent's answer to a result.
 func (n *Node) answerTold(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (telling, error) {
 	at := record.InteractionURI(c.ID, inter)
 	below, err := sumUp(ctx, n.opt.Store, t.call.Scope, at)
@@ -249,7 +252,7 @@ func (n *Node) answerTold(ctx context.Context, t *backgroundCall, c record.Conve
 		blocks: []message.Block{&message.Text{Text: head + "\n" + fenced("its answer", text)}}}, nil
 }
 
-// resultTold makes what is told of a background call's result.
+// resultTold builds the message that delivers a background call's result.
 func resultTold(r *storedRequest) (telling, error) {
 	out := telling{origin: "tool:" + r.Tool, labels: message.Labels(r.Labels)}
 	if r.Intent != "" {
@@ -285,7 +288,7 @@ func resultTold(r *storedRequest) (telling, error) {
 	return out, nil
 }
 
-// ending says in words how a background call has ended.
+// ending describes how a background call has ended.
 func ending(s message.Status) string {
 	switch s {
 	case message.OK:
@@ -302,8 +305,8 @@ func ending(s message.Status) string {
 	return "it failed"
 }
 
-// fenced sets a text apart that somebody else has written, between marks that
-// it cannot know and does not hold.
+// fenced sets off a text that somebody else wrote. It encloses the text in random
+// marks, which the text does not contain and its author cannot predict.
 func fenced(what, text string) string {
 	var b [6]byte
 	mark := ""

@@ -13,8 +13,8 @@ import (
 	"steward/internal/store"
 )
 
-// alone does something to a conversation while no turn of it runs; what is in
-// memory of it is read anew afterwards. While one runs, it waits.
+// alone runs do while no turn of the conversation runs; if one is running, it
+// waits. Afterwards the conversation is loaded from the store again.
 func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc store.Scope) error) error {
 	c := n.enter(user, conv)
 	defer n.exit(c)
@@ -25,7 +25,7 @@ func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc st
 	return c.anew(do)
 }
 
-// aloneFor is alone for what has an outcome.
+// aloneFor is alone for a function with a result.
 func aloneFor[T any](ctx context.Context, n *Node, user string, conv id.ID, do func(sc store.Scope) (T, error)) (out T, err error) {
 	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
 		out, err = do(sc)
@@ -34,8 +34,8 @@ func aloneFor[T any](ctx context.Context, n *Node, user string, conv id.ID, do f
 	return out, err
 }
 
-// ifIdle is alone for what can be done another time: false where a turn runs,
-// which may wait for a person for days.
+// ifIdle is like alone, but returns false instead of waiting if a turn is
+// running: a turn may wait for a person for days.
 func (n *Node) ifIdle(user string, conv id.ID, do func(sc store.Scope) error) (bool, error) {
 	c := n.enter(user, conv)
 	defer n.exit(c)
@@ -46,8 +46,8 @@ func (n *Node) ifIdle(user string, conv id.ID, do func(sc store.Scope) error) (b
 	return true, c.anew(do)
 }
 
-// anew does something to a conversation, of which what is in memory is read
-// anew afterwards. The caller has the chat's turn.
+// anew runs do, and makes the conversation be loaded from the store again
+// afterwards. The caller holds the turn lock.
 func (c *chat) anew(do func(sc store.Scope) error) error {
 	if err := do(store.ForUser(c.user)); err != nil {
 		return err
@@ -58,9 +58,8 @@ func (c *chat) anew(do func(sc store.Scope) error) error {
 	return nil
 }
 
-// Branches returns a conversation's branches, the oldest first, and which of
-// them is preferred: both as they were at one moment, unless others change
-// them all the time.
+// Branches returns a conversation's branches, oldest first, and the preferred
+// one. It is a consistent snapshot, unless others keep changing the conversation.
 func (n *Node) Branches(ctx context.Context, user string, conv id.ID) ([]record.Branch, string, error) {
 	sc := store.ForUser(user)
 	for try := 1; ; try++ {
@@ -83,28 +82,29 @@ func (n *Node) Branches(ctx context.Context, user string, conv id.ID) ([]record.
 	}
 }
 
-// maxTries is how often something is read that others are changing.
+// maxTries bounds how often something is read again because others change it.
 const maxTries = 100
 
-// Fork makes a branch and prefers it.
+// Fork creates a branch and makes it the preferred one.
 func (n *Node) Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error) {
 	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Fork(ctx, sc, conv, f) })
 }
 
-// Switch prefers a branch from now on.
+// Switch makes a branch the preferred one.
 func (n *Node) Switch(ctx context.Context, user string, conv id.ID, branch string) error {
 	return n.alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.Switch(ctx, sc, conv, branch)
 	})
 }
 
-// Rewind goes on from a message: what was said after it is kept on a branch
-// of its own. With withdraw, what was decided there to be done and has not
-// been done is withdrawn, what runs is stopped, and messages that wait for
-// their turn are refused; without it, Rewind waits for all of them.
+// Rewind continues the conversation from a message. What came after it is kept on
+// its own branch. If withdraw is set, actions that were decided there and have
+// not been done are withdrawn, the running turn is stopped, and waiting messages
+// are refused. Otherwise Rewind waits for all of them. It returns the new branch
+// and the number of withdrawn actions.
 func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdraw bool) (b record.Branch, withdrawn int, err error) {
 	var open []resource.URI
-	if withdraw { // a turn that waits for a person would wait for long
+	if withdraw { // a turn that waits for a person could block for long
 		c := n.enter(user, conv)
 		defer n.exit(c)
 		defer c.leave()()
@@ -122,8 +122,8 @@ func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdra
 	return b, withdrawn, err
 }
 
-// stopped stops what runs in a conversation that is to be rewound to a
-// message, and returns what was to be done by then.
+// stopped stops the turn of a conversation that is about to be rewound to a
+// message, and returns the actions that were open before.
 func (n *Node) stopped(ctx context.Context, user string, conv, msg id.ID) ([]resource.URI, error) {
 	sc := store.ForUser(user)
 	if _, err := n.conversations.Find(ctx, sc, conv, msg); err != nil {
@@ -136,8 +136,9 @@ func (n *Node) stopped(ctx context.Context, user string, conv, msg id.ID) ([]res
 	return open, n.Stop(ctx, user, conv)
 }
 
-// cancelOpen withdraws what is to be done by messages that are not on a branch;
-// some of it may have been open before what ran was stopped.
+// cancelOpen withdraws the open actions of messages that are not on branch b.
+// open lists the actions that were open before the turn was stopped; those that
+// are open now are added.
 func (n *Node) cancelOpen(ctx context.Context, sc store.Scope, conv id.ID, b record.Branch, open []resource.URI) (int, error) {
 	done := 0
 	still, err := n.effects.Open(ctx, sc, record.ConversationURI(conv))
@@ -151,7 +152,7 @@ func (n *Node) cancelOpen(ctx context.Context, sc store.Scope, conv id.ID, b rec
 	}
 	for _, in := range open {
 		m, err := n.conversations.Find(ctx, sc, conv, record.IDOf(in, record.TypeMessage))
-		if err != nil && !fault.Is(err, fault.NotFound) { // it may stand on a branch that was deleted
+		if err != nil && !fault.Is(err, fault.NotFound) { // it may be on a branch that was deleted
 			return done, err
 		}
 		if err == nil && b.Holds(m.Branch, m.Pos) {
@@ -168,7 +169,7 @@ func (n *Node) cancelOpen(ctx context.Context, sc store.Scope, conv id.ID, b rec
 	return done, nil
 }
 
-// TitleBranch names a branch.
+// TitleBranch sets a branch's title.
 func (n *Node) TitleBranch(ctx context.Context, user string, conv id.ID, branch, title string) error {
 	if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
 		return err
@@ -176,12 +177,13 @@ func (n *Node) TitleBranch(ctx context.Context, user string, conv id.ID, branch,
 	return n.conversations.Title(ctx, store.ForUser(user), conv, branch, title)
 }
 
-// CopyBranch copies a branch to a conversation of its own.
+// CopyBranch copies a branch to a new conversation.
 func (n *Node) CopyBranch(ctx context.Context, user string, conv id.ID, branch string) (id.ID, error) {
 	return n.conversations.CopyBranch(ctx, store.ForUser(user), conv, branch)
 }
 
-// DeleteBranch hides a branch; Undelete with its name brings it back for a while.
+// DeleteBranch hides a branch. Until it is erased, Undelete with its name
+// restores it.
 func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch string) error {
 	err := n.alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.DeleteBranch(ctx, sc, conv, branch)
@@ -192,7 +194,7 @@ func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch
 	return n.eraseAtOnce(ctx, user, conv, branch)
 }
 
-// Undelete brings a deleted conversation back, or a branch of it.
+// Undelete restores a deleted conversation, or a branch of it.
 func (n *Node) Undelete(ctx context.Context, user string, conv id.ID, branch string) error {
 	return n.alone(ctx, user, conv, func(sc store.Scope) error {
 		if branch == "" {
@@ -202,12 +204,12 @@ func (n *Node) Undelete(ctx context.Context, user string, conv id.ID, branch str
 	})
 }
 
-// Remove makes a branch without some messages.
+// Remove creates a branch without some messages.
 func (n *Node) Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (record.Branch, error) {
 	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Remove(ctx, sc, conv, msgs...) })
 }
 
-// Insert makes a branch with a message more.
+// Insert creates a branch with one more message.
 func (n *Node) Insert(ctx context.Context, user string, conv, after id.ID, m *message.Message) (record.Branch, error) {
 	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Insert(ctx, sc, conv, after, m) })
 }
@@ -222,8 +224,8 @@ func (n *Node) Merge(ctx context.Context, user string, conv, into, from id.ID) e
 	})
 }
 
-// Mark records what became of messages, by a person's decision. It returns how
-// many were not so before.
+// Mark records a person's verdict on messages. It returns how many messages it
+// changed.
 func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) (changed int, err error) {
 	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
 		changed, err = n.conversations.Mark(ctx, sc, conv, v, msgs...)
@@ -235,43 +237,43 @@ func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation
 	return changed, n.eraseAtOnce(ctx, user, conv) // a call and its results go together
 }
 
-// Pin keeps messages in view whatever the window, or lets go of them.
+// Pin keeps messages in the context window under any pressure, or releases them.
 func (n *Node) Pin(ctx context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error {
 	return n.alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.Pin(ctx, sc, conv, pinned, msgs...)
 	})
 }
 
-// Trust records that labels of messages do not count any more, by a person's
-// decision: what the model is shown of them is as good as the user's own words.
-// Error codes: those of conversation.Engine.Trust.
+// Trust records a person's decision that labels of messages no longer count: the
+// model may treat these messages like the user's own words. Error codes: those of
+// conversation.Engine.Trust.
 func (n *Node) Trust(ctx context.Context, user string, conv id.ID, labels message.Labels, msgs ...id.ID) error {
 	return n.alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.Trust(ctx, sc, conv, labels, msgs...)
 	})
 }
 
-// Rollback takes back what an interaction's calls of a tool made obsolete.
+// Rollback reverts what an interaction's calls of a tool made obsolete.
 func (n *Node) Rollback(ctx context.Context, user string, conv, interaction id.ID, toolName string) (int, error) {
 	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (int, error) {
 		return n.conversations.Rollback(ctx, sc, conv, interaction, toolName)
 	})
 }
 
-// Tidying is a way to change what a model is shown of a conversation.
+// Tidying is a way to change the context window of a conversation.
 type Tidying string
 
-// The ways.
+// The kinds of tidying.
 const (
-	TidyRefresh  Tidying = "refresh"  // what is obsolete leaves the view
-	TidyCompact  Tidying = "compact"  // what is old is summarised
-	TidyWhole    Tidying = "whole"    // the last compaction is taken back
-	TidyOptimize Tidying = "optimize" // results that the named tools do not need leave the view
-	TidyRestore  Tidying = "restore"  // what optimize left out comes back
+	TidyRefresh  Tidying = "refresh"  // remove what is obsolete
+	TidyCompact  Tidying = "compact"  // summarize old messages
+	TidyWhole    Tidying = "whole"    // revert the last compaction
+	TidyOptimize Tidying = "optimize" // remove results that the named tools do not need
+	TidyRestore  Tidying = "restore"  // bring back what optimize removed
 )
 
-// Tidy changes what the model is shown of a conversation. It returns of how
-// many messages: those that left the view or came back to it.
+// Tidy changes the context window of a conversation. It returns how many messages
+// it removed or brought back.
 func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, tools []string) (changed int, err error) {
 	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (int, error) {
 		switch how {
@@ -291,8 +293,8 @@ func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, t
 	})
 }
 
-// viewChange does something to a view, and returns how many messages it has
-// more or fewer afterwards.
+// viewChange runs do, and returns by how many messages it changed the context
+// window.
 func (n *Node) viewChange(ctx context.Context, sc store.Scope, conv id.ID, do func() error) (int, error) {
 	before, err := n.conversations.InView(ctx, sc, conv)
 	if err == nil {

@@ -9,11 +9,11 @@ import (
 	"steward/internal/store"
 )
 
-// calibrationURI is where it is kept how models count tokens.
+// calibrationURI is the resource that stores how models count tokens.
 func calibrationURI() resource.URI { return resource.Root("llm.Calibration", "all") }
 
-// recallCalibration takes up what was learned of how models count, and of the
-// windows that they named. What cannot be read is learned anew.
+// recallCalibration loads what was learned about how models count tokens and
+// about the windows that they named. If it cannot be read, it is learned again.
 func (n *Node) recallCalibration(ctx context.Context) error {
 	r, err := n.opt.Store.Get(ctx, store.ForNode(resource.System), calibrationURI())
 	if fault.Is(err, fault.NotFound) {
@@ -30,7 +30,7 @@ func (n *Node) recallCalibration(ctx context.Context) error {
 	return nil
 }
 
-// keepCalibration keeps what was learned since.
+// keepCalibration stores what was learned since.
 func (n *Node) keepCalibration(ctx context.Context) error {
 	n.calibrating.Lock()
 	defer n.calibrating.Unlock()

@@ -12,8 +12,8 @@ import (
 	"steward/internal/provider/openai"
 )
 
-// Codecs are the forms in which the vendors of models take the messages of a
-// conversation: those that their clients write requests with.
+// Codecs returns the codecs of the model vendors' message formats, by vendor. The
+// providers' clients use the same codecs for their requests.
 func Codecs() map[string]llm.Codec {
 	return map[string]llm.Codec{
 		importexport.OpenAI:    openai.New(openai.Options{}).Codec(""),
@@ -23,9 +23,9 @@ func Codecs() map[string]llm.Codec {
 	}
 }
 
-// Convert reads messages in the form of one vendor and writes them in that of
-// another. What is not known is kept as text, and said in notes. Error codes:
-// format_unknown, history_….
+// Convert converts messages from one vendor's format to another's. It keeps what
+// it does not know as text, and lists it in notes. Error codes: format_unknown,
+// history_….
 func (n *Node) Convert(doc []byte, from, to string) (list []byte, notes []string, err error) {
 	codecs := Codecs()
 	for _, name := range []string{from, to} {

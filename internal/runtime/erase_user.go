@@ -9,13 +9,13 @@ import (
 	"steward/internal/resource"
 )
 
-// EraseUser ends what is done for a user and erases for good all that is the
-// user's, on behalf of by. Who calls it sees to it that the user is let in no
-// more. When it returns without an error no file of the data folder holds it.
-// Error codes: space_in_use, erasure_unfinished.
+// EraseUser, on behalf of by, ends a user's work and erases for good everything
+// that belongs to the user. The caller must ensure that the user cannot log in
+// any more. When it returns without an error, no file of the data folder holds
+// the data any more. Error codes: space_in_use, erasure_unfinished.
 func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 	chats := n.chatsOf(user)
-	for _, c := range chats { // all are stopped before one is waited for: they may wait for each other
+	for _, c := range chats { // stop all before waiting for one: they may wait for each other
 		defer n.exit(c)
 		defer c.leave()()
 		c.stop(nil, request.ErrStop)
@@ -46,7 +46,7 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 	return n.expunge(ctx, user, 1)
 }
 
-// endTasks ends the tasks of a user, and waits until that is recorded.
+// endTasks cancels the tasks of a user, and waits until their ends are recorded.
 func (n *Node) endTasks(ctx context.Context, user string) error {
 	for _, t := range n.leases.cancel(user, nil, errDeleted) {
 		select {
@@ -58,7 +58,8 @@ func (n *Node) endTasks(ctx context.Context, user string) error {
 	return nil
 }
 
-// chatsOf enters all chats of a user that are in memory.
+// chatsOf enters all chats of a user that are in memory. It forgets the user's
+// parked turns.
 func (n *Node) chatsOf(user string) []*chat {
 	n.mu.Lock()
 	var keys []chatKey

@@ -9,7 +9,7 @@ import (
 	"steward/internal/store"
 )
 
-// openEvents makes the engine that tells what happens to resources.
+// openEvents opens the engine that publishes what happens to resources.
 func (n *Node) openEvents() (err error) {
 	var mask func([]byte) []byte
 	if n.opt.Secrets != nil {
@@ -26,21 +26,21 @@ func (n *Node) Publish(ctx context.Context, user string, x events.Publication) (
 	return n.events.Publish(ctx, events.Caller{User: user}, x)
 }
 
-// EraseEvent erases for good an event that a user has published.
+// EraseEvent erases for good an event that a user published.
 func (n *Node) EraseEvent(ctx context.Context, by, user string, which id.ID) error {
 	return n.events.Erase(ctx, by, user, which)
 }
 
-// Subscribe yields the events behind a cursor that fit the filter and that the
-// user may read, until ctx is done or the loop is left; see
-// events.Engine.Subscribe for what holds and for the errors.
+// Subscribe yields the events after a cursor that match the filter and that the
+// user may read, until ctx is done or the loop is left. See
+// events.Engine.Subscribe for guarantees and errors.
 func (n *Node) Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error] {
 	return n.events.Subscribe(ctx, events.Caller{User: user}, f, from)
 }
 
-// Observe yields what changes in the user's conversations behind a cursor
-// and fits the filter, until ctx is done or the loop is left; see
-// events.Engine.Observe for what holds and for the errors.
+// Observe yields the changes in the user's conversations after a cursor that
+// match the filter, until ctx is done or the loop is left. See
+// events.Engine.Observe for guarantees and errors.
 func (n *Node) Observe(ctx context.Context, user string, f events.ChangeFilter, from events.Cursor) iter.Seq2[events.Batch, error] {
 	return n.events.Observe(ctx, store.ForUser(user), f, from)
 }

@@ -11,14 +11,14 @@ import (
 	"steward/internal/store"
 )
 
-// How long things are kept as they are, unless Options say otherwise.
+// Default retention times; Options override them.
 const (
-	keepDeleted = 30 * 24 * time.Hour // what was deleted can be brought back
-	packAfter   = 30 * 24 * time.Hour // an unused conversation is kept as it was written
+	keepDeleted = 30 * 24 * time.Hour // deleted resources can be restored
+	packAfter   = 30 * 24 * time.Hour // an unused conversation keeps the form in which it was written
 	keepEvery   = time.Hour
 )
 
-// keep erases and packs, soon after the start and then every hour.
+// keep erases and packs, a minute after the start and then every hour.
 func (n *Node) keep() {
 	defer n.runs.Done()
 	next := time.NewTimer(time.Minute)
@@ -36,9 +36,9 @@ func (n *Node) keep() {
 	}
 }
 
-// Tend erases for good what was deleted long ago, and has the store keep
-// compactly what is not shown to a model any more, as of a time. The node does
-// it by itself every hour.
+// Tend erases for good what was deleted long enough before now, and packs
+// conversations that are unused and messages that are no longer shown to a model.
+// The node calls it every hour.
 func (n *Node) Tend(ctx context.Context, now time.Time) error {
 	if n.opt.KeepDeleted >= 0 {
 		erased, err := n.conversations.Purge(ctx, now.Add(-orDefault(n.opt.KeepDeleted, keepDeleted)))
@@ -61,9 +61,9 @@ func (n *Node) Tend(ctx context.Context, now time.Time) error {
 	return n.packUnused(ctx, now.Add(-orDefault(n.opt.PackAfter, packAfter)))
 }
 
-// Erase erases for good what a user has deleted of a conversation: the
-// branches and messages that are named, or, when none is, all of it. When it
-// returns without an error no file of the data folder holds the text.
+// Erase erases for good what a user deleted from a conversation: the named
+// branches and messages, or all of it if none is named. When it returns without
+// an error, no file of the data folder holds the text any more.
 func (n *Node) Erase(ctx context.Context, user string, conv id.ID, names ...string) error {
 	erased, err := n.conversations.Erase(ctx, store.ForUser(user), conv, names...)
 	if err != nil {
@@ -73,7 +73,7 @@ func (n *Node) Erase(ctx context.Context, user string, conv id.ID, names ...stri
 }
 
 // EraseMessages is Erase for messages, and for what was deleted together with
-// them: a call and its results.
+// them, such as a call and its results.
 func (n *Node) EraseMessages(ctx context.Context, user string, conv id.ID, msgs ...id.ID) error {
 	erased, err := n.conversations.EraseMessages(ctx, store.ForUser(user), conv, msgs...)
 	if err != nil {
@@ -82,7 +82,7 @@ func (n *Node) EraseMessages(ctx context.Context, user string, conv id.ID, msgs 
 	return n.expunge(ctx, user, erased)
 }
 
-// eraseAtOnce is Erase where nothing that is deleted is kept.
+// eraseAtOnce is Erase if deleted resources are not kept at all.
 func (n *Node) eraseAtOnce(ctx context.Context, user string, conv id.ID, names ...string) error {
 	if n.opt.KeepDeleted <= 0 || n.opt.KeepDeleted >= time.Second {
 		return nil // kept for a while, or for ever
@@ -90,7 +90,7 @@ func (n *Node) eraseAtOnce(ctx context.Context, user string, conv id.ID, names .
 	return n.Erase(ctx, user, conv, names...)
 }
 
-// expunge has the projections of the log forget what was erased.
+// expunge makes the projections of the log drop what was erased.
 func (n *Node) expunge(ctx context.Context, user string, erased int) error {
 	if erased == 0 || n.opt.Erased == nil {
 		return nil
@@ -105,15 +105,16 @@ func orDefault(d, std time.Duration) time.Duration {
 	return d
 }
 
-// revised notes that messages of a chat have fallen out of view.
+// revised notes that messages of a chat have left the context window.
 func (n *Node) revised(key chatKey) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.toPack[key] = struct{}{}
 }
 
-// packRevised packs what has fallen out of view in conversations that are not
-// in use; those that come to be in use meanwhile the next time.
+// packRevised packs the messages that have left the context window in
+// conversations that are not in use. A conversation that comes into use meanwhile
+// is packed the next time.
 func (n *Node) packRevised(ctx context.Context) error {
 	n.mu.Lock()
 	var keys []chatKey
@@ -125,7 +126,7 @@ func (n *Node) packRevised(ctx context.Context) error {
 	n.mu.Unlock()
 	for _, k := range keys {
 		n.mu.Lock()
-		delete(n.toPack, k) // first: more may fall out of view as soon as it is packed
+		delete(n.toPack, k) // first, because more messages may leave as soon as it is packed
 		n.mu.Unlock()
 		packed, err := n.pack(ctx, k, false)
 		if err != nil || !packed {
@@ -138,8 +139,9 @@ func (n *Node) packRevised(ctx context.Context) error {
 	return nil
 }
 
-// pack packs a conversation, the whole of it or what has fallen out of view;
-// false where a turn of it runs. One that is gone is as good as packed.
+// pack packs a conversation: all of it if whole is set, otherwise the messages
+// that have left the context window. It returns false if a turn is running. A
+// conversation that is gone counts as packed.
 func (n *Node) pack(ctx context.Context, k chatKey, whole bool) (bool, error) {
 	packed, err := n.ifIdle(k.user, k.id, func(sc store.Scope) error {
 		_, err := n.conversations.Pack(ctx, sc, k.id, whole)
@@ -148,7 +150,7 @@ func (n *Node) pack(ctx context.Context, k chatKey, whole bool) (bool, error) {
 	return packed, notThere(err)
 }
 
-// packUnused packs the conversations that were used last before a time.
+// packUnused packs the conversations that were last used before a time.
 func (n *Node) packUnused(ctx context.Context, before time.Time) error {
 	q := store.Query{Term: store.Term{Name: record.TermRecent}, Type: record.TypeConversation}
 	for it, err := range store.Items(ctx, n.opt.Store, store.ForNode(resource.System), q) {
@@ -169,8 +171,8 @@ func (n *Node) packUnused(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// packAll packs a conversation, and those that agents hold on behalf of it, but
-// for those that are busy: the next time finds them again.
+// packAll packs a conversation and those that agents hold on its behalf. Busy
+// ones are skipped; the next pass finds them again.
 func (n *Node) packAll(ctx context.Context, user string, conv id.ID) error {
 	below, err := n.conversations.Children(ctx, store.ForUser(user), conv)
 	if err != nil {
