@@ -21,11 +21,11 @@ import (
 
 func (a *app) agentsCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "agents", Aliases: []string{"agent"}, Short: "List, look at and approve agents and sources of tools", GroupID: "keep",
-		Long: "An agent is a folder with an agent.yaml in the folder agents of the data folder, or in one that the\n" +
-			"setting agents names; agents inside it lie in its own folder agents. MCP servers and gRPC endpoints\n" +
-			"that the settings name are listed as mcp:NAME and grpc:NAME. None of them is used, or even started,\n" +
-			"before you have approved it as it is. When a byte of it changes, you are asked again.",
+		Use: "agents", Aliases: []string{"agent"}, Short: "List, inspect and approve agents and tool sources", GroupID: "keep",
+		Long: "An agent is a folder with an agent.yaml. It lies in the folder agents of the data folder, or in a\n" +
+			"folder named by the setting agents; agents inside it lie in its own folder agents. The MCP servers\n" +
+			"and gRPC endpoints of the settings are listed as mcp:NAME and grpc:NAME. None of them is used, or\n" +
+			"even started, until you have approved it as it is. If a byte of it changes, you are asked again.",
 	}, a.listAgents(), a.showAgent(), a.approveAgents(),
 		a.refuseAgent("deny", "Say no to an agent or a source", "It is not asked for again until it changes."),
 		a.refuseAgent("revoke", "Take an approval back, at once", "What runs is not stopped, but can call none of its tools any more."),
@@ -70,7 +70,7 @@ func (s *session) inspect(ctx context.Context, path string) (out catalog.Inspect
 }
 
 func (a *app) listAgents() *cobra.Command {
-	return a.over(toManage, &cobra.Command{Use: "list", Short: "List agents and sources, and how far each is allowed"},
+	return a.over(toManage, &cobra.Command{Use: "list", Short: "List agents and tool sources, and whether each is approved"},
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
 			err = tellList(a, list, err, "there are no agents; steward agents new NAME makes one",
@@ -114,10 +114,10 @@ func agentTable(list []catalog.Listing, width int) string {
 }
 
 func (a *app) showAgent() *cobra.Command {
-	return a.over(toManage, &cobra.Command{Use: "show PATH", Short: "Show all that an approval is about", ValidArgsFunction: a.completeAgents(),
-		Long: "Show all that an approval is about: the definition, the prompt, the programs, and the tools that are\n" +
-			"announced. Its servers are started to learn what these are. Characters that are not seen are written\n" +
-			"out, as ‹U+202E›."},
+	return a.over(toManage, &cobra.Command{Use: "show PATH", Short: "Show everything that an approval covers", ValidArgsFunction: a.completeAgents(),
+		Long: "Show everything that an approval covers: the definition, the prompt, the programs, and the announced\n" +
+			"tools. The agent's servers are started to list their tools. Invisible characters are written out, for\n" +
+			"example ‹U+202E›."},
 		func(ctx context.Context, s *session, args []string) error {
 			insp, err := s.inspect(ctx, args[0])
 			return tell(a, insp, err, func(insp catalog.Inspection) string { return terminal.Inspected(insp, true) })
@@ -145,7 +145,7 @@ func (a *app) refuseAgent(verb, short, long string) *cobra.Command {
 			}
 			return nil
 		})
-	c.Flags().StringVar(&reason, "reason", "", "why, in your `WORDS`")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, in your own `WORDS`")
 	return c
 }
 

@@ -23,21 +23,22 @@ type approving struct {
 func (a *app) approveAgents() *cobra.Command {
 	var o approving
 	c := &cobra.Command{
-		Use: "approve [PATH…]", Short: "Look at agents and sources, and allow them as they are", ValidArgsFunction: a.completeAgents(),
-		Long: "Show all that is to be allowed, or how it differs from what was approved, and ask for each. With --all\n" +
-			"the agents below are asked for too, and without a PATH everything that waits. --tool overrides how\n" +
-			"their source proposes to use tools: query, action, ask (before each call), noask or off, or several\n" +
-			"of them with commas. NAME may be a glob; of several that match a tool, the most specific counts.\n" +
-			"yields:private+untrusted, reach:here and targets:to+cc change what is proposed for their data.",
+		Use: "approve [PATH…]", Short: "Review agents and tool sources, and approve them as they are", ValidArgsFunction: a.completeAgents(),
+		Long: "Show everything that would be approved, or how it differs from what was approved before, and ask about\n" +
+			"each. --all includes the agents below; without a PATH it means everything that waits for approval.\n" +
+			"--tool overrides how the source proposes to use its tools: query, action, ask (before each call),\n" +
+			"noask or off, or several of them, separated by commas. NAME may be a glob; if several match a tool,\n" +
+			"the most specific one applies. yields:private+untrusted, reach:here and targets:to+cc override what\n" +
+			"is proposed for the tools' data.",
 		Example: "  steward agents approve personal_assistant --all\n" +
 			"  steward agents approve mcp:docs --tool docs.write_file=ask --tool docs.move_file=off\n" +
 			"  steward agents approve mcp:sim --yes --tool 'sim.*=query,noask'",
 	}
 	f := c.Flags()
-	f.BoolVar(&o.all, "all", false, "those below too; without a PATH, all that wait")
+	f.BoolVar(&o.all, "all", false, "include the agents below; without a PATH, everything that waits for approval")
 	yesFlag(c, &o.yes)
-	f.StringVar(&o.hash, "hash", "", "approve what has this `HASH`, and nothing else, without asking")
-	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` tools are to be used: query, action, ask, noask or off; NAME may be a glob")
+	f.StringVar(&o.hash, "hash", "", "approve only what has this `HASH`, without asking")
+	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` to use tools: query, action, ask, noask or off; NAME may be a glob")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0 && !o.all:

@@ -23,13 +23,13 @@ var agentTemplate embed.FS
 func (a *app) newAgent() *cobra.Command {
 	var in string
 	c := &cobra.Command{
-		Use: "new NAME", Short: "Write an agent that works, to begin with", ValidArgsFunction: cobra.NoFileCompletions,
-		Long: "Write a folder with an agent that works: a definition, a prompt, a tool of its own and examples. The\n" +
-			"name of an agent inside others has theirs before it. Nothing that is there is written over.",
+		Use: "new NAME", Short: "Create a working agent as a starting point", ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Create a folder with a working agent: a definition, a prompt, a tool of its own and examples. To create\n" +
+			"an agent inside others, put their names in front of its own. Existing files are never overwritten.",
 		Example: "  steward agents new greeter\n  steward agents new personal_assistant/greeter",
 		RunE:    func(_ *cobra.Command, args []string) error { return a.writeAgent(args[0], in) },
 	}
-	c.Flags().StringVar(&in, "in", "", "`FOLDER` of agents to write it into; agents in the data folder unless given")
+	c.Flags().StringVar(&in, "in", "", "`FOLDER` of agents to create it in; by default agents in the data folder")
 	return c
 }
 

@@ -25,15 +25,15 @@ import (
 func (a *app) testAgents() *cobra.Command {
 	var act bool
 	c := &cobra.Command{
-		Use: "test [PATH…]", Short: "Run the examples that agents declare", ValidArgsFunction: a.completeAgents(),
-		Long: "Run the examples that agents declare: each is said to the agent in a conversation of its own, in a data\n" +
-			"folder that is thrown away, and is good when the tools that it names were called, in this order, and\n" +
-			"the answer holds what it expects. Without a PATH all agents are tested that may be used. What changes\n" +
-			"something outside is denied unless with --act.",
+		Use: "test [PATH…]", Short: "Run the examples of agents as tests", ValidArgsFunction: a.completeAgents(),
+		Long: "Run the examples of agents as tests. Each example is sent to the agent in a new conversation, in a\n" +
+			"temporary data folder. It passes if the tools that it names were called in this order and the answer\n" +
+			"contains what it expects. Without a PATH, all agents that may be used are tested. Actions that change\n" +
+			"something outside are denied unless --act is given.",
 		Example: "  steward agents test personal_assistant/email\n  steward agents test --act --model offline/default",
 		RunE:    func(c *cobra.Command, args []string) error { return a.tryAgents(c.Context(), args, act) },
 	}
-	c.Flags().BoolVar(&act, "act", false, "let the agents do what changes something, without asking")
+	c.Flags().BoolVar(&act, "act", false, "allow actions that change something, without asking")
 	return c
 }
 

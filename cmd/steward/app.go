@@ -176,8 +176,8 @@ func (a *app) command() *cobra.Command {
 		Use:   "steward",
 		Short: "A self-hosted agent runtime",
 		Long: "Steward gives language models tools, keeps every conversation durably, and does nothing\n" +
-			"in the outside world that you have not allowed. Without a key or a local model it answers\n" +
-			"with its offline provider.",
+			"in the outside world that you have not allowed. Without an API key or a local model it\n" +
+			"answers with its offline provider.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage("there is no command %q", args[0])
@@ -200,13 +200,13 @@ func (a *app) command() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := root.PersistentFlags()
-	f.StringVar(&a.config, "config", "", "settings `FILE` to use in place of ./steward.yaml")
-	f.StringVar(&a.data, "data", "", "`FOLDER` of the database and everything else that is kept")
+	f.StringVar(&a.config, "config", "", "settings `FILE` to use instead of ./steward.yaml")
+	f.StringVar(&a.data, "data", "", "data `FOLDER`: the database and everything else that Steward stores")
 	f.StringVar(&a.model, "model", "", "model to use: provider/model or an alias")
-	f.StringArrayVar(&a.agentFolders, "agents", nil, "one more `FOLDER` of agents")
-	f.StringArrayVar(&a.mcpFiles, "mcp", nil, "one more JSON `FILE` with mcpServers")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "tell less on stderr")
-	f.BoolVar(&a.json, "json", false, "write JSON, for programs")
+	f.StringArrayVar(&a.agentFolders, "agents", nil, "additional `FOLDER` of agents")
+	f.StringArrayVar(&a.mcpFiles, "mcp", nil, "additional JSON `FILE` with mcpServers")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print less on standard error")
+	f.BoolVar(&a.json, "json", false, "print JSON, for programs")
 	complete(root, "model", a.completeModels)
 	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
 	root.AddCommand(a.chatCommand(), a.askCommand(), a.serveCommand(),

@@ -19,10 +19,10 @@ import (
 
 func (a *app) approvalsCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "approvals", Aliases: []string{"approval"}, Short: "Answer what waits for your word", GroupID: "talk",
-		Long: "What policy wants you to decide waits until you have: in a chat, in the background, for agents that\n" +
-			"other agents have asked, and while Steward was down. A question is named by its id, or by at least 4\n" +
-			"characters of the beginning of it. What a group of yours is asked is among them.",
+		Use: "approvals", Aliases: []string{"approval"}, Short: "List and answer the actions that wait for your approval", GroupID: "talk",
+		Long: "An action that needs your approval waits until you decide: in a chat, in the background, in agents that\n" +
+			"other agents have called, and across restarts of Steward. A question is named by its id, or by at least\n" +
+			"the first 4 characters of it. Questions to your groups are included.",
 	}, a.listApprovals(), a.showApproval(), a.approveQuestion(), a.denyQuestion())
 }
 
@@ -72,7 +72,7 @@ func questionNamed(ctx context.Context, s *session, which string) (effect.Questi
 }
 
 func (a *app) listApprovals() *cobra.Command {
-	return lists(a, &cobra.Command{Use: "list", Short: "List what waits for your word", Long: "List what waits for your word, the oldest first."}, "nothing waits for your word",
+	return lists(a, &cobra.Command{Use: "list", Short: "List the actions that wait for your approval", Long: "List the actions that wait for your approval, oldest first."}, "nothing waits for your word",
 		func(ctx context.Context, s *session, _ []string) ([]effect.Question, error) {
 			return questionsOf(ctx, s)
 		},
@@ -111,17 +111,17 @@ func askedAgo(t, now time.Time) string {
 
 func (a *app) showApproval() *cobra.Command {
 	var whole bool
-	c := a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show all that a question is about", ValidArgsFunction: a.completeApprovals(),
-		Long: "Show all that an answer binds: the tool, its version and its whole arguments, with what is not seen\n" +
-			"written out; why it is asked, what had been read before, who answers and until when. On a terminal long\n" +
-			"arguments are cut, below a list of all of them; --whole shows them whole."},
+	c := a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything about a question", ValidArgsFunction: a.completeApprovals(),
+		Long: "Show everything that an answer covers: the tool, its version and its full arguments, with invisible\n" +
+			"characters written out; and why the question is asked, what had been read before, who may answer it\n" +
+			"and until when. On a terminal all arguments are listed, and long ones are cut; --whole shows them in full."},
 		func(ctx context.Context, s *session, args []string) error {
 			q, err := questionNamed(ctx, s, args[0])
 			return tell(a, q, err, func(q effect.Question) string {
 				return terminal.QuestionShown(&q, a.width(), time.Now(), whole || a.width() == 0)
 			})
 		})
-	c.Flags().BoolVar(&whole, "whole", false, "do not cut long arguments")
+	c.Flags().BoolVar(&whole, "whole", false, "show long arguments in full")
 	return c
 }
 
@@ -135,23 +135,24 @@ type answerFlags struct {
 
 func (a *app) approveQuestion() *cobra.Command {
 	var o answerFlags
-	c := &cobra.Command{Use: "approve ID", Short: "Allow what waits", ValidArgsFunction: a.completeApprovals(),
-		Long: "Allow what waits: this once, or, with --conversation or --always, from now on. --pattern then says what\n" +
-			"an argument may be: 'NAME is VALUE' (in JSON), 'NAME like GLOB' or 'NAME any'. Arguments that no pattern\n" +
-			"names have to be as they are now. In a glob, * stands for letters and digits up to the next separator\n" +
-			"and ** for anything. You are shown what would be allowed and asked first, unless you say --yes.\n\n" +
-			"--edit allows it once with other arguments, which policy judges again.",
+	c := &cobra.Command{Use: "approve ID", Short: "Approve an action that waits", ValidArgsFunction: a.completeApprovals(),
+		Long: "Approve an action that waits: once, or, with --conversation or --always, from now on. In that case\n" +
+			"--pattern says what an argument may be: 'NAME is VALUE' (in JSON), 'NAME like GLOB' or 'NAME any'.\n" +
+			"Arguments that no pattern names must stay as they are now. In a glob, * matches letters and digits up to\n" +
+			"the next separator and ** matches anything. You see what would be allowed and are asked to confirm,\n" +
+			"unless you give --yes.\n\n" +
+			"--edit approves the action once with other arguments, which policy checks again.",
 		Example: "  steward approvals approve 3f2a9c01\n" +
 			"  steward approvals approve 3f2a --always --pattern 'path like notes/*' --pattern 'text any'\n" +
 			"  steward approvals approve 3f2a --edit '{\"path\":\"notes/b.txt\",\"text\":\"hello\"}'",
 	}
 	f := c.Flags()
-	f.BoolVar(&o.once, "once", false, "this once (the default)")
-	f.BoolVar(&o.conversation, "conversation", false, "from now on in the same conversation")
-	f.BoolVar(&o.always, "always", false, "from now on, always")
+	f.BoolVar(&o.once, "once", false, "approve it once (the default)")
+	f.BoolVar(&o.conversation, "conversation", false, "approve it from now on in the same conversation")
+	f.BoolVar(&o.always, "always", false, "approve it from now on, everywhere")
 	f.StringArrayVar(&o.pattern, "pattern", nil, "with --conversation or --always: what an `ARGUMENT` may be")
-	f.DurationVar(&o.until, "for", 0, "with --conversation or --always: for so long, such as 24h")
-	f.StringVar(&o.edit, "edit", "", "allow it once with these `ARGUMENTS`, a JSON object")
+	f.DurationVar(&o.until, "for", 0, "with --conversation or --always: how long, for example 24h")
+	f.StringVar(&o.edit, "edit", "", "approve it once with these `ARGUMENTS`, a JSON object")
 	yesFlag(c, &o.yes)
 	c.MarkFlagsMutuallyExclusive("once", "conversation", "always")
 	c.MarkFlagsMutuallyExclusive("edit", "pattern")
@@ -267,8 +268,8 @@ func (a *app) decided(ctx context.Context, s *session, q *effect.Question, v run
 
 func (a *app) denyQuestion() *cobra.Command {
 	var reason string
-	c := a.about(toDecide, &cobra.Command{Use: "deny ID", Short: "Refuse what waits", ValidArgsFunction: a.completeApprovals(),
-		Long: "Refuse what waits. The model is told, with the reason if you give one."},
+	c := a.about(toDecide, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits", ValidArgsFunction: a.completeApprovals(),
+		Long: "Deny an action that waits. The model is told, with the reason if you give one."},
 		func(ctx context.Context, s *session, args []string) error {
 			q, err := questionNamed(ctx, s, args[0])
 			if err != nil {
@@ -276,7 +277,7 @@ func (a *app) denyQuestion() *cobra.Command {
 			}
 			return a.decided(ctx, s, &q, runtime.Verdict{ID: q.ID, Hash: q.Hash, Reason: reason})
 		})
-	c.Flags().StringVar(&reason, "reason", "", "why not, for the model")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for the model")
 	return c
 }
 

@@ -20,19 +20,19 @@ func (a *app) askCommand() *cobra.Command {
 	var last, wait bool
 	var files []string
 	c := &cobra.Command{
-		Use: "ask [TEXT…]", Short: "Ask one thing and print the answer", GroupID: "talk", Args: cobra.ArbitraryArgs,
-		Long: "Ask one thing. The answer goes to standard output as it comes, what is done on the way to\n" +
-			"standard error. TEXT is your own words. What is piped in, and each --file (text, image or PDF,\n" +
-			"10 MB in all), is attached: it is private, may be from others, and the model is told that it is\n" +
-			"content, not instructions. A lone - as TEXT says that standard input has your own words.\n" +
-			"A pipe on which nothing comes for 3 seconds is left alone, unless with --file -.\n\n" +
-			"Nobody can be asked for approval: tools that change something are denied. What goes on in the\n" +
-			"background is not waited for, unless with --wait: steward requests tells of it.\n\n" +
+		Use: "ask [TEXT…]", Short: "Ask one question and print the answer", GroupID: "talk", Args: cobra.ArbitraryArgs,
+		Long: "Ask one question. The answer streams to standard output, progress goes to standard error.\n" +
+			"TEXT is your own words. Piped input and each --file (text, image or PDF, 10 MB in all) are\n" +
+			"attached: they count as private and possibly written by others, and the model is told that they\n" +
+			"are content, not instructions. A lone - as TEXT means that standard input has your own words.\n" +
+			"A pipe that sends nothing for 3 seconds is ignored, unless --file - is given.\n\n" +
+			"Nobody can be asked for approval, so tools that change something are denied. The command does\n" +
+			"not wait for background work unless --wait is given; steward requests lists that work.\n\n" +
 			"Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 answered but cut short by a limit,\n" +
 			"130 interrupted.",
 		Example: "  steward ask 'What is 12.5 times 8?'\n" +
 			"  git diff | steward ask --model anthropic/claude-sonnet-5 'Write a commit message for this'\n" +
-			"  steward ask --file invoice.pdf --file terms.txt 'Does the invoice keep to the terms?'\n" +
+			"  steward ask --file invoice.pdf --file terms.txt 'Does the invoice comply with the terms?'\n" +
 			"  steward ask --continue 'And in French?'",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.ask(c.Context(), args, files, which, last, wait)
@@ -41,7 +41,7 @@ func (a *app) askCommand() *cobra.Command {
 	a.whichFlags(c, &which, &last)
 	a.agentFlag(c)
 	c.Flags().StringArrayVar(&files, "file", nil, "attach a `FILE`: text, an image or a PDF; - is standard input")
-	c.Flags().BoolVar(&wait, "wait", false, "wait for what goes on in the background, and print what comes of it")
+	c.Flags().BoolVar(&wait, "wait", false, "wait for background work, and print its results")
 	return c
 }
 

@@ -20,9 +20,10 @@ import (
 
 func (a *app) auditCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "audit", Short: "Prove what happened, and export it", GroupID: "look",
-		Long: "Prove what happened, and export it. Steward's log is under a chain of hashes: an entry that was\n" +
-			"changed, deleted, put in or moved behind Steward's back is found. docs/operations/audit.md says how.",
+		Use: "audit", Short: "Verify and export the log", GroupID: "look",
+		Long: "Verify and export the log. A chain of hashes protects Steward's log, so that an entry which was\n" +
+			"changed, deleted, inserted or moved behind Steward's back is detected. docs/operations/audit.md\n" +
+			"explains how.",
 	}, a.auditVerify(), a.auditHead(), a.auditExport())
 }
 
@@ -50,10 +51,10 @@ func (a *app) withAudit(ctx context.Context, file string, do func(*audit.Log) er
 
 func (a *app) auditHead() *cobra.Command {
 	var file string
-	c := &cobra.Command{Use: "head", Short: "Show the head of the chain, to be kept elsewhere",
-		Long: "Show the head of the chain: one hash that stands for all of the log up to an entry. Keep it where\n" +
-			"somebody who can change the log cannot change it; steward audit verify --anchor tells later\n" +
-			"whether the log is still the one that it was. The setting audit.anchor_file does so by itself.",
+	c := &cobra.Command{Use: "head", Short: "Print the head of the hash chain, to store elsewhere",
+		Long: "Print the head of the hash chain: one hash that covers the whole log up to an entry. Store it where\n" +
+			"somebody who can change the log cannot change it. Later, steward audit verify --anchor checks that\n" +
+			"the log is still the same. The setting audit.anchor_file stores heads automatically.",
 		Example: "  steward audit head >> /mnt/elsewhere/heads",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var h store.Head
@@ -68,7 +69,7 @@ func (a *app) auditHead() *cobra.Command {
 }
 
 func databaseFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVar(file, "database", "", "a copy of the database in `FILE`, in place of Steward's own")
+	c.Flags().StringVar(file, "database", "", "a copy of the database in `FILE`, instead of Steward's own")
 }
 
 // auditFlags is what steward audit verify was asked for.
@@ -80,16 +81,16 @@ type auditFlags struct {
 func (a *app) auditVerify() *cobra.Command {
 	var f auditFlags
 	c := &cobra.Command{
-		Use: "verify", Short: "Look whether the log is as it was written",
-		Long: "Look through the whole log, or an export of it, and tell the first thing that is not as it was\n" +
-			"written. What is changed consistently, by somebody who makes a whole chain anew, is found by\n" +
-			"the heads that were kept elsewhere: those of --anchor, and of the setting audit.anchor_file.",
+		Use: "verify", Short: "Check that the log is as it was written",
+		Long: "Check the whole log, or an export of it, and report the first entry that is not as it was written.\n" +
+			"A log that somebody rewrote consistently, with a new chain, is detected by the heads that are stored\n" +
+			"elsewhere: those given with --anchor, and those of the setting audit.anchor_file.",
 		Example: "  steward audit verify\n  steward audit verify --anchor 812:5f0c… --database /backup/steward.db\n  steward audit verify --export log.jsonl",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.verifyAudit(c.Context(), f) },
 	}
-	c.Flags().StringArrayVar(&f.anchors, "anchor", nil, "a `HEAD` from before, as steward audit head prints it, or a file with such lines")
+	c.Flags().StringArrayVar(&f.anchors, "anchor", nil, "an earlier `HEAD`, as printed by steward audit head, or a file with such lines")
 	databaseFlag(c, &f.database)
-	c.Flags().StringVar(&f.export, "export", "", "an export in `FILE` (- is standard input), without any database")
+	c.Flags().StringVar(&f.export, "export", "", "check the export in `FILE` (- is standard input); no database is needed")
 	c.MarkFlagsMutuallyExclusive("database", "export")
 	return c
 }
@@ -225,10 +226,10 @@ func (a *app) verifyExport(file string, anchors []store.Head) error {
 func (a *app) auditExport() *cobra.Command {
 	var q audit.Query
 	var under, file, database string
-	c := &cobra.Command{Use: "export", Short: "Write the log as JSON lines that prove themselves",
-		Long: "Write the log as JSON lines: who did what, when, on whose request; who approved it, and by which\n" +
-			"rule; what the model was shown. With the hashes of what is left out, so that\n" +
-			"steward audit verify --export can tell whether it is as it was written, without any database.",
+	c := &cobra.Command{Use: "export", Short: "Write the log as JSON lines that can be verified",
+		Long: "Write the log as JSON lines: who did what, when and at whose request, who approved it and by which\n" +
+			"rule, and what the model was shown. The export includes the hashes of what is left out, so that\n" +
+			"steward audit verify --export can check it without a database.",
 		Example: "  steward audit export --since 7d > week.jsonl\n  steward audit export --user ada --bodies --output ada.jsonl",
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if under != "" {
@@ -239,10 +240,10 @@ func (a *app) auditExport() *cobra.Command {
 			return a.withAudit(c.Context(), database, func(l *audit.Log) error { return a.exportAudit(c.Context(), l, q, file) })
 		}}
 	sinceUntil(c, &q.Since, &q.Until, "entries")
-	c.Flags().StringVar(&q.User, "user", "", "only what the user `NAME` did, and what is in his space")
+	c.Flags().StringVar(&q.User, "user", "", "only what the user `NAME` did, and what is in that user's space")
 	c.Flags().StringVar(&under, "under", "", "only changes at or below the place `URI`")
-	c.Flags().BoolVar(&q.Bodies, "bodies", false, "with what was written, and the arguments of tool calls")
-	c.Flags().StringVarP(&file, "output", "o", "", "write to `FILE`, which only you can read, in place of standard output")
+	c.Flags().BoolVar(&q.Bodies, "bodies", false, "include what was written, and the arguments of tool calls")
+	c.Flags().StringVarP(&file, "output", "o", "", "write to `FILE`, readable only by you, instead of standard output")
 	databaseFlag(c, &database)
 	return c
 }

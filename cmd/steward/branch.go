@@ -18,10 +18,10 @@ import (
 func (a *app) branchCommand() *cobra.Command {
 	var conv string
 	c := group(&cobra.Command{
-		Use: "branch", Aliases: []string{"branches"}, Short: "List and switch the branches of a conversation", GroupID: "keep",
+		Use: "branch", Aliases: []string{"branches"}, Short: "List, create and switch branches of a conversation", GroupID: "keep",
 		Long: "Editing a message, asking for another answer or going back never loses anything: the conversation\n" +
-			"goes on with a branch of its own, and the old one is kept. A branch is named by its title, its id, or\n" +
-			"at least 6 characters of the beginning or the end of it; lists show the last 8.",
+			"continues on a new branch, and the old one is kept. A branch is named by its title, its id, or at least\n" +
+			"the first or last 6 characters of the id; lists show the last 8.",
 	}, a.listBranches(&conv), a.switchBranch(&conv), a.newBranch(&conv), a.renameBranch(&conv), a.deleteBranch(&conv),
 		a.restoreBranch(&conv), a.copyBranch(&conv), a.branchSiblings(&conv))
 	a.conversationFlag(c, &conv)
@@ -71,14 +71,13 @@ func (t talk) branch(ctx context.Context, name string, deleted bool) (client.Bra
 func (a *app) listBranches(conv *string) *cobra.Command {
 	var deleted bool
 	c := a.onTalk(toRead, conv, &cobra.Command{Use: "list [CONVERSATION]", Short: "Show the branches as a tree",
-		Long: "Show the branches of a conversation, each below the one that it departs from: how many messages stand\n" +
-			"on it, its title, and how what was written on it begins. * marks the one that the conversation goes\n" +
-			"on with."},
+		Long: "Show the branches of a conversation, each below the one that it starts from, with the number of its\n" +
+			"messages, its title, and the beginning of what was written on it. * marks the current branch."},
 		func(ctx context.Context, t talk, _ []string) error {
 			list, err := t.Branches(ctx, t.conv, deleted)
 			return tellList(a, list, err, "no branch was deleted", func(list []client.Branch) string { return branchTree(list, a.width()) })
 		})
-	c.Flags().BoolVar(&deleted, "deleted", false, "those that were deleted and can be brought back")
+	c.Flags().BoolVar(&deleted, "deleted", false, "list deleted branches that can be restored")
 	return c
 }
 
@@ -113,7 +112,7 @@ func (a *app) onBranch(conv *string, c *cobra.Command, deleted bool, do func(ctx
 }
 
 func (a *app) switchBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, &cobra.Command{Use: "switch BRANCH", Short: "Go on with another branch"}, false,
+	return a.onBranch(conv, &cobra.Command{Use: "switch BRANCH", Short: "Switch to another branch"}, false,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"preferred": true}); err != nil {
 				return err
@@ -134,9 +133,9 @@ func (a *app) switchBranch(conv *string) *cobra.Command {
 func (a *app) newBranch(conv *string) *cobra.Command {
 	var at, title string
 	var before bool
-	c := a.onTalk(toAct, conv, &cobra.Command{Use: "new", Short: "Make a branch that departs at a message",
-		Long: "Make a branch that shares everything up to a message with the present one, and go on with it. The\n" +
-			"present one is kept as it is.",
+	c := a.onTalk(toAct, conv, &cobra.Command{Use: "new", Short: "Create a branch at a message",
+		Long: "Create a branch that shares everything up to a message with the current one, and switch to it. The\n" +
+			"current branch is kept as it is.",
 		Example: "  steward branch new --at 3f2a91bc --title 'in French'"},
 		func(ctx context.Context, t talk, _ []string) error {
 			in := map[string]any{"before": before, "title": title}
@@ -149,15 +148,15 @@ func (a *app) newBranch(conv *string) *cobra.Command {
 			}
 			return a.made(ctx, t, "POST /conversations/{id}/branches", in)
 		})
-	c.Flags().StringVar(&at, "at", "", "behind the message `ID`; the newest one unless given")
-	c.Flags().BoolVar(&before, "before", false, "before the message instead")
-	c.Flags().StringVar(&title, "title", "", "what to call it")
+	c.Flags().StringVar(&at, "at", "", "after the message `ID`; by default the newest one")
+	c.Flags().BoolVar(&before, "before", false, "start before the message instead")
+	c.Flags().StringVar(&title, "title", "", "title of the branch")
 	complete(c, "at", a.completeMessages(conv))
 	return c
 }
 
 func (a *app) renameBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, &cobra.Command{Use: "rename BRANCH TITLE…", Short: "Give a branch a title", Long: "Give a branch a title. An empty one takes it away."}, false,
+	return a.onBranch(conv, &cobra.Command{Use: "rename BRANCH TITLE…", Short: "Give a branch a title", Long: "Give a branch a title. An empty title removes it."}, false,
 		func(ctx context.Context, t talk, b client.Branch, args []string) error {
 			title := strings.TrimSpace(strings.Join(args, " "))
 			if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"title": title}); err != nil {
@@ -175,8 +174,9 @@ func (a *app) renameBranch(conv *string) *cobra.Command {
 func (a *app) deleteBranch(conv *string) *cobra.Command {
 	var erase bool
 	c := a.onBranch(conv, &cobra.Command{Use: "delete BRANCH", Short: "Delete a branch",
-		Long: "Delete a branch. What is on other branches too stays. It can be brought back for a while; then what\n" +
-			"was written on it alone is erased for good; with --erase before the command ends."}, false,
+		Long: "Delete a branch. Messages that are also on other branches stay. The branch can be restored for a while;\n" +
+			"then the messages that are on it alone are erased for good. With --erase they are erased before the\n" +
+			"command ends."}, false,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			if err := t.DeleteBranch(ctx, t.conv, b.ID, erase); err != nil {
 				return err
@@ -185,13 +185,13 @@ func (a *app) deleteBranch(conv *string) *cobra.Command {
 			a.note("%s", a.until(erase, "steward branch restore "+shorten(b.ID)+t.flag))
 			return nil
 		})
-	c.Flags().BoolVar(&erase, "erase", false, "for good, at once")
+	c.Flags().BoolVar(&erase, "erase", false, "erase it for good, at once")
 	return c
 }
 
 func (a *app) restoreBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, &cobra.Command{Use: "restore BRANCH", Short: "Bring back a deleted branch",
-		Long: "Bring back a deleted branch. The conversation goes on with the one that it is on."}, true,
+	return a.onBranch(conv, &cobra.Command{Use: "restore BRANCH", Short: "Restore a deleted branch",
+		Long: "Restore a deleted branch. The conversation stays on its current branch."}, true,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			err := t.Undelete(ctx, t.conv, b.ID)
 			if err == nil {
@@ -202,7 +202,7 @@ func (a *app) restoreBranch(conv *string) *cobra.Command {
 }
 
 func (a *app) copyBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, &cobra.Command{Use: "copy BRANCH", Short: "Copy a branch to a conversation of its own"}, false,
+	return a.onBranch(conv, &cobra.Command{Use: "copy BRANCH", Short: "Copy a branch to a new conversation"}, false,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			made, err := t.CopyBranch(ctx, t.conv, b.ID)
 			return a.told(map[string]string{"conversation_id": made}, err, "copied to the conversation %s", made)
@@ -210,10 +210,10 @@ func (a *app) copyBranch(conv *string) *cobra.Command {
 }
 
 func (a *app) branchSiblings(conv *string) *cobra.Command {
-	return a.onTalk(toRead, conv, &cobra.Command{Use: "siblings MESSAGE", Short: "Show what else stands in the place of a message", ValidArgsFunction: a.completeMessages(conv),
-		Long: "Show what stands in the place of a message on the conversation's branches: other wordings of a\n" +
-			"question, other answers. The second column names the branch to switch to. An answer for which tools\n" +
-			"were used begins with their call: name that message."},
+	return a.onTalk(toRead, conv, &cobra.Command{Use: "siblings MESSAGE", Short: "Show the other versions of a message", ValidArgsFunction: a.completeMessages(conv),
+		Long: "Show the versions of a message on the conversation's branches: other wordings of a question, or other\n" +
+			"answers. The second column names the branch to switch to. An answer that used tools begins with the\n" +
+			"message that calls them: name that message."},
 		func(ctx context.Context, t talk, args []string) error {
 			found, err := t.find(ctx, false, args[0])
 			if err != nil {

@@ -26,10 +26,10 @@ func (a *app) chatCommand() *cobra.Command {
 	var last bool
 	c := &cobra.Command{
 		Use: "chat", Short: "Chat in the terminal", GroupID: "talk", Args: cobra.NoArgs,
-		Long: "Chat in the terminal. Steward serves on loopback meanwhile, so that other commands and programs\n" +
-			"can join; where one serves the data folder already, the chat joins it. /help tells what can be\n" +
-			"done. Without a terminal each line of standard input is a message in your own words: pipe in nothing\n" +
-			"that others wrote (steward ask takes that).",
+		Long: "Chat in the terminal. Meanwhile Steward serves on loopback, so that other commands and\n" +
+			"programs can join; if a Steward already serves the data folder, the chat joins that one. /help\n" +
+			"lists the commands. Without a terminal, each line of standard input is a message in your own\n" +
+			"words: do not pipe in what others wrote (use steward ask for that).",
 		Example: "  steward chat\n  steward chat --continue\n  steward chat --model openai/gpt-5\n" +
 			"  steward chat --agent personal_assistant/email",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -43,13 +43,13 @@ func (a *app) chatCommand() *cobra.Command {
 
 // agentFlag is the flag by which the agent to talk to is chosen.
 func (a *app) agentFlag(c *cobra.Command) {
-	c.Flags().StringVar(&a.agent, "agent", "", "`PATH` of the agent to talk to: NAME, or NAME/NAME for one below another")
+	c.Flags().StringVar(&a.agent, "agent", "", "`PATH` of the agent to talk to: NAME, or NAME/NAME for an agent inside another")
 }
 
 // whichFlags are the flags by which a conversation is chosen.
 func (a *app) whichFlags(c *cobra.Command, which *string, last *bool) {
-	c.Flags().StringVar(which, "conversation", "", "`ID` of the conversation to go on with")
-	c.Flags().BoolVar(last, "continue", false, "go on with the conversation that was used last")
+	c.Flags().StringVar(which, "conversation", "", "`ID` of the conversation to continue")
+	c.Flags().BoolVar(last, "continue", false, "continue the conversation that was used last")
 	c.MarkFlagsMutuallyExclusive("conversation", "continue")
 	complete(c, "conversation", a.completeConversations)
 }

@@ -23,20 +23,20 @@ func (a *app) conversationsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "conversations", Aliases: []string{"conversation"}, Short: "List, show, export, rewind, compact and delete conversations", GroupID: "keep",
 	}, a.listConversations(), a.showConversation(), a.exportConversation(), a.deleteConversations(), a.undeleteConversation(), a.rewindConversation(),
-		a.tidyConversation(runtime.TidyCompact, "compact", "Let a summary stand for what is old",
-			"Show the model a summary in place of the older messages. The messages stay in the record; pinned ones,\nthe newest ones and open tool calls stay in view.",
+		a.tidyConversation(runtime.TidyCompact, "compact", "Replace old messages with a summary",
+			"Show the model a summary instead of the older messages. The messages stay in the record. Pinned messages,\nthe newest ones and open tool calls are still shown.",
 			"the model is shown a summary of the older messages; steward conversations whole takes it back"),
-		a.tidyConversation(runtime.TidyWhole, "whole", "Take the last compaction back",
-			"Take the last compaction back: the model is shown the messages again that a summary stood for.",
+		a.tidyConversation(runtime.TidyWhole, "whole", "Undo the last compaction",
+			"Undo the last compaction: the model sees the summarised messages again.",
 			"the model is shown again what it was shown before the last compaction"),
-		a.tidyConversation(runtime.TidyRefresh, "refresh", "Show no more of what is obsolete, now",
-			"Show the model no more of what tools have made obsolete, now instead of when room is needed.\nsteward messages rollback shows it again.",
+		a.tidyConversation(runtime.TidyRefresh, "refresh", "Hide obsolete messages from the model now",
+			"Hide messages that tools have made obsolete from the model now, instead of when space is needed.\nsteward messages rollback shows them again.",
 			"the model is not shown any more what is obsolete"),
 		a.optimizeConversation())
 }
 
-// reading opens the data folder for reading only, which needs nothing of a
-// Steward that uses it; nil where there is none yet.
+// reading opens the database read-only, also while a Steward uses it. It returns nil if
+// there is no database yet.
 func (a *app) reading(ctx context.Context) (*sqlite.Store, error) {
 	set, err := a.settings()
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *app) reading(ctx context.Context) (*sqlite.Store, error) {
 
 func (a *app) listConversations() *cobra.Command {
 	var limit int
-	c := lists(a, &cobra.Command{Use: "list", Short: "List the conversations, the last used first"}, "there are no conversations yet",
+	c := lists(a, &cobra.Command{Use: "list", Short: "List the conversations, most recently used first"}, "there are no conversations yet",
 		func(ctx context.Context, s *session, _ []string) ([]client.Conversation, error) {
 			return s.Conversations(ctx, limit)
 		}, conversationTable)
@@ -67,7 +67,8 @@ func conversationTable(list []client.Conversation) string {
 	return columns(rows, 0)
 }
 
-// plainLine keeps text of others from doing anything to the terminal.
+// plainLine neutralizes control characters in text that others wrote, to protect the
+// terminal.
 func plainLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || terminal.Unsafe(r) {
@@ -79,7 +80,7 @@ func plainLine(s string) string {
 
 func (a *app) showConversation() *cobra.Command {
 	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show a conversation", ValidArgsFunction: a.completeConversations,
-		Long: "Show a conversation as text, or with --json as it is stored. last stands for the last used one."},
+		Long: "Show a conversation as text, or with --json as it is stored. last means the one that was used last."},
 		func(ctx context.Context, s *session, args []string) error {
 			format := "markdown"
 			if a.json {
@@ -97,9 +98,9 @@ func (a *app) exportConversation() *cobra.Command {
 	var output, format string
 	var private bool
 	c := &cobra.Command{Use: "export ID", Short: "Write a conversation as JSON or Markdown", ValidArgsFunction: a.completeConversations,
-		Long: "Write a conversation to standard output or a file: everything with all branches as JSON, which\n" +
-			"steward import reads back, or as Markdown for reading; or its messages as a model's vendor takes them,\n" +
-			"to go on elsewhere. What is marked as secret is masked, and what was deleted is left out.",
+		Long: "Write a conversation to standard output or a file: as JSON with all branches, which steward import\n" +
+			"reads back; as Markdown for reading; or as the messages that a vendor's API accepts, to continue\n" +
+			"elsewhere. Content marked as secret is masked, and deleted content is left out.",
 		Example: "  steward conversations export last --format markdown --output talk.md",
 		PreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(conversation.ExportFormats(), format) {
@@ -108,7 +109,7 @@ func (a *app) exportConversation() *cobra.Command {
 			return nil
 		}}
 	c.Flags().StringVar(&format, "format", "json", strings.Join(conversation.ExportFormats(), ", "))
-	c.Flags().BoolVar(&private, "mask-private", false, "mask what is marked as private, too")
+	c.Flags().BoolVar(&private, "mask-private", false, "also mask what is marked as private")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist")
 	complete(c, "format", words(conversation.ExportFormats()...))
 	return a.over(toRead, c, func(ctx context.Context, s *session, args []string) error {
@@ -123,7 +124,7 @@ func (a *app) exportConversation() *cobra.Command {
 	})
 }
 
-// exportTo writes a conversation to a new file: whole, or not at all.
+// exportTo writes a conversation to a new file, completely or not at all.
 func (a *app) exportTo(ctx context.Context, s *session, conv, format string, private bool, output string) error {
 	path := a.path(output)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -143,8 +144,8 @@ func (a *app) exportTo(ctx context.Context, s *session, conv, format string, pri
 func (a *app) deleteConversations() *cobra.Command {
 	var yes, erase bool
 	c := a.about(toAct, &cobra.Command{Use: "delete ID…", Short: "Delete conversations", ValidArgsFunction: a.completeConversations,
-		Long: "Delete conversations. They can be brought back for a while (the setting keep.deleted), and are then erased\n" +
-			"for good; with --erase they are erased before the command ends."},
+		Long: "Delete conversations. They can be restored for a while (the setting keep.deleted), and are then erased\n" +
+			"for good. With --erase they are erased before the command ends."},
 		func(ctx context.Context, s *session, args []string) error {
 			var listed []string
 			for i, arg := range args { // all are looked at before one is touched
@@ -171,11 +172,11 @@ func (a *app) deleteConversations() *cobra.Command {
 			return nil
 		})
 	yesFlag(c, &yes)
-	c.Flags().BoolVar(&erase, "erase", false, "for good, at once")
+	c.Flags().BoolVar(&erase, "erase", false, "erase them for good, at once")
 	return c
 }
 
-// sure has a person confirm that what is listed is to be deleted.
+// sure lists what would be deleted and asks the user to confirm.
 func (a *app) sure(yes bool, listed []string) error {
 	if yes {
 		return nil
@@ -192,7 +193,7 @@ func (a *app) sure(yes bool, listed []string) error {
 }
 
 func (a *app) undeleteConversation() *cobra.Command {
-	return a.about(toAct, &cobra.Command{Use: "undelete ID", Short: "Bring back a deleted conversation", ValidArgsFunction: cobra.NoFileCompletions},
+	return a.about(toAct, &cobra.Command{Use: "undelete ID", Short: "Restore a deleted conversation", ValidArgsFunction: cobra.NoFileCompletions},
 		func(ctx context.Context, s *session, args []string) error {
 			x, err := conversationID(args[0])
 			if err != nil {
@@ -212,8 +213,8 @@ func (a *app) undeleteConversation() *cobra.Command {
 func (a *app) rewindConversation() *cobra.Command {
 	var withdraw bool
 	c := &cobra.Command{
-		Use: "rewind CONVERSATION MESSAGE", Short: "Go on from an earlier message",
-		Long: "Go on from an earlier message, on a branch of its own. What was said after it is kept on the old one.",
+		Use: "rewind CONVERSATION MESSAGE", Short: "Continue from an earlier message",
+		Long: "Continue from an earlier message, on a new branch. What was said after it is kept on the old branch.",
 		ValidArgsFunction: func(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return a.completeConversations(c, args, to)
@@ -230,7 +231,7 @@ func (a *app) rewindConversation() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&withdraw, "withdraw", false, "withdraw what was decided after it and has not been done yet")
+	c.Flags().BoolVar(&withdraw, "withdraw", false, "cancel actions that were decided after it and have not started")
 	return c
 }
 
@@ -257,7 +258,7 @@ func (a *app) tidyConversation(how runtime.Tidying, use, short, long, done strin
 	})
 }
 
-// preferred returns the branch that the conversation goes on with.
+// preferred returns the current branch of the conversation.
 func (t talk) preferred(ctx context.Context) (client.Branch, error) {
 	list, err := t.Branches(ctx, t.conv, false)
 	for _, b := range list {
@@ -272,9 +273,9 @@ func (a *app) optimizeConversation() *cobra.Command {
 	var tools []string
 	var undo bool
 	which := ""
-	c := a.onTalk(toAct, &which, &cobra.Command{Use: "optimize [CONVERSATION]", Short: "Make room for the tools that are about to be used",
-		Long: "Make room for the tools that are about to be used: results of other tools, which these do not build\n" +
-			"on, are not shown to the model any more. They stay in the record.",
+	c := a.onTalk(toAct, &which, &cobra.Command{Use: "optimize [CONVERSATION]", Short: "Make room in the context for the tools that come next",
+		Long: "Make room in the context for the tools that come next: results of other tools that these do not build\n" +
+			"on are no longer shown to the model. They stay in the record.",
 		Example: "  steward conversations optimize last --for files.write\n  steward conversations optimize last --undo"},
 		func(ctx context.Context, t talk, _ []string) error {
 			how, none, say := runtime.TidyOptimize, "there is nothing to leave out", " not shown any more; --undo shows them again"
@@ -287,7 +288,7 @@ func (a *app) optimizeConversation() *cobra.Command {
 			}
 			return a.told(map[string]int{"changed": changed}, err, "%s", say)
 		})
-	c.Flags().StringSliceVar(&tools, "for", nil, "the `TOOLS` that are about to be used")
+	c.Flags().StringSliceVar(&tools, "for", nil, "the `TOOLS` that come next")
 	c.Flags().BoolVar(&undo, "undo", false, "show again what was left out")
 	c.MarkFlagsOneRequired("for", "undo")
 	c.MarkFlagsMutuallyExclusive("for", "undo")
@@ -295,7 +296,7 @@ func (a *app) optimizeConversation() *cobra.Command {
 	return c
 }
 
-// completeConversations offers the ids of the last used conversations, with
+// completeConversations offers the ids of the most recently used conversations, with
 // their titles.
 func (a *app) completeConversations(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Conversation, error) {

@@ -21,7 +21,7 @@ import (
 	"steward/internal/settings"
 )
 
-// command is one of the words that begin with a slash.
+// command is a slash command.
 type command struct {
 	name, args, does string
 	run              func(*chat, string) tea.Cmd
@@ -29,34 +29,34 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{"help", "", "what can be done here", (*chat).help},
-		{"new", "", "begin a new conversation", (*chat).fresh},
-		{"list", "", "the conversations, newest first", (*chat).list},
-		{"open", "ID", "go on with a conversation; its number in /list will do", (*chat).open},
-		{"edit", "[TEXT]", "write your last message anew (alone: edit the old text)", (*chat).edit},
-		{"again", "", "another answer to your last message", (*chat).again},
-		{"prev", "", "go to the version before this one of the answer or question", (*chat).prev},
-		{"next", "", "go to the version after this one", (*chat).after},
-		{"branches", "", "all the ways that this conversation has taken", (*chat).branches},
-		{"switch", "NUMBER", "go on with one of the branches", (*chat).switchTo},
-		{"rewind", "[N]", "go back before your last message, or your N last ones", (*chat).rewind},
-		{"pin", "", "keep the last turn in view, however long this becomes", (*chat).pin},
-		{"unpin", "", "let go of the last turn again", (*chat).unpin},
-		{"compact", "[undo]", "let a summary stand for what is old", (*chat).compact},
-		{"log", "", "what the tools did here", (*chat).log},
+		{"help", "", "show this list", (*chat).help},
+		{"new", "", "start a new conversation", (*chat).fresh},
+		{"list", "", "list the conversations, newest first", (*chat).list},
+		{"open", "ID", "open a conversation by its id or its number in /list", (*chat).open},
+		{"edit", "[TEXT]", "replace your last message (without TEXT: edit the old one)", (*chat).edit},
+		{"again", "", "get another answer to your last message", (*chat).again},
+		{"prev", "", "switch to the previous version of the answer or question", (*chat).prev},
+		{"next", "", "switch to the next version", (*chat).after},
+		{"branches", "", "list the branches of this conversation", (*chat).branches},
+		{"switch", "NUMBER", "switch to a branch by its number in /branches", (*chat).switchTo},
+		{"rewind", "[N]", "go back to before your last message, or your last N", (*chat).rewind},
+		{"pin", "", "always keep the last turn in the model's context", (*chat).pin},
+		{"unpin", "", "unpin the last turn", (*chat).unpin},
+		{"compact", "[undo]", "replace old messages with a summary, or undo that", (*chat).compact},
+		{"log", "", "show the tool calls of this conversation", (*chat).log},
 		{"title", "TEXT", "give this conversation a title", (*chat).title},
-		{"model", "[NAME]", "show the models, or use one from now on", (*chat).choose},
-		{"agent", "[NAME]", "show the agents, or have one go on here", (*chat).hand},
-		{"agents", "", "the agents and sources, and how far each is allowed", (*chat).listAgents},
-		{"approve", "[NAME]", "allow an agent or a source, or be asked again", (*chat).approve},
-		{"tools", "", "what Steward can use", (*chat).tools},
+		{"model", "[NAME]", "list the models, or switch to one", (*chat).choose},
+		{"agent", "[NAME]", "list the agents, or switch this conversation to one", (*chat).hand},
+		{"agents", "", "list the agents and tool sources, and whether each is approved", (*chat).listAgents},
+		{"approve", "[NAME]", "approve an agent or tool source, or ask again about those that wait", (*chat).approve},
+		{"tools", "", "list the available tools", (*chat).tools},
 		{"export", "[FILE]", "write this conversation to a file, .json or .md", (*chat).export},
-		{"stop", "", "stop the answer (as Esc does)", (*chat).halt},
-		{"quit", "", "leave (as Ctrl-D does)", (*chat).leave},
+		{"stop", "", "stop the answer (like Esc)", (*chat).halt},
+		{"quit", "", "leave the chat (like Ctrl-D)", (*chat).leave},
 	}
 }
 
-// obey runs a line that begins with a slash.
+// obey runs a slash command.
 func (m *chat) obey(line string) tea.Cmd {
 	name, rest, _ := strings.Cut(strings.TrimPrefix(line, "/"), " ")
 	var names []string
@@ -75,9 +75,9 @@ func (m *chat) help(string) tea.Cmd {
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "/%-15s %s\n", strings.TrimSpace(c.name+" "+c.args), c.does)
 	}
-	b.WriteString("\nEnter sends; Alt-Enter, Shift-Enter, Ctrl-J or a \\ at the end begins a new line.\n" +
-		"Up and Down bring back what you typed. Tab completes commands.\n" +
-		"Esc or Ctrl-C stops the answer; Ctrl-C twice leaves. Ctrl-R unfolds the model's reasoning.")
+	b.WriteString("\nEnter sends; Alt-Enter, Shift-Enter, Ctrl-J or a \\ at the end of the line starts a new line.\n" +
+		"Up and Down recall earlier input. Tab completes commands.\n" +
+		"Esc or Ctrl-C stops the answer; Ctrl-C twice leaves. Ctrl-R shows the model's reasoning.")
 	m.say(b.String())
 	return nil
 }
@@ -125,12 +125,12 @@ func titled(c client.Conversation) string {
 	return c.Title
 }
 
-// opened is a conversation as it is gone on with.
+// opened is a conversation that the user has opened, with its last messages.
 type opened struct {
 	conversation client.Conversation
 	recent       []*message.Message
-	say          string // in place of its title
-	draft        string // for the input, if that is empty
+	say          string // printed in place of its title
+	draft        string // put into the input line if that is empty
 }
 
 func (m *chat) open(which string) tea.Cmd {
@@ -151,8 +151,8 @@ func (m *chat) fetch(conv string) tea.Cmd {
 	return m.opening(conv, func() (opened, error) { return opened{}, nil })
 }
 
-// opening does something to a conversation, reads it with its last messages, and
-// goes on with it.
+// opening calls do on a conversation, reads the conversation and its last messages,
+// and opens it.
 func (m *chat) opening(conv string, do func() (opened, error)) tea.Cmd {
 	var o opened
 	return m.elsewhere(func() (err error) {
@@ -166,7 +166,7 @@ func (m *chat) opening(conv string, do func() (opened, error)) tea.Cmd {
 	}, func() tea.Cmd { return m.showOpened(o) })
 }
 
-// newest reads the messages of a conversation, the newest first.
+// newest iterates over the messages of a conversation, newest first.
 func (m *chat) newest(conv string, page int) iter.Seq2[*message.Message, error] {
 	return func(yield func(*message.Message, error) bool) {
 		in := client.Params{"id": conv, "reverse": "true"}
@@ -182,7 +182,7 @@ func (m *chat) newest(conv string, page int) iter.Seq2[*message.Message, error] 
 	}
 }
 
-// lastMessages reads the last few messages, from one of the user on.
+// lastMessages reads at most the last most messages, starting at a message of the user.
 func (m *chat) lastMessages(conv string, most int) ([]*message.Message, error) {
 	var list []*message.Message
 	for x, err := range m.newest(conv, most) {
@@ -201,7 +201,7 @@ func (m *chat) lastMessages(conv string, most int) ([]*message.Message, error) {
 func (m *chat) showOpened(o opened) tea.Cmd {
 	m.unwatch()
 	if o.conversation.ID != m.conv && o.conversation.ID != m.opt.Conversation {
-		m.agent = "" // its own goes on with it
+		m.agent = "" // another conversation continues with its own agent
 	}
 	m.conv, m.named, m.editing = o.conversation.ID, o.conversation.Title, nil
 	if o.say == "" {
@@ -218,7 +218,7 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 	return tea.Batch(m.follow(client.FromNow), m.count())
 }
 
-// past shows a message of before.
+// past renders a message of the history.
 func (t *turn) past(m *message.Message) []string {
 	switch m.Role {
 	case message.User:
@@ -232,7 +232,7 @@ func (t *turn) past(m *message.Message) []string {
 	return nil
 }
 
-// contentOf is what a message of before says, as it is said now.
+// contentOf converts a stored message to the content that a client sends.
 func contentOf(m *message.Message) (out client.Content) {
 	for _, b := range m.Blocks {
 		switch b := b.(type) {
@@ -267,7 +267,7 @@ func (m *chat) title(text string) tea.Cmd {
 	})
 }
 
-// choose lists the models, or has one that is named be asked from now on.
+// choose lists the models, or switches to the named one.
 func (m *chat) choose(name string) tea.Cmd {
 	var names []string
 	return m.briefly(func(ctx context.Context) (err error) {
@@ -280,7 +280,7 @@ func (m *chat) choose(name string) tea.Cmd {
 		case name == "":
 			m.say(strings.Join(append(slices.Clone(names), "/model NAME uses one"), "\n"))
 		case slices.Contains(names, name), full && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, provider+"/") }) && slices.Contains(settings.Vendors(), provider):
-			m.model = name // a vendor that cannot be asked now may have it
+			m.model = name // a vendor whose models cannot be listed now may have it
 			m.say("from now on: " + name)
 		default:
 			m.sayUnknown("model ", name, "; /model lists them", "/model ", names)
@@ -289,8 +289,8 @@ func (m *chat) choose(name string) tea.Cmd {
 	})
 }
 
-// sayUnknown says that something is not there, and what may have been meant;
-// otherwise is said where that cannot be guessed.
+// sayUnknown says that a name does not exist and suggests a similar one. If there is
+// none, it prints otherwise instead.
 func (m *chat) sayUnknown(what, name, otherwise, command string, names []string) {
 	if w := settings.Likely(name, names); w != "" {
 		otherwise = "; did you mean " + command + w + "?"
@@ -298,7 +298,8 @@ func (m *chat) sayUnknown(what, name, otherwise, command string, names []string)
 	m.say("there is no " + what + oneLine(name, 80) + otherwise)
 }
 
-// modelNames are the names by which models can be asked for, the aliases first.
+// modelNames returns the names that a model can be chosen by, aliases first. It leaves
+// out embedders.
 func modelNames(ctx context.Context, c *client.Client) ([]string, error) {
 	var out struct {
 		Aliases []string
@@ -380,8 +381,8 @@ func (m *chat) leave(string) tea.Cmd {
 	return nil
 }
 
-// complete returns what the input could go on to: commands, and what some of
-// them take.
+// completions returns the completions of the input: commands, and the arguments of
+// some of them.
 func (m *chat) completions(text string) []string {
 	if !strings.HasPrefix(text, "/") || strings.Contains(text, "\n") {
 		return nil
@@ -419,7 +420,7 @@ func (m *chat) completions(text string) []string {
 	return out
 }
 
-// common returns what all of the words begin with.
+// common returns the longest common prefix of the words.
 func common(words []string) string {
 	if len(words) == 0 {
 		return ""
