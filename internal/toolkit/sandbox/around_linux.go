@@ -11,17 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aroundFlag has this program run around one that cannot be confined.
+// aroundFlag makes this executable run around a program that cannot be confined.
 const aroundFlag = "--around-program"
 
-// gateNumber is the file at which the program around another one is held back
-// until the limits are set, and by which it notices the end of Steward.
+// gateNumber is the file descriptor that holds back the process around a program until the limits
+// are set, and by which that process notices the end of Steward.
 const gateNumber = 3
 
-// around runs a program to its end and returns its exit code. Whatever the
-// program leaves behind becomes a child of this process (PR_SET_CHILD_SUBREAPER),
-// so that it is found in one tree, and is ended with the program or with
-// Steward. Only a program that kills this process escapes.
+// around runs a program to its end and returns its exit code. Processes that the program leaves
+// behind become children of this process (PR_SET_CHILD_SUBREAPER), so that they stay in one tree
+// and end with the program or with Steward. Only a program that kills this process escapes.
 func around(program []string) (int, error) {
 	gate := os.NewFile(gateNumber, "gate")
 	unix.CloseOnExec(gateNumber)
@@ -31,8 +30,8 @@ func around(program []string) (int, error) {
 	if _, err := gate.Read(make([]byte, 1)); err != nil {
 		return 0, fmt.Errorf("waiting for its limits: %w", err)
 	}
-	// Go raises the limit of open files for itself and gives children the one
-	// that it found; they are to have the one that was set meanwhile.
+	// Go raises the limit of open files for itself and gives children the limit that it found at
+	// startup. The program must get the one that was set since.
 	var files syscall.Rlimit
 	if err := errors.Join(syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files), syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files)); err != nil {
 		return 0, err
@@ -44,17 +43,17 @@ func around(program []string) (int, error) {
 		return 0, err
 	}
 	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
-		f.Close() // the program alone decides when they end
+		f.Close() // only the program decides when they are closed
 	}
 	go func() {
-		_, _ = gate.Read(make([]byte, 1)) // it ends with Steward
+		_, _ = gate.Read(make([]byte, 1)) // the read ends when Steward does
 		killBelow(os.Getpid())
 	}()
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
 		if pid != cmd.Process.Pid && (err == nil || errors.Is(err, unix.EINTR)) {
-			continue // what it left behind, or nothing yet
+			continue // an orphan, or no event yet
 		}
 		killBelow(os.Getpid())
 		if status.Signaled() {
@@ -64,14 +63,12 @@ func around(program []string) (int, error) {
 	}
 }
 
-// killRounds bounds how often is looked for processes that were started
-// meanwhile.
+// killRounds bounds how often the tree is searched for processes that were started meanwhile.
 const killRounds = 1000
 
-// killBelow ends all processes below one that takes on what they leave behind.
-// A signal to a group reaches all that are in it at once, also those that are
-// just being forked. What may not be ended, as it has become another user's, is
-// left.
+// killBelow kills all processes below root, which is a subreaper. A signal to a group reaches all
+// its members at once, including those just being forked. Processes that may not be signalled,
+// because they now belong to another user, are left.
 func killBelow(root int) {
 	own := unix.Getpgrp()
 	for range killRounds {
@@ -81,10 +78,10 @@ func killBelow(root int) {
 				continue
 			}
 			if group, err := unix.Getpgid(p.pid); err == nil && group > 1 && group != own && group != root {
-				_ = unix.Kill(-group, unix.SIGKILL) // the groups are its own: it began in a session of its own
+				_ = unix.Kill(-group, unix.SIGKILL) // the groups are the program's own: it began in a new session
 			}
 			if err := unix.Kill(p.pid, unix.SIGKILL); !errors.Is(err, unix.EPERM) {
-				left = true // gone is as good
+				left = true // already gone counts as killed
 			}
 		}
 		if !left {

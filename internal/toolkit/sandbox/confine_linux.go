@@ -16,11 +16,11 @@ import (
 	"steward/internal/fault"
 )
 
-// Where a confined program finds what is its own.
+// Places and ids inside of the confinement.
 const (
 	innerTemp = "/tmp"
 	innerHome = "/tmp/home"
-	innerID   = 1000 // its user and group, whoever Steward is
+	innerID   = 1000 // the program's user and group id, whatever Steward's are
 )
 
 // systemFolders are shown to confined programs, read-only.
@@ -28,7 +28,7 @@ func systemFolders() []string {
 	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"}
 }
 
-// systemFiles are what programs need of /etc; the rest of it may hold secrets.
+// systemFiles are what programs need of /etc; the rest may hold secrets.
 func systemFiles() []string {
 	return []string{"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem",
 		"pki/tls/certs", "pki/ca-trust", "ca-certificates", "ca-certificates.conf", "crypto-policies", "localtime", "timezone",
@@ -36,16 +36,16 @@ func systemFiles() []string {
 		"fonts", "terminfo", "perl", "java-*", "python3*"}
 }
 
-// handed is a file that bubblewrap gets from us, by its number there.
+// handed holds the files that bubblewrap inherits, by their file descriptors there.
 type handed struct{ files []*os.File }
 
-// add hands f over and returns its number in the child.
+// add hands over f and returns its file descriptor in the child.
 func (h *handed) add(f *os.File) string {
 	h.files = append(h.files, f)
 	return strconv.Itoa(2 + len(h.files))
 }
 
-// data hands over a file in memory that holds b.
+// data hands over an in-memory file that holds b.
 func (h *handed) data(b []byte) (string, error) {
 	fd, err := unix.MemfdCreate("steward", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -70,18 +70,18 @@ func (h *handed) close() {
 type confined struct {
 	Command
 	program string // absolute
-	temp    string // of an unsandboxed program: a folder of the host for what it needs for a while
+	temp    string // for an unsandboxed program: a folder on the host for its temporary files
 	handed
-	gate, info *os.File // our ends: a byte opens the gate; info tells the first process
+	gate, info *os.File // our ends: a byte opens the gate; info names the first process
 
-	ways          []way    // what is listened for inside
-	self          string   // the program that listens
-	channel       *os.File // hands the listeners over: our end
-	channelInside string   // the number of the other end inside
+	ways          []way    // the addresses to listen on inside
+	self          string   // the executable that listens
+	channel       *os.File // transfers the listeners: our end
+	channelInside string   // the file descriptor of the other end inside
 }
 
-// plan makes the call of bubblewrap. What it says of secrets goes through a
-// file in memory, for arguments are seen by every user of the machine.
+// plan makes the bubblewrap command line. Arguments that hold secrets go through an in-memory
+// file, because every user of the machine can see a command line.
 func (c *confined) plan(bwrap string) (plan, error) {
 	args, err := c.arguments()
 	if err != nil {
@@ -100,11 +100,11 @@ func (c *confined) plan(bwrap string) (plan, error) {
 		line = append(line, insideProgram, insideFlag, c.channelInside, strings.Join(addresses, ","))
 	}
 	line = append(append(line, c.program), c.Args...)
-	// The environment is bubblewrap's own: what is declared must not reach it.
+	// This is bubblewrap's own environment: the declared variables must not reach it.
 	return plan{path: bwrap, args: line, env: []string{"PATH=" + systemPath}, files: c.files}, nil
 }
 
-// arguments are bubblewrap's, in the order in which it does them.
+// arguments returns bubblewrap's arguments, in the order in which it applies them.
 func (c *confined) arguments() ([]string, error) {
 	args := []string{"--unshare-user", "--unshare-pid", "--die-with-parent", "--new-session", "--cap-drop", "ALL"}
 	folders := c.wholeMachine
@@ -122,7 +122,7 @@ func (c *confined) arguments() ([]string, error) {
 	return append(args, more...), err
 }
 
-// folders says what of the file system is shown.
+// folders returns the arguments that determine which parts of the file system are shown.
 func (c *confined) folders() ([]string, error) {
 	var args []string
 	for _, dir := range systemFolders() {
@@ -156,11 +156,11 @@ func (c *confined) folders() ([]string, error) {
 	if len(c.ways) > 0 {
 		args = append(args, "--ro-bind", c.self, insideProgram)
 	}
-	// What bubblewrap has made itself would be writable, and of any size.
+	// The folders that bubblewrap has created itself would be writable, and of unlimited size.
 	return append(args, "--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"), nil
 }
 
-// names are the files by which users and machines are looked up.
+// names returns the arguments for the files by which users and hosts are looked up.
 func (c *confined) names() ([]string, error) {
 	var args []string
 	give := func(path, text string) error {
@@ -174,7 +174,7 @@ func (c *confined) names() ([]string, error) {
 	return args, errors.Join(err, give("/etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"))
 }
 
-// grantable says why a path cannot be granted.
+// grantable returns an error if a path cannot be granted.
 func grantable(path string) error {
 	bad := func(why string) error {
 		return fault.New(fault.Invalid, "sandbox_path_invalid", "%s cannot be shown to a program: %s", path, why).
@@ -204,7 +204,7 @@ func isSystem(path string) bool {
 	return slices.ContainsFunc(systemFolders(), func(dir string) bool { return below(path, dir) })
 }
 
-// environment is all that the program finds in its own.
+// environment returns the program's whole environment.
 func (c *confined) environment() []string {
 	args := []string{"--clearenv"}
 	set := func(name, value string) { args = append(args, "--setenv", name, value) }
@@ -232,8 +232,8 @@ func (c *confined) environment() []string {
 	return append(args, "--chdir", dir)
 }
 
-// channels hands over the filter and the two ends by which the program is
-// held back until its limits are set.
+// channels hands over the filter, and the two pipe ends by which the program is held back until
+// its limits are set.
 func (c *confined) channels() ([]string, error) {
 	var args []string
 	if !c.Unsandboxed {
@@ -261,10 +261,10 @@ func (c *confined) channels() ([]string, error) {
 	return append(args, "--info-fd", c.add(told)), nil
 }
 
-// close closes what is still open at our side.
+// close closes what is still open on our side.
 func (c *confined) close() {
 	c.handed.close()
-	c.gate.Close() // of nil: an error that says nothing
+	c.gate.Close() // if nil: an error that means nothing
 	c.info.Close()
 }
 

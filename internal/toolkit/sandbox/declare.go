@@ -23,8 +23,8 @@ type Grants struct {
 	Limits  Limits   `yaml:"limits" json:"limits,omitzero"`
 }
 
-// Stay reports whether what the program is given cannot leave this machine:
-// it has no network.
+// Stay reports whether data given to the program cannot leave this machine, because the program
+// has no network.
 func (g *Grants) Stay() bool {
 	if g == nil {
 		return true
@@ -33,9 +33,9 @@ func (g *Grants) Stay() bool {
 	return err == nil && network.Zero()
 }
 
-// Words returns the words of a declared command: a program, or a list of a
-// program and its first arguments. A text is never split at spaces. bad says
-// what is wrong with it; no command has no words.
+// Words returns the words of a declared command: a program, or a list of a program and its first
+// arguments. A text is never split at spaces. bad says what is wrong with the command. Without a
+// command there are no words.
 func Words(command any) (words []string, bad *fault.Error) {
 	var one string
 	b, err := json.Marshal(command)
@@ -52,25 +52,24 @@ func Words(command any) (words []string, bad *fault.Error) {
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// GoodVariable reports whether a program can have a variable in its environment.
+// GoodVariable reports whether a variable is valid in a program's environment.
 func GoodVariable(name, value string) bool {
 	return variableName.MatchString(name) && !strings.ContainsRune(value, 0)
 }
 
-// reference is ${NAME} or ${NAME:-TEXT}, also as other programs write it:
-// ${env:NAME}, ${input:NAME}.
+// reference matches ${NAME} and ${NAME:-TEXT}, and the spellings of other programs: ${env:NAME},
+// ${input:NAME}.
 var reference = regexp.MustCompile(`\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)(:-[^}]*)?\}`)
 
-// Expander replaces ${NAME} in texts by the secret of that name, and
-// ${NAME:-TEXT} by TEXT where there is none. It remembers the values, so that
-// they can be kept out of what is told.
+// Expander replaces ${NAME} in texts by the secret of that name, and ${NAME:-TEXT} by TEXT if
+// there is no such secret. It remembers the values, so that they can be masked in messages.
 type Expander struct {
 	Secret  func(string) (string, bool) // may be nil
 	Values  []string
 	missing []string
 }
 
-// Expand replaces what s refers to.
+// Expand replaces the references in s.
 func (x *Expander) Expand(s string) string {
 	return reference.ReplaceAllStringFunc(s, func(m string) string {
 		parts := reference.FindStringSubmatch(m)
@@ -107,24 +106,24 @@ func (x *Expander) value(name string) (string, bool) {
 	return v, ok
 }
 
-// Missing names the secrets that were not there: "A and B", or nothing.
+// Missing names the secrets that were not found: "A and B", or nothing.
 func (x *Expander) Missing() string {
 	slices.Sort(x.missing)
 	return strings.Join(slices.Compact(x.missing), " and ")
 }
 
-// Mask takes the values of secrets out of a text.
+// Mask removes the values of secrets from a text.
 func Mask(text string, secrets []string) string {
 	for _, v := range secrets {
-		if len(v) >= 4 { // a shorter one is no secret, and would blot out half of the text
+		if len(v) >= 4 { // a shorter one is no secret, and masking it would blot out half of the text
 			text = strings.ReplaceAll(text, v, "•••")
 		}
 	}
 	return text
 }
 
-// Grant lets the program do what a declaration says. path makes a path of the
-// declaration absolute.
+// Grant grants the program what a declaration says. path makes a path of the declaration
+// absolute.
 func (c *Command) Grant(g *Grants, path func(string) (string, error)) (err error) {
 	if g == nil {
 		return nil
@@ -145,9 +144,9 @@ func (c *Command) Grant(g *Grants, path func(string) (string, error)) (err error
 	return nil
 }
 
-// Equip gives the program what the level that it belongs to has for it: the
-// approved copies, its own folder, and for as long as it runs the services. It
-// returns what of that is secret, and how the services end.
+// Equip gives the program what its level provides: the approved copies, its own folder, and the
+// services for as long as it runs. It returns the secrets among that, and a function that ends
+// the services.
 func (c *Command) Equip(ctx context.Context, env tool.Env) (secrets []string, release func(), err error) {
 	release = func() {}
 	c.Name, c.Log, c.Hide = env.Name, env.Log, env.Hide
@@ -181,8 +180,8 @@ func (c *Command) Equip(ctx context.Context, env tool.Env) (secrets []string, re
 	return secrets, release, nil
 }
 
-// services returns the variables by which a program reaches its services, and
-// what ends them.
+// services returns the variables by which a program reaches its services, and a function that
+// ends them.
 func services(ctx context.Context, env tool.Env) (vars []string, release func(), err error) {
 	if env.Services != nil {
 		vars, release, err = env.Services(ctx)
@@ -193,8 +192,8 @@ func services(ctx context.Context, env tool.Env) (vars []string, release func(),
 	return vars, release, err
 }
 
-// Token returns the token that opens the services to one call of a program
-// that serves many: it ends with release. There may be none.
+// Token returns the token that opens the services to a single call, for a program that serves
+// many. The token ends with release. It is empty if there are no services.
 func Token(ctx context.Context, env tool.Env) (token string, release func(), err error) {
 	vars, release, err := services(ctx, env)
 	for _, v := range vars {

@@ -10,29 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a filter answers (linux/seccomp.h).
+// Return values of a filter (linux/seccomp.h).
 const (
 	retAllow = 0x7fff0000
 	retKill  = 0x80000000 // the process
 	retErrno = 0x00050000
 )
 
-// Where a filter finds what it judges (struct seccomp_data): both kinds of
-// machine are little-endian, so the low half of an argument comes first.
+// Offsets of a filter's input (struct seccomp_data). Both architectures are little-endian, so the
+// low half of an argument comes first.
 const (
 	offNumber = 0
 	offArch   = 4
 	offArgs   = 16
 )
 
-// newNamespaces are clone's flags that make namespaces.
+// newNamespaces are the flags of clone that create namespaces.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// denied are the system calls that a confined program may not make, on all
-// machines: those that look into or change other processes, the kernel, its
-// keys, clocks and mounts; new interfaces with a record of holes; and memory
-// that no limit counts.
+// denied are the system calls that a confined program may not make on any machine: those that
+// inspect or change other processes, the kernel, its keys, clocks and mounts; new interfaces with
+// a record of vulnerabilities; and memory that no limit counts.
 func denied() []uint32 {
 	return []uint32{
 		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE,
@@ -51,8 +50,8 @@ func denied() []uint32 {
 	}
 }
 
-// absent are denied as if the kernel did not know them: programs have another
-// way then. clone3 hides its flags from a filter.
+// absent are denied as if the kernel did not know them, so that programs fall back to another
+// call. clone3 hides its flags from a filter.
 func absent() []uint32 {
 	return []uint32{
 		unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_USERFAULTFD,
@@ -60,8 +59,8 @@ func absent() []uint32 {
 	}
 }
 
-// filter returns the seccomp program for a confined program, as the kernel
-// reads it. loopback: it may make sockets for its own loopback network.
+// filter returns the seccomp program for a confined program, in the kernel's format. loopback
+// allows sockets for the program's own loopback network.
 func filter(loopback bool) ([]byte, error) {
 	p := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
@@ -83,7 +82,7 @@ func filter(loopback bool) ([]byte, error) {
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 1},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.TIOCLINUX, SkipTrue: 1},
 		bpf.RetConstant{Val: errno(unix.EPERM)}, bpf.RetConstant{Val: retAllow})...)
-	p = append(p, on(unix.SYS_PERSONALITY, argument(0), // only to ask, or for the usual one
+	p = append(p, on(unix.SYS_PERSONALITY, argument(0), // only to query it, or to set the default
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0xffffffff, SkipTrue: 1},
 		bpf.RetConstant{Val: errno(unix.EPERM)}, bpf.RetConstant{Val: retAllow})...)
@@ -101,7 +100,7 @@ func filter(loopback bool) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// sockets judges the family of a new socket.
+// sockets checks the address family of a new socket.
 func sockets(loopback bool) []bpf.Instruction {
 	p := []bpf.Instruction{argument(0)}
 	allow := func(family uint32) {
@@ -113,15 +112,15 @@ func sockets(loopback bool) []bpf.Instruction {
 		allow(unix.AF_INET6)
 	}
 	return append(p,
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.AF_NETLINK, SkipTrue: 3}, // which addresses there are
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.AF_NETLINK, SkipTrue: 3}, // to list the interface addresses
 		argument(2),
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.NETLINK_ROUTE, SkipTrue: 1},
 		bpf.RetConstant{Val: retAllow},
 		bpf.RetConstant{Val: errno(unix.EAFNOSUPPORT)})
 }
 
-// on runs body, which must end in a verdict, for one system call; the number
-// is loaded before and after.
+// on runs body, which must end in a verdict, for one system call. The system call number is
+// loaded before and after.
 func on(nr uint32, body ...bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: uint8(len(body))}}, body...)
 }

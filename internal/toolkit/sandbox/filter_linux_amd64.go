@@ -15,7 +15,7 @@ func foreign() []bpf.Instruction {
 	}
 }
 
-// deniedHere are the calls beside denied that only this machine has.
+// deniedHere are the denied calls that only this architecture has.
 func deniedHere() []uint32 {
 	return []uint32{unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS_USTAT, unix.SYS_SYSFS,
 		unix.SYS__SYSCTL, unix.SYS_CREATE_MODULE, unix.SYS_GET_KERNEL_SYMS, unix.SYS_QUERY_MODULE, unix.SYS_KEXEC_FILE_LOAD}

@@ -7,8 +7,8 @@ import (
 
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
-// foreign has nothing to do: 32-bit calls come with another architecture.
+// foreign does nothing here: 32-bit calls are reported with another architecture.
 func foreign() []bpf.Instruction { return nil }
 
-// deniedHere are the calls beside denied that only this machine has.
+// deniedHere are the denied calls that only this architecture has.
 func deniedHere() []uint32 { return []uint32{unix.SYS_KEXEC_FILE_LOAD} }

@@ -8,7 +8,7 @@ import (
 	"steward/internal/fault"
 )
 
-// filter is not known for this machine's system calls.
+// filter fails: the system calls of this architecture are unknown.
 func filter(bool) ([]byte, error) {
 	return nil, fault.New(fault.Unsupported, "sandbox_unavailable", "there is no filter of system calls for %s", runtime.GOARCH)
 }

@@ -16,10 +16,10 @@ import (
 	"steward/internal/egress"
 )
 
-// Inside must be called first in main with os.Args. It reports whether this
-// process was started for a program: in front of a confined one, to open the
-// ways out for it and become it (then Inside returns only where that fails),
-// or around one that cannot be confined. main is to exit with the code.
+// Inside must be called first in main, with os.Args. It reports whether this process was started
+// for a program: either in front of a confined one, to open its listeners and then become it
+// (Inside then returns only if that fails), or around one that cannot be confined. If so, main
+// must exit with the code.
 func Inside(args []string) (code int, mine bool) {
 	var err error
 	var program []string
@@ -38,13 +38,12 @@ func Inside(args []string) (code int, mine bool) {
 	default:
 		return 0, false
 	}
-	// In the words of bubblewrap, in whose place this is.
+	// This has the form of bubblewrap's message, which this process stands in for.
 	fmt.Fprintf(os.Stderr, "bwrap: execvp %s: %v\n", program[0], err)
 	return 1, true
 }
 
-// inside listens at each address, hands the listeners over, and becomes the
-// program.
+// inside listens at each address, hands over the listeners, and becomes the program.
 func inside(channel int, addresses, program []string) error {
 	unix.CloseOnExec(channel)
 	var fds []int
@@ -67,14 +66,13 @@ func inside(channel int, addresses, program []string) error {
 	return unix.Exec(program[0], program, os.Environ())
 }
 
-// maxWays bounds the addresses inside: the listeners travel in one message.
+// maxWays bounds the addresses inside, because all listeners travel in one message.
 const maxWays = 64
 
-// proxyPort is where the proxy is inside, unless it is taken.
+// proxyPort is the proxy's port inside, unless it is taken.
 const proxyPort = 3128
 
-// openWays prepares what the program may reach, and adds to its environment
-// where the proxy is.
+// openWays prepares what the program may reach, and adds the proxy's address to its environment.
 func (r *running) openWays(in *confined) error {
 	direct := in.Network.Loopback()
 	if err := checkConnect(slices.Concat(in.Connect, direct)); err != nil {
@@ -100,10 +98,10 @@ func (r *running) openWays(in *confined) error {
 		proxy := egress.NewProxy(out, "sandbox.network", log.With("program", in.Name))
 		r.clean = append(r.clean, proxy.Close)
 		at := in.freeAddress()
-		in.ways = append(in.ways, way{at, func(l net.Listener) { f.wg.Go(func() { _ = proxy.Serve(l) }) }}) // ends with the proxy
+		in.ways = append(in.ways, way{at, func(l net.Listener) { f.wg.Go(func() { _ = proxy.Serve(l) }) }}) // it ends with the proxy
 		in.Env = append(proxyEnvironment(at), in.Env...)
 	}
-	r.clean = append(r.clean, f.close) // it waits for the proxy to have ended
+	r.clean = append(r.clean, f.close) // it waits until the proxy has ended
 	if len(in.ways) > maxWays {
 		return errors.New("too many addresses of this machine are named")
 	}
@@ -127,7 +125,7 @@ func (r *running) openWays(in *confined) error {
 	return nil
 }
 
-// freeAddress is an address inside that nothing else has.
+// freeAddress returns an unused address inside.
 func (c *confined) freeAddress() string {
 	for port := proxyPort; ; port++ {
 		a := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
@@ -137,16 +135,15 @@ func (c *confined) freeAddress() string {
 	}
 }
 
-// proxyEnvironment tells a program where its proxy is, in the names that
-// programs look at.
+// proxyEnvironment returns the usual variables that tell a program its proxy.
 func proxyEnvironment(address string) []string {
 	url, none := "http://"+address, "localhost,127.0.0.1,::1"
 	return []string{"HTTP_PROXY=" + url, "http_proxy=" + url, "HTTPS_PROXY=" + url, "https_proxy=" + url,
 		"NO_PROXY=" + none, "no_proxy=" + none, "NODE_USE_ENV_PROXY=1"}
 }
 
-// receive returns the listeners that come through a socket; none where the
-// program has ended before.
+// receive returns the listeners that arrive through a socket. There are none if the program has
+// ended before.
 func receive(channel *os.File) []net.Listener {
 	raw, err := channel.SyscallConn()
 	if err != nil {
@@ -176,7 +173,7 @@ func receive(channel *os.File) []net.Listener {
 		l, err := net.FileListener(f)
 		f.Close()
 		if err != nil {
-			break // what follows would stand for another address
+			break // the listeners that follow would be taken for other addresses
 		}
 		out = append(out, l)
 	}

@@ -9,18 +9,18 @@ import (
 	"steward/internal/fault"
 )
 
-// gauge measures what lies in a program's own folder, while it runs.
+// gauge measures the size of a program's own folder while the program runs.
 type gauge struct {
 	dir  string
 	most int64
-	next time.Time // not to be measured before: measuring takes time itself
+	next time.Time // when to measure again: measuring itself takes time
 }
 
-// leastEntry is what a file or folder counts at least: it takes that of a disk.
+// leastEntry is the least size that a file or folder counts, because it takes up that much on
+// disk.
 const leastEntry = 4 << 10
 
-// newGauge measures a folder first: a program whose folder is full does not
-// start.
+// newGauge measures a folder once: a program whose folder is full does not start.
 func newGauge(dir string, limit int64) (*gauge, error) {
 	if dir == "" {
 		return nil, nil
@@ -37,7 +37,7 @@ func (g *gauge) size() int64 {
 	var sum int64
 	_ = filepath.WalkDir(g.dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // it has gone meanwhile
+			return nil // it has disappeared meanwhile
 		}
 		if info, err := d.Info(); err == nil {
 			sum += max(leastEntry, info.Sys().(*syscall.Stat_t).Blocks*512)
@@ -47,8 +47,7 @@ func (g *gauge) size() int64 {
 	return sum
 }
 
-// full reports whether more lies there than may. It takes at most a tenth of
-// the time.
+// full reports whether the folder exceeds its limit. Measuring takes at most a tenth of the time.
 func (g *gauge) full() bool {
 	began := time.Now()
 	if g == nil || began.Before(g.next) {

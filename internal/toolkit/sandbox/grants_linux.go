@@ -9,24 +9,23 @@ import (
 	"steward/internal/fault"
 )
 
-// grant is a part of the file system that is shown to a program, or hidden
-// from it.
+// grant is a part of the file system that a program is shown, or that is hidden from it.
 type grant struct {
 	path  string // inside
 	from  string // outside
 	write bool
-	copy  bool // approved copies, in the place of what lies there
+	copy  bool // approved copies that replace the originals
 	hide  bool // an empty folder
 }
 
-// liveFolder is the part of an agent's folder that an approval does not pin.
-// It is shown as it is.
+// liveFolder is the part of an agent's folder that an approval does not pin. It is shown as it
+// is.
 const liveFolder = "data"
 
 // wholeMachine shows the file system as it is, for an unsandboxed program.
 func (c *confined) wholeMachine() ([]string, error) {
 	args := []string{"--bind", "/", "/"}
-	if os.Getuid() == 0 { // the machine's disks are files to root
+	if os.Getuid() == 0 { // root can read the machine's disks as files
 		args = append(args, "--dev", "/dev")
 	} else {
 		args = append(args, "--dev-bind", "/dev", "/dev")
@@ -35,12 +34,11 @@ func (c *confined) wholeMachine() ([]string, error) {
 	return append(append(args, "--proc", "/proc"), more...), err
 }
 
-// granted are bubblewrap's arguments for what is shown beside the base: the
-// folder of the command, the paths that it may read and write, the approved
-// copies, and the program itself where it lies elsewhere, parents first; and
-// for what is hidden of all that. What lies below a writable path is shown
-// with it: a mount of its own there could be led astray by a link that the
-// program leaves behind for the next time.
+// granted returns bubblewrap's arguments for what is shown besides the base: the folder of the
+// command, the paths that it may read and write, the approved copies, and the program itself if
+// it lies elsewhere, parents first; and for what of that is hidden. Paths below a writable path
+// are shown with it and get no mount of their own: a link that the program leaves behind could
+// misdirect such a mount the next time.
 func (c *confined) granted(base ...grant) ([]string, error) {
 	all := c.wanted()
 	hidden, err := places(c.Hide)
@@ -53,7 +51,7 @@ func (c *confined) granted(base ...grant) ([]string, error) {
 		}
 		real, err := filepath.EvalSymlinks(g.from)
 		if err != nil {
-			continue // grantable tells
+			continue // grantable reports that
 		}
 		for _, h := range hidden {
 			if below(h, real) && h != real {
@@ -93,7 +91,7 @@ func (c *confined) granted(base ...grant) ([]string, error) {
 	return append(args, after...), nil
 }
 
-// wanted are all grants of the command, with paths as the program knows them.
+// wanted returns all grants of the command, with paths as the program knows them.
 func (c *confined) wanted() []grant {
 	var all []grant
 	add := func(write bool, paths ...string) {
@@ -117,8 +115,8 @@ func (c *confined) wanted() []grant {
 	return all
 }
 
-// inside is where a path stands inside. On the whole machine links are there
-// too, and nothing can be mounted by way of them.
+// inside returns a path's place inside. On the whole machine links exist there too, and nothing
+// can be mounted through them.
 func (c *confined) inside(path string) string {
 	if c.Unsandboxed {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -128,7 +126,7 @@ func (c *confined) inside(path string) string {
 	return filepath.Clean(path)
 }
 
-// enclosing is the grant that a path lies in: the deepest one.
+// enclosing returns the deepest grant that contains a path.
 func enclosing(shown []grant, path string) grant {
 	var found grant
 	for _, g := range shown {
@@ -145,14 +143,14 @@ func (g grant) has(path string) bool {
 	return err == nil
 }
 
-// isFolder reports whether a path is a folder itself, and no link to one.
+// isFolder reports whether a path is itself a folder, not a link to one.
 func isFolder(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()
 }
 
-// parts shows an approved copy. A folder in which something else is shown too
-// is put together of its parts: in the copy itself nothing can be mounted.
+// parts shows an approved copy. A folder in which something else is shown too is assembled from
+// its parts, because nothing can be mounted in the copy itself.
 func (g grant) parts(all []grant) (args, after []string) {
 	inner := slices.ContainsFunc(all, func(o grant) bool { return o.path != g.path && below(o.path, g.path) && !g.has(o.path) })
 	list, err := os.ReadDir(g.from)
@@ -166,7 +164,7 @@ func (g grant) parts(all []grant) (args, after []string) {
 	return args, []string{"--remount-ro", g.path}
 }
 
-// grantable says why a path cannot be granted where it lies.
+// grantable returns an error if a grant cannot be mounted at its place.
 func (c *confined) grantable(g, over grant, hidden []string) error {
 	if err := grantable(g.from); err != nil {
 		return err

@@ -32,9 +32,8 @@ func mounts(r io.Reader) ([]mountedAt, error) {
 	return out, lines.Err()
 }
 
-// places returns all paths by which folders can be reached: their own, those
-// by other mounts of the same file system, and every other /proc, by which the
-// roots of all processes can be.
+// places returns all paths by which folders can be reached: their own, those by other mounts of
+// the same file system, and every other mount of /proc, which exposes the roots of all processes.
 func places(folders []string) ([]string, error) {
 	if len(folders) == 0 {
 		return nil, nil
@@ -65,16 +64,16 @@ func places(folders []string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// aliases are the paths of a folder by all mounts, its own first.
+// aliases returns the paths of a folder through all mounts, its own first.
 func aliases(all []mountedAt, folder string) []string {
 	out := []string{folder}
-	var in mountedAt // the mount that the folder lies in: the last of the deepest
+	var in mountedAt // the mount that contains the folder: the last of the deepest
 	for _, m := range all {
 		if below(folder, m.path) && len(m.path) >= len(in.path) {
 			in = m
 		}
 	}
-	inFile := filepath.Join(in.root, strings.TrimPrefix(folder, in.path)) // in its file system
+	inFile := filepath.Join(in.root, strings.TrimPrefix(folder, in.path)) // path of the folder in its file system
 	for _, m := range all {
 		switch {
 		case m.device != in.device || m.path == in.path:
@@ -86,6 +85,6 @@ func aliases(all []mountedAt, folder string) []string {
 	}
 	return slices.DeleteFunc(out, func(p string) bool {
 		_, err := os.Stat(p)
-		return p != folder && err != nil // hidden by yet another mount
+		return p != folder && err != nil // covered by yet another mount
 	})
 }

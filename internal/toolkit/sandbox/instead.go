@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// below reports whether a path is another one or lies in it.
+// below reports whether a path equals another one or lies in it.
 func below(path, parent string) bool {
 	return path == parent || strings.HasPrefix(path, strings.TrimSuffix(parent, "/")+"/")
 }
 
-// instead is where the approved copy of a path lies, or the path itself.
+// instead returns the place of the approved copy of a path, or the path itself.
 func (c *Command) instead(path string) string {
 	for was, now := range c.Instead {
 		if filepath.IsAbs(path) && below(filepath.Clean(path), was) {
@@ -22,8 +22,8 @@ func (c *Command) instead(path string) string {
 	return path
 }
 
-// rewrite names the approved copies themselves, where nothing can be put in
-// the place of what they are copies of.
+// rewrite replaces paths by those of the approved copies, for a program in whose file system
+// nothing can be mounted over the originals.
 func (c *Command) rewrite() {
 	c.Path, c.Dir, c.Args = c.instead(c.Path), c.instead(c.Dir), slices.Clone(c.Args)
 	for i, a := range c.Args {
@@ -31,9 +31,9 @@ func (c *Command) rewrite() {
 	}
 }
 
-// Unseen returns the first of a confined program's arguments that names a file
-// here of which the program would see nothing, or nothing of what lies beside
-// it, as a script needs its modules; "" where there is none.
+// Unseen returns the first of a confined program's arguments that names a file here which the
+// program would not see, or whose neighbours it would not see, such as a script's modules. It
+// returns "" if there is none.
 func (c *Command) Unseen() string {
 	if c.Unsandboxed {
 		return ""

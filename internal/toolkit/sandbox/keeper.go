@@ -7,65 +7,65 @@ import (
 	"time"
 )
 
-// Kept is a server that runs: a program, or a connection to one.
+// Kept is a running server: a program, or a connection to one.
 type Kept interface {
 	comparable
-	// Done is closed when it ends, whoever ends it.
+	// Done is closed when the server has ended, for whatever reason.
 	Done() <-chan struct{}
-	// Ended says why it has ended, after Done, and whether it ran well before.
+	// Ended says, after Done, why the server has ended, and whether it ran well before.
 	Ended() (why error, well bool)
-	// Stop ends it and returns when nothing is left of it.
+	// Stop ends the server and returns when nothing of it is left.
 	Stop()
 }
 
-// Keeper keeps one server for all who use it. It starts the server when that is
-// first needed, starts it again when it has ended, after growing pauses where
-// it keeps failing, and stops it when nobody has used it for a while.
+// Keeper keeps one server for all its users. It starts the server when it is first needed,
+// restarts it when it has ended, with growing pauses if it keeps failing, and stops it when
+// nobody has used it for a while.
 type Keeper[S Kept] struct {
 	Start func(ctx context.Context) (S, error) // ctx ends with the keeper
 	Idle  time.Duration                        // how long it may run unused
-	Pause time.Duration                        // after the first failure; doubled by each further one
-	Spare int                                  // failures that no pause follows
+	Pause time.Duration                        // after the first failure; doubled after each further one
+	Spare int                                  // failures that are followed by no pause
 
 	mu       sync.Mutex
 	closed   bool
-	cur      *life[S] // nil: it does not run
+	cur      *life[S] // nil: not running
 	failures int
 	last     Failed
-	next     time.Time       // not to be started before
+	next     time.Time       // the earliest time for the next start
 	ctx      context.Context // ends with the keeper; nil: nothing was started
 	end      context.CancelFunc
 	tasks    sync.WaitGroup
 }
 
-// longestPause bounds the pauses between two starts.
+// longestPause bounds the pause between two starts.
 const longestPause = time.Minute
 
-// life is one life of the server.
+// life is one run of the server, from start to end.
 type life[S Kept] struct {
-	begun  chan struct{} // closed when it runs or has failed
+	begun  chan struct{} // closed when the server runs or has failed to start
 	runs   bool
 	server S
 	failed *Failed
 	users  int
-	idle   *time.Timer // of its end, when it has no users
+	idle   *time.Timer // stops the server when it has no users
 }
 
 // ErrClosed says that a keeper was closed.
 var ErrClosed = errors.New("it has been closed")
 
-// Failed says that a server does not run, and is not started before a while.
+// Failed says that a server is not running, and will not be started for a while.
 type Failed struct {
 	Why  error
-	Ran  bool // it has started, and ended
+	Ran  bool // it had started before it ended
 	Wait time.Duration
 }
 
 func (f *Failed) Error() string { return f.Why.Error() }
 
-// Take returns the running server, held for the caller until release. It
-// starts the server if need be; who waits for that may give up. Errors:
-// ErrClosed, *Failed, and that of ctx.
+// Take returns the running server, held for the caller until release. It starts the server if
+// necessary; a caller may give up waiting for that through ctx. Errors: ErrClosed, *Failed, and
+// that of ctx.
 func (k *Keeper[S]) Take(ctx context.Context) (server S, release func(), err error) {
 	l, err := k.hold()
 	if err != nil {
@@ -110,7 +110,7 @@ func (k *Keeper[S]) release(l *life[S]) {
 	k.rest(l)
 }
 
-// rest has a server stopped after a while where nobody uses it. k.mu is held.
+// rest schedules the stop of a server that nobody uses. k.mu is held.
 func (k *Keeper[S]) rest(l *life[S]) {
 	if l.users > 0 || !l.runs || k.cur != l {
 		return
@@ -154,7 +154,7 @@ func (k *Keeper[S]) begin() {
 	})
 }
 
-// fail notes a failure. k.mu is held.
+// fail records a failure. k.mu is held.
 func (k *Keeper[S]) fail(f Failed) *Failed {
 	k.failures++
 	if n := k.failures - k.Spare; n > 0 {
@@ -164,8 +164,8 @@ func (k *Keeper[S]) fail(f Failed) *Failed {
 	return &f
 }
 
-// Lost notes that a server has ended, unless it was stopped on purpose. It is
-// for who knows of it before Done is closed, too.
+// Lost records that a server has ended, unless it was stopped on purpose. Callers that know of
+// the end before Done is closed may call it, too.
 func (k *Keeper[S]) Lost(server S) {
 	why, well := server.Ended()
 	k.mu.Lock()
@@ -181,8 +181,8 @@ func (k *Keeper[S]) Lost(server S) {
 	k.cur = nil
 }
 
-// Drop gives up a server that is of no use any more, so that the next Take
-// starts another one at once.
+// Drop gives up a server that is of no more use, so that the next Take starts another one at
+// once.
 func (k *Keeper[S]) Drop(server S) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,7 +192,7 @@ func (k *Keeper[S]) Drop(server S) {
 	}
 }
 
-// Serves reports whether a server is the one that Take returns.
+// Serves reports whether Take returns this server.
 func (k *Keeper[S]) Serves(server S) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,7 +203,7 @@ func (k *Keeper[S]) serves(server S) bool {
 	return k.cur != nil && k.cur.runs && k.cur.server == server
 }
 
-// Close stops the server and waits for the end of all that was begun.
+// Close stops the server and waits for everything that was begun.
 func (k *Keeper[S]) Close() {
 	k.mu.Lock()
 	k.closed = true
@@ -215,7 +215,7 @@ func (k *Keeper[S]) Close() {
 		l.server.Stop()
 	}
 	if end != nil {
-		end() // also of a start that goes on
+		end() // also ends a start under way
 	}
 	k.tasks.Wait()
 }

@@ -8,13 +8,13 @@ import (
 	"steward/internal/fault"
 )
 
-// machine is what a computer allows. It remembers only that it can confine
-// programs: that it cannot may change at any time, so it is looked at again.
+// machine knows whether this computer can confine programs. It caches only a positive answer: a
+// negative one may change at any time, so that is checked again.
 type machine struct {
-	bwrap string // bubblewrap's program; empty: bwrap
+	bwrap string // path of bubblewrap; empty: bwrap
 
 	mu   sync.Mutex
-	able string // its path, once it has shown that it works
+	able string // its absolute path, once it has been shown to work
 }
 
 // thisMachine holds nothing but a fact about the computer.
@@ -25,8 +25,8 @@ func (m *machine) available() error {
 	return err
 }
 
-// confiner returns the path of a bubblewrap that works: it has confined a
-// program that does nothing, in the way in which all others will be.
+// confiner returns the path of a working bubblewrap: one that has confined a program that does
+// nothing, in the same way as all others will be.
 func (m *machine) confiner() (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +62,7 @@ func unavailable(format string, args ...any) *fault.Error {
 	return fault.New(fault.Unsupported, "sandbox_unavailable", format, args...)
 }
 
-// remedy says what helps against what bubblewrap reports.
+// remedy returns the remedy for an error that bubblewrap reports.
 func remedy(report string) string {
 	switch {
 	case strings.Contains(report, "proc on") || strings.Contains(report, "mount proc"):

@@ -40,12 +40,11 @@ func (t *tail) String() string {
 	return strings.ToValidUTF8(string(t.buf), "\uFFFD")
 }
 
-// maxSaid is how much of the end of stderr is told in an error.
+// maxSaid is how much of the end of stderr appears in an error.
 const maxSaid = 500
 
-// Said is the end of what the program has written to stderr, as it follows in
-// an error: "; it said: …", or nothing. Values of secrets are left out, and
-// what could move a terminal's cursor.
+// Said returns the end of the program's stderr as a suffix for an error: "; it said: …", or
+// nothing. It omits values of secrets, and characters that could move a terminal's cursor.
 func (p *Process) Said(secrets []string) string {
 	lines := strings.FieldsFunc(Mask(p.Stderr(), secrets), func(r rune) bool { return r == '\n' || r == '\r' })
 	text := strings.Map(func(r rune) rune {
@@ -60,7 +59,7 @@ func (p *Process) Said(secrets []string) string {
 	return "; it said: " + text
 }
 
-// lastLines is the end of what a program has said, as it fits into an error.
+// lastLines returns the end of a program's stderr, cut to fit into an error.
 func lastLines(s string) string {
 	if len(s) > maxSaid {
 		s = "… " + strings.ToValidUTF8(s[len(s)-maxSaid:], "")
@@ -68,8 +67,7 @@ func lastLines(s string) string {
 	return s
 }
 
-// lines hands on a program's stdout and ends the program when a line of it is
-// longer than limit.
+// lines passes on a program's stdout and ends the program if a line is longer than limit.
 type lines struct {
 	from  *os.File
 	limit int64
@@ -98,7 +96,7 @@ func (l *lines) Read(p []byte) (int, error) {
 		err = io.EOF
 	}
 	if err == io.EOF {
-		l.from.Close() // again is harmless
+		l.from.Close() // closing again is harmless
 	}
 	return n, err
 }
@@ -106,7 +104,7 @@ func (l *lines) Read(p []byte) (int, error) {
 // tooLong counts what was read and reports whether a line in it is too long.
 func (l *lines) tooLong(p []byte) bool {
 	last := bytes.LastIndexByte(p, '\n')
-	if l.line+int64(len(p)) <= l.limit { // whatever its lines are
+	if l.line+int64(len(p)) <= l.limit { // short enough, however it is split into lines
 		if last < 0 {
 			l.line += int64(len(p))
 		} else {

@@ -10,23 +10,23 @@ import (
 	"steward/internal/fault"
 )
 
-// What a program may reach although its network is empty (Steward's services,
-// loopback addresses of its rule, its proxy) is listened for inside: this
-// program runs in front of it there, opens the listeners, hands them to
-// Steward through a socket that it has inherited, and becomes the program.
-// Steward accepts outside what is dialled inside.
+// A confined program has an empty network namespace, but may reach Steward's services, loopback
+// addresses of its rule, and its proxy. For these, listeners are opened inside: this executable
+// runs in front of the program there, opens the listeners, hands them to Steward through a socket
+// that it has inherited, and becomes the program. Steward then accepts outside what is dialled
+// inside.
 const (
 	insideProgram = "/run/steward/program"
 	insideFlag    = "--inside-sandbox"
 )
 
-// way is an address inside, and what answers there.
+// way is an address inside, and the function that serves it.
 type way struct {
 	address string
-	serve   func(net.Listener) // until it is closed
+	serve   func(net.Listener) // runs until the listener is closed
 }
 
-// checkConnect says what is wrong with the addresses of Command.Connect.
+// checkConnect validates the addresses of Command.Connect.
 func checkConnect(addresses []string) error {
 	for _, a := range addresses {
 		to, err := netip.ParseAddrPort(a)
@@ -38,7 +38,7 @@ func checkConnect(addresses []string) error {
 	return nil
 }
 
-// forwarder passes connections on until it is closed.
+// forwarder forwards connections until it is closed.
 type forwarder struct {
 	ctx context.Context
 	end context.CancelFunc
@@ -51,20 +51,20 @@ func newForwarder() *forwarder {
 	return f
 }
 
-// hold has c closed with the forwarder, and before by what it returns.
+// hold makes the forwarder close c when it is closed, or earlier by calling drop.
 func (f *forwarder) hold(c io.Closer) (drop func()) {
 	stop := context.AfterFunc(f.ctx, func() { c.Close() })
 	return func() { stop(); c.Close() }
 }
 
-// mostPassed is how many connections to one address are passed on at once;
-// more wait. Each takes two of Steward's own files.
+// mostPassed is how many connections to one address are forwarded at once; further ones wait.
+// Each takes two of Steward's own file descriptors.
 const mostPassed = 64
 
-// dialer connects to where a connection is passed on to.
+// dialer connects to the address that a connection is forwarded to.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// serve passes on what arrives at l to an address.
+// serve forwards connections that arrive at l to an address.
 func (f *forwarder) serve(l net.Listener, dial dialer, address string) {
 	f.wg.Go(func() {
 		defer f.hold(l)()
@@ -93,7 +93,7 @@ func (f *forwarder) pass(from net.Conn, dial dialer, address string) {
 	defer f.hold(to)()
 	var wg sync.WaitGroup
 	copyTo := func(dst, src net.Conn) {
-		_, _ = io.Copy(dst, src) // its end is passed on, whatever the reason
+		_, _ = io.Copy(dst, src) // the end is passed on, whatever its reason
 		if half, ok := dst.(interface{ CloseWrite() error }); ok {
 			half.CloseWrite()
 		}
@@ -103,7 +103,7 @@ func (f *forwarder) pass(from net.Conn, dial dialer, address string) {
 	wg.Wait()
 }
 
-// close ends all connections and waits for it.
+// close ends all connections and waits until they have ended.
 func (f *forwarder) close() {
 	f.end()
 	f.wg.Wait()

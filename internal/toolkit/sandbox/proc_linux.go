@@ -17,12 +17,12 @@ type process struct {
 	pid     int
 	state   byte
 	threads int
-	cpu     time.Duration // with that of its children that have ended
+	cpu     time.Duration // including that of its children that have ended
 }
 
 func procFile(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
-// stat reads a process (proc_pid_stat(5)); false: there is none.
+// stat reads a process (proc_pid_stat(5)). It returns false if there is none.
 func stat(pid int) (process, bool) {
 	b, err := os.ReadFile(procFile(pid, "stat"))
 	if err != nil {
@@ -48,7 +48,7 @@ func parseStat(pid int, b []byte) (process, bool) {
 		cpu: time.Duration(num(14)+num(15)+num(16)+num(17)) * tick}, true
 }
 
-// tree returns a process and all below it.
+// tree returns a process and all its descendants.
 func tree(root int) []process {
 	var out []process
 	todo := []int{root}
@@ -65,8 +65,7 @@ func tree(root int) []process {
 	return out
 }
 
-// children returns the processes that a process, in any of its threads, has
-// started.
+// children returns the processes that any thread of a process has started.
 func children(pid int) []int {
 	threads, err := os.ReadDir(procFile(pid, "task"))
 	if err != nil {
@@ -87,8 +86,8 @@ func children(pid int) []int {
 	return out
 }
 
-// memoryOf is what a process holds in memory that no file backs, also what
-// was swapped out.
+// memoryOf returns a process's memory that is not backed by files, including what was swapped
+// out.
 func memoryOf(pid int) int64 {
 	b, err := os.ReadFile(procFile(pid, "status"))
 	if err != nil {
@@ -97,7 +96,7 @@ func memoryOf(pid int) int64 {
 	return kilobytes(b, "RssAnon:", "RssShmem:", "VmSwap:")
 }
 
-// proportional is memoryOf with shared memory in proportion to how many share it.
+// proportional is memoryOf with shared memory divided among the processes that share it.
 func proportional(pid int) (int64, bool) {
 	b, err := os.ReadFile(procFile(pid, "smaps_rollup"))
 	if err != nil {

@@ -12,12 +12,11 @@ import (
 	"steward/internal/fault"
 )
 
-// systemPath is where a confined program finds others.
+// systemPath is the PATH of a confined program.
 const systemPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
-// find returns the absolute path of a program: as given, or looked up in the
-// folders of the first list that has it. Error codes: program_not_found,
-// program_not_executable.
+// find returns the absolute path of a program: as given, or looked up in the folders of the first
+// list that has it. Error codes: program_not_found, program_not_executable.
 func find(name string, lists ...string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, runnable(name)
@@ -30,7 +29,7 @@ func find(name string, lists ...string) (string, error) {
 	for _, list := range lists {
 		for _, dir := range filepath.SplitList(list) {
 			if !filepath.IsAbs(dir) {
-				continue // what lies in the working directory is not meant
+				continue // programs in the working directory are not meant
 			}
 			path := filepath.Join(dir, name)
 			err := runnable(path)
@@ -49,7 +48,7 @@ func find(name string, lists ...string) (string, error) {
 		WithHint("install it, or give its absolute path")
 }
 
-// runnable says why a file cannot be run.
+// runnable returns an error if a file cannot be run.
 func runnable(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -77,12 +76,12 @@ func unfit(path, why string) error {
 		WithHint("name a program, or a script that begins with #! and its interpreter")
 }
 
-// format looks whether the kernel would know what to do with a file: a shell
-// in between would take anything else for a script of its own.
+// format checks whether the kernel can execute a file: a shell in between would take anything
+// else for a shell script.
 func format(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // programs may be run that cannot be read
+		return nil // a program may be executable without being readable
 	}
 	if err != nil {
 		return fault.New(fault.NotFound, "program_not_found", "the program %s cannot be opened: %w", path, err)

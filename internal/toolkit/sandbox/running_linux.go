@@ -21,14 +21,14 @@ type running struct {
 	in      io.WriteCloser
 	out     *lines
 	errs    tail
-	data    *gauge // of its own folder; nil: it has none
+	data    *gauge // measures its own folder; nil: it has none
 	watch   *watch // nil until the limits are set
-	first   int    // pidfd of the first process in its namespace; -1: it has none of its own
+	first   int    // pidfd of the first process in its namespace; -1: it has no namespace of its own
 	clean   []func()
 
 	mu     sync.Mutex
-	why    error // what ended it, where it did not end by itself
-	reaped bool  // its process id may be another's now
+	why    error // what ended it, if it did not end by itself
+	reaped bool  // its process id may have been reused
 
 	once sync.Once
 	err  error
@@ -52,11 +52,11 @@ func (r *running) end(why error) {
 	r.killAll()
 }
 
-// killAll is called with the lock held, or when nothing else can have it.
+// killAll must be called with the lock held, or when nothing else can hold it.
 func (r *running) killAll() {
 	if r.first >= 0 {
-		// The kernel ends all of a namespace with its first process. An error
-		// says that it has ended already.
+		// The kernel ends all processes of a namespace with its first one. An error means that it
+		// has already ended.
 		_ = unix.PidfdSendSignal(r.first, unix.SIGKILL, nil, 0)
 	}
 	if r.cmd != nil && !r.reaped {
@@ -77,7 +77,7 @@ func (r *running) wait() error {
 	return r.err
 }
 
-// abandon ends what a start that failed has left.
+// abandon cleans up after a failed start.
 func (r *running) abandon() {
 	r.kill()
 	r.once.Do(func() {
@@ -86,16 +86,16 @@ func (r *running) abandon() {
 	})
 }
 
-// reap waits for the end of the program and of all that it has started.
+// reap waits for the end of the program and of everything that it has started.
 func (r *running) reap() {
 	if r.cmd == nil {
 		return
 	}
-	// Until it is reaped, its id is not given to another.
+	// Until the process is reaped, its id is not reused.
 	for unix.Waitid(unix.P_PID, r.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	r.mu.Lock()
-	r.killAll() // what it has left behind
+	r.killAll() // processes that it left behind
 	r.reaped = true
 	killed := r.why != nil
 	r.mu.Unlock()
@@ -105,13 +105,13 @@ func (r *running) reap() {
 	if r.watch != nil {
 		r.watch.stop()
 	}
-	_ = r.cmd.Wait() // the state tells more than the error
+	_ = r.cmd.Wait() // the state says more than the error
 	if killed {
 		r.out.from.Close()
 	}
 }
 
-// awaitEnd waits until the process of a pidfd, which was killed, is gone.
+// awaitEnd waits until the killed process of a pidfd is gone.
 func awaitEnd(fd int) {
 	for {
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
@@ -133,7 +133,7 @@ func (r *running) cleanUp() {
 	r.clean = nil
 }
 
-// outcome is the error of how the program ended.
+// outcome returns the error for how the program ended.
 func (r *running) outcome() error {
 	if r.why != nil {
 		return r.why
@@ -164,15 +164,15 @@ func (r *running) outcome() error {
 	return e
 }
 
-// notRun tells, from what bubblewrap (or Steward in its place) says, that the
-// program was not even begun.
+// notRun detects from the output of bubblewrap (or of Steward in its place) that the program was
+// never started.
 func notRun(code int, said string) (string, bool) {
 	why, ok := strings.CutPrefix(said, "bwrap: ")
 	return why, ok && code == 1 && !strings.Contains(why, "\n")
 }
 
-// exit returns the exit code, and the signal that it stands for: what runs
-// around the program adds 128 to that.
+// exit returns the exit code, and the signal that it represents: the process around the program
+// adds 128 to the signal's number.
 func (r *running) exit() (int, unix.Signal) {
 	status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus) // not unix.WaitStatus, which is another type
 	if ok && status.Signaled() {
@@ -185,7 +185,7 @@ func (r *running) exit() (int, unix.Signal) {
 	return code, 0
 }
 
-// exceeded is the error of a program that a limit has ended.
+// exceeded returns the error of a program that a limit has ended.
 func exceeded(limit, format string, args ...any) error {
 	return fault.New(fault.Exhausted, limit+"_exceeded", "the program was ended: it used more than "+format, args...).
 		WithHint("give it less to do, or raise the limit %s in its sandbox", limit)

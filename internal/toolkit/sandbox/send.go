@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Sender writes to the input of a program that may not read it.
+// Sender writes to the input of a program that may not be reading it.
 type Sender struct {
 	to     io.WriteCloser
-	turn   chan struct{} // holds one: who has put it in writes
+	turn   chan struct{} // a semaphore: whoever has put in its one element may write
 	closed chan struct{}
 	close  sync.Once
 }
@@ -19,10 +19,10 @@ func NewSender(w io.WriteCloser) *Sender {
 	return &Sender{to: w, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Send begins to write data whole, after what was sent before. It returns when
-// that has begun, or with an error when ctx is done or the sender closed
-// before: then nothing of data has left. done holds the outcome when all is
-// written; a program that does not read holds up the next one only.
+// Send begins to write data as a whole, after what was sent before. It returns when writing has
+// begun, or with an error if ctx is done or the sender is closed before that; then no part of
+// data was written. done yields the outcome when everything is written. A program that does not
+// read delays only the next Send.
 func (s *Sender) Send(ctx context.Context, data []byte) (done <-chan error, err error) {
 	select {
 	case <-s.closed:
@@ -45,7 +45,7 @@ func (s *Sender) Send(ctx context.Context, data []byte) (done <-chan error, err 
 	return out, nil
 }
 
-// Close closes the program's input: that is how a program is asked to end.
+// Close closes the program's input, which asks the program to end.
 func (s *Sender) Close() error {
 	err := io.ErrClosedPipe
 	s.close.Do(func() {

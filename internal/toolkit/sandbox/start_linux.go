@@ -58,7 +58,7 @@ func launch(c Command, bwrap string) (*running, error) {
 	}
 	if err != nil {
 		r.abandon()
-		if said := strings.TrimSpace(r.errs.String()); said != "" { // by bubblewrap
+		if said := strings.TrimSpace(r.errs.String()); said != "" { // from bubblewrap
 			err = fmt.Errorf("%w: %s", err, said)
 		}
 		return nil, coded(err)
@@ -66,8 +66,7 @@ func launch(c Command, bwrap string) (*running, error) {
 	return r, nil
 }
 
-// find looks the program up where it will look others up itself, and then
-// where Steward does.
+// find looks the program up in its own PATH, and then in Steward's.
 func (c *Command) find() (string, error) {
 	if filepath.IsAbs(c.Path) {
 		return c.Path, runnable(c.instead(c.Path))
@@ -84,8 +83,8 @@ func (c *Command) find() (string, error) {
 	return find(c.Path, append(lists, os.Getenv("PATH"))...)
 }
 
-// closeOnExec marks all files that this process has inherited, so that no
-// program inherits them from it: Go marks only those that it opens itself.
+// closeOnExec marks all file descriptors that this process has inherited, so that no program
+// inherits them in turn: Go marks only those that it opens itself.
 func closeOnExec() error {
 	err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
@@ -104,8 +103,8 @@ func closeOnExec() error {
 	return nil
 }
 
-// startConfined starts bubblewrap, sets the limits of the first process
-// inside while that is held back, and lets it go.
+// startConfined starts bubblewrap, sets the limits of the first process inside while that is held
+// back, and then lets it go.
 func (r *running) startConfined(c Command, bwrap string) error {
 	in := &confined{Command: c, program: r.program}
 	defer in.close()
@@ -125,7 +124,7 @@ func (r *running) startConfined(c Command, bwrap string) error {
 	if err := r.spawn(p); err != nil {
 		return err
 	}
-	in.handed.close() // the child has its own
+	in.handed.close() // the child has its own copies
 	pid, err := in.first()
 	if err == nil {
 		err = r.hold(pid)
@@ -136,7 +135,7 @@ func (r *running) startConfined(c Command, bwrap string) error {
 	return err
 }
 
-// hold limits a process that does not run yet and keeps an eye on it.
+// hold limits a process that does not run yet, and begins to watch it.
 func (r *running) hold(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -153,11 +152,11 @@ func (r *running) hold(pid int) error {
 // watchOver begins to watch the tree of a process.
 func (r *running) watchOver(pid int) {
 	r.watch = newWatch(pid, r.first < 0, r.limits, r.data, r.end)
-	go r.watch.run() // not before it is known to end
+	go r.watch.run() // not before its end is certain to be noticed
 }
 
-// startFree starts a program with Steward's own rights, where nothing can be
-// kept from it.
+// startFree starts a program with Steward's own rights, on a machine where nothing can be hidden
+// from it.
 func (r *running) startFree(c Command) error {
 	temp, err := r.makeTemp()
 	if err != nil {
@@ -194,8 +193,7 @@ func (r *running) startFree(c Command) error {
 	return err
 }
 
-// makeTemp makes a folder for the temporary files of a program, to be removed
-// with it.
+// makeTemp makes a folder for the temporary files of a program. It is removed with the program.
 func (r *running) makeTemp() (string, error) {
 	temp, remove, err := makeTemp()
 	if err == nil {
@@ -204,7 +202,8 @@ func (r *running) makeTemp() (string, error) {
 	return temp, err
 }
 
-// freeEnvironment is what an unconfined program finds beside what is declared.
+// freeEnvironment returns what an unconfined program's environment has besides the declared
+// variables.
 func freeEnvironment(temp string) []string {
 	env := []string{"TMPDIR=" + temp}
 	for name, other := range map[string]string{"PATH": systemPath, "HOME": temp, "LANG": "C.UTF-8"} {
@@ -222,15 +221,14 @@ type plan struct {
 	args  []string
 	env   []string
 	dir   string
-	files []*os.File // from number 3 on
+	files []*os.File // from file descriptor 3 on
 }
 
-// lastWords is how long what a program has written to stderr is waited for
-// after its end: whoever may have escaped us, and holds it, does not hold us up.
+// lastWords is how long to wait for the program's stderr after its end. A process that has
+// escaped and holds it open must not delay Steward.
 const lastWords = 5 * time.Second
 
-// spawn starts the process in a session of its own, with pipes to its three
-// files.
+// spawn starts the process in a session of its own, with pipes for its three standard files.
 func (r *running) spawn(p plan) error {
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Env, cmd.Dir, cmd.ExtraFiles = p.env, p.dir, p.files
@@ -253,13 +251,13 @@ func (r *running) spawn(p plan) error {
 	return nil
 }
 
-// failed is an error of starting that may pass.
+// failed returns an error of starting that may be temporary.
 func failed(err error) error {
 	return fault.New(fault.Unavailable, "sandbox_failed", "the program could not be started: %w", err).
 		WithHint("try again; if it stays, look whether this machine has memory, processes and files left")
 }
 
-// coded leaves a coded error as it is.
+// coded returns a coded error unchanged.
 func coded(err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
@@ -268,7 +266,7 @@ func coded(err error) error {
 	return failed(err)
 }
 
-// ended is the error of a program that the end of ctx has ended.
+// ended returns the error of a program that was ended because ctx is done.
 func ended(ctx context.Context) error {
 	cause := fault.Of(context.Cause(ctx))
 	return fault.New(cause.Kind, cause.Code, "the program was ended: %w", context.Cause(ctx)).

@@ -13,7 +13,7 @@ import (
 	"steward/internal/fault"
 )
 
-// machine is one that cannot confine programs: only Linux can.
+// machine cannot confine programs: only Linux can.
 type machine struct{}
 
 var thisMachine = new(machine)
@@ -23,8 +23,7 @@ func (m *machine) available() error {
 		WithHint("give unsandboxed: true for this tool, which then runs with all rights of Steward")
 }
 
-// start starts an unconfined program. Its limits, but for those of its output,
-// are not enforced here.
+// start starts an unconfined program. Of its limits, only those of its output are enforced here.
 func (m *machine) start(ctx context.Context, c Command) (*Process, error) {
 	if !c.Unsandboxed {
 		return nil, m.available()
@@ -62,7 +61,7 @@ func run(ctx context.Context, cmd *exec.Cmd, l Limits, remove func()) (*Process,
 	if err == nil {
 		err = cmd.Start()
 	}
-	outW.Close() // of nil: an error that says nothing
+	outW.Close() // if nil: an error that means nothing
 	if err != nil {
 		outR.Close()
 		remove()
@@ -103,7 +102,7 @@ func failed(err error) error {
 	return fault.New(fault.Unavailable, "sandbox_failed", "the program could not be started: %w", err)
 }
 
-// Inside is for Linux.
+// Inside does nothing here: only Linux needs it.
 func Inside([]string) (code int, mine bool) { return 0, false }
 
 // apart gives a program a session of its own.

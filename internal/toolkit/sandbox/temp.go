@@ -8,27 +8,26 @@ import (
 	"syscall"
 )
 
-// tempPattern is how the temporary folders of programs are called.
+// tempPattern is the name pattern of programs' temporary folders.
 const tempPattern = "steward-program-*"
 
-// removeTemp removes a temporary folder, also where a program has left folders
-// in it that cannot be entered.
+// removeTemp removes a temporary folder, even if a program has left folders in it that cannot be
+// entered.
 func removeTemp(path string) error {
 	if os.RemoveAll(path) == nil {
 		return nil
 	}
 	_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
-			_ = os.Chmod(p, 0o700) // what still cannot be removed, the next call tells
+			_ = os.Chmod(p, 0o700) // the next call reports what still cannot be removed
 		}
 		return nil
 	})
 	return os.RemoveAll(path)
 }
 
-// RemoveLeftovers removes the temporary folders of programs of processes that
-// have ended without doing so. Those of other users and of processes that
-// still run are left alone.
+// RemoveLeftovers removes the temporary folders of processes that have ended without removing
+// them. Those of other users and of running processes are left alone.
 func RemoveLeftovers() error {
 	found, err := filepath.Glob(filepath.Join(os.TempDir(), tempPattern))
 	errs := []error{err}
@@ -41,8 +40,8 @@ func RemoveLeftovers() error {
 	return errors.Join(errs...)
 }
 
-// lockFolder takes the lock of a folder of this user, which ends with the
-// process at the latest; false: another process has it.
+// lockFolder locks a folder of this user. The lock ends with the process at the latest. ok is
+// false if another process holds it.
 func lockFolder(path string) (unlock func(), ok bool) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
@@ -59,14 +58,14 @@ func lockFolder(path string) (unlock func(), ok bool) {
 	return func() { dir.Close() }, true
 }
 
-// makeTemp makes a temporary folder for a program, and what removes it.
+// makeTemp makes a temporary folder for a program, and a function that removes it.
 func makeTemp() (path string, remove func(), err error) {
 	for {
 		if path, err = os.MkdirTemp("", tempPattern); err != nil {
 			return "", nil, err
 		}
 		if unlock, ok := lockFolder(path); ok {
-			if _, err := os.Lstat(path); err == nil { // nobody has taken it for a leftover
+			if _, err := os.Lstat(path); err == nil { // nobody has removed it as a leftover
 				return path, func() { _ = removeTemp(path); unlock() }, nil
 			}
 			unlock()

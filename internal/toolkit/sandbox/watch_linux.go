@@ -2,18 +2,17 @@ package sandbox
 
 import "time"
 
-// How often a program is looked at: often while it grows, seldom while it
-// rests.
+// How often a program's usage is checked: often while it grows, seldom while it is steady.
 const (
 	watchLeast = 20 * time.Millisecond
 	watchMost  = 500 * time.Millisecond
 )
 
-// watch compares what a program and all its children use with its limits,
-// which the kernel holds for single processes only.
+// watch compares the usage of a program and all its children with its limits, which the kernel
+// enforces only for single processes.
 type watch struct {
 	root   int
-	around bool // the root is Steward's own program, and does not count
+	around bool // the root is Steward's own executable, and does not count
 	limits Limits
 	data   *gauge
 	end    func(error)
@@ -21,7 +20,7 @@ type watch struct {
 	done   chan struct{}
 }
 
-// newWatch returns a watch that is still to be run.
+// newWatch returns a watch that is not running yet.
 func newWatch(root int, around bool, l Limits, data *gauge, end func(error)) *watch {
 	return &watch{root: root, around: around, limits: l, data: data, end: end,
 		quit: make(chan struct{}), done: make(chan struct{})}
@@ -47,7 +46,7 @@ func (w *watch) run() {
 		}
 		now := w.look()
 		if err := w.judge(now); err != nil {
-			go w.end(err) // which waits for us
+			go w.end(err) // in the background, because end waits for this watch
 			return
 		}
 		if pause = min(2*pause, watchMost); now.grew(before) {
@@ -58,9 +57,9 @@ func (w *watch) run() {
 	}
 }
 
-// usage is what a program and its children use.
+// usage is the usage of a program and its children.
 type usage struct {
-	memory  int64 // bytes, as each process counts its own
+	memory  int64 // bytes, as each process counts for itself
 	cpu     time.Duration
 	threads int
 	pids    []int
@@ -84,7 +83,7 @@ func (w *watch) look() usage {
 	return u
 }
 
-// judge returns the error of the limit that was passed.
+// judge returns the error of the limit that was exceeded.
 func (w *watch) judge(u usage) error {
 	switch {
 	case u.threads > w.limits.Processes+1:
@@ -99,8 +98,8 @@ func (w *watch) judge(u usage) error {
 	return nil
 }
 
-// shared counts memory that several processes share once. It is slow, so it
-// is asked only when the plain sum is over the limit.
+// shared returns the memory use with shared memory counted once. It is slow, so it is called only
+// if the plain sum is over the limit.
 func shared(u usage) int64 {
 	var sum int64
 	for _, pid := range u.pids {
