@@ -9,20 +9,20 @@ import (
 	"steward/internal/store/follow"
 )
 
-// Filter says which events are told: those that fit every list that is not
-// empty. The zero Filter lets all through.
+// Filter selects events. An event matches if it matches every list that is not empty, so the zero
+// Filter matches all events.
 type Filter struct {
 	Sources  []string // as in Event.Source; "agent:*" and the like fit all that begin so
 	Details  []DetailType
 	Prefixes []resource.URI // events about a resource at or below one of them
-	Types    []string       // events about a resource of one of these types; "common.*" fits all that begin so
-	Bodies   bool           // the bodies of the resources are told too
+	Types    []string       // events about a resource of one of these types; "common.*" matches by prefix
+	Bodies   bool           // deliver the bodies of the resources, too
 }
 
 // maxNames bounds the lists of a filter together.
 const maxNames = 1000
 
-// check refuses what can never match anything (filter_invalid).
+// check refuses a filter that can never match anything (filter_invalid).
 func (f *Filter) check() error {
 	if n := len(f.Sources) + len(f.Details) + len(f.Prefixes) + len(f.Types); n > maxNames {
 		return tooManyNames()
@@ -45,7 +45,7 @@ func (f *Filter) check() error {
 	return nil
 }
 
-// fits looks at what the log itself does not tell of an event.
+// fits checks an event against the parts of the filter that the log's index does not cover.
 func (f *Filter) fits(x *Event) bool {
 	return (len(f.Details) == 0 || slices.Contains(f.Details, x.Detail)) && follow.Match(f.Sources, x.Source)
 }
@@ -71,7 +71,7 @@ func sourceWord(s string) bool {
 	return s == systemSource || open && strings.HasPrefix(systemSource, b)
 }
 
-// typeWord reports whether s is a type, or the beginning of one and "*".
+// typeWord reports whether s is a type, or a prefix of a type followed by "*".
 func typeWord(s string) bool {
 	if b, open := strings.CutSuffix(s, "*"); open {
 		return !strings.ContainsAny(b, "*/: \x00")

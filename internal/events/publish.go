@@ -16,38 +16,38 @@ import (
 	"steward/internal/store/follow"
 )
 
-// Publication is an event that is to be published.
+// Publication is an event to publish.
 type Publication struct {
-	// ID is the caller's own id: the same again is the same event. A UUID
-	// becomes the event's id; empty: a fresh one.
+	// ID is the caller's own id. Publishing the same event again under the same id has no effect. A
+	// UUID becomes the event's id. If ID is empty, the event gets a new one.
 	ID        string
-	Source    string         // empty: the caller's own, the only one that he may claim
-	Space     resource.Space // that is told: the caller's own (empty), or that of a group of his
+	Source    string         // empty: the caller's own, which is the only one allowed
+	Space     resource.Space // whose subscribers receive it: the caller's own space (empty), or that of one of the caller's groups
 	Time      time.Time      // when it happened; zero: now
 	Detail    DetailType     // empty: Put
-	Resources []Resource     // URI and Body count
+	Resources []Resource     // only URI and Body are used
 }
 
 // Published is an event that is in the log.
 type Published struct {
 	ID        id.ID
 	URI       resource.URI
-	Cursor    Cursor // behind it
-	Duplicate bool   // it was there already
+	Cursor    Cursor // after it
+	Duplicate bool   // it existed already
 }
 
-// Bounds of what is published.
+// Limits of published events.
 const (
 	MaxResources = 100
-	MaxBytes     = 64 << 10 // of the event as it is kept, bodies included
+	MaxBytes     = 64 << 10 // of the event as stored, bodies included
 	maxClientID  = 256
 )
 
-// Publish appends an event to the log. It is durable when Publish returns.
+// Publish appends an event to the log. The event is durable when Publish returns.
 //
-// Errors: event_invalid, event_too_large; event_source_foreign for a source
-// that is not the caller's own; event_space_foreign; event_denied where policy
-// does not allow it; event_id_used for an id that another event has.
+// Errors: event_invalid, event_too_large; event_source_foreign for a source that is not the
+// caller's own; event_space_foreign; event_denied if policy does not allow it; event_id_used for an
+// id that another event has.
 func (e *Engine) Publish(ctx context.Context, who Caller, x Publication) (Published, error) {
 	p, err := e.opt.Directory.Principal(ctx, who.User)
 	if err != nil {
@@ -82,8 +82,8 @@ func (e *Engine) Publish(ctx context.Context, who Caller, x Publication) (Publis
 	return e.publish(ctx, who.actor(source), space, at.ChildID(TypeEvent, own), body, body.about(ctx, space, resource.UserSpace(who.User)))
 }
 
-// about returns the terms by which an event goes with what it is about: its
-// resources, and the conversation in which it was published.
+// about returns the index terms by which an event is found: the resources that it is about, and the
+// conversation in which it was published.
 func (s stored) about(ctx context.Context, told, own resource.Space) []store.Term {
 	var of []resource.URI
 	if r, ok := request.From(ctx); ok {
@@ -95,7 +95,7 @@ func (s stored) about(ctx context.Context, told, own resource.Space) []store.Ter
 	return store.About(slices.Compact([]resource.Space{told, own}), of...)
 }
 
-// actor is who the log says has done it.
+// actor returns the actor for the log entry.
 func (c Caller) actor(source string) string {
 	if c.Agent == "" {
 		return c.User
@@ -117,8 +117,8 @@ func spaceFor(p policy.Principal, sp resource.Space) (resource.Space, error) {
 		WithHint("leave the space out for your own, or name a group that you are in: group:NAME")
 }
 
-// stored checks what is to be published, and returns what is kept of it: with
-// its secrets hidden, so that the same published again is seen to be the same.
+// stored validates a publication and returns the form in which it is stored. Its secrets are hidden
+// first, so that the same event published again compares as equal.
 func (x *Publication) stored(mask func([]byte) []byte) (stored, error) {
 	bad := func(format string, args ...any) (stored, error) {
 		return stored{}, fault.New(fault.Invalid, "event_invalid", "the event cannot be published: "+format, args...)
@@ -166,7 +166,7 @@ func tooLarge() error {
 		WithHint("keep the content in a resource, and publish its URI")
 }
 
-// mayPublish asks policy. There is nobody who could be asked.
+// mayPublish asks policy. Nobody can be asked for approval here.
 func (e *Engine) mayPublish(ctx context.Context, who Caller, at resource.URI, space resource.Space) error {
 	d, err := e.opt.Authorizer.Authorize(ctx, policy.Question{Point: policy.PointAccess, Action: policy.Write,
 		User: who.User, Agent: who.Agent, Lineage: who.Lineage,
@@ -180,7 +180,7 @@ func (e *Engine) mayPublish(ctx context.Context, who Caller, at resource.URI, sp
 	return nil
 }
 
-// publish appends an event, or finds that it is there already.
+// publish appends an event, or finds that it exists already.
 func (e *Engine) publish(ctx context.Context, actor string, space resource.Space, uri resource.URI, body stored, terms []store.Term) (Published, error) {
 	out := Published{URI: uri}
 	out.ID, _ = id.Parse(uri.ID())
@@ -207,7 +207,7 @@ func (e *Engine) publish(ctx context.Context, actor string, space resource.Space
 	return out, nil
 }
 
-// same reports whether what is kept is this event.
+// same reports whether the stored bytes are this event.
 func (s stored) same(kept []byte) bool {
 	var k stored
 	if json.Unmarshal(kept, &k) != nil {
@@ -220,7 +220,7 @@ func (s stored) same(kept []byte) bool {
 func (e *Engine) append(ctx context.Context, actor string, space resource.Space, uri resource.URI, body stored, terms []store.Term) (store.Receipt, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // bodies are kept as they came
+	enc.SetEscapeHTML(false) // bodies are stored as they were sent
 	if err := enc.Encode(body); err != nil {
 		return store.Receipt{}, err
 	}

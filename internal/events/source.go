@@ -9,14 +9,14 @@ import (
 	"steward/internal/resource"
 )
 
-// The types of the resources that hold what was published.
+// The types of the resources that hold published events.
 const (
 	TypeEvent  = "event.Event"
 	typeSource = "event.Source"
 	typeAgent  = "agent.Agent"
 )
 
-// The beginnings of sources.
+// The prefixes of sources.
 const (
 	userSource    = "user:"
 	serviceSource = "service:"
@@ -24,7 +24,7 @@ const (
 	systemSource  = "system"
 )
 
-// person returns the source that an account is.
+// person returns the source for an account.
 func person(p policy.Principal) string {
 	if p.Has(policy.RoleService) {
 		return serviceSource + p.User
@@ -32,7 +32,7 @@ func person(p policy.Principal) string {
 	return userSource + p.User
 }
 
-// sourceOf returns the source of what an actor of the log has done.
+// sourceOf returns the source for an actor of the log.
 func (e *Engine) sourceOf(ctx context.Context, actor string) string {
 	if actor == systemSource || actor == "" || strings.HasPrefix(actor, agentSource) {
 		return strings.TrimSuffix(actor, "/")
@@ -40,11 +40,11 @@ func (e *Engine) sourceOf(ctx context.Context, actor string) string {
 	if p, err := e.opt.Directory.Principal(ctx, actor); err == nil {
 		return person(p)
 	}
-	return userSource + actor // an account that is closed, or cannot be read now, was a user
+	return userSource + actor // an account that is closed, or cannot be read now, was a user's
 }
 
-// place is the resource below which a source's events are kept, and the
-// source's name. What an agent publishes for a user lies below the user's.
+// place returns the resource below which a source's events are stored, and the name of the source.
+// What an agent publishes for a user is stored below the user.
 func (c Caller) place(p policy.Principal) (resource.URI, string, error) {
 	own := person(p)
 	if p.User == "" || strings.ContainsAny(p.User, "/\x00") {
@@ -63,8 +63,8 @@ func (c Caller) place(p policy.Principal) (resource.URI, string, error) {
 	return u, agentSource + c.Agent, nil
 }
 
-// sourceAt reads the source of a published event from its URI; "" where it is
-// none of ours.
+// sourceAt reads the source of a published event from its URI. It returns "" if the URI is not that
+// of a published event.
 func sourceAt(u resource.URI) string {
 	steps := u.Parent().Elements()
 	if len(steps) == 0 || steps[0].Type != typeSource {

@@ -12,29 +12,26 @@ import (
 	"steward/internal/store/follow"
 )
 
-// Batch is what came together, in the order of the log: events, or the changes
-// of conversations, those of one entry never parted; and the cursor behind them
-// and all that was passed over. An empty one says only how far the log has been
-// looked through.
+// Batch holds events or changes in the order of the log, and the cursor after them and after all
+// entries that were skipped. The changes of one entry are always in the same batch. An empty batch
+// only says how far the log has been read.
 type Batch struct {
 	Events  []Event
 	Changes []*Change // shared with other observers: do not modify
 	Cursor  Cursor
 }
 
-// Subscribe yields the events behind a cursor that fit the filter and that the
-// caller may read, in the order of the log, none missing and none twice: first
-// what the log has, then what is new as it comes, until ctx is done (which
-// ends it without an error) or the loop is left. Once it follows what is new
-// it has yielded at least one batch, if need be an empty one, so that there is
-// a cursor to go on from; an empty one comes, too, whenever Options.Beat has
-// passed without any.
+// Subscribe yields the events after a cursor that match the filter and that the caller may read, in
+// the order of the log, each exactly once: first those in the log, then new ones as they are
+// appended. It ends when the loop is left or ctx is done, which is no error. Before it waits for
+// new events it has yielded at least one batch, which may be empty, so that the caller has a cursor
+// to resume from. It also yields an empty batch whenever Options.Beat has passed without another.
 //
-// What the caller may read is looked at again all the while: who leaves a group
-// hears no more of it.
+// The caller's rights are checked again all the while: a user who leaves a group receives no more
+// of its events.
 //
-// Errors: filter_invalid; those of the Directory, such as user_disabled; and
-// those of follow.Log.Subscribe.
+// Errors: filter_invalid; those of the Directory, such as user_disabled; and those of
+// follow.Log.Subscribe.
 func (e *Engine) Subscribe(ctx context.Context, who Caller, f Filter, from Cursor) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		if err := f.check(); err != nil {
@@ -59,9 +56,8 @@ func (e *Engine) Subscribe(ctx context.Context, who Caller, f Filter, from Curso
 	}
 }
 
-// Observe yields the changes of conversations behind a cursor (empty: of all
-// that the log has) that fit the filter and lie within the scope, as Subscribe
-// does events.
+// Observe yields the changes of conversations after a cursor (empty: all changes in the log) that
+// match the filter and lie within the scope. It otherwise behaves as Subscribe does.
 //
 // Errors: filter_invalid, scope_missing, and those of follow.Log.Subscribe.
 func (e *Engine) Observe(ctx context.Context, sc store.Scope, f ChangeFilter, from Cursor) iter.Seq2[Batch, error] {
@@ -89,11 +85,11 @@ func (e *Engine) Observe(ctx context.Context, sc store.Scope, f ChangeFilter, fr
 	}
 }
 
-// subscription hands on what the entries tell that a follower brings.
+// subscription turns the entries that a follower delivers into batches.
 type subscription struct {
 	tell  func([]*follow.Entry, *Batch) error
 	yield func(Batch, error) bool
-	beat  time.Duration // after so long without anything an empty batch is told; zero: never
+	beat  time.Duration // an empty batch is delivered after this long without another; zero: never
 }
 
 func (s *subscription) run(ctx context.Context, log *follow.Log, want follow.Filter, from Cursor) {

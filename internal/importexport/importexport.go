@@ -1,9 +1,9 @@
-// Package importexport reads conversations from the files of others, and reads
-// and writes Steward's own export. It knows Steward's exports (versions 1 and
-// 2), plain lists of {"role","content"}, lists of messages in the forms of
-// OpenAI, Anthropic, Gemini and Ollama, one chat or one message per line
-// (JSONL), and the exports of ChatGPT and Claude, as JSON or as the zip file in
-// which they come. What a file is, is seen from its content, not from its name.
+// Package importexport reads conversations from the files of other programs, and reads and writes
+// Steward's own export. It supports Steward's exports (versions 1 and 2), plain lists of
+// {"role","content"}, lists of messages in the forms of OpenAI, Anthropic, Gemini and Ollama, one
+// chat or one message per line (JSONL), and the exports of ChatGPT and Claude, as JSON or as the
+// zip file in which they are delivered. The format is detected from the content, not from the
+// file's name.
 package importexport
 
 import (
@@ -25,46 +25,45 @@ const (
 	Steward   = "steward"
 	ChatGPT   = "chatgpt"   // the export of ChatGPT's data controls
 	Claude    = "claude"    // the export of Claude's privacy settings
-	OpenAI    = "openai"    // messages as OpenAI's chat completions take them
-	Anthropic = "anthropic" // messages as Anthropic's API takes them
-	Gemini    = "gemini"    // contents as Gemini's API takes them
-	Ollama    = "ollama"    // messages as Ollama's API takes them
+	OpenAI    = "openai"    // messages in the form of OpenAI's chat completions
+	Anthropic = "anthropic" // messages in the form of Anthropic's API
+	Gemini    = "gemini"    // contents in the form of Gemini's API
+	Ollama    = "ollama"    // messages in the form of Ollama's API
 	Plain     = "plain"     // {"role","content"} and nothing else
 )
 
-// Auto is the format that is found by looking at the content.
+// Auto selects the format by looking at the content.
 const Auto = "auto"
 
-// Formats returns the formats that Options.Format takes.
+// Formats returns the values that Options.Format accepts.
 func Formats() []string {
 	return []string{Auto, Steward, ChatGPT, Claude, OpenAI, Anthropic, Gemini, Ollama, Plain}
 }
 
-// Chat is one conversation. Of Steward's own export only Own is filled in
-// besides the title, times, source and notes.
+// Chat is one conversation. For Steward's own export, only Own, the title, the times, the source
+// and the notes are set.
 type Chat struct {
 	Title            string
-	Created, Updated time.Time // zero where the source does not say
+	Created, Updated time.Time // zero if the source has none
 	Source           string
 	SourceID         string // the source's id of the conversation, or empty
-	Model            string // "provider/model", where the source names one for the whole
-	Number           int    // counted from 1 in what was read
-	Nodes            []Node // parents stand before their children
-	Current          int    // the node with which the chat goes on; -1 without nodes
-	Notes            []Note // what became of that which has no place in a message
+	Model            string // "provider/model", if the source names one for the whole chat
+	Number           int    // its number in the input, from 1
+	Nodes            []Node // parents come before their children
+	Current          int    // the node where the chat continues; -1 without nodes
+	Notes            []Note // on what has no place in a message
 	Own              *Own   // Steward's own export
 }
 
-// Node is a message and its place in the tree of a chat's messages. All
-// paths from a root to a leaf pass message.CheckHistory, with every call
-// answered.
+// Node is a message and its place in the tree of a chat's messages. Every path from a root to a
+// leaf passes message.CheckHistory, with every call answered.
 type Node struct {
-	Message *message.Message // its id is fresh, its Prev its parent
+	Message *message.Message // it has a new id; its Prev is its parent
 	Parent  int              // -1 for a root
-	Opens   bool             // an interaction begins here: the user's own message
+	Opens   bool             // an interaction begins here: a message of the user
 }
 
-// Note says what became of something that has no place in a message.
+// Note says how something was imported that has no place in a message.
 type Note struct {
 	Text  string `json:"text"`
 	Count int    `json:"count"`
@@ -77,19 +76,19 @@ func (n Note) String() string {
 	return fmt.Sprintf("%s (%d times)", n.Text, n.Count)
 }
 
-// Options of Read. The zero value reads what it finds, with bounds that suit
-// the exports of many years.
+// Options configure Read. The zero value detects the format, with limits that suit exports of many
+// years.
 type Options struct {
 	Name     string               // the file's name, for errors
 	Format   string               // one of Formats; empty: Auto
-	MaxChat  int                  // bytes of JSON of one chat (or of one message of Steward's own); 0: 64 MiB
-	MaxTotal int64                // bytes of the whole, unpacked; 0: 4 GiB
-	Codecs   map[string]llm.Codec // by Vendors; without one its form is not read
-	Seal     Seal                 // under which exports of our own verify; nil: none does
-	TempDir  string               // where a zip file that comes as a stream is kept meanwhile; empty: the system's place
+	MaxChat  int                  // size limit of one chat's JSON (or one message of Steward's own export), in bytes; 0: 64 MiB
+	MaxTotal int64                // size limit of the whole input, unpacked, in bytes; 0: 4 GiB
+	Codecs   map[string]llm.Codec // by Vendors; forms without a codec are not read
+	Seal     Seal                 // verifies Steward's own exports; nil: none is verified
+	TempDir  string               // where a zip file that is read from a stream is stored temporarily; empty: the system's default
 
-	// Tell is told what concerns no single chat, such as files of an archive
-	// that hold no conversations. It may be nil.
+	// Tell receives notes that concern no single chat, such as files of an archive that hold no
+	// conversations. It may be nil.
 	Tell func(note string)
 }
 
@@ -107,16 +106,15 @@ func (o Options) filled() Options {
 	return o
 }
 
-// Read yields the conversations of a file, one at a time: no more than one is
-// in memory. An error that concerns one conversation does not end the
-// sequence; after one that concerns the rest of the file it ends by itself.
-// Every error names the place and what to do. Codes, all Invalid unless said
-// otherwise: import_format_unknown, import_format_other, import_not_json, import_chat_broken,
-// import_chat_empty, import_too_large (TooLarge), import_version_unknown
-// (Unsupported), import_archive_broken, import_unreadable (Unavailable).
+// Read yields the conversations of a file one at a time and keeps only one in memory. An error that
+// concerns one conversation does not end the sequence; an error that concerns the rest of the file
+// does. Every error names the place and a remedy. Codes, all Invalid unless stated otherwise:
+// import_format_unknown, import_format_other, import_not_json, import_chat_broken,
+// import_chat_empty, import_too_large (TooLarge), import_version_unknown (Unsupported),
+// import_archive_broken, import_unreadable (Unavailable).
 //
-// Own.Messages of a chat is read from the same stream: it must be consumed
-// before the next chat is asked for; what is left of it is skipped.
+// The messages in Own.Messages are read from the same stream, so they must be consumed before the
+// next chat is requested. The rest is skipped.
 func Read(r io.Reader, o Options) iter.Seq2[*Chat, error] {
 	o = o.filled()
 	return func(yield func(*Chat, error) bool) {
@@ -130,7 +128,7 @@ func Read(r io.Reader, o Options) iter.Seq2[*Chat, error] {
 	}
 }
 
-// notes collects what is told of a chat: each text once, counted.
+// notes collects the notes of a chat: each text once, with a count.
 type notes struct{ list []Note }
 
 func (n *notes) add(format string, args ...any) {
@@ -144,7 +142,7 @@ func (n *notes) add(format string, args ...any) {
 	n.list = append(n.list, Note{text, 1})
 }
 
-// left tells of the members of a conversation that are not kept.
+// left notes the members of a conversation that are not kept.
 func (n *notes) left(o object) {
 	var names []string
 	for _, name := range sortedKeys(o) {

@@ -8,13 +8,12 @@ import (
 	"hash"
 )
 
-// Seal begins the MAC under which an export is signed: over every member's
-// name and value, and every message, in their order. nil: nothing is signed,
-// and nothing verifies.
+// Seal starts the MAC that signs an export. The MAC covers the name and value of every member and
+// every message, in order. With a nil Seal, nothing is signed and nothing is verified.
 type Seal func() hash.Hash
 
-// NewSeal returns the seal of a key for one space: what was exported from
-// another does not verify.
+// NewSeal returns the seal of a key for one space. An export from another space is not verified by
+// it.
 func NewSeal(key []byte, space string) Seal {
 	return func() hash.Hash {
 		h := hmac.New(sha256.New, key)
@@ -30,7 +29,7 @@ func (s Seal) begin() hash.Hash {
 	return s()
 }
 
-// signature is the value of the member that signs what was summed up so far.
+// signature returns the value of the member that signs everything up to now.
 func signature(sum hash.Hash) string { return `"` + hex.EncodeToString(sum.Sum(nil)) + `"` }
 
 // fits reports whether a value is that signature.

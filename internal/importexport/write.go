@@ -12,10 +12,9 @@ import (
 	"steward/internal/record"
 )
 
-// Writer writes Steward's own export: one object, a record per line, so that
-// it streams and that two exports can be compared line by line. The methods
-// are called in the order in which they stand here; Close tells the first
-// error of the stream.
+// Writer writes Steward's own export: one object with a record per line, so that it can be streamed
+// and two exports can be compared line by line. Its methods must be called in the order in which
+// they are declared. Close returns the first error of the stream.
 type Writer struct {
 	w    *bufio.Writer
 	sum  hash.Hash // nil: it is not signed
@@ -23,7 +22,7 @@ type Writer struct {
 	buf  []byte    // of the newest message
 }
 
-// NewWriter begins the export of a conversation, signed under a seal.
+// NewWriter begins the export of a conversation, signed with a seal.
 func NewWriter(w io.Writer, c *record.Conversation, seal Seal) *Writer {
 	x := &Writer{w: bufio.NewWriterSize(w, 32<<10), sum: seal.begin()}
 	x.w.WriteString(`{"steward_export":2,`)
@@ -34,7 +33,7 @@ func NewWriter(w io.Writer, c *record.Conversation, seal Seal) *Writer {
 	return x
 }
 
-// put writes what is signed.
+// put writes signed content.
 func (x *Writer) put(s string) {
 	x.w.WriteString(s)
 	if x.sum != nil {
@@ -53,16 +52,16 @@ func (x *Writer) Interaction(i *Interaction) {
 // Run adds a run.
 func (x *Writer) Run(r *Run) { x.line("runs", runLine{r.ID, r.Interaction, r.Run}) }
 
-// Mark adds what became of a message.
+// Mark adds the mark of a message.
 func (x *Writer) Mark(m *record.Mark) { x.line("marks", markLine{m.Message, *m}) }
 
 // Pin adds a pin.
 func (x *Writer) Pin(p *record.Pin) { x.line("pins", pinLine{p.Message, *p}) }
 
-// Summary adds a message that stands for others.
+// Summary adds a message that replaces others.
 func (x *Writer) Summary(p Placed) { x.message("summaries", p) }
 
-// Message adds a message. Messages come in the order of their positions.
+// Message adds a message. Messages must be added in the order of their positions.
 func (x *Writer) Message(p Placed) error {
 	x.message("messages", p)
 	return x.Err()
@@ -81,7 +80,7 @@ func (x *Writer) message(list string, p Placed) {
 	x.write(list, x.buf)
 }
 
-// Err tells whether the stream has failed.
+// Err returns the error of the stream, if it has failed.
 func (x *Writer) Err() error {
 	_, err := x.w.Write(nil)
 	return err
@@ -98,19 +97,19 @@ func (x *Writer) Close() error {
 	return x.w.Flush()
 }
 
-// open ends the list that is open and begins another.
+// open closes the open list and begins another.
 func (x *Writer) open(list string) {
 	if x.list != "" {
 		x.put("\n]")
 	}
 	if x.list = list; list == "messages" {
-		x.sign("signed") // so that who reads it knows at once whether the rest is worth believing
+		x.sign("signed") // so that a reader knows at once whether the rest can be trusted
 	}
 	x.w.WriteString(",\n")
 	x.put(`"` + list + `":[`)
 }
 
-// sign writes a member that signs what was written so far.
+// sign writes a member that signs everything written so far.
 func (x *Writer) sign(name string) {
 	if x.sum != nil {
 		x.w.WriteString(",\n\"" + name + `":` + signature(x.sum))

@@ -1,5 +1,5 @@
-// Package api is the server for Steward's own command line and other programs:
-// plain JSON over HTTP, under /api/v1. docs/reference/api.md describes it.
+// Package api is the HTTP server for Steward's own command line and other programs: plain JSON
+// under /api/v1. docs/reference/api.md describes it.
 package api
 
 import (
@@ -22,7 +22,7 @@ import (
 	"steward/internal/tree"
 )
 
-// Options of the server. Node and People are needed.
+// Options configure the server. Node and People are required.
 type Options struct {
 	Node       Node
 	People     *identity.Registry // users, their keys and groups
@@ -30,14 +30,14 @@ type Options struct {
 	Authorizer policy.Authorizer  // who may decide about agents; nil: administrators
 	Logger     *slog.Logger
 
-	Resources *tree.Service // nil: there are none
+	Resources *tree.Service // nil: resources are not served
 	Audit     *audit.Log    // nil: the log is not audited
 }
 
-// maxBody is enough for what this server takes.
+// maxBody is the default size limit of a request body, in bytes.
 const maxBody = 64 << 10
 
-// Prefix is where the server is to be mounted.
+// Prefix is the path under which the server is mounted.
 const Prefix = "/api/v1"
 
 type server struct {
@@ -45,8 +45,8 @@ type server struct {
 	mux *http.ServeMux
 }
 
-// Handler returns the server, which serves what lies below Prefix. Mount it
-// behind a httpauth.Guard.
+// Handler returns the server, which serves the paths below Prefix. Mount it behind a
+// httpauth.Guard.
 func Handler(o Options) http.Handler {
 	f := &server{o, http.NewServeMux()}
 	for _, r := range f.routes() {
@@ -56,9 +56,8 @@ func Handler(o Options) http.Handler {
 	return f.mux
 }
 
-// Routes returns the patterns of all that the server serves, such as
-// "GET /api/v1/conversations/{id}", in order. It is Handler's own table, so
-// that what is said of each route can be held against it.
+// Routes returns the patterns of all routes, such as "GET /api/v1/conversations/{id}", sorted. It
+// reads Handler's own table, so that the documentation can be checked against it.
 func Routes() []string {
 	var all []string
 	for _, r := range (&server{}).routes() {
@@ -68,8 +67,8 @@ func Routes() []string {
 	return all
 }
 
-// routes are what the server serves. Paths of agents and URIs have slashes, so
-// they stand in queries and bodies.
+// routes returns the route table. Agents' paths and URIs contain slashes, so they are passed in
+// queries and bodies.
 func (f *server) routes() []route {
 	const conv = "/conversations/{id}"
 	return []route{
@@ -165,7 +164,7 @@ func (f *server) routes() []route {
 	}
 }
 
-// absent answers what no pattern matches: the path, or its method.
+// absent answers requests that no pattern matches, by their path or by their method.
 func (f *server) absent(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -185,7 +184,7 @@ func (f *server) absent(w http.ResponseWriter, r *http.Request) {
 	httpauth.Reply(w, http.StatusMethodNotAllowed, append(httpauth.AppendMembers([]byte(`{"error":{`), e), "}}\n"...))
 }
 
-// page is where a page begins and how long it may be.
+// page is the start and the size of a page of a list.
 type page struct {
 	After store.Cursor `query:"after"`
 	Limit int          `query:"limit" range:"1,1000"`
@@ -193,13 +192,13 @@ type page struct {
 
 func (p page) limit() int { return cmp.Or(p.Limit, store.DefaultLimit) }
 
-// all is a list as JSON has it, never null.
+// all makes a nil list an empty one, so that JSON never has null for a list.
 func all[T any](list []T) []T { return append([]T{}, list...) }
 
-// the is an answer with one member.
+// the returns an answer with one member.
 func the[T any](member string, v T) map[string]T { return map[string]T{member: v} }
 
-// admins refuses callers who may not do what admins do.
+// admins refuses callers who are not administrators.
 func admins(c *call, what, hint string) error {
 	if c.Admin {
 		return nil
@@ -211,8 +210,8 @@ func unsupported(what, format string) *fault.Error {
 	return fault.New(fault.Unsupported, what+"_unsupported", "%s", format)
 }
 
-// Health returns the handler of /healthz (the process answers) and /readyz
-// (it can serve: ready has no error). They tell no secrets and need no key.
+// Health returns the handler of /healthz (the process is alive) and /readyz (ready returns no
+// error, so the server can serve). They reveal no secrets and need no key.
 func Health(ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -222,7 +221,7 @@ func Health(ready func(context.Context) error) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
 		if err := ready(ctx); err != nil {
-			e := fault.Of(err) // the code only: the text may name paths
+			e := fault.Of(err) // only the code: the message may contain paths
 			b, _ := json.Marshal(map[string]string{"status": "unavailable", "code": e.Code})
 			httpauth.Reply(w, http.StatusServiceUnavailable, append(b, '\n'))
 			return

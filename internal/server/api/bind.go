@@ -17,42 +17,42 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// call is one request, and who makes it.
+// call is one request with its caller.
 type call struct {
 	httpauth.Caller
 	w      http.ResponseWriter
 	r      *http.Request
-	status int // of an answer that is no error; 0: the route's own
+	status int // of a successful answer; 0: the route's own
 }
 
-// route is something that the server does: what it reads of a request, what it
-// answers, and the function that does it.
+// route is one route of the server: what it reads from a request, the function that handles it, and
+// what it answers.
 type route struct {
 	method, path string // the path below Prefix
 	in, out      reflect.Type
 	fields       []field
-	status       int // of an answer that is no error
+	status       int // of a successful answer
 	serve        func(c *call) (any, error)
 }
 
-// What a function may answer with beside a value, which is written as JSON.
+// The results of a function that are not encoded as JSON.
 type (
-	none    struct{} // there is nothing to tell: 204
-	written struct{} // it has answered by itself
-	raw     []byte   // JSON, written as it is
+	none    struct{} // nothing to return: 204
+	written struct{} // the function has written the answer itself
+	raw     []byte   // JSON, written unchanged
 )
 
-// on makes a route of a function. Its last parameter is a struct whose fields
-// say by their tags what is read of a request:
+// on makes a route from a function. The function's last parameter is a struct whose field tags say
+// what is read from a request:
 //
 //	path   the part of the path with this name
 //	query  the parameter with this name, which may be left out
-//	what   of an id: what it is the id of, if not its name says so
-//	range  of a number: the least and the largest
+//	what   of an id: what it is the id of, unless the name says so
+//	range  of a number: the minimum and the maximum
 //	body   on a struct: the body, read strictly; "optional": it may be left out
-//	size   of a body: how many bytes it may have, if not maxBody
+//	size   of a body: its size limit in bytes, if not maxBody
 //
-// Nothing is called before all of it is read without an error.
+// The function is called only after all of it has been read without an error.
 func on[In, Out any](pattern string, do func(context.Context, *call, In) (Out, error)) route {
 	method, path, _ := strings.Cut(pattern, " ")
 	r := route{method: method, path: path, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), status: http.StatusOK}
@@ -70,20 +70,20 @@ func on[In, Out any](pattern string, do func(context.Context, *call, In) (Out, e
 	return r
 }
 
-// created is a route that makes something.
+// created makes a route answer with 201 Created.
 func created(r route) route {
 	r.status = http.StatusCreated
 	return r
 }
 
-// field is what is read into a field of a function's parameter.
+// field describes how one field of a function's parameter is read.
 type field struct {
 	index       []int
 	from        string // "path", "query" or "body"
 	name        string
 	what        string
 	least, most int
-	many        bool // it may be given several times
+	many        bool // it may be given more than once
 	size        int64
 }
 
@@ -110,7 +110,7 @@ func fieldsOf(in reflect.Type) (list []field) {
 	return list
 }
 
-// bind reads a request.
+// bind reads a request into a function's parameter.
 func bind(c *call, fields []field, in reflect.Value) error {
 	q, err := query(c.r.URL, fields)
 	if err != nil {
@@ -141,9 +141,8 @@ func bind(c *call, fields []field, in reflect.Value) error {
 	return nil
 }
 
-// query returns the parameters of an address. It refuses one of which a part
-// would be passed over: a parameter that the route does not have, or has once
-// and is given twice.
+// query returns the query parameters of a URL. It refuses a query that would be ignored in part: a
+// parameter that the route does not have, or one that is given twice but allowed only once.
 func query(u *url.URL, fields []field) (url.Values, error) {
 	given, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -174,7 +173,7 @@ func query(u *url.URL, fields []field) (url.Values, error) {
 	return given, nil
 }
 
-// read reads a part of the path or a parameter.
+// read parses a part of the path or a query parameter.
 func (f field) read(s string, v reflect.Value) error {
 	invalid := func(problem, hint string, args ...any) error {
 		return fault.New(fault.Invalid, f.name+"_invalid", "%s=%.60q is %s", f.name, s, problem).WithHint(hint, args...)
@@ -220,11 +219,11 @@ func (f field) read(s string, v reflect.Value) error {
 	return nil
 }
 
-// ErrorTaker is an http.ResponseWriter of a caller in the same process, who
-// takes errors as they are, also those that an answer has begun before.
+// ErrorTaker is an http.ResponseWriter of a caller in the same process. It receives errors as Go
+// errors, even after the answer has begun.
 type ErrorTaker interface{ Fail(err error) }
 
-// handle answers requests to a route.
+// handle returns the handler of a route.
 func (f *server) handle(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: w, r: r, status: rt.status}
@@ -244,7 +243,7 @@ func (f *server) handle(rt route) http.Handler {
 	})
 }
 
-// reply writes what a function has answered with.
+// reply writes a function's result.
 func (c *call) reply(out any) error {
 	if c.status == http.StatusNotModified {
 		out = none{}
@@ -265,8 +264,8 @@ func (c *call) reply(out any) error {
 	return nil
 }
 
-// late writes the head of an answer with its first byte: until then it can
-// still become an error.
+// late delays the head of an answer until its first byte, so that an error before it can still be
+// reported with its own status.
 type late struct {
 	w       http.ResponseWriter
 	mime    string
@@ -286,8 +285,8 @@ func (l *late) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// stream answers with what write writes. An answer that breaks off is cut, so
-// that the client does not take a part for the whole.
+// stream answers with what write writes. If write fails midway the connection is cut, so that the
+// client does not take a part for the whole.
 func (f *server) stream(c *call, mime string, write func(*late) error) (written, error) {
 	out := &late{w: c.w, mime: mime}
 	err := write(out)

@@ -1,6 +1,5 @@
-// Package chat is the WebSocket server: one connection carries the turns of any
-// number of conversations as JSON text frames. docs/reference/websocket.md describes
-// them.
+// Package chat is the WebSocket server. One connection carries the turns of any number of
+// conversations as JSON text frames, which docs/reference/websocket.md describes.
 package chat
 
 import (
@@ -23,7 +22,7 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// Node is what the server needs of the runtime.
+// Node is the part of the runtime that the server uses.
 type Node interface {
 	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
 	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
@@ -40,44 +39,44 @@ type Node interface {
 	ResumeRequest(ctx context.Context, user, which string) error
 }
 
-// Options of the server. Node is needed; the rest has good zero values.
+// Options configure the server. Node is required; zero values are good defaults for the rest.
 type Options struct {
 	Node       Node
 	Agents     Agents            // nil: there are none
 	Authorizer policy.Authorizer // who may decide about agents; nil: administrators
-	Events     Events            // nil: there are none
-	MaxMessage int64             // bytes of one frame from a client; 0: httpauth.MaxBody
+	Events     Events            // nil: events are not served
+	MaxMessage int64             // size limit of a frame from a client, in bytes; 0: httpauth.MaxBody
 	PingEvery  time.Duration     // 0: 20 seconds
-	Patience   time.Duration     // how long a client may leave a write waiting; 0: 10 seconds
+	Patience   time.Duration     // how long a client may block a write; 0: 10 seconds
 	Logger     *slog.Logger
 
-	// Mask hides secrets in what clients are told: it returns the frame, or
-	// another one in its place. nil: there are none.
+	// Mask hides secrets in frames for clients. It returns the frame, or another one to send in its
+	// place. If nil, there are none.
 	Mask func(frame []byte) []byte
 }
 
-// Close codes of our own (RFC 6455, 7.4.2: the private range).
+// Steward's own close codes (RFC 6455, 7.4.2: the private range).
 const (
-	CloseSlow    websocket.StatusCode = 4008 // the client does not read; resume from the last cursor
-	CloseRevoked websocket.StatusCode = 4001 // the key that let the client in is no longer good
+	CloseSlow    websocket.StatusCode = 4008 // the client does not read; it can resume from its last cursor
+	CloseRevoked websocket.StatusCode = 4001 // the key that the client used is no longer valid
 )
 
-// Bounds of one connection.
+// Limits of one connection.
 const (
-	maxTalks   = 1024 // conversations that are followed at once
-	maxPending = 32   // messages that wait for their turn
-	maxQueued  = 32   // frames for the client; who watches a conversation waits then
-	maxBatch   = 64   // frames that leave in one write
+	maxTalks   = 1024 // conversations that are followed at the same time
+	maxPending = 32   // messages that wait for an earlier turn
+	maxQueued  = 32   // frames queued for the client; when the queue is full, watches wait
+	maxBatch   = 64   // frames sent in one write
 )
 
-// Path is where the server is served.
+// Path is the path of the server.
 const Path = "/ws"
 
-// Server is the server. It is an http.Handler, to be mounted at Path behind a
+// Server is the WebSocket server. It is an http.Handler, to be mounted at Path behind a
 // httpauth.Guard, which has checked the caller and the Origin.
 type Server struct {
 	o        Options
-	handlers map[string]handler // of what clients may send
+	handlers map[string]handler // by the type of the client's frame
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
@@ -102,7 +101,7 @@ func Handler(o Options) *Server {
 	return &Server{o: o, handlers: handlers(), conns: map[*conn]struct{}{}}
 }
 
-// ServeHTTP upgrades the request and serves the connection to its end.
+// ServeHTTP upgrades the request and serves the connection until it ends.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	caller, err := httpauth.From(r.Context())
 	if err != nil {
@@ -113,8 +112,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out: make(chan item, maxQueued), talks: map[id.ID]*talk{},
 		observing:  feeds{noun: "observation", end: "unobserve", most: maxObservations},
 		subscribed: feeds{noun: "subscription", end: "unsubscribe", most: maxSubscriptions}}
-	// The request's context ends with this call; what stops a connection is
-	// its client, or Shutdown.
+	// The request's context ends with this call. A connection is stopped by its client or by
+	// Shutdown.
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer c.cancel(nil)
 	if !s.enter(c) {
@@ -126,7 +125,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		InsecureSkipVerify: true, // the Guard has checked the Origin, by Steward's settings
 	})
 	if err != nil {
-		c.log.Info("no WebSocket handshake", "error", err) // Accept has answered
+		c.log.Info("no WebSocket handshake", "error", err) // Accept has answered already
 		return
 	}
 	c.open(ws)
@@ -151,16 +150,16 @@ func (s *Server) leave(c *conn) {
 	s.serving.Done()
 }
 
-// Connections returns how many there are.
+// Connections returns the number of open connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// Shutdown takes no more connections, closes those that there are with 1001
-// (going away), and returns when all have ended; when ctx is done first, it
-// drops the rest and returns ctx's error. Turns that run go on.
+// Shutdown refuses new connections, closes the open ones with 1001 (going away), and returns when
+// all have ended. If ctx is done first, it drops the rest and returns ctx's error. Running turns
+// continue.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true

@@ -18,48 +18,47 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// conn is one connection: a reader (the handler's own goroutine), a writer
-// that alone sends frames, a pinger, one that looks whether the caller is still
-// let in, and what its talks need.
+// conn is one connection. It has a reader (the handler's own goroutine), a writer, which alone
+// sends frames, a goroutine that pings, one that rechecks the caller's access, and those of its
+// talks.
 type conn struct {
 	server *Server
 	caller httpauth.Caller
 	log    *slog.Logger
-	ctx    context.Context // of everything that the connection asked for
+	ctx    context.Context // of everything that the connection started
 	cancel context.CancelCauseFunc
 	cork   *cork
 	out    chan item
 	work   sync.WaitGroup
 
-	ready sync.Mutex // guards ws until it is there
+	ready sync.Mutex // guards ws until the handshake is complete
 	ws    *websocket.Conn
 
 	mu         sync.Mutex
 	talks      map[id.ID]*talk
-	uses       uint64 // counts how often a talk was asked for
+	uses       uint64 // counts the uses of talks, to find the least recently used
 	observing  feeds  // changes
 	subscribed feeds  // events
 
-	pending atomic.Int32 // messages that wait for their turn, and frames about agents that wait for their answer
+	pending atomic.Int32 // messages that wait for their turn, and unanswered frames about agents
 
-	asking atomic.Bool // it is told what waits for the caller's word
+	asking atomic.Bool // the client receives the approvals that wait for the caller
 }
 
-// item is a frame for the client: a frame of the runtime, or one that is
-// encoded already.
+// item is a frame for the client: a frame of the runtime, or one that is already encoded.
 type item struct {
 	frame runtime.Frame
 	raw   []byte
 }
 
 func (c *conn) open(ws *websocket.Conn) {
-	ws.SetReadLimit(-1) // receive counts, and survives what is too large
+	ws.SetReadLimit(-1) // receive enforces the limit, and survives frames that are too large
 	c.ready.Lock()
 	c.ws = ws
 	c.ready.Unlock()
 }
 
-// close ends the connection with a code, once the handshake is through.
+// close ends the connection with a code, once the handshake is complete.
 func (c *conn) close(code websocket.StatusCode, reason string) {
 	c.ready.Lock()
 	ws := c.ws
@@ -68,10 +67,10 @@ func (c *conn) close(code websocket.StatusCode, reason string) {
 		c.cancel(nil)
 		return
 	}
-	ws.Close(code, reason) // the peer may have gone: then there is nobody to tell
+	ws.Close(code, reason) // the peer may be gone, so the error does not matter
 }
 
-// drop ends the connection without a word.
+// drop ends the connection without a close frame.
 func (c *conn) drop() {
 	c.cancel(nil)
 	c.ready.Lock()
@@ -126,8 +125,8 @@ func (c *conn) read() error {
 	}
 }
 
-// receive reads one frame; one that is too large to its end, but not into
-// memory. One that goes on and on breaks the connection.
+// receive reads one frame. It reads a frame that is too large to its end without keeping it, up to
+// a limit beyond which it ends the connection.
 func (c *conn) receive(buf *bytes.Buffer, r io.Reader) error {
 	buf.Reset()
 	most := c.server.o.MaxMessage
@@ -147,7 +146,7 @@ func (c *conn) receive(buf *bytes.Buffer, r io.Reader) error {
 	return httpauth.TooLarge(most)
 }
 
-// refuse ends the connection of a caller who would no longer be let in.
+// refuse ends the connection of a caller who has lost access.
 func (c *conn) refuse(err error) error {
 	if fault.Is(err, fault.Unauthentic) {
 		c.ws.Close(CloseRevoked, fault.Of(err).Code)
@@ -157,13 +156,12 @@ func (c *conn) refuse(err error) error {
 	return err
 }
 
-// lookEvery is how long a connection may outlive the right to it, while its
-// client only listens.
+// lookEvery is how often access is rechecked while the client only listens, and so the longest that
+// a connection outlives it.
 const lookEvery = time.Second
 
-// looking finds out about keys that were revoked, and roles that have changed,
-// also while a ping waits for its answer. What cannot be looked up now is
-// looked up again.
+// looking rechecks whether the caller's key was revoked or roles have changed, even while a ping
+// waits for its answer. A check that fails temporarily is repeated.
 func (c *conn) looking() {
 	tick := time.NewTicker(min(lookEvery, c.server.o.PingEvery))
 	defer tick.Stop()
@@ -180,8 +178,8 @@ func (c *conn) looking() {
 	}
 }
 
-// pinging keeps proxies from taking a long turn for a dead connection, and
-// finds out about dead ones.
+// pinging keeps proxies from closing a connection that is silent during a long turn, and detects
+// dead connections.
 func (c *conn) pinging() {
 	tick := time.NewTicker(c.server.o.PingEvery)
 	defer tick.Stop()
@@ -195,13 +193,13 @@ func (c *conn) pinging() {
 		err := c.ws.Ping(ctx)
 		cancel()
 		if err != nil {
-			c.ws.CloseNow() // the reader sees it
+			c.ws.CloseNow() // the reader notices it
 			return
 		}
 	}
 }
 
-// put hands an item to the writer, waiting for room; false when the
+// put hands an item to the writer and waits for room in the queue. It returns false if the
 // connection, or ctx, ends first.
 func (c *conn) put(ctx context.Context, it item) bool {
 	select {
@@ -216,10 +214,10 @@ func (c *conn) put(ctx context.Context, it item) bool {
 
 func (c *conn) tell(ctx context.Context, raw []byte) bool { return c.put(ctx, item{raw: raw}) }
 
-// write sends what is put. A client that takes a write no sooner than after
-// the patience is cut off: it can come back and resume from its last cursor.
+// write sends the queued items. It disconnects a client that blocks a write for longer than the
+// patience; the client can reconnect and resume from its last cursor.
 func (c *conn) write() {
-	defer c.cancel(nil) // who waits for room would wait for ever
+	defer c.cancel(nil) // otherwise senders that wait for room would wait forever
 	var buf []byte
 	var it item
 	for more := false; ; {
@@ -244,8 +242,8 @@ func (c *conn) write() {
 	}
 }
 
-// batch sends an item and those that wait behind it, in one write if they are
-// small. When there are many, it returns the first that it did not send.
+// batch sends an item and those queued behind it, in one write if they are small. If there are too
+// many for one batch, it returns the first one that it did not send.
 func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err error) {
 	c.cork.hold()
 	for range maxBatch {
@@ -260,7 +258,7 @@ func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err erro
 		if hide := c.server.o.Mask; hide != nil {
 			it.raw = hide(it.raw)
 		}
-		// What bounds the write is the cork's patience, not a context.
+		// The write is bounded by the cork's patience, not by a context.
 		if err := c.ws.Write(context.Background(), websocket.MessageText, it.raw); err != nil {
 			return item{}, false, false, err
 		}
@@ -273,8 +271,8 @@ func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err erro
 	return it, more, slow, err
 }
 
-// join takes from the queue what can be told in one frame with it: pieces of
-// the same text. It returns the first item that cannot.
+// join merges queued items into the frame if they are further pieces of the same text. It returns
+// the first item that it cannot merge.
 func (c *conn) join(it *item) (next item, more bool) {
 	for {
 		select {

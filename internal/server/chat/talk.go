@@ -22,34 +22,34 @@ type (
 	}
 )
 
-// talk is one conversation on one connection: what is being sent to it, and
-// the watch that follows it.
+// talk is one conversation on one connection: the messages that are being sent to it, and the watch
+// that follows it.
 type talk struct {
 	mu       sync.Mutex
 	watching *watching
 	sending  []*sending
-	accepted map[id.ID]struct{} // messages that this connection sent and the watch has yet to meet
-	lanes    [2]chan struct{}   // per lane (waiting, steering): closed when its last message is through
-	used     uint64             // when it was asked for last, in the connection's count; guarded by the connection
-	running  atomic.Bool        // a turn has been told in part
+	accepted map[id.ID]struct{} // messages sent by this connection that the watch has not seen yet
+	lanes    [2]chan struct{}   // per lane (waiting, steering): closed when its last message has been handed over
+	used     uint64             // the connection's count at the last use; guarded by the connection
+	running  atomic.Bool        // a turn has been sent in part
 }
 
-// watching is a watch or an observation that goes on.
+// watching is a running watch or observation.
 type watching struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// sending is a message on its way to the runtime, which may take as long as
-// the turn before it.
+// sending is a message that is being handed to the runtime, which may take as long as the turn
+// before it.
 type sending struct {
 	turn runtime.Turn
-	done chan struct{} // closed when the client has been told
+	done chan struct{} // closed when the client has been answered
 	ok   bool          // it was accepted; read after done
 }
 
-// is reports whether a frame tells of this very message: by the client's id,
-// or else because it holds the blocks that we sent.
+// is reports whether a frame announces this very message: by the client's id or, if there is none,
+// because it holds the blocks that were sent.
 func (s *sending) is(f *runtime.Frame) bool {
 	if s.turn.ClientID != "" || f.ClientID != "" {
 		return s.turn.ClientID == f.ClientID
@@ -57,8 +57,8 @@ func (s *sending) is(f *runtime.Frame) bool {
 	return f.Stored != nil && len(f.Stored.Blocks) > 0 && len(s.turn.Content) > 0 && f.Stored.Blocks[0] == s.turn.Content[0]
 }
 
-// talk finds or makes the talk of a conversation. Where there are too many, it
-// takes the place of the one that has been quiet for longest.
+// talk finds or makes the talk of a conversation. If there are too many, it replaces the least
+// recently used one that is idle.
 func (c *conn) talk(conv id.ID) (*talk, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +76,8 @@ func (c *conn) talk(conv id.ID) (*talk, error) {
 	return t, nil
 }
 
-// dropQuiet stops following the conversation that was used least recently and
-// in which nothing is going on; false: there is none. Under mu.
+// dropQuiet stops following the least recently used idle conversation. It returns false if there is
+// none. The caller holds mu.
 func (c *conn) dropQuiet() bool {
 	var oldest id.ID
 	var found *talk
@@ -103,8 +103,8 @@ func (c *conn) dropQuiet() bool {
 	return true
 }
 
-// begin sends a turn to the runtime. Messages of one conversation are sent in
-// the order in which they came; those that steer do not wait for others.
+// begin sends a turn to the runtime. Messages of one conversation are sent in the order in which
+// they arrived; steering messages do not wait for others.
 func (c *conn) begin(re string, turn runtime.Turn) error {
 	if c.pending.Add(1) > maxPending {
 		c.pending.Add(-1)
@@ -148,7 +148,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 		select {
 		case <-before:
 		case <-c.ctx.Done():
-			return // never acknowledged: the client sends it again
+			return // never acknowledged, so the client sends it again
 		}
 	}
 	acc, err := c.server.o.Node.Send(c.ctx, c.caller.User, s.turn)
@@ -158,7 +158,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 	}
 	s.ok = true
 	t, err := c.talk(acc.Conversation)
-	if err != nil { // it was accepted all the same
+	if err != nil { // it was accepted nevertheless
 		c.tell(c.ctx, appendAccepted(nil, acc, re, s.turn.ClientID))
 		c.tell(c.ctx, appendError(nil, err, re, acc.Conversation))
 		return
@@ -172,7 +172,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 	c.follow(acc.Conversation, t, runtime.Cursor{Seq: acc.Seq}, false)
 }
 
-// forget ends the sending: the client has been told.
+// forget removes the sending after the client has been answered.
 func (c *conn) forget(s *sending) {
 	c.mu.Lock()
 	t := c.talks[s.turn.Conversation]
@@ -201,14 +201,13 @@ func (c *conn) stop(f *stopFrame) error {
 	return err
 }
 
-// resume follows a conversation from a cursor on: "" is its beginning, "now"
-// is now.
+// resume follows a conversation from a cursor: "" is its beginning, "now" is the present.
 func (c *conn) resume(f *resumeFrame) error {
 	conv, err := conversationID(f.Conversation)
 	if err != nil {
 		return err
 	}
-	from, err := c.server.o.Node.Position(c.ctx, c.caller.User, conv) // and find out whether it is there
+	from, err := c.server.o.Node.Position(c.ctx, c.caller.User, conv) // also finds out whether the conversation exists
 	if err == nil && f.Cursor != "now" {
 		from, err = runtime.ParseCursor(f.Cursor)
 	}
@@ -227,8 +226,8 @@ func (c *conn) resume(f *resumeFrame) error {
 	return nil
 }
 
-// follow watches a conversation; one that is being watched already only with
-// anew, which ends the earlier watch first.
+// follow watches a conversation. If it is being watched already, follow does nothing unless anew is
+// set, which ends the earlier watch first.
 func (c *conn) follow(conv id.ID, t *talk, from runtime.Cursor, anew bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -262,7 +261,7 @@ func (c *conn) follow(conv id.ID, t *talk, from runtime.Cursor, anew bool) {
 	})
 }
 
-// watch tells the client what happens, until ctx is done.
+// watch sends the client what happens in the conversation until ctx is done.
 func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Cursor) error {
 	for f, err := range c.server.o.Node.Watch(ctx, c.caller.User, conv, from) {
 		if err != nil {
@@ -275,7 +274,7 @@ func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Curs
 			t.running.Store(false)
 		}
 		if f.Kind == runtime.FrameUser && t.knows(ctx, &f) {
-			continue // accepted has told it
+			continue // "accepted" has reported it already
 		}
 		if !c.put(ctx, item{frame: f}) {
 			return nil
@@ -284,8 +283,8 @@ func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Curs
 	return nil
 }
 
-// knows reports whether a user message was sent by this connection. While it
-// is being sent, knows waits, so that the client reads "accepted" first.
+// knows reports whether a user message was sent by this connection. While the message is being
+// sent, knows waits, so that the client reads "accepted" first.
 func (t *talk) knows(ctx context.Context, f *runtime.Frame) bool {
 	t.mu.Lock()
 	var mine *sending

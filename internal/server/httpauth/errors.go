@@ -12,11 +12,11 @@ import (
 	"steward/internal/fault"
 )
 
-// StatusCancelled answers a request that somebody stopped. There is no
-// standard status for it; this one is nginx's.
+// StatusCancelled is the status of a cancelled request. There is no standard status for this; nginx
+// uses 499, too.
 const StatusCancelled = 499
 
-// Status returns the HTTP status of a kind of errors.
+// Status returns the HTTP status for a kind of error.
 func Status(k fault.Kind) int {
 	switch k {
 	case fault.Invalid:
@@ -47,7 +47,7 @@ func Status(k fault.Kind) int {
 	return http.StatusInternalServerError
 }
 
-// StatusOf returns the HTTP status of an error.
+// StatusOf returns the HTTP status for an error.
 func StatusOf(e *fault.Error) int {
 	if e.Code == "media_type" {
 		return http.StatusUnsupportedMediaType
@@ -55,8 +55,8 @@ func StatusOf(e *fault.Error) int {
 	return Status(e.Kind)
 }
 
-// Public returns the error as it is told outside. One without a code may say
-// anything (paths, queries), so its text stays in the log.
+// Public returns the form of an error that clients may see. The message of an error without a code
+// may contain anything (paths, queries), so it goes to the log only.
 func Public(err error) *fault.Error {
 	e := fault.Of(err)
 	if e.Kind != fault.Internal || e.Code != "internal" {
@@ -66,14 +66,13 @@ func Public(err error) *fault.Error {
 		Message: "something went wrong inside Steward", Remedy: "Steward's log says what"}
 }
 
-// FaultOf is an error that a client was told, as one of our own.
+// FaultOf converts an error that a client received back to a fault.
 func FaultOf(e *client.Error) error {
 	return &fault.Error{Kind: fault.Kind(e.Kind), Code: e.Code, Message: e.Message, Remedy: e.Remedy,
 		Retry: fault.Retry(e.Retry), After: e.After(), Details: e.Details, Cause: e.Cause}
 }
 
-// Log writes what is a fault of our own to the log; nil stands for the
-// default one.
+// Log logs an error if it is an internal one. A nil log means the default logger.
 func Log(r *http.Request, log *slog.Logger, err error) {
 	if !fault.Is(err, fault.Internal) {
 		return
@@ -84,7 +83,7 @@ func Log(r *http.Request, log *slog.Logger, err error) {
 	log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "error", err)
 }
 
-// told is the one form of an error over HTTP and WebSocket.
+// told is the common form of an error over HTTP and WebSocket.
 type told struct {
 	Code    string         `json:"code"`
 	Message string         `json:"message"`
@@ -95,16 +94,15 @@ type told struct {
 	Details map[string]any `json:"details,omitempty"`
 }
 
-// AppendMembers appends the JSON members of an error to an object that is
-// being written: code, message, kind and, where there are any, remedy, retry,
-// retry_after_ms and details. It writes no braces and no outer commas.
+// AppendMembers appends the JSON members of an error to an object: code, message, kind and, if
+// present, remedy, retry, retry_after_ms and details. It writes no braces and no outer commas.
 func AppendMembers(dst []byte, e *fault.Error) []byte {
 	t := told{Code: e.Code, Message: text(e), Kind: e.Kind, Remedy: e.Remedy, AfterMS: e.After.Milliseconds(), Details: e.Details}
 	if e.Recoverable() {
 		t.Retry = e.Retry
 	}
 	b, err := encode(t)
-	if err != nil { // details that are no JSON: the rest is worth more than they
+	if err != nil { // the details are not valid JSON: leave them out and keep the rest
 		t.Details = nil
 		b, _ = encode(t)
 	}
@@ -121,22 +119,22 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// text is the error's message with its cause, without the remedy.
+// text returns the error's message with its cause, but without the remedy.
 func text(e *fault.Error) string {
 	c := *e
 	c.Remedy = ""
 	return c.Error()
 }
 
-// RetryAfter sets the header of that name where an error asks for it.
+// RetryAfter sets the Retry-After header if the error has a delay.
 func RetryAfter(h http.Header, e *fault.Error) {
 	if e.After > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((e.After+time.Second-1)/time.Second), 10))
 	}
 }
 
-// WriteError answers a request with an error, as {"error":{…}}, and logs it
-// if it is our own.
+// WriteError answers a request with an error, as {"error":{…}}, and logs the error if it is an
+// internal one.
 func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	Log(r, log, err)
 	e := Public(err)
@@ -153,5 +151,5 @@ func Reply(w http.ResponseWriter, status int, body []byte) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	w.Write(body) // a client that has gone is no error of ours
+	w.Write(body) // the client may be gone, so the error does not matter
 }

@@ -1,5 +1,5 @@
-// Package httpauth is what the servers over HTTP share: who is calling and from
-// where, how much may be sent, how JSON is read, and how errors are told.
+// Package httpauth holds what all HTTP servers share: authentication of the caller, checks of Host
+// and Origin, size limits of requests, strict JSON decoding, and the form of errors.
 package httpauth
 
 import (
@@ -17,29 +17,29 @@ import (
 	"steward/internal/policy"
 )
 
-// Keys knows whom a secret belongs to; identity.Registry is one.
+// Keys looks up the owner of a key; identity.Registry implements it.
 type Keys interface {
 	Authenticate(ctx context.Context, secret string) (user string, err error)
 }
 
-// Options of a Guard. With the zero value nobody is let in.
+// Options configure a Guard. The zero value lets nobody in.
 type Options struct {
-	Keys Keys // nil: no key opens anything
-	// Token reads the token of the machine's own user (ReadToken), who is an
-	// admin by it. An error lets nobody in. nil: there is none.
+	Keys Keys // nil: no key is valid
+	// Token returns the token of the machine's own user (ReadToken), which makes its bearer an
+	// admin. If it returns an error, nobody is let in by a token. If nil, there is no token.
 	Token   func() (string, error)
-	AnyHost bool     // without Hosts, any name will do: for what other machines reach under names that nobody has told
-	Hosts   []string // names besides the loopback's under which we are called: "name" or "name:port"
-	Origins []string // web pages besides our own that may call: "https://app.example"
-	Open    []string // paths that programs of this machine may use without a credential, as identity.Anonymous
+	AnyHost bool     // without Hosts, any name is accepted: for servers that other machines reach under unknown names
+	Hosts   []string // names besides those of the loopback that requests may be addressed to: "name" or "name:port"
+	Origins []string // origins of web pages besides our own that may call: "https://app.example"
+	Open    []string // paths that programs on this machine may use without a credential, as identity.Anonymous
 	Logger  *slog.Logger
-	// People knows the roles and groups of callers; identity.Registry does.
-	// nil: nobody has any, and the local user is an admin.
+	// People looks up the roles and groups of callers; identity.Registry implements it. If nil,
+	// nobody has any, and the local user is an admin.
 	People policy.Directory
 }
 
-// Guard stands before the servers: nobody comes through without a key or the
-// token, wherever he calls from. Safe for concurrent use.
+// Guard authenticates requests before they reach the servers: nobody gets through without a key or
+// the token, wherever the request comes from. It is safe for concurrent use.
 type Guard struct{ o Options }
 
 // New returns a guard.
@@ -50,26 +50,25 @@ func New(o Options) *Guard {
 	return &Guard{o}
 }
 
-// Caller is who makes a request.
+// Caller identifies who makes a request.
 type Caller struct {
 	User   string
-	Admin  bool // decides about agents, people and policies: by role, or by the token
+	Admin  bool // may decide about agents, people and policies: by role, or by the token
 	Roles  []string
 	Groups []string
 	again  func(context.Context) error
 }
 
-// Principal is the caller as policies know him.
+// Principal returns the caller as a principal for policy.
 func (c Caller) Principal() policy.Principal {
 	return policy.Principal{User: c.User, Roles: c.Roles, Groups: c.Groups}
 }
 
-// Attended reports whether somebody is there who can be asked: with a service
-// nobody is.
+// Attended reports whether a person is present who can be asked for approval. A service has nobody.
 func (c Caller) Attended() bool { return !slices.Contains(c.Roles, policy.RoleService) }
 
-// Recheck tells whether the caller would still be let in, as who he was: for
-// connections that outlive a key or a role.
+// Recheck returns an error if the caller would no longer be let in, or not as the same principal.
+// It is for connections that outlive a key or a role.
 func (c Caller) Recheck(ctx context.Context) error {
 	if c.again == nil {
 		return nil
@@ -84,9 +83,8 @@ func With(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// From returns the caller of a request that came through a Guard. Without
-// one it is an error (unauthenticated): a server that was mounted bare lets
-// nobody in.
+// From returns the caller of a request that passed a Guard. Without one it returns an error
+// (unauthenticated), so that a server mounted without a Guard lets nobody in.
 func From(ctx context.Context) (Caller, error) {
 	c, ok := ctx.Value(callerKey{}).(Caller)
 	if !ok || c.User == "" {
@@ -95,13 +93,12 @@ func From(ctx context.Context) (Caller, error) {
 	return c, nil
 }
 
-// Fail writes an error as the answer to a request, in a server's own form.
+// Fail writes an error as the answer to a request, in the server's own form.
 type Fail func(w http.ResponseWriter, r *http.Request, err error)
 
-// Wrap lets through to next whom the guard lets in, with the Caller in the
-// request's context, and answers the others by fail (nil: WriteError).
-// Refusals are host_refused, origin_refused (Denied), key_missing and those
-// of Keys (Unauthentic), media_type (Unsupported).
+// Wrap passes on to next the requests that the guard lets in, with the Caller in the request's
+// context. It answers the others with fail (nil: WriteError). Refusals are host_refused,
+// origin_refused (Denied), key_missing and those of Keys (Unauthentic), media_type (Unsupported).
 func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 	if fail == nil {
 		fail = func(w http.ResponseWriter, r *http.Request, err error) { WriteError(w, r, g.o.Logger, err) }
@@ -130,10 +127,10 @@ func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 	})
 }
 
-// caller finds out who calls.
+// caller authenticates the caller.
 func (g *Guard) caller(r *http.Request) (Caller, error) {
 	secret := bearer(r)
-	if !strings.HasPrefix(secret, identity.Prefix) && g.open(r) { // many clients insist on sending something
+	if !strings.HasPrefix(secret, identity.Prefix) && g.open(r) { // many clients always send some key
 		return Caller{User: identity.Anonymous, Roles: []string{policy.RoleGuest, policy.RoleService}}, nil
 	}
 	if secret == "" {
@@ -161,9 +158,9 @@ func (g *Guard) caller(r *http.Request) (Caller, error) {
 	})
 }
 
-// open reports whether a request needs no credential: it is for a path that the
-// settings name, or below one, and comes from this machine, under a name of
-// this machine, and not through a proxy that speaks for others.
+// open reports whether a request needs no credential: its path is one of Options.Open or below one,
+// and it comes from this machine, is addressed to a name of this machine, and was not forwarded by
+// a proxy.
 func (g *Guard) open(r *http.Request) bool {
 	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
 		if r.Header.Get(h) != "" {
@@ -177,8 +174,8 @@ func (g *Guard) open(r *http.Request) bool {
 	})
 }
 
-// isToken refuses a secret that is not the token as it is now (key_unknown, or
-// token_unusable of the kind Unavailable where that cannot be told).
+// isToken returns an error unless the secret is the current token: key_unknown, or token_unusable
+// of the kind Unavailable if the token cannot be read now.
 func (g *Guard) isToken(secret string) error {
 	if g.o.Token == nil {
 		return unknown()
@@ -203,7 +200,7 @@ func unknown() error {
 		WithHint("steward token prints the token of this machine's user, and steward keys create makes a key")
 }
 
-// person is a user as a caller, whose credential good looks at again.
+// person returns a user as a caller. good rechecks the user's credential.
 func (g *Guard) person(ctx context.Context, user string, good func(context.Context) error) (Caller, error) {
 	c := Caller{User: user, Admin: user == identity.Local}
 	if g.o.People != nil {

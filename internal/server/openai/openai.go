@@ -1,7 +1,6 @@
-// Package openai is the server that speaks OpenAI's API: chat completions,
-// models and embeddings (https://platform.openai.com/docs/api-reference), so
-// that programs written for it can use Steward's models, and continue
-// Steward's conversations. docs/reference/openai.md says what is supported.
+// Package openai is a server for OpenAI's API: chat completions, models and embeddings
+// (https://platform.openai.com/docs/api-reference). Programs written for that API can use Steward's
+// models and continue Steward's conversations. docs/reference/openai.md says what is supported.
 package openai
 
 import (
@@ -26,7 +25,7 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// Node is what the server needs of the runtime.
+// Node is the part of the runtime that the server uses.
 type Node interface {
 	Models(ctx context.Context) (found llm.Listing, aliases []string)
 	Resolve(name string) (llm.Resolved, error)
@@ -35,22 +34,22 @@ type Node interface {
 	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
 }
 
-// Options of the server. Node is needed; the rest has good zero values.
+// Options configure the server. Node is required; zero values are good defaults for the rest.
 type Options struct {
 	Node      Node
 	MaxBody   int64          // bytes of a request; 0: httpauth.MaxBody
-	KeepAlive time.Duration  // how often a quiet stream says that it lives; 0: 15 seconds
-	Labels    message.Labels // of what is sent to a model without a conversation, whatever it is
+	KeepAlive time.Duration  // interval of keep-alives in a silent stream; 0: 15 seconds
+	Labels    message.Labels // of everything that is sent to a model outside a conversation
 	Logger    *slog.Logger
 }
 
 type server struct {
 	Options
-	form wire.Codec // in which clients send messages
+	form wire.Codec // the form of clients' messages
 }
 
-// Handler returns the server, which serves /v1/chat/completions, /v1/models and
-// /v1/embeddings. Mount it behind a httpauth.Guard with WriteError.
+// Handler returns the server, which serves /v1/chat/completions, /v1/models and /v1/embeddings.
+// Mount it behind a httpauth.Guard with WriteError.
 func Handler(o Options) http.Handler {
 	if o.KeepAlive <= 0 {
 		o.KeepAlive = 15 * time.Second
@@ -71,8 +70,8 @@ func Handler(o Options) http.Handler {
 // serve answers one request of a user.
 type serve func(w http.ResponseWriter, r *http.Request, user string) error
 
-// Routes returns the patterns of all that the server serves, such as
-// "GET /v1/models", in order. It is Handler's own table.
+// Routes returns the patterns of all routes, such as "GET /v1/models", sorted. It reads Handler's
+// own table.
 func Routes() []string { return slices.Sorted(maps.Keys((&server{}).routes())) }
 
 func (f *server) routes() map[string]serve {
@@ -84,7 +83,7 @@ func (f *server) routes() map[string]serve {
 	}
 }
 
-// only serves one method, for a caller who is known.
+// only returns a handler for one method that requires an authenticated caller.
 func (f *server) only(method string, serve serve) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := httpauth.From(r.Context())
@@ -113,12 +112,12 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 func writeError(w http.ResponseWriter, status int, e *fault.Error) {
 	httpauth.RetryAfter(w.Header(), e)
 	if status >= 400 && !e.Recoverable() && (status == http.StatusTooManyRequests || status >= 500) {
-		w.Header().Set("X-Should-Retry", "false") // OpenAI's own clients go by it
+		w.Header().Set("X-Should-Retry", "false") // OpenAI's own clients respect it
 	}
 	httpauth.Reply(w, status, append(errorBody(status, e), '\n'))
 }
 
-// status is the HTTP status under which OpenAI's clients expect an error.
+// status returns the HTTP status that OpenAI's clients expect for an error.
 func status(e *fault.Error) int {
 	switch {
 	case e.Code == "auth_failed": // the provider's key is at fault, not the caller's
@@ -131,7 +130,7 @@ func status(e *fault.Error) int {
 	return httpauth.Status(e.Kind)
 }
 
-// errorBody is the object {"error":{message, type, param, code}}.
+// errorBody returns the object {"error":{message, type, param, code}}.
 func errorBody(status int, e *fault.Error) []byte {
 	var o struct {
 		Error struct {
@@ -160,7 +159,7 @@ func errorBody(status int, e *fault.Error) []byte {
 	return encode(o)
 }
 
-// param names the parameter at fault as OpenAI does: "messages[0].content".
+// param returns the name of the invalid parameter in OpenAI's notation: "messages[0].content".
 func param(e *fault.Error) string {
 	if p, ok := e.Details["param"].(string); ok {
 		return p
@@ -180,13 +179,13 @@ func param(e *fault.Error) string {
 	return b.String()
 }
 
-// bad is an error of a parameter's value.
+// bad returns the error for an invalid value of a parameter.
 func bad(param, format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "invalid_value", format, args...).Detail("param", param)
 }
 
-// unsupported is the error of a parameter, or a value of one, that Steward
-// does not go by. To ignore it would be to answer another question.
+// unsupported returns the error for a parameter, or a value of one, that Steward does not support.
+// To ignore it would be to answer a different question.
 func unsupported(param, format string, args ...any) *fault.Error {
 	return fault.New(fault.Unsupported, "unsupported_parameter", format, args...).Detail("param", param)
 }
