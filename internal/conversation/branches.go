@@ -14,15 +14,14 @@ import (
 	"steward/internal/store"
 )
 
-// Branches returns a conversation's branches, the oldest first; those that
-// were deleted are left out.
+// Branches returns a conversation's branches, oldest first, without deleted ones.
 func (e *Engine) Branches(ctx context.Context, sc store.Scope, conv id.ID) ([]record.Branch, error) {
 	all, err := e.branches(ctx, sc, conv)
 	return slices.DeleteFunc(all, func(b record.Branch) bool { return !b.Deleted.IsZero() }), err
 }
 
-// branches lists all branches, the oldest first, those among them that were
-// deleted and can be brought back.
+// branches returns all branches, oldest first, including deleted ones that can be
+// restored.
 func (e *Engine) branches(ctx context.Context, sc store.Scope, conv id.ID) ([]record.Branch, error) {
 	var out []record.Branch
 	q := store.Query{Term: store.Term{Name: record.TermBranch, Value: conv.String()}, Under: record.ConversationURI(conv)}
@@ -45,17 +44,17 @@ func (e *Engine) branches(ctx context.Context, sc store.Scope, conv id.ID) ([]re
 	return out, nil
 }
 
-// Fork says where a new branch departs.
+// Fork says where a new branch departs from an existing one.
 type Fork struct {
 	Message id.ID  // zero: after the newest message
-	Before  bool   // before the message, as when it is to be written anew
+	Before  bool   // before the message, for example to rewrite it
 	Title   string // empty: none
 }
 
-// Fork makes a branch that shares all messages up to a place with the
-// preferred branch (or with the one that the message stands on), and prefers
-// it from now on. The old one is kept as it is. Error codes:
-// message_not_found, splits_call.
+// Fork creates a branch and makes it the preferred one. The new branch shares all
+// messages up to the fork with the preferred branch, or with a branch that holds
+// the message. The old branch is unchanged. Error codes: message_not_found,
+// splits_call.
 func (e *Engine) Fork(ctx context.Context, sc store.Scope, conv id.ID, f Fork) (record.Branch, error) {
 	var made record.Branch
 	err := e.move(ctx, sc, conv, func(c *record.Conversation, b record.Branch) ([]store.Change, error) {
@@ -69,8 +68,9 @@ func (e *Engine) Fork(ctx context.Context, sc store.Scope, conv id.ID, f Fork) (
 	return made, err
 }
 
-// OpenFork opens a conversation on a branch that departs as f says, and that
-// the next turn makes: with its first message, or not at all.
+// OpenFork opens a conversation on a new branch that departs as f says. The next
+// turn stores the branch together with its first message; without a turn it is
+// never stored.
 func (e *Engine) OpenFork(ctx context.Context, sc store.Scope, conv id.ID, f Fork) (*Session, error) {
 	c, b, version, err := e.tip(ctx, sc, conv)
 	if err != nil {
@@ -85,7 +85,7 @@ func (e *Engine) OpenFork(ctx context.Context, sc store.Scope, conv id.ID, f For
 	return s, err
 }
 
-// departing makes the branch of a fork, which is not stored yet.
+// departing builds the branch of a fork without storing it.
 func (e *Engine) departing(ctx context.Context, sc store.Scope, c *record.Conversation, b record.Branch, f Fork) (record.Branch, error) {
 	m, err := e.forkAt(ctx, sc, c.ID, &b, f)
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *Engine) departing(ctx context.Context, sc store.Scope, c *record.Conver
 	if made.At, err = e.lastOf(ctx, sc, c.ID, made.Rope); err != nil {
 		return record.Branch{}, err
 	}
-	if b.View.Start.Pos != 0 && made.Start().Span < 0 { // the view began behind the cut
+	if b.View.Start.Pos != 0 && made.Start().Span < 0 { // the view began after the cut
 		made.View = record.View{Revision: b.View.Revision, Clip: b.View.Clip, Room: b.View.Room}
 	}
 	return made, nil
@@ -126,9 +126,9 @@ func (e *Engine) forkAt(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 	return page[0], e.parts(ctx, sc, conv, b, page[0], false)
 }
 
-// parts refuses a cut, behind a message or before it, between a call and its
-// results, also those that it does not have yet: whoever went on there would
-// make the call again.
+// parts returns an error if a cut before or after a message would separate a call
+// from its results, even from results still to come: an agent that continued
+// there would repeat the call.
 func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry, before bool) error {
 	if m.Role != message.Tool && len(m.Calls()) == 0 {
 		return nil
@@ -152,8 +152,8 @@ func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 		WithHint("take message %s, the last of them, or %s, which made the call", last.ID, first.ID)
 }
 
-// holding returns a branch that holds a message: the one that it was written
-// on, if that still does.
+// holding returns a branch that holds a message: if possible, the one that it was
+// written on.
 func (e *Engine) holding(ctx context.Context, sc store.Scope, conv id.ID, m Entry) (record.Branch, error) {
 	if b, _, err := e.branch(ctx, sc, conv, m.Branch); err == nil && b.Holds(m.Branch, m.Pos) {
 		return b, nil
@@ -170,8 +170,8 @@ func (e *Engine) holding(ctx context.Context, sc store.Scope, conv id.ID, m Entr
 	return record.Branch{}, fault.New(fault.NotFound, "branch_not_found", "no branch holds message %s any more", m.ID)
 }
 
-// OpenAgain opens a conversation on a branch on which a message is answered
-// anew, and that the next turn makes. Error codes: message_not_found,
+// OpenAgain opens a conversation on a new branch on which a message is answered
+// again. The next turn stores the branch. Error codes: message_not_found,
 // nothing_asked.
 func (e *Engine) OpenAgain(ctx context.Context, sc store.Scope, conv, msg id.ID) (*Session, error) {
 	m, err := e.asked(ctx, sc, conv, msg)
@@ -189,8 +189,8 @@ func (e *Engine) OpenAgain(ctx context.Context, sc store.Scope, conv, msg id.ID)
 	return s, err
 }
 
-// asked returns the user's message that a message answers: the nearest one
-// before it, or the message itself.
+// asked returns the user's message that a message answers: the nearest one before
+// it, or the message itself if the user wrote it.
 func (e *Engine) asked(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
 	m, err := e.Find(ctx, sc, conv, msg)
 	if err != nil {
@@ -221,7 +221,7 @@ func (e *Engine) asked(ctx context.Context, sc store.Scope, conv, msg id.ID) (En
 	}
 }
 
-// lastOf returns the position of the last message of a rope.
+// lastOf returns the position of a rope's last message, or 0 if it has none.
 func (e *Engine) lastOf(ctx context.Context, sc store.Scope, conv id.ID, rope []record.Span) (int64, error) {
 	for _, s := range slices.Backward(rope) {
 		page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), From: s.To, Reverse: true, Limit: 1, NoBody: true})
@@ -235,8 +235,8 @@ func (e *Engine) lastOf(ctx context.Context, sc store.Scope, conv id.ID, rope []
 	return 0, nil
 }
 
-// tip reads a conversation with its preferred branch. Its Last is brought up
-// to date: the highest position given out.
+// tip reads a conversation and its preferred branch, and updates the
+// conversation's Last to the highest position assigned.
 func (e *Engine) tip(ctx context.Context, sc store.Scope, conv id.ID) (record.Conversation, record.Branch, uint64, error) {
 	c, r, err := e.get(ctx, sc, conv)
 	if err != nil {
@@ -251,8 +251,8 @@ func (e *Engine) tip(ctx context.Context, sc store.Scope, conv id.ID) (record.Co
 	return c, b, r.Version, err
 }
 
-// move changes a conversation together with its branches. It is repeated when
-// somebody else was quicker.
+// move changes a conversation together with its branches. It retries after a
+// conflict.
 func (e *Engine) move(ctx context.Context, sc store.Scope, conv id.ID, do func(c *record.Conversation, b record.Branch) ([]store.Change, error)) error {
 	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		c, b, version, err := e.tip(ctx, sc, conv)
@@ -264,7 +264,7 @@ func (e *Engine) move(ctx context.Context, sc store.Scope, conv id.ID, do func(c
 	})
 }
 
-// Switch prefers a branch from now on.
+// Switch makes a branch the preferred one.
 func (e *Engine) Switch(ctx context.Context, sc store.Scope, conv id.ID, branch string) error {
 	return e.move(ctx, sc, conv, func(c *record.Conversation, _ record.Branch) ([]store.Change, error) {
 		b, version, err := e.branch(ctx, sc, conv, branch)
@@ -276,15 +276,15 @@ func (e *Engine) Switch(ctx context.Context, sc store.Scope, conv id.ID, branch 
 	})
 }
 
-// Sibling is one of the ways in which a conversation goes on at a place.
+// Sibling is one of the alternative continuations at a place in a conversation.
 type Sibling struct {
-	Branch  string // the branch to switch to: of those that hold the message, the last used
+	Branch  string // the branch to switch to: the most recently used of those that hold the message
 	Message id.ID
 	Current bool // it is on the preferred branch
 }
 
-// Siblings returns the messages that stand at the place of a message on the
-// conversation's branches, itself among them, the oldest first.
+// Siblings returns the messages that the conversation's branches have at the
+// place of a message, including the message itself, oldest first.
 func (e *Engine) Siblings(ctx context.Context, sc store.Scope, conv, msg id.ID) ([]Sibling, error) {
 	m, err := e.Find(ctx, sc, conv, msg)
 	if err != nil {
@@ -310,7 +310,7 @@ func (e *Engine) Siblings(ctx context.Context, sc store.Scope, conv, msg id.ID) 
 	}
 	slices.SortStableFunc(branches, func(a, b record.Branch) int { return b.Used.Compare(a.Used) })
 	var out []Sibling
-	pos := map[id.ID]int64{} // of the messages: ids do not order
+	pos := map[id.ID]int64{} // of the messages: ids are not ordered
 	for i := range branches {
 		next, err := e.nextAfter(ctx, sc, conv, &branches[i], at)
 		if err != nil {
@@ -331,8 +331,9 @@ func (e *Engine) Siblings(ctx context.Context, sc store.Scope, conv, msg id.ID) 
 	return out, nil
 }
 
-// nextAfter returns the message that follows a position on a branch (0: the
-// first one); nil where the branch does not hold it, or ends there.
+// nextAfter returns the message that follows a position on a branch (0: the first
+// message). It returns nil if the branch does not hold the position or ends
+// there.
 func (e *Engine) nextAfter(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, pos int64) (*Entry, error) {
 	if pos == 0 {
 		page, _, err := e.page(ctx, sc, conv, b, "", 1, false)
@@ -361,7 +362,7 @@ func (e *Engine) nextAfter(ctx context.Context, sc store.Scope, conv id.ID, b *r
 	return nil, nil
 }
 
-// Title names a branch.
+// Title sets a branch's title.
 func (e *Engine) Title(ctx context.Context, sc store.Scope, conv id.ID, branch, title string) error {
 	return e.rewrite(ctx, sc, conv, branch, func(b *record.Branch) (bool, error) {
 		b.Title = title
@@ -369,7 +370,7 @@ func (e *Engine) Title(ctx context.Context, sc store.Scope, conv id.ID, branch, 
 	})
 }
 
-// there refuses a branch that is hidden.
+// there returns branch_not_found if the branch is deleted.
 func there(b *record.Branch) error {
 	if !b.Deleted.IsZero() {
 		return noBranch(b.ID)
@@ -377,8 +378,8 @@ func there(b *record.Branch) error {
 	return nil
 }
 
-// rewrite changes a branch, of hidden ones too, where change says that there
-// is something to change. It is repeated when somebody else was quicker.
+// rewrite applies change to a branch, deleted or not, and stores it if change
+// returns true. It retries after a conflict.
 func (e *Engine) rewrite(ctx context.Context, sc store.Scope, conv id.ID, branch string, change func(*record.Branch) (bool, error)) error {
 	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))

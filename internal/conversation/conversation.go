@@ -1,5 +1,6 @@
-// Package conversation keeps conversations: their interactions, messages and
-// runs in the store, and the open ones in memory with what a model is shown.
+// Package conversation manages conversations. It keeps their interactions,
+// messages and runs in the store, and for open conversations also the model's
+// view in memory.
 package conversation
 
 import (
@@ -21,7 +22,7 @@ func putConversation(c *record.Conversation, cond store.If) store.Change {
 		ch.State = record.StateDeleted
 	}
 	switch {
-	case !c.Asked.Zero(): // found by the one above it only, deleted or not
+	case !c.Asked.Zero(): // listed only under the conversation that asked for it, deleted or not
 		ch.Terms = []store.Term{{Name: record.TermChildren, Value: record.IDOf(c.Asked, record.TypeConversation).String()}}
 	case c.Deleted.IsZero():
 		ch.Terms = []store.Term{{Name: record.TermRecent}}
@@ -29,7 +30,7 @@ func putConversation(c *record.Conversation, cond store.If) store.Change {
 	return ch
 }
 
-// count adds what a message contributes to the conversation's counts.
+// count adds a message to the conversation's counts.
 func count(c *record.Conversation, m *message.Message) {
 	c.Tokens = c.Tokens.Add(m.Usage)
 	switch m.Role {
@@ -70,11 +71,11 @@ func notFound(conv id.ID) error {
 		WithHint("steward conversations list shows those that there are")
 }
 
-// maxTries is how often a change is tried while others are quicker.
+// maxTries is how often a change is retried after conflicts.
 const maxTries = 100
 
-// commit writes the changes that prepare returns, if there are any. Where
-// somebody else was quicker, they are prepared anew.
+// commit writes the changes that prepare returns, if any. After a conflict with
+// another writer it calls prepare again.
 func (e *Engine) commit(ctx context.Context, sc store.Scope, prepare func() ([]store.Change, error)) error {
 	for try := 1; ; try++ {
 		changes, err := prepare()
@@ -88,8 +89,7 @@ func (e *Engine) commit(ctx context.Context, sc store.Scope, prepare func() ([]s
 	}
 }
 
-// batch gathers changes that need not be made together, and commits them when
-// they are enough.
+// batch collects independent changes and commits them in groups.
 type batch struct {
 	engine  *Engine
 	ctx     context.Context
@@ -130,7 +130,7 @@ type found[T any] struct {
 	Record T
 }
 
-// records reads the records that a query finds.
+// records decodes the records that a query finds.
 func records[T any](ctx context.Context, e *Engine, sc store.Scope, q store.Query) iter.Seq2[found[T], error] {
 	return func(yield func(found[T], error) bool) {
 		for it, err := range store.Items(ctx, e.store, sc, q) {

@@ -15,27 +15,26 @@ import (
 	"steward/internal/tool"
 )
 
-// Options of an Engine. The zero value is right for reading.
+// Options configure an Engine. The zero value suffices for reading.
 type Options struct {
-	// Tools finds a tool by the agent that calls it (empty: the conversation
-	// names none) and its name: what it says makes earlier results obsolete.
-	// Nil: nothing does.
+	// Tools finds a tool by the agent that calls it (empty if the conversation
+	// names none) and its name. The tool's strategies say which earlier results
+	// its calls make obsolete. nil: none are.
 	Tools func(agent, name string) (tool.Tool, bool)
-	// Names are the names of all tools of an agent. May be nil.
+	// Names returns the names of an agent's tools. May be nil.
 	Names func(agent string) []string
-	// Key signs exports, so that they can be believed when they come back.
-	// nil: they are not signed, and none is believed.
+	// Key returns the key that signs exports, so that a later import can trust
+	// them. nil: exports are not signed, and none is trusted.
 	Key func() ([]byte, error)
-	// Codecs are the forms of models' vendors (importexport.Vendors), in which
-	// conversations are exported and imported. nil: none is.
+	// Codecs are the vendors' message formats for export and import
+	// (importexport.Vendors). nil: none.
 	Codecs map[string]llm.Codec
 	Log    *slog.Logger // nil: slog.Default()
 }
 
-// Engine reads and writes conversations. Safe for concurrent use; of one
-// conversation only one Session may be open at a time, and its branches and
-// marks are not to be changed while a turn runs, which their owner (the
-// runtime) sees to.
+// Engine reads and writes conversations. It is safe for concurrent use, with two
+// limits that the owner (the runtime) must ensure: each conversation has at most
+// one open Session, and its branches and marks are not changed while a turn runs.
 type Engine struct {
 	store store.Store
 	opt   Options
@@ -55,7 +54,8 @@ func New(s store.Store, opt Options) *Engine {
 	return &Engine{store: s, opt: opt}
 }
 
-// seal signs and verifies exports of the space that a scope writes.
+// seal returns the signer and verifier of exports for the space that a scope
+// writes.
 func (e *Engine) seal(sc store.Scope) (importexport.Seal, error) {
 	if e.opt.Key == nil {
 		return nil, nil
@@ -67,8 +67,8 @@ func (e *Engine) seal(sc store.Scope) (importexport.Seal, error) {
 	return importexport.NewSeal(key, string(sc.Write)), nil
 }
 
-// Get returns a conversation. One that is deleted, or lies outside the scope,
-// is conversation_not_found.
+// Get returns a conversation. If it is deleted or outside the scope, the error is
+// conversation_not_found.
 func (e *Engine) Get(ctx context.Context, sc store.Scope, conv id.ID) (record.Conversation, error) {
 	c, _, err := e.get(ctx, sc, conv)
 	return c, err
@@ -89,7 +89,7 @@ func (e *Engine) get(ctx context.Context, sc store.Scope, conv id.ID) (record.Co
 	return c, r, err
 }
 
-// List returns a page of the scope's conversations, the most recently used first.
+// List returns a page of the scope's conversations, most recently used first.
 func (e *Engine) List(ctx context.Context, sc store.Scope, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
 	page, err := e.store.Query(ctx, sc, store.Query{
 		Term: store.Term{Name: record.TermRecent}, Type: record.TypeConversation, Reverse: true, After: after, Limit: limit,
@@ -108,8 +108,8 @@ func (e *Engine) List(ctx context.Context, sc store.Scope, after store.Cursor, l
 	return out, page.Next, nil
 }
 
-// Update changes a conversation's own facts by change, which may run more
-// than once. Counts and ids are not its business.
+// Update applies change to a conversation's record and stores it. change may run
+// more than once, and must not modify counts and ids.
 func (e *Engine) Update(ctx context.Context, sc store.Scope, conv id.ID, change func(*record.Conversation)) (record.Conversation, error) {
 	var c record.Conversation
 	err := e.commit(ctx, sc, func() (_ []store.Change, err error) {
@@ -157,18 +157,18 @@ func (e *Engine) since(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	return newest, nil
 }
 
-// Called is a message that bears a provider's call id.
+// Called is a message that contains a call with a provider's id.
 type Called struct {
 	Entry
 	Conversation id.ID
 }
 
-// mostCalled is how many messages FindCall looks at.
+// mostCalled is the maximum number of messages that FindCall examines.
 const mostCalled = 100
 
-// FindCall returns the messages that make a call with a provider's id, in
-// whichever conversation, the newest first: some providers use ids again. What
-// was deleted is left out.
+// FindCall returns the messages that make a call with a provider's id, in all
+// conversations, newest first. There can be several, since some providers reuse
+// ids. Deleted messages and conversations are skipped.
 func (e *Engine) FindCall(ctx context.Context, sc store.Scope, callID string) ([]Called, error) {
 	page, err := e.store.Query(ctx, sc, store.Query{Term: store.Term{Name: record.TermCall, Value: callID}, Reverse: true, Limit: mostCalled, NoBody: true})
 	if err != nil {
@@ -191,7 +191,7 @@ func (e *Engine) FindCall(ctx context.Context, sc store.Scope, callID string) ([
 	return out, nil
 }
 
-// placed finds a message, with what became of it on the preferred branch.
+// placed finds a message and its state on the preferred branch.
 func (e *Engine) placed(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
 	c, _, err := e.get(ctx, sc, conv)
 	if err != nil {
@@ -230,8 +230,8 @@ type OpenRun struct {
 	Interaction  id.ID
 }
 
-// OpenRuns returns the runs at or below a place that have not ended: what is
-// to be continued after a crash.
+// OpenRuns returns the runs at or below a URI that have not ended: those to
+// continue after a crash.
 func (e *Engine) OpenRuns(ctx context.Context, sc store.Scope, under resource.URI) ([]OpenRun, error) {
 	var out []OpenRun
 	for it, err := range records[record.Run](ctx, e, sc, store.Query{State: record.StateRunning, Type: record.TypeRun, Under: under}) {

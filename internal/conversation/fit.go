@@ -17,23 +17,23 @@ import (
 	"steward/internal/store"
 )
 
-// Window is what the messages of a conversation must fit into.
+// Window is the budget for a conversation's messages.
 type Window struct {
-	Tokens int64                        // for messages; what else goes to the model is not part of it
+	Tokens int64                        // for messages only; everything else that is sent to the model is extra
 	Count  func(*message.Message) int64 // tokens of a message
-	// Summarize writes what is to stand for messages that are not shown any
-	// more, in at most so many tokens; earlier is the summary that stood for
-	// what came before them, or nil. Nil, or with an error or a text that is
-	// too long: a list of what was asked and done is made instead.
+	// Summarize writes a summary of messages that leave the view, in at most the
+	// given number of tokens. earlier is the summary of what came before them, or
+	// nil. If Summarize is nil, fails or returns a text that is too long, a list
+	// of what was asked and done is used instead.
 	Summarize func(ctx context.Context, earlier *message.Message, msgs []*message.Message, tokens int64) (string, error)
-	Log       func(msg string, err error) // told why a summary was not used; may be nil
+	Log       func(msg string, err error) // receives the reason why a summary was not used; may be nil
 }
 
-// Fit fits what the model is shown into a window: what was recorded as
-// obsolete leaves the view, oversized results are clipped, and what is oldest
-// falls out of view with a summary in its place. All of it is one revision of
-// the branch's view, recorded, and undone by Unfit. It reports whether the
-// view fits now. It is called between commits, when all is durable.
+// Fit makes the model's view fit into a window. Results recorded as obsolete
+// leave the view, oversized results are clipped, and the oldest messages are
+// replaced by a summary. All of this is stored as one revision of the branch's
+// view, which Unfit reverts. Fit reports whether the view fits now. It must be
+// called between commits, when everything is durable.
 func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
 	for try := 1; s.broken == nil; try++ {
 		fits, err = s.fit(ctx, w)
@@ -47,8 +47,8 @@ func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
 	return false, s.broken
 }
 
-// again takes over what somebody else has changed in the branch meanwhile: its
-// title, or that a summary was erased.
+// again reloads the branch after another writer has changed it, for example its
+// title, or erased a summary.
 func (s *Session) again(ctx context.Context) error {
 	b, version, err := s.engine.branch(ctx, s.scope, s.conv.ID, s.branch.ID)
 	if err == nil && version == s.branchVer {
@@ -103,14 +103,13 @@ func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
 	return plan.Fits, s.revise(ctx, next, changes)
 }
 
-// The part of a window that a summary may take, and the tokens that it takes
-// at most.
+// The share of the window that a summary may take, and its maximum in tokens.
 const (
 	summaryShare = 8
 	summaryMost  = 4000
 )
 
-// revise records a new view of the branch and shows it.
+// revise stores a new view of the branch and shows it.
 func (s *Session) revise(ctx context.Context, next record.Branch, changes []store.Change) error {
 	changes = append(changes, putBranch(s.conv.ID, &next, store.If{Version: s.branchVer}))
 	rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
@@ -127,12 +126,13 @@ func (s *Session) revise(ctx context.Context, next record.Branch, changes []stor
 	return err
 }
 
-// summarize makes the message that stands for what is not shown any more, and
-// its URI, in an interaction; "" where there is none.
+// summarize returns the change that stores a summary of the messages that leave
+// the view, as a message of the interaction, and its URI. The URI is "" if no
+// summary fits.
 func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earlier *message.Message, gone []window.Item, most int64) (store.Change, string, error) {
 	msgs := window.Render(gone, window.Options{Clip: summaryClip})
 	if len(msgs) > 0 && !slices.ContainsFunc(gone, func(it window.Item) bool { return it.Message.ID == msgs[0].ID }) {
-		msgs = msgs[1:] // the notice that nothing, or something, comes before them
+		msgs = msgs[1:] // the notice about missing earlier messages
 	}
 	m := &message.Message{ID: id.New(), Role: message.User, At: time.Now().UTC().Truncate(time.Microsecond)}
 	from := msgs[:len(msgs):len(msgs)]
@@ -164,14 +164,14 @@ func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earl
 		}
 	}
 	if !written && !fitDigest(earlier, msgs, func(text string) bool { return w.Count(words(text)) <= most }) {
-		return store.Change{}, "", nil // the window is too small for any
+		return store.Change{}, "", nil // not even a digest fits
 	}
 	u := at.ChildID(record.TypeMessage, m.ID)
 	return putMessage(u, m, nil), u.String(), nil
 }
 
-// summaryTime is what a model may take for a summary: a minute, and half of
-// what is left to the turn. After that the digest does.
+// summaryTime is how long the model may take for a summary: a minute, but at most
+// half of the turn's remaining time. After that the digest is used.
 func summaryTime(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return min(time.Minute, time.Until(end)/2)
@@ -181,14 +181,14 @@ func summaryTime(ctx context.Context) time.Duration {
 
 const (
 	summaryHead = "[Earlier messages are not shown any more. This stands for them:]\n"
-	summaryClip = 4 << 10 // bytes of a tool result that a summary is made from
+	summaryClip = 4 << 10 // bytes of each tool result that go into a summary
 )
 
-// fitDigest makes the longest digest that fits: of all messages, else of the
-// newest of them. It reports whether any does.
+// fitDigest builds the longest digest that fits, dropping the oldest lines first.
+// It reports whether any digest fits.
 func fitDigest(earlier *message.Message, msgs []*message.Message, fits func(string) bool) bool {
 	lines := digest(earlier, msgs)
-	lo, hi := 0, len(lines) // the least number of lines to leave out
+	lo, hi := 0, len(lines) // the smallest number of lines to drop
 	for lo < hi {
 		mid := (lo + hi) / 2
 		if fits(strings.Join(lines[mid:], "\n")) {
@@ -200,7 +200,7 @@ func fitDigest(earlier *message.Message, msgs []*message.Message, fits func(stri
 	return lo < len(lines) && fits(strings.Join(lines[lo:], "\n"))
 }
 
-// digest lists what was asked, done and answered, a line each.
+// digest lists what was asked, done and answered, one line each.
 func digest(earlier *message.Message, msgs []*message.Message) []string {
 	var out []string
 	if earlier != nil {
@@ -210,7 +210,7 @@ func digest(earlier *message.Message, msgs []*message.Message) []string {
 		switch m.Role {
 		case message.User:
 			if len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system" {
-				continue // Steward's own words
+				continue // Steward's own text
 			}
 			out = append(out, "- The user: "+gist(m.Text()))
 		case message.Assistant:
@@ -229,7 +229,7 @@ func digest(earlier *message.Message, msgs []*message.Message) []string {
 	return out
 }
 
-// gist is the beginning of a text, on one line.
+// gist returns the beginning of a text, on one line.
 func gist(s string) string {
 	const most = 200
 	runes := []rune(strings.Join(strings.Fields(s), " "))
@@ -254,9 +254,9 @@ func putBranch(conv id.ID, b *record.Branch, cond store.If) store.Change {
 	return ch
 }
 
-// Unfit takes the preferred branch's view back to what it was before the last
-// messages fell out of it: they are shown again, in place of their summary.
-// Error code: nothing_to_undo.
+// Unfit reverts the preferred branch's view to what it was before the last
+// messages left it: they are shown again in place of their summary. Error code:
+// nothing_to_undo.
 func (e *Engine) Unfit(ctx context.Context, sc store.Scope, conv id.ID) error {
 	return e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		q := store.LogQuery{Of: record.BranchURI(conv, b.ID), Reverse: true}
@@ -274,7 +274,7 @@ func (e *Engine) Unfit(ctx context.Context, sc store.Scope, conv id.ID) error {
 				return nil, nil
 			}
 		}
-		if shows(b, record.View{}, b.View) { // it was fitted before the branch was made
+		if shows(b, record.View{}, b.View) { // the branch inherited this view
 			b.View = record.View{Revision: b.View.Revision, Room: b.View.Room}
 			return nil, nil
 		}
@@ -292,10 +292,10 @@ func shows(b *record.Branch, v, than record.View) bool {
 	}
 	at, from := b.PlaceOf(v.Start.Branch, v.Start.Pos), b.PlaceOf(than.Start.Branch, than.Start.Pos)
 	switch {
-	case v.Start.Pos != 0 && at.Span < 0: // its start is not on the branch
+	case v.Start.Pos != 0 && at.Span < 0: // its start is not on this branch
 		return false
 	case at == from:
 		return whole(v) > whole(than)
 	}
-	return at.Compare(from) < 0 // the beginning is before everything
+	return at.Compare(from) < 0 // a view without a start begins before everything
 }

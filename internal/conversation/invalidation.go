@@ -16,7 +16,7 @@ import (
 	"steward/internal/tool"
 )
 
-// invalidation is a result that a call invalidated, with where that was.
+// invalidation is a result that a call invalidated, and the place of that call.
 type invalidation struct {
 	window.Obsolete
 	interaction id.ID
@@ -24,8 +24,8 @@ type invalidation struct {
 	pos         int64
 }
 
-// track makes a tracker for the branch, which begins anew. The tools are those
-// of the agent that has the conversation when a call is first seen.
+// track returns a new tracker for the branch. It takes the tools from the agent
+// that owns the conversation when a call is first seen.
 func (s *Session) track() *window.Tracker {
 	e := s.engine
 	t := window.NewTracker(func(name string) (tool.Tool, bool) { return e.opt.Tools(s.conv.Agent, name) }, e.opt.Names(s.conv.Agent)...)
@@ -33,20 +33,21 @@ func (s *Session) track() *window.Tracker {
 	return t
 }
 
-// follow has the tracker see a message of the branch, in order, and keeps
-// what becomes obsolete by it until it is recorded.
+// follow passes a message of the branch to the tracker, in order, and collects
+// the results that it makes obsolete until they are recorded.
 func (s *Session) follow(ctx context.Context, e Entry) {
 	for _, o := range s.tracker.Observe(ctx, e.Message, e.Pos) {
 		if k := s.marks[o.Pos]; k != nil && k.undone(o, &e) {
-			s.tracker.Keep(o.Ref) // a person took it back: only a later call makes it obsolete anew
+			s.tracker.Keep(o.Ref) // a person reverted it: only a later call makes it obsolete again
 			continue
 		}
 		s.due = append(s.due, invalidation{o, e.Interaction, e.Branch, e.Pos})
 	}
 }
 
-// invalidated returns the changes that record what became obsolete since the last
-// commit, and forgets it.
+// invalidated returns the changes that record the results that became obsolete
+// since the last commit, including those that are too old by now, and clears the
+// list.
 func (s *Session) invalidated(now time.Time) []store.Change {
 	for _, o := range s.tracker.Aged(now) {
 		s.due = append(s.due, invalidation{o, record.IDOf(s.interaction, record.TypeInteraction), s.branch.ID, s.pos})
@@ -54,7 +55,8 @@ func (s *Session) invalidated(now time.Time) []store.Change {
 	return s.recorded(now)
 }
 
-// recorded returns the changes that record what is due, and forgets it.
+// recorded returns the changes that record the collected invalidations, and
+// clears the list.
 func (s *Session) recorded(now time.Time) []store.Change {
 	var out []store.Change
 	for _, o := range s.due {
@@ -79,15 +81,15 @@ func (s *Session) recorded(now time.Time) []store.Change {
 	return out
 }
 
-// listOf returns the branch in whose list a message of the session stands.
+// listOf returns the branch whose list holds a message of the session.
 func (s *Session) listOf(pos int64) string {
 	spans := s.branch.Spans()
 	at := slices.IndexFunc(spans, func(x record.Span) bool { return x.Holds(x.Branch, pos) })
 	return spans[max(at, 0)].Branch
 }
 
-// items are entries as package view takes them, in the state that counts on
-// the branch; with shown only what has entered its view counts.
+// items converts entries for package window, with their states on the branch. If
+// shown is set, a state counts only if the view's revision includes it.
 func items(conv id.ID, entries []Entry, marks map[int64]*marked, b *record.Branch, shown bool) []window.Item {
 	out := make([]window.Item, len(entries))
 	for i := range entries {
@@ -101,7 +103,7 @@ func items(conv id.ID, entries []Entry, marks map[int64]*marked, b *record.Branc
 	return out
 }
 
-// options say how the branch is shown.
+// options returns how the branch is rendered.
 func (e *Engine) options(ctx context.Context, sc store.Scope, b *record.Branch) (window.Options, error) {
 	v := &b.View
 	opt := window.Options{Clip: v.Clip, Cut: v.Start.Pos != 0}
@@ -110,12 +112,12 @@ func (e *Engine) options(ctx context.Context, sc store.Scope, b *record.Branch) 
 	}
 	var err error
 	if opt.Summary, err = e.summary(ctx, sc, v.Summary); fault.Is(err, fault.NotFound) {
-		return opt, nil // it was erased with what it was made of
+		return opt, nil // it was erased together with its sources
 	}
 	return opt, err
 }
 
-// show makes the transcript of the view that the branch has.
+// show builds the transcript of the branch's present view.
 func (s *Session) show(ctx context.Context, entries []Entry) error {
 	opt, err := s.engine.options(ctx, s.scope, &s.branch)
 	if err != nil {
@@ -130,8 +132,9 @@ func (s *Session) show(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// letGo has the transcript let go of messages that are encoded: the store has
-// them, too. What is shown does not change while the transcript is used.
+// letGo lets the transcript release messages that are already encoded, since it
+// can read them again from the store. The view does not change while the
+// transcript is in use.
 func (s *Session) letGo() {
 	e, sc, conv, b := s.engine, s.scope, s.conv.ID, s.branch
 	s.transcript.Again(func() ([]*message.Message, error) {
@@ -149,10 +152,10 @@ func (s *Session) letGo() {
 	})
 }
 
-// readAgain is how long reading messages anew may take.
+// readAgain is the timeout for reading the messages again.
 const readAgain = 30 * time.Second
 
-// summary reads the message that stands for what is not shown.
+// summary reads the message that replaces what is out of view.
 func (e *Engine) summary(ctx context.Context, sc store.Scope, uri string) (*message.Message, error) {
 	u, err := resource.Parse(uri)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"steward/internal/store"
 )
 
-// Remove makes a branch without some messages, and without the calls or
-// results that belong to them, and prefers it. They stay in the record and on
-// the branch as it was.
+// Remove creates a branch without the given messages and the calls or results
+// that belong to them, and makes it the preferred one. The messages stay stored
+// and on the old branch.
 func (e *Engine) Remove(ctx context.Context, sc store.Scope, conv id.ID, msgs ...id.ID) (record.Branch, error) {
 	return e.rebuild(ctx, sc, conv, func(_ *record.Conversation, b *record.Branch, _ string, rope []record.Span) ([]record.Span, []store.Change, error) {
 		group, err := e.group(ctx, sc, conv, b, msgs, record.Archived)
@@ -29,7 +29,7 @@ func (e *Engine) Remove(ctx context.Context, sc store.Scope, conv id.ID, msgs ..
 	})
 }
 
-// without returns the spans without one position.
+// without returns a rope without one position.
 func without(rope []record.Span, branch string, pos int64) []record.Span {
 	var out []record.Span
 	for _, s := range rope {
@@ -37,7 +37,7 @@ func without(rope []record.Span, branch string, pos int64) []record.Span {
 			out = append(out, s)
 			continue
 		}
-		if pos > max(s.From, 1) { // a span To 0 would be one to the end
+		if pos > max(s.From, 1) { // a span with To 0 would extend to the end
 			out = append(out, record.Span{Branch: s.Branch, From: s.From, To: pos - 1})
 		}
 		if pos < s.To {
@@ -47,10 +47,11 @@ func without(rope []record.Span, branch string, pos int64) []record.Span {
 	return out
 }
 
-// Insert makes a branch with a message more, behind another one (zero: at the
-// beginning) and in its interaction, and prefers it. The message cannot stand
-// between a call and its results, and cannot itself make or answer calls.
-// Error codes: insert_call, splits_call, conversation_empty, message_not_found.
+// Insert creates a branch with an additional message and makes it the preferred
+// one. The message comes after another one (zero: at the beginning) and belongs
+// to the same interaction. It must not separate a call from its results, and must
+// not contain calls or results. Error codes: insert_call, splits_call,
+// conversation_empty, message_not_found.
 func (e *Engine) Insert(ctx context.Context, sc store.Scope, conv, after id.ID, m *message.Message) (record.Branch, error) {
 	if err := message.Validate(m); err != nil {
 		return record.Branch{}, err
@@ -77,8 +78,8 @@ func (e *Engine) Insert(ctx context.Context, sc store.Scope, conv, after id.ID, 
 	})
 }
 
-// gap finds the place behind a message: the message (or the first one), and
-// the rope before and after it.
+// gap finds the place after a message. It returns the message (or the first one,
+// if after is zero), and the rope before and after that place.
 func (e *Engine) gap(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, rope []record.Span, after id.ID) (at Entry, head, tail []record.Span, err error) {
 	if !after.Zero() {
 		if at, err = e.forkAt(ctx, sc, conv, b, Fork{Message: after}); err != nil {
@@ -101,7 +102,7 @@ func (e *Engine) gap(ctx context.Context, sc store.Scope, conv id.ID, b *record.
 	return first[0], nil, rope, nil
 }
 
-// split cuts a rope behind a position.
+// split cuts a rope after a position.
 func split(rope []record.Span, branch string, pos int64) (head, tail []record.Span, ok bool) {
 	for i, s := range rope {
 		if !s.Holds(branch, pos) {
@@ -116,7 +117,7 @@ func split(rope []record.Span, branch string, pos int64) (head, tail []record.Sp
 	return nil, nil, false
 }
 
-// joined makes one span of two that follow each other in the same list.
+// joined merges adjacent spans of the same list.
 func joined(rope []record.Span) []record.Span {
 	var out []record.Span
 	for _, s := range rope {
@@ -129,7 +130,8 @@ func joined(rope []record.Span) []record.Span {
 	return out
 }
 
-// rebuild makes a branch of another rope than the preferred one's, and prefers it.
+// rebuild creates a branch with a modified rope of the preferred branch, and
+// makes it the preferred one.
 func (e *Engine) rebuild(ctx context.Context, sc store.Scope, conv id.ID,
 	do func(c *record.Conversation, b *record.Branch, made string, rope []record.Span) ([]record.Span, []store.Change, error)) (record.Branch, error) {
 	var made record.Branch
@@ -146,7 +148,7 @@ func (e *Engine) rebuild(ctx context.Context, sc store.Scope, conv id.ID,
 			return nil, err
 		}
 		made.Rope, made.Open = rope, c.Last+1
-		if b.Start().Span >= 0 && made.Start().Span < 0 { // the view began with what was removed
+		if b.Start().Span >= 0 && made.Start().Span < 0 { // the first message in view was removed
 			if err := e.restart(ctx, sc, conv, &made); err != nil {
 				return nil, err
 			}
@@ -157,14 +159,14 @@ func (e *Engine) rebuild(ctx context.Context, sc store.Scope, conv id.ID,
 	return made, err
 }
 
-// newBranch begins a branch that departs from another one.
+// newBranch returns a new branch with another one as its parent.
 func (e *Engine) newBranch(from *record.Branch) record.Branch {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	return record.Branch{ID: id.New().String(), Created: now, Used: now, Parent: from.ID, View: from.View}
 }
 
-// restart lets the view begin with the next message of its list that is still
-// on the branch, or shows all.
+// restart moves the start of the view to the next message of its list that is
+// still on the branch. If there is none, the view shows everything.
 func (e *Engine) restart(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) error {
 	q := store.Query{List: record.BranchURI(conv, b.View.Start.Branch), From: b.View.Start.Pos, NoBody: true}
 	for it, err := range store.Items(ctx, e.store, sc, q) {
@@ -180,8 +182,8 @@ func (e *Engine) restart(ctx context.Context, sc store.Scope, conv id.ID, b *rec
 	return nil
 }
 
-// InView returns how many messages stand in the preferred branch's view, before
-// what is obsolete leaves it.
+// InView returns the number of messages in the preferred branch's view, including
+// those that the view still shows although they are obsolete.
 func (e *Engine) InView(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
 	_, b, err := e.current(ctx, sc, conv)
 	if err != nil {
@@ -199,7 +201,7 @@ func (e *Engine) InView(ctx context.Context, sc store.Scope, conv id.ID) (int, e
 	return n, err
 }
 
-// Count returns how many messages stand on a branch, and how many of them were
+// Count returns the number of messages on a branch, and how many of them were
 // written on it.
 func (e *Engine) Count(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) (all, own int, err error) {
 	for _, s := range b.Spans() {
@@ -214,7 +216,7 @@ func (e *Engine) Count(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	return all, own, nil
 }
 
-// countSpan returns how many messages stand in a span.
+// countSpan returns the number of messages in a span.
 func (e *Engine) countSpan(ctx context.Context, sc store.Scope, conv id.ID, s record.Span) (int, error) {
 	if s.To == 0 {
 		s.To = math.MaxInt64

@@ -15,29 +15,29 @@ import (
 	"steward/internal/store"
 )
 
-// Session is an open conversation: what the model is shown of its preferred
-// branch, and where the next message goes. It has one user at a time; only
-// Transcript's result may be shared.
+// Session is a conversation that is open for running turns: the model's view of
+// its preferred branch, and the position of the next message. It is not safe for
+// concurrent use; only the result of Transcript may be shared.
 type Session struct {
 	engine     *Engine
 	scope      store.Scope
 	conv       record.Conversation
 	version    uint64 // of the conversation's resource
 	exists     bool
-	fork       bool // the branch is not stored yet: the next turn makes it
+	fork       bool // the branch is not stored yet: the next turn stores it
 	branch     record.Branch
 	branchVer  uint64 // of the branch's resource
 	transcript *llm.Transcript
 	tracker    *window.Tracker
-	marks      map[int64]*marked // of the messages shown, by position
-	due        []invalidation    // became obsolete: recorded with the next message
+	marks      map[int64]*marked // of the messages in view, by position
+	due        []invalidation    // invalidations to record with the next message
 	head       id.ID
 	labels     message.Labels
 	sources    []string
-	pos        int64  // the highest position given out
+	pos        int64  // the highest position assigned
 	seq        uint64 // of the newest message's entry
-	broken     error  // set when memory and store may differ: open it anew
-	handed     bool   // another agent has it now: Finish records that
+	broken     error  // set when memory and store may differ: the session must be reopened
+	handed     bool   // it was handed to another agent: Finish records that
 
 	request     id.ID
 	actor       string // on whose behalf the turn's tools run
@@ -62,7 +62,7 @@ func (e *Engine) Open(ctx context.Context, sc store.Scope, conv id.ID) (*Session
 	return s, s.recount(ctx, entries, r.Seq)
 }
 
-// load reads what the model is shown.
+// load reads the model's view.
 func (s *Session) load(ctx context.Context) ([]Entry, error) {
 	entries, marks, err := s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *Session) load(ctx context.Context) ([]Entry, error) {
 	return entries, s.show(ctx, entries)
 }
 
-// recount adds what was stored after the conversation's counts were last
-// written: the messages of a turn that a crash interrupted.
+// recount adds the messages that were stored after the conversation's counts were
+// last written: those of a turn that a crash interrupted.
 func (s *Session) recount(ctx context.Context, entries []Entry, since uint64) error {
 	if s.seq <= since {
 		return nil
@@ -87,7 +87,7 @@ func (s *Session) recount(ctx context.Context, entries []Entry, since uint64) er
 	late := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Seq <= since })
 	start := s.branch.Start()
 	known := func(e Entry) bool { return e.Seq <= since && !s.branch.PlaceOf(e.Branch, e.Pos).Before(start) }
-	if s.branch.View.Start.Pos != 0 && !slices.ContainsFunc(entries, known) { // there may be more before the view
+	if s.branch.View.Start.Pos != 0 && !slices.ContainsFunc(entries, known) { // the view may start later
 		var err error
 		if late, err = s.engine.since(ctx, s.scope, s.conv.ID, &s.branch, since); err != nil {
 			return err
@@ -99,8 +99,8 @@ func (s *Session) recount(ctx context.Context, entries []Entry, since uint64) er
 	return nil
 }
 
-// Create returns a session of a conversation that does not exist yet; its
-// first turn makes it.
+// Create returns a session for a conversation that does not exist yet; its first
+// turn creates it.
 func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
 	s := &Session{engine: e, scope: sc, conv: c, branch: record.Branch{ID: record.MainBranch},
 		transcript: llm.NewTranscript()}
@@ -109,31 +109,32 @@ func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
 	return s
 }
 
-// Conversation returns the conversation as it stands, the running turn's
-// counts included.
+// Conversation returns the conversation's present record, including the counts of
+// the running turn.
 func (s *Session) Conversation() record.Conversation { return s.conv }
 
-// HandTo has another agent have the conversation from this turn on: all that
-// was said stays. It is durable with the turn's end.
+// HandTo assigns the conversation to another agent from this turn on. All
+// messages stay. The change is durable at the end of the turn.
 func (s *Session) HandTo(agent string) {
 	s.conv.Agent, s.handed = agent, true
 	s.tracker.Meet(s.engine.opt.Names(agent)...)
 }
 
-// Window returns the conversation's own context window in tokens; 0: the
-// model's.
+// Window returns the conversation's own context window in tokens; 0: the model's
+// window applies.
 func (s *Session) Window() int { return s.conv.Window }
 
-// Branch returns the branch that the session goes on with.
+// Branch returns the branch that the session continues.
 func (s *Session) Branch() record.Branch { return s.branch }
 
-// Transcript returns what the model is shown.
+// Transcript returns the model's view.
 func (s *Session) Transcript() *llm.Transcript { return s.transcript }
 
-// Labels returns the union of the labels of all that the model is shown.
+// Labels returns the union of the labels of everything in the model's view.
 func (s *Session) Labels() message.Labels { return s.labels }
 
-// Sources returns whose private data the model is shown; see message.Common.
+// Sources returns the owners of the private data in the model's view; see
+// message.Common.
 func (s *Session) Sources() []string { return s.sources }
 
 // Head returns the id of the newest message; zero before the first.
@@ -145,32 +146,32 @@ func (s *Session) Seq() uint64 { return s.seq }
 // Size estimates the bytes of memory that the session holds.
 func (s *Session) Size() int { return s.transcript.Size() }
 
-// Broken returns why the session must not be used any further, or nil.
+// Broken returns why the session must not be used any more, or nil.
 func (s *Session) Broken() error { return s.broken }
 
-// Interaction returns the URI of the interaction that goes on.
+// Interaction returns the URI of the current interaction.
 func (s *Session) Interaction() resource.URI { return s.interaction }
 
-// MessageURI returns the URI of a message of the present turn.
+// MessageURI returns the URI of a message of the current turn.
 func (s *Session) MessageURI(m id.ID) resource.URI {
 	return s.interaction.ChildID(record.TypeMessage, m)
 }
 
-// Opening is what a turn begins with.
+// Opening describes how a turn begins.
 type Opening struct {
 	Request     id.ID
 	Actor       string // on whose behalf the turn's tools run
 	Interaction id.ID
 	Origin      string           // of the interaction
-	Message     *message.Message // nil: the branch's newest message is to be answered (anew)
+	Message     *message.Message // nil: answer the branch's newest message (again)
 	Run         record.Run
 }
 
 // Begin opens an interaction with its first message and a run. The message is
-// part of the transcript at once; it is durable when commit, which must be
-// called exactly once, has returned without an error. commit may overlap
-// reading the transcript, and nothing else. Its error code is
-// message_exists when the message had been stored before.
+// part of the transcript immediately. It is durable once commit has returned
+// without an error; the caller must call commit exactly once. While commit runs,
+// the transcript may be read, but nothing else may be called. commit returns
+// message_exists if the message was stored before.
 func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	if s.conv.Title == "" && s.titles(&o) {
@@ -222,7 +223,7 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 		}
 		if created {
 			s.exists, s.fork, s.branchVer = true, false, rec.Versions[1]
-			if known == s.version { // else Finish finds out what somebody else has changed
+			if known == s.version { // otherwise Finish finds out what else has changed
 				s.version = rec.Versions[0]
 			}
 		}
@@ -231,9 +232,9 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 	}
 }
 
-// titles reports whether the conversation gets its title from what a turn
-// begins with: from what a person says, or from what an agent is asked, unless
-// that is secret.
+// titles reports whether the turn's first message gives the conversation its
+// title. It does if a person wrote it, or if it is what an agent was asked,
+// unless that is secret.
 func (s *Session) titles(o *Opening) bool {
 	if o.Message == nil {
 		return false
@@ -242,9 +243,9 @@ func (s *Session) titles(o *Opening) bool {
 	return o.Origin == record.OriginUser || asked
 }
 
-// elsewhereChanged returns a conversation as somebody else has changed it since
-// a version, with the branch that the session makes. It leaves the session as
-// it is.
+// elsewhereChanged reads the conversation after another writer has changed it
+// since a version, and adds the branch that the session creates. It does not
+// modify the session.
 func (s *Session) elsewhereChanged(ctx context.Context, since uint64) (record.Conversation, uint64, error) {
 	c, r, err := s.engine.get(ctx, s.scope, s.conv.ID)
 	if err == nil && r.Version == since {
@@ -257,14 +258,14 @@ func (s *Session) elsewhereChanged(ctx context.Context, since uint64) (record.Co
 	return c, r.Version, err
 }
 
-// Resume takes up a run that had not ended.
+// Resume continues a run that had not ended.
 func (s *Session) Resume(r OpenRun, request id.ID, actor string) {
 	s.request, s.actor = request, actor
 	s.run = r.Run
 	s.interaction = record.InteractionURI(s.conv.ID, r.Interaction)
 }
 
-// Note records a change of the run's own facts.
+// Note changes the run's record and stores it.
 func (s *Session) Note(ctx context.Context, change func(*record.Run)) error {
 	if s.broken != nil {
 		return s.broken
@@ -277,16 +278,16 @@ func (s *Session) Note(ctx context.Context, change func(*record.Run)) error {
 	return err
 }
 
-// putRun returns the change that records the run, which goes on.
+// putRun returns the change that stores the run as still running.
 func (s *Session) putRun() store.Change {
 	return store.Change{URI: s.run.URI, Body: record.Encode(s.run), State: record.StateRunning, If: store.If{States: []string{record.StateRunning}}}
 }
 
-// Run returns the run as it is recorded.
+// Run returns the run's record.
 func (s *Session) Run() record.Run { return s.run }
 
-// stage adds a message to memory and returns the change that stores it. At is
-// set here, so that times follow the order.
+// stage adds a message to memory and returns the change that stores it. It sets
+// At, so that times are in the order of the messages.
 func (s *Session) stage(m *message.Message) store.Change {
 	m.Prev = s.head
 	if m.At.IsZero() {
@@ -325,9 +326,9 @@ func putMessage(u resource.URI, m *message.Message, at *store.Place) store.Chang
 	return ch
 }
 
-// Append makes messages durable, in order, and part of what the model is
-// shown, together with what they make obsolete. It returns the log position
-// of each. After an error the session is broken.
+// Append stores messages in order, adds them to the model's view, and records the
+// results that they make obsolete. It returns the log position of each message.
+// After an error of the store the session is broken.
 func (s *Session) Append(ctx context.Context, msgs ...*message.Message) ([]uint64, error) {
 	if s.broken != nil {
 		return nil, s.broken
@@ -341,7 +342,7 @@ func (s *Session) Append(ctx context.Context, msgs ...*message.Message) ([]uint6
 		s.follow(ctx, Entry{Message: m, Interaction: record.IDOf(s.interaction, record.TypeInteraction), Branch: s.branch.ID, Pos: s.pos})
 	}
 	changes = append(changes, s.invalidated(time.Now().UTC())...)
-	if s.run.Waits != "" { // it goes on
+	if s.run.Waits != "" { // the run continues
 		s.run.Waits = ""
 		changes = append(changes, s.putRun())
 	}
@@ -359,8 +360,8 @@ func (s *Session) Append(ctx context.Context, msgs ...*message.Message) ([]uint6
 	return seqs, nil
 }
 
-// Finish ends the run with its outcome and, if there is one, its last
-// message, in one commit. It returns the message's log position.
+// Finish ends the run with its outcome and its last message, if there is one, in
+// one commit. It returns the message's log position.
 func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error) {
 	if s.broken != nil {
 		return 0, s.broken
@@ -373,7 +374,7 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 		}
 		changes = append(changes, s.stage(final))
 	}
-	changes = append(changes, s.invalidated(now)...) // what grew too old in a turn without calls
+	changes = append(changes, s.invalidated(now)...) // results that became too old in a turn without calls
 	s.run.Ended, s.run.Outcome, s.run.Error, s.run.Waits, s.run.Parked = now, outcome, code, "", time.Time{}
 	s.conv.Updated = now
 	changes = append(changes,
@@ -398,9 +399,9 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 	}
 }
 
-// adopt takes over what somebody else has changed in the conversation's own
-// facts (its title, say) while the turn ran; the counts stay ours. It fails
-// when that was not what stood in the way.
+// adopt takes over another writer's change of the conversation during the turn
+// (of its title, say), but keeps the session's counts. It fails if that was not
+// the cause of the conflict.
 func (s *Session) adopt(ctx context.Context) error {
 	r, err := s.engine.store.Get(ctx, s.scope, record.ConversationURI(s.conv.ID))
 	if err != nil {
@@ -414,7 +415,7 @@ func (s *Session) adopt(ctx context.Context) error {
 		return err
 	}
 	c.Tokens, c.ToolCalls, c.Messages, c.Updated = s.conv.Tokens, s.conv.ToolCalls, s.conv.Messages, s.conv.Updated
-	c.Branch, c.Last = s.conv.Branch, s.conv.Last // nobody else moves it while a turn runs
+	c.Branch, c.Last = s.conv.Branch, s.conv.Last // nobody else changes these during a turn
 	if s.handed {
 		c.Agent = s.conv.Agent
 	}

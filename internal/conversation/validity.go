@@ -16,20 +16,20 @@ import (
 	"steward/internal/store"
 )
 
-// Verdict is what is to become of messages.
+// Verdict is a person's decision about messages.
 type Verdict struct {
 	State  record.Validity
 	Reason string
-	By     id.ID // Superseded: the message that stands for them
+	By     id.ID // if State is Superseded: the message that replaces them
 }
 
-// Mark records what became of messages of a conversation, by a person's
-// decision: it holds at once, on all branches; one that another message stands
-// for is hidden on those that have that one. Marking them Active takes back what
-// holds now. While what stands for others is hidden, they are shown. It returns
-// how many messages were not so before, those among them that go together with
-// the named ones. Error codes: message_not_found, validity_unknown,
-// supersedes_itself, superseded_by_hidden.
+// Mark records a person's decision about messages of a conversation. It takes
+// effect immediately on all branches, except that a superseded message is hidden
+// only on branches that hold the message that replaces it. The state Active
+// reverts the decision in effect. While a message that replaces others is hidden,
+// the others are shown again. Mark returns how many messages changed, including
+// those that belong to the same group as a named one. Error codes:
+// message_not_found, validity_unknown, supersedes_itself, superseded_by_hidden.
 func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict, msgs ...id.ID) (int, error) {
 	switch v.State {
 	case record.Active, record.Invalidated, record.Superseded, record.Archived, record.Deleted:
@@ -77,9 +77,10 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 	return n, err
 }
 
-// decide adds a person's decision about a message; false: it holds already.
-// A message that was left out to make room, too, is so again when its deletion
-// is taken back: Active takes back what holds now, and no more.
+// decide adds a person's decision about a message. It returns false if that state
+// is already in effect. Active reverts only the decision in effect: a message
+// that was both deleted and left out to make room is still left out when its
+// deletion is reverted.
 func (k *marked) decide(b *record.Branch, m *Entry, c record.Change) bool {
 	was := k.On(b, false).State
 	_, room := b.LeftOut(m.Message, m.Pos, &k.Mark)
@@ -95,10 +96,10 @@ func (k *marked) decide(b *record.Branch, m *Entry, c record.Change) bool {
 	return true
 }
 
-// lean adds what a decision about a message does to those that it stands for:
-// they are shown when it is hidden, and give way again when that is taken back.
+// lean updates the messages that a message replaces: if a decision hides it, they
+// are shown again, and if that decision is reverted, they are hidden again.
 func (e *Engine) lean(ctx context.Context, sc store.Scope, conv id.ID, m *Entry, by *marked, now record.Change, changed map[id.ID]*marked) error {
-	since := map[time.Time]bool{} // when what is taken back now had hidden it
+	since := map[time.Time]bool{} // when the decisions that are now reverted had hidden it
 	for _, c := range by.Changes {
 		if c.Undone.Equal(now.At) && hides(c.State, m.Role) {
 			since[c.At] = true
@@ -129,15 +130,15 @@ func (e *Engine) lean(ctx context.Context, sc store.Scope, conv id.ID, m *Entry,
 	return nil
 }
 
-// hides reports whether nothing of a message is shown in a state, and no other
-// message stands for it.
+// hides reports whether a message in this state is not shown at all and not
+// replaced by another message.
 func hides(v record.Validity, r message.Role) bool {
 	return v == record.Deleted || v == record.Archived || v == record.Invalidated && r != message.Tool
 }
 
-// stands finds the message that is to stand for others. It refuses one where
-// none would be shown in the end: it is one of them, or is not shown itself, or
-// one of them stands for it.
+// stands finds the message that is to replace others. It returns an error if none
+// of them would be shown in the end: if it is one of them, is itself hidden, or
+// is replaced by one of them.
 func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, by id.ID, group []Entry) (Entry, error) {
 	first, err := e.Find(ctx, sc, conv, by)
 	m := first
@@ -164,8 +165,7 @@ func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 	return first, err
 }
 
-// undo takes back changes, from the newest on, until the message is active on
-// the branch.
+// undo reverts changes, newest first, until the message is active on the branch.
 func (k *marked) undo(b *record.Branch, now time.Time, by string) {
 	for i := len(k.Changes) - 1; i >= 0 && k.On(b, false).State != record.Active; i-- {
 		if c := &k.Changes[i]; c.Undone.IsZero() && (c.Pos == 0 || b.Holds(c.Branch, c.Pos)) {
@@ -174,7 +174,7 @@ func (k *marked) undo(b *record.Branch, now time.Time, by string) {
 	}
 }
 
-// mark reads the mark of a message, or begins it.
+// mark reads the mark of a message, or returns a new one.
 func (e *Engine) mark(ctx context.Context, sc store.Scope, conv id.ID, m *Entry) (*marked, error) {
 	k := &marked{Mark: record.Mark{Message: m.ID, Pos: m.Pos, Branch: m.Branch}}
 	r, err := e.store.Get(ctx, sc, record.MarkURI(conv, m.ID))
@@ -188,8 +188,8 @@ func (e *Engine) mark(ctx context.Context, sc store.Scope, conv id.ID, m *Entry)
 	return k, record.Decode(r.URI, r.Body, &k.Mark)
 }
 
-// group finds messages, and, where the state hides them, what lives and falls
-// together with them: a call and its results.
+// group returns messages and, if the state hides them, also the other members of
+// their groups: a call and its results are hidden together.
 func (e *Engine) group(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, msgs []id.ID, state record.Validity) ([]Entry, error) {
 	var out []Entry
 	seen := map[id.ID]bool{}
@@ -219,8 +219,8 @@ func (e *Engine) group(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	return out, nil
 }
 
-// together returns the message, the calls that it answers or makes, and their
-// other results, in order.
+// together returns the message that makes the calls of m, or the calls that m
+// answers, followed by their results in order.
 func (e *Engine) together(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry) ([]Entry, error) {
 	if r := m.Result(); r != nil {
 		var err error
@@ -250,8 +250,8 @@ func (e *Engine) together(ctx context.Context, sc store.Scope, conv id.ID, b *re
 	return out, nil
 }
 
-// following reads some messages after one on a branch; of one that is not on
-// it, what follows it in its own list.
+// following reads the messages after m on a branch, a page at a time. If m is not
+// on the branch, it reads those after it in its own list.
 func (e *Engine) following(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry, after store.Cursor) ([]Entry, store.Cursor, error) {
 	rest := record.Branch{ID: m.Branch, Open: m.Pos + 1}
 	if place := b.PlaceOf(m.Branch, m.Pos); place.Span >= 0 {
@@ -263,7 +263,7 @@ func (e *Engine) following(ctx context.Context, sc store.Scope, conv id.ID, b *r
 	return e.page(ctx, sc, conv, &rest, after, 32, false)
 }
 
-// Pin keeps messages in view whatever the window, or lets go of them.
+// Pin keeps messages in view however small the window is, or unpins them.
 func (e *Engine) Pin(ctx context.Context, sc store.Scope, conv id.ID, pinned bool, msgs ...id.ID) error {
 	return e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		group, err := e.group(ctx, sc, conv, b, msgs, record.Archived)
@@ -287,9 +287,9 @@ func (e *Engine) Pin(ctx context.Context, sc store.Scope, conv id.ID, pinned boo
 	})
 }
 
-// change makes changes to a conversation and raises the revision of its
-// branch's view, so that they are shown at once. It is repeated when somebody
-// else was quicker. With errUnchanged nothing is written.
+// change changes a conversation and increments the revision of its branch's view,
+// so that the change is visible at once. It retries after a conflict. If do
+// returns errUnchanged, it writes nothing.
 func (e *Engine) change(ctx context.Context, sc store.Scope, conv id.ID, do func(*record.Branch) ([]store.Change, error)) error {
 	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		c, r, err := e.get(ctx, sc, conv)
@@ -310,10 +310,10 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, conv id.ID, do func
 	})
 }
 
-// errUnchanged says that there is nothing to change.
+// errUnchanged reports that there is nothing to change.
 var errUnchanged = errors.New("unchanged")
 
-// orUnchanged returns changes, if there are any.
+// orUnchanged returns the changes, or errUnchanged if there are none.
 func orUnchanged(changes []store.Change) ([]store.Change, error) {
 	if len(changes) == 0 {
 		return nil, errUnchanged
@@ -321,11 +321,11 @@ func orUnchanged(changes []store.Change) ([]store.Change, error) {
 	return changes, nil
 }
 
-// mostRoom is how many decisions to make room a branch remembers.
+// mostRoom is the number of decisions to make room that a branch remembers.
 const mostRoom = 32
 
-// on returns what counts of a message on a branch, by its mark (nil: it has
-// none) and by what was left out to make room.
+// on returns the change that decides a message's state on a branch, given its
+// mark (nil: none) and what was left out to make room.
 func (k *marked) on(b *record.Branch, e *Entry, shown bool) record.Change {
 	c := record.Change{State: record.Active}
 	var mark *record.Mark
@@ -340,17 +340,17 @@ func (k *marked) on(b *record.Branch, e *Entry, shown bool) record.Change {
 	return c
 }
 
-// accepts reports whether a mark is to record that its message became obsolete:
-// not if it is marked already, nor if the same call's verdict was recorded
-// before, which a person may have undone.
+// accepts reports whether a mark records that its message became obsolete. It
+// does not if the message is already marked, or if the same call's verdict was
+// recorded before, since a person may have reverted that one.
 func (k *marked) accepts(o invalidation, b *record.Branch) bool {
 	same := func(c record.Change) bool { return c.Tool == o.By && c.Call == o.Call.String() }
 	return k.On(b, false).State == record.Active && !slices.ContainsFunc(k.Changes, same)
 }
 
-// undone reports whether what a message's call says of a result is taken back:
-// it was recorded so, or else all of its interaction and tool is, or a person has
-// said since that the result holds.
+// undone reports whether a person has reverted the invalidation of a result by a
+// call: this one, all of the call's interaction (by the same tool or altogether),
+// or a different one with a later decision that the result is valid.
 func (k *marked) undone(o window.Obsolete, e *Entry) bool {
 	for _, c := range k.Changes {
 		if c.Tool == o.By && c.Call == o.Call.String() {
@@ -381,7 +381,7 @@ func (k *marked) put(conv id.ID) store.Change {
 	return ch
 }
 
-// gone reports whether a person has deleted the message.
+// gone reports whether the message is deleted by a person's decision.
 func (k *marked) gone() bool {
 	return slices.ContainsFunc(k.Changes, func(c record.Change) bool { return c.State == record.Deleted && c.Undone.IsZero() })
 }
