@@ -166,5 +166,5 @@ const (
 	Answered Outcome = "answered"
 	Stopped  Outcome = "stopped" // from outside
 	Bounded  Outcome = "bound"   // a limit was reached; the final message says which
-	Failure  Outcome = "failed"  // the model could not answer
+	Failure  Outcome = "failed"  // the model call failed
 )

@@ -352,7 +352,7 @@ func (l *loop) steer(ctx context.Context) error {
 	return nil
 }
 
-// failed ends a run whose model call ended with an error.
+// failed ends a run whose model call failed.
 func (l *loop) failed(ctx context.Context, partial *message.Message, err error) (Outcome, error) {
 	if l.pending { // the turn itself could not be recorded
 		return Failure, err

@@ -33,7 +33,7 @@ type Question struct {
 	Lineage      []string        `json:"lineage,omitzero"` // on whose behalf the agent acts
 	Conversation string          `json:"conversation,omitzero"`
 	Labels       []string        `json:"labels,omitzero"` // of everything the model was shown
-	Read         []string        `json:"read,omitzero"`   // untrusted sources read before, in this turn
+	Read         []string        `json:"read,omitzero"`   // untrusted sources read before, in this turn: tool and arguments
 	Reason       string          `json:"reason,omitzero"`
 	Undoes       string          `json:"undoes,omitzero"` // URI text of the intent whose effect this undoes
 	Rule         string          `json:"rule,omitzero"`

@@ -28,11 +28,11 @@ const (
 
 // Names of terms.
 const (
-	TermRecent  = "conversation" // a message whose ID was derived from the client's own ID
-	TermMessage = "message"      // a message by the provider's call ID
-	TermCall    = "call"         // the branches of a conversation, by the conversation's ID
-	TermBranch  = "branch"       // the marks of the messages that one message stands for, by its ID
-	TermStands  = "stands"       // the marks of messages for which one stands, by its id
+	TermRecent  = "conversation" // the conversations of a space, most recently used last
+	TermMessage = "message"      // a message whose ID was derived from the client's own ID
+	TermCall    = "call"         // a message by the provider's call ID
+	TermBranch  = "branch"       // the branches of a conversation, by the conversation's ID
+	TermStands  = "stands"       // the marks of the messages that one message stands for, by its ID
 )
 
 // OriginUser is the origin of text that the user wrote.

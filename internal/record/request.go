@@ -20,9 +20,9 @@ const TermChildren = "children"
 // its run holds everything.
 const (
 	RequestAgent = "agent" // a child agent was asked
-	RequestTask  = "task"  // a child agent was asked
-	RequestTurn  = "turn"  // a tool keeps working after its call was answered
-	RequestCall  = "call"  // a turn that was answered but has others to wait for
+	RequestTask  = "task"  // a tool keeps working after its call was answered
+	RequestTurn  = "turn"  // a turn that was answered but has others to wait for
+	RequestCall  = "call"  // a tool was called from outside, without a conversation
 )
 
 // The states of a Request's resource while something is outstanding. The state is empty
@@ -53,9 +53,9 @@ const (
 type Request struct {
 	ID       id.ID       `json:"-"`
 	Parent   id.ID       `json:"parent,omitzero"`
-	Root     id.ID       `json:"root,omitzero"` // the turn from outside that all this is for
+	Root     id.ID       `json:"root,omitzero"` // the outside turn that this request serves
 	Kind     string      `json:"kind"`
-	Agent    string      `json:"agent,omitzero"` // path of the agent: RequestAgent: that was asked; else that asks
+	Agent    string      `json:"agent,omitzero"` // path of the agent that was asked (RequestAgent), or else that asks
 	Tool     string      `json:"tool,omitzero"`
 	Call     message.Ref `json:"call,omitzero"` // the call that made the request
 	CallID   string      `json:"call_id,omitzero"`
@@ -78,7 +78,7 @@ type Request struct {
 	Answered time.Time     `json:"answered,omitzero"`
 	Closed   time.Time     `json:"closed,omitzero"`
 	Outcome  string        `json:"outcome,omitzero"` // as in Run, or a message.Status
-	Error    string        `json:"error,omitzero"`   // as in Run, or a message.Status
+	Error    string        `json:"error,omitzero"`   // the error code, if it failed
 	Usage    message.Usage `json:"usage,omitzero"`   // of the request and everything below it, once closed
 	Cost     float64       `json:"cost,omitzero"`    // US dollars, likewise
 	Result   []byte        `json:"result,omitzero"`  // RequestTask: the encoded result, until it has been reported
