@@ -10,10 +10,10 @@ import (
 	"steward/internal/message"
 )
 
-// adapted is a model together with what was learned about it: one that has
-// no tools is asked without them, and the user is told, unless another model
-// can be asked. What it says of its window is remembered. It also sees to it
-// that a reply says who answered.
+// adapted is a model that adapts to what its provider's answers reveal. A model that does not
+// support tools is called without them, and the user is notified, unless another model can be
+// tried. The context window that a refusal names is remembered. adapted also makes sure that a
+// reply names the model that answered.
 type adapted struct {
 	name    string
 	next    Model
@@ -27,7 +27,7 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 		asked := r
 		named := func(ev Event, err error) bool {
 			if ev.Kind == Done && ev.Reply != nil {
-				reply := *ev.Reply // the provider may keep what it told
+				reply := *ev.Reply // the provider may keep its own copy
 				reply.Usage = plausible(reply.Usage)
 				reply.Model = cmp.Or(reply.Model, m.name)
 				ev.Reply = &reply
@@ -35,7 +35,7 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 			}
 			return yield(ev, err)
 		}
-		// A caller that insists on a tool is not helped by an answer without.
+		// A caller that requires a tool is not helped by an answer without one.
 		optional := len(r.Tools.Specs()) > 0 && (r.ToolChoice == "" || r.ToolChoice == "auto" || r.ToolChoice == "none")
 		if optional && r.passing && m.noTools.Load() {
 			yield(Event{}, fault.New(fault.Unsupported, "tools_unsupported", "%s cannot use tools", m.name))
@@ -70,7 +70,7 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 	}
 }
 
-// plausible are the counts that a provider reports; one that cannot be is cut.
+// plausible caps implausibly large token counts reported by a provider.
 func plausible(u message.Usage) message.Usage {
 	const most = 1e9 // tokens; no window is larger
 	for _, n := range []*int64{&u.Input, &u.Output, &u.Reasoning, &u.CacheRead, &u.CacheWrite} {
@@ -88,5 +88,5 @@ func (m *adapted) forward(ctx context.Context, r *Request, yield func(Event, err
 	return o
 }
 
-// tooLong reports whether a model refused a request for its length.
+// tooLong reports whether a model refused a request because it is too long.
 func tooLong(err error) bool { return err != nil && fault.HasCode(err, "context_too_long") }

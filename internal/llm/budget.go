@@ -14,13 +14,13 @@ import (
 	"steward/internal/message"
 )
 
-// Budget bounds what may be used. Zero fields bound nothing.
+// Budget limits usage. A zero field sets no limit.
 type Budget struct {
 	MaxTokens int64   // input and output tokens together
 	MaxCost   float64 // USD
 }
 
-// Spend is what was used, or is set aside for a call that is on.
+// Spend is an amount that was used, or is reserved for a running call.
 type Spend struct {
 	Tokens int64
 	Cost   float64 // USD; zero for models without a known price
@@ -32,8 +32,8 @@ func (s Spend) Add(t Spend) Spend { return Spend{s.Tokens + t.Tokens, s.Cost + t
 // Minus returns the difference.
 func (s Spend) Minus(t Spend) Spend { return Spend{s.Tokens - t.Tokens, s.Cost - t.Cost} }
 
-// Meter counts what one request uses, with all that it leads to: hand the same
-// one to every call in Request.Meter. Safe for concurrent use.
+// Meter counts the usage of one request and of everything that it leads to. Pass the same meter to
+// every call in Request.Meter. It is safe for concurrent use.
 type Meter struct {
 	mu     sync.Mutex
 	budget Budget
@@ -41,17 +41,17 @@ type Meter struct {
 	above  *Meter
 }
 
-// NewMeter returns a meter that bounds a request to the budget.
+// NewMeter returns a meter that limits a request to the budget.
 func NewMeter(b Budget) *Meter { return &Meter{budget: b} }
 
-// Spent returns what was used so far and is set aside for calls that are on.
+// Spent returns what was used so far, plus what is reserved for running calls.
 func (m *Meter) Spent() Spend {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.spent
 }
 
-// Add counts what was used elsewhere, for example before a crash.
+// Add counts usage from elsewhere, for example from before a crash.
 func (m *Meter) Add(s Spend) {
 	for m != nil {
 		m.mu.Lock()
@@ -62,9 +62,9 @@ func (m *Meter) Add(s Spend) {
 	}
 }
 
-// Left returns what may still be spent: the least that its own budget and those
-// above it leave. Zero members have no bound; what is used up is as near to
-// zero as can be.
+// Left returns what may still be spent: the minimum over the meter's own budget and the budgets
+// above it. A zero member means that there is no limit; an exhausted one is the smallest positive
+// amount.
 func (m *Meter) Left() Budget {
 	var out Budget
 	for ; m != nil; m = m.parent() {
@@ -83,9 +83,8 @@ func (m *Meter) Left() Budget {
 	return out
 }
 
-// Under makes m the meter of a part of what above counts: what m counts, and
-// has counted so far, is counted by above too, and a call must fit into both
-// budgets. It can be said again, of another one in place of the first.
+// Under puts m below another meter: above also counts what m counts and has counted so far, and a
+// call must fit into both budgets. A further call of Under replaces the meter above.
 func (m *Meter) Under(above *Meter) {
 	m.mu.Lock()
 	if m.above == above {
@@ -98,8 +97,8 @@ func (m *Meter) Under(above *Meter) {
 	above.Add(spent)
 }
 
-// lock locks the meter and all above it, and returns them, the lowest first.
-// What it locks must be unlocked.
+// lock locks the meter and all meters above it, and returns them, the lowest first. The caller must
+// unlock them.
 func (m *Meter) lock(room []*Meter) []*Meter {
 	for ; m != nil; m = m.above {
 		m.mu.Lock()
@@ -108,29 +107,28 @@ func (m *Meter) lock(room []*Meter) []*Meter {
 	return room
 }
 
-// Bounds of the output that is reckoned with.
+// Limits of the output that is assumed when reserving.
 const (
-	// assumedOutput is set aside for a call that bounds its output by nothing.
+	// assumedOutput is reserved for a call without an output limit.
 	assumedOutput = 16384
-	// safeOutput is a bound that every provider's models accept. An unbounded
-	// call gets it when less than assumedOutput is left.
+	// safeOutput is an output limit that the models of every provider accept. A call without a
+	// limit gets it when less than assumedOutput is left.
 	safeOutput = 4096
-	// leastOutput is the least that is worth a call.
+	// leastOutput is the least output for which a call is worth making.
 	leastOutput = 64
 )
 
-// gate enforces the budgets before each call: what the call may use at most,
-// as far as can be told, is set aside first and corrected when it is over, so
-// that parallel calls cannot overdraw together.
+// gate enforces the budgets before each call. It reserves an upper estimate of what the call may
+// use, and corrects it when the call is over, so that parallel calls cannot overspend together.
 type gate struct {
 	perRequest Budget
 	perDay     Budget
 	ledger     Ledger
 	log        *slog.Logger
-	mu         sync.Mutex // from looking to setting aside
+	mu         sync.Mutex // held from the check to the reservation
 }
 
-// bounded reports whether a budget bounds the meter, its own or one above.
+// bounded reports whether the meter has a budget, its own or one above it.
 func (m *Meter) bounded() bool {
 	for ; m != nil; m = m.parent() {
 		if m.budget != (Budget{}) {
@@ -146,20 +144,20 @@ func (m *Meter) parent() *Meter {
 	return m.above
 }
 
-// hold is what was set aside for a call.
+// hold is the reservation for one call.
 type hold struct {
 	gate     *gate
 	user     string
 	at       time.Time
 	meter    *Meter
 	price    Price
-	input    int64 // tokens, as well as they can be counted
+	input    int64 // tokens, as accurately as they can be counted
 	reserved Spend
 	settled  bool
 	notice   string
 }
 
-// limit is one of the budgets with what is left of it.
+// limit is one of the budgets, with what is left of it.
 type limit struct {
 	budget Budget
 	spent  Spend
@@ -167,9 +165,9 @@ type limit struct {
 	resets time.Time // zero: never
 }
 
-// admit sets aside what the call may use and returns the request with its
-// output bounded to what is left; or it refuses the call (budget_exhausted,
-// price_unknown, or the ledger's error).
+// admit reserves what the call may use and returns the request with its output limited to what is
+// left. It refuses the call if the budget does not suffice (budget_exhausted, price_unknown, or the
+// ledger's error).
 func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error) {
 	h := &hold{gate: m.gate, user: r.User, at: time.Now(), meter: r.Meter, price: m.price}
 	if h.meter == nil {
@@ -182,7 +180,7 @@ func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error
 	return bounded, h, err
 }
 
-// setAside sets aside what a call with the hold's input may use.
+// setAside reserves what a call with the hold's input may use.
 func (m *metered) setAside(ctx context.Context, r *Request, h *hold) (*Request, error) {
 	g := m.gate
 	g.mu.Lock()
@@ -218,7 +216,7 @@ func (m *metered) setAside(ctx context.Context, r *Request, h *hold) (*Request, 
 		}
 		output = min(output, n)
 	}
-	if output == math.MaxInt64 { // nothing is bounded
+	if output == math.MaxInt64 { // there is no limit
 		return r, nil
 	}
 	r = h.bound(r, output)
@@ -232,7 +230,7 @@ func (m *metered) setAside(ctx context.Context, r *Request, h *hold) (*Request, 
 	return r, nil
 }
 
-// wanted returns the output tokens to be reckoned with.
+// wanted returns the number of output tokens to reserve.
 func wanted(r *Request) int {
 	if r.Sampling.MaxTokens > 0 {
 		return r.Sampling.MaxTokens
@@ -240,7 +238,7 @@ func wanted(r *Request) int {
 	return assumedOutput
 }
 
-// bound returns the request with no more output than is left.
+// bound returns the request with its output limited to what is left.
 func (h *hold) bound(r *Request, left int64) *Request {
 	if int64(wanted(r)) <= left {
 		return r
@@ -307,8 +305,8 @@ func unpriced(name string, l limit) error {
 		WithHint("add the price of %s to the settings (0 if it is free), or limit tokens instead of cost", name)
 }
 
-// settle replaces what was set aside by what was used, once. It must happen
-// even when the caller is gone, so it does not listen to ctx being done.
+// settle replaces the reservation by the actual usage, once. It must happen even if the caller is
+// gone, so it ignores the cancellation of ctx.
 func (h *hold) settle(ctx context.Context, used Spend) {
 	if h.settled {
 		return
@@ -347,7 +345,8 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 		o := forward(ctx, m.next, admitted, func(ev Event, err error) bool {
 			t.see(ev)
 			if ev.Kind == Done {
-				// Settled before the last event: who has it sees it counted.
+				// Settle before the last event, so that a caller who has received it sees the usage
+				// counted.
 				h.settle(ctx, t.spend())
 			}
 			return yield(ev, err)
@@ -358,8 +357,8 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 	}
 }
 
-// tally reckons what a call has used: what the provider reports, or an
-// estimate where a stream ended before it said.
+// tally computes the usage of a call: what the provider reports, or an estimate if the stream ended
+// without a report.
 type tally struct {
 	model   *metered
 	hold    *hold
@@ -385,7 +384,7 @@ func (t *tally) spend() Spend {
 		return Spend{u.Input + u.Output, t.hold.price.Cost(u)}
 	}
 	if t.reply == nil && t.output == 0 {
-		return Spend{} // it failed before anything came: providers charge nothing
+		return Spend{} // it failed before any output: providers charge nothing
 	}
 	input, output := t.hold.input, t.output
 	if input == 0 {

@@ -16,7 +16,7 @@ type link struct {
 	model Model
 }
 
-// chain asks its models in turn until one answers.
+// chain tries its models in order until one answers.
 type chain struct {
 	models   *Models
 	links    []link
@@ -25,7 +25,7 @@ type chain struct {
 	log      *slog.Logger
 }
 
-// newChain returns the chain of the links, which are not none.
+// newChain returns a chain of the links, of which there is at least one.
 func (m *Models) newChain(links []link, s Sampling) Model {
 	plain := s.Zero()
 	if plain && len(links) == 1 {
@@ -43,7 +43,7 @@ func (c *chain) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] 
 		}
 		asked.passing = r.passing || len(c.links) > 1
 		var failed []failure
-		var again []int // models that were passed over and could answer after all
+		var again []int // skipped models that could answer after all
 		for at := 0; ; {
 			o := forward(ctx, c.links[at].model, &asked, yield)
 			if o.gone || o.err == nil {
@@ -72,7 +72,7 @@ func (c *chain) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] 
 	}
 }
 
-// after returns which model is asked after one that could not answer, or -1.
+// after returns the index of the model to try after one that failed, or -1.
 func (c *chain) after(at int, err error) int {
 	for next := at + 1; next < len(c.links); next++ {
 		if nextHelps(err) || tooLong(err) && c.models.larger(c.links[next].name, c.links[at].name) {
@@ -82,7 +82,7 @@ func (c *chain) after(at int, err error) int {
 	return -1
 }
 
-// pass tells that another model is asked. It reports whether anybody listens.
+// pass notifies the user that another model is tried. It returns false if the consumer has stopped.
 func (c *chain) pass(ctx context.Context, yield func(Event, error) bool, at, next int, o outcome) bool {
 	from, to := c.links[at].name, c.links[next].name
 	c.log.WarnContext(ctx, "the next model of the chain is asked", "model", from, "next", to, "err", o.err)
@@ -92,14 +92,14 @@ func (c *chain) pass(ctx context.Context, yield func(Event, error) bool, at, nex
 	return at == next || yield(Event{Kind: Notice, Text: from + " cannot answer (" + fault.Of(o.err).Message + "); " + to + " is asked instead."}, nil)
 }
 
-// passedOver reports whether a model could answer after all, were there no
-// other: without tools, or after a pause.
+// passedOver reports whether a model was skipped that could answer if it were the only one: without
+// tools, or after a pause.
 func passedOver(err error) bool {
 	f := fault.Of(err)
 	return f.Code == "tools_unsupported" || f.Code == "rate_limited" && f.Retry == fault.RetryAfter && f.After <= longAfter
 }
 
-// nextHelps reports whether another model may do what this one could not.
+// nextHelps reports whether another model may succeed where this one failed.
 func nextHelps(err error) bool {
 	f := fault.Of(err)
 	switch f.Kind {
@@ -116,8 +116,8 @@ func nextHelps(err error) bool {
 	return false
 }
 
-// Absent reports whether an error says that a model is not there for now: its
-// provider has no key or is not running, or it asks for a long pause.
+// Absent reports whether an error says that a model is unavailable for now: its provider has no key
+// or is not running, or it asks for a long pause.
 func Absent(err error) bool {
 	switch f := fault.Of(err); f.Code {
 	case "model_not_found", "unreachable", "auth_failed":
@@ -128,14 +128,14 @@ func Absent(err error) bool {
 	return false
 }
 
-// failure is why a model of the chain did not answer.
+// failure records why a model of the chain did not answer.
 type failure struct {
 	name string
 	err  error
 }
 
-// verdict is the error of a chain in which nobody answered: of the kind and
-// code of the first model's error, or of the one that ended the search.
+// verdict returns the error of a chain in which no model answered. It has the kind and code of the
+// first model's error, or of the error that ended the search.
 func verdict(failed []failure) error {
 	last := failed[len(failed)-1].err
 	if len(failed) == 1 || !nextHelps(last) {
@@ -156,21 +156,21 @@ func verdict(failed []failure) error {
 	return out
 }
 
-// quiet is a cause whose text has been told already.
+// quiet is a cause whose text is already part of the message.
 type quiet struct{ error }
 
 func (quiet) Error() string   { return "" }
 func (q quiet) Unwrap() error { return q.error }
 
-// outcome is how a forwarded stream ended.
+// outcome says how a forwarded stream ended.
 type outcome struct {
 	err   error // nil after Done
-	gone  bool  // the consumer has had enough, or Done was its last event
-	shown bool  // something was yielded that a Reset must take back
+	gone  bool  // the consumer has stopped, or Done was the last event
+	shown bool  // something was yielded that a Reset must discard
 }
 
-// forward yields a model's stream except for its error, which is returned. A
-// stream that ends without Done and without an error is broken too.
+// forward yields a model's stream except for its error, which it returns in the outcome. A stream
+// that ends without Done and without an error counts as broken.
 func forward(ctx context.Context, m Model, r *Request, yield func(Event, error) bool) (o outcome) {
 	for ev, err := range m.Stream(ctx, r) {
 		if err != nil {
@@ -192,7 +192,7 @@ func forward(ctx context.Context, m Model, r *Request, yield func(Event, error) 
 	return o
 }
 
-// failing is a model that cannot be asked.
+// failing is a model that always fails.
 type failing struct{ err error }
 
 // Stream implements Model.

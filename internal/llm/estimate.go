@@ -2,9 +2,8 @@ package llm
 
 import "steward/internal/llm/tokens"
 
-// RequestParts returns the estimate of a request's input: system prompt,
-// transcript, tools and schema. A tokens.Calibrator learns from it and
-// what the provider then reports.
+// RequestParts returns the token estimate of a request's input: system prompt, transcript, tools
+// and schema. A tokens.Calibrator learns by comparing it with what the provider reports.
 func RequestParts(r *Request) tokens.Parts {
 	p := tokens.OfSystem(r.System).Add(r.Transcript.Parts()).Add(r.Tools.Parts())
 	if r.Schema != nil {
@@ -13,6 +12,6 @@ func RequestParts(r *Request) tokens.Parts {
 	return p
 }
 
-// EstimateRequest returns about how many input tokens a request makes, on the
-// safe side.
+// EstimateRequest returns an estimate of a request's input tokens that is rather too high than too
+// low.
 func EstimateRequest(r *Request) int64 { return RequestParts(r).Tokens() }

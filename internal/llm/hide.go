@@ -9,20 +9,20 @@ import (
 	"steward/internal/message"
 )
 
-// Secrets hides secrets in texts. Safe for concurrent use.
+// Secrets hides secrets in texts. It is safe for concurrent use.
 type Secrets interface {
-	// Any reports whether there are some to hide.
+	// Any reports whether there are secrets to hide.
 	Any() bool
 	// Mask returns the text with its secrets hidden.
 	Mask(text string) string
-	// Pieces returns a function that hides secrets in one text that comes in
-	// pieces: what may be the beginning of one it keeps back until the next
-	// piece, or the last. It is for one goroutine.
+	// Pieces returns a function that hides secrets in one text that arrives in pieces. It holds
+	// back what may be the beginning of a secret until the next piece, or until the last. The
+	// function is not safe for concurrent use.
 	Pieces() func(piece string, last bool) string
 }
 
-// discreet is a model whose words come without secrets, however it cuts them
-// up. The arguments of its calls are left to who judges and makes the calls.
+// discreet is a model whose text has its secrets hidden, even if a secret is split over several
+// deltas. The arguments of calls are left to the code that judges and makes the calls.
 type discreet struct {
 	next Model
 	hide Secrets
@@ -55,7 +55,7 @@ func (d *discreet) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 	}
 }
 
-// reply is a reply without secrets in its words.
+// reply returns a reply with the secrets hidden in its text.
 func (d *discreet) reply(r *Reply) *Reply {
 	if r == nil || !d.hide.Any() {
 		return r
@@ -79,7 +79,7 @@ func (d *discreet) reply(r *Reply) *Reply {
 		case *message.Reasoning:
 			if text := d.hide.Mask(b.Text); text != b.Text {
 				c := *b
-				c.Text, c.Meta, masked = text, message.Meta{}, &c // a vendor's signature is not for this text
+				c.Text, c.Meta, masked = text, message.Meta{}, &c // a vendor's signature does not match the changed text
 			}
 		}
 		if masked == nil {
@@ -93,10 +93,10 @@ func (d *discreet) reply(r *Reply) *Reply {
 	return &out
 }
 
-// words are the texts of a message that is being written.
+// words holds the texts of the message that is being written.
 type words struct {
 	hide Secrets
-	open map[int]*text // by their blocks; those that began when there was something to hide
+	open map[int]*text // by block; only those that began while there were secrets to hide
 }
 
 type text struct {
@@ -104,7 +104,7 @@ type text struct {
 	pieces func(piece string, last bool) string
 }
 
-// next returns what may be told of a text when another piece of it has come.
+// next returns what may be shown of a text after another piece of it has arrived.
 func (w *words) next(ev Event) string {
 	t := w.open[ev.Block]
 	if t == nil {
@@ -120,7 +120,7 @@ func (w *words) next(ev Event) string {
 	return t.pieces(ev.Text, false)
 }
 
-// rest yields what was kept back; nothing follows it.
+// rest yields what was held back. Nothing may follow it.
 func (w *words) rest(yield func(Event, error) bool) bool {
 	for _, block := range slices.Sorted(maps.Keys(w.open)) {
 		t := w.open[block]
@@ -131,7 +131,7 @@ func (w *words) rest(yield func(Event, error) bool) bool {
 	return true
 }
 
-// citations are sources without secrets in them.
+// citations returns sources with the secrets hidden in them.
 func (d *discreet) citations(list []message.Citation) []message.Citation {
 	var out []message.Citation
 	for _, c := range list {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Of replies that are large, a node reads a few at a time: each takes many
-// times its size until it is stored and told.
+// A node reads only a few large replies at a time, because each of them takes many times its size
+// in memory until it is stored and delivered.
 const (
 	largeReply   = 1 << 20 // bytes
 	largeReplies = 2
-	calmAfter    = 30 * time.Second // without one, memory goes back to the machine
+	calmAfter    = 30 * time.Second // memory is returned to the system after this long without a large reply
 )
 
-// places are those of the large replies of a node.
+// places are the slots for the large replies of a node.
 type places struct {
 	taken chan struct{}
 	calm  *time.Timer
@@ -31,13 +31,13 @@ func (p *places) leave() {
 	p.calm.Reset(calmAfter)
 }
 
-// large is a model whose large replies wait for a place.
+// large is a model whose large replies wait for a slot.
 type large struct {
 	next   Model
 	places *places
 }
 
-// share is what one reply holds of the memory. It belongs to one goroutine.
+// share is the memory that one reply uses. It is not safe for concurrent use.
 type share struct {
 	places *places
 	bytes  int
@@ -67,8 +67,8 @@ func (m *large) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] 
 	}
 }
 
-// Hold counts bytes that are held of the reply whose request ctx is. Once there
-// are many it waits for a place among the large ones, or for the end of ctx.
+// Hold counts bytes that are held for the reply of the request whose context ctx is. Once a reply
+// is large, Hold waits for a slot, or for the end of ctx.
 func Hold(ctx context.Context, n int) error {
 	s, _ := ctx.Value(shareKey{}).(*share)
 	if s == nil || s.placed {

@@ -7,24 +7,23 @@ import (
 	"time"
 )
 
-// Ledger knows what each user has spent on a day. Safe for concurrent use.
+// Ledger records what each user has spent per day. It is safe for concurrent use.
 type Ledger interface {
-	// Spent returns what the user has spent on the day of at, what is set
-	// aside included, and when that day ends.
+	// Spent returns what the user has spent on the day that contains at, reservations included, and
+	// when that day ends.
 	Spent(ctx context.Context, user string, at time.Time) (Spend, time.Time, error)
-	// Add adds to what the user has spent on the day of at. A negative amount
-	// gives back what was set aside and not used.
+	// Add adds to what the user has spent on the day that contains at. A negative amount releases
+	// what was reserved and not used.
 	Add(ctx context.Context, user string, at time.Time, s Spend) error
 }
 
-// DayLedger is a Ledger in memory. It knows the current day of each user;
-// what belongs to an earlier one is over and is dropped. After a start, Load
-// tells it what was spent before.
+// DayLedger is a Ledger in memory. It keeps the current day of each user and drops earlier days.
+// After a start, Load restores what was spent before.
 type DayLedger struct {
 	zone  func(user string) *time.Location
 	mu    sync.Mutex
 	users map[string]*day
-	sweep int // so many users, and days that are over are dropped
+	sweep int // the number of users at which finished days are dropped
 }
 
 type day struct {
@@ -32,8 +31,8 @@ type day struct {
 	spent      Spend
 }
 
-// NewDayLedger returns an empty ledger. zone gives a user's time zone, in
-// which the user's day begins; where it or its answer is nil, UTC counts.
+// NewDayLedger returns an empty ledger. zone returns a user's time zone, in which the user's day
+// begins. If zone or its result is nil, UTC is used.
 func NewDayLedger(zone func(user string) *time.Location) *DayLedger {
 	return &DayLedger{zone: zone, users: map[string]*day{}, sweep: 1024}
 }
@@ -59,9 +58,8 @@ func (l *DayLedger) Add(_ context.Context, user string, at time.Time, s Spend) e
 	return nil
 }
 
-// Load calls read, once, with a function that takes what was spent before, in
-// any order; what is not of the current day does not count. It returns read's
-// error.
+// Load calls read once, with a function that adds what was spent before, in any order. Amounts of
+// days other than the current one are ignored. Load returns read's error.
 func (l *DayLedger) Load(read func(add func(user string, at time.Time, s Spend)) error) error {
 	now := time.Now()
 	return read(func(user string, at time.Time, s Spend) {
@@ -77,8 +75,8 @@ func (l *DayLedger) Load(read func(add func(user string, at time.Time, s Spend))
 	})
 }
 
-// day returns the user's day that holds at, beginning it if it is a new one,
-// or nil for a day that is over.
+// day returns the user's day that contains at, and starts it if it is new. It returns nil for a day
+// that is over.
 func (l *DayLedger) day(user string, at time.Time) *day {
 	d := l.users[user]
 	if d != nil && at.Before(d.start) {

@@ -9,24 +9,23 @@ import (
 	"steward/internal/tool"
 )
 
-// Transcript is the active view of a branch as a model is shown it: a list of
-// messages that only grows, with its encodings for the providers that have
-// seen it. Each message is encoded once per provider; a further call costs
-// what is new. Safe for concurrent use.
+// Transcript is the list of a branch's messages as a model sees them. It only grows, and caches its
+// encodings for the providers that have seen it: each message is encoded once per provider, so a
+// further call costs only what is new. It is safe for concurrent use.
 type Transcript struct {
 	mu       sync.Mutex
-	messages []*message.Message // those that are held
-	gone     int                // messages before them that were let go
+	messages []*message.Message // those in memory
+	gone     int                // how many messages before them were released
 	again    func() ([]*message.Message, error)
 	encoded  map[string]*encoding
-	size     int // bytes held by encodings
+	size     int // bytes of the encodings
 	parts    tokens.Parts
 	counted  int // messages in parts
-	sum      sum // of the last Count
+	sum      sum // the last result of Count
 }
 
 type encoding struct {
-	buf []byte // the closed groups, separated by commas
+	buf []byte // the finished groups, separated by commas
 	n   int    // messages in buf
 }
 
@@ -42,22 +41,22 @@ func (t *Transcript) Append(msgs ...*message.Message) {
 	t.messages = append(t.messages, msgs...)
 }
 
-// Again lets the transcript let go of messages that are encoded, and tells
-// how they can be had anew: all messages that it began with and that were
-// appended and are durable, in order. It is called under the transcript's lock.
+// Again allows the transcript to release messages that are encoded. again reloads them: it returns
+// all messages that the transcript began with, and those appended that are durable, in order. It is
+// called under the transcript's lock.
 func (t *Transcript) Again(again func() ([]*message.Message, error)) { t.again = again }
 
-// Messages returns the messages that are held: all, or, once others are
-// encoded and let go (see Again), those since a person spoke last at least.
-// The slice is never written to again; do not write to it either.
+// Messages returns the messages in memory: all of them or, after others were encoded and released
+// (see Again), at least those since a person's last message. The slice is never modified; callers
+// must not modify it either.
 func (t *Transcript) Messages() []*message.Message {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.messages[:len(t.messages):len(t.messages)]
 }
 
-// All returns all messages, as Messages does; those that were let go are had
-// anew and held from now on.
+// All returns all messages, as Messages does. Messages that were released are reloaded and kept
+// from then on.
 func (t *Transcript) All() ([]*message.Message, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +66,7 @@ func (t *Transcript) All() ([]*message.Message, error) {
 	return t.messages[:len(t.messages):len(t.messages)], nil
 }
 
-// refill sees to it that the messages from the nth on are held.
+// refill reloads messages if necessary, so that those from the nth on are in memory.
 func (t *Transcript) refill(n int) error {
 	if n >= t.gone {
 		return nil
@@ -84,7 +83,7 @@ func (t *Transcript) refill(n int) error {
 	return nil
 }
 
-// letGo lets go of what every codec has encoded, but for the running turn.
+// letGo releases the messages that every codec has encoded, except those of the running turn.
 func (t *Transcript) letGo() {
 	if t.again == nil {
 		return
@@ -104,7 +103,7 @@ func (t *Transcript) letGo() {
 	}
 }
 
-// leastGone is how many messages are let go at once, at least.
+// leastGone is the smallest number of messages that are released at once.
 const leastGone = 16
 
 // spoken reports whether a person wrote the message.
@@ -112,7 +111,7 @@ func spoken(m *message.Message) bool {
 	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "user"
 }
 
-// Size estimates the bytes that the encodings and the messages held take.
+// Size estimates the memory of the encodings and of the messages held, in bytes.
 func (t *Transcript) Size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,11 +123,10 @@ func (t *Transcript) Size() int {
 	return t.size + text + len(t.messages)*sizeofMessage
 }
 
-// sizeofMessage is about what a message takes in memory beside its text.
+// sizeofMessage is the approximate memory of a message beside its text, in bytes.
 const sizeofMessage = 600
 
-// Parts returns the estimate of the messages' tokens. Each message
-// is looked at once.
+// Parts returns the token estimate of the messages. Each message is estimated once.
 func (t *Transcript) Parts() tokens.Parts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,7 +134,7 @@ func (t *Transcript) Parts() tokens.Parts {
 	return t.parts
 }
 
-// count brings parts up to date. What is let go has been counted.
+// count brings parts up to date. Messages are counted before they are released.
 func (t *Transcript) count() {
 	for _, m := range t.messages[t.counted-t.gone:] {
 		t.parts = t.parts.Add(tokens.OfMessage(m))
@@ -144,18 +142,18 @@ func (t *Transcript) count() {
 	t.counted = t.gone + len(t.messages)
 }
 
-// Tokens returns about how many tokens the messages make, on the safe side.
+// Tokens returns an estimate of the messages' tokens that is rather too high than too low.
 func (t *Transcript) Tokens() int64 { return t.Parts().Tokens() }
 
-// Count returns the messages' tokens as count counts them, which key stands
-// for. Each message is counted once, as long as the key stays the same.
+// Count returns the messages' tokens as counted by count, which key identifies. Each message is
+// counted once, as long as the key stays the same.
 func (t *Transcript) Count(key string, count func(*message.Message) int64) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sum.key != key {
 		t.sum = sum{key: key}
 	}
-	if err := t.refill(t.sum.n); err != nil { // the estimate is on the safe side
+	if err := t.refill(t.sum.n); err != nil { // the estimate is rather too high than too low
 		t.count()
 		return t.parts.Tokens()
 	}
@@ -166,23 +164,23 @@ func (t *Transcript) Count(key string, count func(*message.Message) int64) int64
 	return t.sum.tokens
 }
 
-// sum is what messages were counted to.
+// sum is a cached result of Count.
 type sum struct {
 	key    string
 	n      int // messages counted
 	tokens int64
 }
 
-// GroupEncoder appends the wire form of one group of messages to dst as zero
-// or more JSON values separated by commas. A group is a longest run of
-// assistant messages, or of others (tool results and what the user said after
-// them): what some providers want as one turn.
+// GroupEncoder appends the wire form of one group of messages to dst, as zero or more JSON values
+// separated by commas. A group is a longest run of assistant messages, or of other messages (tool
+// results and the user's messages after them), because some providers require each such run to be
+// one turn.
 type GroupEncoder func(dst []byte, group []*message.Message) ([]byte, error)
 
-// Encoded returns the transcript's wire form in two parts, to be joined by a
-// comma where neither is empty: head, of all groups but the last, is kept
-// under the codec's name and must not be written to; tail is fresh. The
-// codec's name stands for everything that encode's output depends on.
+// Encoded returns the transcript's wire form in two parts, to be joined by a comma if neither is
+// empty. head covers all groups but the last; it is cached under the codec's name and must not be
+// modified. tail is newly allocated. The codec's name must identify everything that encode's output
+// depends on.
 func (t *Transcript) Encoded(codec string, encode GroupEncoder) (head, tail []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,7 +197,7 @@ func (t *Transcript) Encoded(codec string, encode GroupEncoder) (head, tail []by
 	}
 	for {
 		group := nextGroup(t.messages[e.n-t.gone:])
-		if e.n+len(group) == t.gone+len(t.messages) { // the last one may still grow
+		if e.n+len(group) == t.gone+len(t.messages) { // the last group may still grow
 			if len(group) > 0 {
 				tail, err = encode(nil, group)
 			}
@@ -212,7 +210,7 @@ func (t *Transcript) Encoded(codec string, encode GroupEncoder) (head, tail []by
 	}
 }
 
-// keep adds a closed group to an encoding.
+// keep adds a finished group to an encoding.
 func (t *Transcript) keep(e *encoding, group []*message.Message, encode GroupEncoder) error {
 	before, buf := len(e.buf), e.buf
 	if before > 0 {
@@ -223,7 +221,7 @@ func (t *Transcript) keep(e *encoding, group []*message.Message, encode GroupEnc
 	if err != nil {
 		return err
 	}
-	if len(buf) == start { // the group has nothing for this provider
+	if len(buf) == start { // the group is empty for this provider
 		buf = buf[:before]
 	}
 	e.buf, e.n = buf, e.n+len(group)
@@ -240,8 +238,8 @@ func nextGroup(msgs []*message.Message) []*message.Message {
 	return msgs
 }
 
-// Toolset are the tools that a model is shown, with their encodings. Make a
-// new one when a tool changes. Safe for concurrent use.
+// Toolset is the set of tools that a model sees, with their cached encodings. Make a new one when a
+// tool changes. It is safe for concurrent use.
 type Toolset struct {
 	specs   []tool.Spec
 	wire    map[string]string // wire name → name
@@ -250,7 +248,7 @@ type Toolset struct {
 	parts   tokens.Parts
 }
 
-// NewToolset returns the set of the specs, in their order.
+// NewToolset returns a set of the specs, in their order.
 func NewToolset(specs ...tool.Spec) *Toolset {
 	s := &Toolset{specs: specs, wire: make(map[string]string, len(specs)), encoded: map[string][]byte{}}
 	for i := range specs {
@@ -269,7 +267,7 @@ func (s *Toolset) Specs() []tool.Spec {
 	return s.specs
 }
 
-// Parts returns the estimate of the tools' descriptions.
+// Parts returns the token estimate of the tools' descriptions.
 func (s *Toolset) Parts() tokens.Parts {
 	if s == nil {
 		return tokens.Parts{}
@@ -277,12 +275,12 @@ func (s *Toolset) Parts() tokens.Parts {
 	return s.parts
 }
 
-// Tokens returns about how many tokens the tools' descriptions make, on the
-// safe side.
+// Tokens returns an estimate of the tokens of the tools' descriptions that is rather too high than
+// too low.
 func (s *Toolset) Tokens() int64 { return s.Parts().Tokens() }
 
-// Name returns the tool's name for the name that a model wrote, which may be
-// unknown to the set.
+// Name returns the name of the tool that a model called by its wire name, which may be unknown to
+// the set.
 func (s *Toolset) Name(wire string) string {
 	if s != nil {
 		if n, ok := s.wire[wire]; ok {
@@ -292,7 +290,7 @@ func (s *Toolset) Name(wire string) string {
 	return tool.FromWire(wire)
 }
 
-// Encoded returns the set's wire form, made once per codec by encode.
+// Encoded returns the set's wire form, which encode makes once per codec.
 func (s *Toolset) Encoded(codec string, encode func(specs []tool.Spec) ([]byte, error)) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

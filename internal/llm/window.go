@@ -15,24 +15,25 @@ import (
 )
 
 const (
-	// AssumedWindow stands for the window of a model of which nothing is known.
+	// AssumedWindow is the window that is assumed for unknown models, in tokens.
 	AssumedWindow = 32_768
-	// leastWindow is the smallest window that a refusal is believed, and
-	// leastGuess the smallest that is concluded from one that names none.
+	// leastWindow is the smallest window that is accepted from a refusal, and leastGuess the
+	// smallest that is inferred from a refusal that names none.
 	leastWindow = 256
 	leastGuess  = 1024
-	// refusalAge is how long a refusal is remembered: a server may be given more.
+	// refusalAge is how long a refusal is remembered. It expires because the server's window may be
+	// raised.
 	refusalAge = 7 * 24 * time.Hour
-	// askAgain is when a provider that told no window is asked again.
+	// askAgain is how long after a fruitless request a provider is asked for its windows again.
 	askAgain = 10 * time.Minute
-	// askTimeout is how long a call waits for what a provider tells.
+	// askTimeout is how long a call waits for a provider's answer about windows.
 	askTimeout = 2 * time.Second
 )
 
-// window is what is known of a model's window.
+// window is what is known of a model's context window.
 type window struct {
 	tokens  int       // from the provider's list, or by the model's name; 0: unknown
-	asked   time.Time // when its provider was asked
+	asked   time.Time // when its provider was last asked
 	refused refusal
 }
 
@@ -42,11 +43,10 @@ type refusal struct {
 	At     time.Time `json:"at"`
 }
 
-// Window returns how many tokens a chain's models take, input and output
-// together: the smallest that is known of them, or AssumedWindow where none is;
-// 0 where only the offline model answers, which takes any. It is known from the
-// configuration, from a model that refused a request as too long, or from what
-// providers tell of their models.
+// Window returns how many tokens, input and output together, the models of a chain accept: the
+// smallest known window, or AssumedWindow if none is known. It returns 0 if only the offline model
+// answers, which has no limit. Windows are known from the configuration, from refusals of requests
+// that were too long, and from what providers report.
 func (m *Models) Window(chain []string) int {
 	least, assumed := 0, 0
 	for _, full := range chain {
@@ -60,8 +60,8 @@ func (m *Models) Window(chain []string) int {
 	return cmp.Or(least, assumed)
 }
 
-// Refused returns the smallest window that one of the chain's models named
-// when it refused a request; 0 where none did.
+// Refused returns the smallest window that one of the chain's models named when it refused a
+// request, or 0.
 func (m *Models) Refused(chain []string) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -74,16 +74,16 @@ func (m *Models) Refused(chain []string) int {
 	return least
 }
 
-// unbounded reports whether a model takes requests of any length.
+// unbounded reports whether a model accepts requests of any length.
 func unbounded(full string) bool { return strings.HasPrefix(full, "offline/") }
 
-// window returns what is known of a model's window, 0 if nothing is.
+// window returns the known window of a model, or 0.
 func (m *Models) window(full string) int {
 	m.mu.RLock()
 	w, ok := m.windows[full]
 	m.mu.RUnlock()
 	if !ok {
-		if !strings.HasPrefix(full, "ollama/") { // whose server decides, and refuses
+		if !strings.HasPrefix(full, "ollama/") { // its server decides about the window, and refuses
 			w.tokens = tokens.Window(full)
 		}
 		m.mu.Lock()
@@ -104,17 +104,17 @@ func (r refusal) tokens() int {
 	return 0
 }
 
-// larger reports whether a model takes more than another one that has refused.
+// larger reports whether a model has a larger window than another one that has refused.
 func (m *Models) larger(full, refused string) bool {
 	return unbounded(full) || cmp.Or(m.window(full), AssumedWindow) > cmp.Or(m.window(refused), math.MaxInt)
 }
 
-// tooLong learns a model's window from its refusal of a request: what it
-// named, or less than the request.
+// tooLong learns a model's window from its refusal of a request: the window that it named, or one
+// smaller than the request.
 func (m *Models) tooLong(full string, r *Request, err error) {
 	n, _ := fault.Of(err).Details["window"].(int)
 	if n < leastWindow {
-		n = int(min(m.count(full, r), EstimateRequest(r)) * 9 / 10) // the margin aside
+		n = int(min(m.count(full, r), EstimateRequest(r)) * 9 / 10) // without the margin
 		if known := m.window(full); n < leastGuess || known > 0 && known < n {
 			return
 		}
@@ -126,8 +126,8 @@ func (m *Models) tooLong(full string, r *Request, err error) {
 	m.learnWindow(full, w)
 }
 
-// learnWindow keeps a model's window; the memory of them is bounded. The
-// caller holds m.mu.
+// learnWindow stores a model's window. The number of stored windows is bounded. The caller holds
+// m.mu.
 func (m *Models) learnWindow(full string, w window) {
 	if m.windows == nil || len(m.windows) >= maxDirect {
 		m.windows = map[string]window{}
@@ -135,8 +135,8 @@ func (m *Models) learnWindow(full string, w window) {
 	m.windows[full] = w
 }
 
-// Discover asks the providers of a chain's models for windows that are not
-// known, for a moment and not too often.
+// Discover asks the providers of a chain's models for windows that are unknown. It waits only
+// briefly, and does not ask often.
 func (m *Models) Discover(ctx context.Context, chain []string) {
 	for _, full := range chain {
 		if unbounded(full) || m.window(full) > 0 {
@@ -158,7 +158,7 @@ func (m *Models) Discover(ctx context.Context, chain []string) {
 	}
 }
 
-// ask asks a provider for the window of one of its models. What it cannot tell
+// ask asks a provider for the window of one of its models. If the provider cannot tell, the window
 // stays unknown.
 func (m *Models) ask(ctx context.Context, p Provider, model string) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -184,7 +184,7 @@ func (m *Models) ask(ctx context.Context, p Provider, model string) {
 	}
 }
 
-// listedWindow keeps what a provider tells of a model. The caller holds m.mu.
+// listedWindow stores the window that a provider lists for a model. The caller holds m.mu.
 func (m *Models) listedWindow(full string, n int) {
 	if n <= 0 {
 		return
@@ -194,14 +194,14 @@ func (m *Models) listedWindow(full string, n int) {
 	m.learnWindow(full, w)
 }
 
-// learned is what is kept of models over a restart.
+// learned is the saved form of what was learned about models.
 type learned struct {
 	Tokens  json.RawMessage    `json:"tokens"`
 	Windows map[string]refusal `json:"windows,omitempty"`
 }
 
-// Learned returns what was learned of how models count and of the windows that
-// they named, for Recall.
+// Learned returns what was learned about how models count tokens and about the windows that they
+// named. Pass it to Recall after a restart.
 func (m *Models) Learned() ([]byte, error) {
 	out := learned{Tokens: m.learning.calibrator.Save(), Windows: map[string]refusal{}}
 	m.mu.RLock()
@@ -214,8 +214,8 @@ func (m *Models) Learned() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Recall takes up what Learned has returned, also what the Calibrator alone
-// saved. A window that the configuration names stays as it is there.
+// Recall restores what Learned has returned; it also accepts what the Calibrator alone has saved.
+// Windows that the configuration sets are not changed.
 func (m *Models) Recall(saved []byte) error {
 	var in learned
 	if err := json.Unmarshal(saved, &in); err == nil && in.Tokens != nil {
@@ -231,27 +231,28 @@ func (m *Models) Recall(saved []byte) error {
 	return m.learning.calibrator.Load(saved)
 }
 
-// Counter returns what counts tokens for a model, as well as can be now.
+// Counter returns the most accurate token counter that is available for a model.
 func (m *Models) Counter(full string) tokens.Counter { return m.learning.calibrator.For(full) }
 
-// count returns about how many input tokens a model makes of a request, as far
-// as it is calibrated, on the safe side.
+// count returns an estimate of the input tokens that a model counts for a request. It is calibrated
+// as far as possible, and rather too high than too low.
 func (m *Models) count(full string, r *Request) int64 {
 	return m.Counter(full).Parts(RequestParts(r))
 }
 
-// Calibration is what was learned of how models count.
+// Calibration returns what was learned about how models count tokens.
 func (m *Models) Calibration() *tokens.Calibrator { return &m.learning.calibrator }
 
-// learning learns how models count from what their replies report. Learning
-// costs a part of what a turn does, so not every reply is looked at.
+// learning learns how models count tokens from what their replies report. Learning costs a part of
+// a turn's time, so not every reply is used.
 type learning struct {
 	calibrator tokens.Calibrator
 	mu         sync.Mutex
 	last       map[string]time.Time // by "provider/model"; bounded
 }
 
-// Short requests matter to no window, and many in a row tell nothing new.
+// Short requests do not matter to any window, and many requests in quick succession add nothing
+// new.
 const (
 	learnFrom  = 2000 // tokens
 	learnEvery = time.Second
