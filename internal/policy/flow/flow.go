@@ -1,7 +1,7 @@
-// Package flow says of a tool call what in it was fixed before anything
-// untrusted was read: the tool and the arguments that the user's own words
-// gave, or that a plan made before then named, by value or by the field of a
-// result from which they come (CaMeL, https://arxiv.org/abs/2503.18813).
+// Package flow determines which parts of a tool call were fixed before anything untrusted was
+// read: the tool and the arguments that came from the user's own words, or that a plan made
+// before then named, by value or by the field of a result from which they come (CaMeL,
+// https://arxiv.org/abs/2503.18813).
 package flow
 
 import (
@@ -15,18 +15,16 @@ import (
 	"steward/internal/tool"
 )
 
-// Of returns where a call comes from. turn is what was recorded of the turn in
-// which the call stands, in order: the message of the call at least; what comes
-// after it does not count. spec and args are those of the call, the arguments
-// canonical. Each call carries the labels of all that its model was shown: so
-// this is a pure function of what is recorded, the same after a restart.
+// Of returns where a call comes from. turn is the recorded turn that contains the call, in order,
+// at least up to the message with the call; later messages do not count. spec and args are those
+// of the call, with canonical arguments. Each call carries the labels of everything that its
+// model was shown, so this is a pure function of the record and returns the same after a restart.
 //
-// A call is fixed if nothing untrusted had been shown when the model made it,
-// or if it is a step of the turn's plan: the step's tool, and each argument
-// equal to what the plan says, by value or as the field of the result of the
-// call that was the plan's earlier step. That a value is equal to one that was
-// read is not enough. A target (tool.Spec.Targets) that comes from a field of an
-// untrusted result is never fixed.
+// A call is fixed if nothing untrusted had been shown when the model made it, or if it is a step
+// of the turn's plan: the tool is the step's, and each argument equals what the plan says, by
+// value or as the field of the result of the call that was the plan's earlier step. Being equal
+// to a value that was read is not enough. A target (tool.Spec.Targets) that comes from a field of
+// an untrusted result is never fixed.
 func Of(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte) policy.Flow {
 	if clean(turn, call) {
 		return policy.Flow{Fixed: true}
@@ -38,9 +36,8 @@ func Of(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte) 
 	return r.judge(spec, args)
 }
 
-// Literal reports whether a call that Of finds fixed holds nothing that was
-// read in the turn: only the user's or the plan's own words. What is told by it
-// is as clean as they are.
+// Literal reports whether a call that Of finds fixed contains nothing that was read in the turn,
+// only the user's or the plan's own words. Data sent by it is as clean as they are.
 func Literal(turn []*message.Message, call message.Ref, name string, args []byte) bool {
 	if clean(turn, call) {
 		return true
@@ -53,8 +50,8 @@ func Literal(turn []*message.Message, call message.Ref, name string, args []byte
 	return b != nil && len(b.untrusted) == 0
 }
 
-// clean reports whether nothing untrusted had been shown to who made a call:
-// its block has the labels of all that was.
+// clean reports whether nothing untrusted had been shown when a call was made: the call's block
+// has the labels of everything that was.
 func clean(turn []*message.Message, call message.Ref) bool {
 	for _, m := range turn {
 		if m.ID == call.Message && call.Block >= 0 && call.Block < len(m.Blocks) {
@@ -68,7 +65,7 @@ func open(why string, where ...string) policy.Flow {
 	return policy.Flow{Open: where, Why: why}
 }
 
-// judge says where the next call comes from.
+// judge determines where the next call comes from.
 func (r *replay) judge(spec tool.Spec, args []byte) policy.Flow {
 	b, miss := r.bind(spec.Name, args)
 	if b == nil {
@@ -87,8 +84,8 @@ func (r *replay) judge(spec tool.Spec, args []byte) policy.Flow {
 	return policy.Flow{Fixed: true}
 }
 
-// isTarget reports whether an argument says to whom or where to. Of a foreign
-// tool that does not say which do, each one might.
+// isTarget reports whether an argument says to whom or where to. For a foreign tool that does not
+// declare its targets, every argument might.
 func isTarget(spec tool.Spec, arg string) bool {
 	if spec.Targets == nil && spec.Origin != "" && spec.Origin != tool.OriginOwn && !strings.HasPrefix(spec.Origin, "domain:") {
 		return true
@@ -96,5 +93,5 @@ func isTarget(spec tool.Spec, arg string) bool {
 	return slices.Contains(spec.Targets, arg)
 }
 
-// pointerTo is the JSON pointer to an argument.
+// pointerTo returns the JSON pointer to an argument.
 func pointerTo(arg string) string { return string(jsontext.Pointer("").AppendToken(arg)) }

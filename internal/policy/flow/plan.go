@@ -12,36 +12,35 @@ import (
 	"steward/internal/tool"
 )
 
-// The tools by which a model says beforehand what it will do, and has text of
-// others read for it.
+// The tools by which a model declares a plan in advance, and has foreign text read for it.
 const (
 	PlanTool    = "plan.fix"
 	ExtractTool = "text.extract"
 )
 
-// Bounds of a plan.
+// Limits of a plan.
 const (
 	MaxSteps = 40
-	maxDepth = 16 // of references and lists inside of an argument
+	maxDepth = 16 // of references and lists inside an argument
 )
 
-// Plan is what a model, or a planner in its stead, has written down before it
-// read anything of others.
+// Plan is what a model, or a planner in its place, has written down before it read any foreign
+// content.
 type Plan struct {
 	Steps []Step `json:"steps"`
 }
 
-// Step is one call, or with Each one for each element of a list.
+// Step is one call, or with Each one call for each element of a list.
 type Step struct {
 	ID   string `json:"id"`
 	Tool string `json:"tool"`
-	// Args are the arguments. Any value in them stands for itself, but for
-	// {"$from": STEP, "field": POINTER} (what stands there in the result of an
-	// earlier step; "" is its whole text), {"$item": POINTER} (likewise in the
-	// element, with Each) and {"$join": [...]} (the texts of these, joined).
+	// Args are the arguments. Values in them are literal, except for {"$from": STEP, "field":
+	// POINTER} (the value at that place in the result of an earlier step; "" is its whole text),
+	// {"$item": POINTER} (the same in the element, with Each) and {"$join": [...]} (the
+	// concatenation of these texts).
 	Args     json.RawMessage `json:"args,omitempty"`
 	Each     *Field          `json:"for_each,omitempty"`
-	Optional bool            `json:"optional,omitempty"` // what comes after it may be done without it
+	Optional bool            `json:"optional,omitempty"` // later steps may be taken without it
 }
 
 // Field is a place in the result of an earlier step: a JSON pointer (RFC 6901);
@@ -62,8 +61,8 @@ const PlanSchema = `{"type":"object","properties":{"steps":{"type":"array","minI
 	`"optional":{"type":"boolean","description":"the steps after it may be taken without it"}},` +
 	`"required":["id","tool","args"],"additionalProperties":false}}},"required":["steps"],"additionalProperties":false}`
 
-// ParsePlan reads a plan and checks it. Errors: Invalid, plan_invalid, in words
-// that a model can act on.
+// ParsePlan reads and checks a plan. Errors: Invalid, plan_invalid, in words that a model can act
+// on.
 func ParsePlan(b []byte) (Plan, error) {
 	var p Plan
 	if err := json.Unmarshal(b, &p); err != nil {
@@ -88,7 +87,7 @@ func invalid(format string, args ...any) error {
 		WithHint("send steps with id, tool and args; see the description of %s", PlanTool)
 }
 
-// check looks over the step at i.
+// check checks the step at i.
 func (p *Plan) check(i int) error {
 	s := &p.Steps[i]
 	s.Tool = tool.FromWire(s.Tool)
@@ -188,7 +187,7 @@ func pointer(id, p string) error {
 	return nil
 }
 
-// before returns the step of an id among the first n.
+// before returns the step with an id among the first n.
 func (p *Plan) before(id string, n int) *Step {
 	for i := range p.Steps[:n] {
 		if p.Steps[i].ID == id {
@@ -216,7 +215,7 @@ type ref struct {
 	join  []any
 }
 
-// reference reads an object as one; false: it stands for itself.
+// reference reads an object as a reference. It returns false if the object is a literal value.
 func reference(m map[string]any) (ref, bool) {
 	if from, ok := m["$from"].(string); ok {
 		field, isText := m["field"].(string)
@@ -251,7 +250,7 @@ func decode(b []byte) (any, error) {
 	return v, err
 }
 
-// at returns what stands at a JSON pointer (RFC 6901) in a value.
+// at returns the part of a value at a JSON pointer (RFC 6901).
 func at(v any, p string) (any, bool) {
 	if p == "" {
 		return v, true
@@ -277,7 +276,7 @@ func at(v any, p string) (any, bool) {
 	return v, true
 }
 
-// index reads an array index as RFC 6901 has it: digits, without a leading zero.
+// index reads an array index as in RFC 6901: digits, without a leading zero.
 func index(s string) (int, bool) {
 	if s == "" || len(s) > 6 || len(s) > 1 && s[0] == '0' {
 		return 0, false

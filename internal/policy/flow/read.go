@@ -14,15 +14,14 @@ import (
 	"steward/internal/tool"
 )
 
-// maxChosen bounds the calls to one source in a turn whose arguments a model
-// chose among what is not private. Each choice can tell a little of what the
-// model has read.
+// maxChosen bounds the calls to one source in a turn whose arguments a model chose among
+// non-private values. Each choice can leak a little of what the model has read.
 const maxChosen = 8
 
-// OfQuery returns where a query that reaches outside comes from, as Of does
-// for actions. It asks more: what the query is given may not hold what another
-// source returned in private, even if a plan says so. sources are those whose
-// private data its model had been shown (message.Common), at is now.
+// OfQuery returns where a query that reaches outside comes from, as Of does for actions. It
+// requires more: the arguments may not contain private data of another source, even if a plan
+// says so. sources are those whose private data its model had been shown (message.Common); at is
+// the current time.
 //
 // An argument is clean if it is
 //
@@ -33,8 +32,8 @@ const maxChosen = 8
 //   - verbatim in a result of this turn that is not private or is the source's
 //     own, and in no private result of another source.
 //
-// Where all private data came from the very source, every argument is, but for
-// one that says where to (tool.Spec.Targets): that has to be fixed, or typed.
+// If all private data came from the same source that is queried, every argument is clean, except
+// those that say where to (tool.Spec.Targets), which must be fixed or typed.
 func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte, sources []string, at time.Time) policy.Flow {
 	if clean(turn, call) {
 		return policy.Flow{Fixed: true}
@@ -79,22 +78,22 @@ func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []b
 	return q.open(names, given, sources)
 }
 
-// query is what is known of the turn of a query.
+// query is what is known about the turn of a query.
 type query struct {
 	spec   tool.Spec
 	at     time.Time
-	back   bool // all private data in view came from its source
+	back   bool // all private data shown came from its source
 	schema schema
-	words  map[string]int // that the user typed: how often
+	words  map[string]int // words that the user typed, with their counts
 	good   []string       // texts from which it may take values
 	bad    []text         // private texts of other sources
-	seen   bool           // good and bad are all that the model was shown
-	before int            // calls to the source in the turn
+	seen   bool           // good and bad cover everything that the model was shown
+	before int            // number of calls to the source in the turn
 }
 
 type text struct{ tool, text string }
 
-// schema is what of an input schema is looked at.
+// schema is the part of an input schema that is used here.
 type schema struct {
 	Properties map[string]property `json:"properties"`
 }
@@ -108,12 +107,12 @@ func schemaOf(b []byte) (s schema) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()
 	if dec.Decode(&s) != nil {
-		return schema{} // then nothing is listed
+		return schema{} // then it lists no values
 	}
 	return s
 }
 
-// read takes in what was shown before the call.
+// read collects what was shown before the call.
 func (q *query) read(turn []*message.Message, call message.Ref, sources []string) {
 	own := q.spec.Source()
 	q.words = map[string]int{}
@@ -157,8 +156,8 @@ func wordsOf(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) && c != '@' && c != '\'' })
 }
 
-// leaves calls f with the texts of all that a value holds, the names of
-// members included; f says false to end it.
+// leaves calls f with all texts in a value, including the names of members, until f returns
+// false.
 func leaves(v any, f func(any) bool) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -179,8 +178,8 @@ func leaves(v any, f func(any) bool) bool {
 	return f(v)
 }
 
-// typed reports whether a value is made of the user's own words, each as often
-// at most as the user wrote it.
+// typed reports whether a value is made of the user's own words, each used at most as often as
+// the user wrote it.
 func (q *query) typed(v any) bool {
 	used := map[string]int{}
 	return leaves(v, func(leaf any) bool {
@@ -197,10 +196,10 @@ func (q *query) typed(v any) bool {
 	})
 }
 
-// maxListed is how many values a schema may list that a model may choose among.
+// maxListed is how many values a schema may list for a model to choose from.
 const maxListed = 16
 
-// chosen reports whether a value was chosen among what is not private.
+// chosen reports whether a value was chosen among non-private values.
 func (q *query) chosen(v any, p property, name string) bool {
 	return leaves(v, func(leaf any) bool {
 		s := fmt.Sprint(leaf)
@@ -217,7 +216,7 @@ func (q *query) chosen(v any, p property, name string) bool {
 	})
 }
 
-// usual are numbers by which lists are bounded.
+// usual are numbers that commonly bound lists.
 var usual = []string{"1", "3", "5", "10", "20", "25", "50", "100"}
 
 func limiting(name string) bool {
@@ -230,8 +229,8 @@ func limiting(name string) bool {
 	return false
 }
 
-// near reports whether a text is today, tomorrow or the day in a week, or the
-// beginning or end of such a day.
+// near reports whether a text is today, tomorrow or the day a week from now, or the beginning or
+// end of such a day.
 func (q *query) near(s string) bool {
 	day, clock, timed := strings.Cut(s, "T")
 	if timed && !slices.Contains([]string{"00:00", "00:00:00", "23:59", "23:59:59", "00:00:00Z", "23:59:59Z"}, clock) {
@@ -245,8 +244,8 @@ func (q *query) near(s string) bool {
 	return false
 }
 
-// quotes reports whether a text stands, as whole words, in what is not private
-// or the source's own, and nowhere in what is private of another source.
+// quotes reports whether a text occurs, as whole words, in data that is not private or is the
+// source's own, and nowhere in private data of another source.
 func (q *query) quotes(s string) bool {
 	if !q.seen || strings.TrimSpace(s) == "" {
 		return false
@@ -258,7 +257,7 @@ func (q *query) quotes(s string) bool {
 	return slices.ContainsFunc(q.good, func(t string) bool { return holdsWord(t, s) })
 }
 
-// holdsWord reports whether s stands in a text with no letter or digit beside it.
+// holdsWord reports whether s occurs in a text with no letter or digit next to it.
 func holdsWord(text, s string) bool {
 	for from := 0; ; {
 		i := strings.Index(text[from:], s)
@@ -290,8 +289,8 @@ func lastRune(s string) rune {
 	return r[len(r)-1]
 }
 
-// open says what a query would carry: `q` would carry what mail.read returned
-// to search.example.com.
+// open describes what a query would carry: `q` would carry what mail.read returned to
+// search.example.com.
 func (q *query) open(names []string, given map[string]json.RawMessage, sources []string) policy.Flow {
 	if len(names) == 0 {
 		return open(fmt.Sprintf("after %d calls, the choice of arguments can tell what was read", maxChosen), "")
@@ -330,8 +329,7 @@ func (q *query) open(names []string, given map[string]json.RawMessage, sources [
 	return policy.Flow{Open: where, Why: fmt.Sprintf("%s %s what %s to `%s`", strings.Join(quoted, ", "), would, what, to)}
 }
 
-// carries reports whether an argument shares a word of four letters or digits
-// or more with a text.
+// carries reports whether an argument and a text share a word of at least four letters or digits.
 func carries(arg, text string) bool {
 	return slices.ContainsFunc(wordsOf(arg), func(w string) bool { return len(w) >= 4 && holdsWord(text, w) })
 }

@@ -12,12 +12,11 @@ import (
 	"steward/internal/tool"
 )
 
-// replay goes through a turn as it was recorded, and binds its calls to the
-// steps of its plan.
+// replay goes through a recorded turn, and binds its calls to the steps of its plan.
 type replay struct {
 	plan  *Plan
 	bound [][]*binding // by step
-	all   []*binding   // of calls in the turn, by the time of their making
+	all   []*binding   // of the turn's calls, in the order in which they were made
 }
 
 // binding is a call that is a step of the plan.
@@ -28,7 +27,7 @@ type binding struct {
 	untrusted     []string            // arguments that hold something from an untrusted result
 }
 
-// before goes through a turn up to a call.
+// before replays a turn up to a call.
 func before(turn []*message.Message, call message.Ref) *replay {
 	r := &replay{}
 	for _, m := range turn {
@@ -41,10 +40,10 @@ func before(turn []*message.Message, call message.Ref) *replay {
 	return r
 }
 
-// all goes through a whole turn.
+// all replays a whole turn.
 func all(turn []*message.Message) *replay { return before(turn, message.Ref{}) }
 
-// see takes in a message that was before the call in question.
+// see processes a message that precedes the call in question.
 func (r *replay) see(m *message.Message) {
 	switch m.Role {
 	case message.Assistant:
@@ -56,7 +55,7 @@ func (r *replay) see(m *message.Message) {
 	}
 }
 
-// calls takes in the calls of a message that stand before a block.
+// calls processes the calls of a message that precede a block.
 func (r *replay) calls(m *message.Message, before int) {
 	for _, c := range m.Calls() {
 		if c.Block >= before {
@@ -65,7 +64,7 @@ func (r *replay) calls(m *message.Message, before int) {
 		name := tool.FromWire(c.Name)
 		if name == PlanTool {
 			if !c.Labels.Has(message.Untrusted) {
-				r.fix(c.Args) // whether it was noted, its result says: see result
+				r.fix(c.Args) // its result says whether it was accepted: see result
 				r.all = append(r.all, &binding{step: -1, call: c.Ref})
 			}
 			continue
@@ -89,8 +88,8 @@ func orEmpty(args []byte) []byte {
 	return args
 }
 
-// fix takes a plan as the turn's. One that does not hold takes away the one
-// before it: nobody knows any more what was meant.
+// fix makes a plan the turn's plan. An invalid plan also removes the one before it, because it is
+// then unclear what was meant.
 func (r *replay) fix(b []byte) {
 	r.plan, r.bound = nil, nil
 	if p, err := ParsePlan(b); err == nil {
@@ -98,10 +97,9 @@ func (r *replay) fix(b []byte) {
 	}
 }
 
-// result takes in the result of a call. That of PlanTool after something
-// untrusted was read holds the plan that a planner apart has made, who had seen
-// the user's words alone; the first one of a turn counts, and none does where
-// the model had made one itself.
+// result processes the result of a call. A result of PlanTool after something untrusted was read
+// holds the plan of a separate planner that had seen only the user's words. The first such plan
+// of a turn counts, and none counts if the model had made a plan itself.
 func (r *replay) result(res *message.ToolResult) {
 	for _, b := range r.all {
 		if b.call == res.Call {
@@ -118,8 +116,7 @@ func (r *replay) result(res *message.ToolResult) {
 	}
 }
 
-// bind finds the step of the plan that a call is. It is nil where it is none;
-// then it says why not.
+// bind finds the step of the plan that a call is. It returns nil if there is none, and says why.
 func (r *replay) bind(name string, args []byte) (*binding, policy.Flow) {
 	miss := open(fmt.Sprintf("the plan that was made before anything of others was read has no such call of %s", name), "")
 	var got map[string]json.RawMessage
@@ -150,7 +147,7 @@ func (r *replay) bind(name string, args []byte) (*binding, policy.Flow) {
 	return nil, miss
 }
 
-// waits says why a step cannot be taken now; empty: it can.
+// waits says why a step cannot be taken now, or returns "" if it can.
 func (r *replay) waits(i int) string {
 	for j := range i {
 		if s := &r.plan.Steps[j]; !s.Optional && !r.begun(j) {
@@ -160,7 +157,7 @@ func (r *replay) waits(i int) string {
 	return ""
 }
 
-// begun reports whether a step was taken, as far as the steps after it go.
+// begun reports whether a step was taken, as far as later steps are concerned.
 func (r *replay) begun(i int) bool {
 	if slices.ContainsFunc(r.bound[i], func(b *binding) bool { return !b.void() }) {
 		return true
@@ -172,8 +169,7 @@ func (r *replay) begun(i int) bool {
 	return false
 }
 
-// void reports whether the call came to nothing, so that the step may be taken
-// again.
+// void reports whether the call came to nothing, so that the step may be taken again.
 func (b *binding) void() bool {
 	if b.result == nil {
 		return false
@@ -185,8 +181,8 @@ func (b *binding) void() bool {
 	return false
 }
 
-// match compares a call with a step that can be taken: with each of its
-// elements. Differ are the arguments that are not as the step says.
+// match compares a call with each element of a step that can be taken. It also returns the
+// arguments that differ from the step.
 func (r *replay) match(i int, got map[string]json.RawMessage) (*binding, []string) {
 	s := &r.plan.Steps[i]
 	if s.Each == nil {
@@ -247,7 +243,7 @@ func (r *replay) equal(i, n int, got map[string]json.RawMessage, item any, dirty
 	return b, nil
 }
 
-// same reports whether a value is written as in a call's canonical arguments.
+// same reports whether a value equals one in a call's canonical arguments.
 func same(v any, got json.RawMessage) bool {
 	b, err := json.Marshal(v)
 	if err != nil || got == nil {
@@ -263,8 +259,8 @@ func same(v any, got json.RawMessage) bool {
 
 var errNone = errors.New("there is no such value")
 
-// list returns the elements that a step is to be taken for, and whether they
-// come from an untrusted result.
+// list returns the elements for which a step is to be taken, and whether they come from an
+// untrusted result.
 func (r *replay) list(f Field) ([]any, bool, error) {
 	v, dirty, err := r.value(f)
 	if err != nil {
@@ -277,8 +273,7 @@ func (r *replay) list(f Field) ([]any, bool, error) {
 	return list, dirty, nil
 }
 
-// value returns what stands at a field of the result of the call that was the
-// step, and whether that is untrusted.
+// value returns the value at a field of the result of a step's call, and whether it is untrusted.
 func (r *replay) value(f Field) (any, bool, error) {
 	i := slices.IndexFunc(r.plan.Steps, func(s Step) bool { return s.ID == f.From })
 	if i < 0 {
@@ -297,7 +292,7 @@ func (r *replay) value(f Field) (any, bool, error) {
 	}
 	res, dirty := b.result, b.dirty()
 	if f.Field == "" {
-		if res.Rest != "" { // not all of it stands there
+		if res.Rest != "" { // the block does not hold all of it
 			return nil, dirty, errNone
 		}
 		return res.Text(), dirty, nil
@@ -313,13 +308,13 @@ func (r *replay) value(f Field) (any, bool, error) {
 	return v, dirty, nil
 }
 
-// dirty reports whether the result of a call is somebody else's word: it is
-// labelled so, or was made of something that is.
+// dirty reports whether the result of a call is foreign content: it is labelled so, or was made
+// from something that is.
 func (b *binding) dirty() bool {
 	return len(b.untrusted) > 0 || b.result != nil && message.LabelsOf([]message.Block{b.result}).Has(message.Untrusted)
 }
 
-// good returns the call of a step that has a good result; nil: there is none.
+// good returns the call of a step that has a good result, or nil.
 func (r *replay) good(i int) *binding {
 	for _, b := range r.bound[i] {
 		if b.result != nil && b.result.Status == message.OK {
@@ -329,8 +324,8 @@ func (r *replay) good(i int) *binding {
 	return nil
 }
 
-// textsOf returns the texts of the good results of a step with Each, in the
-// order of its elements.
+// textsOf returns the texts of the good results of a step with Each, in the order of its
+// elements.
 func (r *replay) textsOf(i int) (texts []any, dirty bool) {
 	bs := slices.Clone(r.bound[i])
 	slices.SortStableFunc(bs, func(a, b *binding) int { return a.element - b.element })
@@ -345,12 +340,12 @@ func (r *replay) textsOf(i int) (texts []any, dirty bool) {
 	return texts, dirty
 }
 
-// resolver makes a value of what a plan says.
+// resolver computes the values that a plan describes.
 type resolver struct {
 	*replay
 	item      any
 	itemDirty bool
-	dirty     bool // something untrusted went in
+	dirty     bool // something untrusted was used
 }
 
 func (x *resolver) resolve(v any) (any, error) {
@@ -382,7 +377,7 @@ func (x *resolver) resolve(v any) (any, error) {
 	return v, nil
 }
 
-// follow returns what a reference names.
+// follow returns the value of a reference.
 func (x *resolver) follow(r ref) (any, error) {
 	switch {
 	case r.join != nil:
@@ -431,9 +426,9 @@ func (x *resolver) join(parts []any) (any, error) {
 	return b.String(), nil
 }
 
-// Result returns the text of a step's result in a turn, or what stands at a
-// field of it, for who reads it in the model's stead, with the labels of where
-// it comes from. False: there is none (yet).
+// Result returns the text of a step's result in a turn, or the part at a field of it, with the
+// labels of its origin, for a reader in the model's place. It returns false if there is no such
+// result (yet).
 func Result(turn []*message.Message, f Field) (string, message.Labels, bool) {
 	r := all(turn)
 	if r.plan == nil {
@@ -465,7 +460,7 @@ func Result(turn []*message.Message, f Field) (string, message.Labels, bool) {
 	return string(b), labels, err == nil
 }
 
-// Planned reports whether a turn has a plan that counts.
+// Planned reports whether a turn has a valid plan.
 func Planned(turn []*message.Message) bool {
 	return all(turn).plan != nil
 }

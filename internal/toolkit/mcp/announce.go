@@ -19,7 +19,7 @@ import (
 	"steward/internal/tool"
 )
 
-// Bounds of what a server may announce.
+// Limits on what a server may announce.
 const (
 	maxTools       = 20_000
 	maxName        = 1 << 10
@@ -32,12 +32,12 @@ const (
 // offer is a tool that a server offers.
 type offer struct {
 	spec     tool.Spec
-	remote   string // its name there; empty: one of Steward's own over the server
-	call     caller // nil: a tool of the server's
+	remote   string // its name on the server; empty: one of Steward's own tools over the server
+	call     caller // nil: a tool of the server
 	identity string
 }
 
-// list asks the server for its tools and sets what there is.
+// list asks the server for its tools and updates the offers.
 func (x *session) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, x.src.listFor)
 	defer cancel()
@@ -54,7 +54,7 @@ func (x *session) list(ctx context.Context) error {
 	return nil
 }
 
-// tools returns what the server lists, all pages of it.
+// tools returns all pages of the server's tool list.
 func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 	if caps := x.client.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
 		return nil, nil
@@ -80,8 +80,8 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 	return all, nil
 }
 
-// kept is what of a listed tool is looked at, its schema as it is written, and
-// the size of that: what else a server may say of it is of any size.
+// kept returns the parts of a listed tool that are used, with its schema as it was written, and
+// their size. The other parts may be of any size.
 func kept(t *sdk.Tool) (*sdk.Tool, int, error) {
 	out := &sdk.Tool{Name: t.Name, Description: t.Description, Meta: sdk.Meta{}}
 	for _, key := range []string{metaDedupes, metaStatus, metaTidy} {
@@ -103,14 +103,12 @@ func kept(t *sdk.Tool) (*sdk.Tool, int, error) {
 	return out, len(t.Name) + len(t.Description) + len(input) + len(said), nil
 }
 
-// justListed reports whether the tools have been listed a moment ago: when the
-// session began.
+// justListed reports whether the tools were listed only a moment ago, when the session began.
 func (x *session) justListed() bool {
 	return time.Since(time.Unix(0, x.listedAt.Load())) < relistAfter
 }
 
-// changed notes that the tools may have changed. One note that nobody has
-// looked at yet tells as much as a thousand.
+// changed records that the tools may have changed. A pending note covers any number of changes.
 func (x *session) changed() {
 	x.changes.Add(1)
 	select {
@@ -119,8 +117,8 @@ func (x *session) changed() {
 	}
 }
 
-// fresh lists the tools again if they may have changed. Nobody goes on with an
-// old list while a new one is asked for.
+// fresh lists the tools again if they may have changed. No caller continues with an old list
+// while a new one is being fetched.
 func (x *session) fresh(ctx context.Context) error {
 	if x.changes.Load() == x.known.Load() {
 		return nil
@@ -142,9 +140,8 @@ func (x *session) fresh(ctx context.Context) error {
 	return nil
 }
 
-// relist lists the tools again when the server says that they have changed,
-// not more often than once in relistAfter. A server that says so and then
-// cannot tell what they are is ended.
+// relist lists the tools again when the server says that they have changed, at most once per
+// relistAfter. A server that announces a change but then cannot list its tools is ended.
 func (x *session) relist() {
 	for {
 		select {
@@ -182,8 +179,8 @@ func (x *session) offer(name string) *offer {
 	return x.offers[name]
 }
 
-// offers makes tools of what a server lists, and says what cannot be one and
-// why.
+// offers turns the tools that a server lists into tools of Steward, and returns errors for those
+// that cannot be.
 func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[string]*offer, []error) {
 	var refused []error
 	all := s.features(caps)
@@ -204,7 +201,7 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 	s.mu.Unlock()
 	offers := make(map[string]*offer, len(named))
 	for name, same := range named {
-		if i := slices.IndexFunc(same, func(o *offer) bool { return o.identity == approved[name] }); i >= 0 { // newcomers take nothing from it
+		if i := slices.IndexFunc(same, func(o *offer) bool { return o.identity == approved[name] }); i >= 0 { // new tools must not take the name from an approved one
 			same = same[i : i+1]
 		}
 		if len(same) == 1 {
@@ -248,8 +245,8 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 	return offers, refused
 }
 
-// offerOf makes a tool of the server's one of Steward's. It returns nil for
-// one that the declaration leaves out.
+// offerOf turns a tool of the server into one of Steward. It returns nil for a tool that the
+// declaration leaves out.
 func (s *source) offerOf(t *sdk.Tool) (*offer, error) {
 	if !s.takes(s.names(t.Name)) {
 		return nil, nil
@@ -258,7 +255,7 @@ func (s *source) offerOf(t *sdk.Tool) (*offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	input := t.InputSchema.(json.RawMessage) // kept made it one
+	input := t.InputSchema.(json.RawMessage) // kept has made it a RawMessage
 	if len(t.Name) > maxName || len(t.Description) > maxDescription || len(input) > maxSchema {
 		return nil, fault.New(fault.TooLarge, "mcp_tool_too_large", "the tool %.80q has a description of %d bytes and a schema of %d: %d and %d are the most",
 			t.Name, len(t.Description), len(input), maxDescription, maxSchema)
@@ -272,8 +269,8 @@ func (s *source) offerOf(t *sdk.Tool) (*offer, error) {
 	return o, o.settle()
 }
 
-// names are those by which a declaration may mean a tool: the server's own,
-// its word, and both after the name of the server.
+// names returns the names by which a declaration may refer to a tool: the server's own, its word,
+// and both prefixed with the name of the server.
 func (s *source) names(remote string) []string {
 	names := []string{remote}
 	if word, err := tool.Word(remote); err == nil && word != remote {
@@ -285,14 +282,14 @@ func (s *source) names(remote string) []string {
 	return names
 }
 
-// meets reports whether a name or glob of the declaration means a tool.
+// meets reports whether a name or glob of the declaration matches a tool.
 func (s *source) meets(tools []*sdk.Tool, pattern string) bool {
 	return tool.Means(pattern, "list_resources", "read_resource", "list_prompts", "get_prompt") ||
 		slices.ContainsFunc(tools, func(t *sdk.Tool) bool { return tool.Means(pattern, s.names(t.Name)...) })
 }
 
-// The names in _meta by which Steward and a server speak of the key of an
-// action, and a server of what its tools make obsolete.
+// Names in _meta that Steward and a server use for the key of an action, and that a server uses
+// to say what its tools make obsolete.
 const (
 	metaKey     = "steward/idempotency_key" // of a call
 	metaDedupes = "steward/dedupes"         // of a tool: true
@@ -300,8 +297,8 @@ const (
 	metaTidy    = "steward/tidy"            // of a tool: a list of strategies
 )
 
-// declare fills in what the server says of a tool in _meta, and over it what
-// the person's declaration says.
+// declare fills in what the server says about a tool in _meta, and then what the person's
+// declaration says, which takes precedence.
 func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err error) {
 	s.decl.Effect(spec, names...)
 	var said struct {
@@ -331,8 +328,8 @@ func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err erro
 	return err
 }
 
-// hinted reads a server's hints as the specification says: without one, a tool
-// changes and may destroy things.
+// hinted interprets a server's hints as the specification says: a tool without hints may change
+// and destroy things.
 func hinted(a *sdk.ToolAnnotations) (e tool.Effect, asks bool) {
 	switch {
 	case a == nil:
@@ -343,14 +340,14 @@ func hinted(a *sdk.ToolAnnotations) (e tool.Effect, asks bool) {
 	return tool.Action, a.DestructiveHint == nil || *a.DestructiveHint
 }
 
-// spec is what all tools of the server have in common.
+// spec returns the parts of a spec that all tools of the server share.
 func (s *source) spec(word, description string, input []byte) tool.Spec {
 	name, full := tool.Fit(s.word, word)
 	return tool.Spec{Name: name, FullName: full, Description: description, Input: input, Effect: tool.Query,
 		Timeout: cmp.Or(s.decl.Timeout, DefaultTimeout), Host: s.host(), Origin: "mcp:" + s.word}
 }
 
-// host is the host of a server at a URL.
+// host returns the host of a server at a URL.
 func (s *source) host() string {
 	u, err := url.Parse(s.decl.URL)
 	if err != nil {
@@ -359,26 +356,26 @@ func (s *source) host() string {
 	return u.Hostname()
 }
 
-// stays reports whether what the server is given cannot leave this machine: it
-// is a program that is confined and has no network. Its own word that it deals
-// with no open world is nothing to go by.
+// stays reports whether data given to the server cannot leave this machine, because it is a
+// program that is confined and has no network. Its own hint that it has no open world counts for
+// nothing.
 func (s *source) stays() bool {
-	confined := s.decl.Sandbox != nil || s.env.Dir != "" // an agent's own program is confined anyhow
+	confined := s.decl.Sandbox != nil || s.env.Dir != "" // an agent's own program is always confined
 	return s.decl.URL == "" && !s.decl.Unsandboxed && confined && s.decl.Sandbox.Stay()
 }
 
-// settle checks the spec and fills in what follows from it.
+// settle checks the spec and fills in the fields derived from it.
 func (o *offer) settle() error {
 	spec, _, err := tool.CheckSpec(o.spec)
 	if err != nil {
 		return err
 	}
-	spec.Version = tool.Fingerprint(spec)[:12] // with its effect, as it is proposed
+	spec.Version = tool.Fingerprint(spec)[:12] // includes its effect, as proposed
 	o.spec, o.identity = spec, tool.Identity(spec)
 	return nil
 }
 
-// takes reports whether the declaration takes a tool of these names.
+// takes reports whether the declaration includes a tool with these names.
 func (s *source) takes(names []string) bool {
 	return len(s.decl.Tools) == 0 || slices.ContainsFunc(s.decl.Tools, func(p string) bool { return tool.Means(p, names...) })
 }

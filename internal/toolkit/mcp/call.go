@@ -19,8 +19,8 @@ import (
 	"steward/internal/toolkit/sandbox"
 )
 
-// pingFor is how long a server that has let a call time out has to answer a
-// ping; one that does not is ended.
+// pingFor is how long a server has to answer a ping after a call has timed out. A server that
+// does not answer is ended.
 const pingFor = 5 * time.Second
 
 // remote is an approved tool of a server.
@@ -32,12 +32,11 @@ type remote struct {
 // Spec implements tool.Tool.
 func (t *remote) Spec() tool.Spec { return t.spec }
 
-// caller does a call of one of Steward's own tools over a server.
+// caller performs a call of one of Steward's own tools over a server.
 type caller func(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error)
 
-// Call implements tool.Tool. Error codes beside those of the server's own
-// refusal: tool_changed (Denied), mcp_timeout, mcp_server_ended and others of
-// the kind Unavailable.
+// Call implements tool.Tool. Error codes besides those of the server's own refusal: tool_changed
+// (Denied), mcp_timeout, mcp_server_ended and others of the kind Unavailable.
 func (t *remote) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	var res tool.Result
 	err := twice(func() (err error) {
@@ -47,8 +46,8 @@ func (t *remote) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 	return res, err
 }
 
-// twice does something again where the server has forgotten the session and
-// said so instead of working, or had ended before it was asked.
+// twice repeats an operation if the server answered only that it has forgotten the session, or
+// had ended before it was asked. In both cases the server has done nothing.
 func twice(do func() error) error {
 	err := do()
 	if ended := fault.HasCode(err, "mcp_server_ended") && tool.Certain(err); ended || errors.Is(err, sdk.ErrSessionMissing) {
@@ -74,7 +73,7 @@ func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, err
 		return o.call(ctx, x, in)
 	}
 	params := &sdk.CallToolParams{Name: o.remote, Arguments: json.RawMessage(in.Args), Meta: meta(in)}
-	if x.prog != nil { // the agent's services open to it by a token of the call
+	if x.prog != nil { // a token of the call opens the agent's services to it
 		token, end, err := sandbox.Token(ctx, t.src.env)
 		if err != nil {
 			return tool.Result{}, tool.NotDone(err)
@@ -98,13 +97,12 @@ func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, err
 	return result(t.src.word, res)
 }
 
-// settled is an approved action whose server has a tool that tells what became
-// of a key.
+// settled is an approved action whose server has a tool that reports the outcome for a key.
 type settled struct{ *remote }
 
-// Settle implements tool.Settler: it calls the declared tool with the argument
-// idempotency_key. The tool answers a JSON object: status "done", with the
-// result under result, or status "not_done". Anything else tells nothing.
+// Settle implements tool.Settler. It calls the declared tool with the argument idempotency_key.
+// The tool returns a JSON object: status "done", with the result under result, or status
+// "not_done". Any other answer is inconclusive.
 func (t *settled) Settle(ctx context.Context, in tool.Invocation) (happened bool, res tool.Result, err error) {
 	x, release, err := t.src.connected(ctx)
 	if err != nil {
@@ -162,7 +160,7 @@ func statusOf(name string, out *sdk.CallToolResult) (happened bool, res tool.Res
 	return false, res, fault.New(fault.Unavailable, "mcp_status_unknown", "%s does not say whether it was done: %s", name, tool.Clip(string(raw), 200))
 }
 
-// same says whether what is offered now is what was approved.
+// same returns an error unless what is offered now is what was approved.
 func (t *remote) same(o *offer) error {
 	switch {
 	case o == nil:
@@ -175,8 +173,7 @@ func (t *remote) same(o *offer) error {
 	return nil
 }
 
-// meta is what goes along with a call: who asks, for tracing
-// (https://www.w3.org/TR/trace-context/).
+// meta is the metadata of a call: who asks, for tracing (https://www.w3.org/TR/trace-context/).
 func meta(in tool.Invocation) sdk.Meta {
 	m := sdk.Meta{}
 	if in.Key != "" {
@@ -194,8 +191,8 @@ func meta(in tool.Invocation) sdk.Meta {
 	return m
 }
 
-// do does one exchange with the server. Its error is coded, and NotDone where
-// the request has not left.
+// do performs one exchange with the server. Its error is coded, and NotDone if the request was
+// not sent.
 func do[T any](ctx context.Context, x *session, what string, exchange func(context.Context) (T, error)) (T, error) {
 	m := &mark{}
 	inner, cancel := context.WithCancelCause(context.WithValue(ctx, markKey{}, m))
@@ -214,7 +211,7 @@ func do[T any](ctx context.Context, x *session, what string, exchange func(conte
 	return none, err
 }
 
-// failed makes a coded error of why an exchange failed. ctx is the caller's.
+// failed returns a coded error for why an exchange failed. ctx is the caller's.
 func (x *session) failed(ctx context.Context, what string, status int, err error) error {
 	var f, why *fault.Error
 	var wire *jsonrpc.Error
@@ -228,12 +225,12 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 	case errors.As(err, &wire) && wire.Message != rejected:
 		return x.refusal(what, wire)
 	case errors.Is(err, sdk.ErrSessionMissing), status == http.StatusNotFound && (x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed)):
-		// The SDK ends the session on 404, and the call may learn of that end first.
+		// The SDK ends the session on 404, and the call may learn of that first.
 		x.src.keeper.Drop(x)
 		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), sdk.ErrSessionMissing)
 	case shutOut(status):
 		return unauthorized(name, status)
-	case errors.Is(err, errFlood) && errors.As(err, &why), errors.As(x.reason(), &why): // it may have been hung up before it saw that itself
+	case errors.Is(err, errFlood) && errors.As(err, &why), errors.As(x.reason(), &why): // it may have been cut off before it noticed that itself
 		x.src.keeper.Lost(x)
 		return fault.New(fault.Unavailable, why.Code, "the MCP server %s was ended (%s): %s", name, what, why.Message).WithHint("%s", why.Remedy)
 	case errors.As(err, &f):
@@ -245,7 +242,7 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 	return fault.New(fault.Unavailable, "mcp_server_failed", "the MCP server %s failed (%s): %s", name, what, tool.Clip(x.mask(err.Error()), 500))
 }
 
-// shutOut reports whether a server does not let Steward in, by its status.
+// shutOut reports whether a status means that the server denies Steward access.
 func shutOut(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
@@ -255,16 +252,16 @@ func unauthorized(name string, status int) error {
 		WithHint("give its declaration the header that it wants, such as Authorization: Bearer ${TOKEN}")
 }
 
-// rejected is how the SDK marks what its transport could not send.
+// rejected is the SDK's text for messages that its transport could not send.
 const rejected = "rejected by transport"
 
-// broken reports whether an error is that of a pipe whose other end is gone.
+// broken reports whether an error means that the other end of a pipe is closed.
 func broken(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE)
 }
 
-// refusal makes a coded error of the server's own. Only codes by which it says
-// that it did not understand tell that nothing was done.
+// refusal returns a coded error for the server's own error. Only the codes by which a server says
+// that it did not understand the request mean that nothing was done.
 func (x *session) refusal(what string, e *jsonrpc.Error) error {
 	name, text := x.src.env.Name, tool.Clip(x.mask(e.Message), 2000)
 	switch e.Code {
@@ -278,7 +275,7 @@ func (x *session) refusal(what string, e *jsonrpc.Error) error {
 	return fault.New(fault.Unavailable, "mcp_server_error", "the MCP server %s failed (%s): %s", name, what, text).Detail("code", e.Code)
 }
 
-// suspect looks whether a server that has let a call time out is still there.
+// suspect checks whether a server is still alive after a call has timed out.
 func (x *session) suspect() {
 	since := time.Now().UnixNano()
 	x.src.mu.Lock()
@@ -289,7 +286,7 @@ func (x *session) suspect() {
 	x.src.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(x.calls, pingFor)
 		defer cancel()
-		_ = x.client.Ping(ctx, nil) // any answer is one, also that it knows no ping
+		_ = x.client.Ping(ctx, nil) // any answer will do, including that ping is unknown
 		if x.last.Load() < since && x.calls.Err() == nil {
 			x.fail(fault.New(fault.Unavailable, "mcp_server_hangs", "it did not answer a ping, and was ended"))
 		}
@@ -312,7 +309,7 @@ func (p *progress) add(tell func(tool.Progress)) (token string, forget func()) {
 	}
 }
 
-// tell hands on what a server says of how far a call is.
+// tell passes on a server's report of how far a call has got.
 func (p *progress) tell(in *sdk.ProgressNotificationParams) {
 	if in == nil {
 		return

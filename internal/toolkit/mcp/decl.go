@@ -20,15 +20,15 @@ import (
 
 // The transports.
 const (
-	Stdio = "stdio" // a program that is talked to over its standard input and output
+	Stdio = "stdio" // a program that talks over its standard input and output
 	HTTP  = "http"  // streamable HTTP; also written "streamable-http"
 )
 
-// Decl declares an MCP server: a program (Command) or an address (URL).
-// ${NAME} in the values of Args, Env, Headers and in URL stands for the secret
-// of that name, ${NAME:-TEXT} for TEXT where there is none.
+// Decl declares an MCP server: a program (Command) or an address (URL). ${NAME} in URL and in the
+// values of Args, Env and Headers stands for the secret of that name, and ${NAME:-TEXT} for TEXT
+// if there is no such secret.
 type Decl struct {
-	Type    string            `yaml:"type" json:"type,omitempty"`      // empty: by what is there
+	Type    string            `yaml:"type" json:"type,omitempty"`      // empty: derived from the other fields
 	Command any               `yaml:"command" json:"command,omitzero"` // a program, or a list: a program and its first arguments; never split at spaces
 	Args    []string          `yaml:"args" json:"args,omitempty"`
 	Env     map[string]string `yaml:"env" json:"env,omitempty"`
@@ -36,19 +36,19 @@ type Decl struct {
 	URL     string            `yaml:"url" json:"url,omitempty"`
 	Headers map[string]string `yaml:"headers" json:"headers,omitempty"`
 
-	Tools          []string `yaml:"tools" json:"tools,omitempty"` // names and globs of the tools that are taken; none: all
+	Tools          []string `yaml:"tools" json:"tools,omitempty"` // names and globs of the tools that are used; none: all
 	tool.Overrides `yaml:",inline"`
-	// What the server does with the idempotency key of an action: the tools
-	// (names and globs) that recognise it, and by name or glob the tool that
-	// tells what became of one. Either lets Steward settle, after a crash, what
+	// Dedupes and Status say what the server does with the idempotency key of an action: Dedupes
+	// names the tools (names and globs) that recognise it; Status maps a name or glob to the tool
+	// that reports the outcome for a key. With either, Steward can settle after a crash what
 	// would otherwise be left to a person.
 	Dedupes []string          `yaml:"dedupes" json:"dedupes,omitempty"`
 	Status  map[string]string `yaml:"status" json:"status,omitempty"`
 	Timeout time.Duration     `yaml:"timeout" json:"timeout,omitzero"` // of a call; zero: DefaultTimeout
-	Idle    time.Duration     `yaml:"idle" json:"idle,omitzero"`       // a server that was not used for so long is stopped; zero: DefaultIdle
+	Idle    time.Duration     `yaml:"idle" json:"idle,omitzero"`       // a server that is unused for this long is stopped; zero: DefaultIdle
 
-	// Sandbox confines the program. One of an agent's folder is confined
-	// anyhow, unless it is Unsandboxed; one that the settings name is not.
+	// Sandbox confines the program. A program of an agent's folder is confined in any case,
+	// unless it is Unsandboxed; one that the settings name is not.
 	Sandbox     *Sandbox `yaml:"sandbox" json:"sandbox,omitzero"`
 	Unsandboxed bool     `yaml:"unsandboxed" json:"unsandboxed,omitzero"`
 }
@@ -69,8 +69,8 @@ func badDecl(format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "mcp_decl_invalid", format, args...)
 }
 
-// check looks a declaration over. Dir is where relative paths begin; empty:
-// paths have to be absolute.
+// check validates a declaration. dir is the base of relative paths; if it is empty, paths must be
+// absolute.
 func (d *Decl) check(dir string) error {
 	if d.Type == "sse" {
 		return fault.New(fault.Unsupported, "mcp_sse_unsupported", "the server speaks SSE, a transport that MCP has given up").
@@ -111,7 +111,7 @@ func (d *Decl) check(dir string) error {
 	return d.checkURL()
 }
 
-// patterns are the names and globs by which the declaration means tools.
+// patterns returns the names and globs by which the declaration refers to tools.
 func (d *Decl) patterns() []string {
 	named := slices.Concat(d.Tools, d.Dedupes, slices.Collect(maps.Keys(d.Status)), d.Overrides.Patterns())
 	slices.Sort(named)
@@ -163,7 +163,7 @@ func (d *Decl) checkURL() error {
 		}
 	}
 	if strings.Contains(d.URL, "${") {
-		return nil // it is looked at when the secrets are there
+		return nil // it is checked when the secrets are known
 	}
 	_, err := parseURL(d.URL)
 	return err
@@ -173,7 +173,7 @@ func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
-		return nil, badDecl("url: this is none") // the parser's words would tell the whole of it, secrets included
+		return nil, badDecl("url: this is none") // the parser's message would contain all of it, including secrets
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return nil, badDecl("url: it has to begin with http:// or https:// and a host")
 	case u.User != nil:

@@ -14,15 +14,14 @@ import (
 	"steward/internal/tool"
 )
 
-// Bounds of a list of resources or prompts: how many, and the bytes of what is
-// said of them.
+// Limits on a list of resources or prompts: how many, and the bytes of their descriptions.
 const (
 	maxListed = 1000
 	maxSaid   = 4 << 20
 )
 
-// features are the tools by which Steward makes a server's resources and
-// prompts known. Their words are Steward's own.
+// features returns the tools through which Steward offers a server's resources and prompts. Their
+// descriptions are Steward's own.
 func (s *source) features(caps *sdk.ServerCapabilities) []*offer {
 	if caps == nil {
 		return nil
@@ -34,7 +33,7 @@ func (s *source) features(caps *sdk.ServerCapabilities) []*offer {
 		}
 		o := &offer{spec: s.spec(word, description, []byte(input)), call: call}
 		err := s.decl.Apply(&o.spec, s.env, nil, s.stays(), word)
-		if o.spec.Tidy = nil; err == nil && o.settle() == nil { // its words are ours; a name too long is told by the server's tools
+		if o.spec.Tidy = nil; err == nil && o.settle() == nil { // its texts are ours; the server's tools report a name that is too long
 			out = append(out, o)
 		}
 	}
@@ -52,13 +51,13 @@ func (s *source) features(caps *sdk.ServerCapabilities) []*offer {
 	return out
 }
 
-// items are what a server lists, in the protocol's own words.
+// items are what a server lists, in the protocol's own form.
 type items struct {
 	list []json.RawMessage
 	size int
 }
 
-// add takes one more, if there is room.
+// add adds an item if there is room.
 func (l *items) add(item any) bool {
 	b, err := json.Marshal(item)
 	if err != nil || len(l.list) >= maxListed || l.size >= maxSaid {
@@ -83,7 +82,7 @@ func listResources(ctx context.Context, x *session, _ tool.Invocation) (tool.Res
 		r.Meta, r.Icons = nil, nil
 		return templates.add(r)
 	})
-	if err != nil && !fault.HasCode(err, "mcp_refused") { // templates are not every server's
+	if err != nil && !fault.HasCode(err, "mcp_refused") { // not every server has templates
 		return tool.Result{}, err
 	}
 	return asJSON(struct {
@@ -93,9 +92,8 @@ func listResources(ctx context.Context, x *session, _ tool.Invocation) (tool.Res
 	}{resources.list, templates.list, more || moreTemplates})
 }
 
-// listed asks a server for a list, page after page, until it ends or take does
-// not take an item, and reports whether there was more. A list whose pages hold
-// nothing ends with ctx.
+// listed asks a server for a list, page by page, until it ends or take rejects an item, and
+// reports whether there was more. An endless list of empty pages ends with ctx.
 func listed[T any](ctx context.Context, x *session, what string, list func(context.Context) iter.Seq2[*T, error], take func(*T) bool) (more bool, err error) {
 	return do(ctx, x, what, func(ctx context.Context) (bool, error) {
 		for item, err := range list(ctx) {

@@ -21,22 +21,21 @@ import (
 )
 
 const (
-	streamFor  = 5 * time.Second // until a server has begun the stream of its own messages
+	streamFor  = 5 * time.Second // until a server has opened the stream for its own messages
 	deleteFor  = 2 * time.Second // until it has confirmed the end of a session
-	maxRefusal = 64 << 10        // bytes of an answer that is no success
+	maxRefusal = 64 << 10        // bytes of an error response
 	maxStream  = 64 << 20        // bytes of the stream that answers one call
 )
 
-// guard is the way to a server over HTTP. It sends the headers to that server
-// and to nobody else, bounds what comes back, notes in a call's mark when its
-// request leaves, and ends everything with ctx.
+// guard is the HTTP transport to a server. It sends the headers to that server only, bounds the
+// responses, records in a call's mark when its request is sent, and ends everything with ctx.
 type guard struct {
 	ctx     context.Context
 	base    *http.Transport
 	origin  string
 	headers http.Header
 	heard   func()
-	replies atomic.Int32 // to requests of the server, under way
+	replies atomic.Int32 // replies to requests of the server, under way
 }
 
 func newHTTP(ctx context.Context, u *url.URL, headers http.Header, heard func()) (*guard, sdk.Transport) {
@@ -50,7 +49,7 @@ func newHTTP(ctx context.Context, u *url.URL, headers http.Header, heard func())
 	}
 }
 
-// Close ends the connections that nobody uses; the others end with ctx.
+// Close closes idle connections; the others end with ctx.
 func (g *guard) Close() error {
 	g.base.CloseIdleConnections()
 	return nil
@@ -64,8 +63,8 @@ func originOf(u *url.URL) string {
 	return u.Scheme + "://" + u.Hostname() + ":" + port
 }
 
-// redirect lets a server send on within itself only: what is sent may be
-// private, and the headers are secret.
+// redirect allows a server to redirect only within itself: the request may be private, and the
+// headers are secret.
 func (g *guard) redirect(req *http.Request, via []*http.Request) error {
 	if to := originOf(req.URL); to != g.origin {
 		return fault.New(fault.Denied, "mcp_redirected", "the server sends on to %s, which nobody has approved", to).
@@ -119,15 +118,14 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.bound(ctx, res, asked, end)
 }
 
-// noStream is the answer of a server that has no messages of its own to send,
-// in the place of one that leaves open whether it has.
+// noStream is the response of a server that has no messages of its own to send. It replaces a
+// response that leaves this open.
 func noStream(req *http.Request) *http.Response {
 	return &http.Response{Status: "405 Method Not Allowed", StatusCode: http.StatusMethodNotAllowed, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{}, Body: http.NoBody, Request: req}
 }
 
-// asked is what a POST holds: a call and its id, or the reply to one of the
-// server's.
+// asked is the content of a POST: a call and its id, or the reply to a request of the server.
 type asked struct {
 	id    json.RawMessage
 	call  bool
@@ -153,7 +151,7 @@ func askedBy(req *http.Request) asked {
 	return asked{id: m.ID, call: len(m.ID) > 0 && m.Method != "", reply: m.Method == ""}
 }
 
-// bound puts bounds to what an answer may hold.
+// bound limits the size of a response.
 func (g *guard) bound(ctx context.Context, res *http.Response, a asked, end func()) (*http.Response, error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
@@ -178,8 +176,8 @@ func (g *guard) bound(ctx context.Context, res *http.Response, a asked, end func
 	return res, nil
 }
 
-// whole reads the answer to a call. What is no answer to it becomes an error
-// of this call, so that the others of the session go on.
+// whole reads the response to a call. A response that does not answer the call becomes an error
+// of this call, so that the session's other calls continue.
 func (g *guard) whole(res *http.Response, a asked) ([]byte, error) {
 	defer res.Body.Close()
 	instead := func(code int, text string) []byte {
@@ -202,7 +200,7 @@ func (g *guard) whole(res *http.Response, a asked) ([]byte, error) {
 	return data, nil
 }
 
-// body is an answer's body with its end.
+// body is a response body with a function that is called at its end.
 type body struct {
 	io.Reader
 	close func() error
@@ -214,12 +212,12 @@ func (b *body) Close() error {
 	return b.close()
 }
 
-// stream is a stream of events that cannot come faster than they are worked
-// on, nor, when it answers a call, go on for ever.
+// stream is an event stream that cannot arrive faster than it is processed. If it answers a call,
+// its length is limited.
 type stream struct {
 	r    io.Reader
 	stop <-chan struct{}
-	left int // bytes; negative: no bound
+	left int // bytes; negative: unlimited
 	pace pace
 }
 

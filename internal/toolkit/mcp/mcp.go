@@ -1,12 +1,10 @@
-// Package mcp makes the tools, resources and prompts of MCP servers tools of
-// Steward: programs talked to over their standard input and output, and
-// addresses talked to over streamable HTTP
-// (https://modelcontextprotocol.io/specification).
+// Package mcp turns the tools, resources and prompts of MCP servers into tools of Steward. The
+// servers are programs that talk over standard input and output, or addresses that talk
+// streamable HTTP (https://modelcontextprotocol.io/specification).
 //
-// A server is started when it is first needed, started again when it has
-// died, and stopped when it is not used. Nothing that it says is taken for
-// more than a proposal: its tools are called only as long as they are what a
-// person has approved.
+// A server is started when it is first needed, restarted when it has died, and stopped when it is
+// unused. Everything that it says is only a proposal: its tools are called only as long as they
+// are what a person has approved.
 package mcp
 
 import (
@@ -33,18 +31,17 @@ const (
 	DefaultIdle    = 10 * time.Minute // until an unused server is stopped
 )
 
-// How long things may take, and how soon a server is started again.
+// Timeouts, and how soon a server is restarted.
 const (
-	startFor    = time.Minute // programs that are fetched first take their time
+	startFor    = time.Minute // programs that have to be downloaded first take their time
 	listFor     = 30 * time.Second
-	graceFor    = 2 * time.Second // to end by itself
+	graceFor    = 2 * time.Second // for a program to end by itself
 	firstWait   = 250 * time.Millisecond
-	steadyAfter = time.Minute // a session that lasted so long was no failure
+	steadyAfter = time.Minute // a session that lasted this long does not count as a failure
 )
 
-// Open makes the source of a declared server (a Decl). It starts nothing and
-// connects to nothing. Errors: mcp_decl_invalid, tool_name_invalid,
-// mcp_sse_unsupported, and those of decode.
+// Open makes the source of a declared server (a Decl). It starts nothing and connects to nothing.
+// Errors: mcp_decl_invalid, tool_name_invalid, mcp_sse_unsupported, and those of decode.
 func Open(env tool.Env, decode func(any) error) (tool.Source, error) {
 	var d Decl
 	if err := decode(&d); err != nil {
@@ -77,21 +74,21 @@ func open(env tool.Env, d Decl) (*source, error) {
 	return s, nil
 }
 
-// source is a server and its life. It implements tool.Source.
+// source is a server over its whole life. It implements tool.Source.
 type source struct {
 	env     tool.Env
 	decl    Decl
 	command []string // nil: HTTP
 	word    string   // the first word of its tools' names
 	keeper  *sandbox.Keeper[*session]
-	tasks   sync.WaitGroup // what sessions have begun
+	tasks   sync.WaitGroup // what sessions have started
 
-	startFor, listFor time.Duration // how long these may take
+	startFor, listFor time.Duration // timeouts of starting and listing
 
 	mu       sync.Mutex
 	closed   bool
 	approved map[string]string
-	seen     map[string]string // what was announced last: fingerprints by name
+	seen     map[string]string // the last announcement: fingerprints by name
 }
 
 // Announce implements tool.Source.
@@ -107,7 +104,7 @@ func (s *source) Announce(ctx context.Context) (tool.Announcement, error) {
 			x.changes.Add(1)
 		}
 		if err := x.fresh(ctx); err != nil {
-			return tool.NotDone(err) // to list them changes nothing
+			return tool.NotDone(err) // listing changes nothing
 		}
 		a = x.announcement()
 		return nil
@@ -127,8 +124,8 @@ func (s *source) Tool(spec tool.Spec) tool.Tool {
 	return t
 }
 
-// Files implements tool.Source: the program, where it is named by its path,
-// and the scripts among its arguments.
+// Files implements tool.Source. It returns the program, if it is named by its path, and the
+// scripts among its arguments.
 func (s *source) Files() []string {
 	if len(s.command) == 0 {
 		return nil
@@ -150,7 +147,7 @@ func (s *source) Files() []string {
 	return files
 }
 
-// runs reports whether a file is one that programs execute, not one of data.
+// runs reports whether a file is executed by programs, rather than a data file.
 func runs(path string, info fs.FileInfo) bool {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".js", ".mjs", ".cjs", ".ts", ".mts", ".py", ".rb", ".sh", ".pl", ".php", ".lua", ".jar", ".wasm", ".so":
@@ -159,7 +156,7 @@ func runs(path string, info fs.FileInfo) bool {
 	return info.Mode()&0o111 != 0
 }
 
-// absolute is a path of the declaration as the program has to be told it.
+// absolute returns a path of the declaration in the form that the program needs.
 func (s *source) absolute(path string) string {
 	if filepath.IsAbs(path) || s.env.Dir == "" {
 		return path
@@ -167,12 +164,12 @@ func (s *source) absolute(path string) string {
 	return filepath.Join(s.env.Dir, path)
 }
 
-// dir is the folder in which the program runs.
+// dir returns the folder in which the program runs.
 func (s *source) dir() string {
 	return s.absolute(s.decl.Cwd)
 }
 
-// Close implements tool.Source. Calls under way end with an error.
+// Close implements tool.Source. Running calls end with an error.
 func (s *source) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -193,8 +190,8 @@ func (s *source) start(life context.Context) (*session, error) {
 	return x, err
 }
 
-// connected returns the running session, held for the caller until release. It
-// starts the server if need be; errors are NotDone.
+// connected returns the running session, held for the caller until release. It starts the server
+// if necessary. Errors are NotDone.
 func (s *source) connected(ctx context.Context) (x *session, release func(), err error) {
 	x, release, err = s.keeper.Take(ctx)
 	failed, down := errors.AsType[*sandbox.Failed](err)
@@ -211,7 +208,7 @@ func (s *source) connected(ctx context.Context) (x *session, release func(), err
 	return nil, nil, tool.NotDone(err)
 }
 
-// down says why the server cannot be reached.
+// down returns the error for a server that cannot be reached.
 func (s *source) down(failed *sandbox.Failed) error {
 	f := fault.Of(failed.Why)
 	kind := f.Kind
@@ -226,7 +223,7 @@ func (s *source) down(failed *sandbox.Failed) error {
 		WithHint("%s", remedy).Retrying(fault.RetryAfter, failed.Wait)
 }
 
-// slow is the error of what did not end before ctx did.
+// slow returns the error for an operation that did not end before ctx did.
 func slow(ctx context.Context, format string, args ...any) error {
 	if context.Cause(ctx) == context.DeadlineExceeded || ctx.Err() == context.DeadlineExceeded {
 		return fault.New(fault.Timeout, "mcp_timeout", format, args...)
@@ -234,8 +231,8 @@ func slow(ctx context.Context, format string, args ...any) error {
 	return context.Cause(ctx)
 }
 
-// compare looks at what is announced now: where it is not what was announced
-// before, or not what was approved, it tells so.
+// compare reports a change if what is announced now differs from the last announcement, or from
+// what was approved.
 func (s *source) compare(offers map[string]*offer) {
 	now := make(map[string]string, len(offers))
 	for name, o := range offers {

@@ -14,7 +14,7 @@ import (
 	"steward/internal/tool"
 )
 
-// result makes a tool's result of a server's.
+// result converts a server's result into a tool's result.
 func result(word string, in *sdk.CallToolResult) (tool.Result, error) {
 	if in.NeedsInput() {
 		return tool.Result{}, needsInput(word)
@@ -45,7 +45,7 @@ func needsInput(word string) error {
 		WithHint("give it in the arguments all that it needs")
 }
 
-// block makes a block of a content; nil for one that is empty.
+// block converts a content into a block; it returns nil for an empty one.
 func block(word string, c sdk.Content) message.Block {
 	switch c := c.(type) {
 	case *sdk.TextContent:
@@ -62,7 +62,7 @@ func block(word string, c sdk.Content) message.Block {
 	return &message.Text{Text: fmt.Sprintf("[content of a kind that is not known here: %T]", c)}
 }
 
-// media makes an image or a file of bytes.
+// media makes an image or a file block from bytes.
 func media(kind, name string, data []byte) message.Block {
 	if len(data) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func media(kind, name string, data []byte) message.Block {
 	return &message.File{MIME: base, Name: name, Data: data}
 }
 
-// contents makes a block of a resource's contents.
+// contents makes a block from a resource's contents.
 func contents(r *sdk.ResourceContents) message.Block {
 	switch {
 	case r == nil:
@@ -95,7 +95,7 @@ func contents(r *sdk.ResourceContents) message.Block {
 	return &message.Text{Text: fmt.Sprintf("[%s]\n%s", r.URI, r.Text)}
 }
 
-// link tells of a resource that can be read.
+// link describes a resource that can be read.
 func link(word string, l *sdk.ResourceLink) string {
 	var more []string
 	for _, s := range []string{l.Title, l.Description, l.MIMEType} {

@@ -17,8 +17,8 @@ import (
 	"steward/internal/tool"
 )
 
-// sections are the members under which programs keep their servers: Claude
-// Desktop, Claude Code, Cursor and most others the first, VS Code the second.
+// sections are the members under which programs store their servers: the first is used by Claude
+// Desktop, Claude Code, Cursor and most others, the second by VS Code.
 var sections = [...]string{"mcpServers", "servers"}
 
 func badServers(format string, args ...any) *fault.Error {
@@ -39,7 +39,7 @@ func distinct(words map[string]string, name string) error {
 	return nil
 }
 
-// member is a member of a JSON object, as it stands there.
+// member is a member of a JSON object, with its text unchanged.
 type member struct {
 	name  string
 	value jsontext.Value
@@ -81,15 +81,14 @@ func (o object) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return errors.Join(err, enc.WriteToken(jsontext.EndObject))
 }
 
-// commented finds what people write into JSON although it does not take it:
-// comments at the beginning of a line or after a brace or comma, and commas
-// before a closing brace.
+// commented matches what people write into JSON although it is not allowed: comments at the
+// beginning of a line or after a brace or comma, and commas before a closing brace.
 var commented = regexp.MustCompile(`(?m)(^|[{\[,])\s*(//|/\*)|,\s*[}\]]`)
 
-// AddServer puts a server into a file of servers, which it makes where there
-// is none. Everything else in the file stays as it is, but for its
-// indentation. Errors: mcp_server_exists (Conflict), mcp_decl_invalid,
-// mcp_servers_invalid; a file with comments is not touched (mcp_file_comments).
+// AddServer adds a server to a file of servers, and creates the file if there is none. Everything
+// else in the file stays as it is, except for its indentation. Errors: mcp_server_exists
+// (Conflict), mcp_decl_invalid, mcp_servers_invalid; a file with comments is not touched
+// (mcp_file_comments).
 func AddServer(file, name string, d Decl) error {
 	if err := d.check(""); err != nil {
 		return err
@@ -108,7 +107,7 @@ func AddServer(file, name string, d Decl) error {
 				return nil, fault.New(fault.Conflict, "mcp_server_exists", "%s has a server %s already", file, name).
 					WithHint("remove it first, or choose another name")
 			}
-			_ = distinct(words, m.name) // what is wrong there already is not to hinder this
+			_ = distinct(words, m.name) // existing faults must not prevent this
 		}
 		if err := distinct(words, name); err != nil {
 			return nil, err
@@ -117,7 +116,7 @@ func AddServer(file, name string, d Decl) error {
 	})
 }
 
-// RemoveServer takes a server out of a file of servers (mcp_server_unknown).
+// RemoveServer removes a server from a file of servers (mcp_server_unknown).
 func RemoveServer(file, name string) error {
 	return edit(file, func(servers object) (object, error) {
 		rest := slices.DeleteFunc(slices.Clone(servers), func(m member) bool { return m.name == name })
@@ -128,8 +127,7 @@ func RemoveServer(file, name string) error {
 	})
 }
 
-// written is a declaration as it stands in a file: durations as people write
-// them.
+// written returns a declaration in the form of a file, with durations as people write them.
 func written(d Decl) (jsontext.Value, error) {
 	durations := jsonv2.WithMarshalers(jsonv2.MarshalToFunc(func(enc *jsontext.Encoder, d time.Duration) error {
 		return enc.WriteToken(jsontext.String(d.String()))
@@ -180,10 +178,10 @@ func edit(file string, change func(object) (object, error)) error {
 	return replace(file, append(whole, '\n'))
 }
 
-// replace writes a file whole or not at all, readable to its owner only.
+// replace writes a file atomically, readable by its owner only.
 func replace(file string, b []byte) (err error) {
 	if to, e := filepath.EvalSymlinks(file); e == nil {
-		file = to // what a link points to is changed, not the link
+		file = to // change the target of a link, not the link
 	}
 	err = os.MkdirAll(filepath.Dir(file), 0o700)
 	var f *os.File
@@ -197,7 +195,7 @@ func replace(file string, b []byte) (err error) {
 			err = os.Rename(f.Name(), file)
 		}
 		if err != nil {
-			_ = os.Remove(f.Name()) // the first error is the one to tell
+			_ = os.Remove(f.Name()) // the first error is the one to return
 		}
 	}
 	if err != nil {

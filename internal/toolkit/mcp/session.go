@@ -18,14 +18,14 @@ import (
 	"steward/internal/toolkit/sandbox"
 )
 
-// session is one life of a server: a running program, or a connection.
+// session is one session with a server: a running program, or a connection.
 type session struct {
 	src     *source
 	began   time.Time
 	life    context.Context // the source's
-	ctx     context.Context // ends with everything of the session
+	ctx     context.Context // ends everything of the session
 	cancel  context.CancelFunc
-	calls   context.Context // ends a little before, so that calls do
+	calls   context.Context // ends shortly before ctx, so that calls end first
 	hangUp  context.CancelCauseFunc
 	over    chan struct{} // closed when the connection has ended
 	secrets []string
@@ -36,27 +36,27 @@ type session struct {
 	wire     interface{ Close() error }
 	lines    *lines // nil: HTTP
 	client   *sdk.ClientSession
-	giveBack func() // the services that it was given
+	giveBack func() // returns the services that it was given
 	closing  sync.Once
 	told     sync.Once
-	gone     chan struct{} // closed when close is through
-	last     atomic.Int64  // when it was heard last, Unix nanoseconds
+	gone     chan struct{} // closed when Stop has finished
+	last     atomic.Int64  // when the server was last heard from, Unix nanoseconds
 
 	mu     sync.Mutex
-	why    error // why it has ended
+	why    error // why it ended
 	offers map[string]*offer
 	refuse []error
 
 	listing  chan struct{} // held while the tools are listed
 	listedAt atomic.Int64
 	changes  atomic.Int64 // how often the tools may have changed
-	known    atomic.Int64 // how many of these the list has seen
+	known    atomic.Int64 // how many of these changes the list includes
 	nudge    chan struct{}
 	tokens   progress
 }
 
-// dial starts the program or connects, agrees on the protocol and lists what
-// there is. The session ends with life.
+// dial starts the program or connects, negotiates the protocol, and lists what the server offers.
+// The session ends with life.
 func (s *source) dial(ctx, life context.Context) (*session, error) {
 	x := &session{src: s, began: time.Now(), life: life, over: make(chan struct{}), gone: make(chan struct{}),
 		listing: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
@@ -93,7 +93,7 @@ func (x *session) begin(ctx context.Context) error {
 	return nil
 }
 
-// explain makes a coded error of why a server did not start.
+// explain returns a coded error for why a server did not start.
 func (x *session) explain(ctx context.Context, err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
@@ -113,8 +113,8 @@ func (x *session) explain(ctx context.Context, err error) error {
 	return fault.New(fault.Unavailable, "mcp_start_failed", "it cannot be agreed with: %s%s", x.mask(err.Error()), x.said())
 }
 
-// hasExited reports whether the program has ended, or does so now: the end of
-// its output comes before, and what it said is read by then.
+// hasExited reports whether the program has ended or is just ending: the end of its output comes
+// first, and by then its stderr has been read.
 func (x *session) hasExited() bool {
 	select {
 	case <-x.exited:
@@ -124,7 +124,7 @@ func (x *session) hasExited() bool {
 	}
 }
 
-// said is the last that the program wrote for people.
+// said returns the end of the program's stderr.
 func (x *session) said() string {
 	if x.prog == nil {
 		return ""
@@ -136,7 +136,7 @@ func (x *session) mask(text string) string { return sandbox.Mask(text, x.secrets
 
 func (x *session) heard() { x.last.Store(time.Now().UnixNano()) }
 
-// transport starts the program or makes the way to the address.
+// transport starts the program or opens the HTTP transport.
 func (x *session) transport() (sdk.Transport, error) {
 	d, env := &x.src.decl, &x.src.env
 	e := &sandbox.Expander{Secret: env.Secret}
@@ -205,11 +205,11 @@ func (x *session) run(cmd sandbox.Command) (sdk.Transport, error) {
 	return x.lines, nil
 }
 
-// allow says what the program may do.
+// allow sets what the program may do.
 func (x *session) allow(cmd *sandbox.Command) error {
 	d, env := &x.src.decl, x.src.env
 	cmd.Unsandboxed = d.Unsandboxed || d.Sandbox == nil && env.Dir == ""
-	if cmd.Unsandboxed { // a program of the user's own, bounded as they would bound it
+	if cmd.Unsandboxed { // a program of the user's own, limited only as the user limits it
 		cmd.Limits = sandbox.Limits{Memory: 16 << 30, Processes: 4096, FileSize: 1 << 40, Files: 1024}
 	}
 	if err := cmd.Grant(d.Sandbox, func(path string) (string, error) { return x.src.absolute(path), nil }); err != nil {
@@ -219,19 +219,19 @@ func (x *session) allow(cmd *sandbox.Command) error {
 		cmd.Limits.CPU = -1 // it serves for as long as it is used
 	}
 	if cmd.Limits.Output == 0 {
-		cmd.Limits.Output = 2 * maxMessage // lines has a bound of its own
+		cmd.Limits.Output = 2 * maxMessage // lines has a limit of its own
 	}
 	if env.Dir != "" {
 		cmd.Read = append(cmd.Read, env.Dir)
 	} else if cmd.Unsandboxed {
-		env.Data = "" // it keeps its things where it does without Steward
+		env.Data = "" // it stores its data where it does without Steward
 	}
 	secrets, release, err := cmd.Equip(x.ctx, env)
 	x.secrets, x.giveBack = append(x.secrets, secrets...), release
 	return err
 }
 
-// connect agrees with the server on the protocol.
+// connect negotiates the protocol with the server.
 func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 	client := sdk.NewClient(&sdk.Implementation{Name: "steward", Version: "1"}, &sdk.ClientOptions{
 		Capabilities:                &sdk.ClientCapabilities{}, // no roots, no sampling, no elicitation
@@ -261,20 +261,20 @@ func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 	}
 }
 
-// Stop implements sandbox.Kept: calls under way, the connection, the program and
-// its children end. It returns when nothing is left of them.
+// Stop implements sandbox.Kept. It ends running calls, the connection, the program and its
+// children, and returns when nothing of them is left.
 func (x *session) Stop() {
 	x.closing.Do(func() {
 		defer close(x.gone)
 		x.hangUp(errHungUp)
 		if x.lines != nil {
-			_ = x.lines.Close() // its input ends: that is how a program is asked to end
+			_ = x.lines.Close() // closing its input asks the program to end
 		}
 		if x.client != nil {
 			quiet := make(chan struct{})
 			x.src.tasks.Go(func() {
 				defer close(quiet)
-				_ = x.client.Close() // what it says, the log of the wire has told
+				_ = x.client.Close() // the log of the connection has reported any error
 			})
 			select {
 			case <-quiet:
@@ -310,13 +310,13 @@ func (x *session) Ended() (why error, well bool) {
 	if context.Cause(x.calls) != errHungUp {
 		x.told.Do(func() { x.src.env.Log.Warn("an MCP server is down", "error", why) })
 	}
-	forgotten := errors.Is(x.reason(), sdk.ErrSessionMissing) // by a server that runs
+	forgotten := errors.Is(x.reason(), sdk.ErrSessionMissing) // a server that runs has forgotten the session
 	return why, forgotten || errors.Is(why, errTooLarge) || time.Since(x.began) >= steadyAfter
 }
 
 var errHungUp = errors.New("the session has ended")
 
-// blame notes why the session ends, once.
+// blame records why the session ends; the first reason counts.
 func (x *session) blame(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -325,20 +325,20 @@ func (x *session) blame(err error) {
 	}
 }
 
-// reason is why the session ends, nil as long as nothing has said so.
+// reason returns why the session ends, or nil if no reason was recorded.
 func (x *session) reason() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.why
 }
 
-// fail ends a session that is of no use.
+// fail ends a session that is of no more use.
 func (x *session) fail(err error) {
 	x.blame(err)
 	x.cancel()
 }
 
-// ending says why a session that nobody has closed has ended.
+// ending returns why a session ended that Steward did not close.
 func (x *session) ending() error {
 	select {
 	case <-x.over:
@@ -357,7 +357,7 @@ func (x *session) ending() error {
 	return fault.New(fault.Unavailable, "mcp_server_ended", "the connection has ended")
 }
 
-// progress holds who wants to know how far calls are.
+// progress holds the callbacks that receive the progress of calls.
 type progress struct {
 	mu   sync.Mutex
 	n    int

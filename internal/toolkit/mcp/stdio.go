@@ -20,16 +20,16 @@ import (
 	"steward/internal/toolkit/sandbox"
 )
 
-// Bounds of what a server may send.
+// Limits on what a server may send.
 const (
 	maxMessage  = 8 << 20 // bytes of one message
-	maxJunk     = 1 << 20 // bytes between two messages that are none
+	maxJunk     = 1 << 20 // bytes between two messages that are not messages
 	maxPending  = 64      // requests of the server that have no answer yet
-	maxPace     = 5000    // messages or lines in a second; more have to wait
+	maxPace     = 5000    // messages or lines per second; further ones wait
 	discoverFor = 15 * time.Second
 )
 
-// Codes of answers that Steward itself puts in the place of the server's.
+// Codes of the errors that Steward itself returns in place of the server's.
 const (
 	codeTooLarge = -32950
 	codeGarbled  = -32951
@@ -41,30 +41,31 @@ var (
 	errNoMessage = errors.New("it is no message")
 )
 
-// lines is a connection to a program: a JSON-RPC message per line. What is no
-// message is skipped. The SDK's own connection ends at it (see docs/decisions/dependencies.md).
+// lines is a connection to a program: one JSON-RPC message per line. Lines that are not messages
+// are skipped. The SDK's own connection would end at such a line (see
+// docs/decisions/dependencies.md).
 type lines struct {
 	in    *sandbox.Sender
 	out   io.Reader
 	log   *slog.Logger
-	heard func()      // is told of every message
-	ended func(error) // is told why there are no more, before anybody else learns that
+	heard func()      // called for every message
+	ended func(error) // called with the reason why there are no more, before anyone else learns of the end
 
 	incoming chan event
 	closed   chan struct{}
 	close    sync.Once
 	done     sync.WaitGroup
 
-	pending chan struct{} // one for each request of the server that has no answer yet
-	changed func()        // is told that the tools may have changed
+	pending chan struct{} // one element for each request of the server that has no answer yet
+	changed func()        // called when the tools may have changed
 	tokens  *progress
 }
 
-// mark tells of a call whether its request has left.
+// mark records whether a call's request has been sent.
 type mark struct {
 	mu     sync.Mutex
 	sent   bool
-	status int // HTTP: of the answer
+	status int // HTTP: status code of the response
 }
 
 type markKey struct{}
@@ -106,10 +107,10 @@ func newLines(in io.WriteCloser, out io.Reader, log *slog.Logger, heard func(), 
 // Connect implements the SDK's Transport.
 func (c *lines) Connect(context.Context) (sdk.Connection, error) { return c, nil }
 
-// SessionID is that of HTTP only.
+// SessionID implements the SDK's Connection. Only HTTP has session ids.
 func (c *lines) SessionID() string { return "" }
 
-// event is a message, or why there are no more.
+// event is a message, or the reason why there are no more.
 type event struct {
 	msg jsonrpc.Message
 	err error
@@ -127,8 +128,8 @@ func (c *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write hands a message to the program. It returns when ctx is done, also
-// when the program does not read.
+// Write hands a message to the program. It returns when ctx is done, even if the program does not
+// read.
 func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
@@ -151,29 +152,29 @@ func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
 	case err := <-written:
 		return err
 	case <-ctx.Done():
-		return ctx.Err() // it will have been written whole when the program reads again
+		return ctx.Err() // the message will be written whole when the program reads again
 	}
 }
 
-// giveUpOn answers a question that only newer servers know, for the ones that
-// leave it without an answer. An answer that comes second is ignored.
+// giveUpOn answers a request that only newer servers know, because some servers leave it
+// unanswered. A second answer is ignored.
 func (c *lines) giveUpOn(id jsonrpc.ID) {
 	time.AfterFunc(discoverFor, func() {
 		c.deliver(event{msg: &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}}})
 	})
 }
 
-// Close closes the program's input; what it still writes is thrown away.
+// Close closes the program's input; further output of the program is discarded.
 func (c *lines) Close() error {
 	c.close.Do(func() { close(c.closed) })
 	_ = c.in.Close() // again is harmless
 	return nil
 }
 
-// wait waits until nothing of it runs any more: the program's output has ended.
+// wait waits until the program's output has ended and nothing of the connection runs any more.
 func (c *lines) wait() { c.done.Wait() }
 
-// deliver hands something to the SDK, unless the connection is closed.
+// deliver hands an event to the SDK, unless the connection is closed.
 func (c *lines) deliver(e event) {
 	select {
 	case c.incoming <- e:
@@ -185,19 +186,19 @@ func (c *lines) read() {
 	err := c.messages(bufio.NewReaderSize(c.out, 64<<10))
 	c.ended(err)
 	c.deliver(event{err: err})
-	// What comes now is nobody's: it is read until the program has ended, as it
-	// would wait else.
+	// Nobody wants the remaining output. It is read until the program has ended, because the
+	// program would block otherwise.
 	_, _ = io.Copy(io.Discard, c.out)
 }
 
-// messages hands on messages until there are no more, and returns why.
+// messages passes on messages until there are no more, and returns the reason.
 func (c *lines) messages(r *bufio.Reader) error {
 	var p pace
 	junk := 0
 	for {
 		line, err := readLine(r)
 		if fault.HasCode(err, "output_too_large") {
-			return fmt.Errorf("%w: %v", errFlood, err) // a limit of the declaration
+			return fmt.Errorf("%w: %v", errFlood, err) // a limit of the declaration was exceeded
 		} else if err != nil {
 			return err
 		}
@@ -225,7 +226,7 @@ func (c *lines) messages(r *bufio.Reader) error {
 			continue
 		}
 		if req, ok := m.(*jsonrpc.Request); ok && req.IsCall() {
-			select { // who asks without reading the answers has to wait
+			select { // a server that sends requests without reading the answers has to wait
 			case c.pending <- struct{}{}:
 			case <-c.closed:
 				return io.EOF
@@ -235,8 +236,8 @@ func (c *lines) messages(r *bufio.Reader) error {
 	}
 }
 
-// messageOf reads a message. What does not begin as one is not tried: it would
-// take 16 KiB for each line, however short.
+// messageOf reads a message. A line that does not begin like one is not parsed: that would take
+// 16 KiB for each line, however short.
 func messageOf(line []byte) (jsonrpc.Message, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
 		return nil, errNoMessage
@@ -244,9 +245,9 @@ func messageOf(line []byte) (jsonrpc.Message, error) {
 	return jsonrpc.DecodeMessage(line)
 }
 
-// idle reports whether a line is a notification of which there is nothing more
-// to read. It tells the common ones by their beginning: reading them all would
-// let a server keep Steward busy by talking.
+// idle reports whether a line is a notification that needs no further parsing. It recognises the
+// common ones by their beginning: parsing them all would let a server keep Steward busy by
+// talking.
 func (c *lines) idle(line []byte) bool {
 	head := line[:min(len(line), 96)]
 	for _, method := range []string{"message", "tools/list_changed"} {
@@ -261,8 +262,8 @@ func (c *lines) idle(line []byte) bool {
 	return false
 }
 
-// wanted reports whether a message is for the SDK. Notifications that mean
-// nothing here are dropped before they cost anything.
+// wanted reports whether a message is for the SDK. Notifications that mean nothing here are
+// dropped before they cost anything.
 func (c *lines) wanted(m jsonrpc.Message) bool {
 	req, ok := m.(*jsonrpc.Request)
 	if !ok || req.IsCall() {
@@ -272,7 +273,7 @@ func (c *lines) wanted(m jsonrpc.Message) bool {
 	case "notifications/tools/list_changed":
 		c.changed()
 	case "notifications/progress":
-		// Not by way of the SDK, which would let the answer overtake it.
+		// This bypasses the SDK, which would let the answer overtake the progress.
 		p := &sdk.ProgressNotificationParams{}
 		if err := json.Unmarshal(req.Params, p); err == nil {
 			c.tokens.tell(p)
@@ -287,10 +288,10 @@ func (c *lines) wanted(m jsonrpc.Message) bool {
 
 const tooLargeText = "the answer is larger than 8 MiB"
 
-// readLine returns the next line without its end. One that is too large is an
-// error: what is left of it is not read.
+// readLine returns the next line without its end. A line that is too long is an error, and the
+// rest of it is not read.
 func readLine(r *bufio.Reader) ([]byte, error) {
-	var parts [][]byte // put together at the end: a slice that grows takes several times its size
+	var parts [][]byte // joined at the end: a growing slice takes several times its size
 	size := 0
 	for {
 		part, err := r.ReadSlice('\n')
@@ -303,20 +304,20 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 			return bytes.TrimSuffix(bytes.Join(parts, nil), []byte("\n")), nil
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(bytes.Join(parts, nil))) > 0:
-			return bytes.Join(parts, nil), nil // the next call tells
+			return bytes.Join(parts, nil), nil // the next call returns the error
 		default:
 			return nil, err
 		}
 	}
 }
 
-// pace lets so many things through in a second and has the others wait.
+// pace limits the number of events per second by making the others wait.
 type pace struct {
 	n     int
 	since time.Time
 }
 
-// wait takes n; it reports false when it was stopped.
+// wait waits for n events. It returns false if it was stopped.
 func (p *pace) wait(n int, stop <-chan struct{}) bool {
 	now := time.Now()
 	if now.Sub(p.since) >= time.Second {
