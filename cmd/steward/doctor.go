@@ -28,9 +28,9 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Look for what is wrong, and say what to do about it", GroupID: "look",
+		Use: "doctor", Short: "Check for problems and suggest fixes", GroupID: "look",
 		Long: "Check settings, data folder, database (SQLite's integrity check and the audit's), disk, policies, port,\n" +
-			"models, clock and terminal. Nothing is changed. The exit code is 1 when a check has failed.",
+			"models, clock and terminal. Nothing is changed. The exit code is 1 if a check fails.",
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
 	}
 }

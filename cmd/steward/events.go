@@ -28,17 +28,17 @@ import (
 func (a *app) eventsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "events", Short: "Watch what happens to resources, and publish events", GroupID: "look",
-		Long: "Everything that Steward keeps is a resource, and each change of one is an event; so is what people,\n" +
-			"agents and services publish, and each read that the setting audit.reads records.",
+		Long: "Everything that Steward stores is a resource, and each change of one is an event. So is everything that\n" +
+			"people, agents and services publish, and each read that the setting audit.reads records.",
 	}, a.watchEvents(), a.publishEvent(), a.eraseEvents())
 }
 
 func (a *app) eraseEvents() *cobra.Command {
 	var user string
 	c := &cobra.Command{
-		Use: "erase ID…", Short: "Erase for good what was published", Args: cobra.MinimumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
-		Long: "Erase for good events that you, or agents for you, have published, before the command ends. That\n" +
-			"something was published stays in the log; subscribers who were told keep what they were told.",
+		Use: "erase ID…", Short: "Erase published events for good", Args: cobra.MinimumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Erase for good, before the command ends, events that you or agents on your behalf have published. The\n" +
+			"log keeps that something was published, and subscribers keep what they have received.",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withStored(c.Context(), toLook, func(s *session) error {
 				for _, which := range args {
@@ -51,7 +51,7 @@ func (a *app) eraseEvents() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&user, "of", "", "what `USER` has published; for admins")
+	c.Flags().StringVar(&user, "of", "", "erase what `USER` has published; for admins")
 	complete(c, "of", a.completeUsers())
 	return c
 }
@@ -67,20 +67,20 @@ type eventFlags struct {
 func (a *app) watchEvents() *cobra.Command {
 	var f eventFlags
 	c := &cobra.Command{
-		Use: "watch", Short: "Tell what happens, as it happens", Args: cobra.NoArgs,
-		Long: "Tell what happens to your resources and those of your groups, in the order of the log, until Ctrl-C:\n" +
-			"when, what (put, get or delete; says put is what somebody has published), by whom, and to which\n" +
-			"resource. With --json each event is a line, with the cursor from which to go on behind it. Several\n" +
-			"values of a flag mean any of them; what is told fits all flags.",
+		Use: "watch", Short: "Print events as they happen", Args: cobra.NoArgs,
+		Long: "Print the events of your resources and those of your groups, in the order of the log, until Ctrl-C:\n" +
+			"when, what (put, get or delete; says put means that somebody published it), by whom, and to which\n" +
+			"resource. With --json each event is a line, with the cursor from which to continue after it. An event\n" +
+			"must match all flags; of several values of one flag it must match any.",
 		Example: "  steward events watch --type common.Message\n  steward events watch --prefix cld:common.Conversation.42 --from start --json",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.events(c.Context(), f) },
 	}
 	c.Flags().StringArrayVar(&f.prefixes, "prefix", nil, "only what is at or below the resource `URI`")
-	c.Flags().StringArrayVar(&f.types, "type", nil, "only resources of the type `TYPE`, or of those that a beginning such as common.* names")
-	c.Flags().StringArrayVar(&f.sources, "source", nil, "only what is by `SOURCE`: user:NAME, agent:PATH, service:NAME, system, or a beginning such as agent:*")
-	c.Flags().StringArrayVar(&f.what, "what", nil, "only `WHAT` happened: put, get or delete")
+	c.Flags().StringArrayVar(&f.types, "type", nil, "only resources of the type `TYPE`, or of those that match a prefix such as common.*")
+	c.Flags().StringArrayVar(&f.sources, "source", nil, "only events by `SOURCE`: user:NAME, agent:PATH, service:NAME, system, or a prefix such as agent:*")
+	c.Flags().StringArrayVar(&f.what, "what", nil, "only events of the kind `WHAT`: put, get or delete")
 	c.Flags().StringVar(&f.from, "from", "now", "begin at `CURSOR`, at now, or at the start of the log")
-	c.Flags().BoolVar(&f.bodies, "bodies", false, "with --json: tell what the resources hold, too")
+	c.Flags().BoolVar(&f.bodies, "bodies", false, "with --json: include the contents of the resources")
 	c.Flags().IntVar(&f.limit, "limit", 0, "end after `N` events")
 	complete(c, "what", words("put", "get", "delete"))
 	complete(c, "from", words("now", "start"))
@@ -290,7 +290,7 @@ func shortURI(u resource.URI) string {
 func (a *app) publishEvent() *cobra.Command {
 	var what, body, own, space, at string
 	c := &cobra.Command{
-		Use: "publish URI…", Short: "Tell subscribers that something happened to resources", Args: cobra.MinimumNArgs(1),
+		Use: "publish URI…", Short: "Publish an event about resources", Args: cobra.MinimumNArgs(1),
 		Long: "Append an event to the log, under your own source: subscribers are told that the resources were put,\n" +
 			"read or deleted. The resources need not be kept by Steward. The same --id again is the same event.",
 		Example: "  steward events publish cld:home.Lamp.kitchen --body '{\"on\": true}'",
@@ -304,10 +304,10 @@ func (a *app) publishEvent() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&what, "what", "put", "`WHAT` happened: put, get or delete")
-	c.Flags().StringVar(&body, "body", "", "what the resource holds now: `JSON`")
+	c.Flags().StringVar(&body, "body", "", "the content of the resource now, as `JSON`")
 	c.Flags().StringVar(&own, "id", "", "your own `ID` for the event")
 	c.Flags().StringVar(&space, "space", "", "tell the members of a group: `group:NAME`")
-	c.Flags().StringVar(&at, "time", "", "when it happened: a `TIME` as in RFC 3339; now unless given")
+	c.Flags().StringVar(&at, "time", "", "when it happened: a `TIME` as in RFC 3339; by default now")
 	complete(c, "what", words("put", "get", "delete"))
 	return c
 }

@@ -19,11 +19,11 @@ import (
 
 func (a *app) grantsCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "grants", Aliases: []string{"grant"}, Short: "See and change what you have allowed beforehand", GroupID: "talk",
+		Use: "grants", Aliases: []string{"grant"}, Short: "List and change your standing approvals", GroupID: "talk",
 		Long: "A standing approval is given with an answer to a question (steward approvals approve --always, or\n" +
-			"in a chat). It covers one tool in one version, one agent, arguments as its pattern says, and nothing\n" +
-			"that was decided after more had been read than when it was given. When the tool changes, it lapses.\n" +
-			"A grant is named by its id, or by at least 4 characters of the beginning of it.",
+			"in a chat). It covers one version of one tool, one agent, and the arguments that its pattern allows. It\n" +
+			"does not cover calls that were decided after more had been read than when it was given. It lapses when\n" +
+			"the tool changes. A grant is named by its id, or by at least the first 4 characters of it.",
 	}, a.listGrants(), a.showGrant(), a.editGrant(), a.revokeGrant())
 }
 
@@ -54,13 +54,13 @@ func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantVie
 
 func (a *app) listGrants() *cobra.Command {
 	var all bool
-	c := lists(a, &cobra.Command{Use: "list", Short: "List what you have allowed beforehand",
-		Long: "List what you have allowed beforehand, the newest first; with --all also what was revoked or has ended."}, "nothing is allowed beforehand",
+	c := lists(a, &cobra.Command{Use: "list", Short: "List your standing approvals",
+		Long: "List your standing approvals, newest first; with --all also those that were revoked or have ended."}, "nothing is allowed beforehand",
 		func(ctx context.Context, s *session, _ []string) ([]runtime.GrantView, error) {
 			return grantsOf(ctx, s, all)
 		},
 		func(list []runtime.GrantView) string { return grantTable(list, a.width(), time.Now()) })
-	c.Flags().BoolVar(&all, "all", false, "also those that were revoked or have ended")
+	c.Flags().BoolVar(&all, "all", false, "include those that were revoked or have ended")
 	return c
 }
 
@@ -118,16 +118,16 @@ func (a *app) editGrant() *cobra.Command {
 	var length time.Duration
 	var forever, conversation, always, yes bool
 	c := &cobra.Command{Use: "edit ID", Short: "Change what a standing approval covers", ValidArgsFunction: a.completeGrants(),
-		Long: "Change what a standing approval covers. What makes it narrower is done at once; what makes it wider\n" +
-			"is shown and asked about first. 'NAME none' takes an argument out of the pattern: calls that have it\n" +
-			"are not covered any more.",
+		Long: "Change what a standing approval covers. A change that narrows it is made at once; one that widens it is\n" +
+			"shown, and you are asked first. 'NAME none' removes an argument from the pattern: calls that have it\n" +
+			"are no longer covered.",
 		Example: "  steward grants edit 3f2a --pattern 'path like notes/*' --for 24h"}
 	f := c.Flags()
 	f.StringArrayVar(&lines, "pattern", nil, "what an `ARGUMENT` may be: 'NAME is VALUE', 'NAME like GLOB', 'NAME any' or 'NAME none'")
-	f.StringSliceVar(&labels, "labels", nil, "what may have been read before: private, untrusted, or \"\" for neither")
-	f.DurationVar(&length, "for", 0, "for so long from now on, such as 24h")
-	f.BoolVar(&forever, "forever", false, "without an end")
-	f.BoolVar(&conversation, "conversation", false, "only in the conversation in which it was asked")
+	f.StringSliceVar(&labels, "labels", nil, "the labels of what may have been read before: private, untrusted, or \"\" for neither")
+	f.DurationVar(&length, "for", 0, "how long it holds from now on, for example 24h")
+	f.BoolVar(&forever, "forever", false, "remove the end")
+	f.BoolVar(&conversation, "conversation", false, "only in the conversation of the original question")
 	f.BoolVar(&always, "always", false, "everywhere")
 	yesFlag(c, &yes)
 	c.MarkFlagsOneRequired("pattern", "labels", "for", "forever", "conversation", "always")
@@ -195,9 +195,9 @@ func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
 }
 
 func (a *app) revokeGrant() *cobra.Command {
-	return a.about(toDecide, &cobra.Command{Use: "revoke ID...", Short: "Take standing approvals back, at once", ValidArgsFunction: a.completeGrants(),
-		Long: "Take standing approvals back. What they would have covered is asked about again from now on; what was\n" +
-			"approved by them and has not begun is asked about, too."},
+	return a.about(toDecide, &cobra.Command{Use: "revoke ID...", Short: "Revoke standing approvals at once", ValidArgsFunction: a.completeGrants(),
+		Long: "Revoke standing approvals. From now on you are asked again about what they would have covered, and also\n" +
+			"about actions that they approved and that have not started."},
 		func(ctx context.Context, s *session, args []string) error {
 			for _, which := range args {
 				g, err := grantNamed(ctx, s, which)

@@ -14,10 +14,10 @@ import (
 
 func (a *app) groupsCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "groups", Aliases: []string{"group"}, Short: "Say which users share a space", GroupID: "keep",
-		Long: "The members of a group share a space: resources that all of them read and change, and questions that\n" +
-			"any of them may answer where a policy says so. A group's managers say who else is a member; admins\n" +
-			"make and remove groups.",
+		Use: "groups", Aliases: []string{"group"}, Short: "Manage groups of users that share a space", GroupID: "keep",
+		Long: "The members of a group share a space: resources that all of them can read and change, and questions\n" +
+			"that any of them may answer if a policy says so. A group's managers add and remove members; admins\n" +
+			"create and remove groups.",
 	}, a.listGroups(), a.showGroup(), a.addGroup(), a.removeGroup(), a.joinGroup(), a.leaveGroup())
 }
 
@@ -62,17 +62,17 @@ func (a *app) showGroup() *cobra.Command {
 
 func (a *app) addGroup() *cobra.Command {
 	var in client.NewGroup
-	c := a.over(toDecide, &cobra.Command{Use: "add GROUP", Short: "Make a group", ValidArgsFunction: cobra.NoFileCompletions,
+	c := a.over(toDecide, &cobra.Command{Use: "add GROUP", Short: "Create a group", ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  steward groups add family --name \"The family\" --member ada,bo --manager local"},
 		func(ctx context.Context, s *session, args []string) error {
 			in.Name = args[0]
 			g, err := s.AddGroup(ctx, in)
 			return a.told(g, err, "in %s: %s", g.Name, members(g))
 		})
-	c.Flags().StringVar(&in.Display, "name", "", "what people call the group, in your `WORDS`")
-	c.Flags().StringSliceVar(&in.Members, "member", nil, "the `USERS` who are in it")
-	c.Flags().StringSliceVar(&in.Managers, "manager", nil, "the `USERS` who are in it and say who else is")
-	c.Flags().BoolVar(&in.Inherit, "inherit", false, "have what a removed group of this name has left")
+	c.Flags().StringVar(&in.Display, "name", "", "display name of the group, in your own `WORDS`")
+	c.Flags().StringSliceVar(&in.Members, "member", nil, "the `USERS` who are members")
+	c.Flags().StringSliceVar(&in.Managers, "manager", nil, "the `USERS` who are members and manage the group")
+	c.Flags().BoolVar(&in.Inherit, "inherit", false, "take over what a removed group of this name has left")
 	complete(c, "member", a.completeUsers())
 	complete(c, "manager", a.completeUsers())
 	return c
@@ -80,8 +80,8 @@ func (a *app) addGroup() *cobra.Command {
 
 func (a *app) removeGroup() *cobra.Command {
 	return a.over(toDecide, &cobra.Command{Use: "remove GROUP…", Short: "Remove groups", ValidArgsFunction: a.completeGroups(),
-		Long: "Remove groups. What their members shared is kept, and nobody reaches it until a group of the same name\n" +
-			"is added with --inherit."},
+		Long: "Remove groups. What their members shared is kept, but nobody can access it until a group of the same\n" +
+			"name is added with --inherit."},
 		func(ctx context.Context, s *session, args []string) error {
 			for _, name := range args {
 				if err := s.RemoveGroup(ctx, name); err != nil {
@@ -98,7 +98,7 @@ func (a *app) joinGroup() *cobra.Command {
 	c := a.eachMember("join GROUP USER…", "Put users in a group, at once", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
 		return s.JoinGroup(ctx, group, user, manages)
 	})
-	c.Flags().BoolVar(&manages, "manager", false, "they also say who else is in it")
+	c.Flags().BoolVar(&manages, "manager", false, "make them managers of the group")
 	return c
 }
 

@@ -26,9 +26,9 @@ func (a *app) importCommand() *cobra.Command {
 		Use: "import FILE…", Short: "Import conversations from exports", GroupID: "keep", Args: cobra.MinimumNArgs(1),
 		Long: "Import conversations: Steward's own exports, conversations.json of ChatGPT and of Claude (also in the\n" +
 			"zip file in which they come), lists of messages with role and content as OpenAI's, and files with one\n" +
-			"of these per line. What a file is, is seen from its content. - stands for standard input.\n\n" +
-			"Every import makes new conversations. What was not written by you is marked as untrusted; an export of\n" +
-			"your own from this data folder, unchanged, comes back as it was.",
+			"of these per line. The format is detected from the content. - means standard input.\n\n" +
+			"Every import creates new conversations. What you did not write yourself is marked as untrusted; an\n" +
+			"unchanged export of your own from this data folder is restored as it was.",
 		Example: "  steward import chatgpt-export.zip\n  steward import backup/*.json --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(importexport.Formats(), format) {
@@ -37,7 +37,7 @@ func (a *app) importCommand() *cobra.Command {
 			return a.importFiles(c.Context(), args, format)
 		},
 	}
-	c.Flags().StringVar(&format, "format", importexport.Auto, "take only files of this format: "+strings.Join(importexport.Formats(), ", "))
+	c.Flags().StringVar(&format, "format", importexport.Auto, "accept only files of this format: "+strings.Join(importexport.Formats(), ", "))
 	complete(c, "format", words(importexport.Formats()...))
 	return c
 }

@@ -16,10 +16,10 @@ import (
 
 func (a *app) intentsCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "intents", Aliases: []string{"intent", "actions"}, Short: "See the actions that agents wanted, and decide what becomes of them", GroupID: "look",
-		Long: "Whatever changes something is an action, and each is recorded as an intent before it is done: by whom\n" +
-			"it was wanted, what allowed it, who approved it, and what became of it. An action is named by its id, or\n" +
-			"by at least 8 characters of the beginning of it.",
+		Use: "intents", Aliases: []string{"intent", "actions"}, Short: "List the actions of agents; approve, deny, retry or resolve them", GroupID: "look",
+		Long: "A tool call that changes something is an action. Each action is recorded as an intent before it is\n" +
+			"executed: who wanted it, what allowed it, who approved it, and what became of it. An action is named by\n" +
+			"its id, or by at least the first 8 characters of it.",
 	}, a.listIntents(), a.showIntent(), a.approveIntent(), a.denyIntent(),
 		a.changeIntent((*client.Client).CancelIntent, "cancel ID", "Withdraw an action that has not begun",
 			"Withdraw an action that has not begun: one that waits for an approval, or until its turn ends."),
@@ -36,10 +36,9 @@ func (a *app) intentsCommand() *cobra.Command {
 func (a *app) listIntents() *cobra.Command {
 	var q client.IntentQuery
 	var limit int
-	c := &cobra.Command{Use: "list", Short: "List the actions, those that changed last first",
-		Long: "List the actions, those that changed last first; with --dead those that ended badly and about which\n" +
-			"nobody does anything unless you do: nobody knows whether they were done, or they failed for a reason\n" +
-			"that may have passed.",
+	c := &cobra.Command{Use: "list", Short: "List the actions, most recently changed first",
+		Long: "List the actions, most recently changed first; with --dead those that ended badly and need your\n" +
+			"attention: it is unknown whether they were done, or they failed for a reason that may have passed.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			none := "there is no such action"
 			if q == (client.IntentQuery{}) {
@@ -54,7 +53,7 @@ func (a *app) listIntents() *cobra.Command {
 			return tellList(a, list, err, none, func(list []client.Intent) string { return intentTable(list, a.width()) })
 		}}
 	c.Flags().StringVar(&q.State, "state", "", "only those in a `STATE`: proposed, awaiting_approval, approved, executing, done, failed, unknown, …")
-	c.Flags().BoolVar(&q.Dead, "dead", false, "only those about which somebody should do something")
+	c.Flags().BoolVar(&q.Dead, "dead", false, "only those that need attention")
 	c.Flags().StringVar(&q.Conversation, "conversation", "", "only those of a conversation, by its `ID`; last is the newest")
 	limitFlag(c, &limit, 50, "list at most `N`")
 	var names []string
@@ -91,9 +90,9 @@ func (a *app) onIntent(state string, c *cobra.Command, do func(ctx context.Conte
 
 // approveIntent says yes to an action that waits for that.
 func (a *app) approveIntent() *cobra.Command {
-	return a.onIntent(intentAwaiting, &cobra.Command{Use: "approve ID", Short: "Approve an action that waits for it",
-		Long: "Approve an action that waits for your word, once: exactly this one, with these arguments. What else an\n" +
-			"approval can be: steward approvals."},
+	return a.onIntent(intentAwaiting, &cobra.Command{Use: "approve ID", Short: "Approve an action that waits for your approval",
+		Long: "Approve an action that waits for your approval, once: exactly this one, with these arguments. For other\n" +
+			"kinds of approvals see steward approvals."},
 		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			v, err := s.Intent(ctx, which)
 			if err != nil {
@@ -105,8 +104,8 @@ func (a *app) approveIntent() *cobra.Command {
 
 func (a *app) denyIntent() *cobra.Command {
 	var reason string
-	c := a.onIntent(intentAwaiting, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits for an approval",
-		Long: "Deny an action that waits for your word. It is not done, and the agent is told so."},
+	c := a.onIntent(intentAwaiting, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits for your approval",
+		Long: "Deny an action that waits for your approval. It is not executed, and the agent is told so."},
 		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			v, err := s.Intent(ctx, which)
 			if err != nil {
@@ -114,7 +113,7 @@ func (a *app) denyIntent() *cobra.Command {
 			}
 			return s.DenyIntent(ctx, which, v.Hash, reason)
 		})
-	c.Flags().StringVar(&reason, "reason", "", "`WHY`, for the agent")
+	c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), for the agent")
 	return c
 }
 
@@ -128,15 +127,16 @@ func (a *app) changeIntent(do func(*client.Client, context.Context, string) (cli
 func (a *app) resolveIntent() *cobra.Command {
 	var done, failed bool
 	var note string
-	c := a.onIntent(intentUnknown, &cobra.Command{Use: "resolve ID", Short: "Say what became of an action of which nobody knows",
-		Long: "Say whether an action was done of which nobody knows: Steward stopped, or the line went dead, while it\n" +
-			"was being done, and it could not be asked. Look first. Your word is recorded, and the conversation is told."},
+	c := a.onIntent(intentUnknown, &cobra.Command{Use: "resolve ID", Short: "Record the outcome of an action whose outcome is unknown",
+		Long: "Record whether an action was done if this is unknown: Steward stopped or the connection broke while it\n" +
+			"was executing, and the other side could not be asked. Check first. Your answer is recorded, and the\n" +
+			"conversation is told."},
 		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			return s.ResolveIntent(ctx, which, done, note)
 		})
 	c.Flags().BoolVar(&done, "done", false, "it was done")
 	c.Flags().BoolVar(&failed, "failed", false, "it was not done")
-	c.Flags().StringVar(&note, "note", "", "what else there is to say, as `TEXT`")
+	c.Flags().StringVar(&note, "note", "", "a note for the record, as `TEXT`")
 	c.MarkFlagsOneRequired("done", "failed")
 	c.MarkFlagsMutuallyExclusive("done", "failed")
 	return c

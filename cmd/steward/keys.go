@@ -17,8 +17,8 @@ import (
 func (a *app) keysCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "keys", Aliases: []string{"key"}, Short: "Create, list and revoke API keys", GroupID: "keep",
-		Long: "Manage the keys with which programs and people use a Steward that serves beyond loopback. A key\n" +
-			"belongs to a user and opens what is this user's, nothing else.",
+		Long: "Manage the API keys with which programs and people use a Steward that serves beyond loopback. A key\n" +
+			"belongs to a user and gives access to what is this user's, and to nothing else.",
 	}, a.createKey(), a.listKeys(), a.revokeKey())
 }
 
@@ -49,7 +49,7 @@ func report(k client.Key) keyReport {
 
 func (a *app) createKey() *cobra.Command {
 	var user, name, expires string
-	c := &cobra.Command{Use: "create", Short: "Create a key and show it, once",
+	c := &cobra.Command{Use: "create", Short: "Create a key and show it once",
 		Example: "  steward keys create --user ada --name laptop --expires 90d",
 		RunE: func(c *cobra.Command, _ []string) error {
 			until, err := expiry(expires, time.Now())
@@ -65,9 +65,9 @@ func (a *app) createKey() *cobra.Command {
 				return err
 			})
 		}}
-	c.Flags().StringVar(&user, "user", identity.Local, "`NAME` of the user whom it belongs to")
-	c.Flags().StringVar(&name, "name", "", "what it is for, in your `WORDS`")
-	c.Flags().StringVar(&expires, "expires", "", "when it ends: a duration such as 90d or 12h, or a `DATE` such as 2030-01-31")
+	c.Flags().StringVar(&user, "user", identity.Local, "`NAME` of the user that it belongs to")
+	c.Flags().StringVar(&name, "name", "", "what it is for, in your own `WORDS`")
+	c.Flags().StringVar(&expires, "expires", "", "when it expires: a duration such as 90d or 12h, or a `DATE` such as 2030-01-31")
 	return c
 }
 
@@ -111,7 +111,7 @@ func (a *app) listKeys() *cobra.Command {
 }
 
 func (a *app) revokeKey() *cobra.Command {
-	return a.over(toDecide, &cobra.Command{Use: "revoke ID…", Short: "Revoke keys, at once", ValidArgsFunction: a.completeKeys()},
+	return a.over(toDecide, &cobra.Command{Use: "revoke ID…", Short: "Revoke keys at once", ValidArgsFunction: a.completeKeys()},
 		func(ctx context.Context, s *session, args []string) error {
 			for i, arg := range args { // all are looked at before one is touched
 				x, ok := id.Parse(strings.ToLower(arg))

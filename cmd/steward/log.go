@@ -26,10 +26,10 @@ import (
 func (a *app) logCommand() *cobra.Command {
 	var q client.LogQuery
 	var limit int
-	c := &cobra.Command{Use: "log", Short: "Tell what the tools did", GroupID: "look",
-		Long: "Tell what the tools did: one line per call, the newest last. ✓ it was done, ✗ it was not, … it runs,\n" +
-			"is queued or waits for you, ? nobody knows whether it was done. What a later call or a person has\n" +
-			"made obsolete says so. The last column names the call for steward log show.",
+	c := &cobra.Command{Use: "log", Short: "List the tool calls", GroupID: "look",
+		Long: "List the tool calls, one per line, newest last. ✓ means done, ✗ not done, … running, queued or waiting\n" +
+			"for you, ? that it is unknown whether it was done. Calls that a later call or a person has made\n" +
+			"obsolete are marked. The last column names the call for steward log show.",
 		Example: "  steward log --since 24h --outcome failure\n  steward log --conversation last --tool 'files.*'\n  steward log show last",
 		RunE: func(c *cobra.Command, _ []string) error {
 			none := "no tool call is like that"
@@ -47,11 +47,11 @@ func (a *app) logCommand() *cobra.Command {
 				return logTable(list, a.width(), q.Conversation == "", time.Now())
 			})
 		}}
-	c.Flags().StringVar(&q.Conversation, "conversation", "", "only calls on the preferred branch of the conversation `ID`; last is the last used one")
+	c.Flags().StringVar(&q.Conversation, "conversation", "", "only calls on the current branch of the conversation `ID`; last is the one used last")
 	c.Flags().StringVar(&q.Interaction, "interaction", "", "only calls of the interaction `ID`")
-	c.Flags().BoolVar(&q.AllBranches, "all-branches", false, "with --conversation: calls on all of its branches")
-	c.Flags().StringVar(&q.Tool, "tool", "", "only calls of the tool `NAME`, or of those that a pattern such as files.* names")
-	c.Flags().StringVar(&q.Outcome, "outcome", "", "only calls that ended so: `OUTCOME` is success, failure, partial or pending")
+	c.Flags().BoolVar(&q.AllBranches, "all-branches", false, "with --conversation: include all of its branches")
+	c.Flags().StringVar(&q.Tool, "tool", "", "only calls of the tool `NAME`, or of those that match a pattern such as files.*")
+	c.Flags().StringVar(&q.Outcome, "outcome", "", "only calls with this `OUTCOME`: success, failure, partial or pending")
 	sinceUntil(c, &q.Since, &q.Until, "calls")
 	limitFlag(c, &limit, 50, "tell at most the newest `N`")
 	complete(c, "conversation", a.completeConversations)
@@ -150,7 +150,7 @@ func shortRef(ref string) string {
 func (a *app) showLog() *cobra.Command {
 	return orElse(noCall(), a.over(toRead, &cobra.Command{Use: "show REF", Short: "Show one call with its arguments and result", ValidArgsFunction: a.completeCalls(),
 		Long: "Show one call with its arguments and its result as they were recorded; secrets are masked. REF is\n" +
-			"what the last column of steward log says, the whole id of a call, or last for the newest one."},
+			"the last column of steward log, the whole id of a call, or last for the newest one."},
 		func(ctx context.Context, s *session, args []string) error {
 			call, err := s.loggedCall(ctx, args[0])
 			msgs := make([]*message.Message, len(call.Messages))

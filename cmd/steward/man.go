@@ -11,8 +11,8 @@ import (
 
 func (a *app) manCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use: "man FOLDER", Short: "Write the manual pages into a folder", GroupID: "look",
-		Long:    "Write a manual page for each command into a folder, which is made if it is missing.",
+		Use: "man FOLDER", Short: "Write the manual pages to a folder", GroupID: "look",
+		Long:    "Write a manual page for each command to a folder, which is created if it is missing.",
 		Example: "  steward man ~/.local/share/man/man1",
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := a.path(args[0])

@@ -18,9 +18,10 @@ import (
 func (a *app) mcpCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "mcp", Short: "Add, list, test and remove MCP servers of your own", GroupID: "keep",
-		Long: "Keep the MCP servers whose tools Steward's assistant may use, in the file mcp.json of the data folder,\n" +
-			"in the form that other programs use (mcpServers). A server's tools are used once you have approved\n" +
-			"them, and only as you have approved them. Agents have servers of their own in their agent.yaml.",
+		Long: "Manage the MCP servers whose tools Steward's assistant may use. They are stored in the file mcp.json of\n" +
+			"the data folder, in the format that other programs use (mcpServers). A server's tools are used only\n" +
+			"after you have approved them, and only as approved. Agents declare servers of their own in their\n" +
+			"agent.yaml.",
 	}, a.addMCP(), a.listMCP(), a.testMCP(), a.removeMCP())
 }
 
@@ -42,10 +43,10 @@ func (a *app) addMCP() *cobra.Command {
 	var o approving
 	var confined bool
 	c := &cobra.Command{
-		Use: "add NAME [--] [COMMAND [ARG…]]", Short: "Add a server, look at its tools, and allow them",
+		Use: "add NAME [--] [COMMAND [ARG…]]", Short: "Add a server, review its tools, and approve them",
 		Long: "Add a server to mcp.json: a program that speaks MCP over its standard input and output, or with --url\n" +
 			"one that is reached over streamable HTTP. It is started, its tools are shown, and you are asked.\n" +
-			"${NAME} in the values of --env and --header stands for the environment variable of that name.",
+			"${NAME} in the values of --env and --header is replaced by the environment variable of that name.",
 		Example: "  steward mcp add docs -- npx -y @modelcontextprotocol/server-filesystem ~/Documents\n" +
 			"  steward mcp add wiki --url https://example.com/mcp --header 'Authorization: Bearer ${WIKI_TOKEN}'",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -75,11 +76,11 @@ func (a *app) addMCP() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&d.URL, "url", "", "`ADDRESS` of a server over streamable HTTP")
-	f.StringArrayVar(&env, "env", nil, "`NAME=VALUE` for the program")
-	f.StringArrayVar(&headers, "header", nil, "`'NAME: VALUE'` sent with each request")
-	f.BoolVar(&confined, "sandbox", false, "confine the program: no network, no files but its own")
+	f.StringArrayVar(&env, "env", nil, "environment variable `NAME=VALUE` for the program")
+	f.StringArrayVar(&headers, "header", nil, "header `'NAME: VALUE'` to send with each request")
+	f.BoolVar(&confined, "sandbox", false, "run the program in a sandbox: no network, no files except its own")
 	yesFlag(c, &o.yes)
-	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` tools are to be used: query, action, ask, noask or off; NAME may be a glob")
+	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` to use tools: query, action, ask, noask or off; NAME may be a glob")
 	return c
 }
 
@@ -148,7 +149,7 @@ func listed(ctx context.Context, s *session, path string) error {
 }
 
 func (a *app) listMCP() *cobra.Command {
-	return a.over(toManage, &cobra.Command{Use: "list", Short: "List the servers, and how far each is allowed"},
+	return a.over(toManage, &cobra.Command{Use: "list", Short: "List the servers, and whether each is approved"},
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
 			list = slices.DeleteFunc(list, func(l catalog.Listing) bool { return !strings.HasPrefix(l.Path, "mcp:") })
@@ -159,8 +160,8 @@ func (a *app) listMCP() *cobra.Command {
 
 func (a *app) testMCP() *cobra.Command {
 	return a.over(toManage, &cobra.Command{Use: "test NAME", Short: "Start or reach a server and show its tools",
-		Long: "Start or reach a server and show the tools that it has now, and what each would be allowed as.\n" +
-			"Nothing is approved by that."},
+		Long: "Start or reach a server and show the tools that it has now, and how each would be approved. This\n" +
+			"approves nothing."},
 		func(ctx context.Context, s *session, args []string) error {
 			path, err := mcpSource(strings.TrimPrefix(args[0], "mcp:"))
 			if err != nil {

@@ -21,8 +21,8 @@ func (a *app) messagesCommand() *cobra.Command {
 	var conv string
 	c := group(&cobra.Command{
 		Use: "messages", Aliases: []string{"message"}, Short: "List messages, pin, archive and delete them", GroupID: "keep",
-		Long: "Look at the messages of a conversation and say what is to become of them. A message is named by its\n" +
-			"id, by at least 6 characters of the beginning or the end of it (lists show the last 8), or by last.",
+		Long: "Inspect and manage the messages of a conversation. A message is named by its id, by at least the first or\n" +
+			"last 6 characters of it (lists show the last 8), or by last.",
 	}, a.listMessages(&conv), a.showMessage(&conv),
 		a.pinMessages(&conv, true, "pin ID…", "Keep messages in view, however small the window", "pinned"),
 		a.pinMessages(&conv, false, "unpin ID…", "Let go of pinned messages", "not pinned any more:"), a.trustMessages(&conv),
@@ -37,7 +37,7 @@ func (a *app) messagesCommand() *cobra.Command {
 
 // conversationFlag adds --conversation to all commands of a group.
 func (a *app) conversationFlag(c *cobra.Command, conv *string) {
-	c.PersistentFlags().StringVar(conv, "conversation", "", "`ID` of the conversation; the last used one unless given")
+	c.PersistentFlags().StringVar(conv, "conversation", "", "`ID` of the conversation; by default the one used last")
 	complete(c, "conversation", a.completeConversations)
 }
 
@@ -57,11 +57,10 @@ func states() map[string]record.Validity {
 func (a *app) listMessages(conv *string) *cobra.Command {
 	var f listing
 	c := a.onTalk(toRead, conv, &cobra.Command{
-		Use: "list [CONVERSATION]", Short: "List messages, the newest last",
-		Long: "List the messages of a conversation's preferred branch, the newest last, with what became of them:\n" +
-			"obsolete (a later call replaces the result), summarised or superseded (another message stands for\n" +
-			"it), archived, pinned, or not shown to the model. Deleted messages are listed with --state deleted\n" +
-			"as long as they can be brought back.",
+		Use: "list [CONVERSATION]", Short: "List messages, newest last",
+		Long: "List the messages of a conversation's current branch, newest last, with their states: obsolete (a later\n" +
+			"call replaces the result), summarised or superseded (another message replaces it), archived, pinned, or\n" +
+			"not shown to the model. --state deleted lists deleted messages as long as they can be restored.",
 		Example: "  steward messages list\n  steward messages list --state obsolete --all\n  steward messages list last --branch main -n 5",
 		PreRunE: func(*cobra.Command, []string) error {
 			_, known := states()[f.state]
@@ -139,7 +138,7 @@ func (t talk) newest(ctx context.Context, f listing) (list []*spoken, more bool,
 func (a *app) showMessage(conv *string) *cobra.Command {
 	var call string
 	show := &cobra.Command{
-		Use: "show ID", Short: "Show a message at length", ValidArgsFunction: a.completeMessages(conv),
+		Use: "show ID", Short: "Show a message in full", ValidArgsFunction: a.completeMessages(conv),
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 1) == (call != "") || len(args) > 1 {
 				return usage("name one message, or a call with --call")
@@ -159,7 +158,7 @@ func (a *app) showMessage(conv *string) *cobra.Command {
 			})
 		},
 	}
-	show.Flags().StringVar(&call, "call", "", "the message that makes the tool call to which a provider gave the `ID`, in whichever conversation")
+	show.Flags().StringVar(&call, "call", "", "show the message with the tool call that has this provider-assigned `ID`, in any conversation")
 	return show
 }
 
@@ -209,9 +208,9 @@ func (a *app) pinMessages(conv *string, pin bool, use, short, done string) *cobr
 }
 
 func (a *app) trustMessages(conv *string) *cobra.Command {
-	return a.onMessages(conv, false, &cobra.Command{Use: "trust ID…", Short: "Take what others wrote for your own words",
-		Long: "Takes the label untrusted off messages: what stands in them counts as your own words from now on, and\n" +
-			"what a model does after it has read them is asked about no more than if it had not. Read them first.\n" +
+	return a.onMessages(conv, false, &cobra.Command{Use: "trust ID…", Short: "Treat what others wrote as your own words",
+		Long: "Remove the label untrusted from messages: from now on their content counts as your own words, and you\n" +
+			"are asked no more often about what a model does after reading them than if it had not. Read them first.\n" +
 			"The decision is recorded with your name. Answers that were written after reading them keep the label."},
 		func(ctx context.Context, t talk, msgs []string) error {
 			err := t.Trust(ctx, t.conv, msgs...)
@@ -247,10 +246,10 @@ func (a *app) markMessages(conv *string, state record.Validity, use, short, done
 		})
 	if state == record.Deleted {
 		c.Long += " They can be\nbrought back for a while, and are then erased for good; with --erase before the command ends."
-		c.Flags().BoolVar(&erase, "erase", false, "for good, at once")
+		c.Flags().BoolVar(&erase, "erase", false, "erase them for good, at once")
 	}
 	if state != record.Active {
-		c.Flags().StringVar(&reason, "reason", "", "`WHY`, for the record")
+		c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), for the record")
 	}
 	return c
 }
@@ -272,8 +271,8 @@ func (a *app) until(erased bool, command string) string {
 }
 
 func (a *app) removeMessages(conv *string) *cobra.Command {
-	return a.onMessages(conv, false, &cobra.Command{Use: "remove ID…", Short: "Go on without some messages, on a branch of its own",
-		Long: "Make a branch without some messages, and go on with it. The branch with them is kept. A call and its\n" +
+	return a.onMessages(conv, false, &cobra.Command{Use: "remove ID…", Short: "Continue without some messages, on a new branch",
+		Long: "Create a branch without some messages, and switch to it. The branch with them is kept. A call and its\n" +
 			"results go together."},
 		func(ctx context.Context, t talk, msgs []string) error {
 			return a.made(ctx, t, "POST /conversations/{id}/messages/remove", map[string]any{"messages": msgs})
@@ -283,8 +282,8 @@ func (a *app) removeMessages(conv *string) *cobra.Command {
 func (a *app) insertMessage(conv *string) *cobra.Command {
 	var after, role string
 	var first bool
-	c := a.onTalk(toAct, conv, &cobra.Command{Use: "insert TEXT…", Short: "Put a message in between, on a branch of its own", ValidArgsFunction: cobra.NoFileCompletions,
-		Long: "Make a branch with a message more, behind another one, and go on with it. The branch without it is\n" +
+	c := a.onTalk(toAct, conv, &cobra.Command{Use: "insert TEXT…", Short: "Insert a message, on a new branch", ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Create a branch with an additional message after another one, and switch to it. The branch without it is\n" +
 			"kept.",
 		Example: "  steward messages insert --after 3f2a91bc 'The deadline is Friday.'"},
 		func(ctx context.Context, t talk, args []string) error {
@@ -298,8 +297,8 @@ func (a *app) insertMessage(conv *string) *cobra.Command {
 			}
 			return a.made(ctx, t, "POST /conversations/{id}/messages/insert", in)
 		})
-	c.Flags().StringVar(&after, "after", "", "behind the message `ID`")
-	c.Flags().BoolVar(&first, "first", false, "before all others")
+	c.Flags().StringVar(&after, "after", "", "insert it after the message `ID`")
+	c.Flags().BoolVar(&first, "first", false, "insert it before all others")
 	c.Flags().StringVar(&role, "role", "user", "who says it: user or assistant")
 	c.MarkFlagsOneRequired("after", "first")
 	c.MarkFlagsMutuallyExclusive("after", "first")

@@ -369,8 +369,8 @@ func prices(set *settings.Loaded) map[string]llm.Price {
 func (a *app) modelsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "models", Short: "List the models and the names for them", GroupID: "look",
-		Long: "List the providers and how each was found, what the names default, fast, strong and embed\n" +
-			"stand for, and the models that the providers have.",
+		Long: "List the providers and how each was found, the models behind the names default, fast, strong and\n" +
+			"embed, and the models that the providers have.",
 		RunE: func(c *cobra.Command, _ []string) error { return a.listModels(c.Context()) },
 	}
 }

@@ -20,11 +20,11 @@ import (
 
 func (a *app) policyCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "policy", Aliases: []string{"policies"}, Short: "See, test and change what agents may do", GroupID: "look",
-		Long: "What agents may see and do is decided by policies: rules in small text files. Steward brings some along,\n" +
-			"and you add your own to the folder policies of the data folder. They are in force as soon as they are\n" +
-			"saved. A rule of yours can forbid anything and ask for anything; what it may loosen is said in the files.\n" +
-			"docs/guides/policies.md is an introduction for who has never seen such rules.",
+		Use: "policy", Aliases: []string{"policies"}, Short: "Show, test and change what agents may do", GroupID: "look",
+		Long: "Policies decide what agents may see and do. They are rules in small text files. Steward has built-in\n" +
+			"ones, and you add your own to the folder policies of the data folder. They take effect as soon as they\n" +
+			"are saved. Your rules can forbid anything and require approval for anything; the files say what they may\n" +
+			"loosen. docs/guides/policies.md is an introduction for people who have never seen such rules.",
 	}, a.showPolicy(), a.explainPolicy(), a.checkPolicy(), a.testPolicy(), a.usePolicy())
 }
 
@@ -43,9 +43,9 @@ func (a *app) policyFiles() (string, rego.Loaded, error) {
 func (a *app) showPolicy() *cobra.Command {
 	var input bool
 	c := &cobra.Command{
-		Use: "show [FILE…]", Short: "List the policies, or show what they say",
-		Long: "List the files of the policies, or print those that are named: default/tools.rego, or one of your own.\n" +
-			"--input lists what rules can go by.",
+		Use: "show [FILE…]", Short: "List the policies, or print them",
+		Long: "List the policy files, or print those that are named: default/tools.rego, or one of your own. --input\n" +
+			"lists the input that rules can use.",
 		Example: "  steward policy show\n  steward policy show default/tools.rego\n  steward policy show --input",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			_, p, _ := a.policyFiles() // what can be read is offered
@@ -69,7 +69,7 @@ func (a *app) showPolicy() *cobra.Command {
 			return a.listPolicies(dir, p, err)
 		},
 	}
-	c.Flags().BoolVar(&input, "input", false, "list what rules can go by")
+	c.Flags().BoolVar(&input, "input", false, "list the input that rules can use")
 	return c
 }
 
@@ -170,9 +170,9 @@ type policyCheck struct {
 }
 
 func (a *app) checkPolicy() *cobra.Command {
-	return &cobra.Command{Use: "check", Short: "Tell whether the policies in the data folder hold",
-		Long: "Read the policies in the data folder as Steward does, and tell every fault with its file and line.\n" +
-			"A faulty version is never in force: a Steward that runs goes on with the one before.",
+	return &cobra.Command{Use: "check", Short: "Check the policies in the data folder for errors",
+		Long: "Read the policies in the data folder as Steward does, and report every error with its file and line. A\n" +
+			"version with errors never takes effect: a running Steward keeps the one before.",
 		RunE: func(*cobra.Command, []string) error {
 			_, p, err := a.policyFiles()
 			return tell(a, policyCheck{p.Version, ownPolicies(p), p.Tests}, err, func(c policyCheck) string {
@@ -260,7 +260,7 @@ func (a *app) printTests(tests []rego.Tested, failed int) error {
 func (a *app) usePolicy() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "use [TEMPLATE]", Short: "Take a template of rules for a family, a team or a company",
+		Use: "use [TEMPLATE]", Short: "Use a template of rules for a family, a team or a company",
 		Long: "Write a template into the folder of your policies, as " + rego.TemplateFile + ", in place of the one before. Without a\n" +
 			"TEMPLATE, list those that there are. Read what it says: steward policy show " + rego.TemplateFile + ".",
 		ValidArgs: []cobra.Completion{"default", "family", "team", "locked"},
@@ -289,7 +289,7 @@ func (a *app) usePolicy() *cobra.Command {
 			}{args[0], file, p.Version}, err, "%s", say)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "also where the one before was changed by hand; it is kept beside it, out of force")
+	c.Flags().BoolVar(&force, "force", false, "replace the old one even if it was changed by hand; a copy without effect is kept beside it")
 	return c
 }
 

@@ -21,10 +21,11 @@ func (a *app) explainPolicy() *cobra.Command {
 	var args, lineage, point, conversation string
 	var input, all bool
 	c := &cobra.Command{
-		Use: "explain [REQUEST]", Short: "Explain a decision: which rule, and what it went by",
-		Long: "Explain how policy decides: of a REQUEST that was judged (the id of an action, or of a request or turn\n" +
-			"with actions; the beginning of it will do), or of a question that you ask with flags, or as JSON in place\n" +
-			"of the REQUEST. For each rule that is about it, it is told whether it held, and if not, why not.",
+		Use: "explain [REQUEST]", Short: "Explain a decision: which rule made it, and why",
+		Long: "Explain how policy decides about a REQUEST that was judged (the id of an action, or of a request or turn\n" +
+			"with actions, or the beginning of it), or about a hypothetical one that you describe with flags, or as\n" +
+			"JSON instead of the REQUEST. For each rule that applies to it, the output says whether it held, and if\n" +
+			"not, why not.",
 		Example: "  steward policy explain 0193b2c4\n" +
 			"  steward policy explain --tool email.send --user ann --args '{\"to\": \"bob@example.org\"}'\n" +
 			"  steward policy explain --tool web.fetch --labels private,untrusted --late\n" +
@@ -77,23 +78,23 @@ func (a *app) explainPolicy() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&point, "point", "", "what is decided: tool (unless said), intent, access, agent, model, delegate")
+	f.StringVar(&point, "point", "", "what is decided: tool (the default), intent, access, agent, model, delegate")
 	f.StringVar(&q.Tool, "tool", "", "the tool that is called, by its `NAME`")
-	f.StringVar(&q.Effect, "effect", "", "of a tool that there is not yet: query or action")
+	f.StringVar(&q.Effect, "effect", "", "for a tool that does not exist yet: query or action")
 	f.StringVar(&args, "args", "", "its arguments, as `JSON`")
-	f.StringVar(&q.User, "user", "", "on whose behalf, by `NAME`; yours unless said")
+	f.StringVar(&q.User, "user", "", "on whose behalf, by `NAME`; by default yours")
 	f.StringVar(&q.Agent, "agent", "", "the agent that acts, by its `PATH`")
-	f.StringVar(&lineage, "lineage", "", "the agents on whose behalf it acts: `PATH,PATH`, the outermost first")
-	f.StringVar(&conversation, "conversation", "", "the conversation in which it is called, by its `ID`: approvals may stand for one only")
-	f.StringVar(&q.Labels, "labels", "", "what the model has read: private, untrusted, secret, joined by commas")
+	f.StringVar(&lineage, "lineage", "", "the agents on whose behalf it acts: `PATH,PATH`, outermost first")
+	f.StringVar(&conversation, "conversation", "", "the conversation in which it is called, by its `ID`: approvals may cover only one conversation")
+	f.StringVar(&q.Labels, "labels", "", "labels of what the model has read: private, untrusted, secret, separated by commas")
 	f.BoolVar(&q.Late, "late", false, "the call was decided after something untrusted was read")
-	f.BoolVar(&q.Alone, "alone", false, "nobody is there who could be asked")
+	f.BoolVar(&q.Alone, "alone", false, "nobody can be asked for approval")
 	f.StringVar(&q.Action, "action", "", "access: read, write or delete")
 	f.StringVar(&q.Type, "type", "", "access: the resource's `TYPE`, such as home.Note")
 	f.StringVar(&q.Space, "space", "", "access: whose it is: user:ann, group:family, system")
-	f.BoolVar(&q.Local, "local", false, "model: the one that --model names runs at home; told from the settings unless said")
+	f.BoolVar(&q.Local, "local", false, "model: the one named by --model runs locally; by default the settings decide")
 	f.StringVar(&q.Target, "target", "", "delegate: the agent that is asked; agent: what is approved")
-	f.BoolVar(&input, "input", false, "show all that the policies saw")
+	f.BoolVar(&input, "input", false, "show the complete input of the policies")
 	f.BoolVar(&all, "all", false, "show the rules that did not hold too, also of who is not refused")
 	var points []string
 	for _, p := range policy.Points() {
