@@ -11,27 +11,27 @@ import (
 	"steward/internal/tool"
 )
 
-// members are the members of a call's arguments as they were written; nil
-// where the arguments are not one strict JSON object.
+// members are the members of a call's arguments as the model wrote them. They are
+// nil if the arguments are not one strict JSON object.
 type members map[string]jsontext.Value
 
-// membersOf reads arguments. None at all are an empty object.
+// membersOf parses arguments. Missing arguments count as an empty object.
 func membersOf(args []byte) members {
 	if len(bytes.TrimSpace(args)) == 0 {
 		return members{}
 	}
 	var out members
-	if json.Unmarshal(args, &out) != nil { // it refuses names that occur twice
+	if json.Unmarshal(args, &out) != nil { // it refuses duplicate names
 		return nil
 	}
 	return out
 }
 
-// values are the values of some parameters, each in one spelling, empty where
-// it is missing; nil where the arguments were malformed.
+// values maps parameters to their values in canonical form, or to "" if missing.
+// It is nil if the arguments were malformed.
 type values map[string]string
 
-// values returns the values of some parameters.
+// values returns the values of the given parameters.
 func (m members) values(params []string) values {
 	if m == nil {
 		return nil
@@ -52,18 +52,18 @@ func (m members) values(params []string) values {
 	return out
 }
 
-// short is a value, or its hash where it is long.
+// short returns a value, or its hash if it is long.
 func short(v []byte) string {
 	if len(v) <= 64 {
 		return string(v)
 	}
 	sum := sha256.Sum256(v)
-	return "#" + string(sum[:]) // no JSON value begins so
+	return "#" + string(sum[:]) // no JSON value begins with #
 }
 
-// key is one word for the values of some parameters; false where they are not
-// known, as those of malformed arguments, which match nothing. A parameter
-// that is missing is like another that is.
+// key combines the values of the given parameters into one string. It returns
+// false if they are unknown, as with malformed arguments, which match nothing.
+// Missing parameters match each other.
 func (v values) key(params []string) (string, bool) {
 	var b []byte
 	for _, p := range params {

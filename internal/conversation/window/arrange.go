@@ -9,29 +9,29 @@ import (
 	"steward/internal/record"
 )
 
-// arrangement is the order in which items are shown.
+// arrangement is the order in which the items are shown.
 type arrangement struct {
 	slots  []slot
 	groups []group // of each item, by its index
-	hidden bool    // something is not shown
+	hidden bool    // some item is not shown
 }
 
-// slot is a message that is shown.
+// slot is one shown message.
 type slot struct {
-	item   int              // the index of an item; -1 for an answer
-	answer *message.Message // stands for a result that is not there
-	of     int              // the index of the item that leads its group
+	item   int              // the index of its item; -1 for an answer
+	answer *message.Message // replaces a missing result
+	of     int              // the index of its group's lead
 }
 
-// group is what lives and falls with an item: an assistant message with calls
-// and their results.
+// group is a set of items that are shown or hidden together: an assistant message
+// with calls and their results.
 type group struct {
-	lead int // the index of the assistant message, or the item itself
+	lead int // the index of the assistant message, or of the item itself
 	last int // the highest index of the group; set at the lead
 }
 
-// arrange finds the groups and the order. Messages that appear a second time
-// are left out, as is the summary among the items.
+// arrange determines the groups and the order. It drops duplicates of a message,
+// and the summary if it is among the items.
 func arrange(items []Item, summary *message.Message) *arrangement {
 	a := &arrangement{groups: make([]group, len(items)), slots: make([]slot, 0, len(items))}
 	gone := make([]bool, len(items))
@@ -51,8 +51,8 @@ func arrange(items []Item, summary *message.Message) *arrangement {
 	return a
 }
 
-// gather finds the groups, and marks what is not shown: leads that take their
-// groups with them, results without a call, what appears a second time.
+// gather determines the groups and marks what is not shown: hidden leads with
+// their whole groups, results without a call, and duplicates.
 func (a *arrangement) gather(items []Item, summary *message.Message, gone []bool) map[message.Ref]*asked {
 	seen := make(map[id.ID]bool, len(items))
 	if summary != nil {
@@ -90,7 +90,7 @@ func (a *arrangement) gather(items []Item, summary *message.Message, gone []bool
 	return calls
 }
 
-// open is the assistant message whose results are being placed.
+// open is the assistant message whose results are currently being placed.
 type open struct {
 	a     *arrangement
 	items []Item
@@ -99,8 +99,8 @@ type open struct {
 	lead  int // -1: none
 }
 
-// close ends a group before the next message: results that stand further on
-// come first, and calls without a result are answered.
+// close completes a group before the next message: it places results that come
+// later in the list, and answers calls without a result.
 func (o *open) close(next int) {
 	if o.lead >= 0 {
 		m := o.items[o.lead].Message
@@ -129,11 +129,11 @@ func (o *open) close(next int) {
 	}
 }
 
-// asked is a call and where its result stands.
+// asked is a call and the place of its result.
 type asked struct {
 	call   message.Call
 	lead   int
-	result int // -1: there is none
+	result int // -1: none
 }
 
 // takes reports whether a result answers the call, which may be nil.
@@ -141,7 +141,7 @@ func (c *asked) takes(r *message.ToolResult) bool {
 	return c != nil && c.result < 0 && c.call.CallID == r.CallID && c.call.Name == r.Name
 }
 
-// hides reports whether the state of an item keeps it out of view.
+// hides reports whether an item's state keeps it out of view.
 func hides(it *Item) bool {
 	switch it.State.State {
 	case record.Superseded, record.Archived, record.Deleted:
@@ -152,7 +152,7 @@ func hides(it *Item) bool {
 	return false
 }
 
-// unanswered stands for the result of a call that has none.
+// unanswered returns a message that replaces the missing result of a call.
 func unanswered(m *message.Message, c message.Call) *message.Message {
 	own := message.Common{Origin: originSystem}
 	return &message.Message{

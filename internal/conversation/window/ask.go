@@ -14,11 +14,11 @@ import (
 	"steward/internal/tool"
 )
 
-// patience is how long an optimizer may take.
+// patience is the timeout of an optimizer.
 const patience = 100 * time.Millisecond
 
-// ask has a tool's optimizer say which of the results that it is shown are
-// obsolete now, and why each is.
+// ask calls a tool's optimizer, which says which of the results that it is shown
+// are now obsolete, and why.
 func (t *Tracker) ask(ctx context.Context, o tool.Optimizer, call *entry, targets []string) (hit []*entry, reasons []string) {
 	shown := t.shownTo(call.tool, targets)
 	if o == nil || len(shown) == 0 {
@@ -76,9 +76,9 @@ func (e *entry) past() tool.Past {
 	return tool.Past{Ref: e.ref, Name: e.tool, Args: e.args, At: e.at, Result: e.result}
 }
 
-// protected calls an optimizer in a goroutine of its own, so that neither a
-// panic nor a hang in it reaches the caller. One that hangs is not called
-// again until it has returned.
+// protected calls an optimizer in a goroutine of its own, so that neither a panic
+// nor a hang reaches the caller. An optimizer that hangs is not called again
+// until it has returned.
 func (t *Tracker) protected(ctx context.Context, o tool.Optimizer, call *entry, earlier []tool.Past) ([]tool.Obsolete, error) {
 	if before := t.hanging[call.tool]; before != nil {
 		select {

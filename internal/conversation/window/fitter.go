@@ -9,7 +9,7 @@ import (
 	"steward/internal/record"
 )
 
-// fitter knows what each way to show the items costs.
+// fitter knows the cost of each way to show the items.
 type fitter struct {
 	items []Item
 	b     Budget
@@ -17,14 +17,14 @@ type fitter struct {
 	a     *arrangement
 
 	start  int    // where the view starts now
-	most   int    // the furthest that it may start
+	most   int    // the latest possible start
 	must   []bool // of a lead: its group stays wherever the view starts
-	needed []bool // it has to be pinned if the view starts behind it
-	cuts   []int  // where the view may start beyond start, in order
+	needed []bool // it must be pinned if the view starts after it
+	cuts   []int  // possible starts after start, in order
 	turns  []bool // of an item: a person's message
 
-	tokens map[int][]int64 // by clip: of each slot
-	fronts [2]int64        // what stands in front: now, and if the start moves
+	tokens map[int][]int64 // by clip size: of each slot
+	fronts [2]int64        // tokens of what comes before the items: now, and if the start moves
 }
 
 func newFitter(items []Item, b Budget, count func(*message.Message) int64) *fitter {
@@ -79,14 +79,14 @@ func person(m *message.Message) bool {
 	return false
 }
 
-// findMust finds what stays wherever the view starts.
+// findMust finds the items that stay wherever the view starts.
 func (f *fitter) findMust() {
 	for i := range f.items {
 		if f.items[i].Pinned {
 			f.must[f.a.groups[i].lead] = true
 		}
 	}
-	for i := range f.items { // a pinned message comes with its group
+	for i := range f.items { // a pinned message keeps its whole group
 		if f.must[f.a.groups[i].lead] && !f.items[i].Pinned {
 			f.needed[i] = true
 		}
@@ -107,12 +107,12 @@ func (f *fitter) findMust() {
 	}
 }
 
-// turn returns the newest message of a person and the one that opened the turn
-// that is running, -1 where there is none. What a person says between calls
-// belongs to the turn that makes them.
+// turn returns the newest message of a person and the one that opened the running
+// turn, or -1 if there is none. What a person says between calls belongs to the
+// turn that makes the calls.
 func (f *fitter) turn() (newest, opener int) {
 	newest, opener = -1, -1
-	running := true // so far as is seen from here, no answer has ended the turn
+	running := true // as far as seen so far (from the end), no answer has ended the turn
 	for at := len(f.a.slots) - 1; at >= 0; at-- {
 		i := f.a.slots[at].item
 		if i < 0 {
@@ -137,7 +137,8 @@ func (f *fitter) turn() (newest, opener int) {
 	return newest, opener
 }
 
-// findMost finds the furthest start: what the model has not answered stays.
+// findMost finds the latest possible start: what the model has not answered
+// stays.
 func (f *fitter) findMost() {
 	last := -1 // the last assistant message
 	f.most = f.start
@@ -161,8 +162,8 @@ func (f *fitter) findMost() {
 	f.most = max(f.most, at)
 }
 
-// findCuts finds where the view may start: with a message that is shown and
-// leads its group, where no group lies on both sides.
+// findCuts finds the possible starts: shown items that lead their group, with no
+// group extending across the cut.
 func (f *fitter) findCuts() {
 	shown := make([]bool, len(f.items))
 	for _, s := range f.a.slots {
@@ -170,7 +171,7 @@ func (f *fitter) findCuts() {
 			shown[s.item] = true
 		}
 	}
-	reach := -1 // the end of the groups that have begun
+	reach := -1 // the end of the groups that have begun so far
 	for i := range f.items {
 		g := f.a.groups[i]
 		if i > f.start && i <= f.most && g.lead == i && reach < i && shown[i] {
@@ -184,7 +185,7 @@ func (f *fitter) findCuts() {
 	}
 }
 
-// weighFronts counts what stands in front of the items.
+// weighFronts counts the tokens of what comes before the items.
 func (f *fitter) weighFronts() {
 	notice := func(cut bool) int64 {
 		if n := f.a.notice(f.items, cut); n != nil {
@@ -200,7 +201,7 @@ func (f *fitter) weighFronts() {
 	}
 	switch {
 	case f.b.SummaryTokens > 0:
-		f.fronts[1] = max(f.b.SummaryTokens, notice(true)) // where no summary comes about, the notice stands there
+		f.fronts[1] = max(f.b.SummaryTokens, notice(true)) // if no summary can be made, the notice takes its place
 	case f.b.Summary != nil:
 		f.fronts[1] = f.fronts[0]
 	default:
@@ -208,7 +209,7 @@ func (f *fitter) weighFronts() {
 	}
 }
 
-// clipped returns the tokens of each slot at a clip.
+// clipped returns the tokens of each slot for a clip size.
 func (f *fitter) clipped(clip int) []int64 {
 	if known := f.tokens[clip]; known != nil {
 		return known
@@ -226,7 +227,7 @@ func (f *fitter) clipped(clip int) []int64 {
 	return out
 }
 
-// total returns the tokens of a view that starts at an item and clips so.
+// total returns the tokens of a view with this start and clip size.
 func (f *fitter) total(start, clip int) int64 {
 	n := f.fronts[1]
 	if start == f.start {
@@ -240,8 +241,9 @@ func (f *fitter) total(start, clip int) int64 {
 	return n
 }
 
-// choose returns where the view starts so that it is within the target: as
-// early as can be, or at a turn's beginning if that keeps half the target.
+// choose returns the start that brings the view within the target: the earliest
+// possible one, or the beginning of a turn if that keeps at least half the
+// target.
 func (f *fitter) choose(clip int) int {
 	if f.total(f.start, clip) <= f.b.Target {
 		return f.start

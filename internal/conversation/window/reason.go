@@ -12,13 +12,13 @@ import (
 	"steward/internal/tool"
 )
 
-// Bounds of what is told, in bytes.
+// Bounds of the parts of a reason, in bytes.
 const (
 	maxReason  = 300
 	maxSubject = 80
 )
 
-// reason says why an entry fell.
+// reason says why an entry became obsolete.
 func (c cause) reason(e *entry) string {
 	s := c.strategy
 	switch s.Kind {
@@ -34,7 +34,7 @@ func (c cause) reason(e *entry) string {
 	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s%s", e.told(), c.by, with), maxReason)
 }
 
-// cascade says why an entry fell with another.
+// cascade says why an entry became obsolete together with another one.
 func (c cause) cascade(e, first *entry) string {
 	if c.call == nil {
 		return oneLine(fmt.Sprintf("%s does not hold any more since %s is too old", e.told(), first.told()), maxReason)
@@ -42,7 +42,7 @@ func (c cause) cascade(e, first *entry) string {
 	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s, together with %s", e.told(), c.by, first.told()), maxReason)
 }
 
-// told is what the entry's call was, in short.
+// told describes the entry's call briefly.
 func (e *entry) told() string {
 	if e.subject == "" {
 		return e.tool
@@ -57,8 +57,8 @@ func listed(words []string) string {
 	return strings.Join(words, "")
 }
 
-// subject returns what a call is about: the first short value that may be
-// shown of some parameters, those that are never shown aside.
+// subject returns what a call is about: the first short value among the given
+// parameters that may be shown. Parameters in secret are never shown.
 func (m members) subject(about, secret []string) string {
 	for _, name := range about {
 		raw, ok := m[name]
@@ -81,8 +81,8 @@ func (m members) subject(about, secret []string) string {
 	return ""
 }
 
-// oneLine returns a text without line breaks and control characters, no
-// longer than so many bytes.
+// oneLine returns a text without line breaks and control characters, cut to at
+// most the given number of bytes.
 func oneLine(s string, most int) string {
 	if len(s) > 8*most {
 		s = s[:8*most]
@@ -101,5 +101,5 @@ func oneLine(s string, most int) string {
 	return s[:boundary(s, most-len(more))] + more
 }
 
-// secretValue reports whether a text looks like it holds a credential.
+// secretValue reports whether a text seems to contain a credential.
 func secretValue(s string) bool { return mask.New(nil, nil, false).Text(s) != s }

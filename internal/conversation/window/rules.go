@@ -8,23 +8,23 @@ import (
 	"steward/internal/tool"
 )
 
-// rules are what is known of a tool that was met.
+// rules is what the tracker knows of a tool that it has met.
 type rules struct {
 	strategies []tool.Strategy
 	params     []string // the parameters that the strategies name
-	about      []string // the parameters that tell what a call is about
+	about      []string // the parameters that say what a call is about
 	secret     []string // the parameters that are never shown
 	optimizer  tool.Optimizer
 }
 
-// known is what is to be remembered of the results of a tool.
+// known says what to remember of a tool's results.
 type known struct {
-	params [][]string // the lists of parameters by whose values they are looked for
-	shown  bool       // optimizers are shown them
+	params [][]string // the lists of parameters by whose values results are looked up
+	shown  bool       // optimizers are shown the results
 }
 
-// Meet learns the rules of tools, and sees to it that what they are about is
-// remembered from now on. A tool that is not there is looked for again.
+// Meet learns the rules of tools, and from now on remembers the results that they
+// are about. A tool that was not found before is looked up again.
 func (t *Tracker) Meet(names ...string) {
 	for _, name := range names {
 		if t.rules[name] != nil {
@@ -45,7 +45,7 @@ func (t *Tracker) Meet(names ...string) {
 	}
 }
 
-// remember notes what a strategy of a tool is about.
+// remember notes which results a strategy of a tool is about.
 func (t *Tracker) remember(name string, s *tool.Strategy) {
 	of := func(name string) *known {
 		if t.known[name] == nil {
@@ -89,21 +89,21 @@ func union(a, b []string) []string {
 	return a
 }
 
-// cause is what makes results obsolete.
+// cause is why results become obsolete.
 type cause struct {
 	by       string
 	call     *entry // nil: age
 	strategy *tool.Strategy
-	before   uint64 // what cascades is earlier than this
+	before   uint64 // only entries earlier than this cascade
 }
 
-// verdict is an entry that fell.
+// verdict is an entry that became obsolete.
 type verdict struct {
 	Obsolete
 	seq uint64
 }
 
-// inOrder returns what fell, oldest first.
+// inOrder returns the obsolete results, oldest first.
 func inOrder(vs []verdict) []Obsolete {
 	slices.SortFunc(vs, func(a, b verdict) int { return cmp.Compare(a.seq, b.seq) })
 	var out []Obsolete
@@ -113,12 +113,12 @@ func inOrder(vs []verdict) []Obsolete {
 	return out
 }
 
-// trigger applies the strategies of the tool of a call that has succeeded.
+// trigger applies the strategies of a tool after a successful call.
 func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
 	var out []verdict
 	r := t.rules[e.tool]
 	if r == nil {
-		return nil // there is no such tool, at least not any more
+		return nil // there is no such tool (any more)
 	}
 	for i := range r.strategies {
 		s := &r.strategies[i]
@@ -135,7 +135,7 @@ func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
 		case tool.Custom:
 			hit, reasons := t.ask(ctx, r.optimizer, e, s.Tools)
 			vs := t.fall(c, hit)
-			for j := range reasons { // what cascades comes after them
+			for j := range reasons { // cascading entries come after them
 				if why := oneLine(reasons[j], maxReason); why != "" && !secretValue(why) {
 					vs[j].Reason = why
 				}
@@ -146,8 +146,8 @@ func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
 	return out
 }
 
-// matching returns the entries of a tool with the same values as e in the
-// parameters: all of them where none are named.
+// matching returns the entries of a tool that have the same values as e in the
+// given parameters; without parameters, all of them.
 func (t *Tracker) matching(name string, params []string, e *entry) []*entry {
 	k := indexKey{tool: name}
 	if len(params) > 0 {
@@ -160,7 +160,7 @@ func (t *Tracker) matching(name string, params []string, e *entry) []*entry {
 	return slices.Clone(t.index[k])
 }
 
-// fall drops what a cause has hit, and what cascades from it.
+// fall drops the entries that a cause has hit, and those that cascade from them.
 func (t *Tracker) fall(c cause, hit []*entry) []verdict {
 	var out []verdict
 	for _, e := range hit {
@@ -190,10 +190,10 @@ func (t *Tracker) verdict(c cause, e *entry, reason string) verdict {
 	return verdict{o, e.seq}
 }
 
-// Related returns the tools whose earlier results are worth keeping in view
-// when some tools are about to be used: these tools, those whose results they
-// are about by their strategies, and those whose strategies are about theirs.
-// The last are looked for among names: the tools that may be called.
+// Related returns the tools whose earlier results are worth keeping in view when
+// some tools are about to be used: these tools, the tools that their strategies
+// are about, and the tools whose strategies are about them. The last are searched
+// for among names, the tools that may be called.
 func Related(lookup func(name string) (tool.Tool, bool), tools []string, names ...string) map[string]bool {
 	out := map[string]bool{}
 	targets := func(name string) (all []string) {

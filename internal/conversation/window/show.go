@@ -9,7 +9,7 @@ import (
 	"steward/internal/record"
 )
 
-// One returns what a model is shown of a message that comes last, as Render
+// One returns how the last message of a branch is shown to a model, as Render
 // would with the same Clip.
 func One(it Item, clip int) *message.Message { return show(&it, clip) }
 
@@ -29,7 +29,7 @@ func show(it *Item, clip int) *message.Message {
 	return it.Message
 }
 
-// clips reports whether an item is too long for a clip.
+// clips reports whether an item is longer than a clip size.
 func clips(it *Item, clip int) bool {
 	if clip <= 0 || it.Pinned || it.State.State == record.Invalidated {
 		return false
@@ -38,7 +38,8 @@ func clips(it *Item, clip int) bool {
 	return r != nil && textBytes(r) > max(clip, MinClip)
 }
 
-// withContent copies a tool message and gives its result another content.
+// withContent returns a copy of a tool message with another content in its
+// result.
 func withContent(m *message.Message, r *message.ToolResult, content []message.Block) *message.Message {
 	out, res := *m, *r
 	res.Content = content
@@ -53,18 +54,18 @@ func obsolete(r *message.ToolResult, reason string) []message.Block {
 	return []message.Block{line(r, "[obsolete: "+reason+"]")}
 }
 
-// maxShownReason bounds a reason as a model is shown it, in bytes.
+// maxShownReason bounds the length of a reason shown to a model, in bytes.
 const maxShownReason = 400
 
-// line is a text of Steward's own in the place of a result's content, whose
-// labels it keeps.
+// line returns a text of Steward's own that replaces a result's content and keeps
+// its labels.
 func line(r *message.ToolResult, text string) *message.Text {
 	return &message.Text{Common: message.Common{Origin: originSystem, Labels: message.LabelsOf(r.Content)}, Text: text}
 }
 
-// Whole returns the text of a result into which the offsets of clipped results
-// point: its text blocks, each on a line of its own. Who reads on in a message
-// by its URI reads this text.
+// Whole returns the text that the offsets of clipped results refer to: the
+// result's text blocks, each on a line of its own. Reading on in a message by its
+// URI reads this text.
 func Whole(r *message.ToolResult) string {
 	var texts []string
 	for _, b := range r.Content {
@@ -75,14 +76,14 @@ func Whole(r *message.ToolResult) string {
 	return strings.Join(texts, "\n")
 }
 
-// clipped returns the content of a result in at most clip bytes of text: its
-// beginning, a line that says how to read on, and a bit of its end. Pictures
-// and files stay. It returns nil where that would save nothing.
+// clipped returns a result's content with at most clip bytes of text: its
+// beginning, a line that says how to read on, and a bit of its end. Pictures and
+// files stay. It returns nil if that would save nothing.
 func clipped(r *message.ToolResult, clip int, uri string) []message.Block {
 	whole := Whole(r)
 	tail := min(clip/8, 256)
 	if r.Rest != "" {
-		tail, uri = 0, r.Rest // the end of what is here is not the end of the result
+		tail, uri = 0, r.Rest // what is stored here does not include the end of the result
 	}
 	head := boundary(whole, max(clip-tail-len(note(uri, len(whole), len(whole), r.Rest != "")), clip/2))
 	from := len(whole) - tail
@@ -109,8 +110,8 @@ func clipped(r *message.ToolResult, clip int, uri string) []message.Block {
 	return out
 }
 
-// note says what is left out and how to read on. Of a result that was cut
-// before it was stored, it is not known here how long it is.
+// note says what is left out and how to read on. The full length of a result that
+// was cut before it was stored is not known here.
 func note(uri string, more, offset int, cutBefore bool) string {
 	switch {
 	case uri == "":
@@ -132,7 +133,7 @@ func textBytes(r *message.ToolResult) int {
 	return n + max(0, texts-1)
 }
 
-// boundary returns the highest index not above n where a character begins.
+// boundary returns the highest index, at most n, at which a character begins.
 func boundary(s string, n int) int {
 	if n >= len(s) {
 		return len(s)

@@ -12,68 +12,69 @@ import (
 	"steward/internal/tool"
 )
 
-// Tracker finds out which earlier results a tool call makes obsolete, by the
-// strategies in the specs of the tools (tool.Strategy): it follows the messages
-// of a branch in order. It remembers the results that may become obsolete, so
-// that a message costs the same however long the conversation is. It records
-// nothing and changes no message. Not safe for concurrent use.
+// Tracker finds the earlier results that a tool call makes obsolete, by the
+// strategies in the tools' specs (tool.Strategy). It follows the messages of a
+// branch in order. It indexes the results that may become obsolete, so that the
+// cost of a message does not depend on the length of the conversation. It changes
+// no message and records nothing. It is not safe for concurrent use.
 //
-// A result is earlier than another if its message was observed before: of two
-// parallel calls, the one whose result is recorded later stands. A tool's
-// strategies are those of its spec when the tracker first met it; they are
-// about what comes after that.
+// A result is earlier than another if its message was observed first: of two
+// parallel calls, the one whose result is recorded later remains valid. A tool's
+// strategies are those of its spec when the tracker first met it, and apply to
+// what comes after that.
 type Tracker struct {
-	// OnRefused, if set, is told what was not applied: an optimizer that named
-	// results which it was not shown, failed, panicked or took too long. The
-	// errors have the codes tidy_refused and tidy_failed.
+	// OnRefused, if set, receives the errors of optimizers whose verdict was not
+	// applied: because they named results that they were not shown, failed,
+	// panicked or took too long. The errors have the codes tidy_refused and
+	// tidy_failed.
 	OnRefused func(error)
 
 	lookup  func(name string) (tool.Tool, bool)
 	rules   map[string]*rules // the tools met so far, by name
-	known   map[string]*known // what is to be remembered of the results of a tool
-	aging   []string          // the tools whose results get too old
+	known   map[string]*known // what to remember of a tool's results
+	aging   []string          // the tools whose results become obsolete by age
 	pending map[message.Ref]*entry
 	entries map[message.Ref]*entry
-	index   map[indexKey][]*entry // those that hold, oldest first
-	gone    []*entry              // the newest of the obsolete ones, which may come back
+	index   map[indexKey][]*entry // the valid ones, oldest first
+	gone    []*entry              // the newest obsolete ones, which may become valid again
 	seq     uint64
 	hanging map[string]chan struct{} // optimizers that have not returned yet
 }
 
-// maxGone is how many obsolete results are remembered.
+// maxGone is the number of obsolete results that are remembered.
 const maxGone = 256
 
-// Obsolete is a result that does not hold any more.
+// Obsolete is a result that is no longer valid.
 type Obsolete struct {
 	Message  id.ID       // the tool message that holds the result
 	Pos      int64       // its position
 	Ref      message.Ref // the call that it answers
 	Tool     string      // the tool whose result it is
 	By       string      // the tool whose rule made it obsolete
-	Call     message.Ref // the call that caused it; zero where age did
+	Call     message.Ref // the call that caused it; zero if the cause is age
 	Strategy string      // the tool.StrategyKind
 	Reason   string      // half a sentence, for the model and a person
 }
 
-// entry is a call that is remembered.
+// entry is a remembered call.
 type entry struct {
 	ref     message.Ref
 	tool    string
-	args    []byte // as the model wrote them; nil where no optimizer is shown them
-	secret  bool   // they are labelled so
+	args    []byte // as the model wrote them; nil if no optimizer is shown them
+	secret  bool   // the arguments are labelled secret
 	values  values
 	message id.ID
 	pos     int64
 	at      time.Time
 	seq     uint64
-	result  *message.ToolResult // nil where no optimizer is shown it
+	result  *message.ToolResult // nil if no optimizer is shown it
 	subject string              // what the call was about, for a reason; may be empty
 	ageless bool                // a person kept it: age alone does not make it obsolete
-	keys    []indexKey          // the lists in which it stands; none: it is obsolete
+	keys    []indexKey          // the lists that contain it; none: it is obsolete
 }
 
-// indexKey names a list of entries: all of a tool, or those with the same
-// values in some parameters.
+// indexKey names a list of entries: all of a tool, or those with the same values
+// of some parameters.
 type indexKey struct {
 	tool   string
 	params string // joined; empty: all of the tool
@@ -81,7 +82,8 @@ type indexKey struct {
 }
 
 // NewTracker returns a tracker of an empty branch. lookup finds a tool by its
-// name. A tool is met when it is first called, those of names at once.
+// name. The tracker meets the tools in names at once, and others when they are
+// first called.
 func NewTracker(lookup func(name string) (tool.Tool, bool), names ...string) *Tracker {
 	t := &Tracker{
 		lookup: lookup, rules: map[string]*rules{}, known: map[string]*known{}, pending: map[message.Ref]*entry{},
@@ -91,8 +93,8 @@ func NewTracker(lookup func(name string) (tool.Tool, bool), names ...string) *Tr
 	return t
 }
 
-// Observe takes the next message of the branch, with its position, and returns
-// the results that became obsolete by it, oldest first.
+// Observe takes the next message of the branch with its position. It returns the
+// results that it made obsolete, oldest first.
 func (t *Tracker) Observe(ctx context.Context, m *message.Message, pos int64) []Obsolete {
 	if m.Role == message.Assistant {
 		t.calls(m)
@@ -119,7 +121,8 @@ func (t *Tracker) Observe(ctx context.Context, m *message.Message, pos int64) []
 }
 
 // calls remembers the calls of an assistant message until their results come.
-// Calls of an earlier one that were not answered will not be.
+// Unanswered calls of an earlier message are dropped, since no result can follow
+// any more.
 func (t *Tracker) calls(m *message.Message) {
 	calls := m.Calls()
 	if len(calls) > 0 {
@@ -137,7 +140,7 @@ func (t *Tracker) calls(m *message.Message) {
 	}
 }
 
-// read reads from the arguments of a call what is compared and told of them.
+// read extracts from a call's arguments what is compared and shown.
 func (t *Tracker) read(e *entry, r *rules, k *known) {
 	if r == nil {
 		r = &rules{}
@@ -155,7 +158,7 @@ func (t *Tracker) read(e *entry, r *rules, k *known) {
 	}
 }
 
-// add enters an entry into the lists in which it is looked for.
+// add inserts an entry into the lists in which it is looked up.
 func (t *Tracker) add(e *entry) {
 	k := t.known[e.tool]
 	all := indexKey{tool: e.tool}
@@ -172,14 +175,15 @@ func (t *Tracker) add(e *entry) {
 	}
 }
 
-// enter puts an entry into a list. One that comes back stands where it stood.
+// enter inserts an entry into a list. One that becomes valid again returns to its
+// old place.
 func (t *Tracker) enter(e *entry, k indexKey) {
 	i, _ := slices.BinarySearchFunc(t.index[k], e.seq, bySeq)
 	t.index[k] = slices.Insert(t.index[k], i, e)
 	e.keys = append(e.keys, k)
 }
 
-// drop takes an entry out of its lists; it may come back.
+// drop removes an entry from its lists; it may become valid again.
 func (t *Tracker) drop(e *entry) {
 	for _, k := range e.keys {
 		if i, ok := slices.BinarySearchFunc(t.index[k], e.seq, bySeq); ok {
@@ -198,11 +202,11 @@ func (t *Tracker) drop(e *entry) {
 
 func bySeq(e *entry, seq uint64) int { return cmp.Compare(e.seq, seq) }
 
-// joined is one word for a list of parameters.
+// joined combines a list of parameters into one string.
 func joined(params []string) string { return strings.Join(params, "\x00") }
 
-// Forget says that a result became obsolete otherwise: a person said so, or
-// its message is not part of the branch any more.
+// Forget records that a result became obsolete for another reason: a person said
+// so, or its message is not part of the branch any more.
 func (t *Tracker) Forget(ref message.Ref) {
 	delete(t.pending, ref)
 	if e := t.entries[ref]; e != nil && e.keys != nil {
@@ -210,9 +214,9 @@ func (t *Tracker) Forget(ref message.Ref) {
 	}
 }
 
-// Keep says that a person rolled back what made a result obsolete: the result
-// holds again until a later call makes it obsolete. It is known again unless
-// more than 256 others became obsolete since.
+// Keep records that a person reverted an invalidation: the result is valid again
+// until a later call makes it obsolete. It has no effect if more than 256 others
+// became obsolete since.
 func (t *Tracker) Keep(ref message.Ref) {
 	e := t.entries[ref]
 	if e == nil {
@@ -225,10 +229,10 @@ func (t *Tracker) Keep(ref message.Ref) {
 	}
 }
 
-// Len returns how many calls are remembered.
+// Len returns the number of remembered calls.
 func (t *Tracker) Len() int { return len(t.pending) + len(t.entries) }
 
-// Aged returns the results that are older than their tools say, oldest first.
+// Aged returns the results that are older than their tools allow, oldest first.
 func (t *Tracker) Aged(now time.Time) []Obsolete {
 	var out []verdict
 	for _, name := range t.aging {

@@ -1,8 +1,8 @@
-// Package window is the model's context window: what a model is shown of the
-// messages of a branch. It renders them as a history that every provider
-// accepts, whatever became of them (Render); fits that into so many tokens
-// (Fit); and finds out which earlier results a tool call makes obsolete
-// (Tracker). It is pure: it changes no message and records nothing.
+// Package window computes the model's context window: what a model is shown of a
+// branch's messages. Render turns them into a history that every provider
+// accepts, whatever their states. Fit makes that history fit into a number of
+// tokens. Tracker finds the earlier results that a tool call makes obsolete. The
+// package has no side effects: it changes no message and records nothing.
 package window
 
 import (
@@ -11,30 +11,30 @@ import (
 	"steward/internal/record"
 )
 
-// Item is a message of a branch, and what became of it.
+// Item is a message of a branch, with its state.
 type Item struct {
 	Message *message.Message
 	Pos     int64
-	State   record.Change // what counts of its changes; the zero value: it is active
-	Pinned  bool          // it stays in view whatever the window, and is never clipped
-	URI     string        // of a tool message: where its result can be read on
+	State   record.Change // the change in effect; the zero value: the message is active
+	Pinned  bool          // it stays in view however small the window is, and is never clipped
+	URI     string        // of a tool message: where the rest of its result can be read
 }
 
 // Options say how a branch is shown. The zero value shows all of it.
 type Options struct {
-	// Clip: results with more bytes of text are shown by their beginning and
-	// a bit of the end, with a line that says how to read on. 0: whole. Less
-	// than MinClip is MinClip.
+	// Clip is the maximum size of a result's text in bytes. A longer one is shown
+	// as its beginning, a line that says how to read on, and a bit of its end. 0:
+	// no limit. Values below MinClip count as MinClip.
 	Clip int
 
-	// Summary stands for what lies before the items; nil: nothing does.
+	// Summary replaces the messages before the items; nil: there is none.
 	Summary *message.Message
 
-	// Cut: there are messages before the items, which are not shown.
+	// Cut says that there are messages before the items, which are not shown.
 	Cut bool
 }
 
-// MinClip is the least Options.Clip, in bytes.
+// MinClip is the minimum of Options.Clip, in bytes.
 const MinClip = 512
 
 // Render returns what a model is shown of a branch, oldest first. The result
@@ -87,8 +87,7 @@ func asUser(m *message.Message) *message.Message {
 
 const originSystem = "system"
 
-// notice returns the message that is put in front, or nil where none is
-// needed.
+// notice returns the message to put in front, or nil if none is needed.
 func (a *arrangement) notice(items []Item, cut bool) *message.Message {
 	var first *message.Message
 	for _, s := range a.slots {
