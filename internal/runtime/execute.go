@@ -22,41 +22,41 @@ import (
 	"steward/internal/tool"
 )
 
-// Execution is a tool call from outside, without a conversation.
+// Execution is a tool call from outside any conversation.
 type Execution struct {
-	Agent    string // the path of the agent whose tool it is; empty: the node's own
+	Agent    string // path of the agent that has the tool; empty: the node's own
 	Tool     string // category.name, or its wire form
-	Args     []byte // a JSON object; empty stands for {}
-	ClientID string // the caller's own id of the call, at most 256 bytes; empty: a fresh one
+	Args     []byte // a JSON object; empty means {}
+	ClientID string // the caller's own id of the call, at most 256 bytes; empty: a new one is made
 }
 
-// Executed is what became of an Execution.
+// Executed is the outcome of an Execution.
 type Executed struct {
 	Request  id.ID
-	ClientID string // by which the call is known: the caller's own, or the fresh one
+	ClientID string // the caller's own id, or the new one
 	Tool     string // category.name
 	Result   *message.ToolResult
 	Cut      bool // the text was cut to MaxExecuted
-	Recorded bool // it was done before, under the same ClientID
+	Recorded bool // it was executed before, under the same ClientID
 }
 
-// Bounds of calls from outside.
+// Limits of calls from outside.
 const (
 	MaxExecuted = 1 << 20 // bytes of text in a result
 	maxClientID = 256
 )
 
-// ExecuteTool calls one tool on behalf of a user, outside of any conversation.
-// Nobody is there who could be asked: what needs a person is denied, and the
+// ExecuteTool calls one tool on behalf of a user, outside any conversation. No
+// person is present who could be asked, so what needs a person is denied, and the
 // result says how it can be done. A failing tool, a denial and the like are
-// results; an error says that nothing was called, or that the outcome is not
-// known here.
+// results. An error means that nothing was called, or that the outcome is unknown
+// here.
 //
-// A query ends with ctx, and leaves nothing behind. An action is recorded
-// before it is done and goes on when ctx ends (call_goes_on); the same
-// ClientID again returns its outcome, as soon as there is one, and does not do
-// it twice. One that had not begun when the process ended is withdrawn at the
-// next start, and its outcome is that it was interrupted.
+// A query ends with ctx and leaves nothing behind. An action is recorded before
+// it is executed, and continues when ctx ends (call_goes_on). Calling again with
+// the same ClientID returns its outcome, as soon as there is one, and does not
+// execute it twice. An action that had not begun when the process ended is
+// withdrawn at the next start; its outcome is then "interrupted".
 //
 // Error codes: tool_unknown, agent_not_found (NotFound), args_invalid and
 // other faults of the arguments, call_id_invalid (Invalid), call_id_used
@@ -81,9 +81,10 @@ func (n *Node) ExecuteTool(ctx context.Context, user string, e Execution) (Execu
 	return n.act(ctx, x)
 }
 
-// ToolList returns the tools that may be called on the level of an agent by
-// its path (empty: the node's own), sorted by name; with a namespace only
-// those whose names begin with its words. Error code: agent_not_found.
+// ToolList returns the tools that can be called on the level of an agent, sorted
+// by name. agentPath is the agent's path (empty: the node's own level). If
+// namespace is not empty, only tools whose names begin with its words are
+// returned. Error code: agent_not_found.
 func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]tool.Spec, error) {
 	_, specs, err := n.onLevel(agentPath)
 	if err != nil {
@@ -96,9 +97,9 @@ func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]to
 	return slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return !within(s) }), nil
 }
 
-// onLevel returns an agent and those tools of its level that may be called
-// from outside. Other agents are asked in conversations: they are not among
-// them.
+// onLevel returns an agent and the tools of its level that can be called from
+// outside. Tools that ask other agents are left out, since agents are asked in
+// conversations only.
 func (n *Node) onLevel(path string) (*agentKit, []tool.Spec, error) {
 	kit, err := n.kitOf(first(path, DefaultAgent))
 	if err != nil {
@@ -109,7 +110,7 @@ func (n *Node) onLevel(path string) (*agentKit, []tool.Spec, error) {
 	}), nil
 }
 
-// external is a call from outside on its way.
+// external is a call from outside that is in progress.
 type external struct {
 	Executed
 	user, path string // path: of the agent
@@ -162,17 +163,17 @@ func (n *Node) callable(x *external, name string) error {
 		}
 	}
 	x.spec = t.Spec()
-	x.spec.Async, x.spec.AsyncAfter = false, 0 // there is no conversation that the result could come to later
-	x.spec.Delivery = ""                       // nor a turn at whose end it could be done
+	x.spec.Async, x.spec.AsyncAfter = false, 0 // no conversation could receive a later result
+	x.spec.Delivery = ""                       // no turn could execute it at its end
 	x.spec.ResultCap = MaxExecuted
 	if x.spec.Effect == tool.Query {
-		x.spec.ResultCap = math.MaxInt // what is beyond is not kept: a query can be asked again
+		x.spec.ResultCap = math.MaxInt // the rest is not kept: a query can be repeated
 	}
 	x.kit, x.tool = kit, capped{t, x.spec}
 	return nil
 }
 
-// capped is a tool with another cap for its results.
+// capped is a tool with a different limit for its results.
 type capped struct {
 	tool.Tool
 	spec tool.Spec
@@ -198,7 +199,7 @@ func (x *external) executed(res *message.ToolResult, recorded bool) Executed {
 	return out
 }
 
-// runExternal runs the call, between the hooks of its agent.
+// runExternal runs the call between the hooks of its agent.
 func (n *Node) runExternal(ctx context.Context, x *external) (*message.ToolResult, error) {
 	rc := x.request()
 	ctx = request.With(ctx, rc)
@@ -220,14 +221,14 @@ func (x *external) call() agent.Call {
 	return agent.Call{Call: message.Call{Ref: x.ref(), ToolCall: &message.ToolCall{Name: x.Tool, Args: x.args}}}
 }
 
-// MessageURI is where what belongs to the call is kept.
+// MessageURI returns the resource below which the call's records are.
 func (x *external) MessageURI(id.ID) resource.URI { return x.uri() }
 
 func (x *external) ref() message.Ref  { return message.Ref{Message: x.Request} }
 func (x *external) uri() resource.URI { return resource.URI{}.ChildID(record.TypeRequest, x.Request) }
 
-// joined returns ctx, or without its end, as it ends with the node; the node
-// waits for the returned function to be called before it is closed.
+// joined returns a context that ends with ctx and with the node. The node is not
+// closed before the returned function is called.
 func (n *Node) joined(ctx context.Context) (context.Context, func(), error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -261,7 +262,7 @@ func (n *Node) query(ctx context.Context, x *external) (Executed, error) {
 	return out, nil
 }
 
-// cutText cuts the text of a result, and says so in it.
+// cutText truncates the text of a result and appends a note that says so.
 func cutText(res *message.ToolResult, most int) bool {
 	whole := len(res.Text())
 	if whole <= most {
@@ -283,14 +284,14 @@ func cutText(res *message.ToolResult, most int) bool {
 	return true
 }
 
-// act records an action and has it done, whether the caller waits or not.
+// act records an action and executes it, even if the caller stops waiting.
 func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
 	r := record.Request{Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.ref(),
 		CallID: x.ClientID, Args: string(x.args), User: x.user, Created: time.Now().UTC().Truncate(time.Microsecond)}
 	_, err := n.opt.Store.Commit(ctx, store.ForUser(x.user), store.Batch{Request: x.Request,
 		Changes: []store.Change{putRequest(x.uri(), &r, record.RequestOpen, store.If{Absent: true})}})
 	again := fault.HasCode(err, "conflict")
-	if again { // another call with the same id is at it, or has just ended
+	if again { // another call with the same id is in progress, or has just ended
 		var done *message.ToolResult
 		if done, err = n.recorded(ctx, x); done != nil {
 			return x.executed(done, true), nil
@@ -313,15 +314,15 @@ func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
 	}
 }
 
-// performing is an action called from outside that is on its way.
+// performing is an action called from outside that is in progress.
 type performing struct {
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed at its end
 	res  *message.ToolResult
-	err  error // likewise once done
+	err  error // valid once done is closed, like res
 }
 
-// performed has an action done that is recorded, or finds who is at it: who
-// asks again and again what became of one adds nothing to do.
+// performed executes a recorded action, or joins its execution if it is in
+// progress: repeated requests for the outcome add no work.
 func (n *Node) performed(ctx context.Context, x *external) (*performing, error) {
 	running, leave, err := n.joined(context.WithoutCancel(ctx))
 	if err != nil {
@@ -348,10 +349,10 @@ func (n *Node) performed(ctx context.Context, x *external) (*performing, error) 
 	return p, nil
 }
 
-// perform takes an action through its intent and closes its request.
+// perform executes an action through its intent and closes its request.
 func (n *Node) perform(ctx context.Context, x *external) (*message.ToolResult, error) {
 	res, err := n.runExternal(ctx, x)
-	switch { // without an outcome it stays open: the same id, or the next start, goes on with it
+	switch { // without an outcome the request stays open: the same id, or the next start, continues it
 	case errors.Is(err, request.ErrSuspend):
 		return nil, errClosed
 	case err != nil:
@@ -360,7 +361,7 @@ func (n *Node) perform(ctx context.Context, x *external) (*message.ToolResult, e
 	return res, n.closeCall(context.WithoutCancel(ctx), x, res.Status)
 }
 
-// closeCall records how a call ended, unless that is recorded.
+// closeCall records how a call ended, unless its end is recorded already.
 func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) error {
 	_, err := n.changeRequest(ctx, store.ForUser(x.user), x.uri(), func(r *storedRequest) error {
 		r.Answered = time.Now().UTC().Truncate(time.Microsecond)
@@ -370,8 +371,8 @@ func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) e
 	return err
 }
 
-// recorded returns the outcome of an action that was called with the same id
-// before; nil where there is none yet.
+// recorded returns the outcome of an action that was called before with the same
+// id, or nil if there is none yet.
 func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, error) {
 	r, err := loadRequest(ctx, n.opt.Store, store.ForUser(x.user), x.uri())
 	switch {
@@ -391,12 +392,12 @@ func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, 
 	}
 	res, err := n.settledResult(ctx, x, message.Status(r.Outcome))
 	if h := n.hooking(kit, x.request(), x.user); err == nil && h != nil && h.has(tool.AfterTool) {
-		res = h.after(ctx, x.call(), res) // what they withhold is not told later, either
+		res = h.after(ctx, x.call(), res) // what the hooks withhold is not revealed later either
 	}
 	return res, err
 }
 
-// settledResult is the recorded result of an action that ended so.
+// settledResult returns the recorded result of an action whose outcome is how.
 func (n *Node) settledResult(ctx context.Context, x *external, how message.Status) (*message.ToolResult, error) {
 	in, err := n.intentOf(ctx, x)
 	if err == nil {

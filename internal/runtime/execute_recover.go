@@ -9,10 +9,10 @@ import (
 	"steward/internal/record"
 )
 
-// settleCall settles an action called from outside that was on its way when the
-// process ended: what may have been done is found out, or done again
-// where the receiver knows it again; what had not begun is withdrawn, since
-// nobody waits for it any more.
+// settleCall settles an action called from outside that was in progress when the
+// process ended. If it may have been executed, the receiver is asked, or the
+// action is repeated if the receiver deduplicates. If it had not begun, it is
+// withdrawn, since nobody waits for it any more.
 func (n *Node) settleCall(ctx context.Context, r record.Request) {
 	x := &external{user: r.User, path: r.Agent, args: []byte(r.Args)}
 	x.Request, x.Tool, x.ClientID = r.ID, r.Tool, r.CallID
@@ -23,7 +23,7 @@ func (n *Node) settleCall(ctx context.Context, r record.Request) {
 		err = n.closeCall(ctx, x, message.Interrupted)
 	case broken != nil:
 		err = broken
-	case err != nil: // it may be back at the next start
+	case err != nil: // the tool may be back at the next start
 	case in.State.InFlight() && in.State != intent.Executing:
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
@@ -31,7 +31,7 @@ func (n *Node) settleCall(ctx context.Context, r record.Request) {
 	default:
 		_, err = n.perform(ctx, x)
 	}
-	if err != nil && ctx.Err() == nil && !fault.HasCode(err, "effect_contended") { // then its caller asks again, and is at it
+	if err != nil && ctx.Err() == nil && !fault.HasCode(err, "effect_contended") { // contended: its caller has asked again and executes it
 		n.log.Warn("a call from outside that was interrupted cannot be settled yet", "tool", r.Tool, "request", r.ID.String(), "error", err)
 	}
 }
