@@ -16,24 +16,24 @@ import (
 	"steward/internal/store"
 )
 
-// IntentView is an action as a person is told of it.
+// IntentView is an action as it is shown to a person.
 type IntentView struct {
 	ID           id.ID              `json:"id"`
 	URI          string             `json:"uri"`
 	State        intent.State       `json:"state"`
-	Dead         bool               `json:"dead,omitzero"` // somebody should do something about it
+	Dead         bool               `json:"dead,omitzero"` // somebody should act on it
 	Tool         string             `json:"tool"`
 	Version      string             `json:"version,omitzero"`
 	Args         json.RawMessage    `json:"args"`
 	ArgsHash     string             `json:"args_hash"`
-	Hash         string             `json:"hash,omitzero"` // while a person is asked: an answer repeats it
+	Hash         string             `json:"hash,omitzero"` // set while a person is asked; an answer repeats it
 	Key          string             `json:"key"`
 	User         string             `json:"user"`
 	Agent        string             `json:"agent,omitzero"`
 	Lineage      []string           `json:"lineage,omitzero"`
-	Labels       []string           `json:"labels,omitzero"` // of what the model had been shown
-	Fixed        bool               `json:"fixed"`           // before anything untrusted was read
-	Open         []string           `json:"open,omitzero"`   // what was not
+	Labels       []string           `json:"labels,omitzero"` // labels of what the model had been shown
+	Fixed        bool               `json:"fixed"`           // whether the call was fixed before anything untrusted was read
+	Open         []string           `json:"open,omitzero"`   // the parts of the call that were not fixed
 	Deferred     bool               `json:"deferred,omitzero"`
 	Reason       string             `json:"reason,omitzero"`
 	Rule         string             `json:"rule,omitzero"`
@@ -55,12 +55,12 @@ type IntentView struct {
 	Retries      id.ID              `json:"retries,omitzero"`
 	Retried      id.ID              `json:"retried,omitzero"`
 
-	Result  string       `json:"result,omitzero"` // in words; not in lists
+	Result  string       `json:"result,omitzero"` // as text; not set in lists
 	Status  string       `json:"status,omitzero"` // of the result
 	History []IntentStep `json:"history,omitzero"`
 }
 
-// IntentStep is a change of an intent, as the log tells of it.
+// IntentStep is a change of an intent, read from the log.
 type IntentStep struct {
 	At     time.Time    `json:"at"`
 	Actor  string       `json:"actor"`
@@ -70,13 +70,13 @@ type IntentStep struct {
 
 // IntentFilter selects intents. The zero value selects all.
 type IntentFilter struct {
-	State        intent.State // empty: in any
-	Dead         bool         // only those about which somebody should do something
-	Conversation id.ID        // zero: of all
+	State        intent.State // empty: any
+	Dead         bool         // only those on which somebody should act
+	Conversation id.ID        // zero: all
 }
 
-// Intents returns a user's actions, those that changed last first, at most
-// limit of them. Error code: state_invalid.
+// Intents returns a user's actions, most recently changed first, at most limit of
+// them. Error code: state_invalid.
 func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, after store.Cursor, limit int) ([]IntentView, store.Cursor, error) {
 	if f.State != "" && !f.State.Known() {
 		return nil, "", fault.New(fault.Invalid, "state_invalid", "%.40q is no state of an action", f.State).WithHint("use one of: %s", stateNames())
@@ -118,7 +118,7 @@ func stateNames() string {
 	return strings.Join(names, ", ")
 }
 
-// intentView tells of an intent what its record does, but for the result.
+// intentView returns the view of an intent's record, without the result.
 func intentView(r resource.Resource, in *intent.Intent) IntentView {
 	v := IntentView{ID: effect.IntentID(r.URI), URI: r.URI.String(), State: in.State, Dead: in.Dead, Tool: in.Tool, Version: in.Version,
 		Args: json.RawMessage(in.Args), ArgsHash: in.ArgsHash, Key: in.Key, User: in.User, Agent: in.Agent, Lineage: in.Lineage,
@@ -133,7 +133,7 @@ func intentView(r resource.Resource, in *intent.Intent) IntentView {
 	return v
 }
 
-// linked is the id of an intent by its URI text; zero where there is none.
+// linked returns the id of the intent with a URI text, or zero if there is none.
 func linked(text string) id.ID {
 	uri, err := resource.Parse(text)
 	if text == "" || err != nil {
@@ -143,8 +143,8 @@ func linked(text string) id.ID {
 }
 
 // Intent returns everything about one of a user's actions. which is its id, at
-// least 8 characters of its beginning, or its URI. Error codes:
-// intent_not_found, intent_ambiguous.
+// least the first 8 characters of it, or its URI. Error codes: intent_not_found,
+// intent_ambiguous.
 func (k *Records) Intent(ctx context.Context, user, which string) (IntentView, error) {
 	sc := store.ForUser(user)
 	uri, err := k.resolveIntent(ctx, sc, which)
@@ -172,7 +172,7 @@ func (k *Records) Intent(ctx context.Context, user, which string) (IntentView, e
 	}
 	if in.State == intent.Awaiting {
 		q, err := k.Approval(ctx, user, v.URI, nil)
-		if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) { // answered meanwhile
+		if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) { // answered in the meantime
 			return v, err
 		}
 		v.Hash = q.Hash
@@ -206,7 +206,7 @@ func history(ctx context.Context, st store.Store, sc store.Scope, uri resource.U
 	}
 }
 
-// resolveIntent finds the intent that a text names.
+// resolveIntent returns the URI of the intent that a text names.
 func (k *Records) resolveIntent(ctx context.Context, sc store.Scope, which string) (resource.URI, error) {
 	missing := fault.New(fault.NotFound, "intent_not_found", "there is no action %.200q", which).WithHint("steward intents list shows them")
 	which = strings.TrimSpace(which)

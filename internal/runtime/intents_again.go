@@ -12,24 +12,25 @@ import (
 	"steward/internal/store"
 )
 
-// RetryIntent has an action tried again that failed, expired or was cancelled:
-// by an intent of its own, with a key of its own, judged anew. What policy asks
-// the user himself about, he has answered by this. It returns the new intent
-// once it is settled, or waits for somebody else's approval, or ctx is done;
-// then it goes on by itself. which names an intent as Intent does. Error codes:
-// those of effect.Engine.Again, intent_not_found, intent_ambiguous,
-// intent_outside, tool_unknown.
+// RetryIntent tries an action again that failed, expired or was cancelled. The
+// retry is a new intent with its own idempotency key, and is authorized anew; it
+// counts as the user's own approval where policy would ask the user. RetryIntent
+// returns the new intent once it is settled, waits for somebody else's approval,
+// or ctx is done; the intent then continues independently. which names an intent
+// as for Intent. Error codes: those of effect.Engine.Again, intent_not_found,
+// intent_ambiguous, intent_outside, tool_unknown.
 func (n *Node) RetryIntent(ctx context.Context, user, which string) (IntentView, error) {
 	return n.again(ctx, user, which, effect.Retry)
 }
 
-// UndoIntent has an action taken back that was done, likewise.
+// UndoIntent undoes an action that was done. It works like RetryIntent.
 func (n *Node) UndoIntent(ctx context.Context, user, which string) (IntentView, error) {
 	return n.again(ctx, user, which, effect.Undo)
 }
 
-// again records the intent that follows a settled one, together with the
-// request that is closed when it is settled and told of, and has it carried out.
+// again records the intent that follows a settled one, together with a request
+// that is closed once the intent is settled and the conversation is told, and has
+// the intent carried out.
 func (n *Node) again(ctx context.Context, user, which string, step effect.Step) (IntentView, error) {
 	sc := store.ForUser(user)
 	of, err := n.resolveIntent(ctx, sc, which)
@@ -69,16 +70,16 @@ func (n *Node) again(ctx context.Context, user, which string, step effect.Step) 
 	return n.Intent(context.WithoutCancel(ctx), user, at.String())
 }
 
-// requestAbout is the record of a request to carry out what a person wants of
-// an action, and to tell the conversation of it.
+// requestAbout returns the record of a request to carry out what a person wants
+// done about an action, and to tell the conversation.
 func requestAbout(at resource.URI, in *intent.Intent, wish string) record.Request {
 	turn := record.IDOf(at, record.TypeInteraction)
 	return record.Request{Parent: turn, Root: turn, Kind: record.RequestTask, Agent: in.Agent, Tool: in.Tool, Args: in.Args, Attended: true,
 		Labels: uint8(in.Labels), Status: record.TaskAcknowledged, Intent: at.String(), Wish: wish}
 }
 
-// carry has the node go on with the recorded request about an intent, unless
-// it does. nil: it is over.
+// carry makes the node work on the recorded request about an intent, unless it
+// already does. It returns nil if the request is closed.
 func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
 	n.leases.carrying.Lock()
 	defer n.leases.carrying.Unlock()
@@ -99,7 +100,7 @@ func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
 	return n.leases.task(row.ID), nil
 }
 
-// await waits until the outcome of a task is recorded, or somebody is asked.
+// await waits until the outcome of a task is recorded, or a person is asked.
 func (n *Node) await(ctx context.Context, t *backgroundCall) error {
 	select {
 	case <-t.known:
@@ -113,8 +114,8 @@ func (n *Node) await(ctx context.Context, t *backgroundCall) error {
 	}
 }
 
-// answerAgain answers the record of a turn that was over before anything below
-// it was recorded: its run tells how it ended.
+// answerAgain answers the record of a turn that was over before anything below it
+// was recorded. The outcome is that of the turn's run.
 func (n *Node) answerAgain(user string, inter resource.URI) error {
 	ctx := context.WithoutCancel(n.life)
 	run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
@@ -126,9 +127,9 @@ func (n *Node) answerAgain(user string, inter resource.URI) error {
 	return n.answerRequest(ctx, user, inter.ChildID(record.TypeRequest, own), run.Outcome, run.Error)
 }
 
-// ResolveIntent records a person's word about an action of which nobody knows
-// whether it happened, and has the conversation told. Error codes:
-// intent_not_found, intent_ambiguous, intent_transition_illegal (Conflict).
+// ResolveIntent records a person's statement about an action whose outcome is
+// unknown, and tells the conversation. Error codes: intent_not_found,
+// intent_ambiguous, intent_transition_illegal (Conflict).
 func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (IntentView, error) {
 	sc := store.ForUser(user)
 	uri, err := n.resolveIntent(ctx, sc, which)
@@ -155,8 +156,8 @@ func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.R
 	return n.Intent(ctx, user, uri.String())
 }
 
-// AnswerIntent records a person's word about an action that waits for one; hash
-// repeats that of what was shown (IntentView.Hash). Error codes: those of
+// AnswerIntent records a person's answer about an action that waits for one. hash
+// repeats the hash of what was shown (IntentView.Hash). Error codes: those of
 // Decide, intent_not_found, intent_ambiguous.
 func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason string, approve bool) (IntentView, error) {
 	uri, err := n.resolveIntent(ctx, store.ForUser(user), which)

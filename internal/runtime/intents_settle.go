@@ -17,20 +17,20 @@ import (
 	"steward/internal/store"
 )
 
-// quiet reports whether nobody is to be told of what became of an action.
+// quiet reports whether an action's outcome need not be told to anybody.
 func (r *storedRequest) quiet() bool {
 	return r.Intent != "" && !r.Answered.IsZero() && !r.Told && len(r.Result) == 0
 }
 
-// settleRun does what a run that has ended has queued, by itself.
+// settleRun executes, in the background, what an ended run has queued.
 func (n *Node) settleRun(c *chat, live *liveRun, out agent.Outcome) {
 	if live.queued.Load() {
 		n.settleInteraction(c.user, record.InteractionURI(c.id, live.interaction), out == agent.Stopped)
 	}
 }
 
-// recoverQueues settles what runs that had ended had queued. Those that go on
-// settle it when they end.
+// recoverQueues settles what runs that had ended had queued. Runs that were
+// resumed settle their queue when they end.
 func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string) error {
 	for inter, user := range queues {
 		run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
@@ -44,8 +44,8 @@ func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string
 	return nil
 }
 
-// settleInteraction does what was queued in a turn, again and again until it
-// is settled or the node closes; the next start finds what is left.
+// settleInteraction executes what was queued in a turn, and retries until it is
+// settled or the node closes; the next start finds what is left.
 func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) {
 	own, conv := record.IDOf(inter, record.TypeInteraction), record.IDOf(inter, record.TypeConversation)
 	ctx, cancel := context.WithCancelCause(n.life)
@@ -78,7 +78,7 @@ func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) 
 	}
 }
 
-// gone reports whether an error is that a conversation is not there any more.
+// gone reports whether an error means that a conversation no longer exists.
 func (n *Node) gone(user string, conv id.ID, err error) bool {
 	if !fault.Is(err, fault.NotFound) {
 		return false
@@ -87,8 +87,8 @@ func (n *Node) gone(user string, conv id.ID, err error) bool {
 	return fault.Is(err, fault.NotFound)
 }
 
-// settleQueue does what is queued below an interaction, and sees to it that
-// what has to be told is.
+// settleQueue executes what is queued below an interaction, and reports the
+// outcomes that have to be told.
 func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, stopped bool) error {
 	sc := store.ForUser(c.user)
 	rows, err := n.queuedRows(sc, inter)
@@ -109,7 +109,7 @@ func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, sto
 	if err != nil {
 		return err
 	}
-	if rows, err = n.queuedRows(sc, inter); err != nil { // of a crash after an action was settled
+	if rows, err = n.queuedRows(sc, inter); err != nil { // includes those of a crash after an action was settled
 		return err
 	}
 	for i := range rows {
@@ -120,21 +120,21 @@ func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, sto
 	return nil
 }
 
-// queuedRows returns the records of what is queued below an interaction.
+// queuedRows returns the records of the actions queued below an interaction.
 func (n *Node) queuedRows(sc store.Scope, inter resource.URI) ([]storedRequest, error) {
 	rows, err := findRequests(context.WithoutCancel(n.life), n.opt.Store, sc, store.Query{Under: inter, State: record.RequestOpen})
 	return slices.DeleteFunc(rows, func(r storedRequest) bool { return r.Wish != record.WishQueued }), err
 }
 
-// showQueued tells watchers of a step of a queued action.
+// showQueued shows watchers a step of a queued action.
 func (n *Node) showQueued(c *chat, inter resource.URI, p effect.Progress) {
 	v := taskView(record.TaskID(p.Call), p)
 	v.Status = first(v.Status, record.TaskRunning)
 	c.feed.task(v, record.IDOf(inter, record.TypeInteraction))
 }
 
-// queuedEnded goes on from a queued action that is settled. Where that fails,
-// the end of the settling finds it.
+// queuedEnded handles the end of a queued action. If that fails, the end of
+// settleQueue handles it.
 func (n *Node) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
 	at := inter.ChildID(record.TypeRequest, record.TaskID(call))
 	r, err := loadRequest(context.WithoutCancel(n.life), n.opt.Store, store.ForUser(c.user), at)
@@ -146,11 +146,11 @@ func (n *Node) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
 	}
 }
 
-// toldQueued records what became of a queued action, and has it told where
-// that is needed.
+// toldQueued records the outcome of a queued action, and has it told if
+// necessary.
 func (n *Node) toldQueued(c *chat, r *storedRequest) error {
 	if n.leases.task(r.ID) != nil {
-		return nil // it is being told
+		return nil // it is being told already
 	}
 	in, err := n.intentAt(context.WithoutCancel(n.life), store.ForUser(c.user), r.Intent)
 	if err != nil {
@@ -180,15 +180,15 @@ func (n *Node) intentAt(ctx context.Context, sc store.Scope, text string) (inten
 	return n.effects.Intent(ctx, sc, uri)
 }
 
-// telling reports whether the conversation is to be told of what became of a
-// task. Of an action that went as it was asked for, that the same turn had
-// asked for twice, or that its user has stopped, nobody has to be.
+// telling reports whether the conversation is to be told the outcome of a task.
+// It is not told of an action that went as requested, that the same turn had
+// requested twice, or that its user has stopped.
 func (n *Node) telling(t *backgroundCall) (bool, error) {
 	if t.intent == "" {
 		return true, nil
 	}
 	in, err := n.intentAt(context.WithoutCancel(n.life), t.call.Scope, t.intent)
-	if fault.Is(err, fault.NotFound) { // nothing came of the wish
+	if fault.Is(err, fault.NotFound) { // no intent came of the request
 		return false, nil
 	}
 	if err != nil {
@@ -204,11 +204,11 @@ func (n *Node) telling(t *backgroundCall) (bool, error) {
 	case record.WishResolve:
 		return true, nil
 	}
-	return in.State == intent.Done || in.State == intent.Unknown, nil // else all is as the model knows it
+	return in.State == intent.Done || in.State == intent.Unknown, nil // otherwise nothing has changed for the model
 }
 
-// intentTold says what a conversation is told of an action; empty: it is told
-// of a task that was none.
+// intentTold describes the outcome of an action for its conversation. It returns
+// "" for a task that is not about an action.
 func intentTold(r *storedRequest, how message.Status) string {
 	what := r.Tool
 	if r.Args != "" && r.Args != "{}" {
@@ -231,7 +231,7 @@ func intentTold(r *storedRequest, how message.Status) string {
 	return ""
 }
 
-// reasonCancelled is why an action is cancelled that a person has withdrawn.
+// reasonCancelled is the reason recorded for an action that a person cancelled.
 const reasonCancelled = "cancelled by the user"
 
 // cancelIntent cancels an action that has not begun, by its intent's URI text.

@@ -18,22 +18,22 @@ import (
 	"steward/internal/tool"
 )
 
-// Catalog has the agents that may be used. Safe for concurrent use.
+// Catalog provides the agents that may be used. Safe for concurrent use.
 type Catalog interface {
-	// Tree returns what may be used now; never nil.
+	// Tree returns the agents that may be used now; never nil.
 	Tree() *catalog.Tree
 }
 
-// agentKit is an agent with its tools, made once. Its name is its path.
+// agentKit is an agent with its tools, built once. Its name is its path.
 type agentKit struct {
 	agent.Definition
 	tools    *llm.Toolset
-	plain    *llm.Toolset    // without those for planning; nil: it has none
+	plain    *llm.Toolset    // without the planning tools; nil: it has none of them
 	registry *tool.Registry  // the tools of its level
 	names    []string        // of the tools
-	tree     uint64          // the version of the catalog's tree that it is of; 0: of none
+	tree     uint64          // version of the catalog's tree that it was built from; 0: none
 	own      bool            // its limits narrow the node's
-	asks     map[string]bool // the tools by which its children are asked
+	asks     map[string]bool // the tools that ask its children
 	hooks    map[string][]tool.Hook
 	llm      service.Binding // of its llm service; the zero value: the node's
 }
@@ -43,13 +43,13 @@ func (k *agentKit) has(name string) bool {
 	return ok
 }
 
-// levels are the kits of the catalog's agents as of one version of its tree.
+// levels holds the kits of the catalog's agents, for one version of its tree.
 type levels struct {
 	mu       sync.Mutex
 	version  uint64
 	kits     map[string]*agentKit
 	narrowed map[narrowing]*agentKit
-	told     map[string]bool // what was logged already
+	told     map[string]bool // messages that were logged already
 }
 
 type narrowing struct {
@@ -57,7 +57,7 @@ type narrowing struct {
 	patterns string
 }
 
-// maxKits bounds the narrowed agents that are kept made.
+// maxKits bounds the cache of narrowed kits.
 const maxKits = 256
 
 // kitOf returns an agent by its path, as it may be used now. Error code:
@@ -95,7 +95,7 @@ func unknownAgent(path string) error {
 		WithHint("steward agents list shows those that there are, and which of them wait for your approval")
 }
 
-// tree returns the catalog's tree, and drops the kits of another version. The
+// tree returns the catalog's tree, and drops the kits of other versions. The
 // caller holds levels.mu.
 func (n *Node) tree() *catalog.Tree {
 	tree, l := n.opt.Catalog.Tree(), &n.levels
@@ -105,7 +105,7 @@ func (n *Node) tree() *catalog.Tree {
 	return tree
 }
 
-// kit makes a fixed agent's kit.
+// kit builds the kit of a fixed agent.
 func (n *Node) kit(d agent.Definition) (*agentKit, error) {
 	if d.Name == "" {
 		return nil, fault.New(fault.Invalid, "agent_invalid", "an agent needs a name")
@@ -120,7 +120,7 @@ func (n *Node) kit(d agent.Definition) (*agentKit, error) {
 			return nil, err
 		}
 	}
-	if len(d.Tools) == 0 { // who names his tools names those for planning too
+	if len(d.Tools) == 0 { // an agent that lists its tools lists the planning tools too
 		if err := n.plan(kit, needs{}, nil); err != nil {
 			return nil, err
 		}
@@ -129,12 +129,12 @@ func (n *Node) kit(d agent.Definition) (*agentKit, error) {
 	return kit, nil
 }
 
-// onlyNamed reports whether a tool is offered only by agents that name it:
-// most have no use for those over resources, and each call of a model would
+// onlyNamed reports whether a tool is offered only to agents that list it. Most
+// agents have no use for the tools over resources, and each model call would
 // carry them.
 func onlyNamed(name string) bool { return strings.HasPrefix(name, "resource.") }
 
-// seal makes what follows from the tools.
+// seal derives the names and tool sets from the kit's registry.
 func (k *agentKit) seal() {
 	k.names = k.registry.Names()
 	specs := k.registry.Specs()
@@ -147,9 +147,9 @@ func (k *agentKit) seal() {
 	}
 }
 
-// level makes the kit of an agent of the catalog: of the node's tools those
-// that it names (the root level: all), its own, and its children as one tool
-// each. Where names collide, the first of these wins.
+// level builds the kit of a catalog agent: the node's tools that it lists (the
+// root level: all), its own tools, and a tool for each child. If names collide,
+// the first in this order wins.
 func (n *Node) level(tree *catalog.Tree, a *catalog.Agent) (*agentKit, error) {
 	kit := &agentKit{registry: &tool.Registry{}, tree: tree.Version, own: true, hooks: a.Hooks, asks: map[string]bool{}}
 	from := n.agents[DefaultAgent].names
@@ -182,8 +182,8 @@ func (n *Node) level(tree *catalog.Tree, a *catalog.Agent) (*agentKit, error) {
 	return kit, nil
 }
 
-// serve gives a kit the model that the agent's llm service means, where the
-// definition itself names none.
+// serve sets the kit's model and sampling from the agent's llm service, unless
+// the definition names its own.
 func (k *agentKit) serve(b service.Binding) {
 	k.llm = b
 	switch {
@@ -195,12 +195,12 @@ func (k *agentKit) serve(b service.Binding) {
 	k.Sampling = k.Sampling.Over(llm.Sampling{Temperature: b.Temperature, MaxTokens: b.MaxTokens})
 }
 
-// remoteModel is what a run pins as its model where that is at the URL of the
+// remoteModel is what a run pins as its model if the model is at the URL of the
 // agent's llm service.
 const remoteModel = "service/llm"
 
-// modelFor returns the model of a run, which pins the chain that it stands for:
-// when the run goes on at another start, no other model takes its place.
+// modelFor returns the model of a run, and pins the chain that it resolves to, so
+// that no other model takes its place when the run continues after a restart.
 func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
 	run.Model = first(run.Model, kit.Model, "default")
 	if run.Model != remoteModel && len(run.Models) > 0 {
@@ -218,8 +218,8 @@ func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
 	return n.farModel(kit.llm)
 }
 
-// farModel is the model of an llm service at a URL, with the node's own behind
-// it if the agent has said so.
+// farModel returns the model of an llm service at a URL, with the node's own as
+// fallback if the agent is configured so.
 func (n *Node) farModel(b service.Binding) (llm.Resolved, error) {
 	p, err := n.opt.RemoteModels(b)
 	if err != nil {
@@ -232,8 +232,8 @@ func (n *Node) farModel(b service.Binding) (llm.Resolved, error) {
 	return n.opt.Models.Beside(p, first(b.Model, "default"), next)
 }
 
-// uses returns the names of the node's tools that an agent may use. Results
-// that were cut it can read on in any case.
+// uses returns the names of the node's tools that an agent may use. The tool that
+// reads on in clipped results is always among them.
 func (n *Node) uses(a *catalog.Agent) []string {
 	names := []string{effect.ReadToolName}
 	known := slices.DeleteFunc(slices.Clone(a.Uses), func(p string) bool {
@@ -259,11 +259,11 @@ func (n *Node) uses(a *catalog.Agent) []string {
 	return names
 }
 
-// join gives a kit tools of a registry, but for those whose name is taken.
+// join adds tools of a registry to a kit, except those whose name is taken.
 func (n *Node) join(kit *agentKit, from *tool.Registry, names []string) {
 	for _, name := range names {
 		if _, ok := from.Get(name); !ok || plans(name) {
-			continue // taken out meanwhile; those for planning: see plan
+			continue // removed in the meantime; for planning tools see plan
 		}
 		if err := kit.registry.AddFrom(from, name); err != nil {
 			n.once("an agent does not get a tool", kit.Name, err)
@@ -271,7 +271,7 @@ func (n *Node) join(kit *agentKit, from *tool.Registry, names []string) {
 	}
 }
 
-// once logs something about an agent, once. The caller holds levels.mu.
+// once logs a warning about an agent only once. The caller holds levels.mu.
 func (n *Node) once(what, path string, err error) {
 	key := path + "\x00" + err.Error()
 	if n.levels.told[key] {
@@ -284,7 +284,8 @@ func (n *Node) once(what, path string, err error) {
 	n.log.Warn(what, "agent", path, "error", err)
 }
 
-// promptOf is what an agent is told: its role, and nothing of other levels.
+// promptOf returns an agent's system prompt: its role, and nothing about other
+// levels.
 func promptOf(a *catalog.Agent) string {
 	role := strings.TrimSpace(a.Prompt)
 	if role == "" {
@@ -294,17 +295,18 @@ func promptOf(a *catalog.Agent) string {
 		"Do not claim that something was done unless a tool result says it was."
 }
 
-// ownModel is the model that an agent, by its path, or one above it names;
-// empty where none does.
+// ownModel returns the model that an agent, given by its path, or a level above
+// it names, or "" if none does.
 func (n *Node) ownModel(path string) string {
 	kit, err := n.kitOf(path)
 	if err != nil {
-		return "" // asking it will tell
+		return "" // asking it will report the error
 	}
 	return kit.Model
 }
 
-// modelOf is an agent's own model, else that of the level above.
+// modelOf returns an agent's own model, otherwise that of the nearest level above
+// that names one.
 func modelOf(tree *catalog.Tree, a *catalog.Agent) string {
 	for a != nil && a.Path != "" {
 		if a.Model != "" {
@@ -316,7 +318,7 @@ func modelOf(tree *catalog.Tree, a *catalog.Agent) string {
 	return ""
 }
 
-// cutLast splits a path into that of the level above and the agent's name.
+// cutLast splits a path into the path of the level above and the agent's name.
 func cutLast(path string) (above, name string, nested bool) {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		return path[:i], path[i+1:], true
@@ -324,7 +326,7 @@ func cutLast(path string) (above, name string, nested bool) {
 	return "", path, false
 }
 
-// narrower returns an agent's limits where they are narrower than the node's.
+// narrower returns an agent's limits, none of them wider than the node's.
 func narrower(own catalog.Limits, node agent.Limits) agent.Limits {
 	out := agent.Limits{Iterations: first(node.Iterations, agent.DefaultIterations), Time: first(node.Time, agent.DefaultTime), Calls: node.Calls}
 	if own.Iterations > 0 {
@@ -333,14 +335,14 @@ func narrower(own catalog.Limits, node agent.Limits) agent.Limits {
 	if own.Time > 0 {
 		out.Time = min(out.Time, own.Time)
 	}
-	out.Budget = llm.Budget{MaxTokens: own.Tokens, MaxCost: own.Cost} // the node's bounds it beside
+	out.Budget = llm.Budget{MaxTokens: own.Tokens, MaxCost: own.Cost} // the node's budget applies in addition
 	return out
 }
 
-// narrowed returns the agent with those of its tools that a conversation is
-// to have; without patterns it has all. In a conversation that an agent takes
-// over, what it does not have is passed over; else a name that nobody has is
-// an error (tool_unknown).
+// narrowed returns the agent with only those of its tools that a conversation's
+// patterns select; without patterns it has all. If the agent takes over the
+// conversation (over), patterns that name tools it lacks are ignored. Otherwise a
+// name that no agent has is an error (tool_unknown).
 func (n *Node) narrowed(k *agentKit, patterns []string, over bool) (*agentKit, error) {
 	if len(patterns) == 0 {
 		return k, nil
@@ -368,7 +370,7 @@ func (n *Node) narrowed(k *agentKit, patterns []string, over bool) (*agentKit, e
 	return &kit, nil
 }
 
-// selected returns the names of a kit's tools that patterns choose.
+// selected returns the names of a kit's tools that the patterns select.
 func (n *Node) selected(k *agentKit, patterns []string, over bool) ([]string, error) {
 	here := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
 		if k.has(p) || strings.ContainsAny(p, `!*?[\`) {
@@ -388,9 +390,9 @@ func (n *Node) selected(k *agentKit, patterns []string, over bool) ([]string, er
 	return names, err
 }
 
-// usable returns a kit's tool as it may be called now; where what is in the
-// catalog has changed since the kit was made, it looks again. Error codes:
-// agent_not_approved, tool_changed, tool_unavailable.
+// usable returns a kit's tool as it may be called now. If the catalog has changed
+// since the kit was built, it checks again. Error codes: agent_not_approved,
+// tool_changed, tool_unavailable.
 func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
 	t, ok := k.registry.Get(name)
 	if !ok || k.tree == 0 || n.opt.Catalog.Tree().Version == k.tree {
@@ -413,9 +415,9 @@ func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
 	return u, nil
 }
 
-// toolOf finds a tool by its name for an agent: among its own, else the
-// node's, else those of any agent that may be used. It is for telling what a
-// call has meant, not for calling.
+// toolOf looks up a tool by name for an agent: among the agent's tools, then the
+// node's, then those of any agent that may be used. The tool serves to describe
+// past calls, not to be called.
 func (n *Node) toolOf(path, name string) (tool.Tool, bool) {
 	if kit, err := n.kitOf(first(path, DefaultAgent)); err == nil {
 		if t, ok := kit.registry.Get(name); ok {
@@ -454,15 +456,15 @@ func (n *Node) namesOf(path string) []string {
 	return kit.names
 }
 
-// AgentView is an agent that may be used.
+// AgentView is an agent that may be used, as it is shown to a person.
 type AgentView struct {
 	Path        string `json:"path"`
 	Description string `json:"description,omitzero"`
-	Persona     bool   `json:"persona,omitzero"` // may take over a conversation as it stands
+	Persona     bool   `json:"persona,omitzero"` // may take over an existing conversation
 }
 
-// Agents returns the agents that may be used, sorted by their paths;
-// "assistant" is the first.
+// Agents returns the agents that may be used, sorted by path; "assistant" comes
+// first.
 func (n *Node) Agents(context.Context) []AgentView {
 	out := []AgentView{{Path: DefaultAgent, Description: "answers when no other agent is named", Persona: true}}
 	for _, name := range slices.Sorted(maps.Keys(n.agents)) {
@@ -481,8 +483,8 @@ func (n *Node) Agents(context.Context) []AgentView {
 	return out
 }
 
-// takesOver refuses an agent that is to go on with a conversation of another
-// one and is not made for it.
+// takesOver refuses an agent that would continue another agent's conversation and
+// is not meant for it.
 func (n *Node) takesOver(path, before string) error {
 	if before = first(before, DefaultAgent); path == before || path == DefaultAgent || n.agents[path] != nil || n.opt.Catalog == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"steward/internal/tool"
 )
 
-// Bounds of a look by a model.
+// Limits of a model's look at tools.
 const (
 	lookTimeout = 30 * time.Second
 	lookTools   = 64
@@ -32,9 +32,9 @@ const lookSchema = `{"type":"object","properties":{"tools":{"type":"array","item
 	`"name":{"type":"string"},"private":{"type":"boolean"},"targets":{"type":"array","items":{"type":"string"}}},` +
 	`"required":["name","private","targets"],"additionalProperties":false}}},"required":["tools"],"additionalProperties":false}`
 
-// LookAt returns what has a model look at tools that a person is to approve:
-// the one named fast if there is one, else the default, never the one that is
-// built in. resolve finds models by name.
+// LookAt returns a function that has a model judge tools that a person is to
+// approve. The model is the one named fast if there is one, otherwise the
+// default, and never the built-in one. resolve finds models by name.
 func LookAt(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
 	return func(ctx context.Context, specs []tool.Spec) ([]catalog.Looked, string, error) {
 		m, err := resolve(summaryAlias)
@@ -42,7 +42,7 @@ func LookAt(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
 			m, err = resolve(llm.DefaultAlias)
 		}
 		if err != nil || offline(m.Models) {
-			return nil, "", nil // there is none: the proposal says so
+			return nil, "", nil // there is no model: the proposal says so
 		}
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
@@ -59,7 +59,7 @@ func LookAt(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
 	}
 }
 
-// toolsToLookAt tells a model of tools, in bounds.
+// toolsToLookAt describes tools for a model, within the limits.
 func toolsToLookAt(specs []tool.Spec) string {
 	type told struct {
 		Name        string   `json:"name"`
@@ -78,7 +78,7 @@ func toolsToLookAt(specs []tool.Spec) string {
 	return fenced("a list of tools", string(b))
 }
 
-// lookedAt asks the model once.
+// lookedAt makes one call of the model.
 func lookedAt(ctx context.Context, m llm.Resolved, text string) (string, error) {
 	from := message.Common{Origin: "system", Labels: message.Untrusted}
 	req := &llm.Request{System: lookPrompt, Schema: &llm.Schema{Name: "look_at_tools", JSON: []byte(lookSchema)}, User: tool.OwnUser, Labels: message.Untrusted,

@@ -17,19 +17,20 @@ import (
 	"steward/internal/tool"
 )
 
-// Import makes conversations of the user's of all chats in a file, one after
+// Import creates conversations of the user's from all chats in a file, one after
 // the other. See conversation.Engine.ImportAll.
 func (n *Node) Import(ctx context.Context, user string, r io.Reader, o importexport.Options) iter.Seq2[conversation.Imported, error] {
 	return n.conversations.ImportAll(ctx, store.ForUser(user), user, r, o)
 }
 
-// Rename gives a conversation a title.
+// Rename sets a conversation's title.
 func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error) {
 	return n.conversations.Update(ctx, store.ForUser(user), conv, func(c *record.Conversation) { c.Title = title })
 }
 
-// Delete stops what runs in a conversation, refuses what waits for its turn in
-// it, and hides it. Where nothing deleted is kept, it is erased at once.
+// Delete stops the running turn of a conversation, refuses its waiting messages,
+// and hides it. If deleted resources are not kept, it erases the conversation at
+// once.
 func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 	c := n.enter(user, conv)
 	defer n.exit(c)
@@ -55,14 +56,14 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 	return err
 }
 
-// Models returns the models that the providers have, and the aliases' names.
+// Models returns the providers' models and the names of the aliases.
 func (n *Node) Models(ctx context.Context) (llm.Listing, []string) {
 	return n.opt.Models.List(ctx), n.opt.Models.Aliases()
 }
 
-// Resolve returns a model by alias or "provider/model", for calls outside of
-// conversations. What such a call has used is recorded for its Request.User,
-// so that budgets of the day hold over restarts.
+// Resolve returns a model by alias or "provider/model", for calls outside
+// conversations. The usage of such a call is recorded for its Request.User, so
+// that daily budgets survive restarts.
 func (n *Node) Resolve(name string) (llm.Resolved, error) {
 	r, err := n.opt.Models.Resolve(name)
 	if err == nil {
@@ -71,7 +72,7 @@ func (n *Node) Resolve(name string) (llm.Resolved, error) {
 	return r, err
 }
 
-// ServiceModel is Resolve for an agent's llm service that is at a URL.
+// ServiceModel is Resolve for an agent's llm service at a URL.
 func (n *Node) ServiceModel(b service.Binding) (llm.Resolved, error) {
 	if b.Source != service.Remote || n.opt.RemoteModels == nil {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the llm service of %s is at no URL any more", b.Owner).
@@ -84,7 +85,7 @@ func (n *Node) ServiceModel(b service.Binding) (llm.Resolved, error) {
 	return r, err
 }
 
-// recorded is a model whose use is recorded.
+// recorded is a model whose usage is recorded.
 type recorded struct {
 	llm.Model
 	node *Node

@@ -12,14 +12,14 @@ import (
 	"steward/internal/store"
 )
 
-// Reading says which messages of a conversation are read. The zero value is
-// the first page of the preferred branch.
+// Reading selects messages of a conversation. The zero value selects the first
+// page of the preferred branch.
 type Reading struct {
 	Branch  string // empty: the preferred one
 	After   store.Cursor
 	Limit   int
-	Reverse bool // the newest first
-	Deleted bool // in place of all that, the messages that can be brought back: in one page, in the order of their deletion
+	Reverse bool // newest first
+	Deleted bool // instead of all that, the messages that can be restored: in one page, in order of deletion
 }
 
 // ReadMessages reads messages of one of the user's conversations. Error
@@ -48,8 +48,8 @@ func (k *Records) ReadMessages(ctx context.Context, user string, conv id.ID, r R
 	return e.MessagesOf(ctx, sc, conv, &list[i], r.After, r.Limit, r.Reverse)
 }
 
-// deleted finds the messages whose deletion has neither been taken back nor
-// made good by erasing them.
+// deleted returns the messages that are deleted, can be restored, and have not
+// been erased.
 func deleted(ctx context.Context, e *conversation.Engine, sc store.Scope, conv id.ID) ([]conversation.Entry, error) {
 	changes, err := e.Audit(ctx, sc, conv, id.ID{}, "")
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"steward/internal/store"
 )
 
-// Path is a branch as a person is told of it.
+// Path is a branch as it is shown to a person.
 type Path struct {
 	record.Branch
 	Preferred bool
-	Stem      string // the branch on which the last message was written that it shares; empty: it shares none
-	Messages  int    // that stand on it
-	Own       int    // of them, those that were written on it
-	Begins    string // the beginning of the first text in these; empty where there is none that may be shown
+	Stem      string // the branch that the last shared message was written on; empty: it shares none
+	Messages  int    // how many messages are on it
+	Own       int    // how many of them were written on it
+	Begins    string // the beginning of the first text among these; empty if there is none that may be shown
 }
 
-// Paths returns a conversation's branches, the oldest first; with deleted,
-// those in their place that can be brought back.
+// Paths returns a conversation's branches, oldest first. If deleted is set, it
+// returns the branches that can be restored instead.
 func (k *Records) Paths(ctx context.Context, user string, conv id.ID, deleted bool) ([]Path, error) {
 	sc := store.ForUser(user)
 	c, err := k.conversations.Get(ctx, sc, conv)
@@ -60,7 +60,7 @@ func (k *Records) Paths(ctx context.Context, user string, conv id.ID, deleted bo
 	return out, nil
 }
 
-// begins reads how the messages that were written on a branch begin.
+// begins sets how the messages that were written on a branch begin.
 func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) error {
 	if p.Own == 0 {
 		return nil
@@ -82,8 +82,8 @@ func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv 
 	return nil
 }
 
-// beginning is the beginning of what the user or the assistant says in a
-// message, on one line; of what is secret nothing.
+// beginning returns the beginning of the user's or the assistant's text in a
+// message, on one line. It returns "" for secret messages.
 func beginning(m *message.Message) string {
 	if m.Role == message.Tool || message.LabelsOf(m.Blocks)&message.Secret != 0 {
 		return ""

@@ -21,49 +21,49 @@ import (
 	"steward/internal/tool"
 )
 
-// Explainer is an authorizer that says how it decides; rego.Authorizer is one.
+// Explainer is an authorizer that explains its decisions; rego.Authorizer is one.
 type Explainer interface {
 	Explain(ctx context.Context, q policy.Question) (rego.Explained, error)
 }
 
-// PolicyQuestion is what a person asks about policy. In JSON it is the body of
-// a request. Which members a point needs is told with policy.Point.
+// PolicyQuestion is a person's question about policy. In JSON it is the body of a
+// request. policy.Point documents which members a point needs.
 type PolicyQuestion struct {
-	Request string `json:"request,omitzero"` // an action, or a request with actions, that was judged: its id; the rest is not looked at
+	Request string `json:"request,omitzero"` // id of a recorded action, or of a request with actions; the other members are then ignored
 
 	Point   policy.Point    `json:"point,omitzero"` // empty: tool
-	User    string          `json:"user,omitzero"`  // empty: who asks
+	User    string          `json:"user,omitzero"`  // empty: the caller
 	Agent   string          `json:"agent,omitzero"`
 	Lineage []string        `json:"lineage,omitzero"`
 	Tool    string          `json:"tool,omitzero"`   // by name, as the agent has it
-	Effect  string          `json:"effect,omitzero"` // query or action, of a tool that there is not
+	Effect  string          `json:"effect,omitzero"` // query or action; for a tool that does not exist
 	Args    json.RawMessage `json:"args,omitzero"`
 	Labels  string          `json:"labels,omitzero"` // joined by commas
 	Late    bool            `json:"late,omitzero"`   // the call was not fixed before something untrusted was read
-	Alone   bool            `json:"alone,omitzero"`  // nobody is there who could be asked
+	Alone   bool            `json:"alone,omitzero"`  // no person is present who could be asked
 	Action  string          `json:"action,omitzero"` // access
 	Type    string          `json:"type,omitzero"`   // access: of the resource
 	Space   string          `json:"space,omitzero"`  // access: "user:ann", "group:family", "system"
 	Model   string          `json:"model,omitzero"`  // model: "provider/model"
 	Local   bool            `json:"local,omitzero"`  // model
-	Target  string          `json:"target,omitzero"` // delegate: the agent that is asked; agent: what is approved
+	Target  string          `json:"target,omitzero"` // delegate: the asked agent; agent: what is approved
 	At      time.Time       `json:"at,omitzero"`
 
-	Conversation id.ID `json:"conversation_id,omitzero"` // in which it is called: approvals may stand for one only
+	Conversation id.ID `json:"conversation_id,omitzero"` // of the call: an approval may be limited to one conversation
 }
 
-// PolicyAnswer tells how policy decides a question, and, where it is about
-// something that was judged, how it decided then.
+// PolicyAnswer explains how policy decides a question and, if the question is
+// about a recorded action, how it decided then.
 type PolicyAnswer struct {
 	rego.Explained
 	Point    policy.Point    `json:"point"`
-	About    string          `json:"about"`          // in a line: "email.send by assistant for ann"
+	About    string          `json:"about"`          // in one line: "email.send by assistant for ann"
 	Grant    string          `json:"grant,omitzero"` // the standing approval that allows it
 	Note     string          `json:"note,omitzero"`
 	Recorded *PolicyRecorded `json:"recorded,omitzero"`
 }
 
-// PolicyRecorded is what is recorded of a decision.
+// PolicyRecorded is what is recorded of a past decision.
 type PolicyRecorded struct {
 	Intent string    `json:"intent"` // the action's id
 	State  string    `json:"state"`
@@ -71,12 +71,12 @@ type PolicyRecorded struct {
 	Reason string    `json:"reason,omitzero"`
 	Policy string    `json:"policy,omitzero"` // the version that decided
 	At     time.Time `json:"at"`
-	Gone   bool      `json:"gone,omitzero"` // the tool is not there any more: it is judged by its name alone
+	Gone   bool      `json:"gone,omitzero"` // the tool no longer exists: it is judged by its name alone
 }
 
-// ExplainPolicy explains, for a user, how policy decides: one answer, or one
-// for each action of a request. Error codes: policy_unexplained,
-// policy_point, tool_unknown, intent_not_found, args_invalid.
+// ExplainPolicy explains to a user how policy decides: one answer, or one for
+// each action of a request. Error codes: policy_unexplained, policy_point,
+// tool_unknown, intent_not_found, args_invalid.
 func (n *Node) ExplainPolicy(ctx context.Context, user string, q PolicyQuestion) ([]PolicyAnswer, error) {
 	j, ok := n.opt.Authorizer.(Explainer)
 	if !ok {
@@ -97,7 +97,7 @@ func (n *Node) ExplainPolicy(ctx context.Context, user string, q PolicyQuestion)
 	return []PolicyAnswer{a}, err
 }
 
-// policyQuestion is a person's question as the authorizer takes it.
+// policyQuestion converts a person's question for the authorizer.
 func (n *Node) policyQuestion(user string, q PolicyQuestion) (policy.Question, error) {
 	out := policy.Question{Point: cmp.Or(q.Point, policy.PointTool), User: cmp.Or(q.User, user), Agent: cmp.Or(q.Agent, DefaultAgent), Lineage: q.Lineage,
 		Attended: !q.Alone, Action: q.Action, Target: q.Target, At: q.At,
@@ -111,7 +111,7 @@ func (n *Node) policyQuestion(user string, q PolicyQuestion) (policy.Question, e
 	return out, nil
 }
 
-// explainCall explains what would become of a call of a tool.
+// explainCall explains how a tool call would be decided.
 func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Question, q PolicyQuestion) (PolicyAnswer, error) {
 	if q.Tool == "" {
 		return PolicyAnswer{}, fault.New(fault.Invalid, "policy_question", "it is not said which tool the question is about").WithHint("name one: --tool email.send")
@@ -146,8 +146,8 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	return a, err
 }
 
-// ruled decides about a call as it would be decided when it is made, and tells
-// what policy went by.
+// ruled decides a call as it would be decided if it were made, and explains what
+// the decision is based on.
 func (n *Node) ruled(ctx context.Context, j Explainer, point policy.Point, c effect.Call) (PolicyAnswer, error) {
 	r, err := n.effects.Authorize(ctx, point, c)
 	if err != nil {
@@ -182,7 +182,7 @@ func policyAnswer(ctx context.Context, j Explainer, q policy.Question) (PolicyAn
 	return PolicyAnswer{Explained: e, Point: q.Point, About: aboutQuestion(q)}, err
 }
 
-// aboutQuestion says in a line what is decided.
+// aboutQuestion describes in one line what is decided.
 func aboutQuestion(q policy.Question) string {
 	what := ""
 	switch q.Point {
@@ -209,7 +209,7 @@ func aboutQuestion(q policy.Question) string {
 // mostExplained bounds the actions of a request that are explained.
 const mostExplained = 20
 
-// explainRecorded explains what is recorded of an action, or of a request's.
+// explainRecorded explains a recorded action, or the actions of a request.
 func (n *Node) explainRecorded(ctx context.Context, j Explainer, user, which string) ([]PolicyAnswer, error) {
 	v, err := n.Intent(ctx, user, which)
 	views := []IntentView{v}
@@ -230,8 +230,8 @@ func (n *Node) explainRecorded(ctx context.Context, j Explainer, user, which str
 	return out, nil
 }
 
-// intentsOf finds the actions of a request by the beginning of its id, or of
-// the turn or the conversation that it is for.
+// intentsOf finds actions by the first characters of the id of their request,
+// turn or conversation.
 func (n *Node) intentsOf(ctx context.Context, user, which string) ([]IntentView, error) {
 	const shortest, pages = 8, 20
 	none := fault.New(fault.NotFound, "intent_not_found", "there is no action %.60q of yours, and no request with actions", which).
@@ -261,7 +261,8 @@ func (n *Node) intentsOf(ctx context.Context, user, which string) ([]IntentView,
 	return out[:min(len(out), mostExplained)], nil
 }
 
-// explainIntent judges an action once more, as it was judged.
+// explainIntent authorizes an action again under the conditions of its first
+// decision.
 func (n *Node) explainIntent(ctx context.Context, j Explainer, v IntentView) (PolicyAnswer, error) {
 	c := effect.Call{Name: v.Tool, Args: v.Args, Message: record.ConversationURI(v.Conversation), Request: request.Context{User: v.User}, Agent: v.Agent,
 		Lineage: v.Lineage, Attended: true, Flow: policy.Flow{Fixed: v.Fixed, Open: v.Open}, At: v.Created}
@@ -277,7 +278,7 @@ func (n *Node) explainIntent(ctx context.Context, j Explainer, v IntentView) (Po
 	if ok {
 		spec = t.Spec()
 	}
-	c.Tool = capped{spec: spec} // its arguments were checked
+	c.Tool = capped{spec: spec} // its arguments were checked then
 	a, err := n.ruled(ctx, j, policy.PointTool, c)
 	a.Recorded = &PolicyRecorded{Intent: v.ID.String(), State: string(v.State), Rule: v.Rule, Reason: v.Reason, Policy: v.Policy, At: v.Created, Gone: !ok}
 	return a, err

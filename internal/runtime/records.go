@@ -17,9 +17,10 @@ import (
 	"steward/internal/tool"
 )
 
-// Records is what a user is told of what is stored: conversations, requests,
-// actions and what waits for a word, which is decided here too. A node is one
-// over its store; commands make one where none runs. Safe for concurrent use.
+// Records gives a user access to what is stored: conversations, requests,
+// actions, and open questions, which it can also answer. A node embeds the one
+// over its store; commands create one when no node is running. Safe for
+// concurrent use.
 type Records struct {
 	store         store.Store
 	conversations *conversation.Engine
@@ -30,25 +31,25 @@ type Records struct {
 	spec          func(name string) (tool.Spec, bool)
 }
 
-// RecordsOptions are the parts of Records. Store, Conversations, Effects and
-// Spec are needed.
+// RecordsOptions are the parts of Records. Store, Conversations, Effects and Spec
+// are required.
 type RecordsOptions struct {
 	Store         store.Store
 	Conversations *conversation.Engine
 	Effects       *effect.Engine
 	Search        search.Index                                // nil: there is no search
-	Price         func(model string, u message.Usage) float64 // of a model call, in US dollars; nil: what is recorded is told
-	Tool          func(agent, name string) (tool.Tool, bool)  // as an agent has it now; nil: that is not known
+	Price         func(model string, u message.Usage) float64 // of a model call, in US dollars; nil: recorded costs are used
+	Tool          func(agent, name string) (tool.Tool, bool)  // a tool as an agent has it now; nil: unknown
 	Spec          func(name string) (tool.Spec, bool)         // of tools that were called
 }
 
-// NewRecords makes them of their parts.
+// NewRecords returns Records made of the given parts.
 func NewRecords(o RecordsOptions) Records {
 	return Records{store: o.Store, conversations: o.Conversations, effects: o.Effects, search: o.Search, price: o.Price, tool: o.Tool, spec: o.Spec}
 }
 
-// Conversations returns a page of the user's conversations, the most recently
-// used first.
+// Conversations returns a page of the user's conversations, most recently used
+// first.
 func (k *Records) Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
 	return k.conversations.List(ctx, store.ForUser(user), after, limit)
 }
@@ -63,13 +64,13 @@ func (k *Records) Messages(ctx context.Context, user string, conv id.ID, after s
 	return k.conversations.Messages(ctx, store.ForUser(user), conv, after, limit, false)
 }
 
-// FindCall returns the messages of the user's that make a call with a
-// provider's id, the newest first.
+// FindCall returns the user's messages with a call that has the provider's id,
+// newest first.
 func (k *Records) FindCall(ctx context.Context, user, callID string) ([]conversation.Called, error) {
 	return k.conversations.FindCall(ctx, store.ForUser(user), callID)
 }
 
-// Siblings returns the messages that stand at the place of a message on the
+// Siblings returns the messages that are in the place of a message on the
 // conversation's branches.
 func (k *Records) Siblings(ctx context.Context, user string, conv, msg id.ID) ([]conversation.Sibling, error) {
 	if _, err := k.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
@@ -78,7 +79,7 @@ func (k *Records) Siblings(ctx context.Context, user string, conv, msg id.ID) ([
 	return k.conversations.Siblings(ctx, store.ForUser(user), conv, msg)
 }
 
-// Interaction returns an interaction as it stands.
+// Interaction returns an interaction in its current state.
 func (k *Records) Interaction(ctx context.Context, user string, conv, inter id.ID) (conversation.Interaction, error) {
 	return k.conversations.Interaction(ctx, store.ForUser(user), conv, inter)
 }
@@ -88,13 +89,13 @@ func (k *Records) Audit(ctx context.Context, user string, conv, interaction id.I
 	return k.conversations.Audit(ctx, store.ForUser(user), conv, interaction, toolName)
 }
 
-// ExportAs writes a conversation as the options say.
+// ExportAs writes a conversation to w in the form that the options select.
 func (k *Records) ExportAs(ctx context.Context, user string, conv id.ID, o conversation.ExportOptions, w io.Writer) error {
 	return k.conversations.ExportAs(ctx, store.ForUser(user), conv, o, w)
 }
 
-// Search finds messages in what the user and the assistant have said. Error
-// codes: search_off, and those of search.Index.
+// Search searches the messages of the user and the assistant. Error codes:
+// search_off, and those of search.Index.
 func (k *Records) Search(ctx context.Context, user string, q search.Query) (search.Page, error) {
 	if k.search == nil {
 		return search.Page{}, fault.New(fault.Unsupported, "search_off", "this Steward has no search")
@@ -102,40 +103,43 @@ func (k *Records) Search(ctx context.Context, user string, q search.Query) (sear
 	return k.search.Search(ctx, store.ForUser(user), q)
 }
 
-// WorkLog returns a page of the tool calls that were made for a user, the
-// newest first; see worklog.Engine.Log.
+// WorkLog returns a page of the tool calls made for a user, newest first; see
+// worklog.Engine.Log.
 func (k *Records) WorkLog(ctx context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error) {
 	return k.told().Log(ctx, store.ForUser(user), f, after, limit)
 }
 
-// WorkLogEntry returns one of them with its messages; see worklog.Engine.Show.
+// WorkLogEntry returns one entry of the work log with its messages; see
+// worklog.Engine.Show.
 func (k *Records) WorkLogEntry(ctx context.Context, user, ref string) (worklog.Entry, []*message.Message, error) {
 	return k.told().Show(ctx, store.ForUser(user), ref)
 }
 
 func (k *Records) told() *worklog.Engine { return worklog.New(k.store, k.spec) }
 
-// Decide records a person's answer to a question, his own or one that was put
-// to a group of his. It is durable when Decide returns. Error codes as of
+// Decide records a person's answer to a question that was put to that user or to
+// one of the user's groups. It is durable when Decide returns. Error codes as of
 // effect.Engine.Decide.
 func (k *Records) Decide(ctx context.Context, user string, v Verdict) error {
 	v.By = user
 	return k.effects.Decide(ctx, store.ForUser(user), v)
 }
 
-// Approvals returns what waits for a user's word, the oldest first: in all his
-// conversations, of agents that agents have asked, and in his groups.
+// Approvals returns the questions that wait for a user's answer, oldest first:
+// from all the user's conversations, from agents that agents have asked, and from
+// the user's groups.
 func (k *Records) Approvals(ctx context.Context, user string) ([]effect.Question, error) {
 	return k.effects.Questions(ctx, user)
 }
 
-// Approval returns one question; with a pattern as it would be shown with it.
+// Approval returns one question. If p is not nil, the question is shown as it
+// would be with that pattern.
 func (k *Records) Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error) {
 	return k.effects.Question(ctx, store.ForUser(user), which, p)
 }
 
-// Grants returns a user's standing approvals, the newest first; with all, also
-// those that were revoked or have ended.
+// Grants returns a user's standing approvals, newest first. If all is set, it
+// includes those that were revoked or have ended.
 func (k *Records) Grants(ctx context.Context, user string, all bool) ([]GrantView, error) {
 	list, err := k.effects.Grants(ctx, user, all)
 	out := make([]GrantView, len(list))
@@ -145,25 +149,26 @@ func (k *Records) Grants(ctx context.Context, user string, all bool) ([]GrantVie
 	return out, err
 }
 
-// Grant returns one of them (grant_not_found).
+// Grant returns one standing approval. Error code: grant_not_found.
 func (k *Records) Grant(ctx context.Context, user string, grant id.ID) (GrantView, error) {
 	g, err := k.effects.Grant(ctx, user, grant)
 	return k.showGrant(g), err
 }
 
-// ShowGrantEdit tells what an edit would make of one, without doing it.
+// ShowGrantEdit returns what an edit would make of a standing approval, without
+// making it.
 func (k *Records) ShowGrantEdit(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (GrantEdited, error) {
 	e, err := k.effects.ShowGrantEdit(ctx, user, grant, ed)
 	return GrantEdited{k.showGrant(e.Grant), e.Wider, e.Hash}, err
 }
 
-// EditGrant changes one; see effect.Engine.EditGrant.
+// EditGrant changes a standing approval; see effect.Engine.EditGrant.
 func (k *Records) EditGrant(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (GrantView, error) {
 	g, err := k.effects.EditGrant(ctx, user, grant, ed)
 	return k.showGrant(g), err
 }
 
-// RevokeGrant takes one back, at once.
+// RevokeGrant revokes a standing approval with immediate effect.
 func (k *Records) RevokeGrant(ctx context.Context, user string, grant id.ID) error {
 	_, err := k.effects.Revoke(ctx, user, grant)
 	return err

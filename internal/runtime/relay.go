@@ -4,23 +4,23 @@ import (
 	"steward/internal/agent"
 )
 
-// relay turns what happens in the conversation of an agent that was asked into
-// the progress of the asking call: the questions to a person, one after the
-// other, and a line about what runs.
+// relay turns what happens in an asked agent's conversation into progress of the
+// asking call: the questions to a person, one at a time, and a line about what is
+// running.
 type relay struct {
 	agent string
 	tell  func(agent.Progress)
 	told  agent.Progress
-	about string // the question that was told last; empty: none
+	about string // key of the question that was reported last; empty: none
 }
 
-// say tells how it stands by the calls that are open, if that is new. A question
-// that was told stays the one that is asked until it is answered.
+// say reports the state of the open calls, if it has changed. A question that was
+// reported stays the current one until it is answered.
 func (r *relay) say(open []CallView) {
 	q, about := r.question(open)
 	p := agent.Progress{Status: callRunning}
 	switch {
-	case q != nil && r.about != "" && about != r.about: // nobody is to take the one for the other
+	case q != nil && r.about != "" && about != r.about: // so that nobody takes the one for the other
 		r.tell(p)
 		fallthrough
 	case q != nil:
@@ -38,7 +38,7 @@ func (r *relay) say(open []CallView) {
 }
 
 // question returns the question that a person is to be asked now, if there is
-// one, and by what it is known.
+// one, and its key.
 func (r *relay) question(open []CallView) (q *ApprovalView, about string) {
 	for i := range open {
 		v := &open[i]

@@ -14,12 +14,11 @@ import (
 	"steward/internal/tree"
 )
 
-// Resources returns the service over the tree: everything that exists, as far
-// as whoever asks may know of it.
+// Resources returns the service over the tree: everything that exists, as far as
+// the caller may see it.
 func (n *Node) Resources() *tree.Service { return n.resources }
 
-// addResources makes the service, and gives the agents the tools by which they
-// use it.
+// addResources creates the service, and adds the tools by which agents use it.
 func (n *Node) addResources() error {
 	if n.opt.People == nil {
 		n.opt.People = members{}
@@ -41,7 +40,7 @@ func (n *Node) addResources() error {
 	return nil
 }
 
-// members is the directory where there is no other: everybody is a member.
+// members is the default directory: everybody is a member.
 type members struct{}
 
 // Principal implements policy.Directory.
@@ -54,7 +53,7 @@ const (
 	typeTool  = "tool.Tool"
 )
 
-// agentView shows the agents that may be used as resources.
+// agentView shows the usable agents as resources.
 type agentView struct{ n *Node }
 
 // Types implements tree.Mount.
@@ -66,7 +65,7 @@ func (v agentView) List(ctx context.Context, p policy.Principal) ([]tree.Resourc
 	for _, path := range v.n.paths() {
 		r, err := v.Get(ctx, p, agentURI(path))
 		if fault.Is(err, fault.NotFound) {
-			continue // revoked just now
+			continue // revoked in the meantime
 		}
 		if err != nil {
 			return nil, err
@@ -102,8 +101,8 @@ func (v agentView) Get(_ context.Context, p policy.Principal, uri resource.URI) 
 	return mounted(uri, about.Metadata, about)
 }
 
-// toolView shows the tools of agents with their schemas: those of the
-// assistant at the root, those of others below their agents.
+// toolView shows agents' tools with their schemas: the assistant's at the root,
+// other agents' tools below their agents.
 type toolView struct{ n *Node }
 
 // Types implements tree.Mount.
@@ -115,7 +114,7 @@ func (v toolView) List(context.Context, policy.Principal) ([]tree.Resource, erro
 	for _, path := range v.n.paths() {
 		kit, err := v.n.kitOf(path)
 		if err != nil {
-			continue // revoked just now
+			continue // revoked in the meantime
 		}
 		above := agentURI(path)
 		if path == DefaultAgent {

@@ -15,10 +15,10 @@ import (
 const typeWork = "worklog.Entry"
 
 // maxWork is how many entries of the work log are listed as resources: the
-// newest. All of them are told by WorkLog.
+// newest. WorkLog returns all of them.
 const maxWork = 10_000
 
-// workView shows the entries of a user's work log as resources, each below the
+// workView shows the entries of a user's work log as resources. Each is below the
 // message that makes the call, under the call's block.
 type workView struct{ n *Node }
 
@@ -63,7 +63,7 @@ func (v workView) Get(ctx context.Context, p policy.Principal, uri resource.URI)
 	return workResource(p.User, e)
 }
 
-// workURI is where an entry is.
+// workURI returns the resource of an entry.
 func workURI(e worklog.Entry) resource.URI {
 	_, block, _ := strings.Cut(e.ID, "/")
 	return e.Call.Child(typeWork, block)

@@ -6,7 +6,7 @@ import (
 	"steward/internal/tool"
 )
 
-// addSearch gives the agents the tool by which they search.
+// addSearch adds the tool with which agents search.
 func (n *Node) addSearch() error {
 	if n.opt.Search == nil {
 		return nil
@@ -18,7 +18,7 @@ func (n *Node) addSearch() error {
 	return n.opt.Tools.Add(t)
 }
 
-// followLog keeps the search near the log for as long as the node lives.
+// followLog makes the search index follow the log for as long as the node lives.
 func (n *Node) followLog() {
 	if n.opt.Search == nil {
 		return

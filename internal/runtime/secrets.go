@@ -6,9 +6,9 @@ import (
 	"steward/internal/message"
 )
 
-// Secrets hides secrets. Safe for concurrent use.
+// Secrets masks secrets. Safe for concurrent use.
 type Secrets interface {
-	// Mask returns the text with its secrets hidden.
+	// Mask returns the text with its secrets masked.
 	Mask(text string) string
 	// MaskBytes is Mask for bytes; JSON stays JSON.
 	MaskBytes(b []byte) []byte
@@ -16,7 +16,7 @@ type Secrets interface {
 	Found(text string) []string
 }
 
-// mask hides secrets; nil where there are none to hide.
+// mask returns the function that masks secrets, or nil if there are none to mask.
 func (n *Node) mask() func(string) string {
 	if n.opt.Secrets == nil {
 		return nil
@@ -24,8 +24,8 @@ func (n *Node) mask() func(string) string {
 	return n.opt.Secrets.Mask
 }
 
-// hideSecrets hides the secrets in what a user is about to say, before any of
-// it is recorded, and returns their names.
+// hideSecrets masks the secrets in a user's turn before any of it is recorded,
+// and returns their names.
 func (n *Node) hideSecrets(t *Turn) (names []string) {
 	if n.opt.Secrets == nil {
 		return nil
@@ -47,7 +47,8 @@ func (n *Node) hideSecrets(t *Turn) (names []string) {
 	return slices.Compact(names)
 }
 
-// words returns what a block says, and how one is made that says otherwise.
+// words returns a block's text, and a function that makes the same block with
+// another text.
 func words(b message.Block) (string, func(string) message.Block) {
 	switch v := b.(type) {
 	case *message.Text:

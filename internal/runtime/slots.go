@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// slots bound how many tool calls run at the same time: each turn has a few of
+// slots bounds how many tool calls run concurrently: each turn has a few slots of
 // its own, and all turns share those of the node.
 type slots chan struct{}
 
-// place is where a tool call runs. It is taken for the time in which the tool
-// works, and not while a person is asked. A call that asks another agent needs
-// none, so that the calls of that agent can have it.
+// place is the place in which a tool call runs. It is held while the tool works,
+// and not while a person is asked. A call that asks another agent takes none, so
+// that the agent's own calls can have it.
 type place struct {
 	of []slots // taken in this order
 
 	mu   sync.Mutex
 	held bool
-	over bool // the turn waits for the call no longer: it needs no place
+	over bool // the turn no longer waits for the call, which needs no place any more
 }
 
-// take waits for the place. It returns what gives it back, which may be called
-// more than once.
+// take waits for the place. It returns a function that releases the place, which
+// may be called more than once.
 func (p *place) take(ctx context.Context) (leave func(), err error) {
 	for i, of := range p.of {
 		select {
@@ -54,7 +54,7 @@ func (p *place) leave() {
 	}
 }
 
-// end gives the place back for good.
+// end releases the place for good.
 func (p *place) end() {
 	p.mu.Lock()
 	p.over = true

@@ -10,11 +10,11 @@ import (
 	"steward/internal/message"
 )
 
-// steering is a message that is to reach a run that is on.
+// steering is a message to be delivered to an active run.
 type steering struct {
 	message *message.Message
 	taken   bool
-	done    chan steered // closed without a value: the run ended before
+	done    chan steered // closed without a value if the run ended first
 }
 
 type steered struct {
@@ -22,11 +22,12 @@ type steered struct {
 	inter id.ID
 }
 
-// steerInto hands a message to the running turn; false when none takes it.
+// steerInto hands a message to the running turn. It returns false if no turn
+// takes it.
 func (c *chat) steerInto(ctx context.Context, m *message.Message) (Accepted, bool, error) {
 	st := &steering{message: m, done: make(chan steered, 1)}
 	c.mu.Lock()
-	if c.cancel == nil || slices.Contains(c.ids, m.ID) { // the same message again: it is told when the turn is over
+	if c.cancel == nil || slices.Contains(c.ids, m.ID) { // the same message again: it is answered when the turn is over
 		c.mu.Unlock()
 		return Accepted{}, false, nil
 	}
@@ -46,7 +47,7 @@ func (c *chat) steerInto(ctx context.Context, m *message.Message) (Accepted, boo
 	}
 }
 
-// own notes the message that a turn begins with, if it has one.
+// own notes the id of the message that a turn begins with, if it has one.
 func (c *chat) own(m *message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +56,8 @@ func (c *chat) own(m *message.Message) {
 	}
 }
 
-// takeSteering returns what is to reach the run, at a safe point.
+// takeSteering returns the messages to deliver to the run. It is called at a safe
+// point.
 func (c *chat) takeSteering() []*message.Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +71,8 @@ func (c *chat) takeSteering() []*message.Message {
 	return out
 }
 
-// emit tells the feed, and the sender of a steering message that it is durable.
+// emit passes an event to the feed, and tells the sender of a steering message
+// that it is durable.
 func (c *chat) emit(ev agent.Event) {
 	c.feed.tell(ev)
 	if ev.Kind != agent.Stored || ev.Message.Role != message.User {

@@ -20,7 +20,7 @@ import (
 	"steward/internal/tool"
 )
 
-// planning is the turn in which plan.fix or text.extract is called.
+// planning is the turn that calls plan.fix or text.extract.
 type planning struct {
 	node  *Node
 	chat  *chat
@@ -33,18 +33,18 @@ type planning struct {
 
 type planningKey struct{}
 
-// plans reports whether a tool is one that has to know its turn.
+// plans reports whether a tool needs access to its turn.
 func plans(name string) bool { return name == flow.PlanTool || name == flow.ExtractTool }
 
-// flowOf says where a call comes from. Nothing is read where nothing untrusted
-// was shown, or where nobody asks: a query that stays here.
+// flowOf computes the information flow of a call. It reads nothing if nothing
+// untrusted was shown, or if nobody needs the answer: a query that stays here.
 func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, agentPath string, call agent.Call, spec tool.Spec) (policy.Flow, error) {
 	if f, ok := plainFlow(call.Labels, spec); ok {
 		return f, nil
 	}
 	args, err := tool.Canonical(orEmptyObject(call.Args))
 	if err != nil {
-		return policy.Flow{Open: []string{""}, Why: "its arguments cannot be read"}, nil // and are refused where they are checked
+		return policy.Flow{Open: []string{""}, Why: "its arguments cannot be read"}, nil // refused where arguments are checked
 	}
 	turn, err := n.turnBefore(ctx, c, inter, call)
 	if err != nil {
@@ -66,8 +66,8 @@ func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, agentPath strin
 	return f, err
 }
 
-// plainFlow says where a call comes from, where its turn need not be read for
-// that. False: it need.
+// plainFlow returns the flow of a call if it is known without reading the turn.
+// It returns false if the turn has to be read.
 func plainFlow(l message.Labels, spec tool.Spec) (policy.Flow, bool) {
 	if !l.Has(message.Untrusted) {
 		return policy.Flow{Fixed: true}, true
@@ -75,14 +75,15 @@ func plainFlow(l message.Labels, spec tool.Spec) (policy.Flow, bool) {
 	return policy.Flow{Open: []string{""}, Why: "it was decided after something of others had been read"}, spec.Effect == tool.Query && !spec.Out()
 }
 
-// asksToRead reports whether a call is a query that may be asked about for what
-// it would carry.
+// asksToRead reports whether a call is a query that may need an approval for the
+// data it would carry.
 func asksToRead(spec tool.Spec, l message.Labels, f policy.Flow) bool {
 	return spec.Effect == tool.Query && spec.Out() && l.Has(message.Private|message.Untrusted) && !f.Fixed && !f.Cleared && !f.Refused
 }
 
-// readAlone waits until no other query of a source is asked about in the
-// conversation, so that one answer counts for all. False: ctx has ended.
+// readAlone waits until no other query of a source in the conversation may need
+// an approval, so that one answer counts for all. It returns false if ctx has
+// ended.
 func (c *chat) readAlone(ctx context.Context, source string) (leave func(), ok bool) {
 	c.mu.Lock()
 	if c.reads == nil {
@@ -102,20 +103,20 @@ func (c *chat) readAlone(ctx context.Context, source string) (leave func(), ok b
 	}
 }
 
-// turnOf reads what is recorded of a turn.
+// turnOf reads the recorded messages of a turn.
 func (n *Node) turnOf(ctx context.Context, c *chat, inter id.ID) ([]*message.Message, error) {
 	return n.conversations.Turn(context.WithoutCancel(ctx), store.ForUser(c.user), c.id, inter)
 }
 
-// turnRead is a turn as it was when the calls of a message began.
+// turnRead caches a turn as it was when the calls of a message began.
 type turnRead struct {
 	mu      sync.Mutex
 	message id.ID
 	turn    []*message.Message
 }
 
-// turnBefore is turnOf for the calls of one message, which read the turn once
-// for all of them.
+// turnBefore is turnOf for the calls of one message. They share one read of the
+// turn.
 func (n *Node) turnBefore(ctx context.Context, c *chat, inter id.ID, call agent.Call) ([]*message.Message, error) {
 	c.read.mu.Lock()
 	defer c.read.mu.Unlock()
@@ -129,8 +130,8 @@ func (n *Node) turnBefore(ctx context.Context, c *chat, inter id.ID, call agent.
 	return c.read.turn, nil
 }
 
-// askedWith returns the labels of what an agent is asked. What the plan of the
-// turn had fixed, to the letter, is as clean as the plan.
+// askedWith returns the labels of what an agent is asked. What the turn's plan
+// had fixed literally is as clean as the plan.
 func (n *Node) askedWith(ctx context.Context, c *chat, inter id.ID, call agent.Call) (message.Labels, error) {
 	if !call.Labels.Has(message.Untrusted) {
 		return call.Labels, nil
@@ -142,7 +143,7 @@ func (n *Node) askedWith(ctx context.Context, c *chat, inter id.ID, call agent.C
 	return call.Labels, err
 }
 
-// literal reports whether a call is to the letter what the turn's plan says.
+// literal reports whether a call is literally what the turn's plan says.
 func (n *Node) literal(ctx context.Context, c *chat, inter id.ID, call agent.Call) (bool, error) {
 	args, err := tool.Canonical(orEmptyObject(call.Args))
 	if err != nil {
@@ -152,7 +153,7 @@ func (n *Node) literal(ctx context.Context, c *chat, inter id.ID, call agent.Cal
 	return err == nil && flow.Literal(turn, call.Ref, call.Name, args), err
 }
 
-// around gives a call what its tool has to know of the turn.
+// around adds to ctx what a call's tool needs to know about the turn.
 func (n *Node) around(ctx context.Context, c *chat, kit *agentKit, run *record.Run, rc request.Context, call agent.Call) (context.Context, error) {
 	switch {
 	case kit.asks[call.Name]:
@@ -167,7 +168,7 @@ func (n *Node) around(ctx context.Context, c *chat, kit *agentKit, run *record.R
 	return ctx, nil
 }
 
-// meter is that of the turn.
+// meter returns the turn's meter.
 func (p *planning) meter() *llm.Meter {
 	if live := p.chat.running(p.inter); live != nil {
 		return live.meter
@@ -175,8 +176,8 @@ func (p *planning) meter() *llm.Meter {
 	return nil
 }
 
-// addPlanning gives the node the tools by which a model plans beforehand, and
-// has text of others read for it.
+// addPlanning adds the tools with which a model plans in advance and has
+// untrusted text read separately.
 func (n *Node) addPlanning() error {
 	for _, t := range []tool.Tool{planTool{}, extractTool{}} {
 		if err := n.opt.Tools.Add(t); err != nil {
@@ -186,8 +187,8 @@ func (n *Node) addPlanning() error {
 	return nil
 }
 
-// needs says what of planning a level would have: tools that bring in text of
-// others, and tools that act or send.
+// needs says whether a level has tools that bring in untrusted text, and tools
+// that act.
 type needs struct{ reads, acts bool }
 
 func (w *needs) see(s tool.Spec) {
@@ -198,7 +199,7 @@ func (w *needs) see(s tool.Spec) {
 	w.acts = w.acts || s.Effect == tool.Action
 }
 
-// below looks at an agent with all those below it.
+// below adds the needs of an agent and of all agents below it.
 func (w *needs) below(n *Node, a *catalog.Agent) {
 	if a.Tools != nil {
 		for _, s := range a.Tools.Specs() {
@@ -215,8 +216,8 @@ func (w *needs) below(n *Node, a *catalog.Agent) {
 	}
 }
 
-// plan gives a kit the tools for planning where they are of use, or where it
-// names them, and no others of these names.
+// plan gives a kit the planning tools if they are useful or if it names them, and
+// removes other tools of these names.
 func (n *Node) plan(kit *agentKit, w needs, named []string) error {
 	for _, s := range kit.registry.Specs() {
 		w.see(s)
@@ -237,8 +238,8 @@ func (n *Node) plan(kit *agentKit, w needs, named []string) error {
 	return nil
 }
 
-// without returns the tools that a model gets that cannot plan: the built-in
-// one has no use for them.
+// without returns the tools for a chain of models. The built-in model cannot
+// plan, so it gets no planning tools.
 func (k *agentKit) without(models []string) *llm.Toolset {
 	if !offline(models) {
 		return k.tools

@@ -17,8 +17,8 @@ import (
 )
 
 // planTool is plan.fix: it records the steps that a model will take before it
-// reads anything that others wrote. Where something was read already, a planner
-// apart makes the plan, who is shown the user's own words of this turn and the
+// reads anything that others wrote. If something was read already, a separate
+// planner makes the plan. It is shown the user's own words of this turn and the
 // tools, and nothing else.
 type planTool struct{}
 
@@ -69,7 +69,7 @@ func outsideTurn(name string) error {
 		WithHint("begin a conversation: steward chat")
 }
 
-// checked reads a plan and looks whether its tools are there.
+// checked parses a plan and checks that its tools exist.
 func (p *planning) checked(args []byte) (flow.Plan, error) {
 	plan, err := flow.ParsePlan(args)
 	if err != nil {
@@ -95,7 +95,8 @@ const plannerPrompt = "You plan for an assistant that uses tools. You are given 
 	"text.extract with a schema makes fields of a text. To whom or where something goes must be what the user says. " +
 	"Where the user's words do not say enough, plan only what they do say."
 
-// apart has the plan made from the user's own words of the turn.
+// apart has a separate planner make the plan from the user's own words of the
+// turn.
 func (p *planning) apart(ctx context.Context, turn []*message.Message) (tool.Result, error) {
 	words, labels := wordsOf(turn)
 	if words == "" {
@@ -118,8 +119,8 @@ func (p *planning) apart(ctx context.Context, turn []*message.Message) (tool.Res
 	return tool.Text(string(text)), nil
 }
 
-// wordsOf returns what the user has said in a turn: typed by a person, in a
-// turn that a person began, and nothing that came with it; and their labels.
+// wordsOf returns what the user said in a turn, and its labels: only text typed
+// by a person, in a turn that a person began, without anything attached.
 func wordsOf(turn []*message.Message) (text string, labels message.Labels) {
 	var words []string
 	for _, m := range turn {
@@ -135,7 +136,7 @@ func wordsOf(turn []*message.Message) (text string, labels message.Labels) {
 	return strings.Join(words, "\n"), labels
 }
 
-// bare takes the marks of Markdown off a JSON text that models put around it.
+// bare strips the Markdown code fence that models put around JSON.
 func bare(s string) string {
 	s = strings.TrimSpace(s)
 	if rest, ok := strings.CutPrefix(s, "```"); ok {
@@ -145,8 +146,8 @@ func bare(s string) string {
 	return s
 }
 
-// ask asks a model something apart from the conversation, on the turn's
-// account.
+// ask makes a model call apart from the conversation, charged to the turn's
+// budget.
 func (p *planning) ask(ctx context.Context, model string, req *llm.Request, text string) (string, error) {
 	m, err := p.node.opt.Models.Resolve(model)
 	if err != nil {

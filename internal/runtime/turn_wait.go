@@ -8,13 +8,13 @@ import (
 	"steward/internal/message"
 )
 
-// idempotencyKey is what is sent, and how.
+// idempotencyKey identifies what is being sent, and how.
 type idempotencyKey struct {
-	id    id.ID // zero: nobody can send it again
+	id    id.ID // zero: it cannot be sent again
 	steer bool
 }
 
-// key is by what a turn is known that is sent again.
+// key returns the key by which a repeated turn is recognized.
 func (t *Turn) key(m *message.Message) idempotencyKey {
 	switch {
 	case t.ClientID == "":
@@ -25,11 +25,11 @@ func (t *Turn) key(m *message.Message) idempotencyKey {
 	return idempotencyKey{m.ID, t.Steer}
 }
 
-// deduplicate lets one at a time send the same: who sends it again, after a
-// reconnect, say, learns what became of the first as soon as that is known,
-// and goes on in its place where it was given up. Without this both would wait
-// for the conversation's turn, and the second for the end of its own. It
-// returns what lets the next one go on.
+// deduplicate lets only one caller at a time send the same turn. A caller that
+// sends it again, for example after a reconnect, gets the outcome of the first as
+// soon as it is known, and takes its place if the first gave up. Without this
+// both would wait for the turn lock, and the second for the end of its own turn.
+// deduplicate returns a function that lets the next caller continue.
 func (c *chat) deduplicate(ctx, life context.Context, k idempotencyKey) (func(), error) {
 	if k.id.Zero() {
 		return func() {}, nil
@@ -65,9 +65,9 @@ func (c *chat) deduplicate(ctx, life context.Context, k idempotencyKey) (func(),
 var errLeft = fault.New(fault.Conflict, "turn_withdrawn", "the conversation was deleted or rewound before this message had its turn").
 	WithHint("look at the conversation, and send it again where it still belongs")
 
-// leave has nothing begin in the conversation until the returned function is
-// called: who waits for a turn is refused, and who has it already is stopped.
-// Else each of them would have its turn first, and perhaps wait for a person.
+// leave lets no turn begin in the conversation until the returned function is
+// called. Turns that wait are refused, and one that has just begun is stopped.
+// Otherwise each of them would run first, and perhaps wait for a person.
 func (c *chat) leave() func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *chat) isLeft() bool {
 	return c.leaving > 0
 }
 
-// tryLock takes the conversation's turn, if nobody has it.
+// tryLock takes the turn lock if it is free.
 func (c *chat) tryLock() bool {
 	select {
 	case c.turn <- struct{}{}:
@@ -95,7 +95,7 @@ func (c *chat) tryLock() bool {
 	}
 }
 
-// lock waits for the conversation's turn.
+// lock waits for the turn lock.
 func (c *chat) lock(ctx, life context.Context) error {
 	if life.Err() != nil {
 		return errClosed
@@ -113,7 +113,7 @@ func (c *chat) lock(ctx, life context.Context) error {
 	}
 }
 
-// unlock gives the turn to who waits for it longest.
+// unlock releases the turn lock to whoever has waited longest.
 func (c *chat) unlock() {
 	<-c.turn
 	c.mu.Lock()
