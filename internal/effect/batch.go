@@ -12,14 +12,14 @@ import (
 	"steward/internal/tool"
 )
 
-// errAsks says that an action of a batch waits for a person.
+// errAsks means that an action of a batch waits for a person.
 var errAsks = errors.New("a person is asked about it")
 
-// maxBatch is how many queued actions a tool is given together at most.
+// maxBatch is the maximum number of queued actions that a tool gets in one batch.
 const maxBatch = 100
 
-// together returns the first of the queue that may be done in one go: of one
-// tool that takes several, with nothing left to wait for, no two the same.
+// together returns the longest prefix of the queue that can be done as one batch: approved
+// actions of one tool that takes batches, with no duplicates.
 func (e *Engine) together(s Settlement, queue []intentRecord) []intentRecord {
 	first := &queue[0]
 	t, ok := s.Tools(first.in.Agent, first.in.Tool)
@@ -40,9 +40,9 @@ func (e *Engine) together(s Settlement, queue []intentRecord) []intentRecord {
 	return queue
 }
 
-// settleBatch does several queued actions in one go, up to the first that a
-// person is asked about: those before it do not wait for that. Nothing at all
-// means that the first is to be done by itself.
+// settleBatch performs several queued actions in one batch, up to the first one that waits
+// for a person, so that those before it need not wait. If it returns neither outcomes nor
+// an error, the first action must be performed by itself.
 func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []intentRecord) ([]Outcome, error) {
 	t, _ := s.Tools(batch[0].in.Agent, batch[0].in.Tool)
 	var out []Outcome
@@ -79,8 +79,8 @@ type held struct {
 	index int // in the batch
 }
 
-// prepare takes a queued action up to where it begins. With a result it is
-// settled already.
+// prepare advances a queued action to the point where it would begin. If it returns a
+// result, the action is settled already.
 func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *intentRecord) (*execution, func(), *message.ToolResult, error) {
 	now, err := e.load(context.WithoutCancel(ctx), s.Scope, r.uri)
 	if err != nil {
@@ -109,8 +109,8 @@ func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *inte
 	return f, unlock, res, err
 }
 
-// carryOut begins all that are ready in one commit, gives them to the tool
-// together, and settles each by its own outcome.
+// carryOut begins all ready actions in one commit, passes them to the tool together, and
+// settles each one by its own outcome.
 func (e *Engine) carryOut(ctx context.Context, t tool.Tool, ready []held) ([]*message.ToolResult, error) {
 	results := make([]*message.ToolResult, len(ready))
 	release, err := ready[0].place(ctx)
@@ -128,7 +128,7 @@ func (e *Engine) carryOut(ctx context.Context, t tool.Tool, ready []held) ([]*me
 		return results, err
 	}
 	var broken error
-	for k, end := range e.callAll(ctx, t, ready, release) { // each is settled, whatever became of another one
+	for k, end := range e.callAll(ctx, t, ready, release) { // settle each, whatever happened to the others
 		var err error
 		if results[k], err = ready[k].endedTogether(ctx, end); err != nil && broken == nil {
 			broken = err
@@ -137,12 +137,12 @@ func (e *Engine) carryOut(ctx context.Context, t tool.Tool, ready []held) ([]*me
 	return results, broken
 }
 
-// beginAll records that all of them begin, or that none does.
+// beginAll records that all of the actions begin, or that none does.
 func (e *Engine) beginAll(ctx context.Context, ready []held) error {
 	b := store.Batch{Request: ready[0].c.Request.ID}
 	var checks []store.Change
 	for _, f := range ready {
-		if f.lapsed() != "" { // while it was held: settled again, it is asked about
+		if f.lapsed() != "" { // it lapsed while held: the next Settle asks about it
 			return contended()
 		}
 		from := f.in.State
@@ -159,7 +159,7 @@ func (e *Engine) beginAll(ctx context.Context, ready []held) error {
 	}
 	b.Changes = append(b.Changes, checks...)
 	got, err := e.opt.Store.Commit(context.WithoutCancel(ctx), ready[0].c.Scope, b)
-	if fault.HasCode(err, "conflict") { // somebody has decided otherwise about one of them: settled again, the others are done
+	if fault.HasCode(err, "conflict") { // someone decided otherwise about one: the next Settle does the others
 		return contended()
 	}
 	if err != nil {
@@ -172,13 +172,13 @@ func (e *Engine) beginAll(ctx context.Context, ready []held) error {
 	return nil
 }
 
-// togetherEnd is how one of several calls ended.
+// togetherEnd is how one of the calls of a batch ended.
 type togetherEnd struct {
 	res tool.Result
 	how end
 }
 
-// callAll gives the calls to the tool. It owns the slot.
+// callAll passes the calls to the tool. It owns the slot.
 func (e *Engine) callAll(ctx context.Context, t tool.Tool, ready []held, release func()) []togetherEnd {
 	lead := ready[0]
 	batcher, _ := tool.BatcherOf(t)
@@ -203,8 +203,8 @@ func (e *Engine) callAll(ctx context.Context, t tool.Tool, ready []held, release
 	return out
 }
 
-// endedTogether settles one of several. One that certainly was not done, and
-// may be tried again, is, by itself.
+// endedTogether settles one action of a batch. If it certainly was not done and can be
+// retried, it is retried by itself.
 func (f *execution) endedTogether(ctx context.Context, e togetherEnd) (*message.ToolResult, error) {
 	if wait, again := f.retry(e.how, 1); again && f.in.Attempts < maxAttempts && sleep(ctx, wait) {
 		f.c.notify(Progress{Status: Running, Tool: f.spec.Name, Args: f.args, Fraction: -1,

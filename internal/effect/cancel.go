@@ -8,8 +8,7 @@ import (
 	"steward/internal/store"
 )
 
-// Open returns the intents at or below a place that are decided and have not
-// begun.
+// Open returns the intents at or below a resource that have not begun and are not settled.
 func (e *Engine) Open(ctx context.Context, sc store.Scope, under resource.URI) ([]resource.URI, error) {
 	var out []resource.URI
 	for _, st := range intent.States() {
@@ -26,10 +25,10 @@ func (e *Engine) Open(ctx context.Context, sc store.Scope, under resource.URI) (
 	return out, nil
 }
 
-// Cancel cancels an intent that has not begun, and reports whether it is
-// cancelled now; if it has begun or is settled otherwise, nothing is changed.
+// Cancel cancels an intent that has not begun. It reports whether the intent is cancelled
+// now. If it has begun, or is settled in another way, nothing changes.
 func (e *Engine) Cancel(ctx context.Context, sc store.Scope, uri resource.URI, reason string) (cancelled bool, err error) {
-	var asked *intentRecord // it was a question
+	var asked *intentRecord // set if the intent waited for an answer
 	err = e.amend(ctx, sc, uri, func(r *intentRecord) ([]store.Change, error) {
 		from := r.in.State
 		asked, cancelled = nil, from == intent.Cancelled

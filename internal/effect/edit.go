@@ -10,10 +10,10 @@ import (
 	"steward/internal/tool"
 )
 
-// change puts a person's own arguments in the place of those that were asked
-// about: they are checked and judged like any. What policy denies, and what
-// somebody else would have to be asked about, is refused, and the question
-// stands as it was. It reports whether anything is otherwise.
+// change replaces the arguments that were asked about with a person's own. They are
+// validated and authorized like any others. If policy denies them, or someone else would
+// have to be asked about them, they are refused and the question stays as it was. It
+// reports whether the arguments have changed.
 func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, raw []byte) (edited bool, err error) {
 	t, ok := e.toolOf(r.uri, &r.in)
 	if !ok {
@@ -46,7 +46,7 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, ra
 			WithHint("change them otherwise, or have the action asked for anew")
 	}
 	r.in.Args, r.in.ArgsHash = string(j.args), intent.HashArgs(j.args)
-	if !isSuccessor(r.uri) { // what tries another one again keeps the key of that
+	if !isSuccessor(r.uri) { // a retry keeps the key that was derived from the earlier attempt
 		r.in.Key = j.key()
 	}
 	return true, nil
@@ -57,8 +57,7 @@ func toolChanged(name string) error {
 		WithHint("look at the question again: it is asked anew when the run goes on")
 }
 
-// jobOf is the job of an intent: that of the run that waits, or what is
-// recorded of it.
+// jobOf returns the job of an intent: the waiting run's, or one rebuilt from the record.
 func (e *Engine) jobOf(ctx context.Context, sc store.Scope, r *intentRecord, t tool.Tool) (*job, error) {
 	if w := e.waiter(r.uri); w != nil {
 		j := *w.job
@@ -72,14 +71,15 @@ func (e *Engine) jobOf(ctx context.Context, sc store.Scope, r *intentRecord, t t
 	return &job{e: e, c: c, spec: c.Tool.Spec()}, nil
 }
 
-// adopt takes an intent as it is recorded: a person may have changed its arguments.
+// adopt takes over an intent as it is recorded, because a person may have changed its
+// arguments.
 func (f *execution) adopt(k intentRecord) {
 	f.intentRecord = k
 	f.args = []byte(k.in.Args)
 }
 
-// restore puts the arguments back that the model had given, where a person's
-// approval of others no longer counts: they are asked about anew.
+// restore puts the model's original arguments back if a person's approval of changed ones
+// no longer counts. The question is then asked again.
 func (f *execution) restore() {
 	a := f.in.Approval
 	if a == nil || a.Edited == "" {
@@ -92,8 +92,8 @@ func (f *execution) restore() {
 	}
 }
 
-// sameCall reports whether a recorded intent is of this call: also when a
-// person has changed its arguments.
+// sameCall reports whether a recorded intent belongs to this call, even if a person has
+// changed its arguments.
 func (f *execution) sameCall() bool {
 	if f.in.Tool != f.spec.Name || f.in.User != f.c.Request.User {
 		return false

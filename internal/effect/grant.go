@@ -15,7 +15,7 @@ import (
 	"steward/internal/tool"
 )
 
-// The resources of standing approvals and of questions to groups.
+// The resources of standing approvals and of questions to groups, and their states.
 const (
 	typeGrant    = "effect.Grant"
 	typeQuestion = "effect.Question"
@@ -24,21 +24,21 @@ const (
 	stateOpen   = "open"   // of a question
 )
 
-// Standing is how long an approval stands.
+// Standing is the duration of an approval.
 type Standing string
 
-// The standings.
+// The durations.
 const (
 	Once           Standing = ""
-	InConversation Standing = "conversation" // for what the pattern covers, in this conversation
-	Always         Standing = "always"       // likewise, everywhere
+	InConversation Standing = "conversation" // for calls that the pattern covers, in this conversation
+	Always         Standing = "always"       // likewise, in all conversations
 )
 
-// Grant is a standing approval: what a person has allowed beforehand. It
-// covers calls of exactly this tool in exactly this version, by this agent for
-// this user, with arguments as in Pattern, of a model that was shown nothing
-// with labels beyond Labels. One that was given for a call that a plan had fixed
-// before anything of others was read covers none that was decided after.
+// Grant is a standing approval: what a person has allowed in advance. It covers calls of
+// exactly this tool in exactly this version, by this agent for this user, with arguments
+// that match Pattern, from a model that was shown no labels beyond Labels. If it was given
+// for a call that a plan had fixed before any untrusted content was read, it does not
+// cover calls that were decided on afterwards.
 type Grant struct {
 	ID           id.ID          `json:"id"`
 	User         string         `json:"user"`
@@ -48,9 +48,9 @@ type Grant struct {
 	Lineage      []string       `json:"lineage,omitzero"`
 	Pattern      intent.Pattern `json:"pattern"`
 	Labels       message.Labels `json:"labels,omitzero"`
-	Fixed        bool           `json:"fixed,omitzero"` // only what was fixed before anything untrusted was read
+	Fixed        bool           `json:"fixed,omitzero"` // only calls that were fixed before anything untrusted was read
 	Standing     Standing       `json:"standing"`
-	Conversation string         `json:"conversation,omitzero"` // URI text of the one in which it was asked
+	Conversation string         `json:"conversation,omitzero"` // URI text of the conversation in which it was asked
 	Expires      time.Time      `json:"expires,omitzero"`      // zero: never
 	By           string         `json:"by"`
 	Created      time.Time      `json:"created"`
@@ -61,10 +61,10 @@ type Grant struct {
 	version uint64 // of the resource
 }
 
-// grantURI is where a grant is kept.
+// grantURI returns the URI of a grant.
 func grantURI(grant id.ID) resource.URI { return resource.Root(typeGrant, grant.String()) }
 
-// covers reports whether an action may be done by the grant.
+// covers reports whether the grant allows an action.
 func (g *Grant) covers(in *intent.Intent, conversation string, labels message.Labels, now time.Time) bool {
 	if g.Tool != in.Tool || g.Version != in.Version || g.User != in.User || g.Agent != in.Agent || !slices.Equal(g.Lineage, in.Lineage) {
 		return false
@@ -82,7 +82,7 @@ func (g *Grant) covers(in *intent.Intent, conversation string, labels message.La
 	return ok
 }
 
-// put is the change that records a grant.
+// put returns the change that records a grant if cond holds.
 func (g *Grant) put(cond store.If) (store.Change, error) {
 	body, err := json.Marshal(g, json.Deterministic(true))
 	if err != nil {
@@ -104,7 +104,7 @@ func decodeGrant(r resource.Resource) (Grant, error) {
 	return g, nil
 }
 
-// grantable says why no standing approval can be given for an action, or nothing.
+// grantable returns why no standing approval can be given for an action, or "".
 func grantable(in *intent.Intent, t tool.Tool) string {
 	switch {
 	case t == nil:
@@ -123,13 +123,13 @@ func grantable(in *intent.Intent, t tool.Tool) string {
 	return ""
 }
 
-// grantID is the id of the grant that an answer gives: the same answer again
-// gives no other one.
+// grantID derives the ID of the grant that an answer gives, so that repeating the answer
+// creates no second grant.
 func grantID(question, hash string, st Standing) id.ID {
 	return id.Derive("grant", question, hash, string(st))
 }
 
-// grantFor makes the grant that an answer gives.
+// grantFor builds the grant that an answer gives.
 func grantFor(q *Question, in *intent.Intent, d Decision, now time.Time) (Grant, error) {
 	g := Grant{ID: grantID(q.ID, q.Hash, d.Standing), User: in.User, Tool: in.Tool, Version: in.Version,
 		Agent: in.Agent, Lineage: in.Lineage, Pattern: q.Pattern, Labels: in.Labels, Fixed: in.Fixed && in.Labels.Has(message.Untrusted), Standing: d.Standing,

@@ -17,26 +17,26 @@ import (
 	"steward/internal/store"
 )
 
-// GrantEdit is how a standing approval is to be otherwise; what is nil stays.
+// GrantEdit describes changes to a standing approval. Fields that are nil or empty stay as
+// they are.
 type GrantEdit struct {
 	Pattern  intent.Pattern
-	Until    *time.Time      // zero: for ever
-	Standing Standing        // empty: stays
+	Until    *time.Time      // zero time: never expires
+	Standing Standing        // empty: unchanged
 	Labels   *message.Labels // what the model may have been shown; never Secret
-	// Hash repeats the hash of what was shown (Shown), if what is covered
-	// becomes wider by it.
+	// Hash repeats Edited.Hash. It is required if the edit widens what is covered.
 	Hash string
 }
 
-// Edited is a standing approval as an edit would leave it.
+// Edited is a standing approval as an edit would change it.
 type Edited struct {
 	Grant Grant
-	Wider bool   // it covers something that it did not
-	Hash  string // over it as it is and as it would be
+	Wider bool   // it would cover something that it does not cover now
+	Hash  string // over its current and its edited form
 }
 
-// ShowGrantEdit tells what an edit would make of a standing approval, without
-// doing it.
+// ShowGrantEdit returns what an edit would make of a standing approval, without applying
+// it.
 func (e *Engine) ShowGrantEdit(ctx context.Context, user string, grant id.ID, ed GrantEdit) (Edited, error) {
 	g, err := e.Grant(ctx, user, grant)
 	if err != nil {
@@ -45,9 +45,8 @@ func (e *Engine) ShowGrantEdit(ctx context.Context, user string, grant id.ID, ed
 	return g.edited(ed, time.Now().UTC())
 }
 
-// EditGrant changes a standing approval. One that is to cover more than it did
-// takes the hash of what the person was shown (grant_wider, Conflict); one that
-// is narrower takes none.
+// EditGrant changes a standing approval. An edit that widens it requires the hash of what
+// the person was shown (grant_wider, Conflict). An edit that narrows it requires none.
 func (e *Engine) EditGrant(ctx context.Context, user string, grant id.ID, ed GrantEdit) (Grant, error) {
 	return e.changeGrant(ctx, user, grant, func(g Grant) (Grant, error) {
 		next, err := g.edited(ed, time.Now().UTC())
@@ -60,7 +59,7 @@ func (e *Engine) EditGrant(ctx context.Context, user string, grant id.ID, ed Gra
 	})
 }
 
-// edited is the grant as an edit leaves it.
+// edited returns the grant as an edit changes it.
 func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
 	if !g.Revoked.IsZero() {
 		return Edited{}, fault.New(fault.Conflict, "grant_revoked", "this standing approval was revoked").
@@ -106,14 +105,15 @@ func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
 	return Edited{Grant: next, Wider: !next.within(&g), Hash: hex.EncodeToString(sum[:])}, nil
 }
 
-// within reports whether a grant covers nothing that another version of it does not.
+// within reports whether of covers everything that g covers. Both are versions of one
+// grant.
 func (g *Grant) within(of *Grant) bool {
 	return g.Pattern.Within(of.Pattern) && of.Labels.Has(g.Labels) && (g.Fixed || !of.Fixed) &&
 		(of.Standing == Always || g.Standing == of.Standing) &&
 		(of.Expires.IsZero() || !g.Expires.IsZero() && !g.Expires.After(of.Expires))
 }
 
-// Revoke takes a standing approval back, at once. Revoking it again does nothing.
+// Revoke revokes a standing approval at once. Revoking it again does nothing.
 func (e *Engine) Revoke(ctx context.Context, user string, grant id.ID) (Grant, error) {
 	return e.changeGrant(ctx, user, grant, func(g Grant) (Grant, error) {
 		if g.Revoked.IsZero() {
@@ -123,7 +123,8 @@ func (e *Engine) Revoke(ctx context.Context, user string, grant id.ID) (Grant, e
 	})
 }
 
-// changeGrant records what change makes of a grant.
+// changeGrant applies change to a grant and records the result. It retries if the grant
+// changed in between.
 func (e *Engine) changeGrant(ctx context.Context, user string, grant id.ID, change func(Grant) (Grant, error)) (Grant, error) {
 	for {
 		g, err := e.Grant(ctx, user, grant)

@@ -14,7 +14,7 @@ import (
 	"steward/internal/store"
 )
 
-// readGrants reads a user's standing approvals in a state (empty: in any).
+// readGrants reads a user's standing approvals in a state (empty: any state).
 func (e *Engine) readGrants(ctx context.Context, user, state string) ([]Grant, error) {
 	var list []Grant
 	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), store.Query{Type: typeGrant, State: state}) {
@@ -30,15 +30,15 @@ func (e *Engine) readGrants(ctx context.Context, user, state string) ([]Grant, e
 	return list, nil
 }
 
-// hasGrants reports whether a user has given standing approvals.
+// hasGrants reports whether a user has standing approvals that are not revoked.
 func (e *Engine) hasGrants(ctx context.Context, user string) bool {
 	list, err := e.readGrants(context.WithoutCancel(ctx), user, stateActive)
 	return err == nil && len(list) > 0
 }
 
-// granted returns the standing approval that covers the action, or nil. What a
-// group decides, and what its tool wants to be asked about each time, none
-// covers. Where they cannot be read, there is none.
+// granted returns the approval from a grant that covers the action, or nil. No grant
+// covers an action that a group decides on, or a tool that is to be asked about each time.
+// If the grants cannot be read, it returns nil.
 func (f *execution) granted(ctx context.Context, d policy.Decision) *intent.Approval {
 	if d.Approvers != "" || f.spec.Asks || f.spec.Version == "" || isSuccessor(f.uri) {
 		return nil
@@ -70,9 +70,9 @@ func conversationOf(uri resource.URI) string {
 	return ""
 }
 
-// consume returns what the commit that begins an approved action has to see:
-// the grant by which it was approved, as it covers it now. why is why it does
-// not any more.
+// consume returns the precondition of the commit that begins an approved action: the grant
+// that approved it is unchanged. It first checks that the grant still covers the action;
+// if not, why says why.
 func (f *execution) consume(ctx context.Context) (checks []store.Change, why string, err error) {
 	a := f.in.Approval
 	if a == nil || a.Grant == "" {
@@ -100,8 +100,8 @@ func (f *execution) consume(ctx context.Context) (checks []store.Change, why str
 	return []store.Change{{Op: store.Check, URI: uri, If: store.If{Version: g.version}}}, "", nil
 }
 
-// lostGrant reports whether a commit failed because the grant that it was
-// approved by has changed meanwhile.
+// lostGrant reports whether a commit failed because the grant that approved the action has
+// changed in between.
 func (f *execution) lostGrant(err error) bool {
 	a := f.in.Approval
 	if a == nil || a.Grant == "" || !fault.HasCode(err, "conflict") {
@@ -111,8 +111,8 @@ func (f *execution) lostGrant(err error) bool {
 	return at == a.Grant
 }
 
-// Grants returns a user's standing approvals, the newest first; with all, also
-// those that were revoked or have ended.
+// Grants returns a user's standing approvals, newest first. With all, it includes revoked
+// and expired ones.
 func (e *Engine) Grants(ctx context.Context, user string, all bool) ([]Grant, error) {
 	state := stateActive
 	if all {
@@ -125,7 +125,7 @@ func (e *Engine) Grants(ctx context.Context, user string, all bool) ([]Grant, er
 	return list, err
 }
 
-// Grant returns one of a user's standing approvals (grant_not_found).
+// Grant returns one of a user's standing approvals (error code grant_not_found).
 func (e *Engine) Grant(ctx context.Context, user string, grant id.ID) (Grant, error) {
 	r, err := e.opt.Store.Get(ctx, store.ForUser(user), grantURI(grant))
 	if fault.Is(err, fault.NotFound) {

@@ -15,16 +15,16 @@ import (
 	"steward/internal/store"
 )
 
-// questionURI is where a question to a group is kept, in the group's space.
+// questionURI returns the URI of a question to a group, in the group's space.
 func questionURI(intent resource.URI) resource.URI {
 	return resource.Root(typeQuestion, IntentID(intent).String())
 }
 
-// groupScope is that of the engine itself, which puts questions to a group and
-// takes them back on behalf of users who need not be its members.
+// groupScope returns the scope of the engine itself in a group's space. The engine posts
+// and withdraws questions on behalf of users who need not be members.
 func groupScope(group string) store.Scope { return store.ForGroup("system", group) }
 
-// post puts a question to the group that answers it. Putting it again does nothing.
+// post posts a question to the group that answers it. Posting it again does nothing.
 func (e *Engine) post(ctx context.Context, k *intentRecord, q *Question) error {
 	if k.in.Approvers == "" {
 		return nil
@@ -44,8 +44,8 @@ func (e *Engine) post(ctx context.Context, k *intentRecord, q *Question) error {
 	return err
 }
 
-// unpost takes a question back from a group. What is left behind by a crash in
-// between is taken back by who lists it.
+// unpost withdraws a question from a group. If a crash prevents this, listing the
+// questions withdraws it.
 func (e *Engine) unpost(ctx context.Context, group string, intent resource.URI) {
 	if group == "" {
 		return
@@ -53,7 +53,7 @@ func (e *Engine) unpost(ctx context.Context, group string, intent resource.URI) 
 	e.takeBack(ctx, group, questionURI(intent))
 }
 
-// takeBack erases a question: the group has no more to do with it.
+// takeBack erases a question from a group's space.
 func (e *Engine) takeBack(ctx context.Context, group string, at resource.URI) {
 	_, err := e.opt.Store.Commit(context.WithoutCancel(ctx), groupScope(group), store.Batch{Changes: []store.Change{{Op: store.Erase, URI: at}}})
 	if err != nil && !fault.Is(err, fault.NotFound) && !fault.HasCode(err, "conflict") {
@@ -61,7 +61,7 @@ func (e *Engine) takeBack(ctx context.Context, group string, at resource.URI) {
 	}
 }
 
-// groupsOf returns the groups that a user is in.
+// groupsOf returns the groups of a user.
 func (e *Engine) groupsOf(ctx context.Context, user string) ([]string, error) {
 	if e.opt.Directory == nil {
 		return nil, nil
@@ -70,16 +70,16 @@ func (e *Engine) groupsOf(ctx context.Context, user string) ([]string, error) {
 	return p.Groups, err
 }
 
-// questionAt is where a question is: the intent, and the scope by which it is
-// reached, whose actor is who looks.
+// questionAt locates a question: the URI of the intent, and the scope to read it with,
+// whose actor is the person who looks.
 type questionAt struct {
 	scope store.Scope
 	uri   resource.URI
 }
 
-// may refuses a user who does not answer an action's questions (approval_by_group).
+// may refuses a user who may not answer an action's questions (approval_by_group).
 func (e *Engine) may(ctx context.Context, in *intent.Intent, at questionAt) error {
-	if in.Approvers == "" { // it is in his own space, or he would not have found it
+	if in.Approvers == "" { // it is in the user's own space, or find would have failed
 		return nil
 	}
 	groups, err := e.groupsOf(ctx, at.scope.Actor)
@@ -93,8 +93,8 @@ func (e *Engine) may(ctx context.Context, in *intent.Intent, at questionAt) erro
 	return nil
 }
 
-// find finds the question that a user may see by the URI or the id of its
-// intent: his own, or one that is put to a group of his (approval_not_found).
+// find finds a question that a user may see, by the URI or the ID of its intent: the
+// user's own, or one posted to a group of the user (approval_not_found).
 func (e *Engine) find(ctx context.Context, sc store.Scope, name string) (questionAt, error) {
 	uri, err := resource.Parse(name)
 	if err != nil {
@@ -141,8 +141,8 @@ func (e *Engine) findPosted(ctx context.Context, sc store.Scope, name string, in
 	return questionAt{}, unasked(name)
 }
 
-// posted reads a question that was put to a group. What is none of Steward's
-// own is not there.
+// posted reads a question that was posted to a group. If the recorded intent does not
+// confirm the question, it is treated as not found.
 func (e *Engine) posted(ctx context.Context, group, user string, at resource.URI) (questionAt, intent.Intent, error) {
 	r, err := e.opt.Store.Get(ctx, groupScope(group), at)
 	if err != nil {
@@ -168,8 +168,8 @@ func (e *Engine) posted(ctx context.Context, group, user string, at resource.URI
 	return p, k.in, nil
 }
 
-// appendPosted appends what is put to a group, and takes back what does not
-// wait any more: a crash has left it.
+// appendPosted appends the open questions of a group. It withdraws those that no longer
+// wait, which a crash has left behind.
 func (e *Engine) appendPosted(ctx context.Context, out []Question, group, user string) ([]Question, error) {
 	for it, err := range store.Items(ctx, e.opt.Store, groupScope(group), store.Query{Type: typeQuestion, State: stateOpen, NoBody: true}) {
 		if err != nil {
@@ -181,7 +181,7 @@ func (e *Engine) appendPosted(ctx context.Context, out []Question, group, user s
 			e.takeBack(ctx, group, it.URI)
 		case err != nil:
 			return out, err
-		case slices.ContainsFunc(out, func(q Question) bool { return q.ID == at.uri.String() }): // his own
+		case slices.ContainsFunc(out, func(q Question) bool { return q.ID == at.uri.String() }): // the user's own, listed already
 		default:
 			if out, err = e.appendShown(ctx, out, at, &in); err != nil {
 				return out, err
@@ -191,8 +191,8 @@ func (e *Engine) appendPosted(ctx context.Context, out []Question, group, user s
 	return out, nil
 }
 
-// remark has the model know what a person has changed, and who of a group has
-// allowed it.
+// remark tells the model which arguments a person has changed, and which member of a group
+// allowed the action.
 func (f *execution) remark(res *message.ToolResult) {
 	a := f.in.Approval
 	if a == nil || f.in.Attempts == 0 {
@@ -217,5 +217,5 @@ func (f *execution) remark(res *message.ToolResult) {
 	res.Content = append([]message.Block{note}, res.Content...)
 }
 
-// maxRemark bounds the arguments that a remark repeats, in bytes.
+// maxRemark bounds the arguments quoted in a remark, in bytes.
 const maxRemark = 2000

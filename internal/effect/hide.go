@@ -16,8 +16,8 @@ func (e *Engine) mask(text string) string {
 	return e.opt.Mask(text)
 }
 
-// maskJSON hides the secrets in arguments. One that is no text, but a number,
-// cannot be hidden: such arguments are refused (args_secret).
+// maskJSON hides the secrets in arguments. A secret outside of a string, such as a number,
+// cannot be hidden; such arguments are refused (args_secret).
 func (e *Engine) maskJSON(args []byte) ([]byte, error) {
 	if e.opt.Mask == nil {
 		return args, nil
@@ -34,7 +34,7 @@ func (e *Engine) maskJSON(args []byte) ([]byte, error) {
 	return again, nil
 }
 
-// masked is the call with secrets hidden in what it tells on its way.
+// masked returns the call with secrets hidden in its progress messages.
 func (e *Engine) masked(c Call) Call {
 	if e.opt.Mask == nil || c.Notify == nil {
 		return c
@@ -47,7 +47,8 @@ func (e *Engine) masked(c Call) Call {
 	return c
 }
 
-// hide returns the result with its secrets hidden; one without any as it is.
+// hide returns the result with its secrets hidden. A result without secrets is returned
+// unchanged.
 func (e *Engine) hide(res *message.ToolResult) *message.ToolResult {
 	if e.opt.Mask == nil || res == nil {
 		return res

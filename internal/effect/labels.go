@@ -7,9 +7,9 @@ import (
 	"steward/internal/tool"
 )
 
-// shown returns the labels of all that a call was shown, which its result has
-// whether it tells of it or not. What an agent had read that did not end in
-// time is not known: the worst is assumed.
+// shown returns the labels of everything a call was shown. The result carries them whether
+// it quotes that content or not. It is unknown what an agent that did not end in time had
+// read, so the worst case is assumed.
 func (j *job) shown(res tool.Result, how end) message.Labels {
 	if how.abandoned && strings.HasPrefix(j.spec.Origin, "agent:") {
 		return j.spec.Yields | message.Private | message.Untrusted
@@ -17,7 +17,7 @@ func (j *job) shown(res tool.Result, how end) message.Labels {
 	return j.spec.Yields | res.Labels
 }
 
-// labelled puts labels on a result and all that it holds.
+// labelled adds labels to a result and to all of its content.
 func labelled(res *message.ToolResult, labels message.Labels) {
 	res.Labels |= labels
 	for _, b := range res.Content {
@@ -25,13 +25,13 @@ func labelled(res *message.ToolResult, labels message.Labels) {
 	}
 }
 
-// sources returns whose private data a result may hold; nil: it is not known,
-// or none are private.
+// sources returns whose private data a result may hold. Nil means that this is unknown, or
+// that nothing in it is private.
 func (j *job) sources(res tool.Result) []string {
 	own := j.spec.Source()
 	extra := res.Labels
 	for _, b := range res.Content {
-		if b != nil { // what a result cannot hold is left out
+		if b != nil { // blocks that a result cannot hold are left out
 			extra |= b.Base().Labels
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"steward/internal/tool"
 )
 
-// addObligations adds what goes with a decision to what the result has to meet: all
-// that any decision about the call has asked for.
+// addObligations adds a decision's obligations to those that the result must meet. The
+// obligations of all decisions about the call accumulate.
 func (j *job) addObligations(o policy.Obligations) {
 	for _, p := range o.Mask {
 		if !slices.Contains(j.obligations.Mask, p) {
@@ -22,7 +22,7 @@ func (j *job) addObligations(o policy.Obligations) {
 	}
 }
 
-// limit is how many bytes of text the model is shown of the result.
+// limit returns how many bytes of the result's text the model is shown.
 func (j *job) limit() int {
 	n := j.spec.ResultCap
 	if n == 0 {
@@ -34,8 +34,8 @@ func (j *job) limit() int {
 	return n
 }
 
-// masked returns a result's content with the fields masked that are not to be
-// seen. False: it is not such that they can be told apart.
+// masked returns a result's content with the fields masked that policy hides. It returns
+// false if the content is not of a form in which the fields can be found.
 func (j *job) masked(in []message.Block) ([]message.Block, bool) {
 	if len(j.obligations.Mask) == 0 {
 		return in, true
@@ -57,8 +57,8 @@ func (j *job) masked(in []message.Block) ([]message.Block, bool) {
 	return out, true
 }
 
-// withheld is the result where policy wants fields masked that cannot be told
-// apart: nothing of what the tool said is in it.
+// withheld returns the result for content whose fields policy wants masked but cannot be
+// found. It contains nothing of the tool's output.
 func (j *job) withheld(s shaped, was []message.Block) shaped {
 	wants := "policy wants parts of it masked (" + strings.Join(j.obligations.Mask, ", ") + "), and it is no JSON in which they could be found"
 	text := "The call ended; what the tool said is withheld: " + wants + "."

@@ -11,9 +11,9 @@ import (
 	"steward/internal/tool"
 )
 
-// SettleOrphaned answers a call that is not to be made with res. Where an earlier run
-// had recorded its intent, that is settled first, and its outcome is the
-// answer: nothing that may have been done is told of as if it was not.
+// SettleOrphaned answers a call that will not be made, with res. If an earlier run had
+// recorded its intent, that is settled first and its outcome is the answer, so that an
+// action that may have been done is never reported as not done.
 func (e *Engine) SettleOrphaned(ctx context.Context, c Call, res *message.ToolResult, why string) (*message.ToolResult, error) {
 	res, err := e.settleOrphaned(ctx, e.masked(c), res, why)
 	return e.hide(res), err
@@ -40,8 +40,8 @@ func (e *Engine) settleOrphaned(ctx context.Context, c Call, res *message.ToolRe
 	return res, err
 }
 
-// drop settles an action that is not to be done. One that had begun before a
-// crash is nobody's to drop.
+// drop settles an action that will not be performed. If it had begun before a crash, it is
+// not cancelled: settleBegun finds out what happened.
 func (e *Engine) drop(ctx context.Context, j *job, r intentRecord, why string, res *message.ToolResult) (*message.ToolResult, error) {
 	unlock, err := e.lock(ctx, r.uri)
 	if err != nil {
@@ -53,7 +53,7 @@ func (e *Engine) drop(ctx context.Context, j *job, r intentRecord, why string, r
 		return nil, err
 	}
 	switch {
-	case f.in.State.Settled(): // meanwhile
+	case f.in.State.Settled(): // settled in between
 		return f.settled()
 	case f.in.State == intent.Executing:
 		return f.settleBegun(ctx, why, res)
@@ -65,12 +65,12 @@ func (e *Engine) drop(ctx context.Context, j *job, r intentRecord, why string, r
 	return out, err
 }
 
-// settleBegun settles what had begun and cannot be gone on with.
+// settleBegun settles an action that had begun and cannot be resumed.
 func (f *execution) settleBegun(ctx context.Context, why string, res *message.ToolResult) (*message.ToolResult, error) {
 	if f.c.Tool != nil && f.spec.Effect == tool.Query {
 		return f.settle(ctx, intent.Failed, why, res)
 	}
-	f.adopt(f.intentRecord) // the receiver is asked about what was begun
+	f.adopt(f.intentRecord) // ask the receiver about the arguments that were used
 	crash := errors.New("Steward stopped while it was being done, and " + why)
 	happened, got, err := f.inquire(ctx)
 	switch {

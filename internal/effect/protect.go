@@ -14,13 +14,13 @@ import (
 // end is how a protected call ended.
 type end struct {
 	err       error
-	abandoned bool // it did not return: it may still be doing something
+	abandoned bool // it did not return, and may still be working
 }
 
-// protect calls fn with a deadline in a goroutine of its own, so that neither
-// a panic nor a hang in it reaches the caller. Once ctx or the deadline is
-// done, fn has the grace to return; then it is left alone, counted and logged.
-// What fn returns late, within the grace, counts.
+// protect calls fn with a deadline in its own goroutine, so that neither a panic nor a
+// hang in fn reaches the caller. When ctx or the deadline ends, fn has Options.Grace to
+// return; a result within that time still counts. After that fn is abandoned, counted and
+// logged.
 func protect[T any](ctx context.Context, e *Engine, what string, timeout time.Duration, fn func(context.Context) (T, error)) (T, end) {
 	type answer struct {
 		v   T
@@ -56,12 +56,12 @@ func protect[T any](ctx context.Context, e *Engine, what string, timeout time.Du
 		}
 	}
 	if a.err != nil && inner.Err() != nil && !fault.HasCode(a.err, "tool_panicked") && !tool.Certain(a.err) {
-		a.err = context.Cause(inner) // the reason why it failed, rather than how
+		a.err = context.Cause(inner) // report why it failed rather than how
 	}
 	return a.v, end{err: a.err}
 }
 
-// abandon keeps account of a call that does not return.
+// abandon counts a call that does not return, until it does.
 func (e *Engine) abandon(ctx context.Context, what string, wait func()) {
 	n := e.leaked.Add(1)
 	e.log.WarnContext(ctx, "a tool does not return although its time is over", "tool", what, "hanging", n)
@@ -72,7 +72,7 @@ func (e *Engine) abandon(ctx context.Context, what string, wait func()) {
 	}()
 }
 
-// markHanging notes that a call which does not return may still be doing an intent.
+// markHanging records that an abandoned call may still be carrying out an intent.
 func (e *Engine) markHanging(uri resource.URI) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,15 +86,15 @@ func (e *Engine) isHanging(uri resource.URI) bool {
 	return ok
 }
 
-// clearHanging forgets it: the intent is settled.
+// clearHanging removes the mark, because the intent is settled.
 func (e *Engine) clearHanging(uri resource.URI) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.hanging, uri)
 }
 
-// place waits for one of the tool's places, and then for room. A call that may
-// go on as a task counts as running from then on.
+// place waits for one of the tool's slots, and then for Call.Room. A call that may
+// continue as a task is reported as running while it waits.
 func (j *job) place(ctx context.Context) (release func(), err error) {
 	release, err = j.e.slot(ctx, j.spec, func() {
 		if j.spec.Async || j.spec.AsyncAfter > 0 {
@@ -113,9 +113,8 @@ func (j *job) place(ctx context.Context) (release func(), err error) {
 	return func() { leave(); free() }, nil
 }
 
-// slot waits for one of the tool's places, no longer than a call may take: a
-// tool whose calls all hang must not hang the others for ever. It says so when
-// it has to wait.
+// slot waits for one of the tool's slots, at most for the timeout of a call: a tool whose
+// calls all hang must not block further calls forever. It calls waits if it has to wait.
 func (e *Engine) slot(ctx context.Context, spec tool.Spec, waits func()) (release func(), err error) {
 	if spec.Concurrency <= 0 {
 		return func() {}, nil
@@ -148,7 +147,8 @@ func (e *Engine) slot(ctx context.Context, spec tool.Spec, waits func()) (releas
 	}
 }
 
-// lock lets one goroutine at a time work on an intent.
+// lock is a mutex for one intent. It supports waiting with a context, and is removed after
+// its last user.
 type lock struct {
 	token chan struct{}
 	users int
@@ -177,7 +177,7 @@ func (e *Engine) lock(ctx context.Context, uri resource.URI) (unlock func(), err
 	}
 	unlock = func() { <-l.token; leave() }
 	select {
-	case l.token <- struct{}{}: // also when ctx is done: what is recorded can be told
+	case l.token <- struct{}{}: // even if ctx has ended: a recorded result can be returned
 		return unlock, nil
 	default:
 	}

@@ -16,7 +16,7 @@ import (
 	"steward/internal/tool"
 )
 
-// ReadToolName is the tool that reads on in a result that was cut.
+// ReadToolName is the name of the tool that reads the rest of a result that was cut.
 const ReadToolName = "results.read"
 
 type readArgs struct {
@@ -25,9 +25,9 @@ type readArgs struct {
 	Limit  int    `json:"limit,omitzero" jsonschema:"how many bytes at most; 16384 unless given" min:"1" max:"30000"`
 }
 
-// ReadTool returns the query tool by which a model reads on in a result that
-// was cut. It reads results of the invocation's own conversation only; outside
-// of conversations, those of the user's calls from outside.
+// ReadTool returns the query tool with which a model reads the rest of a result that was
+// cut. It reads only results of the invocation's own conversation. Outside of
+// conversations it reads the results of the user's calls from outside.
 func (e *Engine) ReadTool() tool.Tool {
 	t, err := tool.New(tool.Spec{
 		Name: ReadToolName,
@@ -60,7 +60,7 @@ func (e *Engine) readRest(ctx context.Context, in tool.Invocation, a readArgs) (
 	}
 	switch uri.Type() {
 	case "tool.Overflow":
-	case record.TypeMessage: // a result that was clipped to fit the window
+	case record.TypeMessage: // a result that was shortened to fit the window
 		return e.readMessage(ctx, sc, r, a, missing)
 	default:
 		return tool.Result{}, missing
@@ -73,8 +73,8 @@ func (e *Engine) readRest(ctx context.Context, in tool.Invocation, a readArgs) (
 	return page(head, string(text), a)
 }
 
-// readMessage reads on in the result that a tool message holds, unless a
-// person has deleted it.
+// readMessage reads the rest of the result in a tool message, unless a person has deleted
+// the message.
 func (e *Engine) readMessage(ctx context.Context, sc store.Scope, r resource.Resource, a readArgs, missing error) (tool.Result, error) {
 	m, err := record.DecodeMessage(r.URI, r.Body)
 	if err != nil {
@@ -94,8 +94,8 @@ func (e *Engine) readMessage(ctx context.Context, sc store.Scope, r resource.Res
 	return page(restHead{Tool: res.Name, Labels: message.LabelsOf(m.Blocks), Sources: res.Sources}, window.Whole(res), a)
 }
 
-// within reports whether a call in a conversation may read on in a result: one
-// of the conversation's own; outside of any, one of a call from outside.
+// within reports whether a call in a conversation may read a result. It must belong to
+// that conversation; if there is none, to a call from outside.
 func within(result, conversation resource.URI) bool {
 	if conversation.Zero() {
 		return result.Parent().Type() == record.TypeRequest && result.Parent().Parent().Zero()
@@ -112,7 +112,7 @@ func page(head restHead, text string, a readArgs) (tool.Result, error) {
 	}
 	start := len(cut(text, a.Offset)) // never in the middle of a character
 	part := cut(text[start:], a.Limit)
-	if part == "" { // a character longer than the limit
+	if part == "" { // a single character is longer than the limit
 		_, size := utf8.DecodeRuneInString(text[start:])
 		part = text[start : start+size]
 	}
@@ -124,7 +124,7 @@ func page(head restHead, text string, a readArgs) (tool.Result, error) {
 	return tool.Result{Content: []message.Block{&message.Text{Text: part + note + "]"}}, Labels: head.Labels, Sources: head.Sources}, nil
 }
 
-// scopeKey carries the scope of the call to tools of this package.
+// scopeKey is the context key of the call's scope, for tools of this package.
 type scopeKey struct{}
 
 func withScope(ctx context.Context, sc store.Scope) context.Context {

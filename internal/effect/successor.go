@@ -15,25 +15,25 @@ import (
 	"steward/internal/tool"
 )
 
-// Step is how a person has a settled action followed by another one.
+// Step is what a person wants done after a settled action.
 type Step string
 
-// The steps. Each is an intent of its own, below the settled one.
+// The steps. Each is an intent of its own, stored below the settled one.
 const (
-	Retry Step = "retry" // it is tried again
-	Undo  Step = "undo"  // it is taken back
+	Retry Step = "retry" // try it again
+	Undo  Step = "undo"  // undo its effect
 )
 
-// The ids of successors.
+// The IDs of successors.
 const (
 	undoID  = "undo"
 	retryID = "retry-"
 )
 
-// isSuccessor reports whether an intent follows another one.
+// isSuccessor reports whether an intent is a retry or an undo of another one.
 func isSuccessor(uri resource.URI) bool { return uri.Parent().Type() == TypeIntent }
 
-// successorURI is where the intent is kept by which a settled one is followed.
+// successorURI returns the URI of the intent that follows a settled one.
 func successorURI(of resource.URI, s Step) resource.URI {
 	if s == Undo {
 		return of.Child(TypeIntent, undoID)
@@ -46,17 +46,16 @@ func successorURI(of resource.URI, s Step) resource.URI {
 	return of.Child(TypeIntent, retryID+"1")
 }
 
-// Again records that a person wants a settled action tried again or taken
-// back: an intent of its own, proposed and linked with the settled one, in one
-// commit with what else belongs to it (nil: nothing). It returns where that
-// intent is; Run carries it out, see CallOf. An undo that is recorded already
-// is returned as it is. What policy asks the user about, he has answered with
-// this.
+// Again records that a person wants a settled action retried or undone. It creates an
+// intent, proposed and linked to the settled one, in one commit with the changes that with
+// returns (nil: none). It returns the URI of the new intent, which Run performs; see
+// CallOf. If the undo is recorded already, its URI is returned. The person's request
+// counts as the answer to any question that policy has for that user.
 //
-// Error codes: not_found; intent_unsettled, intent_unknown (it has to be
-// resolved first), intent_not_failed, intent_retried, intent_not_done,
-// intent_undone (all Conflict), with a remedy each; intent_not_undoable
-// (Unsupported); those of the tool's check of the arguments.
+// Error codes: not_found; intent_unsettled, intent_unknown (it has to be resolved first),
+// intent_not_failed, intent_retried, intent_not_done, intent_undone (all Conflict), each
+// with a remedy; intent_not_undoable (Unsupported); those of the tool's check of the
+// arguments.
 func (e *Engine) Again(ctx context.Context, sc store.Scope, of resource.URI, s Step, t tool.Tool, with func(at resource.URI) ([]store.Change, error)) (resource.URI, error) {
 	at := successorURI(of, s)
 	for range maxAmends {
@@ -78,8 +77,8 @@ func (e *Engine) Again(ctx context.Context, sc store.Scope, of resource.URI, s S
 	return at, contended()
 }
 
-// successor returns the batch that records a successor; an empty one where it
-// is recorded.
+// successor returns the batch that records a successor. The batch is empty if the
+// successor is recorded already.
 func (e *Engine) successor(ctx context.Context, sc store.Scope, of, at resource.URI, s Step, t tool.Tool) (store.Batch, error) {
 	var b store.Batch
 	r, err := e.load(ctx, sc, of)
@@ -120,7 +119,7 @@ func (e *Engine) successor(ctx context.Context, sc store.Scope, of, at resource.
 	return b, err
 }
 
-// allowed refuses a step that does not fit how the action was settled.
+// allowed refuses a step that does not fit the state of the settled action.
 func (s Step) allowed(in *intent.Intent) error {
 	conflict := func(code, remedy, format string, args ...any) error {
 		return fault.New(fault.Conflict, code, format, args...).Detail("state", string(in.State)).WithHint("%s", remedy)
@@ -142,10 +141,9 @@ func (s Step) allowed(in *intent.Intent) error {
 	return nil
 }
 
-// CallOf returns the call of a recorded intent, for Run, which goes on with it:
-// the caller sets its Request and what it wants to be told. Of a tool that is
-// not there any more (nil), Run settles what has not begun as cancelled. Error
-// codes: not_found, intent_not_undoable.
+// CallOf returns the call of a recorded intent, so that Run can resume it. The caller sets
+// its Request and its callbacks. If the tool no longer exists (t is nil), Run cancels the
+// action unless it has begun. Error codes: not_found, intent_not_undoable.
 func (e *Engine) CallOf(ctx context.Context, sc store.Scope, at resource.URI, t tool.Tool) (Call, error) {
 	r, err := e.load(ctx, sc, at)
 	if err != nil {
@@ -177,7 +175,7 @@ func (e *Engine) callOf(ctx context.Context, sc store.Scope, r *intentRecord, t 
 	return c, err
 }
 
-// flowOf is where a recorded call came from.
+// flowOf returns the flow of a recorded call.
 func flowOf(in *intent.Intent) policy.Flow {
 	f := policy.Flow{Fixed: in.Fixed, Open: in.Open}
 	if !f.Fixed {
@@ -186,12 +184,12 @@ func flowOf(in *intent.Intent) policy.Flow {
 	return f
 }
 
-// undo is the taking back of an effect as a tool: the receiver of that knows
-// it again.
+// undo is a tool that undoes an earlier effect. It repeats the key of that effect, by
+// which the receiver recognizes it.
 type undo struct {
 	tool tool.Tool
 	by   tool.Undoer
-	key  string // of what is taken back
+	key  string // of the effect to undo
 	res  tool.Result
 }
 
@@ -219,7 +217,7 @@ func (u *undo) Spec() tool.Spec {
 	return s
 }
 
-// Check implements tool.Checker: the arguments were checked when it was done.
+// Check implements tool.Checker. The arguments were checked when the action was done.
 func (u *undo) Check([]byte) error { return nil }
 
 // Call implements tool.Tool.
@@ -228,8 +226,8 @@ func (u *undo) Call(ctx context.Context, in tool.Invocation) (tool.Result, error
 	return u.by.Undo(ctx, in, u.res)
 }
 
-// impliedApproval is the approval that lies in a person's asking for a retry or an
-// undo: where policy asks the user himself, and nobody else.
+// impliedApproval returns the approval implied by a person's request for a retry or an
+// undo. It applies only if policy asks the user and not a group.
 func (f *execution) impliedApproval(d policy.Decision) *intent.Approval {
 	if d.Approvers != "" || f.in.Retries == "" && f.in.Undoes == "" {
 		return nil
@@ -238,8 +236,7 @@ func (f *execution) impliedApproval(d policy.Decision) *intent.Approval {
 	return &intent.Approval{By: f.in.User, At: now, ArgsHash: f.in.ArgsHash, Version: f.in.Version, Expires: now.Add(f.e.opt.ApprovalTimeout)}
 }
 
-// undone notes at a settled action that it was taken back, in the commit by
-// which its undo becomes done.
+// undone marks an action as undone, in the same commit that records its undo as done.
 func (e *Engine) undone(ctx context.Context, sc store.Scope, by *intentRecord, to intent.State) ([]store.Change, error) {
 	if by.in.Undoes == "" || to != intent.Done {
 		return nil, nil
@@ -257,12 +254,12 @@ func (e *Engine) undone(ctx context.Context, sc store.Scope, by *intentRecord, t
 	return []store.Change{put}, err
 }
 
-// Resolution is a person's word about what was unknown.
+// Resolution is a person's answer to whether an unknown effect happened.
 type Resolution = intent.Resolution
 
-// Resolve records a person's word about an action of which nobody knows
-// whether it happened. The same word again does nothing. Error codes:
-// not_found, intent_transition_illegal (Conflict).
+// Resolve records a person's answer to whether an action with an unknown outcome happened.
+// Giving the same answer again does nothing. Error codes: not_found,
+// intent_transition_illegal (Conflict).
 func (e *Engine) Resolve(ctx context.Context, sc store.Scope, uri resource.URI, w Resolution) error {
 	if w.By == "" {
 		w.By = sc.Actor
@@ -291,8 +288,8 @@ func (e *Engine) Resolve(ctx context.Context, sc store.Scope, uri resource.URI, 
 	})
 }
 
-// resolvable refuses a person's word where Steward knows better: of what is
-// under way, the outcome is still to come.
+// resolvable refuses an answer about an action that is still in flight, because its
+// outcome is yet to come.
 func resolvable(from, to intent.State) error {
 	if from.InFlight() {
 		return fault.New(fault.Conflict, "intent_transition_illegal", "an intent that is %s is not resolved by a person", from).
