@@ -1,5 +1,5 @@
-// Package anthropic speaks Anthropic's messages API, to Anthropic itself and
-// to servers that are compatible with it.
+// Package anthropic is the provider for Anthropic's messages API, at Anthropic itself and at
+// servers that are compatible with it.
 //
 // Source: https://platform.claude.com/docs/en/api/messages.
 package anthropic
@@ -18,22 +18,22 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// DefaultBaseURL is Anthropic's own; version is the API's.
+// DefaultBaseURL is the base URL of Anthropic's own API; version is the version of the API.
 const (
 	DefaultBaseURL = "https://api.anthropic.com"
 	version        = "2023-06-01"
 )
 
-// bindingBeta is the beta in which thinking that no longer fits its
-// conversation is dropped instead of refused.
+// bindingBeta is the beta with which thinking that no longer matches its conversation is dropped
+// instead of refused.
 //
 // Source: https://platform.claude.com/docs/en/build-with-claude/preserved-thinking.
 const bindingBeta = "thinking-binding-controls-2026-08-01"
 
-// Options describe one server. Only Key is needed for Anthropic's own.
+// Options describe one server. Anthropic's own server needs only Key.
 type Options struct {
-	Name      string // the provider's; zero means "anthropic"
-	BaseURL   string // with or without /v1; zero means DefaultBaseURL
+	Name      string // the provider's name; empty means "anthropic"
+	BaseURL   string // with or without /v1; empty means DefaultBaseURL
 	Key       string
 	Header    http.Header  // more headers
 	HTTP      *http.Client // nil: a connection pool of its own
@@ -41,14 +41,14 @@ type Options struct {
 	Idle      time.Duration
 }
 
-// Provider is one server. Safe for concurrent use.
+// Provider is one server. It is safe for concurrent use.
 type Provider struct {
 	name    string
 	wire    *wire.Client
 	binding *wire.Client // the same with bindingBeta
 }
 
-// New returns a provider. It asks nobody.
+// New returns a provider. It makes no request.
 func New(opt Options) *Provider {
 	opt.Name = cmp.Or(opt.Name, "anthropic")
 	base := strings.TrimRight(cmp.Or(opt.BaseURL, DefaultBaseURL), "/")
@@ -82,7 +82,7 @@ func (p *Provider) Model(name string) llm.Model {
 	return &model{Provider: p, model: name, full: p.name + "/" + name, traits: traitsOf(name)}
 }
 
-// maxPages bounds the list of models, should a server page in a circle.
+// maxPages limits the list of models, in case a server's pages form a loop.
 const maxPages = 50
 
 // Models implements llm.Provider.

@@ -2,14 +2,14 @@ package anthropic
 
 import "strings"
 
-// traits are what a model allows, by its name, as Anthropic documents it.
+// traits are the capabilities of a model, by its name, as Anthropic documents them.
 //
 // Sources: https://platform.claude.com/docs/en/build-with-claude/thinking-troubleshooting
 // (thinking), …/about-claude/models/migration-guide (sampling, forced tools),
 // …/build-with-claude/structured-outputs, …/about-claude/models/overview (limits).
 type traits struct {
-	maxTokens int  // sent when nobody says: the API demands a number
-	thinking  mode // how thinking is asked for
+	maxTokens int  // sent if the request sets no limit: the API requires one
+	thinking  mode // how thinking is requested
 	off       off  // how it is turned off
 	sampling  bool // temperature may be set
 	native    bool // output_config.format is known
@@ -29,21 +29,21 @@ type off int
 const (
 	offOmit    off = iota // it does not think unless asked to
 	offType               // {"type":"disabled"}
-	offBetween            // {"type":"between_tools"}, as near as it gets
+	offBetween            // {"type":"between_tools"}, the closest setting to off
 	offNever              // it always thinks
 )
 
-// The defaults for max_tokens: small enough for every model of the group,
-// large enough for a long answer. A reply that they cut is continued.
+// The defaults for max_tokens: small enough for every model of the group, large enough for a long
+// answer. A reply that reaches the limit is continued.
 const (
 	tokensClaude3  = 4096
 	tokensUnknown  = 8192 // Claude 3.5, and models of compatible servers
 	tokensThinking = 32000
 )
 
-// traitsOf reads family and version from a name like claude-opus-4-6,
-// claude-3-7-sonnet-20250219 or anthropic.claude-sonnet-5-5. Of other names
-// nothing is known but that compatible servers follow the older rules.
+// traitsOf reads family and version from a name like claude-opus-4-6, claude-3-7-sonnet-20250219 or
+// anthropic.claude-sonnet-5-5. For other names it assumes that the server is a compatible one,
+// which follows the older rules.
 func traitsOf(name string) traits {
 	family, v := parse(name)
 	switch {
@@ -68,8 +68,8 @@ func traitsOf(name string) traits {
 	return t
 }
 
-// parse returns the family, empty if the name is not Claude's, and the version
-// as major*100+minor. A name without a version is taken for a new model.
+// parse returns the family, which is empty if the name is not Claude's, and the version as
+// major*100+minor. A name without a version is assumed to be a new model.
 func parse(name string) (family string, version int) {
 	_, rest, ok := strings.Cut(strings.ToLower(name), "claude")
 	if !ok {

@@ -27,7 +27,7 @@ const (
 	DefaultBaseURL = "https://generativelanguage.googleapis.com"
 )
 
-// Options say how to reach the API.
+// Options configure access to the API.
 type Options struct {
 	Name      string        // the provider's name; default "gemini"
 	BaseURL   string        // with or without the API version; default Google's
@@ -37,7 +37,7 @@ type Options struct {
 	Idle      time.Duration // between bytes of the answer; zero: wire's default
 }
 
-// Provider is the family of models behind one key. Safe for concurrent use.
+// Provider gives access to the models behind one key. It is safe for concurrent use.
 type Provider struct {
 	name   string
 	client *wire.Client
@@ -45,7 +45,8 @@ type Provider struct {
 
 var versioned = regexp.MustCompile(`/v\d+[a-z0-9]*$`)
 
-// New returns the provider. It asks nobody; a bad base URL is reported by the calls.
+// New returns the provider. It makes no request. If the base URL is invalid, the calls return an
+// error.
 func New(o Options) *Provider {
 	base := strings.TrimRight(cmp.Or(o.BaseURL, DefaultBaseURL), "/")
 	if !versioned.MatchString(base) {
@@ -66,12 +67,12 @@ func New(o Options) *Provider {
 // Name returns the provider's name.
 func (p *Provider) Name() string { return p.name }
 
-// Model returns a model by Google's name for it ("gemini-2.5-flash"). It asks nobody.
+// Model returns a model by Google's name for it ("gemini-2.5-flash"). It makes no request.
 func (p *Provider) Model(name string) llm.Model {
 	return &model{p: p, name: name, family: familyOf(name)}
 }
 
-// Models lists what the key may use: models that generate content or embed.
+// Models lists the models that the key may use, if they generate content or embed.
 func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 	var out []llm.Info
 	for page := ""; ; {
@@ -118,7 +119,7 @@ type embedder struct {
 	model string
 }
 
-// maxBatch is how many texts one batchEmbedContents request takes.
+// maxBatch is the maximum number of texts in one batchEmbedContents request.
 const maxBatch = 100
 
 // Embed implements embed.Embedder, in batches of 100 texts.

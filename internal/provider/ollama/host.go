@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// DefaultPort is where Ollama listens.
+// DefaultPort is Ollama's default port.
 const DefaultPort = "11434"
 
 // Host returns the base URL for a value of OLLAMA_HOST: a host, host:port,

@@ -1,6 +1,6 @@
-// Package ollama is the provider for Ollama's own API (/api/chat and its
-// neighbours), local or on ollama.com: streamed chat, thinking, tool calls,
-// structured output, embeddings. Reference: https://docs.ollama.com/api.
+// Package ollama is the provider for Ollama's native API (/api/chat and related endpoints), local
+// or on ollama.com: streamed chat, thinking, tool calls, structured output, embeddings. Reference:
+// https://docs.ollama.com/api.
 package ollama
 
 import (
@@ -26,7 +26,7 @@ const (
 	DefaultFirstByte = 5 * time.Minute // a model may have to be loaded first (OLLAMA_LOAD_TIMEOUT)
 )
 
-// Options say how to reach one Ollama.
+// Options configure access to one Ollama server.
 type Options struct {
 	Name      string        // the provider's name; default "ollama"
 	Host      string        // as in OLLAMA_HOST; default http://127.0.0.1:11434
@@ -38,7 +38,7 @@ type Options struct {
 	KeepAlive string        // how long a model stays loaded ("10m", "-1"); empty leaves it to Ollama
 }
 
-// Provider is one Ollama. Safe for concurrent use.
+// Provider is one Ollama server. It is safe for concurrent use.
 type Provider struct {
 	name      string
 	numCtx    int
@@ -49,7 +49,7 @@ type Provider struct {
 	shown map[string]facts // by model
 }
 
-// New returns the provider. It asks nobody; a bad host is reported by the calls.
+// New returns the provider. It makes no request. If the host is invalid, the calls return an error.
 func New(o Options) *Provider {
 	p := &Provider{name: cmp.Or(o.Name, DefaultName), numCtx: o.NumCtx, keepAlive: o.KeepAlive, shown: map[string]facts{}}
 	header := http.Header{}
@@ -66,11 +66,10 @@ func New(o Options) *Provider {
 // Name returns the provider's name.
 func (p *Provider) Name() string { return p.name }
 
-// Model returns a model by Ollama's name for it ("qwen3:8b"). It asks nobody.
+// Model returns a model by Ollama's name for it ("qwen3:8b"). It makes no request.
 func (p *Provider) Model(name string) llm.Model { return &model{p: p, name: name} }
 
-// Models lists the models that were pulled, each with what Ollama tells of it
-// before ctx is done.
+// Models lists the pulled models, each with what Ollama reports about it before ctx is done.
 func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 	body, err := p.client.Get(ctx, "/api/tags")
 	if err != nil {
@@ -86,7 +85,7 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			// A model that cannot be shown is listed all the same.
+			// A model whose details cannot be read is listed without them.
 			if f, err := p.show(ctx, list[i].Name); err == nil {
 				list[i].Window, list[i].Embedder = p.window(f), f.embeds()
 			}
@@ -96,8 +95,8 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 	return list, nil
 }
 
-// Show tells of one model what Ollama does; a model whose window its server
-// sets takes at most what it was made for.
+// Show returns what Ollama reports about one model. If the server sets the model's window, the
+// window returned is the largest that the model supports.
 func (p *Provider) Show(ctx context.Context, model string) (llm.Info, error) {
 	f, err := p.show(ctx, model)
 	info := llm.Info{Name: model, Window: p.window(f), Embedder: f.embeds()}
@@ -107,9 +106,9 @@ func (p *Provider) Show(ctx context.Context, model string) (llm.Info, error) {
 	return info, err
 }
 
-// window is the context that a model gets: what was asked for, else what its
-// Modelfile sets, else, for a model that runs elsewhere, all that it has.
-// Otherwise it is the server's setting, which Ollama does not tell.
+// window returns the context window that a model gets: the requested one, else the one in its
+// Modelfile, else, for a model that runs remotely, its full window. Otherwise the server's setting
+// applies, which Ollama does not report.
 func (p *Provider) window(f facts) int {
 	switch {
 	case p.numCtx > 0 && f.context > 0:
@@ -134,31 +133,31 @@ func readTags(body []byte) (list []llm.Info, err error) {
 	err = json.Unmarshal(body, &in)
 	for _, m := range in.Models {
 		if m.Name != "" {
-			at, _ := time.Parse(time.RFC3339, m.Modified) // zero if it is none
+			at, _ := time.Parse(time.RFC3339, m.Modified) // zero if it is invalid
 			list = append(list, llm.Info{Name: m.Name, Created: at})
 		}
 	}
 	return list, err
 }
 
-// facts are what /api/show tells of a model.
+// facts are the details of a model that /api/show reports.
 type facts struct {
 	at           time.Time
-	capabilities map[string]bool // nil: not told (before Ollama 0.6.4)
+	capabilities map[string]bool // nil: not reported (before Ollama 0.6.4)
 	context      int             // the model's own context length
 	numCtx       int             // set in its Modelfile
 	remote       bool
 }
 
-// factsAge is how long facts are believed: a model may be pulled anew.
+// factsAge is how long facts are cached. They expire because a model may be pulled again.
 const factsAge = 5 * time.Minute
 
 func (f facts) embeds() bool { return f.capabilities["embedding"] }
 
-// sees reports whether the model takes images, as far as is known.
+// sees reports whether the model accepts images. If this is unknown, it returns true.
 func (f facts) sees() bool { return f.capabilities == nil || f.capabilities["vision"] }
 
-// show asks what a model can do, and remembers the answer for a while.
+// show asks what a model can do, and caches the answer for a while.
 func (p *Provider) show(ctx context.Context, name string) (facts, error) {
 	p.mu.Lock()
 	f, ok := p.shown[name]
@@ -179,8 +178,8 @@ func (p *Provider) show(ctx context.Context, name string) (facts, error) {
 	return f, nil
 }
 
-// known is show for a request that can do without: what cannot be told is
-// remembered as unknown, so that it is not asked again and again.
+// known is show for a request that does not depend on the answer. A failure is cached as unknown,
+// so that it is not repeated for every request.
 func (p *Provider) known(ctx context.Context, name string) facts {
 	f, err := p.show(ctx, name)
 	if err != nil && ctx.Err() == nil {
@@ -191,7 +190,7 @@ func (p *Provider) known(ctx context.Context, name string) facts {
 	return f
 }
 
-// readShow reads what it can: a server that tells less is an older one.
+// readShow reads the members that are present: an older server reports fewer.
 func readShow(body []byte) (f facts) {
 	d := wire.Decode(body)
 	d.Object(func(key []byte) {
@@ -218,7 +217,7 @@ func readShow(body []byte) (f facts) {
 func parameter(lines, name string) int {
 	for line := range strings.Lines(lines) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
-			n, _ := strconv.Atoi(f[1]) // what is no number is no setting
+			n, _ := strconv.Atoi(f[1]) // ignore a value that is not a number
 			return n
 		}
 	}
@@ -278,7 +277,7 @@ func explain(status int, body []byte) wire.Refusal {
 	return wire.Refusal{Code: codeOf(status, strings.ToLower(e.Message)), Message: e.Message}
 }
 
-// codeOf tells Ollama's refusals apart by their words; they have no codes.
+// codeOf classifies Ollama's refusals by their text, because they have no codes.
 func codeOf(status int, m string) string {
 	has := func(s string) bool { return strings.Contains(m, s) }
 	switch {
@@ -302,7 +301,7 @@ func codeOf(status int, m string) string {
 	return "" // by the status
 }
 
-// remedy says what to do about the errors that are particular to Ollama.
+// remedy adds a remedy to errors that are specific to Ollama.
 func (p *Provider) remedy(err error, model string) error {
 	f := fault.Of(err)
 	switch {

@@ -1,9 +1,8 @@
-// Package openai speaks OpenAI's chat completions API and its embeddings, to
-// OpenAI itself and to the many servers that are compatible with it.
+// Package openai is the provider for OpenAI's chat completions API and embeddings, at OpenAI itself
+// and at the many servers that are compatible with it.
 //
-// Source: https://platform.openai.com/docs/api-reference/chat and, for what
-// compatible servers add, the documentation of vLLM, llama.cpp, OpenRouter,
-// DeepSeek and Mistral.
+// Source: https://platform.openai.com/docs/api-reference/chat and, for the extensions of compatible
+// servers, the documentation of vLLM, llama.cpp, OpenRouter, DeepSeek and Mistral.
 package openai
 
 import (
@@ -18,41 +17,41 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// DefaultBaseURL is OpenAI's own.
+// DefaultBaseURL is the base URL of OpenAI's own API.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
-// Dialect says whose rules a server follows where they differ.
+// Dialect selects the rules of a server where servers differ.
 type Dialect string
 
-// The dialects. OpenAI's own API wants max_completion_tokens and
-// safety_identifier and refuses settings that a model does not have;
-// compatible servers know max_tokens and user, and ignore what they lack.
+// The dialects. OpenAI's own API requires max_completion_tokens and safety_identifier, and refuses
+// settings that a model does not have. Compatible servers accept max_tokens and user, and ignore
+// what they do not support.
 const (
 	Official   Dialect = "openai"
 	Compatible Dialect = "compatible"
 )
 
-// Options describe one server. Only Key is needed for OpenAI's own.
+// Options describe one server. OpenAI's own server needs only Key.
 type Options struct {
-	Name      string       // the provider's; zero means "openai"
-	BaseURL   string       // up to and with /v1; zero means DefaultBaseURL
-	Key       string       // zero: no Authorization header
+	Name      string       // the provider's name; empty means "openai"
+	BaseURL   string       // including /v1; empty means DefaultBaseURL
+	Key       string       // empty: no Authorization header
 	Header    http.Header  // more headers, e.g. OpenAI-Organization
 	HTTP      *http.Client // nil: a connection pool of its own
 	FirstByte time.Duration
 	Idle      time.Duration
-	Dialect   Dialect // zero: by the host, see DialectOf
+	Dialect   Dialect // empty: chosen by the host, see DialectOf
 }
 
-// Provider is one server. Safe for concurrent use.
+// Provider is one server. It is safe for concurrent use.
 type Provider struct {
 	name     string
 	official bool
-	codec    string // names the kept encodings
+	codec    string // the name of the cached encodings
 	wire     *wire.Client
 }
 
-// New returns a provider. It asks nobody.
+// New returns a provider. It makes no request.
 func New(opt Options) *Provider {
 	opt.Name = cmp.Or(opt.Name, "openai")
 	opt.BaseURL = cmp.Or(opt.BaseURL, DefaultBaseURL)
@@ -117,8 +116,8 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 	return out, nil
 }
 
-// readInfo reads a model of the list. OpenAI tells only its id and age; the
-// window comes from vLLM (max_model_len) and OpenRouter (context_length).
+// readInfo reads a model of the list. OpenAI reports only its id and age. The window is reported by
+// vLLM (max_model_len) and OpenRouter (context_length).
 func readInfo(d *wire.Decoder) llm.Info {
 	var i llm.Info
 	d.Object(func(key []byte) {

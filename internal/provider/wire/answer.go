@@ -12,9 +12,9 @@ import (
 	"steward/internal/llm"
 )
 
-// Limits on what is read from the other side.
+// Limits on what is read from the server.
 const (
-	maxWhole  = 16 << 20 // an answer that is no stream
+	maxWhole  = 16 << 20 // an answer that is not a stream
 	maxEvent  = 16 << 20 // one event or line of a stream
 	maxStream = 256 << 20
 	maxError  = 64 << 10 // the body of a refusal
@@ -22,8 +22,8 @@ const (
 	drainTime = 100 * time.Millisecond
 )
 
-// Answer is the answer to one request, being read. It belongs to one
-// goroutine; Close may be called more than once.
+// Answer is the answer to one request, while it is being read. It is not safe for concurrent use.
+// Close may be called more than once.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -31,14 +31,14 @@ type Answer struct {
 	client *Client
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	timer  *time.Timer // fires expired when the other side is silent for too long
+	timer  *time.Timer // fires expired when the server is silent for too long
 	begun  bool        // a byte of the body was read
 	ended  bool        // the body was read to its end
 	read   int         // bytes of the body
 	body   io.ReadCloser
 }
 
-// The causes with which a request is cancelled from here; fail makes coded errors of them.
+// The causes for which the client itself cancels a request; fail converts them to coded errors.
 var (
 	errSilent = errors.New("the other side is silent")
 	errClosed = errors.New("closed")
@@ -46,8 +46,8 @@ var (
 
 func (a *Answer) expired() { a.cancel(errSilent) }
 
-// Read reads the body. The timer runs only while it waits: a slow consumer is
-// not a silent provider.
+// Read reads the body. The timer runs only while Read waits, because a slow consumer does not mean
+// that the provider is silent.
 func (a *Answer) Read(p []byte) (int, error) {
 	if a.begun {
 		a.timer.Reset(a.client.opt.Idle)
@@ -76,7 +76,7 @@ func (a *Answer) All() ([]byte, error) {
 	return b, nil
 }
 
-// held reads an answer of which all is kept.
+// held reads an answer that is kept in full.
 type held struct{ *Answer }
 
 func (h held) Read(p []byte) (int, error) {
@@ -87,19 +87,18 @@ func (h held) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Finish reads what may follow the stream's own end mark, for a moment only,
-// so that the connection can be used again, and closes the answer.
+// Finish reads briefly what may follow the stream's own end mark, so that the connection can be
+// reused, and closes the answer.
 func (a *Answer) Finish() {
 	if !a.ended {
 		stop := time.AfterFunc(drainTime, func() { a.cancel(errClosed) })
-		io.CopyN(io.Discard, a.body, maxDrain) // whatever it says, the answer is complete
+		io.CopyN(io.Discard, a.body, maxDrain) // the answer is complete, whatever follows
 		stop.Stop()
 	}
 	a.Close()
 }
 
-// Close ends the request: the other side sees its connection closed unless the
-// body was read to its end.
+// Close ends the request. Unless the body was read to its end, this closes the connection.
 func (a *Answer) Close() {
 	a.timer.Stop()
 	a.cancel(errClosed)
@@ -108,7 +107,7 @@ func (a *Answer) Close() {
 	}
 }
 
-// refused turns an answer that is none into a coded error.
+// refused returns the coded error for an answer that is not a success.
 func (a *Answer) refused() error {
 	ok := a.Status/100 == 2
 	page := strings.HasPrefix(a.Header.Get("Content-Type"), "text/html")
@@ -126,7 +125,7 @@ func (a *Answer) refused() error {
 	return a.client.Refused(a.Status, a.Header, body)
 }
 
-// fail turns an error of the transport into a coded one.
+// fail converts a transport error to a coded error.
 func (a *Answer) fail(err error) error {
 	c := a.client
 	switch cause := context.Cause(a.ctx); {
@@ -147,11 +146,11 @@ func (a *Answer) fail(err error) error {
 	}
 }
 
-// cancelled is the coded error for a context that is done.
+// cancelled returns the coded error for a context that is done.
 func cancelled(cause error) error {
 	var coded *fault.Error
 	if errors.As(cause, &coded) {
-		return cause // whoever cancelled said why
+		return cause // the code that cancelled has given its reason
 	}
 	return fault.Of(cause)
 }

@@ -10,8 +10,8 @@ import (
 	"steward/internal/message"
 )
 
-// Bounds of one reply. A reply that breaks one of them fails with
-// CodeTooLarge, and the request for it is cancelled.
+// Limits of one reply. A reply that exceeds one of them fails with CodeTooLarge, and its request is
+// cancelled.
 const (
 	maxText   = 16 << 20 // bytes of text and reasoning
 	maxArgs   = 4 << 20  // bytes of the arguments of one call
@@ -21,25 +21,25 @@ const (
 	MaxParts  = 8192     // blocks
 )
 
-// Assembly puts a streamed reply together, and yields its events on the way.
-// It belongs to one stream. What comes after Gone is dropped.
+// Assembly assembles a streamed reply and yields its events. It belongs to one stream. Once Gone is
+// set, further input is dropped.
 type Assembly struct {
-	Gone   bool // the consumer has left: stop reading
-	text   int  // the sizes that are bounded
+	Gone   bool // the consumer has stopped: stop reading
+	text   int  // the limited sizes
 	args   int
 	shown  int
 	meta   int
 	yield  func(llm.Event, error) bool
 	parts  []*Part
-	images []*message.Image // stand at the end of the reply
+	images []*message.Image // appended to the end of the reply
 }
 
 // Part is one block that is being written.
 type Part struct {
 	Meta   message.Meta
-	Name   string // calls; of what only the provider has, its word for it
+	Name   string // of a call; of a provider-specific part, the provider's name for it
 	CallID string
-	Cites  []message.Citation // texts
+	Cites  []message.Citation // of a text
 
 	asm       *Assembly
 	kind      llm.Kind // TextDelta, ReasoningDelta or CallArgs
@@ -51,7 +51,7 @@ type Part struct {
 // Assemble returns an empty assembly that yields to yield.
 func Assemble(yield func(llm.Event, error) bool) *Assembly { return &Assembly{yield: yield} }
 
-// Notice tells the user something.
+// Notice yields a notice to the user.
 func (a *Assembly) Notice(s string) { a.send(llm.Event{Kind: llm.Notice, Text: s}) }
 
 // Fail ends the stream with an error.
@@ -62,7 +62,7 @@ func (a *Assembly) Fail(err error) {
 	}
 }
 
-// Done ends the stream with the reply, to which it adds the blocks.
+// Done adds the blocks to the reply and ends the stream with it.
 func (a *Assembly) Done(r *llm.Reply) {
 	r.Blocks = a.Blocks()
 	a.send(llm.Event{Kind: llm.Done, Reply: r})
@@ -74,25 +74,25 @@ func (a *Assembly) send(ev llm.Event) {
 	}
 }
 
-// Show adds a picture at the reply's end. There is no event for it.
+// Show adds a picture to the end of the reply. It yields no event.
 func (a *Assembly) Show(img *message.Image) {
 	if a.grow(&a.shown, len(img.Data), maxImages, "images") {
 		a.images = append(a.images, img)
 	}
 }
 
-// vendor is the kind of a part that only the provider has.
+// vendor is the kind of a part that is specific to the provider.
 const vendor llm.Kind = 0
 
-// Vendor begins a part that only the provider has: of a kind that Steward does
-// not model. There is no event for it.
+// Vendor begins a part that is specific to the provider, of a kind that Steward does not model. It
+// yields no event.
 func (a *Assembly) Vendor(kind string) *Part {
 	p := a.Open(vendor)
 	p.Name = kind
 	return p
 }
 
-// Cite adds sources to the text that was begun last, where there is one.
+// Cite adds sources to the last text block, if there is one.
 func (a *Assembly) Cite(list ...message.Citation) {
 	for _, p := range slices.Backward(a.parts) {
 		if p.kind == llm.TextDelta {
@@ -102,14 +102,14 @@ func (a *Assembly) Cite(list ...message.Citation) {
 	}
 }
 
-// Keep counts bytes that a provider keeps beside the text and the arguments.
-// It is false where they are too many.
+// Keep counts bytes that a provider keeps beside the text and the arguments. It returns false if
+// there are too many.
 func (a *Assembly) Keep(n int) bool {
 	return a.grow(&a.meta, n, maxMeta, "names, ids and unknown members")
 }
 
-// grow adds n to a size. It is false, and the stream has failed, where that
-// exceeds the bound.
+// grow adds n to a size. If the size then exceeds the limit, grow fails the stream and returns
+// false.
 func (a *Assembly) grow(size *int, n, most int, what string) bool {
 	if a.Gone {
 		return false
@@ -120,15 +120,15 @@ func (a *Assembly) grow(size *int, n, most int, what string) bool {
 	return !a.Gone
 }
 
-// tooLarge is the error of a reply that breaks a bound. The same request may
-// well end in the same way, so it is not made again.
+// tooLarge returns the error for a reply that exceeds a limit. It is not retried, because the same
+// request would probably fail in the same way.
 func tooLarge(format string, args ...any) error {
 	return fault.New(fault.TooLarge, CodeTooLarge, format, args...).
 		WithHint("ask for less at once, or choose another model").Retrying(fault.RetryNone, 0)
 }
 
-// Open begins a block: of text (llm.TextDelta), reasoning (llm.ReasoningDelta)
-// or a call (llm.CallArgs). Calls before it that are not yet announced are.
+// Open begins a block: text (llm.TextDelta), reasoning (llm.ReasoningDelta) or a call
+// (llm.CallArgs). It first announces earlier calls that are not yet announced.
 func (a *Assembly) Open(kind llm.Kind) *Part {
 	if n := len(a.parts); n > 0 {
 		last := a.parts[n-1]
@@ -145,7 +145,7 @@ func (a *Assembly) Open(kind llm.Kind) *Part {
 	return p
 }
 
-// Last returns the block begun last if it is of the kind, else begins one.
+// Last returns the last block if it is of the kind, and begins a new one otherwise.
 func (a *Assembly) Last(kind llm.Kind) *Part {
 	if n := len(a.parts); n > 0 && a.parts[n-1].kind == kind {
 		return a.parts[n-1]
@@ -153,8 +153,8 @@ func (a *Assembly) Last(kind llm.Kind) *Part {
 	return a.Open(kind)
 }
 
-// Announce yields the call's start, once. Name and CallID must not change
-// afterwards. It does nothing for other kinds.
+// Announce yields the start of a call, once. Name and CallID must not change afterwards. It does
+// nothing for other kinds.
 func (p *Part) Announce() {
 	if p.kind == llm.CallArgs && !p.announced {
 		p.announced = true
@@ -162,10 +162,10 @@ func (p *Part) Announce() {
 	}
 }
 
-// Announced reports whether the call's start was yielded.
+// Announced reports whether the start of the call was yielded.
 func (p *Part) Announced() bool { return p.announced }
 
-// Add appends to the block's text or arguments, and yields the piece.
+// Add appends to the block's text or arguments, and yields the added piece.
 func (p *Part) Add(b []byte) {
 	if len(b) == 0 {
 		return
@@ -176,11 +176,11 @@ func (p *Part) Add(b []byte) {
 		return
 	}
 	p.text.Write(b)
-	// The event's text is a part of the builder's: no copy of its own.
+	// The event's text shares the builder's memory, so nothing is copied.
 	p.asm.send(llm.Event{Kind: p.kind, Block: p.place, Text: p.text.String()[n:]})
 }
 
-// grow counts what is added to a part, which is then of a size.
+// grow counts bytes added to a part. size is the part's size with them.
 func (p *Part) grow(size, added int) bool {
 	a := p.asm
 	if p.kind != llm.CallArgs {
@@ -195,8 +195,8 @@ func (p *Part) Len() int { return p.text.Len() }
 // Text returns what was added.
 func (p *Part) Text() string { return p.text.String() }
 
-// Blocks returns the blocks as they stand. Text blocks without text are left
-// out only at the end, so that places hold.
+// Blocks returns the current blocks. Empty text blocks are left out only at the end, so that
+// indexes stay valid.
 func (a *Assembly) Blocks() []message.Block {
 	out := make([]message.Block, 0, len(a.parts))
 	for i, p := range a.parts {
@@ -221,8 +221,8 @@ func (a *Assembly) Blocks() []message.Block {
 	return out
 }
 
-// Sound returns metadata as it is, if it can be stored. Of what is no strict
-// JSON, with a member that stands twice, nothing is kept, and that is told.
+// Sound returns metadata unchanged if it can be stored. If it is not strict JSON, for example
+// because of a repeated member, nothing of it is kept, and a notice says so.
 func (a *Assembly) Sound(m message.Meta) message.Meta {
 	probe := &message.Text{Common: message.Common{Meta: m}}
 	if len(m.Fields) == 0 || message.Validate(&message.Message{ID: id.ID{15: 1}, Role: message.User, Blocks: []message.Block{probe}}) == nil {

@@ -2,8 +2,8 @@ package wire
 
 import "io"
 
-// pieces reads byte slices one after the other. It copies none of them and
-// keeps its own place, so that a request can be sent again.
+// pieces is an io.Reader of several byte slices, one after the other. It copies none of them and
+// keeps its own position, so that a request can be sent again.
 type pieces struct {
 	rest [][]byte // never written to
 	off  int      // in rest[0]
@@ -26,7 +26,7 @@ func (p *pieces) Read(b []byte) (n int, err error) {
 
 func (p *pieces) Close() error { return nil }
 
-// Size returns how many bytes the parts of a body have.
+// Size returns the total size of a body's parts, in bytes.
 func Size(parts [][]byte) int {
 	n := 0
 	for _, p := range parts {

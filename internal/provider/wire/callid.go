@@ -7,17 +7,17 @@ import (
 	"steward/internal/id"
 )
 
-// CallIDs gives the calls of one message their ids: a server's own ones, and
-// where there is none, or one that the message has already, one made from what
-// the call comes from and its place: the same always.
+// CallIDs assigns ids to the calls of one message. It uses the server's id or, if there is none or
+// the message already has it, one derived from the source and the position of the call, which is
+// always the same.
 type CallIDs struct {
-	Prefix string // of ids that are made
+	Prefix string // of derived ids
 	used   map[string]bool
 	n      int
 }
 
-// Next returns the id of the next call. from says what the message comes from:
-// its parts distinguish it from all other messages.
+// Next returns the id of the next call. from identifies the source of the message among all other
+// messages.
 func (c *CallIDs) Next(given string, from ...string) string {
 	if given == "" || c.used[given] {
 		u := id.Derive(from...)

@@ -1,7 +1,7 @@
-// Package wire is what the provider clients share: JSON posts whose answers
-// are streamed, the two framings that vendors use for streams (server-sent
-// events and newline-delimited JSON), coded errors from their status codes,
-// and a small JSON reader and writer for the hot path. It knows no vendor.
+// Package wire holds what the provider clients share: JSON requests with streamed answers, the two
+// framings that vendors use for streams (server-sent events and newline-delimited JSON), coded
+// errors by HTTP status, and a small JSON reader and writer for the hot path. It is independent of
+// any vendor.
 package wire
 
 import (
@@ -22,35 +22,35 @@ import (
 const (
 	DefaultFirstByte = 120 * time.Second
 	DefaultIdle      = 60 * time.Second
-	idleConnsPerHost = 256 // Go's default of 2 makes parallel conversations dial anew
+	idleConnsPerHost = 256 // with Go's default of 2, parallel conversations would reconnect all the time
 )
 
-// Options say how to reach one vendor's endpoint.
+// Options configure a Client for one vendor's endpoint.
 type Options struct {
 	Name      string        // the provider's, for error messages
 	BaseURL   string        // http or https; paths are appended to it
 	Header    http.Header   // sent with every request
-	Secrets   []string      // never shown in an error, whatever the other side writes
+	Secrets   []string      // removed from every error, whatever the server writes
 	HTTP      *http.Client  // nil: one with a connection pool of its own
 	FirstByte time.Duration // from the request to the first byte of the answer's body
 	Idle      time.Duration // between bytes of the answer
 
-	// Explain reads the vendor's own error JSON. Nil, or an empty Refusal,
-	// leaves it to the status.
+	// Explain reads the vendor's own error JSON. If it is nil, or returns an empty Refusal, the
+	// status decides.
 	Explain func(status int, body []byte) Refusal
 }
 
-// Client posts JSON to one endpoint. Safe for concurrent use.
+// Client posts JSON to one endpoint. It is safe for concurrent use.
 type Client struct {
 	opt  Options
 	base *url.URL
-	bad  *fault.Error // why the base URL is of no use
+	bad  *fault.Error // why the base URL is invalid
 	get  http.Header  // headers of requests, never written to after New
 	post http.Header
 	bufs sync.Pool // of *[]byte, for stream readers
 }
 
-// New returns a client. A base URL that is of no use is reported by its calls.
+// New returns a client. If the base URL is invalid, every call returns an error.
 func New(opt Options) *Client {
 	if opt.FirstByte <= 0 {
 		opt.FirstByte = DefaultFirstByte
@@ -74,8 +74,8 @@ func New(opt Options) *Client {
 	return c
 }
 
-// stay follows a redirect within one server only: the key, and what is asked,
-// are for nobody else. The redirect is then the answer.
+// stay follows redirects within the same server only, because no other server may receive the key
+// or the request. Any other redirect becomes the answer.
 func stay(r *http.Request, via []*http.Request) error {
 	if first := via[0].URL; len(via) > 3 || r.URL.Host != first.Host || r.URL.Scheme != first.Scheme {
 		return http.ErrUseLastResponse
@@ -83,9 +83,8 @@ func stay(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Pool returns an HTTP client with a connection pool for streams: without
-// compression, which would hold tokens back, and with as many idle connections
-// as there may be conversations.
+// Pool returns an HTTP client with a connection pool for streams. It does not use compression,
+// which would delay tokens, and it keeps as many idle connections as there may be conversations.
 func Pool() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns = 0
@@ -98,7 +97,7 @@ func Pool() *http.Client {
 func parseBase(opt Options) (*url.URL, *fault.Error) {
 	u, err := url.Parse(strings.TrimRight(opt.BaseURL, "/"))
 	switch {
-	case err != nil: // its text would repeat the URL, which may hold a password
+	case err != nil: // its text would repeat the URL, which may contain a password
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 	default:
 		return u, nil
@@ -110,7 +109,7 @@ func parseBase(opt Options) (*url.URL, *fault.Error) {
 // Name returns the provider's name.
 func (c *Client) Name() string { return c.opt.Name }
 
-// BaseURL returns the endpoint as people may see it: without user, password and query.
+// BaseURL returns the endpoint without user, password and query, so that it can be shown.
 func (c *Client) BaseURL() string {
 	if c.base == nil {
 		return ""
@@ -118,9 +117,9 @@ func (c *Client) BaseURL() string {
 	return (&url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: c.base.Path}).String()
 }
 
-// Post sends the parts, one after the other and without copying them, as one
-// JSON body and returns the answer once its head is there and says 2xx. path
-// is appended to the base URL and may carry a query. Close the answer.
+// Post sends the parts as one JSON body, one after the other and without copying them. It returns
+// the answer once its header has arrived with a 2xx status. path is appended to the base URL and
+// may contain a query. The caller must close the answer.
 func (c *Client) Post(ctx context.Context, path string, parts ...[]byte) (*Answer, error) {
 	return c.send(ctx, http.MethodPost, path, parts)
 }
@@ -129,11 +128,11 @@ func (c *Client) Post(ctx context.Context, path string, parts ...[]byte) (*Answe
 type Question struct {
 	Path    string
 	Parts   [][]byte // see Post
-	Notices []string // what of the request could not be said; told once each, first
+	Notices []string // what the request could not express; each is yielded once, before the answer
 }
 
-// Ask posts a question and lets read put the answer together; err is why there
-// is no question. Whoever leaves at a notice has asked nobody.
+// Ask posts a question and calls read to assemble the answer. err is the reason why there is no
+// question, if the request could not be built. If the consumer stops at a notice, nothing is sent.
 func (c *Client) Ask(ctx context.Context, q Question, err error, yield func(llm.Event, error) bool, read func(*Assembly, *Answer)) {
 	asm := Assemble(yield)
 	for i, n := range q.Notices {
@@ -156,7 +155,7 @@ func (c *Client) Ask(ctx context.Context, q Question, err error, yield func(llm.
 	read(asm, answer)
 }
 
-// Get asks for a path and returns the whole body, of at most 16 MB.
+// Get requests a path and returns the whole body, of at most 16 MB.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	return whole(c.send(ctx, http.MethodGet, path, nil))
 }

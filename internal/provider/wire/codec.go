@@ -9,23 +9,22 @@ import (
 	"steward/internal/message"
 )
 
-// Codec is a vendor's form of a history, both ways: see llm.Codec, which it
-// implements. Encoder is the one that writes requests, too.
+// Codec converts a vendor's histories. It implements llm.Codec. Encoder is the same encoder that
+// writes requests.
 type Codec struct {
 	Provider string // whose metadata is written and kept
-	Prefix   string // of the ids of calls that come without one
-	Unique   bool   // ids of calls are used once in the whole history, not only in a message
+	Prefix   string // of the ids of calls that have none
+	Unique   bool   // ids of calls are unique in the whole history, not only in a message
 
 	Encoder func() llm.GroupEncoder
 	Read    func(h *History, doc Value) // adds the document's messages
 
-	// Check may refuse a message that Decode has read at a place. May be nil.
+	// Check may refuse a message that Decode has read at a place. It may be nil.
 	Check func(at string, m *message.Message) error
 }
 
-// Encode implements llm.Codec. Results of some of the last message's calls
-// while others are open are refused (history_call_unanswered): no vendor has a
-// form for that.
+// Encode implements llm.Codec. It refuses a last message of which only some calls have results
+// (history_call_unanswered), because no vendor can represent that.
 func (c Codec) Encode(msgs []*message.Message) ([]byte, error) {
 	for i, m := range msgs {
 		if err := message.Validate(m); err != nil {
@@ -77,8 +76,8 @@ func (c Codec) history(doc Value) *History {
 	return &History{Provider: c.Provider, prefix: c.Prefix, unique: c.Unique, doc: doc, nobodys: map[*message.Message]bool{}}
 }
 
-// AppendArgs appends a call's arguments for a vendor that takes an object
-// only. What is none stands readable to the model under the wrapper's name.
+// AppendArgs appends a call's arguments for a vendor that accepts only objects. Arguments that are
+// not an object are wrapped in one, readable for the model, under the wrapper's name.
 func AppendArgs(dst, args []byte, wrapper string) []byte {
 	switch {
 	case IsObject(args):
@@ -89,8 +88,8 @@ func AppendArgs(dst, args []byte, wrapper string) []byte {
 	return append(AppendString(append(AppendString(append(dst, '{'), wrapper), ':'), args), '}')
 }
 
-// Args returns the arguments as the model wrote them: unwrapped if they are
-// what AppendArgs makes of others.
+// Args returns the arguments as the model wrote them. It reverses what AppendArgs does to arguments
+// that are not an object.
 func Args(raw []byte, wrapper string) []byte {
 	if !strings.Contains(string(raw), wrapper) || !IsObject(raw) {
 		return raw

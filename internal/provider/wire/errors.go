@@ -45,17 +45,17 @@ const (
 	maxExcerpt    = 300 // runes of a foreign message in an error
 )
 
-// Refusal is what a vendor's error body says.
+// Refusal is the content of a vendor's error body.
 type Refusal struct {
-	Code    string        // one of the codes; empty: by the status
-	Message string        // in the vendor's words; empty: an excerpt of the body
+	Code    string        // one of the codes; empty: determined by the status
+	Message string        // the vendor's message; empty: an excerpt of the body
 	After   time.Duration // when to try again, if the body says
-	Remedy  string        // instead of the usual one
-	Final   bool          // trying again does not help, though the code says so
-	Window  int           // of CodeContext: the model's window; zero: what the message says
+	Remedy  string        // replaces the usual one
+	Final   bool          // a retry does not help, although the code suggests it
+	Window  int           // of CodeContext: the model's window; zero: taken from the message
 }
 
-// Refused is the coded error for an answer that is not 2xx.
+// Refused returns the coded error for an answer whose status is not 2xx.
 func (c *Client) Refused(status int, h http.Header, body []byte) *fault.Error {
 	var r Refusal
 	if c.opt.Explain != nil {
@@ -79,8 +79,7 @@ func (c *Client) Refused(status int, h http.Header, body []byte) *fault.Error {
 	return c.Told(r).Detail("status", status)
 }
 
-// RefusedAs is the coded error for a refusal that names a status although it
-// came without one, in the middle of a stream.
+// RefusedAs returns the coded error for a refusal in the middle of a stream that names a status.
 func (c *Client) RefusedAs(status int, r Refusal) *fault.Error {
 	if r.Code == "" {
 		r.Code = codeOf(status)
@@ -88,8 +87,8 @@ func (c *Client) RefusedAs(status int, r Refusal) *fault.Error {
 	return c.Told(r).Detail("status", status)
 }
 
-// Told is the coded error for a refusal whose Code is known; one that came in
-// the middle of a stream, for instance.
+// Told returns the coded error for a refusal with a known Code, for example one in the middle of a
+// stream.
 func (c *Client) Told(r Refusal) *fault.Error {
 	if r.Code == "" {
 		r.Code = CodeProvider
@@ -128,8 +127,8 @@ func codeOf(status int) string {
 	return CodeRefused
 }
 
-// Fault makes the coded error that belongs to one of the codes. message is in
-// the vendor's words; after is when to try again, zero if nobody said.
+// Fault returns the error for one of the codes. message is the vendor's own message. after is when
+// to try again, or zero if unknown.
 func (c *Client) Fault(code, message string, after time.Duration) *fault.Error {
 	message = c.clean(message)
 	name := c.opt.Name
@@ -178,16 +177,14 @@ func kindOf(code string) fault.Kind {
 	return fault.Invalid
 }
 
-// Broken is the coded error for a stream that ended before its end mark.
-// cause may be nil.
+// Broken returns the coded error for a stream that ended before its end mark. cause may be nil.
 func (c *Client) Broken(cause error) *fault.Error {
 	e := c.Fault(CodeBroken, "the stream broke off before its end", 0)
 	e.Cause = c.safe(cause)
 	return e
 }
 
-// Malformed is the coded error for a stream that is not what the vendor's
-// documentation says it is.
+// Malformed returns the coded error for a stream that does not follow the vendor's documentation.
 func (c *Client) Malformed(cause error) *fault.Error {
 	e := c.Fault(CodeBroken, "the stream is malformed", 0)
 	e.Cause = c.safe(cause)
@@ -213,8 +210,8 @@ func (c *Client) unreachable(err error) *fault.Error {
 	return e.WithHint("check that the server runs and that the base URL is right")
 }
 
-// safe takes the URL, which may hold a key, out of an error of net/http, and
-// hides an error whose text still shows a secret.
+// safe removes the URL, which may contain a key, from an error of net/http, and hides an error
+// whose text still contains a secret.
 func (c *Client) safe(err error) error {
 	var u *url.Error
 	for errors.As(err, &u) {
@@ -229,11 +226,11 @@ func (c *Client) safe(err error) error {
 	return err
 }
 
-// leastSecret is how long a key is that is looked for in messages. Shorter ones
-// stand in other words by chance, and guard nothing.
+// leastSecret is the minimum length of the keys that are searched for in messages. Shorter ones
+// occur in other words by chance, and protect nothing.
 const leastSecret = 6
 
-// clean makes a foreign message fit to be shown: no secrets, one line, short.
+// clean makes a foreign message safe to show: without secrets, on one line, short.
 func (c *Client) clean(s string) string {
 	for _, secret := range c.opt.Secrets {
 		if len(secret) >= leastSecret {
@@ -263,8 +260,8 @@ func oneLine(s string) string {
 	return b.String()
 }
 
-// excerpt is the readable beginning of a body that is not the vendor's JSON:
-// often the HTML page of a proxy.
+// excerpt returns the readable beginning of a body that is not the vendor's JSON, often the HTML
+// page of a proxy.
 func excerpt(body []byte) string {
 	if t := bytes.TrimSpace(body); len(t) > 0 && t[0] == '<' {
 		body = stripTags(t)
@@ -275,7 +272,7 @@ func excerpt(body []byte) string {
 	return oneLine(strings.ToValidUTF8(string(body), "\uFFFD"))
 }
 
-// stripTags keeps the text of an HTML page: no tags, scripts and styles.
+// stripTags returns the text of an HTML page, without tags, scripts and styles.
 func stripTags(page []byte) (out []byte) {
 	z := html.NewTokenizer(bytes.NewReader(page))
 	for hidden := false; ; {
@@ -293,9 +290,9 @@ func stripTags(page []byte) (out []byte) {
 	}
 }
 
-// retryAfter reads Retry-After (RFC 9110, 10.2.3: seconds or a date) and
-// OpenAI's retry-after-ms. Zero if there is none, or one of more than a day,
-// which nobody means: the model would be kept from everybody for so long.
+// retryAfter reads Retry-After (RFC 9110, 10.2.3: seconds or a date) and OpenAI's retry-after-ms.
+// It returns zero if there is none. It also ignores a delay of more than a day, which is surely a
+// mistake and would disable the model for everybody.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	var seconds float64
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 {

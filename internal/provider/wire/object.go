@@ -10,8 +10,7 @@ import (
 	"steward/internal/tool"
 )
 
-// AppendMember appends a member to the inside of an object, its value as it
-// was written.
+// AppendMember appends a member to the inside of an object. The value is raw JSON.
 func AppendMember[S string | []byte](dst []byte, name S, raw []byte) []byte {
 	if len(dst) > 0 {
 		dst = append(dst, ',')
@@ -19,8 +18,8 @@ func AppendMember[S string | []byte](dst []byte, name S, raw []byte) []byte {
 	return append(append(AppendString(dst, name), ':'), raw...)
 }
 
-// AppendNested appends a member that is the object with this inside, unless
-// that is empty.
+// AppendNested appends a member whose value is an object with the given inside. It appends nothing
+// if that is empty.
 func AppendNested(dst []byte, name string, inside []byte) []byte {
 	if len(inside) == 0 {
 		return dst
@@ -28,7 +27,7 @@ func AppendNested(dst []byte, name string, inside []byte) []byte {
 	return AppendMember(dst, name, append(append([]byte{'{'}, inside...), '}'))
 }
 
-// AppendInside appends the members of a raw object after others, byte for byte.
+// AppendInside appends the members of a raw object unchanged.
 func AppendInside(dst, object []byte) []byte {
 	object = bytes.TrimSpace(object)
 	if len(object) < 2 || len(bytes.TrimSpace(object[1:len(object)-1])) == 0 {
@@ -49,8 +48,8 @@ func AppendStrings(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// MetaOf returns a provider's metadata with the members, the inside of a JSON
-// object; none if there are none.
+// MetaOf returns a provider's metadata with the members, which are the inside of a JSON object. If
+// there are none, the metadata is empty.
 func MetaOf(provider string, members []byte) message.Meta {
 	if len(members) == 0 {
 		return message.Meta{}
@@ -58,13 +57,13 @@ func MetaOf(provider string, members []byte) message.Meta {
 	return message.Meta{Provider: provider, Fields: append(append([]byte{'{'}, members...), '}')}
 }
 
-// Members writes the inside of a JSON object, member by member.
+// Members builds the inside of a JSON object, member by member.
 type Members []byte
 
-// Raw adds a member as it is written; String, Int and Float add others.
+// Raw adds a member whose value is raw JSON.
 func (m *Members) Raw(name string, value []byte) { *m = AppendMember(*m, name, value) }
 
-// String adds a text.
+// String adds a string.
 func (m *Members) String(name, value string) { m.Raw(name, AppendString(nil, value)) }
 
 // Int adds a number.
@@ -75,12 +74,11 @@ func (m *Members) Float(name string, f float64) {
 	m.Raw(name, strconv.AppendFloat(nil, f, 'g', -1, 64))
 }
 
-// Names are the names of the settings that most vendors have.
+// Names are a vendor's names for the common settings.
 type Names struct{ Temperature, TopP, Frequency, Presence, Seed, MaxTokens, Stop string }
 
-// Sampling adds the settings that are set, but for the effort. Of the stop
-// sequences that are not empty it takes the first most, or all if that is zero;
-// it reports whether there are more.
+// Sampling adds the settings that are set, except for the effort. It takes at most most of the
+// non-empty stop sequences, or all if most is zero, and reports whether there are more.
 func (m *Members) Sampling(n Names, s llm.Sampling, most int) (more bool) {
 	for _, f := range [...]struct {
 		name  string
@@ -103,8 +101,8 @@ func (m *Members) Sampling(n Names, s llm.Sampling, most int) (more bool) {
 	return more
 }
 
-// Stops returns the stop sequences that are not empty, most at most, and
-// whether there are more; zero bounds nothing.
+// Stops returns at most most of the non-empty stop sequences, and whether there are more. If most
+// is zero, there is no limit.
 func Stops(all []string, most int) (list []string, more bool) {
 	list = slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "" })
 	if most > 0 && len(list) > most {
@@ -113,15 +111,15 @@ func Stops(all []string, most int) (list []string, more bool) {
 	return list, false
 }
 
-// Keyword is a member of a JSON Schema, its value as it was written.
+// Keyword is a member of a JSON Schema. Its value is raw JSON.
 type Keyword struct {
 	Name  string
 	Value []byte
 }
 
-// AdaptSchema returns a JSON Schema, its members in their order, after adapt
-// has had each object schema in it, the outer ones first. bare, if it is not
-// empty, stands for what is no object where a list or an object holds schemas.
+// AdaptSchema returns a JSON Schema with its members in their order, after it has passed each
+// object schema in it to adapt, outer schemas first. If bare is not empty, it replaces whatever is
+// not an object where a schema is expected.
 func AdaptSchema(schema []byte, bare string, adapt func([]Keyword) []Keyword) []byte {
 	d := Decode(schema)
 	if !d.IsObject() { // true, false, or no schema at all
@@ -158,8 +156,8 @@ func AdaptSchema(schema []byte, bare string, adapt func([]Keyword) []Keyword) []
 	return append(append([]byte{'{'}, out...), '}')
 }
 
-// Functions writes tools as OpenAI's protocol, and Ollama's, have them, each
-// schema as adapted.
+// Functions writes tools in the form of OpenAI's and Ollama's protocols, with each schema as adapt
+// returns it.
 func Functions(specs []tool.Spec, adapt func(tool.Spec) ([]byte, error)) ([]byte, error) {
 	out := []byte{'['}
 	for i, s := range specs {
@@ -181,8 +179,9 @@ func Functions(specs []tool.Spec, adapt func(tool.Spec) ([]byte, error)) ([]byte
 	return append(out, ']'), nil
 }
 
-// InWords is the system prompt of a request whose schema the model is told in
-// words: it could not call its tools if it were held to it.
+// InWords returns the system prompt for a request whose schema is described to the model in words.
+// This is necessary if the model could not call its tools while its output is constrained to the
+// schema.
 func InWords(r *llm.Request) string {
 	words := "Your final answer must be one JSON value of this JSON Schema, and nothing else:\n" + string(r.Schema.JSON)
 	if r.System == "" {

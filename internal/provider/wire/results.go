@@ -7,8 +7,8 @@ import (
 	"steward/internal/message"
 )
 
-// ResultsInCallOrder returns the group's results; those of one message in the
-// order of its calls, for vendors that pair calls without ids by place.
+// ResultsInCallOrder returns the group's results. Those of one message are in the order of its
+// calls, for vendors that match calls without ids to results by position.
 func ResultsInCallOrder(group []*message.Message) []*message.ToolResult {
 	var out []*message.ToolResult
 	for _, m := range group {

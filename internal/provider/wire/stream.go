@@ -8,17 +8,17 @@ import (
 	"steward/internal/llm"
 )
 
-// Event is one server-sent event. Its fields hold until the loop's next step.
+// Event is one server-sent event. Its fields are valid until the next step of the loop.
 type Event struct {
 	Type []byte // empty for "message"
 	Data []byte // the data lines, joined by \n
 }
 
-// Events yields the answer as server-sent events (WHATWG HTML, 9.2.6), however
-// its bytes are cut. An event that the end of the body interrupts is dropped,
-// as the standard demands; the loop then ends without an error, and only the
-// vendor's own end mark tells whether the answer is complete. Errors are coded
-// and come last. Breaking out of the loop leaves the answer to Close or Finish.
+// Events yields the answer as server-sent events (WHATWG HTML, 9.2.6), however its bytes are split.
+// An event that the end of the body interrupts is dropped, as the standard requires. The loop then
+// ends without an error, so only the vendor's own end mark shows that the answer is complete.
+// Errors are coded and come last. After the loop is left early, the caller still has to call Close
+// or Finish.
 func (a *Answer) Events() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		l := a.lines()
@@ -41,9 +41,9 @@ func (a *Answer) Events() iter.Seq2[Event, error] {
 	}
 }
 
-// eventBuilder gathers the lines of one event. The usual event has one data
-// line, which stays where it is in the reader's buffer: start and end are its
-// place there. Only a second line makes it move to joined.
+// eventBuilder collects the lines of one event. The usual event has one data line, which stays in
+// the reader's buffer: start and end are its position there. Only a second line makes it copy them
+// to joined.
 type eventBuilder struct {
 	kind       []byte
 	data       bool
@@ -67,8 +67,8 @@ func (e *eventBuilder) add(l *lineReader, line []byte) {
 	case "event":
 		e.kind = append(e.kind[:0], value...)
 	}
-	// id and retry are for reconnecting, which a model's answer cannot; an
-	// empty name is a comment, and other names are to be ignored.
+	// id and retry serve reconnecting, which is impossible for a model's answer. A line without a
+	// name is a comment, and other names must be ignored.
 	if !e.data {
 		l.drop()
 	}
@@ -100,10 +100,9 @@ func (e *eventBuilder) take(l *lineReader) (Event, bool) {
 	return out, ok
 }
 
-// Lines yields the answer's lines that are not blank (newline-delimited JSON),
-// however its bytes are cut. A line holds until the loop's next step. A last
-// line without its end is yielded too: whether it is whole is for its JSON to
-// tell. Errors are coded and come last.
+// Lines yields the answer's lines that are not blank (newline-delimited JSON), however its bytes
+// are split. A line is valid until the next step of the loop. A last line without a line end is
+// yielded, too: its JSON shows whether it is complete. Errors are coded and come last.
 func (a *Answer) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		l := a.lines()
@@ -124,16 +123,15 @@ func (a *Answer) Lines() iter.Seq2[[]byte, error] {
 	}
 }
 
-// lineReader cuts a body into lines that end in LF, CR or CRLF. What lies
-// between from and to is kept until drop, so that lines can be used in place.
-// All places are relative to from.
+// lineReader splits a body into lines that end in LF, CR or CRLF. The bytes between from and to are
+// kept until drop, so that lines can be used in place. All positions are relative to from.
 type lineReader struct {
 	a         *Answer
 	pooled    *[]byte
 	buf       []byte
-	from, to  int // what is held: buf[from:to]
+	from, to  int // the buffered bytes: buf[from:to]
 	scan      int // where the next line begins
-	seen      int // up to where its end was looked for
+	seen      int // where the search for its end has stopped
 	lineStart int
 	lineEnd   int
 	skipLF    bool // the last line ended in CR: an LF that follows belongs to it
@@ -151,7 +149,7 @@ func (a *Answer) lines() *lineReader {
 	return &lineReader{a: a, pooled: p, buf: *p, first: true}
 }
 
-// release gives the buffer back, unless one huge event made it huge.
+// release returns the buffer to the pool, unless one huge event has made it huge.
 func (l *lineReader) release() {
 	if len(l.buf) <= 256<<10 {
 		*l.pooled = l.buf
@@ -162,15 +160,14 @@ func (l *lineReader) release() {
 
 func (l *lineReader) line() []byte { return l.buf[l.from+l.lineStart : l.from+l.lineEnd] }
 
-// drop forgets the lines up to the current one.
+// drop discards the lines up to the current one.
 func (l *lineReader) drop() {
 	l.from += l.scan
 	l.seen -= l.scan
 	l.scan = 0
 }
 
-// next finds the next whole line. It is false at the end of the body and on
-// an error.
+// next finds the next complete line. It returns false at the end of the body and on an error.
 func (l *lineReader) next() bool {
 	for {
 		if l.find() {
@@ -182,7 +179,7 @@ func (l *lineReader) next() bool {
 	}
 }
 
-// find looks for a line in what is held.
+// find looks for a line in the buffer.
 func (l *lineReader) find() bool {
 	held := l.buf[l.from:l.to]
 	if l.first && len(held) > 0 {
@@ -216,8 +213,8 @@ func (l *lineReader) find() bool {
 	return true
 }
 
-// skipMark steps over a byte order mark at the body's beginning. It is false
-// while there are too few bytes to tell.
+// skipMark skips a byte order mark at the beginning of the body. It returns false as long as there
+// are too few bytes to decide.
 func (l *lineReader) skipMark(held []byte) bool {
 	const mark = "\xEF\xBB\xBF"
 	n := min(len(held), len(mark))
@@ -233,7 +230,7 @@ func (l *lineReader) skipMark(held []byte) bool {
 	return true
 }
 
-// fill reads more. It is false at the end and on an error.
+// fill reads more. It returns false at the end and on an error.
 func (l *lineReader) fill() bool {
 	if l.from > 0 {
 		l.to = copy(l.buf, l.buf[l.from:l.to])

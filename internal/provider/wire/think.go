@@ -7,9 +7,8 @@ const (
 	thinkClose = "</think>"
 )
 
-// Thoughts separates the reasoning that local models write at the beginning of
-// an answer, between <think> and </think>, from the answer itself. The zero
-// value is ready; it is for one answer.
+// Thoughts separates the reasoning that local models write at the beginning of an answer, between
+// <think> and </think>, from the answer itself. The zero value is ready to use, for one answer.
 type Thoughts struct {
 	state thoughts
 	held  []byte // may be the beginning of a tag
@@ -24,9 +23,8 @@ const (
 	answering // for good: a later tag is text
 )
 
-// Split takes the next piece and returns what of it is reasoning and what is
-// answer. What may be a part of a tag is held back until the next piece or
-// Rest. The results are valid until the next call.
+// Split takes the next piece and splits it into reasoning and answer. It holds back what may be
+// part of a tag until the next piece or Rest. The results are valid until the next call.
 func (t *Thoughts) Split(piece []byte) (think, text []byte) {
 	if t.state == answering {
 		return nil, piece
@@ -63,7 +61,7 @@ func (t *Thoughts) Split(piece []byte) (think, text []byte) {
 	return think, text
 }
 
-// Rest returns what was held back when the answer has ended.
+// Rest returns what was held back, after the answer has ended.
 func (t *Thoughts) Rest() (think, text []byte) {
 	held := t.held
 	t.held = nil
@@ -73,7 +71,7 @@ func (t *Thoughts) Rest() (think, text []byte) {
 	return nil, held
 }
 
-// partial is how many bytes at the end of b could be the beginning of a tag.
+// partial returns how many bytes at the end of b may be the beginning of a tag.
 func partial(b []byte, tag string) int {
 	for n := min(len(b), len(tag)-1); n > 0; n-- {
 		if bytes.HasSuffix(b, []byte(tag[:n])) {

@@ -13,29 +13,28 @@ import (
 	"steward/internal/fault"
 )
 
-// CodeHistory is the code of a history that cannot be read: not JSON, or not
-// what the vendor documents. Details["at"] is the place ("messages[3].content[0]").
+// CodeHistory is the error code for a history that cannot be read: it is not JSON, or not in the
+// form that the vendor documents. Details["at"] is the place ("messages[3].content[0]").
 const CodeHistory = "history_invalid"
 
-// Value is a part of a JSON document, which knows its place there. Unlike
-// Decoder it is strict, for documents of which nothing may be lost. The first
-// fault sticks to the document; what is read after it is empty. Not safe for
-// concurrent use.
+// Value is a part of a JSON document that knows its place there. Unlike Decoder it is strict, for
+// documents of which nothing may be lost. The document keeps its first fault; everything read after
+// it is empty. It is not safe for concurrent use.
 type Value struct {
 	raw  []byte
 	at   string
 	root *root
 }
 
-// root is what all values of a document share.
+// root is the state that all values of a document share.
 type root struct {
 	bad     error
 	lenient bool     // faults are notes
-	notes   []string // what became of what is not as it should be
+	notes   []string // what was converted
 }
 
-// document returns the JSON value that b is. Names given twice and what is no
-// Unicode are faults, but where it is read leniently.
+// document returns the JSON value in b. Repeated names and invalid Unicode are faults, unless the
+// document is read leniently.
 func document(b []byte, lenient bool) Value {
 	v := Value{raw: bytes.TrimSpace(b), root: &root{lenient: lenient}}
 	if jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(lenient), jsontext.AllowInvalidUTF8(lenient)) {
@@ -55,13 +54,13 @@ func (v Value) Err() error { return v.root.bad }
 // At returns the value's place.
 func (v Value) At() string { return v.at }
 
-// Named returns the same value with another name for its place.
+// Named returns the same value with a different name for its place.
 func (v Value) Named(at string) Value { return v.part(v.raw, at) }
 
-// Raw returns the value as it was written. It aliases the document.
+// Raw returns the value's raw JSON. It aliases the document.
 func (v Value) Raw() []byte { return v.raw }
 
-// Zero reports whether there is no value, as for a member that is missing or null.
+// Zero reports whether there is no value, because the member is missing or null.
 func (v Value) Zero() bool { return len(v.raw) == 0 || v.raw[0] == 'n' }
 
 // Is reports whether the value begins with c: '{', '[', '"', 't', 'f' or, for a
@@ -74,8 +73,7 @@ func (v Value) Is(c byte) bool {
 	return first == c || c == '0' && (first == '-' || '0' <= first && first <= '9')
 }
 
-// Fault makes a fault of this place stick to the document. In one that is read
-// leniently it is a note.
+// Fault records a fault at this place. In a document that is read leniently it is a note.
 func (v Value) Fault(code, format string, args ...any) {
 	if v.root.lenient {
 		v.Note("what is not built as it should be is left out")
@@ -90,7 +88,7 @@ func (v Value) Fault(code, format string, args ...any) {
 	}
 }
 
-// Note says what became of something in a document that is read leniently.
+// Note records how something was converted in a document that is read leniently.
 func (v Value) Note(format string, args ...any) {
 	v.root.notes = append(v.root.notes, fmt.Sprintf(format, args...))
 }
@@ -105,8 +103,8 @@ func (v Value) part(raw []byte, at string) Value {
 	return Value{raw: raw, at: strings.TrimPrefix(at, "."), root: v.root}
 }
 
-// Members yields the members of an object that are not null, in order. No
-// value at all has none; anything else is a fault.
+// Members yields the members of an object that are not null, in order. A missing value has none;
+// any other value is a fault.
 func (v Value) Members() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		if v.Zero() || v.root.bad != nil {
@@ -126,8 +124,8 @@ func (v Value) Members() iter.Seq2[string, Value] {
 	}
 }
 
-// Items yields the elements of an array, in order. No value at all has none;
-// anything else is a fault.
+// Items yields the elements of an array, in order. A missing value has none; any other value is a
+// fault.
 func (v Value) Items() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
 		if v.Zero() || v.root.bad != nil {
@@ -146,7 +144,7 @@ func (v Value) Items() iter.Seq2[int, Value] {
 	}
 }
 
-// Each yields the elements of an array, or one object that stands without it.
+// Each yields the elements of an array, or a single object that is given in place of an array.
 func (v Value) Each() iter.Seq2[int, Value] {
 	if v.Is('{') {
 		return func(yield func(int, Value) bool) { yield(0, v) }
@@ -154,7 +152,7 @@ func (v Value) Each() iter.Seq2[int, Value] {
 	return v.Items()
 }
 
-// Get returns the member of an object, or no value.
+// Get returns a member of an object, or a missing value.
 func (v Value) Get(name string) Value {
 	for n, m := range v.Members() {
 		if n == name {
@@ -164,7 +162,7 @@ func (v Value) Get(name string) Value {
 	return v.part(nil, v.at+"."+name)
 }
 
-// Text returns a string; no value at all is the empty one.
+// Text returns a string. A missing value is the empty string.
 func (v Value) Text() string {
 	switch {
 	case v.Zero() || v.root.bad != nil:
@@ -176,7 +174,7 @@ func (v Value) Text() string {
 	return string(unquoted(v.raw))
 }
 
-// Flag returns a boolean; no value at all is false.
+// Flag returns a boolean. A missing value is false.
 func (v Value) Flag() bool {
 	if !v.Zero() && !v.Is('t') && !v.Is('f') {
 		v.want("true or false")
@@ -184,7 +182,7 @@ func (v Value) Flag() bool {
 	return v.Is('t')
 }
 
-// Object returns an object as it was written; no value at all is nil.
+// Object returns the raw JSON of an object. A missing value is nil.
 func (v Value) Object() []byte {
 	switch {
 	case v.Zero():

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// windowWords are the words in which servers name a model's window when they
-// refuse a request as too long.
+// windowWords match the messages in which servers name a model's window when they refuse a request
+// as too long.
 var windowWords = []*regexp.Regexp{
 	// OpenAI, Azure, vLLM, OpenRouter, DeepSeek: "maximum context length is 16384 tokens"
 	// LM Studio: "context length of only 4096 tokens"; SGLang: "context length (4096 tokens)"
@@ -25,11 +25,11 @@ var windowWords = []*regexp.Regexp{
 	regexp.MustCompile("max_new_tokens` must be <= (\\d+)"),
 }
 
-// effortWords are the words in which servers refuse a reasoning effort.
+// effortWords matches the messages in which servers refuse a reasoning effort.
 var effortWords = regexp.MustCompile(`reasoning[_. ]effort|output_config\.effort|effort parameter|` +
 	`support (?:the )?(?:thinking|effort)|thinking(?: level| budget)?(?: \S+)? is not (?:supported|enabled)`)
 
-// Window reads out of a refusal how many tokens the model takes; 0 if it does
+// Window reads from a refusal how many tokens the model accepts. It returns 0 if the message does
 // not say.
 func Window(message string) int {
 	if len(message) > mostWords {

@@ -14,12 +14,11 @@ import (
 	"steward/internal/message"
 )
 
-// NoContent stands where a vendor demands text and there is none.
+// NoContent is used where a vendor requires text and there is none.
 const NoContent = "(empty)"
 
-// CallID returns the id under which a call goes to a vendor: raw if the vendor
-// takes it, else one made from the call's own identity, which the result
-// names too.
+// CallID returns the id to use for a call with a vendor: raw if the vendor accepts it, otherwise
+// one derived from the call's own identity, which the result also names.
 func CallID(raw string, call message.Ref, prefix string, takes func(string) bool) string {
 	if takes(raw) {
 		return raw
@@ -28,7 +27,7 @@ func CallID(raw string, call message.Ref, prefix string, takes func(string) bool
 	return prefix + hex.EncodeToString(sum[:12])
 }
 
-// NewCallID returns a fresh id for a call to which a server gave none.
+// NewCallID returns a new id for a call to which the server gave none.
 func NewCallID(prefix string) string {
 	u := id.New()
 	return prefix + hex.EncodeToString(u[:])
@@ -60,8 +59,8 @@ func Printable(s string) bool {
 	return true
 }
 
-// ToolName makes a name that a model wrote fit the pattern of the vendors,
-// ^[a-zA-Z0-9_-]{1,64}$. The names of real tools are left alone.
+// ToolName adapts a name that a model wrote to the pattern of the vendors, ^[a-zA-Z0-9_-]{1,64}$.
+// The names of real tools are not changed.
 func ToolName(wire string) string {
 	if IsID(wire, 64) {
 		return wire
@@ -78,25 +77,25 @@ func ToolName(wire string) string {
 	return string(b[:min(len(b), 64)])
 }
 
-// Opaque returns a stable stand-in for a user's name that tells nothing of it.
+// Opaque returns a stable pseudonym for a user's name that reveals nothing about it.
 func Opaque(user string) string {
 	sum := sha256.Sum256([]byte("steward user " + user))
 	return hex.EncodeToString(sum[:16])
 }
 
-// ResultText returns what the model is told of a result in words: its text,
-// and its status where that is not OK. It is never empty.
+// ResultText returns the text of a result for the model, with its status if that is not OK. It is
+// never empty.
 func ResultText(r *message.ToolResult) string {
 	return StatusText(r.Status, r.Text(), HasMedia(r.Content))
 }
 
-// HasMedia reports whether there are blocks that are no text.
+// HasMedia reports whether there are blocks other than text.
 func HasMedia(blocks []message.Block) bool { return slices.ContainsFunc(blocks, notText) }
 
 func notText(b message.Block) bool { _, ok := b.(*message.Text); return !ok }
 
-// StatusText is ResultText for a result that says s; attached reports whether
-// there is something beside the text.
+// StatusText is ResultText for a result with the text s. attached says whether there is something
+// beside the text.
 func StatusText(status message.Status, s string, attached bool) string {
 	switch {
 	case status == message.OK || status == "":
@@ -113,8 +112,8 @@ func StatusText(status message.Status, s string, attached bool) string {
 	return "[" + string(status) + "] " + s
 }
 
-// FileText tells of a file in words, for a vendor that does not take it: all
-// of it if it is text (and then whole is true), else its name, type and size.
+// FileText describes a file in words, for a vendor that does not accept files. It returns the whole
+// content, and whole is true, if the file is text; otherwise it returns the name, type and size.
 func FileText(f *message.File) (s string, whole bool) {
 	name := f.Name
 	if name == "" {
@@ -140,7 +139,7 @@ func textual(f *message.File) bool {
 	return false
 }
 
-// Short returns the beginning of what may be long, such as an address.
+// Short returns the beginning of a possibly long string, such as a URL.
 func Short(s string) string {
 	if len(s) <= 200 {
 		return s
@@ -148,7 +147,7 @@ func Short(s string) string {
 	return strings.ToValidUTF8(s[:200], "")
 }
 
-// DataURL reads a data URL (RFC 2397) in base64: some clients give pictures so.
+// DataURL parses a data URL (RFC 2397) in base64. Some clients send pictures in this form.
 func DataURL(url string) (mime string, data []byte, ok bool) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {
@@ -163,9 +162,9 @@ func DataURL(url string) (mime string, data []byte, ok bool) {
 	return mime, data, err == nil
 }
 
-// AppendObjectSchema appends the JSON Schema of a tool's arguments as it is,
-// but for what vendors demand of one: that it says it is an object, and has
-// properties, even where there is nothing to say.
+// AppendObjectSchema appends the JSON Schema of a tool's arguments. It changes it only as vendors
+// require: the schema must say that it is an object, and must have properties, even if there are
+// none.
 func AppendObjectSchema(dst, schema []byte) []byte {
 	var typ, props bool
 	members := 0
