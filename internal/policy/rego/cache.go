@@ -6,13 +6,13 @@ import (
 	"steward/internal/policy"
 )
 
-// The bounds of what is remembered of one point's decisions.
+// Limits of the cache of one point's decisions.
 const (
 	maxKnown = 4096
-	maxKey   = 1 << 10 // bytes; longer questions are decided each time
+	maxKey   = 1 << 10 // bytes; longer questions are decided anew each time
 )
 
-// memory holds the decisions of one point under one version of the policies.
+// memory caches the decisions of one point under one version of the policies.
 type memory struct {
 	mu sync.RWMutex
 	m  map[string]policy.Decision

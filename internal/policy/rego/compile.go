@@ -16,8 +16,8 @@ import (
 	"steward/internal/policy"
 )
 
-// packageName is the package whose rules decide, and hidden begins the names
-// of the rules that stand for those of the package when it is asked.
+// packageName is the package whose rules decide. hidden is the prefix of the rules that replace
+// those of the package in queries.
 const (
 	packageName = "steward"
 	hidden      = "steward__"
@@ -29,17 +29,17 @@ var (
 	settingsPath = ast.Ref{ast.DefaultRootDocument, ast.StringTerm("settings")}
 )
 
-// program is one version of the policies, ready to decide. It is not changed.
+// program is one version of the policies, ready to decide. Immutable.
 type program struct {
 	version  string
 	sources  *sources
 	compiler *ast.Compiler
 	store    storage.Store
-	txn      storage.Transaction // for reading, for as long as the program lives
+	txn      storage.Transaction // a read transaction, for the program's whole life
 	points   map[policy.Point]*point
 }
 
-// point is what one point of decision needs.
+// point is what is needed for one point of decision.
 type point struct {
 	query   ast.Body  // nil: nothing allows anything here
 	term    *ast.Term // its name
@@ -48,8 +48,7 @@ type point struct {
 	known   memory
 }
 
-// compile prepares policies. All their faults are told at once
-// (policy_invalid).
+// compile prepares policies. It reports all their faults at once (policy_invalid).
 func compile(src *sources, settings map[string]any) (*program, error) {
 	data, err := src.documents(settings)
 	if err != nil {
@@ -106,23 +105,22 @@ func parse(names []string, text map[string]string) (map[string]*ast.Module, erro
 	return modules, nil
 }
 
-// compiler returns a compiler as policies need it: strict, and with nothing
-// that reaches out. Rules must not stand where data stand.
+// compiler returns a compiler with the settings that policies need: strict, and without built-in
+// functions that reach outside. A rule must not have the path of data.
 func compiler(store storage.Store, txn storage.Transaction) *ast.Compiler {
 	c := ast.NewCompiler().WithCapabilities(capabilities()).WithDefaultRegoVersion(ast.RegoV1).WithStrict(true).
 		WithPathConflictsCheck(storage.NonEmpty(context.Background(), store, txn))
 	return c.SetErrorLimit(maxFaults)
 }
 
-// maxFaults are told at once.
+// maxFaults is how many faults are reported at once.
 const maxFaults = 20
 
-// unsafe are the built-in functions, or beginnings of their names, that
-// policies do not have: what reaches the network, the clock, chance, keys or
-// the program itself.
+// unsafe are the names, or prefixes of names, of the built-in functions that policies do not
+// have: those that reach the network, the clock, randomness, keys or the program itself.
 var unsafe = []string{"http.", "net.", "opa.", "rego.", "rand.", "uuid.", "time.now_ns", "io.jwt.", "crypto.x509.", "providers.", "trace"}
 
-// capabilities are what policies may use.
+// capabilities returns the features that policies may use.
 func capabilities() *ast.Capabilities {
 	c := ast.CapabilitiesForThisVersion()
 	c.Builtins = slices.DeleteFunc(c.Builtins, func(b *ast.Builtin) bool {
@@ -134,16 +132,15 @@ func capabilities() *ast.Capabilities {
 	return c
 }
 
-// verdicts are the rules that decide, and obligations those that go with it.
+// verdicts are the rules that decide, and obligations those that accompany a decision.
 var (
 	verdicts    = []string{"deny", "ask", "allow"}
 	obligations = []string{"mask", "approvers", "cap"}
 )
 
-// double gives each rule that decides a twin that is asked in its stead and
-// tells, beside the reason, where the rule stands: so it is known which rules
-// decided, at no cost. Obligations may be sets or single values; their twins
-// are sets.
+// double gives each deciding rule a twin that is queried in its place. The twin yields the rule's
+// position besides the reason, so it is known at no cost which rules decided. Obligations may be
+// sets or single values; their twins are sets.
 func double(m *ast.Module) error {
 	if m.Package.Path.HasPrefix(settingsPath) {
 		return invalid(at(m.Package.Location, "the package settings is Steward's own"))
@@ -172,7 +169,7 @@ func double(m *ast.Module) error {
 	return nil
 }
 
-// twin is a rule under its hidden name, which yields [where, why].
+// twin returns a copy of a rule under its hidden name that yields [where, why].
 func twin(r *ast.Rule, name string) *ast.Rule {
 	t := r.Copy()
 	t.Module = r.Module
@@ -189,8 +186,7 @@ func at(l *ast.Location, format string, args ...any) error {
 	return fmt.Errorf("%s: "+format, append([]any{placeOf(l)}, args...)...)
 }
 
-// invalid is the error of policies that cannot be used: each fault with its
-// file and line.
+// invalid returns the error for policies that cannot be used: each fault with its file and line.
 func invalid(err error) error {
 	var list ast.Errors
 	lines := []string{}
@@ -224,7 +220,7 @@ func invalid(err error) error {
 		WithHint("%s", remedy).Detail("faults", lines)
 }
 
-// remedyFor says what to do about faults that those who are new to Rego make.
+// remedyFor returns the remedy for common faults of people who are new to Rego.
 func remedyFor(message string) string {
 	switch {
 	case strings.Contains(message, "undefined function"):

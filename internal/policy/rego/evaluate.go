@@ -15,7 +15,7 @@ import (
 	"steward/internal/policy"
 )
 
-// evaluate asks the rules, no longer than they may take.
+// evaluate evaluates the rules within the time limit.
 func (j *Authorizer) evaluate(ctx context.Context, p *program, at *point, a *asked) (d policy.Decision, err error) {
 	input, err := a.document(at)
 	if err != nil {
@@ -44,7 +44,7 @@ func (j *Authorizer) evaluate(ctx context.Context, p *program, at *point, a *ask
 		WithHint("look for rules that try too much, and simplify them")
 }
 
-// run asks the rules once.
+// run evaluates the rules once.
 func (p *program) run(at *point, input *ast.Term, stop topdown.Cancel) (policy.Decision, error) {
 	if at.query == nil {
 		return p.verdict(topdown.QueryResult{})
@@ -66,16 +66,16 @@ func (p *program) run(at *point, input *ast.Term, stop topdown.Cancel) (policy.D
 	return d, nil
 }
 
-// ask prepares the evaluation of a query. An error of a built-in function is one of the
-// whole decision: else a rule that forbids could fail without a word.
+// ask prepares the evaluation of a query. An error of a built-in function fails the whole
+// decision; otherwise a rule that forbids could fail silently.
 func (p *program) ask(query ast.Body, input *ast.Term) *topdown.Query {
 	return topdown.NewQuery(query).WithCompiler(p.compiler).WithStore(p.store).WithTransaction(p.txn).
 		WithInput(input).WithStrictBuiltinErrors(true).WithMetrics(metrics.NoOp())
 }
 
-// traced asks a query for a time at most, and returns its last answer (nil:
-// there is none) with all that happened. Rules are not passed by for an index,
-// so that each tells what did not hold.
+// traced evaluates a query within a time limit, and returns its last result (nil: there is none)
+// with the trace. It skips no rules by an index, so that the trace shows for each what did not
+// hold.
 func (p *program) traced(ctx context.Context, query ast.Body, input *ast.Term, most time.Duration) (topdown.QueryResult, []*topdown.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -88,8 +88,8 @@ func (p *program) traced(ctx context.Context, query ast.Body, input *ast.Term, m
 	return found, *tracer, err
 }
 
-// verdict makes the decision of what the rules yielded: what denies comes
-// before what asks, and that before what allows.
+// verdict makes the decision from the results of the rules: denying rules take precedence over
+// asking ones, and those over allowing ones.
 func (p *program) verdict(r topdown.QueryResult) (policy.Decision, error) {
 	d := policy.Decision{Verdict: policy.Deny, Reason: "no rule allows it", Version: p.version}
 	for _, v := range verdicts {
@@ -111,7 +111,7 @@ func (p *program) verdict(r topdown.QueryResult) (policy.Decision, error) {
 	return d, oblige(&d.Obligations, r)
 }
 
-// reasons joins what the rules of one verdict said, and where they stand.
+// reasons joins the reasons of the rules of one verdict, and the places of these rules.
 func reasons(set ast.Set) (why, where string) {
 	var says, places []string
 	for _, t := range set.Slice() {
@@ -126,7 +126,7 @@ func reasons(set ast.Set) (why, where string) {
 	return joined("; ", slices.Compact(says)...), joined(", ", slices.Compact(places)...)
 }
 
-// plain is a text as it is, and other values as Rego writes them.
+// plain returns a text unchanged, and other values in Rego syntax.
 func plain(t *ast.Term) string {
 	if s, ok := t.Value.(ast.String); ok {
 		return string(s)
@@ -134,8 +134,8 @@ func plain(t *ast.Term) string {
 	return t.String()
 }
 
-// oblige reads the obligations. One that cannot be understood is an error: it
-// could not be met.
+// oblige reads the obligations. An obligation that cannot be understood is an error, because it
+// could not be fulfilled.
 func oblige(o *policy.Obligations, r topdown.QueryResult) error {
 	for _, t := range values(r, "mask") {
 		s, ok := t.Value.(ast.String)
@@ -175,7 +175,7 @@ func obligation(name string, t *ast.Term, want string) error {
 	return fault.New(fault.Invalid, "policy_obligation", "%s is %s, which is not %s", name, t, want).WithHint("mend the rule")
 }
 
-// values are those of an obligation, whether it is a set or a single value.
+// values returns the values of an obligation, whether it is a set or a single value.
 func values(r topdown.QueryResult, name ast.Var) []*ast.Term {
 	found, ok := r[name]
 	if !ok {

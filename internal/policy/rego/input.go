@@ -18,19 +18,19 @@ import (
 	"steward/internal/tool"
 )
 
-// asked is a question with what policies see beside it.
+// asked is a question together with the other data that policies see.
 type asked struct {
 	policy.Question
 	opt  *Options
 	who  policy.Principal
-	when time.Time // in the user's zone; zero: not looked at yet
+	when time.Time // in the user's zone; zero: not computed yet
 
 	room  [256]byte // for the key
 	top   [16][2]*ast.Term
 	items [16][2]*ast.Term
 }
 
-// identify finds out who the user is.
+// identify looks up who the user is.
 func (a *asked) identify(ctx context.Context) error {
 	if a.opt.Directory == nil {
 		a.who = policy.Principal{User: a.User, Roles: []string{policy.RoleMember}}
@@ -58,11 +58,11 @@ func (a *asked) time() time.Time {
 	return a.when
 }
 
-// fields is a set of fields of the input, a bit per entry of table.
+// fields is a set of input fields, one bit per entry of table.
 type fields uint64
 
-// field is a part of the input document that is read, or not, as one: how it
-// is shown to policies, and how questions that differ in it get different keys.
+// field is a part of the input document that policies read or ignore as a whole. It says how the
+// part is shown to policies, and how questions that differ in it get different keys.
 type field struct {
 	path  string // "tool.name"
 	value func(*asked) (*ast.Term, error)
@@ -110,8 +110,8 @@ func texts(list []string) *ast.Term {
 	return ast.ArrayTerm(terms...)
 }
 
-// table has all fields of the input but its point, which each has rules of its
-// own for. docs/guides/policies.md tells what they mean.
+// table has all fields of the input except its point, because each point has its own rules.
+// docs/guides/policies.md explains the fields.
 var table = [...]field{
 	text("user.name", func(a *asked) string { return a.User }),
 	list("user.roles", func(a *asked) []string { return a.who.Roles }),
@@ -177,17 +177,17 @@ var table = [...]field{
 	text("time.rfc3339", func(a *asked) string { return a.time().Format(time.RFC3339) }),
 }
 
-// Names within the document that are needed often.
+// Terms that are needed often in the document.
 var pointTerm, ownerKind, ownerName = ast.StringTerm("point"), ast.StringTerm("kind"), ast.StringTerm("name")
 
-// Sets of fields by what they are about.
+// Sets of fields by topic.
 var (
 	readsAgents = mask("agent") | mask("lineage")
-	readsClock  = mask("time.rfc3339") // by the second: not worth remembering
+	readsClock  = mask("time.rfc3339") // to the second: not worth caching
 	readsAll    = mask("")
 )
 
-// mask returns the fields at, above and below a path; all for the empty one.
+// mask returns the fields at, above and below a path; all fields for the empty path.
 func mask(path string) fields {
 	var m fields
 	for i := range table {
@@ -199,8 +199,8 @@ func mask(path string) fields {
 	return m
 }
 
-// key appends to b what makes a question different from others to this point.
-// False: it is not to be remembered.
+// key appends to b whatever distinguishes a question from others at this point. It returns false
+// if the question must not be cached.
 func (p *point) key(b []byte, a *asked) ([]byte, bool) {
 	if p.reads&readsClock != 0 {
 		return b, false
@@ -211,13 +211,13 @@ func (p *point) key(b []byte, a *asked) ([]byte, bool) {
 	return b, len(b) <= maxKey
 }
 
-// member is a field that is read, and where it stands in the document.
+// member is a field that is read, with its place in the document.
 type member struct {
 	index       int
-	group, name *ast.Term // a nil group: at the top
+	group, name *ast.Term // a nil group: top level
 }
 
-// members lists a set's fields, those of one group together.
+// members lists the fields of a set, with those of one group together.
 func members(m fields) []member {
 	var out []member
 	for i := range table {
@@ -229,7 +229,7 @@ func members(m fields) []member {
 		if nested {
 			x.group, x.name = ast.InternedTerm(group), ast.InternedTerm(name)
 			if n := len(out); n > 0 && out[n-1].group != nil && out[n-1].group.Equal(x.group) {
-				x.group = out[n-1].group // one and the same, so that pointers tell groups apart
+				x.group = out[n-1].group // the same pointer, so that groups can be compared by pointer
 			}
 		}
 		out = append(out, x)
@@ -237,7 +237,7 @@ func members(m fields) []member {
 	return out
 }
 
-// document builds the input of the fields that the point reads.
+// document builds the input from the fields that the point reads.
 func (a *asked) document(p *point) (*ast.Term, error) {
 	top := append(a.top[:0], ast.Item(pointTerm, p.term))
 	items := a.items[:0]
@@ -259,8 +259,8 @@ func (a *asked) document(p *point) (*ast.Term, error) {
 	return ast.ObjectTerm(top...), nil
 }
 
-// arguments are the canonical bytes, read once. What is not canonical is not
-// what the executor would get: it cannot be judged.
+// arguments parses the canonical arguments once. Arguments that are not canonical are not those
+// that the executor would get, and cannot be judged.
 func (a *asked) arguments() (*ast.Term, error) {
 	if len(a.Args) == 0 {
 		return nil, nil
@@ -279,8 +279,7 @@ func (a *asked) arguments() (*ast.Term, error) {
 	return ast.NewTerm(v), nil
 }
 
-// secret reports whether something is secret, or has a label that this version
-// does not know.
+// secret reports whether labels include Secret, or a label that this version does not know.
 func secret(l message.Labels) bool { return l.Has(message.Secret) || l&^message.AllLabels != 0 }
 
 func labels(path string, get func(*asked) message.Labels) field {
@@ -305,7 +304,7 @@ func metadata(path string, get func(*asked) *resource.Metadata) field {
 	}}
 }
 
-// reach is where what a tool is given goes, also where its spec does not say.
+// reach returns where a tool's arguments go, also if its spec does not say.
 func reach(s *tool.Spec) tool.Reach {
 	if s.Out() {
 		return tool.ReachOut

@@ -1,7 +1,7 @@
 // Package rego is the authorizer whose rules are written in Rego
-// (https://www.openpolicyagent.org/docs/policy-language): those that Steward
-// brings along and, over them, the user's own files. Policies have no network,
-// no clock and no dice; what they see is the question alone.
+// (https://www.openpolicyagent.org/docs/policy-language): the default rules that come with
+// Steward, and the user's own files over them. Policies have no network, no clock and no
+// randomness; they see only the question.
 package rego
 
 import (
@@ -17,42 +17,42 @@ import (
 	"steward/internal/policy"
 )
 
-// Options of a Authorizer. The zero value is the default bundle alone.
+// Options of an Authorizer. The zero value uses only the default bundle.
 type Options struct {
-	// Dir has the user's own policies, *.rego and perhaps a data.json; it is
-	// made where it is not there, and watched. Empty: there are none.
+	// Dir holds the user's own policies, *.rego and optionally a data.json. It is created if it
+	// does not exist, and watched. Empty: there are none.
 	Dir string
 	// Directory knows roles and groups; nil: everybody is a member of no group.
 	Directory policy.Directory
 	// Settings are what policies see as data.settings.
 	Settings map[string]any
-	// Zone is where a user lives; nil, and where it is nil: the machine's own.
+	// Zone returns a user's time zone. If Zone or its result is nil, the machine's zone is used.
 	Zone func(user string) *time.Location
-	// Timeout bounds one decision, zero: a second. What takes longer is denied.
+	// Timeout bounds one decision; zero: a second. A decision that takes longer is a denial.
 	Timeout time.Duration
-	// Quiet is how long Dir has to be unchanged before it is read again; zero:
-	// a quarter of a second.
+	// Quiet is how long Dir must be unchanged before it is read again; zero: a quarter of a
+	// second.
 	Quiet time.Duration
 	Log   *slog.Logger // nil: slog.Default()
 }
 
-// Authorizer decides by policies. Safe for concurrent use. It never takes longer
-// than its Timeout, and it never fails where it cannot decide: it denies.
+// Authorizer decides by policies. Safe for concurrent use. It never takes longer than its
+// Timeout. It never fails: if it cannot decide, it denies.
 type Authorizer struct {
 	opt  Options
 	log  *slog.Logger
 	now  atomic.Pointer[program]
-	bad  atomic.Pointer[fault.Error] // why what lies in Dir is not in force
-	desk sync.Pool                   // of *asked, for the next question
+	bad  atomic.Pointer[fault.Error] // why the policies in Dir are not in force
+	desk sync.Pool                   // of *asked, for reuse
 	stop context.CancelFunc
-	done chan struct{} // closed when nothing is watched any more; nil: nothing is
+	done chan struct{} // closed when the watch has ended; nil: there is no watch
 }
 
 var _ policy.Authorizer = (*Authorizer)(nil)
 
-// Open prepares the policies. Faults of the user's own are an error here, with
-// the file and line of each (policy_invalid); when they come later, the
-// policies before them stay in force. Close it.
+// Open prepares the policies. Faults in the user's own policies are an error here, with the file
+// and line of each (policy_invalid). If faults appear later, the previous policies stay in force.
+// Call Close in the end.
 func Open(opt Options) (*Authorizer, error) {
 	if opt.Timeout <= 0 {
 		opt.Timeout = time.Second
@@ -85,7 +85,7 @@ func Open(opt Options) (*Authorizer, error) {
 	return j, nil
 }
 
-// Close ends the watch over the policies. Judging goes on to work.
+// Close ends the watch over the policies. Decisions continue to work.
 func (j *Authorizer) Close() error {
 	j.stop()
 	if j.done != nil {
@@ -94,15 +94,14 @@ func (j *Authorizer) Close() error {
 	return nil
 }
 
-// Bounded reports that Authorizer comes back in bounded time and does not panic, so
-// that it needs no guard.
+// Bounded reports that Authorizer returns in bounded time and does not panic, so that it needs no
+// guard.
 func (j *Authorizer) Bounded() bool { return true }
 
 // Version returns the version of the policies in force.
 func (j *Authorizer) Version() string { return j.now.Load().version }
 
-// Broken returns why what lies in the user's folder is not in force, nil where
-// it is.
+// Broken returns why the policies in the user's folder are not in force, or nil if they are.
 func (j *Authorizer) Broken() error {
 	if f := j.bad.Load(); f != nil {
 		return f
@@ -110,9 +109,9 @@ func (j *Authorizer) Broken() error {
 	return nil
 }
 
-// Authorize implements policy.Authorizer. It never returns an error: what cannot be
-// decided is denied, and the Reason says why. The decision's slices are shared:
-// do not write to them.
+// Authorize implements policy.Authorizer. It never returns an error: a question that cannot be
+// decided is denied, and the Reason says why. The decision's slices are shared: do not write to
+// them.
 func (j *Authorizer) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	p := j.now.Load()
 	if q.Point == "" {
@@ -135,7 +134,7 @@ func (j *Authorizer) Authorize(ctx context.Context, q policy.Question) (policy.D
 		return p.no(err), nil
 	}
 	d := j.decide(ctx, p, at, a)
-	if at.reads&readsAgents != 0 { // else who acts makes no difference
+	if at.reads&readsAgents != 0 { // otherwise the acting agent makes no difference
 		for i := len(q.Lineage) - 1; i >= 0 && d.Verdict != policy.Deny; i-- {
 			a.Agent, a.Lineage = q.Lineage[i], q.Lineage[:i]
 			d = policy.Stricter(d, j.decide(ctx, p, at, a))
@@ -144,9 +143,9 @@ func (j *Authorizer) Authorize(ctx context.Context, q policy.Question) (policy.D
 	return a.deserted(d), nil
 }
 
-// deserted denies what a program is to be asked, whatever was said of its being
-// there. Where nobody is said to be there, to ask stands: a standing approval
-// may cover it, which the engine of effects knows.
+// deserted denies Ask for a program, even if the question says that a person is present. If
+// nobody is said to be present, Ask stays: a standing approval may cover it, which the effect
+// engine knows.
 func (a *asked) deserted(d policy.Decision) policy.Decision {
 	if d.Verdict != policy.Ask || !a.Attended || a.Point == policy.PointIntent || !a.who.Has(policy.RoleService) {
 		return d
@@ -156,12 +155,12 @@ func (a *asked) deserted(d policy.Decision) policy.Decision {
 	return d
 }
 
-// no is the decision where there can be none.
+// no returns the decision for a question that cannot be decided.
 func (p *program) no(err error) policy.Decision {
 	return policy.Decision{Verdict: policy.Deny, Reason: "policy could not decide: " + fault.Of(err).Error(), Version: p.version}
 }
 
-// decide decides one question, from memory if it was asked before.
+// decide decides one question, from the cache if it was asked before.
 func (j *Authorizer) decide(ctx context.Context, p *program, at *point, a *asked) policy.Decision {
 	key, ok := at.key(a.room[:0], a)
 	if ok {
@@ -171,7 +170,7 @@ func (j *Authorizer) decide(ctx context.Context, p *program, at *point, a *asked
 	}
 	d, err := j.evaluate(ctx, p, at, a)
 	switch {
-	case err != nil && ctx.Err() != nil: // it was not the policy's fault
+	case err != nil && ctx.Err() != nil: // not the policy's fault
 		return p.no(err)
 	case err != nil:
 		j.log.WarnContext(ctx, "a policy could not decide: it is denied", "point", string(a.Point), "user", a.User, "tool", a.Tool.Name, "error", err)

@@ -21,10 +21,10 @@ import (
 //go:embed bundle/*.rego
 var bundled embed.FS
 
-// DefaultPrefix begins the names of the default bundle's files.
+// DefaultPrefix is the prefix of the names of the default bundle's files.
 const DefaultPrefix = "default/"
 
-// The bounds of what is read from the user's folder.
+// Limits on what is read from the user's folder.
 const (
 	maxFile  = 1 << 20
 	maxFiles = 256
@@ -33,14 +33,14 @@ const (
 
 // sources are policies as they were written.
 type sources struct {
-	names []string // of the files, sorted: the default bundle's first
+	names []string // of the files, sorted; the default bundle's come first
 	text  map[string]string
 	tests map[string]string // the user's *_test.rego, which decide nothing
 	data  []byte            // data.json; nil: there is none
-	looks string            // of the user's folder, when it was read
+	looks string            // state of the user's folder when it was read
 }
 
-// makeDir makes the user's folder, so that it can be watched.
+// makeDir creates the user's folder, so that it can be watched.
 func makeDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -77,8 +77,8 @@ func (s *sources) add(name string, b []byte) {
 	s.text[name] = string(b)
 }
 
-// readDir reads the user's files. A folder that is not there any more is an
-// error: what it forbade would be allowed.
+// readDir reads the user's files. If the folder has disappeared, that is an error: otherwise
+// everything that its policies forbade would be allowed.
 func (s *sources) readDir(dir string) error {
 	s.looks = watch.Looks(dir)
 	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
@@ -130,7 +130,7 @@ func readFile(name string) ([]byte, error) {
 	return b, nil
 }
 
-// documents are the data that policies see: the user's, and the settings.
+// documents returns the data that policies see: the user's, and the settings.
 func (s *sources) documents(settings map[string]any) (map[string]any, error) {
 	data := map[string]any{}
 	bad := func(format string, args ...any) error {
@@ -152,7 +152,7 @@ func (s *sources) documents(settings map[string]any) (map[string]any, error) {
 	if settings == nil {
 		settings = map[string]any{}
 	}
-	b, err := json.Marshal(settings) // as policies see it: plain JSON
+	b, err := json.Marshal(settings) // plain JSON, as policies see it
 	if err != nil {
 		return nil, fmt.Errorf("the settings that policies see: %w", err)
 	}
@@ -164,7 +164,7 @@ func (s *sources) documents(settings map[string]any) (map[string]any, error) {
 	return data, nil
 }
 
-// version is a digest over all that decides.
+// version returns a digest over everything that affects decisions.
 func (s *sources) version(data map[string]any) (string, error) {
 	h := sha256.New()
 	for _, name := range s.names {

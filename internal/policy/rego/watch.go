@@ -9,7 +9,7 @@ import (
 	"steward/internal/watch"
 )
 
-// watch puts what changes in the folder in force, until ctx ends.
+// watch puts changes in the folder into force until ctx ends.
 func (j *Authorizer) watch(ctx context.Context, looks string) {
 	defer close(j.done)
 	watch.Follower{
@@ -26,12 +26,12 @@ func (j *Authorizer) watch(ctx context.Context, looks string) {
 	}.Run(ctx)
 }
 
-// dirs are the folder, those in it and those to which links in it lead.
+// dirs returns the folder, its subfolders, and the folders that links in it lead to.
 func (j *Authorizer) dirs() []string {
 	out := []string{j.opt.Dir}
 	err := filepath.WalkDir(j.opt.Dir, func(p string, e fs.DirEntry, err error) error {
 		switch {
-		case err != nil: // it has gone, which the next event tells
+		case err != nil: // it has disappeared, which the next event reports
 		case e.IsDir():
 			out = append(out, p)
 		case e.Type()&fs.ModeSymlink != 0:
@@ -47,9 +47,9 @@ func (j *Authorizer) dirs() []string {
 	return out
 }
 
-// Reload reads the user's folder again and puts it in force, if it holds:
-// else the policies before it stay, and the error, which is also logged, tells
-// the faults. Authorizer.Broken goes on to tell of them.
+// Reload reads the user's folder again and puts its policies into force if they are valid.
+// Otherwise the previous policies stay in force, the error is returned and logged, and
+// Authorizer.Broken returns it from then on.
 func (j *Authorizer) Reload() error {
 	src, err := gather(j.opt.Dir)
 	var p *program

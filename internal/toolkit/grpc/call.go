@@ -22,12 +22,12 @@ import (
 	"steward/internal/toolkit/sandbox"
 )
 
-// Retries of actions that say that they may be repeated. All else is tried
-// again by who calls, as the error says.
+// Retries of actions that are declared repeatable. Everything else is retried by the caller, as
+// the error says.
 const (
 	maxAttempts = 3
 	firstWait   = 100 * time.Millisecond
-	longestWait = 2 * time.Second // that a server may ask for within a call; else the caller is told
+	longestWait = 2 * time.Second // that a server may ask for within a call; beyond that the error is returned to the caller
 )
 
 // callable is an approved tool.
@@ -44,8 +44,8 @@ type callable struct {
 // Spec implements tool.Tool.
 func (t *callable) Spec() tool.Spec { return t.spec }
 
-// Check implements tool.Checker: by the schema, and, once it is known, by the
-// message that the method takes. It does not connect.
+// Check implements tool.Checker. It checks the arguments by the schema and, once it is known, by
+// the message that the method takes. It does not connect.
 func (t *callable) Check(args []byte) error {
 	if err := t.admitted(args); err != nil {
 		return err
@@ -73,15 +73,15 @@ func (t *callable) admitted(args []byte) error {
 	return t.validator.Validate(args)
 }
 
-// Call implements tool.Tool. Errors are those of the server's status, told in
-// failure, and args_invalid, tool_changed, secret_missing, source_closed.
+// Call implements tool.Tool. Errors are those of the server's status, converted by failure, and
+// args_invalid, tool_changed, secret_missing, source_closed.
 func (t *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	ctx, done, err := t.source.scope(ctx)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	defer done()
-	if err := t.admitted(in.Args); err != nil { // whoever calls may not have asked Check
+	if err := t.admitted(in.Args); err != nil { // the caller may not have called Check
 		return tool.Result{}, err
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -101,8 +101,8 @@ func (t *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 	}
 }
 
-// pause waits before the next attempt, as the error says. It reports false
-// where that is not for this call to do.
+// pause waits before the next attempt, as the error says. It returns false if the call should not
+// wait.
 func pause(ctx context.Context, n int, err error) bool {
 	e := fault.Of(err)
 	if e.Kind != fault.Unavailable {
@@ -126,8 +126,8 @@ func pause(ctx context.Context, n int, err error) bool {
 	}
 }
 
-// once is one attempt. repeatable says that another one does no harm, may help,
-// and is nobody else's to make.
+// once makes one attempt. repeatable says that another attempt does no harm, may help, and is not
+// the caller's to make.
 func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Result, repeatable bool, err error) {
 	s := t.source
 	o, c, err := s.current(ctx)
@@ -182,8 +182,8 @@ func (t *callable) unary(ctx context.Context, cc *rpc.ClientConn, m *method, o *
 	return tool.Text(string(text)), nil
 }
 
-// collect calls a method that answers with a stream, and gathers what comes:
-// up to a number of messages, a size, and shortly before the call's deadline.
+// collect calls a method that answers with a stream, and gathers the messages up to a number, a
+// size, and a time shortly before the call's deadline.
 func (t *callable) collect(ctx context.Context, cc *rpc.ClientConn, m *method, o *offer, body []byte, in tool.Invocation) (tool.Result, error) {
 	if at, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -191,10 +191,10 @@ func (t *callable) collect(ctx context.Context, cc *rpc.ClientConn, m *method, o
 		defer cancel()
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // tells the server that no more is wanted
+	defer cancel() // tells the server that no more messages are wanted
 	stream, err := cc.NewStream(ctx, &rpc.StreamDesc{ServerStreams: true}, m.path, options(t.source.decl.MaxBytes)...)
 	if err == nil {
-		if err = stream.SendMsg(&frame{body}); err == nil || errors.Is(err, io.EOF) { // io.EOF: RecvMsg tells why
+		if err = stream.SendMsg(&frame{body}); err == nil || errors.Is(err, io.EOF) { // io.EOF: RecvMsg returns the reason
 			err = stream.CloseSend()
 		}
 	}
@@ -231,7 +231,7 @@ type gathering struct {
 	most, bytes int
 }
 
-// add keeps a message. Where no more are to be kept, it says why.
+// add keeps a message. If no more are to be kept, it returns the reason.
 func (g *gathering) add(text []byte) string {
 	if g.n == g.most {
 		return fmt.Sprintf("%d are the most that are collected", g.most)
@@ -247,7 +247,7 @@ func (g *gathering) add(text []byte) string {
 	return ""
 }
 
-// result is the list of what was kept; cut says why it is not all.
+// result returns the list of what was kept; cut says why it is incomplete.
 func (g *gathering) result(cut string) tool.Result {
 	res := tool.Text("[" + g.text.String() + "]")
 	if cut != "" {
@@ -256,8 +256,8 @@ func (g *gathering) result(cut string) tool.Result {
 	return res
 }
 
-// tooLarge tells of an answer over the limit. The server has done what it was
-// asked to, so that an action's outcome is not certain.
+// tooLarge returns the error for an answer over the limit. The server has done what it was asked,
+// so an action's outcome is uncertain.
 func (t *callable) tooLarge(m *method, err error) error {
 	st := status.Convert(err)
 	if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "received message") {
@@ -267,11 +267,11 @@ func (t *callable) tooLarge(m *method, err error) error {
 		WithHint("ask for less, or raise max_bytes in the source's declaration"))
 }
 
-// unshown tells of an answer that cannot be shown.
+// unshown returns the error for an answer that cannot be shown.
 func (t *callable) unshown(err error) (tool.Result, error) { return tool.Result{}, t.lost(err) }
 
-// lost makes the error of a call whose answer was lost one that leaves open,
-// for an action, what happened.
+// lost marks the error of a call whose answer was lost: for an action it leaves open what
+// happened.
 func (t *callable) lost(err error) error {
 	if e := fault.Of(err); t.spec.Effect == tool.Action {
 		return fault.New(fault.Internal, e.Code, "%s", e.Message).WithHint("%s", e.Remedy)
@@ -303,7 +303,7 @@ func (s *source) outgoing(ctx context.Context, spec tool.Spec, in tool.Invocatio
 	return metadata.NewOutgoingContext(ctx, md), nil
 }
 
-// metadata is what the declaration sends along, with its secrets in place.
+// metadata returns the declaration's metadata, with its secrets filled in.
 func (s *source) metadata() (metadata.MD, error) {
 	md := metadata.MD{}
 	for name, value := range s.decl.Metadata {
@@ -316,7 +316,7 @@ func (s *source) metadata() (metadata.MD, error) {
 	return md, nil
 }
 
-// filled returns a metadata value with its secrets in place. Errors never show them.
+// filled returns a metadata value with its secrets filled in. Errors never show them.
 func (s *source) filled(name, value string) (string, error) {
 	x := sandbox.Expander{Secret: s.env.Secret}
 	out := x.Expand(value)

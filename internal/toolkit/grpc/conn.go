@@ -22,10 +22,10 @@ import (
 	"steward/internal/fault"
 )
 
-// Times of connections.
+// Timeouts of connections.
 const (
 	connectTimeout = 10 * time.Second // of the first attempt
-	repairTimeout  = time.Second      // of one more attempt, where the last one failed
+	repairTimeout  = time.Second      // of one more attempt, if the last one failed
 	keepaliveTime  = 6 * time.Minute  // servers refuse pings more often than every 5 minutes
 )
 
@@ -54,7 +54,7 @@ func (t target) local() bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// credentials returns how the server is known.
+// credentials returns how to authenticate the server.
 func (t target) credentials() credentials.TransportCredentials {
 	if !t.tls {
 		return insecure.NewCredentials()
@@ -62,7 +62,7 @@ func (t target) credentials() credentials.TransportCredentials {
 	c := &tls.Config{ServerName: t.serverName, MinVersion: tls.VersionTLS12}
 	if t.ca != "" { // else the system's
 		c.RootCAs = x509.NewCertPool()
-		c.RootCAs.AppendCertsFromPEM([]byte(t.ca)) // was looked at before
+		c.RootCAs.AppendCertsFromPEM([]byte(t.ca)) // was validated before
 	}
 	return credentials.NewTLS(c)
 }
@@ -72,10 +72,10 @@ type conn struct {
 	to         target
 	cc         *rpc.ClientConn
 	users      int           // guarded by Kit.mu
-	generation atomic.Uint64 // counts up with each connection made: another server may be there
+	generation atomic.Uint64 // incremented with each connection made: another server may be there
 }
 
-// take returns the connection to a server, for release to be called once.
+// take returns the connection to a server; the caller must call release once.
 func (k *Kit) take(to target) (*conn, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,8 +122,8 @@ func (k *Kit) release(c *conn) error {
 	return nil
 }
 
-// ready waits until the connection stands, or an attempt to make it failed, or
-// ctx is done: a call then tells why.
+// ready waits until the connection is established, an attempt has failed, or ctx is done. In the
+// latter cases a call reports why.
 func (c *conn) ready(ctx context.Context) {
 	if c.cc.GetState() == connectivity.Ready {
 		return
@@ -162,7 +162,7 @@ type attemptKey struct{}
 // TagRPC implements stats.Handler.
 func (c *conn) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
-// HandleRPC implements stats.Handler: it notes when a call goes out.
+// HandleRPC implements stats.Handler. It records when a call is sent.
 func (c *conn) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	switch s.(type) {
 	case *stats.OutHeader, *stats.OutPayload:
@@ -175,17 +175,18 @@ func (c *conn) HandleRPC(ctx context.Context, s stats.RPCStats) {
 // TagConn implements stats.Handler.
 func (c *conn) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
-// HandleConn implements stats.Handler: it counts the connections made.
+// HandleConn implements stats.Handler. It counts the connections made.
 func (c *conn) HandleConn(_ context.Context, s stats.ConnStats) {
 	if _, ok := s.(*stats.ConnBegin); ok {
 		c.generation.Add(1)
 	}
 }
 
-// frame is a message on the wire, as it is.
+// frame is a message as on the wire.
 type frame struct{ bytes []byte }
 
-// raw hands frames through, so that an answer can be weighed before it is decoded.
+// raw passes frames through unchanged, so that the size of an answer can be checked before it is
+// decoded.
 type raw struct{}
 
 func (raw) Name() string { return "proto" }
@@ -207,7 +208,7 @@ func (raw) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// options are those of every call.
+// options returns the options of every call.
 func options(most int) []rpc.CallOption {
 	return []rpc.CallOption{rpc.ForceCodec(raw{}), rpc.MaxCallRecvMsgSize(most), rpc.MaxCallSendMsgSize(mostBytes)}
 }

@@ -1,11 +1,10 @@
-// Package grpc makes tools of gRPC methods: it learns them from .proto files
-// or from a server's own description (reflection), writes their JSON Schemas,
-// and calls them with arguments and answers converted both ways.
+// Package grpc turns gRPC methods into tools. It learns the methods from .proto files or from a
+// server's own description (reflection), writes their JSON Schemas, and calls them with arguments
+// and answers converted both ways.
 //
-// A method is an action unless its descriptor says NO_SIDE_EFFECTS or the
-// declaration's effects say query: a name such as GetBook proves nothing.
-// Methods that take a stream of messages cannot be tools; a stream that a
-// server sends is collected, up to a bound.
+// A method is an action unless its descriptor says NO_SIDE_EFFECTS or the declaration's effects
+// say query: a name such as GetBook proves nothing. Methods that take a stream of messages cannot
+// be tools; a stream that a server sends is collected, up to a limit.
 package grpc
 
 import (
@@ -25,24 +24,24 @@ import (
 	"steward/internal/tool"
 )
 
-// Defaults and bounds of a declaration.
+// Defaults and limits of a declaration.
 const (
 	DefaultMaxStreamed = 100     // messages of a stream
 	DefaultMaxBytes    = 4 << 20 // bytes of an answer, on the wire
 	mostBytes          = 64 << 20
 )
 
-// Declaration is a gRPC service, or one method of it, as agent.yaml has it
-// under grpc: NAME, and the settings under service.tool.endpoints: NAME.
+// Declaration is a gRPC service, or one of its methods, as in agent.yaml under grpc: NAME, and in
+// the settings under service.tool.endpoints: NAME.
 //
-// Tools are named NAME.method_in_snake_case; where two of the services have a
-// method of the same name, NAME.service_method. Keys of Effects and Required
-// name a method (Method, Service.Method or package.Service.Method) or a tool.
+// Tools are named NAME.method_in_snake_case, or NAME.service_method if two of the services have a
+// method of the same name. Keys of Effects and Required name a method (Method, Service.Method or
+// package.Service.Method) or a tool.
 type Declaration struct {
 	Host       string `yaml:"host" json:"host"`                        // HOST:PORT or unix:PATH; https:// or grpcs:// before it means TLS
 	TLS        bool   `yaml:"tls" json:"tls,omitzero"`                 // with the system's roots, or CA
 	CA         string `yaml:"ca" json:"ca,omitzero"`                   // file of PEM certificates to trust instead; means TLS
-	ServerName string `yaml:"server_name" json:"server_name,omitzero"` // that the certificate must have; empty: the host's
+	ServerName string `yaml:"server_name" json:"server_name,omitzero"` // the name that the certificate must have; empty: the host's
 
 	Call        string   `yaml:"call" json:"call,omitzero"`               // package.Service.Method: this one only
 	Name        string   `yaml:"name" json:"name,omitzero"`               // with Call: the tool's name; without a dot it gets the category NAME
@@ -50,15 +49,15 @@ type Declaration struct {
 	Services    []string `yaml:"services" json:"services,omitzero"`       // package.Service; none and no Call: all
 
 	Protos     []string `yaml:"protos" json:"protos,omitzero"`         // files and globs; none: tools/*.proto of the folder, else reflection
-	Imports    []string `yaml:"imports" json:"imports,omitzero"`       // folders in which imports are looked for, as protoc's -I
+	Imports    []string `yaml:"imports" json:"imports,omitzero"`       // folders to search for imports, as protoc's -I
 	Reflection bool     `yaml:"reflection" json:"reflection,omitzero"` // ask the server, even if the folder has .proto files
 
 	tool.Overrides `yaml:",inline"`
-	Required       map[string][]string `yaml:"required" json:"required,omitzero"` // the arguments that must be given, in place of what the descriptor says
+	Required       map[string][]string `yaml:"required" json:"required,omitzero"` // arguments that must be given, overriding the descriptor
 	Dedupes        bool                `yaml:"dedupes" json:"dedupes,omitzero"`   // the server recognises the metadata idempotency-key
-	Trusted        bool                `yaml:"trusted" json:"trusted,omitzero"`   // answers are not labelled as written by others
+	Trusted        bool                `yaml:"trusted" json:"trusted,omitzero"`   // answers are not labelled as foreign content
 
-	Metadata    map[string]string `yaml:"metadata" json:"metadata,omitzero"` // sent along; ${NAME} is a secret
+	Metadata    map[string]string `yaml:"metadata" json:"metadata,omitzero"` // sent with each call; ${NAME} is a secret
 	Timeout     time.Duration     `yaml:"timeout" json:"timeout,omitzero"`   // of a call
 	Async       bool              `yaml:"async" json:"async,omitzero"`
 	AsyncAfter  time.Duration     `yaml:"async_after" json:"async_after,omitzero"`
@@ -66,11 +65,10 @@ type Declaration struct {
 	MaxBytes    int               `yaml:"max_bytes" json:"max_bytes,omitzero"`       // of one answer, or of a stream as a whole
 }
 
-// Open is the tool.Opener of kind "grpc". It reads the declaration and the
-// .proto files, and connects to nothing. Error codes: grpc_declaration_invalid,
-// grpc_proto_invalid (with the details file, line and column), grpc_call_unknown
-// and those of decode. The source has a method Warnings() []string, which tells
-// what a person should know before allowing it.
+// Open is the tool.Opener of kind "grpc". It reads the declaration and the .proto files, and
+// connects to nothing. Error codes: grpc_declaration_invalid, grpc_proto_invalid (with the
+// details file, line and column), grpc_call_unknown and those of decode. The source has a method
+// Warnings() []string, which returns what a person should know before allowing it.
 func (k *Kit) Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
 	var d Declaration
 	if err := decode(&d); err != nil {
@@ -97,7 +95,7 @@ func badDeclaration(format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "grpc_declaration_invalid", format, args...)
 }
 
-// settle looks a declaration over, fills in the defaults and makes paths absolute.
+// settle validates a declaration, fills in the defaults and makes paths absolute.
 func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 	var to target
 	if word(env.Name) == "" {
@@ -136,7 +134,7 @@ func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 	return d, to, checkMetadata(d.Metadata)
 }
 
-// checkChoice checks what of the service is chosen and how it is named.
+// checkChoice checks which part of the service is chosen and how it is named.
 func checkChoice(env tool.Env, d *Declaration) error {
 	d.Call = strings.ReplaceAll(strings.TrimPrefix(d.Call, "/"), "/", ".")
 	if d.Call != "" && len(d.Services) > 0 {
@@ -225,7 +223,7 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// secretsIn returns the names of the secrets that a declaration's metadata has.
+// secretsIn returns the names of the secrets in a declaration's metadata.
 func secretsIn(md map[string]string) (names []string) {
 	for _, v := range md {
 		for _, m := range secretName.FindAllStringSubmatch(v, -1) {
@@ -236,7 +234,7 @@ func secretsIn(md map[string]string) (names []string) {
 	return slices.Compact(names)
 }
 
-// warningsOf tells what a person should know before allowing calls.
+// warningsOf returns what a person should know before allowing calls.
 func warningsOf(d Declaration, to target) (out []string) {
 	if to.tls || to.local() {
 		return nil

@@ -17,15 +17,15 @@ import (
 	"steward/internal/tool"
 )
 
-// method is a method that is a tool.
+// method is a method that has become a tool.
 type method struct {
 	desc   protoreflect.MethodDescriptor
 	path   string // /package.Service/Method
 	full   string // package.Service.Method
 	safe   bool   // it may be called again
-	stream bool   // the server sends many
+	stream bool   // the server sends a stream of messages
 	spec   tool.Spec
-	print  string // of the spec, as it is compared
+	print  string // fingerprint of the spec, for comparison
 }
 
 // offer is what a source offers at one moment. Immutable.
@@ -37,12 +37,12 @@ type offer struct {
 	tell    resolver // for answers
 	sum     string   // over all that is offered
 
-	generation uint64 // of the connection over which it was learned
+	generation uint64 // the generation of the connection over which it was learned
 	at         time.Time
 }
 
-// chosen returns the methods that a declaration means, in order, and what it
-// means and is not there.
+// chosen returns the methods that a declaration names, in order, and errors for those that do not
+// exist.
 func (d Declaration) chosen(in *described) (out []protoreflect.MethodDescriptor, missing []error) {
 	services := in.services()
 	if d.Call != "" {
@@ -79,8 +79,8 @@ func (d Declaration) chosen(in *described) (out []protoreflect.MethodDescriptor,
 	return out, missing
 }
 
-// infrastructure reports whether a service is one of gRPC's own, which is a
-// tool only where it is named.
+// infrastructure reports whether a service is one of gRPC's own, whose methods become tools only
+// if the declaration names it.
 func infrastructure(service string) bool {
 	return slices.ContainsFunc([]string{"grpc.reflection.", "grpc.health.", "grpc.channelz.", "grpc.lb."}, func(p string) bool {
 		return strings.HasPrefix(service, p)
@@ -109,7 +109,7 @@ func unknownCall(what, name string, known []string) error {
 	return e.WithHint("there are %s%s", list(known, 20), suggest(name, known))
 }
 
-// offering makes tools of what is described.
+// offering turns a description into tools.
 func (s *source) offering(in *described) *offer {
 	o := &offer{methods: map[string]*method{}, ask: resolver{types: in.types}, tell: resolver{types: in.types, opaque: s.opaque}, at: time.Now()}
 	methods, missing := s.decl.chosen(in)
@@ -152,7 +152,7 @@ func (s *source) names(methods []protoreflect.MethodDescriptor) map[protoreflect
 		out[methods[0].FullName()] = category + "." + word(name)
 		return out
 	}
-	in := map[string]map[protoreflect.FullName]bool{} // the services that have a name
+	in := map[string]map[protoreflect.FullName]bool{} // the services that have a method of this name
 	for _, m := range methods {
 		short := word(string(m.Name()))
 		if in[short] == nil {
@@ -170,13 +170,13 @@ func (s *source) names(methods []protoreflect.MethodDescriptor) map[protoreflect
 	return out
 }
 
-// keysOf are the names by which a declaration may mean a method.
+// keysOf returns the names by which a declaration may refer to a method.
 func keysOf(m protoreflect.MethodDescriptor, name string) []string {
 	_, short, _ := strings.Cut(name, ".")
 	return []string{string(m.FullName()), string(m.Parent().Name()) + "." + string(m.Name()), string(m.Name()), name, short}
 }
 
-// tool makes the tool of a method, or says why it cannot be one.
+// tool makes the tool of a method, or returns why it cannot be one.
 func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name string) (*method, error) {
 	service := string(desc.Parent().FullName())
 	m := &method{desc: desc, path: "/" + service + "/" + string(desc.Name()), full: string(desc.FullName()), stream: desc.IsStreamingServer()}
@@ -223,7 +223,7 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	}
 	spec.Version = versionOf(m, spec)
 	m.spec = spec
-	// The schema holds as it was made; compiling it is left to who registers it.
+	// The schema is valid as generated; compiling it is left to the registry.
 	spec.Input = []byte(`{"type":"object"}`)
 	if _, _, err = tool.CheckSpec(spec); err != nil {
 		return refuse(fault.Invalid, fault.Of(err).Code, "declare it with call and name", "%w", err)
@@ -232,7 +232,7 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	return m, nil
 }
 
-// host is where the server is.
+// host returns where the server is.
 func (s *source) host() string {
 	if host, _, err := net.SplitHostPort(s.to.address); err == nil {
 		return host
@@ -240,14 +240,15 @@ func (s *source) host() string {
 	return ""
 }
 
-// versionOf changes when another method is called, or it means something else.
+// versionOf returns a version that changes when another method is called, or when the method
+// means something else.
 func versionOf(m *method, s tool.Spec) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%t\x00%s\x00%s\x00%s\x00%s\x00%s", m.full, m.stream, m.desc.Output().FullName(), s.Name, s.Description, s.Effect, s.Input)
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-const maxDescription = 1000 // bytes: what the strictest provider takes
+const maxDescription = 1000 // bytes: the limit of the strictest provider
 
 // description tells a model what a method does.
 func (s *source) description(m protoreflect.MethodDescriptor) string {
@@ -268,8 +269,8 @@ func (s *source) description(m protoreflect.MethodDescriptor) string {
 	return clip(strings.Join(parts, "\n"), maxDescription)
 }
 
-// unusedKeys tells of keys of the declaration that mean no method: what a
-// person wanted to be so is not.
+// unusedKeys returns errors for keys of the declaration that match no method: what the person
+// wanted there would have no effect.
 func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[protoreflect.FullName]string) (out []error) {
 	var known []string
 	for _, m := range methods {

@@ -18,8 +18,8 @@ import (
 	"steward/internal/tool"
 )
 
-// freshFor is how long what a server says about itself is taken for true on a
-// connection that stays: behind a proxy, the server may be another one.
+// freshFor is how long a server's description of itself is trusted on a connection that stays
+// open: behind a proxy, the server may have been replaced.
 const freshFor = 10 * time.Minute
 
 // source is a tool.Source over one gRPC server.
@@ -29,20 +29,20 @@ type source struct {
 	decl   Declaration
 	to     target
 	files  []string
-	fixed  *offer // of .proto files; nil: the server is asked
+	fixed  *offer // from .proto files; nil: the server is asked
 	opaque protoreflect.MessageType
 
 	ctx  context.Context // done when it is closed
 	stop context.CancelFunc
 
-	patience time.Duration // with a server that is asked what it offers
-	learning chan struct{} // holds a token: one asks the server at a time
+	patience time.Duration // how long to wait for a server to describe itself
+	learning chan struct{} // a token: one caller asks the server at a time
 
 	mu       sync.Mutex
 	conn     *conn  // nil until the first use
 	last     *offer // learned from the server
 	handed   map[string]string
-	reported string // the sum of the offer that Env.Changed was last told of
+	reported string // the sum of the offer for which Env.Changed was last called
 }
 
 func newSource(k *Kit, env tool.Env, d Declaration, to target) *source {
@@ -54,8 +54,8 @@ func newSource(k *Kit, env tool.Env, d Declaration, to target) *source {
 	return s
 }
 
-// readProtos makes the offer of a source that has .proto files. Files that
-// were only found, and do not describe what is meant, are left to others.
+// readProtos makes the offer of a source that has .proto files. Files that were only found,
+// rather than declared, and do not describe what the declaration names, are ignored.
 func (s *source) readProtos() error {
 	paths, found, err := findProtos(s.env.Dir, s.decl)
 	if err != nil || len(paths) == 0 {
@@ -88,12 +88,12 @@ func (s *source) readProtos() error {
 // Files implements tool.Source.
 func (s *source) Files() []string { return slices.Clone(s.files) }
 
-// Warnings tells what a person should know before allowing the source.
+// Warnings returns what a person should know before allowing the source.
 func (s *source) Warnings() []string { return warningsOf(s.decl, s.to) }
 
-// Announce implements tool.Source. A server with .proto files of its own is
-// not connected to: they say all. Error codes: grpc_no_reflection,
-// grpc_description_invalid, and those of calls.
+// Announce implements tool.Source. If there are .proto files, it does not connect to the server:
+// the files are sufficient. Error codes: grpc_no_reflection, grpc_description_invalid, and those
+// of calls.
 func (s *source) Announce(ctx context.Context) (tool.Announcement, error) {
 	ctx, done, err := s.scope(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *source) Tool(spec tool.Spec) tool.Tool {
 	return &callable{source: s, spec: spec, print: print}
 }
 
-// Close implements tool.Source. Calls under way end.
+// Close implements tool.Source. It ends running calls.
 func (s *source) Close() error {
 	s.stop()
 	s.mu.Lock()
@@ -146,7 +146,7 @@ func errClosed(s *source) error {
 		WithHint("look at the tools that there are now").Retrying(fault.RetryBackoff, 0)
 }
 
-// connection returns the connection, which the first use takes from the kit.
+// connection returns the connection; the first use takes it from the kit.
 func (s *source) connection() (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +163,8 @@ func (s *source) connection() (*conn, error) {
 	return s.conn, nil
 }
 
-// current returns what may be called now: what the .proto files say, or what
-// the server behind the present connection has said about itself.
+// current returns what may be called now: what the .proto files say, or what the server on the
+// current connection has said about itself.
 func (s *source) current(ctx context.Context) (*offer, *conn, error) {
 	c, err := s.connection()
 	if err != nil {
@@ -185,14 +185,14 @@ func (s *source) current(ctx context.Context) (*offer, *conn, error) {
 	return o, c, nil
 }
 
-// holds reports whether an offer was learned over the present connection. One
-// that broke and was not made again changes nothing: a call tells why.
+// holds reports whether an offer was learned over the current connection. A connection that broke
+// and was not restored changes nothing: a call reports why.
 func (s *source) holds(o *offer, c *conn) bool {
 	return o != nil && o.generation == c.generation.Load() && (time.Since(o.at) < freshFor || c.cc.GetState() != connectivity.Ready)
 }
 
-// learn asks the server what it offers; who waits for another's asking shares
-// its answer, unless it is to be asked anew.
+// learn asks the server what it offers. A caller that waits for another's request shares its
+// answer, unless anew is set.
 func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
 	select {
 	case s.learning <- struct{}{}:
@@ -210,7 +210,7 @@ func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
 	if !anew && s.holds(last, c) {
 		return last, nil
 	}
-	for range 3 { // a connection that is made meanwhile may lead to another server
+	for range 3 { // a connection made meanwhile may lead to another server
 		c.ready(ctx)
 		generation := c.generation.Load()
 		o, err := s.ask(ctx, c)
@@ -226,12 +226,12 @@ func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
 		WithHint("try again later").Retrying(fault.RetryBackoff, 0)
 }
 
-// ask learns what the server says about itself.
+// ask asks the server to describe itself.
 func (s *source) ask(ctx context.Context, c *conn) (*offer, error) {
 	asking, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	if s.env.Agent == "" { // the settings name the server, not an agent that may still wait for approval: it may have the secrets
-		if md, err := s.metadata(); err == nil { // else the call says what is missing
+		if md, err := s.metadata(); err == nil { // otherwise the call reports what is missing
 			asking = metadata.NewOutgoingContext(asking, md)
 		}
 	}
@@ -245,7 +245,7 @@ func (s *source) ask(ctx context.Context, c *conn) (*offer, error) {
 	return o, nil
 }
 
-// wanted are the services that the declaration names; none: all.
+// wanted returns the services that the declaration names; none: all.
 func (s *source) wanted() []string {
 	if s.decl.Call != "" {
 		return []string{serviceOf(s.decl.Call)}
@@ -253,7 +253,7 @@ func (s *source) wanted() []string {
 	return slices.Clone(s.decl.Services)
 }
 
-// unreachable makes an error of one by which the server could not be asked.
+// unreachable returns the error for a server that could not be asked.
 func (s *source) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() == nil && status.Code(err) == codes.DeadlineExceeded {
 		return fault.New(fault.Unavailable, "grpc_unavailable", "%s did not describe its services in %v", s.to.address, s.patience).
@@ -262,8 +262,8 @@ func (s *source) unreachable(ctx context.Context, err error) error {
 	return failure(ctx, s.to.address, err, resolver{types: dynamicpb.NewTypes(new(protoregistry.Files)), opaque: s.opaque})
 }
 
-// learned keeps an offer and tells of changes: against what was learned
-// before, and against what has been approved.
+// learned stores an offer and reports changes, compared with what was learned before and with
+// what was approved.
 func (s *source) learned(o *offer) {
 	s.mu.Lock()
 	changed := s.last != nil && s.last.sum != o.sum || s.last == nil && len(s.handed) > 0 && len(s.handed) != len(o.methods)

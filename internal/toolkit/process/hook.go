@@ -21,13 +21,12 @@ import (
 // DefaultHookTimeout is how long a hook may take.
 const DefaultHookTimeout = 10 * time.Second
 
-// maxHookAnswer bounds what a hook answers, in bytes.
+// maxHookAnswer bounds a hook's answer, in bytes.
 const maxHookAnswer = 1 << 20
 
-// HookDecl declares a hook: a program that is started for each step, reads the
-// event (tool.HookEvent) as a line of JSON, and writes its answer
-// (tool.HookAnswer) as another. One that writes nothing and ends well lets the
-// step be.
+// HookDecl declares a hook: a program that is started for each step, reads the event
+// (tool.HookEvent) as a line of JSON, and writes its answer (tool.HookAnswer) as another line. If
+// it writes nothing and exits successfully, the step proceeds.
 type HookDecl struct {
 	Program `yaml:",inline"`
 	Timeout time.Duration `yaml:"timeout"` // zero: DefaultHookTimeout
@@ -69,14 +68,14 @@ type hook struct {
 	life  context.Context
 	close context.CancelCauseFunc
 
-	mu    sync.Mutex // a step begins before or after Close
+	mu    sync.Mutex // orders the begin of a step and Close
 	steps sync.WaitGroup
 }
 
 // Files implements tool.HookSource.
 func (h *hook) Files() []string { return h.decl.files(h.env.Dir) }
 
-// Close implements tool.HookSource: programs that still run are ended.
+// Close implements tool.HookSource. It ends programs that are still running.
 func (h *hook) Close() error {
 	h.mu.Lock()
 	h.close(fault.New(fault.Unavailable, "process_closed", "the hook was ended with its agent"))
@@ -96,8 +95,7 @@ func (h *hook) begin() error {
 	return nil
 }
 
-// Fire implements tool.Hook. Nothing of the program runs any more when it
-// returns.
+// Fire implements tool.Hook. When it returns, no process of the program is running.
 func (h *hook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnswer, error) {
 	if !h.concerns(ev.Tool) {
 		return tool.HookAnswer{}, nil
@@ -124,8 +122,8 @@ func (h *hook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnswer, er
 	return answerOf(out)
 }
 
-// concerns reports whether the hook is for steps with a tool; steps without
-// one concern every hook.
+// concerns reports whether the hook is for steps with a tool. Steps without a tool concern every
+// hook.
 func (h *hook) concerns(name string) bool {
 	if name == "" || len(h.decl.Tools) == 0 {
 		return true
@@ -149,7 +147,7 @@ func (h *hook) run(ctx context.Context, p prepared, ev tool.HookEvent) ([]byte, 
 		return nil, err
 	}
 	go func() {
-		_, _ = proc.Stdin.Write(append(line, '\n')) // a hook need not read it
+		_, _ = proc.Stdin.Write(append(line, '\n')) // a hook need not read its input
 		proc.Stdin.Close()
 	}()
 	out, rerr := io.ReadAll(io.LimitReader(proc.Stdout, maxHookAnswer+1))
@@ -164,8 +162,7 @@ func (h *hook) run(ctx context.Context, p prepared, ev tool.HookEvent) ([]byte, 
 	return out, nil
 }
 
-// answerOf reads a hook's answer strictly: a word in it that is not known may
-// have been meant to refuse.
+// answerOf reads a hook's answer strictly: an unknown member may have been meant to refuse.
 func answerOf(out []byte) (tool.HookAnswer, error) {
 	var a tool.HookAnswer
 	out = bytes.TrimSpace(out)

@@ -1,7 +1,6 @@
-// Package process makes tools and hooks of programs: any executable that reads
-// a request as a line of JSON and writes its answer as another one, in the
-// envelope of package request. Programs run confined (package sandbox), unless
-// the user has said otherwise.
+// Package process turns programs into tools and hooks: any executable that reads a request as a
+// line of JSON and writes its answer as another line, in the envelope of package request.
+// Programs run confined (package sandbox), unless the user has said otherwise.
 package process
 
 import (
@@ -22,21 +21,21 @@ import (
 // The protocols and modes of a declaration.
 const (
 	ProtocolEnvelope = "envelope"
-	ModeOnce         = "once"  // a process per call
-	ModeServe        = "serve" // one process, kept, for all calls
+	ModeOnce         = "once"  // one process per call
+	ModeServe        = "serve" // one process that is kept for all calls
 )
 
-// DefaultIdle is how long a program that serves is kept without a call.
+// DefaultIdle is how long a serving program is kept without a call.
 const DefaultIdle = 10 * time.Minute
 
-// Decl declares a program and its tools, as agent.yaml has it under
-// process: NAME. A file tools/NAME.yaml has one tool: its members stand beside
-// the program's, and the tool is called NAME.ACTION.
+// Decl declares a program and its tools, as in agent.yaml under process: NAME. A file
+// tools/NAME.yaml declares one tool: its members are next to the program's, and the tool is
+// called NAME.ACTION.
 type Decl struct {
 	Program  `yaml:",inline"`
 	Protocol string        `yaml:"protocol"` // empty: envelope
 	Mode     string        `yaml:"mode"`     // empty: once
-	Idle     time.Duration `yaml:"idle"`     // with serve: it is ended after so long without a call; zero: DefaultIdle
+	Idle     time.Duration `yaml:"idle"`     // with serve: the program is ended after this long without a call; zero: DefaultIdle
 	Tools    []ToolDecl    `yaml:"tools"`
 
 	Action   string `yaml:"action"` // empty: run
@@ -45,33 +44,32 @@ type Decl struct {
 
 // ToolDecl is one tool of a program.
 type ToolDecl struct {
-	Name     string `yaml:"name"` // a-z, 0-9 and '_': the action that the program is asked for
+	Name     string `yaml:"name"` // a-z, 0-9 and '_': the action in the program's request
 	ToolBody `yaml:",inline"`
 }
 
-// ToolBody is what is said of a tool beside its name.
+// ToolBody describes a tool, apart from its name.
 type ToolBody struct {
 	Description string        `yaml:"description"`
-	Input       any           `yaml:"input"`       // JSON Schema of the arguments; none: no arguments are checked
+	Input       any           `yaml:"input"`       // JSON Schema of the arguments; none: arguments are not checked
 	Effect      tool.Effect   `yaml:"effect"`      // empty: action
 	Asks        bool          `yaml:"asks"`        // a person is asked before each call
-	Async       bool          `yaml:"async"`       // the model is not kept waiting
-	AsyncAfter  time.Duration `yaml:"async_after"` // likewise, once it has taken so long
+	Async       bool          `yaml:"async"`       // the model does not wait for the result
+	AsyncAfter  time.Duration `yaml:"async_after"` // the same, once the call has taken this long
 	Timeout     time.Duration `yaml:"timeout"`
 	Yields      any           `yaml:"yields"`  // labels of what it returns; see tool.Spec.Flows
-	Reach       tool.Reach    `yaml:"reach"`   // where what it is given goes: here or out; none given: here without a network
+	Reach       tool.Reach    `yaml:"reach"`   // where its arguments go: here or out; empty: here if it has no network
 	Targets     []string      `yaml:"targets"` // the arguments that say to whom or where to
 	Dedupes     bool          `yaml:"dedupes"` // it recognises the idempotency_key of its request's metadata
 
 	Tidy []tool.StrategyDecl `yaml:"tidy"` // which earlier results a call makes obsolete
 }
 
-// actionRun is the tool's name in the form with one tool, unless it has one.
+// actionRun is the default name of the tool in the form with one tool.
 const actionRun = "run"
 
-// Open is the tool.Opener of kind "process". Error codes:
-// process_declaration_invalid, process_protocol_mcp, those of tool.CheckSpec
-// and of decode.
+// Open is the tool.Opener of kind "process". Error codes: process_declaration_invalid,
+// process_protocol_mcp, those of tool.CheckSpec and of decode.
 func Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
 	var d Decl
 	if err := decode(&d); err != nil {
@@ -106,7 +104,7 @@ func Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
 	return s, nil
 }
 
-// settle fills in what of an Env may be left out.
+// settle fills in the parts of an Env that may be left out.
 func settle(env tool.Env) (tool.Env, error) {
 	if env.Log == nil {
 		env.Log = slog.New(slog.DiscardHandler)
@@ -156,7 +154,7 @@ func (d *Decl) check() error {
 	return nil
 }
 
-// list returns the tools in one form.
+// list returns the tools of both forms of declaration as one list.
 func (d *Decl) list() []ToolDecl {
 	if len(d.Tools) > 0 {
 		return d.Tools
@@ -170,7 +168,7 @@ func (d *Decl) list() []ToolDecl {
 
 var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// spec makes the tool's spec, checked.
+// spec returns the tool's spec, checked.
 func (t *ToolDecl) spec(source string, stays bool) (tool.Spec, error) {
 	if !goodName.MatchString(t.Name) {
 		return tool.Spec{}, badDecl("%.80q is no name for a tool", t.Name).
@@ -201,7 +199,7 @@ func (t *ToolDecl) spec(source string, stays bool) (tool.Spec, error) {
 	return s, err
 }
 
-// schema writes a schema as JSON.
+// schema returns a schema as JSON.
 func schema(in any) ([]byte, error) {
 	if in == nil {
 		return []byte(`{"type":"object"}`), nil
@@ -218,5 +216,5 @@ func schema(in any) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// stays reports whether what the program is given cannot leave this machine.
+// stays reports whether data given to the program cannot leave this machine.
 func (p *Program) stays() bool { return !p.Unsandboxed && p.Sandbox.Stay() }

@@ -14,23 +14,23 @@ import (
 	"steward/internal/toolkit/sandbox"
 )
 
-// Program says what is run, and what it may do.
+// Program says what to run, and what it may do.
 type Program struct {
 	Command any               `yaml:"command"` // a program, or a list: a program and its first arguments; never split at spaces
 	Args    []string          `yaml:"args"`
 	Env     map[string]string `yaml:"env"`     // ${NAME} stands for the secret of that name
-	Secrets []string          `yaml:"secrets"` // that it finds in its environment under their own names
+	Secrets []string          `yaml:"secrets"` // secrets that are in its environment under their own names
 	Files   []string          `yaml:"files"`   // further files beside the agent (globs) that an approval pins
 
 	Sandbox     *Sandbox `yaml:"sandbox"`
 	Unsandboxed bool     `yaml:"unsandboxed"` // with all rights of Steward
 }
 
-// Sandbox is what a confined program may do. Paths begin at the agent's
-// folder, or with ~/ at the user's.
+// Sandbox is what a confined program may do. Paths are relative to the agent's folder, or with ~/
+// to the user's home.
 type Sandbox = sandbox.Grants
 
-// words are the program and all its arguments.
+// words returns the program and all its arguments.
 func (p *Program) words() ([]string, error) {
 	words, bad := sandbox.Words(p.Command)
 	if bad != nil {
@@ -42,7 +42,7 @@ func (p *Program) words() ([]string, error) {
 	return append(words, p.Args...), nil
 }
 
-// check looks the program over without starting it.
+// check validates the program without starting it.
 func (p *Program) check(dir string) error {
 	words, err := p.words()
 	if err != nil {
@@ -100,9 +100,8 @@ func place(dir, path string) (string, error) {
 	return filepath.Join(dir, path), nil
 }
 
-// files are those that decide what the program does, as far as they are not
-// the system's: the program, arguments that name files beside the agent, and
-// what is declared.
+// files returns the files that determine what the program does, without those of the system: the
+// program, arguments that name files beside the agent, and the declared files.
 func (p *Program) files(dir string) []string {
 	words, err := p.words()
 	if err != nil {
@@ -132,7 +131,7 @@ func (p *Program) files(dir string) []string {
 		}
 		found, err := filepath.Glob(path)
 		if err != nil || len(found) == 0 {
-			found = []string{path} // that it is not there is for who pins it to say
+			found = []string{path} // whoever pins it reports that it is missing
 		}
 		out = append(out, found...)
 	}
@@ -145,8 +144,8 @@ func inside(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// system reports whether a program comes with the machine, whose updates are
-// not for an approval of an agent.
+// system reports whether a program comes with the machine. Its updates are not subject to an
+// agent's approval.
 func system(path string) bool {
 	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/opt", "/nix/store", "/gnu/store"} {
 		if inside(dir, path) {
@@ -159,11 +158,11 @@ func system(path string) bool {
 // prepared is a program that is ready to be started.
 type prepared struct {
 	command sandbox.Command
-	secrets []string // to be kept out of what is told
+	secrets []string // to be masked in messages
 	release func()   // ends the services; never nil
 }
 
-// prepare makes the command, with the secrets and services that it needs now.
+// prepare makes the command with its current secrets and services.
 func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
 	out := prepared{release: func() {}}
 	words, err := p.words()
@@ -197,7 +196,7 @@ func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
 	return prepared{command: c, secrets: append(x.Values, secrets...), release: release}, nil
 }
 
-// masked takes the values of secrets out of an error.
+// masked removes the values of secrets from an error.
 func masked(err error, secrets []string) error {
 	f := fault.Of(err)
 	if f == nil || len(secrets) == 0 {

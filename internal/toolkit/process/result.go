@@ -11,8 +11,8 @@ import (
 // maxSuggestions bounds the next_actions that a model is shown.
 const maxSuggestions = 20
 
-// resultOf is what the model sees of an answer: the message, the data, and
-// what the tool suggests to do next.
+// resultOf returns what the model sees of an answer: the message, the data, and the tool's
+// suggestions for what to do next.
 func resultOf(e request.Envelope) tool.Result {
 	var parts []string
 	if e.Status == request.StatusPartial {
@@ -35,7 +35,7 @@ func resultOf(e request.Envelope) tool.Result {
 	return res
 }
 
-// shown writes a value as a model reads it: a text as it is, else JSON.
+// shown writes a value for the model: a text unchanged, anything else as JSON.
 func shown(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 {
@@ -66,7 +66,7 @@ func suggestions(actions []json.RawMessage) string {
 	return strings.Join(out, "\n")
 }
 
-// metadata is what a request says of its call beside the arguments.
+// metadata returns what a request says about its call besides the arguments.
 func metadata(in tool.Invocation, token string) json.RawMessage {
 	m := map[string]string{}
 	for name, v := range map[string]string{"idempotency_key": in.Key, "user": in.User, "agent": in.Agent, "token": token} {

@@ -7,8 +7,8 @@ import (
 	"steward/internal/fault"
 )
 
-// How a program that serves is started again: the first time at once, then
-// after longer and longer pauses, until it has lived for a while.
+// Restarts of a serving program: at once the first time, then after growing pauses, until the
+// program has run for a while.
 const (
 	firstPause = 500 * time.Millisecond
 	healthy    = 30 * time.Second
@@ -33,23 +33,23 @@ func (x *session) Ended() (why error, well bool) {
 // Stop implements sandbox.Kept.
 func (x *session) Stop() {
 	select {
-	case <-x.done: // why it has ended is known
+	case <-x.done: // the reason of its end is known
 	default:
 		x.end(errClosed())
 		<-x.done
 	}
 }
 
-// spent reports whether a program that was called before takes no more calls.
+// spent reports whether a program that was called before accepts no more calls.
 func (x *session) spent() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.closing && x.used
 }
 
-// suspect is called when a call was given up: a program that says nothing for
-// a while, and has no other call, hangs, and is ended with all that it has
-// started. So is a call stopped that a person does not want any more.
+// suspect is called when a call was given up. If the program then writes nothing for a while and
+// has no other call, it hangs, and is ended with everything that it has started. This is also how
+// a call is stopped that a person no longer wants.
 func (x *session) suspect() {
 	x.mu.Lock()
 	x.suspected = true

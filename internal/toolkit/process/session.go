@@ -20,12 +20,12 @@ import (
 	"steward/internal/toolkit/sandbox"
 )
 
-// Bounds of what a program may write, and how long it is waited for.
+// Limits on what a program may write, and on how long to wait for it.
 const (
-	maxNoise    = 1 << 20         // bytes that are no messages, between two that are
+	maxNoise    = 1 << 20         // bytes that are not messages, between two that are
 	maxBetween  = 64 << 20        // bytes between two answers
-	maxStatuses = 100_000         // likewise
-	maxNotes    = 3               // of what was strange, told in an error
+	maxStatuses = 100_000         // status messages between two answers
+	maxNotes    = 3               // oddities reported in an error
 	grace       = 5 * time.Second // to end by itself, after the answer or the end of its output
 )
 
@@ -39,28 +39,28 @@ type session struct {
 
 	began time.Time
 	input *sandbox.Sender
-	done  chan struct{} // closed when nothing of the program runs any more
+	done  chan struct{} // closed when no process of the program runs any more
 
 	mu      sync.Mutex
 	calls   map[string]*call
-	notes   []string // what the program wrote that was strange
+	notes   []string // oddities in the program's output
 	answers int
-	used    bool // it was called
-	// suspected: a call was given up, and the program has said nothing since.
+	used    bool // it has been called
+	// suspected: a call was given up, and the program has written nothing since.
 	suspected bool
-	why       error // what we ended it for
+	why       error // why we ended it
 	closing   bool  // no more calls
 	err       error // set before done is closed: why there is no answer
 }
 
-// call is one that waits.
+// call is a waiting call.
 type call struct {
 	in     tool.Invocation
 	answer chan request.Envelope // holds one
 }
 
 func newSession(p prepared, env tool.Env, serves bool) (*session, error) {
-	// The program lives on its own: its calls end it.
+	// The program has its own lifetime: its calls end it.
 	proc, err := sandbox.Start(context.Background(), p.command)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func newSession(p prepared, env tool.Env, serves bool) (*session, error) {
 	return x, nil
 }
 
-// run reads what the program writes until it has ended, and cleans up.
+// run reads the program's output until the program has ended, and cleans up.
 func (x *session) run() {
 	defer close(x.done)
 	defer x.release()
@@ -86,7 +86,7 @@ func (x *session) run() {
 	x.err = masked(open(x.reason(rerr, werr)), x.secrets)
 }
 
-// read hands out what the program writes, line by line.
+// read distributes the program's output, line by line.
 func (x *session) read() error {
 	r := bufio.NewReaderSize(x.proc.Stdout, 64<<10)
 	noise, between, statuses := 0, 0, 0
@@ -118,8 +118,7 @@ func (x *session) read() error {
 	}
 }
 
-// readLine returns a line, also an unfinished last one. How long it may be is
-// for the sandbox to say.
+// readLine returns a line, including an unfinished last one. The sandbox limits its length.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -131,8 +130,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// handle takes one line, the last perhaps unfinished, and returns the type of
-// a message that was for a call, else nothing.
+// handle processes one line, the last of which may be unfinished. It returns the message's type
+// if the message was for a call, and otherwise nothing.
 func (x *session) handle(line []byte, last bool) string {
 	e, c := x.sort(line, last)
 	if c == nil {
@@ -148,7 +147,7 @@ func (x *session) handle(line []byte, last bool) string {
 	return e.Type
 }
 
-// sort finds the call that a line is for; what is for none is noted.
+// sort finds the call that a line belongs to. Lines that belong to none are noted.
 func (x *session) sort(line []byte, last bool) (request.Envelope, *call) {
 	e, err := request.ParseEnvelope(line)
 	x.mu.Lock()
@@ -189,7 +188,7 @@ func progress(e request.Envelope) tool.Progress {
 	return p
 }
 
-// note keeps something strange for the error to come. Under mu.
+// note records an oddity for a later error. Called under mu.
 func (x *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	x.env.Log.Debug("a program wrote something that is no answer", "what", sandbox.Mask(text, x.secrets))
@@ -198,7 +197,7 @@ func (x *session) note(format string, args ...any) {
 	}
 }
 
-// strange tells what was noted.
+// strange returns the recorded oddities.
 func (x *session) strange() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -223,8 +222,8 @@ func (x *session) end(why error) {
 	x.proc.Kill()
 }
 
-// reason is the error of the calls that have no answer when the program has
-// ended. Under mu.
+// reason returns the error for calls that have no answer when the program has ended. Called under
+// mu.
 func (x *session) reason(rerr, werr error) error {
 	f := fault.Of(werr)
 	switch {
@@ -238,15 +237,15 @@ func (x *session) reason(rerr, werr error) error {
 	case f.Code == "program_failed":
 		how, _, _ := strings.Cut(f.Message, "; it said: ")
 		return fault.New(fault.Unavailable, "process_failed", "%s without an answer%s%s", how, x.told(), x.proc.Said(x.secrets))
-	case f.Code == "program_killed": // by our impatience
+	case f.Code == "program_killed": // we killed it after waiting too long
 		return fault.New(fault.Unavailable, "process_failed", "the program closed its output without an answer%s%s", x.told(), x.proc.Said(x.secrets))
 	}
 	return werr
 }
 
-// open makes of an error one that leaves open whether an action was done: the
-// program had been asked before it came to its end. Only one that could not
-// be run at all has done nothing.
+// open marks an error as leaving open whether an action was done, because the program had been
+// asked before it ended. Only a program that could not be executed at all has certainly done
+// nothing.
 func open(err error) error {
 	f := *fault.Of(err)
 	if f.Code != "program_not_executable" && tool.Certain(err) {
@@ -284,7 +283,7 @@ func (x *session) ask(ctx context.Context, spec tool.Spec, in tool.Invocation) (
 		case <-ctx.Done():
 			return tool.Result{}, tool.NotDone(ended(ctx))
 		}
-		if fault.HasCode(x.err, "program_not_executable") { // it ended before anybody could ask
+		if fault.HasCode(x.err, "program_not_executable") { // it ended before it could be asked
 			return tool.Result{}, tool.NotDone(x.err)
 		}
 		return tool.Result{}, tool.NotDone(fault.New(fault.Unavailable, "process_failed", "the program has just ended").
@@ -309,7 +308,7 @@ func (x *session) ask(ctx context.Context, spec tool.Spec, in tool.Invocation) (
 		<-x.done
 	}
 	select {
-	case a := <-c.answer: // its last words
+	case a := <-c.answer: // an answer just before its end
 		if ctx.Err() == nil {
 			return x.result(a, token)
 		}
@@ -339,8 +338,8 @@ func envelopeOf(spec tool.Spec, in tool.Invocation, token string) request.Envelo
 	return e
 }
 
-// send writes a request. In mode once nothing else is written; a program that
-// does not read it may answer all the same.
+// send writes a request. In mode once it closes the input afterwards. A program that does not
+// read the request may answer all the same.
 func (x *session) send(ctx context.Context, line []byte) error {
 	written, err := x.input.Send(ctx, line)
 	switch {
@@ -351,21 +350,21 @@ func (x *session) send(ctx context.Context, line []byte) error {
 	}
 	if !x.serves {
 		go func() {
-			<-written // who has ended cannot read: that is told by its end
+			<-written // a program that has ended cannot read; its end reports that
 			x.input.Close()
 		}()
 	}
 	return nil
 }
 
-// drop gives up on a call; what comes for it later does not count.
+// drop gives up a call; later answers to it are ignored.
 func (x *session) drop(e request.Envelope) {
 	x.mu.Lock()
 	delete(x.calls, e.RequestID)
 	x.mu.Unlock()
 }
 
-// letGo ends a program that has answered, unless it soon does so itself.
+// letGo ends a program that has answered, unless it soon ends by itself.
 func (x *session) letGo() {
 	select {
 	case <-x.done:
@@ -379,7 +378,7 @@ func (x *session) letGo() {
 	}()
 }
 
-// result makes the tool's result of an answer.
+// result converts an answer into the tool's result.
 func (x *session) result(e request.Envelope, token string) (tool.Result, error) {
 	secrets := append(slices.Clone(x.secrets), token)
 	if f := e.Fault(); f != nil {

@@ -15,7 +15,7 @@ import (
 type source struct {
 	env   tool.Env
 	decl  Decl
-	specs map[string]tool.Spec // what is declared, by full name
+	specs map[string]tool.Spec // the declared specs, by full name
 	order []string
 
 	keeper *sandbox.Keeper[*session] // keeps the one program of mode serve
@@ -26,7 +26,7 @@ type source struct {
 	tasks  sync.WaitGroup
 }
 
-// Announce implements tool.Source: what is declared. It starts nothing.
+// Announce implements tool.Source. It returns what is declared and starts nothing.
 func (s *source) Announce(context.Context) (tool.Announcement, error) {
 	var a tool.Announcement
 	for _, name := range s.order {
@@ -41,7 +41,7 @@ func (s *source) Files() []string { return s.decl.files(s.env.Dir) }
 // Tool implements tool.Source.
 func (s *source) Tool(spec tool.Spec) tool.Tool { return &callable{src: s, spec: spec} }
 
-// Close implements tool.Source: programs that still run are ended.
+// Close implements tool.Source. It ends programs that are still running.
 func (s *source) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -54,13 +54,12 @@ func (s *source) Close() error {
 	return nil
 }
 
-// start starts the program for calls. Nothing has been asked of it when that
-// fails.
+// start starts the program for calls. If it fails, the program has not been asked to do anything.
 func (s *source) start(ctx context.Context) (*session, error) {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
-		s.tasks.Add(1) // not while Close waits
+		s.tasks.Add(1) // never while Close waits
 	}
 	s.mu.Unlock()
 	if closed {
@@ -85,14 +84,14 @@ func errClosed() error {
 	return fault.New(fault.Unavailable, "process_closed", "the program was ended with its agent")
 }
 
-// begin starts the program and keeps it to be ended with the source.
+// begin starts the program, and registers it to be ended with the source.
 func (s *source) begin(ctx context.Context) (*session, error) {
 	p, err := s.decl.prepare(ctx, s.env)
 	if err != nil {
 		return nil, err
 	}
 	if s.decl.Mode == ModeServe && p.command.Limits.CPU == 0 {
-		p.command.Limits.CPU = -1 // it serves for as long as it is used; each call has its time
+		p.command.Limits.CPU = -1 // it serves for as long as it is used; each call has its own timeout
 	}
 	x, err := newSession(p, s.env, s.decl.Mode == ModeServe)
 	if err != nil {
@@ -140,7 +139,7 @@ func (c *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 	return res, err
 }
 
-// serve makes a call of the one program that is kept for all calls.
+// serve makes a call to the one program that is kept for all calls.
 func (s *source) serve(ctx context.Context, spec tool.Spec, in tool.Invocation) (tool.Result, error) {
 	x, release, err := s.serving(ctx)
 	if err != nil {
@@ -176,7 +175,7 @@ func (s *source) serving(ctx context.Context) (*session, func(), error) {
 	}
 }
 
-// ended is the error of a call that the end of ctx has ended.
+// ended returns the error of a call that ended because ctx is done.
 func ended(ctx context.Context) error {
 	f := fault.Of(context.Cause(ctx))
 	return fault.New(f.Kind, f.Code, "the program was ended: %w", context.Cause(ctx))
