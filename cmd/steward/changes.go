@@ -17,9 +17,9 @@ import (
 
 func (a *app) messageChanges(conv *string) *cobra.Command {
 	var interaction, tool string
-	c := a.onTalk(toRead, conv, &cobra.Command{Use: "changes", Short: "Tell what tools and people made obsolete, archived or deleted",
-		Long: "Tell what was changed in the validity of messages: when, which message, to what, by which tool or\n" +
-			"person, in which interaction, and why. What was taken back is told too."},
+	c := a.onTalk(toRead, conv, &cobra.Command{Use: "changes", Short: "List which messages tools and people made obsolete, archived or deleted",
+		Long: "List the changes to the validity of messages: when, which message, its new state, by which tool or\n" +
+			"person, in which interaction, and why. Reverted changes are included."},
 		func(ctx context.Context, t talk, _ []string) error {
 			inter, err := t.interaction(ctx, interaction)
 			if err != nil {
@@ -84,10 +84,10 @@ func (t talk) interaction(ctx context.Context, name string) (string, error) {
 
 func (a *app) rollbackMessages(conv *string) *cobra.Command {
 	var tool string
-	c := a.onTalk(toAct, conv, &cobra.Command{Use: "rollback INTERACTION", Short: "Take back what the tools of an interaction made obsolete",
+	c := a.onTalk(toAct, conv, &cobra.Command{Use: "rollback INTERACTION", Short: "Restore what the tools of an interaction made obsolete",
 		ValidArgsFunction: a.completeInteractions(conv),
-		Long: "Take back what the tools of an interaction made obsolete: what the model was shown before it is shown\n" +
-			"again. steward messages changes names the interactions; last is that of the newest change."},
+		Long: "Restore what the tools of an interaction made obsolete: the model sees again what it saw before.\n" +
+			"steward messages changes lists the interactions; last is that of the newest change."},
 		func(ctx context.Context, t talk, args []string) error {
 			inter, err := t.interaction(ctx, args[0])
 			if err != nil {

@@ -21,15 +21,15 @@ func (a *app) intentsCommand() *cobra.Command {
 			"executed: who wanted it, what allowed it, who approved it, and what became of it. An action is named by\n" +
 			"its id, or by at least the first 8 characters of it.",
 	}, a.listIntents(), a.showIntent(), a.approveIntent(), a.denyIntent(),
-		a.changeIntent((*client.Client).CancelIntent, "cancel ID", "Withdraw an action that has not begun",
-			"Withdraw an action that has not begun: one that waits for an approval, or until its turn ends."),
-		a.changeIntent((*client.Client).RetryIntent, "retry ID", "Try an action again that failed",
-			"Try an action again that failed, expired or was cancelled. That is an action of its own, with a key of\n"+
-				"its own, and is judged anew; where policy asks you, this command is your yes. The conversation is told if\n"+
-				"it was done."),
-		a.changeIntent((*client.Client).UndoIntent, "undo ID", "Take back what an action has done",
-			"Take back what an action has done, where its tool can. That is an action of its own: it is judged, and\n"+
-				"done once. The conversation is told of it."),
+		a.changeIntent((*client.Client).CancelIntent, "cancel ID", "Cancel an action that has not started",
+			"Cancel an action that has not started: one that waits for an approval, or for the end of its turn."),
+		a.changeIntent((*client.Client).RetryIntent, "retry ID", "Retry a failed action",
+			"Retry an action that failed, expired or was cancelled. The retry is a new action with its own key, and\n"+
+				"policy judges it again; if policy requires your approval, this command gives it. The conversation is\n"+
+				"told if it was done."),
+		a.changeIntent((*client.Client).UndoIntent, "undo ID", "Undo an action",
+			"Undo an action, if its tool supports that. The undo is a new action: policy judges it, and it is done\n"+
+				"once. The conversation is told about it."),
 		a.resolveIntent())
 }
 

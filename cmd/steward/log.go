@@ -53,7 +53,7 @@ func (a *app) logCommand() *cobra.Command {
 	c.Flags().StringVar(&q.Tool, "tool", "", "only calls of the tool `NAME`, or of those that match a pattern such as files.*")
 	c.Flags().StringVar(&q.Outcome, "outcome", "", "only calls with this `OUTCOME`: success, failure, partial or pending")
 	sinceUntil(c, &q.Since, &q.Until, "calls")
-	limitFlag(c, &limit, 50, "tell at most the newest `N`")
+	limitFlag(c, &limit, 50, "list at most the newest `N`")
 	complete(c, "conversation", a.completeConversations)
 	complete(c, "outcome", words("success", "failure", "partial", "pending"))
 	complete(c, "tool", a.completeTools)

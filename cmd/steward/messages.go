@@ -24,11 +24,11 @@ func (a *app) messagesCommand() *cobra.Command {
 		Long: "Inspect and manage the messages of a conversation. A message is named by its id, by at least the first or\n" +
 			"last 6 characters of it (lists show the last 8), or by last.",
 	}, a.listMessages(&conv), a.showMessage(&conv),
-		a.pinMessages(&conv, true, "pin ID…", "Keep messages in view, however small the window", "pinned"),
-		a.pinMessages(&conv, false, "unpin ID…", "Let go of pinned messages", "not pinned any more:"), a.trustMessages(&conv),
+		a.pinMessages(&conv, true, "pin ID…", "Always keep messages in the model's context", "pinned"),
+		a.pinMessages(&conv, false, "unpin ID…", "Unpin messages", "not pinned any more:"), a.trustMessages(&conv),
 		a.markMessages(&conv, record.Archived, "archive ID…", "Keep messages for the record without showing them to a model", "archived"),
-		a.markMessages(&conv, record.Invalidated, "invalidate ID…", "Say that messages are obsolete", "obsolete now:"),
-		a.markMessages(&conv, record.Active, "restore ID…", "Make messages active again, deleted ones too", "active again:"),
+		a.markMessages(&conv, record.Invalidated, "invalidate ID…", "Mark messages as obsolete", "obsolete now:"),
+		a.markMessages(&conv, record.Active, "restore ID…", "Make messages active again, including deleted ones", "active again:"),
 		a.markMessages(&conv, record.Deleted, "delete ID…", "Delete messages", "deleted"),
 		a.removeMessages(&conv), a.insertMessage(&conv), a.messageChanges(&conv), a.rollbackMessages(&conv))
 	a.conversationFlag(c, &conv)

@@ -195,7 +195,7 @@ func (a *app) testPolicy() *cobra.Command {
 	return &cobra.Command{
 		Use: "test [DIR]", Short: "Run your tests of the policies",
 		Long: "Run the rules test_NAME in files that end in _test.rego, with the policies in the same folder and those\n" +
-			"that Steward brings along. Without a DIR, those of the data folder. Exits with 1 if one fails.",
+			"built into Steward. Without a DIR, those of the data folder. The exit code is 1 if one fails.",
 		RunE: func(c *cobra.Command, args []string) error {
 			set, err := a.settings()
 			if err != nil {
@@ -261,8 +261,8 @@ func (a *app) usePolicy() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "use [TEMPLATE]", Short: "Use a template of rules for a family, a team or a company",
-		Long: "Write a template into the folder of your policies, as " + rego.TemplateFile + ", in place of the one before. Without a\n" +
-			"TEMPLATE, list those that there are. Read what it says: steward policy show " + rego.TemplateFile + ".",
+		Long: "Write a template into the folder of your policies, as " + rego.TemplateFile + ", replacing the previous one. Without a\n" +
+			"TEMPLATE, list the available ones. To read it: steward policy show " + rego.TemplateFile + ".",
 		ValidArgs: []cobra.Completion{"default", "family", "team", "locked"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

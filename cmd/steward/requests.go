@@ -17,20 +17,20 @@ import (
 
 func (a *app) requestsCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "requests", Aliases: []string{"request"}, Short: "See what was asked led to, and what still goes on", GroupID: "look",
-		Long: "What you ask is a request; so is each agent that is asked because of it, and each task that goes on\n" +
-			"in the background. A request is closed when all that it led to is. It is named by its id, or by at\n" +
-			"least 8 characters of the beginning of it.",
+		Use: "requests", Aliases: []string{"request"}, Short: "Show requests, what they led to, and what is still running", GroupID: "look",
+		Long: "What you ask is a request. So is each call of an agent that results from it, and each background task.\n" +
+			"A request is closed when everything that it led to is closed. It is named by its id, or by at least the\n" +
+			"first 8 characters of it.",
 	}, a.listRequests(), a.showRequest(), a.cancelRequest(), a.resumeRequest())
 }
 
 func (a *app) listRequests() *cobra.Command {
 	var all, everybody bool
 	var limit int
-	c := &cobra.Command{Use: "list", Short: "List the requests that are open",
-		Long: "List the requests that are open, the newest first; with --all the newest ones, closed or not. Turns\n" +
-			"that led to no other request are not among them, unless they are parked or wait for their model:\n" +
-			"steward log tells what they did.",
+	c := &cobra.Command{Use: "list", Short: "List the open requests",
+		Long: "List the open requests, newest first; with --all the newest ones, closed or not. Turns that led to no\n" +
+			"other request are left out, unless they are parked or wait for their model; steward log lists their\n" +
+			"tool calls.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			list, err := readList(c.Context(), a, func(s *session) ([]client.Request, error) {
 				return s.Requests(c.Context(), all, everybody, limit)
@@ -41,17 +41,17 @@ func (a *app) listRequests() *cobra.Command {
 			}
 			return tellList(a, list, err, none, func(list []client.Request) string { return requestTable(list, everybody, a.width(), time.Now()) })
 		}}
-	c.Flags().BoolVar(&all, "all", false, "closed ones too")
-	c.Flags().BoolVar(&everybody, "all-users", false, "those of all users")
+	c.Flags().BoolVar(&all, "all", false, "include closed requests")
+	c.Flags().BoolVar(&everybody, "all-users", false, "include the requests of all users")
 	limitFlag(c, &limit, 50, "list at most `N`")
 	return c
 }
 
 func (a *app) showRequest() *cobra.Command {
-	return orElse(noRequest(), a.over(toRead, &cobra.Command{Use: "show ID", Short: "Draw all that a request led to as a tree", ValidArgsFunction: a.completeRequests(),
-		Long: "Draw the turn that a request is for as a tree: its tool calls, the agents that were asked and what\n" +
-			"they did, and tasks with what their results opened; with times, tokens and costs of each and all below\n" +
-			"it. ID is that of the turn's interaction or of any request below it; last is the newest request."},
+	return orElse(noRequest(), a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything that a request led to as a tree", ValidArgsFunction: a.completeRequests(),
+		Long: "Show the turn of a request as a tree: its tool calls, the agents that were called and what they did,\n" +
+			"and tasks with what their results led to. Each node has its time, tokens and costs, including everything\n" +
+			"below it. ID is that of the turn's interaction or of any request below it; last is the newest request."},
 		func(ctx context.Context, s *session, args []string) error {
 			which, err := newestRequest(ctx, s, args[0])
 			if err != nil {
@@ -99,9 +99,9 @@ func (a *app) pricing() (func(string, message.Usage) float64, error) {
 }
 
 func (a *app) cancelRequest() *cobra.Command {
-	return a.aboutRequest(&cobra.Command{Use: "cancel ID", Short: "End what a request still does",
-		Long: "End what a request still does: a task, or all that is open below a turn. Whoever asked is told. What\n" +
-			"had been changed by then stays changed."}, func(ctx context.Context, s *session, which, user string) error {
+	return a.aboutRequest(&cobra.Command{Use: "cancel ID", Short: "Cancel what a request is still doing",
+		Long: "Cancel what a request is still doing: a task, or everything that is open below a turn. Whoever asked is\n" +
+			"told. Changes that were already made stay."}, func(ctx context.Context, s *session, which, user string) error {
 		if err := s.CancelRequest(ctx, which, user); err != nil {
 			return err
 		}
@@ -114,9 +114,9 @@ func (a *app) cancelRequest() *cobra.Command {
 }
 
 func (a *app) resumeRequest() *cobra.Command {
-	return a.aboutRequest(&cobra.Command{Use: "resume ID", Short: "Go on with a turn that is parked",
-		Long: "Go on with a turn that is parked: Steward crashed twice in a row while it ran. Where no Steward\n" +
-			"serves, it goes on when one does."}, func(ctx context.Context, s *session, which, user string) error {
+	return a.aboutRequest(&cobra.Command{Use: "resume ID", Short: "Resume a parked turn",
+		Long: "Resume a turn that is parked because Steward crashed twice in a row while it ran. If no Steward is\n" +
+			"serving, the turn resumes when one does."}, func(ctx context.Context, s *session, which, user string) error {
 		err := s.ResumeRequest(ctx, which, user)
 		if err == nil {
 			a.note("resumed")
@@ -128,7 +128,7 @@ func (a *app) resumeRequest() *cobra.Command {
 // aboutRequest makes a command that decides about a request, perhaps another
 // user's.
 func (a *app) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
-	user := c.Flags().String("user", "", "whose request it is: `NAME`; yours unless given")
+	user := c.Flags().String("user", "", "the user `NAME` whose request it is; by default you")
 	c.ValidArgsFunction = a.completeRequests()
 	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error { return do(ctx, s, args[0], *user) })
 }

@@ -22,12 +22,12 @@ import (
 
 func (a *app) resourcesCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "resources", Aliases: []string{"resource"}, Short: "See all that exists, and keep things of your own", GroupID: "keep",
+		Use: "resources", Aliases: []string{"resource"}, Short: "List all resources, and store your own", GroupID: "keep",
 		Long: "Everything is a resource with a URI: conversations and messages, requests, intents, agents, tools, and\n" +
-			"what you keep yourself. A URI is cld: and a path of Type.id steps. What you keep has a type of your own\n" +
-			"and lies below your own place: cld:home.Note.shopping is short for\n" +
-			"cld:identity.User.local/home.Note.shopping. With --space group:NAME it is a group's, and all of its\n" +
-			"members have it.",
+			"what you store yourself. A URI is cld: and a path of Type.id steps. What you store has a type of your\n" +
+			"own and lies below your own place: cld:home.Note.shopping is short for\n" +
+			"cld:identity.User.local/home.Note.shopping. With --space group:NAME it belongs to a group, and\n" +
+			"all of its members have access.",
 	}, a.listResources(), a.getResource(), a.putResource(), a.deleteResource(), a.resourceParents(), a.resourceHistory())
 }
 
@@ -35,7 +35,7 @@ func (a *app) listResources() *cobra.Command {
 	var q client.ResourceQuery
 	var limit int
 	c := a.over(toLook, &cobra.Command{Use: "list", Short: "List resources",
-		Long: "List resources, in the order of the tree; with --since the last changed first.",
+		Long: "List resources, in tree order; with --since, most recently changed first.",
 		Example: "  steward resources list --type home.Note\n  steward resources list --since 2h\n" +
 			"  steward resources list --space group:family"},
 		func(ctx context.Context, s *session, _ []string) error {
@@ -43,14 +43,14 @@ func (a *app) listResources() *cobra.Command {
 			return a.printThings(all, err, "nothing is there that fits", "--after "+all.Next)
 		})
 	f := c.Flags()
-	f.StringVar(&q.Under, "under", "", "only what lies at or below the `URI`")
+	f.StringVar(&q.Under, "under", "", "only resources at or below the `URI`")
 	f.StringVar(&q.Type, "type", "", "only resources of the `TYPE`, such as home.Note or tool.Tool")
-	f.StringVar(&q.Space, "space", "", "only those of an `OWNER`: user:NAME, group:NAME or system")
-	f.StringVar(&q.State, "state", "", "only those in the state `WORD`")
+	f.StringVar(&q.Space, "space", "", "only resources of an `OWNER`: user:NAME, group:NAME or system")
+	f.StringVar(&q.State, "state", "", "only resources in the state `WORD`")
 	sinceUntil(c, &q.Since, &q.Until, "what was changed")
 	limitFlag(c, &limit, 100, "list at most `N`")
-	f.StringVar(&q.After, "after", "", "go on at the `CURSOR` of an earlier list")
-	f.BoolVar(&q.Bodies, "bodies", false, "with what is in them (with --json)")
+	f.StringVar(&q.After, "after", "", "continue at the `CURSOR` of an earlier list")
+	f.BoolVar(&q.Bodies, "bodies", false, "include their contents (with --json)")
 	complete(c, "type", words("common.Conversation", "common.Request", "effect.Intent", "agent.Agent", "tool.Tool"))
 	complete(c, "space", a.completeSpaces)
 	return c
@@ -104,13 +104,13 @@ func (a *app) getResource() *cobra.Command {
 			t, err := s.Resource(ctx, it)
 			return tell(a, t, err, thingText)
 		})
-	c.Flags().Uint64Var(&it.Version, "version", 0, "an earlier version, `N`")
+	c.Flags().Uint64Var(&it.Version, "version", 0, "show the earlier version `N`")
 	a.spaceFlag(c, &it.Space)
 	return c
 }
 
 func (a *app) spaceFlag(c *cobra.Command, space *string) {
-	c.Flags().StringVar(space, "space", "", "whose it is, where the URI does not say: an `OWNER` such as group:family; else your own")
+	c.Flags().StringVar(space, "space", "", "the `OWNER`, such as group:family, if the URI does not name it; by default you")
 	complete(c, "space", a.completeSpaces)
 }
 
@@ -148,10 +148,10 @@ func (a *app) putResource() *cobra.Command {
 	var it client.Item
 	var body, file, state string
 	var create bool
-	c := &cobra.Command{Use: "put URI", Short: "Keep a resource, or replace it by a new version", ValidArgsFunction: a.completeResources,
-		Long: "Keep a resource, or replace it by a new version. Its body is a JSON object, from --body, --file or the\n" +
-			"standard input. The members purpose, instructions, applicability and evaluation, if there, are texts\n" +
-			"that describe it.",
+	c := &cobra.Command{Use: "put URI", Short: "Store a resource, or a new version of it", ValidArgsFunction: a.completeResources,
+		Long: "Store a resource, or a new version of it. Its body is a JSON object, from --body, --file or standard\n" +
+			"input. The members purpose, instructions, applicability and evaluation, if present, are texts that\n" +
+			"describe it.",
 		Example: "  steward resources put cld:home.Note.shopping --body '{\"purpose\":\"What to buy\",\"items\":[\"milk\"]}'\n" +
 			"  steward resources put cld:home.Note.rules --space group:family --file rules.json --version 3",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -169,11 +169,11 @@ func (a *app) putResource() *cobra.Command {
 			})
 		}}
 	f := c.Flags()
-	f.StringVar(&body, "body", "", "what to keep: a `JSON` object")
-	f.StringVar(&file, "file", "", "the `FILE` that has it; - is the standard input")
-	f.StringVar(&state, "state", "", "a `WORD` for how far it is, such as open")
+	f.StringVar(&body, "body", "", "what to store: a `JSON` object")
+	f.StringVar(&file, "file", "", "read it from `FILE`; - is standard input")
+	f.StringVar(&state, "state", "", "its state, a `WORD` such as open")
 	f.Uint64Var(&it.Version, "version", 0, "only if it is at version `N` now")
-	f.BoolVar(&create, "create", false, "only if it is not there yet")
+	f.BoolVar(&create, "create", false, "only if it does not exist yet")
 	c.MarkFlagsMutuallyExclusive("body", "file")
 	c.MarkFlagsMutuallyExclusive("version", "create")
 	a.spaceFlag(c, &it.Space)
@@ -204,8 +204,8 @@ func (a *app) deleteResource() *cobra.Command {
 	var it client.Item
 	var erase bool
 	c := a.over(toLook, &cobra.Command{Use: "delete URI…", Short: "Delete resources of your own", ValidArgsFunction: a.completeResources,
-		Long: "Delete resources of your own. Earlier versions stay, and can be seen by steward resources history and\n" +
-			"put again; with --erase they are gone for good."},
+		Long: "Delete resources of your own. Earlier versions stay: steward resources history lists them, and they\n" +
+			"can be stored again. With --erase they are gone for good."},
 		func(ctx context.Context, s *session, args []string) error {
 			if it.Version > 0 && len(args) > 1 {
 				return usage("--version is for one resource")
@@ -224,7 +224,7 @@ func (a *app) deleteResource() *cobra.Command {
 			return nil
 		})
 	c.Flags().Uint64Var(&it.Version, "version", 0, "only if it is at version `N` now")
-	c.Flags().BoolVar(&erase, "erase", false, "for good, with all earlier versions")
+	c.Flags().BoolVar(&erase, "erase", false, "erase them for good, with all earlier versions")
 	a.spaceFlag(c, &it.Space)
 	return c
 }
@@ -244,7 +244,7 @@ func (a *app) resourceHistory() *cobra.Command {
 	var space string
 	var limit int
 	c := a.over(toLook, &cobra.Command{Use: "history URI", Short: "List the versions of a resource", ValidArgsFunction: a.completeResources,
-		Long: "List the versions of a resource, the newest first, also of one that was deleted. One of them is shown by\n" +
+		Long: "List the versions of a resource, newest first, also of a deleted one. To show one of them use\n" +
 			"steward resources get URI --version N."},
 		func(ctx context.Context, s *session, args []string) error {
 			all, err := s.ResourceHistory(ctx, client.Item{URI: args[0], Space: space}, limit)

@@ -36,10 +36,9 @@ func (a *app) searchCommand() *cobra.Command {
 	var conversation string
 	var limit int
 	c := &cobra.Command{Use: "search WORDS…", Short: "Find what was said in your conversations", GroupID: "keep",
-		Long: "Find messages, the newest first. All words must be there, in any order and any inflection of\n" +
-			"case and accents; \"words in quotes\" stand one after the other, word* begins a word, -word must\n" +
-			"not be there, and OR between two words leaves the choice. What was deleted or is secret is not\n" +
-			"found.",
+		Long: "Find messages, newest first. All words must occur, in any order, regardless of case and accents.\n" +
+			"\"words in quotes\" must be adjacent, word* matches the beginning of a word, -word must not occur,\n" +
+			"and OR between two words requires one of them. Deleted and secret messages are not found.",
 		Example: "  steward search train rome\n  steward search '\"seven thirty\"' --since 7d -n 1\n  steward search -- train OR plane -delayed",
 		PreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains([]message.Role{"", message.User, message.Assistant, message.Tool}, q.Role) {
@@ -65,12 +64,12 @@ func (a *app) searchCommand() *cobra.Command {
 			}
 			return a.printHits(page, limit)
 		}}
-	c.Flags().StringVar(&conversation, "conversation", "", "only in the conversation `ID`; last is the last used one")
+	c.Flags().StringVar(&conversation, "conversation", "", "only in the conversation `ID`; last is the one used last")
 	c.Flags().StringVar((*string)(&q.Role), "role", "", "only what `WHO` said: user, assistant or tool")
 	c.Flags().StringVar(&q.Tool, "tool", "", "only calls and results of the tool `NAME`")
 	sinceUntil(c, &q.Since, &q.Until, "what was said")
 	limitFlag(c, &limit, search.DefaultLimit, "show at most `N`")
-	c.Flags().IntVarP(&q.Around, "neighbours", "n", 0, "show `N` messages before and after each, too")
+	c.Flags().IntVarP(&q.Around, "neighbours", "n", 0, "also show `N` messages before and after each")
 	complete(c, "conversation", a.completeConversations)
 	complete(c, "role", words("user", "assistant", "tool"))
 	return c

@@ -14,10 +14,10 @@ import (
 
 func (a *app) secretsCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "secrets", Aliases: []string{"secret"}, Short: "Keep passwords and keys", GroupID: "keep",
-		Long: "Keep passwords and keys, each in a file of the data folder that only you can read. Settings\n" +
-			"refer to one as store:NAME; an agent gets those that it declares, by name. Whatever Steward\n" +
-			"records, logs, shows or sends to a model has «secret:NAME» in their place.",
+		Use: "secrets", Aliases: []string{"secret"}, Short: "Store passwords and keys", GroupID: "keep",
+		Long: "Store passwords and keys, each in a file of the data folder that only you can read. Settings\n" +
+			"refer to one as store:NAME; an agent gets those that it declares, by name. In everything that\n" +
+			"Steward records, logs, shows or sends to a model, «secret:NAME» replaces them.",
 	}, a.setSecret(), a.listSecrets(), a.removeSecret())
 }
 
@@ -31,10 +31,10 @@ func (a *app) secrets() (*secret.Store, error) {
 
 func (a *app) setSecret() *cobra.Command {
 	return &cobra.Command{
-		Use: "set NAME", Short: "Keep a secret, or change it", ValidArgsFunction: a.completeSecrets,
-		Long: "Keep a secret, or change it. It is asked for without being shown, or read from standard input.\n" +
-			"A Steward that runs hides it within a moment, and hands it to what it starts from then on; to models' providers\n" +
-			"from its own next start on.",
+		Use: "set NAME", Short: "Store or change a secret", ValidArgsFunction: a.completeSecrets,
+		Long: "Store or change a secret. You are prompted for it without echo, or it is read from standard input.\n" +
+			"A running Steward masks it almost at once, and passes it to the programs that it starts from then on; for\n" +
+			"model providers it takes effect when Steward restarts.",
 		Example: "  steward secrets set SMTP_PASSWORD\n  pass show mail | steward secrets set SMTP_PASSWORD",
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.secrets()
@@ -71,7 +71,7 @@ func (a *app) readSecret(ctx context.Context, name string) (string, error) {
 
 func (a *app) listSecrets() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the names of what is kept",
+		Use: "list", Short: "List the names of the secrets",
 		RunE: func(*cobra.Command, []string) error {
 			s, err := a.secrets()
 			if err != nil {

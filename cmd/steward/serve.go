@@ -35,9 +35,9 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
 		Long: "Serve the WebSocket chat at /ws (docs/reference/websocket.md), OpenAI's API at /v1 (docs/reference/openai.md),\n" +
-			"Steward's own at /api/v1 (docs/reference/api.md) and over gRPC (docs/reference/rpc.md). Programs of yours send what\n" +
-			"steward token prints; for others make keys (steward keys create). The first Ctrl-C ends\n" +
-			"gracefully, the second one at once.",
+			"Steward's own at /api/v1 (docs/reference/api.md) and over gRPC (docs/reference/rpc.md). Your own programs send\n" +
+			"what steward token prints; create keys for other people (steward keys create). The first Ctrl-C\n" +
+			"stops Steward gracefully, the second one at once.",
 		Example: "  steward serve\n  steward serve --listen 0.0.0.0:7420 --data /srv/steward",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if listen != "" {
@@ -46,7 +46,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return a.serve(c.Context())
 		},
 	}
-	c.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` to listen on; port 0 takes a free one")
+	c.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` to listen on; port 0 picks a free one")
 	return c
 }
 

@@ -14,14 +14,14 @@ import (
 
 func (a *app) usersCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "users", Aliases: []string{"user"}, Short: "Say who uses this Steward, and what each may do", GroupID: "keep",
-		Long: "Users come by their keys (steward keys) and have one or more roles: an admin decides about agents,\n" +
-			"people and policies; a member uses Steward; a guest talks and changes nothing; a service is a program,\n" +
-			"with nobody there who can be asked. Of whom nothing is said is a member. Whoever sits at this machine\n" +
-			"is the user local, an admin.",
+		Use: "users", Aliases: []string{"user"}, Short: "Manage the users of this Steward and their roles", GroupID: "keep",
+		Long: "Users log in with their keys (steward keys) and have one or more roles: an admin decides about agents,\n" +
+			"people and policies; a member uses Steward; a guest chats but changes nothing; a service is a program,\n" +
+			"which cannot be asked for approval. The default role is member. Whoever sits at this machine is the\n" +
+			"user local, an admin.",
 	}, a.listUsers(), a.showUser(), a.addUser(), a.setUser(),
-		a.switchUser("disable USER…", "Let users in no more, at once", "is disabled: his keys open nothing", true),
-		a.switchUser("enable USER…", "Let users in again", "is enabled", false), a.deleteUsers())
+		a.switchUser("disable USER…", "Lock users out at once", "is disabled: his keys open nothing", true),
+		a.switchUser("enable USER…", "Enable disabled users again", "is enabled", false), a.deleteUsers())
 }
 
 func userState(u client.User) string {
@@ -92,8 +92,8 @@ type accountFlags struct {
 }
 
 func (f *accountFlags) add(c *cobra.Command) *cobra.Command {
-	c.Flags().StringVar(&f.name, "name", "", "what people call the user, in your `WORDS`")
-	c.Flags().StringSliceVar(&f.roles, "role", nil, "the `ROLES`: "+strings.Join(identity.Roles(), ", ")+"; they replace those before")
+	c.Flags().StringVar(&f.name, "name", "", "display name of the user, in your own `WORDS`")
+	c.Flags().StringSliceVar(&f.roles, "role", nil, "the `ROLES`: "+strings.Join(identity.Roles(), ", ")+"; they replace the previous ones")
 	complete(c, "role", words(identity.Roles()...))
 	return c
 }
@@ -112,7 +112,7 @@ func (f *accountFlags) change(c *cobra.Command) map[string]any {
 
 func (a *app) addUser() *cobra.Command {
 	var f accountFlags
-	c := f.add(&cobra.Command{Use: "add USER", Short: "Say who a new user is", ValidArgsFunction: cobra.NoFileCompletions,
+	c := f.add(&cobra.Command{Use: "add USER", Short: "Add a user", ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  steward users add ada --name \"Ada Lovelace\" --role member\n  steward keys create --user ada"})
 	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
 		u, err := s.AddUser(ctx, args[0], f.change(c))
@@ -127,7 +127,7 @@ func anyRole(roles []string) string {
 
 func (a *app) setUser() *cobra.Command {
 	var f accountFlags
-	c := f.add(&cobra.Command{Use: "set USER", Short: "Change who a user is, at once", ValidArgsFunction: a.completeUsers(),
+	c := f.add(&cobra.Command{Use: "set USER", Short: "Change a user's name or roles at once", ValidArgsFunction: a.completeUsers(),
 		Example: "  steward users set ada --role admin"})
 	c.MarkFlagsOneRequired("name", "role")
 	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
@@ -159,10 +159,11 @@ func (a *app) switchUser(use, short, done string, off bool) *cobra.Command {
 
 func (a *app) deleteUsers() *cobra.Command {
 	var yes bool
-	c := &cobra.Command{Use: "delete USER…", Short: "Delete users with everything that is theirs, for good", ValidArgsFunction: a.completeUsers(),
-		Long: "Delete users and erase what is theirs before the command ends: conversations, resources, events that they\n" +
-			"published, questions, keys, memberships, profiles, and what agents keep for them. What they shared with a\n" +
-			"group stays the group's. The log keeps that they were there and who deleted them, not what they said.",
+	c := &cobra.Command{Use: "delete USER…", Short: "Delete users and everything of theirs, for good", ValidArgsFunction: a.completeUsers(),
+		Long: "Delete users and, before the command ends, erase everything of theirs: conversations, resources, events\n" +
+			"that they published, questions, keys, memberships, profiles, and what agents store for them. What they\n" +
+			"shared with a group stays with the group. The log keeps that they existed and who deleted them, but not\n" +
+			"what they said.",
 		PreRunE: func(_ *cobra.Command, args []string) error { return a.sure(yes, args) }}
 	yesFlag(c, &yes)
 	return a.about(toLook, c, func(ctx context.Context, s *session, args []string) error {
