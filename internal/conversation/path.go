@@ -18,16 +18,16 @@ import (
 	"steward/internal/store"
 )
 
-// Entry is a message with its place, and what became of it.
+// Entry is a message with its place and state.
 type Entry struct {
 	*message.Message
 	Interaction id.ID
-	Branch      string // in whose list it stands
+	Branch      string // whose list holds it
 	Seq         uint64 // its log position
 	Pos         int64  // its position in the list
 	Change      record.Change
 	Pinned      bool
-	Shown       bool // it lies in what a model is shown of the branch
+	Shown       bool // it is in the model's view of the branch
 }
 
 // URI returns the message's URI.
@@ -44,10 +44,10 @@ func entry(branch string, it store.Item) (Entry, error) {
 		Seq: it.Seq, Pos: it.Pos, Change: record.Change{State: record.Active}}, nil
 }
 
-// entries reads many messages, on all processors: opening a long conversation
-// is little else.
+// entries decodes messages on all processors, since that dominates the time to
+// open a long conversation.
 func entries(branch string, items []store.Item) ([]Entry, error) {
-	const least = 64 // to a worker
+	const least = 64 // per worker
 	out := make([]Entry, len(items))
 	workers := min(runtime.GOMAXPROCS(0), len(items)/least+1)
 	errs := make([]error, workers)
@@ -87,7 +87,7 @@ func noBranch(name string) error {
 		WithHint("steward branch list shows those that it has")
 }
 
-// current reads the branch that a conversation goes on with.
+// current reads a conversation's preferred branch.
 func (e *Engine) current(ctx context.Context, sc store.Scope, conv id.ID) (record.Conversation, record.Branch, error) {
 	c, _, err := e.get(ctx, sc, conv)
 	if err != nil {
@@ -97,11 +97,11 @@ func (e *Engine) current(ctx context.Context, sc store.Scope, conv id.ID) (recor
 	return c, b, err
 }
 
-// Messages returns a page of the messages on a conversation's preferred
-// branch in their exact order, or the newest first with reverse. What was
-// deleted is left out, so that a page may be shorter than the limit. A page is
-// of one moment: where the conversation was changed while it was read (which
-// branch is preferred, what became of messages), it is read anew.
+// Messages returns a page of the messages on a conversation's preferred branch in
+// their exact order, or newest first with reverse. Deleted messages are left out,
+// so a page may be shorter than the limit. A page is a consistent snapshot: if
+// the conversation changes while it is read (its preferred branch or the state of
+// messages), it is read again.
 func (e *Engine) Messages(ctx context.Context, sc store.Scope, conv id.ID, after store.Cursor, limit int, reverse bool) ([]Entry, store.Cursor, error) {
 	for try := 1; ; try++ {
 		c, r, err := e.get(ctx, sc, conv)
@@ -122,7 +122,8 @@ func (e *Engine) Messages(ctx context.Context, sc store.Scope, conv id.ID, after
 	}
 }
 
-// unchanged reports whether a conversation and a branch are as they were read.
+// unchanged reports whether a conversation and a branch still have the versions
+// that were read.
 func (e *Engine) unchanged(ctx context.Context, sc store.Scope, conv resource.Resource, branch resource.URI, version uint64) (bool, error) {
 	c, err := e.store.Get(ctx, sc, conv.URI)
 	if err != nil || c.Version != conv.Version {
@@ -150,8 +151,8 @@ func (e *Engine) MessagesOf(ctx context.Context, sc store.Scope, conv id.ID, b *
 	return shown, next, nil
 }
 
-// page reads messages along a branch's spans. A cursor is the number of the
-// span and the store's cursor in its list.
+// page reads messages along a branch's spans. A cursor consists of the number of
+// the span and the store's cursor in its list.
 func (e *Engine) page(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, after store.Cursor, limit int, reverse bool) ([]Entry, store.Cursor, error) {
 	spans := b.Spans()
 	at, in, err := spanCursor(after, len(spans), reverse)
@@ -214,7 +215,7 @@ func spanCursor(c store.Cursor, spans int, reverse bool) (int, store.Cursor, err
 	return at, store.Cursor(rest), nil
 }
 
-// judge sets what became of the messages of a page on a branch.
+// judge sets the state on a branch of the messages of a page.
 func (e *Engine) judge(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, page []Entry) error {
 	if len(page) == 0 {
 		return nil
@@ -252,8 +253,8 @@ func summaryID(b *record.Branch) id.ID {
 	return record.IDOf(u, record.TypeMessage)
 }
 
-// marks reads what became of the messages at positions from lo to hi (0: to
-// the end), by position.
+// marks reads the marks of the messages at positions from lo to hi (0: to the
+// end), by position.
 func (e *Engine) marks(ctx context.Context, sc store.Scope, conv id.ID, lo, hi int64) (map[int64]*marked, error) {
 	var out map[int64]*marked
 	for it, err := range records[record.Mark](ctx, e, sc, store.Query{List: record.MarksURI(conv), From: lo, Limit: 1000}) {
@@ -271,7 +272,7 @@ func (e *Engine) marks(ctx context.Context, sc store.Scope, conv id.ID, lo, hi i
 	return out, nil
 }
 
-// marked is a mark with the version that it was read in.
+// marked is a mark with the version in which it was read.
 type marked struct {
 	record.Mark
 	version uint64
@@ -302,8 +303,8 @@ func (e *Engine) pins(ctx context.Context, sc store.Scope, conv id.ID, lo, hi in
 	return out, nil
 }
 
-// shown reads what a model is shown of a branch, in order: from the view's
-// start on, and before that what is pinned. It also tells the marks.
+// shown reads the model's view of a branch, in order: everything from the view's
+// start on, and pinned messages before it. It also returns the marks.
 func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) ([]Entry, map[int64]*marked, error) {
 	out, spans, lowest, err := e.reach(ctx, sc, conv, b)
 	if err != nil {
@@ -332,9 +333,8 @@ func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	return out, marks, nil
 }
 
-// reach returns what a view consists of: the messages that are shown although
-// they stand before its start, the spans from there on, and the lowest position
-// of all.
+// reach returns what a view consists of: the messages before its start that are
+// still shown, the spans from the start on, and the lowest position of all.
 func (e *Engine) reach(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) ([]Entry, []record.Span, int64, error) {
 	out, lowest, err := e.pinned(ctx, sc, conv, b)
 	spans := b.Spans()
@@ -367,8 +367,8 @@ func (e *Engine) span(ctx context.Context, sc store.Scope, conv id.ID, s record.
 	return entries(s.Branch, items)
 }
 
-// pinned reads the messages before the view's start that are shown all the
-// same, and tells the lowest of their positions.
+// pinned reads the messages before the view's start that are still shown, and
+// returns the lowest of their positions.
 func (e *Engine) pinned(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) ([]Entry, int64, error) {
 	lowest := int64(math.MaxInt64)
 	start := b.Start()

@@ -1,6 +1,7 @@
-// Package audit tells what happened, in a form that can be checked: the log,
-// entry by entry with the hashes of its chain (store.Sealer), as JSON lines
-// that verify without Steward's database, and heads to keep elsewhere.
+// Package audit exports the log in a form that can be checked: each entry with
+// the hashes of its chain (store.Sealer), as JSON lines that can be verified
+// without Steward's database. It also writes heads of the chain, to be kept
+// elsewhere.
 package audit
 
 import (
@@ -12,21 +13,21 @@ import (
 	"steward/internal/store"
 )
 
-// Log is the audit's view of a store. Safe for concurrent use.
+// Log is the audit's view of a store. It is safe for concurrent use.
 type Log struct {
 	store  store.Store
 	sealer store.Sealer
 	opt    Options
-	turn   chan struct{} // holds a token while a Verify runs: they are long
+	turn   chan struct{} // holds a token while a Verify runs, since it takes long
 }
 
 // Options of a Log.
 type Options struct {
-	// Mask hides secrets in a text; nil: there are none to hide.
+	// Mask removes secrets from a text; nil: no masking.
 	Mask func(string) string
 }
 
-// New returns the audit's view of st. A store that seals nothing is refused
+// New returns the audit's view of st. It refuses a store that cannot seal
 // (audit_unsupported).
 func New(st store.Store, opt Options) (*Log, error) {
 	s, ok := st.(store.Sealer)
@@ -37,10 +38,11 @@ func New(st store.Store, opt Options) (*Log, error) {
 	return &Log{store: st, sealer: s, opt: opt, turn: make(chan struct{}, 1)}, nil
 }
 
-// Head seals what is committed and returns the head of the chain.
+// Head seals everything committed so far and returns the head of the chain.
 func (l *Log) Head(ctx context.Context) (store.Head, error) { return l.sealer.Seal(ctx) }
 
-// Verify looks through the whole log: see store.Sealer. One at a time.
+// Verify checks the whole log: see store.Sealer. Only one call runs at a time;
+// others wait.
 func (l *Log) Verify(ctx context.Context, anchors ...store.Head) (store.Verdict, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -49,18 +51,18 @@ func (l *Log) Verify(ctx context.Context, anchors ...store.Head) (store.Verdict,
 		return store.Verdict{}, ctx.Err()
 	}
 	if _, err := l.sealer.Seal(ctx); err != nil && !fault.HasCode(err, "log_tampered") {
-		return store.Verdict{}, err // what is tampered with is told by what follows
+		return store.Verdict{}, err // Verify below reports the tampering
 	}
 	return l.sealer.Verify(ctx, anchors...)
 }
 
-// Reader is for whom the log is told.
+// Reader is the person for whom the log is exported.
 type Reader struct {
 	User string
 	All  bool // an administrator, who sees all spaces
 }
 
-// scope is what the reader sees: his own, or all.
+// scope returns what the reader may see: his own space, or all.
 func (r Reader) scope() store.Scope {
 	if r.All {
 		return store.ForNode(resource.System)
@@ -72,9 +74,9 @@ func (r Reader) scope() store.Scope {
 type Query struct {
 	Since  time.Time    // entries at or after it
 	Until  time.Time    // entries before it
-	User   string       // what this user did, and what is in his space
-	Under  resource.URI // at or below this place
-	Bodies bool         // with what was written
+	User   string       // what this user did, and everything in his space
+	Under  resource.URI // at or below this URI
+	Bodies bool         // include the bodies
 }
 
 func (q *Query) selects(e *resource.Entry) bool {

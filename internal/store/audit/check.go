@@ -14,25 +14,25 @@ import (
 	"steward/internal/store"
 )
 
-// maxLine bounds a line of an export: a body of the largest size that a store
-// takes, written as text.
+// maxLine bounds a line of an export: the largest body that a store accepts,
+// written as text.
 const maxLine = 1 << 30
 
-// Checked is what an export was found to be.
+// Checked is the result of checking an export.
 type Checked struct {
 	After   store.Head  `json:"after"`           // where it begins
 	Head    store.Head  `json:"head"`            // where it ends
-	Entries int         `json:"entries"`         // that it tells
-	Omitted int         `json:"omitted"`         // whose hashes it has
-	Bodies  int         `json:"bodies"`          // that prove their hashes
-	Beyond  []uint64    `json:"beyond,omitzero"` // anchors before its beginning or behind its end
+	Entries int         `json:"entries"`         // entries that it contains
+	Omitted int         `json:"omitted"`         // entries of which it has only the hashes
+	Bodies  int         `json:"bodies"`          // bodies that match their hashes
+	Beyond  []uint64    `json:"beyond,omitzero"` // anchors before its beginning or after its end
 	Flaw    *store.Flaw `json:"flaw,omitzero"`
 }
 
-// VerifyExport follows the chain through an export, without a store: each
-// entry gives its hash, all hashes give the chain's, and that is what the seals
-// and the anchors say. The first thing that is wrong is reported. What is no
-// export at all is an error (export_invalid).
+// VerifyExport follows the chain through an export, without a store: it computes
+// each entry's hash and the chain's hashes, and compares them with the seals and
+// the anchors. It reports the first deviation. If the input is no export at all,
+// it returns an error (export_invalid).
 func VerifyExport(r io.Reader, anchors ...store.Head) (Checked, error) {
 	c := checker{anchors: make(map[uint64]store.Hash)}
 	for _, a := range anchors {
@@ -67,9 +67,9 @@ func invalid(format string, args ...any) error {
 type checker struct {
 	Checked
 	anchors map[uint64]store.Hash
-	number  int // of the line
+	number  int // of the current line
 	ended   bool
-	sealed  uint64 // the newest entry under a seal
+	sealed  uint64 // the newest sealed entry
 }
 
 func (c *checker) line(b []byte) error {
@@ -114,7 +114,7 @@ func (c *checker) line(b []byte) error {
 	return nil
 }
 
-// wrong keeps the first flaw.
+// wrong records the first flaw.
 func (c *checker) wrong(seq uint64, format string, args ...any) {
 	if c.Flaw == nil {
 		c.Flaw = &store.Flaw{Seq: seq, What: fmt.Sprintf(format, args...)}
@@ -139,7 +139,7 @@ func (c *checker) entry(e *Entry) {
 	c.link(e.Hash)
 }
 
-// body looks whether a body that is told is what was hashed.
+// body checks whether an exported body matches its hash.
 func (c *checker) body(e *Entry) {
 	if e.Body == nil && e.Binary == nil || e.Masked {
 		return
@@ -164,20 +164,20 @@ func (c *checker) omitted(l *line) {
 	}
 }
 
-// link goes one entry on.
+// link adds one entry to the chain.
 func (c *checker) link(h store.Hash) {
 	c.Head = store.Head{Seq: c.Head.Seq + 1, Hash: c.Head.Hash.Link(h)}
 	c.anchor()
 }
 
-// anchor compares what is known of this place from elsewhere.
+// anchor compares the chain with a known head at this position.
 func (c *checker) anchor() {
 	if want, ok := c.anchors[c.Head.Seq]; ok && want != c.Head.Hash {
 		c.between("the log up to entry %d is another one than when that head was taken", c.Head.Seq)
 	}
 }
 
-// between says that something is wrong behind the last seal, at or before here.
+// between records a flaw somewhere after the last seal, up to here.
 func (c *checker) between(format string, args ...any) {
 	c.wrong(min(c.sealed+1, c.Head.Seq), format, args...)
 	if c.Flaw.Through == 0 && c.Flaw.Seq < c.Head.Seq {

@@ -14,10 +14,11 @@ import (
 // maxOmitted bounds the hashes on one line.
 const maxOmitted = 256
 
-// Export writes the entries that a reader may see and that q selects, one JSON
-// object a line, oldest first. Of entries between them, and up to the seal
-// behind the last one, it writes the hashes, so that the chain can be followed:
-// see VerifyExport. A log that was tampered with is an error (log_tampered).
+// Export writes the entries that q selects and that the reader may see, one JSON
+// object a line, oldest first. Of the entries between them, and of those up to
+// the seal after the last one, it writes only the hashes, so that the chain can
+// be verified: see VerifyExport. If the log was tampered with, it returns an
+// error (log_tampered).
 func (l *Log) Export(ctx context.Context, who Reader, q Query, w io.Writer) error {
 	head, err := l.sealer.Seal(ctx)
 	if err != nil {
@@ -50,23 +51,23 @@ func (l *Log) Export(ctx context.Context, who Reader, q Query, w io.Writer) erro
 	return x.run(ctx, since, head.Seq)
 }
 
-// exporter is an export on its way.
+// exporter is the state of one export.
 type exporter struct {
 	l     *Log
 	sc    store.Scope
 	q     Query
 	out   *json.Encoder
-	at    store.Head // behind the last entry that was looked at
-	gap   line       // the entries that are not told, as far as they are not written yet
-	past  bool       // an entry from after q.Until has come
+	at    store.Head // after the last entry examined
+	gap   line       // omitted entries that are not written yet
+	past  bool       // an entry from after q.Until was found
 	count int
 }
 
-// sliceBytes is how many bytes of bodies are in memory together, unless a
-// single one has more.
+// sliceBytes bounds the bytes of bodies in memory at once. A single larger body
+// is still read.
 const sliceBytes = 4 << 20
 
-// run tells slice after slice, up to the end of the seal that has the last
+// run exports slice after slice, up to the end of the seal that covers the last
 // entry.
 func (x *exporter) run(ctx context.Context, since, last uint64) error {
 	for done := false; !done; {
@@ -86,8 +87,8 @@ func (x *exporter) run(ctx context.Context, since, last uint64) error {
 	return x.write(line{Kind: kindEnd, Head: &x.at, Entries: x.count})
 }
 
-// slice reads the entries after one, up to the end of a seal at most. Only
-// while it reads is the store busy with it: who takes the export may be slow.
+// slice reads the entries after since, at most to the end of a seal. The store is
+// in use only during this read, since the recipient of the export may be slow.
 func (x *exporter) slice(ctx context.Context, since uint64) ([]store.Sealed, error) {
 	var list []store.Sealed
 	size := 0
@@ -103,7 +104,7 @@ func (x *exporter) slice(ctx context.Context, since uint64) ([]store.Sealed, err
 	return list, nil
 }
 
-// tell writes what is told of an entry.
+// tell writes an entry.
 func (x *exporter) tell(ctx context.Context, s *store.Sealed) (err error) {
 	x.past = x.past || !x.q.Until.IsZero() && !s.Hidden && !s.At.Before(x.q.Until)
 	x.at = store.Head{Seq: s.Seq, Hash: s.Chain}
@@ -119,7 +120,7 @@ func (x *exporter) tell(ctx context.Context, s *store.Sealed) (err error) {
 	return err
 }
 
-// omit notes the hash of an entry that is not told.
+// omit records the hash of an entry that is not exported.
 func (x *exporter) omit(s *store.Sealed) error {
 	if x.gap.From == 0 {
 		x.gap = line{Kind: kindOmitted, From: s.Seq}

@@ -1,6 +1,6 @@
 package sqlite
 
-// cache keeps what was used lately: at least the newest size values, at most
+// cache keeps recently used values: at least the newest size values, and at most
 // twice as many after age.
 type cache[K comparable, V any] struct {
 	size     int
@@ -23,8 +23,8 @@ func (c *cache[K, V]) get(k K) (V, bool) {
 
 func (c *cache[K, V]) put(k K, v V) { c.now[k] = v }
 
-// age lets the older half go when the newer one is full, and reports whether
-// it did. Nothing goes at any other time.
+// age drops the older half if the newer one is full, and reports whether it did.
+// Nothing is dropped at any other time.
 func (c *cache[K, V]) age() bool {
 	if len(c.now) < c.size {
 		return false
@@ -38,7 +38,7 @@ func (c *cache[K, V]) turn() {
 	clear(c.now)
 }
 
-// has reports whether there is a value, without making it stay longer.
+// has reports whether there is a value, without counting as a use of it.
 func (c *cache[K, V]) has(k K) bool {
 	_, ok := c.now[k]
 	if !ok {

@@ -8,19 +8,21 @@ import (
 	"steward/internal/resource"
 )
 
-// Marks in log.op, beside the operation; the numbers are in people's databases.
+// Flags in log.op, beside the operation. Existing databases contain these
+// numbers.
 const (
 	opMask = 0x0f
 	packed = 0x10 // the body is a zstd frame
-	apart  = 0x20 // and stands in the table pack, under the number in log.body
+	apart  = 0x20 // and is stored in the table pack, under the number in log.body
 )
 
-// What is worth packing.
+// Limits of what is worth packing.
 const (
-	minPack = 64       // bytes; below, a frame's header eats the gain
-	maxPack = 64 << 20 // bytes; above, packing would need too much memory at once
-	// aloneRow is from how many bytes of key and body on a row may not fit on
-	// its page as a whole: 4,061 bytes fit, less than 192 of which are the rest.
+	minPack = 64       // bytes; below, a frame's header outweighs the gain
+	maxPack = 64 << 20 // bytes; above, packing would need too much memory
+	// aloneRow is the size in bytes of key and body from which a row may not fit
+	// on its page as a whole: 4,061 bytes fit, of which the other columns take
+	// less than 192.
 	aloneRow = 4061 - 192
 )
 
@@ -33,24 +35,24 @@ var dictionary1 []byte
 
 const dictionaryID1 = 1
 
-// codec packs and unpacks bodies. Safe for concurrent use.
+// codec packs and unpacks bodies. It is safe for concurrent use.
 type codec struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
 }
 
-// newCodec makes a codec that unpacks up to limit bytes. It starts no
-// goroutines, so that there is nothing to close.
+// newCodec returns a codec that unpacks up to limit bytes. It starts no
+// goroutines, so it need not be closed.
 func newCodec(limit uint64) (*codec, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithAllLitEntropyCompression(true), // images in base64 lose the quarter that it adds
+		zstd.WithAllLitEntropyCompression(true), // recovers the overhead of base64 images
 		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(256<<10), zstd.WithSingleSegment(true),
 		zstd.WithEncoderCRC(false), zstd.WithEncoderDictRaw(dictionaryID1, dictionary1))
 	if err != nil {
 		return nil, err
 	}
-	// The bound on memory is the bound on what comes out: a frame that claims
-	// or makes more is refused.
+	// The limit on memory also limits the output: a frame that claims or produces
+	// more is refused.
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(limit), zstd.WithDecoderDictRaw(dictionaryID1, dictionary1))
 	if err != nil {
@@ -59,7 +61,7 @@ func newCodec(limit uint64) (*codec, error) {
 	return &codec{enc, dec}, nil
 }
 
-// pack returns the frame of a body, nil if it would not be a tenth shorter.
+// pack returns the frame of a body, or nil if that would save less than a tenth.
 func (c *codec) pack(body []byte) []byte {
 	if len(body) < minPack || len(body) > maxPack {
 		return nil
@@ -71,7 +73,7 @@ func (c *codec) pack(body []byte) []byte {
 	return frame
 }
 
-// unpack returns the body of a frame. The frame may lie in SQLite's memory.
+// unpack returns the body of a frame. The frame may be in SQLite's memory.
 func (c *codec) unpack(frame []byte) ([]byte, error) { return c.dec.DecodeAll(frame, nil) }
 
 // eachUnpacked calls do with the entries of a resource, newest first, whose
@@ -101,8 +103,8 @@ func eachUnpacked(c *conn, seq int64, do func(seq int64, key int, body []byte) e
 	return nil
 }
 
-// packAll packs the bodies of the resources that the group wants packed. It
-// comes after the group's own entries, which may be among them.
+// packAll packs the bodies of the resources that the group asks to pack. It runs
+// after the group's own entries are written, since they may be among them.
 func (p *planner) packAll() error {
 	for _, newest := range p.packs {
 		err := eachUnpacked(p.c, int64(newest), func(seq int64, key int, body []byte) error {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// What a name names; the numbers are in people's databases.
+// Kinds of names. Existing databases contain these numbers.
 const (
 	spaceName int64 = iota + 1
 	actorName
@@ -22,8 +22,8 @@ type nameKey struct {
 	text string
 }
 
-// names maps the words of the name table to their numbers and back. It knows
-// only what is committed, and looks into the table for the rest.
+// names maps the words of the name table to their numbers and back. It caches
+// only what is committed, and reads the rest from the table.
 type names struct {
 	mu    sync.RWMutex
 	ids   map[nameKey]int64
@@ -48,7 +48,7 @@ func (n *names) known(k nameKey) (int64, bool) {
 	return id, ok
 }
 
-// id returns the number of a word, nobody if it has none.
+// id returns the number of a word, or nobody if it has none.
 func (n *names) id(c *conn, kind int64, text string) (int64, error) {
 	k := nameKey{kind, text}
 	if id, ok := n.known(k); ok {
@@ -62,7 +62,7 @@ func (n *names) id(c *conn, kind int64, text string) (int64, error) {
 	return id, nil
 }
 
-// text returns the word with a number; 0 is the empty word.
+// text returns the word with this number; 0 is the empty word.
 func (n *names) text(c *conn, id int64) (string, error) {
 	n.mu.RLock()
 	t, ok := n.texts[id]

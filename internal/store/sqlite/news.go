@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// news tells those who wait that the log has grown.
+// news notifies waiting callers that the log has grown.
 type news struct {
 	mu     sync.Mutex
 	head   uint64        // newest sequence number that is committed
-	grown  chan struct{} // closed at the next growth; nil while nobody waits
+	grown  chan struct{} // closed at the next growth; nil if nobody waits
 	closed bool
 }
 
@@ -38,7 +38,8 @@ func (n *news) close() {
 	n.wake()
 }
 
-// look returns the head, and what to wait for if it is not above after.
+// look returns the head, and a channel to wait for if the head is not above
+// after.
 func (n *news) look(after uint64) (head uint64, grown <-chan struct{}, closed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -54,8 +55,7 @@ func (n *news) current() uint64 {
 	return n.head
 }
 
-// pollEvery is how often a read-only store looks whether another process has
-// written.
+// pollEvery is how often a read-only store checks for writes of another process.
 const pollEvery = 100 * time.Millisecond
 
 // Wait implements store.Store.
@@ -90,8 +90,8 @@ func (s *Store) Wait(ctx context.Context, after uint64) (uint64, error) {
 	}
 }
 
-// head returns the newest committed sequence number. A store that writes
-// knows it; one that only reads has to look.
+// head returns the newest committed sequence number. A store that writes has it
+// in memory; a read-only one must query the database.
 func (s *Store) head(ctx context.Context) (uint64, error) {
 	if s.writer != nil {
 		return s.news.current(), nil

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// pool lends connections, the one used last first, so that caches stay warm
-// and connections that are not needed are never opened.
+// pool lends connections, most recently used first, so that caches stay warm and
+// connections that are not needed are never opened.
 type pool struct {
 	open   func() (*conn, error)
 	tokens chan struct{}
@@ -25,7 +25,7 @@ func newPool(size int, open func() (*conn, error)) *pool {
 	return p
 }
 
-// get lends a connection; put takes it back.
+// get lends a connection; put returns it.
 func (p *pool) get(ctx context.Context) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -59,7 +59,8 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 
 func (p *pool) put(c *conn) {
 	if c.inTransaction() {
-		// It only read. One that cannot end this is not lent again.
+		// It was only reading. If the transaction cannot be ended, the connection
+		// is not lent again.
 		if err := c.exec("ROLLBACK"); err != nil {
 			c.close()
 			p.tokens <- struct{}{}
@@ -72,7 +73,8 @@ func (p *pool) put(c *conn) {
 	p.tokens <- struct{}{}
 }
 
-// close waits for the connections that are lent, and closes all. Once.
+// close waits for the lent connections and closes all. It must be called only
+// once.
 func (p *pool) close() error {
 	close(p.done)
 	for range cap(p.tokens) {

@@ -9,22 +9,22 @@ import (
 	"steward/internal/store"
 )
 
-// salts are what the salts of a seal's entries are made of. As long as nothing
-// of the seal was erased that is one random key, from which they are derived:
-// the root of a binary tree whose leaves are the salts, each node giving its two
-// children by a hash. With the first erasure the key goes, and the salts that
-// are left stand for themselves. (An older Steward kept, instead of them, the
-// nodes beside the paths to those that went; these are read as well.)
+// salts are the source of the salts of a seal's entries. As long as nothing under
+// the seal was erased, that is one random key, from which all salts are derived:
+// it is the root of a binary tree whose leaves are the salts, and each node's
+// children are derived from it by a hash. The first erasure destroys the key, and
+// the remaining salts are stored one by one. (Older versions stored instead the
+// nodes beside the paths to the erased leaves; these can still be read.)
 type salts []saltNode
 
-// saltNode is a node by its number in a heap: the root is 1, the children of n
-// are 2n and 2n+1, the leaves are SealSize and what follows.
+// saltNode is a node by its number in heap order: the root is 1, the children of
+// n are 2n and 2n+1, and the leaves start at SealSize.
 type saltNode struct {
 	at  uint16
 	key store.Salt
 }
 
-// tagSalt begins what children are hashed from.
+// tagSalt starts the text from which children are hashed.
 const tagSalt byte = 0x10
 
 func newSalts() salts {
@@ -41,7 +41,7 @@ func (n saltNode) child(side uint16) saltNode {
 	return saltNode{at: 2*n.at + side, key: store.Salt(sum[:len(n.key)])}
 }
 
-// leaves derives the salts; nil are those that were forgotten.
+// leaves derives the salts; those that were destroyed are nil.
 func (s salts) leaves() *[store.SealSize]*store.Salt {
 	out, room := new([store.SealSize]*store.Salt), make([]store.Salt, store.SealSize)
 	var walk func(saltNode)
@@ -61,7 +61,8 @@ func (s salts) leaves() *[store.SealSize]*store.Salt {
 	return out
 }
 
-// without returns the salts with some forgotten; s itself is not changed.
+// without returns the salts except some that are to be destroyed; s itself is not
+// changed.
 func (s salts) without(gone []int) salts {
 	leaves := s.leaves()
 	for _, i := range gone {
@@ -76,8 +77,8 @@ func (s salts) without(gone []int) salts {
 	return out
 }
 
-// encode gives two bytes and the key of each node. All forgotten is not none
-// recorded: it is an empty blob, and not NULL.
+// encode writes two bytes and the key of each node. If all salts were destroyed,
+// it returns an empty blob, which differs from NULL (none recorded).
 func (s salts) encode() []byte {
 	b := make([]byte, 0, len(s)*(2+len(store.Salt{})))
 	for _, n := range s {

@@ -6,9 +6,9 @@ import (
 	"steward/internal/store"
 )
 
-// byTerm reads the bearers of a term in the order of its index, which has
-// those of each space apart: so what a page costs depends on its size, not on
-// how many bear the term. Answers of several spaces are merged.
+// byTerm reads the resources with a term in the order of its index, which is
+// separate for each space. So the cost of a page depends on its size, not on the
+// number of resources with the term. The results of several spaces are merged.
 func (b *builder) byTerm(sc store.Scope) error {
 	spaces, err := b.s.spaceIDs(b.c, sc)
 	if b.empty = len(spaces) == 0; b.empty || err != nil {
@@ -41,9 +41,9 @@ func (b *builder) byTerm(sc store.Scope) error {
 	return err
 }
 
-// merge takes as much of each space's answer as the page may need, and then
-// reads what comes first among all. What it sees is one state of the database:
-// the transaction ends when the connection goes back to the pool.
+// merge reads from each space as much as the page may need, and then returns the
+// first items of all. It reads one snapshot of the database: the transaction ends
+// when the connection returns to the pool.
 func (b *builder) merge() ([]store.Item, error) {
 	if err := b.c.prepare("BEGIN").run(); err != nil {
 		return nil, err

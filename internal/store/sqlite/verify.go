@@ -12,9 +12,9 @@ import (
 	"steward/internal/store"
 )
 
-// Verify implements store.Sealer. Besides the chain it looks whether the tree
-// shows each resource's newest entry, and whether what is gone was erased by
-// an entry that says so. It costs about as much as reading the whole log.
+// Verify implements store.Sealer. Besides the chain it checks that the tree shows
+// each resource's newest entry, and that missing bodies were erased by a recorded
+// erasure. It costs about as much as reading the whole log.
 func (s *Store) Verify(ctx context.Context, anchors ...store.Head) (store.Verdict, error) {
 	var v *verifier
 	err := s.read(ctx, func(c *conn) error {
@@ -37,9 +37,9 @@ func (s *Store) Verify(ctx context.Context, anchors ...store.Head) (store.Verdic
 	return v.Verdict, nil
 }
 
-// Damage runs SQLite's own integrity check over the whole file, indexes
-// included, and returns what it finds, at most 20 lines; none means that the
-// file is sound. Reading a damaged page may end it with store_broken.
+// Damage runs SQLite's own integrity check over the whole file, including
+// indexes, and returns at most 20 lines of findings. No lines means that the file
+// is intact. Reading a damaged page may fail with store_broken.
 func (s *Store) Damage(ctx context.Context) (found []string, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		st := c.prepare("PRAGMA integrity_check(20)")
