@@ -80,13 +80,13 @@ type GrantEdited struct {
 
 // ApprovalView is a question to a person, as a conversation's frames carry it.
 type ApprovalView struct {
-	ID        string // to be repeated in the answer
+	ID        string // an answer names it
 	Hash      string // over everything that is shown; an answer repeats it
 	Reason    string // why a person is asked
 	Expires   time.Time
 	Rule      string          // of the policy
 	Labels    []string        // labels of what the model was shown
-	Read      []string        // whose private data the model had read
+	Read      []string        // what of others the model had read
 	Approvers string          // the group that answers; empty: the user
 	Foreign   bool            // the user cannot answer, only a group that the user is not in
 	Pattern   intent.Pattern  // what a standing approval would cover

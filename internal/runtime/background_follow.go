@@ -86,7 +86,7 @@ func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 	}
 	call, err := n.effects.CallOf(t.work, t.call.Scope, at, t.call.Tool)
 	switch {
-	case fault.Is(err, fault.NotFound): // an older Steward recorded the request first, and crashed before the intent
+	case fault.Is(err, fault.NotFound): // an older Steward recorded the request first, and got no further
 		return says(t.call.Ref, t.call.Name, message.Interrupted, "Stopped before it was begun."), nil
 	case fault.HasCode(err, "intent_not_undoable"):
 		call.Tool = nil

@@ -31,7 +31,7 @@ func (n *Node) settleCall(ctx context.Context, r record.Request) {
 	default:
 		_, err = n.perform(ctx, x)
 	}
-	if err != nil && ctx.Err() == nil && !fault.HasCode(err, "effect_contended") { // contended: its caller has asked again and executes it
+	if err != nil && ctx.Err() == nil && !fault.HasCode(err, "effect_contended") { // contended: its caller has called again, and executes it
 		n.log.Warn("a call from outside that was interrupted cannot be settled yet", "tool", r.Tool, "request", r.ID.String(), "error", err)
 	}
 }

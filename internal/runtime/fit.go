@@ -34,8 +34,8 @@ type fitter struct {
 
 // Limits of a fitter.
 const (
-	answerShare = 4       // at most one part in so many of a window is reserved for an answer
-	answerMost  = 8 << 10 // and by default at most so many tokens
+	answerShare = 4       // at most 1/answerShare of a window is reserved for the answer
+	answerMost  = 8 << 10 // and at most so many tokens, unless the run sets its own number
 )
 
 func (n *Node) fitter(c *chat, s *conversation.Session, kit *agentKit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {

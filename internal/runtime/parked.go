@@ -163,7 +163,7 @@ func (n *Node) endIdle(ctx context.Context, user string, inter resource.URI) err
 	c := n.enter(user, conv)
 	defer n.exit(c)
 	if !c.tryLock() {
-		return nil // then it is stopped otherwise
+		return nil // its run has been stopped already
 	}
 	defer c.unlock()
 	s, err := n.conversations.Open(ctx, sc, conv)

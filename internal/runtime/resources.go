@@ -177,7 +177,7 @@ func mounted(uri resource.URI, meta resource.Metadata, about any) (tree.Resource
 	return tree.Resource{URI: uri, Space: resource.System, Metadata: meta, Body: body}, nil
 }
 
-// paths are those of all agents that may be used, sorted.
+// paths returns the paths of all agents that may be used, sorted.
 func (n *Node) paths() []string {
 	var out []string
 	for path := range n.agents {
@@ -194,7 +194,7 @@ func (n *Node) paths() []string {
 	return out
 }
 
-// agentURI is the resource of an agent: one step for each of its path.
+// agentURI returns the resource of an agent: one step for each element of its path.
 func agentURI(path string) resource.URI {
 	var u resource.URI
 	for _, name := range strings.Split(path, "/") {
@@ -203,7 +203,7 @@ func agentURI(path string) resource.URI {
 	return u
 }
 
-// agentPath reverses agentURI; of what is no agent's, it is no agent's path.
+// agentPath reverses agentURI. For any other resource it returns a path that no agent has.
 func agentPath(uri resource.URI) string {
 	var names []string
 	for _, e := range uri.Elements() {
