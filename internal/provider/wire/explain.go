@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// APIError is what the body of an error says, in any of the forms that vendors
-// and compatible servers use: {"error":{…}}, alone or in a list, {"error":"…"}
-// (Ollama, some proxies), {"object":"error","message":…} (vLLM of old),
-// {"detail":…} (FastAPI).
+// APIError is the content of an error's body, in any of the forms that vendors and compatible
+// servers use: {"error":{…}}, alone or in a list, {"error":"…"} (Ollama, some proxies),
+// {"object":"error","message":…} (old versions of vLLM), {"detail":…} (FastAPI).
 type APIError struct {
 	Message string
 	Type    string        // Anthropic's, OpenAI's
@@ -21,8 +20,7 @@ type APIError struct {
 	Window  int           // llama.cpp: the model's window
 }
 
-// ReadAPIError reads an error's body as far as it can be read; ok is false
-// where it is no JSON.
+// ReadAPIError reads as much of an error's body as possible. ok is false if the body is not JSON.
 func ReadAPIError(body []byte) (e APIError, ok bool) {
 	d := Decode(body)
 	member := func(key []byte) {
@@ -47,7 +45,7 @@ func ReadAPIError(body []byte) (e APIError, ok bool) {
 	return e, d.End() == nil
 }
 
-// Read reads the error that comes next.
+// Read reads the next value as an error.
 func (e *APIError) Read(d *Decoder) {
 	if d.IsString() {
 		e.Message = d.String()
@@ -88,7 +86,7 @@ func (e *APIError) detail(d *Decoder, key string) {
 	}
 }
 
-// Says reports whether the message has one of the words, which are lower case.
+// Says reports whether the message contains one of the words, which must be lower case.
 func (e *APIError) Says(words ...string) bool {
 	text := strings.ToLower(e.Message)
 	for _, w := range words {

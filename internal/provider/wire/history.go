@@ -14,26 +14,26 @@ import (
 	"steward/internal/tool"
 )
 
-// The codes of histories that are well formed and cannot be taken. As with
-// CodeHistory, Details["at"] is the place.
+// The error codes for histories that are well-formed but cannot be accepted. As with CodeHistory,
+// Details["at"] is the place.
 const (
 	CodeRole       = "history_role_unknown"    // a role that the vendor does not have
 	CodePart       = "history_part_unknown"    // a kind of content that Steward does not know
 	CodeStray      = "history_result_stray"    // a result of no open call
-	CodeUnanswered = "history_call_unanswered" // the conversation goes on before a call has its result
+	CodeUnanswered = "history_call_unanswered" // the conversation continues before a call has its result
 )
 
-// History puts messages together as a vendor's reader finds them: ids, order,
-// and the links between calls and their results. Read leniently (see
-// llm.Codec.Import), what does not fit becomes text, or is answered.
+// History assembles messages as a vendor's reader finds them. It assigns ids, keeps the order, and
+// links calls to their results. If the document is read leniently (see llm.Codec.Import), content
+// that does not fit becomes text, and calls without results are answered.
 type History struct {
 	Provider string // whose metadata is kept
 
-	prefix  string // of the ids of calls that came without one
-	unique  bool   // ids of calls are used once in the whole history
+	prefix  string // of the ids of calls that have none
+	unique  bool   // ids of calls are unique in the whole history
 	doc     Value
 	msgs    []*message.Message
-	at      []Value // where each message stands
+	at      []Value // the place of each message
 	ids     CallIDs
 	open    []*openCall // calls of the last assistant message
 	nobodys map[*message.Message]bool
@@ -54,8 +54,7 @@ func (h *History) Meta(members []byte) message.Meta {
 	return message.Meta{Provider: h.Provider, Fields: append(append([]byte{'{'}, members...), '}')}
 }
 
-// Say adds a message of the user's or the system's, which is never without a
-// block.
+// Say adds a message of the user or the system. It always has a block.
 func (h *History) Say(at Value, role message.Role, meta message.Meta, blocks ...message.Block) {
 	blocks, ok := h.said(blocks)
 	if !ok {
@@ -70,8 +69,8 @@ func (h *History) Say(at Value, role message.Role, meta message.Meta, blocks ...
 	h.add(at, &message.Message{Role: role, Blocks: blocks, Meta: meta})
 }
 
-// Stranger adds a message of a role that the vendor does not have: a fault, or
-// one that nobody here wrote.
+// Stranger adds a message with a role that the vendor does not have. This is a fault or, if the
+// document is read leniently, it is kept as a user message that nobody here wrote.
 func (h *History) Stranger(at Value, role string, meta message.Meta, blocks ...message.Block) {
 	if !at.Lenient() {
 		at.Get("role").Fault(CodeRole, "%.40q is none of the API's roles", role)
@@ -89,8 +88,8 @@ func (h *History) nobody(at Value, meta message.Meta, blocks []message.Block) {
 	}
 }
 
-// Odd is content of a kind that Steward does not know: a fault, or the text
-// that stands for it.
+// Odd handles content of a kind that Steward does not know. This is a fault or, if the document is
+// read leniently, the content is replaced by the text returned.
 func (h *History) Odd(at Value, kind, format string, args ...any) message.Block {
 	if !at.Lenient() {
 		at.Fault(CodePart, format, args...)
@@ -99,8 +98,8 @@ func (h *History) Odd(at Value, kind, format string, args ...any) message.Block 
 	return Quote(at, "["+kind+"]\n", "content of the type %q is kept as text", brief(kind))
 }
 
-// Quote is the text that stands for something in a document that is read
-// leniently: what it is, and how it was written.
+// Quote returns the text that replaces something in a document that is read leniently: what it is,
+// and its source.
 func Quote(at Value, head, note string, args ...any) message.Block {
 	at.Note(note, args...)
 	return quoted(head + string(at.Raw()))
@@ -115,8 +114,8 @@ func brief(s string) string {
 	return string(r[:min(len(r), 40)])
 }
 
-// said leaves out texts that say nothing, where the document is read leniently,
-// and with them a message that says nothing at all: then it is not ok.
+// said removes empty texts if the document is read leniently. ok is false if nothing is left of the
+// message.
 func (h *History) said(blocks []message.Block) (left []message.Block, ok bool) {
 	if !h.doc.Lenient() {
 		return blocks, true
@@ -131,10 +130,10 @@ func (h *History) said(blocks []message.Block) (left []message.Block, ok bool) {
 	return left, len(left) > 0
 }
 
-// Assistant adds a message of the model's. Its calls have the ids and names of
-// the wire. One that comes before the results of the message before it
-// belongs to the same turn, which some programs store in pieces. It returns
-// the message; nil if it says nothing.
+// Assistant adds a message of the model. Its calls have the ids and names that the document gives
+// them. A message that comes before the results of the previous one belongs to the same turn,
+// because some programs store a turn in pieces. It returns the message, or nil if the message is
+// empty.
 func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block) *message.Message {
 	blocks, ok := h.said(blocks)
 	if !ok {
@@ -175,8 +174,8 @@ func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block
 	return m
 }
 
-// Result adds a result: of the call with the id, or where there is none with
-// the name, or else of the first that has none yet.
+// Result adds a result. It belongs to the call with the id or, if there is no id, to the call with
+// the name, or otherwise to the first call without a result.
 func (h *History) Result(at Value, givenID, name string, r *message.ToolResult) {
 	o := h.find(givenID, tool.FromWire(name))
 	if o == nil && at.Lenient() {
@@ -212,8 +211,8 @@ func (h *History) find(givenID, name string) *openCall {
 	})
 }
 
-// settle refuses to go on while calls are open. Leniently, it answers them:
-// nobody will say any more what became of them.
+// settle refuses to continue while calls are open. If the document is read leniently it answers
+// them, because nobody will report their results any more.
 func (h *History) settle(at Value) {
 	open := h.open
 	h.open = nil
@@ -239,8 +238,7 @@ func (h *History) add(at Value, m *message.Message) {
 	h.msgs, h.at = append(h.msgs, m), append(h.at, at)
 }
 
-// done returns the messages, which hold together as message.CheckHistory
-// demands, or the document's first fault.
+// done returns the messages, which pass message.CheckHistory, or the document's first fault.
 func (h *History) done() ([]*message.Message, error) {
 	if err := h.doc.Err(); err != nil {
 		return nil, err
@@ -262,8 +260,8 @@ func (h *History) done() ([]*message.Message, error) {
 	return h.msgs, nil
 }
 
-// mend makes blocks of a document that is read leniently such as may be stored:
-// strict JSON, valid UTF-8, and each where it may stand.
+// mend makes the blocks of a document that is read leniently storable: strict JSON, valid UTF-8,
+// and each block in a message that may contain it.
 func (h *History) mend(blocks []message.Block, model bool) []message.Block {
 	for i, b := range blocks {
 		b.Base().Meta = mended(b.Base().Meta)
@@ -295,8 +293,8 @@ func (h *History) mend(blocks []message.Block, model bool) []message.Block {
 	return blocks
 }
 
-// mended is metadata that may be stored: names once, and UTF-8. What cannot be
-// brought into that is kept as text.
+// mended makes metadata storable: unique names and valid UTF-8. What cannot be repaired is kept as
+// text.
 func mended(m message.Meta) message.Meta {
 	if len(m.Fields) == 0 || IsObject(m.Fields) {
 		return m
@@ -319,9 +317,9 @@ func mended(m message.Meta) message.Meta {
 	return m
 }
 
-// Words makes a result of what it says, its texts as they came: the status is
-// told by its first word ("[denied] …", see ResultText), if that agrees with
-// the vendor's own mark of failures where there is one (marked).
+// Words sets a result's content and status from its texts, which are kept unchanged. The status is
+// read from the first word ("[denied] …", see ResultText), provided that it agrees with the
+// vendor's own mark of failures, if there is one (marked).
 func Words(r *message.ToolResult, failed, marked bool) {
 	r.Status = message.OK
 	if failed {
@@ -360,8 +358,8 @@ func Words(r *message.ToolResult, failed, marked bool) {
 	r.Status = status
 }
 
-// InlineURL reads a data URL in base64 that can be written again the same way.
-// Others are left to be URLs.
+// InlineURL decodes a base64 data URL if it can be encoded again in exactly the same way. Others
+// are kept as URLs.
 func InlineURL(url string) (mime string, data []byte, ok bool) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {
@@ -378,7 +376,7 @@ func InlineURL(url string) (mime string, data []byte, ok bool) {
 	return mime, data, true
 }
 
-// ImageAt returns the image of a URL, which may be the data itself.
+// ImageAt returns the image at a URL, which may be a data URL.
 func ImageAt(url string) *message.Image {
 	if mime, data, ok := InlineURL(url); ok {
 		return &message.Image{MIME: mime, Data: data}
@@ -386,7 +384,7 @@ func ImageAt(url string) *message.Image {
 	return &message.Image{MIME: message.MediaType(url, "image/*"), URL: url}
 }
 
-// FileAt returns the file of a URL, which may be the data itself.
+// FileAt returns the file at a URL, which may be a data URL.
 func FileAt(url, name string) *message.File {
 	if mime, data, ok := InlineURL(url); ok {
 		return &message.File{MIME: mime, Name: name, Data: data}
@@ -395,8 +393,7 @@ func FileAt(url, name string) *message.File {
 	return &message.File{MIME: message.MediaType(name, other), Name: name, URL: url}
 }
 
-// Base64 returns the bytes of a string in base64, of either alphabet and with
-// or without padding.
+// Base64 decodes a base64 string, in either alphabet and with or without padding.
 func (v Value) Base64() []byte {
 	s := v.Text()
 	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {

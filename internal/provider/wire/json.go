@@ -16,11 +16,11 @@ func AppendString[S string | []byte](dst []byte, s S) []byte {
 		dst = append(dst, s...)
 		return append(dst, '"')
 	}
-	dst, _ = jsontext.AppendQuote(dst, s) // its error tells of replaced UTF-8
+	dst, _ = jsontext.AppendQuote(dst, s) // the error only reports replaced UTF-8
 	return dst
 }
 
-// plain reports whether s needs no escape and no look at its UTF-8.
+// plain reports whether s needs neither escapes nor a check of its UTF-8.
 func plain[S string | []byte](s S) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
@@ -41,10 +41,10 @@ func IsObject(b []byte) bool {
 
 var errJSON = errors.New("not the JSON that was expected")
 
-// Decoder reads one JSON value front to back, in place and in one pass. It is
-// lenient where a vendor's slip does no harm: a value of another type than the
-// one asked for is skipped, its zero value returned. Errors stick: after one,
-// all is zero. Not safe for concurrent use.
+// Decoder reads one JSON value from front to back, in place and in one pass. It is lenient where a
+// vendor's mistake does no harm: a value of an unexpected type is skipped, and its zero value
+// returned. Errors are sticky: after the first, all values are zero. It is not safe for concurrent
+// use.
 type Decoder struct {
 	buf []byte
 	pos int
@@ -54,8 +54,7 @@ type Decoder struct {
 // Decode returns a decoder of b, which it does not modify.
 func Decode(b []byte) *Decoder { return &Decoder{buf: b} }
 
-// End returns the error that stopped the decoder, or one if something follows
-// the value that was read.
+// End returns the error that stopped the decoder, or an error if anything follows the value.
 func (d *Decoder) End() error {
 	if d.err == nil && d.peek() != 0 {
 		d.fail()
@@ -63,7 +62,7 @@ func (d *Decoder) End() error {
 	return d.err
 }
 
-// Refuse ends the reading with an error: there is too much of something.
+// Refuse stops the decoder with an error, because there is too much of something.
 func (d *Decoder) Refuse() { d.fail() }
 
 func (d *Decoder) fail() { d.err, d.pos = errJSON, len(d.buf) }
@@ -81,8 +80,8 @@ func (d *Decoder) peek() byte {
 	return 0
 }
 
-// Object calls member for each member of the object that comes next; member
-// reads the value or leaves it to be skipped. The key holds until member returns.
+// Object calls member for each member of the next value, an object. member reads the value, or
+// leaves it to be skipped. The key is valid until member returns.
 func (d *Decoder) Object(member func(key []byte)) {
 	if d.peek() != '{' {
 		d.Skip()
@@ -102,8 +101,8 @@ func (d *Decoder) Object(member func(key []byte)) {
 	}
 }
 
-// Array calls element for each element of the array that comes next; element
-// reads the value or leaves it to be skipped.
+// Array calls element for each element of the next value, an array. element reads the value, or
+// leaves it to be skipped.
 func (d *Decoder) Array(element func(i int)) {
 	if d.peek() != '[' {
 		d.Skip()
@@ -120,7 +119,7 @@ func (d *Decoder) Array(element func(i int)) {
 	}
 }
 
-// more steps to the next member or element; it is false after the last one.
+// more advances to the next member or element. It returns false after the last one.
 func (d *Decoder) more(end byte, first bool) bool {
 	switch c := d.peek(); {
 	case d.err != nil:
@@ -155,7 +154,7 @@ func (d *Decoder) key() []byte {
 	return unquoted(raw)
 }
 
-// unquoted returns what a JSON string says; in place if it has no escapes.
+// unquoted decodes a JSON string, in place if it has no escapes.
 func unquoted(raw []byte) []byte {
 	in := raw[1 : len(raw)-1]
 	for i, c := range in {
@@ -163,14 +162,14 @@ func unquoted(raw []byte) []byte {
 			if bytes.IndexByte(in[i:], '\\') < 0 && utf8.Valid(in[i:]) {
 				return in
 			}
-			out, _ := jsontext.AppendUnquote(nil, raw) // replaces what is no Unicode
+			out, _ := jsontext.AppendUnquote(nil, raw) // replaces invalid Unicode
 			return out
 		}
 	}
 	return in
 }
 
-// token returns the string, number or literal that comes next, as written.
+// token returns the next string, number or literal as raw JSON.
 func (d *Decoder) token() []byte {
 	start := d.pos
 	if d.buf[start] == '"' {
@@ -186,8 +185,8 @@ func (d *Decoder) token() []byte {
 	return d.buf[start:d.pos]
 }
 
-// quoted returns the string that begins at start. Most are names and tokens of
-// a few bytes, for which a loop is faster than a search.
+// quoted returns the string that begins at start. Most strings are names and tokens of a few bytes,
+// for which a loop is faster than a search.
 func (d *Decoder) quoted(start int) []byte {
 	for i := start + 1; i < len(d.buf); i++ {
 		switch d.buf[i] {
@@ -210,8 +209,7 @@ func delimits(c byte) bool {
 	return false
 }
 
-// Skip steps over the value that comes next. It finds its end and does not
-// check what is inside.
+// Skip skips the next value. It finds the value's end without validating the value.
 func (d *Decoder) Skip() {
 	for depth := 0; ; {
 		switch d.peek() {
@@ -242,8 +240,8 @@ func (d *Decoder) Skip() {
 	}
 }
 
-// Raw returns the value that comes next as it was written, checked to be JSON
-// (duplicate names are let pass). It aliases the decoder's input.
+// Raw returns the next value as raw JSON, which it validates (except for duplicate names). The
+// result aliases the decoder's input.
 func (d *Decoder) Raw() []byte {
 	d.peek()
 	start := d.pos
@@ -257,8 +255,7 @@ func (d *Decoder) Raw() []byte {
 	return d.buf[start:d.pos]
 }
 
-// Span returns the value that comes next as it was written, to be read by
-// another decoder: unlike Raw's it is not checked.
+// Span returns the next value as raw JSON for another decoder. Unlike Raw, it does not validate it.
 func (d *Decoder) Span() []byte {
 	d.peek()
 	start := d.pos
@@ -269,7 +266,7 @@ func (d *Decoder) Span() []byte {
 	return d.buf[start:d.pos]
 }
 
-// Bytes returns the string that comes next. It may alias the decoder's input.
+// Bytes returns the next value, a string. The result may alias the decoder's input.
 func (d *Decoder) Bytes() []byte {
 	if d.peek() != '"' {
 		d.Skip()
@@ -282,10 +279,10 @@ func (d *Decoder) Bytes() []byte {
 	return unquoted(raw)
 }
 
-// String returns the string that comes next.
+// String returns the next value, a string.
 func (d *Decoder) String() string { return string(d.Bytes()) }
 
-// Int returns the number that comes next, its fraction cut off.
+// Int returns the next value, a number, without its fraction.
 func (d *Decoder) Int() int64 {
 	c := d.peek()
 	if c != '-' && (c < '0' || c > '9') {
@@ -305,7 +302,7 @@ func (d *Decoder) Int() int64 {
 	return int64(max(-1<<62, min(1<<62, f)))
 }
 
-// Float returns the number that comes next.
+// Float returns the next value, a number.
 func (d *Decoder) Float() float64 {
 	c := d.peek()
 	if c != '-' && (c < '0' || c > '9') {
@@ -320,7 +317,7 @@ func (d *Decoder) Float() float64 {
 	return f
 }
 
-// Bool returns the boolean that comes next.
+// Bool returns the next value, a boolean.
 func (d *Decoder) Bool() bool {
 	if c := d.peek(); c != 't' && c != 'f' {
 		d.Skip()
@@ -329,7 +326,7 @@ func (d *Decoder) Bool() bool {
 	return string(d.token()) == "true"
 }
 
-// Null steps over a null that comes next, and reports whether there was one.
+// Null skips the next value if it is null, and reports whether it was.
 func (d *Decoder) Null() bool {
 	if d.peek() != 'n' {
 		return false
@@ -338,11 +335,11 @@ func (d *Decoder) Null() bool {
 	return d.err == nil
 }
 
-// IsString reports whether a string comes next; IsObject and IsArray likewise.
+// IsString reports whether the next value is a string.
 func (d *Decoder) IsString() bool { return d.peek() == '"' }
 
-// IsObject reports whether an object comes next.
+// IsObject reports whether the next value is an object.
 func (d *Decoder) IsObject() bool { return d.peek() == '{' }
 
-// IsArray reports whether an array comes next.
+// IsArray reports whether the next value is an array.
 func (d *Decoder) IsArray() bool { return d.peek() == '[' }

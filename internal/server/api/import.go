@@ -14,38 +14,38 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// MaxImport is how many bytes an import may have, packed and unpacked: the
-// exports of many years.
+// MaxImport is the size limit of an import, packed and unpacked, in bytes: enough for the exports
+// of many years.
 const MaxImport = 1 << 30
 
-// ImportReport tells what became of a file that was imported.
+// ImportReport is the result of importing a file.
 type ImportReport struct {
 	Imported []ImportedView  `json:"imported"`
 	Refused  []ImportFailure `json:"refused"`
-	Notes    []string        `json:"notes"` // what concerns no single conversation
+	Notes    []string        `json:"notes"` // on the file as a whole
 }
 
-// ImportedView is a conversation that was imported.
+// ImportedView describes an imported conversation.
 type ImportedView struct {
 	ID       id.ID               `json:"id"`
 	Title    string              `json:"title"`
 	Source   string              `json:"source"`
 	Created  time.Time           `json:"created"`
 	Updated  time.Time           `json:"updated"`
-	Messages int                 `json:"messages"` // those of all branches, calls and results among them
+	Messages int                 `json:"messages"` // of all branches, including calls and results
 	Branches int                 `json:"branches"`
-	Notes    []importexport.Note `json:"notes"` // what became of that which has no place in a message
+	Notes    []importexport.Note `json:"notes"` // on what has no place in a message
 }
 
-// ImportFailure is a conversation, or a part of a file, that was not imported.
+// ImportFailure describes a conversation, or a part of a file, that was not imported.
 type ImportFailure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// NewImportReport gathers what an import yields. It returns an error that is
-// none of the file's, such as a full disk, with what was imported before it.
+// NewImportReport collects the results of an import. It returns an error that was not caused by the
+// file, such as a full disk, with what was imported before it.
 func NewImportReport(found iter.Seq2[conversation.Imported, error]) (ImportReport, error) {
 	rep := ImportReport{Imported: []ImportedView{}, Refused: []ImportFailure{}, Notes: []string{}}
 	for got, err := range found {
@@ -56,7 +56,7 @@ func NewImportReport(found iter.Seq2[conversation.Imported, error]) (ImportRepor
 			continue
 		}
 		e := fault.Of(err)
-		if !strings.HasPrefix(e.Code, "import_") { // none of the file's
+		if !strings.HasPrefix(e.Code, "import_") { // not caused by the file
 			return rep, err
 		}
 		rep.refuse(e)
@@ -71,9 +71,8 @@ func (r *ImportReport) refuse(e *fault.Error) {
 	r.Refused = append(r.Refused, ImportFailure{Code: e.Code, Message: plain.Error(), Remedy: e.Remedy})
 }
 
-// importFile makes conversations of the file that is the request's body. A
-// file of which nothing could be imported is an error, that of its first
-// conversation.
+// importFile imports the conversations of the file in the request's body. If nothing could be
+// imported, it returns the error of the first conversation.
 func (f *server) importFile(ctx context.Context, c *call, in struct {
 	Name   string `query:"name"`
 	Format string `query:"format"`
@@ -99,7 +98,7 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 	if len(rep.Imported) == 0 && first != nil {
 		return rep, first
 	}
-	if err != nil { // what was imported before it stays, and has to be told
+	if err != nil { // what was imported before it stays, and must be reported
 		rep.refuse(fault.Of(err))
 		httpauth.Log(c.r, f.Logger, err)
 	}
@@ -109,11 +108,10 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 
 type converted struct {
 	Messages json.RawMessage `json:"messages"`
-	Notes    []string        `json:"notes"` // what became of that which the other form does not know
+	Notes    []string        `json:"notes"` // on what the other form cannot express
 }
 
-// convert writes the messages of a vendor's form in another's. Nothing of them
-// is kept.
+// convert converts messages from one vendor's form to another's. It stores nothing.
 func (f *server) convert(_ context.Context, c *call, in struct {
 	From string `query:"from"`
 	To   string `query:"to"`

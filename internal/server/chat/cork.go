@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// corking hands the WebSocket library a connection that can hold writes back,
-// so that frames which wait together leave together.
+// corking gives the WebSocket library a connection that can hold writes back, so that queued frames
+// leave in one write.
 type corking struct {
 	http.ResponseWriter
 	conn     *conn
@@ -27,20 +27,20 @@ func (k *corking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return k.conn.cork, rw, nil
 }
 
-// cork is a net.Conn whose writes are held back between hold and flush.
+// cork is a net.Conn that buffers writes between hold and flush.
 type cork struct {
 	net.Conn
-	patience time.Duration // with one piece; twice that, and the connection fails
+	patience time.Duration // per piece; after twice that the connection fails
 
 	mu      sync.Mutex
 	holding bool
 	held    []byte
-	slow    bool // the other side has strained the patience
+	slow    bool // a write has taken longer than the patience
 }
 
 const (
-	mostHeld = 64 << 10 // bytes held back, and bytes of one piece
-	mostKept = 16 << 10 // how large a buffer an idle connection keeps
+	mostHeld = 64 << 10 // bytes buffered, and bytes of one piece
+	mostKept = 16 << 10 // the size of the buffer that an idle connection keeps
 )
 
 func (k *cork) hold() {
@@ -49,8 +49,7 @@ func (k *cork) hold() {
 	k.mu.Unlock()
 }
 
-// flush writes what was held back, and reports whether the other side was
-// slow to take it.
+// flush writes the buffer, and reports whether the peer was slow to accept it.
 func (k *cork) flush() (slow bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,8 +73,8 @@ func (k *cork) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// release writes what is held, in pieces: a long frame over a slow line is no
-// sign of a client that does not read.
+// release writes the buffer in pieces, because a long frame over a slow line does not mean that the
+// client has stopped reading.
 func (k *cork) release() error {
 	rest := k.held
 	k.held = k.held[:0]

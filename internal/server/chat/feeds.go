@@ -11,16 +11,16 @@ import (
 	"steward/internal/resource"
 )
 
-// Events tells what happens to resources.
+// Events delivers events about resources.
 type Events interface {
 	Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error]
 }
 
-// feeds are what a connection is told of one kind of things, each under the id
-// of the client's frame that began it. The connection's mutex guards them.
+// feeds are the observations or the subscriptions of a connection, each under the id of the
+// client's frame that began it. The connection's mutex guards them.
 type feeds struct {
-	noun    string // observation, subscription: what faults call it
-	end     string // the frame that ends one
+	noun    string // observation or subscription, for error messages
+	end     string // the type of the frame that ends one
 	most    int
 	ongoing map[string]*watching
 }
@@ -49,13 +49,13 @@ type (
 		Bodies   bool                `json:"bodies"`
 		Cursor   string              `json:"cursor"`
 	}
-	endFrame struct { // asks to be told no more
+	endFrame struct { // ends an observation or a subscription
 		head
 		Re string `json:"re"` // the id of the frame that began it
 	}
 )
 
-// observe begins to tell the client of changes, under the id of its frame.
+// observe starts to send changes to the client, under the id of its frame.
 func (c *conn) observe(f *observeFrame) (err error) {
 	filter := events.ChangeFilter{Tools: f.Tools, Kinds: f.Kinds}
 	if filter.Conversations, err = ids("conversation_ids", f.Conversations); err != nil {
@@ -69,7 +69,7 @@ func (c *conn) observe(f *observeFrame) (err error) {
 	})
 }
 
-// subscribe begins to tell the client of events, under the id of its frame.
+// subscribe starts to send events to the client, under the id of its frame.
 func (c *conn) subscribe(f *subscribeFrame) error {
 	if c.server.o.Events == nil {
 		return fault.New(fault.Unsupported, "events_missing", "this Steward tells no events")
@@ -98,7 +98,7 @@ func ids(member string, texts []string) ([]id.ID, error) {
 	return out, nil
 }
 
-// feed tells the client what comes until it is ended, under the id of a frame.
+// feed sends batches to the client until it is ended, under the id of a frame.
 func (c *conn) feed(all *feeds, key string, follow func(context.Context) iter.Seq2[events.Batch, error]) error {
 	if key == "" {
 		return missing("id")
@@ -123,8 +123,8 @@ func (c *conn) feed(all *feeds, key string, follow func(context.Context) iter.Se
 	return nil
 }
 
-// tellBatches puts batch after batch. While the client leaves one waiting, the
-// log keeps the rest. A key that was revoked is found out before more is told.
+// tellBatches sends batch after batch. If the client is slow, the rest waits in the log. Revoked
+// keys are noticed before more is sent.
 func (c *conn) tellBatches(ctx context.Context, re string, changes bool, batches iter.Seq2[events.Batch, error]) error {
 	for b, err := range batches {
 		if err != nil {
@@ -176,7 +176,7 @@ func (c *conn) enrol(all *feeds, key string, w *watching) error {
 	return nil
 }
 
-// endFeed ends one: when it returns, nothing more is told of it.
+// endFeed ends a feed. Nothing more is sent for it after endFeed returns.
 func (c *conn) endFeed(all *feeds, re string) error {
 	if re == "" {
 		return missing("re")

@@ -12,22 +12,22 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// head is what every frame of a client has.
+// head holds the members that every frame of a client has.
 type head struct {
 	Type string `json:"type"`
-	ID   string `json:"id"` // the client's own, named in answers as "re"
+	ID   string `json:"id"` // the client's own id, repeated in answers as "re"
 }
 
-const maxID = 256 // bytes of an id of the client's own
+const maxID = 256 // size limit of the client's own ids, in bytes
 
-// asked is a frame of a client before it is known what it asks for.
+// asked is a frame of a client before its type is decoded.
 type asked struct {
 	head
 	Conversation jsontext.Value `json:"conversation_id"`
 	data         []byte
 }
 
-// about is the conversation that the frame names, if it has the form of one.
+// about returns the conversation that the frame names, if it is a valid id.
 func (a *asked) about() id.ID {
 	if len(a.Conversation) < 2 || a.Conversation.Kind() != '"' {
 		return id.ID{}
@@ -36,10 +36,10 @@ func (a *asked) about() id.ID {
 	return conv
 }
 
-// handler does what a client's frame asks for.
+// handler handles one type of a client's frames.
 type handler func(c *conn, a *asked) error
 
-// on is the handler of a frame of the form F, which answers by itself.
+// on returns the handler for frames of type F. do sends the answer itself.
 func on[F any](do func(*conn, *F) error) handler {
 	return func(c *conn, a *asked) error {
 		f := new(F)
@@ -50,8 +50,8 @@ func on[F any](do func(*conn, *F) error) handler {
 	}
 }
 
-// ok is the handler of a frame of the form F that is answered with "ok", where
-// the client has named it.
+// ok returns the handler for frames of type F that are answered with "ok", if the client has given
+// the frame an id.
 func ok[F any](do func(*conn, *F) error) handler {
 	return func(c *conn, a *asked) error {
 		err := on(do)(c, a)
@@ -91,11 +91,11 @@ func handlers() map[string]handler {
 	}
 }
 
-// Frames returns the types of frames that clients may send, in order. It is
-// the table that connections go by.
+// Frames returns the types of frames that clients may send, sorted. It reads the table that
+// connections use.
 func Frames() []string { return slices.Sorted(maps.Keys(handlers())) }
 
-// handle does what a client's frame asks for, or tells why not.
+// handle handles a client's frame, or reports why it was refused.
 func (c *conn) handle(data []byte) {
 	a := &asked{data: data}
 	err := httpauth.UnmarshalKnown(data, a)
@@ -117,7 +117,7 @@ func (c *conn) handle(data []byte) {
 	}
 }
 
-// answer tells the client the JSON of v.
+// answer sends v to the client as JSON.
 func (c *conn) answer(v any) error {
 	raw, err := encode(v)
 	if err == nil {
@@ -126,8 +126,8 @@ func (c *conn) answer(v any) error {
 	return err
 }
 
-// fails tells the client what went wrong behind a frame, or in the watch of a
-// conversation, and the log what is our own fault.
+// fails reports an error to the client, for a frame or for the watch of a conversation, and logs it
+// if it is an internal one.
 func (c *conn) fails(ctx context.Context, err error, re string, conv id.ID) {
 	if fault.Is(err, fault.Internal) {
 		c.log.Error("a frame could not be served", "error", err)
@@ -147,8 +147,8 @@ func missing(member string) error {
 	return fault.New(fault.Invalid, "member_missing", "the member %s is missing", member).Detail("member", "/"+member)
 }
 
-// conversationID reads an id. One that cannot be an id is not there, like
-// one that is not the user's.
+// conversationID parses an id. An invalid id is reported as missing, like a conversation of another
+// user.
 func conversationID(s string) (id.ID, error) {
 	if s == "" {
 		return id.ID{}, missing("conversation_id")

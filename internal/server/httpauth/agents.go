@@ -12,31 +12,30 @@ import (
 	"steward/internal/resource"
 )
 
-// Agents decides about agents and sources of tools for callers: those whom
-// policy does not let decide are told of the agents that they may use (and
-// refused with admin_only or policy_denied, Denied). Other errors are those of
-// the Approver.
+// Agents manages agents and tool sources for callers. Callers whom policy does not let decide see
+// only the agents that they may use; other methods refuse them (admin_only or policy_denied,
+// Denied). Other errors are those of the Approver.
 type Agents struct {
 	Catalog    catalog.Approver  // nil: there are none (agents_unsupported)
 	Authorizer policy.Authorizer // nil: administrators decide
 }
 
-// Approval allows what has a hash. In JSON it is the body of a request.
+// Approval approves the version that has a hash. Its JSON is the body of a request.
 type Approval struct {
 	Path  string                         `json:"path"`
 	Hash  string                         `json:"hash"`
-	Tools map[string]catalog.ToolSetting `json:"tools"` // set otherwise than their source proposes
+	Tools map[string]catalog.ToolSetting `json:"tools"` // settings that differ from what the source proposes
 }
 
-// Refusal says no to an agent or a source. In JSON it is the body of a request.
+// Refusal denies or revokes an agent or a source. Its JSON is the body of a request.
 type Refusal struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
 
-// may refuses a caller who does not decide about an agent or a source; about
-// any, where none is named. Policy says who does; the request is not put to
-// anybody else, so that to ask means no.
+// may refuses a caller who may not decide about an agent or a source or, if path is empty, about
+// agents in general. Policy decides this. Nobody is asked for approval here, so a decision to ask
+// counts as no.
 func (a Agents) may(ctx context.Context, c Caller, path string) error {
 	if a.Catalog == nil {
 		return fault.New(fault.Unsupported, "agents_unsupported", "this Steward has no agents")
@@ -60,7 +59,7 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 		return fmt.Errorf("policy could not be asked: %w", err)
 	case d.Verdict == policy.Allow:
 		return nil
-	case d.Rule == "" && c.Admin && len(c.Roles) == 0: // he has the token, and who he is cannot be told
+	case d.Rule == "" && c.Admin && len(c.Roles) == 0: // the caller has the token, but the account cannot be read
 		return nil
 	case d.Rule == "":
 		return none
@@ -69,11 +68,11 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 		WithHint("an administrator can change the rule at %s", d.Rule)
 }
 
-// Decides reports whether a caller decides about agents at large.
+// Decides reports whether a caller may decide about agents in general.
 func (a Agents) Decides(ctx context.Context, c Caller) bool { return a.may(ctx, c, "") == nil }
 
-// List tells what there is, never nil: all to who decides about agents at
-// large; to others what they may use, and what they decide about.
+// List returns the agents and sources, never nil. Callers who decide about agents in general get
+// all of them; others get those that they may use or decide about.
 func (a Agents) List(ctx context.Context, c Caller) ([]catalog.Listing, error) {
 	none := []catalog.Listing{}
 	if a.Catalog == nil {
@@ -99,7 +98,7 @@ func (a Agents) List(ctx context.Context, c Caller) ([]catalog.Listing, error) {
 	return told, nil
 }
 
-// Inspect tells all that an approval is about.
+// Inspect returns everything that an approval covers.
 func (a Agents) Inspect(ctx context.Context, c Caller, path string) (catalog.Inspection, error) {
 	if err := a.may(ctx, c, path); err != nil {
 		return catalog.Inspection{}, err
@@ -107,7 +106,7 @@ func (a Agents) Inspect(ctx context.Context, c Caller, path string) (catalog.Ins
 	return a.Catalog.Inspect(ctx, path)
 }
 
-// Approve allows what was shown under a hash.
+// Approve approves what was shown under a hash.
 func (a Agents) Approve(ctx context.Context, c Caller, in Approval) (catalog.Listing, error) {
 	if err := a.may(ctx, c, in.Path); err != nil {
 		return catalog.Listing{}, err
@@ -115,7 +114,7 @@ func (a Agents) Approve(ctx context.Context, c Caller, in Approval) (catalog.Lis
 	return a.Catalog.Approve(ctx, c.User, in.Path, in.Hash, in.Tools)
 }
 
-// Deny says no until it changes.
+// Deny denies an agent or a source until it changes.
 func (a Agents) Deny(ctx context.Context, c Caller, in Refusal) (catalog.Listing, error) {
 	if err := a.may(ctx, c, in.Path); err != nil {
 		return catalog.Listing{}, err
@@ -123,7 +122,7 @@ func (a Agents) Deny(ctx context.Context, c Caller, in Refusal) (catalog.Listing
 	return a.Catalog.Deny(ctx, c.User, in.Path, in.Reason)
 }
 
-// Revoke takes an approval back.
+// Revoke revokes an approval.
 func (a Agents) Revoke(ctx context.Context, c Caller, in Refusal) (catalog.Listing, error) {
 	if err := a.may(ctx, c, in.Path); err != nil {
 		return catalog.Listing{}, err

@@ -13,18 +13,18 @@ import (
 	"steward/internal/runtime"
 )
 
-// Answer is what a person says to a question, as programs send it.
+// Answer is a person's answer to an approval request, as programs send it.
 type Answer struct {
-	Hash     string         `json:"hash"` // over what was shown
+	Hash     string         `json:"hash"` // of what was shown
 	Reason   string         `json:"reason,omitzero"`
 	Standing string         `json:"standing,omitzero"` // once (also where it is left out), conversation or always
 	Pattern  intent.Pattern `json:"pattern,omitzero"`  // of a standing approval, as it was shown; left out: as it was proposed
 	Until    string         `json:"until,omitzero"`    // of a standing approval: RFC 3339; left out or never: for ever
-	Args     jsontext.Value `json:"args,omitzero"`     // other arguments than those asked about
+	Args     jsontext.Value `json:"args,omitzero"`     // arguments to use instead of those asked about
 }
 
-// Verdict is the answer of a caller to a question. A service cannot approve
-// (approval_unattended, Denied): nobody is there who could have looked.
+// Verdict returns the caller's answer as a verdict. A service cannot approve (approval_unattended,
+// Denied), because no person has looked at the request.
 func (a Answer) Verdict(c Caller, question string, approve bool) (runtime.Verdict, error) {
 	v := runtime.Verdict{ID: question, Hash: a.Hash, Approve: approve, Reason: a.Reason,
 		Standing: effect.Standing(a.Standing), Pattern: a.Pattern, Args: a.Args}
@@ -52,7 +52,7 @@ func unattended() error {
 		WithHint("have a person answer, with a key of their own")
 }
 
-// Until reads when a standing approval ends: "" is nil, "never" the zero time.
+// Until parses the end of a standing approval: "" is nil, "never" the zero time.
 func Until(s string) (*time.Time, error) {
 	switch s {
 	case "":
@@ -68,8 +68,8 @@ func Until(s string) (*time.Time, error) {
 	return &t, nil
 }
 
-// GrantChange is how a standing approval is to be otherwise, as programs send
-// it; what is left out stays.
+// GrantChange is a change of a standing approval, as programs send it. Members that are left out
+// stay as they are.
 type GrantChange struct {
 	Pattern  intent.Pattern `json:"pattern"`
 	Until    string         `json:"until"`           // RFC 3339, or never
@@ -78,7 +78,7 @@ type GrantChange struct {
 	Hash     string         `json:"hash"`            // of what was shown, where it covers more then
 }
 
-// Edit is the change of a caller.
+// Edit returns the change as an edit by the caller.
 func (g GrantChange) Edit(c Caller) (effect.GrantEdit, error) {
 	if !c.Attended() {
 		return effect.GrantEdit{}, unattended()

@@ -15,18 +15,16 @@ import (
 	"steward/internal/fault"
 )
 
-// MaxBody is how many bytes a request's body, or a WebSocket message, may
-// have unless set otherwise.
+// MaxBody is the default size limit of a request's body or a WebSocket message, in bytes.
 const MaxBody = 32 << 20
 
-// drainFactor says how much of a body that is too large is read to its end
-// and thrown away, in multiples of the limit. A server that stops reading
-// resets the connection, and the client never sees why.
+// drainFactor limits how much of a body that is too large is read and discarded, as a multiple of
+// the limit. If a server stops reading it resets the connection, and the client never sees the
+// error.
 const drainFactor = 8
 
-// ReadBody returns a request's body, which is JSON (media_type). One of more
-// than limit bytes (0: MaxBody) is too_large, and the connection goes on where
-// it can.
+// ReadBody returns a request's body, which must be JSON (media_type). A body of more than limit
+// bytes (0: MaxBody) is too_large; the connection stays usable if possible.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if t := mediaType(r); t != "application/json" && r.ContentLength != 0 {
 		return nil, wrongType(t, "application/json")
@@ -40,7 +38,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	}
 	var buf bytes.Buffer
 	if n := r.ContentLength; n > 0 && n <= limit {
-		buf.Grow(int(min(n, 1<<20)) + bytes.MinRead) // a header alone gets no more than this
+		buf.Grow(int(min(n, 1<<20)) + bytes.MinRead) // a Content-Length header alone allocates no more than this
 	}
 	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
 	if err != nil {
@@ -55,8 +53,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return nil, TooLarge(limit)
 }
 
-// mediaType is the type of a request's body, without parameters; empty where
-// none is said, or none that can be understood.
+// mediaType returns the type of a request's body without parameters. It is empty if the type is
+// missing or invalid.
 func mediaType(r *http.Request) string {
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -65,8 +63,8 @@ func mediaType(r *http.Request) string {
 	return t
 }
 
-// formless refuses a body that a form of any web page, or a script without
-// leave, could have sent: every server takes types of application/ alone.
+// formless refuses a body that a form on any web page, or a script without permission, could have
+// sent: every server accepts only types of application/.
 func formless(r *http.Request) error {
 	t := mediaType(r)
 	if r.ContentLength == 0 || strings.HasPrefix(t, "application/") && t != "application/x-www-form-urlencoded" {
@@ -80,7 +78,7 @@ func wrongType(t, want string) error {
 		WithHint("send the header Content-Type: %s", want)
 }
 
-// TooLarge is the error for what has more than limit bytes.
+// TooLarge returns the error for more than limit bytes.
 func TooLarge(limit int64) error {
 	return fault.New(fault.TooLarge, "too_large", "this is larger than the %d bytes that are taken at once", limit).
 		Detail("limit", limit).WithHint("send less, or in parts")
@@ -95,17 +93,15 @@ func Decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	return Unmarshal(body, v)
 }
 
-// Unmarshal reads one JSON value strictly: no unknown members (except where v
-// collects them), no name twice, names in their exact case, valid UTF-8.
-// Errors (Invalid): invalid_utf8, invalid_json, duplicate_member,
-// unknown_member, member_invalid; Details has "position" (a byte offset) and
-// "member" (a JSON pointer).
+// Unmarshal decodes one JSON value strictly: no unknown members (unless v collects them), no
+// repeated names, names in their exact case, valid UTF-8. Errors (Invalid): invalid_utf8,
+// invalid_json, duplicate_member, unknown_member, member_invalid; Details has "position" (a byte
+// offset) and "member" (a JSON pointer).
 func Unmarshal(data []byte, v any) error {
 	return unmarshal(data, v, json.RejectUnknownMembers(true))
 }
 
-// UnmarshalKnown is Unmarshal, except that members which v does not have are
-// passed over.
+// UnmarshalKnown is like Unmarshal, but ignores members that v does not have.
 func UnmarshalKnown(data []byte, v any) error { return unmarshal(data, v) }
 
 func unmarshal(data []byte, v any, opts ...json.Options) error {

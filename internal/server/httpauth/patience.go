@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Patience is how long a peer may keep a request waiting. The deadlines of
-// http.Server are no help: they are for whole requests, of which some last for
-// as long as a model thinks, or a subscriber listens.
+// Patience limits how long a peer may keep a request waiting. The deadlines of http.Server do not
+// help: they apply to whole requests, and some requests last as long as a model thinks or a
+// subscriber listens.
 type Patience struct {
 	Read  time.Duration // for the next bytes of a body; zero: 30 s
 	Write time.Duration // until the next piece of an answer is taken; zero: a minute
-	// Talks reports of a request over HTTP/2 whether its caller may be silent
-	// for as long as he likes between what he sends. nil: none may.
+	// Talks reports whether the caller of a request over HTTP/2 may be silent for any length of
+	// time between what it sends. If nil, no caller may.
 	Talks func(r *http.Request) bool
 }
 
@@ -27,9 +27,9 @@ func (p Patience) orDefaults() Patience {
 	return p
 }
 
-// Wrap loses patience with peers that stop sending what they have announced,
-// or do not read their answers. It belongs outside of everything else, the
-// Guard too. Who takes a connection over (http.Hijacker) bounds it himself.
+// Wrap ends requests whose peers stop sending what they have announced, or do not read their
+// answers. It must be the outermost handler, outside the Guard too. A handler that takes over the
+// connection (http.Hijacker) has to set its own limits.
 func (p Patience) Wrap(next http.Handler) http.Handler {
 	p = p.orDefaults()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,16 +47,16 @@ func (p Patience) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Server is the server of a handler; HTTP/1 is spoken unless Protocols say otherwise.
+// Server returns a server for a handler. It speaks HTTP/1 unless Protocols is set.
 func (p Patience) Server(h http.Handler) *http.Server {
 	p = p.orDefaults()
 	return &http.Server{Handler: p.Wrap(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: p.Write}} // a stream cannot be reset over a connection that takes nothing
 }
 
-// awaited is a body whose next bytes are waited for for a limited time. No
-// deadline may stand outside of reads: at the end of the body net/http begins
-// to watch the connection, and would take a deadline for the client's leaving.
+// awaited is a body whose reads have a deadline. The deadline must not remain set between reads: at
+// the end of the body net/http begins to watch the connection, and would take a deadline for a
+// disconnect.
 type awaited struct {
 	io.ReadCloser
 	patience time.Duration
@@ -85,11 +85,11 @@ func (b *awaited) Close() (err error) {
 	return err
 }
 
-// mostRest is how much of a body that nobody wants is read so that the
-// connection can go on; net/http has the same bound.
+// mostRest is how much of an unread body is read so that the connection can be reused; net/http has
+// the same limit.
 const mostRest = 256 << 10
 
-// rest reads what is left of the body, and reports whether that was all.
+// rest reads what is left of the body, and reports whether it reached the end.
 func (b *awaited) rest() bool {
 	b.hurry(func() {
 		_, err := io.CopyN(io.Discard, b.ReadCloser, mostRest+1)
@@ -98,15 +98,15 @@ func (b *awaited) rest() bool {
 	return b.over.Load()
 }
 
-// hurry reads under a deadline. Where none can be set nobody is waited for:
-// what there is, is in memory.
+// hurry reads under a deadline. If no deadline can be set it does not wait: everything is in memory
+// already.
 func (b *awaited) hurry(read func()) {
 	b.rc.SetReadDeadline(time.Now().Add(b.patience))
 	read()
 	b.rc.SetReadDeadline(time.Time{})
 }
 
-// answering is an answer whose peer has to take it.
+// answering is a response writer whose peer must keep reading.
 type answering struct {
 	http.ResponseWriter
 	patience Patience
@@ -118,8 +118,8 @@ type answering struct {
 	taken    bool     // the connection is somebody else's
 }
 
-// settle deals with what is left of the body before the head of the answer
-// leaves. net/http would read it first, for as long as the peer lets it.
+// settle deals with what is left of the body before the header of the answer is sent. Otherwise
+// net/http would read it first, for as long as the peer likes.
 func (x *answering) settle(status int) {
 	if x.settled || status < 200 && status != http.StatusSwitchingProtocols {
 		return
@@ -139,8 +139,8 @@ func (x *answering) WriteHeader(status int) {
 	x.ResponseWriter.WriteHeader(status)
 }
 
-// mostPiece is how much has to be taken at once: a long answer over a slow
-// line is no sign of a peer that does not read.
+// mostPiece is how much is written under one deadline, because a long answer over a slow line does
+// not mean that the peer has stopped reading.
 const mostPiece = 64 << 10
 
 // Write implements io.Writer.
@@ -157,7 +157,7 @@ func (x *answering) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// FlushError implements what http.ResponseController looks for.
+// FlushError implements the method that http.ResponseController looks for.
 func (x *answering) FlushError() (err error) {
 	x.settle(http.StatusOK)
 	x.hurry(func() { err = x.rc.Flush() })
@@ -167,8 +167,8 @@ func (x *answering) FlushError() (err error) {
 // Flush implements http.Flusher.
 func (x *answering) Flush() { x.FlushError() } //nolint:errcheck // the next write fails too
 
-// hurry writes under a deadline. It does not stay: over HTTP/2 it would end an
-// answer that waits for its next event.
+// hurry writes under a deadline and then removes it: over HTTP/2 it would end an answer that waits
+// for its next event.
 func (x *answering) hurry(write func()) {
 	x.rc.SetWriteDeadline(time.Now().Add(x.patience.Write))
 	write()
@@ -186,8 +186,8 @@ func (x *answering) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (x *answering) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// leave bounds what net/http does after the handler: it writes what it has
-// kept back, and reads on in a body that is left.
+// leave limits what net/http does after the handler: it writes what is buffered, and reads the rest
+// of the body.
 func (x *answering) leave() {
 	if x.taken {
 		return

@@ -9,10 +9,9 @@ import (
 	"steward/internal/fault"
 )
 
-// place checks where a request is addressed to and which web page made it: a
-// name that somebody else's DNS pointed at us (DNS rebinding), or a foreign
-// page that a browser has open, must not act as the local user. done says
-// that the request was a browser's preliminary question and is answered.
+// place checks which host a request is addressed to and which web page made it. Neither a name that
+// somebody else's DNS points at this server (DNS rebinding) nor a foreign page in a browser may act
+// as the local user. done says that the request was a CORS preflight and has been answered.
 func (g *Guard) place(w http.ResponseWriter, r *http.Request) (done bool, err error) {
 	if !g.hostAllowed(r) {
 		return false, fault.New(fault.Denied, "host_refused", "Steward is not called %.100q", r.Host).
@@ -62,7 +61,7 @@ func (g *Guard) hostAllowed(r *http.Request) bool {
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
-		return true // not behind a net/http server: there is no port to compare
+		return true // not behind a net/http server, so there is no port to compare
 	}
 	_, listens, err := net.SplitHostPort(local.String())
 	return err != nil || port == listens
@@ -91,7 +90,7 @@ func loopbackName(name string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// sameHost reports whether a page's origin is the host that it calls.
+// sameHost reports whether a page's origin is the host that the page calls.
 func sameHost(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -115,8 +114,8 @@ func (g *Guard) originConfigured(origin string) bool {
 	return false
 }
 
-// BeyondLoopback reports whether a listen address ("HOST:PORT") can be
-// reached from other machines. What cannot be understood can.
+// BeyondLoopback reports whether other machines can reach a listen address ("HOST:PORT"). An
+// address that cannot be parsed counts as reachable.
 func BeyondLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	return err != nil || !loopbackName(host)

@@ -14,20 +14,19 @@ import (
 	"steward/internal/secret"
 )
 
-// tokenFile holds the token of the machine's own user. It lies in the data
-// folder, so that who can read it can read the database too. It is made at the
-// first start and kept until NewToken replaces it. It is read anew for every
-// request, so that a running server honours a new token at once, and refuses
-// the old one.
+// tokenFile holds the token of the machine's own user. It is in the data folder, because whoever
+// can read it can read the database too. The token is made at the first start and kept until
+// NewToken replaces it. The file is read again for every request, so that a running server accepts
+// a new token, and refuses the old one, at once.
 const tokenFile = "token"
 
-// TokenFile is the path of the token of a data folder.
+// TokenFile returns the path of the token in a data folder.
 func TokenFile(folder string) string { return filepath.Join(folder, tokenFile) }
 
-// ReadToken returns the token of a data folder. A file that others than its
-// owner can read, that belongs to somebody else, or that holds anything but a
-// whole token is refused. Errors: token_missing (NotFound), token_unusable
-// (Denied; Unavailable where the system could not read it now).
+// ReadToken returns the token of a data folder. It refuses a file that users other than its owner
+// can read, that belongs to somebody else, or that does not hold exactly one token. Errors:
+// token_missing (NotFound), token_unusable (Denied; Unavailable if the system could not read the
+// file now).
 func ReadToken(folder string) (string, error) { return readSecret(folder, tokenFile) }
 
 func readSecret(folder, name string) (string, error) {
@@ -51,8 +50,8 @@ func readSecret(folder, name string) (string, error) {
 		WithHint("call as the user who runs Steward; steward token --new replaces a token")
 }
 
-// MakeToken returns the token of a data folder, and makes it where there is
-// none. Errors: token_unusable, token_unwritable.
+// MakeToken returns the token of a data folder, and makes it if there is none. Errors:
+// token_unusable, token_unwritable.
 func MakeToken(folder string) (string, error) { return MakeSecret(folder, tokenFile) }
 
 // MakeSecret is MakeToken for a secret in a file of another name.
@@ -60,7 +59,7 @@ func MakeSecret(folder, name string) (string, error) {
 	if token, err := readSecret(folder, name); !fault.HasCode(err, "token_missing") {
 		return token, err
 	}
-	// Of two processes that make it at once, one wins.
+	// If two processes make it at the same time, one wins.
 	if err := writeSecret(folder, name, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", unwritable(folder, err)
 	}
@@ -80,7 +79,7 @@ func unwritable(folder string, err error) error {
 		WithHint("make the data folder %s writable", folder)
 }
 
-// writeSecret writes a whole file of mode 0600 and puts it in place.
+// writeSecret writes a complete file of mode 0600 and then moves it into place.
 func writeSecret(folder, name string, place func(from, to string) error) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
