@@ -12,9 +12,8 @@ import (
 	"steward/internal/fault"
 )
 
-// archive reads a zip file: all of its conversations.json, whatever the
-// folder, or else all that looks like JSON. Nothing of it is written anywhere:
-// names in it lead nowhere.
+// archive reads a zip file: every conversations.json in any folder or, if there is none, every file
+// that looks like JSON. It extracts nothing to disk, so names in the archive cannot cause harm.
 func (r *reader) archive(in io.Reader, buffered io.Reader) {
 	at, size, closing, err := r.seekable(in, buffered)
 	if err != nil {
@@ -50,8 +49,8 @@ func (r *reader) archive(in io.Reader, buffered io.Reader) {
 	}
 }
 
-// seekable returns the archive for reading anywhere: a file as it is, a
-// stream by way of a temporary file, which has no name any more.
+// seekable returns the archive as an io.ReaderAt. A stream is first copied to a temporary file,
+// which is unlinked at once.
 func (r *reader) seekable(in, buffered io.Reader) (io.ReaderAt, int64, func(), error) {
 	if f, ok := in.(interface {
 		io.ReaderAt
@@ -90,7 +89,7 @@ func (r *reader) archiveFault(err error) error {
 		WithHint("download it again, or unpack it and import conversations.json")
 }
 
-// conversationFiles tells the files that hold conversations from the others.
+// conversationFiles separates the files that hold conversations from the others.
 func conversationFiles(files []*zip.File) (chats, others []*zip.File) {
 	named := func(f *zip.File) bool {
 		b := strings.ToLower(path.Base(f.Name))
@@ -117,8 +116,8 @@ func conversationFiles(files []*zip.File) (chats, others []*zip.File) {
 	return chats, others
 }
 
-// member reads one file of the archive and returns how many bytes it took.
-// What an entry says of its own size is not believed.
+// member reads one file of the archive and returns how many bytes it took. It does not trust the
+// size that an entry states.
 func (r *reader) member(f *zip.File, left int64) int64 {
 	in, err := f.Open()
 	if err != nil {
@@ -135,7 +134,7 @@ func (r *reader) member(f *zip.File, left int64) int64 {
 	return s.in.off
 }
 
-// printable is a name from outside, safe to show.
+// printable makes a foreign name safe to show.
 func printable(name string) string {
 	return short(strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
@@ -145,14 +144,13 @@ func printable(name string) string {
 	}, valid(path.Base(name))))
 }
 
-// assets are the files of an archive that messages refer to. The zero pointer
-// has none.
+// assets are the files of an archive that messages refer to. A nil pointer has none.
 type assets struct {
 	files []*zip.File
 	byID  map[string]int
 	used  []bool
-	most  int // bytes that one conversation may have of them
-	left  int // what is left of these
+	most  int // the limit for one conversation, in bytes
+	left  int // what is left of it
 }
 
 func newAssets(files []*zip.File, most int) *assets {
@@ -167,8 +165,8 @@ func newAssets(files []*zip.File, most int) *assets {
 	return a
 }
 
-// assetID is the id with which the name of one of ChatGPT's files begins:
-// "file-AbC123" or "file_0000abc".
+// assetID returns the id at the start of the name of one of ChatGPT's files: "file-AbC123" or
+// "file_0000abc".
 func assetID(name string) string {
 	if !strings.HasPrefix(name, "file-") && !strings.HasPrefix(name, "file_") {
 		return ""
@@ -182,7 +180,7 @@ func assetID(name string) string {
 	return name[:5+end]
 }
 
-// maxAsset is the size of the largest picture that is taken into a message.
+// maxAsset is the size of the largest picture that is imported, in bytes.
 const maxAsset = 20 << 20
 
 // get returns a file by its id.
@@ -209,15 +207,15 @@ func (a *assets) get(id string) (data []byte, name string, ok bool) {
 	return data, printable(a.files[i].Name), true
 }
 
-// renew gives the next conversation its share.
+// renew resets the limit for the next conversation.
 func (a *assets) renew() {
 	if a != nil {
 		a.left = a.most
 	}
 }
 
-// unused returns the names of the files that nothing referred to, the first
-// of them if they are many.
+// unused returns the names of the files that no message referred to, but only the first ones if
+// there are many.
 func (a *assets) unused() []string {
 	var out []string
 	more := 0

@@ -18,8 +18,8 @@ import (
 // Version is the version of the export that Writer writes.
 const Version = 2
 
-// Own is a conversation that Steward exported. What stands before the
-// messages is read; the messages come as they are asked for.
+// Own is a conversation that Steward exported. The members before the messages are already read;
+// the messages are read on demand.
 type Own struct {
 	Version      int
 	Conversation record.Conversation
@@ -28,14 +28,14 @@ type Own struct {
 	Runs         []Run
 	Marks        []record.Mark
 	Pins         []record.Pin
-	Summaries    []Placed // messages that stand for others: in no branch's list
+	Summaries    []Placed // messages that replace others: in no branch's list
 
-	// Signed says that what was read so far verifies. It is settled when
+	// Signed reports whether the signature of what was read so far is valid. It is final when
 	// Messages has ended.
 	Signed bool
 
-	// Messages yields the messages of all branches, in the order of their
-	// positions. It may be asked once. An error concerns the rest.
+	// Messages yields the messages of all branches in the order of their positions. It may be
+	// ranged over once. An error ends the sequence.
 	Messages iter.Seq2[Placed, error]
 }
 
@@ -45,30 +45,29 @@ type Interaction struct {
 	record.Interaction
 }
 
-// Run is a run (its id is in it) with the interaction in which it was.
+// Run is a run with its id and the interaction that it belongs to.
 type Run struct {
 	Interaction id.ID
 	record.Run
 }
 
-// Placed is a message with where it stands: in which interaction, and in
-// which branch's list.
+// Placed is a message with its place: its interaction, and the branch whose list it is in.
 type Placed struct {
 	Message     *message.Message
 	Interaction id.ID
 	Branch      string
 	Pos         int64
-	Rests       []Rest // what did not fit into the results of its calls
+	Rests       []Rest // what was cut off the results of its calls
 }
 
-// Rest is what the size cap of results cut off: the stored form, by the place
+// Rest is what the size limit of results cut off, in its stored form. It is identified by the index
 // of the call in its message.
 type Rest struct {
 	Block int    `json:"block"`
 	Body  []byte `json:"body"`
 }
 
-// The lines of an export: the stored forms, with what their URIs say of them.
+// The lines of an export: the stored records, with the parts of their URIs.
 type (
 	branchLine struct {
 		ID string `json:"id"`
@@ -100,9 +99,8 @@ type (
 	}
 )
 
-// own reads Steward's export from a stream, in which the opening brace and the
-// name of the first member are taken. What was read is summed up in sum, if
-// it may verify.
+// own reads Steward's export from a stream whose opening brace and first member name have been
+// read. sum is the MAC of what was read, or nil if the export cannot be verified.
 func (r *reader) own(s *stream, sum hash.Hash) error {
 	at := s.at()
 	v, err := s.value(1 << 10)
@@ -114,7 +112,7 @@ func (r *reader) own(s *stream, sum hash.Hash) error {
 	if json.Unmarshal(v, &b.own.Version) != nil || b.own.Version < 1 || b.own.Version > Version {
 		r.give(nil, fault.New(fault.Unsupported, "import_version_unknown", "%s is an export of version %.20s, and this Steward reads up to version %d", b.Name, v, Version).
 			WithHint("update Steward, and import it again"))
-		r.ended = true // what follows has a form that is not known
+		r.ended = true // the rest has an unknown form
 		return nil
 	}
 	if b.own.Version == Version {
@@ -139,14 +137,14 @@ type ownReader struct {
 	*reader
 	s      *stream
 	own    *Own
-	depth  int       // outside of the export
-	total  int       // bytes that what stands before the messages may have
+	depth  int       // of the JSON around the export
+	total  int       // size limit of everything before the messages, in bytes
 	past   int64     // messages that were read
 	failed bool      // nothing more can be read
-	sum    hash.Hash // of what was read; nil: nothing verifies
+	sum    hash.Hash // of what was read; nil: it cannot be verified
 }
 
-// head reads up to the messages.
+// head reads everything before the messages.
 func (b *ownReader) head() (*Chat, error) {
 	o := b.own
 	for {
@@ -155,7 +153,7 @@ func (b *ownReader) head() (*Chat, error) {
 			return nil, err
 		}
 		if !more {
-			o.Signed = false // what is signed ends with the messages
+			o.Signed = false // the signed part ends with the messages
 			o.Messages = func(func(Placed, error) bool) {}
 			break
 		}
@@ -199,8 +197,7 @@ func (b *ownReader) head() (*Chat, error) {
 		Source: Steward, SourceID: o.Conversation.ID.String(), Model: o.Conversation.Model, Current: -1, Own: o}, nil
 }
 
-// member reads one member. One that is not known is of a later version; what
-// it says is left out.
+// member reads one member. An unknown member comes from a later version and is left out.
 func (b *ownReader) member(name string, v []byte) error {
 	o := b.own
 	switch name {
@@ -265,7 +262,7 @@ func (b *ownReader) member(name string, v []byte) error {
 	return nil
 }
 
-// named refuses what lacks an id.
+// named returns an error if an id is missing.
 func named(ids ...id.ID) error {
 	if slices.Contains(ids, id.ID{}) {
 		return errors.New("it has no id")
@@ -273,7 +270,7 @@ func named(ids ...id.ID) error {
 	return nil
 }
 
-// lines decodes a list, element by element.
+// lines decodes a list, one element at a time.
 func lines[T any](v []byte, each func(T) error) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(v, &list); err != nil {
@@ -319,7 +316,7 @@ func (b *ownReader) messages(yield func(Placed, error) bool) {
 	}
 }
 
-// add takes up what is signed: each member and message as Writer writes it.
+// add adds a member or message to the MAC, in the form in which Writer writes it.
 func (b *ownReader) add(lead string, v []byte) {
 	if b.sum != nil {
 		io.WriteString(b.sum, lead) //nolint:errcheck // a hash takes everything
@@ -327,12 +324,12 @@ func (b *ownReader) add(lead string, v []byte) {
 	}
 }
 
-// verify reads the signature behind the messages. Nothing may follow it.
+// verify checks the signature after the messages. Nothing may follow it.
 func (b *ownReader) verify() error {
 	ours := b.own.Signed
 	b.own.Signed = false
 	if b.s.PeekKind() != '"' || !ours {
-		return nil // what there is is skipped
+		return nil // the rest is skipped
 	}
 	name, err := b.s.memberName()
 	if err != nil {
@@ -369,8 +366,8 @@ func (b *ownReader) message() (Placed, error) {
 	return p, nil
 }
 
-// placed decodes the line of a message; nth is its place in the list, which
-// is its position where a line of version 1 does not say one.
+// placed decodes the line of a message. nth is its index in the list, which is its position if a
+// line of version 1 states none.
 func placed(raw []byte, nth int64) (Placed, error) {
 	var l messageLine
 	if err := json.Unmarshal(raw, &l); err != nil {

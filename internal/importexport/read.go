@@ -18,11 +18,11 @@ import (
 type reader struct {
 	Options
 	yield  func(*Chat, error) bool
-	ended  bool    // the caller has seen enough
+	ended  bool    // the consumer has stopped
 	number int     // of the chat being read
-	found  int     // conversations recognised, broken ones too
-	odd    []error // what was no conversation before the first that is one
-	loose  list    // messages that stand on lines of their own
+	found  int     // recognised conversations, including broken ones
+	odd    []error // values before the first conversation that were not conversations
+	loose  list    // messages on lines of their own
 	assets *assets
 }
 
@@ -37,8 +37,8 @@ func (r *reader) give(c *Chat, err error) {
 	r.ended = !r.yield(c, err)
 }
 
-// see counts a conversation that was recognised: so the file is one of
-// conversations, and what was none before it is told, too.
+// see counts a recognised conversation. Since the file therefore holds conversations, it also
+// reports the earlier values that were not conversations.
 func (r *reader) see() {
 	r.found++
 	r.number++
@@ -67,7 +67,7 @@ func (r *reader) file(in io.Reader) {
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
 		r.give(nil, fault.New(fault.Invalid, "import_format_unknown", "%s is written in UTF-16", r.Name).WithHint("save it as UTF-8 and import it again"))
 		return
-	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")): // a mark that Windows programs leave
+	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")): // the byte order mark that Windows programs write
 		buf.Discard(3) //nolint:errcheck // it is buffered
 	}
 	if err := r.values(newStream(buf, r.Name, r.MaxTotal)); err != nil {
@@ -77,9 +77,9 @@ func (r *reader) file(in io.Reader) {
 	}
 }
 
-// values reads all values of a file: one, or several one behind the other. If
-// the first stands on one line, so do the others: then a broken line spoils
-// only itself. It returns what ends the file early.
+// values reads all values of a file: one, or several in a row. If the first is on one line, the
+// others are expected to be, too, so that a broken line affects only itself. It returns the error
+// that ends the file early.
 func (r *reader) values(s *stream) error {
 	r.loose = list{}
 	for n := 0; !r.ended; n++ {
@@ -117,7 +117,7 @@ func (r *reader) top(s *stream, c jsontext.Kind) error {
 	return r.object(s)
 }
 
-// lines reads the rest of a JSONL file. A broken line is told and left out.
+// lines reads the rest of a JSONL file. A broken line is reported and skipped.
 func (r *reader) lines(s *stream) error {
 	in := s.lines()
 	for n := s.line; !r.ended; n++ {
@@ -148,7 +148,7 @@ func (r *reader) lines(s *stream) error {
 	return nil
 }
 
-// array reads a list: of conversations, or of the messages of one.
+// array reads a list of conversations, or of the messages of one.
 func (r *reader) array(s *stream) error {
 	if err := s.expect('['); err != nil {
 		return err
@@ -178,15 +178,14 @@ func (r *reader) array(s *stream) error {
 	return r.collect(msgs)
 }
 
-// object reads an object: a conversation, a message on a line of its own, or
-// a wrapper around a list of conversations. Steward's own export is read as
-// it comes.
+// object reads an object: a conversation, a message on a line of its own, or a wrapper around a
+// list of conversations. Steward's own export is streamed.
 func (r *reader) object(s *stream) error {
 	at := s.at()
 	if err := s.expect('{'); err != nil {
 		return err
 	}
-	var raw []byte // the object without what has been read of it already
+	var raw []byte // the object without the part that was already read
 	wrapped := false
 	for !r.ended {
 		more, err := s.more()
@@ -225,7 +224,7 @@ func (r *reader) object(s *stream) error {
 	}
 	raw = append(raw, '}')
 	switch {
-	case wrapped && sniff(raw) == "": // what stands beside the list of conversations: an account, say
+	case wrapped && sniff(raw) == "": // what surrounds the list of conversations, for example an account
 	case !r.isMessage(raw):
 		r.chat(raw, at)
 	case !r.loose.add(raw, r.MaxChat):
@@ -234,7 +233,7 @@ func (r *reader) object(s *stream) error {
 	return nil
 }
 
-// appendMember adds a member to an object that is being put together again.
+// appendMember appends a member to an object that is being reassembled.
 func appendMember(raw []byte, name string, v []byte) []byte {
 	if len(raw) == 0 {
 		raw = append(raw, '{')
@@ -264,12 +263,12 @@ func sniff(raw []byte) string {
 	return ""
 }
 
-// takes reports whether the wanted format admits what was found.
+// takes reports whether the requested format accepts the source that was detected.
 func (r *reader) takes(source string) bool {
 	return r.Format == Auto || r.Format == source || isVendor(source) && isVendor(r.Format)
 }
 
-// chat reads one conversation that is wholly there.
+// chat reads one conversation that is completely in memory.
 func (r *reader) chat(raw []byte, at string) {
 	source := sniff(raw)
 	if source == "" {
@@ -304,8 +303,7 @@ func (r *reader) chat(raw []byte, at string) {
 	r.give(c, nil)
 }
 
-// wrapped reads an export of Steward's that stands in a list. As such it is
-// signed by nobody.
+// wrapped reads a Steward export inside a list. Its signature is not valid there.
 func (r *reader) wrapped(raw []byte, at string) {
 	s := newStream(bytes.NewReader(raw), r.Name, int64(len(raw)))
 	err := s.expect('{')
@@ -325,8 +323,8 @@ func (r *reader) wrapped(raw []byte, at string) {
 	}
 }
 
-// strange tells of what is no conversation, as soon as there is one: without
-// one, the whole file is something else.
+// strange reports a value that is not a conversation, but only once a conversation has been found:
+// without one, the whole file is something else.
 func (r *reader) strange(at string) {
 	err := fault.New(fault.Invalid, "import_chat_broken", "%swhat stands there is no conversation that Steward knows", at).
 		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/guides/import.md")
@@ -340,7 +338,7 @@ func (r *reader) strange(at string) {
 	}
 }
 
-// chatFault is an error of one conversation.
+// chatFault returns the error for one conversation.
 func (r *reader) chatFault(at, title string, err error) error {
 	if f := fault.Of(err); f.Code != "internal" {
 		return err
@@ -353,7 +351,7 @@ func (r *reader) chatFault(at, title string, err error) error {
 		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/guides/import.md")
 }
 
-// plainError is what a decoder says, without what only its authors care for.
+// plainError returns a decoder's message without the parts that matter only to programmers.
 func plainError(err error) string {
 	var se *json.SemanticError
 	if !errors.As(err, &se) {
@@ -371,7 +369,7 @@ func (r *reader) tooLarge(at string) {
 		WithHint("the others are read all the same; split this one, or import it without its pictures"))
 }
 
-// oversize ends the reading of a list of messages that is too large.
+// oversize stops reading a list of messages that is too large.
 func (r *reader) oversize(at string) error {
 	return fault.New(fault.TooLarge, "import_too_large", "%sthe list of messages is larger than %d bytes", at, r.MaxChat).
 		WithHint("split it and import the parts")

@@ -13,14 +13,14 @@ import (
 	"steward/internal/fault"
 )
 
-// lenientText is how the files of others are read: they hold what their
-// authors' programs wrote.
+// lenientText returns the options for other programs' files, which hold whatever those programs
+// wrote.
 func lenientText() []jsontext.Options {
 	return []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 }
 
-// stream reads the JSON values of a file one after the other. It holds no more
-// of the file than the value it returns, and some.
+// stream reads the JSON values of a file one after the other. It holds little more of the file in
+// memory than the value it returns.
 type stream struct {
 	*jsontext.Decoder
 	in   *meter
@@ -33,19 +33,19 @@ func newStream(r io.Reader, name string, total int64) *stream {
 	return &stream{jsontext.NewDecoder(in, lenientText()...), in, name, 1}
 }
 
-// meter counts what is read, and ends it at its bounds.
+// meter counts the bytes read, and stops reading at its limits.
 type meter struct {
 	r     io.Reader
 	off   int64 // bytes read
 	total int64 // bytes that may be read
-	upto  int64 // where the value that is being read must have ended
+	upto  int64 // the offset by which the current value must have ended
 	lines int
 	err   error // that r has returned, but for its end
 }
 
 var (
 	errTotal    = errors.New("there is too much of it")
-	errOversize = errors.New("too large") // of one value, which can be read over
+	errOversize = errors.New("too large") // of a single value, which can be skipped
 )
 
 func (m *meter) Read(p []byte) (int, error) {
@@ -65,14 +65,14 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// slack is how much more than a value's bound is read before it is given up.
+// slack is how far beyond a value's limit the stream reads before it gives up, in bytes.
 const slack = 64 << 10
 
-// bound lets the next value or token have so many bytes.
+// bound limits the size of the next value or token.
 func (s *stream) bound(most int) { s.in.upto = s.InputOffset() + int64(most) + slack }
 
-// value takes the next value, whatever it is, up to most bytes; of a larger one
-// it returns errOversize when it has read over it.
+// value reads the next value of at most most bytes. For a larger value it returns errOversize,
+// after skipping the value.
 func (s *stream) value(most int) ([]byte, error) {
 	s.bound(most)
 	v, err := s.ReadValue()
@@ -90,8 +90,7 @@ func (s *stream) value(most int) ([]byte, error) {
 	return bytes.Clone(v), nil
 }
 
-// leave takes tokens, of at most so many bytes each, until it is at a depth
-// again, and one at least.
+// leave reads tokens of at most most bytes each until it is back at a depth. It reads at least one.
 func (s *stream) leave(depth, most int) error {
 	for {
 		s.bound(most)
@@ -104,7 +103,7 @@ func (s *stream) leave(depth, most int) error {
 	}
 }
 
-// expect takes the token that has to come.
+// expect reads the next token, which must be of a kind.
 func (s *stream) expect(want jsontext.Kind) error {
 	s.bound(0)
 	if t, err := s.ReadToken(); err != nil {
@@ -115,7 +114,7 @@ func (s *stream) expect(want jsontext.Kind) error {
 	return nil
 }
 
-// memberName takes a member's name.
+// memberName reads the name of a member.
 func (s *stream) memberName() (string, error) {
 	s.bound(0)
 	t, err := s.ReadToken()
@@ -125,21 +124,21 @@ func (s *stream) memberName() (string, error) {
 	return t.String(), nil
 }
 
-// next returns the kind of what comes next; io.EOF at the end of the file.
+// next returns the kind of the next token, or io.EOF at the end of the file.
 func (s *stream) next() (jsontext.Kind, error) {
 	s.bound(0)
 	k := s.PeekKind()
 	if k != 0 {
 		return k, nil
 	}
-	_, err := s.ReadToken() // tells why
+	_, err := s.ReadToken() // it returns the reason
 	if err == io.EOF {
 		return 0, err
 	}
 	return 0, s.fault(err)
 }
 
-// more reports whether a list or an object goes on. It takes the end.
+// more reports whether a list or an object continues. It reads the end token.
 func (s *stream) more() (bool, error) {
 	k, err := s.next()
 	switch {
@@ -154,7 +153,7 @@ func (s *stream) more() (bool, error) {
 	return true, nil
 }
 
-// fault is the coded error of one of reading.
+// fault converts a read error to a coded error.
 func (s *stream) fault(err error) error {
 	var syntax *jsontext.SyntacticError
 	err = cmp.Or(s.in.err, err)
@@ -175,13 +174,13 @@ func (s *stream) fault(err error) error {
 		WithHint("see that it is whole, and import it again")
 }
 
-// broken says where the stream is no JSON.
+// broken returns the error for invalid JSON, with the place.
 func (s *stream) broken(format string, args ...any) error {
 	return fault.New(fault.Invalid, "import_not_json", "%s%s", s.at(), fmt.Sprintf(format, args...)).
 		WithHint("see that the file is whole: an export ends with a closing bracket")
 }
 
-// at is where the next value begins, as errors say it.
+// at returns the position of the next value for error messages.
 func (s *stream) at() string {
 	rest := s.UnreadBuffer()
 	from := bytes.TrimLeft(rest, " \t\r\n,:")
@@ -191,13 +190,13 @@ func (s *stream) at() string {
 	return fmt.Sprintf("%s, byte %d: ", s.name, s.InputOffset()+int64(len(rest)-len(from)))
 }
 
-// lines returns what follows as lines.
+// lines returns a reader of the remaining lines.
 func (s *stream) lines() *bufio.Reader {
 	s.in.upto = s.in.total
 	return bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(s.UnreadBuffer())), s.in))
 }
 
-// lineBytes takes the rest of a line, up to most bytes, of a longer one none.
+// lineBytes reads the rest of a line. It returns nothing for a line of more than most bytes.
 func lineBytes(r *bufio.Reader, most int) (line []byte, err error) {
 	size := 0
 	for more := true; more; {

@@ -7,23 +7,23 @@ import (
 	"steward/internal/tool"
 )
 
-// Kind says how well a count is known.
+// Kind says how accurate a count is.
 type Kind string
 
 // The kinds of counts.
 const (
-	KindCalibrated Kind = "calibrated" // the estimate, corrected by what was reported
-	KindEstimated  Kind = "estimated"  // on the safe side
+	KindCalibrated Kind = "calibrated" // the estimate, corrected by what providers reported
+	KindEstimated  Kind = "estimated"  // rather too high than too low
 )
 
-// Counter counts tokens for one model: the estimate, corrected by the factor
-// that was known when it was made, so that one fitting to a window counts alike
-// from beginning to end. The zero value estimates. Safe for concurrent use.
+// Counter counts tokens for one model. It uses the estimate, corrected by the factor that was known
+// when the Counter was made, so that counts stay consistent while messages are fitted to a window.
+// The zero value only estimates. It is safe for concurrent use.
 type Counter struct {
-	factor float64 // of what is text; 0: nothing was learned
+	factor float64 // applied to text; 0: nothing was learned
 }
 
-// Kind says how well the counts are known.
+// Kind returns how accurate the counts are.
 func (c Counter) Kind() Kind {
 	if c.factor == 0 {
 		return KindEstimated
@@ -34,7 +34,7 @@ func (c Counter) Kind() Kind {
 // Text returns the tokens of a text.
 func (c Counter) Text(text string) int64 { return c.Parts(Of(text)) }
 
-// Message returns the tokens of a message, with what surrounds it on the wire.
+// Message returns the tokens of a message, including its framing on the wire.
 func (c Counter) Message(m *message.Message) int64 { return c.Parts(OfMessage(m)) }
 
 // Tools returns the tokens of the tools' descriptions.
@@ -46,7 +46,7 @@ func (c Counter) Tools(specs ...tool.Spec) int64 {
 	return c.Parts(p)
 }
 
-// Parts returns the tokens of what was estimated before.
+// Parts returns the tokens of an earlier estimate.
 func (c Counter) Parts(p Parts) int64 {
 	if c.factor == 0 {
 		return p.Tokens()

@@ -1,6 +1,6 @@
-// Package tokens counts the tokens of texts, messages and tools: by an estimate
-// that is on the safe side and, once providers have reported what requests
-// really took, corrected per model.
+// Package tokens counts the tokens of texts, messages and tools. It uses an estimate that is rather
+// too high than too low and, once providers have reported how many tokens requests really had,
+// corrects it per model.
 package tokens
 
 import (
@@ -10,21 +10,21 @@ import (
 	"steward/internal/tool"
 )
 
-// The estimate is on the safe side: for prose in the world's larger scripts,
-// code, JSON, numbers and random letters it is not below what OpenAI's
-// vocabularies cl100k_base and o200k_base make of it, and for prose not above
-// twice the former (the tests compare). Newer vocabularies need far fewer
-// tokens for many scripts, so there the estimate is high until calibrated.
+// The estimate is rather too high than too low. For prose in the world's larger scripts, code,
+// JSON, numbers and random letters it is not below the count of OpenAI's vocabularies cl100k_base
+// and o200k_base, and for prose not above twice the count of cl100k_base (the tests compare them).
+// Newer vocabularies need far fewer tokens for many scripts, so for them the estimate is high until
+// it is calibrated.
 
-// Tokens of what is not text.
+// Tokens of content other than text.
 const (
 	imageTokens   = 1600 // providers scale a picture down to about this
 	messageTokens = 8    // what surrounds each message on the wire
 	callTokens    = 16   // what surrounds a call, a result, a tool
 )
 
-// Parts is an estimate, in sixteenths of a token. Parts of several texts are
-// added up with Add; the zero value is the empty text.
+// Parts is an estimate in sixteenths of a token. Add sums the Parts of several texts. The zero
+// value is the empty text.
 type Parts struct {
 	text  int64 // with what surrounds it on the wire
 	media int64 // pictures, documents, signatures
@@ -39,16 +39,16 @@ func (p Parts) Add(q Parts) Parts { return Parts{p.text + q.text, p.media + q.me
 // Tokens returns the whole estimate, in tokens.
 func (p Parts) Tokens() int64 { return (p.text + p.media + sixteenths - 1) / sixteenths }
 
-// framing returns what surrounds text on the wire.
+// framing returns the Parts of the framing around text on the wire.
 func framing(tokens int64) Parts { return Parts{text: tokens * sixteenths} }
 
-// media returns what is not text.
+// media returns the Parts of content other than text.
 func media(tokens int64) Parts { return Parts{media: tokens * sixteenths} }
 
-// Estimate returns about how many tokens a text makes, on the safe side.
+// Estimate returns an estimate of a text's tokens that is rather too high than too low.
 func Estimate[T string | []byte](text T) int64 { return Of(text).Tokens() }
 
-// Blocks returns about how many tokens the blocks make, on the safe side.
+// Blocks returns an estimate of the blocks' tokens that is rather too high than too low.
 func Blocks(blocks []message.Block) int64 { return OfBlocks(blocks).Tokens() }
 
 // OfMessage returns the estimate of a message.
@@ -64,7 +64,7 @@ func OfTool(s *tool.Spec) Parts {
 // OfSchema returns the estimate of a schema that the answer must follow.
 func OfSchema(json []byte) Parts { return framing(callTokens).Add(Of(json)) }
 
-// OfSystem returns the estimate of a system prompt, with what surrounds it.
+// OfSystem returns the estimate of a system prompt, including its framing.
 func OfSystem(text string) Parts { return framing(messageTokens).Add(Of(text)) }
 
 // OfBlocks returns the estimate of the blocks.

@@ -2,18 +2,18 @@ package tokens
 
 import "strings"
 
-// window is how much input the models of a name take.
+// window is the maximum input of the models whose names have a prefix, in tokens.
 type window struct {
 	prefix string
 	tokens int
 }
 
-// windows are sorted by family; of the prefixes that fit, the longest counts.
+// windows returns the table sorted by family. Of the prefixes that match, the longest is used.
 func windows() []window {
 	return []window{
-		// https://developers.openai.com/api/docs/models: the page of each model.
-		// Where the output has a part of the window of its own (of 400,000 and
-		// 1,050,000 tokens 128,000), what is left for the input.
+		// https://developers.openai.com/api/docs/models: the page of each model. If part of the
+		// window is reserved for the output (128,000 of 400,000 and 1,050,000 tokens), the number
+		// is what is left for the input.
 		{"gpt-3.5-turbo", 16_385}, {"gpt-35-turbo", 16_385},
 		{"gpt-4", 8_192}, {"gpt-4-32k", 32_768}, {"gpt-4-1106", 128_000}, {"gpt-4-0125", 128_000},
 		{"gpt-4-turbo", 128_000}, {"gpt-4-vision", 128_000},
@@ -51,13 +51,12 @@ func windows() []window {
 	}
 }
 
-// Window returns how many tokens of input a well-known model takes at most, by
-// its name ("openai/gpt-4o", "claude-sonnet-4-5", "anthropic.claude-opus-4-6-v1",
-// "qwen3:8b"), and 0 for other models. What the provider itself says
-// (llm.Info.Window) is to be preferred: names lie, and a server may give a
-// model less than it could take. So does Ollama: where neither the settings nor
-// the Modelfile name a num_ctx it is the server's own, by default 4,096 tokens
-// with less than 24 GiB of video memory (https://docs.ollama.com/context-length).
+// Window returns the maximum input of a well-known model in tokens, by its name ("openai/gpt-4o",
+// "claude-sonnet-4-5", "anthropic.claude-opus-4-6-v1", "qwen3:8b"), and 0 for other models. What
+// the provider itself reports (llm.Info.Window) is more reliable: names can be wrong, and a server
+// may give a model less than it supports. Ollama does so: if neither the settings nor the Modelfile
+// set num_ctx, the server's own value applies, by default 4,096 tokens with less than 24 GiB of
+// video memory (https://docs.ollama.com/context-length).
 func Window(model string) int {
 	name := bare(model)
 	if i := strings.Index(name, "claude"); i >= 0 { // Bedrock puts words before it, others write 4.6
@@ -74,8 +73,8 @@ func Window(model string) int {
 	return best.tokens
 }
 
-// whole reports whether a prefix ends where a part of the name does, of which
-// this is the rest: llama3 is not llama3.1, and phi3 not phi35.
+// whole reports whether a prefix ends at the end of a part of the name. rest is what follows the
+// prefix: llama3 does not match llama3.1, nor phi3 phi35.
 func whole(rest string) bool {
 	return rest == "" || strings.ContainsRune("-:@_", rune(rest[0])) || rest[0] == '.' && !newer(rest)
 }
@@ -83,7 +82,7 @@ func whole(rest string) bool {
 // newer reports whether the rest continues a version number, as .1 does.
 func newer(rest string) bool { return len(rest) > 1 && '0' <= rest[1] && rest[1] <= '9' }
 
-// bare returns a model's own name, in lower case: what follows the last '/'.
+// bare returns a model's own name in lower case: the part after the last '/'.
 func bare(model string) string {
 	return strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 }
