@@ -8,9 +8,8 @@ import (
 	"unicode"
 )
 
-// Argument is what a person should know of one argument of a call before the
-// call is allowed. It is derived in one place, so that every face tells the
-// same.
+// Argument is what a person should know about one argument of a call before allowing it. It is
+// derived in one place, so that every interface shows the same.
 type Argument struct {
 	Name  string   `json:"name"`
 	Size  int      `json:"size"`            // bytes of its JSON
@@ -24,9 +23,8 @@ const (
 	MarkLookAlike  = "look-alike letters"
 )
 
-// Arguments lists the arguments of a call in the order in which they stand.
-// Without a schema nothing counts as undeclared. It returns nil for what is no
-// JSON object.
+// Arguments lists the arguments of a call in their order. Without a schema, none counts as
+// undeclared. It returns nil if args is not a JSON object.
 func Arguments(args, schema []byte) []Argument {
 	var out []Argument
 	var declared struct {
@@ -61,9 +59,8 @@ func Arguments(args, schema []byte) []Argument {
 
 func unseen(r rune) bool { return r != '\n' && r != '\t' && r != '\r' && Unseen(r) }
 
-// Unseen reports whether a character is not seen where it is shown, or changes
-// how others are: controls, formatting, blanks that are none of the keyboard's,
-// fillers and variation selectors.
+// Unseen reports whether a character is invisible, or changes how others are displayed: controls,
+// formatting, blanks that are not on a keyboard, fillers and variation selectors.
 func Unseen(r rune) bool {
 	switch {
 	case ' ' <= r && r < 0x7f:
@@ -76,7 +73,7 @@ func Unseen(r rune) bool {
 	return 0xfe00 <= r && r <= 0xfe0f || 0x180b <= r && r <= 0x180f || 0xe0000 <= r && r <= 0xe0fff
 }
 
-// textsOf collects all texts in a JSON value, names of members among them.
+// textsOf collects all texts in a JSON value, including the names of members.
 func textsOf(v any, out []string) []string {
 	switch v := v.(type) {
 	case string:
@@ -93,7 +90,7 @@ func textsOf(v any, out []string) []string {
 	return out
 }
 
-// members reads a JSON object in its order.
+// members reads a JSON object in the order of its members.
 func members(object []byte) (names []string, values []json.RawMessage, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
@@ -114,12 +111,12 @@ func members(object []byte) (names []string, values []json.RawMessage, ok bool) 
 // latinLike are letters of other alphabets that look like Latin ones.
 const latinLike = "асеорхуіјѕһԁԛԝӏьАВЕКМНОРСТХУІЈЅԌ" + "οαινρυκτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"
 
-// looksAlike reports whether a text has letters that pass for others: a word
-// that mixes Latin with letters that look so, or is made of them alone in a
-// text that is otherwise Latin; and letters that exist to look like plain ones.
+// looksAlike reports whether a text has letters that pass for others: a word that mixes Latin
+// letters with look-alikes of them, or that consists only of look-alikes in an otherwise Latin
+// text; or letters that exist only to look like plain ones.
 func looksAlike(s string) bool {
 	var latin, other bool // letters of the whole text: Latin; of another alphabet, and not like Latin ones
-	var alone bool        // some word is made of look-alikes alone
+	var alone bool        // some word consists only of look-alikes
 	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) }) {
 		var plain, alike, own bool
 		for _, r := range word {

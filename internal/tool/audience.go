@@ -6,15 +6,15 @@ import "slices"
 // (folders, mailboxes, accounts of servers) belongs to them unless said otherwise.
 const OwnUser = "local"
 
-// Audience are the users who may use what belongs to somebody. A nil Audience
-// is everybody.
+// Audience is the set of users who may use something that belongs to somebody. A nil Audience is
+// everybody.
 type Audience struct {
 	Users  []string `json:"users,omitempty"`
 	Groups []string `json:"groups,omitempty"`
 }
 
-// OwnedBy returns the audience that a declaration names by users and groups.
-// Without any it is OwnUser; the user "*" is everybody.
+// OwnedBy returns the audience that a declaration gives by users and groups. Without any it is
+// OwnUser; the user "*" is everybody.
 func OwnedBy(users, groups []string) *Audience {
 	switch {
 	case slices.Contains(users, "*"):
@@ -25,7 +25,7 @@ func OwnedBy(users, groups []string) *Audience {
 	return &Audience{Users: users, Groups: groups}
 }
 
-// Admits reports whether a user who is in some groups belongs to the audience.
+// Admits reports whether a user with these groups belongs to the audience.
 func (a *Audience) Admits(user string, groups []string) bool {
 	return a == nil || slices.Contains(a.Users, user) ||
 		slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(a.Groups, g) })

@@ -12,26 +12,25 @@ import (
 	"steward/internal/fault"
 )
 
-// Overrides is what the declaration of a server says of its tools, by their
-// names and globs, in place of what the server says itself.
+// Overrides is what the declaration of a server says about its tools, by names and globs,
+// overriding what the server says itself.
 type Overrides struct {
 	Effects map[string]Effect `yaml:"effects" json:"effects,omitempty"`
 	// Tidy says which earlier results a call makes obsolete.
 	Tidy map[string][]StrategyDecl `yaml:"tidy" json:"tidy,omitempty"`
-	// Yields are the labels of what is returned and Reach is where what is given
-	// goes, each for all tools or by tool; Targets are the arguments that say to
-	// whom or where to. What is not said is proposed (Spec.Flows) and approved
-	// with the tools.
+	// Yields are the labels of results, and Reach says where arguments go, each for all tools or
+	// by tool; Targets are the arguments that say to whom or where to. What is not declared is
+	// proposed (Spec.Flows) and approved with the tools.
 	Yields  any                 `yaml:"yields" json:"yields,omitzero"`
 	Reach   any                 `yaml:"reach" json:"reach,omitzero"`
 	Targets map[string][]string `yaml:"targets" json:"targets,omitempty"`
-	// Users and Groups may use the server. Without any, one that the settings
-	// name is the machine's own user's, and one of an agent everybody's.
+	// Users and Groups may use the server. Without any, a server that the settings name belongs
+	// to the machine's own user, and one of an agent to everybody.
 	Users  []string `yaml:"users" json:"users,omitempty"`
 	Groups []string `yaml:"groups" json:"groups,omitempty"`
 }
 
-// Check says what is wrong with overrides, whatever tools there are.
+// Check validates the overrides independently of the tools.
 func (o Overrides) Check() *fault.Error {
 	for _, name := range slices.Sorted(maps.Keys(o.Effects)) {
 		if e := o.Effects[name]; e != Query && e != Action {
@@ -50,7 +49,7 @@ func (o Overrides) Check() *fault.Error {
 	return nil
 }
 
-// Patterns are the names and globs by which the overrides mean tools, sorted.
+// Patterns returns the names and globs by which the overrides refer to tools, sorted.
 func (o Overrides) Patterns() []string {
 	var out []string
 	for _, names := range []iter.Seq[string]{maps.Keys(o.Effects), maps.Keys(o.Targets), maps.Keys(o.Tidy)} {
@@ -59,7 +58,7 @@ func (o Overrides) Patterns() []string {
 	return slices.Compact(slices.Sorted(slices.Values(out)))
 }
 
-// Effect settles the effect of a tool that is meant by names. A query asks nobody.
+// Effect sets the effect of a tool with these names. A query never asks a person.
 func (o Overrides) Effect(s *Spec, names ...string) {
 	if _, e, ok := Matched(o.Effects, names...); ok {
 		if s.Effect = e; e == Query {
@@ -68,9 +67,9 @@ func (o Overrides) Effect(s *Spec, names ...string) {
 	}
 }
 
-// Apply fills in the rest: whose the tool is, where its data come from and go
-// to (stays: they cannot leave this machine), and its strategies, which are
-// those that the server has said (said) unless the person declares others.
+// Apply fills in the rest: who may use the tool, where its data come from and go to (stays: they
+// cannot leave this machine), and its strategies. These are the ones from the server (said),
+// unless the person declares others.
 func (o Overrides) Apply(s *Spec, env Env, said []StrategyDecl, stays bool, names ...string) error {
 	d, err := Declare(o.Yields, o.Reach, o.Targets, names...)
 	if err != nil {
@@ -89,8 +88,8 @@ func (o Overrides) Apply(s *Spec, env Env, said []StrategyDecl, stays bool, name
 	return nil
 }
 
-// StrategyDecl is a Strategy as a declaration writes it. By is parameters,
-// tools or age; names of tools without a dot are those of the same source.
+// StrategyDecl is a Strategy as written in a declaration. By is parameters, tools or age. Names
+// of tools without a dot are tools of the same source.
 type StrategyDecl struct {
 	By         string   `yaml:"by" json:"by"`
 	Parameters []string `yaml:"parameters" json:"parameters,omitempty"`
@@ -101,10 +100,9 @@ type StrategyDecl struct {
 
 const maxStrategies = 16 // of a tool
 
-// DeclaredTidy makes strategies of declared ones. Within says that a source
-// says it of itself: then it may name only its own tools, as no server may make
-// the results of another one disappear. CheckSpec checks the rest. Error:
-// Invalid, tool_tidy_invalid.
+// DeclaredTidy converts declared strategies. within means that a source declares them about
+// itself: then it may name only its own tools, because no server may make the results of another
+// one disappear. CheckSpec checks the rest. Error: Invalid, tool_tidy_invalid.
 func DeclaredTidy(source string, decls []StrategyDecl, within bool) ([]Strategy, error) {
 	bad := func(format string, args ...any) ([]Strategy, error) {
 		return nil, fault.New(fault.Invalid, "tool_tidy_invalid", format, args...).
@@ -140,7 +138,7 @@ func DeclaredTidy(source string, decls []StrategyDecl, within bool) ([]Strategy,
 	return out, nil
 }
 
-// Told says a strategy in words, for the person who approves it.
+// Told describes a strategy for the person who approves it.
 func (s Strategy) Told() string {
 	text := "earlier results of its own calls"
 	switch s.Kind {
@@ -158,9 +156,8 @@ func (s Strategy) Told() string {
 	return text
 }
 
-// Matched returns the value that a map of names and globs has for a tool by
-// its names: an exact name before a glob, and of the globs the one with the
-// most letters.
+// Matched returns the value that a map of names and globs has for a tool with these names. An
+// exact name takes precedence over a glob, and among globs the one with the most letters.
 func Matched[V any](m map[string]V, names ...string) (key string, v V, ok bool) {
 	letters := func(glob string) int { return len(glob) - strings.Count(glob, "*") - strings.Count(glob, "?") }
 	for _, name := range names {
@@ -177,11 +174,11 @@ func Matched[V any](m map[string]V, names ...string) (key string, v V, ok bool) 
 	return key, m[key], ok
 }
 
-// Means reports whether a name or glob means a tool, by one of its names.
+// Means reports whether a name or glob matches one of a tool's names.
 func Means(pattern string, names ...string) bool {
 	_, _, ok := Matched(map[string]bool{pattern: true}, names...)
 	return ok
 }
 
-// IsGlob reports whether a name stands for several.
+// IsGlob reports whether a name is a pattern.
 func IsGlob(name string) bool { return strings.ContainsAny(name, `*?[\`) }

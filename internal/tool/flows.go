@@ -11,19 +11,18 @@ import (
 	"steward/internal/message"
 )
 
-// Declared is what the declaration of a source says of one of its tools: the
-// labels of what it returns, where what it is given goes, and which arguments
-// say where to. What is nil or empty is not said.
+// Declared is what the declaration of a source says about one of its tools: the labels of its
+// results, where its arguments go, and which arguments say where to. Nil or empty fields are not
+// declared.
 type Declared struct {
 	Yields  *message.Labels
 	Reach   Reach
 	Targets []string
 }
 
-// Declare reads what a declaration says of a tool that it knows by names.
-// yields is a list of labels and reach a word, for all tools, or each a map by
-// the names of tools and globs: the longest key that matches counts. Errors:
-// Invalid, tool_yields_invalid, tool_reach_invalid.
+// Declare reads what a declaration says about a tool with these names. yields is a list of labels
+// and reach a word, for all tools; or each is a map by names of tools and globs, in which the
+// longest matching key counts. Errors: Invalid, tool_yields_invalid, tool_reach_invalid.
 func Declare(yields, reach any, targets map[string][]string, names ...string) (d Declared, err error) {
 	lists, err := perTool[[]string](yields)
 	labels := map[string]message.Labels{}
@@ -81,11 +80,11 @@ func perTool[T any](said any) (by map[string]T, err error) {
 	return map[string]T{"*": all}, nil
 }
 
-// Flows fills in where a tool's data come from and go to: what is declared,
-// and else a proposal by fixed rules, of the tool's name and schema. Nothing
-// that a source says of itself makes it laxer but a name that sounds like
-// public data, which leaves its own results unprotected and no others. stays
-// says that what the tool is given cannot leave this machine, whoever says so.
+// Flows fills in where a tool's data come from and go to: the declared values, and otherwise a
+// proposal by fixed rules from the tool's name and schema. What a source says about itself never
+// makes the proposal laxer, except for a name that sounds like public data, which leaves only its
+// own results unprotected. stays means that the arguments cannot leave this machine, whatever is
+// declared.
 //
 // A person is shown all of it, and approves it as a whole or changes it.
 func (s *Spec) Flows(d Declared, stays bool) {
@@ -106,8 +105,8 @@ func (s *Spec) Flows(d Declared, stays bool) {
 	}
 }
 
-// Words of names. A tool is taken to return what anybody may know if a word of
-// publicWords is in its name and none of privateWords.
+// Words in names. A tool is assumed to return public data if its name has a word of publicWords
+// and none of privateWords.
 var (
 	publicWords = strings.Fields("web search internet wiki wikipedia weather forecast climate news headline headlines map maps geo geocode geocoding " +
 		"route routes routing directions place places poi restaurant restaurants transit timetable departures arrivals elevation distance timezone " +
@@ -119,8 +118,8 @@ var (
 		"invoices payment payments user users profile history saved favourite favourites favorite favorites home device devices sensor sensors state " +
 		"states drive photo photos health password passwords secret customer customers member members log logs database sql internal private team " +
 		"project projects booking bookings reservation reservations subscription loan loans shelf")
-	// Of the arguments of queries, those lead somewhere that name an address of
-	// the network; of actions, those that name people and accounts too.
+	// Arguments of queries count as targets if they name a network address; those of actions also
+	// if they name people or accounts.
 	netWords   = strings.Fields("url urls uri uris link links href host hostname domain endpoint webhook callback server website site feed")
 	placeWords = strings.Fields("to cc bcc recipient recipients email emails mail phone address addresses number channel chat room user username " +
 		"account iban destination target")
@@ -134,7 +133,7 @@ func public(name string) bool {
 	return in(publicWords) && !in(privateWords)
 }
 
-// Arguments returns the names of the arguments that the schema tells, sorted.
+// Arguments returns the names of the arguments in the schema, sorted.
 func (s Spec) Arguments() []string {
 	var schema struct{ Properties map[string]any }
 	if json.Unmarshal(s.Input, &schema) != nil {
@@ -143,8 +142,8 @@ func (s Spec) Arguments() []string {
 	return slices.Sorted(maps.Keys(schema.Properties))
 }
 
-// proposedTargets are the arguments whose names or formats say that they lead
-// somewhere. Of an action of which none does, any may: nil.
+// proposedTargets returns the arguments whose names or formats say that they lead somewhere. For
+// an action without any such argument it returns nil: any argument may.
 func proposedTargets(s Spec) []string {
 	var schema struct {
 		Properties map[string]struct {

@@ -21,7 +21,7 @@ type Registry struct {
 	names []string // sorted; replaced, never written to
 }
 
-// entry is a registered tool. It is a Tool itself, with a settled Spec.
+// entry is a registered tool. It is itself a Tool, with a settled Spec.
 type entry struct {
 	Tool
 	spec Spec
@@ -39,7 +39,7 @@ func (e *entry) Check(args []byte) error {
 	return e.v.Validate(args)
 }
 
-// Call hands the call on; a tool whose arguments were not checked has them checked now.
+// Call passes the call on. If the arguments were not checked before, it checks them first.
 func (e *entry) Call(ctx context.Context, in Invocation) (Result, error) {
 	if _, own := e.Tool.(Checker); !own && !in.checked {
 		canon, err := Canonical(in.Args)
@@ -54,11 +54,10 @@ func (e *entry) Call(ctx context.Context, in Invocation) (Result, error) {
 	return e.Tool.Call(ctx, in)
 }
 
-// Add registers a tool. Error codes: tool_conflict (Conflict) when the name is
-// taken, also in its wire form; those of CheckSpec (Invalid), and
-// tool_tidy_invalid for a custom strategy of a tool that is no Optimizer. Of the
-// tools that an agent has, few are called: a schema is compiled at the first
-// call, and what CheckSpec would find wrong deep within it is told then.
+// Add registers a tool. Error codes: tool_conflict (Conflict) if the name is taken, also in its
+// wire form; those of CheckSpec (Invalid); and tool_tidy_invalid for a custom strategy of a tool
+// that is no Optimizer. Since an agent calls few of its tools, a schema is compiled at the first
+// call, which then reports what CheckSpec would find wrong deep within it.
 func (r *Registry) Add(t Tool) error {
 	if t == nil {
 		return fault.New(fault.Invalid, "tool_missing", "there is no tool to register")
@@ -75,8 +74,8 @@ func (r *Registry) Add(t Tool) error {
 	return r.enter(&entry{Tool: t, spec: spec, v: v})
 }
 
-// AddFrom registers tools of another registry as they stand there, compiled.
-// Error codes: tool_unknown, tool_conflict; those before it are registered.
+// AddFrom registers tools of another registry as they are, compiled. Error codes: tool_unknown,
+// tool_conflict; the tools before the failing one stay registered.
 func (r *Registry) AddFrom(o *Registry, names ...string) error {
 	for _, name := range names {
 		o.mu.RLock()
@@ -92,12 +91,12 @@ func (r *Registry) AddFrom(o *Registry, names ...string) error {
 	return nil
 }
 
-// enter puts a tool under its name, if that is free.
+// enter adds a tool under its name, if the name is free.
 func (r *Registry) enter(e *entry) error {
 	name := e.spec.Name
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Names whose wire form can be reversed collide in it only if they are equal.
+	// Wire names are reversible, so two names collide only if they are equal.
 	if _, taken := r.tools[name]; taken {
 		return fault.New(fault.Conflict, "tool_conflict", "there is a tool named %s already", name).
 			WithHint("give one of the two another category or name").Detail("tool", name)
@@ -111,7 +110,7 @@ func (r *Registry) enter(e *entry) error {
 	return nil
 }
 
-// Remove takes a tool out; it reports whether it was there.
+// Remove removes a tool and reports whether it was registered.
 func (r *Registry) Remove(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,8 +122,8 @@ func (r *Registry) Remove(name string) bool {
 	return true
 }
 
-// Get returns the tool of that name. What it returns is also a Checker, and
-// SettlerOf finds the tool's Settler through it.
+// Get returns the tool of that name. The returned tool is also a Checker, and SettlerOf finds the
+// tool's Settler through it.
 func (r *Registry) Get(name string) (Tool, bool) {
 	r.mu.RLock()
 	e, ok := r.tools[name]
@@ -207,12 +206,11 @@ func unknownTool(name string, names []string) error {
 	return e.WithHint("use one of the tools that are listed")
 }
 
-// CheckSpec looks a spec over and returns it settled (Delivery and Version
-// filled in) with what checks its arguments. A spec without a version gets one made
-// from what a model and an authorizer are shown. Errors are Invalid, with the codes
-// tool_name_invalid, tool_description_missing, tool_effect_invalid,
-// tool_delivery_invalid, tool_limits_invalid, tool_schema_invalid,
-// tool_tidy_invalid, tool_log_invalid.
+// CheckSpec validates a spec and returns it settled (Delivery and Version filled in), with the
+// validator of its arguments. A spec without a version gets one derived from what a model and an
+// authorizer are shown. Errors are Invalid, with the codes tool_name_invalid,
+// tool_description_missing, tool_effect_invalid, tool_delivery_invalid, tool_limits_invalid,
+// tool_schema_invalid, tool_tidy_invalid, tool_log_invalid.
 func CheckSpec(s Spec) (Spec, *Validator, error) {
 	s, v, err := settled(s)
 	if err == nil {
@@ -221,7 +219,7 @@ func CheckSpec(s Spec) (Spec, *Validator, error) {
 	return s, v, err
 }
 
-// settled is CheckSpec, except that the schema is looked at from outside only.
+// settled is CheckSpec without compiling the schema, of which it checks only the outside.
 func settled(s Spec) (Spec, *Validator, error) {
 	if err := checkName(s.Name); err != nil {
 		return s, nil, err
@@ -270,8 +268,8 @@ func settled(s Spec) (Spec, *Validator, error) {
 	})}, nil
 }
 
-// parameters returns what tells whether the schema has a property, or leaves
-// open which it has.
+// parameters returns a function that reports whether the schema has a property, or leaves open
+// which properties it has.
 func (s Spec) parameters() (has func(name string) bool, err error) {
 	var schema struct {
 		Type       string
@@ -288,7 +286,7 @@ func (s Spec) parameters() (has func(name string) bool, err error) {
 	}, nil
 }
 
-// maxWireName is what the strictest provider takes.
+// maxWireName is the limit of the strictest provider.
 const maxWireName = 64
 
 func checkName(name string) error {

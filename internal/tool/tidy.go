@@ -10,23 +10,21 @@ import (
 	"steward/internal/message"
 )
 
-// StrategyKind says by what a call makes earlier results obsolete.
+// StrategyKind says how a call makes earlier results obsolete.
 type StrategyKind string
 
-// The kinds of strategies. In all of them only a call that succeeded counts,
-// and only results that succeeded become obsolete.
+// The kinds of strategies. In all of them, only successful calls count, and only successful
+// results become obsolete.
 const (
-	// ByParameters: a call makes the earlier results of its own tool obsolete
-	// whose calls had the same values in Parameters: reading a file again.
+	// ByParameters: a call makes those earlier results of its own tool obsolete whose calls had
+	// the same values in Parameters. Example: reading a file again.
 	ByParameters StrategyKind = "parameters"
-	// ByTool: a call makes the earlier results of Tools obsolete; where
-	// Parameters are named, only those with the same values in them: writing
-	// a file after it was read.
+	// ByTool: a call makes the earlier results of Tools obsolete. If Parameters are named, only
+	// those with the same values in them. Example: writing a file after it was read.
 	ByTool StrategyKind = "tools"
 	// ByAge: results of this tool are obsolete once they are older than MaxAge.
 	ByAge StrategyKind = "age"
-	// Custom: the tool is an Optimizer and says it itself, of its own results
-	// and those of Tools.
+	// Custom: the tool is an Optimizer, and decides about its own results and those of Tools.
 	Custom StrategyKind = "custom"
 )
 
@@ -34,29 +32,27 @@ const (
 type Strategy struct {
 	Kind       StrategyKind
 	Parameters []string      // names of top-level arguments
-	Tools      []string      // names of the tools whose results are meant
+	Tools      []string      // names of the tools whose results become obsolete
 	MaxAge     time.Duration // ByAge
-	Cascade    []string      // when the rule made a result obsolete, the earlier results of these tools are too
+	Cascade    []string      // tools whose earlier results become obsolete, too, when the rule makes a result obsolete
 }
 
-// Optimizer is a tool that knows itself which earlier results a call of it
-// makes obsolete (Strategy Custom). SettlerOf's rule of wrapping holds: see
-// OptimizerOf.
+// Optimizer is a tool that decides itself which earlier results a call makes obsolete (Strategy
+// Custom). OptimizerOf finds it in a wrapped tool, as SettlerOf does a Settler.
 type Optimizer interface {
-	// Obsolete is told of a call that has succeeded and of the results that
-	// are still valid, of this tool's own calls and of its declared targets',
-	// oldest first (the newest MaxShown of them); it returns those that are
-	// obsolete now. It must be quick: it runs between the call and the
-	// recording of its result. Naming a result that it was not shown is
-	// refused and logged; an error, a panic, or no answer within 100 ms is
-	// logged, and nothing becomes obsolete. It must not modify what it is shown.
+	// Obsolete gets a call that has succeeded, and the results that are still valid of this
+	// tool's own calls and of its declared targets', oldest first (the newest MaxShown of them).
+	// It returns those that are obsolete now. It must be quick, because it runs between the call
+	// and the recording of its result. Naming a result that it was not shown is refused and
+	// logged. After an error, a panic, or no answer within 100 ms, nothing becomes obsolete, and
+	// that is logged. It must not modify its arguments.
 	Obsolete(ctx context.Context, call Past, earlier []Past) ([]Obsolete, error)
 }
 
-// MaxShown is how many earlier results an Optimizer is shown at most.
+// MaxShown is the most earlier results that an Optimizer is shown.
 const MaxShown = 256
 
-// Past is a call that has its result.
+// Past is a past call with its result.
 type Past struct {
 	Ref    message.Ref
 	Name   string
@@ -65,7 +61,7 @@ type Past struct {
 	Result *message.ToolResult // do not modify
 }
 
-// Obsolete names a result, by its call, and says why it does not hold any more.
+// Obsolete names a result by its call, and says why it no longer holds.
 type Obsolete struct {
 	Ref    message.Ref
 	Reason string // for the model and a person: half a sentence
@@ -75,27 +71,23 @@ type Obsolete struct {
 // Unwrap() Tool).
 func OptimizerOf(t Tool) (Optimizer, bool) { return unwrapped[Optimizer](t) }
 
-// LogSpec says how calls of a tool are told in the work log.
+// LogSpec says how the work log describes calls of a tool.
 type LogSpec struct {
-	// Summary is what a call does in a person's words, whatever comes of it,
-	// with the values of arguments in braces: "Write {path}", or
-	// "List {path|all folders}" for one that may be left out. Empty: made from
-	// the tool's name.
+	// Summary says what a call does, in words for a person, whatever its outcome. Values of
+	// arguments are inserted in braces: "Write {path}", or "List {path|all folders}" for an
+	// optional one. Empty: derived from the tool's name.
 	Summary string
-	// Parameters are the arguments that are worth keeping in the log. Empty:
-	// all short ones.
+	// Parameters are the arguments to keep in the log. Empty: all short ones.
 	Parameters []string
-	// Secret are the arguments that are never shown, beside those whose name
-	// or value says that they are secret.
+	// Secret are the arguments that are never shown, besides those whose name or value indicates
+	// a secret.
 	Secret []string
-	// Impact are the arguments that name what the call affects: a path, a
-	// recipient, an entity.
+	// Impact are the arguments that name what the call affects: a path, a recipient, an entity.
 	Impact []string
 }
 
-// checkTidy says what is wrong with the strategies of a spec whose schema has
-// been compiled. A parameter that the tool does not have would be missing in
-// every call, and all calls would match.
+// checkTidy validates the strategies of a spec whose schema has been compiled. A parameter that
+// the tool does not have would be missing in every call, so that all calls would match.
 func checkTidy(s *Spec, has func(string) bool) *fault.Error {
 	bad := func(i int, format string, args ...any) *fault.Error {
 		return fault.New(fault.Invalid, "tool_tidy_invalid", "the tool %s has a strategy (number %d) that %s",
@@ -126,8 +118,7 @@ func checkTidy(s *Spec, has func(string) bool) *fault.Error {
 	return nil
 }
 
-// checkLog says what is wrong with how a spec's calls are told: every argument
-// that it names must be one.
+// checkLog validates a spec's LogSpec: it may name only existing arguments.
 func checkLog(s *Spec, has func(string) bool) *fault.Error {
 	bad := func(format string, args ...any) *fault.Error {
 		return fault.New(fault.Invalid, "tool_log_invalid", "the work log's words for the tool %s %s",
