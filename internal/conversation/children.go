@@ -12,9 +12,9 @@ import (
 	"steward/internal/store"
 )
 
-// Children returns the conversations that agents hold on behalf of one, and on
-// behalf of those, all levels down, each after the one above it; deleted ones
-// too.
+// Children returns the conversations that agents hold on behalf of a
+// conversation, at all levels, including deleted ones. Each comes after its
+// parent.
 func (e *Engine) Children(ctx context.Context, sc store.Scope, conv id.ID) ([]id.ID, error) {
 	var out []id.ID
 	err := e.eachBelow(ctx, sc, conv, func(it store.Item) error {
@@ -24,7 +24,8 @@ func (e *Engine) Children(ctx context.Context, sc store.Scope, conv id.ID) ([]id
 	return out, err
 }
 
-// eachBelow hands over the conversations below one, each after the one above it.
+// eachBelow calls do for the conversations below a conversation, each after its
+// parent.
 func (e *Engine) eachBelow(ctx context.Context, sc store.Scope, conv id.ID, do func(store.Item) error) error {
 	q := store.Query{Term: store.Term{Name: record.TermChildren, Value: conv.String()}, Type: record.TypeConversation}
 	for it, err := range store.Items(ctx, e.store, sc, q) {
@@ -41,8 +42,8 @@ func (e *Engine) eachBelow(ctx context.Context, sc store.Scope, conv id.ID, do f
 	return nil
 }
 
-// hide sets when a conversation and all below it were deleted, or that they
-// are not, in one commit.
+// hide sets or clears the deletion time of a conversation and all below it, in
+// one commit.
 func (e *Engine) hide(ctx context.Context, sc store.Scope, conv id.ID, deleted time.Time) error {
 	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		r, err := e.store.Get(ctx, sc, record.ConversationURI(conv))
@@ -133,15 +134,15 @@ func (e *Engine) eraseAsked(ctx context.Context, sc store.Scope, m *Entry, conv 
 	return nil
 }
 
-// Ending is how the work of an interaction ended.
+// Ending describes how an interaction ended.
 type Ending struct {
 	Interaction id.ID
 	Run         record.Run
 	Final       *message.Message // nil: there is none
 }
 
-// End reads how an interaction's run ended: the newest one that has. Error
-// code: run_not_found, where none has.
+// End reads the result of an interaction's newest ended run. Error code:
+// run_not_found, if none has ended.
 func (e *Engine) End(ctx context.Context, sc store.Scope, conv, inter id.ID) (Ending, error) {
 	end := Ending{Interaction: inter}
 	for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: record.InteractionURI(conv, inter)}) {

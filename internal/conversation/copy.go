@@ -11,10 +11,10 @@ import (
 	"steward/internal/store"
 )
 
-// CopyBranch copies a branch to a conversation of its own: its messages with
-// their ids and interactions, what became of them, and what is pinned. What
-// was deleted is left behind; all of it is shown, as of the newest revision.
-// It is written as an import is: hidden until it is whole.
+// CopyBranch copies a branch to a new conversation: its messages with their ids
+// and interactions, their states and pins. Deleted messages are not copied. The
+// copy shows everything, as of the newest revision. It is written like an import:
+// hidden until it is complete.
 func (e *Engine) CopyBranch(ctx context.Context, sc store.Scope, conv id.ID, branch string) (id.ID, error) {
 	c, _, err := e.get(ctx, sc, conv)
 	if err != nil {

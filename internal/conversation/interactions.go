@@ -11,23 +11,24 @@ import (
 	"steward/internal/store"
 )
 
-// Interaction is one user turn with all that it led to, as it stands now.
+// Interaction is one user turn with everything that it caused, in its present
+// state.
 type Interaction struct {
 	ID      id.ID
 	Origin  string
 	Started time.Time
-	Stopped time.Time // zero: it runs
+	Stopped time.Time // zero: it is running
 	Outcome string    // of its run
-	Into    id.ID     // it is part of this one
-	Entries []Entry   // in the order in which they were written, on whatever branch
+	Into    id.ID     // it was merged into this one
+	Entries []Entry   // in the order in which they were written, on any branch
 	State   record.Validity
 	By      string         // the tool or person that made all of it obsolete
 	Tools   map[string]int // calls by tool: the summary of its tool context
 	Changes []Optimization // of the validity of messages that it caused
 }
 
-// Interaction reads an interaction with the messages of those that were
-// merged into it. What became of them is told as it is on the preferred branch.
+// Interaction reads an interaction, with the messages of those that were merged
+// into it. Their states are those on the preferred branch.
 func (e *Engine) Interaction(ctx context.Context, sc store.Scope, conv, inter id.ID) (Interaction, error) {
 	_, b, err := e.current(ctx, sc, conv)
 	if err != nil {
@@ -102,23 +103,23 @@ func (i *Interaction) sum() {
 	}
 }
 
-// Delete hides a conversation, and those that agents hold on behalf of it: it
-// is gone for every list and look-up until Undelete, and is erased for good by
-// Purge. One that an agent holds is hidden with the one above it only
-// (conversation_asked).
+// Delete hides a conversation, and those that agents hold on its behalf, from all
+// lists and look-ups until Undelete. Purge erases it permanently. A conversation
+// that an agent holds can only be deleted with its parent (conversation_asked).
 func (e *Engine) Delete(ctx context.Context, sc store.Scope, conv id.ID) error {
 	return e.hide(ctx, sc, conv, time.Now().UTC())
 }
 
-// Undelete brings a deleted conversation back, with those below it, as long as
-// it was not erased.
+// Undelete restores a deleted conversation and those below it, unless it was
+// erased.
 func (e *Engine) Undelete(ctx context.Context, sc store.Scope, conv id.ID) error {
 	return e.hide(ctx, sc, conv, time.Time{})
 }
 
-// DeleteBranch hides a branch, until Purge erases what was written on it and
-// is on no other one. The preferred branch gives way to its parent. The last
-// branch cannot be deleted (branch_last): delete the conversation.
+// DeleteBranch hides a branch until Purge erases what was written on it and is on
+// no other branch. If it was the preferred branch, its parent (or else the oldest
+// other branch) becomes preferred. The last branch cannot be deleted
+// (branch_last): delete the conversation.
 func (e *Engine) DeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, branch string) error {
 	return e.move(ctx, sc, conv, func(c *record.Conversation, _ record.Branch) ([]store.Change, error) {
 		b, version, err := e.branch(ctx, sc, conv, branch)
@@ -145,7 +146,7 @@ func (e *Engine) DeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, b
 	})
 }
 
-// UndeleteBranch brings a deleted branch back, as long as it was not erased.
+// UndeleteBranch restores a deleted branch, unless it was erased.
 func (e *Engine) UndeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, branch string) error {
 	if _, _, err := e.get(ctx, sc, conv); err != nil {
 		return err
@@ -157,8 +158,8 @@ func (e *Engine) UndeleteBranch(ctx context.Context, sc store.Scope, conv id.ID,
 	})
 }
 
-// Merge makes an interaction part of another one: reading the latter tells
-// the messages of both. No message is moved.
+// Merge makes an interaction part of another one: reading the latter returns the
+// messages of both. No message is moved.
 func (e *Engine) Merge(ctx context.Context, sc store.Scope, conv, into, from id.ID) error {
 	if into == from {
 		return fault.New(fault.Invalid, "merge_self", "an interaction cannot be merged with itself")

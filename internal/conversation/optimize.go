@@ -18,7 +18,7 @@ import (
 	"steward/internal/tool"
 )
 
-// Refresh shows what has been recorded as obsolete, without waiting for the
+// Refresh removes obsolete results from the view now, without waiting for the
 // window to fill. It returns how many messages left the view.
 func (e *Engine) Refresh(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
 	n := 0
@@ -53,16 +53,16 @@ func (e *Engine) Refresh(ctx context.Context, sc store.Scope, conv id.ID) (int, 
 	return n, err
 }
 
-// Optimization is one recorded change of a message's validity.
+// Optimization is one recorded change of a message's state.
 type Optimization struct {
 	record.Change
 	Message id.ID // zero: many, as the reason tells
 	Pos     int64
 }
 
-// Audit returns what was changed in the validity of a conversation's
-// messages, oldest first: all of it, or what an interaction caused, and of
-// that what a tool caused. What was rolled back is part of it.
+// Audit returns the recorded changes of the states of a conversation's messages,
+// oldest first: all of them, or those that an interaction caused, optionally only
+// by one tool. Reverted changes are included.
 func (e *Engine) Audit(ctx context.Context, sc store.Scope, conv, interaction id.ID, toolName string) ([]Optimization, error) {
 	if _, _, err := e.get(ctx, sc, conv); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (e *Engine) Audit(ctx context.Context, sc store.Scope, conv, interaction id
 	return out, nil
 }
 
-// rooms are the decisions to make room on the preferred branch.
+// rooms returns the decisions to make room on the preferred branch.
 func (e *Engine) rooms(ctx context.Context, sc store.Scope, conv id.ID) ([]Optimization, error) {
 	_, b, err := e.current(ctx, sc, conv)
 	var out []Optimization
@@ -105,10 +105,9 @@ func (e *Engine) rooms(ctx context.Context, sc store.Scope, conv id.ID) ([]Optim
 	return out, err
 }
 
-// Rollback takes back what an interaction's calls of a tool (of all tools, if
-// it is empty) made obsolete: what was shown before is shown again, at once,
-// unless what other calls say makes it obsolete, too. It returns how many
-// messages it restored.
+// Rollback reverts the invalidations by an interaction's calls of a tool (of all
+// tools, if toolName is empty). The results are shown again at once, unless other
+// calls also make them obsolete. It returns how many messages it restored.
 func (e *Engine) Rollback(ctx context.Context, sc store.Scope, conv, interaction id.ID, toolName string) (int, error) {
 	n := 0
 	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
@@ -164,10 +163,9 @@ func (e *Engine) stillStale(ctx context.Context, sc store.Scope, conv id.ID, b *
 }
 
 // Optimize prepares a conversation for the tools that are about to be used:
-// results of other tools, which these do not build on, leave the view, and
-// what was recorded as obsolete does too. It is one record in the branch,
-// which Restore takes back. It returns how many results left. Error code:
-// room_full.
+// results of other tools that these do not build on leave the view, and so do
+// obsolete results. It makes one record in the branch, which Restore reverts. It
+// returns how many results left the view. Error code: room_full.
 func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools []string) (int, error) {
 	c, _, err := e.get(ctx, sc, conv)
 	if err != nil {
@@ -218,8 +216,8 @@ func makeRoom(list []record.Room, add record.Room) ([]record.Room, error) {
 	return append(out, add), nil
 }
 
-// Restore takes back what Optimize left out, on the preferred branch. It
-// returns how many results had left.
+// Restore reverts what Optimize left out on the preferred branch. It returns how
+// many results had been left out.
 func (e *Engine) Restore(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
 	n := 0
 	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {

@@ -8,9 +8,9 @@ import (
 	"steward/internal/store"
 )
 
-// Pack has the store keep compactly what the model is not shown any more of a
-// conversation's preferred branch, or, of one that nobody uses, all of it.
-// Reading is as before. It returns how many messages it has packed.
+// Pack stores the messages of a conversation's preferred branch that are out of
+// view compactly; with all, for a conversation that nobody uses, it packs the
+// whole branch. Reads are unaffected. It returns how many messages it packed.
 func (e *Engine) Pack(ctx context.Context, sc store.Scope, conv id.ID, all bool) (int, error) {
 	_, b, err := e.current(ctx, sc, conv)
 	if err != nil {

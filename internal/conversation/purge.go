@@ -16,25 +16,25 @@ import (
 	"steward/internal/store"
 )
 
-// Purge erases for good what was deleted before a time: conversations,
-// branches and messages of all users, with all that lies below them and the
-// summaries that were made of them. Projections follow the log, where each
-// erasure has its entry. It returns how many of the deleted were erased.
+// Purge permanently erases everything that was deleted before a time:
+// conversations, branches and messages of all users, with everything below them
+// and the summaries made of them. Projections follow the log, which has an entry
+// for each erasure. Purge returns the number of deleted resources that it erased.
 func (e *Engine) Purge(ctx context.Context, before time.Time) (int, error) {
 	all := func(resource.URI) bool { return true }
 	return e.purge(ctx, store.ForNode(resource.System), store.Query{State: record.StateDeleted}, before, all)
 }
 
-// Erase erases for good what is deleted of a conversation: those of its
-// branches and messages that are named, or, when none is, all of it.
+// Erase permanently erases what is deleted in a conversation: the named branches
+// and messages, or, without names, everything.
 func (e *Engine) Erase(ctx context.Context, sc store.Scope, conv id.ID, names ...string) (int, error) {
 	q := store.Query{State: record.StateDeleted, Under: record.ConversationURI(conv)}
 	named := func(u resource.URI) bool { return len(names) == 0 || slices.Contains(names, u.ID()) }
 	return e.purge(ctx, sc, q, time.Now().Add(time.Minute), named)
 }
 
-// EraseMessages erases deleted messages for good, and with them what was
-// deleted together with them: a call and its results.
+// EraseMessages permanently erases deleted messages, and those that were deleted
+// as part of the same group: a call and its results.
 func (e *Engine) EraseMessages(ctx context.Context, sc store.Scope, conv id.ID, msgs ...id.ID) (int, error) {
 	_, b, err := e.current(ctx, sc, conv)
 	if err != nil {
@@ -86,8 +86,8 @@ func (e *Engine) purge(ctx context.Context, in store.Scope, q store.Query, befor
 	return n, nil
 }
 
-// erase erases a resource and all that lies below it, itself last: what a
-// crash leaves is found again.
+// erase erases a resource and everything below it. The resource itself comes
+// last, so that the rest is found again after a crash.
 func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) error {
 	if err := store.EraseAbout(ctx, e.store, sc.Actor, sc.Write, u); err != nil {
 		return err
@@ -110,10 +110,10 @@ func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) erro
 	return erasing.flush()
 }
 
-// EraseSpace erases all that was ever kept in a space, on behalf of an actor,
-// and what tells of its conversations elsewhere. When it returns without an
-// error nothing of it is left. Error code: space_in_use (Conflict), where
-// somebody goes on writing.
+// EraseSpace erases everything that was ever kept in a space, on behalf of an
+// actor, and what describes its conversations elsewhere. If it returns no error,
+// nothing is left. Error code: space_in_use (Conflict), if somebody keeps writing
+// to the space.
 func (e *Engine) EraseSpace(ctx context.Context, actor string, space resource.Space) error {
 	sc := store.Scope{Actor: actor, Read: []resource.Space{space}, Write: space}
 	for range maxTries {
@@ -136,8 +136,9 @@ func (e *Engine) EraseSpace(ctx context.Context, actor string, space resource.Sp
 		WithHint("wait until what runs there has ended, and try again")
 }
 
-// eraseLogged erases all that is there, or of which the log still has a body,
-// and tells how many these were. What was deleted is in the log alone.
+// eraseLogged erases everything that exists or of which the log still has a body,
+// and returns how many resources these were. Deleted resources are only found in
+// the log.
 func (e *Engine) eraseLogged(ctx context.Context, sc store.Scope) (int, error) {
 	erasing := &batch{engine: e, ctx: ctx, sc: sc}
 	add := func(u resource.URI) error {
@@ -166,8 +167,8 @@ func (e *Engine) eraseLogged(ctx context.Context, sc store.Scope) (int, error) {
 	return erasing.done, err
 }
 
-// purgeBranch erases a branch, the messages that are on no branch any more
-// without it, and what was derived from these.
+// purgeBranch erases a branch, the messages that are then on no branch, and what
+// was derived from these.
 func (e *Engine) purgeBranch(ctx context.Context, sc store.Scope, it store.Item, before time.Time) (bool, error) {
 	b := record.Branch{ID: it.URI.ID()}
 	if err := record.Decode(it.URI, it.Body, &b); err != nil || !b.Deleted.Before(before) {
@@ -179,7 +180,7 @@ func (e *Engine) purgeBranch(ctx context.Context, sc store.Scope, it store.Item,
 		return false, err
 	}
 	others = slices.DeleteFunc(others, func(o record.Branch) bool { return o.ID == b.ID })
-	lists := listsOf(b) // of branches that are gone already, too
+	lists := listsOf(b) // including those of branches that are already gone
 	for _, l := range lists {
 		if err := e.purgeList(ctx, sc, conv, l, others); err != nil {
 			return false, err
@@ -275,8 +276,8 @@ func (e *Engine) eraseSummary(ctx context.Context, sc store.Scope, uri string) e
 	return err
 }
 
-// purgeMessage erases a deleted message, and what was derived from it. Its
-// mark stays, without a reason.
+// purgeMessage erases a deleted message and what was derived from it. Its mark
+// stays, without a reason.
 func (e *Engine) purgeMessage(ctx context.Context, sc store.Scope, it store.Item, before time.Time) (bool, error) {
 	f := found[record.Mark]{Item: it}
 	if err := record.Decode(it.URI, it.Body, &f.Record); err != nil {
@@ -325,9 +326,9 @@ func (e *Engine) unreason(ctx context.Context, sc store.Scope, conv id.ID, k *ma
 	return err
 }
 
-// forget erases what was derived from a message: summaries of what it stood
-// in, and those that were made of them; a title made of it; and the reasons
-// that its calls gave for making results obsolete.
+// forget erases what was derived from a message: summaries made of it, and
+// summaries made of those; a title made of it; and the reasons that its calls
+// gave for making results obsolete.
 func (e *Engine) forget(ctx context.Context, sc store.Scope, conv id.ID, m *Entry) error {
 	branches, err := e.branches(ctx, sc, conv)
 	if err != nil {

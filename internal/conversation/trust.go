@@ -11,10 +11,10 @@ import (
 	"steward/internal/store"
 )
 
-// Trust records a person's decision that labels of messages do not count any
-// more for what a model is shown. The messages keep their labels, and so does
-// what was written after reading them. Error codes: label_stays, for a label
-// that nobody takes off (secret) or none at all; message_not_found.
+// Trust records a person's decision that labels of messages no longer count for
+// the model's view. The messages keep their labels, and so does what was written
+// after reading them. Error codes: label_stays, for a label that nobody can
+// remove (secret) or none at all; message_not_found.
 func (e *Engine) Trust(ctx context.Context, sc store.Scope, conv id.ID, labels message.Labels, msgs ...id.ID) error {
 	if labels == 0 || labels&^(message.Private|message.Untrusted) != 0 {
 		return fault.New(fault.Invalid, "label_stays", "the labels %q cannot be taken off a message", labels).

@@ -13,7 +13,7 @@ import (
 	"steward/internal/store"
 )
 
-// Used is what one model call has used.
+// Used is the usage of one model call.
 type Used struct {
 	User  string        `json:"-"`
 	At    time.Time     `json:"-"`
@@ -21,8 +21,8 @@ type Used struct {
 	Usage message.Usage `json:"usage"`
 }
 
-// Usage yields what the model calls of all users have used since a time, the
-// newest first: what the log tells, deleted conversations included.
+// Usage yields the usage of all users' model calls since a time, newest first. It
+// reads the log, so deleted conversations are included.
 func (e *Engine) Usage(ctx context.Context, since time.Time) iter.Seq2[Used, error] {
 	return func(yield func(Used, error) bool) {
 		q := store.LogQuery{Reverse: true, Limit: 1000}
@@ -71,7 +71,7 @@ func used(en resource.Entry) (Used, bool, error) {
 	return u, false, nil
 }
 
-// Record keeps what a model call outside a conversation has used.
+// Record stores the usage of a model call outside a conversation.
 func (e *Engine) Record(ctx context.Context, sc store.Scope, model string, u message.Usage) error {
 	_, err := e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{{
 		URI: resource.Root(record.TypeUsage, id.New().String()), Body: record.Encode(Used{Model: model, Usage: u})}}})

@@ -15,10 +15,10 @@ import (
 	"steward/internal/store"
 )
 
-// FormatHead is a head as people keep it: SEQ:HASH.
+// FormatHead formats a head as SEQ:HASH, for people to keep.
 func FormatHead(h store.Head) string { return strconv.FormatUint(h.Seq, 10) + ":" + h.Hash.String() }
 
-// ParseHead reads what FormatHead writes (head_invalid).
+// ParseHead parses the format of FormatHead (head_invalid).
 func ParseHead(s string) (h store.Head, err error) {
 	seq, hash, ok := strings.Cut(s, ":")
 	if h.Seq, err = strconv.ParseUint(seq, 10, 64); err == nil && ok {
@@ -31,8 +31,8 @@ func ParseHead(s string) (h store.Head, err error) {
 	return h, nil
 }
 
-// Anchor appends the head to a file, with the time, and syncs it. A head that
-// the file ends with already is not written again.
+// Anchor appends the head to a file, with the time, and syncs it. If the file
+// already ends with this head, it is not written again.
 func (l *Log) Anchor(ctx context.Context, file string) error {
 	head, err := l.Head(ctx)
 	if err != nil || head.Seq == 0 {
@@ -52,7 +52,8 @@ func (l *Log) Anchor(ctx context.Context, file string) error {
 	return nil
 }
 
-// appendLine writes a line behind what is there, on a line of its own.
+// appendLine appends a line, after a line break if the file does not end with
+// one.
 func appendLine(file, text string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
@@ -65,7 +66,7 @@ func appendLine(file, text string) (err error) {
 	if size, err := f.Seek(0, 2); err == nil && size > 0 {
 		last := make([]byte, 1)
 		if _, err := f.ReadAt(last, size-1); err == nil && last[0] != '\n' {
-			text = "\n" + text // a line was broken off by a crash
+			text = "\n" + text // a crash cut the last line off
 		}
 	}
 	if _, err := f.WriteString(text); err != nil {
@@ -74,9 +75,9 @@ func appendLine(file, text string) (err error) {
 	return f.Sync()
 }
 
-// ReadAnchors reads the heads of a file that Anchor has written: the last word
-// of each line. Lines that a crash broke off are passed over; a file without
-// any head is refused (head_invalid).
+// ReadAnchors reads the heads from a file that Anchor has written: the last word
+// of each line. It skips lines that a crash cut off, and refuses a file without
+// any head (head_invalid).
 func ReadAnchors(file string) ([]store.Head, error) {
 	f, err := os.Open(file)
 	if err != nil {
