@@ -86,7 +86,7 @@ type ApprovalView struct {
 	Expires   time.Time
 	Rule      string          // of the policy
 	Labels    []string        // labels of what the model was shown
-	Read      []string        // what of others the model had read
+	Read      []string        // untrusted sources that the model had read in this turn
 	Approvers string          // the group that answers; empty: the user
 	Foreign   bool            // the user cannot answer, only a group that the user is not in
 	Pattern   intent.Pattern  // what a standing approval would cover
