@@ -11,21 +11,19 @@ import (
 	"steward/internal/tool"
 )
 
-// Looked is what a model says of one tool, from its name, schema and
-// description.
+// Looked is a model's assessment of one tool, from its name, schema and description.
 type Looked struct {
 	Name    string   `json:"name"`
 	Private bool     `json:"private"` // what it returns may be private to whom it is fetched for
 	Targets []string `json:"targets"` // arguments that say to whom or where to
 }
 
-// Looker has a model look at tools. by names the model, empty where there is
-// none that could.
+// Looker asks a model to assess tools. by names the model; it is empty if no model is available.
 type Looker func(ctx context.Context, specs []tool.Spec) (list []Looked, by string, err error)
 
-// proposal is what is proposed for the data of a unit's tools beyond what
-// follows from names and schemas: it only makes tools stricter, as who
-// describes them may want them laxer.
+// proposal is what is proposed for the data of a unit's tools beyond what follows from names and
+// schemas. It only makes tools stricter, because the author of the descriptions may want them
+// laxer.
 type proposal struct {
 	set map[string]ToolSetting
 	how string // in words
@@ -59,7 +57,7 @@ func (c *Catalog) look(ctx context.Context, specs []tool.Spec) *proposal {
 	return p
 }
 
-// take adds what a model says, as far as it is stricter.
+// take adds a model's assessment where it is stricter.
 func (p *proposal) take(open []tool.Spec, list []Looked, by string) {
 	var told []string
 	for _, s := range open {
@@ -93,7 +91,7 @@ func (p *proposal) take(open []tool.Spec, list []Looked, by string) {
 	p.how = visible(p.how)
 }
 
-// accept puts what is proposed where a person has said nothing else.
+// accept applies the proposal where a person has not decided otherwise.
 func (a *approval) accept(p *proposal) {
 	for name, more := range p.set {
 		s := a.Settings[name]

@@ -10,7 +10,7 @@ import (
 	"steward/internal/tool"
 )
 
-// publish makes the tree of what may be used, and tells of changes. Under mu.
+// publish rebuilds the tree of what may be used, and announces changes. Called under mu.
 func (c *Catalog) publish() {
 	usable := map[string]bool{"": true}
 	var used strings.Builder
@@ -30,7 +30,7 @@ func (c *Catalog) publish() {
 		} else if !reflect.DeepEqual(u.differs(rec), *u.grant.differs.Load()) {
 			c.makeTools(u, rec)
 		}
-		// A grant that has ended is not given again: the tree needs the new one.
+		// A grant that has ended is never reused: the tree needs the new one.
 		fmt.Fprintf(&used, "%s %p %p %v\n", u.path, u, u.grant, u.grant.differs.Load())
 	}
 	if c.used != used.String() {
@@ -53,7 +53,7 @@ func (c *Catalog) publish() {
 	c.changes.Unlock()
 }
 
-// grantTo makes the tools of a unit from what was approved. Under mu.
+// grantTo makes the tools of a unit from what was approved. Called under mu.
 func (c *Catalog) grantTo(u *unit, rec *record) {
 	if u.grant != nil {
 		u.grant.ended.Store(true)
@@ -68,8 +68,8 @@ func (c *Catalog) grantTo(u *unit, rec *record) {
 	c.makeTools(u, rec)
 }
 
-// makeTools makes those of the approved tools that are announced as approved,
-// under the grant that there is. Under mu.
+// makeTools makes those of the approved tools that are announced as approved, under the current
+// grant. Called under mu.
 func (c *Catalog) makeTools(u *unit, rec *record) {
 	d := u.differs(rec)
 	u.grant.differs.Store(&d)

@@ -220,9 +220,9 @@ func (u *unit) toolFile(p pin) {
 	u.decls = append(u.decls, decl{"process", name.Text, declaration{file: p.path, node: n, known: []string{"name"}}})
 }
 
-// check refuses names that shadow Steward's own, and sources of one agent
-// that shadow each other. Names that two agents or sources claim are settled
-// once it is known which of them is approved (settleNames).
+// check refuses names that shadow Steward's own, and sources of one agent that shadow each other.
+// Names that two agents or sources claim are settled once it is known which of them is approved
+// (settleNames).
 func (r *reader) check() {
 	for _, u := range r.units {
 		if u.isBroken() {
@@ -258,11 +258,10 @@ func (u *unit) namePlace() strict.Position {
 	return strict.At(1, 1)
 }
 
-// bind resolves the services of all agents through their levels; what the
-// level above does not offer is told now, not at the first call. A model of an
-// agent's own is the one that its programs have, too. The units are sorted by
-// path. Levels are told apart by their folders: of two agents of one name, only
-// one is used.
+// bind resolves the services of all agents through their levels, so that a service that the level
+// above does not offer is reported now, not at the first call. An agent's own model is also the
+// one that its programs get. The units are sorted by path. Levels are distinguished by their
+// folders: of two agents with one name, only one is used.
 func (r *reader) bind() {
 	bound := map[string]service.Bindings{}
 	models := map[string]string{} // that agents name, or those above them

@@ -37,9 +37,8 @@ const (
 	snapshotFiles  = "files"
 )
 
-// copied are the files of a unit that its snapshot has, by their places in it.
-// Programs of the machine itself are run where they are: they are not for an
-// approval to keep from being updated.
+// copied returns the files of a unit that its snapshot has, by their places in it. Programs of
+// the machine itself run where they are: an approval must not keep them from being updated.
 func (u *unit) copied() map[string]pin {
 	out := map[string]pin{}
 	for _, p := range u.sealed {
@@ -95,7 +94,7 @@ func (c *Catalog) snapshotOf(u *unit) (map[string]string, error) {
 	return out, nil
 }
 
-// takeSnapshot copies the files of a unit as they were read, or nothing.
+// takeSnapshot copies all files of a unit as they were read, or none.
 func (u *unit) takeSnapshot(dir, at string, files map[string]pin) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err != nil {
@@ -131,7 +130,7 @@ func (u *unit) takeSnapshot(dir, at string, files map[string]pin) error {
 	return os.Rename(making, at)
 }
 
-// copyPinned copies a file, if it still is what was read.
+// copyPinned copies a file if it is still what was read.
 func copyPinned(from folder, p pin, to string) error {
 	var in *os.File
 	var err error
@@ -167,9 +166,8 @@ func copyPinned(from folder, p pin, to string) error {
 	return err
 }
 
-// checkSnapshot refuses a snapshot that is not what was approved: files are
-// compared by their content at first, and again where the file system tells
-// that they were touched.
+// checkSnapshot refuses a snapshot that is not what was approved. It compares files by content
+// the first time, and later only if their metadata shows that they were touched.
 func (u *unit) checkSnapshot(at string, files map[string]pin) error {
 	refused := fault.New(fault.Denied, "snapshot_changed", "the approved copy of %s in %s has been changed", u.path, at).
 		WithHint("find out who did that, and remove it: it is made anew from the agent's folder where that is as it was approved")
@@ -211,8 +209,8 @@ func (u *unit) checkSnapshot(at string, files map[string]pin) error {
 	return nil
 }
 
-// dropSnapshots removes the snapshots that neither an approval nor anything
-// that runs needs. Under mu.
+// dropSnapshots removes the snapshots that no approval and no running program needs. Called under
+// mu.
 func (c *Catalog) dropSnapshots() {
 	if c.opt.Snapshots == "" {
 		return

@@ -9,10 +9,9 @@ import (
 	"steward/internal/tool"
 )
 
-// visible writes out what a person would not see, or would see otherwise than
-// a model does: control, bidirectional, zero-width and tag characters,
-// variation selectors and bytes that are no UTF-8, as ‹U+202E›. Different
-// texts stay different.
+// visible writes out what a person would not see, or would see differently than a model: control,
+// bidirectional, zero-width and tag characters, variation selectors and bytes that are not UTF-8,
+// as ‹U+202E›. Different texts stay different.
 func visible(s string) string {
 	if !hides(s) {
 		return s

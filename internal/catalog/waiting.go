@@ -2,8 +2,8 @@ package catalog
 
 import "strings"
 
-// Waiting are those of a listing that wait for a person's word. What lies
-// below an agent that was refused, or that is not right, waits for nothing.
+// Waiting returns the listings that need a person's decision. Nothing below a refused or faulty
+// agent does.
 func Waiting(list []Listing) []Listing {
 	var out []Listing
 	shut := map[string]bool{}
@@ -22,11 +22,11 @@ func Waiting(list []Listing) []Listing {
 	return out
 }
 
-// Waits reports whether a person has something to decide about it.
+// Waits reports whether a person has something to decide about a listing.
 func (l Listing) Waits() bool { return l.Status == Pending || len(l.Waiting) > 0 }
 
-// Told is a listing as those are told of it who may not decide: the agents
-// that may be used, and what they do.
+// Told returns the part of a listing that users who may not decide are shown: the agents that may
+// be used, and what they do.
 func Told(list []Listing) []Listing {
 	var out []Listing
 	for _, l := range list {
@@ -37,9 +37,8 @@ func Told(list []Listing) []Listing {
 	return out
 }
 
-// Question tells apart what a person is asked about an agent or a source:
-// it is another one once something else lies there, or once its source has
-// announced something else than was approved.
+// Question identifies what a person is asked about an agent or a source. It changes when the
+// files change, or when the source announces something other than what was approved.
 func (l Listing) Question() string {
 	if l.Status == Approved && len(l.Waiting) > 0 {
 		return l.Path + " " + l.Hash
