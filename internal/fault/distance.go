@@ -1,8 +1,8 @@
 package fault
 
-// Distance is how many letters must be added, dropped, changed or swapped
-// with a neighbour to make b of a (optimal string alignment): what a remedy
-// goes by that says “did you mean”. Only the first 128 bytes of each count.
+// Distance returns the edit distance between a and b (optimal string
+// alignment: insertions, deletions, substitutions and swaps of neighbours).
+// Remedies that say “did you mean” use it. Only the first 128 bytes of each count.
 func Distance(a, b string) int {
 	a, b = a[:min(len(a), 128)], b[:min(len(b), 128)]
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)

@@ -1,5 +1,5 @@
-// Package fault holds Steward's coded errors: what went wrong, whose turn it
-// is now, and whether trying again makes sense.
+// Package fault holds Steward's coded errors. An error says what went wrong,
+// who has to act, and whether a retry makes sense.
 package fault
 
 import (
@@ -16,7 +16,7 @@ type Kind string
 // The kinds.
 const (
 	Invalid     Kind = "invalid"      // the caller's input is wrong; the same call fails again
-	NotFound    Kind = "not_found"    // it is not there, or not there for this caller
+	NotFound    Kind = "not_found"    // it does not exist, or this caller may not see it
 	Conflict    Kind = "conflict"     // a precondition did not hold; read again and decide anew
 	Denied      Kind = "denied"       // not allowed
 	Unauthentic Kind = "unauthentic"  // no identity, or a wrong one
@@ -24,11 +24,11 @@ const (
 	RateLimited Kind = "rate_limited" // try again after Error.After
 	Exhausted   Kind = "exhausted"    // a budget or bound is used up
 	NoSpace     Kind = "no_space"     // the disk is full
-	Unsupported Kind = "unsupported"  // this part cannot do that
-	Unavailable Kind = "unavailable"  // something outside did not answer; may pass
+	Unsupported Kind = "unsupported"  // the component cannot do that
+	Unavailable Kind = "unavailable"  // an external system did not answer; may be temporary
 	Timeout     Kind = "timeout"      // it took too long
-	Cancelled   Kind = "cancelled"    // somebody asked to stop
-	Internal    Kind = "internal"     // a fault of our own
+	Cancelled   Kind = "cancelled"    // cancelled by the caller
+	Internal    Kind = "internal"     // a bug or failure in Steward
 )
 
 // Retry says how a caller may try again.
@@ -72,8 +72,8 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 // New makes an error of a kind with a code and a formatted message. A %w verb
-// in the format sets the cause (several make several); its text is then part
-// of the message already.
+// in the format sets the cause (several verbs set several causes); the message
+// then already includes its text.
 func New(kind Kind, code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	e := &Error{Kind: kind, Code: code, Message: err.Error()}
@@ -86,7 +86,7 @@ func New(kind Kind, code, format string, args ...any) *Error {
 	return e
 }
 
-// hidden is a cause whose text the message has already told.
+// hidden is a cause whose text is already part of the message.
 type hidden struct{ error }
 
 func (hidden) Error() string   { return "" }
@@ -99,7 +99,7 @@ func (e *Error) WithHint(remedy string, args ...any) *Error {
 	return &c
 }
 
-// Detail returns a copy of e with one more fact for programs.
+// Detail returns a copy of e with one more entry in Details.
 func (e *Error) Detail(key string, value any) *Error {
 	c := *e
 	c.Details = make(map[string]any, len(e.Details)+1)
@@ -110,7 +110,7 @@ func (e *Error) Detail(key string, value any) *Error {
 	return &c
 }
 
-// Retrying returns a copy of e with a retry strategy; after counts with RetryAfter only.
+// Retrying returns a copy of e with a retry strategy. after is used with RetryAfter only.
 func (e *Error) Retrying(r Retry, after time.Duration) *Error {
 	c := *e
 	c.Retry, c.After = r, after
@@ -118,8 +118,8 @@ func (e *Error) Retrying(r Retry, after time.Duration) *Error {
 }
 
 // Of returns the coded error in err's chain. An error without one becomes
-// Internal with the code "internal", except for the context's own, which
-// become Cancelled and Timeout. Of(nil) is nil.
+// Internal with the code "internal"; the errors of package context become
+// Cancelled and Timeout. Of(nil) is nil.
 func Of(err error) *Error {
 	if err == nil {
 		return nil

@@ -15,26 +15,26 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Follower has folders read again when something in them has changed and they
-// are at rest. Where the system does not tell of changes, it looks every few
-// seconds.
+// Follower reads folders again when something in them has changed and they
+// have come to rest. Where the system has no file notifications, it polls every
+// few seconds.
 type Follower struct {
 	What  string          // the folders in words, for the log: "the policies"
-	Paths []string        // folders and files that are looked after; they need not be there
+	Paths []string        // watched folders and files; they need not exist
 	Dirs  func() []string // the folders to be watched, as of the last reading
-	// Changed reads the folders again. It is called once at the start, for what
-	// came between the first reading and the watch.
+	// Changed reads the folders again. It is also called once at the start, for
+	// changes made between the first reading and the start of the watch.
 	Changed func()
-	Noted   func()          // told at once of what may be a change; nil: nobody is
-	Again   <-chan struct{} // asks for a reading; nil: nobody does
+	Noted   func()          // called at once on a possible change; may be nil
+	Again   <-chan struct{} // requests a reading; may be nil
 	Quiet   time.Duration   // how long a folder has to be quiet before it is read
-	Poll    time.Duration   // looks every so often in place of the system's notifications; zero: only where there are none
+	Poll    time.Duration   // polling interval, instead of notifications; zero: poll only where there are none
 	Log     *slog.Logger
 }
 
 const defaultPoll = 2 * time.Second
 
-// Run looks after the folders until ctx ends.
+// Run watches the folders until ctx ends.
 func (f Follower) Run(ctx context.Context) {
 	if f.Noted == nil {
 		f.Noted = func() {}
@@ -49,8 +49,8 @@ func (f Follower) Run(ctx context.Context) {
 	f.poll(ctx)
 }
 
-// follow waits for the system's notifications. It ends with ctx, or with an
-// error where the system has no more watches to give.
+// follow waits for the system's notifications. It returns when ctx ends, or with
+// an error if the system has no more watches available.
 func (f Follower) follow(ctx context.Context) error {
 	w, err := New()
 	if err != nil {
@@ -94,32 +94,32 @@ func (f Follower) follow(ctx context.Context) error {
 			}
 			if more {
 				f.Noted()
-				rest.Disturb() // what was put into a new folder before it was watched
+				rest.Disturb() // for files put into a new folder before it was watched
 			}
 		}
 	}
 }
 
-// ignored reports whether an event changes nothing that is read: access times
-// and the leavings of editors. What is created or removed always counts.
+// ignored reports whether an event does not change what is read: access times
+// and editors' temporary files. Creation and removal always count.
 func ignored(ev fsnotify.Event) bool {
 	base := filepath.Base(ev.Name)
 	return ev.Op == fsnotify.Chmod && (strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~"))
 }
 
-// forget takes up nothing more of a folder that has gone, and of those below:
-// another one that comes by its name is to be watched anew.
+// forget drops the watches of a removed folder and of those below it, so that a
+// new folder of the same name is watched afresh.
 func forget(w *Watcher, watched map[string]bool, name string) {
 	for d := range watched {
 		if d == name || strings.HasPrefix(d, name+string(filepath.Separator)) {
 			delete(watched, d)
-			_ = w.Remove(d) // mostly its watch has gone with it
+			_ = w.Remove(d) // usually the system has removed the watch already
 		}
 	}
 }
 
-// watchDirs watches the folders of the last reading, and no others. It tells
-// whether there are more of them, and fails where the system does not let it.
+// watchDirs watches the folders of the last reading, and no others. It reports
+// whether folders were added, and fails if the system refuses a watch.
 func (f Follower) watchDirs(w *Watcher, watched map[string]bool) (more bool, err error) {
 	wanted := map[string]bool{}
 	for _, d := range f.Dirs() {
@@ -129,7 +129,7 @@ func (f Follower) watchDirs(w *Watcher, watched map[string]bool) (more bool, err
 		}
 		if err := w.Add(d); err != nil {
 			if _, gone := os.Stat(d); gone != nil {
-				continue // the reading that its removal leads to will tell
+				continue // its removal leads to another reading
 			}
 			return more, fmt.Errorf("%s: %w", d, err)
 		}
@@ -146,7 +146,7 @@ func (f Follower) watchDirs(w *Watcher, watched map[string]bool) (more bool, err
 	return more, nil
 }
 
-// existing returns the nearest folder at or above one that is there.
+// existing returns the nearest existing folder at or above a path.
 func existing(dir string) string {
 	for {
 		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
@@ -156,7 +156,7 @@ func existing(dir string) string {
 	}
 }
 
-// poll has the folders read again when they look otherwise.
+// poll reads the folders again whenever their digest (Looks) has changed.
 func (f Follower) poll(ctx context.Context) {
 	tick := time.NewTicker(cmp.Or(f.Poll, defaultPoll))
 	defer tick.Stop()
@@ -176,13 +176,13 @@ func (f Follower) poll(ctx context.Context) {
 	}
 }
 
-// Looks is a digest over the names, sizes and times of files and of everything
-// below folders, of what links lead to as well.
+// Looks returns a digest over the names, sizes and times of files and of
+// everything below folders. It follows symbolic links.
 func Looks(paths ...string) string {
 	h := fnv.New128a()
 	for _, top := range paths {
 		if real, err := filepath.EvalSymlinks(top); err == nil {
-			top = real // which is what is read; a walk would stop at the link
+			top = real // WalkDir would stop at the link
 		}
 		err := filepath.WalkDir(top, func(p string, e fs.DirEntry, err error) error {
 			if err != nil {

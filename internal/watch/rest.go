@@ -2,12 +2,12 @@ package watch
 
 import "time"
 
-// mostQuiet is how many quiet times a folder that never rests is waited for.
+// mostQuiet bounds the wait for a folder that never rests, in multiples of Quiet.
 const mostQuiet = 20
 
-// Rest tells when a folder that changes has come to rest, so that what is put
-// into it file by file is read once: when nothing was told for the time Quiet,
-// or, where that does not come, after 20 times as long. For one goroutine.
+// Rest debounces changes of a folder, so that files put into it one by one are
+// read once. The folder is at rest when no change was reported for the time
+// Quiet, or at the latest after 20 times as long. Not safe for concurrent use.
 type Rest struct {
 	Quiet time.Duration
 	C     <-chan time.Time // fires at rest; nil while nothing has changed
@@ -15,7 +15,7 @@ type Rest struct {
 	since time.Time
 }
 
-// Disturb tells that something has changed.
+// Disturb records a change.
 func (r *Rest) Disturb() {
 	if r.C == nil {
 		r.since = time.Now()
@@ -25,5 +25,5 @@ func (r *Rest) Disturb() {
 	}
 }
 
-// Done tells that C has fired.
+// Done must be called after C has fired.
 func (r *Rest) Done() { r.C = nil }

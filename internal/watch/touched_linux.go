@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Touched is when the system last noted a change of a file. Unlike the time
-// that the file shows, nobody can set it back.
+// Touched returns the time at which the system last recorded a change of a
+// file (ctime). Unlike the modification time, it cannot be set back.
 func Touched(info fs.FileInfo) time.Time {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(st.Ctim.Unix())

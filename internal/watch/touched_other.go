@@ -7,6 +7,6 @@ import (
 	"time"
 )
 
-// Touched is when the system last noted a change of a file; here it is not
-// told.
+// Touched returns the time at which the system last recorded a change of a
+// file. It is not available on this system.
 func Touched(fs.FileInfo) time.Time { return time.Time{} }

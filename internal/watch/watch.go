@@ -1,4 +1,4 @@
-// Package watch has the system tell of changes in folders.
+// Package watch reports changes in folders through the system's file notifications.
 package watch
 
 import (
@@ -9,23 +9,23 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Watcher tells of changes directly in the folders added to it. It is safe for
-// concurrent use.
+// Watcher reports changes directly in the folders added to it, not in their
+// subfolders. It is safe for concurrent use.
 //
-// It stands between fsnotify and one loop that reads events and adds and
-// removes folders in turn: fsnotify hands over its errors with its lock held,
-// so that such a loop and fsnotify would wait for each other for ever
-// (inotify.handleEvent of v1.10.1, for a folder moved away and deleted).
+// It sits between fsnotify and a single loop that reads events and adds and
+// removes folders. Without it the two would deadlock, because fsnotify sends
+// its errors with its lock held (inotify.handleEvent of v1.10.1, for a folder
+// that was moved away and deleted).
 type Watcher struct {
 	*fsnotify.Watcher
-	// Errors tells that changes may have been missed. Of several at once it
-	// keeps the first; it is never closed.
+	// Errors reports that changes may have been missed. If several errors are
+	// pending, it keeps the first. It is never closed.
 	Errors <-chan error
 	read   sync.WaitGroup
 }
 
-// New returns a watcher of no folder yet. It fails where the system has none
-// to give. Close ends it.
+// New returns a watcher without folders. It fails if the system has no more
+// watchers available. The caller must call Close.
 func New() (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -37,23 +37,23 @@ func New() (*Watcher, error) {
 		for err := range notify.Errors {
 			select {
 			case errs <- err:
-			default: // one is waiting, and says the same: look again
+			default: // an error is pending already and means the same: look again
 			}
 		}
 	})
 	return w, nil
 }
 
-// Close ends the watch. Events is closed then.
+// Close ends the watch and closes Events.
 func (w *Watcher) Close() error {
 	err := w.Watcher.Close()
 	w.read.Wait()
 	return err
 }
 
-// Beside reports whether what an event names only lies beside folders or files
-// that are looked after, such as a database in the folder above them: neither
-// in one of them, nor on the way to it.
+// Beside reports whether an event is about an unrelated neighbour of the
+// watched folders or files, such as a database in their parent folder: a path
+// that is neither inside one of them nor one of their ancestors.
 func Beside(name string, paths ...string) bool {
 	within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
 	beside := false
