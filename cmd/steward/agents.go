@@ -82,7 +82,7 @@ func (a *app) listAgents() *cobra.Command {
 		})
 }
 
-// waiting counts what a person has to decide about.
+// waiting counts the entries that wait for a decision of the user.
 func waiting(list []catalog.Listing) int {
 	return len(catalog.Waiting(list))
 }
@@ -124,7 +124,7 @@ func (a *app) showAgent() *cobra.Command {
 		})
 }
 
-// refuseAgent makes a command that says no to agents and sources.
+// refuseAgent makes a command that denies agents and sources or revokes their approvals.
 func (a *app) refuseAgent(verb, short, long string) *cobra.Command {
 	var reason string
 	c := a.over(toManage, &cobra.Command{Use: verb + " PATH…", Short: short, Long: short + ". " + long, ValidArgsFunction: a.completeAgents()},

@@ -13,7 +13,7 @@ import (
 	"steward/internal/tool"
 )
 
-// approval is what the command line says about an approval.
+// approval holds the flags of an approval.
 type approving struct {
 	all, yes bool
 	hash     string
@@ -55,7 +55,7 @@ func (a *app) approveAgents() *cobra.Command {
 	return c
 }
 
-// toolSettings reads --tool flags.
+// toolSettings parses the --tool flags.
 func toolSettings(flags []string) (map[string]catalog.ToolSetting, error) {
 	out := map[string]catalog.ToolSetting{}
 	yes, no := true, false
@@ -131,8 +131,8 @@ func (a *app) approveEach(ctx context.Context, s *session, args []string, o appr
 	return nil
 }
 
-// chosen are the paths that are meant, in the order of the list. What is
-// named is taken as it is; of what --all adds, only what waits.
+// chosen returns the chosen paths, in the order of the list. Named paths are always
+// included; of those that --all adds, only the ones that wait for approval.
 func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
 	var out []string
 	found := map[string]bool{}
@@ -195,7 +195,7 @@ func (a *app) approveOne(ctx context.Context, s *session, path string, o approvi
 	return l, true, nil
 }
 
-// agrees asks a person at a terminal.
+// agrees asks the user at a terminal.
 func (a *app) agrees(in *bufio.Reader, path string) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to approve %s", path).

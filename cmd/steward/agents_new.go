@@ -14,8 +14,7 @@ import (
 	"steward/internal/fault"
 )
 
-// agentTemplate is a working agent, in whose files NAME and PATH stand for
-// its own.
+// agentTemplate is a working agent. NAME and PATH in its files are replaced by its own.
 //
 //go:embed agent_template
 var agentTemplate embed.FS
@@ -80,7 +79,7 @@ func folderOf(dir, name string) (string, error) {
 	return "", fault.New(fault.NotFound, "agent_not_found", "there is no agent %s in %s", name, dir).WithHint("steward agents list shows what there is")
 }
 
-// copyAgent writes the template to a folder: whole, or not at all.
+// copyAgent writes the template to a folder, completely or not at all.
 func copyAgent(dir string, names *strings.Replacer) (err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err

@@ -37,7 +37,7 @@ func (a *app) testAgents() *cobra.Command {
 	return c
 }
 
-// trial is one example and what came of it.
+// trial is one example and its result.
 type trial struct {
 	Agent      string   `json:"agent"`
 	Say        string   `json:"say"`
@@ -87,7 +87,7 @@ func (a *app) tryAgents(ctx context.Context, paths []string, act bool) (err erro
 	return a.reportTrials(trials, tested)
 }
 
-// testable are the agents that are meant.
+// testable returns the agents to test.
 func testable(list []catalog.Listing, paths []string) ([]catalog.Listing, error) {
 	var out []catalog.Listing
 	for _, l := range list {
@@ -112,8 +112,8 @@ func testable(list []catalog.Listing, paths []string) ([]catalog.Listing, error)
 	return out, nil
 }
 
-// trialNode is a node over a data folder that is thrown away, in which what is
-// needed for the tests is approved as it is approved here.
+// trialNode is a node over a temporary data folder. What the tests need is approved in it
+// as it is approved here.
 func (a *app) trialNode(ctx context.Context, set *settings.Loaded, list, tested []catalog.Listing) (*local, func() error, error) {
 	dir, err := os.MkdirTemp("", "steward-test-")
 	if err != nil {
@@ -182,7 +182,7 @@ func (l *local) try(ctx context.Context, path, model string, e catalog.Example, 
 	return out
 }
 
-// falls says how an answer falls short of an example, or "".
+// falls says how an answer fails an example; it returns "" if it passes.
 func falls(e catalog.Example, t trial) string {
 	next := 0
 	for _, name := range t.Tools {
@@ -202,7 +202,7 @@ func falls(e catalog.Example, t trial) string {
 	return ""
 }
 
-// line is a trial as a person reads it.
+// line formats a trial for people.
 func (t trial) line(width int) string {
 	mark := "ok   "
 	if !t.Passed {
@@ -219,7 +219,7 @@ func (t trial) line(width int) string {
 	return head + say + "\n       " + plainLine(t.Why) + "\n"
 }
 
-// reportTrials sums the trials up.
+// reportTrials prints a summary of the trials.
 func (a *app) reportTrials(trials []trial, tested []catalog.Listing) error {
 	failed := 0
 	for _, t := range trials {

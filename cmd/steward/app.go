@@ -29,7 +29,7 @@ const (
 	exitInterrupted = 130 // stopped by a signal
 )
 
-// app is one run of the program: everything that it has of the world outside.
+// app is one run of the program, with its connections to the outside world.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -98,12 +98,12 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return exitFailed
 }
 
-// exitCode is an error that has been told already.
+// exitCode is an error that has already been printed.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// usageError is a command line that is wrong.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
@@ -112,8 +112,8 @@ func usage(format string, args ...any) error { return usageError{fmt.Errorf(form
 
 var errInterrupted = errors.New("interrupted")
 
-// interruptible returns a context that the first signal ends gracefully; the
-// second one ends the process at once.
+// interruptible returns a context that the first signal cancels, for a graceful end. The
+// second signal ends the process at once.
 func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -133,8 +133,7 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { close(done); cancel(nil) }
 }
 
-// explain tells of an error of a command: what happened, what to do next, and
-// its code.
+// explain prints the error of a command: what happened, what to do next, and its code.
 func (a *app) explain(err error, command string) {
 	var use usageError
 	isUsage := errors.As(err, &use)
@@ -244,7 +243,7 @@ func (a *app) settings() (*settings.Loaded, error) {
 	return set, nil
 }
 
-// note writes a line for the person, who may have asked for quiet.
+// note prints a line for the user, unless --quiet is given.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintf(a.stderr, format+"\n", args...)
@@ -269,8 +268,8 @@ func (a *app) logger(set *settings.Loaded, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opt))
 }
 
-// plainLogger tells a person what went wrong on the way, in a line each.
-// Whoever wants the log itself sets its level to debug, or its format to json.
+// plainLogger prints warnings and errors for the user, one line each. To get the log
+// itself, set its level to debug or its format to json.
 func (a *app) plainLogger(set *settings.Loaded) *slog.Logger {
 	if set.Log.Format == "json" || strings.EqualFold(set.Log.Level, "debug") {
 		return a.logger(set, a.stderr)
@@ -305,11 +304,11 @@ func (p plainLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (p plainLog) WithGroup(string) slog.Handler { return p }
 
-// user is whom the commands act for: who can read the data folder is the
+// user is the user that the commands act for: whoever can read the data folder is the
 // local user.
 func (a *app) user() string { return identity.Local }
 
-// printJSON writes a value for programs.
+// printJSON prints a value as JSON.
 func (a *app) printJSON(v any) error {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -321,8 +320,8 @@ func (a *app) printJSON(v any) error {
 	return a.print(a.jsonText(b.String()))
 }
 
-// jsonText is a JSON text as standard output gets it: a terminal gets escapes
-// for what is not seen.
+// jsonText returns a JSON text for standard output. On a terminal, invisible characters
+// are escaped.
 func (a *app) jsonText(text string) string {
 	if isTerminal(a.stdout) {
 		return terminal.EscapedJSON(text)

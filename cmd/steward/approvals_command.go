@@ -26,7 +26,7 @@ func (a *app) approvalsCommand() *cobra.Command {
 	}, a.listApprovals(), a.showApproval(), a.approveQuestion(), a.denyQuestion())
 }
 
-// questionsOf are all that wait for the user.
+// questionsOf returns all questions that wait for the user.
 func questionsOf(ctx context.Context, s *session) ([]effect.Question, error) {
 	var out struct {
 		Approvals []effect.Question `json:"approvals"`
@@ -35,11 +35,11 @@ func questionsOf(ctx context.Context, s *session) ([]effect.Question, error) {
 	return out.Approvals, err
 }
 
-// minShort is how much of an id a person has to type.
+// minShort is how many characters of an id the user must type.
 const minShort = 4
 
-// startingWith returns those of a list that a person means: the one with the
-// id, or all whose ids begin with what was typed.
+// startingWith returns the items of a list that match what was typed: the one with this
+// id, or all whose ids begin with it.
 func startingWith[T any](list []T, which string, id func(*T) string) (found []T) {
 	for i := range list {
 		switch own := id(&list[i]); {
@@ -52,7 +52,7 @@ func startingWith[T any](list []T, which string, id func(*T) string) (found []T)
 	return found
 }
 
-// questionNamed finds the question that a person names.
+// questionNamed finds a question by its id or the beginning of it.
 func questionNamed(ctx context.Context, s *session, which string) (effect.Question, error) {
 	list, err := questionsOf(ctx, s)
 	if err != nil {
@@ -125,7 +125,7 @@ func (a *app) showApproval() *cobra.Command {
 	return c
 }
 
-// answerFlags is what the command line says of an approval.
+// answerFlags holds the flags of an approval.
 type answerFlags struct {
 	conversation, always, once, yes bool
 	pattern                         []string
@@ -161,8 +161,8 @@ func (a *app) approveQuestion() *cobra.Command {
 	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error { return a.approveNamed(ctx, s, args[0], &o) })
 }
 
-// verdict is the answer that the command line gives to a question as it is
-// shown, which may be with another pattern.
+// verdict returns the answer that the flags give to a question as it is shown, which may
+// be with another pattern.
 func (o *answerFlags) verdict(ctx context.Context, s *session, q *effect.Question) (runtime.Verdict, error) {
 	v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}
 	switch {
@@ -216,8 +216,8 @@ func (a *app) approveNamed(ctx context.Context, s *session, which string, o *ans
 	return a.decided(ctx, s, &q, v)
 }
 
-// allows shows a question with the answer that is about to be given, and asks
-// a person at a terminal.
+// allows shows a question with the answer that is about to be given, and asks the user at
+// a terminal to confirm.
 func (a *app) allows(q *effect.Question, v runtime.Verdict) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to look at what would be allowed").
@@ -231,7 +231,7 @@ func (a *app) allows(q *effect.Question, v runtime.Verdict) (bool, error) {
 	return ok, err
 }
 
-// termsOf says what an answer allows.
+// termsOf describes what an answer allows.
 func termsOf(q *effect.Question, v runtime.Verdict) string {
 	var head string
 	switch {
@@ -254,7 +254,7 @@ func indentLines(text string) string {
 	return "  " + strings.ReplaceAll(text, "\n", "\n  ") + "\n"
 }
 
-// decided answers a question, and says what was recorded.
+// decided answers a question and prints what was recorded.
 func (a *app) decided(ctx context.Context, s *session, q *effect.Question, v runtime.Verdict) error {
 	word, then := "is denied", ""
 	if v.Approve {
@@ -281,7 +281,7 @@ func (a *app) denyQuestion() *cobra.Command {
 	return c
 }
 
-// completeApprovals offers the ids of what waits.
+// completeApprovals offers the ids of the open questions.
 func (a *app) completeApprovals() completer {
 	return offers(a, toRead, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], q.Tool })
 }

@@ -45,7 +45,7 @@ func (a *app) askCommand() *cobra.Command {
 	return c
 }
 
-// answer is what ask --json writes.
+// answer is the output of ask --json.
 type answer struct {
 	Conversation string            `json:"conversation_id"`
 	Message      string            `json:"message_id"`
@@ -98,7 +98,7 @@ func (a *app) ask(ctx context.Context, args, files []string, which string, last,
 	return errors.Join(err, s.end())
 }
 
-// askOver sends a message and tells what is answered.
+// askOver sends a message and prints the answer.
 func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bool) error {
 	w := &terminal.Writer{Out: a.stdout, Notes: a.stderr}
 	if a.quiet {
@@ -133,12 +133,12 @@ func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bo
 	return err
 }
 
-// stopTimeout is how long ask waits until its turn is stopped, once it is
-// interrupted. After that the turn is put aside.
+// stopTimeout is how long an interrupted ask waits for its turn to stop. After that the
+// turn is put aside.
 const stopTimeout = 2 * time.Second
 
-// abandon stops the turn when the person has lost patience: it should not go
-// on by itself at the next start.
+// abandon stops the turn when the user interrupts it, so that it does not resume at the
+// next start.
 func (a *app) abandon(ctx context.Context, s *session, acc client.Accepted) error {
 	if ctx.Err() == nil || acc.Conversation == "" {
 		return nil
@@ -148,7 +148,7 @@ func (a *app) abandon(ctx context.Context, s *session, acc client.Accepted) erro
 	return s.Stop(ctx, acc.Conversation)
 }
 
-// note keeps what the report tells.
+// note records an update of the report.
 func (o *answer) note(f client.Frame) {
 	o.cursor = f.Cursor
 	switch f.Type {
@@ -168,7 +168,7 @@ func (o *answer) note(f client.Frame) {
 	}
 }
 
-// openTasks returns the tools whose tasks go on below a request.
+// openTasks returns the tools whose tasks are still open below a request.
 func openTasks(v *client.Request) (names []string) {
 	if v.Kind == requestTask && v.State != requestClosed {
 		names = append(names, plainLine(v.Tool))
@@ -179,8 +179,8 @@ func openTasks(v *client.Request) (names []string) {
 	return names
 }
 
-// queued reports whether actions are still to be done that the turn has queued,
-// but for those that wait for somebody's approval.
+// queued reports whether actions that the turn has queued are still to be done, except
+// those that wait for an approval.
 func queued(v *client.Request) bool {
 	if v.Wish == wishQueued && v.State != requestClosed && v.Intent != intentAwaiting {
 		return true
@@ -188,8 +188,8 @@ func queued(v *client.Request) bool {
 	return slices.ContainsFunc(v.Below, func(b client.Request) bool { return queued(&b) })
 }
 
-// background tells of what goes on after the answer, or waits for it. What the
-// turn has queued is waited for in any case: that is what was asked for.
+// background reports the work that continues after the answer, or waits for it. It always
+// waits for actions that the turn has queued, because they are what the user asked for.
 func (a *app) background(ctx context.Context, s *session, acc client.Accepted, out *answer, w *terminal.Writer, wait bool) error {
 	tree, err := s.Request(ctx, acc.Interaction)
 	if err != nil {

@@ -28,8 +28,7 @@ func (a *app) branchCommand() *cobra.Command {
 	return c
 }
 
-// rank orders branches by how near they are to the person: the preferred one,
-// then those that were used last.
+// rank orders branches: the current one first, then the most recently used ones.
 func rank(b client.Branch) int64 {
 	if b.Preferred {
 		return math.MaxInt64
@@ -81,8 +80,8 @@ func (a *app) listBranches(conv *string) *cobra.Command {
 	return c
 }
 
-// branchTree draws branches below those that they depart from, within a width
-// (0: as wide as they are).
+// branchTree draws each branch below the one that it starts from, within a width in
+// columns (0: unlimited).
 func branchTree(list []client.Branch, width int) string {
 	var rows [][]string
 	for _, l := range terminal.Tree(list, func(b client.Branch) string { return b.ID }, func(b client.Branch) string { return b.Stem }) {
@@ -99,7 +98,7 @@ func branchTree(list []client.Branch, width int) string {
 	return columns(rows, width)
 }
 
-// onBranch makes a command that does something to a branch which exists.
+// onBranch makes a command that works on an existing branch.
 func (a *app) onBranch(conv *string, c *cobra.Command, deleted bool, do func(ctx context.Context, t talk, b client.Branch, args []string) error) *cobra.Command {
 	c.ValidArgsFunction = a.completeBranches(conv)
 	return a.onTalk(toAct, conv, c, func(ctx context.Context, t talk, args []string) error {
@@ -232,8 +231,7 @@ func (a *app) branchSiblings(conv *string) *cobra.Command {
 		})
 }
 
-// siblingsTable lists siblings with what they say, within a width (0: as wide
-// as they are).
+// siblingsTable lists siblings with their text, within a width in columns (0: unlimited).
 func siblingsTable(list []client.Sibling, said []*spoken, width int) string {
 	var rows [][]string
 	for i, s := range list {

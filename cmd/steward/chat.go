@@ -41,12 +41,12 @@ func (a *app) chatCommand() *cobra.Command {
 	return c
 }
 
-// agentFlag is the flag by which the agent to talk to is chosen.
+// agentFlag adds the flag that chooses the agent to talk to.
 func (a *app) agentFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.agent, "agent", "", "`PATH` of the agent to talk to: NAME, or NAME/NAME for an agent inside another")
 }
 
-// whichFlags are the flags by which a conversation is chosen.
+// whichFlags adds the flags that choose a conversation.
 func (a *app) whichFlags(c *cobra.Command, which *string, last *bool) {
 	c.Flags().StringVar(which, "conversation", "", "`ID` of the conversation to continue")
 	c.Flags().BoolVar(last, "continue", false, "continue the conversation that was used last")
@@ -81,7 +81,7 @@ func (a *app) chat(ctx context.Context, which string, last bool) error {
 	return errors.Join(err, s.end())
 }
 
-// logFile takes the log while the screen belongs to the chat.
+// logFile receives the log while the chat uses the screen.
 func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
 	if err := os.MkdirAll(set.Data, 0o700); err != nil {
 		return nil, fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be made: %w", err).WithHint("name another with --data")
@@ -89,8 +89,8 @@ func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
 	return os.OpenFile(filepath.Join(set.Data, "chat.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 }
 
-// alongside serves beside a chat of this process: at the address of the
-// settings, or at a free port of the loopback where that cannot be had.
+// alongside serves beside a chat of this process: at the address of the settings, or at a
+// free loopback port if that address is not available.
 func (a *app) alongside(ctx context.Context, set *settings.Loaded, own *session, log *slog.Logger) (*server, string) {
 	l := own.local
 	if l == nil {
@@ -157,10 +157,10 @@ func (l *local) toolLines(context.Context) ([]terminal.ToolLine, error) {
 	return out, nil
 }
 
-// mostChatLog is how many calls a chat tells of.
+// mostChatLog is how many calls /log shows in a chat.
 const mostChatLog = 20
 
-// chatLog tells what the tools of a conversation did last.
+// chatLog returns the last tool calls of a conversation.
 func (s *session) chatLog(ctx context.Context, conv string, width int) (string, error) {
 	list, err := s.Log(ctx, client.LogQuery{Conversation: conv}, mostChatLog)
 	if err != nil || len(list) == 0 {

@@ -12,17 +12,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group is a command that only has others below it.
+// group makes a command that only has subcommands.
 func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.AddCommand(below...)
 	return c
 }
 
-// work is what a command does with the API.
+// work is the part of a command that uses the API.
 type work = func(ctx context.Context, s *session, args []string) error
 
-// over makes a command that works with the API, opened as far as is needed.
+// over makes a command that uses the API, which is opened only as far as needed.
 func (a *app) over(n need, c *cobra.Command, do work) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.with(c.Context(), n, func(s *session) error { return do(c.Context(), s, args) })
@@ -30,7 +30,7 @@ func (a *app) over(n need, c *cobra.Command, do work) *cobra.Command {
 	return c
 }
 
-// about makes a command like over, for what is stored already.
+// about makes a command like over that needs stored data.
 func (a *app) about(n need, c *cobra.Command, do work) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.withStored(c.Context(), n, func(s *session) error { return do(c.Context(), s, args) })
@@ -38,7 +38,7 @@ func (a *app) about(n need, c *cobra.Command, do work) *cobra.Command {
 	return c
 }
 
-// orElse has a command fail with another error where nothing is stored yet.
+// orElse makes a command fail with another error if nothing is stored yet.
 func orElse(otherwise error, c *cobra.Command) *cobra.Command {
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -51,8 +51,8 @@ func orElse(otherwise error, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// lists makes a command that lists what is stored: as JSON, or drawn. none is
-// said where there is nothing.
+// lists makes a command that lists what is stored: as JSON, or as text. It
+// prints none if the list is empty.
 func lists[T any](a *app, c *cobra.Command, none string, fetch func(context.Context, *session, []string) ([]T, error), draw func([]T) string) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		list, err := readList(c.Context(), a, func(s *session) ([]T, error) { return fetch(c.Context(), s, args) })
@@ -61,7 +61,7 @@ func lists[T any](a *app, c *cobra.Command, none string, fetch func(context.Cont
 	return c
 }
 
-// readList reads a list of what is stored; where nothing is, it is empty.
+// readList reads a list of what is stored. It is empty if nothing is stored.
 func readList[T any](ctx context.Context, a *app, read func(*session) ([]T, error)) (list []T, err error) {
 	err = a.with(ctx, toRead, func(s *session) (err error) {
 		list, err = read(s)
@@ -73,7 +73,7 @@ func readList[T any](ctx context.Context, a *app, read func(*session) ([]T, erro
 	return orEmpty(list), err
 }
 
-// tellList tells a list, unless it could not be had.
+// tellList prints a list, or returns the error of reading it.
 func tellList[T any](a *app, list []T, err error, none string, draw func([]T) string) error {
 	switch {
 	case err != nil:
@@ -87,7 +87,7 @@ func tellList[T any](a *app, list []T, err error, none string, draw func([]T) st
 	return a.print(draw(list))
 }
 
-// tell tells one thing, unless it could not be had: as JSON, or as a text.
+// tell prints one value as JSON or as text, or returns the error of reading it.
 func tell[T any](a *app, v T, err error, text func(T) string) error {
 	switch {
 	case err != nil:
@@ -98,7 +98,7 @@ func tell[T any](a *app, v T, err error, text func(T) string) error {
 	return a.print(text(v))
 }
 
-// told notes what was done, or writes what came of it as JSON.
+// told prints a note about what was done, or the result as JSON.
 func (a *app) told(v any, err error, format string, args ...any) error {
 	switch {
 	case err != nil:
@@ -110,8 +110,8 @@ func (a *app) told(v any, err error, format string, args ...any) error {
 	return nil
 }
 
-// argsOf tells from how a command is used how many arguments it takes: NAME is
-// one, [NAME] may be left out, NAME… stands for one or more.
+// argsOf derives the number of arguments from the usage of a command: NAME is one, [NAME]
+// is optional, NAME… is one or more.
 func argsOf(use string) cobra.PositionalArgs {
 	least, most := 0, 0
 	for _, word := range strings.Fields(use)[1:] {
@@ -135,8 +135,8 @@ func argsOf(use string) cobra.PositionalArgs {
 	return cobra.RangeArgs(least, most)
 }
 
-// strict completes a tree of commands: how many arguments each takes, and that
-// what is wrong with arguments and flags is an error of usage.
+// strict makes a tree of commands check the number of arguments, and report wrong arguments
+// and flags as usage errors.
 func strict(c *cobra.Command) {
 	check := c.Args
 	if check == nil {
@@ -158,7 +158,7 @@ func strict(c *cobra.Command) {
 	}
 }
 
-// atLeastOne is the value of a flag that is a number from 1 on.
+// atLeastOne is the value of a flag that takes a number of at least 1.
 type atLeastOne int
 
 func (n *atLeastOne) String() string { return strconv.Itoa(int(*n)) }
@@ -174,13 +174,13 @@ func (n *atLeastOne) Set(text string) error {
 	return nil
 }
 
-// limitFlag adds --limit, which is def unless given.
+// limitFlag adds --limit with the default def.
 func limitFlag(c *cobra.Command, limit *int, def int, about string) {
 	*limit = def
 	c.Flags().Var((*atLeastOne)(limit), "limit", about)
 }
 
-// ago is the value of a flag that says when something was, or how long ago.
+// ago is the value of a flag that takes a date, or a duration before now.
 type ago struct {
 	at   *time.Time
 	text string
@@ -202,7 +202,7 @@ func sinceUntil(c *cobra.Command, since, until *time.Time, what string) {
 	c.Flags().Var(&ago{at: until}, "until", "only "+what+" before then: a duration or `DATE` like those of --since")
 }
 
-// past reads when something was: a date, or how long ago.
+// past parses a date, or a duration before now.
 func past(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -219,14 +219,14 @@ func past(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, errors.New("give a duration such as 24h or 7d, or a date such as 2030-01-31")
 }
 
-// days reads a number of days or weeks, such as 7d or 2w.
+// days parses a number of days or weeks, such as 7d or 2w.
 func days(text string) (int, bool) {
 	unit := map[byte]int{'d': 1, 'w': 7}[text[len(text)-1]]
 	n, err := strconv.Atoi(text[:len(text)-1])
 	return n * unit, unit > 0 && err == nil && n >= 0 && n <= 36500
 }
 
-// dateOf reads a date, perhaps with its time.
+// dateOf parses a date, optionally with a time.
 func dateOf(text string, zone *time.Location) (time.Time, bool) {
 	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04", time.RFC3339} {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
@@ -246,8 +246,8 @@ const completeTimeout = 5 * time.Second
 
 type completer = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// complete gives a flag its completions. It fails only if the flag is not
-// there, which is a mistake in this package.
+// complete registers the completions of a flag. It fails only if the flag does not exist,
+// which is a bug in this package.
 func complete(c *cobra.Command, flag string, f completer) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
@@ -258,7 +258,7 @@ func words(list ...string) completer {
 	return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// offer offers names. What goes wrong is no business of a shell's.
+// offer offers names. It hides errors from the shell.
 func offer(c *cobra.Command, names func(context.Context) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmp.Or(c.Context(), context.Background()), completeTimeout)
 	defer cancel()
@@ -269,8 +269,8 @@ func offer(c *cobra.Command, names func(context.Context) ([]cobra.Completion, er
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// offers completes with the items of a list, each by its name and what it is;
-// those that stand there already are left out.
+// offers completes with the items of a list, each with its name and description. Items
+// that are already on the command line are left out.
 func offers[T any](a *app, n need, list func(context.Context, *session) ([]T, error), name func(*T) (string, string)) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
