@@ -12,15 +12,14 @@ import (
 )
 
 // Decode reads the stored form of one message. It is strict: white space is
-// free, but a name given twice, invalid UTF-8, a known member of a wrong type,
-// an unknown role, label or type of block is refused, each with its code
+// ignored, but a repeated name, invalid UTF-8, a known member of the wrong
+// type, and an unknown role, label or block type are refused, each with its code
 // (message_invalid, message_name_repeated, message_utf8_invalid,
 // message_member_invalid, message_role_unknown, message_stop_unknown,
 // message_status_unknown, message_label_unknown, message_block_unknown,
-// message_result_content), and nothing is lost: the bytes are still the
-// caller's. Members that this version does not know are kept as they came.
-// The rules between the parts of a message are Validate's. Decode does not
-// hold on to b.
+// message_result_content). Members that this version does not know are kept
+// unchanged. Validate checks the rules between the parts of a message. Decode
+// neither modifies nor retains b.
 func Decode(b []byte) (*Message, error) {
 	if err := check(b); err != nil {
 		return nil, err
@@ -43,8 +42,8 @@ func DecodeBlocks(b []byte) ([]Block, error) {
 	return blocks, ofMember("the list of blocks", err)
 }
 
-// decodeMembers reads an object into its members. Those that are not known
-// are appended to unknown as they came.
+// decodeMembers reads an object into its members. Unknown members are appended
+// to unknown unchanged.
 func decodeMembers(v value, list []member, unknown *[]byte) error {
 	return v.each(func(name []byte, quoted, v value) error {
 		if known := find(list, name); known != nil {
@@ -60,8 +59,8 @@ func decodeMembers(v value, list []member, unknown *[]byte) error {
 	})
 }
 
-// decodeStrictly reads an object that has no place for members of a newer
-// version.
+// decodeStrictly reads an object that cannot keep unknown members, as a newer
+// version may write them.
 func decodeStrictly(v value, where string, list []member) error {
 	return v.each(func(name []byte, _, v value) error {
 		if known := find(list, name); known != nil {
@@ -118,7 +117,7 @@ func decodeValue(v value, at any) (err error) {
 	return err
 }
 
-// decodeStored reads a value whose stored form its Go type does not tell.
+// decodeStored reads a value whose stored form does not follow from its Go type.
 func decodeStored(v value, at any) (err error) {
 	var buf buffer
 	switch p := at.(type) {
@@ -186,8 +185,8 @@ func newBlock(kind string) Block {
 	return nil
 }
 
-// decodeBlocks reads a list of blocks. Inside a result only those that may
-// stand there are read, so that nesting is bounded.
+// decodeBlocks reads a list of blocks. Inside a result it accepts only the
+// block types allowed there, which bounds the nesting.
 func decodeBlocks(v value, inResult bool) ([]Block, error) {
 	var out []Block
 	err := v.items(func(v value) error {
@@ -222,7 +221,7 @@ func decodeBlock(v value, inResult bool) (Block, error) {
 	return b, nil
 }
 
-// blockKind finds the type of a block, which may stand anywhere in it.
+// blockKind finds the type of a block. The member may be at any position in it.
 func blockKind(v value) (kind string, err error) {
 	found := false
 	err = v.each(func(name []byte, _, v value) error {
@@ -239,7 +238,7 @@ func blockKind(v value) (kind string, err error) {
 	return kind, err
 }
 
-// decodeWord reads a string that must be one of the words.
+// decodeWord reads a string that must be one of the given words.
 func decodeWord[T ~string](v value, code string, words []T) (T, error) {
 	s, err := v.text()
 	if err != nil || slices.Contains(words, T(s)) {

@@ -12,10 +12,11 @@ import (
 )
 
 // Append appends the stored form of m to dst: one JSON object without white
-// space, zero values left out, times in microseconds since 1970 ("at"), data
-// in base64, a tool call's arguments as a string (the model's own bytes, which
-// need not be JSON). It does not check m: what Validate accepts, Decode reads
-// back equal. Bytes that are no UTF-8, which Validate refuses, become U+FFFD.
+// space or zero values. Times are in microseconds since 1970 ("at"), data is in
+// base64, and a tool call's arguments are a string (the model's own bytes, which
+// need not be JSON). Append does not check m. If Validate accepts m, Decode
+// reads back an equal message. Invalid UTF-8, which Validate refuses, becomes
+// U+FFFD.
 func Append(dst []byte, m *Message) []byte {
 	var buf buffer
 	dst = appendMembers(append(dst, '{'), m.members(buf[:0]))
@@ -55,7 +56,7 @@ func appendMembers(dst []byte, list []member) []byte {
 	return dst
 }
 
-// appendValue appends the value of a member, nothing if it is zero.
+// appendValue appends the value of a member. It appends nothing for a zero value.
 func appendValue(dst []byte, at any) []byte {
 	switch p := at.(type) {
 	case *string:
@@ -98,7 +99,7 @@ func appendValue(dst []byte, at any) []byte {
 	return dst
 }
 
-// appendStored appends a value whose stored form its Go type does not tell.
+// appendStored appends a value whose stored form does not follow from its Go type.
 func appendStored(dst []byte, at any) []byte {
 	var buf buffer
 	switch p := at.(type) {
@@ -157,7 +158,7 @@ func appendText[T ~string | ~[]byte](dst []byte, s T) []byte {
 }
 
 func appendQuoted[T ~string | ~[]byte](dst []byte, s T) []byte {
-	dst, _ = jsontext.AppendQuote(dst, s) // the error is of UTF-8; see Append
+	dst, _ = jsontext.AppendQuote(dst, s) // the only error is invalid UTF-8; see Append
 	return dst
 }
 
@@ -184,8 +185,8 @@ func (r Ref) AppendText(dst []byte) []byte {
 // String returns the text form, "MESSAGE/BLOCK".
 func (r Ref) String() string { return string(r.AppendText(nil)) }
 
-// ParseRef reads the text form of a reference. It reports false for all but
-// the one spelling that String gives.
+// ParseRef parses the text form of a reference. It accepts only the canonical
+// spelling that String returns, and reports false for any other.
 func ParseRef(s string) (Ref, bool) {
 	if len(s) < 38 || s[36] != '/' {
 		return Ref{}, false

@@ -8,15 +8,14 @@ import (
 	"steward/internal/fault"
 )
 
-// labelNames are the text forms, in the order of the bits.
+// labelNames holds the text forms in bit order.
 var labelNames = [...]string{"private", "untrusted", "secret"}
 
 // AllLabels is the set of every known label.
 const AllLabels = Private | Untrusted | Secret
 
-// Names returns the labels' names in a fixed order. A bit that this version
-// does not know is shown as "bitN", which ParseLabel refuses: a label is never
-// dropped without a word.
+// Names returns the labels' names in a fixed order. An unknown bit is shown as
+// "bitN", which ParseLabel refuses, so that a label is never dropped silently.
 func (l Labels) Names() []string {
 	var out []string
 	for i := range 8 {
@@ -40,7 +39,7 @@ func labelName(bit int) string {
 	return "bit" + strconv.Itoa(bit)
 }
 
-// ParseLabel reads the name of one label (message_label_unknown).
+// ParseLabel parses the name of one label. Error code: message_label_unknown.
 func ParseLabel(name string) (Labels, error) {
 	for i, n := range labelNames {
 		if n == name {
@@ -51,7 +50,7 @@ func ParseLabel(name string) (Labels, error) {
 		WithHint("use %s", strings.Join(labelNames[:], ", "))
 }
 
-// ParseLabels reads what String writes; spaces around the names are allowed.
+// ParseLabels parses the output of String. Spaces around the names are allowed.
 func ParseLabels(s string) (Labels, error) {
 	if strings.TrimSpace(s) == "" {
 		return 0, nil
@@ -67,11 +66,10 @@ func ParseLabels(s string) (Labels, error) {
 	return l, nil
 }
 
-// UnknownSource stands among sources for private data of which nobody knows
-// where they are from.
+// UnknownSource is the source of private data whose origin is not known.
 const UnknownSource = "?"
 
-// SourcesOf returns whose private data blocks may hold, sorted.
+// SourcesOf returns the sorted sources of the private data that blocks may hold.
 func SourcesOf(blocks []Block) []string {
 	var out []string
 	for _, b := range blocks {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// MediaType guesses the media type of what has a name or stands at a URL, from
-// its ending; otherwise is for what has none that tells. Not from the system's
-// own table, which differs from machine to machine.
+// MediaType guesses a media type from the extension of a file name or URL. It
+// returns otherwise if the extension is missing or unknown. It does not use the
+// system's own table, which differs between machines.
 func MediaType(address, otherwise string) string {
 	name, _, _ := strings.Cut(address, "?")
 	if u, err := url.Parse(address); err == nil && u.Path+u.Host != "" {

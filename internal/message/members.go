@@ -3,26 +3,26 @@ package message
 import "time"
 
 // member is a member of the stored form of a message or a block: its name and
-// where its value is kept. Lists of members are in the order of the stored
-// form; both directions of the codec go by them.
+// a pointer to its value. Lists of members are in the order of the stored form
+// and drive both the encoder and the decoder.
 type member struct {
 	name string
 	at   any // a pointer to one of the types of appendValue and decodeValue
 }
 
-// What of the Go types alone does not tell how they are stored.
+// Types that select a stored form which the Go type alone does not determine.
 type (
 	argsText  []byte        // as a string
 	data      []byte        // in base64
-	object    []byte        // a JSON object as it came
+	object    []byte        // a JSON object, unchanged
 	micros    time.Time     // as microseconds since 1970
 	millis    time.Duration // as milliseconds
 	blockList []Block       // those of a message
 	content   []Block       // those of a result
 )
 
-// The lists are appended to dst, which is on the caller's stack: the codec
-// makes no garbage for them.
+// The lists are appended to dst, which is on the caller's stack, so that the
+// codec does not allocate for them.
 const mostMembers = 13
 
 type buffer [mostMembers]member
@@ -34,7 +34,7 @@ func (m *Message) members(dst []member) []member {
 		member{"meta", &m.Meta})
 }
 
-// members appends those of a block, but for its type.
+// members appends the members of a block, except its type.
 func members(b Block, dst []member) []member {
 	switch b := b.(type) {
 	case *Text:

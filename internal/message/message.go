@@ -1,6 +1,6 @@
-// Package message is Steward's one message model: roles, blocks and the rules
-// that hold between them, and the one codec by which they are stored, exported
-// and shown.
+// Package message defines Steward's message model: roles, blocks and the rules
+// between them. Its codec is the only one by which messages are stored,
+// exported and shown.
 package message
 
 import (
@@ -11,7 +11,7 @@ import (
 	"steward/internal/id"
 )
 
-// Role says who speaks.
+// Role is the author of a message.
 type Role string
 
 // The roles.
@@ -22,20 +22,20 @@ const (
 	Tool      Role = "tool"
 )
 
-// Labels are a set of marks on where content may go. What a model writes
-// carries the union of what it was shown; only a person's recorded decision
-// removes one.
+// Labels is a set of marks that restrict where content may go. A model's output
+// carries the union of the labels of its input. Only a person's recorded
+// decision removes a label.
 type Labels uint8
 
 // The labels.
 const (
-	Private   Labels = 1 << iota // belongs to the user; must not leave unasked
+	Private   Labels = 1 << iota // belongs to the user; must not leave without the user's consent
 	Untrusted                    // written by somebody who is not the user
 	Secret                       // a credential; never shown, never logged
 )
 
-// Message is one entry of a conversation. Once stored it is immutable: share
-// it freely, copy it to change it.
+// Message is one entry of a conversation. A stored message is immutable: it may
+// be shared freely and must be copied to change it.
 type Message struct {
 	ID     id.ID
 	Role   Role
@@ -47,18 +47,18 @@ type Message struct {
 	Stop   Stop   // why the model stopped; assistant messages only
 	Usage  Usage  // what the model call cost; assistant messages only
 
-	// Approach, Took and Turn are of the whole turn, on the message that ends
-	// it: how it was answered ("direct", …), for how long (whole milliseconds),
-	// and what all of its model calls have cost, those of agents that were asked
-	// included. Turn is zero where that is Usage; see TurnUsage.
+	// Approach, Took and Turn describe the whole turn and are set on its last
+	// message: how it was answered ("direct", …), how long it took (whole
+	// milliseconds), and the usage of all its model calls, including those of
+	// agents that were asked. Turn is zero if it equals Usage; see TurnUsage.
 	Approach string
 	Took     time.Duration
 	Turn     Usage
 
 	Meta Meta // fields of the provider's message beyond those modelled here
 
-	// Unknown are members of the stored JSON object that this version does
-	// not know, as raw bytes (`"a":1,"b":2`), written back as they came.
+	// Unknown holds members of the stored JSON object that this version does
+	// not know, as raw bytes (`"a":1,"b":2`). They are written back unchanged.
 	Unknown []byte
 }
 
@@ -72,7 +72,7 @@ const (
 	StopLength    Stop = "length"    // out of output tokens: continue
 	StopSequence  Stop = "sequence"  // it wrote a stop sequence
 	StopRefused   Stop = "refused"   // the provider's safety system or the model declined
-	StopCancelled Stop = "cancelled" // stopped from outside; the text is what had come
+	StopCancelled Stop = "cancelled" // stopped from outside; the text received so far is kept
 	StopBound     Stop = "bound"     // written by Steward: a bound of the run was hit
 )
 
@@ -95,7 +95,7 @@ func (u Usage) negative() bool {
 	return min(u.Input, u.Output, u.Reasoning, u.CacheRead, u.CacheWrite) < 0
 }
 
-// TurnUsage returns what the turn has cost that the message ends.
+// TurnUsage returns the usage of the whole turn that the message ends.
 func (m *Message) TurnUsage() Usage {
 	if m.Turn != (Usage{}) {
 		return m.Turn
@@ -103,22 +103,21 @@ func (m *Message) TurnUsage() Usage {
 	return m.Usage
 }
 
-// Meta is what a provider's wire form carried beyond the modelled fields:
-// reasoning signatures, thought signatures, cache marks. Fields is a raw JSON
-// object, sent back byte for byte to the provider that it came from and to no
-// other.
+// Meta holds the fields of a provider's wire format that this package does not
+// model: reasoning signatures, thought signatures, cache marks. Fields is a raw
+// JSON object. It is sent back byte for byte, only to the provider it came from.
 type Meta struct {
 	Provider string // "anthropic", "gemini", …; empty when there is none
 	Fields   []byte // a JSON object, or nil
 }
 
-// Common is what every block carries.
+// Common holds the fields that every block carries.
 type Common struct {
 	Origin string // "user", "model:PROVIDER/MODEL", "tool:NAME", "system", "import:…"
 	Labels Labels
-	// Sources are whose private data it may hold: the first words of tools'
-	// names, sorted. With Private, and none given, they are not known. Those of
-	// a result are its content's too.
+	// Sources names the origins of the private data that the block may hold:
+	// the first words of tools' names, sorted. If it is empty and Private is set,
+	// the origins are unknown. The sources of a result also apply to its content.
 	Sources []string
 	Meta    Meta
 	Unknown []byte // see Message.Unknown
@@ -127,7 +126,7 @@ type Common struct {
 // Block is one of Text, Reasoning, ToolCall, ToolResult, Image, File and
 // Vendor, by pointer. The set is sealed.
 type Block interface {
-	// Base returns the part that all blocks share.
+	// Base returns the fields that all blocks share.
 	Base() *Common
 	kind() string
 }
@@ -139,14 +138,14 @@ func (c *Common) Base() *Common { return c }
 type Text struct {
 	Common
 	Text      string
-	Citations []Citation // what it is said to rest on
+	Citations []Citation // the sources given for the text
 }
 
-// Citation is a source that a provider names for a text. Others wrote it.
+// Citation is a source that a provider names for a text. Third parties wrote it.
 type Citation struct {
 	URL   string `json:"url,omitzero"`
 	Title string `json:"title,omitzero"`
-	Text  string `json:"text,omitzero"` // of the source, as far as it was told
+	Text  string `json:"text,omitzero"` // quoted from the source, if the provider sent it
 }
 
 // String names the source on one line.
@@ -161,28 +160,28 @@ func (c Citation) String() string {
 	return line + ", " + c.URL
 }
 
-// Vendor is a part of a reply that only its provider has: a tool that ran on
-// the provider's own servers, or what came of it. Meta is all of it, as raw
-// JSON. Others wrote what stands in it.
+// Vendor is a part of a reply that is specific to its provider: a call of a tool
+// that ran on the provider's own servers, or its result. Meta holds all of it as
+// raw JSON. Third parties wrote its content.
 type Vendor struct {
 	Common
 	Kind string // the provider's word for it, such as "server_tool_use"
 }
 
-// Reasoning is what a model thought aloud. Text may be empty where the
-// provider hands out only a signature or encrypted data (in Meta).
+// Reasoning is a model's visible reasoning. Text may be empty if the provider
+// returns only a signature or encrypted data (in Meta).
 type Reasoning struct {
 	Common
 	Text string
 }
 
-// ToolCall asks for a tool. Its identity is its message and its place there
-// (Ref); CallID is the provider's, kept and sent back as it came.
+// ToolCall requests a tool. It is identified by its message and its position
+// there (Ref). CallID is the provider's id, kept and sent back unchanged.
 type ToolCall struct {
 	Common
 	CallID string
 	Name   string // "category.name", or what the model wrote
-	Args   []byte // as the model wrote them: a JSON object if all is well
+	Args   []byte // as the model wrote them: normally a JSON object
 }
 
 // Ref names a block of a message: the identity of a tool call.
@@ -197,12 +196,12 @@ type Status string
 // The outcomes.
 const (
 	OK          Status = "ok"
-	Failed      Status = "error"       // the tool failed, or its arguments did not hold
+	Failed      Status = "error"       // the tool failed, or its arguments were invalid
 	DeniedCall  Status = "denied"      // policy or a person said no
 	Queued      Status = "queued"      // a deferred intent was recorded
-	Accepted    Status = "accepted"    // the tool works on; its result opens an interaction of its own
-	Unavailable Status = "unavailable" // the tool is known and cannot be reached
-	UnknownEnd  Status = "unknown"     // nobody knows whether the effect happened
+	Accepted    Status = "accepted"    // the tool is still working; its result opens an interaction of its own
+	Unavailable Status = "unavailable" // the tool is known but cannot be reached
+	UnknownEnd  Status = "unknown"     // it is not known whether the effect happened
 	Interrupted Status = "interrupted" // stopped before it ran
 )
 
@@ -215,8 +214,8 @@ type ToolResult struct {
 	Status  Status
 	Content []Block // Text, Image and File only
 	Rest    string  // URI text of the resource that holds what the cap cut off, or empty
-	// Denied are the tools that were denied to the agent that the call asked,
-	// and to those that it asked in turn.
+	// Denied lists the tools that were denied to the agent that was called, and
+	// to the agents that it called in turn.
 	Denied []string
 }
 
@@ -245,7 +244,7 @@ func (*Image) kind() string      { return "image" }
 func (*File) kind() string       { return "file" }
 func (*Vendor) kind() string     { return "vendor" }
 
-// Text joins the message's text blocks; a tool message's are those of its result.
+// Text joins the message's text blocks. For a tool message it joins those of its result.
 func (m *Message) Text() string { return joinText(m.Blocks) }
 
 // Text joins the text blocks of the result.
@@ -269,8 +268,8 @@ func (m *Message) Citations() []Citation {
 	return out
 }
 
-// Foreign reports whether others have a part in what a model wrote: its
-// provider looked something up for it.
+// Foreign reports whether a model's message contains third-party content,
+// because its provider looked something up for it.
 func (m *Message) Foreign() bool {
 	return slices.ContainsFunc(m.Blocks, func(b Block) bool {
 		t, text := b.(*Text)
@@ -279,11 +278,11 @@ func (m *Message) Foreign() bool {
 	})
 }
 
-// FactsMark begins the last line of a failed result, on which a model is told
-// what a program would be: the code of the error and whether to try again.
+// FactsMark begins the last line of a failed result. That line gives the model
+// what a program would get: the error code and whether to retry.
 const FactsMark = "[error_code: "
 
-// Plain returns the text of the result for a person: without the line of facts.
+// Plain returns the text of the result for a person, without the FactsMark line.
 func (b *ToolResult) Plain() string {
 	text := b.Text()
 	if b.Status == OK || !strings.HasSuffix(text, "]") {
