@@ -19,8 +19,8 @@ type Far interface {
 	Close() error
 }
 
-// Options are the parts of a Manager; those that are nil are not to be had
-// (service_unsupported).
+// Options holds the parts of a Manager. A service whose part is nil is not
+// available (service_unsupported).
 type Options struct {
 	// Bindings returns an agent's services (agent_not_found).
 	Bindings func(agent string) (Bindings, error)
@@ -36,10 +36,11 @@ type Options struct {
 	Log    *slog.Logger // nil: slog.Default()
 }
 
-// Manager hands agents their services: each is opened at its first use,
-// shared by all that mean the same one, and closed with the manager, the last
-// opened first. As a KV and a Database it serves the calling agent
-// (Caller.Agent) from wherever its own come. Safe for concurrent use.
+// Manager provides agents with their services. A service is opened at its first
+// use, shared by all agents bound to the same one, and closed with the manager,
+// in reverse order of opening. As a KV and a Database, the manager routes each
+// call to the service bound to the calling agent (Caller.Agent). Safe for
+// concurrent use.
 type Manager struct {
 	opt Options
 
@@ -51,7 +52,7 @@ type Manager struct {
 	closed bool
 }
 
-// opened is a far service, or the error with which its opening ended.
+// opened is a far service, or the error that opening it returned.
 type opened struct {
 	once sync.Once
 	far  Far
@@ -66,7 +67,7 @@ func NewManager(opt Options) *Manager {
 	return &Manager{opt: opt, far: map[string]*opened{}, chosen: map[string]Source{}, logs: map[string]*slog.Logger{}}
 }
 
-// Close closes what was opened, the last one first. Later calls are refused.
+// Close closes all opened services in reverse order. Later calls are refused.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	order := m.order
@@ -122,7 +123,8 @@ func (m *Manager) open(b Binding) (Far, error) {
 	return o.far, o.err
 }
 
-// closing has f called by Close; at once when the manager is closed already.
+// closing registers f to be called by Close. It calls f at once if the manager
+// is already closed.
 func (m *Manager) closing(f func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,8 +135,8 @@ func (m *Manager) closing(f func() error) error {
 	return nil
 }
 
-// Key returns the secret that opens a service at a URL; empty where it needs
-// none. Error code: secret_missing.
+// Key returns the secret that opens a service at a URL, or "" if it needs none.
+// Error code: secret_missing.
 func (m *Manager) Key(b Binding) (string, error) {
 	if b.Key == "" {
 		return "", nil
@@ -148,8 +150,8 @@ func (m *Manager) Key(b Binding) (string, error) {
 		WithHint("set the environment variable %s, and name it under secrets in agent.yaml", b.Key)
 }
 
-// at calls near or far, wherever the caller's service is; when far cannot be
-// reached and there is a fallback, near.
+// at calls near or far, depending on where the caller's service is. If far
+// cannot be reached and a fallback is configured, it calls near.
 func at[T any](m *Manager, ctx context.Context, c Caller, n Name, near func(Caller) (T, error), far func(Far, Caller) (T, error)) (T, error) {
 	var none T
 	b, err := m.Binding(c.Agent, n)
@@ -184,9 +186,9 @@ func (m *Manager) settled(b Binding, n Name) Source {
 	return m.chosen[b.Owner+"\x00"+string(n)]
 }
 
-// settle notes where a service that keeps things was found first, and returns
-// where it is: what was stored at one place would be missed at the other, so
-// the first use decides for as long as the manager lives.
+// settle records where a service that stores data was first reached, and returns
+// that place. Data stored at one place would be missing at the other, so the
+// first use decides for the lifetime of the manager.
 func (m *Manager) settle(b Binding, n Name, s Source) Source {
 	if n != State && n != DB {
 		return s
@@ -256,8 +258,8 @@ func (m *Manager) Profile(ctx context.Context, c Caller) (json.RawMessage, error
 		func(f Far, c Caller) (json.RawMessage, error) { return f.Profile(ctx, c) })
 }
 
-// Logger returns the logger of an agent. A line never fails: one that a
-// remote endpoint does not take is told to the node's log instead.
+// Logger returns the logger of an agent. Logging never fails: a line that a
+// remote endpoint does not accept goes to the node's log instead.
 func (m *Manager) Logger(agent string) (*slog.Logger, error) {
 	b, err := m.Binding(agent, Logging)
 	if err != nil {

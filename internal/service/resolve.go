@@ -9,8 +9,8 @@ import (
 	"steward/internal/fault"
 )
 
-// Binding is one service of an agent with where it really comes from: never
-// Parent, however many levels lie between.
+// Binding is one service of an agent with its resolved source. The source is
+// never Parent, regardless of the number of levels in between.
 type Binding struct {
 	Config
 	Source  Source // Local or Remote
@@ -30,8 +30,8 @@ func Root() Bindings {
 	return b
 }
 
-// Resolve binds an agent's services, of which above are those of the level
-// above. All that is wrong is told at once, joined. Error codes, all Invalid:
+// Resolve binds an agent's services; above holds the bindings of the parent
+// level. It reports all faults at once, joined. Error codes, all Invalid:
 // service_unknown, service_invalid, service_not_offered.
 func Resolve(path string, own Configs, above Bindings) (Bindings, []error) {
 	var wrong []error

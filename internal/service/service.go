@@ -1,6 +1,6 @@
-// Package service is the contract of what agents and their programs are
-// served: models, a store of their own, a log, state, and who the user is; for
-// each where it comes from and whether it is handed down a level.
+// Package service defines the services that agents and their programs use:
+// models, a private database, a log, state, and the user's profile. For each
+// service it defines where it comes from and whether child agents may use it.
 package service
 
 import (
@@ -15,9 +15,9 @@ type Name string
 const (
 	LLM     Name = "llm"
 	DB      Name = "db"      // a private relational store
-	Logging Name = "logging" // log lines, told with who wrote them
+	Logging Name = "logging" // log lines, with their author
 	State   Name = "state"   // key and value, per agent and user
-	User    Name = "user"    // who asks: name, language, time zone, units
+	User    Name = "user"    // the user: name, language, time zone, units
 )
 
 // Source is where a service comes from.
@@ -30,7 +30,7 @@ const (
 	Parent Source = "parent" // what the level above offers
 )
 
-// Offering is whether children may use it.
+// Offering says whether child agents may use a service.
 type Offering string
 
 // The offerings. None is the default.
@@ -39,7 +39,7 @@ const (
 	Serve Offering = "serve"
 )
 
-// Config is one service of an agent, as agent.yaml has it under services.
+// Config configures one service of an agent, as written under services in agent.yaml.
 type Config struct {
 	Source   Source   `yaml:"source"`
 	Offering Offering `yaml:"offering"`
@@ -53,13 +53,13 @@ type Config struct {
 	Level       string   `yaml:"level"` // Logging: debug, info, warn, error
 }
 
-// Configs are an agent's services; one that is not named is Local and None.
+// Configs holds an agent's services. A service without an entry is Local and None.
 type Configs map[Name]Config
 
 // Names returns all services.
 func Names() []Name { return []Name{LLM, DB, Logging, State, User} }
 
-// Caller is for whom a service is used.
+// Caller identifies the agent and user for whom a service is used.
 type Caller struct {
 	Agent string // the path of the agent whose service it is
 	User  string
@@ -76,8 +76,8 @@ type KV interface {
 	List(ctx context.Context, c Caller, prefix, after string, limit int) (keys []string, err error)
 }
 
-// Database is the db service: SQL over a database that only the agent (and
-// whom it serves) has. Safe for concurrent use.
+// Database is the db service: SQL over a database private to the agent and those
+// it serves. Safe for concurrent use.
 type Database interface {
 	// Query runs one statement and returns its rows.
 	Query(ctx context.Context, c Caller, statement string, args ...any) (Rows, error)
@@ -91,7 +91,7 @@ type Statement struct {
 	Args []any  `json:"args,omitempty"`
 }
 
-// Rows is the answer to a query, whole.
+// Rows is the complete result of a query.
 type Rows struct {
 	Columns []string `json:"columns"`
 	Rows    [][]any  `json:"rows"`

@@ -31,8 +31,8 @@ const (
 )
 
 // DB is the db service: a SQLite file for each agent and user below Dir.
-// Statements are those that read and change data and tables; what reaches
-// beyond the file (ATTACH, PRAGMA, VACUUM, loading code) is refused. Safe for
+// Statements may read and change data and tables. Anything that reaches beyond
+// the file (ATTACH, PRAGMA, VACUUM, loading code) is refused. Safe for
 // concurrent use. Error codes: sql_invalid, sql_refused, db_too_large,
 // answer_too_large, timeout.
 type DB struct {
@@ -44,7 +44,7 @@ type DB struct {
 	closed bool
 }
 
-// file is an open database; who uses it holds mu.
+// file is an open database. Its user holds mu.
 type file struct {
 	mu    sync.Mutex
 	c     *sqlite.Conn // nil: not open
@@ -82,7 +82,7 @@ func (f *file) close() error {
 	return err
 }
 
-// use calls do with the caller's database, alone with it.
+// use calls do with exclusive access to the caller's database.
 func (d *DB) use(ctx context.Context, c service.Caller, do func(*file) error) error {
 	if !filepath.IsLocal(filepath.FromSlash(c.Agent)) && c.Agent != "" {
 		return fault.New(fault.Invalid, "agent_invalid", "%.80q is no path of an agent", c.Agent)
@@ -164,7 +164,7 @@ func (d *DB) Erase(user string) error {
 	})
 }
 
-// makeRoom closes the file that was used longest ago if there are many.
+// makeRoom closes the least recently used file if too many are open.
 func (d *DB) makeRoom() {
 	for len(d.files) >= maxOpen {
 		var oldest *file
@@ -378,7 +378,7 @@ func (f *file) do(statement string) error {
 	return f.refused(sqlitex.ExecuteTransient(f.c, statement, nil))
 }
 
-// room refuses what could grow a file that is at its bound.
+// room refuses statements that could grow a file that has reached its size limit.
 func (f *file) room(statements []service.Statement) error {
 	st, err := os.Stat(f.path)
 	if err != nil || st.Size() < f.most {
@@ -398,7 +398,7 @@ func (f *file) full() error {
 		WithHint("delete rows or drop tables first")
 }
 
-// refused tells what SQLite says of a statement.
+// refused translates SQLite's error for a statement.
 func (f *file) refused(err error) error {
 	var coded *fault.Error
 	switch {

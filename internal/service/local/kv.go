@@ -1,5 +1,5 @@
-// Package local keeps what agents' services keep on this machine: state in
-// the tree, databases in files of their own.
+// Package local implements the services that store data on this machine: state
+// in the tree, and databases in separate files.
 package local
 
 import (
@@ -111,8 +111,8 @@ func (k KV) List(ctx context.Context, c service.Caller, prefix, after string, li
 	return out, nil
 }
 
-// insert puts a key into the sorted keys, of which the first limit above
-// after are kept: the tree's order is not that of the keys.
+// insert inserts a key into the sorted keys and keeps only the first limit keys
+// above after. It is needed because the tree does not list keys in sorted order.
 func insert(keys []string, key, after string, limit int) []string {
 	if after != "" && key <= after {
 		return keys

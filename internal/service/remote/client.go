@@ -1,5 +1,5 @@
-// Package remote reaches services at a URL: those of another Steward, and a
-// log that takes OpenTelemetry's protocol.
+// Package remote is the client for services at a URL: those of another Steward,
+// and a log endpoint that accepts OpenTelemetry's protocol (OTLP).
 package remote
 
 import (
@@ -19,7 +19,7 @@ import (
 	"steward/internal/service"
 )
 
-// AgentHeader names the agent whose services are meant.
+// AgentHeader is the HTTP header that names the agent whose services are used.
 const AgentHeader = "Steward-Agent"
 
 // maxAnswer bounds an answer, in bytes.
@@ -27,7 +27,7 @@ const maxAnswer = 8 << 20
 
 // Client speaks to the services of another Steward (docs/guides/services.md) with a
 // key of a user there. Safe for concurrent use. Errors are those that the
-// other one tells, or service_unreachable (Unavailable), service_answer_broken.
+// other Steward returns, or service_unreachable (Unavailable), service_answer_broken.
 type Client struct {
 	base string
 	key  string
@@ -147,7 +147,7 @@ func (c *Client) unreachable(err error) error {
 		WithHint("see that it runs and that the url is right").Retrying(fault.RetryBackoff, 0)
 }
 
-// refusal reads the error that the other one tells.
+// refusal decodes the error that the other Steward returned.
 func (c *Client) refusal(res *http.Response, answer []byte) error {
 	var told struct {
 		Error struct {
