@@ -18,8 +18,8 @@ func UserSpace(user string) Space { return Space("user:" + user) }
 // GroupSpace returns the space of a group: its members read it.
 func GroupSpace(group string) Space { return Space("group:" + group) }
 
-// Metadata is the four-part description by which agents are found for tasks,
-// tools for requests and memories for prompts.
+// Metadata is the four-part description that search uses to find agents for
+// tasks, tools for requests and memories for prompts.
 type Metadata struct {
 	Purpose       string `json:"purpose,omitempty"`
 	Instructions  string `json:"instructions,omitempty"`

@@ -1,6 +1,6 @@
-// Package resource holds what everything in Steward is: a resource with a
-// URI, an owner, metadata, a body and a version; and the log entry that every
-// change of one appends.
+// Package resource defines the resource, the unit of everything that Steward
+// stores: it has a URI, an owner, metadata, a body and a version. It also
+// defines the log entry that every change of a resource appends.
 package resource
 
 import (
@@ -123,7 +123,7 @@ func (u URI) String() string {
 	return string(u.appendTo(room[:0]))
 }
 
-// AppendText implements encoding.TextAppender. There is never an error.
+// AppendText implements encoding.TextAppender. It never returns an error.
 func (u URI) AppendText(b []byte) ([]byte, error) { return u.appendTo(b), nil }
 
 func (u URI) appendTo(b []byte) []byte {

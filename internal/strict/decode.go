@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Decoder reads nodes into structs with yaml tags, strictly, and tells of all
-// that is wrong. One value alone counts as a list of one, and null leaves
-// things as they are. Error codes: value_invalid, key_unknown.
+// Decoder decodes nodes strictly into structs with yaml tags and reports all
+// faults. A single value counts as a list of one, and null leaves the target
+// unchanged. Error codes: value_invalid, key_unknown.
 type Decoder struct {
 	Bad     Report
-	Lenient bool     // unknown keys are passed over
+	Lenient bool     // unknown keys are ignored
 	Known   []string // keys that are somebody else's, at the top
 }
 

@@ -1,7 +1,7 @@
-// Package strict reads YAML and JSON that people write, and tells of all that
-// is wrong with it at once: each fault with line, column and remedy. What is
-// read becomes nodes that know their position, and nodes become structs:
-// unknown keys, keys that are there twice and values of another type are faults.
+// Package strict reads YAML and JSON written by people and reports all faults at
+// once, each with line, column and remedy. The text is parsed into nodes that
+// record their position, and nodes are decoded into structs. Unknown keys,
+// duplicate keys and values of the wrong type are faults.
 package strict
 
 import (
@@ -12,7 +12,7 @@ import (
 	"steward/internal/fault"
 )
 
-// Kind is what a node is.
+// Kind is the kind of a node.
 type Kind byte
 
 // The kinds of nodes.
@@ -26,8 +26,8 @@ const (
 	Map
 )
 
-// Position is where something stands in a file, from 1; the zero value names
-// the file as a whole.
+// Position is a place in a file, counted from 1. The zero value means the file
+// as a whole.
 type Position struct{ Line, Column int }
 
 // At returns a position.
@@ -50,7 +50,7 @@ type Field struct {
 	Value    *Node
 }
 
-// Report takes what is wrong at a position.
+// Report receives a fault and its position.
 type Report func(p Position, code, remedy, format string, args ...any)
 
 // Get returns the member of that name, or nil.
@@ -136,7 +136,7 @@ func (n *Node) JSON() []byte {
 	return b
 }
 
-// Clip keeps what is quoted back readable.
+// Clip shortens quoted input to keep messages readable.
 func Clip(s string) string {
 	const show = 80
 	if r := []rune(s); len(r) > show {
