@@ -1,5 +1,4 @@
-// Package identity knows the users: by the keys that they show, by the
-// accounts and groups that say who they are, and by the profile that they keep.
+// Package identity manages users: their API keys, accounts, groups and profiles.
 package identity
 
 import (

@@ -1,5 +1,5 @@
-// Package secret finds secrets by reference and hides them in all that is
-// recorded, logged or told.
+// Package secret resolves references to secrets and masks the secrets in
+// everything that is recorded, logged or shown.
 //
 // A reference is text in the place of a secret:
 //
