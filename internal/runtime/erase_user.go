@@ -9,7 +9,7 @@ import (
 	"steward/internal/resource"
 )
 
-// EraseUser, on behalf of by, ends a user's work and erases for good everything
+// EraseUser ends a user's work, on behalf of by, and erases for good everything
 // that belongs to the user. The caller must ensure that the user cannot log in
 // any more. When it returns without an error, no file of the data folder holds
 // the data any more. Error codes: space_in_use, erasure_unfinished.
