@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"steward/client"
 	"steward/internal/fault"
@@ -57,10 +58,18 @@ func HiddenNote(names []string) string {
 	return "What you wrote held a secret (" + strings.Join(names, ", ") + "). It was replaced before anything was kept or sent."
 }
 
+// acceptTimeout is how long an interrupted Follow waits for its message to be accepted.
+const acceptTimeout = 2 * time.Second
+
 // Follow sends a message and hands the frames of its turn to each until the turn
 // is over. It returns the turn's error, if it ended with one.
 func Follow(ctx context.Context, c *client.Client, m client.Message, each func(client.Frame) error) (client.Accepted, error) {
-	acc, err := c.Say(ctx, m)
+	// The model may be asked before the message is accepted. Whoever interrupts in
+	// between still has to learn which turn to stop.
+	asked, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(acceptTimeout, end) })()
+	acc, err := c.Say(asked, m)
 	if err != nil {
 		return acc, err
 	}
