@@ -1,0 +1,92 @@
+package terminal_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
+
+	"steward/client"
+	"steward/internal/server/terminal"
+)
+
+// pipes is a listener for connections within a bubble of synctest, which
+// cannot wait for the network.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (pipes) Close() error   { return nil }
+func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// interrupted follows a message whose turn is interrupted before the server
+// accepts it, which takes the server that long.
+func interrupted(t *testing.T, takes time.Duration) (acc client.Accepted, took time.Duration, err error) {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	conns := make(pipes)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.CloseNow()
+		var in client.Message
+		if err := wsjson.Read(t.Context(), conn, &in); err != nil {
+			t.Error(err)
+			return
+		}
+		interrupt()
+		time.Sleep(takes) // on the bubble's clock
+		// It fails if the client has given up.
+		_ = wsjson.Write(t.Context(), conn, map[string]string{"type": "accepted", "conversation_id": "c", "interaction_id": "i"})
+	})}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(conns) }()
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		conns <- far
+		return near, nil
+	}}
+	c := client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: transport}})
+	began := time.Now()
+	acc, err = terminal.Follow(ctx, c, client.Message{Content: terminal.Words("hello")}, func(client.Frame) error { return nil })
+	took = time.Since(began)
+	time.Sleep(takes) // until the server is done
+	transport.CloseIdleConnections()
+	close(conns)
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	<-served
+	return acc, took, err
+}
+
+// Whoever interrupts still learns which turn to stop.
+func TestAnInterruptBeforeTheMessageIsAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acc, _, err := interrupted(t, time.Second)
+		if acc.Conversation != "c" || acc.Interaction != "i" || !errors.Is(err, context.Canceled) {
+			t.Errorf("accepted %+v, %v", acc, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		acc, took, err := interrupted(t, time.Minute)
+		if acc.Conversation != "" || err == nil || took > 10*time.Second {
+			t.Errorf("accepted %+v, %v after %s", acc, err, took)
+		}
+	})
+}
