@@ -12,7 +12,7 @@ run: build
 	@if [ -t 0 ] && [ -t 1 ]; then exec ./bin/steward chat; else exec ./bin/steward serve; fi
 
 build:
-	@$(GO) build -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSION)' -o bin/steward ./cmd/steward
+	@GO='$(GO)' VERSION='$(VERSION)' scripts/build -o bin/steward ./cmd/steward
 
 ## test: all tests in their short form, with the race detector where goroutines meet
 test:

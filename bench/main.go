@@ -13,10 +13,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"steward/bench/fakemodel"
+	"steward/test/built"
 )
 
 // shape is one way of using a chat server.
@@ -90,7 +92,8 @@ func run(short bool, only, binary string) error {
 		b.shapes, b.aged, b.sample, b.starts = shortShapes, 20, 5, 2
 	}
 	if b.binary == "" {
-		if b.binary, err = build(dir); err != nil {
+		b.binary = filepath.Join(dir, "steward")
+		if err := built.Build("steward/cmd/steward", b.binary); err != nil {
 			return err
 		}
 	}

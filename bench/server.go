@@ -61,16 +61,6 @@ func start(kind string, args ...string) (*process, string, error) {
 // stop ends the process as it likes to end: its standard input ends.
 func (p *process) stop() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
 
-// build builds the binary as make build does.
-func build(dir string) (string, error) {
-	path := filepath.Join(dir, "steward")
-	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "steward/cmd/steward").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-}
-
 func (b *bench) openBare(folder string) (*server, error) {
 	p, url, err := start("child-bare", folder, b.model+"/v1")
 	if err != nil {

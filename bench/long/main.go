@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"steward/test/built"
 )
 
 func main() {
@@ -43,8 +45,8 @@ func run(sizes, binary string) error {
 	defer os.RemoveAll(dir)
 	if binary == "" {
 		binary = filepath.Join(dir, "steward")
-		if out, err := exec.Command("go", "build", "-trimpath", "-o", binary, "steward/cmd/steward").CombinedOutput(); err != nil {
-			return fmt.Errorf("%w\n%s", err, out)
+		if err := built.Build("steward/cmd/steward", binary); err != nil {
+			return err
 		}
 	}
 	var heads []string

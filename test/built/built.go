@@ -1,4 +1,5 @@
-// Package built gives tests the built programs of this module.
+// Package built provides the built programs of this module to tests and
+// benchmarks.
 package built
 
 import (
@@ -17,14 +18,13 @@ const Env = "STEWARD_PROGRAMS_ARE_BUILT"
 
 var mu sync.Mutex
 
-// Program returns the path of the program that a main package of this module
-// makes, such as "steward/cmd/steward": in the folder bin/test of the module,
-// where it is built first. It is safe for concurrent use, also by several
-// processes.
+// Program builds a main package of this module, such as "steward/cmd/steward",
+// into the module's folder bin/test and returns the program's path. It is safe
+// for concurrent use, even by several processes.
 //
-// go test repeats a test whose files have changed, among them the program that
-// Program looks at. It does not know of the program's sources: after a change
-// of these, run make test, or go test with -count=1.
+// go test repeats a test when a file that it opens has changed, and the program
+// is such a file. But go test does not know the program's sources: after a
+// change to them, run make test, or go test with -count=1.
 func Program(pkg string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -34,7 +34,7 @@ func Program(pkg string) (string, error) {
 	}
 	file := filepath.Join(root, "bin", "test", path.Base(pkg))
 	if os.Getenv(Env) == "" {
-		if err := build(root, pkg, file); err != nil {
+		if err := Build(pkg, file); err != nil {
 			return "", err
 		}
 	}
@@ -44,20 +44,25 @@ func Program(pkg string) (string, error) {
 	return file, nil
 }
 
-// build replaces the file by a new one; one that runs goes on as it is.
-func build(root, pkg, file string) error {
+// Build builds a program as make build does, without a version. It replaces
+// the file in one step, so that a program that runs is not disturbed.
+func Build(pkg, file string) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
 	made := fmt.Sprintf("%s.%d", file, os.Getpid())
 	defer os.Remove(made)
-	cmd := exec.Command("go", "build", "-o", made, "./"+strings.TrimPrefix(pkg, "steward/"))
-	cmd.Dir = root
+	cmd := exec.Command(filepath.Join(root, "scripts", "build"), "-o", made, "./"+strings.TrimPrefix(pkg, "steward/"))
+	cmd.Env = append(os.Environ(), "VERSION=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)
 	}
 	return os.Rename(made, file)
 }
 
-// moduleRoot is the folder of the module that the test's folder lies in; a
-// module of its own below test/ is not meant.
+// moduleRoot returns the folder of Steward's module, in which the test runs. It
+// skips the modules below test/.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -68,7 +73,7 @@ func moduleRoot() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s lies in no folder of Steward's", dir)
+			return "", fmt.Errorf("%s is not in Steward's module", dir)
 		}
 		dir = filepath.Dir(dir)
 	}
