@@ -17,7 +17,7 @@ type Kind string
 const (
 	Invalid     Kind = "invalid"      // the caller's input is wrong; the same call fails again
 	NotFound    Kind = "not_found"    // it does not exist, or this caller may not see it
-	Conflict    Kind = "conflict"     // a precondition did not hold; read again and decide anew
+	Conflict    Kind = "conflict"     // a precondition did not hold; read again, then decide
 	Denied      Kind = "denied"       // not allowed
 	Unauthentic Kind = "unauthentic"  // no identity, or a wrong one
 	TooLarge    Kind = "too_large"    // over a size limit
