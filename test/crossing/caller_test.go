@@ -15,7 +15,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// step is one call of a face: an HTTP request, frames over the WebSocket, a
+// step is one call of a server: an HTTP request, frames over the WebSocket, a
 // stream, or a command.
 type step struct {
 	method, path string
@@ -133,7 +133,7 @@ func (w *world) http(user string, s step) answer {
 	return a
 }
 
-// codeOf finds the code in an error of any face's form.
+// codeOf finds the code in an error in any server's format.
 func codeOf(body, otherwise string) string {
 	var e struct {
 		Error struct{ Code string }

@@ -15,11 +15,11 @@ import (
 	"steward/internal/server/services"
 )
 
-// table is what is asked of a face.
+// table holds the calls that a server or the command line is asked.
 type table struct {
-	face    string
+	name    string
 	entries []entry
-	serves  func(*world) []string // what the face says that it serves
+	serves  func(*world) []string // the routes that it says it serves
 	local   bool                  // it serves the local user only
 }
 
@@ -56,16 +56,17 @@ func (w *world) tools() (all []string) {
 	return all
 }
 
-// TestNothingCrosses asks everything for ann's things as others. Then it asks
-// the same as ann herself: what a face would answer that took everybody for
-// ann. Each of these has to be found out, or a leak would not be.
+// TestNothingCrosses asks for ann's things as other users. Then it makes the
+// same calls as ann: that is what a server would answer if it took everybody for
+// ann. The checks must notice each of these answers, or they would not notice a
+// leak.
 func TestNothingCrosses(t *testing.T) {
 	w := newWorld(t)
 	hers := w.made(ann)
 	w.task = hers.Task
 	each := func(name string, do func(t *testing.T, tab table, e entry)) {
 		for _, tab := range tables() {
-			t.Run(name+" "+tab.face, func(t *testing.T) {
+			t.Run(name+" "+tab.name, func(t *testing.T) {
 				for _, e := range tab.entries {
 					t.Run(e.route, func(t *testing.T) {
 						defer func(t *testing.T) { w.t = t }(w.t)
@@ -99,9 +100,9 @@ func TestNothingCrosses(t *testing.T) {
 	}
 }
 
-// TestARouteWithoutAnEntry has to fail the build.
+// TestARouteWithoutAnEntry checks that a route without an entry is an error.
 func TestARouteWithoutAnEntry(t *testing.T) {
-	tab := table{face: "some", entries: []entry{{route: "GET /a"}, {route: "GET /b"}, {route: "GET /b"}}}
+	tab := table{name: "some", entries: []entry{{route: "GET /a"}, {route: "GET /b"}, {route: "GET /b"}}}
 	got := strings.Join(tab.lacks([]string{"GET /a", "GET /new"}), "\n")
 	for _, want := range []string{"GET /new is served, and nobody has asked", "has GET /b twice", "has GET /b, which is not served any more"} {
 		if !strings.Contains(got, want) {
@@ -110,21 +111,21 @@ func TestARouteWithoutAnEntry(t *testing.T) {
 	}
 }
 
-// lacks holds a table against what the face serves.
+// lacks compares a table with what the server serves.
 func (tab table) lacks(serves []string) (faults []string) {
 	known := map[string]bool{}
 	for _, e := range tab.entries {
 		if known[e.route] {
-			faults = append(faults, fmt.Sprintf("%s has %s twice", tab.face, e.route))
+			faults = append(faults, fmt.Sprintf("%s has %s twice", tab.name, e.route))
 		} else if !slices.Contains(serves, e.route) {
-			faults = append(faults, fmt.Sprintf("%s has %s, which is not served any more: delete its entry", tab.face, e.route))
+			faults = append(faults, fmt.Sprintf("%s has %s, which is not served any more: delete its entry", tab.name, e.route))
 		}
 		known[e.route] = true
 	}
 	for _, r := range serves {
 		if !known[r] {
 			faults = append(faults, fmt.Sprintf("%s is served, and nobody has asked what it tells a foreigner: add an entry to %s of test/crossing, with "+
-				"calls that name things of ann's (make them in things_test.go) and the codes with which others are refused", r, tab.face))
+				"calls that name things of ann's (make them in things_test.go) and the codes with which others are refused", r, tab.name))
 		}
 	}
 	return faults

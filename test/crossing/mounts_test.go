@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestMounts looks at what the server mounts: a face of which there is no table
-// here would be asked nothing.
+// TestMounts checks that there is a table for each handler that Steward mounts.
+// A server without a table would be asked nothing.
 func TestMounts(t *testing.T) {
 	known := []string{`"/"`, `"/api/v1/"`, `"/healthz"`, `"/readyz"`, `"/v1/"`, `chat.Path`, `services.Prefix + "/"`} // and those of rpc, which mounts itself
 	fset := token.NewFileSet()

@@ -1,7 +1,6 @@
-// Package crossing asks, with the real binary, everything that can be asked of
-// Steward for what is another user's: each route, frame, method, tool and
-// command. Its tables are held against those that the faces serve from, so
-// that a route without a question here is a failure.
+// Package crossing asks the real binary for another user's data by each route,
+// frame, method, tool and command. It compares its tables with those that the
+// servers serve from, so a route without an entry here is a failure.
 package crossing
 
 import (
