@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -168,24 +167,41 @@ func (o *answer) note(f client.Frame) {
 	}
 }
 
-// openTasks returns the tools whose tasks are still open below a request.
-func openTasks(v *client.Request) (names []string) {
-	if v.Kind == requestTask && v.State != requestClosed {
-		names = append(names, plainLine(v.Tool))
+// backgroundCalls returns the background calls below a request.
+func backgroundCalls(v *client.Request) (calls []*client.Request) {
+	if v.Kind == requestTask {
+		calls = append(calls, v)
 	}
 	for i := range v.Below {
-		names = append(names, openTasks(&v.Below[i])...)
+		calls = append(calls, backgroundCalls(&v.Below[i])...)
 	}
-	return names
+	return calls
 }
 
-// queued reports whether actions that the turn has queued are still to be done, except
-// those that wait for an approval.
-func queued(v *client.Request) bool {
-	if v.Wish == wishQueued && v.State != requestClosed && v.Intent != intentAwaiting {
-		return true
+// openTools returns the tools of the calls that still go on, and whether one of them is an
+// action that the turn has queued and that waits for nobody's approval.
+func openTools(calls []*client.Request) (names []string, queued bool) {
+	for _, c := range calls {
+		if c.State != requestClosed {
+			names = append(names, plainLine(c.Tool))
+			queued = queued || c.Wish == wishQueued && c.Intent != intentAwaiting
+		}
 	}
-	return slices.ContainsFunc(v.Below, func(b client.Request) bool { return queued(&b) })
+	return names, queued
+}
+
+// noteEnds notes how calls have ended. The writer leaves out what it has noted already: the
+// frame that tells of an end reaches only those who watch at that moment.
+func noteEnds(w *terminal.Writer, calls []*client.Request) error {
+	for _, c := range calls {
+		if c.State == requestClosed {
+			f := client.Frame{Type: client.FrameTask, ID: c.ID, Tool: c.Tool, Status: c.Status}
+			if err := w.Frame(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // background reports the work that continues after the answer, or waits for it. It always
@@ -195,11 +211,12 @@ func (a *app) background(ctx context.Context, s *session, acc client.Accepted, o
 	if err != nil {
 		return err
 	}
-	names := openTasks(&tree)
+	calls := backgroundCalls(&tree)
+	names, queued := openTools(calls)
 	if len(names) == 0 {
-		return nil
+		return noteEnds(w, calls)
 	}
-	if !wait && !queued(&tree) {
+	if !wait && !queued {
 		if err := w.Close(); err != nil {
 			return err
 		}
@@ -246,11 +263,15 @@ func (a *app) background(ctx context.Context, s *session, acc client.Accepted, o
 				if tree, err = s.Request(ctx, acc.Interaction); err != nil {
 					return err
 				}
-				over = tree.State == requestClosed || !wait && !queued(&tree)
+				calls = backgroundCalls(&tree)
+				_, queued = openTools(calls)
+				over = tree.State == requestClosed || !wait && !queued
 			}
 			if over {
-				if last, err := s.newestMessage(ctx, acc.Conversation); err != nil || last == out.last {
+				if last, err := s.newestMessage(ctx, acc.Conversation); err != nil {
 					return err
+				} else if last == out.last {
+					return noteEnds(w, calls)
 				}
 			}
 		}
