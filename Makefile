@@ -5,6 +5,9 @@ FUZZTIME ?= 30s
 GO       ?= go
 SEED     := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 
+# Everything is compiled with the flags of scripts/build, and so only once.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=grpcnotrace)
+
 .PHONY: run build test test-long check bench fuzz chaos hostile properties histories docs clean
 
 ## run: build Steward and open a chat; without a terminal, serve
