@@ -7,6 +7,7 @@ package wire
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -212,12 +213,21 @@ func (c *Client) request(ctx context.Context, method, path string, parts [][]byt
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if method == http.MethodPost {
-		for _, p := range parts {
-			r.ContentLength += int64(len(p))
-		}
+		r.ContentLength = int64(Size(parts))
 		r.Header = c.post
-		r.GetBody = func() (io.ReadCloser, error) { return &pieces{rest: parts}, nil }
-		r.Body = &pieces{rest: parts}
+		r.GetBody = func() (io.ReadCloser, error) {
+			body := net.Buffers(slices.Clone(parts)) // reading it changes the list
+			return io.NopCloser(&body), nil
+		}
+		r.Body, _ = r.GetBody()
 	}
 	return r.WithContext(ctx)
+}
+
+// Size returns the total size of a body's parts, in bytes.
+func Size(parts [][]byte) (n int) {
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
 }

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"iter"
 
@@ -21,19 +23,35 @@ type Event struct {
 // or Finish.
 func (a *Answer) Events() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		l := a.lines()
+		l := a.lines(false)
 		defer l.release()
-		var ev eventBuilder
+		var ev Event
+		lines := 0 // of data in this event
 		for l.next() {
-			line := l.line()
-			if len(line) > 0 {
-				ev.add(l, line)
+			if len(l.line) == 0 {
+				if lines > 0 && !yield(ev, nil) {
+					return
+				}
+				ev.Type, ev.Data, lines = ev.Type[:0], ev.Data[:0], 0
+				l.held = 0
 				continue
 			}
-			if e, ok := ev.take(l); ok && !yield(e, nil) {
-				return
+			name, value, _ := bytes.Cut(l.line, []byte{':'})
+			value = bytes.TrimPrefix(value, []byte{' '})
+			switch string(name) {
+			case "data":
+				if lines++; lines > 1 {
+					ev.Data = append(ev.Data, '\n')
+				}
+				ev.Data = append(ev.Data, value...)
+			case "event":
+				ev.Type = append(ev.Type[:0], value...)
 			}
-			l.drop()
+			// id and retry serve reconnecting, which is impossible for a model's answer. A line
+			// without a name is a comment, and other names must be ignored.
+			if lines == 0 {
+				l.held = 0
+			}
 		}
 		if l.err != nil {
 			yield(Event{}, l.err)
@@ -41,224 +59,102 @@ func (a *Answer) Events() iter.Seq2[Event, error] {
 	}
 }
 
-// eventBuilder collects the lines of one event. The usual event has one data line, which stays in
-// the reader's buffer: start and end are its position there. Only a second line makes it copy them
-// to joined.
-type eventBuilder struct {
-	kind       []byte
-	data       bool
-	start, end int
-	joined     []byte
-	many       bool
-}
-
-func (e *eventBuilder) add(l *lineReader, line []byte) {
-	name, value := line, []byte(nil)
-	if i := bytes.IndexByte(line, ':'); i >= 0 {
-		name, value = line[:i], line[i+1:]
-		if len(value) > 0 && value[0] == ' ' {
-			value = value[1:]
-		}
-	}
-	switch string(name) {
-	case "data":
-		end := l.lineEnd
-		e.addData(l, end-len(value), end)
-	case "event":
-		e.kind = append(e.kind[:0], value...)
-	}
-	// id and retry serve reconnecting, which is impossible for a model's answer. A line without a
-	// name is a comment, and other names must be ignored.
-	if !e.data {
-		l.drop()
-	}
-}
-
-func (e *eventBuilder) addData(l *lineReader, start, end int) {
-	switch {
-	case !e.data:
-		e.data, e.start, e.end = true, start, end
-		return
-	case !e.many:
-		e.many = true
-		e.joined = append(e.joined[:0], l.buf[l.from+e.start:l.from+e.end]...)
-	}
-	e.joined = append(e.joined, '\n')
-	e.joined = append(e.joined, l.buf[l.from+start:l.from+end]...)
-}
-
-// take returns the finished event, if it has data, and begins the next one.
-func (e *eventBuilder) take(l *lineReader) (Event, bool) {
-	out, ok := Event{Type: e.kind}, e.data
-	switch {
-	case e.many:
-		out.Data = e.joined
-	case e.data:
-		out.Data = l.buf[l.from+e.start : l.from+e.end]
-	}
-	e.kind, e.data, e.many = e.kind[:0], false, false
-	return out, ok
-}
-
 // Lines yields the answer's lines that are not blank (newline-delimited JSON), however its bytes
 // are split. A line is valid until the next step of the loop. A last line without a line end is
 // yielded, too: its JSON shows whether it is complete. Errors are coded and come last.
 func (a *Answer) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		l := a.lines()
+		l := a.lines(true)
 		defer l.release()
 		for l.next() {
-			if line := bytes.TrimSpace(l.line()); len(line) > 0 && !yield(line, nil) {
+			l.held = 0
+			if line := bytes.TrimSpace(l.line); len(line) > 0 && !yield(line, nil) {
 				return
 			}
-			l.drop()
 		}
 		if l.err != nil {
 			yield(nil, l.err)
-			return
-		}
-		if line := bytes.TrimSpace(l.buf[l.from:l.to]); len(line) > 0 {
-			yield(line, nil)
 		}
 	}
 }
 
-// lineReader splits a body into lines that end in LF, CR or CRLF. The bytes between from and to are
-// kept until drop, so that lines can be used in place. All positions are relative to from.
+// lineReader splits a body into lines that end in LF, CR or CRLF.
 type lineReader struct {
-	a         *Answer
-	pooled    *[]byte
-	buf       []byte
-	from, to  int // the buffered bytes: buf[from:to]
-	scan      int // where the next line begins
-	seen      int // where the search for its end has stopped
-	lineStart int
-	lineEnd   int
-	skipLF    bool // the last line ended in CR: an LF that follows belongs to it
-	first     bool // a byte order mark may come
-	eof       bool
-	err       error
+	*bufio.Scanner
+	answer *Answer
+	pooled *[]byte
+	line   []byte
+	first  bool // a byte order mark may come
+	rest   bool // a last line without its end counts
+	skipLF bool // the last line ended in CR: an LF that follows belongs to it
+	seen   int  // where the search for the end of the line has stopped
+	held   int  // bytes read since the last event; the caller resets it
+	err    error
 }
 
-func (a *Answer) lines() *lineReader {
+func (a *Answer) lines(rest bool) *lineReader {
 	p, _ := a.client.bufs.Get().(*[]byte)
 	if p == nil {
 		b := make([]byte, 16<<10)
 		p = &b
 	}
-	return &lineReader{a: a, pooled: p, buf: *p, first: true}
+	l := &lineReader{answer: a, pooled: p, first: true, rest: rest}
+	l.Scanner = bufio.NewScanner(l)
+	l.Buffer(*p, maxEvent)
+	l.Split(l.split)
+	return l
 }
 
-// release returns the buffer to the pool, unless one huge event has made it huge.
-func (l *lineReader) release() {
-	if len(l.buf) <= 256<<10 {
-		*l.pooled = l.buf
-		l.a.client.bufs.Put(l.pooled)
-	}
-	l.buf = nil
-}
+func (l *lineReader) release() { l.answer.client.bufs.Put(l.pooled) }
 
-func (l *lineReader) line() []byte { return l.buf[l.from+l.lineStart : l.from+l.lineEnd] }
-
-// drop discards the lines up to the current one.
-func (l *lineReader) drop() {
-	l.from += l.scan
-	l.seen -= l.scan
-	l.scan = 0
-}
-
-// next finds the next complete line. It returns false at the end of the body and on an error.
+// next finds the next line. It returns false at the end of the body and on an error.
 func (l *lineReader) next() bool {
-	for {
-		if l.find() {
-			return true
-		}
-		if l.eof || l.err != nil || !l.fill() {
-			return false
-		}
+	more := l.Scan()
+	if l.line = l.Bytes(); l.first {
+		l.line, l.first = bytes.TrimPrefix(l.line, []byte("\xEF\xBB\xBF")), false
 	}
+	if err := l.Err(); errors.Is(err, bufio.ErrTooLong) || l.held > maxEvent {
+		l.err = tooLarge("an event of the model's stream has more than %d MiB", maxEvent>>20)
+	} else if err != nil {
+		l.err = err
+	}
+	return more && l.err == nil
 }
 
-// find looks for a line in the buffer.
-func (l *lineReader) find() bool {
-	held := l.buf[l.from:l.to]
-	if l.first && len(held) > 0 {
-		if !l.skipMark(held) {
-			return false
-		}
+// split is a bufio.SplitFunc.
+func (l *lineReader) split(data []byte, end bool) (advance int, line []byte, err error) {
+	start := 0
+	if l.skipLF && len(data) > 0 && data[0] == '\n' {
+		start = 1
 	}
-	if l.skipLF && l.scan < len(held) {
-		l.skipLF = false
-		if held[l.scan] == '\n' {
-			l.scan++
-			l.seen = max(l.seen, l.scan)
-		}
+	l.seen = max(l.seen, start)
+	if i := bytes.IndexAny(data[l.seen:], "\r\n"); i >= 0 {
+		i += l.seen
+		l.seen, l.skipLF = 0, data[i] == '\r'
+		return i + 1, data[start:i:i], nil
 	}
-	end := bytes.IndexByte(held[l.seen:], '\n')
-	upto := len(held)
-	if end >= 0 {
-		upto = l.seen + end
+	l.seen = len(data)
+	if end && l.rest && l.seen > start {
+		l.seen = 0
+		return len(data), data[start:], nil
 	}
-	if cr := bytes.IndexByte(held[l.seen:upto], '\r'); cr >= 0 {
-		upto, end = l.seen+cr, cr
-		l.skipLF = true
-	}
-	if end < 0 {
-		l.seen = len(held)
-		return false
-	}
-	l.lineStart, l.lineEnd = l.scan, upto
-	l.scan = upto + 1
-	l.seen = l.scan
-	return true
+	return 0, nil, nil
 }
 
-// skipMark skips a byte order mark at the beginning of the body. It returns false as long as there
-// are too few bytes to decide.
-func (l *lineReader) skipMark(held []byte) bool {
-	const mark = "\xEF\xBB\xBF"
-	n := min(len(held), len(mark))
-	if string(held[:n]) != mark[:n] {
-		l.first = false
-		return true
-	}
-	if n < len(mark) {
-		return l.eof
-	}
-	l.first = false
-	l.scan, l.seen = len(mark), len(mark)
-	return true
-}
-
-// fill reads more. It returns false at the end and on an error.
-func (l *lineReader) fill() bool {
-	if l.from > 0 {
-		l.to = copy(l.buf, l.buf[l.from:l.to])
-		l.from = 0
-	}
-	if l.to == len(l.buf) {
-		if len(l.buf) >= maxEvent {
-			l.err = tooLarge("an event of the model's stream has more than %d MiB", maxEvent>>20)
-			return false
-		}
-		if err := llm.Hold(l.a.ctx, len(l.buf)); err != nil {
-			l.err = l.a.fail(err)
-			return false
-		}
-		l.buf = append(l.buf, make([]byte, len(l.buf))...)
-	}
-	n, err := l.a.Read(l.buf[l.to:])
-	l.to += n
+// Read reads the body for the scanner, within the bounds of a stream.
+func (l *lineReader) Read(p []byte) (int, error) {
+	n, err := l.answer.Read(p)
+	l.held += n
 	switch {
-	case l.a.read > maxStream:
-		l.err = tooLarge("the model's stream has more than %d MiB", maxStream>>20)
-		return false
-	case err == io.EOF:
-		l.eof = true
-		return n > 0
-	case err != nil:
-		l.err = l.a.fail(err)
-		return false
+	case l.answer.read > maxStream:
+		return 0, tooLarge("the model's stream has more than %d MiB", maxStream>>20)
+	case err != nil && err != io.EOF:
+		l.rest = false
+		return n, l.answer.fail(err)
+	case l.held > 16<<10:
+		if full := llm.Hold(l.answer.ctx, n); full != nil {
+			return 0, l.answer.fail(full)
+		}
 	}
-	return true
+	return n, err
 }

@@ -250,6 +250,7 @@ func BenchmarkEvents(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Reset(in)
+		a.read = 0
 		for _, err := range a.Events() {
 			if err != nil {
 				b.Fatal(err)
