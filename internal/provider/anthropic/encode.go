@@ -11,19 +11,18 @@ import (
 	"steward/internal/tool"
 )
 
-// blank reports whether the API would find a text empty: it refuses blocks of
-// white space alone.
+// blank reports whether a text is only white space, which the API refuses.
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
 func toolName(name string) string { return wire.ToolName(tool.WireName(name)) }
 
-// takesID: ids must be unique over the whole conversation, which only the
-// API's own are sure to be.
+// takesID reports whether an id is one of the API's own. Ids must be unique in the whole
+// conversation, and others may not be.
 func takesID(s string) bool {
 	return (strings.HasPrefix(s, "toolu_") || strings.HasPrefix(s, "srvtoolu_")) && wire.IsID(s, 128)
 }
 
-// encoder writes messages as the API wants them, each group as one turn: see
+// encoder writes messages in the form of the API, each group as one turn. See
 // llm.Transcript.Encoded.
 type encoder struct {
 	provider string
@@ -46,48 +45,27 @@ const (
 	modelTurn = `{"role":"assistant",`
 )
 
-// list writes the blocks of one message.
-type list struct {
-	dst   []byte
-	start int
-}
-
-func (l *list) next() {
-	if len(l.dst) > l.start {
-		l.dst = append(l.dst, ',')
-	}
-}
-
-// text writes a text, unless it is blank.
-func (l *list) text(s string) { l.cited(s, nil) }
-
-// cited writes a text with its citations, a raw list.
-func (l *list) cited(s string, citations []byte) {
+// text appends a text, unless it is blank.
+func (e *encoder) text(dst []byte, s string) []byte {
 	if blank(s) {
-		return
+		return dst
 	}
-	l.next()
-	l.dst = wire.AppendString(append(l.dst, `{"type":"text","text":`...), s)
-	if citations != nil {
-		l.dst = append(append(l.dst, `,"citations":`...), citations...)
-	}
-	l.dst = append(l.dst, '}')
+	return wire.Append(wire.Comma(dst), `{"type":"text","text":$}`, s)
 }
 
-// The marks of what Steward says midway.
+// The marks around what the system says in the middle of a conversation.
 const (
 	systemOpen  = "<system>\n"
 	systemClose = "\n</system>"
 )
 
-// user writes one turn: all results first, then what was said, in order.
+// user appends one turn: first all results, then the messages in order.
 func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
-	dst = append(append(dst, userTurn...), `"content":[`...)
-	l := &list{dst, len(dst)}
+	dst = append(dst, userTurn+`"content":[`...)
+	start := len(dst)
 	for _, m := range msgs {
 		if r := m.Result(); r != nil {
-			l.next()
-			e.result(l, r)
+			dst = e.result(dst, r)
 		}
 	}
 	for _, m := range msgs {
@@ -95,92 +73,96 @@ func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
 		case message.Tool:
 		case message.System:
 			if s := m.Text(); !blank(s) {
-				l.text(systemOpen + s + systemClose)
+				dst = e.text(dst, systemOpen+s+systemClose)
 			}
 		default:
 			for _, b := range m.Blocks {
-				e.block(l, b)
+				dst = e.block(dst, b)
 			}
 		}
 	}
-	if len(l.dst) == l.start {
-		l.text(wire.NoContent)
+	if len(dst) == start {
+		dst = e.text(dst, wire.NoContent)
 	}
-	return append(l.dst, "]}"...)
+	return append(dst, "]}"...)
 }
 
-func (e *encoder) result(l *list, r *message.ToolResult) {
-	id := wire.CallID(r.CallID, r.Call, "toolu_", takesID)
-	l.dst = wire.AppendString(append(l.dst, `{"type":"tool_result","tool_use_id":`...), id)
-	switch r.Status {
-	case message.OK, message.Queued, message.Accepted, "":
-	default:
-		l.dst = append(l.dst, `,"is_error":true`...)
+func (e *encoder) result(dst []byte, r *message.ToolResult) []byte {
+	dst = wire.Append(wire.Comma(dst), `{"type":"tool_result","tool_use_id":$`, wire.CallID(r.CallID, r.Call, "toolu_", takesID))
+	if wire.Failed(r.Status) {
+		dst = append(dst, `,"is_error":true`...)
 	}
-	l.dst = append(l.dst, `,"content":`...)
 	text := e.words(r)
 	if !slices.ContainsFunc(r.Content, shown) {
-		l.dst = append(wire.AppendString(l.dst, text), '}')
-		return
+		return wire.Append(dst, `,"content":$}`, text)
 	}
-	l.dst = append(l.dst, '[')
-	in := &list{l.dst, len(l.dst)}
-	in.text(text)
+	dst = e.text(append(dst, `,"content":[`...), text)
 	for _, b := range r.Content {
 		if shown(b) {
-			e.block(in, b)
+			dst = e.block(dst, b)
 		}
 	}
-	l.dst = append(in.dst, "]}"...)
+	return append(dst, "]}"...)
 }
 
-// words returns what a result says: its texts, and of what cannot be shown what
-// the model is told, on lines of their own.
+// words returns the text of a result: its texts and, on lines of their own, descriptions of the
+// content that cannot be shown.
 func (e *encoder) words(r *message.ToolResult) string {
 	var own []byte
-	told := false // the words before were not the result's own
+	described := false // the last piece was a description
 	for _, b := range r.Content {
-		if shown(b) {
-			continue
-		}
-		words := ""
 		t, text := b.(*message.Text)
-		if text {
+		words := ""
+		switch {
+		case text:
 			words = t.Text
-		} else {
+		case !shown(b):
 			words = e.told(b)
 		}
 		if words == "" {
 			continue
 		}
-		if len(own) > 0 && (told || !text) {
+		if len(own) > 0 && (described || !text) {
 			own = append(own, '\n')
 		}
-		own, told = append(own, words...), !text
+		own, described = append(own, words...), !text
 	}
 	if blank(string(own)) {
 		own = nil
 	}
-	return wire.StatusText(r.Status, string(own), wire.HasMedia(r.Content))
+	return wire.StatusText(r.Status, string(own), len(wire.Media(r.Content)) > 0)
 }
 
-// block writes what a user or a tool shows.
-func (e *encoder) block(l *list, b message.Block) {
-	switch b := b.(type) {
-	case *message.Text:
-		l.text(b.Text)
-	default:
-		if !shown(b) {
-			l.text(e.told(b))
-			return
-		}
-		l.next()
-		l.dst = e.media(l.dst, b)
+// block appends what a user or a tool shows: a text, an image, or a PDF as a document.
+func (e *encoder) block(dst []byte, b message.Block) []byte {
+	if t, ok := b.(*message.Text); ok {
+		return e.text(dst, t.Text)
 	}
+	if !shown(b) {
+		return e.text(dst, e.told(b))
+	}
+	typ, name, mime, url := "image", "", "", ""
+	var data []byte
+	switch b := b.(type) {
+	case *message.Image:
+		mime, data, url = inline(b)
+	case *message.File:
+		typ, name, mime, data, url = "document", b.Name, "application/pdf", b.Data, b.URL
+	}
+	dst = wire.Append(wire.Comma(dst), `{"type":$,"source":`, typ)
+	if url != "" {
+		dst = wire.Append(dst, `{"type":"url","url":$}`, url)
+	} else {
+		dst = wire.Append(dst, `{"type":"base64","media_type":$,"data":$}`, mime, base64.StdEncoding.EncodeToString(data))
+	}
+	if name != "" {
+		dst = wire.Append(dst, `,"title":$`, name)
+	}
+	return append(dst, '}')
 }
 
-// shown reports whether the API takes an image or a file: by HTTPS, or inline
-// if it is of one of its types.
+// shown reports whether the API accepts an image or a file: by HTTPS, or inline if it has one of its
+// types.
 func shown(b message.Block) bool {
 	switch b := b.(type) {
 	case *message.Image:
@@ -198,7 +180,7 @@ func shown(b message.Block) bool {
 	return false
 }
 
-// inline returns an image's data, that of a data URL too, or its address.
+// inline returns an image's data, which may be that of a data URL, or its address.
 func inline(b *message.Image) (mime string, data []byte, url string) {
 	if mime, data, ok := wire.DataURL(b.URL); ok {
 		return mime, data, ""
@@ -206,8 +188,8 @@ func inline(b *message.Image) (mime string, data []byte, url string) {
 	return b.MIME, b.Data, b.URL
 }
 
-// told returns what the model is told of an image or a file that the API does
-// not take: all of it if it is text. Of others the user is told, too.
+// told returns a description of an image or a file that the API does not accept: the whole content
+// if it is text. In other cases the user is notified.
 func (e *encoder) told(b message.Block) (words string) {
 	switch b := b.(type) {
 	case *message.Image:
@@ -223,31 +205,8 @@ func (e *encoder) told(b message.Block) (words string) {
 	return words
 }
 
-// media writes an image, or a PDF as a document.
-func (e *encoder) media(dst []byte, b message.Block) []byte {
-	typ, name, mime, url := "image", "", "", ""
-	var data []byte
-	switch b := b.(type) {
-	case *message.Image:
-		mime, data, url = inline(b)
-	case *message.File:
-		typ, name, mime, data, url = "document", b.Name, "application/pdf", b.Data, b.URL
-	}
-	dst = append(append(append(dst, `{"type":"`...), typ...), `","source":{"type":"`...)
-	if url != "" {
-		dst = append(wire.AppendString(append(dst, `url","url":`...), url), '}')
-	} else {
-		dst = wire.AppendString(append(dst, `base64","media_type":`...), mime)
-		dst = append(base64.StdEncoding.AppendEncode(append(dst, `,"data":"`...), data), `"}`...)
-	}
-	if name != "" {
-		dst = wire.AppendString(append(dst, `,"title":`...), name)
-	}
-	return append(dst, '}')
-}
-
-// silent reports whether an assistant's message has neither text nor calls:
-// then it is not sent.
+// silent reports whether an assistant's message has neither text nor calls. Such a message is not
+// sent.
 func silent(m *message.Message) bool {
 	for _, b := range m.Blocks {
 		switch b := b.(type) {
@@ -262,12 +221,12 @@ func silent(m *message.Message) bool {
 	return true
 }
 
-// assistant writes one turn of the model's, which may be of several messages:
-// an answer that was continued.
+// assistant appends one turn of the model, which may consist of several messages if an answer was
+// continued. The API accepts no thinking at the end of a turn.
 func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 	before := len(dst)
-	dst = append(append(dst, modelTurn...), `"content":[`...)
-	l := &list{dst, len(dst)}
+	dst = append(dst, modelTurn+`"content":[`...)
+	start := len(dst)
 	last, over, kept := e.lastSaid(msgs), false, e.pairs(msgs)
 	for _, m := range msgs {
 		if silent(m) {
@@ -276,33 +235,32 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 		for i, b := range m.Blocks {
 			switch b := b.(type) {
 			case *message.Text:
-				l.cited(b.Text, e.citations(b))
+				cites := e.citations(b)
+				if dst = e.text(dst, b.Text); len(cites) > 0 && !blank(b.Text) {
+					dst = wire.Append(dst[:len(dst)-1], `,"citations":$}`, cites)
+				}
 			case *message.Vendor:
 				if kept[b] {
-					l.next()
-					l.dst = append(l.dst, b.Meta.Fields...)
+					dst = append(wire.Comma(dst), b.Meta.Fields...)
 				}
 			case *message.Reasoning:
-				if !over && e.own(m, b) { // the API takes no thinking at the end of a turn
-					l.next()
-					l.dst = e.thinking(l.dst, b)
+				if !over && e.own(m, b) {
+					dst = e.thinking(wire.Comma(dst), b)
 				}
 			case *message.ToolCall:
-				l.next()
-				l.dst = e.call(l.dst, b, message.Ref{Message: m.ID, Block: i})
+				dst = e.call(wire.Comma(dst), b, message.Ref{Message: m.ID, Block: i})
 			}
 			over = over || b == last
 		}
 	}
-	if len(l.dst) == l.start {
-		return l.dst[:before]
+	if len(dst) == start {
+		return dst[:before]
 	}
-	return append(l.dst, "]}"...)
+	return append(dst, "]}"...)
 }
 
-// citations returns those of a text that go back, as they came: all or none, and
-// only those of the web, which hold by themselves. Others name documents by
-// their places in a request.
+// citations returns the citations of a text that are sent back unchanged: all of them or none. Only
+// citations of the web are, because others refer to documents by their position in a request.
 func (e *encoder) citations(b *message.Text) (list []byte) {
 	if b.Meta.Provider != e.provider || len(b.Citations) == 0 {
 		return nil
@@ -324,8 +282,8 @@ func (e *encoder) citations(b *message.Text) (list []byte) {
 	return list
 }
 
-// pairs returns what goes back of the provider's own tools: calls that have
-// their results in the turn, and those.
+// pairs returns the blocks of the provider's own tools that are sent back: calls with results in the
+// same turn, and these results.
 func (e *encoder) pairs(msgs []*message.Message) map[*message.Vendor]bool {
 	kept, calls := map[*message.Vendor]bool{}, map[string]*message.Vendor{}
 	for _, m := range msgs {
@@ -379,22 +337,20 @@ func (e *encoder) lastSaid(msgs []*message.Message) message.Block {
 	return nil
 }
 
-// own reports whether reasoning is this model's own, with its signature. The
-// API takes no other.
+// own reports whether reasoning is this model's own, with its signature. The API accepts no other.
 func (e *encoder) own(m *message.Message, b *message.Reasoning) bool {
 	return e.model != "" && b.Meta.Provider == e.provider && proven(b.Meta.Fields) &&
 		(m.Model == e.model || m.Model == "" || e.model == anyModel)
 }
 
-// proven reports whether the metadata of thinking has its signature, or all of
-// it as encrypted data.
+// proven reports whether the metadata of thinking has a signature or encrypted data.
 func proven(fields []byte) (ok bool) {
 	d := wire.Decode(fields)
 	d.Object(func(key []byte) { ok = ok || string(key) == "signature" || string(key) == "data" })
 	return ok
 }
 
-// signed reports whether a message begins with thinking that can go back.
+// signed reports whether a message begins with thinking that can be sent back.
 func (e *encoder) signed(m *message.Message) bool {
 	if len(m.Blocks) == 0 {
 		return false
@@ -403,30 +359,26 @@ func (e *encoder) signed(m *message.Message) bool {
 	return ok && e.own(m, r)
 }
 
-// thinking writes a block as it came: its metadata holds the members beside
-// the text, signature or data, byte for byte.
+// thinking appends a block unchanged: its metadata holds the members beside the text, signature or
+// data, byte for byte.
 func (e *encoder) thinking(dst []byte, b *message.Reasoning) []byte {
 	if bytes.HasPrefix(b.Meta.Fields, []byte(`{"data":`)) {
-		dst = append(dst, `{"type":"redacted_thinking",`...)
+		dst = append(dst, `{"type":"redacted_thinking"`...)
 	} else {
-		dst = wire.AppendString(append(dst, `{"type":"thinking","thinking":`...), b.Text)
-		dst = append(dst, ',')
+		dst = wire.Append(dst, `{"type":"thinking","thinking":$`, b.Text)
 	}
-	return append(dst, b.Meta.Fields[1:]...)
+	return append(wire.AppendInside(dst, b.Meta.Fields), '}')
 }
 
-// wrapper is the name under which arguments go that are no object.
+// wrapper is the name of the member that holds arguments that are not an object.
 const wrapper = "malformed_arguments"
 
-// call writes a call. The API takes an object only, so arguments that are none
-// are wrapped.
+// call appends a call. The API accepts only an object as arguments, so others are wrapped in one.
 func (e *encoder) call(dst []byte, c *message.ToolCall, ref message.Ref) []byte {
-	dst = wire.AppendString(append(dst, `{"type":"tool_use","id":`...), wire.CallID(c.CallID, ref, "toolu_", takesID))
-	dst = wire.AppendString(append(dst, `,"name":`...), toolName(c.Name))
-	dst = wire.AppendArgs(append(dst, `,"input":`...), c.Args, wrapper)
-	if c.Meta.Provider == e.provider && len(c.Meta.Fields) > len(`{}`) {
-		dst = append(dst, ',')
-		return append(dst, c.Meta.Fields[1:]...)
+	dst = wire.Append(dst, `{"type":"tool_use","id":$,"name":$,"input":$`, wire.CallID(c.CallID, ref, "toolu_", takesID),
+		toolName(c.Name), wire.AppendArgs(nil, c.Args, wrapper))
+	if c.Meta.Provider == e.provider {
+		dst = wire.AppendInside(dst, c.Meta.Fields)
 	}
 	return append(dst, '}')
 }

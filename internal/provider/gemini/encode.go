@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"net/http"
@@ -47,64 +46,41 @@ func (e encoder) codec() string {
 	return "gemini/plain/" + e.provider
 }
 
-// group is an llm.GroupEncoder: a run of assistant messages becomes one model
-// content; a run of others becomes one user content of function responses and
-// one of what was said after them.
+// group is an llm.GroupEncoder. A run of assistant messages becomes one content of the model. A run
+// of others becomes one content of function responses and one of what was said after them.
 func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 	if group[0].Role == message.Assistant {
-		return e.modelContent(dst, group), nil
+		return content(dst, "model", e.modelParts(nil, group)), nil
 	}
-	start := len(dst)
+	var responses []byte
 	results := wire.ResultsInCallOrder(group)
-	if len(results) > 0 {
-		dst = append(dst, `{"role":"user","parts":[`...)
-		for i, r := range results {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = e.functionResponse(dst, r)
-		}
-		dst = append(dst, `]}`...)
+	for _, r := range results {
+		responses = e.functionResponse(responses, r)
 	}
 	said := e.saidParts(nil, group, results)
-	if len(said) == 0 && len(dst) == start { // between two model turns there must be one of the user's
+	if len(responses)+len(said) == 0 { // a user's turn must stand between two of the model
 		said = textPart(nil, wire.NoContent, nil)
 	}
-	if len(said) > 0 {
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"role":"user","parts":[`...)
-		dst = append(dst, said...)
-		dst = append(dst, `]}`...)
-	}
-	return dst, nil
+	return content(content(dst, "user", responses), "user", said), nil
 }
 
-// modelContent appends one content of role model, or nothing where the
-// messages have nothing that Gemini may see.
-func (e encoder) modelContent(dst []byte, group []*message.Message) []byte {
-	start := len(dst)
-	dst = append(dst, `{"role":"model","parts":[`...)
-	parts := len(dst)
+// content appends a content with the parts, or nothing if there are none.
+func content(dst []byte, role string, parts []byte) []byte {
+	if len(parts) == 0 {
+		return dst
+	}
+	return wire.Append(wire.Comma(dst), `{"role":$,"parts":[$]}`, role, parts)
+}
+
+// modelParts appends the parts of the model's messages that Gemini may see.
+func (e encoder) modelParts(dst []byte, group []*message.Message) []byte {
 	for _, m := range group {
 		signed := !e.family.signed() // Gemini 3 checks the first call of each step only
 		for _, b := range m.Blocks {
-			before := len(dst)
-			if before > parts {
-				dst = append(dst, ',')
-			}
-			begin := len(dst)
 			dst = e.modelPart(dst, b, &signed)
-			if len(dst) == begin {
-				dst = dst[:before]
-			}
 		}
 	}
-	if len(dst) == parts {
-		return dst[:start]
-	}
-	return append(dst, `]}`...)
+	return dst
 }
 
 func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
@@ -116,7 +92,7 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 		}
 		return textPart(dst, b.Text, own)
 	case *message.Reasoning:
-		if own == nil || b.Text == "" && !hasSignature(own) { // another provider's thoughts are not Gemini's
+		if own == nil || b.Text == "" && !hasSignature(own) { // do not send the thoughts of another provider
 			return dst
 		}
 		return textPart(dst, b.Text, own)
@@ -124,20 +100,13 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 		if b.Meta.Provider != e.provider || vendorKind(inside(b.Meta.Fields)) == "" {
 			return dst
 		}
-		return append(dst, b.Meta.Fields...)
+		return append(wire.Comma(dst), b.Meta.Fields...)
 	case *message.ToolCall:
-		dst = append(dst, `{"functionCall":{`...)
-		dst = appendID(dst, b.CallID)
-		dst = append(dst, `"name":`...)
-		dst = wire.AppendString(dst, wireName(b.Name))
-		dst = append(dst, `,"args":`...)
-		dst = wire.AppendArgs(dst, b.Args, wrapper)
-		dst = append(dst, '}')
+		dst = appendID(append(wire.Comma(dst), `{"functionCall":{`...), b.CallID)
+		dst = wire.Append(wire.Comma(dst), `"name":$,"args":$}`, wireName(b.Name), wire.AppendArgs(nil, b.Args, wrapper))
 		dst = wire.AppendInside(dst, own)
 		if !*signed && !hasSignature(own) {
-			dst = append(dst, `,"thoughtSignature":"`...)
-			dst = append(dst, skipSignature...)
-			dst = append(dst, '"')
+			dst = wire.Append(dst, `,"thoughtSignature":$`, skipSignature)
 		}
 		*signed = true
 		return append(dst, '}')
@@ -149,31 +118,31 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 	return e.userPart(dst, b)
 }
 
-// own returns the members of a block's wire form that came from this provider.
+// own returns the members of a block's wire form that came from this provider, without those that
+// belong to the call or the data inside the block.
 func (e encoder) own(m message.Meta) []byte {
-	if m.Provider != e.provider {
+	if m.Provider != e.provider || len(m.Fields) == 0 {
 		return nil
 	}
-	return ofPart(m.Fields)
+	out := []byte{'{'}
+	d := wire.Decode(m.Fields)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "functionCall", "inlineData", "fileData":
+		default:
+			out = wire.AppendMember(out, key, d.Raw())
+		}
+	})
+	return append(out, '}')
 }
 
-// saidParts appends what a group says besides tool results: user and system
-// messages, and the media of results that a function response cannot carry.
+// saidParts appends the parts of a group beside its function responses: user and system messages, and
+// the media of results that a function response cannot carry.
 func (e encoder) saidParts(dst []byte, group []*message.Message, results []*message.ToolResult) []byte {
-	part := func(f func([]byte) []byte) {
-		before := len(dst)
-		if before > 0 {
-			dst = append(dst, ',')
-		}
-		begin := len(dst)
-		if dst = f(dst); len(dst) == begin {
-			dst = dst[:before]
-		}
-	}
 	for _, r := range results {
-		for _, b := range r.Content {
-			if _, isText := b.(*message.Text); !isText && !e.inResponse(b) {
-				part(func(dst []byte) []byte { return e.userPart(dst, b) })
+		for _, b := range wire.Media(r.Content) {
+			if !e.inResponse(b) {
+				dst = e.userPart(dst, b)
 			}
 		}
 	}
@@ -181,13 +150,12 @@ func (e encoder) saidParts(dst []byte, group []*message.Message, results []*mess
 		switch m.Role {
 		case message.User:
 			for _, b := range m.Blocks {
-				part(func(dst []byte) []byte { return e.userPart(dst, b) })
+				dst = e.userPart(dst, b)
 			}
 		case message.System:
-			// Gemini has no system role inside contents: what Steward says
-			// midway stands in its place, marked.
+			// Gemini has no system role inside contents, so the text stands in its place, marked.
 			if s := m.Text(); s != "" {
-				part(func(dst []byte) []byte { return textPart(dst, systemOpen+s+systemClose, nil) })
+				dst = textPart(dst, systemOpen+s+systemClose, nil)
 			}
 		}
 	}
@@ -198,10 +166,9 @@ func (e encoder) saidParts(dst []byte, group []*message.Message, results []*mess
 func (e encoder) userPart(dst []byte, b message.Block) []byte {
 	switch b := b.(type) {
 	case *message.Text:
-		if b.Text == "" {
-			return dst
+		if b.Text != "" {
+			return textPart(dst, b.Text, nil)
 		}
-		return textPart(dst, b.Text, nil)
 	case *message.Image:
 		if !takes(b) {
 			return textPart(dst, "[an image that cannot be shown here: "+cmp.Or(b.URL, b.MIME)+"]", nil)
@@ -213,7 +180,6 @@ func (e encoder) userPart(dst []byte, b message.Block) []byte {
 		}
 		if b.Name != "" {
 			dst = textPart(dst, "File "+b.Name+":", nil)
-			dst = append(dst, ',')
 		}
 		return mediaPart(dst, b.MIME, b.Data, b.URL, nil)
 	}
@@ -246,35 +212,23 @@ func takes(b message.Block) bool {
 	return strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
 }
 
-// functionResponse appends a result. The keys "output" and "error" are the
-// ones that Google's reference names (FunctionResponse.response).
+// functionResponse appends a result as a part. Google's reference names the keys "output" and "error"
+// (FunctionResponse.response).
 func (e encoder) functionResponse(dst []byte, r *message.ToolResult) []byte {
-	dst = append(dst, `{"functionResponse":{`...)
-	dst = appendID(dst, r.CallID)
-	dst = append(dst, `"name":`...)
-	dst = wire.AppendString(dst, wireName(r.Name))
-	switch r.Status {
-	case message.OK, message.Queued, message.Accepted, "":
-		dst = append(dst, `,"response":{"output":`...)
-	default:
-		dst = append(dst, `,"response":{"error":`...)
+	key := "output"
+	if wire.Failed(r.Status) {
+		key = "error"
 	}
-	dst = wire.AppendString(dst, wire.ResultText(r))
-	dst = append(dst, '}')
-	open := false
+	dst = appendID(append(wire.Comma(dst), `{"functionResponse":{`...), r.CallID)
+	dst = wire.Append(wire.Comma(dst), `"name":$,"response":{$:$}`, wireName(r.Name), key, wire.ResultText(r))
+	var parts []byte
 	for _, b := range r.Content {
-		if !e.inResponse(b) {
-			continue
+		if e.inResponse(b) {
+			parts = e.userPart(parts, b)
 		}
-		if open {
-			dst = append(dst, ',')
-		} else {
-			dst, open = append(dst, `,"parts":[`...), true
-		}
-		dst = e.userPart(dst, b)
 	}
-	if open {
-		dst = append(dst, ']')
+	if len(parts) > 0 {
+		dst = wire.Append(dst, `,"parts":[$]`, parts)
 	}
 	return append(dst, `}}`...)
 }
@@ -289,70 +243,35 @@ func (e encoder) inResponse(b message.Block) bool {
 }
 
 func textPart(dst []byte, text string, members []byte) []byte {
-	dst = append(dst, `{"text":`...)
-	dst = wire.AppendString(dst, text)
-	dst = wire.AppendInside(dst, members)
-	return append(dst, '}')
+	return append(wire.AppendInside(wire.Append(wire.Comma(dst), `{"text":$`, text), members), '}')
 }
 
-// mediaPart appends inline data or a reference by URI. A data: URL is inline.
+// mediaPart appends inline data, which may be that of a data URL, or a reference by URI.
 func mediaPart(dst []byte, mime string, data []byte, url string, members []byte) []byte {
-	if head, body, ok := strings.Cut(url, ";base64,"); ok && strings.HasPrefix(head, "data:") {
-		if raw, err := base64.StdEncoding.DecodeString(body); err == nil {
-			mime, data, url = cmp.Or(strings.TrimPrefix(head, "data:"), mime), raw, ""
-		}
+	if kind, inline, ok := wire.DataURL(url); ok {
+		mime, data, url = cmp.Or(kind, mime), inline, ""
 	}
-	if url != "" {
-		dst = append(dst, `{"fileData":{`...)
-		if mime != "" {
-			dst = append(dst, `"mimeType":`...)
-			dst = wire.AppendString(dst, mime)
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `"fileUri":`...)
-		dst = wire.AppendString(dst, url)
-	} else {
+	dst = append(wire.Comma(dst), '{')
+	switch {
+	case url != "" && mime != "":
+		dst = wire.Append(dst, `"fileData":{"mimeType":$,"fileUri":$}`, mime, url)
+	case url != "":
+		dst = wire.Append(dst, `"fileData":{"fileUri":$}`, url)
+	default:
 		if mime == "" {
 			mime, _, _ = strings.Cut(http.DetectContentType(data), ";")
 		}
-		dst = append(dst, `{"inlineData":{"mimeType":`...)
-		dst = wire.AppendString(dst, mime)
-		dst = append(dst, `,"data":"`...)
-		dst = base64.StdEncoding.AppendEncode(dst, data)
-		dst = append(dst, '"')
+		dst = wire.Append(dst, `"inlineData":{"mimeType":$,"data":$}`, mime, base64.StdEncoding.EncodeToString(data))
 	}
-	dst = append(dst, '}')
-	dst = wire.AppendInside(dst, members)
-	return append(dst, '}')
+	return append(wire.AppendInside(dst, members), '}')
 }
 
-// appendID appends the id of a call, unless there is none that Gemini knows.
+// appendID appends the id of a call, unless Gemini does not know it.
 func appendID(dst []byte, id string) []byte {
 	if id == "" || strings.HasPrefix(id, mintedPrefix) {
 		return dst
 	}
-	dst = append(dst, `"id":`...)
-	dst = wire.AppendString(dst, id)
-	return append(dst, ',')
-}
-
-// ofPart returns the members that belong to a part itself: not those kept of
-// the call or data in it.
-func ofPart(object []byte) []byte {
-	if !bytes.Contains(object, []byte(`"functionCall":`)) && !bytes.Contains(object, []byte(`"inlineData":`)) &&
-		!bytes.Contains(object, []byte(`"fileData":`)) {
-		return object
-	}
-	var out []byte
-	d := wire.Decode(object)
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "functionCall", "inlineData", "fileData":
-		default:
-			out = wire.AppendMember(out, key, d.Raw())
-		}
-	})
-	return append(append([]byte{'{'}, out...), '}')
+	return wire.Append(dst, `"id":$`, id)
 }
 
 // inside returns the members of an object, without its braces.

@@ -3,7 +3,6 @@ package ollama
 import (
 	"cmp"
 	"encoding/base64"
-	"slices"
 	"strings"
 
 	"steward/internal/message"
@@ -33,65 +32,38 @@ func (e encoder) codec() string {
 	return "ollama/" + e.provider
 }
 
-// group is an llm.GroupEncoder: results in call order, then what was said.
+// group is an llm.GroupEncoder: results in call order, then the messages. A tool's message carries
+// only text, so its media follow in a user's message.
 func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
-	w := listWriter{dst: dst, start: len(dst)}
-	if group[0].Role == message.Assistant {
-		for _, m := range group {
-			w.add(e.assistant(nil, m))
-		}
-		return w.dst, nil
-	}
+	start := len(dst)
 	results := wire.ResultsInCallOrder(group)
 	for _, r := range results {
-		w.add(e.result(nil, r))
+		dst = e.result(dst, r)
 	}
-	for _, r := range results { // a tool message carries text only
-		if wire.HasMedia(r.Content) {
-			w.add(e.said(nil, "user", append([]message.Block{
-				&message.Text{Text: "Returned by the tool " + wireName(r.Name) + ":"}}, media(r.Content)...)))
+	for _, r := range results {
+		if media := wire.Media(r.Content); len(media) > 0 {
+			dst = e.said(dst, "user", append([]message.Block{&message.Text{Text: "Returned by the tool " + wireName(r.Name) + ":"}}, media...))
 		}
 	}
 	for _, m := range group {
 		switch m.Role {
-		case message.User:
-			w.add(e.said(nil, "user", m.Blocks))
-		case message.System: // has its role in Ollama's messages, wherever it stands
-			w.add(e.said(nil, "system", m.Blocks))
+		case message.Assistant:
+			dst = e.assistant(dst, m)
+		case message.User, message.System:
+			dst = e.said(dst, string(m.Role), m.Blocks)
 		}
 	}
-	if len(w.dst) == w.start { // what a model answers to is never nothing
-		w.add(e.said(nil, "user", []message.Block{&message.Text{Text: wire.NoContent}}))
+	if len(dst) == start && group[0].Role != message.Assistant { // the model must have something to answer
+		dst = e.said(dst, "user", []message.Block{&message.Text{Text: wire.NoContent}})
 	}
-	return w.dst, nil
+	return dst, nil
 }
 
-// listWriter appends values, separated by commas; empty ones are left out.
-type listWriter struct {
-	dst   []byte
-	start int
-}
-
-func (w *listWriter) add(value []byte) {
-	if len(value) == 0 {
-		return
-	}
-	if len(w.dst) > w.start {
-		w.dst = append(w.dst, ',')
-	}
-	w.dst = append(w.dst, value...)
-}
-
-func media(blocks []message.Block) []message.Block {
-	return slices.DeleteFunc(slices.Clone(blocks), func(b message.Block) bool { _, ok := b.(*message.Text); return ok })
-}
-
-// assistant appends a message of the model's, with its thoughts if it is one
-// of this provider's models that had them.
+// assistant appends a message of the model, with its thoughts if one of this provider's models had
+// them.
 func (e encoder) assistant(dst []byte, m *message.Message) []byte {
 	own := strings.HasPrefix(m.Model, e.provider+"/")
 	var thinking string
-	var calls []*message.ToolCall
 	var images [][]byte
 	for _, b := range m.Blocks {
 		switch b := b.(type) {
@@ -99,41 +71,33 @@ func (e encoder) assistant(dst []byte, m *message.Message) []byte {
 			if own || b.Meta.Provider == e.provider {
 				thinking += b.Text
 			}
-		case *message.ToolCall:
-			calls = append(calls, b)
 		case *message.Image:
 			if !e.blind && len(b.Data) > 0 {
 				images = append(images, b.Data)
 			}
 		}
 	}
-	text := m.Text()
+	text, calls := m.Text(), m.Calls()
 	if text == "" && thinking == "" && len(calls) == 0 && len(images) == 0 {
 		return dst
 	}
-	dst = append(dst, `{"role":"assistant","content":`...)
-	dst = wire.AppendString(dst, text)
+	dst = wire.Append(wire.Comma(dst), `{"role":"assistant","content":$`, text)
 	if thinking != "" {
-		dst = append(dst, `,"thinking":`...)
-		dst = wire.AppendString(dst, thinking)
+		dst = wire.Append(dst, `,"thinking":$`, thinking)
 	}
 	dst = appendImages(dst, images)
-	for i, c := range calls {
-		if i == 0 {
-			dst = append(dst, `,"tool_calls":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = e.call(dst, c)
-	}
 	if len(calls) > 0 {
+		dst = append(dst, `,"tool_calls":[`...)
+		for _, c := range calls {
+			dst = e.call(dst, c.ToolCall)
+		}
 		dst = append(dst, ']')
 	}
 	return append(dst, '}')
 }
 
-// call appends a tool call. Its Meta has the members of the call and of its
-// function that Steward does not model, under those names.
+// call appends a tool call. Its metadata has the members of the call and of its function that Steward
+// does not model, under those names.
 func (e encoder) call(dst []byte, c *message.ToolCall) []byte {
 	var ofCall, ofFunction []byte
 	if c.Meta.Provider == e.provider {
@@ -147,32 +111,23 @@ func (e encoder) call(dst []byte, c *message.ToolCall) []byte {
 			}
 		})
 	}
-	dst = append(dst, '{')
-	if c.CallID != "" && !strings.HasPrefix(c.CallID, mintedPrefix) {
-		dst = append(dst, `"id":`...)
-		dst = wire.AppendString(dst, c.CallID)
-		dst = append(dst, ',')
+	dst = append(wire.Comma(dst), '{')
+	if known(c.CallID) {
+		dst = wire.Append(dst, `"id":$,`, c.CallID)
 	}
-	dst = append(dst, `"function":{"name":`...)
-	dst = wire.AppendString(dst, wireName(c.Name))
-	dst = append(dst, `,"arguments":`...)
-	dst = wire.AppendArgs(dst, c.Args, wrapper)
-	dst = wire.AppendInside(dst, ofFunction)
-	dst = append(dst, '}')
-	dst = wire.AppendInside(dst, ofCall)
-	return append(dst, '}')
+	dst = wire.Append(dst, `"function":{"name":$,"arguments":$`, wireName(c.Name), wire.AppendArgs(nil, c.Args, wrapper))
+	dst = append(wire.AppendInside(dst, ofFunction), '}')
+	return append(wire.AppendInside(dst, ofCall), '}')
 }
 
-// result appends a tool message. Ollama has no field for a failure: the text
-// says it.
+// known reports whether Ollama knows the id of a call.
+func known(id string) bool { return id != "" && !strings.HasPrefix(id, mintedPrefix) }
+
+// result appends a tool's message. Ollama has no field for a failure, so the text says it.
 func (e encoder) result(dst []byte, r *message.ToolResult) []byte {
-	dst = append(dst, `{"role":"tool","content":`...)
-	dst = wire.AppendString(dst, wire.ResultText(r))
-	dst = append(dst, `,"tool_name":`...)
-	dst = wire.AppendString(dst, wireName(r.Name))
-	if r.CallID != "" && !strings.HasPrefix(r.CallID, mintedPrefix) {
-		dst = append(dst, `,"tool_call_id":`...)
-		dst = wire.AppendString(dst, r.CallID)
+	dst = wire.Append(wire.Comma(dst), `{"role":"tool","content":$,"tool_name":$`, wire.ResultText(r), wireName(r.Name))
+	if known(r.CallID) {
+		dst = wire.Append(dst, `,"tool_call_id":$`, r.CallID)
 	}
 	return append(dst, '}')
 }
@@ -200,12 +155,8 @@ func (e encoder) said(dst []byte, role string, blocks []message.Block) []byte {
 	if len(text) == 0 && len(images) == 0 {
 		return dst
 	}
-	dst = append(dst, `{"role":"`...)
-	dst = append(dst, role...)
-	dst = append(dst, `","content":`...)
-	dst = wire.AppendString(dst, text)
-	dst = appendImages(dst, images)
-	return append(dst, '}')
+	dst = wire.Append(wire.Comma(dst), `{"role":$,"content":$`, role, string(text))
+	return append(appendImages(dst, images), '}')
 }
 
 // told returns the line that stands for what cannot be shown.
@@ -223,31 +174,23 @@ func (e encoder) told(b message.Block) string {
 	return ""
 }
 
-// imageData returns an image's bytes, or nil where it is elsewhere: Ollama
-// fetches nothing.
+// imageData returns an image's bytes, or nil if they are elsewhere, because Ollama fetches nothing.
 func imageData(b *message.Image) []byte {
-	if head, body, ok := strings.Cut(b.URL, ";base64,"); ok && strings.HasPrefix(head, "data:") {
-		if raw, err := base64.StdEncoding.DecodeString(body); err == nil && len(raw) > 0 {
-			return raw
-		}
+	if _, data, ok := wire.DataURL(b.URL); ok && len(data) > 0 {
+		return data
 	}
 	return b.Data
 }
 
 func appendImages(dst []byte, images [][]byte) []byte {
-	for i, data := range images {
-		if i == 0 {
-			dst = append(dst, `,"images":["`...)
-		} else {
-			dst = append(dst, `,"`...)
-		}
-		dst = base64.StdEncoding.AppendEncode(dst, data)
-		dst = append(dst, '"')
+	if len(images) == 0 {
+		return dst
 	}
-	if len(images) > 0 {
-		dst = append(dst, ']')
+	dst = append(dst, `,"images":[`...)
+	for _, data := range images {
+		dst = wire.AppendString(wire.Comma(dst), base64.StdEncoding.EncodeToString(data))
 	}
-	return dst
+	return append(dst, ']')
 }
 
 // wireName is the name under which Ollama knows a tool.

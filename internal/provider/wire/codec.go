@@ -42,11 +42,7 @@ func (c Codec) Encode(msgs []*message.Message) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := append([]byte{'['}, head...)
-	if len(head) > 0 && len(tail) > 0 {
-		out = append(out, ',')
-	}
-	return append(append(out, tail...), ']'), nil
+	return Append(nil, `[$$]`, head, After(head, tail)), nil
 }
 
 // Decode implements llm.Codec.
@@ -85,7 +81,7 @@ func AppendArgs(dst, args []byte, wrapper string) []byte {
 	case len(strings.TrimSpace(string(args))) == 0:
 		return append(dst, `{}`...)
 	}
-	return append(AppendString(append(AppendString(append(dst, '{'), wrapper), ':'), args), '}')
+	return Append(dst, `{$:$}`, wrapper, string(args))
 }
 
 // Args returns the arguments as the model wrote them. It reverses what AppendArgs does to arguments

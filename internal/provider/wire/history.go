@@ -48,10 +48,7 @@ type openCall struct {
 
 // Meta returns metadata with the members, the inside of a JSON object.
 func (h *History) Meta(members []byte) message.Meta {
-	if len(members) == 0 {
-		return message.Meta{}
-	}
-	return message.Meta{Provider: h.Provider, Fields: append(append([]byte{'{'}, members...), '}')}
+	return MetaOf(h.Provider, members)
 }
 
 // Say adds a message of the user or the system. It always has a block.
@@ -299,7 +296,7 @@ func mended(m message.Meta) message.Meta {
 	if len(m.Fields) == 0 || IsObject(m.Fields) {
 		return m
 	}
-	var out []byte
+	out := []byte{'{'}
 	seen := map[string]bool{}
 	d := Decode(m.Fields)
 	d.Object(func(key []byte) {
@@ -313,7 +310,7 @@ func mended(m message.Meta) message.Meta {
 		}
 		seen[name] = true
 	})
-	m.Fields = append(append([]byte{'{'}, out...), '}')
+	m.Fields = append(out, '}')
 	return m
 }
 
@@ -361,16 +358,8 @@ func Words(r *message.ToolResult, failed, marked bool) {
 // InlineURL decodes a base64 data URL if it can be encoded again in exactly the same way. Others
 // are kept as URLs.
 func InlineURL(url string) (mime string, data []byte, ok bool) {
-	rest, ok := strings.CutPrefix(url, "data:")
-	if !ok {
-		return "", nil, false
-	}
-	mime, encoded, ok := strings.Cut(rest, ";base64,")
-	if !ok || mime == "" || encoded == "" {
-		return "", nil, false
-	}
-	data, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || base64.StdEncoding.EncodeToString(data) != encoded {
+	mime, data, ok = DataURL(url)
+	if !ok || mime == "" || len(data) == 0 || InlineData(mime, data) != url {
 		return "", nil, false
 	}
 	return mime, data, true

@@ -4,18 +4,48 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/tool"
 )
 
-// AppendMember appends a member to the inside of an object. The value is raw JSON.
-func AppendMember[S string | []byte](dst []byte, name S, raw []byte) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
+// Append appends a form of JSON in which each $ stands for the next argument: a string becomes a
+// JSON string, and bytes are raw JSON.
+func Append(dst []byte, form string, args ...any) []byte {
+	for _, a := range args {
+		before, after, _ := strings.Cut(form, "$")
+		dst, form = append(dst, before...), after
+		switch a := a.(type) {
+		case string:
+			dst = AppendString(dst, a)
+		case []byte:
+			dst = append(dst, a...)
+		}
 	}
-	return append(append(AppendString(dst, name), ':'), raw...)
+	return append(dst, form...)
+}
+
+// Comma appends the comma between two elements or members, if one stands before.
+func Comma(dst []byte) []byte {
+	if n := len(dst); n == 0 || dst[n-1] == '[' || dst[n-1] == '{' || dst[n-1] == ',' {
+		return dst
+	}
+	return append(dst, ',')
+}
+
+// After returns the second part of a list, with a comma before it if neither part is empty.
+func After(first, second []byte) []byte {
+	if len(first) > 0 && len(second) > 0 {
+		return slices.Insert(second, 0, ',')
+	}
+	return second
+}
+
+// AppendMember appends a member to an object, or to the inside of one. The value is raw JSON.
+func AppendMember[S string | []byte](dst []byte, name S, raw []byte) []byte {
+	return append(append(AppendString(Comma(dst), name), ':'), raw...)
 }
 
 // AppendNested appends a member whose value is an object with the given inside. It appends nothing
@@ -24,7 +54,7 @@ func AppendNested(dst []byte, name string, inside []byte) []byte {
 	if len(inside) == 0 {
 		return dst
 	}
-	return AppendMember(dst, name, append(append([]byte{'{'}, inside...), '}'))
+	return AppendMember(dst, name, Append(nil, `{$}`, inside))
 }
 
 // AppendInside appends the members of a raw object unchanged.
@@ -33,17 +63,14 @@ func AppendInside(dst, object []byte) []byte {
 	if len(object) < 2 || len(bytes.TrimSpace(object[1:len(object)-1])) == 0 {
 		return dst
 	}
-	return append(append(dst, ','), object[1:len(object)-1]...)
+	return append(Comma(dst), object[1:len(object)-1]...)
 }
 
 // AppendStrings appends a list of strings.
 func AppendStrings(dst []byte, list []string) []byte {
 	dst = append(dst, '[')
-	for i, s := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendString(dst, s)
+	for _, s := range list {
+		dst = AppendString(Comma(dst), s)
 	}
 	return append(dst, ']')
 }
@@ -54,7 +81,7 @@ func MetaOf(provider string, members []byte) message.Meta {
 	if len(members) == 0 {
 		return message.Meta{}
 	}
-	return message.Meta{Provider: provider, Fields: append(append([]byte{'{'}, members...), '}')}
+	return message.Meta{Provider: provider, Fields: Append(nil, `{$}`, members)}
 }
 
 // Members builds the inside of a JSON object, member by member.
@@ -133,48 +160,43 @@ func AdaptSchema(schema []byte, bare string, adapt func([]Keyword) []Keyword) []
 		}
 		return AdaptSchema(raw, bare, adapt)
 	}
-	var out []byte
+	out := []byte{'{'}
 	for _, k := range adapt(list) {
 		switch in := Decode(k.Value); k.Name {
 		case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas":
 			if in.IsObject() {
-				var inside []byte
-				in.Object(func(key []byte) { inside = AppendMember(inside, string(key), sub(in.Raw())) })
-				k.Value = append(append([]byte{'{'}, inside...), '}')
+				subs := []byte{'{'}
+				in.Object(func(key []byte) { subs = AppendMember(subs, string(key), sub(in.Raw())) })
+				k.Value = append(subs, '}')
 			}
 		case "anyOf", "oneOf", "allOf", "prefixItems":
 			if in.IsArray() {
-				var items [][]byte
-				in.Array(func(int) { items = append(items, sub(in.Raw())) })
-				k.Value = append(append([]byte{'['}, bytes.Join(items, []byte{','})...), ']')
+				subs := []byte{'['}
+				in.Array(func(int) { subs = append(Comma(subs), sub(in.Raw())...) })
+				k.Value = append(subs, ']')
 			}
 		case "items", "additionalProperties", "not", "contains", "if", "then", "else", "propertyNames":
 			k.Value = AdaptSchema(k.Value, bare, adapt)
 		}
 		out = AppendMember(out, k.Name, k.Value)
 	}
-	return append(append([]byte{'{'}, out...), '}')
+	return append(out, '}')
 }
 
 // Functions writes tools in the form of OpenAI's and Ollama's protocols, with each schema as adapt
 // returns it.
 func Functions(specs []tool.Spec, adapt func(tool.Spec) ([]byte, error)) ([]byte, error) {
 	out := []byte{'['}
-	for i, s := range specs {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		var f Members
-		f.String("name", ToolName(tool.WireName(s.Name)))
-		if s.Description != "" {
-			f.String("description", s.Description)
-		}
+	for _, s := range specs {
 		schema, err := adapt(s)
 		if err != nil {
 			return nil, err
 		}
-		f.Raw("parameters", schema)
-		out = append(append(append(out, `{"type":"function","function":{`...), f...), "}}"...)
+		out = Append(Comma(out), `{"type":"function","function":{"name":$`, ToolName(tool.WireName(s.Name)))
+		if s.Description != "" {
+			out = Append(out, `,"description":$`, s.Description)
+		}
+		out = Append(out, `,"parameters":$}}`, schema)
 	}
 	return append(out, ']'), nil
 }

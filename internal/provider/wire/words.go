@@ -86,13 +86,23 @@ func Opaque(user string) string {
 // ResultText returns the text of a result for the model, with its status if that is not OK. It is
 // never empty.
 func ResultText(r *message.ToolResult) string {
-	return StatusText(r.Status, r.Text(), HasMedia(r.Content))
+	return StatusText(r.Status, r.Text(), len(Media(r.Content)) > 0)
 }
 
-// HasMedia reports whether there are blocks other than text.
-func HasMedia(blocks []message.Block) bool { return slices.ContainsFunc(blocks, notText) }
+// Media returns the blocks other than text.
+func Media(blocks []message.Block) (out []message.Block) {
+	for _, b := range blocks {
+		if _, text := b.(*message.Text); !text {
+			out = append(out, b)
+		}
+	}
+	return out
+}
 
-func notText(b message.Block) bool { _, ok := b.(*message.Text); return !ok }
+// Failed reports whether a call with this status had no success.
+func Failed(s message.Status) bool {
+	return !slices.Contains([]message.Status{message.OK, message.Queued, message.Accepted, ""}, s)
+}
 
 // StatusText is ResultText for a result with the text s. attached says whether there is something
 // beside the text.
@@ -160,6 +170,11 @@ func DataURL(url string) (mime string, data []byte, ok bool) {
 	data, err := base64.StdEncoding.DecodeString(encoded)
 	mime, _, _ = strings.Cut(mime, ";")
 	return mime, data, err == nil
+}
+
+// InlineData returns a data URL.
+func InlineData(mime string, data []byte) string {
+	return "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString(data)
 }
 
 // AppendObjectSchema appends the JSON Schema of a tool's arguments. It changes it only as vendors
