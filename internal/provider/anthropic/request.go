@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
 	"steward/internal/llm"
@@ -10,12 +11,11 @@ import (
 	"steward/internal/tool"
 )
 
-// answerTool is the tool by which models without structured output are made
-// to answer in a schema.
+// answerTool is the tool with which models without structured output answer in a schema.
 const answerTool = "structured_answer"
 
-// Budgets of thinking for models that are told one, in tokens; at least
-// minBudget, and less than max_tokens.
+// Thinking budgets for models that require one, in tokens: at least minBudget and less than
+// max_tokens.
 const (
 	budgetLow    = 4096
 	budgetMedium = 12000
@@ -23,7 +23,7 @@ const (
 	minBudget    = 1024
 )
 
-// cacheMark asks for the prompt up to here to be cached.
+// cacheMark asks the API to cache the prompt up to here.
 const cacheMark = `,"cache_control":{"type":"ephemeral"}`
 
 // body is a request that is being written.
@@ -37,7 +37,7 @@ type body struct {
 	answer  bool // by answerTool
 }
 
-// encode returns the request's body in pieces, and what could not be said in it.
+// encode returns the request's body in parts. Notices about what it could not express are in body.
 func (m *model) encode(r *llm.Request) (*body, [][]byte, error) {
 	b := &body{model: m, r: r}
 	b.answer = r.Schema != nil && !m.native
@@ -46,14 +46,9 @@ func (m *model) encode(r *llm.Request) (*body, [][]byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	head := make([]byte, 0, 256+len(r.System))
-	head = append(head, `{"model":`...)
-	head = wire.AppendString(head, m.model)
-	head = append(head, `,"stream":true`...)
+	head := wire.Append(nil, `{"model":$,"stream":true`, m.model)
 	if !blank(r.System) {
-		head = append(head, `,"system":[{"type":"text","text":`...)
-		head = wire.AppendString(head, r.System)
-		head = append(append(head, cacheMark...), `}]`...)
+		head = wire.Append(head, `,"system":[{"type":"text","text":$`+cacheMark+`}]`, r.System)
 	}
 	head = append(head, `,"messages":[`...)
 	opening, kept, tail, err := b.messages()
@@ -67,9 +62,8 @@ func (m *model) encode(r *llm.Request) (*body, [][]byte, error) {
 	return b, append(parts, []byte{','}, b.out, []byte{'}'}), nil
 }
 
-// messages encodes the transcript. The API wants a user's message first and,
-// from newer models on, last; and the mark for the cache goes on what is last,
-// because what is kept may not change.
+// messages encodes the transcript. The API requires a user's message first and, for newer models,
+// last. The cache mark goes on the last block, because the cached encoding must not change.
 func (b *body) messages() (opening string, kept, tail []byte, err error) {
 	enc := encoder{provider: b.name}
 	codec := b.name + ":anthropic"
@@ -91,21 +85,18 @@ func (b *body) messages() (opening string, kept, tail []byte, err error) {
 			opening += ","
 		}
 	}
-	last := bytes.HasPrefix(tail, []byte(modelTurn))
-	if len(kept) > 0 && len(tail) > 0 {
-		tail = slices.Insert(tail, 0, ',')
-	}
-	if last {
+	if bytes.HasPrefix(tail, []byte(modelTurn)) {
 		tail = append(tail, `,{"role":"user","content":[{"type":"text","text":"Continue."}]}`...)
 	}
-	if end := []byte(`}]}`); bytes.HasSuffix(tail, end) {
-		tail = append(append(tail[:len(tail)-len(end)], cacheMark...), end...)
+	tail = wire.After(kept, tail)
+	if end := `}]}`; bytes.HasSuffix(tail, []byte(end)) {
+		tail = append(tail[:len(tail)-len(end)], cacheMark+end...)
 	}
 	return opening, kept, tail, nil
 }
 
-// tools returns the member tools, in pieces; nil if there is none. The API
-// demands definitions of the tools that a history has calls of.
+// tools returns the member tools in parts, or nil if there is none. The API requires definitions of
+// the tools that the history has calls of.
 func (b *body) tools() ([][]byte, error) {
 	var list []byte
 	var err error
@@ -122,9 +113,6 @@ func (b *body) tools() ([][]byte, error) {
 		}
 	}
 	if b.answer {
-		if list != nil {
-			list = append(list, ',')
-		}
 		list = appendTool(list, answerTool, "Gives the answer to the user, in the form that is wanted.", b.r.Schema.JSON)
 	}
 	if list == nil {
@@ -138,58 +126,45 @@ func (b *body) tools() ([][]byte, error) {
 	return [][]byte{[]byte(`,"tools":[`), list, end}, nil
 }
 
-// mentioned defines the tools of which the messages have calls, by name only.
+// mentioned returns definitions, by name only, of the tools that the messages have calls of.
 func mentioned(t *llm.Transcript) (list []byte) {
 	head, tail := wire.Fold(t, "anthropic/called", func(dst []byte, group []*message.Message) []byte {
-		start := len(dst)
 		for _, m := range group {
 			for _, c := range m.Calls() {
-				if len(dst) > start {
-					dst = append(dst, ',')
-				}
-				dst = wire.AppendString(dst, toolName(c.Name))
+				dst = wire.AppendString(wire.Comma(dst), toolName(c.Name))
 			}
 		}
 		return dst
 	})
 	seen := map[string]bool{}
-	for _, names := range [][]byte{head, tail} {
-		d := wire.Decode(append(append([]byte{'['}, names...), ']'))
-		d.Array(func(int) {
-			name := d.String()
-			if seen[name] {
-				return
-			}
-			if seen[name] = true; list != nil {
-				list = append(list, ',')
-			}
+	d := wire.Decode(wire.Append(nil, `[$$]`, head, wire.After(head, tail)))
+	d.Array(func(int) {
+		if name := d.String(); !seen[name] {
+			seen[name] = true
 			list = appendTool(list, name, "", nil)
-		})
-	}
+		}
+	})
 	return list
 }
 
-// encodeTools writes the tools, separated by commas.
+// encodeTools returns the tools, separated by commas.
 func encodeTools(specs []tool.Spec) ([]byte, error) {
 	var out []byte
-	for i, s := range specs {
-		if i > 0 {
-			out = append(out, ',')
-		}
+	for _, s := range specs {
 		out = appendTool(out, tool.WireName(s.Name), s.Description, s.Input)
 	}
 	return out, nil
 }
 
 func appendTool(dst []byte, name, description string, schema []byte) []byte {
-	dst = wire.AppendString(append(dst, `{"name":`...), name)
+	dst = wire.Append(wire.Comma(dst), `{"name":$`, name)
 	if description != "" {
-		dst = wire.AppendString(append(dst, `,"description":`...), description)
+		dst = wire.Append(dst, `,"description":$`, description)
 	}
 	return append(wire.AppendObjectSchema(append(dst, `,"input_schema":`...), schema), '}')
 }
 
-// settings writes the members beside model, system, messages and tools.
+// settings adds the members beside model, system, messages and tools.
 func (b *body) settings() {
 	s := b.r.Sampling
 	b.choice()
@@ -204,15 +179,13 @@ func (b *body) settings() {
 	b.stop(s.Stop)
 	b.outputConfig(effort)
 	if b.r.User != "" {
-		var user wire.Members
-		user.String("user_id", wire.Opaque(b.r.User))
-		b.out = wire.AppendNested(b.out, "metadata", user)
+		b.out.Raw("metadata", wire.Append(nil, `{"user_id":$}`, wire.Opaque(b.r.User)))
 	}
 }
 
 func (b *body) notice(s string) { b.notices = append(b.notices, b.full+" "+s) }
 
-// choice: models that always think cannot be made to use a tool.
+// choice adds tool_choice. Models that always think cannot be forced to use a tool.
 func (b *body) choice() {
 	c, tools := b.r.ToolChoice, len(b.r.Tools.Specs()) > 0
 	switch {
@@ -238,12 +211,10 @@ func (b *body) choice() {
 		b.out.Raw("tool_choice", []byte(`{"type":"any"}`))
 		return
 	}
-	named := wire.Members(`"type":"tool"`)
-	named.String("name", tool.WireName(c))
-	b.out = wire.AppendNested(b.out, "tool_choice", named)
+	b.out.Raw("tool_choice", wire.Append(nil, `{"type":"tool","name":$}`, tool.WireName(c)))
 }
 
-// effort writes the member thinking and returns the word for output_config.
+// effort adds the member thinking and returns the effort for output_config.
 func (b *body) effort(e llm.Effort, limit int) string {
 	asked := e != "" && e != llm.EffortNone
 	if b.forced && asked && b.thinking != unable {
@@ -264,7 +235,7 @@ func (b *body) effort(e llm.Effort, limit int) string {
 	case e == llm.EffortNone:
 		return b.turnOff()
 	default:
-		b.thinks = e == "" // its own thinking goes back, whatever it does by default
+		b.thinks = e == "" // its own thinking is sent back, whatever its default is
 	}
 	return ""
 }
@@ -283,7 +254,7 @@ func (b *body) turnOff() string {
 	return ""
 }
 
-// adapt lets the model think as it finds right.
+// adapt lets the model decide how much to think.
 func (b *body) adapt(shown bool) {
 	b.thinks = true
 	thinking := wire.Members(`"type":"adaptive"`)
@@ -296,8 +267,8 @@ func (b *body) adapt(shown bool) {
 	b.out = wire.AppendNested(b.out, "thinking", thinking)
 }
 
-// budget turns on thinking with a budget. In the middle of a turn that was
-// begun without thinking the API does not allow it.
+// budget turns on thinking with a budget. The API does not allow this in the middle of a turn that
+// began without thinking.
 func (b *body) budget(e llm.Effort, limit int) {
 	tokens := map[llm.Effort]int{llm.EffortLow: budgetLow, llm.EffortMedium: budgetMedium, llm.EffortHigh: budgetHigh}[e]
 	tokens = min(tokens, limit-1)
@@ -309,14 +280,12 @@ func (b *body) budget(e llm.Effort, limit int) {
 		return
 	}
 	b.thinks = true
-	thinking := wire.Members(`"type":"enabled"`)
-	thinking.Int("budget_tokens", int64(tokens))
-	b.out = wire.AppendNested(b.out, "thinking", thinking)
+	b.out.Raw("thinking", fmt.Appendf(nil, `{"type":"enabled","budget_tokens":%d}`, tokens))
 }
 
-// mayThink reports whether the turn that is going on, if one is, was written
-// with thinking that can go back. Of each message a letter is kept: r for a
-// result, s and n for the model's with and without such thinking.
+// mayThink reports whether the current turn, if there is one, has thinking that can be sent back. Each
+// message is cached as a letter: r for a result, s and n for a message of the model with and without
+// such thinking.
 func (b *body) mayThink() bool {
 	enc := encoder{provider: b.name, model: b.full}
 	head, tail := wire.Fold(b.r.Transcript, "anthropic/thought:"+b.full, func(dst []byte, group []*message.Message) []byte {
@@ -333,7 +302,7 @@ func (b *body) mayThink() bool {
 		}
 		return dst
 	})
-	results := false // a result stands after the message before
+	results := false // a result follows the message
 	for _, letters := range [][]byte{tail, head} {
 		for _, c := range slices.Backward(letters) {
 			switch c {
@@ -366,7 +335,7 @@ func (b *body) temperature(t *float64) {
 	}
 }
 
-// fine: Anthropic knows top_p alone of the finer settings, and not beside a
+// fine adds top_p, the only one of the finer settings that Anthropic knows. It is not allowed beside a
 // temperature or while a model thinks.
 func (b *body) fine(s llm.Sampling) {
 	switch {
@@ -381,7 +350,7 @@ func (b *body) fine(s llm.Sampling) {
 	}
 }
 
-// stop: sequences of white space alone are refused by the API.
+// stop adds the stop sequences. The API refuses sequences of only white space.
 func (b *body) stop(all []string) {
 	all, _ = wire.Stops(all, 0)
 	list := slices.DeleteFunc(slices.Clone(all), blank)
@@ -399,9 +368,7 @@ func (b *body) outputConfig(effort string) {
 		config.String("effort", effort)
 	}
 	if b.r.Schema != nil && b.native {
-		format := wire.Members(`"type":"json_schema"`)
-		format.Raw("schema", adaptSchema(b.r.Schema.JSON))
-		config = wire.AppendNested(config, "format", format)
+		config.Raw("format", wire.Append(nil, `{"type":"json_schema","schema":$}`, adaptSchema(b.r.Schema.JSON)))
 	}
 	b.out = wire.AppendNested(b.out, "output_config", config)
 }

@@ -1,6 +1,7 @@
 // Package gemini is the provider for Google's Gemini API (v1beta of
-// generativelanguage.googleapis.com): streamed content, function calls,
-// structured output, embeddings. Reference: https://ai.google.dev/api.
+// generativelanguage.googleapis.com): streamed content, function calls, structured output, embeddings.
+//
+// Source: https://ai.google.dev/api.
 package gemini
 
 import (
@@ -138,15 +139,8 @@ func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, er
 func (e *embedder) batch(ctx context.Context, texts []string, out *embed.Vectors) error {
 	at := path(e.model)
 	body := []byte(`{"requests":[`)
-	for i, t := range texts {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, `{"model":`...)
-		body = wire.AppendString(body, at[1:])
-		body = append(body, `,"content":{"parts":[{"text":`...)
-		body = wire.AppendString(body, t)
-		body = append(body, `}]}}`...)
+	for _, t := range texts {
+		body = wire.Append(wire.Comma(body), `{"model":$,"content":{"parts":[{"text":$}]}}`, at[1:], t)
 	}
 	body = append(body, `]}`...)
 	answer, err := e.p.client.PostAll(ctx, at+":batchEmbedContents", body)

@@ -12,11 +12,10 @@ import (
 	"steward/internal/tool"
 )
 
-// maxStops is how many stop sequences Gemini takes (GenerationConfig).
+// maxStops is the maximum number of stop sequences (GenerationConfig).
 const maxStops = 5
 
-// body returns the request in parts to be sent one after the other, and what
-// of it Gemini cannot do.
+// body returns the request's body in parts, and notices about what Gemini cannot do.
 func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err error) {
 	enc := encoder{provider: m.p.name, family: m.family}
 	head, tail, err := r.Transcript.Encoded(enc.codec(), enc.group)
@@ -26,18 +25,24 @@ func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err erro
 	if len(head)+len(tail) == 0 {
 		return nil, nil, fault.New(fault.Invalid, wire.CodeRefused, "%s: the conversation has nothing to answer", m.p.name)
 	}
-	open, shut := frame(r.Transcript)
-	between := ""
-	if len(head) > 0 && len(tail) > 0 {
-		between = ","
+	// The contents must begin and end with a turn of the user. A window may begin within an answer, and
+	// an answer that was cut by length is to be continued.
+	open, end := "", []byte{']'}
+	first, last := wire.Ends(r.Transcript)
+	if first {
+		open = `{"role":"user","parts":[{"text":"(The conversation before this point is not shown.)"}]},`
 	}
-	end := append([]byte(nil), shut...)
-	end = append(end, ']')
-	loose := m.loose(r)
-	if system := systemText(r, loose); system != "" {
-		end = append(end, `,"systemInstruction":{"parts":[{"text":`...)
-		end = wire.AppendString(end, system)
-		end = append(end, `}]}`...)
+	if last {
+		end = []byte(`,{"role":"user","parts":[{"text":"Continue exactly where you stopped."}]}]`)
+	}
+	// Some models give structured output only without tools: then it is asked for in words.
+	loose := r.Schema != nil && !m.family.schemaWithTools() && len(r.Tools.Specs()) > 0 && r.ToolChoice != "none"
+	system := r.System
+	if loose {
+		system = wire.InWords(r)
+	}
+	if system != "" {
+		end = wire.Append(end, `,"systemInstruction":{"parts":[{"text":$}]}`, system)
 	}
 	if end, err = m.tools(end, r); err != nil {
 		return nil, nil, err
@@ -47,47 +52,10 @@ func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err erro
 		return nil, nil, err
 	}
 	end = append(end, `}}`...)
-	if !allTaken(wire.Newest(r.Transcript)) {
+	if slices.ContainsFunc(wire.Newest(r.Transcript), func(b message.Block) bool { return !takes(b) }) {
 		notices = append(notices, "Gemini does not read files of this type: the model was told only that there is one.")
 	}
-	return [][]byte{[]byte(`{"contents":[` + open), head, []byte(between), tail, end}, notices, nil
-}
-
-// frame is what stands before and after the contents, so that they begin and
-// end with the user's turn: a window may begin within an answer, and an answer
-// that was cut by length is to be continued.
-func frame(t *llm.Transcript) (open, shut string) {
-	first, last := wire.Ends(t)
-	if first {
-		open = `{"role":"user","parts":[{"text":"(The conversation before this point is not shown.)"}]},`
-	}
-	if last {
-		shut = `,{"role":"user","parts":[{"text":"Continue exactly where you stopped."}]}`
-	}
-	return open, shut
-}
-
-// allTaken reports whether what the messages have can all be shown.
-func allTaken(msgs []*message.Message) bool {
-	for _, m := range msgs {
-		if slices.ContainsFunc(m.Blocks, func(b message.Block) bool { return !takes(b) }) {
-			return false
-		}
-	}
-	return true
-}
-
-// loose reports whether structured output is asked for of a model that gives
-// it only without tools: then it is asked for in words.
-func (m *model) loose(r *llm.Request) bool {
-	return r.Schema != nil && !m.family.schemaWithTools() && len(r.Tools.Specs()) > 0 && r.ToolChoice != "none"
-}
-
-func systemText(r *llm.Request, loose bool) string {
-	if !loose {
-		return r.System
-	}
-	return wire.InWords(r)
+	return [][]byte{[]byte(`{"contents":[` + open), head, wire.After(head, tail), end}, notices, nil
 }
 
 // tools appends the tools and the choice among them.
@@ -102,8 +70,7 @@ func (m *model) tools(dst []byte, r *llm.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dst = append(dst, `,"tools":`...)
-	dst = append(dst, decls...)
+	dst = wire.Append(dst, `,"tools":$`, decls)
 	switch r.ToolChoice {
 	case "", "auto":
 		return dst, nil
@@ -112,40 +79,31 @@ func (m *model) tools(dst []byte, r *llm.Request) ([]byte, error) {
 	}
 	dst = append(dst, `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"`...)
 	if r.ToolChoice != "required" {
-		dst = append(dst, `,"allowedFunctionNames":[`...)
-		dst = wire.AppendString(dst, wireName(r.ToolChoice))
-		dst = append(dst, ']')
+		dst = wire.Append(dst, `,"allowedFunctionNames":[$]`, wireName(r.ToolChoice))
 	}
 	return append(dst, `}}`...), nil
 }
 
-// encodeTools writes the declarations. A tool without parameters has no
-// schema at all, as the reference says.
+// encodeTools returns the declarations. A tool without parameters has no schema at all, as the
+// reference says.
 func encodeTools(specs []tool.Spec) ([]byte, error) {
 	dst := []byte(`[{"functionDeclarations":[`)
-	for i, s := range specs {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"name":`...)
-		dst = wire.AppendString(dst, wireName(s.Name))
-		dst = append(dst, `,"description":`...)
-		dst = wire.AppendString(dst, s.Description)
+	for _, s := range specs {
+		dst = wire.Append(wire.Comma(dst), `{"name":$,"description":$`, wireName(s.Name), s.Description)
 		if hasParameters(s.Input) {
 			schema, err := adaptSchema(s.Input)
 			if err != nil {
 				return nil, fault.New(fault.Invalid, wire.CodeRefused, "the schema of the tool %s is not valid JSON: %w", s.Name, err)
 			}
-			dst = append(dst, `,"parametersJsonSchema":`...)
-			dst = append(dst, schema...)
+			dst = wire.Append(dst, `,"parametersJsonSchema":$`, schema)
 		}
 		dst = append(dst, '}')
 	}
 	return append(dst, `]}]`...), nil
 }
 
-// hasParameters reports whether a schema is more than an object without
-// properties. What is no JSON is left to adaptSchema to report.
+// hasParameters reports whether a schema is more than an object without properties. It leaves invalid
+// JSON to adaptSchema.
 func hasParameters(schema []byte) bool {
 	if len(schema) == 0 {
 		return false
@@ -165,7 +123,7 @@ func hasParameters(schema []byte) bool {
 	return found
 }
 
-// names are those of the settings.
+// names are the names of the settings.
 var names = wire.Names{Temperature: "temperature", TopP: "topP", Frequency: "frequencyPenalty", Presence: "presencePenalty",
 	Seed: "seed", MaxTokens: "maxOutputTokens", Stop: "stopSequences"}
 
@@ -196,8 +154,8 @@ func (m *model) config(dst []byte, r *llm.Request, loose bool) ([]byte, []string
 	return append(dst, c...), notices, nil
 }
 
-// path is the model's place below the base URL; a name may be given with its
-// collection ("models/…", "tunedModels/…").
+// path returns the model's path below the base URL. A name may include its collection ("models/…",
+// "tunedModels/…").
 func path(model string) string {
 	if !strings.Contains(model, "/") {
 		model = "models/" + model

@@ -165,8 +165,7 @@ func (p *Provider) show(ctx context.Context, name string) (facts, error) {
 	if ok && time.Since(f.at) < factsAge {
 		return f, nil
 	}
-	body := append(wire.AppendString([]byte(`{"model":`), name), '}')
-	answer, err := p.client.PostAll(ctx, "/api/show", body)
+	answer, err := p.client.PostAll(ctx, "/api/show", wire.Append(nil, `{"model":$}`, name))
 	if err != nil {
 		return facts{}, p.remedy(err, name)
 	}
@@ -238,8 +237,7 @@ func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, er
 	if len(texts) == 0 {
 		return out, nil
 	}
-	body := wire.AppendString([]byte(`{"model":`), e.model)
-	body = wire.AppendStrings(append(body, `,"input":`...), texts)
+	body := wire.Append(nil, `{"model":$,"input":$`, e.model, wire.AppendStrings(nil, texts))
 	body = append(e.p.appendKeepAlive(body), '}')
 	answer, err := e.p.client.PostAll(ctx, "/api/embed", body)
 	if err != nil {
@@ -261,11 +259,16 @@ func (p *Provider) appendKeepAlive(dst []byte) []byte {
 	if p.keepAlive == "" {
 		return dst
 	}
-	dst = append(dst, `,"keep_alive":`...)
 	if _, err := strconv.Atoi(p.keepAlive); err == nil { // seconds, or -1 for ever
-		return append(dst, p.keepAlive...)
+		return append(dst, `,"keep_alive":`+p.keepAlive...)
 	}
-	return wire.AppendString(dst, p.keepAlive)
+	return wire.Append(dst, `,"keep_alive":$`, p.keepAlive)
+}
+
+// TakesTools reports whether a model can call tools. If Ollama does not report it, it returns true.
+func (p *Provider) TakesTools(ctx context.Context, model string) bool {
+	f, err := p.show(ctx, model)
+	return err == nil && (f.capabilities == nil || f.capabilities["tools"])
 }
 
 // explain reads Ollama's errors, which are strings: {"error": "…"}.

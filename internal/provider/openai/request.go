@@ -2,7 +2,6 @@ package openai
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -11,32 +10,24 @@ import (
 	"steward/internal/tool"
 )
 
-// maxStops is how many stop sequences the API takes.
+// maxStops is the maximum number of stop sequences.
 const maxStops = 4
 
-// encode returns the request's body in pieces, and what could not be said in it.
+// encode returns the request's body in parts, and notices about what it could not express.
 func (m *model) encode(r *llm.Request) (parts [][]byte, notices []string, err error) {
 	enc := encoder{provider: m.name, official: m.official}
-	head := make([]byte, 0, 256+len(r.System))
-	head = append(head, `{"model":`...)
-	head = wire.AppendString(head, m.model)
-	head = append(head, `,"stream":true,"stream_options":{"include_usage":true},"messages":[`...)
-	if r.System != "" {
-		head = append(head, `{"role":"system","content":`...)
-		head = append(wire.AppendString(head, r.System), '}')
-	}
 	kept, tail, err := r.Transcript.Encoded(m.codec, enc.group)
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.System != "" && len(kept)+len(tail) > 0 {
-		head = append(head, ',')
+	head := wire.Append(nil, `{"model":$,"stream":true,"stream_options":{"include_usage":true},"messages":[`, m.model)
+	if r.System != "" {
+		head = wire.Append(head, `{"role":"system","content":$}`, r.System)
+		if len(kept)+len(tail) > 0 {
+			head = append(head, ',')
+		}
 	}
-	if len(kept) > 0 && len(tail) > 0 {
-		tail = slices.Insert(tail, 0, ',')
-	}
-	tail = append(tail, ']')
-	parts = [][]byte{head, kept, tail}
+	parts = [][]byte{head, kept, append(wire.After(kept, tail), ']')}
 	if len(r.Tools.Specs()) > 0 {
 		tools, err := r.Tools.Encoded(m.codec, encodeTools)
 		if err != nil {
@@ -101,13 +92,12 @@ func (s *settings) choice(r *llm.Request) {
 	case c == "none", c == "required":
 		s.String("tool_choice", c)
 	default:
-		named := wire.AppendString([]byte(`{"type":"function","function":{"name":`), tool.WireName(c))
-		s.Raw("tool_choice", append(named, "}}"...))
+		s.Raw("tool_choice", wire.Append(nil, `{"type":"function","function":{"name":$}}`, tool.WireName(c)))
 	}
 }
 
-// effort: OpenAI's own models differ in the words they know; compatible
-// servers are told the word as it is.
+// effort sets the reasoning effort. OpenAI's own models differ in the words that they know; compatible
+// servers get the word unchanged.
 func (s *settings) effort(e llm.Effort) {
 	word := string(e)
 	if s.official && e != "" {
@@ -117,7 +107,7 @@ func (s *settings) effort(e llm.Effort) {
 			s.notice("reasoning effort")
 			return
 		case family == plainModel:
-			return // it thinks as little as was asked for
+			return // it does not reason, as requested
 		case e == llm.EffortNone && family == gpt5:
 			word = "minimal"
 		case e == llm.EffortNone && family == oSeries:
@@ -130,7 +120,7 @@ func (s *settings) effort(e llm.Effort) {
 	}
 }
 
-// temperature: OpenAI's reasoning models take none but their default, 1.
+// temperature sets the temperature. OpenAI's reasoning models accept only their default, 1.
 func (s *settings) temperature(t float64, e llm.Effort) {
 	if t != 1 && !s.samples(e) {
 		s.notice("temperature")
@@ -139,14 +129,14 @@ func (s *settings) temperature(t float64, e llm.Effort) {
 	s.Float("temperature", t)
 }
 
-// samples reports whether the model lets its sampling be set: OpenAI's own
-// reasoning models do not, while they reason.
+// samples reports whether the model accepts sampling settings. OpenAI's own reasoning models do not
+// while they reason.
 func (s *settings) samples(e llm.Effort) bool {
 	f := familyOf(s.model.model)
 	return !s.official || f == plainModel || f == gpt51 && e == llm.EffortNone
 }
 
-// fine sends one of the finer settings, if it is set and the model takes it.
+// fine adds one of the finer settings if it is set and the model accepts it.
 func (s *settings) fine(name string, v *float64, e llm.Effort) {
 	switch {
 	case v == nil:
@@ -173,16 +163,14 @@ func (s *settings) stop(all []string) {
 }
 
 func (s *settings) schema(sch *llm.Schema) {
-	var form wire.Members
-	form.String("name", wire.ToolName(cmp.Or(sch.Name, "answer")))
+	form := `{"type":"json_schema","json_schema":{"name":$,"schema":$}}`
 	if strict(sch.JSON) {
-		form.Raw("strict", []byte("true"))
+		form = `{"type":"json_schema","json_schema":{"name":$,"strict":true,"schema":$}}`
 	}
-	form.Raw("schema", sch.JSON)
-	s.Raw("response_format", append(append([]byte(`{"type":"json_schema","json_schema":{`), form...), "}}"...))
+	s.Raw("response_format", wire.Append(nil, form, wire.ToolName(cmp.Or(sch.Name, "answer")), sch.JSON))
 }
 
-// family groups OpenAI's own models by what they let one set.
+// family groups OpenAI's own models by the settings that they accept.
 type family int
 
 const (

@@ -30,15 +30,16 @@ func Ends(t *llm.Transcript) (first, last bool) {
 	return len(head) > 0 && head[0] == 'a', len(tail) > 0 && tail[0] == 'a'
 }
 
-// Newest returns the messages after the model's last one, if there are any.
-func Newest(t *llm.Transcript) []*message.Message {
-	var newest []*message.Message
+// Newest returns the blocks of the messages after the model's last one.
+func Newest(t *llm.Transcript) (blocks []message.Block) {
 	Fold(t, "newest", func(dst []byte, group []*message.Message) []byte { // the last group comes last, each time
-		newest = group
+		blocks = nil
+		for _, m := range group {
+			if m.Role != message.Assistant {
+				blocks = append(blocks, m.Blocks...)
+			}
+		}
 		return dst
 	})
-	if len(newest) > 0 && newest[0].Role == message.Assistant {
-		return nil
-	}
-	return newest
+	return blocks
 }
