@@ -10,8 +10,7 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// chunk is one GenerateContentResponse of a stream. Its slices alias the
-// event's data.
+// chunk is one GenerateContentResponse of a stream. Its slices alias the event's data.
 type chunk struct {
 	parts    []part
 	finish   string
@@ -23,20 +22,14 @@ type chunk struct {
 	failed   []byte // the whole event, if it is an error
 }
 
-// part is one part of a content. extra are the members beyond those modelled,
-// comma-separated, as they came.
+// part is one part of a content. extra has the members that are not modelled, separated by commas.
 type part struct {
 	text    []byte
 	thought bool
-	call    *call
+	call    *message.ToolCall
 	mime    string
 	data    []byte
 	extra   []byte
-}
-
-type call struct {
-	id, name string
-	args     []byte
 }
 
 func readChunk(data []byte) (c chunk, err error) {
@@ -103,7 +96,7 @@ func readPart(d *wire.Decoder) (p part) {
 		case "thought":
 			p.thought = d.Bool()
 		case "functionCall":
-			p.call = readCall(d)
+			p.call, _ = functionCall(wire.Leniently(d.Raw()))
 		case "inlineData":
 			d.Object(func(key []byte) {
 				switch string(key) {
@@ -119,24 +112,6 @@ func readPart(d *wire.Decoder) (p part) {
 		}
 	})
 	return p
-}
-
-func readCall(d *wire.Decoder) *call {
-	c := &call{}
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "id":
-			c.id = d.String()
-		case "name":
-			c.name = d.String()
-		case "args":
-			c.args = bytes.Clone(d.Raw())
-		}
-	})
-	if len(c.args) == 0 || string(c.args) == "null" {
-		c.args = []byte(`{}`)
-	}
-	return c
 }
 
 func readUsage(d *wire.Decoder) *message.Usage {
@@ -157,12 +132,12 @@ func readUsage(d *wire.Decoder) *message.Usage {
 	return u
 }
 
-// writer puts the message together that a stream brings.
+// writer assembles the message of a stream.
 type writer struct {
 	*wire.Assembly
 	provider string
 	tools    *llm.Toolset
-	size     int // bytes of what the model was asked: tells its answers apart
+	size     int // bytes of the request, which identify the answer
 
 	last     *wire.Part // text or reasoning that may still grow
 	kind     llm.Kind   // its kind
@@ -196,8 +171,7 @@ func (w *writer) add(c chunk) {
 	}
 }
 
-// part takes one part. A part that carries a signature must go back as the
-// part that it was, so nothing is joined to it.
+// part adds one part. A part with a signature must be sent back unchanged, so nothing is joined to it.
 func (w *writer) part(p part) {
 	switch {
 	case p.call != nil:
@@ -233,32 +207,26 @@ func (w *writer) text(p part) {
 	}
 }
 
-// meta keeps the members of a part beyond the modelled ones, and whether it
-// was a thought: a bare signature may be either.
+// meta returns the members of a part that are not modelled, and whether it was a thought: a bare
+// signature may be either.
 func (w *writer) meta(p part) message.Meta {
-	var members []byte
+	members := p.extra
 	if p.thought {
-		members = wire.AppendMember(nil, "thought", []byte("true"))
-	}
-	if len(p.extra) > 0 {
-		if len(members) > 0 {
-			members = append(members, ',')
-		}
-		members = append(members, p.extra...)
+		members = append([]byte(`"thought":true`), wire.After([]byte{'{'}, p.extra)...)
 	}
 	return wire.MetaOf(w.provider, members)
 }
 
 func (w *writer) call(p part) {
 	c := w.Open(llm.CallArgs)
-	c.Meta, c.Name = w.meta(p), w.tools.Name(p.call.name)
-	c.CallID = w.ids.Next(p.call.id, "gemini", w.response, strconv.Itoa(w.size))
-	c.Add(p.call.args)
+	c.Meta, c.Name = w.meta(p), w.tools.Name(p.call.Name)
+	c.CallID = w.ids.Next(p.call.CallID, "gemini", w.response, strconv.Itoa(w.size))
+	c.Add(p.call.Args)
 	w.last = nil
 }
 
-// vendorKind returns which of Gemini's own tools a part's members are about:
-// code that it ran itself, or what came of it; empty: none.
+// vendorKind returns which of Gemini's own tools a part's members belong to: code that it ran itself, or
+// its result. It returns "" for other parts.
 func vendorKind(members []byte) (kind string) {
 	d := wire.Decode(append(append([]byte{'{'}, members...), '}'))
 	d.Object(func(key []byte) {
@@ -270,7 +238,7 @@ func vendorKind(members []byte) (kind string) {
 	return kind
 }
 
-// citations reads the sources that an answer is grounded on.
+// citations returns the sources that an answer is grounded on.
 func citations(grounds []byte) (list []message.Citation) {
 	d := wire.Decode(grounds)
 	d.Object(func(key []byte) {

@@ -10,8 +10,7 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// What the wire form carries of a history, and what it does not. What is
-// masked here comes back as said, and all else as it was.
+// What the wire form preserves of a history. Whatever is not listed here comes back unchanged.
 //
 //	reasoning                 all, with this provider's metadata; else ""
 //	metadata of the model's   all of texts, reasoning, calls, images and of what Gemini
@@ -31,12 +30,10 @@ import (
 //	unknown members of the    nothing
 //	stored form
 
-// Codec is this API's form of a history in which the model that is named is
-// shown one, without the turns that open or close a request whose history
-// begins or ends with the model's. It reads what other programs write: names in
-// snake case, a system instruction that is a string, the role function, calls
-// without ids, responses of any object. Members beyond those that Steward
-// models are kept as metadata.
+// Codec returns the codec of this API's form of a history for the named model, without the turns that
+// open or close a request whose history begins or ends with the model's. It also reads what other
+// programs write: names in snake case, a system instruction that is a string, the role function, calls
+// without ids, responses of any object. Members that Steward does not model are kept as metadata.
 func (p *Provider) Codec(model string) wire.Codec {
 	return wire.Codec{Provider: p.name, Prefix: mintedPrefix, Read: read, Encoder: func() llm.GroupEncoder {
 		return encoder{provider: p.name, family: familyOf(model)}.group
@@ -69,7 +66,7 @@ func (d decoder) system(v wire.Value) {
 	d.Say(v, message.System, message.Meta{}, d.parts(v.Get("parts"), false, nil)...)
 }
 
-// camel returns a name as the reference spells it: the API takes both.
+// camel returns a name in camel case, as in the reference. The API accepts snake case, too.
 func camel(name string) string {
 	head, rest, found := strings.Cut(name, "_")
 	for found && rest != "" {
@@ -104,9 +101,8 @@ func (d decoder) content(v wire.Value) {
 	}
 }
 
-// user reads a turn of the user's: its responses, one message each, and then
-// what was said. Without anything said, the first response keeps what the turn
-// has that is not modelled.
+// user reads a turn of the user: first its responses, one message each, and then the rest. If there is
+// nothing else, the first response keeps the turn's members that are not modelled.
 func (d decoder) user(at, parts wire.Value, extra []byte) {
 	var results []wire.Value
 	blocks := d.parts(parts, false, func(x wire.Value) { results = append(results, x) })
@@ -123,8 +119,7 @@ func (d decoder) user(at, parts wire.Value, extra []byte) {
 	}
 }
 
-// parts reads a content's parts; responses are given to result, where they may
-// stand.
+// parts reads a content's parts. Responses are passed to result, if it is not nil.
 func (d decoder) parts(v wire.Value, model bool, result func(wire.Value)) []message.Block {
 	var blocks []message.Block
 	for _, x := range v.Each() {
@@ -186,12 +181,12 @@ func (d decoder) part(v wire.Value, model bool) message.Block {
 		return d.Odd(v, "part", "a part is text, a call, a response, or data, and one of these only")
 	}
 	if thought {
-		extra = append([]byte(`"thought":true`+strings.Repeat(",", min(len(extra), 1))), extra...)
+		extra = append([]byte(`"thought":true`), wire.After([]byte{'{'}, extra)...)
 	}
 	return d.signed(b, extra, model, thought)
 }
 
-// signature reports whether a signature is there, which is base64.
+// signature reports whether there is a signature, which must be base64.
 func signature(v wire.Value) bool {
 	s := v.Text()
 	if _, err := base64.StdEncoding.DecodeString(s); err != nil {
@@ -200,9 +195,8 @@ func signature(v wire.Value) bool {
 	return s != ""
 }
 
-// signed gives a block its metadata. A model's text that is a thought, or
-// nothing but a signature, is reasoning; the signature that stands for a
-// missing one is none.
+// signed sets a block's metadata. A model's text that is a thought, or only a signature, is reasoning.
+// The placeholder for a missing signature is removed.
 func (d decoder) signed(b message.Block, extra []byte, model, thought bool) message.Block {
 	meta := d.Meta(extra)
 	switch t := b.(type) {
@@ -228,6 +222,7 @@ func (d decoder) signed(b message.Block, extra []byte, model, thought bool) mess
 	return b
 }
 
+// functionCall reads a call of a history or a stream. more has the members that are not modelled.
 func functionCall(v wire.Value) (c *message.ToolCall, more []byte) {
 	c = &message.ToolCall{Args: []byte(`{}`)}
 	for key, x := range v.Members() {
@@ -237,7 +232,8 @@ func functionCall(v wire.Value) (c *message.ToolCall, more []byte) {
 		case "name":
 			c.Name = x.Text()
 		case "args":
-			c.Args = wire.Args(x.Object(), wrapper)
+			x.Object() // anything else is a fault, unless it is read leniently
+			c.Args = wire.Args(x.Raw(), wrapper)
 		default:
 			more = wire.AppendMember(more, key, x.Raw())
 		}
@@ -245,7 +241,7 @@ func functionCall(v wire.Value) (c *message.ToolCall, more []byte) {
 	return c, more
 }
 
-// media reads data or an address.
+// media reads inline data or a URL.
 func media(v wire.Value) (b message.Block, more []byte) {
 	var mime, name, url string
 	var data []byte
@@ -273,8 +269,8 @@ func media(v wire.Value) (b message.Block, more []byte) {
 	return &message.File{MIME: mime, Name: name, Data: data, URL: url}, more
 }
 
-// result reads a response. The reference names the keys output and error; an
-// object without them is the output as it stands.
+// result reads a response. The reference names the keys output and error. An object without them is the
+// output itself.
 func (d decoder) result(v wire.Value, extra []byte) {
 	r := &message.ToolResult{}
 	var id, name, words string

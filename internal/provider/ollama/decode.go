@@ -9,8 +9,7 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// What the wire form carries of a history, and what it does not. What is
-// masked here comes back as said, and all else as it was.
+// What the wire form preserves of a history. Whatever is not listed here comes back unchanged.
 //
 //	reasoning                 its text, of this provider's models; else ""
 //	metadata of a call        members beside the modelled ones, of the call and of
@@ -28,14 +27,13 @@ import (
 //	unknown members of the    nothing
 //	stored form
 
-// thinkingMeta marks reasoning that was read from a history, which does not
-// tell whose it is: it goes back.
+// thinkingMeta marks reasoning that was read from a history, which does not say whose it is. It is sent
+// back.
 const thinkingMeta = `{"field":"thinking"}`
 
-// Codec is this API's form of a history, as a model is shown it that sees. It
-// reads what other programs write: results without name or id, arguments as a
-// string, pictures as data URLs. Members beyond those that Steward models are
-// kept as metadata.
+// Codec returns the codec of this API's form of a history, for a model that accepts images. It also reads
+// what other programs write: results without name or id, arguments as a string, pictures as data URLs.
+// Members that Steward does not model are kept as metadata.
 func (p *Provider) Codec(string) wire.Codec {
 	return wire.Codec{Provider: p.name, Prefix: mintedPrefix, Read: read, Encoder: func() llm.GroupEncoder {
 		return encoder{provider: p.name}.group
@@ -55,7 +53,7 @@ func read(h *wire.History, doc wire.Value) {
 
 type decoder struct{ *wire.History }
 
-// wireMessage is a message as it stands on the wire.
+// wireMessage is a message on the wire.
 type wireMessage struct {
 	role, content, thinking, id, tool, name string
 	images                                  []message.Block
@@ -102,7 +100,7 @@ func (d decoder) message(v wire.Value) {
 	}
 }
 
-// said are the text, if there is one, and the pictures.
+// said returns the text, if there is one, and the pictures.
 func (m wireMessage) said() []message.Block {
 	if m.content == "" {
 		return m.images
@@ -130,14 +128,14 @@ func (d decoder) assistant(v wire.Value, m wireMessage) {
 	}
 	blocks = append(blocks, m.said()...)
 	for _, x := range m.calls.Items() {
-		blocks = append(blocks, d.call(x))
+		blocks = append(blocks, readCall(d.Provider, x))
 	}
 	d.Assistant(v, d.Meta(m.extra), blocks...)
 }
 
-// call reads a call; its metadata has the members that are not modelled, as
-// those of a stream have.
-func (d decoder) call(v wire.Value) message.Block {
+// readCall reads a call of a history or a stream. Its metadata has the members that are not modelled:
+// those of the call and those of its function.
+func readCall(provider string, v wire.Value) *message.ToolCall {
 	c := &message.ToolCall{}
 	var ofCall, ofFunction []byte
 	for key, x := range v.Members() {
@@ -160,11 +158,11 @@ func (d decoder) call(v wire.Value) message.Block {
 			ofCall = wire.AppendMember(ofCall, key, x.Raw())
 		}
 	}
-	c.Meta = call{ofCall: ofCall, ofFunction: ofFunction}.meta(d.Provider)
+	c.Meta = wire.MetaOf(provider, wire.AppendNested(wire.AppendNested(nil, "call", ofCall), "function", ofFunction))
 	return c
 }
 
-// arguments are an object; some programs write it as a string.
+// arguments reads an object. Some programs write it as a string.
 func arguments(v wire.Value) []byte {
 	if v.Is('"') {
 		if s := v.Text(); s != "" {

@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"iter"
@@ -43,8 +42,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 	}
 }
 
-// read takes the answer's lines up to its end mark, the one with done, which
-// it returns.
+// read reads the answer's lines up to its end mark, the one with done, which it returns.
 func (m *model) read(answer *wire.Answer, w *writer) (line, error) {
 	for raw, err := range answer.Lines() {
 		if err != nil {
@@ -61,7 +59,7 @@ func (m *model) read(answer *wire.Answer, w *writer) (line, error) {
 	return line{}, m.p.client.Broken(nil)
 }
 
-// line reads one line of the stream; an error that it tells is one.
+// line reads one line of the stream. If the line reports an error, that is returned.
 func (m *model) line(raw []byte) (line, error) {
 	l, err := readLine(raw)
 	if err != nil {
@@ -94,7 +92,7 @@ func (m *model) finish(w *writer, l line) {
 // line is one line of a stream.
 type line struct {
 	text, thinking []byte
-	calls          []call
+	calls          []wire.Value
 	images         [][]byte
 	done           bool
 	reason         string
@@ -102,13 +100,6 @@ type line struct {
 	created        string
 	failed         bool
 	status         int
-}
-
-// call is one tool call; ofCall and ofFunction are members beyond the modelled.
-type call struct {
-	id, name           string
-	args               []byte
-	ofCall, ofFunction []byte
 }
 
 func readLine(raw []byte) (l line, err error) {
@@ -144,7 +135,7 @@ func (l *line) message(d *wire.Decoder) {
 		case "thinking":
 			l.thinking = d.Bytes()
 		case "tool_calls":
-			d.Array(func(int) { l.calls = append(l.calls, readCall(d)) })
+			d.Array(func(int) { l.calls = append(l.calls, wire.Leniently(d.Raw())) })
 		case "images":
 			d.Array(func(int) {
 				if data, err := base64.StdEncoding.DecodeString(d.String()); err == nil {
@@ -155,52 +146,19 @@ func (l *line) message(d *wire.Decoder) {
 	})
 }
 
-func readCall(d *wire.Decoder) call {
-	c := call{args: []byte(`{}`)}
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "id":
-			c.id = d.String()
-		case "type": // always "function", where it stands
-			d.Skip()
-		case "function":
-			d.Object(func(key []byte) {
-				switch string(key) {
-				case "name":
-					c.name = d.String()
-				case "arguments":
-					if !d.Null() {
-						c.args = bytes.Clone(d.Raw())
-					}
-				default:
-					c.ofFunction = wire.AppendMember(c.ofFunction, key, d.Raw())
-				}
-			})
-		default:
-			c.ofCall = wire.AppendMember(c.ofCall, key, d.Raw())
-		}
-	})
-	return c
-}
-
-// meta keeps what the call had beyond its modelled members.
-func (c call) meta(provider string) message.Meta {
-	return wire.MetaOf(provider, wire.AppendNested(wire.AppendNested(nil, "call", c.ofCall), "function", c.ofFunction))
-}
-
-// writer puts the message together that a stream brings.
+// writer assembles the message of a stream.
 type writer struct {
 	*wire.Assembly
 	provider string
 	tools    *llm.Toolset
-	size     int // bytes of what the model was asked: tells its answers apart
+	size     int // bytes of the request, which identify the answer
 
 	ids      wire.CallIDs
 	thoughts wire.Thoughts
 	created  string // of the stream's first line
 }
 
-// say: a model whose template does not mark its reasoning leaves it in the text.
+// say adds reasoning and text.
 func (w *writer) say(think, text []byte) {
 	if len(think) > 0 {
 		w.Last(llm.ReasoningDelta).Add(think)
@@ -223,10 +181,13 @@ func (w *writer) add(l line) {
 	for _, data := range l.images {
 		w.Show(&message.Image{MIME: http.DetectContentType(data), Data: data})
 	}
-	for _, c := range l.calls {
-		p := w.Open(llm.CallArgs)
-		p.Meta, p.Name = c.meta(w.provider), w.tools.Name(c.name)
-		p.CallID = w.ids.Next(c.id, "ollama", w.created, strconv.Itoa(w.size))
-		p.Add(c.args)
+	for _, v := range l.calls {
+		c, p := readCall(w.provider, v), w.Open(llm.CallArgs)
+		p.Meta, p.Name = c.Meta, w.tools.Name(c.Name)
+		p.CallID = w.ids.Next(c.CallID, "ollama", w.created, strconv.Itoa(w.size))
+		if len(c.Args) == 0 {
+			c.Args = []byte(`{}`)
+		}
+		p.Add(c.Args)
 	}
 }

@@ -48,6 +48,9 @@ func document(b []byte, lenient bool) Value {
 	return v
 }
 
+// Leniently returns a value of a stream that is to be read leniently.
+func Leniently(raw []byte) Value { return document(raw, true) }
+
 // Err returns the document's first fault.
 func (v Value) Err() error { return v.root.bad }
 
