@@ -35,7 +35,6 @@ type Options struct {
 	Name      string // the provider's name; empty means "anthropic"
 	BaseURL   string // with or without /v1; empty means DefaultBaseURL
 	Key       string
-	Header    http.Header  // more headers
 	HTTP      *http.Client // nil: a connection pool of its own
 	FirstByte time.Duration
 	Idle      time.Duration
@@ -52,11 +51,7 @@ type Provider struct {
 func New(opt Options) *Provider {
 	opt.Name = cmp.Or(opt.Name, "anthropic")
 	base := strings.TrimRight(cmp.Or(opt.BaseURL, DefaultBaseURL), "/")
-	header := opt.Header.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
-	header.Set("Anthropic-Version", version)
+	header := http.Header{"Anthropic-Version": {version}}
 	if opt.Key != "" {
 		header.Set("X-Api-Key", opt.Key)
 	}

@@ -10,8 +10,7 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// What the wire form carries of a history, and what it does not. What is
-// masked here comes back as said, and all else as it was.
+// What the wire form preserves of a history. Whatever is not listed here comes back unchanged.
 //
 //	reasoning                 all, with its signature, of the model that is asked,
 //	                          if a text or call of the same turn follows; its text
@@ -33,13 +32,11 @@ import (
 //	unknown members of the    nothing
 //	stored form
 
-// Codec is this API's form of a history, without marks for the prompt cache, in
-// which the model that is named is shown one; the empty name stands for one
-// that takes back the thinking of all. It reads what other programs write: text
-// or lists of blocks, turns in several pieces, results after what was said
-// beside them, ids that are missing or used twice. Members beyond those that
-// Steward models are kept as metadata; marks for the prompt cache belong to a
-// request and are not.
+// Codec returns the codec of this API's form of a history for the named model, without marks for the
+// prompt cache. The empty name stands for a model that accepts the thinking of all others. The codec also
+// reads what other programs write: text or lists of blocks, turns in several pieces, results after other
+// content, ids that are missing or used twice. Members that Steward does not model are kept as metadata,
+// except for marks for the prompt cache, which belong to a request.
 func (p *Provider) Codec(model string) wire.Codec {
 	model = p.name + "/" + model
 	if model == p.name+"/" {
@@ -94,9 +91,8 @@ func (d decoder) message(v wire.Value) {
 	}
 }
 
-// user reads a turn of the user's: its results, one message each, and then
-// what was said. Without anything said, the first result keeps what the turn
-// has that is not modelled.
+// user reads a turn of the user: first its results, one message each, and then the rest. If there is
+// nothing else, the first result keeps the turn's members that are not modelled.
 func (d decoder) user(at, content wire.Value, extra []byte) {
 	var results []wire.Value
 	blocks := d.content(content, func(x wire.Value) { results = append(results, x) })
@@ -113,8 +109,7 @@ func (d decoder) user(at, content wire.Value, extra []byte) {
 	}
 }
 
-// content reads text or a list of blocks; results are given to result, where
-// they may stand.
+// content reads text or a list of blocks. Results are passed to result, if it is not nil.
 func (d decoder) content(v wire.Value, result func(wire.Value)) []message.Block {
 	if v.Is('"') {
 		return []message.Block{&message.Text{Text: v.Text()}}
@@ -162,8 +157,7 @@ func (d decoder) block(v wire.Value) message.Block {
 	}
 }
 
-// rest reads the members of a block that are modelled, and keeps the others
-// after those that are kept anyway.
+// rest reads the members of a block that are modelled, and appends the others to kept.
 func (d decoder) rest(v wire.Value, kept []byte, modelled map[string]func(wire.Value)) message.Meta {
 	for key, x := range v.Members() {
 		if read := modelled[key]; read != nil {
@@ -175,7 +169,7 @@ func (d decoder) rest(v wire.Value, kept []byte, modelled map[string]func(wire.V
 	return d.Meta(kept)
 }
 
-// thinking keeps the signature or the encrypted data as they were written.
+// thinking keeps the signature or the encrypted data unchanged.
 func (d decoder) thinking(v wire.Value, kind string) message.Block {
 	b := &message.Reasoning{}
 	proof, text := "signature", "thinking"
@@ -196,7 +190,7 @@ func (d decoder) thinking(v wire.Value, kind string) message.Block {
 	return b
 }
 
-// vendor keeps a block of the provider's own tools as it stands.
+// vendor keeps a block of the provider's own tools unchanged.
 func (d decoder) vendor(v wire.Value, kind string) message.Block {
 	return &message.Vendor{Common: message.Common{Meta: message.Meta{Provider: d.Provider, Fields: v.Raw()}}, Kind: kind}
 }
@@ -230,8 +224,8 @@ func (d decoder) result(v wire.Value, kept []byte) {
 	d.Result(v, id, "", r)
 }
 
-// source reads where an image or document is: inline, on the web, or with the
-// vendor, which is kept as metadata.
+// source reads the location of an image or document: inline, on the web, or at the vendor, which is kept
+// as metadata.
 func (d decoder) source(v wire.Value) (mime, url string, data []byte, more []byte) {
 	kind := v.Get("type").Text()
 	for key, x := range v.Members() {

@@ -6,7 +6,7 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// codes are those of the types of errors.
+// codes maps the types of errors to codes.
 //
 // Source: https://platform.claude.com/docs/en/api/errors.
 var codes = map[string]string{
@@ -34,7 +34,7 @@ func explain(status int, body []byte) wire.Refusal {
 		r.Code = wire.CodeNoSchema
 	}
 	if status >= 500 && (r.Code == wire.CodeRefused || r.Code == wire.CodeNoModel) {
-		r.Code = "" // the status tells more
+		r.Code = "" // the status says more
 	}
 	if r.Final {
 		r.Remedy = "check the plan and the billing of the account"

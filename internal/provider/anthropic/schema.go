@@ -7,17 +7,16 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// keywords are those that output_config.format knows, and formats the formats.
+// keywords and formats are those that output_config.format knows.
 var (
 	keywords = []string{"type", "description", "title", "enum", "const", "required", "$ref", "default", "additionalProperties",
 		"items", "properties", "$defs", "definitions", "anyOf", "allOf"}
 	formats = []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
 
-// adaptSchema returns a schema as output_config.format takes it: keywords
-// that it does not know are left out, which only widens what the schema
-// allows, and objects with properties allow no others, as it demands. The
-// order of the members, which is the order of the answer, stays.
+// adaptSchema returns a schema in the form that output_config.format accepts. Keywords that it does not
+// know are left out, which makes the schema less strict, and objects with properties allow no others. The
+// order of the members, which is the order of the answer, does not change.
 //
 // Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs, "JSON Schema limitations".
 func adaptSchema(schema []byte) []byte {

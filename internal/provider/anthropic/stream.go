@@ -41,7 +41,7 @@ type events struct {
 	*model
 	asm    *wire.Assembly
 	tools  *llm.Toolset
-	answer bool // answerTool's input is the text
+	answer bool // the input of answerTool is the text
 
 	blocks []*open
 	stop   string
@@ -56,11 +56,11 @@ type events struct {
 type open struct {
 	*wire.Part
 	typ       string
-	input     []byte // of a tool_use that came whole
-	signature []byte // as JSON wrote it, without quotes
+	input     []byte // of a tool_use that was not streamed
+	signature []byte // as raw JSON, without quotes
 	cites     []byte // citations as they came, with commas between
-	whole     []byte // a block that Steward does not model, as it began
-	streamed  []byte // and its input, as it went on
+	whole     []byte // the start of a block that Steward does not model
+	streamed  []byte // its input
 }
 
 // read reads to message_stop, the stream's only good end.
@@ -84,8 +84,7 @@ func (e *events) read(answer *wire.Answer) {
 	e.asm.Fail(e.wire.Broken(nil))
 }
 
-// event reads one event. Members may come in any order, so the index is found
-// before what it is the index of is read.
+// event reads one event. Members may come in any order, so the index is read before the block.
 func (e *events) event(data []byte) {
 	var typ string
 	var index int64 = -1
@@ -215,7 +214,7 @@ func (e *events) cite(o *open, raw []byte) {
 	o.cites = append(o.cites, raw...)
 }
 
-// cited reads the citations of a text, for a person.
+// cited returns the citations of a text in the form that is shown to a person.
 func (o *open) cited() (list []message.Citation) {
 	d := wire.Decode(append(append([]byte{'['}, o.cites...), ']'))
 	d.Array(func(int) {
@@ -239,7 +238,7 @@ func (o *open) cited() (list []message.Citation) {
 	return list
 }
 
-// kept returns a block as it came, with the input that was streamed.
+// kept returns a block unchanged, with the input that was streamed.
 func (o *open) kept() []byte {
 	if len(o.streamed) == 0 || !wire.IsObject(o.streamed) {
 		return o.whole
@@ -256,10 +255,10 @@ func (o *open) kept() []byte {
 	return append(append([]byte{'{'}, out...), '}')
 }
 
-// maxBlocks bounds the blocks of a message, should a server count wrongly.
+// maxBlocks limits the blocks of a message, in case a server counts wrongly.
 const maxBlocks = 4096
 
-// appendInner appends what a JSON string holds, as it was written.
+// appendInner appends the inside of a JSON string unchanged.
 func appendInner(dst, raw []byte) []byte {
 	if len(raw) < 2 || raw[0] != '"' {
 		return dst
@@ -302,8 +301,8 @@ func (e *events) readStop(delta []byte) {
 	})
 }
 
-// readUsage reads counts, which are cumulative. Input tokens are reported
-// without those that came from or went to the cache.
+// readUsage reads token counts, which are cumulative. Input tokens are reported without those that were
+// read from or written to the cache.
 func (e *events) readUsage(raw []byte) {
 	input := e.usage.Input - e.usage.CacheRead - e.usage.CacheWrite
 	d := wire.Decode(raw)
@@ -353,7 +352,8 @@ func (e *events) finish() {
 	e.asm.Done(&llm.Reply{Model: e.full, Stop: e.reason(), Usage: e.usage})
 }
 
-// reason: pause_turn asks to be continued, as does tool_use without a tool.
+// reason returns why the model stopped. It must continue after pause_turn and after tool_use without a
+// tool.
 func (e *events) reason() message.Stop {
 	switch e.stop {
 	case "max_tokens", "pause_turn", "model_context_window_exceeded":

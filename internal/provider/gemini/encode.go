@@ -12,29 +12,28 @@ import (
 	"steward/internal/tool"
 )
 
-// skipSignature stands for a missing thought signature. Google documents
-// "skip_thought_signature_validator" for calls that come from elsewhere
-// (https://ai.google.dev/gemini-api/docs/thought-signatures, FAQ); the field
-// is of type bytes, so on the wire it is base64.
+// skipSignature replaces a missing thought signature. Google documents
+// "skip_thought_signature_validator" for calls of other models
+// (https://ai.google.dev/gemini-api/docs/thought-signatures, FAQ). The field has the type bytes, so it is
+// base64 on the wire.
 var skipSignature = base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator"))
 
-// wrapper is the name under which arguments go that are no object.
+// wrapper is the name of the member that holds arguments that are not an object.
 const wrapper = "_malformed_arguments"
 
-// The marks of what Steward says midway.
+// The marks around what the system says in the middle of a conversation.
 const (
 	systemOpen  = "<system>\n"
 	systemClose = "\n</system>"
 )
 
-// mintedPrefix begins the call ids that Steward gives where Gemini gave none.
-// They stay here: Gemini never gets one back.
+// mintedPrefix begins the call ids that Steward assigns if Gemini gives none. They are never sent to
+// Gemini.
 const mintedPrefix = "gemini-call-"
 
-// encoder writes the wire form of messages. Its fields are all that the form
-// depends on; codec names them.
+// encoder writes the wire form of messages. The form depends only on its fields, which codec names.
 type encoder struct {
-	provider string // whose Meta goes back
+	provider string // whose metadata is sent back
 	family   family
 }
 
@@ -186,9 +185,9 @@ func (e encoder) userPart(dst []byte, b message.Block) []byte {
 	return dst
 }
 
-// takes reports whether Gemini reads a picture or file
-// (https://ai.google.dev/gemini-api/docs/image-understanding and its
-// neighbours for documents, audio and video). Text files go as text.
+// takes reports whether Gemini accepts a picture or file
+// (https://ai.google.dev/gemini-api/docs/image-understanding and the pages for documents, audio and
+// video). Text files are sent as text.
 func takes(b message.Block) bool {
 	mime, empty := "", false
 	switch b := b.(type) {
@@ -206,7 +205,7 @@ func takes(b message.Block) bool {
 	switch mime {
 	case "image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf", "text/plain":
 		return true
-	case "": // found out from the data, or by Gemini from the address
+	case "": // detected from the data, or by Gemini from the URL
 		return true
 	}
 	return strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
@@ -233,9 +232,9 @@ func (e encoder) functionResponse(dst []byte, r *message.ToolResult) []byte {
 	return append(dst, `}}`...)
 }
 
-// inResponse reports whether a block of a result can stand inside the function
-// response: inline images of three types, with Gemini 3 and later
-// (https://ai.google.dev/gemini-api/docs/function-calling, multimodal responses).
+// inResponse reports whether the function response can contain a block of a result: Gemini 3 and later
+// accept inline images of three types (https://ai.google.dev/gemini-api/docs/function-calling,
+// multimodal responses).
 func (e encoder) inResponse(b message.Block) bool {
 	img, ok := b.(*message.Image)
 	return ok && e.family.signed() && img.URL == "" &&
@@ -286,8 +285,7 @@ func hasSignature(members []byte) bool {
 	return strings.Contains(string(members), `"thoughtSignature":`)
 }
 
-// wireName is the name under which Gemini knows a tool: wire.ToolName, and
-// never a digit or hyphen first.
+// wireName returns a tool's name on the wire: wire.ToolName, but never with a digit or hyphen first.
 func wireName(name string) string {
 	w := wire.ToolName(tool.WireName(name))
 	if c := w[0] | 0x20; w[0] == '_' || 'a' <= c && c <= 'z' {

@@ -6,11 +6,11 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// explain reads Google's error JSON: {"error": {code, message, status,
-// details}}, alone or in a list (https://ai.google.dev/gemini-api/docs/troubleshooting,
-// details as in google/rpc/error_details.proto).
+// explain reads Google's error JSON: {"error": {code, message, status, details}}, alone or in a list
+// (https://ai.google.dev/gemini-api/docs/troubleshooting, details as in
+// google/rpc/error_details.proto).
 func explain(status int, body []byte) wire.Refusal {
-	e, _ := wire.ReadAPIError(body) // as far as it could be read: the status tells the rest
+	e, _ := wire.ReadAPIError(body) // as far as it can be read: the status says the rest
 	r := wire.Refusal{Message: e.Message, After: e.After}
 	switch {
 	case e.Reason == "API_KEY_INVALID", e.Status == "UNAUTHENTICATED", e.Status == "PERMISSION_DENIED":
@@ -23,7 +23,7 @@ func explain(status int, body []byte) wire.Refusal {
 		r.Code = wire.CodeProvider
 	case e.Status == "NOT_FOUND":
 		r.Code = wire.CodeNoModel
-	case status != http.StatusBadRequest: // what follows, Google marks INVALID_ARGUMENT alike
+	case status != http.StatusBadRequest: // the following errors all have the status INVALID_ARGUMENT
 	case e.Says("api key not valid", "api key expired"):
 		r.Code = wire.CodeAuth
 	case e.Says("token count") && e.Says("exceeds"):

@@ -8,19 +8,19 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// family is what a model's name tells about what it takes. Google's API has no
-// field for that; sources: https://ai.google.dev/gemini-api/docs/thinking and
+// family holds the capabilities of a model by its name, because Google's API has no field for them.
+//
+// Sources: https://ai.google.dev/gemini-api/docs/thinking,
 // https://ai.google.dev/gemini-api/docs/thought-signatures.
 type family struct {
 	name  string
-	major int  // 0 for what is not a Gemini
+	major int  // 0 for models other than Gemini
 	minor int  // of 2.5 the 5
 	lite  bool // flash-lite
 	flash bool
 }
 
-// familyOf reads a model's name. A Gemini without a number (gemini-flash-latest)
-// is taken for a current one.
+// familyOf reads a model's name. A Gemini without a number (gemini-flash-latest) counts as a current one.
 func familyOf(model string) family {
 	name := strings.TrimPrefix(model, "models/")
 	f := family{name: name, lite: strings.Contains(name, "flash-lite"), flash: strings.Contains(name, "flash")}
@@ -40,12 +40,11 @@ func familyOf(model string) family {
 	return f
 }
 
-// signed reports whether the model refuses a step whose first call has no
-// thought signature: Gemini 3 and later.
+// signed reports whether the model refuses a step whose first call has no thought signature, as Gemini 3
+// and later do.
 func (f family) signed() bool { return f.major >= 3 }
 
-// thinks reports whether the model takes a thinkingConfig at all. Of 2.5, those
-// that draw do not; those that speak never do.
+// thinks reports whether the model accepts a thinkingConfig. Image models of 2.5 and speech models do not.
 func (f family) thinks() bool {
 	if strings.Contains(f.name, "-tts") {
 		return false
@@ -53,11 +52,10 @@ func (f family) thinks() bool {
 	return f.signed() || f.major == 2 && f.minor >= 5 && !strings.Contains(f.name, "-image")
 }
 
-// schemaWithTools reports whether structured output and tools go together.
+// schemaWithTools reports whether the model supports structured output together with tools.
 func (f family) schemaWithTools() bool { return f.signed() }
 
-// thinking is the thinkingConfig for an effort, or nothing, and what of the
-// effort could not be had.
+// thinking returns the thinkingConfig for an effort, or nil, and a notice if the effort is not supported.
 func (f family) thinking(effort llm.Effort) (config []byte, notice string) {
 	if !f.thinks() {
 		if effort == "" || effort == llm.EffortNone {
@@ -79,9 +77,8 @@ func (f family) thinking(effort llm.Effort) (config []byte, notice string) {
 	return append(append([]byte{'{'}, m...), '}'), notice
 }
 
-// level is the thinkingLevel of Gemini 3 and later, which never stop thinking
-// altogether. Only the lightest models take MINIMAL, and only the first 3 Pro
-// lacks MEDIUM.
+// level returns the thinkingLevel for Gemini 3 and later, which always think. Only the lightest models
+// accept MINIMAL, and only the first 3 Pro lacks MEDIUM.
 func (f family) level(effort llm.Effort) (level, notice string) {
 	switch effort {
 	case llm.EffortNone:
@@ -102,9 +99,8 @@ func (f family) level(effort llm.Effort) (level, notice string) {
 	return "", ""
 }
 
-// budget is the thinkingBudget of Gemini 2.5, in tokens; the values are those
-// that Google gives for the efforts in its OpenAI-compatible API. 2.5 Pro
-// thinks at least 128 tokens.
+// budget returns the thinkingBudget for Gemini 2.5, in tokens. The values are those of Google's
+// OpenAI-compatible API. 2.5 Pro thinks for at least 128 tokens.
 func (f family) budget(effort llm.Effort) (tokens int, notice string) {
 	switch effort {
 	case llm.EffortNone:

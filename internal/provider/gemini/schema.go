@@ -11,11 +11,10 @@ import (
 
 var errSchema = errors.New("not a JSON object")
 
-// adaptSchema returns a schema as Gemini takes it. Gemini ignores keywords
-// that it does not know, so the rest may stay; but beside $ref it refuses
-// everything that does not begin with $ (GenerationConfig.responseJsonSchema
-// in the API reference), and const, which it ignores, is said by a one-valued
-// enum. A schema that has neither is returned as it is.
+// adaptSchema returns a schema in the form that Gemini accepts. Gemini ignores keywords that it does not
+// know. Beside $ref it refuses everything that does not begin with $ (GenerationConfig.responseJsonSchema
+// in the API reference). It ignores const, which becomes an enum with one value. A schema with neither is
+// returned unchanged.
 func adaptSchema(schema []byte) ([]byte, error) {
 	if !wire.IsObject(schema) {
 		return nil, errSchema

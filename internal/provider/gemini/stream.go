@@ -38,9 +38,8 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 	}
 }
 
-// read takes the answer's events. Its end mark is a finishReason; what may
-// come after it is usage, so that a connection which breaks or falls silent
-// then takes nothing of the answer.
+// read reads the answer's events. The end mark is a finishReason. Only usage may follow it, so a
+// connection that breaks after it loses nothing of the answer.
 func (m *model) read(answer *wire.Answer, w *writer) error {
 	for ev, err := range answer.Events() {
 		switch {
@@ -56,7 +55,7 @@ func (m *model) read(answer *wire.Answer, w *writer) error {
 	return nil
 }
 
-// step takes one event of the stream.
+// step reads one event of the stream.
 func (m *model) step(w *writer, data []byte) error {
 	c, err := readChunk(data)
 	if err != nil {
@@ -74,11 +73,11 @@ func (m *model) step(w *writer, data []byte) error {
 	return nil
 }
 
-// Why a call that Gemini itself could not read is no answer: it may be asked
-// again (https://ai.google.dev/api/generate-content#FinishReason).
+// errBadCall is the error for a call that Gemini itself could not read. The request may be retried
+// (https://ai.google.dev/api/generate-content#FinishReason).
 var errBadCall = errors.New("the model wrote a call that Gemini could not read")
 
-// finish makes the reply of a stream that is over.
+// finish returns the reply of a stream that has ended.
 func (m *model) finish(w *writer) (*llm.Reply, error) {
 	w.Cite(citations(w.grounds)...)
 	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Usage: w.usage}

@@ -10,18 +10,17 @@ import (
 	"steward/internal/tool"
 )
 
-// wrapper is the name under which arguments go that are no object.
+// wrapper is the name of the member that holds arguments that are not an object.
 const wrapper = "_malformed_arguments"
 
-// mintedPrefix begins the call ids that Steward gives where Ollama gave none.
-// They stay here: Ollama never gets one back.
+// mintedPrefix begins the call ids that Steward assigns if Ollama gives none. They are never sent to
+// Ollama.
 const mintedPrefix = "ollama-call-"
 
-// encoder writes the wire form of messages. Its fields are all that the form
-// depends on; codec names them.
+// encoder writes the wire form of messages. The form depends only on its fields, which codec names.
 type encoder struct {
-	provider string // whose Meta goes back
-	blind    bool   // the model takes no images: a line of text stands for each
+	provider string // whose metadata is sent back
+	blind    bool   // the model accepts no images: each becomes a line of text
 }
 
 // codec is the name under which a transcript keeps this encoder's output.
@@ -159,7 +158,7 @@ func (e encoder) said(dst []byte, role string, blocks []message.Block) []byte {
 	return append(appendImages(dst, images), '}')
 }
 
-// told returns the line that stands for what cannot be shown.
+// told returns the text that replaces a block that cannot be shown.
 func (e encoder) told(b message.Block) string {
 	switch b := b.(type) {
 	case *message.Image:
@@ -193,5 +192,5 @@ func appendImages(dst []byte, images [][]byte) []byte {
 	return append(dst, ']')
 }
 
-// wireName is the name under which Ollama knows a tool.
+// wireName returns a tool's name on the wire.
 func wireName(name string) string { return wire.ToolName(tool.WireName(name)) }

@@ -8,11 +8,10 @@ import (
 // DefaultPort is Ollama's default port.
 const DefaultPort = "11434"
 
-// Host returns the base URL for a value of OLLAMA_HOST: a host, host:port,
-// :port, an address, or a URL. As Ollama itself reads it
-// (https://docs.ollama.com/faq), the port is 11434 unless a scheme is named,
-// and ollama.com is https. The unspecified addresses (0.0.0.0, ::), which tell
-// a server to listen everywhere, become loopback.
+// Host returns the base URL for a value of OLLAMA_HOST: a host, host:port, :port, an address, or a URL. As
+// in Ollama itself (https://docs.ollama.com/faq), the port is 11434 unless a scheme is given, and
+// ollama.com uses https. The unspecified addresses (0.0.0.0, ::), which make a server listen everywhere,
+// become loopback.
 func Host(value string) string {
 	s := strings.Trim(value, " \t\r\n\"'")
 	scheme, rest, named := strings.Cut(s, "://")

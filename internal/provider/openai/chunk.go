@@ -8,8 +8,8 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// The metadata of blocks: in which member a compatible server sent its
-// reasoning, and that a text is OpenAI's refusal.
+// The metadata of blocks: the member in which a compatible server sent its reasoning, and the mark of a
+// text that is OpenAI's refusal.
 const (
 	reasoningContentMeta = `{"field":"reasoning_content"}`
 	reasoningMeta        = `{"field":"reasoning"}`
@@ -24,22 +24,21 @@ type chunks struct {
 	tools *llm.Toolset
 
 	calls    []openCall
-	extras   []extra        // members of the message beyond those modelled
+	extras   []extra        // members of the message that are not modelled
 	places   map[string]int // of the extras, by key
 	think    string         // the metadata of the member in which reasoning comes
 	thoughts wire.Thoughts
 	ended    string // the finish reason
-	sequence bool   // a stop sequence was written, as vLLM tells
+	sequence bool   // a stop sequence was written, as vLLM reports
 	refused  bool
 	usage    message.Usage
 }
 
-// openCall is a call that is being written. Servers that leave out the index
-// give -1.
+// openCall is a call that is being written.
 type openCall struct {
 	*wire.Part
 	index int64
-	name  []byte // as the model wrote it, perhaps in several pieces
+	name  []byte // as the model wrote it, possibly in several pieces
 }
 
 // read reads one chunk, or a whole completion.
@@ -72,7 +71,7 @@ func (c *chunks) read(data []byte) {
 	}
 }
 
-// choice reads a choice. Only the first one counts; no more are asked for.
+// choice reads a choice. Only the first one counts, because only one is requested.
 func (c *chunks) choice(d *wire.Decoder) {
 	if c.asm.Gone { // one event may hold a million of them
 		return
@@ -123,7 +122,7 @@ func (c *chunks) delta(d *wire.Decoder, whole bool) {
 	})
 }
 
-// content is a string, or with Mistral's reasoning models a list of parts.
+// content reads a string or, from Mistral's reasoning models, a list of parts.
 func (c *chunks) content(d *wire.Decoder) {
 	if !d.IsArray() {
 		c.text(d.Bytes())
@@ -154,8 +153,8 @@ func (c *chunks) settle() {
 	}
 }
 
-// text: servers of local models that are not told how a model marks its
-// reasoning leave it in the text.
+// text adds text. Servers of local models that do not know how a model marks its reasoning leave it in the
+// text.
 func (c *chunks) text(s []byte) {
 	var think []byte
 	if !c.official {
@@ -172,7 +171,7 @@ func (c *chunks) say(think, text []byte) {
 	}
 }
 
-// reasoning: a server that sends it in two members says the same in both.
+// reasoning adds reasoning. A server that sends it in two members sends the same in both.
 func (c *chunks) reasoning(s []byte, meta string) {
 	if len(s) == 0 {
 		return
@@ -260,9 +259,9 @@ func (c *chunks) call(d *wire.Decoder, whole bool) {
 	}
 }
 
-// openCall finds the call that a delta continues, or begins one. An index
-// tells, unless a server gives all calls the same one: then a new id with a
-// name does. Without an index, a new id does, or without that a name.
+// openCall returns the call that a delta continues, or begins a new one. The index identifies the call,
+// unless a server uses the same one for all calls: then a new id with a name begins a call. Without an
+// index, a new id begins a call or, without an id, a name.
 func (c *chunks) openCall(cd *callDelta, whole bool) *openCall {
 	if !whole {
 		for i := len(c.calls) - 1; i >= 0; i-- {
@@ -292,7 +291,7 @@ func (cd *callDelta) continues(o *openCall) bool {
 	return len(cd.name) == 0
 }
 
-// addName takes a name, whole, again, or in pieces.
+// addName adds a name that comes whole, repeatedly, or in pieces.
 func (c *chunks) addName(o *openCall, piece []byte) {
 	if len(piece) == 0 || o.Announced() || bytes.Equal(piece, o.name) || !c.asm.Keep(len(piece)) {
 		return
@@ -300,7 +299,7 @@ func (c *chunks) addName(o *openCall, piece []byte) {
 	o.name = append(o.name, piece...)
 }
 
-// announce settles the name and the id, which cannot change afterwards.
+// announce fixes the name and the id, which cannot change afterwards.
 func (c *chunks) announce(o *openCall) {
 	if o.Announced() {
 		return
@@ -317,16 +316,16 @@ func (c *chunks) announce(o *openCall) {
 	o.Announce()
 }
 
-// extra is a member of the message that is kept for the way back.
+// extra is a member of the message that will be sent back.
 type extra struct {
 	key string
 	raw []byte
 }
 
-// keep joins what a member says over several chunks: lists and strings add
-// up, of anything else the last one holds.
+// keep joins a member's values in several chunks: lists and strings are concatenated, and of other values
+// the last one counts.
 func (c *chunks) keep(key string, raw []byte) {
-	const each = 64 // bytes, about, that a member takes besides what it says
+	const each = 64 // bytes, about, that a member takes besides its value
 	if len(raw) == 0 || !c.asm.Keep(each+len(key)+len(raw)) {
 		return
 	}
@@ -345,7 +344,7 @@ func joined(a, b []byte) []byte {
 	switch {
 	case bytes.Equal(a, b):
 		return a
-	case a[0] == '[' && b[0] == '[': // in place: there may be many
+	case a[0] == '[' && b[0] == '[': // in place, because there may be many
 		x, y := bytes.TrimSpace(a[:len(a)-1]), bytes.TrimSpace(b[1:len(b)-1])
 		if len(x) > 1 && len(y) > 0 {
 			x = append(x, ',')
@@ -365,8 +364,8 @@ func (c *chunks) meta() message.Meta {
 	return wire.MetaOf(c.name, fields)
 }
 
-// citations reads the sources that a reply names: OpenAI's annotations, or the
-// list of addresses of some compatible servers.
+// citations returns the sources that a reply names: OpenAI's annotations, or the list of URLs of some
+// compatible servers.
 func (c *chunks) citations() (list []message.Citation) {
 	for _, x := range c.extras {
 		if x.key != "annotations" && x.key != "citations" || x.raw[0] != '[' {
@@ -432,7 +431,7 @@ func (c *chunks) details(d *wire.Decoder) {
 	})
 }
 
-// finish ends the stream: with the reply if there was a finish reason.
+// finish ends the stream, with the reply if there was a finish reason.
 func (c *chunks) finish() {
 	if c.ended == "" {
 		c.asm.Fail(c.wire.Broken(nil))
@@ -450,8 +449,8 @@ func (c *chunks) finish() {
 	c.asm.Done(&llm.Reply{Model: c.name + "/" + c.model.model, Stop: c.stop(), Usage: c.usage, Meta: c.asm.Sound(c.meta())})
 }
 
-// stop: some servers say "stop" although there are calls; and "tool_calls"
-// without any means that the model was cut short and has to go on.
+// stop returns the reason why the model stopped. Some servers say "stop" although there are calls, and
+// "tool_calls" without any call means that the model was cut off and must continue.
 func (c *chunks) stop() message.Stop {
 	switch {
 	case c.ended == "length":

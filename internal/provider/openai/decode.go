@@ -10,8 +10,7 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// What the wire form carries of a history, and what it does not. What is
-// masked here comes back as said, and all else as it was.
+// What the wire form preserves of a history. Whatever is not listed here comes back unchanged.
 //
 //	reasoning                 its text, while the message has calls, under one of
 //	                          the names that compatible servers know; else ""
@@ -32,10 +31,9 @@ import (
 //	unknown members of the    nothing
 //	stored form
 
-// Codec is this API's form of a history, in which the model that is named is
-// shown one. It reads what other programs write: text or lists of parts, the
-// roles developer and function, function_call, results and calls without ids.
-// Members beyond those that Steward models are kept as metadata.
+// Codec returns the codec of this API's form of a history. It also reads what other programs write: text
+// or lists of parts, the roles developer and function, function_call, results and calls without ids.
+// Members that Steward does not model are kept as metadata.
 func (p *Provider) Codec(string) wire.Codec {
 	return wire.Codec{Provider: p.name, Prefix: "call_", Read: read, Encoder: func() llm.GroupEncoder {
 		return (&encoder{provider: p.name, official: p.official}).group
@@ -55,7 +53,7 @@ func read(h *wire.History, doc wire.Value) {
 
 type decoder struct{ *wire.History }
 
-// wireMessage is a message as it stands on the wire.
+// wireMessage is a message on the wire.
 type wireMessage struct {
 	role, id, name, refusal, reasoning, other string
 	content, calls, call                      wire.Value
@@ -91,7 +89,7 @@ func (d decoder) message(v wire.Value) {
 		d.assistant(v, m)
 	case "tool", "function":
 		r := &message.ToolResult{Common: message.Common{Meta: d.Meta(m.extra)}}
-		if m.content.Is('{') { // some programs leave the tool's JSON as it is
+		if m.content.Is('{') { // some programs do not quote the tool's JSON
 			r.Content = []message.Block{&message.Text{Text: string(m.content.Raw())}}
 		} else {
 			r.Content = d.content(v, m.content)
@@ -104,7 +102,7 @@ func (d decoder) message(v wire.Value) {
 	}
 }
 
-// role is who speaks; in what other programs exported, by whatever name.
+// role returns the role of a message. Exports of other programs have other names for the roles.
 func role(v wire.Value) string {
 	s := v.Get("role").Text()
 	if !v.Lenient() {
@@ -119,7 +117,7 @@ func role(v wire.Value) string {
 	return s
 }
 
-// own reads the members that only the model's messages have.
+// own reads the members that only messages of the model have.
 func (d decoder) own(m *wireMessage, key string, x wire.Value) bool {
 	switch {
 	case key == "refusal":
@@ -198,8 +196,7 @@ func (d decoder) call(v wire.Value) message.Block {
 	return c
 }
 
-// function reads what is called. What it has beyond that joins extra as one
-// member.
+// function reads the name and the arguments of a call. Its other members are added to extra as one member.
 func (d decoder) function(c *message.ToolCall, v wire.Value, extra []byte) []byte {
 	var more []byte
 	for key, x := range v.Members() {
@@ -270,7 +267,7 @@ func (d decoder) part(v wire.Value) message.Block {
 		return d.Odd(v, kind, "a part of the type %.40q, or without what belongs to it, cannot be read", kind)
 	}
 	if kind == "refusal" {
-		extra = append([]byte(refusalMember+strings.Repeat(",", min(len(extra), 1))), extra...)
+		extra = append([]byte(refusalMember), wire.After([]byte(refusalMember), extra)...)
 	}
 	b.Base().Meta = d.Meta(extra)
 	return b
@@ -287,7 +284,7 @@ func (d decoder) thinking(v wire.Value) message.Block {
 	return r
 }
 
-// image reads an address, alone or with more about it.
+// image reads a URL, alone or in an object.
 func image(v wire.Value, extra []byte) (message.Block, []byte) {
 	if v.Is('"') {
 		return wire.ImageAt(v.Text()), extra
@@ -310,7 +307,7 @@ func image(v wire.Value, extra []byte) (message.Block, []byte) {
 	return wire.ImageAt(url), wire.AppendNested(extra, "image_url", more)
 }
 
-// file reads a file: its data, inline or bare, or what OpenAI calls it.
+// file reads a file: its data, as a data URL or bare, or its id.
 func (d decoder) file(v wire.Value, extra []byte) (message.Block, []byte) {
 	var name, url, address string
 	var data wire.Value

@@ -16,8 +16,8 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// maxBatch is how many texts go in one request; the API takes up to 2,048,
-// but counts their tokens together.
+// maxBatch is the number of texts in one request. The API accepts up to 2,048, but counts their tokens
+// together.
 const maxBatch = 256
 
 type embedder struct {
@@ -25,8 +25,8 @@ type embedder struct {
 	model string
 }
 
-// Embedder returns an embedder by the provider's own name of the model. Many
-// texts are asked for in several requests, one after the other.
+// Embedder returns an embedder by the provider's own name of the model. Many texts are embedded in
+// several requests, one after the other.
 func (p *Provider) Embedder(model string) embed.Embedder { return &embedder{p, model} }
 
 // Embed implements embed.Embedder.
@@ -55,16 +55,12 @@ func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, er
 func (e *embedder) encode(texts []string) []byte {
 	input := slices.Clone(texts)
 	for i, t := range input {
-		input[i] = cmp.Or(t, " ") // the API refuses empty ones
+		input[i] = cmp.Or(t, " ") // the API refuses empty texts
 	}
-	var b wire.Members
-	b.String("model", e.model)
-	b.String("encoding_format", "base64")
-	b.Raw("input", wire.AppendStrings(nil, input))
-	return append(append([]byte{'{'}, b...), '}')
+	return wire.Append(nil, `{"model":$,"encoding_format":"base64","input":$}`, e.model, wire.AppendStrings(nil, input))
 }
 
-// decodeVectors reads an answer into out, by the vectors' indexes.
+// decodeVectors reads an answer into out, in the order of the vectors' indexes.
 func decodeVectors(body []byte, out [][]float32) (tokens int64, err error) {
 	var in struct {
 		Data []struct {
@@ -92,8 +88,8 @@ func decodeVectors(body []byte, out [][]float32) (tokens int64, err error) {
 	return in.Usage.Tokens, nil
 }
 
-// vector reads a vector: little-endian float32 in base64, or, from servers
-// that do not know that, a list of numbers.
+// vector reads a vector: little-endian float32 in base64 or, from servers that do not support it, a list
+// of numbers.
 func vector(raw jsontext.Value) (v []float32, err error) {
 	if raw.Kind() == '"' {
 		var packed []byte

@@ -15,7 +15,7 @@ func explain(status int, body []byte) wire.Refusal {
 	return refusal(e, status)
 }
 
-// refusal finds the code of an error. status is 0 in the middle of a stream.
+// refusal returns the code of an error. status is 0 in the middle of a stream.
 func refusal(e wire.APIError, status int) wire.Refusal {
 	r := wire.Refusal{Message: e.Message, Window: e.Window}
 	if status == 0 {
@@ -36,7 +36,7 @@ func refusal(e wire.APIError, status int) wire.Refusal {
 	case e.Code == "rate_limit_exceeded", e.Type == "rate_limit_error":
 		r.Code = wire.CodeRate
 	case status >= 500, status == 429, status == 401, status == 403:
-		// what the status says is more than what the words do
+		// the status says more than the message
 	case e.Param == "tools", e.Says("does not support tools", "support tool use", "tool use is not supported",
 		"tools is not supported", "enable-auto-tool-choice", "does not support function calling"):
 		r.Code = wire.CodeNoTools

@@ -36,7 +36,6 @@ type Options struct {
 	Name      string       // the provider's name; empty means "openai"
 	BaseURL   string       // including /v1; empty means DefaultBaseURL
 	Key       string       // empty: no Authorization header
-	Header    http.Header  // more headers, e.g. OpenAI-Organization
 	HTTP      *http.Client // nil: a connection pool of its own
 	FirstByte time.Duration
 	Idle      time.Duration
@@ -56,10 +55,7 @@ func New(opt Options) *Provider {
 	opt.Name = cmp.Or(opt.Name, "openai")
 	opt.BaseURL = cmp.Or(opt.BaseURL, DefaultBaseURL)
 	opt.Dialect = cmp.Or(opt.Dialect, DialectOf(opt.BaseURL))
-	header := opt.Header.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
+	header := http.Header{}
 	if opt.Key != "" {
 		header.Set("Authorization", "Bearer "+opt.Key)
 	}

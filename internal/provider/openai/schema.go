@@ -8,16 +8,15 @@ import (
 	"steward/internal/tool"
 )
 
-// encodeTools writes the tools' list. Parameters go as they are, but for the
-// members that OpenAI demands of an object schema.
+// encodeTools returns the list of tools. Parameters are sent unchanged, except for the members that
+// OpenAI requires of an object schema.
 func encodeTools(specs []tool.Spec) ([]byte, error) {
 	return wire.Functions(specs, func(s tool.Spec) ([]byte, error) { return wire.AppendObjectSchema(nil, s.Input), nil })
 }
 
-// strict reports whether a schema meets the rules of OpenAI's strict mode, in
-// which answers are guaranteed to follow it: an object at the root, in each
-// object all properties required and no others allowed, and only keywords
-// that the mode knows.
+// strict reports whether a schema meets the rules of OpenAI's strict mode, in which answers are
+// guaranteed to follow it: an object at the root; in each object all properties are required and no
+// others are allowed; and only keywords that the mode knows.
 //
 // Source: https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas".
 func strict(schema []byte) bool {

@@ -29,8 +29,8 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 	}
 }
 
-// readStream reads to [DONE] or, from servers that know no such mark, to the
-// end of the body once there was a finish reason.
+// readStream reads up to [DONE] or, from servers without this mark, to the end of the body once there was
+// a finish reason.
 func (c *chunks) readStream(answer *wire.Answer) {
 	for ev, err := range answer.Events() {
 		switch {
