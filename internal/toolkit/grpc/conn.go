@@ -29,8 +29,8 @@ const (
 	keepaliveTime  = 6 * time.Minute  // servers refuse pings more often than every 5 minutes
 )
 
-// Kit opens gRPC services as sources of tools and holds their connections, one
-// per server for all sources. The zero value is ready. Safe for concurrent use.
+// Kit opens gRPC services as sources of tools. All sources share one connection per server. The
+// zero value is ready to use. Safe for concurrent use.
 type Kit struct {
 	mu    sync.Mutex
 	conns map[target]*conn

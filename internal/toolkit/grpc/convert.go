@@ -19,19 +19,18 @@ import (
 	"steward/internal/tool"
 )
 
-// Bounds of messages.
+// Limits on messages.
 const (
 	maxNesting = 100
 	maxValues  = 500_000 // fields and list items of an answer, a message counted as several
 	perMessage = 5
 )
 
-// resolver finds the types that messages of any type and extensions have: what
-// is described, and Google's own.
+// resolver finds the types of Any messages and of extensions: the described ones, and Google's own.
 type resolver struct {
-	types *dynamicpb.Types
-	// opaque stands for a type that is not known, so that an answer which
-	// holds one can be shown all the same; nil: it is an error.
+	*dynamicpb.Types
+	// opaque stands in for unknown types, so that an answer with one can still be shown; nil: an
+	// unknown type is an error.
 	opaque protoreflect.MessageType
 }
 
@@ -40,7 +39,7 @@ func (r resolver) FindMessageByName(name protoreflect.FullName) (protoreflect.Me
 }
 
 func (r resolver) FindMessageByURL(url string) (protoreflect.MessageType, error) {
-	if mt, err := r.types.FindMessageByURL(url); err == nil {
+	if mt, err := r.Types.FindMessageByURL(url); err == nil {
 		return mt, nil
 	}
 	name := url[strings.LastIndexByte(url, '/')+1:]
@@ -55,22 +54,14 @@ func (r resolver) FindMessageByURL(url string) (protoreflect.MessageType, error)
 	return nil, protoregistry.NotFound
 }
 
-func (r resolver) FindExtensionByName(name protoreflect.FullName) (protoreflect.ExtensionType, error) {
-	return r.types.FindExtensionByName(name)
-}
-
-func (r resolver) FindExtensionByNumber(message protoreflect.FullName, field protoreflect.FieldNumber) (protoreflect.ExtensionType, error) {
-	return r.types.FindExtensionByNumber(message, field)
-}
-
-// opaque returns the type that stands for unknown ones: it has no fields.
+// opaque returns the type that stands in for unknown ones. It has no fields.
 func opaque() protoreflect.MessageType {
 	d, refused := link(map[string]*descriptorpb.FileDescriptorProto{"unknown.proto": {
 		Name: proto.String("unknown.proto"), Package: proto.String("unknown"), Syntax: proto.String("proto3"),
 		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Message")}},
 	}}, false)
 	if len(refused) > 0 {
-		panic(refused[0]) // a constant
+		panic(refused[0]) // of a constant: cannot fail
 	}
 	mt, err := d.types.FindMessageByName("unknown.Message")
 	if err != nil {
@@ -79,8 +70,8 @@ func opaque() protoreflect.MessageType {
 	return mt
 }
 
-// request makes the message of a call of its arguments. Errors are Invalid,
-// args_invalid, and tell a model what to mend.
+// request converts arguments into the message of a call. Errors are Invalid, args_invalid, and
+// tell a model what to correct.
 func request(md protoreflect.MessageDescriptor, r resolver, args []byte) ([]byte, error) {
 	m := dynamicpb.NewMessage(md)
 	err := protojson.UnmarshalOptions{Resolver: r, RecursionLimit: maxNesting}.Unmarshal(args, m)
@@ -96,21 +87,20 @@ func request(md protoreflect.MessageDescriptor, r resolver, args []byte) ([]byte
 
 var protoPrefix = regexp.MustCompile(`^proto:\s*(\(line \d+:\d+\):\s*)?`)
 
-// plainly is an error of the protobuf library without its ornaments.
+// plainly returns the text of an error of the protobuf library without its prefix.
 func plainly(err error) string {
 	return clip(protoPrefix.ReplaceAllString(strings.ReplaceAll(err.Error(), "\u00a0", " "), ""), 500)
 }
 
-// misfit tells what of the arguments does not fit a message. Most of it was
-// told before, by the schema; what remains are members that exclude each other
-// and what lies deeper than the schema goes.
+// misfit returns the error for arguments that do not fit a message. The schema has caught most of
+// them before; what remains are members that exclude each other, and levels below the schema's.
 func misfit(err error) error {
 	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", plainly(err)).
 		WithHint("call the tool again with this mended")
 }
 
-// answer makes JSON of the message that a server sent. Fields that are not set
-// and have a default are written out: a model cannot know them.
+// answer converts a server's message to JSON. Unset fields are written with their defaults, which
+// a model cannot know.
 func answer(md protoreflect.MessageDescriptor, r resolver, b []byte) ([]byte, error) {
 	if n := weigh(md, b, 0); n > maxValues {
 		return nil, fault.New(fault.TooLarge, "grpc_answer_too_large", "the answer has more than %d values", maxValues).
@@ -132,9 +122,9 @@ func answer(md protoreflect.MessageDescriptor, r resolver, b []byte) ([]byte, er
 	return bytes.TrimSpace(v), nil
 }
 
-// weigh estimates how many values a message has, before memory is spent on
-// it: a byte on the wire can become a hundred. It stops soon after maxValues.
-// What is not well-formed is left to the decoder.
+// weigh estimates how many values a message has before it is decoded, because a byte on the wire
+// can become a hundred in memory. It stops soon after maxValues. Malformed messages are left to
+// the decoder.
 func weigh(md protoreflect.MessageDescriptor, b []byte, depth int) (n int) {
 	for len(b) > 0 && n <= maxValues && depth <= maxNesting {
 		num, typ, size := protowire.ConsumeTag(b)
@@ -184,7 +174,7 @@ func packed(k protoreflect.Kind, value []byte) (n int) {
 	return n
 }
 
-// suggest returns "; did you mean x?" where a name resembles one that is known.
+// suggest returns "; did you mean x?" if a name resembles a known one.
 func suggest(name string, known []string) string {
 	near := tool.Near(clip(name, 200), known, 1)
 	if len(near) == 0 {
@@ -193,7 +183,7 @@ func suggest(name string, known []string) string {
 	return "; did you mean " + near[0] + "?"
 }
 
-// list joins names for a person, not too many.
+// list joins at most so many names for a person.
 func list(names []string, most int) string {
 	names = slices.Sorted(slices.Values(names))
 	if len(names) > most {

@@ -14,7 +14,7 @@ import (
 // A model is told what to mend, also where the schema does not know it.
 func TestMisfits(t *testing.T) {
 	in := describing(t, "testdata/kinds.proto", "testdata/old.proto")
-	r := resolver{types: in.types}
+	r := resolver{Types: in.types}
 	for _, c := range []struct{ message, args, says string }{
 		{"kinds.v1.All", `{"wordz":[]}`, `unknown field "wordz"`},
 		{"kinds.v1.All", `{"trees":[{"children":[{"nmae":"x"}]}]}`, `unknown field "nmae"`},
@@ -52,7 +52,7 @@ func TestMisfits(t *testing.T) {
 // What is written in more than one way is understood.
 func TestLenientArguments(t *testing.T) {
 	in := describing(t, "testdata/kinds.proto", "testdata/old.proto", "testdata/edition.proto")
-	r := resolver{types: in.types, opaque: opaque()}
+	r := resolver{Types: in.types, opaque: opaque()}
 	for _, c := range []struct{ message, args, want string }{
 		{"kinds.v1.CountReply", `{"n":9007199254740993}`, `{"n":"9007199254740993","last":false}`},
 		{"kinds.v1.CountReply", `{"n":"1","last":null}`, `{"n":"1","last":false}`},
@@ -85,7 +85,7 @@ func TestAnswersOfUnknownTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := answer(md, resolver{types: in.types, opaque: opaque()}, b)
+	got, err := answer(md, resolver{Types: in.types, opaque: opaque()}, b)
 	if err != nil || !strings.Contains(string(got), `"any":{"@type":"type.googleapis.com/no.Such"}`) {
 		t.Errorf("answer = %s, %v", got, err)
 	}

@@ -18,17 +18,16 @@ import (
 	"steward/internal/fault"
 )
 
-// described is what .proto files or a server say about services. Immutable.
+// described holds the descriptors of services, from .proto files or from a server. Immutable.
 type described struct {
 	files *protoregistry.Files
 	types *dynamicpb.Types
 }
 
-// link makes descriptors of files, by their names. Files of google.protobuf
-// are replaced by those that this program has, whose shape the JSON conversion
-// relies on; a missing import of Google's is filled in. A file that does not
-// hold is left out with those that import it, and told of in refused. With
-// lenient, other missing imports leave holes instead.
+// link builds descriptors from files by name. Files of google.protobuf are replaced by this
+// program's own, because the JSON conversion relies on their types; missing imports of Google's
+// other files are filled in. An invalid file and those that import it are left out, and reported
+// in refused. If lenient is set, other missing imports leave placeholders instead.
 func link(files map[string]*descriptorpb.FileDescriptorProto, lenient bool) (in *described, refused []error) {
 	l := joiner{files: files, lenient: lenient, done: map[string]error{}, out: new(protoregistry.Files)}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -39,7 +38,7 @@ func link(files map[string]*descriptorpb.FileDescriptorProto, lenient bool) (in 
 	return &described{files: l.out, types: dynamicpb.NewTypes(l.out)}, refused
 }
 
-// joiner adds files after those that they import.
+// joiner adds each file after its imports.
 type joiner struct {
 	files   map[string]*descriptorpb.FileDescriptorProto
 	lenient bool
@@ -56,7 +55,7 @@ func (l *joiner) add(name string) error {
 	l.done[name] = errLinking
 	err := l.link(name)
 	if err != nil && err != errNoFile {
-		err = badDescription("the file %q does not hold: %w", clip(name, 200), err)
+		err = badDescription("the file %q is invalid: %w", clip(name, 200), err)
 	}
 	l.done[name] = err
 	return err
@@ -76,8 +75,8 @@ func (l *joiner) link(name string) error {
 		case err == errNoFile && l.lenient, err == nil:
 		case err == errNoFile, err == errLinking:
 			return fmt.Errorf("its import %q: %w", clip(dep, 200), err)
-		default: // which is told of on its own
-			return fmt.Errorf("its import %q does not hold", clip(dep, 200))
+		default: // has an entry of its own in refused
+			return fmt.Errorf("its import %q is invalid", clip(dep, 200))
 		}
 	}
 	fd, err := protodesc.FileOptions{AllowUnresolvable: l.lenient}.New(f, l.out)
@@ -94,8 +93,8 @@ func badDescription(format string, args ...any) *fault.Error {
 		WithHint("correct the service's .proto files, or what its server reports of them")
 }
 
-// googles returns a file that this program has itself: always those of
-// google.protobuf, the rest of google's only where there is no other.
+// googles returns this program's own copy of a file of Google's: always for google/protobuf, and
+// for others of google only if there is no other copy (have).
 func googles(name string, have bool) *descriptorpb.FileDescriptorProto {
 	if !strings.HasPrefix(name, "google/protobuf/") && (have || !strings.HasPrefix(name, "google/")) {
 		return nil
@@ -107,7 +106,7 @@ func googles(name string, have bool) *descriptorpb.FileDescriptorProto {
 	return protodesc.ToFileDescriptorProto(fd)
 }
 
-// services returns the services that are described, by name.
+// services returns the described services by name.
 func (d *described) services() map[protoreflect.FullName]protoreflect.ServiceDescriptor {
 	out := map[protoreflect.FullName]protoreflect.ServiceDescriptor{}
 	d.files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
@@ -120,8 +119,7 @@ func (d *described) services() map[protoreflect.FullName]protoreflect.ServiceDes
 	return out
 }
 
-// comment returns what the source says about a descriptor: the comment before
-// it, or else the one behind it.
+// comment returns the comment before a descriptor, or else the one after it.
 func comment(d protoreflect.Descriptor, most int) string {
 	f := d.ParentFile()
 	if f == nil || f.IsPlaceholder() {
@@ -139,7 +137,7 @@ func comment(d protoreflect.Descriptor, most int) string {
 	return clip(strings.TrimSpace(strings.Join(lines, "\n")), most)
 }
 
-// annotated returns the behaviours that google.api.field_behavior says of a field.
+// annotated returns the google.api.field_behavior annotations of a field.
 func annotated(fd protoreflect.FieldDescriptor) []annotations.FieldBehavior {
 	opts, ok := fd.Options().(*descriptorpb.FieldOptions)
 	if !ok || opts == nil {
@@ -149,7 +147,7 @@ func annotated(fd protoreflect.FieldDescriptor) []annotations.FieldBehavior {
 	return list
 }
 
-// idempotency returns what a method says about being called twice.
+// idempotency returns the declared idempotency level of a method.
 func idempotency(m protoreflect.MethodDescriptor) descriptorpb.MethodOptions_IdempotencyLevel {
 	opts, _ := m.Options().(*descriptorpb.MethodOptions)
 	return opts.GetIdempotencyLevel()

@@ -20,7 +20,7 @@ func FuzzAnswer(f *testing.F) {
 	all, question := messageOf(f, in, "kinds.v1.All"), messageOf(f, in, "old.Question")
 	for _, seed := range []string{`{}`, `{"anInt64":"1","trees":[{"name":"x"}],"any":{"@type":"type.googleapis.com/kinds.v1.Tree","name":"x"}}`, `{"at":"2026-01-01T00:00:00Z","free":{"a":1}}`} {
 		m := dynamicpb.NewMessage(all)
-		if err := (protojson.UnmarshalOptions{Resolver: resolver{types: in.types}}).Unmarshal([]byte(seed), m); err != nil {
+		if err := (protojson.UnmarshalOptions{Resolver: resolver{Types: in.types}}).Unmarshal([]byte(seed), m); err != nil {
 			f.Fatal(err)
 		}
 		b, err := proto.Marshal(m)
@@ -31,7 +31,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Add([]byte{1<<3 | 2, 1, 'x', 4<<3 | 3, 4<<3 | 4})
 	f.Add([]byte{0xa2, 6, 1, 'x'})
-	r := resolver{types: in.types, opaque: opaque()}
+	r := resolver{Types: in.types, opaque: opaque()}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, md := range []string{"all", "question"} {
 			d := all

@@ -6,8 +6,8 @@ import (
 	"steward/internal/tool"
 )
 
-// word returns a name as a word of a tool's name. What descriptors and the
-// catalog name is ASCII; of anything else there is no word.
+// word returns a name as a word of a tool's name. It is empty for a name beyond ASCII, which
+// descriptors and the catalog do not have.
 func word(name string) string {
 	w, err := tool.Word(name)
 	if err != nil {

@@ -111,7 +111,7 @@ func unknownCall(what, name string, known []string) error {
 
 // offering turns a description into tools.
 func (s *source) offering(in *described) *offer {
-	o := &offer{methods: map[string]*method{}, ask: resolver{types: in.types}, tell: resolver{types: in.types, opaque: s.opaque}, at: time.Now()}
+	o := &offer{methods: map[string]*method{}, ask: resolver{Types: in.types}, tell: resolver{Types: in.types, opaque: s.opaque}, at: time.Now()}
 	methods, missing := s.decl.chosen(in)
 	o.refused = missing
 	names := s.names(methods)

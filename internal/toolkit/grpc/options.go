@@ -9,7 +9,7 @@ import (
 	"steward/internal/tool"
 )
 
-// optionsFile is what .proto files import to use Steward's options.
+// optionsFile is the import path of Steward's options.
 const optionsFile = "steward/options.proto"
 
 //go:embed options.proto
@@ -18,8 +18,8 @@ var optionsText []byte
 // optionTidy is the number of the option in options.proto.
 const optionTidy = 53170
 
-// declaredTidy reads which earlier results a method says that its calls make
-// obsolete. What cannot be read is not there.
+// declaredTidy reads from a method's options which earlier results its calls make obsolete.
+// Malformed options are ignored.
 func declaredTidy(m protoreflect.MethodDescriptor) (out []tool.StrategyDecl) {
 	eachField(m.Options().ProtoReflect().GetUnknown(), func(n protowire.Number, value []byte) {
 		if n != optionTidy {
@@ -46,8 +46,7 @@ func declaredTidy(m protoreflect.MethodDescriptor) (out []tool.StrategyDecl) {
 	return out
 }
 
-// eachField goes through the fields of a message that hold bytes, as far as it
-// can be read.
+// eachField calls do for each length-delimited field of a message, up to the first malformed one.
 func eachField(b []byte, do func(n protowire.Number, value []byte)) {
 	for len(b) > 0 {
 		n, typ, size := protowire.ConsumeTag(b)

@@ -23,17 +23,17 @@ import (
 	"steward/internal/fault"
 )
 
-// Bounds of .proto files.
+// Limits on .proto files.
 const (
 	maxProtoFile   = 1 << 20 // bytes
 	maxProtoBytes  = 8 << 20 // of all files
-	maxProtoLine   = 4000    // bytes: what the parser takes to find a column grows with it
+	maxProtoLine   = 4000    // bytes: the parser's cost of finding a column grows with it
 	maxProtoFiles  = 2000
 	compileTimeout = 20 * time.Second
 )
 
-// findProtos returns the .proto files that a declaration names, or else those
-// that lie in the folder's tools (found).
+// findProtos returns the .proto files that a declaration names, or else those in the folder's tools
+// (found).
 func findProtos(dir string, d Declaration) (files []string, found bool, err error) {
 	patterns := d.Protos
 	if len(patterns) == 0 {
@@ -62,8 +62,8 @@ func findProtos(dir string, d Declaration) (files []string, found bool, err erro
 	return files, found, nil
 }
 
-// compile reads .proto files and what they import. It returns all files by
-// name, and the paths of those on disk.
+// compile reads .proto files and their imports. It returns all files by name, and the paths of
+// those on disk.
 func compile(dir string, d Declaration, files []string) (map[string]*descriptorpb.FileDescriptorProto, []string, error) {
 	r := &reader{paths: map[string]string{}}
 	for _, imp := range d.Imports {
@@ -100,13 +100,13 @@ func compile(dir string, d Declaration, files []string) (map[string]*descriptorp
 	} else if at := reporter.ErrorWithPos(nil); errors.As(err, &at) {
 		return nil, nil, r.fault(at)
 	} else if err != nil {
-		return nil, nil, fault.New(fault.Invalid, "grpc_proto_invalid", "the .proto files do not hold: %w", err).WithHint("correct them")
+		return nil, nil, fault.New(fault.Invalid, "grpc_proto_invalid", "the .proto files are invalid: %w", err).WithHint("correct them")
 	}
 	out, err := protosOf(linked)
 	return out, r.read(), err
 }
 
-// protosOf returns compiled files and all that they import.
+// protosOf returns compiled files and all their imports.
 func protosOf(linked linker.Files) (map[string]*descriptorpb.FileDescriptorProto, error) {
 	out := map[string]*descriptorpb.FileDescriptorProto{}
 	var add func(f protoreflect.FileDescriptor) error
@@ -114,8 +114,7 @@ func protosOf(linked linker.Files) (map[string]*descriptorpb.FileDescriptorProto
 		if out[f.Path()] != nil || f.IsPlaceholder() {
 			return nil
 		}
-		// Through bytes, so that options are read with the types that this
-		// program knows.
+		// The conversion goes through bytes, so that options get this program's own types.
 		b, err := proto.Marshal(protoutil.ProtoFromFileDescriptor(f))
 		p := new(descriptorpb.FileDescriptorProto)
 		if err == nil {
@@ -191,7 +190,7 @@ func (r *reader) FindFileByPath(name string) (protocompile.SearchResult, error) 
 	return none, protoregistry.NotFound
 }
 
-// note keeps where a file was found, and refuses what would take too long to read.
+// note records where a file was found, and refuses one that would take too long to parse.
 func (r *reader) note(name, path string, text []byte) error {
 	for line := range bytes.Lines(text) {
 		if len(line) > maxProtoLine {
@@ -218,7 +217,7 @@ func (r *reader) read() (out []string) {
 	return slices.Compact(out)
 }
 
-// fault tells of a mistake in a file and where it stands.
+// fault returns the error for a mistake in a file, with its position.
 func (r *reader) fault(err reporter.ErrorWithPos) error {
 	pos := err.GetPosition()
 	r.mu.Lock()

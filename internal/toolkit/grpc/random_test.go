@@ -248,7 +248,7 @@ func TestRandomMessages(t *testing.T) {
 		strictWords(t, schema)
 		m := dynamicpb.NewMessage(md)
 		fill(t, m, 3)
-		r := resolver{types: in.types}
+		r := resolver{Types: in.types}
 		wire, err := proto.Marshal(m)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"steward/internal/fault"
 )
 
-// Bounds of what a server reports about itself.
+// Limits on a server's description of itself.
 const (
 	reflectionTimeout = 15 * time.Second
 	maxReflected      = 32 << 20 // bytes in all
@@ -25,23 +25,23 @@ const (
 	maxServices       = 2000
 )
 
-// reflected is what a server says that it has.
+// reflected is a server's description of itself.
 type reflected struct {
 	services []string // sorted
 	files    map[string]*descriptorpb.FileDescriptorProto
-	missing  bool    // an imported file that the server does not give
-	refused  []error // services that it does not describe
+	missing  bool    // the server does not provide an imported file
+	refused  []error // services that it names but does not describe
 }
 
-// The versions of the reflection protocol, whose messages are the same on the
-// wire (https://grpc.io/docs/guides/reflection/).
+// reflectionMethods returns the methods of the two versions of the reflection protocol, whose
+// messages are the same on the wire (https://grpc.io/docs/guides/reflection/).
 func reflectionMethods() []string {
 	return []string{reflection.ServerReflection_ServerReflectionInfo_FullMethodName,
 		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}
 }
 
-// reflect asks a server for its services and the files that describe them:
-// those that wanted names, or all but those of gRPC's own.
+// reflect asks a server for its services and the files that describe them: the wanted ones, or all
+// except gRPC's own.
 func reflect(ctx context.Context, cc *rpc.ClientConn, wanted []string) (*reflected, error) {
 	var err error
 	for _, method := range reflectionMethods() {
@@ -61,12 +61,12 @@ func reflect(ctx context.Context, cc *rpc.ClientConn, wanted []string) (*reflect
 	return nil, err
 }
 
-// questioner asks over one stream of the reflection protocol.
+// questioner asks questions over one stream of the reflection protocol.
 type questioner struct {
 	stream rpc.BidiStreamingClient[reflection.ServerReflectionRequest, reflection.ServerReflectionResponse]
 	files  map[string]*descriptorpb.FileDescriptorProto
 	asked  map[string]bool
-	todo   []string // imports to be asked for
+	todo   []string // imports to ask for
 	bytes  int
 }
 
@@ -91,7 +91,7 @@ func (q *questioner) all(ctx context.Context, cc *rpc.ClientConn, method string,
 	}
 	for _, name := range wanted {
 		if !slices.Contains(out.services, name) {
-			continue // told by whoever looks for it
+			continue // Declaration.chosen reports it
 		}
 		refused, err := q.ask(&reflection.ServerReflectionRequest{MessageRequest: &reflection.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}})
 		if err != nil {
@@ -124,14 +124,14 @@ func (q *questioner) services() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// imports asks for the files that others import until all are there. It
-// reports whether the server does not give some.
+// imports asks for imported files until all are there. It reports whether the server does not
+// provide some of them.
 func (q *questioner) imports() (missing bool, err error) {
 	for len(q.todo) > 0 {
 		dep := q.todo[0]
 		q.todo = q.todo[1:]
 		if q.files[dep] != nil || q.asked[dep] || strings.HasPrefix(dep, "google/protobuf/") {
-			continue // come with another, or our own
+			continue // received with another file, or our own
 		}
 		q.asked[dep] = true
 		refused, err := q.ask(&reflection.ServerReflectionRequest{MessageRequest: &reflection.ServerReflectionRequest_FileByFilename{FileByFilename: dep}})
@@ -145,8 +145,7 @@ func (q *questioner) imports() (missing bool, err error) {
 	return missing, nil
 }
 
-// ask asks for files and keeps them. It returns what the server says where it
-// gives none.
+// ask asks for files and keeps them. refused is the server's refusal.
 func (q *questioner) ask(r *reflection.ServerReflectionRequest) (refused error, err error) {
 	answer, err := q.exchange(r)
 	if err != nil {
@@ -178,7 +177,7 @@ func (q *questioner) ask(r *reflection.ServerReflectionRequest) (refused error, 
 func (q *questioner) exchange(r *reflection.ServerReflectionRequest) (*reflection.ServerReflectionResponse, error) {
 	if err := q.stream.Send(r); err != nil && err != io.EOF {
 		return nil, err
-	} // after io.EOF, Recv tells why
+	} // after io.EOF, Recv returns the reason
 	answer, err := q.stream.Recv()
 	if err == io.EOF {
 		return nil, badDescription("the server ended its description of itself early")

@@ -15,18 +15,17 @@ import (
 	"steward/internal/fault"
 )
 
-// Bounds of a schema.
+// Limits on a schema.
 const (
-	maxSchema     = 32 << 10 // bytes: what lies deeper is left out until it fits
-	inlineFields  = 200      // up to so many fields in all, messages are written out where they are used
+	maxSchema     = 32 << 10 // bytes: deeper levels are left out until it fits
+	inlineFields  = 200      // up to so many fields in total, messages are written out where they are used
 	maxEnumValues = 200
 	maxComment    = 600 // bytes of a field's description
 )
 
-// schema is a JSON Schema in the words that all providers take: no $ref but to
-// $defs, no oneOf, no lists of types, no property names beyond
-// [a-zA-Z0-9_.-]{1,64}. The same schema is always written with the same bytes:
-// an approval is over them.
+// schema is a JSON Schema with only the keywords that all providers accept: no $ref except to
+// $defs, no oneOf, no lists of types, no property names beyond [a-zA-Z0-9_.-]{1,64}. The same
+// schema is always written as the same bytes, because approvals hash them.
 type schema struct {
 	Ref         string      `json:"$ref,omitzero"`
 	Type        string      `json:"type,omitzero"`
@@ -44,8 +43,7 @@ type schema struct {
 	Defs        properties  `json:"$defs,omitempty"` // sorted by name
 }
 
-// properties keep the order of the fields, which is the order of what a model
-// writes.
+// properties keeps the order of the fields, in which a model writes them.
 type properties []property
 
 // property is a schema with its name.
@@ -63,21 +61,20 @@ func (list properties) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return errors.Join(err, enc.WriteToken(jsontext.EndObject))
 }
 
-// closed is the schema of an object that has these properties and no others.
+// closed returns the schema of an object without further properties.
 func closed(description string) *schema {
 	return &schema{Type: "object", Description: description, Properties: &properties{}, Others: false}
 }
 
-// schemer writes schemas. It remembers what it has learned about messages. Not
-// safe for concurrent use.
+// schemer writes schemas, and caches what it has learned about messages. Not safe for concurrent
+// use.
 type schemer struct {
 	shapes  shapes
 	written map[protoreflect.FullName][]byte
 }
 
-// input returns the schema of a method's request. required, if not nil, are
-// the names of the arguments that must be given, in place of what the
-// descriptor says. Errors are Invalid, grpc_method_unusable.
+// input returns the schema of a method's request. required, if not nil, replaces the required
+// arguments of the descriptor. Errors are Invalid, grpc_method_unusable.
 func (s *schemer) input(md protoreflect.MessageDescriptor, required *[]string) ([]byte, error) {
 	if special(md) != nil {
 		if md.FullName() != "google.protobuf.Empty" && md.FullName() != "google.protobuf.Struct" {
@@ -93,7 +90,7 @@ func (s *schemer) input(md protoreflect.MessageDescriptor, required *[]string) (
 		if err != nil {
 			return nil, err
 		}
-		out, err := jsonv2.Marshal(root, jsontext.AllowInvalidUTF8(true)) // which is replaced
+		out, err := jsonv2.Marshal(root, jsontext.AllowInvalidUTF8(true)) // invalid bytes are replaced
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "grpc_method_unusable", "the schema of its request cannot be written: %w", err)
 		}
@@ -141,7 +138,7 @@ func (b *builder) request(required *[]string) (*schema, error) {
 	return &c, nil
 }
 
-// named returns the properties that a declaration wants to be given.
+// named returns the properties that a declaration makes required.
 func (b *builder) named(required []string) ([]string, error) {
 	out := []string{}
 	for _, name := range required {
@@ -155,11 +152,10 @@ func (b *builder) named(required []string) ([]string, error) {
 	return out, nil
 }
 
-// implied returns the fields of a request that must be given although protobuf
-// does not say so: texts, bytes and numbers that are not marked optional. One
-// that is left out would go to the server as "" or 0 without a word. Where the
-// request has field behaviours, they alone decide; and the fields of paging
-// and filtering (https://google.aip.dev/132, /158) are always optional.
+// implied returns the fields of a request that are made required although protobuf does not say
+// so: texts, bytes and numbers that are not marked optional. A missing one would silently go to the
+// server as "" or 0. If the request has field behaviours, they alone decide; and the fields for
+// paging and filtering (https://google.aip.dev/132, /158) are always optional.
 func (b *builder) implied() (out []string) {
 	fields := b.root.Fields()
 	for i := range fields.Len() {
@@ -171,7 +167,7 @@ func (b *builder) implied() (out []string) {
 			continue
 		}
 		if fd.Kind() == protoreflect.BoolKind || fd.Kind() == protoreflect.EnumKind {
-			continue // false and the first value say something
+			continue // false and the first value are meaningful
 		}
 		if slices.Contains([]protoreflect.Name{"page_size", "page_token", "filter", "order_by", "skip"}, fd.Name()) {
 			continue
@@ -240,7 +236,7 @@ func (b *builder) field(fd protoreflect.FieldDescriptor, depth int) (*schema, er
 	return &c, nil
 }
 
-// describe joins what there is to say about a field.
+// describe returns the description of a field.
 func describe(fd protoreflect.FieldDescriptor, own string) string {
 	parts := []string{comment(fd, maxComment)}
 	if parts[0] == "" || special(fd.Message()) != nil || fd.Enum() != nil || fd.Kind() == protoreflect.BytesKind {
@@ -290,8 +286,8 @@ func (b *builder) value(fd protoreflect.FieldDescriptor, depth int) (*schema, er
 	return scalar(fd.Kind()), nil
 }
 
-// reference returns the schema of a message that a field has: itself, or a
-// reference to it where it occurs within itself or the schema would get long.
+// reference returns the schema of a field's message, or a reference to it if the message contains
+// itself or the schema would get long.
 func (b *builder) reference(md protoreflect.MessageDescriptor, depth int) (*schema, error) {
 	if md.IsPlaceholder() || special(md) != nil || !b.shapes.recursive(md) && !(b.refs && md.Fields().Len() > 3) {
 		return b.message(md, depth)
@@ -304,7 +300,7 @@ func (b *builder) reference(md protoreflect.MessageDescriptor, depth int) (*sche
 		name += "_"
 	}
 	b.names[md.FullName()] = name
-	b.defs[name] = &schema{} // taken
+	b.defs[name] = &schema{} // reserves the name
 	s, err := b.message(md, depth)
 	if err != nil {
 		return nil, err
@@ -359,8 +355,8 @@ func scalar(k protoreflect.Kind) *schema {
 	return &schema{Type: "string"}
 }
 
-// special returns the schema of a well-known type, whose JSON form is its own
-// (https://protobuf.dev/programming-guides/json/); nil for other messages.
+// special returns the schema of a well-known type, which has a JSON form of its own
+// (https://protobuf.dev/programming-guides/json/), and nil for other messages.
 func special(md protoreflect.MessageDescriptor) *schema {
 	if md == nil || md.ParentFile() == nil || md.ParentFile().Package() != "google.protobuf" {
 		return nil
@@ -390,8 +386,7 @@ func special(md protoreflect.MessageDescriptor) *schema {
 
 var propertyName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
-// nameOf returns the name that a field has in JSON; empty where neither of
-// its names is one that all providers take.
+// nameOf returns the JSON name of a field. It is empty if providers accept neither of its names.
 func nameOf(fd protoreflect.FieldDescriptor) string {
 	for _, name := range []string{fd.JSONName(), fd.TextName()} {
 		if propertyName.MatchString(name) && fieldOf(fd.ContainingMessage(), name) == fd {
@@ -401,7 +396,7 @@ func nameOf(fd protoreflect.FieldDescriptor) string {
 	return ""
 }
 
-// fieldOf returns the field that a name in JSON means; nil where there is none.
+// fieldOf returns the field with a name in JSON, or nil.
 func fieldOf(md protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
 	if fd := md.Fields().ByJSONName(name); fd != nil {
 		return fd

@@ -5,21 +5,21 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// shapes knows which messages contain themselves, and how large they are
-// written out. It is filled as it is asked; not safe for concurrent use.
+// shapes knows which messages contain themselves, and how many fields they have when written out.
+// It is filled on demand. Not safe for concurrent use.
 type shapes struct {
 	known map[protoreflect.FullName]*shape
 	stack []*shape
 	next  int
 }
 
-// shape is what is known of a message. Groups of messages that contain each
-// other are found by Tarjan's algorithm.
+// shape describes a message. Groups of messages that contain each other are found by Tarjan's
+// algorithm.
 type shape struct {
 	index, low int
 	open       bool // its group is not complete yet
 	recursive  bool
-	fields     int // of it and all below, saturated; below a recursion not counted
+	fields     int // of the message and all below it, saturated; those below a recursion do not count
 }
 
 const mostFields = 1 << 20

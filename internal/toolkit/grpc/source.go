@@ -259,7 +259,7 @@ func (s *source) unreachable(ctx context.Context, err error) error {
 		return fault.New(fault.Unavailable, "grpc_unavailable", "%s did not describe its services in %v", s.to.address, s.patience).
 			WithHint("look after the server, or name its .proto files under protos").Retrying(fault.RetryBackoff, 0)
 	}
-	return failure(ctx, s.to.address, err, resolver{types: dynamicpb.NewTypes(new(protoregistry.Files)), opaque: s.opaque})
+	return failure(ctx, s.to.address, err, resolver{Types: dynamicpb.NewTypes(new(protoregistry.Files)), opaque: s.opaque})
 }
 
 // learned stores an offer and reports changes, compared with what was learned before and with

@@ -17,14 +17,14 @@ import (
 	"steward/internal/fault"
 )
 
-// Bounds of what a server's error may tell.
+// Limits on a server's error.
 const (
 	maxErrorText = 2000 // bytes
 	maxDetails   = 16
 )
 
-// meaning is what a gRPC status means here: its kind, whether trying again may
-// help, and what to do next (https://grpc.io/docs/guides/status-codes/).
+// meaning is how a gRPC status (https://grpc.io/docs/guides/status-codes/) is reported: its kind,
+// whether a retry may help, and what to do next.
 type meaning struct {
 	kind   fault.Kind
 	name   string
@@ -40,44 +40,32 @@ const (
 )
 
 func meaningOf(c codes.Code) meaning {
-	switch c {
-	case codes.Canceled:
-		return meaning{fault.Cancelled, "grpc_cancelled", fault.RetryNone, ""}
-	case codes.InvalidArgument:
-		return meaning{fault.Invalid, "grpc_invalid_argument", fault.RetryNone, otherArguments}
-	case codes.OutOfRange:
-		return meaning{fault.Invalid, "grpc_out_of_range", fault.RetryNone, otherArguments}
-	case codes.DeadlineExceeded:
-		return meaning{fault.Timeout, "grpc_deadline_exceeded", fault.RetryBackoff, tryLater}
-	case codes.NotFound:
-		return meaning{fault.NotFound, "grpc_not_found", fault.RetryNone, ""}
-	case codes.AlreadyExists:
-		return meaning{fault.Conflict, "grpc_already_exists", fault.RetryNone, lookAgain}
-	case codes.FailedPrecondition:
-		return meaning{fault.Conflict, "grpc_failed_precondition", fault.RetryNone, lookAgain}
-	case codes.Aborted:
-		return meaning{fault.Conflict, "grpc_aborted", fault.RetryBackoff, lookAgain}
-	case codes.PermissionDenied:
-		return meaning{fault.Denied, "grpc_permission_denied", fault.RetryNone, otherMetadata}
-	case codes.Unauthenticated:
-		return meaning{fault.Denied, "grpc_unauthenticated", fault.RetryNone, otherMetadata}
-	case codes.ResourceExhausted:
-		return meaning{fault.Unavailable, "grpc_resource_exhausted", fault.RetryBackoff, tryLater}
-	case codes.Unavailable:
-		return meaning{fault.Unavailable, "grpc_unavailable", fault.RetryBackoff, tryLater}
-	case codes.Unimplemented:
-		return meaning{fault.Unsupported, "grpc_unimplemented", fault.RetryNone, "a person compares the declaration with what the server offers"}
-	case codes.DataLoss:
-		return meaning{fault.Internal, "grpc_data_loss", fault.RetryNone, ""}
-	case codes.Internal:
-		return meaning{fault.Internal, "grpc_internal", fault.RetryNone, ""}
+	m, known := map[codes.Code]meaning{
+		codes.Canceled:           {fault.Cancelled, "grpc_cancelled", fault.RetryNone, ""},
+		codes.InvalidArgument:    {fault.Invalid, "grpc_invalid_argument", fault.RetryNone, otherArguments},
+		codes.OutOfRange:         {fault.Invalid, "grpc_out_of_range", fault.RetryNone, otherArguments},
+		codes.DeadlineExceeded:   {fault.Timeout, "grpc_deadline_exceeded", fault.RetryBackoff, tryLater},
+		codes.NotFound:           {fault.NotFound, "grpc_not_found", fault.RetryNone, ""},
+		codes.AlreadyExists:      {fault.Conflict, "grpc_already_exists", fault.RetryNone, lookAgain},
+		codes.FailedPrecondition: {fault.Conflict, "grpc_failed_precondition", fault.RetryNone, lookAgain},
+		codes.Aborted:            {fault.Conflict, "grpc_aborted", fault.RetryBackoff, lookAgain},
+		codes.PermissionDenied:   {fault.Denied, "grpc_permission_denied", fault.RetryNone, otherMetadata},
+		codes.Unauthenticated:    {fault.Denied, "grpc_unauthenticated", fault.RetryNone, otherMetadata},
+		codes.ResourceExhausted:  {fault.Unavailable, "grpc_resource_exhausted", fault.RetryBackoff, tryLater},
+		codes.Unavailable:        {fault.Unavailable, "grpc_unavailable", fault.RetryBackoff, tryLater},
+		codes.Unimplemented:      {fault.Unsupported, "grpc_unimplemented", fault.RetryNone, "a person compares the declaration with what the server offers"},
+		codes.DataLoss:           {fault.Internal, "grpc_data_loss", fault.RetryNone, ""},
+		codes.Internal:           {fault.Internal, "grpc_internal", fault.RetryNone, ""},
+	}[c]
+	if !known {
+		return meaning{fault.Internal, "grpc_unknown", fault.RetryNone, ""}
 	}
-	return meaning{fault.Internal, "grpc_unknown", fault.RetryNone, ""}
+	return m
 }
 
-// failure makes a coded error of what a call came to. It tells in the details:
-// grpc_code, and what the server says of google.rpc's details. A quota that the
-// server says is used up is RateLimited: by that it has refused the call.
+// failure returns the coded error for a failed call. Its details hold grpc_code and the server's
+// own details (google.rpc). If the server reports an exhausted quota, the kind is RateLimited: the
+// server has refused the call.
 func failure(ctx context.Context, what string, err error, r resolver) error {
 	var coded *fault.Error
 	if errors.As(err, &coded) {
@@ -98,7 +86,7 @@ func failure(ctx context.Context, what string, err error, r resolver) error {
 		details = append(details, decoded(d, r))
 		m, err := d.UnmarshalNew()
 		if err != nil {
-			continue // told as far as it can be read
+			continue // of an unknown type: only shown in the details
 		}
 		switch m := m.(type) {
 		case *errdetails.RetryInfo:
@@ -133,7 +121,7 @@ func failure(ctx context.Context, what string, err error, r resolver) error {
 	return e.WithHint("%s", is.remedy)
 }
 
-// told is a cause that the message has told.
+// told is a cause whose text is already in the message.
 type told struct{ error }
 
 func (told) Error() string   { return "" }
@@ -141,7 +129,7 @@ func (t told) Unwrap() error { return t.error }
 
 func trimmed(said []string) (out []string) {
 	for _, s := range said {
-		s = strings.Map(func(r rune) rune { // nothing that moves a terminal's cursor
+		s = strings.Map(func(r rune) rune { // control characters could move a terminal's cursor
 			if unicode.IsControl(r) {
 				return ' '
 			}
@@ -157,7 +145,7 @@ func trimmed(said []string) (out []string) {
 	return out
 }
 
-// decoded is a detail of an error as JSON, or its type alone.
+// decoded returns a detail of an error as JSON, or only its type.
 func decoded(d *anypb.Any, r resolver) any {
 	b, err := protojson.MarshalOptions{Resolver: r}.Marshal(d)
 	if err == nil && len(b) <= 4*maxErrorText {
@@ -169,7 +157,7 @@ func decoded(d *anypb.Any, r resolver) any {
 	return map[string]any{"@type": clip(d.GetTypeUrl(), 200)}
 }
 
-// ended tells that a call was stopped from our side.
+// ended returns the error of a call that ended because ctx is done.
 func ended(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fault.New(fault.Timeout, "grpc_deadline_exceeded", "%s did not answer in time: %w", what, context.Cause(ctx)).

@@ -202,9 +202,8 @@ func do[T any](ctx context.Context, x *session, what string, exchange func(conte
 	if err == nil {
 		return res, nil
 	}
-	sent, status := m.get()
-	err = x.failed(ctx, what, status, err)
-	if !sent {
+	err = x.failed(ctx, what, int(m.status.Load()), err)
+	if !m.sent.Load() {
 		err = tool.NotDone(err)
 	}
 	var none T

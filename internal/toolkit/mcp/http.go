@@ -92,7 +92,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	case http.MethodDelete:
 		inTime = time.AfterFunc(deleteFor, cancel).Stop
 	}
-	out := req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { mark.leave() }}))
+	out := req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { mark.sent.Store(true) }}))
 	for name, values := range g.headers {
 		out.Header[name] = values
 	}
@@ -114,7 +114,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	g.heard()
-	mark.answered(res.StatusCode)
+	mark.status.Store(int32(res.StatusCode))
 	return g.bound(ctx, res, asked, end)
 }
 

@@ -200,7 +200,7 @@ func (x *session) run(cmd sandbox.Command) (sdk.Transport, error) {
 		if err := prog.Wait(); err != nil && x.ctx.Err() == nil {
 			x.src.env.Log.Debug("an MCP server has ended", "error", err)
 		}
-		x.lines.wait()
+		x.lines.done.Wait()
 	})
 	return x.lines, nil
 }
@@ -245,7 +245,7 @@ func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 	x.src.tasks.Go(func() {
 		var err error
 		x.client, err = client.Connect(marked, t, nil)
-		if _, status := m.get(); err != nil && shutOut(status) {
+		if status := int(m.status.Load()); err != nil && shutOut(status) {
 			err = unauthorized(x.src.env.Name, status)
 		}
 		done <- err

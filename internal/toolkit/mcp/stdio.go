@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -54,47 +55,27 @@ type lines struct {
 	incoming chan event
 	closed   chan struct{}
 	close    sync.Once
-	done     sync.WaitGroup
+	done     sync.WaitGroup // until the program's output has ended
 
 	pending chan struct{} // one element for each request of the server that has no answer yet
 	changed func()        // called when the tools may have changed
 	tokens  *progress
 }
 
-// mark records whether a call's request has been sent.
+// mark records whether a call's request has been sent, and over HTTP the status of the response.
 type mark struct {
-	mu     sync.Mutex
-	sent   bool
-	status int // HTTP: status code of the response
+	sent   atomic.Bool
+	status atomic.Int32
 }
 
 type markKey struct{}
 
-func (m *mark) leave() {
-	if m != nil {
-		m.mu.Lock()
-		m.sent = true
-		m.mu.Unlock()
-	}
-}
-
-func (m *mark) answered(status int) {
-	if m != nil {
-		m.mu.Lock()
-		m.status = status
-		m.mu.Unlock()
-	}
-}
-
-func (m *mark) get() (sent bool, status int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.sent, m.status
-}
-
+// markOf returns the mark of a call's context. For anything else, it returns one that nobody reads.
 func markOf(ctx context.Context) *mark {
-	m, _ := ctx.Value(markKey{}).(*mark)
-	return m
+	if m, ok := ctx.Value(markKey{}).(*mark); ok {
+		return m
+	}
+	return new(mark)
 }
 
 func newLines(in io.WriteCloser, out io.Reader, log *slog.Logger, heard func(), ended func(error), changed func(), tokens *progress) *lines {
@@ -147,7 +128,7 @@ func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	markOf(ctx).leave()
+	markOf(ctx).sent.Store(true)
 	select {
 	case err := <-written:
 		return err
@@ -170,9 +151,6 @@ func (c *lines) Close() error {
 	_ = c.in.Close() // again is harmless
 	return nil
 }
-
-// wait waits until the program's output has ended and nothing of the connection runs any more.
-func (c *lines) wait() { c.done.Wait() }
 
 // deliver hands an event to the SDK, unless the connection is closed.
 func (c *lines) deliver(e event) {

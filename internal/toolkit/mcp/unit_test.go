@@ -51,7 +51,7 @@ func TestSilenceIsAnAnswer(t *testing.T) {
 		}
 		c.Close()
 		out.Close()
-		c.wait()
+		c.done.Wait()
 	})
 }
 
@@ -73,7 +73,7 @@ func TestClosedConnection(t *testing.T) {
 		if err := c.Write(context.WithValue(stuck, markKey{}, m), &jsonrpc.Request{Method: "b"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if sent, _ := m.get(); sent {
+		if m.sent.Load() {
 			t.Error("it has not left")
 		}
 		out.Close()
@@ -88,7 +88,7 @@ func TestClosedConnection(t *testing.T) {
 		if _, err := c.Read(t.Context()); !errors.Is(err, io.EOF) || c.SessionID() != "" {
 			t.Error(err)
 		}
-		c.wait()
+		c.done.Wait()
 	})
 }
 

@@ -274,19 +274,14 @@ func TestChanged(t *testing.T) {
 
 func TestClosed(t *testing.T) {
 	for _, mode := range []string{"once", "serve"} {
-		src := open_(t, testEnv(t), behaving(t, "hangs", "mode: "+mode))
+		mark := fmt.Sprintf("82%06d", os.Getpid())
+		src := open_(t, testEnv(t), behaving(t, "hangs", "args: ['"+mark+"']\nmode: "+mode))
 		failed := make(chan error)
 		go func() {
 			_, err := only(t, src).Call(context.Background(), invocation(`{}`))
 			failed <- err
 		}()
-		for began := time.Now(); time.Since(began) < ample; <-time.After(5 * time.Millisecond) {
-			src.mu.Lock()
-			n := len(src.open)
-			src.mu.Unlock()
-			if n > 0 {
-				break
-			}
+		for began := time.Now(); time.Since(began) < ample && len(running(mark)) == 0; <-time.After(5 * time.Millisecond) {
 		}
 		src.Close()
 		if err := <-failed; !fault.HasCode(err, "process_closed") {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -58,18 +57,13 @@ func OpenHook(env tool.Env, decode func(into any) error) (tool.HookSource, error
 	if err := d.Program.check(env.Dir); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	return &hook{env: env, decl: d, life: ctx, close: cancel}, nil
+	return &hook{env: env, decl: d, runs: newRuns()}, nil
 }
 
 type hook struct {
-	env   tool.Env
-	decl  HookDecl
-	life  context.Context
-	close context.CancelCauseFunc
-
-	mu    sync.Mutex // orders the begin of a step and Close
-	steps sync.WaitGroup
+	env  tool.Env
+	decl HookDecl
+	runs *runs
 }
 
 // Files implements tool.HookSource.
@@ -77,21 +71,7 @@ func (h *hook) Files() []string { return h.decl.files(h.env.Dir) }
 
 // Close implements tool.HookSource. It ends programs that are still running.
 func (h *hook) Close() error {
-	h.mu.Lock()
-	h.close(fault.New(fault.Unavailable, "process_closed", "the hook was ended with its agent"))
-	h.mu.Unlock()
-	h.steps.Wait()
-	return nil
-}
-
-// begin counts a step, which ends with h.steps.Done.
-func (h *hook) begin() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.life.Err() != nil {
-		return context.Cause(h.life)
-	}
-	h.steps.Add(1)
+	h.runs.close()
 	return nil
 }
 
@@ -100,16 +80,16 @@ func (h *hook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnswer, er
 	if !h.concerns(ev.Tool) {
 		return tool.HookAnswer{}, nil
 	}
-	if err := h.begin(); err != nil {
+	if err := h.runs.begin(); err != nil {
 		return tool.HookAnswer{}, err
 	}
-	defer h.steps.Done()
+	defer h.runs.count.Done()
 	late := fault.New(fault.Timeout, "hook_timeout", "the hook took longer than %s", h.decl.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, h.decl.Timeout, late)
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	defer context.AfterFunc(h.life, func() { end(context.Cause(h.life)) })()
+	defer context.AfterFunc(h.runs.ctx, func() { end(context.Cause(h.runs.ctx)) })()
 	p, err := h.decl.prepare(ctx, h.env)
 	if err != nil {
 		return tool.HookAnswer{}, err

@@ -88,7 +88,7 @@ func Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
 	if d.Idle == 0 {
 		d.Idle = DefaultIdle
 	}
-	s := &source{env: env, decl: d, specs: map[string]tool.Spec{}}
+	s := &source{env: env, decl: d, specs: map[string]tool.Spec{}, runs: newRuns()}
 	for _, t := range d.list() {
 		spec, err := t.spec(env.Name, d.stays())
 		if err != nil {

@@ -132,7 +132,7 @@ func TestServeIdle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src.tasks.Wait()
+	src.runs.count.Wait()
 	second, err := serveCall(t, src, within(t, ample), `{"n":"2"}`)
 	if err != nil || second.N != "2" || second.Life == first.Life {
 		t.Errorf("%+v after %+v: %v", second, first, err)

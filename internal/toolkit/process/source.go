@@ -18,12 +18,40 @@ type source struct {
 	specs map[string]tool.Spec // the declared specs, by full name
 	order []string
 
+	runs   *runs
 	keeper *sandbox.Keeper[*session] // keeps the one program of mode serve
+}
 
-	mu     sync.Mutex
-	closed bool
-	open   map[*session]bool
-	tasks  sync.WaitGroup
+// runs counts the running programs of a declaration, and ends them with its agent.
+type runs struct {
+	ctx   context.Context // done when it is closed, with the reason as its cause
+	end   context.CancelCauseFunc
+	mu    sync.Mutex // orders begin and close
+	count sync.WaitGroup
+}
+
+func newRuns() *runs {
+	r := new(runs)
+	r.ctx, r.end = context.WithCancelCause(context.Background())
+	return r
+}
+
+// begin counts a program, until r.count.Done. It fails if the agent was ended.
+func (r *runs) begin() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
+	}
+	r.count.Add(1)
+	return nil
+}
+
+func (r *runs) close() {
+	r.mu.Lock()
+	r.end(errClosed())
+	r.mu.Unlock()
+	r.count.Wait()
 }
 
 // Announce implements tool.Source. It returns what is declared and starts nothing.
@@ -43,70 +71,43 @@ func (s *source) Tool(spec tool.Spec) tool.Tool { return &callable{src: s, spec:
 
 // Close implements tool.Source. It ends programs that are still running.
 func (s *source) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	for x := range s.open {
-		x.end(errClosed())
-	}
-	s.mu.Unlock()
 	s.keeper.Close()
-	s.tasks.Wait()
+	s.runs.close()
 	return nil
-}
-
-// start starts the program for calls. If it fails, the program has not been asked to do anything.
-func (s *source) start(ctx context.Context) (*session, error) {
-	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.tasks.Add(1) // never while Close waits
-	}
-	s.mu.Unlock()
-	if closed {
-		return nil, errClosed()
-	}
-	x, err := s.begin(ctx)
-	if err != nil {
-		s.tasks.Done()
-		return nil, err
-	}
-	go func() {
-		defer s.tasks.Done()
-		x.run()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.open, x)
-	}()
-	return x, nil
 }
 
 func errClosed() error {
 	return fault.New(fault.Unavailable, "process_closed", "the program was ended with its agent")
 }
 
-// begin starts the program, and registers it to be ended with the source.
-func (s *source) begin(ctx context.Context) (*session, error) {
+// start starts the program for calls. If it fails, the program has not been asked to do anything.
+func (s *source) start(ctx context.Context) (x *session, err error) {
+	if err := s.runs.begin(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.runs.count.Done()
+		}
+	}()
 	p, err := s.decl.prepare(ctx, s.env)
 	if err != nil {
 		return nil, err
 	}
-	if s.decl.Mode == ModeServe && p.command.Limits.CPU == 0 {
+	serves := s.decl.Mode == ModeServe
+	if serves && p.command.Limits.CPU == 0 {
 		p.command.Limits.CPU = -1 // it serves for as long as it is used; each call has its own timeout
 	}
-	x, err := newSession(p, s.env, s.decl.Mode == ModeServe)
-	if err != nil {
+	if x, err = newSession(p, s.env, serves); err != nil {
 		p.release()
 		return nil, masked(err, p.secrets)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = map[*session]bool{}
-	}
-	s.open[x] = true
-	if s.closed {
-		x.end(errClosed())
-	}
+	stop := context.AfterFunc(s.runs.ctx, func() { x.end(errClosed()) })
+	go func() {
+		defer s.runs.count.Done()
+		x.run()
+		stop()
+	}()
 	return x, nil
 }
 

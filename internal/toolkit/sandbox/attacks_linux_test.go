@@ -23,123 +23,139 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attack is what a program might try. It returns nil when it got through, and
-// else what kept it.
-type attack func(args []string) error
-
-// attacks are run by the test binary when it is started as a probe.
-func attacks() map[string]attack {
-	return map[string]attack{
-		// other processes
-		"see process":             seeProcess,
-		"signal process":          func(a []string) error { return unix.Kill(number(a[0]), 0) },
-		"ptrace process":          func(a []string) error { return unix.PtraceSeize(number(a[0])) },
-		"be traced":               beTraced,
-		"read memory":             readMemory,
-		"take descriptor":         takeDescriptor,
-		"compare processes":       func([]string) error { return call(unix.SYS_KCMP, pid(), pid(), 0) },
-		"root of first":           func(a []string) error { return read("/proc/1/root" + a[0]) },
-		"root of itself":          func(a []string) error { return read("/proc/self/root" + a[0]) },
-		"working folder":          func(a []string) error { return read("/proc/self/cwd" + strings.Repeat("/..", 64) + a[0]) },
-		"raise priority":          func([]string) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -5) },
-		"choice of who is killed": func([]string) error { return os.WriteFile("/proc/self/oom_score_adj", []byte("1"), 0) },
-		"raise limits":            raiseLimits,
-		"inherit environment":     inheritEnvironment,
-		"inherit descriptors":     inheritDescriptors,
-		"type into terminal":      typeIntoTerminal,
-		// network
-		"tcp":               func(a []string) error { return dial("tcp", a[0]) },
-		"udp":               udp,
-		"dns":               resolve,
-		"unix socket":       func(a []string) error { return dial("unix", a[0]) },
-		"abstract socket":   func(a []string) error { return dial("unix", "@"+a[0]) },
-		"socket from env":   func([]string) error { return dial("unix", os.Getenv("SSH_AUTH_SOCK")) },
-		"known sockets":     knownSockets,
-		"raw socket":        func([]string) error { return socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) },
-		"packet socket":     func([]string) error { return socket(unix.AF_PACKET, unix.SOCK_RAW, 0) },
-		"kernel crypto":     func([]string) error { return socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0) },
-		"virtual socket":    func([]string) error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0) },
-		"kernel events":     func([]string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT) },
-		"audit socket":      func([]string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT) },
-		"address of itself": func([]string) error { return socket(unix.AF_INET, unix.SOCK_STREAM, 0) },
-		// files
-		"read file":         func(a []string) error { return read(a[0]) },
-		"list folder":       func(a []string) error { _, err := os.ReadDir(a[0]); return err },
-		"write file":        func(a []string) error { return create(a[0]) },
-		"append to file":    func(a []string) error { return appendTo(a[0]) },
-		"change mode":       func(a []string) error { return os.Chmod(a[0], 0o777) },
-		"remove file":       func(a []string) error { return os.Remove(a[0]) },
-		"write by link":     func(a []string) error { return create(a[0]) },
-		"hard link":         hardLink,
-		"write own program": func([]string) error { return appendTo("/proc/self/exe") },
-		"make root file":    func([]string) error { return create("/steward-probe") },
-		"write kernel":      func([]string) error { return openWrite("/proc/sys/kernel/core_pattern") },
-		"system request":    func([]string) error { return openWrite("/proc/sysrq-trigger") },
-		"kernel memory":     func([]string) error { return read("/proc/kcore") },
-		"sysfs":             func([]string) error { _, err := os.ReadDir("/sys/class/net"); return err },
-		"devices":           devices,
-		"make device":       func([]string) error { return makeDevice() },
-		"control groups":    controlGroups,
-		"handles":           func([]string) error { _, _, err := unix.NameToHandleAt(unix.AT_FDCWD, "/", 0); return err },
-		"mount":             mount,
-		"new mount":         func([]string) error { return newMount() },
-		"clone mount":       func([]string) error { _, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE); return err },
-		"make writable":     func([]string) error { return unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "") },
-		"unmount":           func([]string) error { return not(unix.Unmount("/nowhere", 0), unix.EPERM) },
-		"change root":       func([]string) error { return unix.Chroot(os.TempDir()) },
-		"pivot root":        func([]string) error { return not(unix.PivotRoot("/nowhere", "/nowhere"), unix.EPERM) },
-		"setuid program":    setuid,
-		"capabilities":      func([]string) error { return capabilities() },
-		// kernel
-		"unshare":        func([]string) error { return unix.Unshare(unix.CLONE_NEWUTS) },
-		"unshare files":  func([]string) error { return unix.Unshare(unix.CLONE_FS) },
-		"clone user":     func([]string) error { return cloneFlags(unix.CLONE_NEWUSER) },
-		"clone network":  func([]string) error { return cloneFlags(unix.CLONE_NEWUSER | unix.CLONE_NEWNET) },
-		"clone3":         func([]string) error { return not(call(435), unix.ENOSYS) },
-		"join namespace": joinNamespace,
-		"host name":      hostName,
-		"clock": func([]string) error {
+// trials are the attacks on a world. The test binary runs them by name when it is started as a
+// probe, for which the world may be empty. A name that occurs again is the same attack with other
+// arguments.
+func (w *world) trials() []trial {
+	secret := filepath.Join(w.home, "secret")
+	small := Limits{Memory: 128 << 20, Processes: 40, FileSize: 2 << 20, CPU: time.Second, Files: 128}
+	parts := Limits{Memory: 128 << 20, Processes: 200} // threads included
+	return []trial{
+		// Other processes.
+		{name: "see process", run: seeProcess, args: []string{w.pid, w.length}},
+		{name: "signal process", run: func(a []string) error { return unix.Kill(number(a[0]), 0) }, args: []string{w.pid}},
+		{name: "ptrace process", run: func(a []string) error { return unix.PtraceSeize(number(a[0])) }, args: []string{w.pid}, proof: root},
+		{name: "be traced", run: beTraced},
+		{name: "read memory", run: readMemory},
+		{name: "take descriptor", run: takeDescriptor},
+		{name: "compare processes", run: func([]string) error { return call(unix.SYS_KCMP, pid(), pid(), 0) }, proof: root},
+		{name: "root of first", run: func(a []string) error { return read("/proc/1/root" + a[0]) }, args: []string{secret}, proof: never},
+		{name: "root of itself", run: func(a []string) error { return read("/proc/self/root" + a[0]) }, args: []string{secret}},
+		{name: "working folder", run: func(a []string) error { return read("/proc/self/cwd" + strings.Repeat("/..", 64) + a[0]) }, args: []string{secret}},
+		{name: "raise priority", run: func([]string) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -5) }, proof: root},
+		{name: "choice of who is killed", run: func([]string) error { return os.WriteFile("/proc/self/oom_score_adj", []byte("1"), 0) }},
+		{name: "raise limits", run: raiseLimits, proof: root},
+		{name: "inherit environment", run: inheritEnvironment},
+		{name: "inherit descriptors", run: inheritDescriptors, args: []string{"secret"}},
+		{name: "type into terminal", run: typeIntoTerminal, proof: root},
+		// The network.
+		{name: "tcp", run: func(a []string) error { return dial("tcp", a[0]) }, args: []string{w.tcp}},
+		{name: "tcp", args: []string{strings.Replace(w.tcp, "127.0.0.1", "localhost", 1)}},
+		{name: "tcp", args: []string{w.tcp}, network: true},
+		{name: "udp", run: udp, args: []string{w.udp}},
+		{name: "udp", args: []string{w.udp}, network: true},
+		{name: "dns", run: resolve, args: []string{w.udp}},
+		{name: "dns", args: []string{w.udp}, network: true},
+		{name: "unix socket", run: func(a []string) error { return dial("unix", a[0]) }, args: []string{w.socket}},
+		{name: "abstract socket", run: func(a []string) error { return dial("unix", "@"+a[0]) }, args: []string{w.ghost}},
+		{name: "abstract socket", args: []string{w.ghost}, network: true},
+		{name: "socket from env", run: func([]string) error { return dial("unix", os.Getenv("SSH_AUTH_SOCK")) }},
+		{name: "known sockets", run: knownSockets},
+		{name: "raw socket", run: func([]string) error { return socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) }, proof: root},
+		{name: "raw socket", proof: root, network: true},
+		{name: "packet socket", run: func([]string) error { return socket(unix.AF_PACKET, unix.SOCK_RAW, 0) }, proof: root, network: true},
+		{name: "kernel crypto", run: func([]string) error { return socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0) }, proof: never, network: true},
+		{name: "virtual socket", run: func([]string) error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0) }, proof: never, network: true},
+		{name: "kernel events", run: func([]string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT) }, network: true},
+		{name: "audit socket", run: func([]string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT) }, proof: never},
+		{name: "address of itself", run: func([]string) error { return socket(unix.AF_INET, unix.SOCK_STREAM, 0) }},
+		// Files and devices.
+		{name: "read file", run: func(a []string) error { return read(a[0]) }, args: []string{secret}},
+		{name: "read file", args: []string{filepath.Join(w.open, "link/secret")}},
+		{name: "read file", args: []string{w.seen + "/../" + filepath.Base(w.home) + "/secret"}, proof: never},
+		{name: "read file", args: []string{"/etc/shadow"}, proof: root},
+		{name: "list folder", run: func(a []string) error { _, err := os.ReadDir(a[0]); return err }, args: []string{w.home}},
+		{name: "list folder", args: []string{"/root"}, proof: root},
+		{name: "list folder", args: []string{"/home"}},
+		{name: "list folder", args: []string{"/var/log"}},
+		{name: "write file", run: func(a []string) error { return create(a[0]) }, args: []string{filepath.Join(w.home, "new")}},
+		{name: "write file", args: []string{filepath.Join(w.seen, "new")}},
+		{name: "write file", args: []string{"/usr/steward-probe"}, proof: root},
+		{name: "write file", args: []string{"/etc/steward-probe"}, proof: root},
+		{name: "write file", args: []string{"/dev/steward-probe"}, proof: root},
+		{name: "append to file", run: func(a []string) error { return openWrite(a[0]) }, args: []string{filepath.Join(w.seen, "file")}},
+		{name: "change mode", run: func(a []string) error { return os.Chmod(a[0], 0o777) }, args: []string{filepath.Join(w.seen, "file")}},
+		{name: "write by link", run: func(a []string) error { return create(a[0]) }, args: []string{filepath.Join(w.open, "link/new")}},
+		{name: "hard link", run: hardLink, args: []string{secret, w.open}},
+		{name: "hard link", args: []string{filepath.Join(w.seen, "file"), w.open}},
+		{name: "write own program", run: func([]string) error { return openWrite("/proc/self/exe") }, proof: never},
+		{name: "make root file", run: func([]string) error { return create("/steward-probe") }, proof: root},
+		{name: "write kernel", run: func([]string) error { return openWrite("/proc/sys/kernel/core_pattern") }, proof: root},
+		{name: "system request", run: func([]string) error { return openWrite("/proc/sysrq-trigger") }, proof: never},
+		{name: "kernel memory", run: func([]string) error { return read("/proc/kcore") }, proof: never},
+		{name: "sysfs", run: func([]string) error { _, err := os.ReadDir("/sys/class/net"); return err }},
+		{name: "devices", run: devices, proof: root},
+		{name: "make device", run: func([]string) error { return makeDevice() }, proof: root},
+		{name: "control groups", run: controlGroups, proof: root},
+		{name: "handles", run: func([]string) error { _, _, err := unix.NameToHandleAt(unix.AT_FDCWD, "/", 0); return err }, proof: root},
+		{name: "mount", run: mount, proof: root},
+		{name: "new mount", run: func([]string) error { return newMount() }, proof: root},
+		{name: "clone mount", run: func([]string) error { _, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE); return err }, proof: root},
+		{name: "make writable", run: func([]string) error { return unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "") }, proof: never},
+		{name: "unmount", run: func([]string) error { return not(unix.Unmount("/nowhere", 0), unix.EPERM) }, proof: root},
+		{name: "change root", run: func([]string) error { return unix.Chroot(os.TempDir()) }, proof: root},
+		{name: "pivot root", run: func([]string) error { return not(unix.PivotRoot("/nowhere", "/nowhere"), unix.EPERM) }, proof: root},
+		{name: "setuid program", run: setuid, args: []string{w.setuid}, proof: root},
+		{name: "capabilities", run: func([]string) error { return capabilities() }, proof: root},
+		// The kernel.
+		{name: "unshare", run: func([]string) error { return unix.Unshare(unix.CLONE_NEWUTS) }, proof: root},
+		{name: "unshare files", run: func([]string) error { return unix.Unshare(unix.CLONE_FS) }},
+		{name: "clone user", run: func([]string) error { return cloneFlags(unix.CLONE_NEWUSER) }, proof: root},
+		{name: "clone network", run: func([]string) error { return cloneFlags(unix.CLONE_NEWUSER | unix.CLONE_NEWNET) }, proof: root},
+		{name: "clone3", run: func([]string) error { return not(call(435), unix.ENOSYS) }},
+		{name: "join namespace", run: joinNamespace, proof: root},
+		{name: "host name", run: hostName, proof: root},
+		{name: "clock", run: func([]string) error {
 			var t unix.Timex
 			_, err := unix.ClockAdjtime(unix.CLOCK_REALTIME, &t)
 			return err
-		},
-		"set clock": setClock,
-		"keyring": func([]string) error {
+		}},
+		{name: "set clock", run: setClock, proof: root},
+		{name: "keyring", run: func([]string) error {
 			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true)
 			return err
-		},
-		"add key": func([]string) error {
+		}, proof: root},
+		{name: "add key", run: func([]string) error {
 			_, err := unix.AddKey("user", "steward", []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING)
 			return err
-		},
-		"bpf":             bpfMap,
-		"io_uring":        func([]string) error { return not(call(unix.SYS_IO_URING_SETUP, 1, 0), unix.ENOSYS) },
-		"userfaultfd":     func([]string) error { return call(unix.SYS_USERFAULTFD, unix.O_CLOEXEC) },
-		"perf":            perf,
-		"load module":     func([]string) error { return not(unix.InitModule(nil, ""), unix.EPERM) },
-		"kexec":           func([]string) error { return not(call(unix.SYS_KEXEC_LOAD, 0, 99, 0, 0), unix.EPERM) },
-		"reboot":          func([]string) error { return not(call(unix.SYS_REBOOT, 0, 0, 0), unix.EPERM) },
-		"swap":            func([]string) error { return not(call(unix.SYS_SWAPON, 0, 0), unix.EPERM) },
-		"kernel log":      func([]string) error { _, err := unix.Klogctl(10, nil); return err },
-		"accounting":      func([]string) error { return not(call(unix.SYS_ACCT, 1), unix.EPERM) },
-		"watch all files": func([]string) error { _, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF, 0); return err },
-		"personality":     func([]string) error { return call(unix.SYS_PERSONALITY, 0x40000) },
-		"foreign call":    func([]string) error { return not(call(0x40000000|unix.SYS_GETPID), unix.EPERM) },
-		"secret memory":   func([]string) error { _, err := unix.MemfdCreate("x", 0); return err },
-		"kernel shared":   func([]string) error { return call(unix.SYS_SHMGET, 0, 4096, unix.IPC_CREAT|0o600) },
-		"kernel queue":    func([]string) error { return call(unix.SYS_MSGGET, 0, unix.IPC_CREAT|0o600) },
-		// exhaustion
-		"many processes":   manyProcesses,
-		"many threads":     manyThreads,
-		"much memory":      func([]string) error { return fill(unix.MAP_PRIVATE) },
-		"shared memory":    func([]string) error { return fill(unix.MAP_SHARED) },
-		"memory in parts":  memoryInParts,
-		"long computation": compute,
-		"big file":         bigFile,
-		"many files":       manyFiles,
-		"shared folder":    func([]string) error { return fillFolder("/dev/shm") },
-		"temporary folder": func([]string) error { return fillFolder(os.TempDir()) },
-		"many descriptors": manyDescriptors,
+		}, proof: root},
+		{name: "bpf", run: bpfMap, proof: root},
+		{name: "io_uring", run: func([]string) error { return not(call(unix.SYS_IO_URING_SETUP, 1, 0), unix.ENOSYS) }},
+		{name: "userfaultfd", run: func([]string) error { return call(unix.SYS_USERFAULTFD, unix.O_CLOEXEC) }, proof: root},
+		{name: "perf", run: perf, proof: never},
+		{name: "load module", run: func([]string) error { return not(unix.InitModule(nil, ""), unix.EPERM) }, proof: root},
+		{name: "kexec", run: func([]string) error { return not(call(unix.SYS_KEXEC_LOAD, 0, 99, 0, 0), unix.EPERM) }, proof: root},
+		{name: "reboot", run: func([]string) error { return not(call(unix.SYS_REBOOT, 0, 0, 0), unix.EPERM) }, proof: root},
+		{name: "swap", run: func([]string) error { return not(call(unix.SYS_SWAPON, 0, 0), unix.EPERM) }, proof: root},
+		{name: "kernel log", run: func([]string) error { _, err := unix.Klogctl(10, nil); return err }, proof: root},
+		{name: "accounting", run: func([]string) error { return not(call(unix.SYS_ACCT, 1), unix.EPERM) }, proof: root},
+		{name: "watch all files", run: func([]string) error { _, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF, 0); return err }, proof: root},
+		{name: "personality", run: func([]string) error { return call(unix.SYS_PERSONALITY, 0x40000) }},
+		{name: "foreign call", run: func([]string) error { return not(call(0x40000000|unix.SYS_GETPID), unix.EPERM) }},
+		{name: "secret memory", run: func([]string) error { _, err := unix.MemfdCreate("x", 0); return err }},
+		{name: "kernel shared", run: func([]string) error { return call(unix.SYS_SHMGET, 0, 4096, unix.IPC_CREAT|0o600) }},
+		{name: "kernel queue", run: func([]string) error { return call(unix.SYS_MSGGET, 0, unix.IPC_CREAT|0o600) }},
+		// Exhaustion.
+		{name: "many processes", run: manyProcesses, limits: small},
+		{name: "many threads", run: manyThreads, limits: small},
+		{name: "much memory", run: func([]string) error { return fill(unix.MAP_PRIVATE) }, limits: small},
+		{name: "shared memory", run: func([]string) error { return fill(unix.MAP_SHARED) }, limits: small},
+		{name: "memory in parts", run: memoryInParts, limits: parts},
+		{name: "long computation", run: compute, limits: small, proof: never},
+		{name: "big file", run: bigFile, args: []string{w.open}, limits: small},
+		{name: "shared folder", run: func([]string) error { return fillFolder("/dev/shm") }, limits: small},
+		{name: "temporary folder", run: func([]string) error { return fillFolder(os.TempDir()) }, limits: small},
+		{name: "many descriptors", run: manyDescriptors, limits: small},
 	}
 }
 
@@ -182,14 +198,6 @@ func create(path string) error {
 
 func openWrite(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err == nil {
-		f.Close()
-	}
-	return err
-}
-
-func appendTo(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err == nil {
 		f.Close()
 	}
@@ -559,8 +567,6 @@ func bigFile(a []string) error {
 	defer os.Remove(path)
 	return os.WriteFile(path, make([]byte, 3<<20), 0o600)
 }
-
-func manyFiles(a []string) error { return fillFolder(a[0]) }
 
 func fillFolder(in string) error {
 	dir, err := os.MkdirTemp(in, "fill")
