@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // warned reports whether one of the warnings has all the words.
@@ -46,9 +47,7 @@ func TestToolPoisoning(t *testing.T) {
 	}
 	for name, p := range poison {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.agent("calc", "mcp: {box: {command: [x]}}\n")
-			w.edge.offer("box", spec("box.add", p.description))
+			w := boxed(t, "calc", "mcp: {box: {command: [x]}}\n", spec("box.add", p.description))
 			insp := inspect(t, w.open(), "calc")
 			if !warned(insp, p.want...) {
 				t.Errorf("no warning with %q: %q", p.want, insp.Warnings)
@@ -72,9 +71,7 @@ func TestToolPoisoning(t *testing.T) {
 		}
 	})
 	t.Run("harmless", func(t *testing.T) {
-		w := newWorld(t)
-		w.agent("calc", "mcp: {box: {command: [x]}}\n")
-		w.edge.offer("box", spec("box.add", "Adds two numbers and returns their sum. Use it for arithmetic."))
+		w := boxed(t, "calc", "mcp: {box: {command: [x]}}\n", spec("box.add", "Adds two numbers and returns their sum. Use it for arithmetic."))
 		if insp := inspect(t, w.open(), "calc"); len(insp.Warnings) != 0 {
 			t.Errorf("%q", insp.Warnings)
 		}
@@ -97,8 +94,7 @@ func TestRugPull(t *testing.T) {
 			w.agent("calc", "mcp: {box: {command: [x]}}\n")
 			s := spec("box.add", "Adds.")
 			w.edge.offer("box", s)
-			c := w.open()
-			approve(t, c, "calc")
+			c := w.approved("calc")
 			held, _ := c.Tree().ByPath["calc"].Tools.Get("box.add")
 			pull(&s)
 			w.edge.offer("box", s)
@@ -125,11 +121,8 @@ func TestRugPull(t *testing.T) {
 }
 
 func TestARugThatStays(t *testing.T) {
-	w := newWorld(t)
-	w.agent("calc", "mcp: {box: {command: [x]}}\n")
-	w.edge.offer("box", spec("box.add", "Adds."))
-	c := w.open()
-	approve(t, c, "calc")
+	w := boxed(t, "calc", "mcp: {box: {command: [x]}}\n", spec("box.add", "Adds."))
+	c := w.approved("calc")
 	src := w.edge.last("box")
 	w.edge.asked = make(chan struct{}, 1)
 	src.env.Changed()
@@ -147,9 +140,7 @@ func TestARugThatStays(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Close())
 	w.edge.refuses = nil
 	if !usable(w.open(), "calc") {
 		t.Fatal("it is not usable any more")
@@ -157,10 +148,8 @@ func TestARugThatStays(t *testing.T) {
 }
 
 func TestRugPullBetweenLookingAndApproving(t *testing.T) {
-	w := newWorld(t)
-	w.agent("calc", "mcp: {box: {command: [x], files: [box.sh]}}\n")
+	w := boxed(t, "calc", "mcp: {box: {command: [x], files: [box.sh]}}\n", spec("box.add", "Adds."))
 	w.write("calc/box.sh", "echo good")
-	w.edge.offer("box", spec("box.add", "Adds."))
 	c := w.open()
 	ctx := context.Background()
 	for _, change := range []func(){
@@ -189,28 +178,17 @@ func TestRugPullBetweenLookingAndApproving(t *testing.T) {
 }
 
 func TestAProgramThatIsChangedIsNotCalled(t *testing.T) {
-	w := newWorld(t)
-	w.agent("calc", "process: {box: {files: [tools/box.sh]}}\n")
+	w := boxed(t, "calc", "process: {box: {files: [tools/box.sh]}}\n", spec("box.add", "Adds."))
 	program := w.write("calc/tools/box.sh", "echo good")
-	w.edge.offer("box", spec("box.add", "Adds."))
-	c := w.open()
-	approve(t, c, "calc")
+	c := w.approved("calc")
 	held, _ := c.Tree().ByPath["calc"].Tools.Get("box.add")
-	if _, err := held.Call(context.Background(), tool.Invocation{Args: []byte("{}")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(held.Call(context.Background(), tool.Invocation{Args: []byte("{}")}))
 	// The same bytes in a new file are the same program.
 	w.write("calc/tools/.new", "echo good")
-	if err := os.Rename(filepath.Join(w.dir, "calc/tools/.new"), program); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := held.Call(context.Background(), tool.Invocation{Args: []byte("{}")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(filepath.Join(w.dir, "calc/tools/.new"), program))
+	must.Get(held.Call(context.Background(), tool.Invocation{Args: []byte("{}")}))
 	rescan(t, c)
-	if _, err := held.Call(context.Background(), tool.Invocation{Args: []byte("{}")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(held.Call(context.Background(), tool.Invocation{Args: []byte("{}")}))
 	w.write("calc/tools/box.sh", "echo evil")
 	if _, err := held.Call(context.Background(), tool.Invocation{Args: []byte("{}")}); !fault.HasCode(err, "agent_changed") {
 		t.Fatalf("before anybody has looked at the folders again, the changed program is called: %v", err)
@@ -230,9 +208,7 @@ func TestWhatAProgramMayLoadIsPinned(t *testing.T) {
 				w.write("calc/"+file, "good")
 			}
 			if c.link != "" {
-				if err := os.Symlink(c.to, filepath.Join(w.dir, "calc", c.link)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Symlink(c.to, filepath.Join(w.dir, "calc", c.link)))
 			}
 			w.edge.offer("box", spec("box.add", "Adds."))
 			cat := w.open()
@@ -254,9 +230,7 @@ func TestLinksThatMakeManyFoldersOfFew(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "d"} {
 			dir := filepath.Join(w.dir, "calc", "tools", fmt.Sprint(i))
 			w.mkdir(dir)
-			if err := os.Symlink(fmt.Sprintf("../%d", i+1), filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Symlink(fmt.Sprintf("../%d", i+1), filepath.Join(dir, name)))
 		}
 	}
 	w.mkdir(filepath.Join(w.dir, "calc", "tools", "12"))
@@ -276,28 +250,19 @@ func TestATimeThatIsSetBackHidesNoChange(t *testing.T) {
 		w.write(fmt.Sprintf("calc/tools/%d.sh", i), "echo")
 	}
 	w.edge.offer("box", spec("box.add", "Adds."))
-	c := w.open()
-	approve(t, c, "calc")
-	before, err := os.Stat(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := w.approved("calc")
+	before := must.Get(os.Stat(program))
 	w.write("calc/tools/z.sh", "echo evil")
-	if err := os.Chtimes(program, time.Time{}, before.ModTime()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(program, time.Time{}, before.ModTime()))
 	if _, err := call(t, c, "calc", "box.add"); !fault.HasCode(err, "agent_changed") {
 		t.Fatalf("the changed program is called: %v", err)
 	}
 }
 
 func TestAProgramThatIsAgainAsApproved(t *testing.T) {
-	w := newWorld(t)
-	w.agent("calc", "process: {box: {files: [tools/box.sh]}}\n")
+	w := boxed(t, "calc", "process: {box: {files: [tools/box.sh]}}\n", spec("box.add", "Adds."))
 	w.write("calc/tools/box.sh", "echo good")
-	w.edge.offer("box", spec("box.add", "Adds."))
-	c := w.open()
-	approve(t, c, "calc")
+	c := w.approved("calc")
 	w.write("calc/tools/box.sh", "echo evil")
 	if _, err := call(t, c, "calc", "box.add"); !fault.HasCode(err, "agent_changed") {
 		t.Fatalf("the changed program is called: %v", err)
@@ -325,9 +290,7 @@ func TestASettingThatFreesATool(t *testing.T) {
 	c := w.open()
 	no := false
 	set := map[string]ToolSetting{"box.a": {Effect: tool.Query, Asks: &no}, "box.b": {Off: true}}
-	if _, err := c.Approve(context.Background(), "local", "calc", inspect(t, c, "calc").Hash, set); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Approve(context.Background(), "local", "calc", inspect(t, c, "calc").Hash, set))
 	approve(t, c, "calc") // the same tools: as they were set
 	if got := c.Tree().ByPath["calc"].Tools.Specs(); len(got) != 1 || got[0].Effect != tool.Query || got[0].Asks {
 		t.Fatalf("%+v", got)
@@ -351,12 +314,9 @@ func (s several) Undo(context.Context, tool.Invocation, tool.Result) (tool.Resul
 }
 
 func TestWithoutApprovalNothingIsDoneInAnyWay(t *testing.T) {
-	w := newWorld(t)
-	w.agent("calc", "mcp: {box: {}}\n")
-	w.edge.offer("box", spec("box.add", "Adds."))
+	w := boxed(t, "calc", "mcp: {box: {}}\n", spec("box.add", "Adds."))
 	w.edge.wrap = func(r remote) tool.Tool { return several{r} }
-	c := w.open()
-	approve(t, c, "calc")
+	c := w.approved("calc")
 	held, _ := c.Tree().ByPath["calc"].Tools.Get("box.add")
 	all, ok := tool.BatcherOf(held)
 	undo, can := tool.UndoerOf(held)
@@ -367,12 +327,8 @@ func TestWithoutApprovalNothingIsDoneInAnyWay(t *testing.T) {
 	if out := all.CallAll(ctx, make([]tool.Invocation, 2)); out[0].Err != nil {
 		t.Fatal(out)
 	}
-	if _, err := undo.Undo(ctx, tool.Invocation{}, tool.Result{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Revoke(ctx, "local", "calc", ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(undo.Undo(ctx, tool.Invocation{}, tool.Result{}))
+	must.Get(c.Revoke(ctx, "local", "calc", ""))
 	if out := all.CallAll(ctx, make([]tool.Invocation, 2)); len(out) != 2 || !fault.HasCode(out[1].Err, "agent_changed") || !tool.Certain(out[1].Err) {
 		t.Errorf("several together are still called: %+v", out)
 	}
@@ -422,8 +378,7 @@ func TestASourceDoesNotSayWhereItsToolsComeFrom(t *testing.T) {
 	s := spec("box.add", "Adds.")
 	s.Origin, s.Effect = tool.OriginOwn, tool.Action
 	w.edge.offer("box", s)
-	c := w.open()
-	approve(t, c, "calc")
+	c := w.approved("calc")
 	if got := c.Tree().ByPath["calc"].Tools.Specs()[0].Origin; got != "mcp:box" {
 		t.Fatalf("origin %q", got)
 	}
@@ -461,9 +416,7 @@ func TestALinkLeadsNowhere(t *testing.T) {
 	link := func(to, name string) {
 		t.Helper()
 		w.mkdir(filepath.Dir(filepath.Join(w.dir, name)))
-		if err := os.Symlink(to, filepath.Join(w.dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, filepath.Join(w.dir, name)))
 	}
 	w.agent("prompt", "")
 	w.write("prompt/agent.yaml", "name: prompt\ndescription: x\n")
@@ -478,9 +431,7 @@ func TestALinkLeadsNowhere(t *testing.T) {
 	w.write("inner/agent.yaml", "name: inner\ndescription: x\n")
 	link("real.md", "inner/PROMPT.md")
 	w.agent("piped", "")
-	if err := os.Remove(filepath.Join(w.dir, "piped/agent.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(w.dir, "piped/agent.yaml")))
 	w.mkdir(filepath.Join(w.dir, "piped/agent.yaml"))
 	c := w.open()
 	for _, path := range []string{"prompt", "skilled", "tooled", "whole", "piped"} {

@@ -1,6 +1,18 @@
-// Package catalog finds the agents that live in folders, asks once whether they may be used, pins
-// what was approved, and provides the usable agents level by level, while folders appear, change
-// and disappear.
+// Package catalog finds agents in folders and sources in the settings, has a person approve them
+// once, and provides those that may be used.
+//
+// A scan reads the folders into units: an agent or a source, with the bytes of everything that
+// determines what it does. Nothing of a unit is started before it is approved, except to inspect it:
+// then its sources announce their tools. An inspection lists files and tools as items with a hash
+// over all of them. An approval names that hash, so it covers what was shown and nothing else. It is
+// stored as a resource (agent.Agent, tool.Source), and each decision is a version of it.
+//
+// An approved unit gets a grant, which every call of its tools and hooks checks. The grant ends when
+// the approval is withdrawn, a byte of the unit changes, or the agent above loses its own. Programs
+// run from a snapshot, a copy of the approved bytes. If a source announces other tools than the
+// approved ones, the unchanged tools go on; new and changed ones are off until they are approved.
+//
+// The usable units form a Tree, an immutable value that is replaced at each change.
 package catalog
 
 import (

@@ -12,6 +12,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 func TestAnAgentIsFoundAskedForAndUsed(t *testing.T) {
@@ -92,15 +93,10 @@ mcp:
 }
 
 func TestApprovalsLastAndNothingIsStartedAgain(t *testing.T) {
-	w := newWorld(t)
-	w.agent("email", "mcp: {box: {command: [x]}}\n")
-	w.edge.offer("box", spec("box.list", "Lists."), tool.Spec{Name: "box.send", Description: "Sends.", Effect: tool.Action, Input: []byte(`{"type": "object"}`)})
-	c := w.open()
-	approve(t, c, "email")
+	w := boxed(t, "email", "mcp: {box: {command: [x]}}\n", spec("box.list", "Lists."), tool.Spec{Name: "box.send", Description: "Sends.", Effect: tool.Action, Input: []byte(`{"type": "object"}`)})
+	c := w.approved("email")
 	started := w.edge.started()
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Close())
 	c = w.open()
 	if !usable(c, "email") || w.edge.started() != started {
 		t.Fatalf("usable %v, started %d times", usable(c, "email"), w.edge.started()-started)
@@ -118,26 +114,16 @@ func TestApprovalsLastAndNothingIsStartedAgain(t *testing.T) {
 }
 
 func TestApprovalsAreResources(t *testing.T) {
-	w := newWorld(t)
-	w.agent("email", "config: {x: 1}\nmcp: {box: {command: [x]}}\n")
-	w.edge.offer("box", spec("box.list", "Lists."))
-	c := w.open()
-	approve(t, c, "email")
+	w := boxed(t, "email", "config: {x: 1}\nmcp: {box: {command: [x]}}\n", spec("box.list", "Lists."))
+	c := w.approved("email")
 	ctx, sc := context.Background(), store.ForNode(resource.System)
-	uri, err := resource.Parse("cld:agent.Agent.email")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.store.Get(ctx, sc, uri); err != nil {
-		t.Fatal(err)
-	}
+	uri := must.Get(resource.Parse("cld:agent.Agent.email"))
+	must.Get(w.store.Get(ctx, sc, uri))
 	tl, err := w.store.Get(ctx, sc, uri.Child("tool.Tool", "box.list"))
 	if err != nil || !strings.Contains(string(tl.Body), `"openai":{"type":"function","function":{"name":"box__list"`) {
 		t.Fatalf("%s %v", tl.Body, err)
 	}
-	if _, err := c.Revoke(ctx, "ann", "email", "not needed"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Revoke(ctx, "ann", "email", "not needed"))
 	if _, err := w.store.Get(ctx, sc, uri.Child("tool.Tool", "box.list")); !fault.HasCode(err, "not_found") {
 		t.Fatalf("the tool of a revoked agent is still listed: %v", err)
 	}
@@ -173,20 +159,15 @@ func TestAParentSeesItsChildrenOnly(t *testing.T) {
 	if inspect(t, c, "assistant_office").Hash != before || usable(c, "assistant_office/calendar") {
 		t.Fatal("a new child has changed its parent's approval, or is used without one of its own")
 	}
-	if _, err := c.Revoke(context.Background(), "local", "assistant_office", ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Revoke(context.Background(), "local", "assistant_office", ""))
 	if len(c.Tree().ByPath) != 1 {
 		t.Fatalf("below a revoked agent something is usable: %v", c.Tree().ByPath)
 	}
 }
 
 func TestTakeItAwayAndTheAbilityIsGone(t *testing.T) {
-	w := newWorld(t)
-	w.agent("email", "mcp: {box: {command: [x]}}\n")
-	w.edge.offer("box", spec("box.list", "Lists."))
-	c := w.open()
-	approve(t, c, "email")
+	w := boxed(t, "email", "mcp: {box: {command: [x]}}\n", spec("box.list", "Lists."))
+	c := w.approved("email")
 	held, _ := c.Tree().ByPath["email"].Tools.Get("box.list")
 	src := w.edge.last("box")
 	w.remove("email")
@@ -206,11 +187,8 @@ func TestTakeItAwayAndTheAbilityIsGone(t *testing.T) {
 }
 
 func TestACallThatRunsIsNotCutOff(t *testing.T) {
-	w := newWorld(t)
-	w.agent("email", "mcp: {box: {command: [x]}}\n")
-	w.edge.offer("box", spec("box.list", "Lists."))
-	c := w.open()
-	approve(t, c, "email")
+	w := boxed(t, "email", "mcp: {box: {command: [x]}}\n", spec("box.list", "Lists."))
+	c := w.approved("email")
 	src := w.edge.last("box")
 	began, finish := make(chan struct{}), make(chan struct{})
 	src.call = func(context.Context, tool.Invocation) (tool.Result, error) {
@@ -232,16 +210,12 @@ func TestACallThatRunsIsNotCutOff(t *testing.T) {
 	w.remove("email")
 	rescan(t, c)
 	close(finish)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-done)
 	<-src.closed
 }
 
 func TestDecisions(t *testing.T) {
-	w := newWorld(t)
-	w.agent("email", "mcp: {box: {command: [x]}}\n")
-	w.edge.offer("box", spec("box.list", "Lists."), spec("box.send", "Sends."))
+	w := boxed(t, "email", "mcp: {box: {command: [x]}}\n", spec("box.list", "Lists."), spec("box.send", "Sends."))
 	c := w.open()
 	ctx := context.Background()
 	if _, err := c.Inspect(ctx, "emial"); !fault.HasCode(err, "agent_not_found") || !strings.Contains(err.Error(), "email") {
@@ -283,9 +257,7 @@ func TestDecisions(t *testing.T) {
 	if l, err := c.Revoke(ctx, "local", "email", strings.Repeat("é", 600)); err != nil || l.Status != Revoked || len(l.Reason) > 520 {
 		t.Fatal(l, err)
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Close())
 	if l := listing(t, w.open(), "email"); l.Status != Revoked {
 		t.Fatalf("%+v", l)
 	}
@@ -342,8 +314,7 @@ func TestSkills(t *testing.T) {
 	w.write("writer/skills/letters/SKILL.md", "---\nname: letters\ndescription: How letters are written.\nlicense: MIT\n---\n# Letters\nBegin with Dear.\n")
 	w.write("writer/skills/letters/reference/forms.md", "Sir, Madam")
 	w.write("writer/skills/letters/logo.bin", "\xff\xfe\x00")
-	c := w.open()
-	approve(t, c, "writer")
+	c := w.approved("writer")
 	a := c.Tree().ByPath["writer"]
 	if !strings.Contains(a.Prompt, "- letters: How letters are written.") {
 		t.Fatal(a.Prompt)
@@ -422,9 +393,7 @@ func TestRootSources(t *testing.T) {
 	if got := c.Tree().Root.Tools.Names(); !slices.Equal(got, []string{"brave_search.web", "hash.md5"}) {
 		t.Fatalf("%v", got)
 	}
-	if _, err := call(t, c, "", "hash.md5"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(call(t, c, "", "hash.md5"))
 	if d := w.edge.last("hash").decl; d.Timeout.Seconds() != 3 {
 		t.Fatalf("%+v", d)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // What nobody has approved takes no name from what somebody has.
@@ -68,14 +69,10 @@ func TestANewcomerTakesNoNameFromWhatIsApproved(t *testing.T) {
 	}
 
 	// They stay outside after a restart, and get the name once it is free.
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Close())
 	c = w.open()
 	good("after a restart")
-	if _, err := c.Revoke(t.Context(), "local", "kin", ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Revoke(t.Context(), "local", "kin", ""))
 	w.agent("kin", "")
 	rescan(t, c)
 	if l := listing(t, c, "kin/child"); l.Status != Pending {
@@ -90,8 +87,7 @@ func TestANewToolIsOffAndTheOthersGoOn(t *testing.T) {
 	w.agent("calc", "mcp: {box: {command: [x]}}\n")
 	add, sub, evil := spec("box.add", "Adds."), spec("box.sub", "Subtracts."), spec("box.evil", "Does.")
 	w.edge.offer("box", add, sub)
-	c := w.open()
-	approve(t, c, "calc")
+	c := w.approved("calc")
 	held, _ := c.Tree().ByPath["calc"].Tools.Get("box.add")
 	gone, _ := c.Tree().ByPath["calc"].Tools.Get("box.sub")
 	changed := func(what string, waiting, missing []string, specs ...tool.Spec) {
@@ -132,9 +128,7 @@ func TestANewToolIsOffAndTheOthersGoOn(t *testing.T) {
 	if l := listing(t, c, "calc"); l.Waits() || len(l.Tools) != 3 {
 		t.Errorf("%+v", l)
 	}
-	if _, err := call(t, c, "calc", "box.evil"); err != nil {
-		t.Error(err)
-	}
+	must.Get(call(t, c, "calc", "box.evil"))
 }
 
 // A source that changes once more while it is being compared is compared again.
@@ -143,8 +137,7 @@ func TestAChangeDuringAComparisonIsNotLost(t *testing.T) {
 	w.agent("calc", "mcp: {box: {command: [x]}}\n")
 	add, evil := spec("box.add", "Adds."), spec("box.evil", "Does.")
 	w.edge.offer("box", add)
-	c := w.open()
-	approve(t, c, "calc")
+	c := w.approved("calc")
 	changed := w.edge.last("box").env.Changed
 	w.edge.mu.Lock()
 	w.edge.during = func() {

@@ -63,14 +63,14 @@ type sampling struct {
 	Effort      string   `yaml:"effort"`
 }
 
-// decl is a source or a hook that a level declares.
+// decl is a declared source or hook.
 type decl struct {
-	kind string // of the opener; hooks: the place
+	kind string // of the opener; of a hook: its point (tool.BeforeTool, …)
 	name string
 	declaration
 }
 
-// parsed is a definition as read, with what it declares.
+// parsed is a definition as read, with its declarations.
 type parsed struct {
 	definition
 	sources  []decl
@@ -80,8 +80,7 @@ type parsed struct {
 	namePlace, servicesPlace strict.Position
 }
 
-// parseDefinition reads agent.yaml or tool_config.yaml. names are the node's
-// tools; nil: not known.
+// parseDefinition reads agent.yaml or tool_config.yaml. names are the node's tools; nil: unknown.
 func parseDefinition(file string, text []byte, names []string) *parsed {
 	d := &parsed{namePlace: strict.At(1, 1)}
 	bad := reporter(file, &d.problems)
@@ -104,14 +103,14 @@ func parseDefinition(file string, text []byte, names []string) *parsed {
 	return d
 }
 
-// checker says what is wrong with values.
+// checker reports invalid values of a definition.
 type checker struct {
 	bad   strict.Report
 	root  *strict.Node
 	names []string
 }
 
-// at is the place of a value of the definition.
+// at returns the position of a value of the definition.
 func (c checker) at(keys ...string) strict.Position {
 	n := c.root
 	for _, k := range keys {
@@ -163,7 +162,7 @@ var (
 	modelName  = regexp.MustCompile(`^[^\s/]+(/\S+)?$`)
 )
 
-// key is the place of a key inside one of the definition's maps.
+// key returns the position of a key in one of the definition's maps.
 func (c checker) key(in, key string) strict.Position {
 	if n := c.root.Get(in); n != nil {
 		for _, f := range n.Fields {
@@ -175,7 +174,7 @@ func (c checker) key(in, key string) strict.Position {
 	return c.at(in)
 }
 
-// item is the place of an element of a list.
+// item returns the position of an element of a list.
 func (c checker) item(key string, i int) strict.Position {
 	if n := c.root.Get(key); n != nil && i < len(n.List) {
 		return n.List[i].Position
@@ -189,26 +188,19 @@ func (c checker) most(key, text string, most int) {
 	}
 }
 
-// metadata takes the four parts; others are facts about the agent, for people.
+// metadata reads the four known parts. Other keys are facts about the agent for people.
 func (c checker) metadata(d *definition) {
-	if d.Metadata == nil || d.Metadata.Kind == strict.Null {
-		return
-	}
-	if d.Metadata.Kind != strict.Map {
-		c.bad(d.Metadata.Position, "value_invalid", "write purpose, instructions, applicability, evaluation, author, created", "metadata: keys and their values are expected, not %s", d.Metadata)
-		return
-	}
 	parts := map[string]*string{"purpose": &d.metadata.Purpose, "instructions": &d.metadata.Instructions,
 		"applicability": &d.metadata.Applicability, "evaluation": &d.metadata.Evaluation}
-	for _, f := range d.Metadata.Fields {
+	for _, f := range c.fields(d.Metadata, "write purpose, instructions, applicability, evaluation, author, created", "metadata: keys and their values") {
 		switch into := parts[f.Key]; {
 		case into != nil && f.Value.Kind != strict.Text && f.Value.Kind != strict.Null:
 			c.bad(f.Value.Position, "value_invalid", "write a text", "metadata.%s: a text is expected, not %s", f.Key, f.Value)
 		case into != nil:
 			*into = f.Value.Text
 		default:
-			if w := strict.Likely(f.Key, []string{"purpose", "instructions", "applicability", "evaluation"}); w != "" {
-				c.bad(f.Position, "key_unknown", fmt.Sprintf("did you mean %q?", w), "there is no key %q in metadata", strict.Clip(f.Key))
+			if remedy := meant(f.Key, sortedKeys(parts), ""); remedy != "" {
+				c.bad(f.Position, "key_unknown", remedy, "there is no key %q in metadata", strict.Clip(f.Key))
 			}
 		}
 	}
@@ -251,7 +243,7 @@ func (c checker) parameters(d *definition) {
 	}
 }
 
-// uses looks at one of the node's tools that the agent names.
+// uses checks a name or glob of the node's own tools.
 func (c checker) uses(p strict.Position, pattern string) {
 	glob := strings.TrimPrefix(pattern, "!")
 	if _, err := path.Match(glob, ""); err != nil || glob == "" {
@@ -278,11 +270,7 @@ func (c checker) services(d *definition) {
 			}
 		}
 		if !slices.Contains(names, string(name)) {
-			remedy := "the services are " + strings.Join(names, ", ")
-			if w := strict.Likely(string(name), names); w != "" {
-				remedy = fmt.Sprintf("did you mean %q?", w)
-			}
-			c.bad(c.key("services", string(name)), "key_unknown", remedy, "there is no service %q", strict.Clip(string(name)))
+			c.unknown(c.key("services", string(name)), string(name), "service %q", names, "the services are "+strings.Join(names, ", "))
 		}
 		oneOf("source", string(s.Source), "local", "remote", "parent")
 		oneOf("offering", string(s.Offering), "none", "serve")
@@ -296,17 +284,35 @@ func (c checker) services(d *definition) {
 	}
 }
 
+// fields returns the fields of a map. It reports anything else than a map.
+func (c checker) fields(n *strict.Node, remedy, expected string) []strict.Field {
+	switch {
+	case n == nil || n.Kind == strict.Null:
+		return nil
+	case n.Kind != strict.Map:
+		c.bad(n.Position, "value_invalid", remedy, "%s are expected, not %s", expected, n)
+		return nil
+	}
+	return n.Fields
+}
+
+// unknown reports an unknown key, with the known one that was probably meant.
+func (c checker) unknown(p strict.Position, key, what string, known []string, remedy string) {
+	c.bad(p, "key_unknown", meant(key, known, remedy), "there is no "+what, strict.Clip(key))
+}
+
+// meant returns a remedy that names the known word closest to a wrong one, or else the given one.
+func meant(word string, known []string, otherwise string) string {
+	if w := strict.Likely(word, known); w != "" {
+		return fmt.Sprintf("did you mean %q?", w)
+	}
+	return otherwise
+}
+
 // sources lists what is declared under one of the keys of sources.
 func (c checker) sources(kind string, n *strict.Node, file string) []decl {
 	var out []decl
-	if n == nil || n.Kind == strict.Null {
-		return nil
-	}
-	if n.Kind != strict.Map {
-		c.bad(n.Position, "value_invalid", "write NAME: and its declaration", "names and their declarations are expected, not %s", n)
-		return nil
-	}
-	for _, f := range n.Fields {
+	for _, f := range c.fields(n, "write NAME: and its declaration", "names and their declarations") {
 		if why := badName(f.Key); why != "" {
 			c.bad(f.Position, "name_invalid", nameRemedy, "%q is no name for a source of tools: %s", strict.Clip(f.Key), why)
 			continue
@@ -315,7 +321,7 @@ func (c checker) sources(kind string, n *strict.Node, file string) []decl {
 		if kind == "domain" {
 			k += ":" + f.Key
 		}
-		if f.Value.Kind == strict.Null { // a fault of it is told where its name is
+		if f.Value.Kind == strict.Null { // its faults are reported at its name
 			f.Value.Position = f.Position
 		}
 		out = append(out, decl{k, f.Key, declaration{file: file, node: f.Value}})
@@ -323,23 +329,12 @@ func (c checker) sources(kind string, n *strict.Node, file string) []decl {
 	return out
 }
 
-// hooks lists what is declared under hooks: by place, one or several.
+// hooks lists the declared hooks: one or several for each point of a turn.
 func (c checker) hooks(n *strict.Node, file string) []decl {
-	if n == nil || n.Kind == strict.Null {
-		return nil
-	}
-	if n.Kind != strict.Map {
-		c.bad(n.Position, "value_invalid", "write before_tool: and what is to be called", "hooks: places and hooks are expected, not %s", n)
-		return nil
-	}
 	var out []decl
-	for _, f := range n.Fields {
+	for _, f := range c.fields(n, "write before_tool: and what is to be called", "hooks: places and hooks") {
 		if !slices.Contains(hookPlaces, f.Key) {
-			remedy := "hooks are called " + strings.Join(hookPlaces, ", ")
-			if w := strict.Likely(f.Key, hookPlaces); w != "" {
-				remedy = fmt.Sprintf("did you mean %q?", w)
-			}
-			c.bad(f.Position, "key_unknown", remedy, "there is no place %q for hooks", strict.Clip(f.Key))
+			c.unknown(f.Position, f.Key, "place %q for hooks", hookPlaces, "hooks are called "+strings.Join(hookPlaces, ", "))
 			continue
 		}
 		list := []*strict.Node{f.Value}
@@ -359,7 +354,7 @@ func (s sampling) llm() llm.Sampling {
 	return llm.Sampling{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: llm.Effort(s.Effort)}
 }
 
-// forAbove compiles what the level above is told of an agent.
+// forAbove returns the description of an agent for the level above.
 func (d *definition) forAbove() string {
 	parts := []string{strings.TrimSpace(d.Description)}
 	if len(d.Capabilities) > 0 {

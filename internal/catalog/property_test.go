@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/test/must"
 	_ "steward/test/seed"
 )
 
@@ -44,8 +45,7 @@ func TestAnyByteThatMattersIsAskedForAgain(t *testing.T) {
 	}
 	restore()
 	w.edge.offer("box", spec("box.add", "Adds."))
-	c := w.open()
-	approve(t, c, "all")
+	c := w.approved("all")
 	if !usable(c, "all") {
 		t.Fatal("not usable")
 	}
@@ -74,16 +74,12 @@ func TestAnyByteThatMattersIsAskedForAgain(t *testing.T) {
 			text = append(text[:i:i], text[i+1:]...)
 		case "remove":
 			text = nil
-			if err := os.Remove(path); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, os.Remove(path))
 		case "beside":
 			path = filepath.Join(w.dir, "all", rapid.SampledFrom([]string{"tools", "hooks", "lib", "skills/one"}).Draw(rt, "in"), "new.py")
 		}
 		if text != nil {
-			if err := os.WriteFile(path, text, 0o755); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, os.WriteFile(path, text, 0o755))
 		}
 		rescan(t, c)
 		if usable(c, "all") {

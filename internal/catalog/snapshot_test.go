@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"steward/internal/fault"
+	"steward/test/must"
 )
 
 // sealedUnit is a unit whose folder has a program and a file beside it.
@@ -15,16 +16,9 @@ func sealedUnit(t *testing.T) (*Catalog, *unit) {
 	u := &unit{path: "desk", dir: dir, hash: "h1"}
 	for name, mode := range map[string]os.FileMode{"run.sh": 0o755, "lib/part.txt": 0o644} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("first "+name), mode); err != nil {
-			t.Fatal(err)
-		}
-		p, err := outside(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte("first "+name), mode))
+		p := must.Get(outside(path))
 		p.name = name
 		u.sealed = append(u.sealed, p)
 	}
@@ -48,9 +42,7 @@ func TestASnapshotHasWhatWasReadAndStays(t *testing.T) {
 				t.Errorf("%s: %v %v", name, info.Mode(), err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(u.dir, "run.sh"), []byte("second"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(u.dir, "run.sh"), []byte("second"), 0o755))
 	}
 	if left, err := os.ReadDir(c.opt.Snapshots); err != nil || len(left) != 1 {
 		t.Errorf("%v %v", left, err)
@@ -97,23 +89,18 @@ func TestASnapshotIsOfNothingElse(t *testing.T) {
 	} {
 		c, u := sealedUnit(t)
 		if x.before != nil {
-			if err := x.before(u, c.opt.Snapshots); err != nil {
-				t.Fatal(err)
-			}
-		} else if _, err := c.snapshotOf(u); err != nil {
-			t.Fatal(err)
+			must.Do(t, x.before(u, c.opt.Snapshots))
+		} else {
+			must.Get(c.snapshotOf(u))
 		}
 		if x.after != nil {
-			if err := x.after(u, c.opt.Snapshots); err != nil {
-				t.Fatal(err)
+			must.Do(t, x.after(u, c.opt.Snapshots))
+		}
+		for _, when := range []string{"later", "at the next start"} {
+			if got, err := c.snapshotOf(u); !fault.HasCode(err, x.code) {
+				t.Errorf("%s, %s: %v %v, want %s", name, when, got, err, x.code)
 			}
-		}
-		if got, err := c.snapshotOf(u); !fault.HasCode(err, x.code) {
-			t.Errorf("%s: %v %v, want %s", name, got, err, x.code)
-		}
-		u.snapshot.copies = nil // as at the next start
-		if got, err := c.snapshotOf(u); !fault.HasCode(err, x.code) {
-			t.Errorf("%s, at the next start: %v %v, want %s", name, got, err, x.code)
+			u.snapshot.copies = nil
 		}
 	}
 }

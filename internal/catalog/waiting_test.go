@@ -3,6 +3,8 @@ package catalog
 import (
 	"context"
 	"testing"
+
+	"steward/test/must"
 )
 
 func waits(c *Catalog) map[string]string {
@@ -41,9 +43,7 @@ func TestWhatWaits(t *testing.T) {
 	}
 
 	// Below what was refused, nothing waits.
-	if _, err := c.Deny(context.Background(), "local", "desk/mail", ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Deny(context.Background(), "local", "desk/mail", ""))
 	if now := waits(c); len(now) != 1 || now["other"] != first["other"] {
 		t.Errorf("%v", now)
 	}

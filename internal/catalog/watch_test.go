@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/test/leak"
+	"steward/test/must"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -48,9 +49,7 @@ func TestWatchFoldersComeChangeAndGo(t *testing.T) {
 
 		// As editors save: a new file that takes the old one's name.
 		w.write("email/.agent.yaml.swp", "name: email\ndescription: Better.\nmcp: {box: {files: [lib/run.py]}}\n")
-		if err := os.Rename(filepath.Join(w.dir, "email/.agent.yaml.swp"), filepath.Join(w.dir, "email/agent.yaml")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(filepath.Join(w.dir, "email/.agent.yaml.swp"), filepath.Join(w.dir, "email/agent.yaml")))
 		until(t, c, "the change is found", func() bool { return !usable(c, "email") && status(c, "email") == Pending })
 		if usable(c, "email/filter") {
 			t.Fatal("below what waits something is used")
@@ -61,13 +60,9 @@ func TestWatchFoldersComeChangeAndGo(t *testing.T) {
 		until(t, c, "the changed program is found", func() bool { return !usable(c, "email") })
 		approve(t, c, "email")
 
-		if err := os.Rename(filepath.Join(w.dir, "email"), filepath.Join(w.dir, "..", "elsewhere")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(filepath.Join(w.dir, "email"), filepath.Join(w.dir, "..", "elsewhere")))
 		until(t, c, "the folder is gone", func() bool { return status(c, "email") == "" && len(c.Tree().ByPath) == 1 })
-		if err := os.Rename(filepath.Join(w.dir, "..", "elsewhere"), filepath.Join(w.dir, "email")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(filepath.Join(w.dir, "..", "elsewhere"), filepath.Join(w.dir, "email")))
 		until(t, c, "it is back, as approved", func() bool { return usable(c, "email") && usable(c, "email/filter") })
 		w.remove("email/agents/filter")
 		until(t, c, "the child is gone", func() bool { return !usable(c, "email/filter") && usable(c, "email") })
@@ -79,15 +74,9 @@ func TestWatchAFolderThatAnotherOneHasReplaced(t *testing.T) {
 		w.agent("email", "")
 		c := w.open()
 		old := filepath.Join(w.dir, "..", "old")
-		if err := os.Rename(filepath.Join(w.dir, "email"), old); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.CopyFS(filepath.Join(w.dir, "email"), os.DirFS(old)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.RemoveAll(old); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(filepath.Join(w.dir, "email"), old))
+		must.Do(t, os.CopyFS(filepath.Join(w.dir, "email"), os.DirFS(old)))
+		must.Do(t, os.RemoveAll(old))
 		says := func(what string) {
 			w.write("email/agent.yaml", "name: email\ndescription: "+what+"\n")
 			until(t, c, what+" is seen", func() bool {
@@ -112,12 +101,8 @@ func TestWatchManyFoldersThatAreMovedAwayAndDeleted(t *testing.T) {
 	w.agent("0/first", "")
 	until(t, c, "the folders are watched", func() bool { return status(c, "first") == Pending })
 	for _, top := range w.opt.Folders[1:] {
-		if err := os.Rename(top, top+".away"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(top + ".away"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(top, top+".away"))
+		must.Do(t, os.Remove(top+".away"))
 	}
 	w.agent("39/last", "")
 	until(t, c, "the watch goes on", func() bool { return status(c, "last") == Pending })
@@ -142,8 +127,7 @@ func TestWatchAnInvalidAgentIsToldOnceAndTheRestGoesOn(t *testing.T) {
 	watching(t, func(t *testing.T, w *world) {
 		w.agent("good", "")
 		w.write("bad/agent.yaml", "name: bad\ndescripton: x\n")
-		c := w.open()
-		approve(t, c, "good")
+		c := w.approved("good")
 		file := filepath.Join(w.dir, "bad/agent.yaml")
 		if n := w.log.count("descripton"); n != 1 || !strings.Contains(w.log.String(), "file="+file) || !strings.Contains(w.log.String(), "line=2") || !strings.Contains(w.log.String(), "did you mean") {
 			t.Fatalf("told %d times: %s", n, w.log)
@@ -202,9 +186,7 @@ func TestAWatcherThatTheSystemDoesNotGrant(t *testing.T) {
 	c.again()
 	w.agent("other", "")
 	until(t, c, "it is found all the same", func() bool { return status(c, "other") == Pending })
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Close())
 	if err := c.Rescan(context.Background()); err == nil {
 		t.Fatal("a closed catalog reads")
 	}
@@ -214,8 +196,7 @@ func TestTheStateOfASourceIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.agent("email", "mcp: {box: {}}\n")
 	w.agent("other", "mcp: {cup: {}}\n")
-	c := w.open()
-	approve(t, c, "email")
+	c := w.approved("email")
 	src := w.edge.last("box")
 	w.agent("other", "mcp: {cup: {url: 'http://localhost'}}\n")
 	rescan(t, c)

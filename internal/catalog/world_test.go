@@ -16,6 +16,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // world is a node's surroundings: a folder of agents, a store, and sources
@@ -45,9 +46,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) mkdir(dir string) {
 	w.t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.MkdirAll(dir, 0o755))
 }
 
 func (w *world) write(name, text string) string {
@@ -56,17 +55,13 @@ func (w *world) write(name, text string) string {
 		name = filepath.Join(w.dir, name)
 	}
 	w.mkdir(filepath.Dir(name))
-	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.WriteFile(name, []byte(text), 0o755))
 	return name
 }
 
 func (w *world) remove(name string) {
 	w.t.Helper()
-	if err := os.RemoveAll(filepath.Join(w.dir, name)); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.RemoveAll(filepath.Join(w.dir, name)))
 }
 
 // agent writes a small agent's folder.
@@ -77,10 +72,7 @@ func (w *world) agent(at, more string) {
 
 func (w *world) open() *Catalog {
 	w.t.Helper()
-	c, err := Open(context.Background(), w.opt)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	c := must.Get(Open(context.Background(), w.opt))
 	w.t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			w.t.Error(err)
@@ -89,11 +81,25 @@ func (w *world) open() *Catalog {
 	return c
 }
 
+// boxed returns a world with an agent whose source box announces specs.
+func boxed(t testing.TB, agent, declaration string, specs ...tool.Spec) *world {
+	w := newWorld(t)
+	w.agent(agent, declaration)
+	w.edge.offer("box", specs...)
+	return w
+}
+
+// approved opens the catalog and approves an agent.
+func (w *world) approved(path string) *Catalog {
+	w.t.Helper()
+	c := w.open()
+	approve(w.t, c, path)
+	return c
+}
+
 func rescan(t testing.TB, c *Catalog) {
 	t.Helper()
-	if err := c.Rescan(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Rescan(context.Background()))
 }
 
 func inspect(t testing.TB, c *Catalog, path string) Inspection {
@@ -305,10 +311,7 @@ func call(t testing.TB, c *Catalog, agent, name string) (tool.Result, error) {
 }
 
 func asJSON(t testing.TB, v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(v))
 	return string(b)
 }
 

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"steward/internal/fault"
+	"steward/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -107,10 +108,7 @@ func TestWhatMayBeReached(t *testing.T) {
 		{"0.0.0.0:80", "0.0.0.0:80", "one machine"}, {"0.1.2.3:80", "0.1.2.3:80", "one machine"}, {"[::]:80", "[::]:80", "one machine"}, {"224.0.0.1:80", "224.0.0.1:80", "one machine"},
 		{"255.255.255.255:80", "255.255.255.255:80", "one machine"}, {"[ff02::1]:80", "[ff02::1]:80", "one machine"},
 	} {
-		rule, err := Declared(c.rule)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rule := must.Get(Declared(c.rule))
 		got, err := Dialer{Rule: rule, Resolver: all, machine: foreign}.Check(t.Context(), c.address)
 		text := fmt.Sprint(got)
 		if err != nil {
@@ -136,10 +134,7 @@ func TestWhatMayBeReached(t *testing.T) {
 // The address that was checked is the one that is dialled: a name that has
 // another address a moment later gains nothing.
 func TestANameThatChangesItsAddress(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	d := Dialer{Rule: Public(), Resolver: names{"rebind.test": {{"192.0.2.1"}, {"127.0.0.1"}}}, machine: foreign}
@@ -148,15 +143,9 @@ func TestANameThatChangesItsAddress(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	rule, err := List("once.test:" + port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := must.Get(List("once.test:" + port))
 	d = Dialer{Rule: rule, Resolver: names{"once.test": {{"127.0.0.1"}, {"192.0.2.1"}}}, machine: foreign}
-	conn, err := d.DialContext(t.Context(), "tcp4", "once.test:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(d.DialContext(t.Context(), "tcp4", "once.test:"+port))
 	conn.Close()
 	d.Resolver = names{"once.test": {{"127.0.0.1"}}}
 	if _, err := d.DialContext(t.Context(), "tcp6", "once.test:"+port); !fault.HasCode(err, "network_unreachable") {
@@ -169,14 +158,8 @@ func TestANameThatChangesItsAddress(t *testing.T) {
 
 // What this process listens on is not reached, whoever opened it.
 func TestOwnPortsAreNotReached(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rule, err := List(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
+	rule := must.Get(List(l.Addr().String()))
 	if _, err := (Dialer{Rule: rule}).DialContext(t.Context(), "tcp", l.Addr().String()); !fault.HasCode(err, "network_denied") {
 		t.Error(err)
 	}
@@ -189,15 +172,9 @@ func TestOwnPortsAreNotReached(t *testing.T) {
 // proxied serves a proxy for a list of hosts and returns a client of it.
 func proxied(t *testing.T, log io.Writer, list ...string) (*http.Client, string) {
 	t.Helper()
-	rule, err := List(list...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := must.Get(List(list...))
 	p := NewProxy(Dialer{Rule: rule, Resolver: names{"moved.test": {{"127.0.0.1"}}}, machine: foreign}, "sandbox.network", slog.New(slog.NewTextHandler(log, nil)))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	done := make(chan error, 1)
 	go func() { done <- p.Serve(l) }()
 	at := &url.URL{Scheme: "http", Host: l.Addr().String()}
@@ -232,60 +209,42 @@ func TestAProxyForAList(t *testing.T) {
 	client, at := proxied(t, &log, in, tls)
 	client.Transport.(*http.Transport).TLSClientConfig = secure.Client().Transport.(*http.Transport).TLSClientConfig
 
-	res, err := client.Post(plain.URL, "text/plain", strings.NewReader("hello"))
-	if err != nil {
-		t.Fatal(err)
+	whole := func(res *http.Response) (status int, body string) {
+		defer res.Body.Close()
+		return res.StatusCode, string(must.Get(io.ReadAll(res.Body)))
 	}
-	b, _ := io.ReadAll(res.Body)
-	res.Body.Close()
-	if want := "POST " + in + " hello "; string(b) != want {
-		t.Errorf("%q, want %q", b, want)
+	_, body := whole(must.Get(client.Post(plain.URL, "text/plain", strings.NewReader("hello"))))
+	if want := "POST " + in + " hello "; body != want {
+		t.Errorf("%q, want %q", body, want)
 	}
-	res, err = client.Get(secure.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	for _, path := range []string{other.URL, plain.URL + "/away"} { // a redirect is a request like others
-		res, err = client.Get(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, _ = io.ReadAll(res.Body)
-		res.Body.Close()
-		if res.StatusCode != http.StatusForbidden || !strings.Contains(string(b), "sandbox.network") {
-			t.Errorf("%s: %d %s", path, res.StatusCode, b)
+	whole(must.Get(client.Get(secure.URL)))
+	for _, path := range []string{other.URL, plain.URL + "/away", // a redirect is a request like others
+		"http://" + strings.Replace(in, "127.0.0.1", "127.0.0.2", 1)} {
+		status, body := whole(must.Get(client.Get(path)))
+		if status != http.StatusForbidden || !strings.Contains(body, "sandbox.network") {
+			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	if _, err = client.Get("https://moved.test"); err == nil || !strings.Contains(err.Error(), "not among what is allowed") {
+	if _, err := client.Get("https://moved.test"); err == nil || !strings.Contains(err.Error(), "not among what is allowed") {
 		t.Errorf("a refused CONNECT says %v", err)
 	}
-	if res, err = client.Get("http://" + strings.Replace(in, "127.0.0.1", "127.0.0.2", 1)); err != nil || res.StatusCode != http.StatusForbidden {
-		t.Errorf("%v %v", res, err)
-	}
-	res.Body.Close()
 	if n := strings.Count(log.String(), "kept from the network"); n != 3 {
 		t.Errorf("%d refusals are logged: %s", n, &log)
 	}
-	if res, err = http.Get("http://" + at); err != nil || res.StatusCode != http.StatusBadRequest {
-		t.Errorf("%v %v", res, err)
+	if status, body := whole(must.Get(http.Get("http://" + at))); status != http.StatusBadRequest {
+		t.Errorf("%d %s", status, body)
 	}
-	res.Body.Close()
 	plain.Close()
-	if res, err = client.Get(plain.URL); err != nil || res.StatusCode != http.StatusBadGateway {
-		t.Errorf("a host that is down: %v %v", res, err)
+	if status, body := whole(must.Get(client.Get(plain.URL))); status != http.StatusBadGateway {
+		t.Errorf("a host that is down: %d %s", status, body)
 	}
-	res.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
 }
 
 // Closing a proxy ends the tunnels through it, and one side's end is told to
 // the other.
 func TestATunnelEnds(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
 	go func() {
 		for {
@@ -296,21 +255,12 @@ func TestATunnelEnds(t *testing.T) {
 			go func() { defer c.Close(); io.Copy(c, c) }()
 		}
 	}()
-	rule, err := List(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := must.Get(List(l.Addr().String()))
 	p := NewProxy(Dialer{Rule: rule, machine: foreign}, "sandbox.network", slog.New(slog.DiscardHandler))
-	at, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	go p.Serve(at) //nolint:errcheck // Close ends it
 	open := func() (net.Conn, *bufio.Reader) {
-		c, err := net.Dial("tcp", at.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", at.Addr().String()))
 		fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\nearly ", l.Addr())
 		r := bufio.NewReader(c)
 		if res, err := http.ReadResponse(r, &http.Request{Method: "CONNECT"}); err != nil || res.StatusCode != 200 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"steward/internal/fault"
+	"steward/test/must"
 )
 
 func TestASchemaThatRefersToItselfWithoutEndIsRefused(t *testing.T) {
@@ -49,19 +50,14 @@ func multiplying(n int) string {
 }
 
 func TestASchemaOfATreeHolds(t *testing.T) {
-	v, err := NewValidator([]byte(`{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"tags":{"type":"array","items":{"anyOf":[{"type":"string"},{"$ref":"#"}]}}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(NewValidator([]byte(`{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"tags":{"type":"array","items":{"anyOf":[{"type":"string"},{"$ref":"#"}]}}}}`)))
 	if err := v.Validate([]byte(`{"left":{"right":{"tags":["x",{"left":{}}]}}}`)); err != nil {
 		t.Error(err)
 	}
 	if err := v.Validate([]byte(`{"left":{"right":{"tags":[1]}}}`)); err == nil {
 		t.Error("a number passed")
 	}
-	if _, err := NewValidator([]byte(multiplying(8))); err != nil {
-		t.Error(err)
-	}
+	must.Get(NewValidator([]byte(multiplying(8))))
 }
 
 // A schema that refers to itself several times below a property would take
@@ -75,10 +71,7 @@ func TestArgumentsThatTakeTooLongToCheckAreRefused(t *testing.T) {
 		`{"type":"object","additionalProperties":{"anyOf":[{"type":"integer"},{"$ref":"#"},{"not":{"$ref":"#"}}]}}`,
 		`{"type":"object","patternProperties":{"a":{"$ref":"#/$defs/x"},"^a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":["object","integer"],"patternProperties":{"a":{"$ref":"#/$defs/x"},"^a":{"$ref":"#/$defs/x"}}}}}`,
 	} {
-		v, err := NewValidator([]byte(schema))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(NewValidator([]byte(schema)))
 		if err := v.Validate(nested(5)); fault.HasCode(err, "args_too_complex") {
 			t.Errorf("%s: %v", schema, err)
 		}
@@ -86,10 +79,7 @@ func TestArgumentsThatTakeTooLongToCheckAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", schema, err)
 		}
 	}
-	v, err := NewValidator([]byte(`{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"list":{"type":"array","items":{"$ref":"#"}}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(NewValidator([]byte(`{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"list":{"type":"array","items":{"$ref":"#"}}}}`)))
 	long := `{"list":[` + strings.TrimSuffix(strings.Repeat(`{"left":{"list":[{},{}]}},`, 50_000), ",") + `]}`
 	for _, args := range []string{long, strings.Repeat(`{"left":`, 500) + `{}` + strings.Repeat("}", 500)} {
 		if err := v.Validate([]byte(args)); err != nil {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
+	"steward/test/must"
 )
 
 // untyped is a tool that does not come from New.
@@ -40,9 +41,7 @@ func named(name string) *untyped {
 
 func TestRegistryRefuses(t *testing.T) {
 	var r Registry
-	if err := r.Add(named("a.b")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Add(named("a.b")))
 	with := func(change func(*Spec)) Tool {
 		p := named("x.y")
 		change(&p.spec)
@@ -142,9 +141,7 @@ func TestRegistryGetAndSpecs(t *testing.T) {
 		t.Error("the empty registry has a tool")
 	}
 	for _, n := range []string{"m.c", "a.z", "m.a", "b.b"} {
-		if err := r.Add(named(n)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Add(named(n)))
 	}
 	names := func(specs []Spec) (out []string) {
 		for _, s := range specs {
@@ -176,9 +173,7 @@ func TestVersionFollowsTheDefinition(t *testing.T) {
 		p := named("a.b")
 		change(&p.spec)
 		s, _, err := CheckSpec(p.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return s.Version
 	}
 	base := version(func(*Spec) {})
@@ -200,9 +195,7 @@ func TestVersionFollowsTheDefinition(t *testing.T) {
 func TestSelect(t *testing.T) {
 	var r Registry
 	for _, n := range []string{"math.add", "math.sub", "files.read", "files.write", "home.light.on"} {
-		if err := r.Add(named(n)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Add(named(n)))
 	}
 	for _, c := range []struct {
 		patterns string
@@ -244,9 +237,7 @@ func TestSelect(t *testing.T) {
 func TestRegistryChecksForToolsThatDoNot(t *testing.T) {
 	var r Registry
 	p := named("a.b")
-	if err := r.Add(settling{p}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Add(settling{p}))
 	got, _ := r.Get("a.b")
 	if err := got.(Checker).Check([]byte(`{"n":"x"}`)); !fault.HasCode(err, "args_invalid") {
 		t.Error(err)
@@ -257,12 +248,8 @@ func TestRegistryChecksForToolsThatDoNot(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	if _, err := got.Call(ctx, Invocation{Args: []byte(`{ "n" : 1.0 }`)}); err != nil {
-		t.Error(err)
-	}
-	if _, err := got.Call(ctx, Invocation{Args: []byte(`{"n":2}`)}.Checked()); err != nil {
-		t.Error(err)
-	}
+	must.Get(got.Call(ctx, Invocation{Args: []byte(`{ "n" : 1.0 }`)}))
+	must.Get(got.Call(ctx, Invocation{Args: []byte(`{"n":2}`)}.Checked()))
 	if !slices.Equal(p.got, []string{`{"n":1}`, `{"n":2}`}) {
 		t.Errorf("the tool got %v", p.got)
 	}
@@ -279,9 +266,7 @@ func TestRegistryChecksForToolsThatDoNot(t *testing.T) {
 	if _, ok := SettlerOf(nil); ok {
 		t.Error("no tool settles")
 	}
-	if err := r.Add(mustNew(t, "c.d", func(context.Context, Invocation, sample) (string, error) { return "", nil })); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Add(mustNew(t, "c.d", func(context.Context, Invocation, sample) (string, error) { return "", nil })))
 	got, _ = r.Get("c.d")
 	if err := got.(Checker).Check([]byte(`{"count":0}`)); err == nil {
 		t.Error("the tool's own check is not used")
@@ -301,9 +286,7 @@ func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
 				if _, ok := r.Get(name); !ok {
 					t.Errorf("%s is not there", name)
 				}
-				if _, err := r.Select(fmt.Sprintf("g%d.*", g)); err != nil {
-					t.Error(err)
-				}
+				must.Get(r.Select(fmt.Sprintf("g%d.*", g)))
 				_ = r.Specs()
 			}
 		})
@@ -365,9 +348,7 @@ func TestValidatorKeywords(t *testing.T) {
 	if err := v.Validate([]byte(`{"ref":10,"const":"x","more":2,"any":"s","all":"xx","union":null,"free":{"x":1},"other":1}`)); err != nil {
 		t.Error(err)
 	}
-	if v, err = NewValidator([]byte(`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","$defs":{"d":{"type":"boolean"}},"properties":{"b":{"$ref":"#/$defs/d"},"t":{"prefixItems":[{"type":"string"}]},"u":{"$ref":"#/properties/b"}},"additionalProperties":false}`)); err != nil {
-		t.Fatal(err)
-	}
+	v = must.Get(NewValidator([]byte(`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","$defs":{"d":{"type":"boolean"}},"properties":{"b":{"$ref":"#/$defs/d"},"t":{"prefixItems":[{"type":"string"}]},"u":{"$ref":"#/properties/b"}},"additionalProperties":false}`)))
 	for args, says := range map[string]string{
 		`{"b":1}`:   "b: expected boolean",
 		`{"t":[1]}`: "t[0]: expected string",
@@ -377,10 +358,7 @@ func TestValidatorKeywords(t *testing.T) {
 			t.Errorf("%s: %v; want %q", args, err, says)
 		}
 	}
-	empty, err := NewValidator([]byte(`{"type":"object","additionalProperties":false}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	empty := must.Get(NewValidator([]byte(`{"type":"object","additionalProperties":false}`)))
 	if err := empty.Validate([]byte(`{"x":1}`)); err == nil || !strings.Contains(err.Error(), "takes no arguments") {
 		t.Error(err)
 	}
@@ -397,13 +375,9 @@ func TestAddFrom(t *testing.T) {
 	}
 	var a, b Registry
 	for _, name := range []string{"one.say", "two.say", "three.say"} {
-		if err := a.Add(mk(name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Add(mk(name)))
 	}
-	if err := b.AddFrom(&a, "one.say", "three.say"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.AddFrom(&a, "one.say", "three.say"))
 	from, _ := a.Get("one.say")
 	if got, ok := b.Get("one.say"); !ok || got != from {
 		t.Error("it does not stand there as it does in the other registry")

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // plainTool is a tool that is only described.
@@ -96,9 +97,7 @@ func TestCustomNeedsAnOptimizer(t *testing.T) {
 	if err := r.Add(plainTool{spec}); !fault.HasCode(err, "tool_tidy_invalid") {
 		t.Errorf("a plain tool: %v", err)
 	}
-	if err := r.Add(tidyTool{plainTool{spec}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Add(tidyTool{plainTool{spec}}))
 	got, _ := r.Get("files.read")
 	if _, ok := tool.OptimizerOf(got); !ok {
 		t.Error("the optimizer is not found through the registry")

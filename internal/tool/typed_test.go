@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/message"
+	"steward/test/must"
 )
 
 type level string
@@ -34,18 +35,12 @@ type sample struct {
 
 func mustNew[In, Out any](t testing.TB, name string, fn func(context.Context, Invocation, In) (Out, error)) Tool {
 	t.Helper()
-	tl, err := New(Spec{Name: name, Description: "A tool.", Effect: Query}, fn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := must.Get(New(Spec{Name: name, Description: "A tool.", Effect: Query}, fn))
 	return tl
 }
 
 func TestSchemaFromTypes(t *testing.T) {
-	got, err := SchemaFor(reflect.TypeFor[sample]())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(SchemaFor(reflect.TypeFor[sample]()))
 	want := `{"type":"object","properties":{` +
 		`"count":{"type":"integer","description":"how many","minimum":1,"maximum":10},` +
 		`"mode":{"type":"string","default":"fast","enum":["fast","slow"]},` +
@@ -151,9 +146,7 @@ func TestArgumentErrorsTellWhatToMend(t *testing.T) {
 			t.Errorf("%s: Check admits it", c.args)
 		}
 	}
-	if _, err := tl.Call(context.Background(), Invocation{Args: []byte(`{"count":1,"tags":["a"],"many":[],"by":{}}`)}); err != nil {
-		t.Error(err)
-	}
+	must.Get(tl.Call(context.Background(), Invocation{Args: []byte(`{"count":1,"tags":["a"],"many":[],"by":{}}`)}))
 }
 
 func TestFaultsAreBounded(t *testing.T) {
@@ -256,10 +249,7 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := New(Spec{Name: "a.b", Description: "x", Effect: Query}, bad); !fault.HasCode(err, "tool_schema_invalid") {
 		t.Error(err)
 	}
-	own, err := New(Spec{Name: "a.b", Description: "x", Effect: Query, Input: []byte(`{"type":"object","required":["z"]}`)}, fn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(New(Spec{Name: "a.b", Description: "x", Effect: Query, Input: []byte(`{"type":"object","required":["z"]}`)}, fn))
 	if err := own.(Checker).Check([]byte(`{}`)); err == nil || !strings.Contains(err.Error(), "z: is missing") {
 		t.Errorf("a schema of one's own is not used: %v", err)
 	}

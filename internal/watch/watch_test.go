@@ -9,6 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"steward/test/leak"
+	"steward/test/must"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -20,21 +21,13 @@ func awayAndGone(t *testing.T, w *Watcher, dir string) (folders []string) {
 	t.Helper()
 	for i := range 40 {
 		d := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Add(d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(d, 0o755))
+		must.Do(t, w.Add(d))
 		folders = append(folders, d)
 	}
 	for _, d := range folders {
-		if err := os.Rename(d, d+".away"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(d + ".away"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(d, d+".away"))
+		must.Do(t, os.Remove(d+".away"))
 	}
 	return folders
 }
@@ -43,10 +36,7 @@ func awayAndGone(t *testing.T, w *Watcher, dir string) (folders []string) {
 func TestALoopThatReadsAndRemoves(t *testing.T) {
 	for range 5 {
 		dir := t.TempDir()
-		w, err := New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(New())
 		folders := awayAndGone(t, w, dir)
 		for gone := 0; gone < len(folders); {
 			select {
@@ -61,23 +51,16 @@ func TestALoopThatReadsAndRemoves(t *testing.T) {
 			case <-w.Errors:
 			}
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close())
 	}
 }
 
 // Close ends also while nobody reads.
 func TestCloseWhileErrorsComeAndNobodyReads(t *testing.T) {
 	for range 5 {
-		w, err := New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(New())
 		awayAndGone(t, w, t.TempDir())
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close())
 		for range w.Events {
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/toolkit/grpc"
+	"steward/test/must"
 )
 
 const examples = "google.golang.org/grpc/examples"
@@ -36,9 +37,7 @@ func start(t *testing.T, pkg string, args ...string) string {
 	cmd := exec.Command(program, append([]string{"-port", "0"}, args...)...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { defer close(ended); cmd.Wait() }()
 	t.Cleanup(func() { cmd.Process.Kill(); <-ended })
@@ -90,10 +89,7 @@ func listens(pid int) string {
 
 func open(t *testing.T, env tool.Env, decl string) tool.Source {
 	t.Helper()
-	s, err := new(grpc.Kit).Open(env, func(into any) error { return yaml.UnmarshalWithOptions([]byte(decl), into, yaml.Strict()) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(new(grpc.Kit).Open(env, func(into any) error { return yaml.UnmarshalWithOptions([]byte(decl), into, yaml.Strict()) }))
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -105,10 +101,7 @@ func open(t *testing.T, env tool.Env, decl string) tool.Source {
 // tools registers what a source announces.
 func tools(t *testing.T, s tool.Source, refused int, names ...string) *tool.Registry {
 	t.Helper()
-	a, err := s.Announce(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.Announce(t.Context()))
 	reg := new(tool.Registry)
 	for _, spec := range a.Specs {
 		if err := reg.Add(s.Tool(spec)); err != nil {
@@ -161,10 +154,7 @@ func TestServerWithReflection(t *testing.T) {
 }
 
 func TestServerWithProtosAndTLS(t *testing.T) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", examples).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", examples).Output())
 	module := strings.TrimSpace(string(out))
 	x509 := filepath.Join(module, "data/x509")
 	port := start(t, "route_guide/server", "-tls", "-cert_file", x509+"/server_cert.pem", "-key_file", x509+"/server_key.pem")
@@ -208,16 +198,12 @@ effects: {GetFeature: query, ListFeatures: query}
 
 func TestServerWithErrorDetails(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "tools"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "tools"), 0o700))
 	source := `syntax = "proto3"; package helloworld;
 service Greeter { rpc SayHello (HelloRequest) returns (HelloReply); }
 message HelloRequest { string name = 1; }
 message HelloReply { string message = 1; }`
-	if err := os.WriteFile(filepath.Join(dir, "tools/hello.proto"), []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "tools/hello.proto"), []byte(source), 0o600))
 	port := start(t, "features/error_details/server")
 	s := open(t, tool.Env{Name: "greet", Dir: dir}, "host: localhost:"+port+"\ncall: helloworld.Greeter.SayHello\nname: greet_once")
 	reg := tools(t, s, 0, "greet.greet_once")

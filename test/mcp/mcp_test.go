@@ -26,6 +26,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/toolkit/mcp"
+	"steward/test/must"
 )
 
 const packages = "node_modules/@modelcontextprotocol/"
@@ -54,10 +55,7 @@ func node(t *testing.T) string {
 	if arch == "" {
 		arch = runtime.GOARCH
 	}
-	path, err := filepath.Abs("node_modules/node-linux-" + arch + "/bin/node")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs("node_modules/node-linux-" + arch + "/bin/node"))
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("the servers are not installed: run `make test`, or `npm ci` in test/mcp (%v)", err)
 	}
@@ -66,19 +64,13 @@ func node(t *testing.T) string {
 
 func script(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(packages + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(packages + name))
 	return path
 }
 
 func open(t testing.TB, d mcp.Decl) tool.Source {
 	t.Helper()
-	s, err := mcp.Open(tool.Env{Name: "srv"}, func(into any) error { *into.(*mcp.Decl) = d; return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(mcp.Open(tool.Env{Name: "srv"}, func(into any) error { *into.(*mcp.Decl) = d; return nil }))
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -96,10 +88,7 @@ func within(t *testing.T) context.Context {
 // kit announces and approves everything that a server offers.
 func kit(t *testing.T, s tool.Source) map[string]tool.Tool {
 	t.Helper()
-	a, err := s.Announce(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.Announce(within(t)))
 	for _, r := range a.Refused {
 		t.Logf("refused: %v", r)
 	}
@@ -219,21 +208,13 @@ func TestEverythingOverHTTP(t *testing.T) {
 // the server ends, and instead of the port comes what it has said.
 func serve(t *testing.T) (port, said string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	_, port, _ = net.SplitHostPort(l.Addr().String())
 	l.Close()
 	cmd := exec.Command(node(t), script(t, "server-everything/dist/index.js"), "streamableHttp")
 	cmd.Env = append(os.Environ(), "PORT="+port)
-	out, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StderrPipe())
+	must.Do(t, cmd.Start())
 	ready := make(chan bool, 1)
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -265,21 +246,13 @@ func serve(t *testing.T) (port, said string) {
 }
 
 func TestFilesystem(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))
 	outside := filepath.Join(filepath.Dir(dir), "outside.txt")
 	for file, s := range map[string]string{filepath.Join(dir, "a.txt"): "hello from a file", outside: "not yours"} {
-		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(s), 0o600))
 	}
 	// Its modules lie here, and the folder is all that it may write.
-	here, err := filepath.Abs("node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(filepath.Abs("node_modules"))
 	for name, d := range map[string]mcp.Decl{
 		"free":     {},
 		"confined": {Sandbox: &mcp.Sandbox{Read: []string{here}, Write: []string{dir}}},
@@ -364,10 +337,7 @@ func conformanceClient(url, scenario string) (err error) {
 
 func TestConformance(t *testing.T) {
 	suite := script(t, "conformance/dist/index.js")
-	out, err := exec.Command(node(t), suite, "list", "--client").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command(node(t), suite, "list", "--client").Output())
 	var scenarios []string
 	for _, m := range regexp.MustCompile(`(?m)^ +- (\S+)`).FindAllStringSubmatch(string(out), -1) {
 		if offered(m[1]) {
@@ -383,10 +353,7 @@ func TestConformance(t *testing.T) {
 	if !slices.Equal(scenarios, known) {
 		t.Fatalf("the suite has the scenarios %v, and there are clients for %v", scenarios, known)
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())
 	for _, name := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			for range 10 {
@@ -423,10 +390,7 @@ func checks(t *testing.T, dir string, out []byte) (late string) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("the suite has left %v, %v\n%s", files, err, out)
 	}
-	b, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(files[0]))
 	var list []struct {
 		ID, Status, Description string
 		ErrorMessage            string `json:"errorMessage"`

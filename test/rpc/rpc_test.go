@@ -25,6 +25,7 @@ import (
 	"steward/proto/commonpb"
 	"steward/proto/searchpb"
 	"steward/proto/toolpb"
+	"steward/test/must"
 )
 
 func call(name, args string) *commonpb.Tool {
@@ -35,9 +36,7 @@ func call(name, args string) *commonpb.Tool {
 func TestOnePort(t *testing.T) {
 	s := serve(t, t.TempDir(), "127.0.0.1:0", "")
 	var list toolpb.ListToolsResponse
-	if err := s.grpc("/tool.Tool/ListTools", &toolpb.ListToolsRequest{Namespace: proto.String("math")}, &list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.grpc("/tool.Tool/ListTools", &toolpb.ListToolsRequest{Namespace: proto.String("math")}, &list))
 	at := slices.IndexFunc(list.Tools, func(t *commonpb.Tool) bool { return t.GetName() == "math.multiply" })
 	if at < 0 || list.Tools[at].GetFunction().GetName() != "math__multiply" || list.Tools[at].GetEffect() != commonpb.Effect_EFFECT_QUERY ||
 		list.Tools[at].GetFunction().GetParameters().GetFields()["type"].GetStringValue() != "object" {
@@ -73,9 +72,7 @@ func TestOnePort(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ws, _, err := websocket.Dial(ctx, s.url+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {s.bearer()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := ws.Write(ctx, websocket.MessageText, []byte(`{"type":"nothing_known"}`)); err != nil {
 		t.Error(err)
 	}
@@ -106,10 +103,7 @@ func TestOnePort(t *testing.T) {
 // streams has an answer streamed by OpenAI's API.
 func (s *steward) streams(version string, client *http.Client) {
 	s.t.Helper()
-	r, err := client.Get(s.url + "/healthz")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(client.Get(s.url + "/healthz"))
 	r.Body.Close()
 	code, body := s.post(client, "/v1/chat/completions", "application/json",
 		[]byte(`{"model":"default","stream":true,"messages":[{"role":"user","content":"Hello, who are you?"}]}`))
@@ -127,17 +121,13 @@ func TestActionsAreNotDoneUnasked(t *testing.T) {
 	in := call("files.write", `{"path":"notes/a.txt","content":"hello"}`)
 	in.Id = proto.String("call-1")
 	var first, again commonpb.ToolCallResult
-	if err := s.grpc("/tool.Tool/ExecuteTool", in, &first); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", in, &first))
 	if first.Status != commonpb.CallStatus_CALL_STATUS_DENIED || !strings.Contains(first.Content, "steward chat") || first.Recorded || first.Id != "call-1" {
 		t.Errorf("%v", &first)
 	}
 	s.end(t)
 	s = serve(t, dir, "127.0.0.1:0", settings)
-	if err := s.grpc("/tool.Tool/ExecuteTool", in, &again); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", in, &again))
 	again.Recorded = !again.Recorded
 	if !proto.Equal(&first, &again) {
 		t.Errorf("first %v, then %v", &first, &again)
@@ -156,10 +146,7 @@ func TestActionsAreNotDoneUnasked(t *testing.T) {
 // listed, called and, when the service is gone, unavailable.
 func TestServicesAsTools(t *testing.T) {
 	hash := start(t, nil, "steward/examples/hash", "--listen", "127.0.0.1:0")
-	line, err := hash.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(hash.out.ReadString('\n'))
 	server := strings.TrimSpace(line[strings.LastIndex(line, " "):])
 	own := free(t)
 	s := serve(t, t.TempDir(), own, fmt.Sprintf(`
@@ -193,9 +180,7 @@ service:
 	}
 	sum := sha256.Sum256([]byte("grüß dich"))
 	var res commonpb.ToolCallResult
-	if err := s.grpc("/tool.Tool/ExecuteTool", call("sha256_hash.calculate_sha256", `{"input":"grüß dich"}`), &res); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", call("sha256_hash.calculate_sha256", `{"input":"grüß dich"}`), &res))
 	if res.Status != commonpb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hex.EncodeToString(sum[:])) || !slices.Contains(res.Labels, "untrusted") {
 		t.Errorf("%v", &res)
 	}
@@ -208,9 +193,7 @@ service:
 	if err := s.grpc("/search.Search/QueryMessages", &searchpb.QueryMessagesRequest{Query: "times", Role: proto.String("user")}, &direct); err != nil || len(direct.Hits) != 1 {
 		t.Fatalf("%v, %v", &direct, err)
 	}
-	if err := s.grpc("/tool.Tool/ExecuteTool", call("messages.query_messages", `{"query":"times","role":"user"}`), &res); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", call("messages.query_messages", `{"query":"times","role":"user"}`), &res))
 	if hit := direct.Hits[0]; res.Status != commonpb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hit.Line.Message) || hit.Line.Text != "What is 6 times 7?" {
 		t.Errorf("directly %v, as a tool %v", hit, &res)
 	}
@@ -226,10 +209,7 @@ service:
 func free(t *testing.T) string {
 	t.Helper()
 	pid := os.Getpid()
-	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+pid>>16, pid>>8%256, pid%256))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+pid>>16, pid>>8%256, pid%256)))
 	defer ln.Close()
 	return ln.Addr().String()
 }

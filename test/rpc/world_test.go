@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"steward/test/built"
+	"steward/test/must"
 )
 
 // patience is how long what has to come is waited for: on no machine is it too
@@ -32,10 +33,7 @@ const patience = 5 * time.Minute
 // path returns the path of a built program.
 func path(t *testing.T, pkg string) string {
 	t.Helper()
-	file, err := built.Program(pkg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(built.Program(pkg))
 	return file
 }
 
@@ -50,15 +48,10 @@ func start(t *testing.T, env []string, pkg string, args ...string) *program {
 	t.Helper()
 	cmd := exec.Command(path(t, pkg), args...)
 	cmd.Env, cmd.Dir = env, t.TempDir()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	p := &program{cmd, bufio.NewReader(out)}
 	t.Cleanup(p.kill)
 	if _, err := p.out.Peek(1); err != nil {
@@ -77,9 +70,7 @@ func (p *program) kill() {
 func (p *program) end(t *testing.T) time.Duration {
 	t.Helper()
 	began := time.Now()
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Signal(os.Interrupt))
 	if err := p.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -100,21 +91,13 @@ type steward struct {
 func serve(t *testing.T, dir, listen, settings string) *steward {
 	t.Helper()
 	file := filepath.Join(dir, "settings.yaml")
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(settings), 0o600))
 	s := &steward{t: t, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "STEWARD_TIMEOUTS_SHUTDOWN=" + patience.String()}}
 	s.program = start(t, s.env, "steward/cmd/steward", "serve", "--json", "--listen", listen, "--data", filepath.Join(dir, "data"), "--config", file)
 	var notice struct{ URL string }
-	if err := json.NewDecoder(s.out).Decode(&notice); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(s.out).Decode(&notice))
 	s.url = notice.URL
-	var err error
-	s.conn, err = grpc.NewClient(strings.TrimPrefix(s.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.conn = must.Get(grpc.NewClient(strings.TrimPrefix(s.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(s)))
 	t.Cleanup(func() { s.conn.Close() })
 	return s
 }
@@ -160,21 +143,12 @@ func (s *steward) post(client *http.Client, path, kind string, body []byte) (sta
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, bytes.NewReader(body)))
 	r.Header.Set("Content-Type", kind)
 	r.Header.Set("Authorization", s.bearer())
-	res, err := client.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	res := must.Get(client.Do(r))
 	defer res.Body.Close()
-	if answer, err = io.ReadAll(res.Body); err != nil {
-		s.t.Fatal(err)
-	}
-	return res.StatusCode, answer
+	return res.StatusCode, must.Get(io.ReadAll(res.Body))
 }
 
 // json calls a method with JSON.
@@ -191,10 +165,7 @@ func (s *steward) json(method, in string) map[string]any {
 // web calls a method with gRPC-Web and returns the trailers.
 func (s *steward) web(method string, in, out proto.Message) string {
 	s.t.Helper()
-	msg, err := proto.Marshal(in)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	msg := must.Get(proto.Marshal(in))
 	frame := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(msg))), msg...)
 	_, rest := s.post(http.DefaultClient, method, "application/grpc-web+proto", frame)
 	for len(rest) >= 5 {
@@ -202,9 +173,7 @@ func (s *steward) web(method string, in, out proto.Message) string {
 		if rest[0]&0x80 != 0 {
 			return string(rest[5 : 5+n])
 		}
-		if err := proto.Unmarshal(rest[5:5+n], out); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, proto.Unmarshal(rest[5:5+n], out))
 		rest = rest[5+n:]
 	}
 	s.t.Fatal("there are no trailers")

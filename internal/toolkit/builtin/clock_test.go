@@ -7,15 +7,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/test/must"
 	_ "steward/test/seed"
 )
 
 func zoneOf(t testing.TB, name string) *time.Location {
 	t.Helper()
-	z, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(time.LoadLocation(name))
 	return z
 }
 

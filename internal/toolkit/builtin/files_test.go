@@ -21,6 +21,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // sandbox makes a granted folder "notes" beside a secret that is not granted.
@@ -28,26 +29,19 @@ func sandbox(t testing.TB) (dir string, r *tool.Registry) {
 	t.Helper()
 	base := t.TempDir()
 	dir = filepath.Join(base, "granted")
-	must(t, os.MkdirAll(filepath.Join(dir, "sub", "deep"), 0o755))
-	must(t, os.WriteFile(filepath.Join(base, "secret.txt"), []byte("the secret"), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("alpha\n"), 0o640))
-	must(t, os.WriteFile(filepath.Join(dir, "sub", "b.txt"), []byte("beta"), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "sub", "deep"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(base, "secret.txt"), []byte("the secret"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("alpha\n"), 0o640))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sub", "b.txt"), []byte("beta"), 0o644))
 	locked := filepath.Join(base, "locked")
-	must(t, os.MkdirAll(locked, 0o755))
+	must.Do(t, os.MkdirAll(locked, 0o755))
 	return dir, kitOf(t, Options{Folders: []Folder{{Name: "notes", Path: dir, Write: true}, {Name: "locked", Path: locked}}})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestFoldersAreChecked(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")
-	must(t, os.WriteFile(file, nil, 0o600))
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	for _, folders := range [][]Folder{
 		{{Name: "", Path: dir}}, {{Name: "..", Path: dir}}, {{Name: "a/b", Path: dir}}, {{Name: `a\b`, Path: dir}}, {{Name: "a\n", Path: dir}},
 		{{Name: "a", Path: dir}, {Name: "a", Path: dir}}, {{Name: "a", Path: filepath.Join(dir, "none")}}, {{Name: "a", Path: file}},
@@ -61,13 +55,13 @@ func TestFoldersAreChecked(t *testing.T) {
 func TestList(t *testing.T) {
 	dir, r := sandbox(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	must(t, os.Chtimes(filepath.Join(dir, "a.txt"), at, at))
-	must(t, os.Symlink("a.txt", filepath.Join(dir, "link")))
-	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	must.Do(t, os.Chtimes(filepath.Join(dir, "a.txt"), at, at))
+	must.Do(t, os.Symlink("a.txt", filepath.Join(dir, "link")))
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	must(t, err)
+	must.Do(t, err)
 	defer l.Close()
-	must(t, os.WriteFile(filepath.Join(dir, "bad\xff"), nil, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "bad\xff"), nil, 0o600))
 	const whole = "notes/ has 6 entries:\na.txt  6 bytes  2026-01-02T03:04:05Z\nbad\uFFFD  0 bytes"
 	table(t, r, []row{
 		{"files.list", `{}`, "notes/ (read and write)\nlocked/ (read only)\n"},
@@ -89,7 +83,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	for i := range maxEntries + 20 {
-		must(t, os.WriteFile(filepath.Join(dir, "sub", "deep", fmt.Sprintf("f%04d", i)), nil, 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "sub", "deep", fmt.Sprintf("f%04d", i)), nil, 0o600))
 	}
 	got, err = call(t, r, "files.list", `{"path":"notes/sub/deep"}`)
 	if err != nil || strings.Count(got, "\n") != maxEntries+2 || !strings.HasSuffix(got, "[There are more: go on with offset 500.]\n") {
@@ -111,10 +105,10 @@ func TestList(t *testing.T) {
 
 func TestNothingLeadsOut(t *testing.T) {
 	dir, r := sandbox(t)
-	must(t, os.Symlink("../secret.txt", filepath.Join(dir, "out")))
-	must(t, os.Symlink("..", filepath.Join(dir, "up")))
-	must(t, os.Symlink("/etc", filepath.Join(dir, "etc")))
-	must(t, os.Symlink("sub", filepath.Join(dir, "inside")))
+	must.Do(t, os.Symlink("../secret.txt", filepath.Join(dir, "out")))
+	must.Do(t, os.Symlink("..", filepath.Join(dir, "up")))
+	must.Do(t, os.Symlink("/etc", filepath.Join(dir, "etc")))
+	must.Do(t, os.Symlink("sub", filepath.Join(dir, "inside")))
 	for _, p := range []string{
 		"../secret.txt", "notes/../../secret.txt", "notes/..", "notes/sub/../../../secret.txt", "notes/out", "notes/up/secret.txt",
 		"notes/etc/passwd", "notes/inside/b.txt", "/etc/passwd", "//etc/passwd", "~/x", "notes//a.txt", "notes/./a.txt", "./notes/a.txt",
@@ -127,7 +121,7 @@ func TestNothingLeadsOut(t *testing.T) {
 				m["content"], m["overwrite"] = "broken", true
 			}
 			args, err := json.Marshal(m)
-			must(t, err)
+			must.Do(t, err)
 			got, err := call(t, r, name, string(args))
 			if name == "files.write" && strings.Contains(p, "%2e") && err == nil {
 				continue // a name like any other
@@ -153,9 +147,9 @@ func TestNothingLeadsOut(t *testing.T) {
 
 func TestWhatIsNoPlainFileIsRefusedAtOnce(t *testing.T) {
 	dir, r := sandbox(t)
-	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	must(t, err)
+	must.Do(t, err)
 	defer l.Close()
 	table(t, r, []row{ // a pipe that nobody writes to would hang a plain open
 		{"files.read", `{"path":"notes/pipe"}`, "not_a_file"},
@@ -173,16 +167,16 @@ func TestWhatIsNoPlainFileIsRefusedAtOnce(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	dir, r := sandbox(t)
-	must(t, os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "utf8"), []byte("a€b😀c"), 0o600)) // 1 3 1 4 1
-	must(t, os.WriteFile(filepath.Join(dir, "latin1.txt"), []byte("caf\xe9 cr\xe8me"), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "data.bin"), []byte{0, 1, 2, 3}, 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "data.zip"), []byte("PK\x03\x04rest"), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "data.json"), []byte{'{', 0, 1, 2}, 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "late.txt"), append(bytes.Repeat([]byte("x"), 9000), 0xff, 'y'), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "utf8"), []byte("a€b😀c"), 0o600)) // 1 3 1 4 1
+	must.Do(t, os.WriteFile(filepath.Join(dir, "latin1.txt"), []byte("caf\xe9 cr\xe8me"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "data.bin"), []byte{0, 1, 2, 3}, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "data.zip"), []byte("PK\x03\x04rest"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "data.json"), []byte{'{', 0, 1, 2}, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "late.txt"), append(bytes.Repeat([]byte("x"), 9000), 0xff, 'y'), 0o600))
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, n := range []string{"data.bin", "data.zip", "latin1.txt", "data.json"} {
-		must(t, os.Chtimes(filepath.Join(dir, n), at, at))
+		must.Do(t, os.Chtimes(filepath.Join(dir, n), at, at))
 	}
 	table(t, r, []row{
 		{"files.read", `{"path":"notes/a.txt"}`, "alpha\n"},
@@ -208,13 +202,13 @@ func TestReadMedia(t *testing.T) {
 	dir, r := sandbox(t)
 	png := append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 50)...)
 	pdf := append([]byte("%PDF-1.7\n"), make([]byte, 50)...)
-	must(t, os.WriteFile(filepath.Join(dir, "p.png"), png, 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "d.pdf"), pdf, 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "big.png"), append(png, make([]byte, maxMedia)...), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "i.bmp"), []byte("BM........"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "p.png"), png, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "d.pdf"), pdf, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "big.png"), append(png, make([]byte, maxMedia)...), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "i.bmp"), []byte("BM........"), 0o600))
 	read := func(name string) tool.Result {
 		res, err := invoke(t, r, "files.read", tool.Invocation{Args: []byte(`{"path":"notes/` + name + `"}`)})
-		must(t, err)
+		must.Do(t, err)
 		return res
 	}
 	if img, ok := read("p.png").Content[1].(*message.Image); !ok || img.MIME != "image/png" || !bytes.Equal(img.Data, png) {
@@ -241,12 +235,12 @@ func TestPagesGiveTheWhole(t *testing.T) {
 		if sniff("x", []byte(text), int64(len(text))) != "" {
 			return // looks like something else
 		}
-		must(t, os.WriteFile(filepath.Join(dir, "page"), []byte(text), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "page"), []byte(text), 0o600))
 		limit := rapid.IntRange(1, 40).Draw(t2, "limit")
 		var whole string
 		for offset := 0; offset < len(text); {
 			got, err := call(t, r, "files.read", fmt.Sprintf(`{"path":"notes/page","offset":%d,"limit":%d}`, offset, limit))
-			must(t, err)
+			must.Do(t, err)
 			body, note := got, ""
 			if i := strings.LastIndex(got, "\n[Bytes "); i >= 0 {
 				body, note = got[:i], got[i:]
@@ -270,7 +264,7 @@ func TestWrite(t *testing.T) {
 	dir, r := sandbox(t)
 	content := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(dir, name))
-		must(t, err)
+		must.Do(t, err)
 		return string(b)
 	}
 	table(t, r, []row{
@@ -287,7 +281,7 @@ func TestWrite(t *testing.T) {
 		t.Error("the contents are wrong")
 	}
 	info, err := os.Stat(filepath.Join(dir, "a.txt"))
-	must(t, err)
+	must.Do(t, err)
 	if info.Mode().Perm() != 0o640 {
 		t.Errorf("the mode became %v", info.Mode())
 	}
@@ -296,7 +290,7 @@ func TestWrite(t *testing.T) {
 
 func noTempFiles(t *testing.T, dir string) {
 	t.Helper()
-	must(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if strings.Contains(p, ".steward-") {
 			t.Errorf("%s is left behind", p)
 		}
@@ -309,23 +303,21 @@ func TestFailuresOfWritingLeaveTheFileAlone(t *testing.T) {
 	// A folder of the temporary file's name stands in the way.
 	in := tool.Invocation{Args: []byte(`{"path":"notes/a.txt","content":"new","overwrite":true}`), Key: "k"}
 	block := filepath.Join(dir, tempName("a.txt", "k"))
-	must(t, os.MkdirAll(filepath.Join(block, "full"), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(block, "full"), 0o755))
 	_, err := invoke(t, r, "files.write", in)
 	if err == nil || !tool.Certain(err) {
 		t.Errorf("%v", err)
 	}
-	must(t, os.RemoveAll(block))
+	must.Do(t, os.RemoveAll(block))
 	// What a crash left of an earlier attempt is replaced.
-	must(t, os.WriteFile(block, []byte("half of i"), 0o600))
-	if _, err := invoke(t, r, "files.write", in); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, os.WriteFile(block, []byte("half of i"), 0o600))
+	must.Get(invoke(t, r, "files.write", in))
 	if b, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(b) != "new" {
 		t.Errorf("%q", b)
 	}
 	noTempFiles(t, dir)
 	if os.Getuid() != 0 { // root may do everything
-		must(t, os.Chmod(dir, 0o555))
+		must.Do(t, os.Chmod(dir, 0o555))
 		defer os.Chmod(dir, 0o755)
 		if _, err := call(t, r, "files.write", `{"path":"notes/q","content":"x"}`); !fault.HasCode(err, "file_denied") {
 			t.Error(err)
@@ -336,18 +328,18 @@ func TestFailuresOfWritingLeaveTheFileAlone(t *testing.T) {
 func TestPublishLosesToAFileMadeMeanwhile(t *testing.T) {
 	dir, _ := sandbox(t)
 	root, err := os.OpenRoot(dir)
-	must(t, err)
+	must.Do(t, err)
 	defer root.Close()
 	p := place{Folder: Folder{Name: "notes", Path: dir}, shown: "notes/race", rel: "race"}
-	must(t, p.prepare(root, "temp", "mine", 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "race"), []byte("theirs"), 0o600))
+	must.Do(t, p.prepare(root, "temp", "mine", 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "race"), []byte("theirs"), 0o600))
 	if err := p.publish(root, "temp", false); !fault.HasCode(err, "file_exists") {
 		t.Error(err)
 	}
 	if b, _ := os.ReadFile(filepath.Join(dir, "race")); string(b) != "theirs" {
 		t.Errorf("%q", b)
 	}
-	must(t, os.Remove(filepath.Join(dir, "temp")))
+	must.Do(t, os.Remove(filepath.Join(dir, "temp")))
 	p.rel = "gone"
 	if err := p.publish(root, "temp", false); !fault.HasCode(err, "file_not_found") {
 		t.Error(err)
@@ -375,7 +367,7 @@ func TestFaultsOfTheSystem(t *testing.T) {
 
 func TestFolderThatIsGone(t *testing.T) {
 	dir, r := sandbox(t)
-	must(t, os.RemoveAll(dir))
+	must.Do(t, os.RemoveAll(dir))
 	table(t, r, []row{
 		{"files.read", `{"path":"notes/a.txt"}`, "file_not_found"},
 		{"files.list", `{"path":"notes"}`, "file_not_found"},
@@ -407,10 +399,10 @@ func TestSettle(t *testing.T) {
 			dir, r := sandbox(t)
 			in := tool.Invocation{Args: fmt.Appendf(nil, `{"path":"notes/sub/s.txt","content":"mine","overwrite":%v}`, c.overwrite), Key: "k"}
 			if c.file != "-" {
-				must(t, os.WriteFile(filepath.Join(dir, "sub", "s.txt"), []byte(c.file), 0o600))
+				must.Do(t, os.WriteFile(filepath.Join(dir, "sub", "s.txt"), []byte(c.file), 0o600))
 			}
 			if c.temp {
-				must(t, os.WriteFile(filepath.Join(dir, tempName("sub/s.txt", "k")), []byte("mine"), 0o600))
+				must.Do(t, os.WriteFile(filepath.Join(dir, tempName("sub/s.txt", "k")), []byte("mine"), 0o600))
 			}
 			tl, _ := r.Get("files.write")
 			s, ok := tool.SettlerOf(tl)
@@ -438,7 +430,7 @@ func TestSettleThatCannotLook(t *testing.T) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
-	must(t, os.MkdirAll(filepath.Join(dir, tempName("a.txt", "k"), "full"), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(dir, tempName("a.txt", "k"), "full"), 0o755))
 	_, _, err := s.Settle(context.Background(), tool.Invocation{Args: []byte(`{"path":"notes/a.txt","content":"x","overwrite":true}`), Key: "k"})
 	if err == nil {
 		t.Error("a temporary file that cannot be removed is passed over")
@@ -461,7 +453,7 @@ func TestWritesAreAtomic(t *testing.T) {
 	stop := make(chan struct{})
 	done := make(chan error, 1)
 	_, err := call(t, r, "files.write", `{"path":"notes/w","content":"`+strings.Repeat("a", 20000)+`","overwrite":true}`)
-	must(t, err)
+	must.Do(t, err)
 	go func() {
 		defer close(done)
 		for i := 0; ; i++ {

@@ -16,20 +16,16 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // kitOf registers the tools, as Steward does, and returns a way to call them.
 func kitOf(t testing.TB, opt Options) *tool.Registry {
 	t.Helper()
-	tools, err := Tools(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := must.Get(Tools(opt))
 	r := new(tool.Registry)
 	for _, tl := range tools {
-		if err := r.Add(tl); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Add(tl))
 	}
 	return r
 }
@@ -305,18 +301,12 @@ func TestRoots(t *testing.T) {
 		num := rapid.Int64Range(0, 1e12).Draw(t, "num")
 		den := rapid.Int64Range(1, 1e12).Draw(t, "den")
 		base := exact(big.NewRat(num, den))
-		raised, err := powInt(base, whole(big.NewInt(k)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raised := must.Get(powInt(base, whole(big.NewInt(k))))
 		back, err := root(raised, whole(big.NewInt(k)))
 		if err != nil || back.rounded || back.Cmp(base.Rat) != 0 {
 			t.Fatalf("the root of degree %d of %s is %s, %v", k, raised.RatString(), back.RatString(), err)
 		}
-		near, err := root(base, whole(big.NewInt(k)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		near := must.Get(root(base, whole(big.NewInt(k))))
 		got, _ := near.Float64()
 		x, _ := base.Float64()
 		if want := math.Pow(x, 1/float64(k)); math.Abs(got-want) > 1e-12*math.Max(want, 1e-12) {
@@ -381,9 +371,7 @@ func TestToolsAreWellDescribed(t *testing.T) {
 		var schema struct {
 			Properties map[string]struct{ Description string }
 		}
-		if err := json.Unmarshal(s.Input, &schema); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(s.Input, &schema))
 		for name, p := range schema.Properties {
 			if p.Description == "" {
 				t.Errorf("%s: %s has no description", s.Name, name)
@@ -406,10 +394,7 @@ func TestNumbersOfAnySpelling(t *testing.T) {
 	for i := range 50 {
 		f := math.Pow(-1.37, float64(i))
 		s := strconv.FormatFloat(f, 'g', -1, 64)
-		got, err := call(t, r, "math.add", fmt.Sprintf(`{"a":%s,"b":0}`, s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(call(t, r, "math.add", fmt.Sprintf(`{"a":%s,"b":0}`, s)))
 		if back, err := strconv.ParseFloat(got, 64); err != nil || back != f {
 			t.Errorf("%s became %s", s, got)
 		}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"steward/internal/fault"
+	"steward/test/must"
 )
 
 // A model is told what to mend, also where the schema does not know it.
@@ -81,10 +82,7 @@ func TestAnswersOfUnknownTypes(t *testing.T) {
 	m := dynamicpb.NewMessage(md)
 	m.Set(md.Fields().ByName("any"), valueOf((&anypb.Any{TypeUrl: "type.googleapis.com/no.Such", Value: []byte{8, 1}}).ProtoReflect()))
 	m.SetUnknown([]byte{0xf8, 0x3f, 1}) // a field of a newer version
-	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(proto.Marshal(m))
 	got, err := answer(md, resolver{Types: in.types, opaque: opaque()}, b)
 	if err != nil || !strings.Contains(string(got), `"any":{"@type":"type.googleapis.com/no.Such"}`) {
 		t.Errorf("answer = %s, %v", got, err)

@@ -23,6 +23,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // hashes serves the hash tools with one handler for both, and opens them.
@@ -98,10 +99,7 @@ func TestDetailsOfAnError(t *testing.T) {
 	info := &errdetails.ErrorInfo{Reason: "NO_INK", Domain: "printer", Metadata: map[string]string{"tray": "2"}}
 	st := status.New(codes.FailedPrecondition, strings.Repeat("é", 5000)).Proto()
 	for range 20 {
-		d, err := anypb.New(info)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(anypb.New(info))
 		st.Details = append(st.Details, d)
 	}
 	st.Details[1] = &anypb.Any{TypeUrl: "type.googleapis.com/who.Knows", Value: []byte{1}}
@@ -177,10 +175,7 @@ func TestHang(t *testing.T) {
 
 // A server that takes the connection and says nothing.
 func TestSilence(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	var done sync.WaitGroup
 	done.Go(func() {
 		for {
@@ -194,7 +189,7 @@ func TestSilence(t *testing.T) {
 	defer done.Wait()
 	defer l.Close()
 	s := open(t, tool.Env{}, "host: "+l.Addr().String())
-	_, err = s.Announce(within(t, 200*time.Millisecond))
+	_, err := s.Announce(within(t, 200*time.Millisecond))
 	wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded")
 	tl := s.Tool(tool.Spec{Name: "test.x", Input: []byte(`{"type":"object"}`), Effect: tool.Action})
 	_, err = call(within(t, 200*time.Millisecond), tl, `{}`)
@@ -204,10 +199,7 @@ func TestSilence(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	l, err := net.Listen("tcp", aside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", aside))
 	address := l.Addr().String()
 	l.Close()
 	dir := t.TempDir()
@@ -222,7 +214,7 @@ func TestNobodyThere(t *testing.T) {
 		}
 		tl := s.Tool(spec)
 		for range 2 { // also while the connection is being repaired
-			_, err = call(within(t, ample), tl, `{"input":"x"}`)
+			_, err := call(within(t, ample), tl, `{"input":"x"}`)
 			e := wantCode(t, err, fault.Unavailable, "grpc_unavailable")
 			if !tool.Certain(err) || !e.Recoverable() || !strings.Contains(err.Error(), "connection refused") {
 				t.Errorf("error = %v", err)

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/tool"
+	"steward/test/must"
 	_ "steward/test/seed"
 )
 
@@ -202,17 +203,12 @@ func fillSpecial(t *rapid.T, m protoreflect.Message) bool {
 		m.Mutable(m.Descriptor().Fields().ByName("paths")).List().Append(protoreflect.ValueOf("a_b.c"))
 	case "google.protobuf.Any":
 		d := durationpb.New(1500)
-		b, err := anypb.New(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(anypb.New(d))
 		set("type_url", b.TypeUrl)
 		set("value", b.Value)
 	case "google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue":
 		v := map[protoreflect.Name]string{"Struct": `{"a":[1,null,{"b":"x"}]}`, "Value": `"text"`, "ListValue": `[true,{}]`}[m.Descriptor().Name()]
-		if err := protojson.Unmarshal([]byte(v), m.Interface()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, protojson.Unmarshal([]byte(v), m.Interface()))
 	case "google.protobuf.Empty":
 	default:
 		return false
@@ -229,10 +225,7 @@ func TestRandomMessages(t *testing.T) {
 		if len(refused) > 0 {
 			t.Fatal(refused[0])
 		}
-		d, err := in.files.FindDescriptorByName("r.M0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(in.files.FindDescriptorByName("r.M0"))
 		md := d.(protoreflect.MessageDescriptor)
 		schema, err := new(schemer).input(md, nil)
 		if err != nil {
@@ -249,21 +242,12 @@ func TestRandomMessages(t *testing.T) {
 		m := dynamicpb.NewMessage(md)
 		fill(t, m, 3)
 		r := resolver{Types: in.types}
-		wire, err := proto.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := answer(md, r, wire)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wire := must.Get(proto.Marshal(m))
+		text := must.Get(answer(md, r, wire))
 		if odd(text) {
 			return // a field whose only name models cannot be given is set by default
 		}
-		args, err := tool.Canonical(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		args := must.Get(tool.Canonical(text))
 		if err := v.Validate(args); err != nil {
 			t.Fatalf("%s\nis not admitted by\n%s\n%v", args, schema, err)
 		}
@@ -289,9 +273,7 @@ func odd(text []byte) bool {
 // strictWords fails where a schema has words that a provider does not take.
 func strictWords(t *rapid.T, schema []byte) {
 	var v any
-	if err := json.Unmarshal(schema, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(schema, &v))
 	var walk func(v any, names bool)
 	walk = func(v any, names bool) {
 		switch v := v.(type) {

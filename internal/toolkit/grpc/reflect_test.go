@@ -15,6 +15,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // liar answers the reflection protocol as a test wants.
@@ -41,10 +42,7 @@ func (l liar) ServerReflectionInfo(s rpc.BidiStreamingServer[reflection.ServerRe
 
 func lying(t testing.TB, answer func(*reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse) *source {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	srv := rpc.NewServer(rpc.WaitForHandlers(true))
 	reflection.RegisterServerReflectionServer(srv, liar{answer: answer})
 	var done sync.WaitGroup

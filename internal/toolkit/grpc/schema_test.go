@@ -10,31 +10,22 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // schemaOf returns the schema of a message, indented.
 func schemaOf(t testing.TB, in *described, name string) map[string]any {
 	t.Helper()
-	b, err := new(schemer).input(messageOf(t, in, name), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tool.NewValidator(b); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(new(schemer).input(messageOf(t, in, name), nil))
+	must.Get(tool.NewValidator(b))
 	var out map[string]any
-	if err := json.Unmarshal(b, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &out))
 	return out
 }
 
 func messageOf(t testing.TB, in *described, name string) protoreflect.MessageDescriptor {
 	t.Helper()
-	d, err := in.files.FindDescriptorByName(protoreflect.FullName(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(in.files.FindDescriptorByName(protoreflect.FullName(name)))
 	return d.(protoreflect.MessageDescriptor)
 }
 
@@ -78,14 +69,8 @@ func TestSchemaOfEveryKind(t *testing.T) {
 		if err := json.Unmarshal([]byte(want), &w); err != nil {
 			t.Fatal(name, err)
 		}
-		got, err := json.Marshal(props[name])
-		if err != nil {
-			t.Fatal(err)
-		}
-		canon, err := json.Marshal(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(json.Marshal(props[name]))
+		canon := must.Get(json.Marshal(w))
 		if string(got) != string(canon) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, canon)
 		}
@@ -100,10 +85,7 @@ func TestSchemaOfEveryKind(t *testing.T) {
 
 func TestSchemaOfRecursion(t *testing.T) {
 	in := describing(t, "testdata/kinds.proto", "testdata/old.proto", "testdata/edition.proto")
-	tree, err := new(schemer).input(messageOf(t, in, "kinds.v1.Tree"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(new(schemer).input(messageOf(t, in, "kinds.v1.Tree"), nil))
 	def := `"properties":{"name":{"type":"string"},"children":{"type":"array","description":"below it","items":{"$ref":"#/$defs/kinds_v1_Tree"}},"named":{"type":"object","additionalProperties":{"$ref":"#/$defs/kinds_v1_Tree"}}},"additionalProperties":false`
 	want := `{"type":"object","description":"A tree.",` + def + `,"required":["name"],"$defs":{"kinds_v1_Tree":{"type":"object","description":"A tree.",` + def + `}}}`
 	if string(tree) != want {

@@ -31,6 +31,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/test/leak"
+	"steward/test/must"
 )
 
 // ample is for what must come, however slow the machine.
@@ -97,16 +98,11 @@ func describing(t testing.TB, files ...string) *described {
 	t.Helper()
 	paths := []string{}
 	for _, f := range files {
-		path, err := filepath.Abs(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := must.Get(filepath.Abs(f))
 		paths = append(paths, path)
 	}
 	protos, _, err := compile("", Declaration{}, paths)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	in, refused := link(protos, false)
 	if len(refused) > 0 {
 		t.Fatal(refused)
@@ -122,9 +118,7 @@ func describingText(t testing.TB, source string) *described {
 func protoFile(t testing.TB, source string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.proto")
-	if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(source), 0o600))
 	return path
 }
 
@@ -133,10 +127,7 @@ func serve(t testing.TB, in *described, how serving) *server {
 	if how.listen == "" {
 		how.listen = "127.0.0.1:0"
 	}
-	l, err := net.Listen("tcp", how.listen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", how.listen))
 	s := &server{address: l.Addr().String(), in: in, handle: how.handle, conns: &closing{Listener: l}}
 	s.Server = rpc.NewServer(append(how.options, rpc.UnknownServiceHandler(s.unknown), rpc.WaitForHandlers(true))...)
 	opts := reflection.ServerOptions{Services: named{s, how.services}, DescriptorResolver: in.files}
@@ -220,10 +211,7 @@ func echo(_ context.Context, in *dynamicpb.Message, send func(proto.Message) err
 func open(t testing.TB, env tool.Env, decl string) *source {
 	t.Helper()
 	kit := new(Kit)
-	s, err := openBy(kit, env, decl)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(openBy(kit, env, decl))
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -245,10 +233,7 @@ func openBy(kit *Kit, env tool.Env, decl string) (tool.Source, error) {
 
 func announce(t testing.TB, s tool.Source) tool.Announcement {
 	t.Helper()
-	a, err := s.Announce(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.Announce(t.Context()))
 	return a
 }
 
@@ -298,10 +283,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 // broken waits until a source has noticed that its connection is gone.
 func broken(t testing.TB, s *source) {
 	t.Helper()
-	c, err := s.connection()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(s.connection())
 	for c.cc.GetState() == connectivity.Ready {
 		c.cc.WaitForStateChange(t.Context(), connectivity.Ready)
 	}

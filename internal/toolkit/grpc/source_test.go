@@ -14,6 +14,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 func TestReflection(t *testing.T) {
@@ -97,10 +98,7 @@ func TestMetadata(t *testing.T) {
 	s := open(t, env, "host: "+srv.address+"\nmetadata: {authorization: 'Bearer ${TOKEN}', data-bin: AAEC}\neffects: {Sha256Hash: action}\n")
 	tl := s.Tool(specOf(t, s, "h.md5_hash"))
 	request, parent := id.New(), id.New()
-	_, err := tl.Call(t.Context(), tool.Invocation{Args: []byte(`{"input":"x"}`), Key: "k1", Request: request, Parent: parent, Trace: "00-a-b-01"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_ = must.Get(tl.Call(t.Context(), tool.Invocation{Args: []byte(`{"input":"x"}`), Key: "k1", Request: request, Parent: parent, Trace: "00-a-b-01"}))
 	for name, want := range map[string]string{"authorization": "Bearer s3cret", "data-bin": "\x00\x01\x02", "idempotency-key": "k1",
 		"x-request-id": request.String(), "x-parent-request-id": parent.String(), "traceparent": "00-a-b-01"} {
 		if got := srv.metadata(name); got != want {
@@ -115,7 +113,7 @@ func TestMetadata(t *testing.T) {
 		}
 	}
 	s = open(t, tool.Env{Name: "h"}, "host: "+srv.address+"\nmetadata: {authorization: '${TOKEN}'}")
-	_, err = call(t.Context(), s.Tool(specOf(t, s, "h.md5_hash")), `{"input":"x"}`)
+	_, err := call(t.Context(), s.Tool(specOf(t, s, "h.md5_hash")), `{"input":"x"}`)
 	wantCode(t, err, fault.Denied, "secret_missing")
 }
 
@@ -139,9 +137,7 @@ func TestProtosOfTheFolder(t *testing.T) {
 	if got := s.Files(); len(got) != 3 || !strings.HasSuffix(got[2], "/tools/sub/part.proto") {
 		t.Errorf("files = %v", got)
 	}
-	if _, err := call(t.Context(), s.Tool(a.Specs[2]), `{"input":"x"}`); err != nil {
-		t.Error(err)
-	}
+	must.Get(call(t.Context(), s.Tool(a.Specs[2]), `{"input":"x"}`))
 	_, err := call(t.Context(), s.Tool(a.Specs[1]), `{"input":"x"}`)
 	wantCode(t, err, fault.Unsupported, "grpc_unimplemented")
 
@@ -229,9 +225,7 @@ func TestToolChanged(t *testing.T) {
 	asked := a.Specs[1] // set otherwise by a person: still the same
 	asked.Effect, asked.Delivery, asked.Asks = tool.Query, "", true
 	for _, tl := range []tool.Tool{md5, sha, s.Tool(asked)} {
-		if _, err := call(t.Context(), tl, `{"input":"x"}`); err != nil {
-			t.Error(err)
-		}
+		must.Get(call(t.Context(), tl, `{"input":"x"}`))
 	}
 	if len(changes) != 0 {
 		t.Error("told of a change where there is none")
@@ -255,9 +249,7 @@ func TestToolChanged(t *testing.T) {
 
 	// What is announced now can be approved and called.
 	spec := specOf(t, s, "h.sha256_hash")
-	if _, err := call(t.Context(), s.Tool(spec), `{"input":"x"}`); err != nil {
-		t.Error(err)
-	}
+	must.Get(call(t.Context(), s.Tool(spec), `{"input":"x"}`))
 
 	// A source that was approved in an earlier life compares at its first call.
 	fresh := open(t, env, "host: "+srv.address)
@@ -293,10 +285,7 @@ func TestConnectionsAreShared(t *testing.T) {
 	kit := new(Kit)
 	var sources []tool.Source
 	for range 3 {
-		s, err := openBy(kit, tool.Env{}, "host: "+srv.address+"\nservices: [toolbox.HashTools]")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(openBy(kit, tool.Env{}, "host: "+srv.address+"\nservices: [toolbox.HashTools]"))
 		if sources = append(sources, s); len(kit.conns) > 1 || len(sources) == 1 && len(kit.conns) != 0 {
 			t.Errorf("%d connections", len(kit.conns))
 		}
@@ -308,9 +297,7 @@ func TestConnectionsAreShared(t *testing.T) {
 		}
 		spec := specOf(t, s, "test.sha256_hash")
 		tl := s.Tool(spec)
-		if _, err := call(t.Context(), tl, `{"input":"x"}`); err != nil {
-			t.Error(err)
-		}
+		must.Get(call(t.Context(), tl, `{"input":"x"}`))
 		for range 2 { // closing twice is no harm
 			if err := s.Close(); err != nil {
 				t.Error(err)
@@ -338,16 +325,10 @@ func TestCloseEndsCalls(t *testing.T) {
 		return ctx.Err()
 	}}})
 	kit := new(Kit)
-	keep, err := openBy(kit, tool.Env{}, "host: "+srv.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keep := must.Get(openBy(kit, tool.Env{}, "host: "+srv.address))
 	defer keep.Close()
 	announce(t, keep) // the connection is shared, and stays
-	s, err := openBy(kit, tool.Env{}, "host: "+srv.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(openBy(kit, tool.Env{}, "host: "+srv.address))
 	tl := s.Tool(specOf(t, s, "test.sha256_hash"))
 	result := make(chan error)
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 func TestAnnounce(t *testing.T) {
@@ -43,10 +44,7 @@ func TestDeclared(t *testing.T) {
 		d.Effects = map[string]tool.Effect{"writeFile": tool.Query, "echo": tool.Action, "nobody": tool.Query}
 		d.Timeout = 3 * time.Second
 	})
-	a, err := w.Announce(within(t, ample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(w.Announce(within(t, ample)))
 	specs := byName(a)
 	if len(specs) != 5 || specs["my_server.write_file"].Effect != tool.Query || specs["my_server.write_file"].Asks ||
 		specs["my_server.echo"].Effect != tool.Action || specs["my_server.echo"].Timeout != 3*time.Second {

@@ -12,6 +12,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 func TestResults(t *testing.T) {
@@ -19,10 +20,7 @@ func TestResults(t *testing.T) {
 	wantText(t, w.tool(t, "srv.echo"), `{"a":12345678901234567890}`, `{"a":12345678901234567890}`)
 	wantText(t, w.tool(t, "srv.structured"), `{}`, `{"n":1}`)
 
-	r, err := call(within(t, ample), w.tool(t, "srv.everything"), `{}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(call(within(t, ample), w.tool(t, "srv.everything"), `{}`))
 	var kinds []string
 	for _, b := range r.Content {
 		switch b := b.(type) {
@@ -82,9 +80,7 @@ func TestMetaAndProgress(t *testing.T) {
 		t.Errorf("%s, %v", text(r), err)
 	}
 	steps := make(chan tool.Progress, 10)
-	if _, err := w.tool(t, "srv.steps").Call(within(t, ample), tool.Invocation{Args: []byte(`{}`), Progress: func(p tool.Progress) { steps <- p }}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.tool(t, "srv.steps").Call(within(t, ample), tool.Invocation{Args: []byte(`{}`), Progress: func(p tool.Progress) { steps <- p }}))
 	for _, want := range []tool.Progress{{Message: "step 1", Fraction: -1}, {Message: "step 2", Fraction: 2.0 / 3}, {Message: "step 3", Fraction: 1}} {
 		if p := <-steps; p != want {
 			t.Errorf("%+v; want %+v", p, want)

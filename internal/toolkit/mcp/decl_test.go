@@ -18,6 +18,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
+	"steward/test/must"
 	_ "steward/test/seed"
 )
 
@@ -82,12 +83,9 @@ func TestAllowed(t *testing.T) {
 			Limits: sandbox.Limits{Memory: 16 << 30, CPU: -1, Processes: 4096, Output: 2 * maxMessage, FileSize: 1 << 40, Files: 1024}}},
 	} {
 		c.env.Name, c.d.Command = "a", "x"
-		s, err := open(c.env, c.d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(open(c.env, c.d))
 		var got sandbox.Command
-		err = (&session{src: s, ctx: t.Context()}).allow(&got)
+		err := (&session{src: s, ctx: t.Context()}).allow(&got)
 		got.Name, got.Log = "", nil
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%d: %+v, %v\nwant %+v", i, got, err, c.want)
@@ -106,9 +104,7 @@ func TestEditServers(t *testing.T) {
 	all := Decl{Command: []string{"a", "b"}, Args: []string{"<&>"}, Env: map[string]string{"A": "b"}, Cwd: "/x", Tools: []string{"t"},
 		Overrides: tool.Overrides{Effects: map[string]tool.Effect{"t": tool.Query}}, Timeout: time.Minute, Idle: time.Hour,
 		Sandbox: &Sandbox{Network: true, Read: []string{"/r"}, Write: []string{"/w"}, Limits: sandbox.Limits{Memory: 1, CPU: time.Minute, Processes: 2, Output: 3, FileSize: 4, Files: 5}}}
-	if err := AddServer(file, "one", all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, AddServer(file, "one", all))
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -139,9 +135,7 @@ func TestEditServers(t *testing.T) {
 		t.Errorf("in a folder that is not there yet: %v", err)
 	}
 	for text, code := range map[string]string{"// mine\n{}": "mcp_file_comments", "{": "mcp_servers_invalid", `{"mcpServers":1}`: "mcp_servers_invalid"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		if err := AddServer(file, "a", Decl{Command: "x"}); !fault.HasCode(err, code) {
 			t.Errorf("%v; want %s", err, code)
 		}
@@ -154,13 +148,9 @@ func TestEditServers(t *testing.T) {
 // Whatever else is in a file, adding and removing a server loses none of it.
 func TestEditKeepsTheRest(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "real.json"), []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "real.json"), []byte("{}"), 0o644))
 	link := filepath.Join(dir, "link.json")
-	if err := os.Symlink("real.json", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("real.json", link))
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-y]{1,5}`), 0, 5, rapid.ID).Draw(t, "names")
 		var b strings.Builder
@@ -173,21 +163,15 @@ func TestEditKeepsTheRest(t *testing.T) {
 			fmt.Fprintf(&b, `%q: {"command": "x", "unknown": 12345678901234567890}`, n)
 		}
 		b.WriteString(`}, "a": null}`)
-		if err := os.WriteFile(filepath.Join(dir, "real.json"), []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := AddServer(link, "zz", Decl{Command: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "real.json"), []byte(b.String()), 0o600))
+		must.Do(t, AddServer(link, "zz", Decl{Command: "x"}))
 		with, _ := os.ReadFile(link)
 		var file map[string]json.RawMessage
 		var got map[string]json.RawMessage
 		if err := errors.Join(json.Unmarshal(with, &file), json.Unmarshal(file[section], &got)); err != nil || len(got) != len(names)+1 {
 			t.Fatalf("%s: %v", with, err)
 		}
-		if err := RemoveServer(link, "zz"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, RemoveServer(link, "zz"))
 		after, _ := os.ReadFile(link)
 		var want, have bytes.Buffer
 		if json.Compact(&want, []byte(b.String())) != nil || json.Compact(&have, after) != nil || want.String() != have.String() {
@@ -202,8 +186,6 @@ func TestEditKeepsTheRest(t *testing.T) {
 func sameJSON(t *testing.T, x, y string) bool {
 	t.Helper()
 	var a, b any
-	if err := errors.Join(json.Unmarshal([]byte(x), &a), json.Unmarshal([]byte(y), &b)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(json.Unmarshal([]byte(x), &a), json.Unmarshal([]byte(y), &b)))
 	return reflect.DeepEqual(a, b)
 }

@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 func TestAnswerTooLarge(t *testing.T) {
@@ -80,10 +81,7 @@ func TestLazyServerStays(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	w := start(t, "names")
-	a, err := w.Announce(within(t, ample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(w.Announce(within(t, ample)))
 	var names []string
 	for _, s := range a.Specs {
 		names = append(names, s.Name)
@@ -124,9 +122,7 @@ func TestRugPull(t *testing.T) {
 		t.Error(err)
 	}
 	x, release, err := w.connected(within(t, ample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	release()
 	said := x.prog.Stderr
 	eventually(t, "the first call is told", func() bool { return strings.Contains(said(), `"n":1`) })
@@ -206,13 +202,7 @@ func memory(t *testing.T) func() int64 {
 }
 
 func resident(t testing.TB) int64 {
-	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("/proc/self/statm"))
+	n := must.Get(strconv.ParseInt(strings.Fields(string(b))[1], 10, 64))
 	return n * int64(os.Getpagesize())
 }

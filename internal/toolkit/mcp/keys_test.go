@@ -16,14 +16,12 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // The table of keys in docs/guides/agents.md has exactly those that the decoder reads.
 func TestEveryKeyOfAServerIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/guides/agents.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../docs/guides/agents.md"))
 	_, after, _ := strings.Cut(string(page), "The keys of a server")
 	_, after, _ = strings.Cut(after, "|---|---|\n")
 	table, _, _ := strings.Cut(after, "\n\n")
@@ -60,9 +58,7 @@ func TestWhatIsDeclaredOfATool(t *testing.T) {
 	listed := func(name string, meta sdk.Meta) *sdk.Tool {
 		t.Helper()
 		k, _, err := kept(&sdk.Tool{Name: name, Description: "It is.", InputSchema: schema, Meta: meta})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return k
 	}
 	offers, refused := s.offers([]*sdk.Tool{

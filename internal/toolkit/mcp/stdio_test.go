@@ -15,6 +15,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // ample is for what must come, however slow the machine.
@@ -32,19 +33,14 @@ type world struct {
 func start(t *testing.T, mode string, more ...func(*tool.Env, *Decl)) *world {
 	t.Helper()
 	w := &world{mark: "STEWARD_TEST_MARK=" + id.New().String()}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())
 	name, mark, _ := strings.Cut(w.mark, "=")
 	env := tool.Env{Name: "srv", Changed: func() { w.changed.Add(1) }}
 	d := Decl{Command: exe, Env: map[string]string{"STEWARD_TEST_SERVER": mode, name: mark, "GORACE": "atexit_sleep_ms=0"}}
 	for _, f := range more {
 		f(&env, &d)
 	}
-	if w.source, err = open(env, d); err != nil {
-		t.Fatal(err)
-	}
+	w.source = must.Get(open(env, d))
 	w.keeper.Pause, w.startFor, w.listFor = time.Millisecond, ample, ample
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
@@ -60,10 +56,7 @@ func start(t *testing.T, mode string, more ...func(*tool.Env, *Decl)) *world {
 // running returns the processes of a source's program, its children included.
 func (w *world) running(t *testing.T) (pids []string) {
 	t.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(filepath.Glob("/proc/[0-9]*/environ"))
 	for _, f := range all {
 		if b, err := os.ReadFile(f); err == nil && bytes.Contains(b, []byte(w.mark)) {
 			pids = append(pids, filepath.Base(filepath.Dir(f)))
@@ -81,10 +74,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // announced returns what is offered, by name.
 func (w *world) announced(t *testing.T) map[string]tool.Spec {
 	t.Helper()
-	a, err := w.Announce(within(t, ample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(w.Announce(within(t, ample)))
 	return byName(a)
 }
 
@@ -190,9 +180,7 @@ func TestCannotStart(t *testing.T) {
 		}
 	}
 	w := start(t, "good")
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	_, err := w.Announce(t.Context())
 	wantCode(t, err, fault.Unavailable, "mcp_closed")
 }
@@ -209,10 +197,7 @@ func TestEnvironment(t *testing.T) {
 		d.Args = []string{"--key=${env:KEY}", "${MISSING:-else}", "plain"}
 		d.Env["TOKEN"] = "Bearer ${TOKEN}"
 	})
-	r, err := call(within(t, ample), w.tool(t, "srv.work"), `{}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(call(within(t, ample), w.tool(t, "srv.work"), `{}`))
 	got := strings.Split(text(r), "\n")
 	for _, want := range []string{"TOKEN=Bearer s3cret", "--key=s3cret", "else", "plain", "STEWARD_STATE=http://127.0.0.1:4/state"} {
 		if !slices.Contains(got, want) {
@@ -222,9 +207,7 @@ func TestEnvironment(t *testing.T) {
 	if strings.Contains(text(r), "must not be seen") {
 		t.Error("it inherits Steward's own environment")
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	if given.Load() != 2 || released.Load() != 2 { // to the program, and to its call
 		t.Errorf("the services were given %d times and taken back %d times", given.Load(), released.Load())
 	}
@@ -266,9 +249,7 @@ func TestCallsBringTheirTokens(t *testing.T) {
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"server": 0o755, "main.js": 0o644, "data.db": 0o644, "tool": 0o755} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, mode))
 	}
 	at := func(names ...string) (out []string) {
 		for _, n := range names {
@@ -287,10 +268,7 @@ func TestFiles(t *testing.T) {
 		{"", Decl{Command: filepath.Join(dir, "server"), Args: []string{"main.js", filepath.Join(dir, "main.js")}}, at("server", "main.js")},
 		{"", Decl{URL: "https://example.org/mcp"}, nil},
 	} {
-		s, err := open(tool.Env{Name: "a", Dir: c.dir}, c.d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(open(tool.Env{Name: "a", Dir: c.dir}, c.d))
 		if got := s.Files(); !slices.Equal(got, c.want) {
 			t.Errorf("%d: %q; want %q", i, got, c.want)
 		}

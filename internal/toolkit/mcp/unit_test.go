@@ -21,6 +21,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
+	"steward/test/must"
 )
 
 // pipes makes a connection to a program that the test plays.
@@ -36,14 +37,9 @@ func TestSilenceIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, in, out := pipes()
 		go func() { _, _ = io.Copy(io.Discard, in) }()
-		id, err := jsonrpc.MakeID(float64(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(jsonrpc.MakeID(float64(1)))
 		began := time.Now()
-		if err := c.Write(t.Context(), &jsonrpc.Request{ID: id, Method: "server/discover"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Write(t.Context(), &jsonrpc.Request{ID: id, Method: "server/discover"}))
 		m, err := c.Read(t.Context())
 		r, ok := m.(*jsonrpc.Response)
 		if err != nil || !ok || r.Error == nil || time.Since(began) != discoverFor {
@@ -95,12 +91,9 @@ func TestClosedConnection(t *testing.T) {
 // A program that ends is told as one, with what it has said, also where that is
 // known some time after the end of its output.
 func TestEndThatIsKnownLate(t *testing.T) {
-	s, err := open(tool.Env{Name: "srv"}, Decl{Command: []string{"sh", "-c", "exec >&-; sleep 1; echo no config >&2; exit 3"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(open(tool.Env{Name: "srv"}, Decl{Command: []string{"sh", "-c", "exec >&-; sleep 1; echo no config >&2; exit 3"}}))
 	defer s.Close()
-	_, err = s.Announce(within(t, ample))
+	_, err := s.Announce(within(t, ample))
 	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
 	if f := fault.Of(err); !strings.Contains(f.Message, "has ended before it answered; it said: no config") || !strings.Contains(f.Remedy, "by hand") {
 		t.Errorf("%+v", f)
@@ -129,9 +122,7 @@ func TestPace(t *testing.T) {
 
 func TestOddResults(t *testing.T) {
 	var asks sdk.CallToolResult
-	if err := json.Unmarshal([]byte(`{"resultType":"input_required","inputRequests":{}}`), &asks); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(`{"resultType":"input_required","inputRequests":{}}`), &asks))
 	if _, err := result("a", &asks); !fault.HasCode(err, "mcp_input_needed") {
 		t.Error(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
+	"steward/test/must"
 )
 
 func TestAnswers(t *testing.T) {
@@ -135,29 +136,22 @@ func TestRequest(t *testing.T) {
 	in := invocation(`{"a":[1,"` + strings.Repeat("z", 1<<20) + `"]}`)
 	var told []tool.Progress
 	in.Progress = func(p tool.Progress) { told = append(told, p) }
-	res, err := only(t, src).Call(within(t, ample), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(only(t, src).Call(within(t, ample), in))
 	var got asked
-	if err := json.Unmarshal([]byte(text(res)), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text(res)), &got))
 	if got.Type != "request" || got.ID == "" || got.Parent != in.Request.String() || got.Action != "run" || got.Sender != "agent:lab" ||
 		got.Target != "process:box" || got.Trace != in.Trace || time.Since(got.Time) > ample || len(got.Args["a"].([]any)) != 2 ||
 		got.Metadata["idempotency_key"] != "k1" || got.Metadata["user"] != "ann" {
 		t.Errorf("%.500s", text(res))
 	}
-	res, err = only(t, src).Call(within(t, ample), tool.Invocation{})
+	res, err := only(t, src).Call(within(t, ample), tool.Invocation{})
 	if err != nil || !strings.Contains(text(res), `"sender":"steward"`) || !strings.Contains(text(res), `"parameters":{}`) {
 		t.Errorf("%s, %v", text(res), err)
 	}
 	var mu sync.Mutex
 	in = invocation(`{}`)
 	in.Progress = func(p tool.Progress) { mu.Lock(); told = append(told, p); mu.Unlock() }
-	if _, err := only(t, open_(t, testEnv(t), behaving(t, "progress", ""))).Call(within(t, ample), in); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(only(t, open_(t, testEnv(t), behaving(t, "progress", ""))).Call(within(t, ample), in))
 	if want := []tool.Progress{{Message: "acknowledged", Fraction: -1}, {Message: "half with •••", Fraction: 0.5}}; !slices.Equal(told, want) {
 		t.Errorf("progress: %+v", told)
 	}
@@ -172,10 +166,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	for _, free := range []string{"", "unsandboxed: true\n"} {
 		src := open_(t, env, behaving(t, "env", free+"env: {MODE: fast, LOGIN: \"ann:${PASSWORD}\"}"))
-		res, err := only(t, src).Call(within(t, ample), invocation(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(only(t, src).Call(within(t, ample), invocation(`{}`)))
 		var vars []string
 		if err := json.Unmarshal([]byte(text(res)), &vars); err != nil {
 			t.Fatal(err, text(res))
@@ -206,9 +197,7 @@ func TestEnvironment(t *testing.T) {
 func TestNotStarted(t *testing.T) {
 	env := testEnv(t)
 	write := func(name, content string, mode os.FileMode) {
-		if err := os.WriteFile(filepath.Join(env.Dir, name), []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(env.Dir, name), []byte(content), mode))
 	}
 	write("plain", "#!/bin/sh\n", 0o644)
 	write("garbage", "\x00\x01\x02 garbage garbage garbage", 0o755)
@@ -294,17 +283,13 @@ func TestClosed(t *testing.T) {
 }
 
 func TestSandboxOfAProgram(t *testing.T) {
-	if err := sandbox.Available(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sandbox.Available())
 	env := testEnv(t)
 	outside := filepath.Join(t.TempDir(), "outside")
 	script := "#!/bin/sh\nread -r line\nid=$(printf %s \"$line\" | sed 's/.*\"request_id\":\"\\([^\"]*\\)\".*/\\1/')\n" +
 		"echo x > " + outside + " && said=wrote || said=kept\n" +
 		"printf '{\"type\":\"result\",\"request_id\":\"%s\",\"status\":\"success\",\"message\":\"%s\"}\\n' \"$id\" \"$said\"\n"
-	if err := os.WriteFile(filepath.Join(env.Dir, "tool.sh"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(env.Dir, "tool.sh"), []byte(script), 0o755))
 	for more, want := range map[string]string{"": "kept", "unsandboxed: true": "wrote", "sandbox: {write: [" + filepath.Dir(outside) + "]}": "wrote",
 		"sandbox: {read: [" + filepath.Dir(outside) + "]}": "kept"} {
 		src := open_(t, env, "command: ./tool.sh\ndescription: d\n"+more)

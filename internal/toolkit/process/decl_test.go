@@ -13,6 +13,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 func TestAnnounce(t *testing.T) {
@@ -106,12 +107,8 @@ func TestFiles(t *testing.T) {
 	env := testEnv(t)
 	for _, name := range []string{"main.py", "lib/a.py", "lib/b.py", "run.sh"} {
 		path := filepath.Join(env.Dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755))
 	}
 	other := filepath.Join(t.TempDir(), "tool")
 	for decl, want := range map[string][]string{
@@ -121,7 +118,7 @@ func TestFiles(t *testing.T) {
 		"command: " + other:                                        {other},
 		"command: [sh, " + env.Dir + "/main.py, /etc/passwd]":      {env.Dir + "/main.py"},
 		"command: ./run.sh\nfiles: ['lib/*.py', none.py, ../away]": {env.Dir + "/lib/a.py", env.Dir + "/lib/b.py", env.Dir + "/none.py", env.Dir + "/run.sh"},
-		"command: ~/bin/x":                                         {must(os.UserHomeDir()) + "/bin/x"},
+		"command: ~/bin/x":                                         {must.Get(os.UserHomeDir()) + "/bin/x"},
 	} {
 		if got := open_(t, env, decl+"\ndescription: d").Files(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", decl, got, want)
@@ -140,19 +137,10 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 func TestHooks(t *testing.T) {
 	env := testEnv(t)
 	script := func(name, body string) string {
-		if err := os.WriteFile(filepath.Join(env.Dir, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(env.Dir, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755))
 		return "command: ./" + name + "\n"
 	}
 	text := "shorter"
@@ -184,10 +172,7 @@ func TestHooks(t *testing.T) {
 			if !strings.Contains(c.more, "timeout") {
 				c.more += "\ntimeout: " + ample.String()
 			}
-			h, err := OpenHook(env, decoder(script(file, c.body)+c.more))
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := must.Get(OpenHook(env, decoder(script(file, c.body)+c.more)))
 			defer h.Close()
 			got, err := h.Fire(within(t, ample), ev)
 			if c.code == "" && err != nil || c.code != "" && !fault.HasCode(err, c.code) || strings.Contains(fmt.Sprint(err), "hunter22") {
@@ -208,10 +193,7 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%s: %v", decl, err)
 		}
 	}
-	h, err := OpenHook(env, decoder(script("slow", "sleep 600")+"timeout: "+ample.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(OpenHook(env, decoder(script("slow", "sleep 600")+"timeout: "+ample.String())))
 	fired := make(chan error, 1)
 	go func() {
 		_, err := h.Fire(within(t, ample), ev)

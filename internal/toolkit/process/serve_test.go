@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/must"
 )
 
 // served is what the serving program answers.
@@ -33,9 +34,7 @@ func serveCall(t *testing.T, src *source, ctx context.Context, args string) (ser
 func current(t *testing.T, src *source) *session {
 	t.Helper()
 	x, release, err := src.keeper.Take(within(t, ample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	release()
 	return x
 }
@@ -128,10 +127,7 @@ func TestServeTokens(t *testing.T) {
 // A program that nobody calls is ended, and started again for the next call.
 func TestServeIdle(t *testing.T) {
 	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve\nidle: 50ms"))
-	first, err := serveCall(t, src, within(t, ample), `{"n":"1"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(serveCall(t, src, within(t, ample), `{"n":"1"}`))
 	src.runs.count.Wait()
 	second, err := serveCall(t, src, within(t, ample), `{"n":"2"}`)
 	if err != nil || second.N != "2" || second.Life == first.Life {

@@ -20,6 +20,7 @@ import (
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
 	"steward/test/leak"
+	"steward/test/must"
 )
 
 // ample is for what must come, however slow the machine.
@@ -167,9 +168,9 @@ func flood(s string) {
 func forks() {
 	length := os.Getenv("MARK")
 	c := exec.Command("sh", "-c", "sleep "+length+" & setsid sleep "+length+" & echo; exec sleep "+length)
-	out := must(c.StdoutPipe())
-	must(0, c.Start())
-	must(out.Read(make([]byte, 1))) // they are there
+	out := must.Get(c.StdoutPipe())
+	must.Get(0, c.Start())
+	must.Get(out.Read(make([]byte, 1))) // they are there
 }
 
 // life is one of a program that serves. Its id tells it from others: in the
@@ -214,19 +215,13 @@ func testEnv(t *testing.T) tool.Env {
 
 // behaving returns the declaration of a program that behaves so.
 func behaving(t *testing.T, behaviour, more string) string {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())
 	return fmt.Sprintf("command: [%s, program, %q]\nsecrets: [PASSWORD]\ndescription: Does it.\n%s", self, behaviour, more)
 }
 
 func open_(t *testing.T, env tool.Env, decl string) *source {
 	t.Helper()
-	src, err := Open(env, decoder(decl))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(Open(env, decoder(decl)))
 	t.Cleanup(func() {
 		if err := src.Close(); err != nil {
 			t.Error(err)

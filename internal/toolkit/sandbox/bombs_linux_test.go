@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/test/must"
 )
 
 // marked returns the processes that have a text in their command line.
 func marked(t *testing.T, text string) []int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	must(t, all, err)
+	must.Do(t, err)
 	var out []int
 	for _, path := range all {
 		b, err := os.ReadFile(path)
@@ -39,7 +40,7 @@ func marked(t *testing.T, text string) []int {
 func temporary(t *testing.T) []string {
 	t.Helper()
 	out, err := filepath.Glob(filepath.Join(os.TempDir(), "steward-*"))
-	must(t, out, err)
+	must.Do(t, err)
 	return out
 }
 
@@ -76,9 +77,9 @@ func TestNothingIsLeft(t *testing.T) {
 					ctx, cancel := context.WithCancelCause(context.Background())
 					defer cancel(nil)
 					p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: free})
-					must(t, p, err)
+					must.Do(t, err)
 					_, err = p.Stdout.Read(make([]byte, 1))
-					must(t, 0, err)
+					must.Do(t, err)
 					how(p, cancel)
 					err = p.Wait()
 					if want == "" && err != nil || want != "" && !fault.HasCode(err, want) {
@@ -111,7 +112,7 @@ func TestBombs(t *testing.T) {
 			// nothing but our looking at it stops it, and a machine has one at most.
 			bomb := `f() { [ $1 -gt 9 ] || { f $(($1+1)) | f $(($1+1)) & }; }; f 0; sleep ` + mark
 			p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", bomb, mark}, Unsandboxed: free, Limits: limits})
-			must(t, p, err)
+			must.Do(t, err)
 			p.Stdin.Close()
 			err = p.Wait()
 			t.Logf("%v: %.300s", err, p.Stderr())
@@ -129,7 +130,7 @@ func TestBombs(t *testing.T) {
 			l.CPU = 0
 			const parts = `for i in 1 2 3 4 5; do { head -c 40000000 /dev/zero; sleep 600; } | tail & done; wait` // tail keeps what has no line
 			p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", parts}, Unsandboxed: free, Limits: l})
-			must(t, p, err)
+			must.Do(t, err)
 			if err := p.Wait(); !fault.HasCode(err, "memory_exceeded") {
 				t.Errorf("Wait: %v", err)
 			}
@@ -138,7 +139,7 @@ func TestBombs(t *testing.T) {
 			l := limits
 			l.CPU = time.Second
 			p, err := Start(context.Background(), Command{Path: "sh", Args: []string{"-c", "while :; do :; done & while :; do :; done"}, Unsandboxed: free, Limits: l})
-			must(t, p, err)
+			must.Do(t, err)
 			if err := p.Wait(); !fault.HasCode(err, "cpu_exceeded") {
 				t.Errorf("Wait: %v", err)
 			}
@@ -151,7 +152,7 @@ func TestSignals(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		for signal, code := range map[string]string{"KILL": "program_failed", "XCPU": "cpu_exceeded", "XFSZ": "file_size_exceeded"} {
 			p, err := Start(context.Background(), Command{Path: "sh", Args: []string{"-c", "kill -" + signal + " $$"}, Unsandboxed: free})
-			must(t, p, err)
+			must.Do(t, err)
 			f := fault.Of(p.Wait())
 			if f == nil || f.Code != code || code == "program_failed" && f.Details["signal"] != "SIG"+signal {
 				t.Errorf("%s, unsandboxed %v: %+v", signal, free, f)
@@ -162,13 +163,13 @@ func TestSignals(t *testing.T) {
 
 // A program without a network reaches what it is let to, and only that.
 func TestConnect(t *testing.T) {
-	dir := must2(t)(os.MkdirTemp("", "")) // not t's, whose long names no socket can have
+	dir := must.Get(os.MkdirTemp("", "")) // not t's, whose long names no socket can have
 	defer os.RemoveAll(dir)
 	t.Setenv("TMPDIR", dir)
 	let, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, let, err)
+	must.Do(t, err)
 	other, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, other, err)
+	must.Do(t, err)
 	defer other.Close()
 	go func() {
 		for {
@@ -184,7 +185,7 @@ func TestConnect(t *testing.T) {
 		}
 	}()
 	defer let.Close()
-	self := must2(t)(os.Executable())
+	self := must.Get(os.Executable())
 	run := func(args ...string) (string, error) {
 		return inSandbox(t, Command{Path: self, Args: append([]string{"probe"}, args...), Connect: []string{let.Addr().String()}})
 	}

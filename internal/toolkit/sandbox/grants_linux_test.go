@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"steward/internal/fault"
+	"steward/test/must"
 )
 
 func folders(t *testing.T, names ...string) (base string) {
 	t.Helper()
 	base = t.TempDir()
 	for _, name := range names {
-		if err := os.MkdirAll(filepath.Join(base, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(base, name), 0o755))
 	}
 	return base
 }
@@ -62,9 +61,7 @@ func shown(base string, args []string) string {
 
 func TestWhatIsGrantedAndHidden(t *testing.T) {
 	base := folders(t, "read/deep", "write/deep", "steward/db", "agent/data", "copy")
-	if err := os.WriteFile(filepath.Join(base, "copy/run.sh"), nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(base, "copy/run.sh"), nil, 0o755))
 	at := func(name string) string { return filepath.Join(base, name) }
 	for name, x := range map[string]struct {
 		c          Command

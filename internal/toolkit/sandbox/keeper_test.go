@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"steward/test/must"
 )
 
 // played is a server that the test ends.
@@ -36,9 +38,7 @@ func playing() *Keeper[*played] {
 func take(t *testing.T, k *Keeper[*played]) *played {
 	t.Helper()
 	p, release, err := k.Take(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	release()
 	return p
 }
@@ -47,9 +47,7 @@ func TestKeeperKeepsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := playing()
 		first, release, err := k.Take(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		time.Sleep(time.Hour)
 		if take(t, k) != first {
 			t.Error("another one although the first runs")
@@ -153,10 +151,7 @@ func TestSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
 		s := NewSender(out)
-		first, err := s.Send(t.Context(), []byte("first "))
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(s.Send(t.Context(), []byte("first ")))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := s.Send(ctx, []byte("second ")); !errors.Is(err, context.DeadlineExceeded) {

@@ -20,6 +20,7 @@ import (
 
 	"steward/internal/egress"
 	"steward/internal/fault"
+	"steward/test/must"
 )
 
 // TestMain runs what this binary is started for: a probe, a way out of the
@@ -83,28 +84,20 @@ type world struct {
 	ghost       string // name of an abstract socket
 }
 
-func must[T any](t *testing.T, v T, err error) T {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 func newWorld(t *testing.T) *world {
 	w := &world{home: t.TempDir(), open: t.TempDir(), seen: t.TempDir()}
 	for _, f := range []string{filepath.Join(w.home, "secret"), filepath.Join(w.seen, "file"), filepath.Join(w.open, "own")} {
-		must(t, 0, os.WriteFile(f, []byte("x"), 0o600))
+		must.Do(t, os.WriteFile(f, []byte("x"), 0o600))
 	}
-	must(t, 0, os.Symlink(w.home, filepath.Join(w.open, "link")))
+	must.Do(t, os.Symlink(w.home, filepath.Join(w.open, "link")))
 	w.length = fmt.Sprintf("86%06d", os.Getpid())
 	sleep := exec.Command("sleep", w.length)
-	must(t, 0, sleep.Start())
+	must.Do(t, sleep.Start())
 	t.Cleanup(func() { sleep.Process.Kill(); sleep.Wait() })
 	w.pid = strconv.Itoa(sleep.Process.Pid)
 	listen := func(network, address string) string {
 		l, err := net.Listen(network, address)
-		must(t, l, err)
+		must.Do(t, err)
 		t.Cleanup(func() { l.Close() })
 		return l.Addr().String()
 	}
@@ -112,7 +105,7 @@ func newWorld(t *testing.T) *world {
 	w.socket = listen("unix", filepath.Join(w.home, "s"))
 	w.ghost = strings.TrimPrefix(listen("unix", fmt.Sprintf("@steward-probe-%d", os.Getpid())), "@")
 	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, udp, err)
+	must.Do(t, err)
 	t.Cleanup(func() { udp.Close() })
 	go serveUDP(udp)
 	w.udp = udp.LocalAddr().String()
@@ -132,21 +125,17 @@ func setuidProgram(t *testing.T) string {
 	}
 	path := filepath.Join(t.TempDir(), "setuid")
 	copyFile(t, path)
-	must(t, 0, os.Chmod(path, 0o755|os.ModeSetuid))
+	must.Do(t, os.Chmod(path, 0o755|os.ModeSetuid))
 	return path
 }
 
 // copyFile copies this program.
 func copyFile(t *testing.T, to string) {
 	t.Helper()
-	b, err := os.ReadFile(must2(t)(os.Executable()))
-	must(t, b, err)
-	must(t, 0, os.WriteFile(to, b, 0o755))
-	must(t, 0, os.Chmod(to, 0o755))
-}
-
-func must2(t *testing.T) func(string, error) string {
-	return func(s string, err error) string { t.Helper(); return must(t, s, err) }
+	b, err := os.ReadFile(must.Get(os.Executable()))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(to, b, 0o755))
+	must.Do(t, os.Chmod(to, 0o755))
 }
 
 // serveUDP answers a ping, and each question for a name with an address.
@@ -189,10 +178,10 @@ type trial struct {
 // TestProbes shows that each attack gets through without the sandbox, where
 // that can be shown, and not from inside.
 func TestProbes(t *testing.T) {
-	must(t, 0, Available())
+	must.Do(t, Available())
 	t.Setenv("GORACE", noSleep)
 	w := newWorld(t)
-	self := must2(t)(os.Executable())
+	self := must.Get(os.Executable())
 	kept, proved := 0, 0
 	for _, tr := range w.trials() {
 		name := tr.name
@@ -223,9 +212,7 @@ func TestProbes(t *testing.T) {
 		})
 	}
 	t.Logf("as user %d: %d probes kept from their aim, %d of them shown to reach it without the sandbox", os.Getuid(), kept, proved)
-	if _, err := os.Stat(filepath.Join(w.home, "secret")); err != nil {
-		t.Error(err)
-	}
+	must.Get(os.Stat(filepath.Join(w.home, "secret")))
 	if err := unix.Kill(number(w.pid), 0); err != nil {
 		t.Error("the other process is gone")
 	}
@@ -249,7 +236,7 @@ func (tr trial) kept(err error) bool {
 // programs inherit it, unless it is kept from them.
 func (w *world) leak(t *testing.T) {
 	fd, err := unix.Open(w.home, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	must(t, fd, err)
+	must.Do(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 }
 
@@ -263,7 +250,7 @@ func inSandbox(t *testing.T, c Command) (string, error) {
 	defer cancel()
 	c.Env = append(c.Env, "GORACE="+noSleep)
 	p, err := Start(ctx, c)
-	must(t, p, err)
+	must.Do(t, err)
 	p.Stdin.Close()
 	out, err := io.ReadAll(p.Stdout)
 	if werr := p.Wait(); werr != nil {
@@ -278,15 +265,15 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		return // that is what the others show
 	}
-	dir := must2(t)(os.MkdirTemp("", "steward-ordinary-"))
+	dir := must.Get(os.MkdirTemp("", "steward-ordinary-"))
 	defer os.RemoveAll(dir)
-	must(t, 0, os.Chmod(dir, 0o755))
+	must.Do(t, os.Chmod(dir, 0o755))
 	self, setuid, temp := filepath.Join(dir, "test"), filepath.Join(dir, "setuid"), filepath.Join(dir, "tmp")
 	copyFile(t, self)
 	copyFile(t, setuid)
-	must(t, 0, os.Chmod(setuid, 0o755|os.ModeSetuid))
-	must(t, 0, os.Mkdir(temp, 0o700))
-	must(t, 0, os.Chown(temp, 65534, 65534))
+	must.Do(t, os.Chmod(setuid, 0o755|os.ModeSetuid))
+	must.Do(t, os.Mkdir(temp, 0o700))
+	must.Do(t, os.Chown(temp, 65534, 65534))
 	limit := 15 * time.Minute
 	if at, ok := t.Deadline(); ok {
 		limit = time.Until(at) - 10*time.Second // to tell what it was at

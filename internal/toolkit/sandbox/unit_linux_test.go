@@ -18,6 +18,7 @@ import (
 
 	"steward/internal/egress"
 	"steward/internal/fault"
+	"steward/test/must"
 	_ "steward/test/seed"
 )
 
@@ -36,7 +37,7 @@ func TestOutput(t *testing.T) {
 // What is secret is in no argument, which every user of the machine can read.
 func TestSecretsAreNotInArguments(t *testing.T) {
 	p, err := Start(context.Background(), Command{Path: "cat", Env: []string{"KEY=s3cr3t-value"}})
-	must(t, p, err)
+	must.Do(t, err)
 	defer p.Wait()
 	defer p.Kill()
 	if found := marked(t, "s3cr3t-value"); len(found) > 0 {
@@ -48,7 +49,7 @@ func TestProgramsThatCannotBeRun(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		must(t, 0, os.WriteFile(path, []byte(content), mode))
+		must.Do(t, os.WriteFile(path, []byte(content), mode))
 		return path
 	}
 	elf := "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00"
@@ -102,7 +103,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	must(t, 0, os.Symlink("/proc", link))
+	must.Do(t, os.Symlink("/proc", link))
 	for _, path := range []string{"relative", "/", "/proc", "/proc/self", "/sys", "/dev/sda", "/nowhere", link} {
 		for _, c := range []Command{{Read: []string{path}}, {Write: []string{path}}, {Dir: path}} {
 			c.Path = "true"
@@ -119,8 +120,8 @@ func TestRefused(t *testing.T) {
 func TestGrants(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(t.TempDir(), "secret")
-	must(t, 0, os.WriteFile(secret, []byte("x"), 0o600))
-	must(t, 0, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	must.Do(t, os.WriteFile(secret, []byte("x"), 0o600))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
 	c := Command{Path: "sh", Dir: dir, Write: []string{dir, filepath.Join(dir, "sub")}, Read: []string{filepath.Join(dir, "sub")}}
 	c.Args = []string{"-c", "rmdir sub && ln -s " + filepath.Dir(secret) + " sub && pwd"}
 	if out, err := inSandbox(t, c); err != nil || out != dir+"\n" {
@@ -131,23 +132,19 @@ func TestGrants(t *testing.T) {
 		t.Errorf("the link was followed: %q", out)
 	}
 	// A writable folder in a readable one, and the other way round.
-	must(t, 0, os.Mkdir(filepath.Join(dir, "in"), 0o700))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "in"), 0o700))
 	c = Command{Path: "sh", Read: []string{dir}, Write: []string{filepath.Join(dir, "in")}}
 	c.Args = []string{"-c", "echo x >" + dir + "/in/new && ! echo x >" + dir + "/new"}
-	if _, err := inSandbox(t, c); err != nil {
-		t.Error(err)
-	}
+	must.Get(inSandbox(t, c))
 	c = Command{Path: "sh", Network: egress.Public(), Args: []string{"-c", "test -e /etc/hosts && ! test -e /etc/shadow && ! test -e /home && echo x >/tmp/x"}}
-	if _, err := inSandbox(t, c); err != nil {
-		t.Error(err)
-	}
+	must.Get(inSandbox(t, c))
 }
 
 func TestUnavailable(t *testing.T) {
 	dir := t.TempDir()
 	script := func(name, body string) string {
 		path := filepath.Join(dir, name)
-		must(t, 0, os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755))
+		must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755))
 		return path
 	}
 	fake := func(name, says string) string {
@@ -172,15 +169,15 @@ func TestUnavailable(t *testing.T) {
 			t.Errorf("%s: Start: %v", name, err)
 		}
 		p, err := m.start(context.Background(), Command{Path: "true", Unsandboxed: true})
-		must(t, p, err)
+		must.Do(t, err)
 		if err := p.Wait(); err != nil {
 			t.Errorf("%s: unsandboxed: %v", name, err)
 		}
 	}
 	m := new(machine)
-	must(t, 0, m.available())
+	must.Do(t, m.available())
 	m.bwrap = "no-bwrap-here" // it is not looked at again
-	must(t, 0, m.available())
+	must.Do(t, m.available())
 }
 
 func TestTail(t *testing.T) {
@@ -207,9 +204,7 @@ func TestLines(t *testing.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
 		text := rapid.StringMatching(`([a-z]{0,30}\n){0,9}[a-z]{0,30}`).Draw(t, "text")
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		go func() { w.WriteString(text); w.Close() }()
 		var why error
 		l := &lines{from: r, limit: int64(limit), kill: func(err error) { why = err }}
@@ -257,9 +252,9 @@ func TestNothingIsLeftUnconfined(t *testing.T) {
 	mark := fmt.Sprintf("83%06d", os.Getpid())
 	for name, script := range stubborn(mark) {
 		p, err := m.start(context.Background(), Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: true})
-		must(t, p, err)
+		must.Do(t, err)
 		_, err = p.Stdout.Read(make([]byte, 1))
-		must(t, 0, err)
+		must.Do(t, err)
 		if name != "leaves child" {
 			p.Kill()
 		}
@@ -278,13 +273,13 @@ func TestNothingIsLeftUnconfined(t *testing.T) {
 	} {
 		p, err := m.start(context.Background(), Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: true,
 			Limits: Limits{CPU: time.Second, Files: 99}})
-		must(t, p, err)
+		must.Do(t, err)
 		if err := p.Wait(); code == "" && err != nil || code != "" && !fault.HasCode(err, code) {
 			t.Errorf("%s: %v", script, err)
 		}
 	}
 	p, err := m.start(context.Background(), Command{Path: writeScript(t, "#!/nowhere/perl\n"), Unsandboxed: true, Env: []string{"GOCOVERDIR=" + t.TempDir()}}) // or what measures coverage has the last word
-	must(t, p, err)
+	must.Do(t, err)
 	if err := p.Wait(); !fault.HasCode(err, "program_not_executable") {
 		t.Error(err)
 	}
@@ -292,17 +287,17 @@ func TestNothingIsLeftUnconfined(t *testing.T) {
 
 func writeScript(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "script")
-	must(t, 0, os.WriteFile(path, []byte(text), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o755))
 	return path
 }
 
 // However many connections a program makes, a bounded number of them has files
 // of Steward's, and the others have their turn when one ends.
 func TestForwarderBounds(t *testing.T) {
-	dir := must2(t)(os.MkdirTemp("", ""))
+	dir := must.Get(os.MkdirTemp("", ""))
 	defer os.RemoveAll(dir)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, l, err)
+	must.Do(t, err)
 	defer l.Close()
 	var now, most atomic.Int64
 	go func() {
@@ -322,22 +317,20 @@ func TestForwarderBounds(t *testing.T) {
 		}
 	}()
 	in, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, in, err)
+	must.Do(t, err)
 	f := newForwarder()
 	defer f.close()
 	f.serve(in, new(net.Dialer).DialContext, l.Addr().String())
 	var all []net.Conn
 	for range mostPassed + 20 {
 		c, err := net.Dial("tcp", in.Addr().String())
-		must(t, c, err)
+		must.Do(t, err)
 		_, err = c.Write([]byte("x"))
-		must(t, c, err)
+		must.Do(t, err)
 		all = append(all, c)
 	}
 	for _, c := range all {
-		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.ReadFull(c, make([]byte, 1)))
 		c.Close()
 	}
 	if most.Load() > mostPassed {
