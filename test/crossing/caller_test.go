@@ -10,9 +10,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
-	"github.com/coder/websocket"
+	"steward/test/edge"
 )
 
 // step is one call of a server: an HTTP request, frames over the WebSocket, a
@@ -71,17 +70,17 @@ type answer struct {
 // do makes a step for a user. Where something is streamed, meanwhile is run
 // once it has begun.
 func (w *world) do(user string, s step, meanwhile func()) answer {
-	w.t.Helper()
+	w.T.Helper()
 	switch {
 	case s.args != nil:
-		run := w.command
+		run := w.Run
 		if s.endless() {
 			run = w.watched
 		}
-		out, err := run(append([]string{"--json"}, s.args...)...)
-		a := answer{body: out}
-		if err != nil {
-			a.code = codeOf(out[max(strings.LastIndex(out, "\n{"), 0):], err.Error())
+		r := run(append([]string{"--json"}, s.args...)...)
+		a := answer{body: r.Out + r.Err}
+		if r.Code != 0 {
+			a.code = codeOf(a.body[max(strings.LastIndex(a.body, "\n{"), 0):], fmt.Sprint("exit status ", r.Code))
 		}
 		return a
 	case s.say != "":
@@ -96,10 +95,10 @@ func (w *world) do(user string, s step, meanwhile func()) answer {
 }
 
 func (w *world) request(ctx context.Context, user string, s step, body []byte) *http.Response {
-	w.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, s.method, w.url+s.path, bytes.NewReader(body))
+	w.T.Helper()
+	req, err := http.NewRequestWithContext(ctx, s.method, w.URL+s.path, bytes.NewReader(body))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+w.secrets[user])
 	req.Header.Set("Content-Type", "application/json")
@@ -111,20 +110,20 @@ func (w *world) request(ctx context.Context, user string, s step, body []byte) *
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return res
 }
 
 func (w *world) http(user string, s step) answer {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	w.T.Helper()
+	ctx, cancel := context.WithTimeout(w.T.Context(), edge.Patience)
 	defer cancel()
 	res := w.request(ctx, user, s, []byte(s.body))
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
-		w.t.Fatalf("%s: %v", s, err)
+		w.T.Fatalf("%s: %v", s, err)
 	}
 	a := answer{body: string(b)}
 	if res.StatusCode >= 400 {
@@ -161,49 +160,27 @@ func codeOf(body, otherwise string) string {
 	return otherwise
 }
 
-// patience is how long what has to come is waited for: on no machine is it too
-// short for what is right.
-const patience = 5 * time.Minute
-
 // socket is a connection to the chat.
 type socket struct {
+	*edge.Conn
 	w    *world
-	ws   *websocket.Conn
-	ctx  context.Context
 	told bytes.Buffer // all that came
 }
 
-func (w *world) dial(user string) (*socket, func()) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	ws, _, err := websocket.Dial(ctx, strings.Replace(w.url, "http", "ws", 1)+"/ws",
-		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + w.secrets[user]}}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ws.SetReadLimit(-1)
-	return &socket{w: w, ws: ws, ctx: ctx}, func() { ws.CloseNow(); cancel() }
-}
-
-func (s *socket) send(frame string) {
-	s.w.t.Helper()
-	if err := s.ws.Write(s.ctx, websocket.MessageText, []byte(frame)); err != nil {
-		s.w.t.Fatal(err)
-	}
+func (w *world) dial(user string) *socket {
+	w.T.Helper()
+	return &socket{Conn: w.Dial(w.secrets[user]), w: w}
 }
 
 // until reads frames until one is what was looked for.
-func (s *socket) until(what string, is func(f map[string]any) bool) map[string]any {
-	s.w.t.Helper()
+func (s *socket) until(is func(f map[string]any) bool) map[string]any {
+	s.w.T.Helper()
 	for {
-		_, b, err := s.ws.Read(s.ctx)
-		if err != nil {
-			s.w.t.Fatalf("waiting for %s: %v\n%s", what, err, s.told.String())
-		}
-		s.told.Write(append(b, '\n'))
+		raw := s.Read().Raw
+		s.told.Write(append(raw, '\n'))
 		var f map[string]any
-		if err := json.Unmarshal(b, &f); err != nil {
-			s.w.t.Fatal(err)
+		if err := json.Unmarshal(raw, &f); err != nil {
+			s.w.T.Fatal(err)
 		}
 		if is(f) {
 			return f
@@ -214,25 +191,30 @@ func (s *socket) until(what string, is func(f map[string]any) bool) map[string]a
 // chat sends frames one after the other and returns all that came, and the
 // code of the last error.
 func (w *world) chat(user string, list []string, meanwhile func()) (a answer) {
-	w.t.Helper()
-	s, end := w.dial(user)
-	defer end()
+	w.T.Helper()
+	s := w.dial(user)
+	defer s.Close()
 	for i, f := range list {
 		re := fmt.Sprintf("f%d", i)
-		s.send(strings.Replace(f, "{", fmt.Sprintf(`{"id":%q,`, re), 1))
-		got := s.until("the answer to "+f, func(f map[string]any) bool { return f["re"] == re })
+		frame := map[string]any{}
+		if err := json.Unmarshal([]byte(f), &frame); err != nil {
+			w.T.Fatal(err)
+		}
+		frame["id"] = re
+		s.Send(frame)
+		got := s.until(func(f map[string]any) bool { return f["re"] == re })
 		if got["type"] == "error" {
 			a.code = got["code"].(string)
 		}
 		if meanwhile != nil && i == len(list)-1 && got["type"] != "error" {
 			meanwhile()
 			if !strings.Contains(s.told.String(), w.marker) {
-				s.until("what was done last", func(map[string]any) bool { return strings.Contains(s.told.String(), w.marker) })
+				s.until(func(map[string]any) bool { return strings.Contains(s.told.String(), w.marker) })
 			}
 		}
 	}
-	s.send(`{"type":"ping","id":"end"}`)
-	s.until("pong", func(f map[string]any) bool { return f["re"] == "end" })
+	s.Send(map[string]any{"type": "ping", "id": "end"})
+	s.until(func(f map[string]any) bool { return f["re"] == "end" })
 	a.body = s.told.String()
 	return a
 }
@@ -240,8 +222,8 @@ func (w *world) chat(user string, list []string, meanwhile func()) (a answer) {
 // stream reads the first message of a stream, or all until what was done
 // meanwhile was told, or its end.
 func (w *world) stream(user string, s step, meanwhile func()) (a answer) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	w.T.Helper()
+	ctx, cancel := context.WithTimeout(w.T.Context(), edge.Patience)
 	defer cancel()
 	head := make([]byte, 5)
 	binary.BigEndian.PutUint32(head[1:], uint32(len(s.body)))
@@ -250,7 +232,7 @@ func (w *world) stream(user string, s step, meanwhile func()) (a answer) {
 	if res.StatusCode >= 400 {
 		b, err := io.ReadAll(res.Body)
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		return answer{code: codeOf(string(b), res.Status), body: string(b)}
 	}
@@ -259,13 +241,13 @@ func (w *world) stream(user string, s step, meanwhile func()) (a answer) {
 	for {
 		if _, err := io.ReadFull(res.Body, head); err != nil {
 			if !errors.Is(err, io.EOF) {
-				w.t.Fatalf("%s: %v\n%s", s, err, all.String())
+				w.T.Fatalf("%s: %v\n%s", s, err, all.String())
 			}
 			return answer{body: all.String()}
 		}
 		msg := make([]byte, binary.BigEndian.Uint32(head[1:]))
 		if _, err := io.ReadFull(res.Body, msg); err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		all.Write(append(msg, '\n'))
 		if head[0]&2 != 0 { // the end

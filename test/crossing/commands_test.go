@@ -1,29 +1,20 @@
 package crossing
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// pages are the commands, as their manual pages have them: each is a page.
-func (w *world) pages() []string {
-	dir := w.path("man")
-	w.must("man", dir)
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		w.t.Fatal(err)
+// pages returns the commands that do something: those without commands below
+// them, and "steward log".
+func (w *world) pages() (all []string) {
+	commands := w.Commands()
+	for _, name := range commands {
+		if name == "log" || !slices.ContainsFunc(commands, func(other string) bool { return strings.HasPrefix(other, name+" ") }) {
+			all = append(all, "steward "+name)
+		}
 	}
-	var all []string
-	for _, f := range files {
-		name := strings.ReplaceAll(strings.TrimSuffix(f.Name(), filepath.Ext(f.Name())), "-", " ")
-		all = append(all, name)
-	}
-	// What has commands below it says which.
-	return slices.DeleteFunc(all, func(name string) bool {
-		return slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(other, name+" ") }) && name != "steward log"
-	})
+	return all
 }
 
 // commandLines are the commands, which are those of who can read the data

@@ -31,7 +31,7 @@ func tables() []table {
 		{"methods", methods(), func(w *world) []string {
 			all, err := rpc.Methods()
 			if err != nil {
-				w.t.Fatal(err)
+				w.T.Fatal(err)
 			}
 			return all
 		}, false},
@@ -47,7 +47,7 @@ func (w *world) tools() (all []string) {
 		var out struct{ Tools []struct{ Name string } }
 		body := w.do(bob, post("/tool.Tool/ListTools", `{"agent":"`+agent+`"}`), nil).body
 		if err := json.Unmarshal([]byte(body), &out); err != nil {
-			w.t.Fatalf("%v: %s", err, body)
+			w.T.Fatalf("%v: %s", err, body)
 		}
 		for _, t := range out.Tools {
 			all = append(all, agent+" "+t.Name)
@@ -69,8 +69,8 @@ func TestNothingCrosses(t *testing.T) {
 			t.Run(name+" "+tab.name, func(t *testing.T) {
 				for _, e := range tab.entries {
 					t.Run(e.route, func(t *testing.T) {
-						defer func(t *testing.T) { w.t = t }(w.t)
-						w.t = t
+						defer func(t testing.TB) { w.T = t }(w.T)
+						w.T = t
 						do(t, tab, e)
 					})
 				}

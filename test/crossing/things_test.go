@@ -100,10 +100,10 @@ type maker struct {
 
 // do makes a step, which has to be done, and keeps the ids that are told.
 func (w maker) do(s step) string {
-	w.t.Helper()
+	w.T.Helper()
 	a := w.world.do(w.user, s, nil)
 	if a.code != "" {
-		w.t.Fatalf("%s: %s", s, a.body)
+		w.T.Fatalf("%s: %s", s, a.body)
 	}
 	w.learn(w.user, a.body)
 	return a.body
@@ -112,7 +112,7 @@ func (w maker) do(s step) string {
 func (w maker) mark(of string) string { return w.world.mark(w.user, of) }
 
 func (w maker) turn(conv, agent, text string) (accepted, last map[string]any) {
-	w.t.Helper()
+	w.T.Helper()
 	return w.world.turn(w.user, conv, agent, text)
 }
 
@@ -129,9 +129,9 @@ func (w *world) learn(user, text string) {
 
 // turn is a turn of a user's to its end, or until it waits for an approval.
 func (w *world) turn(user, conv, agent, text string) (accepted, last map[string]any) {
-	w.t.Helper()
-	s, end := w.dial(user)
-	defer end()
+	w.T.Helper()
+	s := w.dial(user)
+	defer s.Close()
 	frame := map[string]any{"type": "message", "id": "1", "content": text}
 	if conv != "" {
 		frame["conversation_id"] = conv
@@ -139,20 +139,16 @@ func (w *world) turn(user, conv, agent, text string) (accepted, last map[string]
 	if agent != "" {
 		frame["agent"] = agent
 	}
-	b, err := json.Marshal(frame)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	s.send(string(b))
-	accepted = s.until("the message's acceptance", func(f map[string]any) bool { return f["re"] == "1" })
+	s.Send(frame)
+	accepted = s.until(func(f map[string]any) bool { return f["re"] == "1" })
 	if accepted["type"] != "accepted" {
-		w.t.Fatalf("%v", accepted)
+		w.T.Fatalf("%v", accepted)
 	}
-	last = s.until("the turn's end", func(f map[string]any) bool {
+	last = s.until(func(f map[string]any) bool {
 		return f["type"] == "complete" || f["type"] == "error" || f["status"] == "awaiting_approval"
 	})
 	if last["type"] == "error" {
-		w.t.Fatalf("%s: %v", text, last)
+		w.T.Fatalf("%s: %v", text, last)
 	}
 	w.learn(user, s.told.String())
 	w.told = s.told.String()
@@ -161,33 +157,28 @@ func (w *world) turn(user, conv, agent, text string) (accepted, last map[string]
 
 func text(f map[string]any, key string) string { s, _ := f[key].(string); return s }
 
-// question is what a turn waits for: its id, and the member of an answer that
-// says what was shown.
+// question returns the id of what a turn waits for, and the member of an answer
+// that says what was shown.
 func question(waiting map[string]any) (id, seen string) {
 	q, _ := waiting["approval"].(map[string]any)
-	for k := range q {
-		if strings.HasSuffix(k, "hash") {
-			seen = fmt.Sprintf("%q:%q", k, q[k])
-		}
-	}
-	return text(q, "id"), seen
+	return text(q, "id"), fmt.Sprintf(`"hash":%q`, text(q, "hash"))
 }
 
 // approved is a turn that the user approves. It returns its interaction.
 func (w maker) approved(conv, agent, said string) string {
-	w.t.Helper()
+	w.T.Helper()
 	acc, end := w.turn(conv, agent, said)
 	if end["status"] != "awaiting_approval" { // it needs none
 		return text(acc, "interaction_id")
 	}
-	s, done := w.dial(w.user)
-	defer done()
-	s.send(`{"type":"resume","conversation_id":"` + text(acc, "conversation_id") + `","cursor":"now"}`)
-	id, seen := question(end)
-	s.send(`{"type":"approve","id":"yes","approval_id":"` + id + `","standing":"always",` + seen + `}`)
-	s.until("the turn's end", func(f map[string]any) bool { return f["type"] == "complete" || f["type"] == "error" })
+	s := w.dial(w.user)
+	defer s.Close()
+	s.Send(map[string]any{"type": "resume", "conversation_id": text(acc, "conversation_id"), "cursor": "now"})
+	q := end["approval"].(map[string]any)
+	s.Send(map[string]any{"type": "approve", "id": "yes", "approval_id": q["id"], "standing": "always", "hash": q["hash"]})
+	s.until(func(f map[string]any) bool { return f["type"] == "complete" || f["type"] == "error" })
 	if all := s.told.String(); !strings.Contains(all, `"status":"ok"`) && !strings.Contains(all, `"status":"accepted"`) {
-		w.t.Fatalf("%s: %s", said, s.told.String())
+		w.T.Fatalf("%s: %s", said, s.told.String())
 	}
 	w.learn(w.user, s.told.String())
 	return text(acc, "interaction_id")
@@ -204,19 +195,19 @@ func (w *world) share(text string) {
 // intent is the id of an action in a state: of the one named, or of the newest
 // that can be taken back.
 func (w maker) intent(state, uri string) string {
-	w.t.Helper()
+	w.T.Helper()
 	var out struct {
 		Intents []struct{ ID, URI, Tool string }
 	}
 	if err := json.Unmarshal([]byte(w.do(get("/api/v1/intents?state="+state))), &out); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	for _, in := range out.Intents {
 		if in.URI == uri || uri == "" && in.Tool == "task.add" {
 			return in.ID
 		}
 	}
-	w.t.Fatalf("no action %s is %s: %+v", uri, state, out)
+	w.T.Fatalf("no action %s is %s: %+v", uri, state, out)
 	return ""
 }
 
@@ -224,7 +215,7 @@ func (w maker) intent(state, uri string) string {
 func (w *world) made(user string) things { return maker{w, user}.made() }
 
 func (w maker) made() (x things) {
-	w.t.Helper()
+	w.T.Helper()
 	var out struct {
 		ID       string
 		Next     string
@@ -239,10 +230,10 @@ func (w maker) made() (x things) {
 		Branch string
 	}
 	read := func(body string) {
-		w.t.Helper()
+		w.T.Helper()
 		out.Messages, out.ID, out.Next = nil, "", ""
 		if err := json.Unmarshal([]byte(body), &out); err != nil {
-			w.t.Fatalf("%v: %s", err, body)
+			w.T.Fatalf("%v: %s", err, body)
 		}
 	}
 	acc, end := w.turn("", "", w.mark("talk"))
@@ -286,7 +277,7 @@ func (w maker) made() (x things) {
 		Requests []struct{ ID, Kind string }
 	}
 	if err := json.Unmarshal([]byte(w.do(get("/api/v1/requests"))), &list); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	for _, r := range list.Requests {
 		if r.Kind == "task" {
@@ -296,7 +287,7 @@ func (w maker) made() (x things) {
 	x.Intent, x.Done = w.intent("awaiting_approval", x.Question), w.intent("done", "")
 	var grants struct{ Grants []struct{ ID string } }
 	if err := json.Unmarshal([]byte(w.do(get("/api/v1/grants"))), &grants); err != nil || len(grants.Grants) == 0 {
-		w.t.Fatalf("grants: %v", err)
+		w.T.Fatalf("grants: %v", err)
 	}
 	x.Mail = group(mail.FindStringSubmatch(w.do(execute("desk", "email.list", `{"folder":"outbox"}`))))
 	x.Grant = grants.Grants[0].ID
@@ -331,18 +322,18 @@ func (w maker) made() (x things) {
 			continue
 		}
 		if a := w.world.do(ann, put("/api/v1/resources/item?space=group:family&uri="+*of, `{"text":"`+w.shared+`"}`), nil); a.code != "" {
-			w.t.Fatal(a.body)
+			w.T.Fatal(a.body)
 		}
 	}
 	if err := x.whole(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return x
 }
 
 // keep makes what the tools of the desk keep.
 func (w maker) keep() {
-	w.t.Helper()
+	w.T.Helper()
 	for _, c := range []struct{ tool, args string }{
 		{"state.put", `{"key":"of_%u","value":"%s"}`},
 		{"db.exec", `{"sql":"create table of_%u (x)"}`},
@@ -350,7 +341,7 @@ func (w maker) keep() {
 	} {
 		args := strings.ReplaceAll(strings.ReplaceAll(c.args, "%s", w.mark(c.tool)), "%u", w.user)
 		if body := w.do(execute("desk", c.tool, args)); !strings.Contains(body, "CALL_STATUS_OK") {
-			w.t.Fatalf("%s: %s", c.tool, body)
+			w.T.Fatalf("%s: %s", c.tool, body)
 		}
 	}
 	for _, c := range []struct{ tool, args string }{

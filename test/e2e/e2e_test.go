@@ -1,14 +1,11 @@
-// Package e2e does with the real binary, in a real terminal, what a person
-// does on the first evening.
+// Package e2e does what a person does on the first evening, with the real binary
+// in a real terminal.
 package e2e
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -16,83 +13,48 @@ import (
 	"testing"
 	"time"
 
-	"steward/test/apis"
-	"steward/test/built"
+	"steward/test/edge"
 )
 
-// patience is how long what has to come is waited for: on no machine is it too
-// short for what is right.
-const patience = 5 * time.Minute
+func TestMain(m *testing.M) { os.Exit(edge.Main(m)) }
 
-// model speaks OpenAI's protocol: a call of the calculator, then what it said,
-// from the second time on in other words. Asked for a story it stops after a
-// few words, until it is let go on.
+// model calls the calculator and then says the result, from the second time on
+// in other words. Asked for a story, it stops after a few words until goOn is
+// set.
 type model struct {
-	t       *testing.T
-	halfway chan struct{} // gets a token in the middle of each story
+	halfway chan struct{} // receives a token in the middle of each story
 	goOn    atomic.Bool
 }
 
-func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/v1/chat/completions" {
-		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-test","object":"model","created":1,"owned_by":"test"}]}`)
-		return
-	}
-	var in struct {
-		Messages []struct {
-			Role    string
-			Content json.RawMessage
-		}
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // whoever asked was killed while asking
-	}
-	if err := errors.Join(apis.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
-		m.t.Errorf("%v: %s", err, body)
-		http.Error(w, err.Error(), 400)
-		return
-	}
-	last := in.Messages[len(in.Messages)-1]
-	w.Header().Set("Content-Type", "text/event-stream")
-	say := func(delta map[string]any, finish any) {
-		b, _ := json.Marshal(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test",
-			"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
-		fmt.Fprintf(w, "data: %s\n\n", b)
-		w.(http.Flusher).Flush()
-	}
-	results := 0
-	for _, msg := range in.Messages {
-		if msg.Role == "tool" {
-			results++
-		}
-	}
-	switch {
+func (m *model) reply(in edge.Asked) edge.Reply {
+	switch last := in.Last(); {
 	case last.Role == "tool":
+		results := 0
+		for _, msg := range in.Messages {
+			if msg.Role == "tool" {
+				results++
+			}
+		}
 		is := "It is "
 		if results > 1 {
 			is = "It is still "
 		}
-		say(map[string]any{"content": is + strings.Trim(string(last.Content), `"`) + "."}, nil)
-		say(map[string]any{}, "stop")
-	case strings.Contains(string(last.Content), "story"):
-		say(map[string]any{"content": "Once upon a time "}, nil)
-		if !m.goOn.Load() {
-			select {
-			case m.halfway <- struct{}{}:
-			default:
-			}
-			<-r.Context().Done()
-			return
-		}
-		say(map[string]any{"content": "there was a steward."}, nil)
-		say(map[string]any{}, "stop")
-	default:
-		say(map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": "call_1", "type": "function",
-			"function": map[string]any{"name": "math__multiply", "arguments": `{"a":12,"b":34}`}}}}, nil)
-		say(map[string]any{}, "tool_calls")
+		return edge.Reply{Text: is + last.Text() + "."}
+	case !strings.Contains(last.Text(), "story"):
+		return edge.Reply{Calls: []edge.Call{{Name: "math.multiply", Args: map[string]any{"a": 12, "b": 34}}}}
+	case m.goOn.Load():
+		return edge.Reply{Text: "Once upon a time there was a steward."}
 	}
-	fmt.Fprint(w, "data: [DONE]\n\n")
+	return edge.Reply{Raw: func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		edge.Chunk(w, map[string]any{"content": "Once upon a time "}, nil)
+		w.(http.Flusher).Flush()
+		select {
+		case m.halfway <- struct{}{}:
+		default:
+		}
+		<-r.Context().Done()
+	}}
 }
 
 // terminal is a tmux session of its own server.
@@ -137,7 +99,7 @@ func (tm *terminal) screen() string { return tm.tmux("capture-pane", "-p", "-S",
 // wait waits until something is so.
 func (tm *terminal) wait(what string, is func() bool) {
 	tm.t.Helper()
-	for deadline := time.Now().Add(patience); !is(); {
+	for deadline := time.Now().Add(edge.Patience); !is(); {
 		if time.Now().After(deadline) {
 			tm.t.Fatalf("the terminal does not show that %s:\n%s", what, tm.screen())
 		}
@@ -170,19 +132,10 @@ func (tm *terminal) ended() {
 }
 
 func TestFirstConversation(t *testing.T) {
-	dir := t.TempDir()
-	bin, err := built.Program("steward/cmd/steward")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &model{t: t, halfway: make(chan struct{}, 1)}
-	srv := httptest.NewServer(m)
-	defer srv.Close()
-	env := []string{"HOME=" + dir, "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "STEWARD_DATA=" + filepath.Join(dir, "data"), "STEWARD_LISTEN=127.0.0.1:0",
-		"OPENAI_API_KEY=test-key", "OPENAI_BASE_URL=" + srv.URL + "/v1", "OLLAMA_HOST=127.0.0.1:1"}
-
-	tm := &terminal{t: t, dir: dir}
-	tm.open(env, bin+" chat --model openai/gpt-test")
+	m := &model{halfway: make(chan struct{}, 1)}
+	n := edge.New(t, edge.Options{Model: edge.Script(t, m.reply)})
+	tm := &terminal{t: t, dir: n.Dir}
+	tm.open(n.Env, edge.Binary()+" chat --model openai/gpt-test")
 	tm.rest("serving at ")
 	tm.type_("What is 12 times 34?")
 	tm.rest("It is 408.")
@@ -196,7 +149,7 @@ func TestFirstConversation(t *testing.T) {
 	tm.ended()
 
 	m.goOn.Store(true)
-	tm.open(env, bin+" chat --continue --model openai/gpt-test")
+	tm.open(n.Env, edge.Binary()+" chat --continue --model openai/gpt-test")
 	tm.rest("there was a steward.")
 	for _, said := range []string{"What is 12 times 34?", "It is 408.", "Tell me a story"} {
 		tm.see(said)
@@ -206,13 +159,8 @@ func TestFirstConversation(t *testing.T) {
 	tm.type_("/quit")
 	tm.ended()
 
-	cmd := exec.Command(bin, "conversations", "list", "--json")
-	cmd.Env = env
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(out), `"title"`); n != 1 || !strings.Contains(string(out), "What is 12 times 34?") {
+	out := n.Must("conversations", "list", "--json")
+	if strings.Count(out, `"title"`) != 1 || !strings.Contains(out, "What is 12 times 34?") {
 		t.Errorf("conversations: %s", out)
 	}
 }

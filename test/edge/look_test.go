@@ -22,10 +22,10 @@ func TestALookByAModelOnlyMakesAProposalStricter(t *testing.T) {
 	var told, answer atomic.Value
 	answer.Store(`{"tools":[{"name":"sim.find_page","private":true,"targets":["via","none_such"]},` +
 		`{"name":"sim.weather","private":false,"targets":[]},{"name":"sim.mail","private":false,"targets":["subject"]},{"name":"files.read","private":true,"targets":["path"]}]}`)
-	n := edge.New(t, edge.Options{Model: edge.ScriptLooking(t, func(in edge.Asked) string {
+	n := edge.New(t, edge.Options{Model: edge.ScriptLooking(t, func(in edge.Asked) edge.Reply {
 		looks.Add(1)
 		told.Store(in.User())
-		return answer.Load().(string)
+		return edge.Reply{Text: answer.Load().(string)}
 	}, func(edge.Asked) edge.Reply { return edge.Reply{Text: "hello"} })})
 	sim := newSimulator(t)
 	offer := func(name, description, args string, query bool) {

@@ -121,12 +121,12 @@ func (a Asked) Rounds() int {
 //
 // Asked to look at tools that are to be approved, it has nothing to say.
 func Script(t testing.TB, reply func(Asked) Reply) http.Handler {
-	return ScriptLooking(t, func(Asked) string { return `{"tools":[]}` }, reply)
+	return ScriptLooking(t, func(Asked) Reply { return Reply{Text: `{"tools":[]}`} }, reply)
 }
 
 // ScriptLooking is Script where look answers for the look at tools that are to
 // be approved.
-func ScriptLooking(t testing.TB, look func(Asked) string, reply func(Asked) Reply) http.Handler {
+func ScriptLooking(t testing.TB, look, reply func(Asked) Reply) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-test","object":"model","created":1}]}`)
@@ -147,10 +147,13 @@ func ScriptLooking(t testing.TB, look func(Asked) string, reply func(Asked) Repl
 			return
 		}
 		if bytes.Contains(body, []byte(`"name":"look_at_tools"`)) {
-			answer(t, w, r, asked, Reply{Text: look(asked)})
+			answer(t, w, r, asked, look(asked))
 			return
 		}
 		answer(t, w, r, asked, reply(asked))
+	})
+	mux.HandleFunc("POST /v1/embeddings", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1,0]}],"model":"gpt-test","usage":{"prompt_tokens":1,"total_tokens":1}}`)
 	})
 	return mux
 }

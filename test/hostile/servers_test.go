@@ -61,7 +61,7 @@ func (s *steward) mcp(name, behaviour string, timeout time.Duration) map[string]
 // good server work as ever; and of what was ended nothing is left.
 func (s *steward) suffer(agent, prefix, good string, groups ...[]deed) {
 	s.t.Helper()
-	if r := s.do(agent, good, "").one(s.t); r.Status != "ok" || r.Text != "worked" {
+	if r := s.do(agent, good, "").one(s.t); r.Status != "ok" || r.Result != "worked" {
 		s.t.Fatalf("%+v", r)
 	}
 	for _, d := range slices.Concat(groups...) { // one that is kept runs from now on: no deed has to wait for its start
@@ -74,7 +74,7 @@ func (s *steward) suffer(agent, prefix, good string, groups ...[]deed) {
 			all.Go(func() { s.try(agent, prefix, d) })
 		}
 		all.Go(func() {
-			if r := s.do(agent, good, "").one(s.t); r.Status != "ok" || r.Text != "worked" {
+			if r := s.do(agent, good, "").one(s.t); r.Status != "ok" || r.Result != "worked" {
 				s.t.Errorf("meanwhile a good one: %+v", r)
 			}
 		})
@@ -115,11 +115,11 @@ func (s *steward) try(agent, prefix string, d deed) {
 		}
 	}
 	a := s.ask(agent, calls)
-	if len(a.results) != len(calls) || a.text != "done" {
-		s.t.Errorf("%s: %d results: %+v", name, len(a.results), a)
+	if len(a.Results) != len(calls) || a.Text != "done" {
+		s.t.Errorf("%s: %d results: %+v", name, len(a.Results), a)
 	}
-	for _, r := range a.results {
-		if r.Status != d.status || !strings.Contains(r.Text, d.code) {
+	for _, r := range a.Results {
+		if r.Status != d.status || !strings.Contains(r.Result, d.code) {
 			s.t.Errorf("%s: %+v; want %s %s", name, r, d.status, d.code)
 		}
 	}
@@ -208,8 +208,8 @@ func TestServersThatDoNotStart(t *testing.T) {
 		for m, status := range modes {
 			all.Go(func() {
 				r := s.do("", m+".do", "").one(t)
-				over := strings.HasPrefix(m, "hang") && strings.Contains(r.Text, "mcp_start_timeout") // on a slow machine its start may be
-				if r.Status != status && !over || !strings.Contains(r.Text, "recoverable: ") {
+				over := strings.HasPrefix(m, "hang") && strings.Contains(r.Result, "mcp_start_timeout") // on a slow machine its start may be
+				if r.Status != status && !over || !strings.Contains(r.Result, "recoverable: ") {
 					t.Errorf("%s: %+v", m, r)
 				}
 			})
@@ -227,7 +227,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 	}
 	// One that always ends again is started again after longer and longer
 	// pauses: not more than a few times in this while.
-	b, err := os.ReadFile(s.path("..", "switches", "restart.log"))
+	b, err := os.ReadFile(s.Data("..", "switches", "restart.log"))
 	if n := strings.Count(string(b), "\n"); err != nil || n == 0 || n > 8 {
 		t.Errorf("started %d times, %v", n, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"steward/test/edge"
 )
 
 // has checks that a text holds others.
@@ -49,7 +51,7 @@ func TestToolPoisoning(t *testing.T) {
 	if strings.ContainsAny(out, "\u202e\u200b\U000E0061") {
 		t.Errorf("a hidden character is shown as it is: %q", out)
 	}
-	if _, err := s.command("agents", "approve", "mcp:calc"); err == nil { // with nobody there
+	if s.Run("agents", "approve", "mcp:calc").Code == 0 { // with nobody there
 		t.Error("it was approved without a person")
 	}
 	s.serve()
@@ -86,12 +88,12 @@ func TestRugPull(t *testing.T) {
 				}
 			}
 			s.write(then, "..", "switches", name)
-			var r result
+			var r edge.Frame
 			eventually(t, "its call is refused", patience, func() bool {
 				r = s.do("", name+".do", "").one(t)
 				return r.Status != "unavailable" // until it has been started again
 			})
-			if r.Status != "error" || !strings.Contains(r.Text, "tool_changed") && !strings.Contains(r.Text, "There is no tool named") {
+			if r.Status != "error" || !strings.Contains(r.Result, "tool_changed") && !strings.Contains(r.Result, "There is no tool named") {
 				t.Errorf("%+v", r)
 			}
 			eventually(t, "it is listed as changed", patience, func() bool { return strings.Contains(s.listed("mcp:"+name), "changed") })
@@ -152,13 +154,13 @@ func TestShadowingAndConfusion(t *testing.T) {
 	s.serve()
 	none := map[string]string{}
 	a := s.ask("", []call{{"one.search", none}, {"two.search", none}, {"math.multiply", map[string]int{"a": 6, "b": 7}}, {"liar.math_multiply", none}, {"wiki.do", none}})
-	for _, r := range a.results {
+	for _, r := range a.Results {
 		switch good := r.Status == "ok"; {
-		case r.Name == "math.multiply" && (!good || r.Text != "42"), r.Name == "wiki.do" && good, r.Name != "math.multiply" && r.Name != "wiki.do" && r.Text != "worked":
+		case r.Name == "math.multiply" && (!good || r.Result != "42"), r.Name == "wiki.do" && good, r.Name != "math.multiply" && r.Name != "wiki.do" && r.Result != "worked":
 			t.Errorf("%+v", r)
 		}
 	}
-	if len(a.results) != 5 || len(s.alive("math"))+len(s.alive("wiki1"))+len(s.alive("wiki2"))+len(s.alive("wiki3")) != 0 {
+	if len(a.Results) != 5 || len(s.alive("math"))+len(s.alive("wiki1"))+len(s.alive("wiki2"))+len(s.alive("wiki3")) != 0 {
 		t.Errorf("%+v, %v", a, s.alive(""))
 	}
 }
@@ -211,7 +213,7 @@ func TestProgramsThatAreSwapped(t *testing.T) {
 			s.must("agents", "approve", "box", "--yes", "-q")
 			s.serve()
 			run := []call{{"tool.run", map[string]string{}}}
-			if r := s.ask("box", run).one(t); r.Status != "ok" || r.Text != "good" {
+			if r := s.ask("box", run).one(t); r.Status != "ok" || r.Result != "good" {
 				t.Fatalf("%+v", r)
 			}
 			s.model.pauses(1)
@@ -224,15 +226,15 @@ func TestProgramsThatAreSwapped(t *testing.T) {
 					swap(t, script, by)
 				}
 			}, "box", run, run)
-			if len(a.results) != 2 || a.results[0].Text != "good" || a.results[1].Status == "ok" || strings.Contains(a.results[1].Text, "evil") || a.text != "done" {
+			if len(a.Results) != 2 || a.Results[0].Result != "good" || a.Results[1].Status == "ok" || strings.Contains(a.Results[1].Result, "evil") || a.Text != "done" {
 				t.Errorf("%+v", a)
 			}
-			has(t, a.results[1].Text, "_changed")
+			has(t, a.Results[1].Result, "_changed")
 			eventually(t, "it is listed so", patience, func() bool {
 				line := s.listed("box")
 				return strings.Contains(line, "changed") || strings.Contains(line, "invalid")
 			})
-			if a := s.ask("box", run); a.code != "agent_not_found" {
+			if a := s.ask("box", run); a.Code != "agent_not_found" {
 				t.Errorf("it is asked again: %+v", a)
 			}
 		})
@@ -248,8 +250,8 @@ func TestAgentsThatChangeWhileTheyAreAsked(t *testing.T) {
 			s.write("name: box\ndescription: Evil.\n", "agents", "box", "agent.yaml")
 			return nil
 		},
-		"removed": func(s *steward) error { return os.RemoveAll(s.path("agents", "box")) },
-		"revoked": func(s *steward) error { _, err := s.command("agents", "revoke", "box"); return err },
+		"removed": func(s *steward) error { return os.RemoveAll(s.Data("agents", "box")) },
+		"revoked": func(s *steward) error { s.must("agents", "revoke", "box"); return nil },
 		"broken":  func(s *steward) error { s.write("name: [", "agents", "box", "agent.yaml"); return nil },
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -258,7 +260,7 @@ func TestAgentsThatChangeWhileTheyAreAsked(t *testing.T) {
 			s.must("agents", "approve", "box", "--yes", "-q")
 			s.serve()
 			ask := []call{{"box.ask", map[string]string{"request": `[[{"name":"tool.run","args":{}}],[{"name":"tool.run","args":{}}]]`}}}
-			if r := s.ask("", ask).one(t); r.Status != "ok" || r.Text != "done" {
+			if r := s.ask("", ask).one(t); r.Status != "ok" || r.Result != "done" {
 				t.Fatalf("%+v", r)
 			}
 			s.model.pauses(2) // the second call of the agent below
@@ -268,14 +270,14 @@ func TestAgentsThatChangeWhileTheyAreAsked(t *testing.T) {
 				}
 				eventually(t, "it is seen", patience, func() bool { return !strings.Contains(s.listed("box"), "approved") })
 			}, "", ask)
-			if len(a.results) != 1 || a.text != "done" {
+			if len(a.Results) != 1 || a.Text != "done" {
 				t.Errorf("%+v", a)
 			}
 			// The first time both calls were good; then the first, and no other.
 			if told := strings.Join(s.model.told, "\n"); strings.Count(told, "good") != 3 || !strings.Contains(told, "agent_not_approved") {
 				t.Errorf("the agent below was told: %q", s.model.told)
 			}
-			if a := s.ask("", ask); len(a.results) != 1 || a.results[0].Status == "ok" {
+			if a := s.ask("", ask); len(a.Results) != 1 || a.Results[0].Status == "ok" {
 				t.Errorf("it is asked again: %+v", a)
 			}
 		})
@@ -286,8 +288,9 @@ func TestAgentsThatChangeWhileTheyAreAsked(t *testing.T) {
 // as nothing is started by it.
 func TestAThousandTools(t *testing.T) {
 	s := newSteward(t)
+	began := time.Now()
 	s.serve()
-	none := s.ready
+	none := time.Since(began)
 	s.end()
 	list := map[string]any{}
 	for i := range 10 {
@@ -296,13 +299,14 @@ func TestAThousandTools(t *testing.T) {
 	}
 	s.servers(list)
 	s.must("agents", "approve", "--all", "--yes", "-q")
+	began = time.Now()
 	s.serve()
-	t.Logf("ready after %v; without a tool after %v", s.ready, none)
+	t.Logf("ready after %v; without a tool after %v", time.Since(began), none)
 	if left := s.alive(""); len(left) > 0 {
 		t.Errorf("started at the start: %v", left)
 	}
-	began := time.Now()
-	if r := s.narrowed([]string{"server_7.tool_4*"}, []call{{"server_7.tool_42", map[string]any{"text": "x"}}}).one(t); r.Status != "ok" || r.Text != "worked" {
+	began = time.Now()
+	if r := s.narrowed([]string{"server_7.tool_4*"}, []call{{"server_7.tool_42", map[string]any{"text": "x"}}}).one(t); r.Status != "ok" || r.Result != "worked" {
 		t.Errorf("%+v", r)
 	}
 	t.Logf("a call of one of them, its server started for it, took %v", time.Since(began))

@@ -20,12 +20,12 @@ import (
 // that took.
 func (s *steward) quick(client *http.Client) (time.Duration, error) {
 	began := time.Now()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/tool.Tool/ExecuteTool",
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.URL+"/tool.Tool/ExecuteTool",
 		strings.NewReader(`{"function":{"name":"math.multiply","arguments":"{\"a\":6,\"b\":7}"}}`))
 	if err != nil {
 		return 0, err
 	}
-	req.Header = s.mine()
+	req.Header.Set("Authorization", "Bearer "+s.Token())
 	req.Header.Set("Content-Type", "application/json")
 	res, err := client.Do(req)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *steward) quick(client *http.Client) (time.Duration, error) {
 
 // resident is how much memory the Steward holds, in bytes.
 func (s *steward) resident() int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
 	if err != nil {
 		s.t.Error(err)
 	}
