@@ -26,6 +26,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
+	"steward/test/edge"
 )
 
 // everyday is a Steward with servers of others as their names and schemas
@@ -115,7 +116,7 @@ func newEveryday(t testing.TB) *everyday {
 	e := &everyday{specs: map[string]tool.Spec{}, results: map[string]string{}}
 	w := &world{t: t, dir: t.TempDir(), model: &double{}}
 	e.scene.world = w
-	server := httptest.NewServer(w.model)
+	server := httptest.NewServer(edge.Script(t, w.model.answer))
 	models, err := llm.New(llm.Config{Providers: []llm.Provider{openai.New(openai.Options{Name: "test", BaseURL: server.URL + "/v1", HTTP: server.Client()})},
 		Aliases: map[string]llm.Alias{"default": {Models: []string{"test/double"}}}})
 	w.must(err)

@@ -1,26 +1,27 @@
 package injection_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
+
+	"steward/test/edge"
 )
 
-// double is an OpenAI-compatible server. What it answers is up to its brain,
-// which knows nothing but what it is sent.
+// double is a model whose answers come from its brain. The brain knows nothing
+// but the request.
 type double struct {
 	mu    sync.Mutex
 	brain func(*view) reply
-	calls int
-	got   []string // what it was sent
-	size  int      // of the pieces in which it answers, in bytes; 0: in one
+	got   []string // the requests
+	size  int      // bytes of the pieces in which it answers; 0: one piece
 }
 
-// cut has it answer in pieces.
+// cut makes it answer in pieces.
 func (d *double) cut(size int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -33,11 +34,39 @@ func (d *double) think(brain func(*view) reply) {
 	d.brain = brain
 }
 
+// answer is its reply for edge.Script.
+func (d *double) answer(in edge.Asked) edge.Reply {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.got = append(d.got, string(in.Body))
+	a := d.brain(read(in))
+	if d.size == 0 || len(a.calls) > 0 {
+		out := edge.Reply{Text: a.text}
+		for _, c := range a.calls {
+			out.Calls = append(out.Calls, edge.Call{Name: c.tool, Args: c.args})
+		}
+		return out
+	}
+	var pieces []string
+	for len(a.text) > d.size {
+		pieces, a.text = append(pieces, a.text[:d.size]), a.text[d.size:]
+	}
+	pieces = append(pieces, a.text)
+	return edge.Reply{Raw: func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, piece := range pieces {
+			edge.Chunk(w, map[string]any{"content": piece}, nil)
+		}
+		edge.Chunk(w, map[string]any{}, "stop")
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	}}
+}
+
 // view is a request to the model.
 type view struct {
 	system   string
-	messages []wireMessage
-	body     string // the texts of all of it, as far as they can be read
+	messages []edge.Said // without those of the system
+	body     string      // all texts in it
 	tools    map[string]string
 	schema   bool
 }
@@ -54,63 +83,24 @@ type call struct {
 	args any
 }
 
-type wireMessage struct {
-	Role    string `json:"role"`
-	Content any    `json:"content"`
-	Calls   []struct {
-		ID       string `json:"id"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
-	} `json:"tool_calls"`
-	CallID string `json:"tool_call_id"`
-}
-
-func (m *wireMessage) text() string {
-	parts, ok := m.Content.([]any)
-	if !ok {
-		s, _ := m.Content.(string)
-		return s
-	}
-	var b strings.Builder
-	for _, p := range parts {
-		if part, ok := p.(map[string]any); ok {
-			s, _ := part["text"].(string)
-			b.WriteString(s)
-		}
-	}
-	return b.String()
-}
-
 // read reads a request.
-func read(body []byte) (*view, error) {
-	var in struct {
-		Messages []wireMessage `json:"messages"`
-		Tools    []struct {
-			Function struct{ Name, Description string } `json:"function"`
-		} `json:"tools"`
-		Format any `json:"response_format"`
-	}
-	if err := json.Unmarshal(body, &in); err != nil {
-		return nil, err
-	}
-	v := &view{tools: map[string]string{}, schema: in.Format != nil}
+func read(in edge.Asked) *view {
+	v := &view{tools: map[string]string{}, schema: bytes.Contains(in.Body, []byte(`"response_format":`))}
 	var all strings.Builder
 	for _, t := range in.Tools {
 		v.tools[t.Function.Name] = t.Function.Description
 		all.WriteString(t.Function.Description + "\n")
 	}
 	for _, m := range in.Messages {
-		all.WriteString(m.text() + "\n")
+		all.WriteString(m.Text() + "\n")
 		if m.Role == "system" || m.Role == "developer" {
-			v.system += m.text()
+			v.system += m.Text()
 			continue
 		}
 		v.messages = append(v.messages, m)
 	}
 	v.body = all.String()
-	return v, nil
+	return v
 }
 
 // done is a call of the turn that has its result.
@@ -122,68 +112,18 @@ func (v *view) turn() (asked string, out []done) {
 	for _, m := range v.messages {
 		switch m.Role {
 		case "user":
-			asked, out = m.text(), nil
+			asked, out = m.Text(), nil
 		case "assistant":
 			for _, c := range m.Calls {
 				calls[c.ID] = done{tool: strings.ReplaceAll(c.Function.Name, "__", "."), args: c.Function.Arguments}
 			}
 		case "tool":
 			d := calls[m.CallID]
-			d.result = m.text()
+			d.result = m.Text()
 			out = append(out, d)
 		}
 	}
 	return asked, out
-}
-
-// ServeHTTP answers as POST /v1/chat/completions does, streaming.
-func (d *double) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	v, err := read(body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.got = append(d.got, string(body))
-	a := d.brain(v)
-	delta, finish := map[string]any{"role": "assistant", "content": a.text}, "stop"
-	if len(a.calls) > 0 {
-		finish = "tool_calls"
-		var list []any
-		for i, c := range a.calls {
-			d.calls++
-			args, err := json.Marshal(c.args)
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-				return
-			}
-			list = append(list, map[string]any{"index": i, "id": fmt.Sprintf("call_%d", d.calls), "type": "function",
-				"function": map[string]any{"name": strings.ReplaceAll(c.tool, ".", "__"), "arguments": string(args)}})
-		}
-		delta["tool_calls"] = list
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	var choices []map[string]any
-	for d.size > 0 && len(a.text) > d.size && len(a.calls) == 0 {
-		choices = append(choices, map[string]any{"index": 0, "delta": map[string]any{"role": "assistant", "content": a.text[:d.size]}})
-		a.text = a.text[d.size:]
-		delta["content"] = a.text
-	}
-	for _, choice := range append(choices, map[string]any{"index": 0, "delta": delta}, map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}) {
-		b, err := json.Marshal(map[string]any{"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "double", "choices": []any{choice}})
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		fmt.Fprintf(w, "data: %s\n\n", b)
-	}
-	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
 // The models that are asked apart, told from the others by what they are told.
@@ -193,7 +133,7 @@ func (v *view) notes() bool   { return strings.HasPrefix(v.system, "You keep the
 
 // between is what stands between the marks around a text that is read apart.
 func (v *view) between() string {
-	text := v.messages[len(v.messages)-1].text()
+	text := v.messages[len(v.messages)-1].Text()
 	_, text, _ = strings.Cut(text, "\n--- ")
 	_, text, _ = strings.Cut(text, "\n")
 	if i := strings.LastIndex(text, "\n--- "); i >= 0 {
@@ -204,7 +144,7 @@ func (v *view) between() string {
 
 // asked is what a model apart is asked.
 func (v *view) asked() string {
-	text := v.messages[len(v.messages)-1].text()
+	text := v.messages[len(v.messages)-1].Text()
 	_, text, _ = strings.Cut(text, "WHAT IS ASKED:\n")
 	text, _, _ = strings.Cut(text, "\n\n")
 	return text
@@ -235,7 +175,7 @@ func obedient(script func(asked string, made []done) *call, plan string, tried m
 			}
 			return reply{text: "It says nothing of that."}
 		case v.notes():
-			return reply{text: "NOTES: " + v.messages[len(v.messages)-1].text()}
+			return reply{text: "NOTES: " + v.messages[len(v.messages)-1].Text()}
 		}
 		asked, made := v.turn()
 		if next := script(asked, made); next != nil {

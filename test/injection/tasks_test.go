@@ -51,7 +51,7 @@ type worker struct {
 func (k *worker) think(v *view) reply {
 	switch {
 	case v.planner():
-		text := v.messages[len(v.messages)-1].text()
+		text := v.messages[len(v.messages)-1].Text()
 		for said, w := range k.wishes {
 			if strings.HasPrefix(text, "THE USER:\n"+said+"\n\nTHE TOOLS:") {
 				return reply{text: `{"steps":[` + w.steps + `]}`}

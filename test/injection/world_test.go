@@ -1,6 +1,6 @@
-// Package injection_test sets a model that obeys every word it reads before a
-// real node with real tools and the default policies, and counts from outside
-// what came of it; and has ordinary things done, and counts the questions.
+// Package injection_test gives a node with real tools and the default policies a
+// model that obeys every word that it reads, and counts from outside what comes
+// of it. It also has ordinary tasks done, and counts the questions.
 package injection_test
 
 import (
@@ -42,6 +42,7 @@ import (
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"
 	"steward/internal/toolkit/mcp"
+	"steward/test/edge"
 )
 
 const person = "ann"
@@ -82,7 +83,7 @@ func newWorld(t testing.TB, judge policy.Authorizer, first ...string) *world {
 		w.hit(r.URL.String())
 		fmt.Fprint(rw, w.page(r.URL.Path))
 	}))
-	server, cloud := httptest.NewServer(w.model), httptest.NewServer(w.cloud)
+	server, cloud := httptest.NewServer(edge.Script(t, w.model.answer)), httptest.NewServer(edge.Script(t, w.cloud.answer))
 	models, err := llm.New(llm.Config{Providers: []llm.Provider{
 		openai.New(openai.Options{Name: "test", BaseURL: server.URL + "/v1", HTTP: server.Client()}),
 		openai.New(openai.Options{Name: "cloud", BaseURL: cloud.URL + "/v1", HTTP: cloud.Client()})},
@@ -370,7 +371,7 @@ type scene struct {
 func doing(calls ...call) func(*view) reply {
 	return func(v *view) reply {
 		if v.notes() {
-			return reply{text: "NOTES: " + v.messages[len(v.messages)-1].text()}
+			return reply{text: "NOTES: " + v.messages[len(v.messages)-1].Text()}
 		}
 		_, made := v.turn()
 		if len(made) < len(calls) {
