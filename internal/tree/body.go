@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -28,46 +29,53 @@ func CheckBody(body []byte) error {
 	return err
 }
 
-// checkBody admits one JSON object of valid UTF-8 without a name twice, whose
-// four members of metadata, if there, are texts. Errors (Invalid):
-// body_invalid with Details["position"], metadata_invalid; too_large.
+// checkBody accepts one JSON object in valid UTF-8, without duplicate names,
+// whose metadata members are texts. Errors (Invalid): body_invalid with
+// Details["position"], metadata_invalid; too_large.
 func checkBody(body []byte) (resource.Metadata, error) {
 	var m resource.Metadata
 	if len(body) > MaxBody {
 		return m, fault.New(fault.TooLarge, "too_large", "the body has %d bytes; a resource has at most %d", len(body), MaxBody).
 			Detail("limit", MaxBody).WithHint("put it in parts, each a resource of its own")
 	}
-	if at := validPrefix(body); at < len(body) {
-		return m, badBody(int64(at), "it is no valid UTF-8")
-	}
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
 	if dec.PeekKind() != '{' {
 		return m, badBody(dec.InputOffset(), "it is no JSON object")
 	}
-	for {
-		tok, err := dec.ReadToken()
-		if err != nil {
-			return m, badBody(dec.InputOffset(), err.Error())
+	for open := true; open; open = dec.StackDepth() > 0 {
+		if _, err := dec.ReadToken(); err != nil {
+			at := dec.InputOffset()
+			if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
+				at = syntax.ByteOffset
+			}
+			return m, badBody(at, err.Error())
 		}
-		depth := dec.StackDepth()
-		if depth > maxDepth {
+		if dec.StackDepth() > maxDepth {
 			return m, badBody(dec.InputOffset(), "its values lie too deep in each other")
-		}
-		if tok.Kind() == '}' && depth == 0 {
-			break
 		}
 	}
 	if rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
 		return m, badBody(int64(len(body)-len(rest)), "something follows the object")
 	}
+	m, odd := metadata(body)
+	if odd != "" {
+		return m, fault.New(fault.Invalid, "metadata_invalid", "the member %s of a resource is a text that describes it", odd).
+			Detail("member", "/"+odd).WithHint("write it as a text, or call the member otherwise")
+	}
+	return m, nil
+}
+
+// metadata returns the members of a body that describe it, and the name of one
+// that is not a text. Other bodies have no metadata.
+func metadata(body []byte) (m resource.Metadata, odd string) {
 	var raw struct {
 		Purpose       jsontext.Value `json:"purpose"`
 		Instructions  jsontext.Value `json:"instructions"`
 		Applicability jsontext.Value `json:"applicability"`
 		Evaluation    jsontext.Value `json:"evaluation"`
 	}
-	if err := jsonv2.Unmarshal(body, &raw); err != nil {
-		return m, badBody(0, err.Error())
+	if jsontext.Value(body).Kind() != '{' || jsonv2.Unmarshal(body, &raw) != nil {
+		return m, ""
 	}
 	for _, f := range []struct {
 		name string
@@ -75,32 +83,16 @@ func checkBody(body []byte) (resource.Metadata, error) {
 		to   *string
 	}{{"purpose", raw.Purpose, &m.Purpose}, {"instructions", raw.Instructions, &m.Instructions},
 		{"applicability", raw.Applicability, &m.Applicability}, {"evaluation", raw.Evaluation, &m.Evaluation}} {
-		if f.raw == nil {
-			continue
-		}
-		if err := jsonv2.Unmarshal(f.raw, f.to); err != nil || f.raw.Kind() != '"' {
-			return m, fault.New(fault.Invalid, "metadata_invalid", "the member %s of a resource is a text that describes it", f.name).
-				Detail("member", "/"+f.name).WithHint("write it as a text, or call the member otherwise")
+		if f.raw != nil && (f.raw.Kind() != '"' || jsonv2.Unmarshal(f.raw, f.to) != nil) {
+			odd = f.name
 		}
 	}
-	return m, nil
+	return m, odd
 }
 
 func badBody(at int64, why string) error {
 	return fault.New(fault.Invalid, "body_invalid", "the body cannot be kept: at byte %d: %.200s", at, why).
 		Detail("position", at).WithHint(`send one JSON object, such as {"text": "…"}`)
-}
-
-func validPrefix(b []byte) int {
-	at := 0
-	for at < len(b) {
-		r, n := utf8.DecodeRune(b[at:])
-		if r == utf8.RuneError && n == 1 {
-			break
-		}
-		at += n
-	}
-	return at
 }
 
 // checkState admits a short word (state_invalid).
@@ -114,28 +106,6 @@ func checkState(state string) error {
 			WithHint("a state is a word of at most %d lower-case letters, digits, _ and -, and not %q", maxState, Deleted)
 	}
 	return nil
-}
-
-// described finds the metadata in a body, whoever wrote it.
-func described(body []byte) resource.Metadata {
-	var m resource.Metadata
-	if len(body) == 0 || body[0] != '{' {
-		return m
-	}
-	var raw struct {
-		Purpose       any `json:"purpose"`
-		Instructions  any `json:"instructions"`
-		Applicability any `json:"applicability"`
-		Evaluation    any `json:"evaluation"`
-	}
-	if jsonv2.Unmarshal(body, &raw) != nil { // it is no JSON: it describes nothing
-		return m
-	}
-	m.Purpose, _ = raw.Purpose.(string)
-	m.Instructions, _ = raw.Instructions.(string)
-	m.Applicability, _ = raw.Applicability.(string)
-	m.Evaluation, _ = raw.Evaluation.(string)
-	return m
 }
 
 // MarshalJSON implements json.Marshaler: a body that is JSON stands in "body"

@@ -161,7 +161,8 @@ func (s *Service) undo(ctx context.Context, by Caller, space resource.Space, key
 	if ch.Op != store.Put {
 		action = policy.Delete
 	}
-	if err := c.mayChange(ctx, action, policy.Resource{URI: m.URI, Type: m.URI.Type(), Space: space, Metadata: described(ch.Body)}); err != nil {
+	meta, _ := metadata(ch.Body)
+	if err := c.mayChange(ctx, action, policy.Resource{URI: m.URI, Type: m.URI.Type(), Space: space, Metadata: meta}); err != nil {
 		return m.URI, err
 	}
 	m.Seq, m.Undone = m.seq, true

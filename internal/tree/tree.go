@@ -246,7 +246,7 @@ func veiled(r Resource, d policy.Decision) Resource {
 		}
 	}
 	if r.Metadata == (resource.Metadata{}) {
-		r.Metadata = described(r.Body)
+		r.Metadata, _ = metadata(r.Body)
 	}
 	return r
 }

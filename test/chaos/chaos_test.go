@@ -30,6 +30,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/test/built"
+	"steward/test/edge"
 )
 
 const (
@@ -49,13 +50,17 @@ func TestKill(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 
 	b := &board{phase: map[string]string{}}
-	model := httptest.NewServer(&modelServer{b, pacer(seed+1, 20*time.Millisecond), func(err error) { t.Error(err) }})
+	model := httptest.NewServer(edge.Script(t, (&model{b, pacer(seed+1, 20*time.Millisecond)}).reply))
 	defer model.Close()
 	led := newLedger(b, pacer(seed+2, 40*time.Millisecond))
 	ledgerURL := httptest.NewServer(led)
 	defer ledgerURL.Close()
 
-	n := &node{t: t, binary: build(t), data: t.TempDir(), args: []string{model.URL, ledgerURL.URL}}
+	binary, err := built.Program("steward/test/chaos/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, binary: binary, data: t.TempDir(), args: []string{model.URL + "/v1", ledgerURL.URL}}
 	n.start()
 	defer n.kill()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kills)*30*time.Second+10*time.Minute)
@@ -131,15 +136,6 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-func build(t *testing.T) string {
-	t.Helper()
-	bin, err := built.Program("steward/test/chaos/node")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bin
 }
 
 // node is the Steward that is killed.

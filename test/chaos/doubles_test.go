@@ -3,16 +3,14 @@ package chaos
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
-	"steward/test/apis"
+	"steward/test/edge"
 )
 
 // phases of a turn, as they are seen from outside of Steward.
@@ -51,62 +49,42 @@ func (b *board) count(tally map[string]int) {
 	}
 }
 
-// modelServer speaks OpenAI's protocol: it calls the tool that the user's last
-// message names, and after the result says what it was, slowly.
-type modelServer struct {
-	board  *board
-	pace   func() time.Duration
-	broken func(error) // told of requests that break the vendor's rules
+// model calls the tools that the user's message names. Then it says their
+// results, slowly.
+type model struct {
+	board *board
+	pace  func() time.Duration
 }
 
-func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Messages []struct {
-			Role, Content string
-		}
-	}
-	if r.Method != http.MethodPost { // it is asked for the model's window, and does not tell it
-		http.NotFound(w, r)
-		return
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // its sender was killed
-	}
-	if err := errors.Join(apis.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
-		m.broken(fmt.Errorf("%w: %s", err, body))
-		http.Error(w, err.Error(), 400)
-		return
-	}
-	var results []string
-	i := len(in.Messages) - 1
-	for ; in.Messages[i].Role == "tool"; i-- {
-		words := strings.Fields(in.Messages[i].Content) // an answer that takes longer than from kill to kill would never come
-		results = append([]string{strings.Join(words[:min(len(words), 4)], " ")}, results...)
-	}
-	for ; in.Messages[i].Role != "user"; i-- {
-	}
-	// The user's message is "TOOL[,TOOL…] TOKEN".
-	tools, token, _ := strings.Cut(in.Messages[i].Content, " ")
-	if strings.Contains(token, " ") { // not the user's: it tells what became of a queued action
+func (m *model) reply(in edge.Asked) edge.Reply {
+	return edge.Reply{Raw: func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		s := &sse{w: w, r: r, pace: m.pace}
+		m.stream(in, &sse{w: w, r: r, pace: m.pace})
+	}}
+}
+
+func (m *model) stream(in edge.Asked, s *sse) {
+	tools, token, _ := strings.Cut(in.User(), " ") // "TOOL[,TOOL…] TOKEN"
+	if strings.Contains(token, " ") {              // not the user's: it tells what became of a queued action
 		if s.chunk(map[string]any{"content": "Noted."}, nil) {
 			s.end("stop")
 		}
 		return
 	}
-	phase := asked
-	if len(results) > 0 {
-		phase = answering
+	results := in.Results()
+	if len(results) == 0 {
+		m.board.set(token, asked)
+	} else {
+		m.board.set(token, answering)
 	}
-	m.board.set(token, phase)
-	w.Header().Set("Content-Type", "text/event-stream")
-	s := &sse{w: w, r: r, pace: m.pace}
 	if !s.wait() {
 		return
 	}
 	if len(results) > 0 {
+		for i, r := range results { // an answer that takes longer than from kill to kill would never come
+			words := strings.Fields(r)
+			results[i] = strings.Join(words[:min(len(words), 4)], " ")
+		}
 		for _, word := range strings.SplitAfter("The ledger says: "+strings.Join(results, "; "), " ") {
 			if !s.chunk(map[string]any{"content": word}, nil) {
 				return
@@ -149,11 +127,7 @@ func (s *sse) wait() bool {
 }
 
 func (s *sse) chunk(delta map[string]any, finish any) bool {
-	b, _ := json.Marshal(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "chaos",
-		"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
-	if _, err := fmt.Fprintf(s.w, "data: %s\n\n", b); err != nil {
-		return false
-	}
+	edge.Chunk(s.w, delta, finish)
 	s.w.(http.Flusher).Flush()
 	return s.wait()
 }
