@@ -37,13 +37,13 @@ func (s *screen) quit() {
 // in order. What stood there before the last keys counts as well.
 func (s *screen) shows(texts ...string) {
 	s.t.Helper()
-	s.until(func() string { return lacking(s.vt.text(), texts) })
+	s.until(func() string { return lacking(s.all(), texts) })
 }
 
 // question is what the person is asked on the screen; empty: nothing. s.mu is
 // held.
 func (s *screen) question() string {
-	lines := s.vt.screen()
+	lines := strings.Split(s.vt.String(), "\n")
 	for i, l := range lines {
 		if strings.HasPrefix(l, "? ") {
 			return strings.Join(lines[i:], " ")
@@ -68,7 +68,7 @@ func (s *screen) lacks(text string) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if all := s.vt.text(); strings.Contains(all, text) {
+	if all := s.all(); strings.Contains(all, text) {
 		s.t.Errorf("%q came:\n%s", text, all)
 	}
 }
