@@ -148,13 +148,13 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, s *session, which 
 // historyFile holds what was typed into the chat.
 func historyFile(set *settings.Loaded) string { return filepath.Join(set.Data, "history") }
 
-func (l *local) toolLines(context.Context) ([]terminal.ToolLine, error) {
-	var out []terminal.ToolLine
+func (l *local) toolLines() string {
+	var b strings.Builder
 	for _, t := range l.node.Tools("") {
 		first, _, _ := strings.Cut(t.Description, "\n")
-		out = append(out, terminal.ToolLine{Name: t.Name, Description: fmt.Sprintf("[%s] %s", t.Effect, first)})
+		fmt.Fprintf(&b, "%-18s [%s] %s\n", t.Name, t.Effect, first)
 	}
-	return out, nil
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // mostChatLog is how many calls /log shows in a chat.

@@ -11,8 +11,6 @@ import (
 	"steward/internal/catalog"
 )
 
-func (m *chat) listAgents(string) tea.Cmd { return m.hand("") }
-
 // hand lists the agents, or has one that is named go on with the conversation.
 func (m *chat) hand(name string) tea.Cmd {
 	return m.withAgents(func(all []catalog.Listing) tea.Cmd {
@@ -37,10 +35,13 @@ func (m *chat) hand(name string) tea.Cmd {
 
 // withAgents does something with the agents and sources that there are.
 func (m *chat) withAgents(do func([]catalog.Listing) tea.Cmd) tea.Cmd {
-	var out struct{ Agents []catalog.Listing }
-	return m.briefly(func(ctx context.Context) error {
-		return m.opt.Client.Call(ctx, "GET /agents", nil, nil, &out)
-	}, func() tea.Cmd { return do(out.Agents) })
+	return elsewhere(m, func(string) ([]catalog.Listing, error) {
+		ctx, cancel := context.WithTimeout(m.ctx, listTimeout)
+		defer cancel()
+		var out struct{ Agents []catalog.Listing }
+		err := m.opt.Client.Call(ctx, "GET /agents", nil, nil, &out)
+		return out.Agents, err
+	}, do)
 }
 
 // ownAgent is Steward's own agent, which nobody has to allow.
@@ -75,7 +76,7 @@ func (m *chat) agentList(all []catalog.Listing) string {
 			mark = "*"
 		}
 		line := fmt.Sprintf("%s %-*s  %-*s%s", mark, wide, r[0], states, r[1], oneLine(firstOf(r[2]), 400))
-		b.WriteString(strings.TrimRight(cut(bare(line), max(m.width-1, 10)), " ") + "\n")
+		b.WriteString(strings.TrimRight(cut(Visible(line), max(m.width-1, 10)), " ") + "\n")
 	}
 	b.WriteString("/agent NAME has one go on with the conversation")
 	if waits {

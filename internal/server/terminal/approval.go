@@ -32,7 +32,7 @@ func (t *turn) question(f *client.Frame, whole bool) (text string, cut bool) {
 	var b strings.Builder
 	what, args := asked(f)
 	a := f.Approval
-	b.WriteString(t.warn.Render(t.paint.wrap("? "+bare(what))) + "\n")
+	b.WriteString(t.warn.Render(t.paint.wrap("? "+Visible(what))) + "\n")
 	if a.Reason != "" {
 		b.WriteString(t.hang(t.dim, oneLine(a.Reason, 400)) + "\n")
 	}
@@ -51,15 +51,15 @@ func (t *turn) question(f *client.Frame, whole bool) (text string, cut bool) {
 	}
 	switch {
 	case marked:
-		b.WriteString(t.hang(t.warn, bare(list)) + "\n")
+		b.WriteString(t.hang(t.warn, Visible(list)) + "\n")
 	case cut:
-		b.WriteString(t.hang(lipgloss.NewStyle(), bare(list)) + "\n")
+		b.WriteString(t.hang(lipgloss.NewStyle(), Visible(list)) + "\n")
 	}
 	for _, l := range lines {
-		b.WriteString(t.hang(lipgloss.NewStyle(), bare(l)) + "\n")
+		b.WriteString(t.hang(lipgloss.NewStyle(), Visible(l)) + "\n")
 	}
 	if told := effect.Told(a.Labels, a.Read); told != "" {
-		b.WriteString(t.hang(t.warn, bare(oneLine(told, 2000))) + "\n")
+		b.WriteString(t.hang(t.warn, Visible(oneLine(told, 2000))) + "\n")
 	}
 	if about := aboutQuestion(a, t.now()); about != "" {
 		b.WriteString(t.hang(t.dim, oneLine(about, 400)) + "\n")
@@ -74,7 +74,7 @@ func argumentList(args []client.Argument) (list string, marked bool) {
 	total := 0
 	for _, a := range args {
 		total += a.Size
-		name := Cut(bare(a.Name), 40)
+		name := oneLine(Visible(a.Name), 40)
 		if len(a.Marks) > 0 {
 			first = append(first, fmt.Sprintf("%s (%s: %s)", name, SizeOf(a.Size), strings.Join(a.Marks, ", ")))
 		} else {
@@ -99,11 +99,11 @@ func ArgumentsLine(q *effect.Question) string {
 		}
 		parts = append(parts, l)
 	}
-	line := bare(strings.Join(parts, ""))
+	line := Visible(strings.Join(parts, ""))
 	var look []string
 	for _, a := range q.Arguments {
 		if len(a.Marks) > 0 {
-			look = append(look, Cut(bare(a.Name), 20))
+			look = append(look, oneLine(Visible(a.Name), 20))
 		}
 	}
 	if len(look) > 0 {
@@ -200,7 +200,7 @@ func TermLines(p intent.Pattern) []string {
 	names := slices.Sorted(maps.Keys(p))
 	wide := 0
 	for _, n := range names {
-		wide = max(wide, lipgloss.Width(bare(n)))
+		wide = max(wide, lipgloss.Width(Visible(n)))
 	}
 	out := make([]string, len(names))
 	for i, n := range names {
@@ -212,13 +212,10 @@ func TermLines(p intent.Pattern) []string {
 		default:
 			what = "is " + string(m.Is)
 		}
-		out[i] = bare(n) + strings.Repeat(" ", wide-lipgloss.Width(bare(n))) + "  " + bare(what)
+		out[i] = Visible(n) + strings.Repeat(" ", wide-lipgloss.Width(Visible(n))) + "  " + Visible(what)
 	}
 	return out
 }
-
-// Visible makes text show everything that it holds, for what a person decides about.
-func Visible(s string) string { return bare(s) }
 
 // QuestionShown writes all that a question is about, within a width in columns.
 // Unless whole, long arguments are cut.
@@ -241,11 +238,8 @@ func QuestionShown(q *effect.Question, width int, now time.Time, whole bool) str
 	for _, l := range [][2]string{{"id", q.Short}, {"version", q.Version}, {"agent", strings.Join(append(slices.Clone(q.Lineage), q.Agent), " > ")},
 		{"for", q.User}, {"in", q.Conversation}, {"policy", q.Policy}, {"once", q.NoGrant}} {
 		if l[1] != "" {
-			fmt.Fprintf(&b, "  %-8s %s\n", l[0], bare(l[1]))
+			fmt.Fprintf(&b, "  %-8s %s\n", l[0], Visible(l[1]))
 		}
 	}
 	return b.String()
 }
-
-// Cut is a text on one line, cut to so many cells of a terminal.
-func Cut(s string, cells int) string { return oneLine(s, cells) }

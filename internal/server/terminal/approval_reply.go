@@ -103,7 +103,7 @@ func plainLines(p intent.Pattern) []string {
 	lines := p.Lines()
 	for i, l := range lines {
 		if strings.Contains(l, " is ") {
-			lines[i] = escaped(l)
+			lines[i] = EscapedJSON(l)
 		}
 	}
 	return lines
@@ -137,7 +137,7 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 		m.showTerms(p, q.Hash)
 	case "e":
 		_, args := asked(&a.Frame)
-		m.write(editingArgs, escaped(indented(args)))
+		m.write(editingArgs, EscapedJSON(indented(args)))
 	case "r":
 		m.write(givingReason, "")
 	case "v":
@@ -287,7 +287,7 @@ func (m *chat) showTerms(p intent.Pattern, hash string) {
 	if r.standing == string(effect.InConversation) {
 		head = "In this conversation, allow " + what
 	}
-	text := m.turn.warn.Render(m.turn.paint.wrap(bare(head)+termsEnd(p))) + m.turn.terms(p)
+	text := m.turn.warn.Render(m.turn.paint.wrap(Visible(head)+termsEnd(p))) + m.turn.terms(p)
 	if while := Ceiling(a.Approval.Labels); while != "" {
 		text += "\n" + m.turn.hang(m.turn.dim, while)
 	}
@@ -304,7 +304,7 @@ func (m *chat) allowLine(a *activity, n int) string {
 	if a.Approval.Agent != "" {
 		what = a.Approval.Tool
 	}
-	what = bare(what)
+	what = Visible(what)
 	switch m.reply.stage {
 	case showingTerms:
 		return "Give this standing approval? y/n · e edit"
@@ -318,7 +318,7 @@ func (m *chat) allowLine(a *activity, n int) string {
 		return m.spinner() + " looking at it"
 	}
 	if a.Approval.Foreign {
-		return what + which + ": the group " + bare(a.Approval.Approvers) + " answers"
+		return what + which + ": the group " + Visible(a.Approval.Approvers) + " answers"
 	}
 	return "Allow " + what + "? y/n" + which
 }
@@ -358,12 +358,12 @@ func indented(args string) string {
 	return b.String()
 }
 
-// escaped writes what is not seen in JSON by escapes, which mean the same.
-func escaped(s string) string {
+// EscapedJSON writes what is not seen in a JSON text as escapes, which mean the same.
+func EscapedJSON(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case r == '\n' || bare(string(r)) == string(r):
+		case r == '\n' || Visible(string(r)) == string(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			hi, lo := utf16.EncodeRune(r)
@@ -374,6 +374,3 @@ func escaped(s string) string {
 	}
 	return b.String()
 }
-
-// EscapedJSON writes what is not seen in a JSON text by escapes, which mean the same.
-func EscapedJSON(s string) string { return escaped(s) }

@@ -250,7 +250,7 @@ func TestARefusedAnswerIsAskedAgain(t *testing.T) {
 }
 
 func TestWhatIsNotSeenIsWrittenOut(t *testing.T) {
-	if got := escaped("{\"a\": \"x\u202ey\U000e0041\t\"}\n"); got != "{\"a\": \"x\\u202ey\\udb40\\udc41\\u0009\"}\n" {
+	if got := EscapedJSON("{\"a\": \"x\u202ey\U000e0041\t\"}\n"); got != "{\"a\": \"x\\u202ey\\udb40\\udc41\\u0009\"}\n" {
 		t.Errorf("%q", got)
 	}
 	if got := indented("no json"); got != "no json" {

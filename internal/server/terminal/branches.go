@@ -94,30 +94,13 @@ func current(list []client.Sibling) int {
 	return slices.IndexFunc(list, func(s client.Sibling) bool { return s.Preferred })
 }
 
-// atRest says why something cannot be done now; it reports whether it can.
-func (m *chat) atRest() bool {
-	switch {
-	case m.conv == "":
-		m.say("there is no conversation yet; write something first")
-	case m.busy():
-		m.say("wait for the answer, or stop it with Esc, first")
-	default:
-		return true
-	}
-	return false
-}
-
 // count looks for other versions of the last turn.
 func (m *chat) count() tea.Cmd {
 	if m.conv == "" {
 		return nil
 	}
 	conv := m.conv
-	var s standing
-	return m.elsewhere(func() (err error) {
-		s, err = m.stand(conv)
-		return err
-	}, func() tea.Cmd {
+	return elsewhere(m, m.stand, func(s standing) tea.Cmd {
 		if text := s.say(); text != "" && conv == m.conv {
 			m.print(m.turn.note(text))
 		}
@@ -127,15 +110,7 @@ func (m *chat) count() tea.Cmd {
 
 // edit has the last message be written anew: at once with a text, else in the input.
 func (m *chat) edit(text string) tea.Cmd {
-	if !m.atRest() {
-		return nil
-	}
-	conv := m.conv
-	var s standing
-	return m.elsewhere(func() (err error) {
-		s, err = m.asked(conv)
-		return err
-	}, func() tea.Cmd {
+	return elsewhere(m, m.asked, func(s standing) tea.Cmd {
 		m.editing = s.asked
 		if text != "" {
 			return m.replace(text)
@@ -162,9 +137,6 @@ func (m *chat) replace(text string) tea.Cmd {
 }
 
 func (m *chat) again(string) tea.Cmd {
-	if !m.atRest() {
-		return nil
-	}
 	conv, t := m.conv, client.Message{Conversation: m.conv, Model: m.model, Agent: m.agent}
 	m.sending = "another answer, please"
 	m.say("another answer:")
@@ -183,18 +155,7 @@ func (m *chat) again(string) tea.Cmd {
 }
 
 func (m *chat) branches(string) tea.Cmd {
-	if !m.atRest() {
-		return nil
-	}
-	conv := m.conv
-	var list []Limb[client.Branch]
-	return m.elsewhere(func() (err error) {
-		list, err = m.limbs(conv)
-		return err
-	}, func() tea.Cmd {
-		m.showBranches(list)
-		return nil
-	})
+	return elsewhere(m, m.limbs, m.showBranches)
 }
 
 func (m *chat) limbs(conv string) ([]Limb[client.Branch], error) {
@@ -202,7 +163,7 @@ func (m *chat) limbs(conv string) ([]Limb[client.Branch], error) {
 	return Tree(list, func(b client.Branch) string { return b.ID }, func(b client.Branch) string { return b.Stem }), err
 }
 
-func (m *chat) showBranches(list []Limb[client.Branch]) {
+func (m *chat) showBranches(list []Limb[client.Branch]) tea.Cmd {
 	counts, wide := make([]string, len(list)), 0
 	for i, l := range list {
 		counts[i] = counted(l.Item.Messages, "message")
@@ -219,6 +180,7 @@ func (m *chat) showBranches(list []Limb[client.Branch]) {
 	}
 	b.WriteString("/switch NUMBER goes on with one")
 	m.say(b.String())
+	return nil
 }
 
 // nameOf is what a branch is called.
@@ -233,9 +195,6 @@ func nameOf(b client.Branch) string {
 }
 
 func (m *chat) switchTo(which string) tea.Cmd {
-	if !m.atRest() {
-		return nil
-	}
 	n, err := strconv.Atoi(which)
 	if err != nil {
 		m.say("/switch wants a number from /branches")
@@ -254,21 +213,11 @@ func (m *chat) switchTo(which string) tea.Cmd {
 	})
 }
 
-func (m *chat) prev(string) tea.Cmd  { return m.step(-1) }
-func (m *chat) after(string) tea.Cmd { return m.step(1) }
-
 // step goes to another version of the last answer, or where there is none of
 // the question.
 func (m *chat) step(by int) tea.Cmd {
-	if !m.atRest() {
-		return nil
-	}
 	conv := m.conv
-	var s standing
-	return m.elsewhere(func() (err error) {
-		s, err = m.stand(conv)
-		return err
-	}, func() tea.Cmd {
+	return elsewhere(m, m.stand, func(s standing) tea.Cmd {
 		for _, list := range [][]client.Sibling{s.answers, s.wordings} {
 			if at := current(list); at >= 0 && at+by >= 0 && at+by < len(list) {
 				return m.opening(conv, func() (opened, error) { return m.move(conv, list[at+by].Branch) })
@@ -290,9 +239,6 @@ func (m *chat) move(conv, branch string) (opened, error) {
 }
 
 func (m *chat) rewind(args string) tea.Cmd {
-	if !m.atRest() {
-		return nil
-	}
 	n, withdraw := 1, false
 	for _, word := range strings.Fields(args) {
 		if i, err := strconv.Atoi(word); err == nil && i > 0 {
@@ -329,19 +275,9 @@ func (m *chat) rewind(args string) tea.Cmd {
 	})
 }
 
-func (m *chat) pin(string) tea.Cmd {
-	return m.pinned(true, "pinned: your last message and its answer stay in view")
-}
-func (m *chat) unpin(string) tea.Cmd {
-	return m.pinned(false, "not pinned any more: your last message and its answer")
-}
-
-func (m *chat) pinned(pin bool, done string) tea.Cmd {
-	if !m.atRest() {
-		return nil
-	}
-	conv := m.conv
-	return m.telling(func() (string, error) {
+// pin keeps the last turn in the model's context, or no longer.
+func (m *chat) pin(pinned bool) tea.Cmd {
+	return elsewhere(m, func(conv string) (string, error) {
 		s, err := m.lastTurn(conv, 1)
 		var msgs []string
 		for _, x := range []*message.Message{s.asked, s.final} {
@@ -355,8 +291,12 @@ func (m *chat) pinned(pin bool, done string) tea.Cmd {
 		if err != nil {
 			return "", err
 		}
-		return done, m.opt.Client.Pin(m.ctx, conv, pin, msgs...)
-	})
+		done := "pinned: your last message and its answer stay in view"
+		if !pinned {
+			done = "not pinned any more: your last message and its answer"
+		}
+		return done, m.opt.Client.Pin(m.ctx, conv, pinned, msgs...)
+	}, m.tell)
 }
 
 func (m *chat) compact(arg string) tea.Cmd {
@@ -369,12 +309,8 @@ func (m *chat) compact(arg string) tea.Cmd {
 		m.say("/compact takes undo, or nothing")
 		return nil
 	}
-	if !m.atRest() {
-		return nil
-	}
-	conv := m.conv
 	m.say("one moment…")
-	return m.telling(func() (string, error) {
+	return elsewhere(m, func(conv string) (string, error) {
 		if _, err := m.opt.Client.Tidy(m.ctx, conv, how); err != nil || how == "whole" {
 			return done, err
 		}
@@ -383,23 +319,15 @@ func (m *chat) compact(arg string) tea.Cmd {
 			done = "there is nothing to summarise: all of it is short enough"
 		}
 		return done, err
-	})
+	}, m.tell)
 }
 
 func (m *chat) log(string) tea.Cmd {
-	switch {
-	case m.opt.Log == nil:
-		m.say("this cannot be done here")
-		return nil
-	case m.conv == "":
-		m.say("there is no conversation yet; write something first")
-		return nil
-	}
-	conv, width := m.conv, m.width
-	return m.telling(func() (string, error) {
+	width := m.width
+	return elsewhere(m, func(conv string) (string, error) {
 		text, err := m.opt.Log(m.ctx, conv, width-1)
 		return cmp.Or(strings.TrimRight(text, "\n"), "no tool was called yet"), err
-	})
+	}, m.tell)
 }
 
 // Limb is an item of a tree with what is drawn before it.

@@ -82,45 +82,29 @@ type (
 	ticked  struct{}
 	rewatch struct{ watch int }
 
-	// then is what is to be done here after something elsewhere.
+	// then continues in the program's own goroutine.
 	then func() tea.Cmd
 )
 
-// elsewhere does something outside of the program's own goroutine; then its
-// error is shown, or else done is called here.
-func (m *chat) elsewhere(do func() error, done then) tea.Cmd {
+// elsewhere calls do outside of the program's own goroutine, with the open
+// conversation. Then it shows the error, or else calls done within that
+// goroutine.
+func elsewhere[T any](m *chat, do func(conv string) (T, error), done func(T) tea.Cmd) tea.Cmd {
+	conv := m.conv
 	return func() tea.Msg {
-		err := do()
+		v, err := do(conv)
 		return then(func() tea.Cmd {
 			if err != nil {
 				m.fail(err)
 				return nil
 			}
-			return done()
+			return done(v)
 		})
 	}
 }
 
-// briefly is elsewhere for what is given up when it takes too long.
-func (m *chat) briefly(do func(ctx context.Context) error, done then) tea.Cmd {
-	return m.elsewhere(func() error {
-		ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
-		defer cancel()
-		return do(ctx)
-	}, done)
-}
-
-// telling is elsewhere for what only comes to a text.
-func (m *chat) telling(do func() (string, error)) tea.Cmd {
-	var text string
-	return m.elsewhere(func() (err error) {
-		text, err = do()
-		return err
-	}, func() tea.Cmd {
-		m.say(text)
-		return nil
-	})
-}
+// listTimeout is how long the lists of models and agents may take.
+const listTimeout = 10 * time.Second
 
 // quiet is how long the keyboard must have rested, and a question have been
 // seen, before a key answers it: nobody approves by typing on.
@@ -200,7 +184,7 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 				m.say(m.opt.Greeting)
 			}
 			if m.opt.Conversation != "" {
-				return tea.Batch(m.fetch(m.opt.Conversation), m.followWaiting())
+				return tea.Batch(m.open(m.opt.Conversation), m.followWaiting())
 			}
 			return m.followWaiting()
 		}
@@ -236,6 +220,12 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		m.input, cmd = m.input.Update(msg)
 		return cmd
 	}
+	return nil
+}
+
+// tell says a text and does nothing more.
+func (m *chat) tell(text string) tea.Cmd {
+	m.say(text)
 	return nil
 }
 

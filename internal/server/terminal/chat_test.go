@@ -318,9 +318,7 @@ const hint = "/help"
 
 func options(n node) terminal.Options {
 	return terminal.Options{Client: n.Client, Greeting: "hello there",
-		Tools: func(context.Context) ([]terminal.ToolLine, error) {
-			return []terminal.ToolLine{{Name: "test.put", Description: "puts"}}, nil
-		}}
+		Tools: func() string { return "test.put puts" }}
 }
 
 func TestChat(t *testing.T) {

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,47 +25,65 @@ import (
 // command is a slash command.
 type command struct {
 	name, args, does string
-	run              func(*chat, string) tea.Cmd
+	needs            need
+	run              func(m *chat, args string) tea.Cmd
 }
+
+// need is what a command needs before it can run.
+type need int
+
+const (
+	nothing       need = iota
+	aConversation      // a conversation is open
+	aRestingOne        // and no turn is running in it
+)
 
 func commands() []command {
 	return []command{
-		{"help", "", "show this list", (*chat).help},
-		{"new", "", "start a new conversation", (*chat).fresh},
-		{"list", "", "list the conversations, newest first", (*chat).list},
-		{"open", "ID", "open a conversation by its id or its number in /list", (*chat).open},
-		{"edit", "[TEXT]", "replace your last message (without TEXT: edit the old one)", (*chat).edit},
-		{"again", "", "get another answer to your last message", (*chat).again},
-		{"prev", "", "switch to the previous version of the answer or question", (*chat).prev},
-		{"next", "", "switch to the next version", (*chat).after},
-		{"branches", "", "list the branches of this conversation", (*chat).branches},
-		{"switch", "NUMBER", "switch to a branch by its number in /branches", (*chat).switchTo},
-		{"rewind", "[N]", "go back to before your last message, or your last N", (*chat).rewind},
-		{"pin", "", "always keep the last turn in the model's context", (*chat).pin},
-		{"unpin", "", "unpin the last turn", (*chat).unpin},
-		{"compact", "[undo]", "replace old messages with a summary, or undo that", (*chat).compact},
-		{"log", "", "show the tool calls of this conversation", (*chat).log},
-		{"title", "TEXT", "give this conversation a title", (*chat).title},
-		{"model", "[NAME]", "list the models, or switch to one", (*chat).choose},
-		{"agent", "[NAME]", "list the agents, or switch this conversation to one", (*chat).hand},
-		{"agents", "", "list the agents and tool sources, and whether each is approved", (*chat).listAgents},
-		{"approve", "[NAME]", "approve an agent or tool source, or ask again about those that wait", (*chat).approve},
-		{"tools", "", "list the available tools", (*chat).tools},
-		{"export", "[FILE]", "write this conversation to a file, .json or .md", (*chat).export},
-		{"stop", "", "stop the answer (like Esc)", (*chat).halt},
-		{"quit", "", "leave the chat (like Ctrl-D)", (*chat).leave},
+		{"help", "", "show this list", nothing, (*chat).help},
+		{"new", "", "start a new conversation", nothing, (*chat).fresh},
+		{"list", "", "list the conversations, newest first", nothing, (*chat).list},
+		{"open", "ID", "open a conversation by its id or its number in /list", nothing, (*chat).open},
+		{"edit", "[TEXT]", "replace your last message (without TEXT: edit the old one)", aRestingOne, (*chat).edit},
+		{"again", "", "get another answer to your last message", aRestingOne, (*chat).again},
+		{"prev", "", "switch to the previous version of the answer or question", aRestingOne, func(m *chat, _ string) tea.Cmd { return m.step(-1) }},
+		{"next", "", "switch to the next version", aRestingOne, func(m *chat, _ string) tea.Cmd { return m.step(1) }},
+		{"branches", "", "list the branches of this conversation", aRestingOne, (*chat).branches},
+		{"switch", "NUMBER", "switch to a branch by its number in /branches", aRestingOne, (*chat).switchTo},
+		{"rewind", "[N]", "go back to before your last message, or your last N", aRestingOne, (*chat).rewind},
+		{"pin", "", "always keep the last turn in the model's context", aRestingOne, func(m *chat, _ string) tea.Cmd { return m.pin(true) }},
+		{"unpin", "", "unpin the last turn", aRestingOne, func(m *chat, _ string) tea.Cmd { return m.pin(false) }},
+		{"compact", "[undo]", "replace old messages with a summary, or undo that", aRestingOne, (*chat).compact},
+		{"log", "", "show the tool calls of this conversation", aConversation, (*chat).log},
+		{"title", "TEXT", "give this conversation a title", aConversation, (*chat).title},
+		{"model", "[NAME]", "list the models, or switch to one", nothing, (*chat).choose},
+		{"agent", "[NAME]", "list the agents, or switch this conversation to one", nothing, (*chat).hand},
+		{"agents", "", "list the agents and tool sources, and whether each is approved", nothing, func(m *chat, _ string) tea.Cmd { return m.hand("") }},
+		{"approve", "[NAME]", "approve an agent or tool source, or ask again about those that wait", nothing, (*chat).approve},
+		{"tools", "", "list the available tools", nothing, (*chat).tools},
+		{"export", "[FILE]", "write this conversation to a file, .json or .md", aConversation, (*chat).export},
+		{"stop", "", "stop the answer (like Esc)", nothing, (*chat).halt},
+		{"quit", "", "leave the chat (like Ctrl-D)", nothing, (*chat).leave},
 	}
 }
 
 // obey runs a slash command.
 func (m *chat) obey(line string) tea.Cmd {
-	name, rest, _ := strings.Cut(strings.TrimPrefix(line, "/"), " ")
+	name, args, _ := strings.Cut(strings.TrimPrefix(line, "/"), " ")
 	var names []string
 	for _, c := range commands() {
-		if c.name == name {
-			return c.run(m, strings.TrimSpace(rest))
+		switch {
+		case c.name != name:
+			names = append(names, c.name)
+			continue
+		case c.needs != nothing && m.conv == "":
+			m.say("there is no conversation yet; write something first")
+		case c.needs == aRestingOne && m.busy():
+			m.say("wait for the answer, or stop it with Esc, first")
+		default:
+			return c.run(m, strings.TrimSpace(args))
 		}
-		names = append(names, c.name)
+		return nil
 	}
 	m.sayUnknown("command /", name, "; /help lists them", "/", names)
 	return nil
@@ -90,20 +109,13 @@ func (m *chat) fresh(string) tea.Cmd {
 }
 
 func (m *chat) list(string) tea.Cmd {
-	var list []client.Conversation
-	return m.elsewhere(func() (err error) {
-		list, err = m.opt.Client.Conversations(m.ctx, 20)
-		return err
-	}, func() tea.Cmd {
-		m.showList(list)
-		return nil
-	})
+	return elsewhere(m, func(string) ([]client.Conversation, error) { return m.opt.Client.Conversations(m.ctx, 20) }, m.showList)
 }
 
-func (m *chat) showList(list []client.Conversation) {
+func (m *chat) showList(list []client.Conversation) tea.Cmd {
 	if len(list) == 0 {
 		m.say("there are no conversations yet")
-		return
+		return nil
 	}
 	m.shelf = list
 	var b strings.Builder
@@ -116,13 +128,11 @@ func (m *chat) showList(list []client.Conversation) {
 	}
 	b.WriteString("/open NUMBER goes on with one")
 	m.say(b.String())
+	return nil
 }
 
 func titled(c client.Conversation) string {
-	if c.Title == "" {
-		return "untitled, " + c.ID
-	}
-	return c.Title
+	return cmp.Or(c.Title, "untitled, "+c.ID)
 }
 
 // opened is a conversation that the user has opened, with its last messages.
@@ -143,27 +153,21 @@ func (m *chat) open(which string) tea.Cmd {
 		m.say("/open wants a number from /list or a conversation's id")
 		return nil
 	}
-	return m.fetch(conv.String())
-}
-
-// fetch reads a conversation and its last messages.
-func (m *chat) fetch(conv string) tea.Cmd {
-	return m.opening(conv, func() (opened, error) { return opened{}, nil })
+	return m.opening(conv.String(), func() (opened, error) { return opened{}, nil })
 }
 
 // opening calls do on a conversation, reads the conversation and its last messages,
 // and opens it.
 func (m *chat) opening(conv string, do func() (opened, error)) tea.Cmd {
-	var o opened
-	return m.elsewhere(func() (err error) {
+	return elsewhere(m, func(string) (o opened, err error) {
 		if o, err = do(); err != nil {
-			return err
+			return o, err
 		}
 		if o.conversation, err = m.opt.Client.Conversation(m.ctx, conv); err == nil {
 			o.recent, err = m.lastMessages(conv, 8)
 		}
-		return err
-	}, func() tea.Cmd { return m.showOpened(o) })
+		return o, err
+	}, m.showOpened)
 }
 
 // newest iterates over the messages of a conversation, newest first.
@@ -227,7 +231,7 @@ func (t *turn) past(m *message.Message) []string {
 		return t.prose(m.Text())
 	case message.Tool:
 		r := m.Result()
-		return []string{t.piece(kindCall, t.mark(r)+" "+t.dim.Render(cut(bare(r.Name)+" → "+saidBy(r, 400), t.paint.width-3)))}
+		return []string{t.piece(kindCall, t.mark(r)+" "+t.dim.Render(cut(Visible(r.Name)+" → "+saidBy(r, 400), t.paint.width-3)))}
 	}
 	return nil
 }
@@ -248,19 +252,13 @@ func contentOf(m *message.Message) (out client.Content) {
 }
 
 func (m *chat) title(text string) tea.Cmd {
-	switch {
-	case m.conv == "":
-		m.say("there is no conversation yet; write something first")
-		return nil
-	case text == "":
+	if text == "" {
 		m.say("/title wants a text")
 		return nil
 	}
-	conv := m.conv
-	var c client.Conversation
-	return m.elsewhere(func() error {
-		return m.opt.Client.Call(m.ctx, "PATCH /conversations/{id}", client.Params{"id": conv}, map[string]string{"title": text}, &c)
-	}, func() tea.Cmd {
+	return elsewhere(m, func(conv string) (c client.Conversation, err error) {
+		return c, m.opt.Client.Call(m.ctx, "PATCH /conversations/{id}", client.Params{"id": conv}, map[string]string{"title": text}, &c)
+	}, func(c client.Conversation) tea.Cmd {
 		m.named = c.Title
 		m.say("the title is now: " + m.named)
 		return nil
@@ -269,11 +267,7 @@ func (m *chat) title(text string) tea.Cmd {
 
 // choose lists the models, or switches to the named one.
 func (m *chat) choose(name string) tea.Cmd {
-	var names []string
-	return m.briefly(func(ctx context.Context) (err error) {
-		names, err = modelNames(ctx, m.opt.Client)
-		return err
-	}, func() tea.Cmd {
+	return elsewhere(m, func(string) ([]string, error) { return modelNames(m.ctx, m.opt.Client) }, func(names []string) tea.Cmd {
 		m.models = names
 		provider, _, full := strings.Cut(name, "/")
 		switch {
@@ -301,6 +295,8 @@ func (m *chat) sayUnknown(what, name, otherwise, command string, names []string)
 // modelNames returns the names that a model can be chosen by, aliases first. It leaves
 // out embedders.
 func modelNames(ctx context.Context, c *client.Client) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	var out struct {
 		Aliases []string
 		Models  []struct {
@@ -323,26 +319,15 @@ func (m *chat) tools(string) tea.Cmd {
 		m.say("the tools cannot be listed here")
 		return nil
 	}
-	return m.telling(func() (string, error) {
-		tools, err := m.opt.Tools(m.ctx)
-		var lines []string
-		for _, t := range tools {
-			lines = append(lines, fmt.Sprintf("%-18s %s", t.Name, t.Description))
-		}
-		return strings.Join(lines, "\n"), err
-	})
+	m.say(m.opt.Tools())
+	return nil
 }
 
 func (m *chat) export(file string) tea.Cmd {
-	if m.conv == "" {
-		m.say("there is no conversation yet; write something first")
-		return nil
-	}
-	if file == "" {
-		file = "steward-" + m.conv + ".md"
-	}
-	conv := m.conv
-	return m.telling(func() (string, error) { return "written to " + file, exportTo(m.ctx, m.opt.Client, conv, file) })
+	file = cmp.Or(file, "steward-"+m.conv+".md")
+	return elsewhere(m, func(conv string) (string, error) {
+		return "written to " + file, exportTo(m.ctx, m.opt.Client, conv, file)
+	}, m.tell)
 }
 
 func exportTo(ctx context.Context, c *client.Client, conv, file string) error {
@@ -369,8 +354,7 @@ func (m *chat) halt(string) tea.Cmd {
 		m.say("nothing is running")
 		return nil
 	}
-	conv := m.conv
-	return m.elsewhere(func() error { return m.opt.Client.Stop(m.ctx, conv) }, func() tea.Cmd { return nil })
+	return elsewhere(m, func(conv string) (string, error) { return "", m.opt.Client.Stop(m.ctx, conv) }, func(string) tea.Cmd { return nil })
 }
 
 func (m *chat) leave(string) tea.Cmd {

@@ -110,7 +110,7 @@ func (d *dossier) text(text string, diff bool) {
 		if diff {
 			style = d.diffStyle(line)
 		}
-		line = bare(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
+		line = Visible(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
 		rest := strings.TrimLeft(line, " ")
 		own := len(line) - len(rest) // what goes on below is indented further
 		if d.width > 0 {
@@ -150,7 +150,7 @@ func (d *dossier) wrap(line string, before int) []string {
 
 // flatLine makes one line of a text that shows all that it holds.
 func flatLine(s string) string {
-	return bare(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
+	return Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
 }
 
 func firstOf(s string) string {

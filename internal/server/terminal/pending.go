@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,9 +15,9 @@ import (
 	"steward/internal/fault"
 )
 
-// Waiting tells which agents and sources wait for an approval: as it is, and
-// again whenever that becomes otherwise. A connection that breaks is made again
-// as long as it takes: who chats learns elsewhere that Steward is gone.
+// Waiting yields the agents and sources that wait for an approval: now, and
+// again whenever the list changes. It reconnects for as long as necessary: the
+// person learns from the conversation that Steward is gone.
 func Waiting(ctx context.Context, c *client.Client) iter.Seq2[[]catalog.Listing, error] {
 	return func(yield func([]catalog.Listing, error) bool) {
 		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
@@ -36,16 +37,16 @@ func Waiting(ctx context.Context, c *client.Client) iter.Seq2[[]catalog.Listing,
 	}
 }
 
-// hearWaiting listens over one connection until it breaks (nil: until the
-// consumer has enough).
+// hearWaiting listens over one connection until it breaks. It returns nil if
+// the consumer stopped the loop.
 func hearWaiting(ctx context.Context, c *client.Client, yield func([]catalog.Listing, error) bool) error {
 	s, err := c.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	// What waits is told when there is something; that nothing does, the list
-	// tells, after a connection that broke too.
+	// Steward sends what waits only if anything does. The list tells that
+	// nothing waits, also after the connection broke.
 	if err := s.Send(ctx, map[string]string{"type": "agents", "id": "1"}); err != nil {
 		return err
 	}
@@ -63,26 +64,30 @@ func hearWaiting(ctx context.Context, c *client.Client, yield func([]catalog.Lis
 	}
 }
 
-// pending is what the person is asked about agents and sources.
+// pending is what the person is asked about agents and sources. The question
+// stands over the input line. A key answers it only if nobody can have pressed
+// it by typing on: the question has been seen, and the keyboard has rested
+// before the key and rests after it.
 type pending struct {
 	waiting []catalog.Listing
 	asked   map[string]bool // questions that were answered in this chat
 	offer   *offer          // what the person is asked about now
 	told    bool            // the person may not decide, and is only told
 
-	line  string    // the question that stands there
+	line  string    // the question as it is shown
 	since time.Time // since when
-	key   string    // its answer, if nothing is typed behind it
-	keys  int       // counts answers
+	key   string    // the key that answers it, until the keyboard has rested
+	keys  int       // counts these keys
 	heard chan heardMsg
 }
 
-// offer is something that is asked about, with what waits below it.
+// offer is a group of agents and sources that the person is asked about
+// together: one of them, followed by those below it.
 type offer struct {
-	things []thing // the one above first
+	things []thing
 	stage  stage
-	named  bool // by the person: it need not be waiting
-	each   bool // one by one
+	named  bool // the person named it, so it need not be waiting
+	each   bool // ask about one after the other
 	errs   []error
 }
 
@@ -96,11 +101,11 @@ type thing struct {
 type stage int
 
 const (
-	offered  stage = iota // look at it?
-	looking               // what it is, is being found out
-	looked                // and is to be printed
-	allowing              // allow it?
-	deciding              // the answer is on its way
+	offered  stage = iota // the person is asked whether to look at it
+	looking               // Steward inspects it
+	looked                // it was inspected, and is shown next
+	allowing              // the person is asked whether to allow it
+	deciding              // the answer is being sent
 )
 
 // The messages about approvals.
@@ -108,16 +113,15 @@ type (
 	heardMsg struct {
 		waiting []catalog.Listing
 		err     error
-		over    bool
 	}
 	answeredMsg struct{ keys int }
 )
 
-// resting is how long the keyboard has to rest after an answer: who types on
-// has not answered but begun to write.
+// resting is how long the keyboard has to rest after an answer. If the person
+// types on, the key was the beginning of a text.
 const resting = 350 * time.Millisecond
 
-// followWaiting begins to listen to what waits.
+// followWaiting starts to listen to what waits.
 func (m *chat) followWaiting() tea.Cmd {
 	out := make(chan heardMsg)
 	m.pend.heard = out
@@ -125,7 +129,7 @@ func (m *chat) followWaiting() tea.Cmd {
 		defer close(out)
 		for list, err := range Waiting(m.ctx, m.opt.Client) {
 			select {
-			case out <- heardMsg{waiting: list, err: err}:
+			case out <- heardMsg{list, err}:
 			case <-m.ctx.Done():
 				return
 			}
@@ -137,67 +141,51 @@ func (m *chat) followWaiting() tea.Cmd {
 func (m *chat) hearWaiting() tea.Cmd {
 	in := m.pend.heard
 	return func() tea.Msg {
-		h, ok := <-in
-		h.over = !ok
-		return h
+		if h, ok := <-in; ok {
+			return h
+		}
+		return nil
 	}
 }
 
 func (m *chat) hear(h heardMsg) tea.Cmd {
-	switch {
-	case h.over:
-		return nil
-	case h.err != nil:
+	if h.err != nil {
 		m.fail(h.err)
-	default:
-		m.pend.waiting = h.waiting
-		if o := m.pend.offer; o != nil && o.stage == offered {
-			m.pend.offer = nil // made anew of what waits now
-		}
+		return m.hearWaiting()
+	}
+	m.pend.waiting = h.waiting
+	if o := m.pend.offer; o != nil && o.stage == offered {
+		m.pend.offer = nil // settle makes another one from what waits now
 	}
 	return m.hearWaiting()
 }
 
-// still reports whether all of an offer waits as it was.
+// still reports whether everything in an offer waits unchanged.
 func (p *pending) still(o *offer) bool {
-	now := map[string]bool{}
-	for _, l := range p.waiting {
-		now[l.Question()] = true
-	}
-	for _, t := range o.things {
-		if !now[t.Question()] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(o.things, func(t thing) bool {
+		return !slices.ContainsFunc(p.waiting, func(l catalog.Listing) bool { return l.Question() == t.Question() })
+	})
 }
 
-// groups are what waits, each together with what waits below it.
-func groups(waiting []catalog.Listing) [][]thing {
-	var out [][]thing
-	for _, l := range waiting { // the one above stands first
-		n := len(out) - 1
-		if n >= 0 && strings.HasPrefix(l.Path, out[n][0].Path+"/") {
+// groups returns what waits, each together with what waits below it. A parent
+// comes before its children in waiting.
+func groups(waiting []catalog.Listing) (out [][]thing) {
+	for _, l := range waiting {
+		if n := len(out) - 1; n >= 0 && strings.HasPrefix(l.Path, out[n][0].Path+"/") {
 			out[n] = append(out[n], thing{Listing: l})
-			continue
+		} else {
+			out = append(out, []thing{{Listing: l}})
 		}
-		out = append(out, []thing{{Listing: l}})
 	}
 	return out
 }
 
-// open are the groups that the person was not asked about yet.
+// open returns the groups that the person was not asked about yet.
 func (p *pending) open() [][]thing {
-	var out [][]thing
-	for _, g := range groups(p.waiting) {
-		if !p.asked[g[0].Question()] {
-			out = append(out, g)
-		}
-	}
-	return out
+	return slices.DeleteFunc(groups(p.waiting), func(g []thing) bool { return p.asked[g[0].Question()] })
 }
 
-// mark remembers what the person has been asked.
+// mark remembers that the person has been asked.
 func (p *pending) mark(things []thing) {
 	if p.asked == nil {
 		p.asked = map[string]bool{}
@@ -207,15 +195,24 @@ func (p *pending) mark(things []thing) {
 	}
 }
 
-// settle goes on with what is asked, once nothing else goes on. It is called
-// after each message.
+// settle continues with what the person is asked, as soon as nothing else goes
+// on. It is called after each message.
 func (m *chat) settle() {
 	p := &m.pend
-	if p.offer != nil && m.idle() {
-		m.goOn(p.offer)
+	if o := p.offer; o != nil && (o.stage == looked || o.stage == allowing) && m.idle() {
+		if !o.named && !p.still(o) {
+			p.offer = nil
+			m.say(Visible(o.name()) + " was decided about elsewhere, or is not as it was any more")
+		} else if o.stage == looked {
+			m.showLooked(o)
+		}
 	}
-	if p.offer == nil && len(p.waiting) > 0 && m.free() {
-		m.offerNext()
+	if p.offer == nil && m.free() {
+		if next := p.open(); p.told {
+			m.tellWaiting(next)
+		} else if len(next) > 0 {
+			p.offer = &offer{things: next[0]}
+		}
 	}
 	line := ""
 	if m.asking() {
@@ -224,61 +221,36 @@ func (m *chat) settle() {
 	if line == p.line {
 		return
 	}
-	if p.key != "" { // what it was to answer does not stand there any more
+	if p.key != "" { // the question that it was to answer is gone
 		m.input.InsertString(p.key)
 	}
 	p.line, p.since, p.key = line, m.now(), ""
 }
 
-// goOn shows what was found out, or lets go of what is not as it was any more.
-func (m *chat) goOn(o *offer) {
-	switch {
-	case o.stage != looked && o.stage != allowing:
-	case !o.named && !m.pend.still(o):
-		m.pend.offer = nil
-		m.say(bare(o.name()) + " was decided about elsewhere, or is not as it was any more")
-	case o.stage == looked:
-		m.showLooked(o)
-	}
-}
-
-// offerNext begins with what the person was not asked about yet.
-func (m *chat) offerNext() {
-	next := m.pend.open()
-	switch {
-	case len(next) == 0:
-	case m.pend.told:
-		m.tellWaiting(next)
-	default:
-		m.pend.offer = &offer{things: next[0]}
-	}
-}
-
-// idle reports whether nothing runs, and nothing else is asked.
+// idle reports whether no turn runs and no call waits for an answer.
 func (m *chat) idle() bool {
 	a, _ := m.turn.pending()
 	return m.ready && !m.leaving && !m.busy() && a == nil
 }
 
-// free reports whether the person may be asked something: nobody is
-// interrupted in a turn, or while typing.
+// free reports whether the person may be asked something. Nobody is
+// interrupted in a turn or while typing.
 func (m *chat) free() bool {
 	return m.idle() && m.input.Value() == "" && m.editing == nil && len(m.queue) == 0 && !m.printing
 }
 
-// asking reports whether a question stands there.
+// asking reports whether a question is shown.
 func (m *chat) asking() bool {
 	o := m.pend.offer
 	return o != nil && (o.stage == offered || o.stage == allowing) && m.free()
 }
 
-// working reports whether something is found out or on its way.
+// working reports whether Steward inspects something or is sent an answer.
 func (p *pending) working() bool {
 	return p.offer != nil && (p.offer.stage == looking || p.offer.stage == deciding)
 }
 
-// word takes a key for an answer, if it is meant for one: the question has
-// been seen, the keyboard has rested before, and rests after it.
+// word handles a key if it belongs to a question, and reports whether it does.
 func (m *chat) word(name string, now, before time.Time) (tea.Cmd, bool) {
 	p := &m.pend
 	if key := p.key; key != "" {
@@ -318,7 +290,7 @@ func (m *chat) rested(a answeredMsg) tea.Cmd {
 	return m.answerOffer(key)
 }
 
-// answers are the keys that an offer takes.
+// answers returns the keys that answer an offer.
 func (o *offer) answers() string {
 	if o.stage == allowing && len(o.subject()) > 1 {
 		return "yndo"
@@ -326,7 +298,7 @@ func (o *offer) answers() string {
 	return "ynd"
 }
 
-// subject is what the question is about.
+// subject returns what the question is about.
 func (o *offer) subject() []thing {
 	if o.each {
 		return o.things[:1]
@@ -342,33 +314,27 @@ func (m *chat) answerOffer(key string) tea.Cmd {
 	case key == "y" && o.stage == offered:
 		return m.look(o)
 	case key == "y":
-		return m.allow(o)
+		return m.decideOffer(o, "POST /agents/approve", o.subject())
 	case key == "d":
-		return m.denyOffer(o)
+		return m.decideOffer(o, "POST /agents/deny", o.things[:1])
 	case key == "o":
 		o.each = true
 	default:
-		m.say("not now: " + bare(o.name()) + "; /approve " + bare(o.name()) + " asks again")
+		m.say("not now: " + Visible(o.name()) + "; /approve " + Visible(o.name()) + " asks again")
 		m.leaveOut(o, true)
 	}
 	return nil
 }
 
-// leaveOut takes the subject of an offer from it; below: with what is below.
+// leaveOut removes the subject from an offer; with below, also what is below
+// it.
 func (m *chat) leaveOut(o *offer, below bool) {
-	first := o.things[0]
-	gone := o.subject()
-	if o.each && below {
-		for _, t := range o.things[1:] {
-			if strings.HasPrefix(t.Path, first.Path+"/") {
-				gone = append(gone[:len(gone):len(gone)], t)
-			}
-		}
-	}
-	m.pend.mark(gone)
+	first := o.name()
 	var rest []thing
 	for _, t := range o.things {
-		if !contains(gone, t.Path) {
+		if !o.each || t.Path == first || below && strings.HasPrefix(t.Path, first+"/") {
+			m.pend.mark([]thing{t})
+		} else {
 			rest = append(rest, t)
 		}
 	}
@@ -378,16 +344,7 @@ func (m *chat) leaveOut(o *offer, below bool) {
 	}
 }
 
-func contains(things []thing, path string) bool {
-	for _, t := range things {
-		if t.Path == path {
-			return true
-		}
-	}
-	return false
-}
-
-// look finds out what an offer is about: it starts what has to be started.
+// look inspects what an offer is about, which starts what has to be started.
 func (m *chat) look(o *offer) tea.Cmd {
 	o.stage = looking
 	things := o.things
@@ -403,14 +360,13 @@ func (m *chat) look(o *offer) tea.Cmd {
 			}
 		}
 		return m.about(o, func() {
-			m.pend.mark(o.things[len(found):]) // what cannot be looked at is not asked about again
+			m.pend.mark(o.things[len(found):]) // what cannot be inspected is not asked about again
 			o.things, o.errs, o.stage = found, errs, looked
 		})
 	}
 }
 
-// about does something with an offer, unless something else is asked about by
-// now.
+// about calls do, unless the person is asked about another offer by now.
 func (m *chat) about(o *offer, do func()) then {
 	return func() tea.Cmd {
 		if m.pend.offer == o {
@@ -420,16 +376,8 @@ func (m *chat) about(o *offer, do func()) then {
 	}
 }
 
-// allow approves what was shown, the one above first.
-func (m *chat) allow(o *offer) tea.Cmd {
-	return m.decideOffer(o, "POST /agents/approve", o.subject())
-}
-
-func (m *chat) denyOffer(o *offer) tea.Cmd {
-	return m.decideOffer(o, "POST /agents/deny", o.things[:1])
-}
-
-// decideOffer tells Steward what is decided about things, in their order.
+// decideOffer sends Steward what the person has decided about things, in their
+// order.
 func (m *chat) decideOffer(o *offer, route string, things []thing) tea.Cmd {
 	o.stage = deciding
 	return func() tea.Msg {
@@ -446,18 +394,16 @@ func (m *chat) decideOffer(o *offer, route string, things []thing) tea.Cmd {
 			}
 			done = append(done, l)
 		}
-		return m.about(o, func() { m.decided(o, done, err) })
+		return m.about(o, func() {
+			if err == nil {
+				m.sayDecided(done)
+				m.leaveOut(o, done[0].Status == catalog.Denied)
+				return
+			}
+			m.pend.told = m.pend.told || fault.HasCode(err, "admin_only")
+			m.fail(err)
+			m.pend.mark(o.things[len(done) : len(done)+1]) // if it has changed, it is another question
+			m.pend.offer = nil
+		})
 	}
-}
-
-func (m *chat) decided(o *offer, done []catalog.Listing, err error) {
-	if err != nil {
-		m.pend.told = m.pend.told || fault.HasCode(err, "admin_only")
-		m.fail(err)
-		m.pend.mark(o.things[len(done) : len(done)+1]) // what has changed is another question
-		m.pend.offer = nil
-		return
-	}
-	m.sayDecided(done)
-	m.leaveOut(o, done[0].Status == catalog.Denied)
 }

@@ -11,7 +11,7 @@ import (
 	"steward/internal/fault"
 )
 
-// question asks about the offer, in a line.
+// question returns the question about the offer, on one line.
 func (m *chat) question() string {
 	o := m.pend.offer
 	about := o.subject()
@@ -24,27 +24,26 @@ func (m *chat) question() string {
 	case len(about) > 1:
 		ask = fmt.Sprintf("Allow these %d as they are?", len(about))
 	default:
-		ask = fmt.Sprintf("Allow %s as it is%s?", bare(about[0].Path), extent(about[0].shown))
+		ask = fmt.Sprintf("Allow %s as it is%s?", Visible(about[0].Path), extent(about[0].shown))
 	}
 	return "? " + ask + " y/n"
 }
 
-// extent says how much was shown.
+// extent returns the number of tools and warnings that were shown.
 func extent(i catalog.Inspection) string {
-	var parts []string
-	if n := len(i.Tools); n > 0 {
-		parts = append(parts, counted(n, "tool"))
+	tools, warnings := counted(len(i.Tools), "tool"), counted(len(i.Warnings), "warning")
+	switch {
+	case len(i.Tools) > 0 && len(i.Warnings) > 0:
+		return " (" + tools + ", " + warnings + ")"
+	case len(i.Tools) > 0:
+		return " (" + tools + ")"
+	case len(i.Warnings) > 0:
+		return " (" + warnings + ")"
 	}
-	if n := len(i.Warnings); n > 0 {
-		parts = append(parts, counted(n, "warning"))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, ", ") + ")"
+	return ""
 }
 
-// describe says what something is, and how many others lie below it.
+// describe returns what a group is, and how many others are below it.
 func describe(about []thing) string {
 	kind := "an agent"
 	switch first := about[0]; {
@@ -58,10 +57,10 @@ func describe(about []thing) string {
 	if n := len(about) - 1; n > 0 {
 		kind += fmt.Sprintf(" with %d below it", n)
 	}
-	return fmt.Sprintf("%s (%s)", bare(about[0].Path), kind)
+	return fmt.Sprintf("%s (%s)", Visible(about[0].Path), kind)
 }
 
-// asks are the lines over the input that ask, or say what is being done.
+// asks returns the lines above the input: the question, or what is being done.
 func (m *chat) asks() []string {
 	o := m.pend.offer
 	switch {
@@ -74,12 +73,12 @@ func (m *chat) asks() []string {
 	case !m.pend.working():
 		return nil
 	case o.stage == looking:
-		return []string{m.turn.dim.Render(cut(m.spinner()+" looking at "+bare(o.name())+": what has to be started for that is started", m.width-1))}
+		return []string{m.turn.dim.Render(cut(m.spinner()+" looking at "+Visible(o.name())+": what has to be started for that is started", m.width-1))}
 	}
 	return []string{m.turn.dim.Render(cut(m.spinner()+" telling Steward", m.width-1))}
 }
 
-// answersLine says what the keys mean.
+// answersLine explains the keys.
 func (m *chat) answersLine() string {
 	o := m.pend.offer
 	switch {
@@ -95,7 +94,7 @@ func (m *chat) answersLine() string {
 	return "y allow · n not now · d deny · what it is stands above"
 }
 
-// showLooked prints what an offer is about, and asks on.
+// showLooked prints what an offer is about, before the person is asked to allow it.
 func (m *chat) showLooked(o *offer) {
 	o.stage = allowing
 	for _, err := range o.errs {
@@ -108,7 +107,7 @@ func (m *chat) showLooked(o *offer) {
 	}
 	o.things = slices.DeleteFunc(o.things, func(t thing) bool {
 		if t.Status == catalog.Invalid {
-			m.say(bare(t.Path) + " cannot be allowed before that is mended")
+			m.say(Visible(t.Path) + " cannot be allowed before that is mended")
 		}
 		return t.Status == catalog.Invalid
 	})
@@ -120,11 +119,11 @@ func (m *chat) showLooked(o *offer) {
 	}
 }
 
-// summary lists what was shown, before it is asked about at once.
+// summary lists what was shown, if there is one question about all of it.
 func (m *chat) summary(things []thing) string {
 	wide := 0
 	for _, t := range things {
-		wide = max(wide, len(bare(t.Path)))
+		wide = max(wide, len(Visible(t.Path)))
 	}
 	lines := []string{m.turn.strong.Render("To be allowed:")}
 	for _, t := range things {
@@ -132,7 +131,7 @@ func (m *chat) summary(things []thing) string {
 		if n := len(t.shown.Tools); n > 0 {
 			tools = counted(n, "tool") + ": " + strings.Join(t.shown.Tools, ", ")
 		}
-		line, note := fmt.Sprintf("  %-*s  %s", wide, bare(t.Path), flatLine(tools)), ""
+		line, note := fmt.Sprintf("  %-*s  %s", wide, Visible(t.Path), flatLine(tools)), ""
 		if n := len(t.shown.Warnings); n > 0 {
 			note = "  ! " + counted(n, "warning")
 		}
@@ -148,10 +147,10 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// sayDecided says what became of an offer.
+// sayDecided prints the result of a decision.
 func (m *chat) sayDecided(done []catalog.Listing) {
 	first := done[0]
-	name := bare(first.Path)
+	name := Visible(first.Path)
 	if first.Status == catalog.Denied {
 		m.print(m.turn.piece(kindNote, m.turn.bad.Render("✗")+" "+m.turn.paint.wrap(name+" is denied; you are asked again when it changes")))
 		return
@@ -166,15 +165,15 @@ func (m *chat) sayDecided(done []catalog.Listing) {
 	m.print(m.turn.piece(kindNote, m.turn.good.Render("✓")+" "+m.turn.paint.wrap(text)))
 }
 
-// tellWaiting tells a person who may not decide.
+// tellWaiting prints what waits, for a person who may not decide.
 func (m *chat) tellWaiting(list [][]thing) {
 	for _, g := range list {
 		m.pend.mark(g)
-		m.say(describe(g) + " waits for an approval, which is given on the machine that Steward runs on: steward agents approve " + bare(g[0].Path))
+		m.say(describe(g) + " waits for an approval, which is given on the machine that Steward runs on: steward agents approve " + Visible(g[0].Path))
 	}
 }
 
-// approve asks about what waits: about one by name, else about all again.
+// approve asks about a named agent or source, or again about everything that waits.
 func (m *chat) approve(name string) tea.Cmd {
 	p := &m.pend
 	switch {
@@ -190,42 +189,32 @@ func (m *chat) approve(name string) tea.Cmd {
 	return nil
 }
 
-// approveNamed looks at what was named, with what waits below it.
+// approveNamed inspects the named agent or source, and what waits below it.
 func (m *chat) approveNamed(name string, all []catalog.Listing) tea.Cmd {
-	var names []string
-	var things []thing
-	waiting := catalog.Waiting(all)
-	for _, l := range all {
-		names = append(names, l.Path)
-		if l.Path == name {
-			things = append(things, thing{Listing: l})
+	i := slices.IndexFunc(all, func(l catalog.Listing) bool { return l.Path == name })
+	if i < 0 {
+		var names []string
+		for _, l := range all {
+			names = append(names, l.Path)
 		}
-	}
-	if len(things) == 0 {
 		m.sayUnknown("agent or source ", name, "; /agents lists them", "/approve ", names)
 		return nil
 	}
-	if l := things[0]; l.Status == catalog.Approved && !l.Waits() {
-		if below := waitingBelow(waiting, l.Path); len(below) > 0 {
-			things = below
-		} else {
-			m.say(bare(l.Path) + " is allowed already: " + StatusWords(l.Listing))
-			return nil
-		}
-	} else {
-		things = append(things, waitingBelow(waiting, l.Path)...)
+	var things []thing
+	l := all[i]
+	allowed := l.Status == catalog.Approved && !l.Waits()
+	if !allowed {
+		things = append(things, thing{Listing: l})
 	}
-	o := &offer{things: things, named: true}
-	m.pend.offer = o
-	return m.look(o)
-}
-
-func waitingBelow(waiting []catalog.Listing, path string) []thing {
-	var out []thing
-	for _, l := range waiting {
-		if strings.HasPrefix(l.Path, path+"/") {
-			out = append(out, thing{Listing: l})
+	for _, w := range catalog.Waiting(all) {
+		if strings.HasPrefix(w.Path, name+"/") {
+			things = append(things, thing{Listing: w})
 		}
 	}
-	return out
+	if len(things) == 0 {
+		m.say(Visible(name) + " is allowed already: " + StatusWords(l))
+		return nil
+	}
+	m.pend.offer = &offer{things: things, named: true}
+	return m.look(m.pend.offer)
 }

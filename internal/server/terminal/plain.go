@@ -140,10 +140,10 @@ func (w *Writer) Frame(f client.Frame) error {
 	case client.FrameCall:
 		if f.Status == client.CallRunning && f.ID != w.called {
 			w.called = f.ID
-			return w.note("→ %s %s", bare(f.Name), cut(short(f.Arguments()), 200))
+			return w.note("→ %s %s", Visible(f.Name), cut(short(f.Arguments()), 200))
 		}
 	case client.FrameResult:
-		return w.note("← %s %s: %s", bare(f.Name), f.Status, saidBy(resultOf(&f), 200))
+		return w.note("← %s %s: %s", Visible(f.Name), f.Status, saidBy(resultOf(&f), 200))
 	case client.FrameTask:
 		return w.task(&f)
 	case client.FrameOpened:
@@ -175,7 +175,7 @@ func (w *Writer) task(f *client.Frame) error {
 	if w.tasks == nil {
 		w.tasks = map[string]string{}
 	}
-	line := bare(f.Tool) + " in the background: " + strings.ReplaceAll(f.Status, "_", " ")
+	line := Visible(f.Tool) + " in the background: " + strings.ReplaceAll(f.Status, "_", " ")
 	if f.Message != "" && f.Status == record.TaskRunning {
 		line += ", " + oneLine(f.Message, 200)
 	}

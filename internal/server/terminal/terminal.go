@@ -15,19 +15,16 @@ import (
 	"steward/client"
 )
 
-// ToolLine is a tool as /tools lists it.
-type ToolLine struct{ Name, Description string }
-
 // Options are what a chat needs. Client is required.
 type Options struct {
 	Client *client.Client // the Steward that is talked to, as the person at the terminal
-	// Tools answers /tools; nil: they are not offered.
-	Tools func(ctx context.Context) ([]ToolLine, error)
+	// Tools returns the list that /tools prints. If it is nil, the tools cannot be listed.
+	Tools func() string
 	// Cost is what a call with so many tokens costs in US dollars; 0, or nil:
 	// it is not known.
 	Cost func(model string, tokens int64) float64
-	// Log tells what the tools of a conversation did, within a width in
-	// columns; nil: /log is not offered.
+	// Log returns what the tools of a conversation did, within a width in columns. The chat needs it;
+	// Plain does not.
 	Log func(ctx context.Context, conv string, width int) (string, error)
 
 	Conversation string // empty: a new one

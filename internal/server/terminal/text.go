@@ -35,9 +35,10 @@ func Unsafe(r rune) bool {
 	return 0xe0000 <= r && r <= 0xe0fff // tags, and the selectors that can spell bytes
 }
 
-// bare makes text show everything that it holds, for what a person decides
-// about: also what changes the direction of writing, joins or is not seen.
-func bare(s string) string {
+// Visible writes out everything that is not seen in a text, for what a person
+// decides about: also characters that join or that change the direction of
+// writing.
+func Visible(s string) string {
 	return visible(s, func(r rune) bool { return r != '\n' && tool.Unseen(r) })
 }
 

@@ -318,14 +318,14 @@ func (t *turn) live(most int, spin string) []string {
 		if a.Status == client.CallAwaiting {
 			continue
 		}
-		line := spin + " " + bare(a.Name) + " " + short(a.Arguments())
+		line := spin + " " + Visible(a.Name) + " " + short(a.Arguments())
 		if a.Message != "" {
-			line = spin + " " + bare(a.Name) + ": " + oneLine(a.Message, 400)
+			line = spin + " " + Visible(a.Name) + ": " + oneLine(a.Message, 400)
 		}
 		out = append(out, t.dim.Render(cut(line, t.paint.width-8))+t.dim.Render(" "+clock(t.now().Sub(a.began))))
 	}
 	for _, a := range t.tasks {
-		line := "∙ " + bare(a.Name) + " in the background"
+		line := "∙ " + Visible(a.Name) + " in the background"
 		if a.Progress > 0 {
 			line += fmt.Sprintf(" %d%%", int(a.Progress*100))
 		}

@@ -30,7 +30,7 @@ func (t *turn) result(f *client.Frame) []string {
 		said = strings.ReplaceAll(f.Status, "_", " ") + ": "
 	}
 	room := t.paint.width - 3
-	head := cut(bare(f.Name), room)
+	head := cut(Visible(f.Name), room)
 	args := short(f.Arguments())
 	if used := lipgloss.Width(head); args != "" && room-used > 8 {
 		head += " " + cut(args, min(room-used-1, max(room/2, 20)))
@@ -77,7 +77,7 @@ func (t *turn) mark(r *message.ToolResult) string {
 func saidBy(r *message.ToolResult, most int) string {
 	text := oneLine(r.Plain(), most)
 	if len(r.Denied) > 0 {
-		text = "denied in it: " + bare(strings.Join(r.Denied, ", ")) + "; " + text
+		text = "denied in it: " + Visible(strings.Join(r.Denied, ", ")) + "; " + text
 	}
 	return text
 }
@@ -211,5 +211,5 @@ func short(args string) string {
 	if args == "{}" {
 		return ""
 	}
-	return bare(strings.Join(strings.Fields(args), " "))
+	return Visible(strings.Join(strings.Fields(args), " "))
 }

@@ -256,7 +256,7 @@ func TestNothingHidesInWhatIsAsked(t *testing.T) {
 		"line\nfeed":             "line\nfeed",
 		"\ufffd":                 "\ufffd",
 	} {
-		if got := bare(in); got != want && in != "a\tb\x00\x7f\x85" {
+		if got := Visible(in); got != want && in != "a\tb\x00\x7f\x85" {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -268,7 +268,7 @@ func TestNothingHidesInWhatIsAsked(t *testing.T) {
 func TestSafeProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
-		for _, out := range []string{safe(s), bare(s)} {
+		for _, out := range []string{safe(s), Visible(s)} {
 			if !utf8.ValidString(out) || strings.ContainsAny(out, "\x1b\x00\x07\r\b") {
 				t.Fatalf("%q became %q", s, out)
 			}
