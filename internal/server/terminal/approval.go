@@ -123,18 +123,11 @@ func SizeOf(n int) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// hang writes a text in from the left, all its lines alike.
+// hang indents a text by two columns and by its own indentation, in all its lines.
 func (t *turn) hang(style lipgloss.Style, text string) string {
-	indent := "  "
-	if rest := strings.TrimLeft(text, " "); rest != text {
-		indent += text[:len(text)-len(rest)]
-		text = rest
-	}
-	lines := strings.Split(lipgloss.Wrap(text, max(t.paint.width-1-len(indent), 4), ""), "\n")
-	for i, l := range lines {
-		lines[i] = indent + style.Render(l)
-	}
-	return strings.Join(lines, "\n")
+	rest := strings.TrimLeft(text, " ")
+	indent := "  " + text[:len(text)-len(rest)]
+	return hang(style, indent, indent, rest, t.paint.width)
 }
 
 // aboutQuestion says by which rule, who is asked, and until when.
@@ -177,22 +170,6 @@ func Ceiling(labels []string) string {
 		return "while nothing private has been read"
 	}
 	return ""
-}
-
-func termsEnd(p intent.Pattern) string {
-	if len(p) == 0 {
-		return " without arguments"
-	}
-	return " where"
-}
-
-// terms are the lines of a pattern, in columns.
-func (t *turn) terms(p intent.Pattern) string {
-	var b strings.Builder
-	for _, l := range TermLines(p) {
-		b.WriteString("\n" + t.hang(lipgloss.NewStyle(), l))
-	}
-	return b.String()
 }
 
 // TermLines says what each argument may be, in columns, with nothing hidden.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf16"
 
 	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
 
 	"steward/client"
 	"steward/internal/effect"
@@ -206,15 +207,13 @@ func (m *chat) refused(which string, err error) {
 // write has the person write something into the input.
 func (m *chat) write(stage replying, text string) {
 	m.reply.stage = stage
-	m.input.SetValue(text)
-	m.input.MoveToEnd()
+	m.setInput(text)
 }
 
 // leaveReply goes back to what stood there before.
 func (m *chat) leaveReply() {
-	if s := m.reply.stage; s != notReplying {
-		m.input.SetValue(m.reply.draft)
-		m.input.MoveToEnd()
+	if m.reply.stage != notReplying {
+		m.setInput(m.reply.draft)
 	}
 	m.reply = reply{}
 }
@@ -276,68 +275,49 @@ func checkArgs(text string) error {
 func (m *chat) showTerms(p intent.Pattern, hash string) {
 	r := &m.reply
 	r.stage, r.terms, r.shown, r.since = showingTerms, p, hash, m.now()
-	m.input.SetValue(r.draft)
-	m.input.MoveToEnd()
+	m.setInput(r.draft)
 	a, _ := m.turn.pending()
-	what, _ := asked(&a.Frame)
-	if a.Approval.Agent != "" {
-		what = a.Approval.Tool
-	}
-	head := "Always allow " + what
+	head := "Always allow " + a.tool() + " where"
 	if r.standing == string(effect.InConversation) {
-		head = "In this conversation, allow " + what
+		head = "In this conversation, allow " + a.tool() + " where"
 	}
-	text := m.turn.warn.Render(m.turn.paint.wrap(Visible(head)+termsEnd(p))) + m.turn.terms(p)
+	if len(p) == 0 {
+		head = strings.TrimSuffix(head, "where") + "without arguments"
+	}
+	text := m.turn.warn.Render(m.turn.paint.wrap(Visible(head)))
+	for _, l := range TermLines(p) {
+		text += "\n" + m.turn.hang(lipgloss.NewStyle(), l)
+	}
 	if while := Ceiling(a.Approval.Labels); while != "" {
 		text += "\n" + m.turn.hang(m.turn.dim, while)
 	}
 	m.print(m.turn.piece(kindNote, text))
 }
 
-// allowLine is the line above the input that says how a question is answered.
-func (m *chat) allowLine(a *activity, n int) string {
+// replyLines returns the line above the input, which asks, and the line below
+// it, which explains the keys. n is the number of questions that wait.
+func (m *chat) replyLines(a *activity, n int) (above, below string) {
+	what := Visible(a.tool())
+	switch m.reply.stage {
+	case showingTerms:
+		return "Give this standing approval? y/n · e edit", "y gives it · e edits it · n or Esc goes back"
+	case editingTerms:
+		return "NAME is VALUE, NAME like GLOB or NAME any:", "Enter shows what it covers · Esc goes back"
+	case editingArgs:
+		return "The arguments as you want them:", "Enter allows it so, once · Esc goes back"
+	case givingReason:
+		return "No to " + what + ", because:", "Enter says no · Esc goes back"
+	case checking:
+		return m.spinner() + " looking at it", "Esc goes back"
+	}
 	which := ""
 	if n > 1 {
 		which = fmt.Sprintf(" (1 of %d)", n)
 	}
-	what, _ := asked(&a.Frame)
-	if a.Approval.Agent != "" {
-		what = a.Approval.Tool
-	}
-	what = Visible(what)
-	switch m.reply.stage {
-	case showingTerms:
-		return "Give this standing approval? y/n · e edit"
-	case editingTerms:
-		return "NAME is VALUE, NAME like GLOB or NAME any:"
-	case editingArgs:
-		return "The arguments as you want them:"
-	case givingReason:
-		return "No to " + what + ", because:"
-	case checking:
-		return m.spinner() + " looking at it"
-	}
+	above = "Allow " + what + "? y/n" + which
 	if a.Approval.Foreign {
-		return what + which + ": the group " + Visible(a.Approval.Approvers) + " answers"
+		above = what + which + ": the group " + Visible(a.Approval.Approvers) + " answers"
 	}
-	return "Allow " + what + "? y/n" + which
-}
-
-// replyLine is the line below the input that says what the keys do.
-func (m *chat) replyLine(a *activity) string {
-	switch m.reply.stage {
-	case showingTerms:
-		return "y gives it · e edits it · n or Esc goes back"
-	case editingTerms:
-		return "Enter shows what it covers · Esc goes back"
-	case editingArgs:
-		return "Enter allows it so, once · Esc goes back"
-	case givingReason:
-		return "Enter says no · Esc goes back"
-	case checking:
-		return "Esc goes back"
-	}
-	keys := m.replies(a)
 	words := []string{"v view all", "y once", "c in this conversation", "p always like this", "e edit", "n no", "r no, because"}
 	switch {
 	case m.width < 80:
@@ -345,8 +325,9 @@ func (m *chat) replyLine(a *activity) string {
 	case m.width < 100:
 		words = []string{"v view all", "y once", "c this conversation", "p always", "e edit", "n no", "r reason"}
 	}
+	keys := m.replies(a)
 	words = slices.DeleteFunc(words, func(w string) bool { return !strings.Contains(keys, w[:1]) })
-	return strings.Join(append(words, "Esc stops"), " · ")
+	return above, strings.Join(append(words, "Esc stops"), " · ")
 }
 
 // indented writes JSON over several lines.

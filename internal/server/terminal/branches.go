@@ -115,8 +115,7 @@ func (m *chat) edit(text string) tea.Cmd {
 		if text != "" {
 			return m.replace(text)
 		}
-		m.input.SetValue(s.asked.Text())
-		m.input.MoveToEnd()
+		m.setInput(s.asked.Text())
 		return nil
 	})
 }

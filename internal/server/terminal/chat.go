@@ -75,7 +75,6 @@ type (
 		watch  int
 		frames []client.Frame
 		err    error
-		over   bool
 	}
 	printed struct{}
 	drawn   struct{}
@@ -293,6 +292,12 @@ func (m *chat) animate() tea.Cmd {
 	return m.tick(every, func(time.Time) tea.Msg { return ticked{} })
 }
 
+// setInput replaces the text in the input line.
+func (m *chat) setInput(text string) {
+	m.input.SetValue(text)
+	m.input.MoveToEnd()
+}
+
 func (m *chat) busy() bool { return m.turn.running || m.sending != "" }
 
 // next is a turn with a text.
@@ -329,8 +334,7 @@ func (m *chat) accepted(s sent) tea.Cmd {
 	if s.err != nil {
 		m.fail(s.err)
 		if m.input.Value() == "" {
-			m.input.SetValue(s.text) // nothing that was written is lost
-			m.input.MoveToEnd()
+			m.setInput(s.text) // nothing that was written is lost
 			m.editing = s.editing
 		} else if s.text != "" {
 			m.say("not sent: " + s.text)
@@ -388,23 +392,26 @@ func (m *chat) follow(from string) tea.Cmd {
 	return receive(n, out)
 }
 
-// receive waits for the next frames and takes all that are there.
+// receive waits for the next frames and takes all that are there. It returns
+// no message at the end of the watch.
 func receive(n int, in chan watched) tea.Cmd {
 	return func() tea.Msg {
-		all := watched{watch: n}
 		w, ok := <-in
+		if !ok {
+			return nil
+		}
+		all := watched{watch: n}
 		for ok {
 			all.frames = append(all.frames, w.frames...)
 			if all.err = w.err; w.err != nil || len(all.frames) >= 256 {
-				return all
+				break
 			}
 			select {
 			case w, ok = <-in:
 			default:
-				return all
+				ok = false
 			}
 		}
-		all.over = true
 		return all
 	}
 }
@@ -424,17 +431,14 @@ func (m *chat) show(w watched) tea.Cmd {
 			done = m.count()
 		}
 	}
-	switch {
-	case w.err != nil:
-		m.turn.stop()
-		m.fail(w.err)
-		if fault.Is(w.err, fault.NotFound) {
-			return nil
-		}
-		n := m.watch
-		return m.tick(time.Second, func(time.Time) tea.Msg { return rewatch{n} })
-	case w.over:
+	if w.err == nil {
+		return tea.Batch(receive(m.watch, m.frames), done)
+	}
+	m.turn.stop()
+	m.fail(w.err)
+	if fault.Is(w.err, fault.NotFound) {
 		return nil
 	}
-	return tea.Batch(receive(m.watch, m.frames), done)
+	n := m.watch
+	return m.tick(time.Second, func(time.Time) tea.Msg { return rewatch{n} })
 }

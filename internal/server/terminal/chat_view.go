@@ -40,7 +40,8 @@ func (m *chat) above() string {
 		lines = append(lines, m.turn.dim.Render(cut("then: "+oneLine(text, 400), m.width-1)))
 	}
 	if a, n := m.turn.pending(); a != nil {
-		lines = append(lines, m.turn.warn.Render(cut(m.allowLine(a, n), m.width-1)))
+		line, _ := m.replyLines(a, n)
+		lines = append(lines, m.turn.warn.Render(cut(line, m.width-1)))
 	}
 	return strings.Join(append(lines, ""), "\n") + "\n"
 }
@@ -54,7 +55,7 @@ func (m *chat) below() string {
 	case len(m.completions(m.input.Value())) > 0:
 		text = strings.Join(m.completions(m.input.Value()), "  ")
 	case a != nil:
-		text = m.replyLine(a)
+		_, text = m.replyLines(a, 1)
 	case m.asking():
 		text = m.answersLine()
 	case m.editing != nil:

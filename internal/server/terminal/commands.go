@@ -216,8 +216,7 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 		m.print(m.turn.past(x)...)
 	}
 	if o.draft != "" && m.input.Value() == "" {
-		m.input.SetValue(o.draft)
-		m.input.MoveToEnd()
+		m.setInput(o.draft)
 	}
 	return tea.Batch(m.follow(client.FromNow), m.count())
 }

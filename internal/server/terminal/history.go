@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 const (
@@ -62,18 +61,10 @@ func (h *history) rewrite() error {
 	for _, s := range h.lines {
 		text = append(text, line(s)...)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(h.file), ".history-*")
-	if err != nil {
+	if err := os.WriteFile(h.file+".new", text, 0o600); err != nil {
 		return err
 	}
-	_, err = tmp.Write(text)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), h.file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return os.Rename(h.file+".new", h.file)
 }
 
 func line(s string) []byte {

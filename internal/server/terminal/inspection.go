@@ -10,15 +10,14 @@ import (
 	"steward/internal/catalog"
 )
 
-// Inspected writes what an approval is about: what it is, what a person should
-// look at, and then all of it; unless all, only what is otherwise than approved
-// before, where there is such.
+// Inspected describes what an approval covers: what it is, what a person should
+// look at, and its files. If something was approved before, it shows only what
+// has changed since, unless all is set.
 func Inspected(i catalog.Inspection, all bool) string {
-	d := dossier{look: newLook(false)}
-	return d.write(i, all)
+	return inspected(newLook(false), 0, i, all)
 }
 
-// StatusWords say how far an agent or a source is allowed.
+// StatusWords returns whether an agent or a source is allowed, in words.
 func StatusWords(l catalog.Listing) string {
 	switch {
 	case l.Status == catalog.Pending && l.Changed:
@@ -31,127 +30,90 @@ func StatusWords(l catalog.Listing) string {
 	return string(l.Status)
 }
 
-// dossier is the text of an inspection.
-type dossier struct {
-	look
-	width int // columns; 0: as wide as it comes
-	b     strings.Builder
-}
-
-func (d *dossier) write(i catalog.Inspection, all bool) string {
-	d.head(i)
+// inspected is Inspected within so many columns; 0: lines are not wrapped.
+func inspected(k look, width int, i catalog.Inspection, all bool) string {
+	var b strings.Builder
+	line := func(s lipgloss.Style, first, rest, text string) {
+		b.WriteString(hang(s, first, rest, Visible(text), width) + "\n")
+	}
+	plain := lipgloss.NewStyle()
+	status := StatusWords(i.Listing)
+	if i.By != "" {
+		status += fmt.Sprintf(" by %s, %s", flat(i.By), i.At.Local().Format("2006-01-02 15:04"))
+	}
+	b.WriteString(hang(plain, "", "", k.strong.Render(Visible(flat(i.Path)))+"  "+Visible(status), width) + "\n")
+	for _, row := range [][2]string{{"what", firstOf(i.Description)}, {"version", i.Version}, {"reason", i.Reason}, {"where", i.Dir},
+		{"tools", strings.Join(i.Tools, ", ")}, {"data", i.Data}, {"hash", i.Hash}} {
+		if row[1] != "" {
+			line(plain, k.dim.Render(fmt.Sprintf("  %-8s ", row[0])), strings.Repeat(" ", 11), flat(row[1]))
+		}
+	}
 	for _, p := range i.Problems {
-		d.line(d.bad, "  ✗ ", p.String())
+		line(k.bad, k.bad.Render("  ✗ "), "    ", flat(p.String()))
 	}
 	if len(i.Warnings) > 0 {
-		d.b.WriteString("\n" + d.warn.Render("Look at this:") + "\n")
+		b.WriteString("\n" + k.warn.Render("Look at this:") + "\n")
 		for _, w := range i.Warnings {
-			d.line(d.warn, "  ! ", w)
+			line(k.warn, k.warn.Render("  ! "), "    ", flat(w))
+		}
+	}
+	file := func(text string, style func(line string) lipgloss.Style) {
+		for l := range strings.Lines(text) {
+			s := style(l)
+			l = strings.ReplaceAll(strings.TrimRight(l, "\n"), "\t", "    ")
+			rest := strings.TrimLeft(l, " ")
+			own := len(l) - len(rest)
+			if width > 0 {
+				own = min(own, width/3)
+			}
+			pad := strings.Repeat(" ", 3+own)
+			line(s, pad, pad+"  ", rest)
 		}
 	}
 	if all || i.Diff == "" {
 		for _, it := range i.Items {
-			d.b.WriteString("\n")
-			d.line(d.strong, "── ", it.Name)
-			d.text(it.Text, false)
+			b.WriteString("\n")
+			line(k.strong, k.strong.Render("── "), "   ", flat(it.Name))
+			file(it.Text, func(string) lipgloss.Style { return plain })
 		}
 	}
 	if i.Diff != "" {
-		d.b.WriteString("\n" + d.strong.Render("Otherwise than you approved:") + "\n")
-		d.text(i.Diff, true)
+		b.WriteString("\n" + k.strong.Render("Otherwise than you approved:") + "\n")
+		file(i.Diff, k.ofDiff)
 	}
-	return d.b.String()
+	return b.String()
 }
 
-// head tells what it is, in rows.
-func (d *dossier) head(i catalog.Inspection) {
-	status := StatusWords(i.Listing)
-	if i.By != "" {
-		status += fmt.Sprintf(" by %s, %s", flatLine(i.By), i.At.Local().Format("2006-01-02 15:04"))
-	}
-	name := flatLine(i.Path)
-	for n, l := range d.wrap(name+"  "+status, 0) {
-		if rest, ok := strings.CutPrefix(l, name); ok && n == 0 {
-			l = d.strong.Render(name) + rest
-		}
-		d.b.WriteString(l + "\n")
-	}
-	for _, row := range [][2]string{{"what", firstOf(i.Description)}, {"version", i.Version}, {"reason", i.Reason}, {"where", i.Dir},
-		{"tools", strings.Join(i.Tools, ", ")}, {"data", i.Data}, {"hash", i.Hash}} {
-		if row[1] != "" {
-			d.row(row[0], row[1])
-		}
-	}
-}
-
-func (d *dossier) row(name, text string) {
-	label := fmt.Sprintf("  %-8s ", name)
-	for n, l := range d.wrap(flatLine(text), len(label)) {
-		if n > 0 {
-			label = strings.Repeat(" ", len(label))
-		}
-		d.b.WriteString(d.dim.Render(label) + l + "\n")
-	}
-}
-
-// line writes a text after a mark, and what does not fit below the text.
-func (d *dossier) line(s lipgloss.Style, mark, text string) {
-	for _, l := range d.wrap(flatLine(text), lipgloss.Width(mark)) {
-		d.b.WriteString(s.Render(mark+l) + "\n")
-		mark = strings.Repeat(" ", lipgloss.Width(mark))
-	}
-}
-
-// text writes lines as they are, indented; those of a diff in its colours.
-func (d *dossier) text(text string, diff bool) {
-	const pad = "   "
-	for line := range strings.Lines(text) {
-		style := lipgloss.NewStyle()
-		if diff {
-			style = d.diffStyle(line)
-		}
-		line = Visible(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
-		rest := strings.TrimLeft(line, " ")
-		own := len(line) - len(rest) // what goes on below is indented further
-		if d.width > 0 {
-			own = min(own, d.width/3)
-		}
-		for n, l := range d.wrap(rest, len(pad)+own+2) {
-			in := pad + line[:own]
-			if n > 0 {
-				in += "  "
-			}
-			d.b.WriteString(strings.TrimRight(in+style.Render(l), " ") + "\n")
-		}
-	}
-}
-
-func (d *dossier) diffStyle(line string) lipgloss.Style {
+// ofDiff returns the style of a line of a diff.
+func (k look) ofDiff(line string) lipgloss.Style {
 	switch {
 	case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "@@"):
-		return d.dim
+		return k.dim
 	case strings.HasPrefix(line, "+"):
-		return d.good
+		return k.good
 	case strings.HasPrefix(line, "-"):
-		return d.bad
+		return k.bad
 	}
 	return lipgloss.NewStyle()
 }
 
-// wrap breaks a line where the rest of the width ends.
-func (d *dossier) wrap(line string, before int) []string {
-	if d.width == 0 || lipgloss.Width(line) <= d.width-1-before {
-		return []string{line}
+// hang puts first before a text and wraps it at the width; rest is put before
+// all other lines. A width of 0 wraps nothing.
+func hang(s lipgloss.Style, first, rest, text string, width int) string {
+	lines := []string{text}
+	if room := max(width-1-lipgloss.Width(rest), 8); width > 0 && lipgloss.Width(first+text) > width-1 {
+		// Wrap does not count spaces beyond the edge; Hardwrap does.
+		lines = strings.Split(ansi.Hardwrap(lipgloss.Wrap(text, room, ""), room, true), "\n")
 	}
-	room := max(d.width-1-before, 8)
-	// Spaces that hang over the edge are not seen by wrapping, and here they count.
-	return strings.Split(ansi.Hardwrap(lipgloss.Wrap(line, room, ""), room, true), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(first+s.Render(l), " ")
+		first = rest
+	}
+	return strings.Join(lines, "\n")
 }
 
-// flatLine makes one line of a text that shows all that it holds.
-func flatLine(s string) string {
-	return Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
-}
+// flat puts a text on one line.
+func flat(s string) string { return strings.NewReplacer("\n", " ", "\t", " ").Replace(s) }
 
 func firstOf(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")

@@ -68,9 +68,9 @@ Otherwise than you approved:
 }
 
 func TestInspectedInColoursAndColumns(t *testing.T) {
-	d := dossier{look: newLook(true), width: 30}
-	got := d.write(inspection(), true)
-	for _, want := range []string{d.warn.Render("  ! PROMPT.md holds"), d.bad.Render("-Be good."), d.good.Render("+Be ‹U+202E›evil."), d.dim.Render("@@ -1 +1 @@"), d.strong.Render("── agent.yaml")} {
+	d := newLook(true)
+	got := inspected(d, 30, inspection(), true)
+	for _, want := range []string{d.warn.Render("  ! ") + d.warn.Render("PROMPT.md holds"), d.bad.Render("-Be good."), d.good.Render("+Be ‹U+202E›evil."), d.dim.Render("@@ -1 +1 @@"), d.strong.Render("agent.yaml")} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
@@ -85,9 +85,9 @@ func TestInspectedIsHarmless(t *testing.T) {
 		i := catalog.Inspection{Diff: text.Draw(t, "diff"), Warnings: []string{text.Draw(t, "warning")}, Hash: text.Draw(t, "hash"),
 			Items: []catalog.Item{{Name: text.Draw(t, "name"), Text: text.Draw(t, "text")}}}
 		i.Path, i.Description, i.By, i.Tools = "desk", text.Draw(t, "what"), text.Draw(t, "by"), []string{text.Draw(t, "tool")}
-		d := dossier{look: newLook(false), width: rapid.IntRange(30, 120).Draw(t, "width")}
-		for _, line := range strings.Split(d.write(i, true), "\n") {
-			if lipgloss.Width(line) > d.width {
+		width := rapid.IntRange(30, 120).Draw(t, "width")
+		for _, line := range strings.Split(inspected(newLook(false), width, i, true), "\n") {
+			if lipgloss.Width(line) > width {
 				t.Fatalf("too wide: %q", line)
 			}
 			for _, r := range line {

@@ -99,8 +99,7 @@ func (m *chat) interrupt(now time.Time) tea.Cmd {
 func (m *chat) enter() tea.Cmd {
 	text := m.input.Value()
 	if strings.HasSuffix(text, `\`) && m.input.Line() == m.input.LineCount()-1 {
-		m.input.SetValue(strings.TrimSuffix(text, `\`) + "\n")
-		m.input.MoveToEnd()
+		m.setInput(strings.TrimSuffix(text, `\`) + "\n")
 		return nil
 	}
 	text = strings.TrimSpace(text)
@@ -134,8 +133,7 @@ func (m *chat) tab() {
 		next += " "
 	}
 	if len(next) > len(text) {
-		m.input.SetValue(next)
-		m.input.MoveToEnd()
+		m.setInput(next)
 	}
 }
 
@@ -155,8 +153,7 @@ func (m *chat) recall(name string) bool {
 	}
 	text, ok := m.past.move(by, m.input.Value())
 	if ok {
-		m.input.SetValue(text)
-		m.input.MoveToEnd()
+		m.setInput(text)
 	}
 	return ok
 }

@@ -102,8 +102,7 @@ func (m *chat) showLooked(o *offer) {
 		m.fail(err)
 	}
 	for _, t := range o.things {
-		d := dossier{look: m.turn.look, width: m.width}
-		m.print(m.turn.piece(kindShown, strings.TrimSuffix(d.write(t.shown, false), "\n")))
+		m.print(m.turn.piece(kindShown, strings.TrimSuffix(inspected(m.turn.look, m.width, t.shown, false), "\n")))
 	}
 	o.things = slices.DeleteFunc(o.things, func(t thing) bool {
 		if t.Status == catalog.Invalid {
@@ -131,7 +130,7 @@ func (m *chat) summary(things []thing) string {
 		if n := len(t.shown.Tools); n > 0 {
 			tools = counted(n, "tool") + ": " + strings.Join(t.shown.Tools, ", ")
 		}
-		line, note := fmt.Sprintf("  %-*s  %s", wide, Visible(t.Path), flatLine(tools)), ""
+		line, note := fmt.Sprintf("  %-*s  %s", wide, Visible(t.Path), Visible(flat(tools))), ""
 		if n := len(t.shown.Warnings); n > 0 {
 			note = "  ! " + counted(n, "warning")
 		}

@@ -165,8 +165,16 @@ func (t *turn) fault(err error) string {
 	return text + "\n" + t.dim.Render("  "+e.Code)
 }
 
-// asked tells what is to be allowed: the call itself, or one of an agent that
-// was asked by it.
+// tool returns the tool that a question is about: that of the call itself, or
+// that of a call by an agent below it.
+func (a *activity) tool() string {
+	if a.Approval.Agent != "" {
+		return a.Approval.Tool
+	}
+	return a.Name
+}
+
+// asked returns what a question is about, and its arguments.
 func asked(f *client.Frame) (what, args string) {
 	if a := f.Approval; a != nil && a.Agent != "" {
 		return a.Agent + " wants " + a.Tool, a.Arguments()
