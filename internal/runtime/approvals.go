@@ -80,24 +80,24 @@ type GrantEdited struct {
 
 // ApprovalView is a question to a person, as a conversation's frames carry it.
 type ApprovalView struct {
-	ID        string // an answer names it
-	Hash      string // over everything that is shown; an answer repeats it
-	Reason    string // why a person is asked
-	Expires   time.Time
-	Rule      string          // of the policy
-	Labels    []string        // labels of what the model was shown
-	Read      []string        // untrusted sources that the model had read in this turn
-	Approvers string          // the group that answers; empty: the user
-	Foreign   bool            // the user cannot answer, only a group that the user is not in
-	Pattern   intent.Pattern  // what a standing approval would cover
-	NoGrant   string          // why none can be given
-	Arguments []tool.Argument // sizes and marks of the arguments, in order
+	ID        string          `json:"id"`   // an answer names it
+	Hash      string          `json:"hash"` // over everything that is shown; an answer repeats it
+	Reason    string          `json:"reason,omitzero"`
+	Expires   time.Time       `json:"expires,omitzero"`
+	Rule      string          `json:"rule,omitzero"`      // of the policy
+	Labels    []string        `json:"labels,omitempty"`   // labels of what the model was shown
+	Read      []string        `json:"read,omitempty"`     // untrusted sources that the model had read in this turn
+	Approvers string          `json:"approvers,omitzero"` // the group that answers; empty: the user
+	Foreign   bool            `json:"foreign,omitzero"`   // the user cannot answer, only a group that the user is not in
+	Pattern   intent.Pattern  `json:"pattern,omitzero"`   // what a standing approval would cover
+	NoGrant   string          `json:"no_grant,omitzero"`  // why none can be given
+	Arguments []tool.Argument `json:"arguments,omitempty"`
 
 	// Set if the call to be allowed is not this one, but one made by an agent
 	// that this call asked, perhaps through others:
-	Agent string // path of that agent
-	Tool  string
-	Args  string // canonical
+	Agent string `json:"agent,omitzero"` // path of that agent
+	Tool  string `json:"tool,omitzero"`
+	Args  string `json:"-"` // canonical
 }
 
 // approvalView converts a question for a frame. It returns nil for nil.

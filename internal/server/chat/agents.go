@@ -9,15 +9,14 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// Agents decides about agents and sources of tools, and tells when anything
-// about them changes; catalog.Catalog is one.
+// Agents approves agents and sources of tools, and reports changes. catalog.Catalog implements it.
 type Agents interface {
 	catalog.Approver
 	// Changed returns a channel that is closed at the next change.
 	Changed() <-chan struct{}
 }
 
-// The frames that are about agents and sources.
+// The frames about agents and sources.
 type (
 	inspectFrame struct {
 		head
@@ -33,16 +32,7 @@ type (
 	}
 )
 
-// agentsAnswer is an answer to them: the listings, or what one of them is
-// about. These encode themselves.
-type agentsAnswer struct {
-	Type   string            `json:"type"`
-	Re     string            `json:"re,omitzero"`
-	Agents []catalog.Listing `json:"agents,omitzero"`
-	Agent  any               `json:"agent,omitzero"` // a catalog.Listing or a catalog.Inspection
-}
-
-// desk decides for the callers.
+// desk decides about agents on behalf of callers.
 func (s *Server) desk() httpauth.Agents {
 	if s.o.Agents == nil {
 		return httpauth.Agents{}
@@ -51,9 +41,9 @@ func (s *Server) desk() httpauth.Agents {
 }
 
 func (c *conn) listAgents(f *head) error {
-	return c.later(f.ID, func(ctx context.Context) (agentsAnswer, error) {
+	return c.later(f.ID, func(ctx context.Context) (answer, error) {
 		list, err := c.server.desk().List(ctx, c.caller)
-		return agentsAnswer{Type: "agents", Agents: list}, err
+		return answer{Type: "agents", Agents: list}, err
 	})
 }
 
@@ -78,20 +68,19 @@ func (c *conn) refuseAgent(f *refusalFrame) error {
 	})
 }
 
-// aboutAgent answers with what do tells of one agent.
+// aboutAgent answers with what do returns about one agent.
 func (c *conn) aboutAgent(re, path string, do func(context.Context) (any, error)) error {
 	if path == "" {
 		return missing("path")
 	}
-	return c.later(re, func(ctx context.Context) (agentsAnswer, error) {
+	return c.later(re, func(ctx context.Context) (answer, error) {
 		agent, err := do(ctx)
-		return agentsAnswer{Type: "agent", Agent: agent}, err
+		return answer{Type: "agent", Agent: agent}, err
 	})
 }
 
-// later answers a frame when do is done: that may read folders and start
-// programs.
-func (c *conn) later(re string, do func(context.Context) (agentsAnswer, error)) error {
+// later answers a frame when do is done, which may read folders and start programs.
+func (c *conn) later(re string, do func(context.Context) (answer, error)) error {
 	if c.pending.Add(1) > maxPending {
 		c.pending.Add(-1)
 		return tooManyPending()
@@ -109,9 +98,8 @@ func (c *conn) later(re string, do func(context.Context) (agentsAnswer, error)) 
 	return nil
 }
 
-// tellWaiting tells one who decides about agents what waits for an approval,
-// and again whenever that is something else. What changes while the client
-// takes its time is told in one.
+// tellWaiting sends the list of what waits for an approval, and again whenever it changes, to a
+// client that may decide. Changes while the client is slow are sent as one.
 func (c *conn) tellWaiting() {
 	agents, known := c.server.o.Agents, ""
 	for {
@@ -123,11 +111,7 @@ func (c *conn) tellWaiting() {
 		}
 		if now := questions.String(); now != known {
 			known = now
-			err := c.answer(struct {
-				Type   string            `json:"type"`
-				Agents []catalog.Listing `json:"agents"`
-			}{"agents_waiting", append([]catalog.Listing{}, list...)})
-			if err != nil {
+			if err := c.answer(answer{Type: "agents_waiting", Agents: append([]catalog.Listing{}, list...)}); err != nil {
 				c.log.Error("what waits for an approval cannot be told", "error", err)
 			}
 		}

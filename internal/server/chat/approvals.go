@@ -8,11 +8,11 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// The frames about what waits for a person's word.
+// The frames about what waits for a person's approval.
 type (
 	approvalsFrame struct {
 		head
-		Follow bool `json:"follow"` // tell again whenever that becomes otherwise
+		Follow bool `json:"follow"` // send the list again whenever it changes
 	}
 	questionFrame struct {
 		head
@@ -26,15 +26,11 @@ type (
 	}
 )
 
-// approvals answers with all that waits for the caller's word, and goes on
-// telling it whenever that becomes otherwise, if that is wanted.
+// approvals answers with everything that waits for the caller's approval and, if the client asked to
+// follow it, sends the list again whenever it changes.
 func (c *conn) approvals(f *approvalsFrame) error {
 	tell := func(list []effect.Question) error {
-		return c.answer(struct {
-			Type      string            `json:"type"`
-			Re        string            `json:"re,omitzero"`
-			Approvals []effect.Question `json:"approvals"`
-		}{"approvals", f.ID, append([]effect.Question{}, list...)})
+		return c.answer(answer{Type: "approvals", Re: f.ID, Approvals: append([]effect.Question{}, list...)})
 	}
 	if !f.Follow {
 		list, err := c.server.o.Node.Approvals(c.ctx, c.caller.User)
@@ -44,7 +40,7 @@ func (c *conn) approvals(f *approvalsFrame) error {
 		return tell(list)
 	}
 	if !c.asking.CompareAndSwap(false, true) {
-		return fault.New(fault.Conflict, "approvals_followed", "the connection is told what waits already").WithHint("ask without follow")
+		return fault.New(fault.Conflict, "approvals_followed", "the connection follows the approvals already").WithHint("ask without follow")
 	}
 	c.work.Go(func() {
 		defer c.asking.Store(false)
@@ -61,7 +57,7 @@ func (c *conn) approvals(f *approvalsFrame) error {
 	return nil
 }
 
-// question answers with one question, as it is with a pattern.
+// question answers with one approval request, as it would be with a pattern.
 func (c *conn) question(f *questionFrame) error {
 	if f.Approval == "" {
 		return missing("approval_id")
@@ -70,14 +66,10 @@ func (c *conn) question(f *questionFrame) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(struct {
-		Type     string           `json:"type"`
-		Re       string           `json:"re,omitzero"`
-		Approval *effect.Question `json:"approval"`
-	}{"approval", f.ID, &q})
+	return c.answer(answer{Type: "approval", Re: f.ID, Approval: &q})
 }
 
-// decide records what the caller says to a question.
+// decide records the caller's answer to an approval request.
 func (c *conn) decide(f *verdictFrame) error {
 	switch {
 	case f.Approval == "":

@@ -10,18 +10,16 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
-	"steward/internal/tool"
 )
 
-// What all frames of a conversation have is appended by hand, and so is the
-// whole of a piece of text: these are the hot path, and reflection costs more
-// than the rest of a token's way.
+// The members that all frames of a conversation have are appended by hand, and so are pieces of text.
+// Most frames are such pieces, and reflection would cost more than everything else that is done to
+// them.
 
-// appendFrame appends the text of a frame of the runtime.
+// appendFrame appends the JSON of a frame of the runtime.
 func appendFrame(dst []byte, f *runtime.Frame) []byte {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, f.Kind...)
@@ -46,7 +44,7 @@ func appendFrame(dst []byte, f *runtime.Frame) []byte {
 	return append(dst, `"}`...)
 }
 
-// membersOf returns what a frame has beside its ids; nil for nothing.
+// membersOf returns the members of a frame beside its ids, or nil.
 func membersOf(f *runtime.Frame) any {
 	switch {
 	case f.Kind == runtime.FrameNotice:
@@ -151,47 +149,36 @@ func taskOf(v *runtime.TaskView) task {
 	return t
 }
 
-// approval is what a person is asked about the call of its frame, or, with
-// Agent, about another call below it.
+// approval is what a person is asked about the call of its frame or, with Agent, about another call
+// below it.
 type approval struct {
-	ID        string          `json:"id"`
-	Hash      string          `json:"hash"`
-	Reason    string          `json:"reason,omitzero"`
-	Agent     string          `json:"agent,omitzero"`
-	Tool      string          `json:"tool,omitzero"`
-	Args      json.RawMessage `json:"args,omitempty"`
-	Expires   time.Time       `json:"expires,omitzero"`
-	Rule      string          `json:"rule,omitzero"`
-	Labels    []string        `json:"labels,omitempty"`
-	Read      []string        `json:"read,omitempty"`
-	Approvers string          `json:"approvers,omitzero"`
-	Foreign   bool            `json:"foreign,omitzero"`
-	Pattern   intent.Pattern  `json:"pattern,omitzero"`
-	NoGrant   string          `json:"no_grant,omitzero"`
-	Arguments []tool.Argument `json:"arguments,omitempty"`
+	runtime.ApprovalView
+	Args json.RawMessage `json:"args,omitempty"`
 }
 
-// approvalOf tells of another call's tool and arguments only where below is set.
+// approvalOf includes another call's tool and arguments only if below is set.
 func approvalOf(a *runtime.ApprovalView, below bool) *approval {
 	if a == nil {
 		return nil
 	}
-	out := &approval{ID: a.ID, Hash: a.Hash, Reason: a.Reason, Expires: a.Expires.UTC().Truncate(time.Second), Rule: a.Rule, Labels: a.Labels, Read: a.Read,
-		Approvers: a.Approvers, Foreign: a.Foreign, Pattern: a.Pattern, NoGrant: a.NoGrant, Arguments: a.Arguments}
+	out := &approval{ApprovalView: *a}
+	out.Expires = a.Expires.UTC().Truncate(time.Second)
 	if below && a.Agent != "" {
-		out.Agent, out.Tool, out.Args = a.Agent, a.Tool, argsOf(a.Args)
+		out.Args = argsOf(a.Args)
+	} else {
+		out.Agent, out.Tool = "", ""
 	}
 	return out
 }
 
-// fraction is how far something is, in four digits.
+// fraction is the progress of something, written with four digits.
 type fraction float64
 
 func progress(f float64) fraction {
 	if f > 0 && f <= 1 {
 		return fraction(f)
 	}
-	return 0 // not known
+	return 0 // unknown
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -199,11 +186,10 @@ func (f fraction) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(f), 'g', 4, 64), nil
 }
 
-// argsOf are the arguments of a call as the object that they are, or as a
-// string what is none (yet).
+// argsOf returns the arguments of a call as an object, or as a string if they are not one (yet).
 func argsOf(args string) json.RawMessage {
 	if v := jsontext.Value(args); v.Kind() == '{' && v.IsValid() {
-		return json.RawMessage(v) // encode leaves the model's own line breaks out
+		return json.RawMessage(v) // encode removes the model's own line breaks
 	}
 	if args == "" {
 		return json.RawMessage("{}")
@@ -221,7 +207,7 @@ func textOnly(blocks []message.Block) bool {
 	return true
 }
 
-// appendAccepted appends the frame that says that a message is durable.
+// appendAccepted appends the frame that reports that a message is durable.
 func appendAccepted(dst []byte, a runtime.Accepted, re, clientID string) []byte {
 	dst = append(dst, `{"type":"accepted"`...)
 	dst = appendMembers(dst, struct {
@@ -237,7 +223,7 @@ func appendAccepted(dst []byte, a runtime.Accepted, re, clientID string) []byte 
 	return append(dst, '}')
 }
 
-// appendAnswer appends a frame that says no more than its type: ok or pong.
+// appendAnswer appends a frame that has nothing but its type: ok or pong.
 func appendAnswer(dst []byte, typ, re string, conv id.ID) []byte {
 	dst = append(append(append(dst, `{"type":"`...), typ...), '"')
 	if re != "" {
@@ -246,15 +232,14 @@ func appendAnswer(dst []byte, typ, re string, conv id.ID) []byte {
 	return append(appendID(dst, "conversation_id", conv), '}')
 }
 
-// appendError appends the frame of an error that a client's frame, or the
-// watch of a conversation, has met.
+// appendError appends the frame of an error, of a client's frame or of the watch of a conversation.
 func appendError(dst []byte, err error, re string, conv id.ID) []byte {
 	dst = appendAnswer(dst, "error", re, conv)
 	dst = httpauth.AppendMembers(append(dst[:len(dst)-1], ','), httpauth.Public(err))
 	return append(dst, '}')
 }
 
-// encode writes JSON as it is read best: without escapes for HTML.
+// encode writes JSON without escapes for HTML.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -275,7 +260,7 @@ func appendMembers(dst []byte, v any) []byte {
 
 func appendText(dst []byte, name, s string) []byte {
 	dst = append(append(append(dst, `,"`...), name...), `":`...)
-	dst, _ = jsontext.AppendQuote(dst, s) // bytes that are no UTF-8 become U+FFFD, which is all that its error would say
+	dst, _ = jsontext.AppendQuote(dst, s) // replaces invalid UTF-8 by U+FFFD, and reports only that
 	return dst
 }
 

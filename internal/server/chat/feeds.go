@@ -136,19 +136,11 @@ func (c *conn) tellBatches(ctx context.Context, re string, changes bool, batches
 			}
 			return nil
 		}
-		var frame any = struct {
-			Type   string         `json:"type"`
-			Re     string         `json:"re"`
-			Events []events.Event `json:"events"`
-			Cursor events.Cursor  `json:"cursor"`
-		}{"events", re, append([]events.Event{}, b.Events...), b.Cursor}
+		frame := answer{Type: "events", Re: re, Cursor: b.Cursor}
 		if changes {
-			frame = struct {
-				Type    string           `json:"type"`
-				Re      string           `json:"re"`
-				Changes []*events.Change `json:"changes"`
-				Cursor  events.Cursor    `json:"cursor"`
-			}{"changes", re, append([]*events.Change{}, b.Changes...), b.Cursor}
+			frame.Type, frame.Changes = "changes", append([]*events.Change{}, b.Changes...)
+		} else {
+			frame.Events = append([]events.Event{}, b.Events...)
 		}
 		raw, err := encode(frame)
 		if err != nil || !c.tell(ctx, raw) {

@@ -7,8 +7,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"steward/internal/catalog"
+	"steward/internal/effect"
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 )
 
@@ -77,8 +81,8 @@ func handlers() map[string]handler {
 		"subscribe":     on((*conn).subscribe),
 		"unsubscribe":   ok(func(c *conn, f *endFrame) error { return c.endFeed(&c.subscribed, f.Re) }),
 		"requests":      on((*conn).requests),
-		"cancel":        ok((*conn).cancelRequest),
-		"resume_turn":   ok((*conn).resumeTurn),
+		"cancel":        ok(aboutRequest(Node.CancelRequest)),
+		"resume_turn":   ok(aboutRequest(Node.ResumeRequest)),
 		"agents":        on((*conn).listAgents),
 		"inspect_agent": on((*conn).inspectAgent),
 		"approve_agent": on((*conn).approveAgent),
@@ -117,9 +121,25 @@ func (c *conn) handle(data []byte) {
 	}
 }
 
-// answer sends v to the client as JSON.
-func (c *conn) answer(v any) error {
-	raw, err := encode(v)
+// answer is a frame that is encoded by its Go types. Lists that the client is told are not nil, even
+// if they are empty.
+type answer struct {
+	Type      string                `json:"type"`
+	Re        string                `json:"re,omitzero"` // the id of the client's frame
+	Agents    []catalog.Listing     `json:"agents,omitzero"`
+	Agent     any                   `json:"agent,omitzero"` // a catalog.Listing or a catalog.Inspection
+	Approvals []effect.Question     `json:"approvals,omitzero"`
+	Approval  *effect.Question      `json:"approval,omitzero"`
+	Requests  []runtime.RequestView `json:"requests,omitzero"`
+	Request   *runtime.RequestView  `json:"request,omitzero"`
+	Events    []events.Event        `json:"events,omitzero"`
+	Changes   []*events.Change      `json:"changes,omitzero"`
+	Cursor    events.Cursor         `json:"cursor,omitzero"`
+}
+
+// answer sends a frame to the client.
+func (c *conn) answer(a answer) error {
+	raw, err := encode(a)
 	if err == nil {
 		c.tell(c.ctx, raw)
 	}

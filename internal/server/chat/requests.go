@@ -1,69 +1,60 @@
 package chat
 
-import "steward/internal/runtime"
+import (
+	"context"
 
-// The frames that are about requests.
+	"steward/internal/runtime"
+)
+
+// The frames about requests.
 type (
 	requestsFrame struct {
 		head
 		Request string `json:"request_id"` // its tree; empty: a list
-		All     bool   `json:"all"`        // those that are closed too
+		All     bool   `json:"all"`        // include closed ones
 		Limit   int    `json:"limit"`
 	}
-	cancelFrame struct {
+	cancelFrame struct { // cancels a request, or resumes a parked turn
 		head
 		Request string `json:"request_id"`
 	}
 )
 
-// The most requests that a frame lists, and how many unless it says.
+// The most requests that a frame lists, and the default.
 const (
 	maxRequests  = 1000
 	someRequests = 100
 )
 
-// requests answers with the requests that are open, or with the tree of one.
+// requests answers with the open requests, or with the tree of one.
 func (c *conn) requests(f *requestsFrame) error {
 	node, user := c.server.o.Node, c.caller.User
-	answer := struct {
-		Type     string                `json:"type"`
-		Re       string                `json:"re,omitzero"`
-		Requests []runtime.RequestView `json:"requests,omitzero"`
-		Request  *runtime.RequestView  `json:"request,omitzero"`
-	}{Type: "requests", Re: f.ID}
 	if f.Request != "" {
 		tree, err := node.RequestTree(c.ctx, user, f.Request)
 		if err != nil {
 			return err
 		}
-		answer.Request = &tree
-	} else {
-		if f.Limit == 0 {
-			f.Limit = someRequests
-		}
-		if f.Limit < 0 || f.Limit > maxRequests {
-			return badMember("limit", "limit is a number from 1 to %d", maxRequests)
-		}
-		list, err := node.Requests(c.ctx, user, f.All, f.Limit)
-		if err != nil {
-			return err
-		}
-		answer.Requests = append([]runtime.RequestView{}, list...)
+		return c.answer(answer{Type: "requests", Re: f.ID, Request: &tree})
 	}
-	return c.answer(answer)
+	if f.Limit == 0 {
+		f.Limit = someRequests
+	}
+	if f.Limit < 0 || f.Limit > maxRequests {
+		return badMember("limit", "limit is a number from 1 to %d", maxRequests)
+	}
+	list, err := node.Requests(c.ctx, user, f.All, f.Limit)
+	if err != nil {
+		return err
+	}
+	return c.answer(answer{Type: "requests", Re: f.ID, Requests: append([]runtime.RequestView{}, list...)})
 }
 
-func (c *conn) cancelRequest(f *cancelFrame) error {
-	if f.Request == "" {
-		return missing("request_id")
+// aboutRequest calls do with the request that a frame names.
+func aboutRequest(do func(n Node, ctx context.Context, user, which string) error) func(*conn, *cancelFrame) error {
+	return func(c *conn, f *cancelFrame) error {
+		if f.Request == "" {
+			return missing("request_id")
+		}
+		return do(c.server.o.Node, c.ctx, c.caller.User, f.Request)
 	}
-	return c.server.o.Node.CancelRequest(c.ctx, c.caller.User, f.Request)
-}
-
-// resumeTurn goes on with a turn that is parked.
-func (c *conn) resumeTurn(f *cancelFrame) error {
-	if f.Request == "" {
-		return missing("request_id")
-	}
-	return c.server.o.Node.ResumeRequest(c.ctx, c.caller.User, f.Request)
 }

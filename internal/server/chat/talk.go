@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -179,17 +180,8 @@ func (c *conn) forget(s *sending) {
 	c.mu.Unlock()
 	if t != nil {
 		t.mu.Lock()
-		t.remove(s)
+		t.sending = slices.DeleteFunc(t.sending, func(x *sending) bool { return x == s })
 		t.mu.Unlock()
-	}
-}
-
-func (t *talk) remove(s *sending) {
-	for i, x := range t.sending {
-		if x == s {
-			t.sending = append(t.sending[:i], t.sending[i+1:]...)
-			return
-		}
 	}
 }
 
@@ -288,11 +280,8 @@ func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Curs
 func (t *talk) knows(ctx context.Context, f *runtime.Frame) bool {
 	t.mu.Lock()
 	var mine *sending
-	for _, s := range t.sending {
-		if s.is(f) {
-			mine = s
-			break
-		}
+	if i := slices.IndexFunc(t.sending, func(s *sending) bool { return s.is(f) }); i >= 0 {
+		mine = t.sending[i]
 	}
 	t.mu.Unlock()
 	if mine != nil {
