@@ -1,95 +1,16 @@
 package chat_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 
-	"steward/internal/catalog"
 	"steward/internal/server/chat"
-	"steward/internal/store/storetest"
-	"steward/internal/tool"
+	"steward/test/served"
 )
-
-// notes is a source of one tool, and says no more than that.
-type notes struct{ announced func() error }
-
-func (n notes) Announce(context.Context) (tool.Announcement, error) {
-	return tool.Announcement{Specs: []tool.Spec{n.Spec()}}, n.announced()
-}
-func (n notes) Tool(tool.Spec) tool.Tool { return n }
-func (n notes) Files() []string          { return nil }
-func (n notes) Close() error             { return nil }
-func (n notes) Spec() tool.Spec {
-	return tool.Spec{Name: "notes.add", Description: "Keeps a note.", Effect: tool.Action, Input: []byte(`{"type":"object"}`)}
-}
-func (n notes) Call(context.Context, tool.Invocation) (tool.Result, error) {
-	return tool.Text("kept"), nil
-}
-
-// office is a real catalog over a folder.
-type office struct {
-	*catalog.Catalog
-	t   *testing.T
-	dir string
-
-	mu        sync.Mutex
-	announced func() error // what comes of asking a source; nil: all is well
-}
-
-func newOffice(t *testing.T) *office {
-	o := &office{t: t, dir: t.TempDir()}
-	opener := func(tool.Env, func(any) error) (tool.Source, error) {
-		return notes{func() error {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			if o.announced != nil {
-				return o.announced()
-			}
-			return nil
-		}}, nil
-	}
-	var err error
-	o.Catalog, err = catalog.Open(t.Context(), catalog.Options{Store: storetest.NewModel(), Folders: []string{o.dir}, Data: t.TempDir(),
-		Openers: map[string]tool.Opener{"domain:notes": opener, "mcp": opener}, Log: slog.New(slog.DiscardHandler),
-		Servers: []string{filepath.Join(o.dir, "mcp.json")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := o.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return o
-}
-
-func (o *office) write(name, text string) {
-	o.t.Helper()
-	file := filepath.Join(o.dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		o.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		o.t.Fatal(err)
-	}
-	if err := o.Rescan(o.t.Context()); err != nil {
-		o.t.Fatal(err)
-	}
-}
-
-func (o *office) agent(at string) {
-	o.t.Helper()
-	name := filepath.Base(at)
-	o.write(filepath.Join(at, "agent.yaml"), "name: "+name+"\ndescription: Does "+name+".\ndomains: {notes: }\n")
-}
 
 // paths are those of the agents that a frame tells of.
 func paths(f frame) string {
@@ -129,9 +50,9 @@ func (c *client) about(typ, path, more string) frame {
 }
 
 func TestAgentsAreDecidedAbout(t *testing.T) {
-	o := newOffice(t)
-	o.agent("desk")
-	o.agent("desk/agents/mail")
+	o := served.NewOffice(t)
+	o.Agent("desk", "")
+	o.Agent("desk/agents/mail", "")
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
 	boss, ana := dial(t, url, "admin"), dial(t, url, "ana")
 	boss.waits("desk desk/mail")
@@ -177,8 +98,8 @@ func TestAgentsAreDecidedAbout(t *testing.T) {
 }
 
 func TestAgentFramesAreRefused(t *testing.T) {
-	o := newOffice(t)
-	o.agent("desk")
+	o := served.NewOffice(t)
+	o.Agent("desk", "")
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
 	for _, c := range []struct{ who, send, code string }{
 		{"ana", `{"type":"inspect_agent","id":"a","path":"desk"}`, "admin_only"},
@@ -210,14 +131,14 @@ func TestAgentFramesAreRefused(t *testing.T) {
 }
 
 func TestAdministratorsAreToldWhatWaits(t *testing.T) {
-	o := newOffice(t)
+	o := served.NewOffice(t)
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
 	boss, ana := dial(t, url, "admin"), dial(t, url, "ana")
 	boss.send(`{"type":"ping","id":"a"}`)
 	boss.want(frame{"type": "pong", "re": "a"}) // nothing waits: nothing is told
-	o.agent("desk")
+	o.Agent("desk", "")
 	boss.waits("desk")
-	o.write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"}}}`)
+	o.Write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"}}}`)
 	boss.waits("desk mcp:files")
 
 	// Who comes later learns what waits at once.
@@ -237,7 +158,7 @@ func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	}
 	late.waits("")
 	boss.waits("")
-	o.write("desk/agent.yaml", "name: desk\ndescription: Another one.\n")
+	o.Write("agents/desk/agent.yaml", "name: desk\ndescription: Another one.\n")
 	boss.waits("desk")
 	late.waits("desk")
 
@@ -248,7 +169,7 @@ func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	// When all have gone, it begins anew.
 	boss.CloseNow()
 	late.CloseNow()
-	o.write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"},"Other":{"url":"http://127.0.0.1:1/"}}}`)
+	o.Write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"},"Other":{"url":"http://127.0.0.1:1/"}}}`)
 	again := dial(t, url, "admin")
 	again.waits("desk mcp:other")
 }
@@ -263,8 +184,8 @@ func TestDocumentedAgents(t *testing.T) {
 	}
 	_, block, _ = strings.Cut(block, "```text\n")
 	block, _, _ = strings.Cut(block, "```")
-	o := newOffice(t)
-	o.agent("desk")
+	o := served.NewOffice(t)
+	o.Agent("desk", "")
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
 	c := dial(t, url, "admin")
 	var early []frame
@@ -281,7 +202,7 @@ func TestDocumentedAgents(t *testing.T) {
 		found := -1
 		for i := 0; found < 0; i++ { // answers and news come in no order
 			if i == len(early) {
-				early = append(early, pinned(c.next(), o.dir, where, when))
+				early = append(early, pinned(c.next(), filepath.Join(o.Dir, "agents"), where, when))
 			}
 			if early[i]["type"] == want["type"] {
 				found = i

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/server/chat"
 	"steward/internal/server/httpauth"
+	"steward/test/served"
 )
 
 // One connection follows a bounded number of conversations: those in which
@@ -290,19 +290,10 @@ func TestShutdownOfADeafClient(t *testing.T) {
 	}
 }
 
-// changing is a set of keys of which one can be taken away.
-type changing struct{ gone atomic.Pointer[error] }
-
-func (k *changing) Authenticate(context.Context, string) (string, error) {
-	if err := k.gone.Load(); err != nil {
-		return "", *err
-	}
-	return "ana", nil
-}
+var revoked = error(fault.New(fault.Unauthentic, "key_revoked", "this key was revoked"))
 
 // A connection does not outlive its key.
 func TestRevokedKey(t *testing.T) {
-	revoked := error(fault.New(fault.Unauthentic, "key_revoked", "this key was revoked"))
 	broken := error(fault.New(fault.Unavailable, "store_broken", "no answer"))
 	for name, c := range map[string]struct {
 		err  *error
@@ -315,7 +306,7 @@ func TestRevokedKey(t *testing.T) {
 		"when it cannot be looked": {&broken, time.Hour, websocket.StatusInternalError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keys := &changing{}
+			keys := &served.Keys{User: "ana"}
 			server := chat.Handler(chat.Options{Node: newDouble(nil), PingEvery: c.ping, Logger: slog.New(slog.DiscardHandler)})
 			s := httptest.NewServer(httpauth.New(httpauth.Options{Keys: keys, Logger: slog.New(slog.DiscardHandler)}).Wrap(server, nil))
 			defer s.Close()
@@ -327,7 +318,7 @@ func TestRevokedKey(t *testing.T) {
 			cl := &client{t, ws}
 			cl.send(`{"type":"ping"}`)
 			cl.want(frame{"type": "pong"})
-			keys.gone.Store(c.err)
+			keys.Gone.Store(c.err)
 			if c.ping == time.Hour {
 				cl.send(`{"type":"message","content":"x"}`)
 			}

@@ -14,7 +14,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/runtime"
-	"steward/internal/store"
+	"steward/test/served"
 )
 
 // double stands in for the runtime at the edge that the server sees: it keeps
@@ -24,7 +24,7 @@ type double struct {
 	reply   func(d *double, t turn) // what a turn leads to; runs on a goroutine of its own
 	hold    chan struct{}           // when set, Send takes one token before it accepts
 	fail    error                   // when set, every call fails with it
-	changes *events.Engine
+	changes *served.Events
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed when something is added
@@ -272,7 +272,7 @@ func (d *double) Decide(_ context.Context, _ string, v runtime.Verdict) error {
 }
 
 func (d *double) Observe(ctx context.Context, user string, f events.ChangeFilter, from events.Cursor) iter.Seq2[events.Batch, error] {
-	return d.changes.Observe(ctx, store.ForUser(user), f, from)
+	return d.changes.Observe(ctx, user, f, from)
 }
 
 var (

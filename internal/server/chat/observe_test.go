@@ -3,7 +3,6 @@ package chat_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -15,33 +14,9 @@ import (
 	"steward/internal/resource"
 	"steward/internal/server/chat"
 	"steward/internal/store"
-	"steward/internal/store/follow"
 	"steward/internal/store/storetest"
+	"steward/test/served"
 )
-
-// observed is a node's changes, and what writes them.
-type observed struct {
-	*double
-	t      *testing.T
-	st     *storetest.Model
-	follow *follow.Log
-}
-
-// newObserved lets so many entries wait and come together; zero: as always.
-func newObserved(t *testing.T, queue, size int) *observed {
-	d := &observed{double: newDouble(nil), t: t, st: storetest.NewModel()}
-	d.follow = follow.New(follow.Options{Store: d.st, Queue: queue, Size: size})
-	d.double.changes = changesOf(t, d.follow)
-	t.Cleanup(d.follow.Close)
-	return d
-}
-
-func (d *observed) commit(user string, changes ...store.Change) {
-	d.t.Helper()
-	if _, err := d.st.Commit(context.Background(), store.ForUser(user), store.Batch{Changes: changes}); err != nil {
-		d.t.Fatal(err)
-	}
-}
 
 // calling is the message by which a model calls a tool.
 func calling(conv id.ID, n uint64, tool string) store.Change {
@@ -62,18 +37,19 @@ func (c *client) changes(re string, n int) frame {
 // Several observations go on side by side, each with its filter, and end one
 // by one; one goes on elsewhere from its cursor.
 func TestObserve(t *testing.T) {
-	d := newObserved(t, 0, 0)
+	d := newDouble(nil)
+	d.changes = served.NewEvents(t, storetest.NewModel(), 0)
 	_, url := serve(t, chat.Options{Node: d})
 	c := dial(t, url, "ana")
-	d.commit("ana", calling(number(1), 11, "file.read"))
+	d.changes.Commit("ana", calling(number(1), 11, "file.read"))
 	c.send(`{"type":"observe","id":"all","conversation_ids":["` + number(1).String() + `"]}`)
 	first := c.changes("all", 1)
 	c.send(`{"type":"observe","id":"files","tools":["file.*"],"kinds":["message_added"],"cursor":"now"}`)
 	c.changes("files", 0)
-	d.commit("ana", calling(number(1), 12, "math.add"))
+	d.changes.Commit("ana", calling(number(1), 12, "math.add"))
 	second := c.changes("all", 1)
-	d.commit("eve", calling(number(3), 13, "file.read"))
-	d.commit("ana", calling(number(2), 14, "file.write"))
+	d.changes.Commit("eve", calling(number(3), 13, "file.read"))
+	d.changes.Commit("ana", calling(number(2), 14, "file.write"))
 	got := c.changes("files", 1)["changes"].([]any)[0].(map[string]any)
 	for k, want := range map[string]any{"kind": "message_added", "seq": 4.0, "actor": "ana", "conversation_id": number(2).String(),
 		"message_id": number(14).String(), "role": "assistant", "uri": "cld:common.Conversation." + number(2).String() + "/common.Interaction." + number(900).String() + "/common.Message." + number(14).String()} {
@@ -83,7 +59,7 @@ func TestObserve(t *testing.T) {
 	}
 	c.send(`{"type":"unobserve","id":"u","re":"files"}`)
 	c.want(frame{"type": "ok", "re": "u"})
-	d.commit("ana", calling(number(1), 15, "file.read"))
+	d.changes.Commit("ana", calling(number(1), 15, "file.read"))
 	c.changes("all", 1)
 	c.send(`{"type":"unobserve","re":"all"}`)
 	c.send(`{"type":"observe","id":"files","cursor":"now"}`) // the id is free again
@@ -103,7 +79,8 @@ func TestObserve(t *testing.T) {
 // What is wrong with a frame that asks for changes is told, and nothing else
 // is touched.
 func TestWrongObservations(t *testing.T) {
-	d := newObserved(t, 0, 0)
+	d := newDouble(nil)
+	d.changes = served.NewEvents(t, storetest.NewModel(), 0)
 	_, url := serve(t, chat.Options{Node: d})
 	c := dial(t, url, "ana")
 	for _, f := range []struct{ send, code, re string }{
@@ -136,7 +113,7 @@ func TestWrongObservations(t *testing.T) {
 	c.send(`{"type":"unobserve","re":"3"}`)
 	c.send(`{"type":"observe","id":"16","cursor":"now"}`)
 	c.changes("16", 0)
-	d.follow.Close()
+	d.changes.Follow.Close()
 	for range 16 {
 		if f := c.want(frame{"type": "error", "code": "closing", "kind": "unavailable"}); f["details"].(map[string]any)["cursor"] == "" {
 			t.Errorf("got %v", f)
@@ -159,7 +136,7 @@ func (d dated) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store
 
 // documentedChanges is the log of which docs/reference/websocket.md tells: a file is
 // read and then written.
-func documentedChanges(t *testing.T) *events.Engine {
+func documentedChanges(t *testing.T) *served.Events {
 	st := dated{storetest.NewModel()}
 	conv, inter := number(1), number(2)
 	in := record.InteractionURI(conv, inter)
@@ -182,18 +159,7 @@ func documentedChanges(t *testing.T) *events.Engine {
 			t.Fatal(err)
 		}
 	}
-	f := follow.New(follow.Options{Store: st})
-	t.Cleanup(f.Close)
-	return changesOf(t, f)
-}
-
-// changesOf tells the changes of a log.
-func changesOf(t *testing.T, f *follow.Log) *events.Engine {
-	e, err := events.New(events.Options{Follow: f, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return served.NewEvents(t, st, 0)
 }
 
 // Every kind of changes is documented.

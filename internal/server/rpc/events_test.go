@@ -8,11 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
-	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,59 +18,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"steward/internal/events"
 	"steward/internal/fault"
-	"steward/internal/policy"
-	"steward/internal/resource"
 	"steward/internal/server/httpauth"
-	"steward/internal/store"
-	"steward/internal/store/follow"
 	"steward/internal/store/storetest"
 	"steward/proto/eventpb"
+	"steward/test/served"
 )
-
-// happening are a node's events, over a store that a test writes to.
-type happening struct {
-	t  *testing.T
-	st *storetest.Model
-	*events.Engine
-	Close func() // ends all subscriptions
-}
-
-type everybody struct{}
-
-func (everybody) Principal(_ context.Context, user string) (policy.Principal, error) {
-	return policy.Principal{User: user}, nil
-}
-
-func newHappening(t *testing.T, beat time.Duration) *happening {
-	h := &happening{t: t, st: storetest.NewModel()}
-	var err error
-	follower := follow.New(follow.Options{Store: h.st, About: events.About})
-	h.Engine, err = events.New(events.Options{Follow: follower, Authorizer: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Close = follower.Close
-	t.Cleanup(h.Close)
-	return h
-}
-
-func (h *happening) Publish(ctx context.Context, user string, x events.Publication) (events.Published, error) {
-	return h.Engine.Publish(ctx, events.Caller{User: user}, x)
-}
-
-func (h *happening) Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error] {
-	return h.Engine.Subscribe(ctx, events.Caller{User: user}, f, from)
-}
-
-func (h *happening) put(user, name string) {
-	h.t.Helper()
-	_, err := h.st.Commit(context.Background(), store.ForUser(user), store.Batch{Changes: []store.Change{{URI: resource.Root("note.Note", name), Body: []byte(`{"n":12345678901234567890}`), State: "new"}}})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-}
 
 // stream subscribes as grpc-go does.
 func (s *world) stream(ctx context.Context, in *eventpb.SubscribeRequest, header ...string) *stream {
@@ -133,19 +83,19 @@ func (s *stream) ends(code codes.Code, reason string) {
 }
 
 func TestSubscribeByGRPC(t *testing.T) {
-	h := newHappening(t, 0)
+	h := served.NewEvents(t, storetest.NewModel(), 0)
 	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Events: h})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	anna := []string{"authorization", "Bearer " + annas}
-	h.put("anna", "before")
+	h.Put("anna", "before")
 	st := s.stream(ctx, &eventpb.SubscribeRequest{Types: []string{"note.Note", "home.Lamp"}, Bodies: true}, anna...)
 	first := st.next()
 	if first.GetId() != "" || first.GetCursor() == "" {
 		t.Errorf("it begins with %v", first)
 	}
-	h.put("eve", "eves")
-	h.put("anna", "a")
+	h.Put("eve", "eves")
+	h.Put("anna", "a")
 	x := st.told()
 	r := x.GetResources()[0]
 	if x.GetSource() != "user:anna" || x.GetDetailType() != eventpb.DetailType_RESOURCE_PUT || x.GetPublished() || x.GetSeq() != 3 || x.GetUri() != "cld:note.Note.a" ||
@@ -187,7 +137,7 @@ func TestSubscribeByGRPC(t *testing.T) {
 }
 
 func TestSubscribeRefuses(t *testing.T) {
-	h := newHappening(t, 0)
+	h := served.NewEvents(t, storetest.NewModel(), 0)
 	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Events: h})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -223,39 +173,20 @@ func TestSubscribeRefuses(t *testing.T) {
 	}
 }
 
-// revocable knows one key until it is revoked.
-type revocable struct {
-	mu   sync.Mutex
-	gone bool
-}
-
-func (r *revocable) Authenticate(context.Context, string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.gone {
-		return "", fault.New(fault.Unauthentic, "key_revoked", "the key was revoked")
-	}
-	return "anna", nil
-}
-
-func (r *revocable) revoke() {
-	r.mu.Lock()
-	r.gone = true
-	r.mu.Unlock()
-}
+var revoked = error(fault.New(fault.Unauthentic, "key_revoked", "the key was revoked"))
 
 // Whose key is revoked is told nothing more, and told so, too, while nothing
 // happens.
 func TestRevokedKeyEndsStreams(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
-		h, k := newHappening(t, map[bool]time.Duration{false: time.Hour, true: 20 * time.Millisecond}[quiet]), &revocable{}
+		h, k := served.NewEvents(t, storetest.NewModel(), map[bool]time.Duration{false: time.Hour, true: 20 * time.Millisecond}[quiet]), &served.Keys{User: "anna"}
 		s := serve(t, httpauth.Options{Keys: k}, Options{Events: h})
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		st := s.stream(ctx, &eventpb.SubscribeRequest{}, "authorization", "Bearer "+annas)
 		st.next()
-		k.revoke()
+		k.Gone.Store(&revoked)
 		if !quiet {
-			h.put("anna", "secret")
+			h.Put("anna", "secret")
 		}
 		for {
 			x := new(eventpb.Occurrence)
@@ -274,9 +205,9 @@ func TestRevokedKeyEndsStreams(t *testing.T) {
 
 // The same stream as a browser reads it, over gRPC-Web and as Connect's JSON.
 func TestSubscribeFromTheWeb(t *testing.T) {
-	h := newHappening(t, 0)
+	h := served.NewEvents(t, storetest.NewModel(), 0)
 	s := serve(t, httpauth.Options{}, Options{Events: h})
-	h.put("local", "a")
+	h.Put("local", "a")
 	open := func(contentType string, body []byte) *bufio.Reader {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -31,7 +31,7 @@ func (f *Server) mountHealth(mux *http.ServeMux, opts connect.HandlerOption) {
 }
 
 func (f *Server) check(ctx context.Context, in *health.HealthCheckRequest) (*health.HealthCheckResponse, error) {
-	if !served(in.GetService()) {
+	if !hasService(in.GetService()) {
 		return nil, fault.New(fault.NotFound, "service_unknown", "there is no service %.200q", in.GetService()).
 			WithHint("leave the service out for the whole of Steward")
 	}
@@ -54,7 +54,7 @@ func (f *Server) watch(ctx context.Context, in *health.HealthCheckRequest, out *
 	last := health.HealthCheckResponse_ServingStatus(-1)
 	for {
 		now := health.HealthCheckResponse_SERVICE_UNKNOWN
-		if served(in.GetService()) {
+		if hasService(in.GetService()) {
 			now = f.status(ctx)
 		}
 		if now != last {
@@ -73,7 +73,7 @@ func (f *Server) watch(ctx context.Context, in *health.HealthCheckRequest, out *
 	}
 }
 
-func served(service string) bool { return service == "" || slices.Contains(services(), service) }
+func hasService(service string) bool { return service == "" || slices.Contains(services(), service) }
 
 func (f *Server) status(ctx context.Context) health.HealthCheckResponse_ServingStatus {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)

@@ -11,10 +11,35 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/policy"
+	"steward/test/served"
 )
 
+// newOffice is an office with an endpoint that was denied until a test wants it.
+func newOffice(t *testing.T) *served.Office {
+	t.Parallel() // most of the time the keyboard rests
+	o := served.NewOffice(t, catalog.RootSource{Kind: "grpc", Name: "hash", File: "steward.yaml", Definition: []byte(`{"host":"127.0.0.1:1"}`)})
+	if _, err := o.Catalog.Deny(t.Context(), "ada", "grpc:hash", ""); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// is checks the status of an agent or a source in the office.
+func (s *screen) is(o *served.Office, path string, want catalog.Status) {
+	s.t.Helper()
+	for _, l := range o.Listings() {
+		if l.Path == path {
+			if l.Status != want {
+				s.t.Errorf("%s is %s, want %s", path, l.Status, want)
+			}
+			return
+		}
+	}
+	s.t.Errorf("%s is not there", path)
+}
+
 // chatIn begins a chat beside an office.
-func chatIn(t *testing.T, o *office) (*screen, node) {
+func chatIn(t *testing.T, o *served.Office) (*screen, node) {
 	t.Helper()
 	n := nodeWith(t, o, policy.Fixed{})
 	return start(t, options(n)), n
@@ -75,21 +100,21 @@ func (s *screen) lacks(text string) {
 
 func TestWhatWaitsIsAskedAboutAtTheStart(t *testing.T) {
 	o := newOffice(t)
-	o.agent("desk", "")
-	o.agent("desk/agents/mail", "")
+	o.Agent("desk", "")
+	o.Agent("desk/agents/mail", "")
 	s, _ := chatIn(t, o)
 	s.asks("? desk (an agent with 1 below it) waits for your approval. Look at it? y/n")
 	s.shows("hello there", "? desk", "y look · n not now · d deny")
-	o.is("desk", catalog.Pending)
+	s.is(o, "desk", catalog.Pending)
 	s.press("y")
 	s.asks("? Allow these 2 as they are? y/n")
 	s.shows("desk  pending", "Look at this:", "! change something", "── agent.yaml", "name: desk", "── tool notes.add", "effect: action",
 		"desk/mail  pending", "To be allowed:", "desk       1 tool: notes.add  ! 1 warning", "desk/mail  1 tool", "? Allow", "o one by one")
-	o.is("desk", catalog.Pending)
+	s.is(o, "desk", catalog.Pending)
 	s.press("y")
 	s.shows("✓ desk is allowed, with the 1 below it")
-	o.is("desk", catalog.Approved)
-	o.is("desk/mail", catalog.Approved)
+	s.is(o, "desk", catalog.Approved)
+	s.is(o, "desk/mail", catalog.Approved)
 	s.keys("/approve\r")
 	s.shows("nothing waits for an approval")
 	s.quit()
@@ -99,33 +124,33 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 	o := newOffice(t)
 	s, _ := chatIn(t, o)
 	s.shows("hello there")
-	o.agent("desk", "")
+	o.Agent("desk", "")
 	s.asks("? desk (an agent) waits for your approval. Look at it? y/n")
 	s.press("n")
 	s.shows("not now: desk; /approve desk asks again")
-	o.is("desk", catalog.Pending)
+	s.is(o, "desk", catalog.Pending)
 
 	// To look at it elsewhere is no new question; something else is.
 	if _, err := o.Catalog.Inspect(t.Context(), "desk"); err != nil {
 		t.Fatal(err)
 	}
-	o.agent("other", "")
+	o.Agent("other", "")
 	s.asks("? other (an agent) waits")
 	s.press("d")
 	s.shows("✗ other is denied; you are asked again when it changes")
 	s.asks("")
-	o.is("other", catalog.Denied)
-	o.agent("desk", "version: 2.0.0\n")
+	s.is(o, "other", catalog.Denied)
+	o.Agent("desk", "version: 2.0.0\n")
 	s.asks("? desk (an agent) waits")
 	s.press("y")
 	s.asks("? Allow desk as it is (1 tool, 1 warning)? y/n")
 	s.shows("desk  pending", "version: 2.0.0")
 	s.press("y")
 	s.shows("✓ desk is allowed")
-	o.is("desk", catalog.Approved)
+	s.is(o, "desk", catalog.Approved)
 
 	// What has changed is shown as a difference.
-	o.agent("desk", "version: 2.0.1\n")
+	o.Agent("desk", "version: 2.0.1\n")
 	s.asks("? desk (an agent) is not as you approved it any more. Look at what has changed?")
 	s.press("y")
 	s.asks("? Allow desk as it is")
@@ -140,7 +165,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 
 func TestSourcesAreAskedAboutLikewise(t *testing.T) {
 	o := newOffice(t)
-	o.write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files","env":{"TOKEN":"hidden-value"}}}}`)
+	o.Write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files","env":{"TOKEN":"hidden-value"}}}}`)
 	s, _ := chatIn(t, o)
 	s.asks("? mcp:files (an MCP server) waits for your approval")
 	s.press("y")
@@ -149,7 +174,7 @@ func TestSourcesAreAskedAboutLikewise(t *testing.T) {
 	s.lacks("hidden-value")
 	s.press("y")
 	s.shows("✓ mcp:files is allowed")
-	o.is("mcp:files", catalog.Approved)
+	s.is(o, "mcp:files", catalog.Approved)
 	s.keys("/agents\r")
 	s.shows("grpc:hash", "denied", "from steward.yaml", "mcp:files", "approved", "/agent NAME")
 
@@ -159,7 +184,7 @@ func TestSourcesAreAskedAboutLikewise(t *testing.T) {
 	s.shows("grpc:hash  denied by ada")
 	s.press("y")
 	s.shows("✓ grpc:hash is allowed")
-	o.is("grpc:hash", catalog.Approved)
+	s.is(o, "grpc:hash", catalog.Approved)
 	s.quit()
 }
 
@@ -168,7 +193,7 @@ func TestNobodyIsInterrupted(t *testing.T) {
 	s, n := chatIn(t, o)
 	s.shows("hello there")
 	s.hang(n)
-	o.agent("desk", "")
+	o.Agent("desk", "")
 	s.keys("some words") // while it runs, and stays in the input
 	s.shows("some words")
 	s.lacks("desk")
@@ -189,15 +214,15 @@ func TestNobodyIsInterrupted(t *testing.T) {
 	s.asks("? Allow desk as it is")
 	s.press("n")
 	s.shows("not now: desk")
-	o.is("desk", catalog.Pending)
+	s.is(o, "desk", catalog.Pending)
 	s.quit()
 }
 
 func TestWhatIsFoundOutWaitsForTheTurn(t *testing.T) {
 	o := newOffice(t)
-	o.agent("desk", "")
+	o.Agent("desk", "")
 	holds := make(chan struct{})
-	o.set(nil, holds)
+	o.Set(nil, holds)
 	s, n := chatIn(t, o)
 	s.asks("? desk (an agent) waits")
 	s.press("y")
@@ -217,8 +242,8 @@ func TestWhatIsFoundOutWaitsForTheTurn(t *testing.T) {
 
 func TestDecidedElsewhere(t *testing.T) {
 	o := newOffice(t)
-	o.agent("desk", "")
-	o.agent("other", "")
+	o.Agent("desk", "")
+	o.Agent("other", "")
 	s, _ := chatIn(t, o)
 	s.asks("? desk (an agent) waits")
 	s.shows("1 of 2")
@@ -240,21 +265,21 @@ func TestDecidedElsewhere(t *testing.T) {
 	// What changes between the look and the answer is not allowed.
 	s.keys("/approve other\r")
 	s.asks("? Allow other as it is")
-	file := filepath.Join(o.dir, "agents/other/agent.yaml")
+	file := filepath.Join(o.Dir, "agents/other/agent.yaml")
 	if err := os.WriteFile(file, []byte("name: other\ndescription: Evil.\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.press("y")
 	s.shows("other is not what was looked at", "agent_changed")
 	s.asks("? other (an agent) waits")
-	o.is("other", catalog.Pending)
+	s.is(o, "other", catalog.Pending)
 	s.quit()
 }
 
 func TestOneByOne(t *testing.T) {
 	o := newOffice(t)
 	for _, at := range []string{"desk", "desk/agents/calendar", "desk/agents/mail", "desk/agents/mail/agents/filter", "desk/agents/task"} {
-		o.agent(at, "")
+		o.Agent(at, "")
 	}
 	s, _ := chatIn(t, o)
 	s.asks("? desk (an agent with 4 below it) waits")
@@ -272,10 +297,10 @@ func TestOneByOne(t *testing.T) {
 	s.asks("? Allow desk/task as it is")
 	s.press("d")
 	s.shows("✗ desk/task is denied")
-	o.is("desk/calendar", catalog.Approved)
-	o.is("desk/mail", catalog.Pending)
-	o.is("desk/mail/filter", catalog.Pending)
-	o.is("desk/task", catalog.Denied)
+	s.is(o, "desk/calendar", catalog.Approved)
+	s.is(o, "desk/mail", catalog.Pending)
+	s.is(o, "desk/mail/filter", catalog.Pending)
+	s.is(o, "desk/task", catalog.Denied)
 
 	// By name, what waits below comes along.
 	s.keys("/approve desk\r")
@@ -289,9 +314,9 @@ func TestOneByOne(t *testing.T) {
 
 func TestApproveByName(t *testing.T) {
 	o := newOffice(t)
-	o.agent("desk", "")
-	o.agent("desk/agents/mail", "")
-	o.write("agents/broken/agent.yaml", "name: broken\nnonsense: 1\n")
+	o.Agent("desk", "")
+	o.Agent("desk/agents/mail", "")
+	o.Write("agents/broken/agent.yaml", "name: broken\nnonsense: 1\n")
 	s, _ := chatIn(t, o)
 	s.asks("? desk")
 	s.keys("/approve broken\r")
@@ -312,8 +337,8 @@ func TestApproveByName(t *testing.T) {
 
 func TestWhatCannotBeLookedAt(t *testing.T) {
 	o := newOffice(t)
-	o.set(fault.New(fault.Unavailable, "server_gone", "it does not answer").WithHint("start it"), nil)
-	o.agent("desk", "")
+	o.Set(fault.New(fault.Unavailable, "server_gone", "it does not answer").WithHint("start it"), nil)
+	o.Agent("desk", "")
 	s, _ := chatIn(t, o)
 	s.asks("? desk")
 	s.press("y")
@@ -326,13 +351,13 @@ func TestWhatCannotBeLookedAt(t *testing.T) {
 
 func TestWhoMayNotDecideIsOnlyTold(t *testing.T) {
 	o := newOffice(t)
-	o.nobody = true
-	o.agent("desk", "")
+	o.Nobody = true
+	o.Agent("desk", "")
 	s, _ := chatIn(t, o)
 	s.asks("? desk")
 	s.press("y")
 	s.shows("it is decided elsewhere", "admin_only")
-	o.agent("other", "")
+	o.Agent("other", "")
 	s.shows("other (an agent) waits for an approval, which is given on the machine", "steward agents approve other")
 	s.asks("")
 	s.quit()
