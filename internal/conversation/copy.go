@@ -27,8 +27,8 @@ func (e *Engine) CopyBranch(ctx context.Context, sc store.Scope, conv id.ID, bra
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	c.Branch, c.Last, c.Created, c.Updated = "", 0, now, now
 	c.Messages, c.ToolCalls, c.Tokens = 0, 0, message.Usage{} // counted anew
-	cp := &copying{importer: e.importer(ctx, sc), from: conv, known: map[id.ID]bool{}}
-	cp.trust = true
+	cp := &copying{importer: e.importer(ctx, sc), from: conv, by: sc.Actor, known: map[id.ID]bool{}}
+	cp.trust, cp.sc.Actor = true, actorImport+sc.Actor // the original's usage counts, the copy's does not
 	if err := cp.begin(c, now); err != nil {
 		return id.ID{}, err
 	}
@@ -63,6 +63,7 @@ func (e *Engine) CopyBranch(ctx context.Context, sc store.Scope, conv id.ID, bra
 type copying struct {
 	*importer
 	from  id.ID
+	by    string      // who copies
 	known map[id.ID]bool // interactions
 }
 
@@ -88,7 +89,7 @@ func (c *copying) copy(m *Entry, room bool) error {
 		ch := m.Change
 		ch.Branch, ch.Pos, ch.Revision = "", 0, 0
 		if ch.At.IsZero() { // active
-			ch.At, ch.Actor = c.c.Created, c.sc.Actor
+			ch.At, ch.Actor = c.c.Created, c.by
 		}
 		k := marked{Mark: record.Mark{Message: m.ID, Pos: pos, Branch: record.MainBranch, Changes: []record.Change{ch}}}
 		if err := c.put(k.put(c.conv)); err != nil {
@@ -96,7 +97,7 @@ func (c *copying) copy(m *Entry, room bool) error {
 		}
 	}
 	if m.Pinned {
-		return c.put(putPin(c.conv, record.Pin{Message: m.ID, Branch: record.MainBranch, Pos: pos, By: c.sc.Actor, At: c.c.Created}))
+		return c.put(putPin(c.conv, record.Pin{Message: m.ID, Branch: record.MainBranch, Pos: pos, By: c.by, At: c.c.Created}))
 	}
 	return nil
 }

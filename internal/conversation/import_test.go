@@ -90,8 +90,9 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// What an import has used elsewhere counts for no budget here.
-func TestImportIsNotUsage(t *testing.T) {
+// Imported messages were paid for elsewhere, and copied ones before: neither
+// counts for a budget.
+func TestImportsAndCopiesAreNotUsage(t *testing.T) {
 	e, _ := engine(t)
 	conv := sample(t, e, 0)
 	count := func() (n int) {
@@ -108,7 +109,13 @@ func TestImportIsNotUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := count(); after != before || before == 0 {
-		t.Errorf("%d model calls before, %d after", before, after)
+		t.Errorf("%d model calls before the import, %d after", before, after)
+	}
+	if _, err := e.CopyBranch(t.Context(), anna, conv, record.MainBranch); err != nil {
+		t.Fatal(err)
+	}
+	if after := count(); after != before {
+		t.Errorf("%d model calls before the copy, %d after", before, after)
 	}
 }
 
