@@ -119,11 +119,11 @@ func (e *Engine) forkAt(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 		}
 		return m, err
 	}
-	page, _, err := e.page(ctx, sc, conv, b, "", 1, true)
-	if err != nil || len(page) == 0 {
+	newest, err := first(e.walk(ctx, sc, conv, b, 1, true))
+	if err != nil || newest == nil {
 		return Entry{}, err
 	}
-	return page[0], e.parts(ctx, sc, conv, b, page[0], false)
+	return *newest, e.parts(ctx, sc, conv, b, *newest, false)
 }
 
 // parts returns an error if a cut before or after a message would separate a call
@@ -205,20 +205,15 @@ func (e *Engine) asked(ctx context.Context, sc store.Scope, conv, msg id.ID) (En
 	}
 	rope, _ := b.Cut(m.Branch, m.Pos, true)
 	upTo := record.Branch{ID: b.ID, Rope: rope, Open: math.MaxInt64}
-	for after := store.Cursor(""); ; {
-		page, next, err := e.page(ctx, sc, conv, &upTo, after, 32, true)
+	for m, err := range e.walk(ctx, sc, conv, &upTo, 32, true) {
 		if err != nil {
 			return Entry{}, err
 		}
-		for _, m := range page {
-			if m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser {
-				return m, nil
-			}
-		}
-		if after = next; after == "" {
-			return Entry{}, fault.New(fault.Invalid, "nothing_asked", "no message of the user stands before %s", msg)
+		if m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser {
+			return m, nil
 		}
 	}
+	return Entry{}, fault.New(fault.Invalid, "nothing_asked", "no message of the user stands before %s", msg)
 }
 
 // lastOf returns the position of a rope's last message, or 0 if it has none.
@@ -336,11 +331,7 @@ func (e *Engine) Siblings(ctx context.Context, sc store.Scope, conv, msg id.ID) 
 // there.
 func (e *Engine) nextAfter(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, pos int64) (*Entry, error) {
 	if pos == 0 {
-		page, _, err := e.page(ctx, sc, conv, b, "", 1, false)
-		if err != nil || len(page) == 0 {
-			return nil, err
-		}
-		return &page[0], nil
+		return first(e.walk(ctx, sc, conv, b, 1, false))
 	}
 	for _, s := range b.Spans() {
 		if pos < s.From || s.To > 0 && pos > s.To {
@@ -353,11 +344,7 @@ func (e *Engine) nextAfter(ctx context.Context, sc store.Scope, conv id.ID, b *r
 		if err != nil {
 			return nil, err
 		}
-		page, _, err := e.following(ctx, sc, conv, b, m, "")
-		if err != nil || len(page) == 0 {
-			return nil, err
-		}
-		return &page[0], nil
+		return first(e.following(ctx, sc, conv, b, m))
 	}
 	return nil, nil
 }

@@ -57,8 +57,8 @@ func (e *Engine) hide(ctx context.Context, sc store.Scope, conv id.ID, deleted t
 	})
 }
 
-// hiding returns the changes that hide a conversation and those below it, or
-// bring them back. One that is not to be changed brings none.
+// hiding returns the changes that hide or restore a conversation and those below
+// it; none if it is in that state already.
 func (e *Engine) hiding(ctx context.Context, sc store.Scope, r resource.Resource, deleted time.Time) ([]store.Change, error) {
 	c, err := record.DecodeConversation(r.URI, r.Body)
 	switch {
@@ -67,7 +67,7 @@ func (e *Engine) hiding(ctx context.Context, sc store.Scope, r resource.Resource
 	case !c.Asked.Zero():
 		above := record.IDOf(c.Asked, record.TypeConversation)
 		return nil, fault.New(fault.Conflict, "conversation_asked", "this conversation belongs to conversation %s, for which an agent holds it", above).
-			WithHint("it is deleted, and brought back, with that one")
+			WithHint("delete or restore that one: this one follows")
 	case c.Deleted.IsZero() == deleted.IsZero():
 		if !deleted.IsZero() {
 			return nil, notFound(c.ID)
@@ -94,9 +94,8 @@ func (e *Engine) eraseBelow(ctx context.Context, sc store.Scope, conv id.ID) err
 	return err
 }
 
-// eraseAsked erases what agents were asked by the calls of a message, or by the
-// call that it answers: their conversations and what is recorded of the
-// requests.
+// eraseAsked erases the conversations of the agents that were asked by the calls of
+// a message, or by the call that it answers, and the records of these requests.
 func (e *Engine) eraseAsked(ctx context.Context, sc store.Scope, m *Entry, conv id.ID) error {
 	var calls []message.Ref
 	for _, c := range m.Calls() {
@@ -132,44 +131,4 @@ func (e *Engine) eraseAsked(ctx context.Context, sc store.Scope, m *Entry, conv 
 		}
 	}
 	return nil
-}
-
-// Ending describes how an interaction ended.
-type Ending struct {
-	Interaction id.ID
-	Run         record.Run
-	Final       *message.Message // nil: there is none
-}
-
-// End reads the result of an interaction's newest ended run. Error code:
-// run_not_found, if none has ended.
-func (e *Engine) End(ctx context.Context, sc store.Scope, conv, inter id.ID) (Ending, error) {
-	end := Ending{Interaction: inter}
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: record.InteractionURI(conv, inter)}) {
-		if err != nil {
-			return end, err
-		}
-		switch it.URI.Type() {
-		case record.TypeMessage:
-			m, err := record.DecodeMessage(it.URI, it.Body)
-			if err != nil {
-				return end, err
-			}
-			if m.Final && (end.Final == nil || m.At.After(end.Final.At)) {
-				end.Final = m
-			}
-		case record.TypeRun:
-			var r record.Run
-			if err := record.Decode(it.URI, it.Body, &r); err != nil {
-				return end, err
-			}
-			if r.ID, _ = id.Parse(it.URI.ID()); r.Ended.After(end.Run.Ended) {
-				end.Run = r
-			}
-		}
-	}
-	if end.Run.ID.Zero() {
-		return end, fault.New(fault.NotFound, "run_not_found", "no run of this interaction has ended")
-	}
-	return end, nil
 }

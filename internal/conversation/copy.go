@@ -33,24 +33,18 @@ func (e *Engine) CopyBranch(ctx context.Context, sc store.Scope, conv id.ID, bra
 		return id.ID{}, err
 	}
 	main := record.Branch{ID: record.MainBranch, Created: now, View: record.View{Room: slices.Clone(b.View.Room)}}
-	for after := store.Cursor(""); ; {
-		page, next, err := e.MessagesOf(ctx, sc, conv, &b, after, 0, false)
+	for m, err := range e.Walk(ctx, sc, conv, &b, false) {
 		if err != nil {
 			return id.ID{}, err
 		}
-		for i := range page {
-			_, out := b.LeftOut(page[i].Message, page[i].Pos, nil)
-			if err := cp.copy(&page[i], out); err != nil {
-				return id.ID{}, err
-			}
-			for j := range main.View.Room { // positions are counted anew
-				if page[i].Pos <= b.View.Room[j].Upto {
-					main.View.Room[j].Upto = cp.c.Last
-				}
-			}
+		_, out := b.LeftOut(m.Message, m.Pos, nil)
+		if err := cp.copy(&m, out); err != nil {
+			return id.ID{}, err
 		}
-		if after = next; after == "" {
-			break
+		for i := range main.View.Room { // positions are counted anew
+			if m.Pos <= b.View.Room[i].Upto {
+				main.View.Room[i].Upto = cp.c.Last
+			}
 		}
 	}
 	if err := cp.branch(&main); err != nil {
@@ -63,7 +57,7 @@ func (e *Engine) CopyBranch(ctx context.Context, sc store.Scope, conv id.ID, bra
 type copying struct {
 	*importer
 	from  id.ID
-	by    string      // who copies
+	by    string         // who copies
 	known map[id.ID]bool // interactions
 }
 

@@ -135,23 +135,14 @@ func (e *Engine) Since(ctx context.Context, sc store.Scope, conv id.ID, seq uint
 
 func (e *Engine) since(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, seq uint64) ([]Entry, error) {
 	var newest []Entry
-	var after store.Cursor
-	for {
-		page, next, err := e.page(ctx, sc, conv, b, after, 0, true)
+	for m, err := range e.walk(ctx, sc, conv, b, 0, true) {
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range page {
-			if m.Seq <= seq {
-				next = ""
-				break
-			}
-			newest = append(newest, m)
-		}
-		if next == "" {
+		if m.Seq <= seq {
 			break
 		}
-		after = next
+		newest = append(newest, m)
 	}
 	slices.Reverse(newest)
 	return newest, nil

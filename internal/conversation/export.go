@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,36 +27,27 @@ import (
 type ExportOptions struct {
 	Format string // one of ExportFormats; empty: json
 
-	// MaskPrivate masks what is labelled private, too. What is labelled
-	// secret is always masked.
+	// MaskPrivate also masks content labelled private. Content labelled secret is
+	// always masked.
 	MaskPrivate bool
 }
 
-// ExportFormats returns the formats: json is everything; markdown (or md), the
-// preferred branch for reading; and it in the forms of models' vendors.
+// ExportFormats returns the formats. json holds everything. The others hold the
+// preferred branch: markdown (or md) for reading, and the vendors' lists of
+// messages.
 func ExportFormats() []string { return append([]string{"json", "markdown"}, importexport.Vendors()...) }
 
-func (o ExportOptions) masked() message.Labels {
-	if o.MaskPrivate {
-		return message.Secret | message.Private
-	}
-	return message.Secret
-}
-
-// Export is ExportAs in a format, without further options.
-func (e *Engine) Export(ctx context.Context, sc store.Scope, conv id.ID, format string, w io.Writer) error {
-	return e.ExportAs(ctx, sc, conv, ExportOptions{Format: format}, w)
-}
-
 // ExportAs writes a conversation: as JSON with all its branches, interactions,
-// runs, marks, pins and messages, which Import reads back; or its preferred
-// branch, as Markdown or as a list of messages in the form of a model's vendor.
-// What was deleted is not part of it, also while it could still be brought
-// back. What must stay secret is masked, and what was made of it: the title,
-// and reasons that tools gave. Error codes: format_unknown,
-// conversation_not_found.
+// runs, marks, pins and messages, which Import reads back; or its preferred branch,
+// as Markdown or as a list of messages in a vendor's form. Deleted content is left
+// out, even while it could still be restored. Secret content is masked, and so is
+// what was derived from it: the title, and reasons that tools gave. Error codes:
+// format_unknown, conversation_not_found.
 func (e *Engine) ExportAs(ctx context.Context, sc store.Scope, conv id.ID, o ExportOptions, w io.Writer) error {
-	x := &exporter{engine: e, ctx: ctx, sc: sc, conv: conv, mask: o.masked()}
+	x := &exporter{engine: e, ctx: ctx, sc: sc, conv: conv, mask: message.Secret}
+	if o.MaskPrivate {
+		x.mask |= message.Private
+	}
 	write := x.json
 	switch o.Format {
 	case "", "json":
@@ -74,8 +67,8 @@ func (e *Engine) ExportAs(ctx context.Context, sc store.Scope, conv id.ID, o Exp
 	return write(w)
 }
 
-// exporter writes one conversation. It reads the messages twice: the title
-// and the marks, which come first, must not tell what messages hide.
+// exporter writes one conversation. It reads the messages twice, since the title
+// and the marks are written first and must not reveal what is masked in messages.
 type exporter struct {
 	engine *Engine
 	ctx    context.Context
@@ -85,18 +78,18 @@ type exporter struct {
 
 	c        record.Conversation
 	branches []record.Branch
-	lists    []string // the branches in whose lists the messages stand
+	lists    []string // the branches whose lists hold the messages
 	marks    map[int64]*marked
-	hidden   map[id.ID]bool // messages of which something is masked
-	there    map[int64]bool // positions of the messages that are exported and have a mark or a pin
+	hidden   map[id.ID]bool // messages with masked content
+	there    map[int64]bool // the positions of the messages that are exported
 	rests    map[id.ID][]store.Item
 }
 
-// typeRest is the type of what the size cap of results cut off; it lies below
-// the message that made the call.
+// typeRest is the type of what the size limit of results cut off. It is stored
+// below the message that made the call.
 const typeRest = "tool.Overflow"
 
-// survey reads what has to be known before the first line is written.
+// survey reads what must be known before the first line is written.
 func (x *exporter) survey() (err error) {
 	if x.c, err = x.engine.Get(x.ctx, x.sc, x.conv); err != nil {
 		return err
@@ -105,13 +98,9 @@ func (x *exporter) survey() (err error) {
 		return err
 	}
 	for i := range x.branches {
-		x.branches[i].Packed = record.Point{} // how the store keeps it
-		for _, s := range x.branches[i].Spans() {
-			if !slices.Contains(x.lists, s.Branch) {
-				x.lists = append(x.lists, s.Branch)
-			}
-		}
+		x.branches[i].Packed = record.Point{} // a matter of the store
 	}
+	x.lists = listsOf(x.branches...)
 	if x.marks, err = x.engine.marks(x.ctx, x.sc, x.conv, 0, 0); err != nil {
 		return err
 	}
@@ -139,7 +128,7 @@ func (x *exporter) survey() (err error) {
 	return nil
 }
 
-// forget leaves out the summaries that were made of what is deleted since.
+// forget drops summaries of messages that were deleted since.
 func (x *exporter) forget() {
 	for i := range x.branches {
 		b := &x.branches[i]
@@ -152,12 +141,13 @@ func (x *exporter) forget() {
 	}
 }
 
-// look notes what a message hides.
+// look notes whether a message has masked content, and masks the title if it was
+// made from that message.
 func (x *exporter) look(it store.Item, title string) error {
 	x.c.Last = max(x.c.Last, it.Pos)
 	x.there[it.Pos] = true
 	if !bytes.Contains(it.Body, []byte(`"labels"`)) {
-		return nil // as nearly all
+		return nil // like almost all messages: it need not be decoded
 	}
 	m, err := record.DecodeMessage(it.URI, it.Body)
 	if err != nil || message.LabelsOf(m.Blocks)&x.mask == 0 {
@@ -170,15 +160,16 @@ func (x *exporter) look(it store.Item, title string) error {
 	return nil
 }
 
-// list yields the members of a branch's list that are exported: those that
-// are on a branch, or, where the branch itself is there, all, but for what
-// was deleted.
+// list yields the messages of a branch's list that are exported. Deleted ones are
+// left out, and if the branch itself was deleted, so are those that no other branch
+// holds.
 func (x *exporter) list(branch string) iter.Seq2[store.Item, error] {
 	alive := slices.ContainsFunc(x.branches, func(b record.Branch) bool { return b.ID == branch })
 	return func(yield func(store.Item, error) bool) {
 		q := store.Query{List: record.BranchURI(x.conv, branch), Limit: 200}
 		for it, err := range store.Items(x.ctx, x.engine.store, x.sc, q) {
-			if err == nil && (x.deleted(it.Pos) || !alive && !x.held(branch, it.Pos)) {
+			held := alive || slices.ContainsFunc(x.branches, func(b record.Branch) bool { return b.Holds(branch, it.Pos) })
+			if err == nil && (x.deleted(it.Pos) || !held) {
 				continue
 			}
 			if !yield(it, err) || err != nil {
@@ -188,18 +179,10 @@ func (x *exporter) list(branch string) iter.Seq2[store.Item, error] {
 	}
 }
 
-func (x *exporter) held(branch string, pos int64) bool {
-	return slices.ContainsFunc(x.branches, func(b record.Branch) bool { return b.Holds(branch, pos) })
-}
-
 // deleted reports whether a person has deleted the message at a position.
 func (x *exporter) deleted(pos int64) bool {
 	k := x.marks[pos]
-	if k == nil {
-		return false
-	}
-	var nowhere record.Branch // a person's decision holds on all branches
-	return k.On(&nowhere, false).State == record.Deleted
+	return k != nil && k.On(&record.Branch{}, false).State == record.Deleted // a person's decision applies to all branches
 }
 
 // json writes everything.
@@ -212,69 +195,62 @@ func (x *exporter) json(out io.Writer) error {
 	for i := range x.branches {
 		w.Branch(&x.branches[i])
 	}
-	for _, part := range []func(*importexport.Writer) error{x.interactions, x.runs, x.writeMarks, x.pins, x.summaries, x.messages} {
-		if err := part(w); err != nil {
+	for _, part := range []func(*importexport.Writer) error{x.interactions, x.runs, x.marksAndPins, x.summaries, x.messages} {
+		if err := errors.Join(part(w), w.Err()); err != nil {
 			return err
 		}
 	}
 	return w.Close()
 }
 
-// vendor writes the preferred branch as a list of messages in a vendor's form.
-// All of it is written, also what the model is not shown any more: but calls
-// and results as every vendor takes them, see window.Render.
+// vendor writes the preferred branch as a list of messages in a vendor's form,
+// including messages that the model is not shown any more. window.Render arranges
+// calls and results as every vendor accepts them.
 func (x *exporter) vendor(w io.Writer, codec llm.Codec, format string) error {
 	var items []window.Item
-	for after := store.Cursor(""); ; {
-		page, next, err := x.engine.Messages(x.ctx, x.sc, x.conv, after, 0, false)
+	for m, err := range x.preferred() {
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			items = append(items, window.Item{Message: x.masked(page[i].Message), Pos: page[i].Pos})
-		}
-		if after = next; after == "" {
-			break
-		}
+		items = append(items, window.Item{Message: x.masked(m.Message), Pos: m.Pos})
 	}
 	return importexport.WriteVendor(w, codec, format, strings.TrimSpace(x.c.Title), window.Render(items, window.Options{}))
 }
 
-// below yields the resources of a type below the conversation.
-func (x *exporter) below(typ string) iter.Seq2[store.Item, error] {
-	return store.Items(x.ctx, x.engine.store, x.sc, store.Query{Under: record.ConversationURI(x.conv), Type: typ, Limit: 1000})
+// preferred yields the messages of the preferred branch.
+func (x *exporter) preferred() iter.Seq2[Entry, error] {
+	return pages(func(after store.Cursor) ([]Entry, store.Cursor, error) {
+		return x.engine.Messages(x.ctx, x.sc, x.conv, after, 0, false)
+	})
+}
+
+// below finds the resources of a type below the conversation.
+func (x *exporter) below(typ string) store.Query {
+	return store.Query{Under: record.ConversationURI(x.conv), Type: typ, Limit: 1000}
 }
 
 func (x *exporter) interactions(w *importexport.Writer) error {
-	for it, err := range x.below(record.TypeInteraction) {
+	for it, err := range records[record.Interaction](x.ctx, x.engine, x.sc, x.below(record.TypeInteraction)) {
 		if err != nil {
 			return err
 		}
-		i := importexport.Interaction{ID: record.IDOf(it.URI, record.TypeInteraction)}
-		if err := record.Decode(it.URI, it.Body, &i.Interaction); err != nil {
-			return err
-		}
-		w.Interaction(&i)
+		w.Interaction(&importexport.Interaction{ID: record.IDOf(it.URI, record.TypeInteraction), Interaction: it.Record})
 	}
-	return w.Err()
+	return nil
 }
 
 func (x *exporter) runs(w *importexport.Writer) error {
-	for it, err := range x.below(record.TypeRun) {
+	for it, err := range records[record.Run](x.ctx, x.engine, x.sc, x.below(record.TypeRun)) {
 		if err != nil {
 			return err
 		}
-		r := importexport.Run{Interaction: record.IDOf(it.URI, record.TypeInteraction)}
-		if err := record.Decode(it.URI, it.Body, &r.Run); err != nil {
-			return err
-		}
-		r.ID, _ = id.Parse(it.URI.ID())
-		w.Run(&r)
+		it.Record.ID, _ = id.Parse(it.URI.ID())
+		w.Run(&importexport.Run{Interaction: record.IDOf(it.URI, record.TypeInteraction), Run: it.Record})
 	}
-	return w.Err()
+	return nil
 }
 
-func (x *exporter) writeMarks(w *importexport.Writer) error {
+func (x *exporter) marksAndPins(w *importexport.Writer) error {
 	for _, pos := range sortedPositions(x.marks) {
 		if !x.there[pos] {
 			continue
@@ -286,20 +262,19 @@ func (x *exporter) writeMarks(w *importexport.Writer) error {
 		}
 		w.Mark(&k)
 	}
-	return w.Err()
-}
-
-func sortedPositions[V any](m map[int64]V) []int64 {
-	out := make([]int64, 0, len(m))
-	for pos := range m {
-		out = append(out, pos)
+	pins, err := x.engine.pins(x.ctx, x.sc, x.conv, 0, 0)
+	for _, pos := range sortedPositions(pins) {
+		if p := pins[pos]; x.there[pos] {
+			w.Pin(&p)
+		}
 	}
-	slices.Sort(out)
-	return out
+	return err
 }
 
-// reason returns why a message was changed, unless it may tell what the
-// message, or the call that caused the change, hides.
+func sortedPositions[V any](m map[int64]V) []int64 { return slices.Sorted(maps.Keys(m)) }
+
+// reason returns why a message's state was changed. It is masked if it may reveal
+// masked content of the message or of the call that caused the change.
 func (x *exporter) reason(msg id.ID, c record.Change) string {
 	cause, _, _ := strings.Cut(c.Call, "/")
 	by, _ := id.Parse(cause)
@@ -309,20 +284,7 @@ func (x *exporter) reason(msg id.ID, c record.Change) string {
 	return c.Reason
 }
 
-func (x *exporter) pins(w *importexport.Writer) error {
-	pins, err := x.engine.pins(x.ctx, x.sc, x.conv, 0, 0)
-	if err != nil {
-		return err
-	}
-	for _, pos := range sortedPositions(pins) {
-		if p := pins[pos]; x.there[pos] {
-			w.Pin(&p)
-		}
-	}
-	return w.Err()
-}
-
-// summaries writes the messages that stand for others in the branches' views.
+// summaries writes the messages that replace others in the branches' views.
 func (x *exporter) summaries(w *importexport.Writer) error {
 	done := map[string]bool{}
 	for i := range x.branches {
@@ -333,15 +295,15 @@ func (x *exporter) summaries(w *importexport.Writer) error {
 		done[uri] = true
 		m, err := x.engine.summary(x.ctx, x.sc, uri)
 		if fault.Is(err, fault.NotFound) {
-			continue // what it was made of was deleted for good
+			continue // it was erased with its sources
 		}
 		if err != nil {
 			return err
 		}
-		u, _ := resource.Parse(uri) // it has been read
+		u, _ := resource.Parse(uri) // summary has parsed it
 		w.Summary(importexport.Placed{Message: x.masked(m), Interaction: record.IDOf(u, record.TypeInteraction)})
 	}
-	return w.Err()
+	return nil
 }
 
 // messages writes the messages of all lists, one after the other.
@@ -367,7 +329,7 @@ func (x *exporter) messages(w *importexport.Writer) error {
 	return nil
 }
 
-// rest reads what did not fit into the results of a message's calls.
+// rest reads what the size limit cut off the results of a message's calls.
 func (x *exporter) rest(msg id.ID) ([]importexport.Rest, error) {
 	var out []importexport.Rest
 	for _, it := range x.rests[msg] {
@@ -389,45 +351,33 @@ func (x *exporter) rest(msg id.ID) ([]importexport.Rest, error) {
 	return out, nil
 }
 
-// masked returns the message without what must not be shown.
+// masked returns the message with placeholders for content that must not be
+// revealed.
 func (x *exporter) masked(m *message.Message) *message.Message {
 	if message.LabelsOf(m.Blocks)&x.mask == 0 {
 		return m
 	}
 	c := *m
 	c.Meta, c.Unknown = message.Meta{}, nil // a provider's own form may repeat it
-	c.Blocks = x.maskedBlocks(m.Blocks)
-	return &c
-}
-
-func (x *exporter) maskedBlocks(blocks []message.Block) []message.Block {
-	out := make([]message.Block, len(blocks))
-	for i, b := range blocks {
+	c.Blocks = message.MapBlocks(m.Blocks, func(b message.Block) message.Block {
 		base := b.Base()
+		if base.Labels&x.mask == 0 {
+			return b
+		}
 		common := message.Common{Origin: base.Origin, Labels: base.Labels}
 		text := &message.Text{Common: common, Text: maskedText(base.Labels)}
-		hide := base.Labels&x.mask != 0
 		switch b := b.(type) {
 		case *message.ToolResult:
-			c := *b
-			c.Content = x.maskedBlocks(b.Content)
-			if hide {
-				c.Common, c.Content = common, []message.Block{text}
-			}
-			out[i] = &c
+			b.Common, b.Content = common, []message.Block{text}
+			return b
 		case *message.ToolCall:
 			c := *b
-			if hide {
-				c.Common, c.Args = common, []byte(`{"masked":true}`)
-			}
-			out[i] = &c
-		default:
-			if out[i] = b; hide {
-				out[i] = text
-			}
+			c.Common, c.Args = common, []byte(`{"masked":true}`)
+			return &c
 		}
-	}
-	return out
+		return text
+	})
+	return &c
 }
 
 func maskedText(l message.Labels) string {

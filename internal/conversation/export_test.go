@@ -60,7 +60,7 @@ func TestExportOfSummaries(t *testing.T) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	var md strings.Builder
-	if err := e.Export(t.Context(), anna, conv, "md", &md); err != nil {
+	if err := e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: "md"}, &md); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(md.String(), "the model is shown a summary"); n != 1 || strings.Contains(md.String(), "Replaced") || !strings.Contains(md.String(), "question 0") {
@@ -124,7 +124,7 @@ func TestExportFails(t *testing.T) {
 	for _, format := range []string{"json", "markdown"} {
 		for n := 0; ; n++ {
 			f := &crashing{Store: db, left: n}
-			err := conversation.New(f, conversation.Options{Codecs: codecs()}).Export(t.Context(), anna, conv, format, &strings.Builder{})
+			err := conversation.New(f, conversation.Options{Codecs: codecs()}).ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: format}, &strings.Builder{})
 			if f.left > 0 {
 				break
 			}
@@ -135,13 +135,13 @@ func TestExportFails(t *testing.T) {
 				t.Fatalf("%s: after %d calls it is done", format, n)
 			}
 		}
-		if err := e.Export(t.Context(), anna, id.New(), format, &strings.Builder{}); !fault.HasCode(err, "conversation_not_found") {
+		if err := e.ExportAs(t.Context(), anna, id.New(), conversation.ExportOptions{Format: format}, &strings.Builder{}); !fault.HasCode(err, "conversation_not_found") {
 			t.Error(err)
 		}
-		if err := e.Export(t.Context(), store.ForUser("bert"), conv, format, &strings.Builder{}); !fault.HasCode(err, "conversation_not_found") {
+		if err := e.ExportAs(t.Context(), store.ForUser("bert"), conv, conversation.ExportOptions{Format: format}, &strings.Builder{}); !fault.HasCode(err, "conversation_not_found") {
 			t.Error(err)
 		}
-		if err := e.Export(t.Context(), anna, conv, format, failing{}); !errors.Is(err, context.Canceled) {
+		if err := e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: format}, failing{}); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestMarkdownOfImported(t *testing.T) {
 		t.Fatal(err)
 	}
 	var md strings.Builder
-	if err := e.Export(t.Context(), anna, got.Conversation.ID, "md", &md); err != nil {
+	if err := e.ExportAs(t.Context(), anna, got.Conversation.ID, conversation.ExportOptions{Format: "md"}, &md); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"# Look\n", "## Instructions\n\nBe nice", "[image, image/png]", "[file a.pdf, application/pdf]", "- tool `see` `not JSON`", "      a\n      # b",
@@ -254,7 +254,7 @@ func TestExportToVendors(t *testing.T) {
 	for _, format := range importexport.Vendors() {
 		write := func(conv id.ID) string {
 			var out strings.Builder
-			if err := e.Export(t.Context(), anna, conv, format, &out); err != nil {
+			if err := e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: format}, &out); err != nil {
 				t.Fatal(err)
 			}
 			return out.String()
@@ -274,12 +274,12 @@ func TestExportToVendors(t *testing.T) {
 			t.Errorf("%s comes out as\n%s\nand was\n%s", format, again, text)
 		}
 	}
-	if err := e.Export(t.Context(), anna, got.Conversation.ID, "pigeon", &strings.Builder{}); !fault.HasCode(err, "format_unknown") {
+	if err := e.ExportAs(t.Context(), anna, got.Conversation.ID, conversation.ExportOptions{Format: "pigeon"}, &strings.Builder{}); !fault.HasCode(err, "format_unknown") {
 		t.Error(err)
 	}
 	secret := sample(t, e, message.Secret)
 	var out strings.Builder
-	if err := e.Export(t.Context(), anna, secret, importexport.Anthropic, &out); err != nil || !strings.Contains(out.String(), "[secret]") {
+	if err := e.ExportAs(t.Context(), anna, secret, conversation.ExportOptions{Format: importexport.Anthropic}, &out); err != nil || !strings.Contains(out.String(), "[secret]") {
 		t.Errorf("%s, %v", &out, err)
 	}
 }

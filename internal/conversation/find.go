@@ -15,13 +15,13 @@ import (
 	"steward/internal/store"
 )
 
-// Find returns a message of a conversation, with its place, on whichever
-// branch it was written. It reads a few dozen records, however long the
-// conversation is: a list is in the order in which its messages were written,
-// so it is searched by halves, for the time that a UUIDv7 tells, and read from
-// there on (a message that had to wait for its turn stands later). A derived
-// id tells no time; the store finds it by a term, and then its place by its
-// log position. Error code: message_not_found.
+// Find returns a message of a conversation, with its place, on whichever branch it
+// was written. It reads a few dozen records, however long the conversation is. A
+// branch's list is in the order in which its messages were written. Find searches
+// it by bisection for the time in the message's UUIDv7 and reads on from there,
+// since a message that waited for its turn comes later. A derived id contains no
+// time: the store finds such a message by a term, and its log position takes the
+// place of the time. Error code: message_not_found.
 func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
 	place := func(it *store.Item) (order int, known bool) {
 		x := record.IDOf(it.URI, record.TypeMessage)
@@ -45,21 +45,23 @@ func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Ent
 	}
 	all := listsOf(branches...)
 	m, err = e.scanAll(ctx, sc, conv, slices.DeleteFunc(slices.Clone(all), func(l string) bool { return slices.Contains(lists, l) }), msg, place)
-	if fault.Is(err, fault.NotFound) { // the clock went back, another machine made the id, or there is none
+	if fault.Is(err, fault.NotFound) { // the clock was set back, or another machine made the id
 		m, err = e.scanAll(ctx, sc, conv, all, msg, nil)
 	}
 	return m, err
 }
 
-// near is how many messages that were made at another time are looked at before
-// all are. An import makes thousands within a millisecond.
+// near is how many messages from another time are examined before the search is
+// extended to all messages. Those of the same millisecond do not count: an import
+// makes thousands of them.
 const near = 1000
 
-// placer tells how a message lies to the one that is looked for, as far as that
-// is known of it: before it, at the same time, or after it.
+// placer compares the time of a message with the time of the one that is searched
+// for. known is false if the message's id contains no time.
 type placer func(*store.Item) (order int, known bool)
 
-// listsOf returns the lists that branches are made of, of deleted branches too.
+// listsOf returns the branches whose lists the given branches consist of. They may
+// include deleted branches.
 func listsOf(branches ...record.Branch) []string {
 	var out []string
 	for _, b := range branches {
@@ -72,8 +74,8 @@ func listsOf(branches ...record.Branch) []string {
 	return out
 }
 
-// preferred returns the branch on which a message is looked for first; of a
-// conversation that is hidden, the one that it began with.
+// preferred returns the branch on which a message is searched for first: the
+// conversation's preferred branch, or the main branch if the conversation is hidden.
 func (e *Engine) preferred(ctx context.Context, sc store.Scope, conv id.ID) record.Branch {
 	if _, b, err := e.current(ctx, sc, conv); err == nil {
 		return b
@@ -81,15 +83,15 @@ func (e *Engine) preferred(ctx context.Context, sc store.Scope, conv id.ID) reco
 	return record.Branch{ID: record.MainBranch}
 }
 
-// timeOf returns when a UUIDv7 was made (RFC 9562, 5.7: milliseconds in the
-// first 48 bits).
+// timeOf returns the time in a UUIDv7: milliseconds in the first 48 bits (RFC 9562,
+// 5.7).
 func timeOf(x id.ID) time.Time {
 	var b [8]byte
 	copy(b[2:], x[:6])
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:])))
 }
 
-// scanAll looks for a message in lists, one after the other.
+// scanAll searches for a message in lists, one after the other.
 func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists []string, msg id.ID, place placer) (Entry, error) {
 	for _, l := range lists {
 		m, err := e.scan(ctx, sc, conv, l, msg, place)
@@ -101,14 +103,14 @@ func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists 
 		WithHint("steward messages list shows those that it has, with their ids")
 }
 
-// scan looks for a message near its place in a list; with no placer, in all of
-// the list.
+// scan searches for a message near its place in a list, or without a placer in the
+// whole list.
 func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, place placer) (Entry, error) {
 	q := store.Query{List: record.BranchURI(conv, branch), NoBody: true, Limit: near}
 	left := math.MaxInt
 	if place != nil {
 		var err error
-		if q.From, err = e.first(ctx, sc, q.List, place); err != nil {
+		if q.From, err = e.firstPos(ctx, sc, q.List, place); err != nil {
 			return Entry{}, err
 		}
 		q.Limit, left = 50, near
@@ -132,9 +134,9 @@ func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch st
 	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this branch has no message %s", msg)
 }
 
-// first returns the position in a list from which on nothing lies before what is
-// looked for. Where that is not known of a message, the next one is asked.
-func (e *Engine) first(ctx context.Context, sc store.Scope, list resource.URI, place placer) (int64, error) {
+// firstPos returns the first position in a list that is not known to come before the
+// message that is searched for.
+func (e *Engine) firstPos(ctx context.Context, sc store.Scope, list resource.URI, place placer) (int64, error) {
 	last, err := e.store.Query(ctx, sc, store.Query{List: list, NoBody: true, Reverse: true, Limit: 1})
 	if err != nil || len(last.Items) == 0 {
 		return 0, err
@@ -146,7 +148,7 @@ func (e *Engine) first(ctx context.Context, sc store.Scope, list resource.URI, p
 		if err != nil {
 			return 0, err
 		}
-		below := int64(0) // the last position that is known to lie before it
+		below := int64(0) // the last position that is known to come before it
 		for i := range page.Items {
 			if order, known := place(&page.Items[i]); known {
 				if order < 0 {

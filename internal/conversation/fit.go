@@ -230,14 +230,7 @@ func digest(earlier *message.Message, msgs []*message.Message) []string {
 }
 
 // gist returns the beginning of a text, on one line.
-func gist(s string) string {
-	const most = 200
-	runes := []rune(strings.Join(strings.Fields(s), " "))
-	if len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return string(runes)
-}
+func gist(s string) string { return message.OneLine(s, 200) }
 
 func putPin(conv id.ID, p record.Pin) store.Change {
 	return store.Change{URI: record.PinURI(conv, p.Message), Body: record.Encode(p),

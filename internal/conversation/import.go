@@ -6,7 +6,6 @@ import (
 	"iter"
 	"strings"
 	"time"
-	"unicode"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -21,18 +20,18 @@ import (
 type Imported struct {
 	Conversation record.Conversation
 	Source       string
-	Stored       int // messages, those of all branches
+	Stored       int // messages of all branches
 	Branches     int
 	Notes        []importexport.Note
 }
 
-// Import makes a conversation of a chat that package importexport has read: a new
-// one, of the scope's own space. Of Steward's own export the ids of messages,
-// interactions and branches stay, since they lie below the conversation's.
-// Until all is stored the conversation counts as deleted: what a crash or an
-// error leaves is not seen, and Purge erases it. Runs that had not ended when
-// they were exported are ended, not continued. Error codes:
-// import_chat_broken, import_not_json, import_unreadable, import_too_large.
+// Import stores a chat that package importexport has read as a new conversation in
+// the scope's own space. Messages, interactions and branches of Steward's own
+// export keep their ids, which are unique below the new conversation's. Until
+// everything is stored, the conversation counts as deleted: what a crash or an
+// error leaves is not visible, and Purge erases it. Runs that had not ended when
+// they were exported are ended, not continued. Error codes: import_chat_broken,
+// import_not_json, import_unreadable, import_too_large.
 func (e *Engine) Import(ctx context.Context, sc store.Scope, owner string, chat *importexport.Chat) (Imported, error) {
 	im := e.importer(ctx, sc)
 	im.notes, im.sc.Actor = chat.Notes, actorImport+sc.Actor
@@ -49,8 +48,8 @@ func (e *Engine) Import(ctx context.Context, sc store.Scope, owner string, chat 
 	return Imported{Conversation: im.c, Source: chat.Source, Stored: len(im.seen), Branches: im.branches, Notes: im.notes}, nil
 }
 
-// actorImport begins the actor of entries that an import made: what they tell
-// of model calls was used elsewhere or earlier, and counts for no budget.
+// actorImport begins the actor of entries that an import or a copy wrote. The usage
+// of their model calls was counted elsewhere or earlier, so Usage leaves it out.
 const actorImport = "import:"
 
 // importer writes one conversation.
@@ -61,13 +60,14 @@ type importer struct {
 	c        record.Conversation
 	branches int
 	notes    []importexport.Note
-	trust    bool // it comes back as this Steward exported it for the same space
+	trust    bool              // this Steward exported it for the same space, and it is unchanged
+	move     *strings.Replacer // changes URIs of the exported conversation to the new one's
 
 	seen   map[id.ID]bool         // messages
-	places map[record.Point]id.ID // what stands where
+	places map[record.Point]id.ID // the message at each position
 }
 
-// importer begins a conversation.
+// importer returns an importer of one conversation.
 func (e *Engine) importer(ctx context.Context, sc store.Scope) *importer {
 	return &importer{batch: batch{engine: e, ctx: ctx, sc: sc}, conv: id.New(), seen: map[id.ID]bool{}, places: map[record.Point]id.ID{}}
 }
@@ -85,7 +85,7 @@ func (im *importer) begin(c record.Conversation, now time.Time) error {
 	return err
 }
 
-// end stores what is left, and shows the conversation.
+// end stores the remaining changes and makes the conversation visible.
 func (im *importer) end() error {
 	if err := im.flush(); err != nil {
 		return err
@@ -95,12 +95,13 @@ func (im *importer) end() error {
 	return err
 }
 
-// put adds a change, and commits what has gathered when it is enough.
+// put adds a change. It commits when enough have been collected.
 func (im *importer) put(ch store.Change) error { return im.once(im.add(ch)) }
 
 func (im *importer) flush() error { return im.once(im.batch.flush()) }
 
-// once says of what stands in the way of a commit that it is twice there.
+// once converts a conflict of a commit: the conversation is new, so the chat itself
+// has something twice.
 func (im *importer) once(err error) error {
 	if fault.Is(err, fault.Conflict) {
 		return im.broken("it names something twice: %v", err)
@@ -127,8 +128,8 @@ func (im *importer) branch(b *record.Branch) error {
 	return im.put(putBranch(im.conv, b, store.If{Absent: true}))
 }
 
-// message stores a message at a position of a branch's list, or, without a
-// branch, in none.
+// message stores a message at a position of a branch's list, or in no list if
+// there is no branch.
 func (im *importer) message(inter id.ID, m *message.Message, at record.Point) (resource.URI, error) {
 	u := record.InteractionURI(im.conv, inter).ChildID(record.TypeMessage, m.ID)
 	switch {
@@ -153,8 +154,8 @@ func (im *importer) message(inter id.ID, m *message.Message, at record.Point) (r
 	return u, im.put(putMessage(u, m, place))
 }
 
-// distrust marks what came with a file: whoever wrote the file may have written
-// anything into it, in anybody's name.
+// distrust labels blocks from a file as untrusted: whoever wrote the file may have
+// written anything into it, in anybody's name.
 func distrust(blocks []message.Block) {
 	for _, b := range blocks {
 		b.Base().Labels |= message.Untrusted
@@ -164,7 +165,7 @@ func distrust(blocks []message.Block) {
 	}
 }
 
-// named makes an error of the importer of what only says what is wrong.
+// named converts an error without a code to one of the importer.
 func (im *importer) named(err error) error {
 	if fault.Of(err).Code != "internal" {
 		return err
@@ -182,22 +183,8 @@ func (im *importer) note(text string) {
 	im.notes = append(im.notes, importexport.Note{Text: text, Count: 1})
 }
 
-// oneLine makes a title of a text: one line, of at most so many characters as
-// a title may have.
-func oneLine(s string) string {
-	const most = 200
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	runes := []rune(strings.Join(strings.Fields(s), " "))
-	return string(runes[:min(len(runes), most)])
-}
-
-// ImportAll imports all chats of a file. An error that concerns one of them
-// does not end the sequence; one of the store, or of the context, does.
+// ImportAll imports all chats of a file. An error that concerns one chat does not
+// end the sequence; an error of the store or the context does.
 func (e *Engine) ImportAll(ctx context.Context, sc store.Scope, owner string, r io.Reader, o importexport.Options) iter.Seq2[Imported, error] {
 	return func(yield func(Imported, error) bool) {
 		var err error

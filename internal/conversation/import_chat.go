@@ -10,8 +10,8 @@ import (
 	"steward/internal/record"
 )
 
-// turn is an interaction that an import makes: what was imported does not
-// tell of interactions, and who reads them expects a run that has ended.
+// turn is an interaction that an import creates for messages whose source has no
+// interactions. It gets a run that has ended.
 type turn struct {
 	id            id.ID
 	origin        string
@@ -64,32 +64,20 @@ func (im *importer) finishTurn(t *turn, now time.Time) error {
 	return im.run(t.id, r)
 }
 
-// synthesize notes an interaction that an export names and does not hold, as
-// those of version 1.
-func (im *importer) synthesize(turns map[id.ID]*turn, p importexport.Placed) error {
-	t := turns[p.Interaction]
-	if t == nil {
-		t = &turn{id: p.Interaction, origin: originOf(p.Message), branch: p.Branch}
-		if p.Interaction.Zero() {
-			return im.broken("message %s is in no interaction", p.Message.ID)
-		}
-		turns[p.Interaction] = t
-	}
-	t.note(p.Message)
-	return nil
-}
+// maxTitle is the length at which imported titles are cut, in characters.
+const maxTitle = 200
 
-// foreign imports a chat of another program: the path to its current node is
-// the main branch, every other way through its tree a branch of its own.
+// foreign imports a chat of another program. The path to its current node becomes
+// the main branch, and each other path through its tree a branch of its own.
 func (im *importer) foreign(chat *importexport.Chat, owner string, now time.Time) error {
 	fillTimes(chat, now)
 	paths := branchesOf(chat)
 	c := record.Conversation{Owner: owner, Created: chat.Created, Updated: chat.Updated,
 		Metadata: map[string]string{"import.source": chat.Source}}
 	if chat.SourceID != "" {
-		c.Metadata["import.id"] = oneLine(chat.SourceID)
+		c.Metadata["import.id"] = message.OneLine(chat.SourceID, maxTitle)
 	}
-	c.Title = oneLine(chat.Title)
+	c.Title = message.OneLine(chat.Title, maxTitle)
 	for _, n := range chat.Nodes {
 		count(&c, n.Message)
 		if c.Title == "" && n.Opens {
@@ -137,7 +125,7 @@ func (im *importer) nodes(chat *importexport.Chat, paths *paths, now time.Time) 
 		if _, err := im.message(turns[i].id, n.Message, record.Point{Branch: paths.of[i], Pos: int64(i) + 1}); err != nil {
 			return err
 		}
-		chat.Nodes[i].Message = nil // it is stored: a long chat need not stay in memory
+		chat.Nodes[i].Message = nil // frees the memory of a long chat
 	}
 	for _, t := range all {
 		if err := im.finishTurn(t, now); err != nil {
@@ -147,7 +135,7 @@ func (im *importer) nodes(chat *importexport.Chat, paths *paths, now time.Time) 
 	return nil
 }
 
-// fillTimes gives messages without a time that of the one before them.
+// fillTimes gives a message without a time the time of the one before it.
 func fillTimes(chat *importexport.Chat, now time.Time) {
 	first := chat.Created
 	if first.IsZero() {
@@ -166,24 +154,24 @@ func fillTimes(chat *importexport.Chat, now time.Time) {
 // paths are the branches of a tree of messages.
 type paths struct {
 	all []record.Branch
-	of  []string // by node: the branch in whose list it stands, at its number + 1
+	of  []string // by node: the branch whose list holds it, at position number + 1
 }
 
-// branchesOf makes branches of the tree of a chat. A branch goes on with the
-// first of the nodes behind its last one; the others depart there.
+// branchesOf makes branches of the tree of a chat. A branch continues with the
+// first child of its last node; the other children begin branches of their own.
 func branchesOf(chat *importexport.Chat) *paths {
 	p := &paths{all: []record.Branch{{ID: record.MainBranch}}, of: make([]string, len(chat.Nodes))}
 	for i := chat.Current; i >= 0; i = chat.Nodes[i].Parent {
 		p.of[i] = record.MainBranch
 	}
-	at := map[string]int{record.MainBranch: 0} // by branch: its place in all
-	goneOn := make([]bool, len(chat.Nodes))    // its branch goes on behind it
+	at := map[string]int{record.MainBranch: 0} // by branch: its index in all
+	continued := make([]bool, len(chat.Nodes)) // by node: its branch continues after it
 	for i, n := range chat.Nodes {
 		if p.of[i] != "" {
 			continue
 		}
-		if n.Parent >= 0 && p.of[n.Parent] != record.MainBranch && !goneOn[n.Parent] {
-			goneOn[n.Parent] = true
+		if n.Parent >= 0 && p.of[n.Parent] != record.MainBranch && !continued[n.Parent] {
+			continued[n.Parent] = true
 			p.of[i] = p.of[n.Parent]
 			continue
 		}

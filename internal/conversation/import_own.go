@@ -17,8 +17,80 @@ import (
 	"steward/internal/store"
 )
 
-// distrustAll marks what is stored already of an export that, as its end
-// tells, was changed.
+// own imports Steward's own export. It keeps the ids of messages, interactions and
+// branches.
+func (im *importer) own(o *importexport.Own, owner string, now time.Time) error {
+	c := o.Conversation
+	c.Owner, im.trust = owner, o.Signed
+	if err := im.begin(c, now); err != nil {
+		return err
+	}
+	old := record.ConversationURI(o.Conversation.ID).String() + "/"
+	im.move = strings.NewReplacer(old, record.ConversationURI(im.conv).String()+"/")
+	turns := map[id.ID]*turn{} // nil: the export has the interaction
+	for _, i := range o.Interactions {
+		turns[i.ID] = nil
+		if err := im.interaction(i.ID, i.Interaction); err != nil {
+			return err
+		}
+	}
+	for _, r := range o.Runs {
+		if r.Ended.IsZero() { // it went on where it was exported, and is not continued here
+			r.Ended, r.Outcome = now, "stopped"
+		}
+		if err := im.run(r.Interaction, r.Run); err != nil {
+			return err
+		}
+	}
+	for _, p := range o.Summaries {
+		p.Branch, p.Pos = "", 0
+		if err := im.ownMessage(turns, p); err != nil {
+			return err
+		}
+	}
+	for p, err := range o.Messages {
+		if err == nil {
+			err = branchName(p.Branch)
+		}
+		if err == nil {
+			err = im.ownMessage(turns, p)
+		}
+		if err != nil {
+			return im.named(err)
+		}
+	}
+	if im.trust && !o.Signed { // only the signature at the end is wrong
+		if err := im.distrustAll(); err != nil {
+			return err
+		}
+	}
+	for _, t := range turns {
+		if t == nil {
+			continue
+		}
+		if err := im.finishTurn(t, now); err != nil {
+			return err
+		}
+	}
+	if err := im.ownBranches(o); err != nil {
+		return im.named(err)
+	}
+	if err := im.ownMarks(o); err != nil {
+		return err
+	}
+	if !im.trust && im.engine.opt.Key != nil {
+		im.note("it is not as this Steward exported it for you: all of it is marked as untrusted")
+	}
+	for i := range o.Branches {
+		if err := im.interrupt(&o.Branches[i], now); err != nil {
+			return err
+		}
+	}
+	return im.end()
+}
+
+// distrustAll labels what was stored already of an export whose end shows that it
+// was changed.
 func (im *importer) distrustAll() error {
 	im.trust = false
 	if err := im.flush(); err != nil {
@@ -53,102 +125,21 @@ func (im *importer) distrustAll() error {
 	return im.flush()
 }
 
-// own imports Steward's own export.
-func (im *importer) own(o *importexport.Own, owner string, now time.Time) error {
-	c := o.Conversation
-	c.Owner, im.trust = owner, o.Signed
-	if err := im.begin(c, now); err != nil {
-		return err
-	}
-	old := record.ConversationURI(o.Conversation.ID).String() + "/"
-	move := strings.NewReplacer(old, record.ConversationURI(im.conv).String()+"/")
-	known := map[id.ID]bool{}
-	for _, i := range o.Interactions {
-		known[i.ID] = true
-		if err := im.interaction(i.ID, i.Interaction); err != nil {
-			return err
-		}
-	}
-	if err := im.ownRuns(o, now); err != nil {
-		return err
-	}
-	synthetic := map[id.ID]*turn{}
-	add := func(p importexport.Placed) error {
-		if !known[p.Interaction] {
-			return im.synthesize(synthetic, p)
-		}
-		return nil
-	}
-	for _, p := range o.Summaries {
-		if err := add(p); err != nil {
-			return err
-		}
-		if _, err := im.message(p.Interaction, moved(move, p.Message), record.Point{}); err != nil {
-			return err
-		}
-	}
-	for p, err := range o.Messages {
-		if err == nil {
-			err = branchName(p.Branch)
-		}
-		if err == nil {
-			err = add(p)
-		}
-		if err == nil {
-			err = im.ownMessage(move, p)
-		}
-		if err != nil {
-			return im.named(err)
-		}
-	}
-	if im.trust && !o.Signed {
-		if err := im.distrustAll(); err != nil {
-			return err
-		}
-	}
-	for _, t := range synthetic {
-		if err := im.finishTurn(t, now); err != nil {
-			return err
-		}
-	}
-	if err := im.ownBranches(o, move); err != nil {
-		return im.named(err)
-	}
-	if err := im.ownMarks(o); err != nil {
-		return err
-	}
-	if !im.trust && im.engine.opt.Key != nil {
-		im.note("it is not as this Steward exported it for you: all of it is marked as untrusted")
-	}
-	for i := range o.Branches {
-		if err := im.interrupt(&o.Branches[i], now); err != nil {
-			return err
-		}
-	}
-	return im.end()
-}
-
-// interrupt answers the calls that were open at the end of a branch when it
-// was exported: what runs them is not imported.
+// interrupt answers the calls that were open at the end of a branch when it was
+// exported: what ran them is not imported.
 func (im *importer) interrupt(b *record.Branch, now time.Time) error {
 	if err := im.flush(); err != nil {
 		return err
 	}
 	var tail []*message.Message // newest last
 	var call Entry
-	for after := store.Cursor(""); ; {
-		page, next, err := im.engine.page(im.ctx, im.sc, im.conv, b, after, 0, true)
+	for m, err := range im.engine.walk(im.ctx, im.sc, im.conv, b, 0, true) {
 		if err != nil {
 			return err
 		}
-		for _, m := range page {
-			tail = slices.Insert(tail, 0, m.Message)
-			if m.Role != message.Tool && m.Role != message.System {
-				call, next = m, ""
-				break
-			}
-		}
-		if after = next; after == "" {
+		tail = slices.Insert(tail, 0, m.Message)
+		if m.Role != message.Tool && m.Role != message.System {
+			call = m
 			break
 		}
 	}
@@ -166,22 +157,21 @@ func (im *importer) interrupt(b *record.Branch, now time.Time) error {
 	return nil
 }
 
-// ownRuns imports runs. One that had not ended is not taken up: what it was
-// about to do has been done where it ran, or was not meant to be done here.
-func (im *importer) ownRuns(o *importexport.Own, now time.Time) error {
-	for _, r := range o.Runs {
-		if r.Ended.IsZero() {
-			r.Ended, r.Outcome = now, "stopped"
-		}
-		if err := im.run(r.Interaction, r.Run); err != nil {
-			return err
-		}
+// ownMessage imports a message. If the export does not have its interaction, as in
+// version 1, the message is noted for a turn that is made in its place.
+func (im *importer) ownMessage(turns map[id.ID]*turn, p importexport.Placed) error {
+	t, known := turns[p.Interaction]
+	switch {
+	case !known && p.Interaction.Zero():
+		return im.broken("message %s is in no interaction", p.Message.ID)
+	case !known:
+		t = &turn{id: p.Interaction, origin: originOf(p.Message), branch: p.Branch}
+		turns[p.Interaction] = t
 	}
-	return nil
-}
-
-func (im *importer) ownMessage(move *strings.Replacer, p importexport.Placed) error {
-	u, err := im.message(p.Interaction, moved(move, p.Message), record.Point{Branch: p.Branch, Pos: p.Pos})
+	if t != nil {
+		t.note(p.Message)
+	}
+	u, err := im.message(p.Interaction, im.moved(p.Message), record.Point{Branch: p.Branch, Pos: p.Pos})
 	if err != nil {
 		return err
 	}
@@ -202,7 +192,7 @@ func (im *importer) ownMessage(move *strings.Replacer, p importexport.Placed) er
 	return nil
 }
 
-// distrustRest marks the rest of a result, which begins with a line about it.
+// distrustRest labels the rest of a result, which begins with a line of JSON.
 func distrustRest(body []byte) ([]byte, error) {
 	line, text, _ := bytes.Cut(body, []byte("\n"))
 	var head struct {
@@ -217,48 +207,30 @@ func distrustRest(body []byte) ([]byte, error) {
 	return append(append(line, '\n'), text...), err
 }
 
-// moved returns the message with the places in its own conversation that it
-// names (where the rest of a cut result lies) told as places in the new one.
-// Reasoning stays as it is: providers sign it.
-func moved(move *strings.Replacer, m *message.Message) *message.Message {
-	blocks, changed := movedBlocks(move, m.Blocks)
-	if !changed {
-		return m
-	}
+// moved returns the message with references to its own conversation (where the
+// rest of a result is stored) changed to the new one. Reasoning is not changed,
+// since providers sign it.
+func (im *importer) moved(m *message.Message) *message.Message {
 	c := *m
-	c.Blocks = blocks
+	c.Blocks = message.MapBlocks(m.Blocks, func(b message.Block) message.Block {
+		switch b := b.(type) {
+		case *message.Text:
+			c := *b
+			c.Text = im.move.Replace(b.Text)
+			return &c
+		case *message.ToolCall:
+			c := *b
+			c.Args = []byte(im.move.Replace(string(b.Args)))
+			return &c
+		case *message.ToolResult:
+			b.Rest = im.move.Replace(b.Rest)
+		}
+		return b
+	})
 	return &c
 }
 
-func movedBlocks(move *strings.Replacer, blocks []message.Block) (out []message.Block, changed bool) {
-	out = slices.Clone(blocks)
-	for i, b := range blocks {
-		switch b := b.(type) {
-		case *message.Text:
-			if text := move.Replace(b.Text); text != b.Text {
-				c := *b
-				c.Text = text
-				out[i], changed = &c, true
-			}
-		case *message.ToolCall:
-			if args := move.Replace(string(b.Args)); args != string(b.Args) {
-				c := *b
-				c.Args = []byte(args)
-				out[i], changed = &c, true
-			}
-		case *message.ToolResult:
-			c := *b
-			c.Rest = move.Replace(b.Rest)
-			var within bool
-			if c.Content, within = movedBlocks(move, b.Content); within || c.Rest != b.Rest {
-				out[i], changed = &c, true
-			}
-		}
-	}
-	return out, changed
-}
-
-// branchName refuses what cannot be the id of a branch.
+// branchName returns an error for text that cannot be the id of a branch.
 func branchName(name string) error {
 	if name != record.MainBranch {
 		if _, ok := id.Parse(name); !ok {
@@ -268,7 +240,8 @@ func branchName(name string) error {
 	return nil
 }
 
-func (im *importer) ownBranches(o *importexport.Own, move *strings.Replacer) error {
+// ownBranches imports the branches, without summaries that are not in the export.
+func (im *importer) ownBranches(o *importexport.Own) error {
 	there := map[string]bool{}
 	for _, b := range o.Branches {
 		if err := branchName(b.ID); err != nil {
@@ -281,7 +254,7 @@ func (im *importer) ownBranches(o *importexport.Own, move *strings.Replacer) err
 		}
 		there[b.ID] = true
 		b.Packed, b.Deleted = record.Point{}, time.Time{}
-		if b.View.Summary = move.Replace(b.View.Summary); b.View.Summary != "" {
+		if b.View.Summary = im.move.Replace(b.View.Summary); b.View.Summary != "" {
 			if u, err := resource.Parse(b.View.Summary); err != nil || !u.Under(record.ConversationURI(im.conv)) {
 				b.View.Summary = ""
 			}
@@ -296,24 +269,23 @@ func (im *importer) ownBranches(o *importexport.Own, move *strings.Replacer) err
 	return nil
 }
 
-// ownMarks imports marks and pins of messages that are there.
+// ownMarks imports the marks and pins of messages that are in the export.
 func (im *importer) ownMarks(o *importexport.Own) error {
-	for _, k := range o.Marks {
-		if im.places[record.Point{Branch: k.Branch, Pos: k.Pos}] != k.Message || k.Message.Zero() {
-			im.note("a mark of a message that is not there is left out")
-			continue
+	add := func(what string, branch string, pos int64, msg id.ID, ch store.Change) error {
+		if im.places[record.Point{Branch: branch, Pos: pos}] != msg || msg.Zero() {
+			im.note("a " + what + " of a message that is not there is left out")
+			return nil
 		}
+		return im.put(ch)
+	}
+	for _, k := range o.Marks {
 		m := marked{Mark: k}
-		if err := im.put(m.put(im.conv)); err != nil {
+		if err := add("mark", k.Branch, k.Pos, k.Message, m.put(im.conv)); err != nil {
 			return err
 		}
 	}
 	for _, p := range o.Pins {
-		if im.places[record.Point{Branch: p.Branch, Pos: p.Pos}] != p.Message || p.Message.Zero() {
-			im.note("a pin of a message that is not there is left out")
-			continue
-		}
-		if err := im.put(putPin(im.conv, p)); err != nil {
+		if err := add("pin", p.Branch, p.Pos, p.Message, putPin(im.conv, p)); err != nil {
 			return err
 		}
 	}

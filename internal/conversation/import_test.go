@@ -80,7 +80,7 @@ func TestMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := e.Export(t.Context(), anna, conv, "md", &out); err != nil {
+	if err := e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: "md"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"# the word is hunter2\n", "*One of 2 branches", "*Obsolete: hunter2 is old.*", "1 message of these has become obsolete", "## Steward\n\nDone", "tool `a.b`"} {

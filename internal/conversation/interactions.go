@@ -1,12 +1,14 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
 )
@@ -40,11 +42,17 @@ func (e *Engine) Interaction(ctx context.Context, sc store.Scope, conv, inter id
 	}
 	out := Interaction{ID: inter, Origin: r.Origin, Started: r.Started, Into: r.Into, State: record.Active, Tools: map[string]int{}}
 	for _, part := range append([]id.ID{inter}, r.Holds...) {
-		if err := e.readPart(ctx, sc, conv, part, &out); err != nil {
+		entries, run, err := e.turn(ctx, sc, conv, part)
+		if err != nil {
 			return Interaction{}, err
 		}
+		out.Entries = append(out.Entries, entries...)
+		if run.Ended.After(out.Stopped) {
+			out.Stopped, out.Outcome = run.Ended, run.Outcome
+		}
 	}
-	slices.SortFunc(out.Entries, func(a, b Entry) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	slices.SortFunc(out.Entries, bySeq)
+	agree := len(out.Entries) > 0 // on their state
 	for i := range out.Entries {
 		m := &out.Entries[i]
 		k, err := e.mark(ctx, sc, conv, m)
@@ -52,55 +60,84 @@ func (e *Engine) Interaction(ctx context.Context, sc store.Scope, conv, inter id
 			return Interaction{}, err
 		}
 		m.Change = k.On(&b, false)
+		agree = agree && m.Change.State == out.Entries[0].Change.State
 		for _, c := range m.Calls() {
 			out.Tools[c.Name]++
 		}
 	}
-	out.sum()
+	if agree {
+		c := out.Entries[0].Change
+		out.State, out.By = c.State, cmp.Or(c.Tool, c.Actor)
+	}
 	out.Changes, err = e.Audit(ctx, sc, conv, inter, "")
 	return out, err
 }
 
-// readPart adds an interaction's own messages and its run's end.
-func (e *Engine) readPart(ctx context.Context, sc store.Scope, conv, part id.ID, out *Interaction) error {
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: record.InteractionURI(conv, part)}) {
+func bySeq(a, b Entry) int { return cmp.Compare(a.Seq, b.Seq) }
+
+// turn reads an interaction's own messages, oldest first, and the run that ended
+// last.
+func (e *Engine) turn(ctx context.Context, sc store.Scope, conv, inter id.ID) ([]Entry, record.Run, error) {
+	var out []Entry
+	var last record.Run
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: record.InteractionURI(conv, inter)}) {
 		if err != nil {
-			return err
+			return nil, last, err
 		}
 		switch it.URI.Type() {
 		case record.TypeMessage:
 			m, err := entry("", it)
 			if err != nil {
-				return err
+				return nil, last, err
 			}
-			out.Entries = append(out.Entries, m)
+			out = append(out, m)
 		case record.TypeRun:
 			var run record.Run
 			if err := record.Decode(it.URI, it.Body, &run); err != nil {
-				return err
+				return nil, last, err
 			}
-			if run.Ended.After(out.Stopped) {
-				out.Stopped, out.Outcome = run.Ended, run.Outcome
+			if run.Ended.After(last.Ended) {
+				last = run
+				last.ID, _ = id.Parse(it.URI.ID())
 			}
 		}
 	}
-	return nil
+	slices.SortFunc(out, bySeq)
+	return out, last, nil
 }
 
-// sum tells the validity of the whole: that of all messages, where they agree.
-func (i *Interaction) sum() {
-	for n, m := range i.Entries {
-		if n > 0 && m.Change.State != i.Entries[0].Change.State {
-			return
+// Turn reads the messages of an interaction as they were recorded, in the order
+// in which they were written, whatever has become of them since.
+func (e *Engine) Turn(ctx context.Context, sc store.Scope, conv, inter id.ID) ([]*message.Message, error) {
+	entries, _, err := e.turn(ctx, sc, conv, inter)
+	out := make([]*message.Message, len(entries))
+	for i := range entries {
+		out[i] = entries[i].Message
+	}
+	return out, err
+}
+
+// Ending describes how an interaction ended.
+type Ending struct {
+	Interaction id.ID
+	Run         record.Run
+	Final       *message.Message // nil: there is none
+}
+
+// End reads the result of an interaction's newest ended run. Error code:
+// run_not_found, if none has ended.
+func (e *Engine) End(ctx context.Context, sc store.Scope, conv, inter id.ID) (Ending, error) {
+	entries, run, err := e.turn(ctx, sc, conv, inter)
+	end := Ending{Interaction: inter, Run: run}
+	for _, m := range entries {
+		if m.Final {
+			end.Final = m.Message
 		}
 	}
-	if len(i.Entries) > 0 {
-		c := i.Entries[0].Change
-		i.State, i.By = c.State, c.Tool
-		if i.By == "" {
-			i.By = c.Actor
-		}
+	if err == nil && run.ID.Zero() {
+		err = fault.New(fault.NotFound, "run_not_found", "no run of this interaction has ended")
 	}
+	return end, err
 }
 
 // Delete hides a conversation, and those that agents hold on its behalf, from all

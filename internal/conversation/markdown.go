@@ -9,7 +9,6 @@ import (
 
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/store"
 )
 
 // markdown writes the preferred branch for reading.
@@ -23,47 +22,34 @@ func (x *exporter) markdown(out io.Writer) error {
 	if n := len(x.branches); n > 1 {
 		fmt.Fprintf(w, "\n*One of %d branches: the one that the conversation goes on with.*\n", n)
 	}
-	obsolete, behind := 0, false // behind: the last one was before what the model is shown
-	for after := store.Cursor(""); ; {
-		page, next, err := x.engine.Messages(x.ctx, x.sc, x.conv, after, 0, false)
+	obsolete, behind := 0, false // behind: the model is not shown the last message any more
+	for e, err := range x.preferred() {
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			e := &page[i]
-			if behind && e.Shown {
-				fmt.Fprint(w, "\n---\n\n*What stands above is too long ago: the model is shown a summary of it, or none of it.*\n")
-			}
-			if behind = !e.Shown; behind && !e.Change.By.Zero() {
-				e.Change = record.Change{State: record.Active} // only the summary stands for it
-			}
-			if e.Change.State != record.Active {
-				obsolete++
-			}
-			if err := x.paragraph(w, e); err != nil {
-				return err
-			}
+		if behind && e.Shown {
+			fmt.Fprint(w, "\n---\n\n*What stands above is too long ago: the model is shown a summary of it, or none of it.*\n")
 		}
-		if after = next; after == "" {
-			break
+		if behind = !e.Shown; behind && !e.Change.By.Zero() {
+			e.Change = record.Change{State: record.Active} // only the summary replaces it
 		}
+		if e.Change.State != record.Active {
+			obsolete++
+		}
+		x.paragraph(w, &e)
 	}
 	if obsolete > 0 {
-		fmt.Fprintf(w, "\n---\n\n*%s: the model is not shown this any more. It stands here because nothing is ever lost.*\n",
-			counted(obsolete, "message of these has become obsolete", "messages of these have become obsolete"))
+		are := "1 message of these has become obsolete"
+		if obsolete > 1 {
+			are = fmt.Sprintf("%d messages of these have become obsolete", obsolete)
+		}
+		fmt.Fprintf(w, "\n---\n\n*%s: the model is not shown this any more. It stands here because nothing is ever lost.*\n", are)
 	}
 	return w.Flush()
 }
 
-func counted(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
-}
-
 // paragraph writes one message.
-func (x *exporter) paragraph(w *bufio.Writer, e *Entry) error {
+func (x *exporter) paragraph(w *bufio.Writer, e *Entry) {
 	m := x.masked(e.Message)
 	switch m.Role {
 	case message.System:
@@ -91,11 +77,10 @@ func (x *exporter) paragraph(w *bufio.Writer, e *Entry) error {
 		}
 		fmt.Fprintf(w, "%d. %s\n", i+1, c)
 	}
-	return w.Flush()
 }
 
-// writer names who wrote an answer: Steward with its model, or, of what was
-// imported, the model alone.
+// writer names the writer of an answer: Steward and its model, or only the model
+// if the answer was imported.
 func writer(m *message.Message) string {
 	imported := strings.HasPrefix(m.Blocks[0].Base().Origin, "import:")
 	switch {
@@ -109,7 +94,7 @@ func writer(m *message.Message) string {
 	return "Steward"
 }
 
-// verdict says what became of a message.
+// verdict describes the state of a message that is not active.
 func (x *exporter) verdict(e *Entry) string {
 	c := e.Change
 	words := map[record.Validity]string{record.Invalidated: "Obsolete", record.Superseded: "Replaced", record.Archived: "Archived"}[c.State]
@@ -144,7 +129,7 @@ func block(w *bufio.Writer, b message.Block) {
 	}
 }
 
-// compact shows arguments on one line.
+// compact returns arguments on one line.
 func compact(args []byte) string {
 	var v any
 	if json.Unmarshal(args, &v) != nil {
@@ -153,7 +138,7 @@ func compact(args []byte) string {
 	return string(record.Encode(v))
 }
 
-// indent makes a block of code, so that no text of a tool becomes markup.
+// indent makes a code block of a tool's text, so that nothing in it becomes markup.
 func indent(s string) string {
 	return "      " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n      ")
 }

@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"errors"
+	"iter"
 	"math"
 	"runtime"
 	"slices"
@@ -190,6 +191,51 @@ func (e *Engine) page(ctx context.Context, sc store.Scope, conv id.ID, b *record
 		return out, "", nil
 	}
 	return out, store.Cursor(strconv.Itoa(at)) + ".", nil
+}
+
+// Walk yields the messages of a branch in their order, or newest first with
+// reverse, with their states and without deleted ones.
+func (e *Engine) Walk(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, reverse bool) iter.Seq2[Entry, error] {
+	return pages(func(after store.Cursor) ([]Entry, store.Cursor, error) {
+		return e.MessagesOf(ctx, sc, conv, b, after, 0, reverse)
+	})
+}
+
+// walk is Walk for all messages and without their states. It reads limit messages
+// at a time.
+func (e *Engine) walk(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, limit int, reverse bool) iter.Seq2[Entry, error] {
+	return pages(func(after store.Cursor) ([]Entry, store.Cursor, error) {
+		return e.page(ctx, sc, conv, b, after, limit, reverse)
+	})
+}
+
+// pages yields the entries of all pages.
+func pages(read func(after store.Cursor) ([]Entry, store.Cursor, error)) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for after := store.Cursor(""); ; {
+			page, next, err := read(after)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for _, m := range page {
+				if !yield(m, nil) {
+					return
+				}
+			}
+			if after = next; after == "" {
+				return
+			}
+		}
+	}
+}
+
+// first returns the first entry of a sequence, or nil if there is none.
+func first(seq iter.Seq2[Entry, error]) (*Entry, error) {
+	for m, err := range seq {
+		return &m, err
+	}
+	return nil, nil
 }
 
 func step(reverse bool) int {

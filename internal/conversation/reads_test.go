@@ -89,7 +89,7 @@ func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	if err := e.Export(ctx, anna, first, "json", &file); err != nil {
+	if err := e.ExportAs(ctx, anna, first, conversation.ExportOptions{Format: "json"}, &file); err != nil {
 		t.Fatal(err)
 	}
 	var again id.ID

@@ -92,14 +92,14 @@ func (e *Engine) gap(ctx context.Context, sc store.Scope, conv id.ID, b *record.
 		}
 		return at, head, tail, err
 	}
-	first, _, err := e.page(ctx, sc, conv, b, "", 1, false)
-	if err == nil && len(first) == 0 {
+	start, err := first(e.walk(ctx, sc, conv, b, 1, false))
+	if err == nil && start == nil {
 		err = fault.New(fault.Invalid, "conversation_empty", "the conversation has no messages yet").WithHint("send the message instead")
 	}
 	if err != nil {
 		return at, nil, nil, err
 	}
-	return first[0], nil, rope, nil
+	return *start, nil, rope, nil
 }
 
 // split cuts a rope after a position.

@@ -29,7 +29,7 @@ type errorer interface {
 func export(t errorer, e *conversation.Engine, conv id.ID) string {
 	t.Helper()
 	var out strings.Builder
-	if err := e.Export(context.Background(), anna, conv, "json", &out); err != nil {
+	if err := e.ExportAs(context.Background(), anna, conv, conversation.ExportOptions{Format: "json"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

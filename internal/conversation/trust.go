@@ -34,8 +34,8 @@ func (e *Engine) Trust(ctx context.Context, sc store.Scope, conv id.ID, labels m
 	})
 }
 
-// taint returns the union of the labels of messages, but for those that a person
-// has taken off, and whose private data that is.
+// taint returns the union of the labels of messages without those that a person has
+// removed, and the sources of the private data in them.
 func taint(msgs []*message.Message, trusted map[id.ID]message.Labels) (all message.Labels, sources []string) {
 	for _, m := range msgs {
 		left := message.LabelsOf(m.Blocks) &^ trusted[m.ID]
@@ -46,8 +46,8 @@ func taint(msgs []*message.Message, trusted map[id.ID]message.Labels) (all messa
 	return all, sources
 }
 
-// labels returns the union of the labels of what is shown, but for those that
-// a person has taken off, and whose private data that is. What nobody labelled costs nothing.
+// labels is taint for messages of a conversation. It reads the decisions of persons
+// only if there are labels to remove.
 func (e *Engine) labels(ctx context.Context, sc store.Scope, conv id.ID, msgs []*message.Message) (message.Labels, []string, error) {
 	trusted := map[id.ID]message.Labels{}
 	all, sources := taint(msgs, nil)

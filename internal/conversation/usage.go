@@ -49,8 +49,8 @@ func (e *Engine) Usage(ctx context.Context, since time.Time) iter.Seq2[Used, err
 	}
 }
 
-// used reads what an entry says of a model call, if it does; one that was
-// erased since says nothing.
+// used returns the usage of a model call that an entry records, if it records one.
+// An erased entry records none.
 func used(en resource.Entry) (Used, bool, error) {
 	u := Used{User: strings.TrimPrefix(string(en.Space), "user:"), At: en.At}
 	if en.Op != resource.OpPut || en.Body == nil || strings.HasPrefix(en.Actor, actorImport) {

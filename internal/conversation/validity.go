@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -230,29 +231,26 @@ func (e *Engine) together(ctx context.Context, sc store.Scope, conv id.ID, b *re
 	}
 	out := []Entry{m}
 	open := len(m.Calls())
-	for after := store.Cursor(""); open > 0; {
-		page, more, err := e.following(ctx, sc, conv, b, m, after)
+	if open == 0 {
+		return out, nil
+	}
+	for next, err := range e.following(ctx, sc, conv, b, m) {
 		if err != nil {
 			return nil, err
 		}
-		for _, next := range page {
-			r := next.Result()
-			if r == nil || r.Call.Message != m.ID {
-				return out, nil
-			}
-			out = append(out, next)
-			open--
+		if r := next.Result(); r == nil || r.Call.Message != m.ID {
+			break
 		}
-		if after = more; after == "" {
+		if out = append(out, next); len(out) > open {
 			break
 		}
 	}
 	return out, nil
 }
 
-// following reads the messages after m on a branch, a page at a time. If m is not
-// on the branch, it reads those after it in its own list.
-func (e *Engine) following(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry, after store.Cursor) ([]Entry, store.Cursor, error) {
+// following yields the messages after m on a branch. If m is not on the branch, it
+// yields those after it in its own list.
+func (e *Engine) following(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry) iter.Seq2[Entry, error] {
 	rest := record.Branch{ID: m.Branch, Open: m.Pos + 1}
 	if place := b.PlaceOf(m.Branch, m.Pos); place.Span >= 0 {
 		spans := b.Spans()[place.Span:]
@@ -260,7 +258,7 @@ func (e *Engine) following(ctx context.Context, sc store.Scope, conv id.ID, b *r
 		last := len(spans) - 1
 		rest = record.Branch{ID: b.ID, Rope: spans[:last], Open: spans[last].From}
 	}
-	return e.page(ctx, sc, conv, &rest, after, 32, false)
+	return e.walk(ctx, sc, conv, &rest, 32, false)
 }
 
 // Pin keeps messages in view however small the window is, or unpins them.

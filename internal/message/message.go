@@ -358,3 +358,19 @@ func LabelsOf(blocks []Block) Labels {
 	}
 	return l
 }
+
+// MapBlocks returns a list in which each block is replaced by what f returns for
+// it. f gets a result as a copy whose content has been replaced already. The given
+// blocks are not changed.
+func MapBlocks(blocks []Block, f func(Block) Block) []Block {
+	out := make([]Block, len(blocks))
+	for i, b := range blocks {
+		if r, ok := b.(*ToolResult); ok {
+			c := *r
+			c.Content = MapBlocks(r.Content, f)
+			b = &c
+		}
+		out[i] = f(b)
+	}
+	return out
+}

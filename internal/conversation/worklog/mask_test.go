@@ -194,7 +194,7 @@ func TestWords(t *testing.T) {
 		{"a.b", tool.LogSpec{}, `{"n":7,"m":8}`, "A: b"},
 		{"a.b", tool.LogSpec{Summary: "Set {n} of {m|all} to {list} {o}"}, `{"n":1.50,"list":[1,"two"],"o":{"k":"v"}}`, `Set 1.50 of all to 1, two {"k":"v"}`},
 		{"a.b", tool.LogSpec{Summary: "Said {text}."}, `{"text":"one\ntwo\u202e\u0007"}`, "Said one two."},
-		{"a.b", tool.LogSpec{Summary: "Said {text}"}, `{"text":"` + long + `"}`, "Said " + line(long, maxValue)},
+		{"a.b", tool.LogSpec{Summary: "Said {text}"}, `{"text":"` + long + `"}`, "Said " + message.OneLine(long, maxValue)},
 		{"a.b", tool.LogSpec{Summary: "Said {text}"}, `no JSON`, "Said"},
 		{"a.b", tool.LogSpec{Summary: "Said {text}"}, `["x"]`, "Said"},
 	} {
@@ -209,7 +209,7 @@ func TestWords(t *testing.T) {
 	kept := masked(t, tool.LogSpec{Parameters: []string{"text", "list", "none"}}, `{"text":"`+long+`","other":1,"list":["`+long+`"]}`)
 	var en Entry
 	kept.describe(&en)
-	if len(en.Parameters) != 2 || en.Parameters["text"] != line(long, maxKept) || en.Parameters["list"] != line(long, maxKept) {
+	if len(en.Parameters) != 2 || en.Parameters["text"] != message.OneLine(long, maxKept) || en.Parameters["list"] != message.OneLine(long, maxKept) {
 		t.Errorf("%+v", en.Parameters)
 	}
 	short := masked(t, tool.LogSpec{}, `{"text":"`+long+`","other":1}`)

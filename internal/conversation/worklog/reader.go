@@ -17,39 +17,39 @@ import (
 	"steward/internal/tool"
 )
 
-// typeIntent is the type of the resources in which intents are kept, each
-// below the message of its call under the number of the call's block.
+// typeIntent is the type of intents. An intent is stored below the message of its
+// call, under the number of the call's block.
 const typeIntent = "effect.Intent"
 
-// reader makes one page.
+// reader reads one page.
 type reader struct {
 	*Engine
 	ctx     context.Context
 	sc      store.Scope
 	filter  Filter
 	limit   int
-	resumed position // where the page goes on; zero: it is the first
+	resumed position // where the page continues; zero: it is the first page
 	known   map[id.ID]*talk
-	alone   bool // one entry is asked for, wherever it stands
+	alone   bool // for Show: copies are entries, too
 	out     []Entry
 }
 
-// talk is what is known of a conversation.
+// talk is what the reader knows of a conversation.
 type talk struct {
 	record.Conversation
 	gone   bool
-	origin uint64         // messages up to this one are known to be copies of another conversation's
-	own    bool           // none are
-	branch *record.Branch // the preferred one, or the one that is read; nil: not read yet
+	origin uint64         // messages up to this log position are copies from another conversation
+	own    bool           // no messages are copies
+	branch *record.Branch // the branch by which states are judged; nil: not read yet
 }
 
-// run reads until the page is full, nothing is left, or enough was looked at.
+// run reads until the page is full, nothing is left, or maxScan messages were read.
 func (r *reader) run() (store.Cursor, error) {
 	list, err := r.open(r.resumed)
 	if err != nil {
 		return "", err
 	}
-	results := map[message.Ref]*found{} // that were read, before what they answer
+	results := map[message.Ref]*found{} // those read so far, which come before their calls
 	scanned, below := 0, r.resumed.Block
 	for m, err := range list {
 		block := 0
@@ -72,11 +72,11 @@ func (r *reader) run() (store.Cursor, error) {
 	return "", nil
 }
 
-// tell makes the entries of a message's calls that stand before a block (0: of
-// all), the last one first, as long as there is room. It returns the block down
-// to which they are told; 0: all are.
+// tell adds the entries of a message's calls before a block (0: of all calls), last
+// one first, until the page is full. It returns the block of the last entry, or 0 if
+// no calls are left.
 func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int, error) {
-	looked := r.resumed == position{} // then what answers a call has been read before it
+	looked := r.resumed == position{} // on the first page, results were read before their calls
 	for i, c := range slices.Backward(m.Calls()) {
 		if below > 0 && c.Block >= below {
 			continue
@@ -115,8 +115,8 @@ func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int,
 	return 0, nil
 }
 
-// asked tells, in the log of a conversation, what the agent did that a call
-// has asked: it works in a conversation of its own, which belongs to the call.
+// asked adds, in the log of a conversation, what an agent did that a call asked. The
+// agent works in a conversation of its own, whose id derives from the call.
 func (r *reader) asked(c message.Call) error {
 	if r.filter.Conversation.Zero() || !strings.HasSuffix(tool.FromWire(c.Name), ".ask") {
 		return nil
@@ -125,13 +125,13 @@ func (r *reader) asked(c message.Call) error {
 	below.filter.Conversation, below.filter.Interaction = record.AskedConversation(c.Ref), id.ID{}
 	_, err := below.run()
 	if fault.HasCode(err, "conversation_not_found") {
-		return nil // it has not begun, or another tool has such a name
+		return nil // it has not begun, or the tool is no agent
 	}
 	r.out = append(r.out, below.out...)
 	return err
 }
 
-// time is when a message was written; one that does not say it, when it was stored.
+// time returns when a message was written, or when it was stored if it has no time.
 func (f *found) time() time.Time {
 	if f.At.IsZero() {
 		return f.stored
@@ -139,8 +139,8 @@ func (f *found) time() time.Time {
 	return f.At
 }
 
-// entry tells of one call; false where a person has deleted it, or it is told
-// elsewhere.
+// entry returns the entry of a call. It returns false if a person has deleted the
+// call, or if the call is a copy of another entry.
 func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error) {
 	conv := record.IDOf(m.uri, record.TypeConversation)
 	k, err := r.talk(conv)
@@ -165,7 +165,7 @@ func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error
 	}
 	w := r.words(c)
 	w.describe(&en)
-	en.Title = line(w.Text(k.Title), maxSummary)
+	en.Title = message.OneLine(w.Text(k.Title), maxSummary)
 	if res != nil {
 		en.Messages = append(en.Messages, res.ID)
 		en.Took = max(0, res.time().Sub(en.At))
@@ -180,13 +180,13 @@ func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error
 	return en, err == nil, err
 }
 
-// late is how much later than it was written a message is stored if it was not
-// written here: it was copied or imported.
+// late is how long after it was written a message must be stored to count as copied
+// or imported.
 const late = time.Minute
 
-// again reports whether a call is told elsewhere in the log of all
-// conversations: its message was copied from another one that is still there.
-// A conversation is copied when it is made, before anything is said in it.
+// again reports whether a message is a copy of one in another conversation that still
+// exists, so that the log of all conversations has it already. Copies come before
+// everything else in a conversation.
 func (r *reader) again(k *talk, m *found) (bool, error) {
 	switch {
 	case r.alone || !r.filter.Conversation.Zero() || k.own || m.stored.Sub(m.time()) < late:
@@ -206,7 +206,7 @@ func (r *reader) again(k *talk, m *found) (bool, error) {
 	return true, nil
 }
 
-// outcomeOf is the outcome of a call whose result tells it; else "".
+// outcomeOf returns the outcome of a call if its result alone decides it, or "".
 func outcomeOf(res *found) Outcome {
 	if res == nil {
 		return ""
@@ -220,9 +220,9 @@ func outcomeOf(res *found) Outcome {
 	return Failure
 }
 
-// outcome says what became of a call. What was queued or ended in the unknown
-// is settled in its intent, as is what has no result yet; what was accepted, in
-// its request.
+// outcome sets the outcome of a call. The intent decides it for calls that were
+// queued, whose end is unknown, or that have no result yet. The request decides it for
+// calls that continued in the background.
 func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *found) error {
 	status := message.Status("")
 	if res != nil {
@@ -254,14 +254,14 @@ func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *fou
 	return nil
 }
 
-// background says what became of a call that went on in the background.
+// background sets the outcome of a call that continued in the background.
 func (r *reader) background(en *Entry, w *words, m *found, c message.Call) error {
 	var t record.Request
 	_, ok, err := r.load(m.uri.Parent().ChildID(record.TypeRequest, record.TaskID(c.Ref)), &t)
 	switch {
 	case err != nil:
 		return err
-	case !ok: // in a copy, say
+	case !ok: // for example in a copy
 		en.Outcome, en.Error = Partial, "it went on in the background; what became of it is not recorded here"
 		return nil
 	case t.Answered.IsZero():
@@ -280,7 +280,8 @@ func (r *reader) background(en *Entry, w *words, m *found, c message.Call) error
 	return nil
 }
 
-// unrecorded judges a call that nothing tells of: it runs if its turn does.
+// unrecorded sets the outcome of a call without an intent: it is pending while its
+// turn runs.
 func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
 	if status == message.UnknownEnd {
 		en.Outcome = Partial
@@ -295,7 +296,7 @@ func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
 		en.Outcome, en.Error = Pending, "it is done when the turn ends"
 	case runs:
 		en.Outcome, en.Error = Pending, "it runs"
-	case status == message.Queued: // in a copy, say
+	case status == message.Queued: // for example in a copy
 		en.Outcome, en.Error = Partial, "it was queued; what became of it is not recorded here"
 	default:
 		en.Outcome, en.Error = Failure, "no result was recorded"
@@ -303,8 +304,8 @@ func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
 	return nil
 }
 
-// validity is what became of a message: on the preferred branch of its
-// conversation, or on any if it does not stand on that one.
+// validity returns the state of a message on its conversation's branch. If the branch
+// does not hold the message, the newest change on any branch counts.
 func (r *reader) validity(k *talk, conv id.ID, m *found) (record.Validity, error) {
 	var mark record.Mark
 	if _, ok, err := r.load(record.MarkURI(conv, m.ID), &mark); !ok {
@@ -328,7 +329,7 @@ func (r *reader) validity(k *talk, conv id.ID, m *found) (record.Validity, error
 	return record.Active, nil
 }
 
-// author says who made a call, for which request: the log knows it.
+// author returns who made a call and for which request. The log records both.
 func (r *reader) author(m *found) (actor string, request id.ID, err error) {
 	page, err := r.store.Log(r.ctx, r.sc, store.LogQuery{Since: m.seq - 1, Limit: 1})
 	if err == nil && len(page.Entries) > 0 && page.Entries[0].Seq == m.seq {

@@ -18,11 +18,11 @@ import (
 	"steward/internal/store/follow"
 )
 
-// Show returns an entry with the messages that it was made of: the one that
-// makes the call and, where there is one, the one with its result. Secrets
-// are masked in both. ref is an entry's ID, or its end, at least four
-// characters of the message's id before the slash: "5a3f1d/1" is the newest
-// call whose message's id ends in 5a3f1d. "last" is the newest call of all.
+// Show returns an entry with the messages that it was made from: the one that makes
+// the call and, if there is one, the one with its result. Secrets are masked in
+// both. ref is an entry's ID, or its end with at least four characters of the
+// message's id before the slash: "5a3f1d/1" is the newest call whose message's id
+// ends in 5a3f1d. "last" is the newest call of all.
 //
 // Error codes: ref_invalid, call_not_found, and those of the store.
 func (e *Engine) Show(ctx context.Context, sc store.Scope, ref string) (Entry, []*message.Message, error) {
@@ -45,7 +45,7 @@ func (e *Engine) Show(ctx context.Context, sc store.Scope, ref string) (Entry, [
 	return r.show(m, block, ref)
 }
 
-// show tells of a call and masks its messages.
+// show returns the entry of a call and its messages, masked.
 func (r *reader) show(m *found, block int, ref string) (Entry, []*message.Message, error) {
 	c := message.Call{Ref: message.Ref{Message: m.ID, Block: block}, ToolCall: m.Blocks[block].(*message.ToolCall)}
 	results, err := r.results(m)
@@ -58,7 +58,7 @@ func (r *reader) show(m *found, block int, ref string) (Entry, []*message.Messag
 		return Entry{}, nil, orMissing(err, ref)
 	}
 	w := r.words(c)
-	for _, other := range m.Calls() { // what one call is given, the text beside it may tell
+	for _, other := range m.Calls() { // the text beside a call may repeat its arguments
 		w.Join(r.words(other).Masker)
 	}
 	msgs := []*message.Message{r.masked(m.Message, w)}
@@ -73,25 +73,25 @@ func orMissing(err error, ref string) error {
 		return err
 	}
 	return fault.New(fault.NotFound, "call_not_found", "there is no tool call %.80q", ref).
-		WithHint("steward log shows the calls that there are, with what to name them by")
+		WithHint("steward log lists the calls with their names")
 }
 
 const leastName = 4
 
-// parseRef takes "MESSAGE/BLOCK" apart.
+// parseRef parses "MESSAGE/BLOCK".
 func parseRef(s string) (name string, block int, err error) {
 	name, number, ok := strings.Cut(strings.ToLower(strings.TrimSpace(s)), "/")
 	block, numErr := strconv.Atoi(number)
 	if !ok || numErr != nil || block < 0 || len(name) < leastName || strings.Trim(name, "0123456789abcdef-") != "" {
-		return "", 0, fault.New(fault.Invalid, "ref_invalid", "%.80q names no tool call", s).
+		return "", 0, fault.New(fault.Invalid, "ref_invalid", "%.80q does not name a tool call", s).
 			WithHint("write it as steward log does, for example 5a3f1d/1, or last")
 	}
 	return name, block, nil
 }
 
-// find looks for the message of a call by its id, or by the end of it: nil if
-// there is none. A whole id tells when it was made, and so where in the log to
-// look first; the rest of the log is looked through if it is not there.
+// find searches for the message of a call by its id or the end of its id. It returns
+// nil if there is none. A whole id contains its time, so the log is searched from
+// there first.
 func (r *reader) find(name string, block int) (*found, error) {
 	if x, ok := id.Parse(name); ok {
 		if m, err := r.near(x, block); m != nil || err != nil {
@@ -101,15 +101,15 @@ func (r *reader) find(name string, block int) (*found, error) {
 	return r.call(store.LogQuery{Type: record.TypeMessage, Reverse: true, Limit: 500}, name, block, time.Time{})
 }
 
-// How long after its id was made a message is looked for first, and how much
-// clocks may differ.
+// How long after its id was made a message is searched for first, and how much clocks
+// may differ.
 const (
 	soon   = time.Hour
 	askew  = 5 * time.Second
 	farOff = 48 // bits of milliseconds since 1970 begin an id of version 7
 )
 
-// near looks for a message around the time at which its id was made.
+// near searches for a message around the time at which its id was made.
 func (r *reader) near(x id.ID, block int) (*found, error) {
 	if x[6]>>4 != 7 {
 		return nil, nil
@@ -122,9 +122,8 @@ func (r *reader) near(x id.ID, block int) (*found, error) {
 	return r.call(store.LogQuery{Since: from, Type: record.TypeMessage, Limit: 100}, x.String(), block, made.Add(soon))
 }
 
-// call looks through the log, to a time if that is not zero, for a message
-// whose id ends so, that makes the call and stands in a conversation that is
-// there.
+// call searches the log, until a time if that is not zero, for a message whose id has
+// this ending, which makes the call and belongs to a conversation that is not deleted.
 func (r *reader) call(q store.LogQuery, name string, block int, until time.Time) (*found, error) {
 	for en, err := range store.Entries(r.ctx, r.store, r.sc, q) {
 		if err != nil || !until.IsZero() && en.At.After(until) {
@@ -149,59 +148,46 @@ func (r *reader) call(q store.LogQuery, name string, block int, until time.Time)
 }
 
 // masked returns a message without its secrets, and without the raw fields of
-// providers, which nobody can look over.
+// providers, which nobody can check.
 func (r *reader) masked(m *message.Message, w *words) *message.Message {
 	c := *m
 	c.Meta, c.Unknown = message.Meta{}, nil
-	c.Blocks = r.blocks(m.Blocks, w)
-	return &c
-}
-
-func (r *reader) blocks(in []message.Block, w *words) []message.Block {
-	out := make([]message.Block, len(in))
-	for i, b := range in {
+	c.Blocks = message.MapBlocks(m.Blocks, func(b message.Block) message.Block {
 		common := message.Common{Origin: b.Base().Origin, Labels: b.Base().Labels}
-		hidden := []message.Block{&message.Text{Common: common, Text: mask.Secret}}
+		hidden := &message.Text{Common: common, Text: mask.Secret}
 		secret := common.Labels.Has(message.Secret)
 		switch b := b.(type) {
 		case *message.ToolCall:
-			out[i] = r.maskedCall(b, common)
+			return r.maskedCall(b, common)
 		case *message.ToolResult:
-			c := *b
-			c.Common, c.Content = common, hidden
-			if !secret {
-				c.Content = r.blocks(b.Content, w)
+			if b.Common = common; secret {
+				b.Content = []message.Block{hidden}
 			}
-			out[i] = &c
-		default:
-			if out[i] = w.block(b, common); secret {
-				out[i] = hidden[0]
-			}
+			return b
 		}
-	}
-	return out
+		if secret {
+			return hidden
+		}
+		switch b := b.(type) {
+		case *message.Text:
+			return &message.Text{Common: common, Text: w.Text(b.Text)}
+		case *message.Reasoning:
+			return &message.Reasoning{Common: common, Text: w.Text(b.Text)}
+		case *message.Image:
+			c := *b
+			c.Common, c.URL = common, w.Text(b.URL)
+			return &c
+		case *message.File:
+			c := *b
+			c.Common, c.Name, c.URL = common, w.Text(b.Name), w.Text(b.URL)
+			return &c
+		}
+		return hidden // a provider's own block
+	})
+	return &c
 }
 
-// block masks a block of prose or media.
-func (w *words) block(b message.Block, common message.Common) message.Block {
-	switch b := b.(type) {
-	case *message.Text:
-		return &message.Text{Common: common, Text: w.Text(b.Text)}
-	case *message.Reasoning:
-		return &message.Reasoning{Common: common, Text: w.Text(b.Text)}
-	case *message.Image:
-		c := *b
-		c.Common, c.URL = common, w.Text(b.URL)
-		return &c
-	case *message.File:
-		c := *b
-		c.Common, c.Name, c.URL = common, w.Text(b.Name), w.Text(b.URL)
-		return &c
-	}
-	return &message.Text{Common: common, Text: mask.Secret} // of a kind that this version does not know
-}
-
-// maskedCall is a call with its arguments masked by what is known of its own tool.
+// maskedCall returns a call whose arguments are masked by the spec of its tool.
 func (r *reader) maskedCall(b *message.ToolCall, common message.Common) *message.ToolCall {
 	w := r.words(message.Call{ToolCall: b})
 	args := []byte(strconv.Quote(mask.Secret))

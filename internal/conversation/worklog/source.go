@@ -17,24 +17,24 @@ import (
 	"steward/internal/store"
 )
 
-// position is what a cursor says: the last message that was looked at, along a
+// position is the content of a cursor: the last message that was read, either on a
 // branch (Branch, In and Pos) or in the log (Seq).
 type position struct {
-	Branch string `json:"b,omitzero"` // whose path it is
-	In     string `json:"i,omitzero"` // in whose list the message stands
+	Branch string `json:"b,omitzero"` // the branch that is read
+	In     string `json:"i,omitzero"` // the branch whose list holds the message
 	Pos    int64  `json:"p,omitzero"`
 	Seq    uint64 `json:"s,omitzero"`
-	Block  int    `json:"n,omitzero"` // its calls from this block on are told; 0: all
+	Block  int    `json:"n,omitzero"` // its calls from this block on have been returned; 0: all
 }
 
-// mark tells the cursors of a filter from those of others. Times are left out:
-// those of "the last 24 hours" move from page to page.
+// mark distinguishes a filter's cursors from those of others. Times do not count,
+// since "the last 24 hours" moves from page to page.
 func (f *Filter) mark() store.Mark {
 	return store.NewMark('w', f.Conversation.String(), strconv.FormatBool(f.AllBranches), f.Interaction.String(), f.Tool, string(f.Outcome))
 }
 
-// cursor is where to go on when the calls of a message are told down to a
-// block; 0: all are.
+// cursor returns the cursor after a message whose calls from a block on have been
+// returned (0: all).
 func (f *Filter) cursor(m *found, block int) (store.Cursor, error) {
 	at := m.at
 	at.Block = block
@@ -55,8 +55,8 @@ func openCursor(f *Filter, c store.Cursor) (at position, err error) {
 	return at, nil
 }
 
-// found is a message with its position. One that has to do with no tool is not
-// looked into: its Message is nil.
+// found is a message with its position. Message is nil if it has neither calls nor a
+// result.
 type found struct {
 	*message.Message
 	uri    resource.URI
@@ -65,11 +65,11 @@ type found struct {
 	at     position
 }
 
-// toolBlock is in the stored form of every message with a call or a result:
-// message.Append writes it so, and quotes differently whatever is text.
+// toolBlock is part of the stored form of each message with a call or a result, as
+// message.Append writes it. In text the quotes would be escaped.
 var toolBlock = []byte(`{"type":"tool_`)
 
-// decode reads a message if it has to do with a tool.
+// decode decodes a message if it has a call or a result.
 func (f *found) decode(body []byte) (err error) {
 	if bytes.Contains(body, toolBlock) {
 		f.Message, err = record.DecodeMessage(f.uri, body)
@@ -77,7 +77,7 @@ func (f *found) decode(body []byte) (err error) {
 	return err
 }
 
-// inLog reads the message that an entry of the log puts; nil where it puts none.
+// inLog returns the message that a log entry stores, or nil if it stores none.
 func inLog(en *resource.Entry) (*found, error) {
 	if en.Op != resource.OpPut || en.Body == nil || en.URI.Type() != record.TypeMessage {
 		return nil, nil
@@ -86,20 +86,20 @@ func inLog(en *resource.Entry) (*found, error) {
 	return f, f.decode(en.Body)
 }
 
-// messages are those that a page is made of, the newest first.
+// messages are the messages of a page, newest first.
 type messages = iter.Seq2[*found, error]
 
-// pageSize is how many messages are read at once.
+// pageSize returns how many messages to read at a time.
 func (r *reader) pageSize() int { return min(max(2*r.limit, 32), 256) }
 
-// open chooses the messages that a filter asks for, behind a cursor.
+// open returns the messages that a filter selects, from a position on.
 func (r *reader) open(at position) (messages, error) {
 	f := &r.filter
 	q := store.LogQuery{Type: record.TypeMessage, Reverse: true, Limit: r.pageSize()}
 	if at.Seq != 0 {
 		q.After = q.Cursor(at.Seq)
 	}
-	if at.Block != 0 { // the rest of its calls is to be told
+	if at.Block != 0 { // some of its calls are left
 		q.After = q.Cursor(at.Seq + 1)
 	}
 	if f.Conversation.Zero() {
@@ -136,7 +136,7 @@ func (r *reader) open(at position) (messages, error) {
 	return r.alongBranch(&b, at)
 }
 
-// alongLog yields messages from the log: those of the interactions, or all.
+// alongLog yields messages from the log, optionally only those of some interactions.
 func (r *reader) alongLog(q store.LogQuery, within []id.ID) messages {
 	return func(yield func(*found, error) bool) {
 		for en, err := range store.Entries(r.ctx, r.store, r.sc, q) {
@@ -157,8 +157,7 @@ func (r *reader) alongLog(q store.LogQuery, within []id.ID) messages {
 	}
 }
 
-// merged returns the interaction that is asked for, and those that were merged
-// into it.
+// merged returns the filter's interaction and those that were merged into it.
 func (r *reader) merged() (all []id.ID, err error) {
 	seen := map[id.ID]bool{}
 	for todo := []id.ID{r.filter.Interaction}; len(todo) > 0; todo = todo[1:] {
@@ -179,14 +178,14 @@ func (r *reader) merged() (all []id.ID, err error) {
 	return all, nil
 }
 
-// alongBranch yields the messages of a branch in its order, span by span. A
-// position that is not on the branch any more is none to go on from.
+// alongBranch yields the messages of a branch in its order, span by span. If the
+// position is not on the branch any more, the cursor is invalid.
 func (r *reader) alongBranch(b *record.Branch, at position) (messages, error) {
 	spans := b.Spans()
 	if at.Pos != 0 {
 		to := b.PlaceOf(at.In, at.Pos).Span
 		if to < 0 {
-			return nil, store.BadCursor("what it stands at is not on the branch any more")
+			return nil, store.BadCursor("its message is not on the branch any more")
 		}
 		if at.Block == 0 {
 			at.Pos--
@@ -206,7 +205,7 @@ func (r *reader) alongBranch(b *record.Branch, at position) (messages, error) {
 	}, nil
 }
 
-// span yields the messages of one span; false when that is the end.
+// span yields the messages of one span. It returns false when the sequence has ended.
 func (r *reader) span(branch string, s record.Span, yield func(*found, error) bool) bool {
 	q := store.Query{List: record.BranchURI(r.filter.Conversation, s.Branch), Type: record.TypeMessage, From: s.To, Reverse: true, Limit: r.pageSize()}
 	for it, err := range store.Items(r.ctx, r.store, r.sc, q) {
@@ -214,7 +213,7 @@ func (r *reader) span(branch string, s record.Span, yield func(*found, error) bo
 			yield(nil, err)
 			return false
 		}
-		if it.Pos < s.From || it.At.Before(r.filter.Since) { // along one list, times go up with the positions
+		if it.Pos < s.From || it.At.Before(r.filter.Since) { // in one list, times increase with positions
 			return true
 		}
 		m := &found{uri: it.URI, seq: it.Seq, stored: it.At, at: position{Branch: branch, In: s.Branch, Pos: it.Pos}}
@@ -225,7 +224,7 @@ func (r *reader) span(branch string, s record.Span, yield func(*found, error) bo
 	return true
 }
 
-// results reads what answers the calls of a message, on in its interaction.
+// results reads the messages that answer the calls of a message.
 func (r *reader) results(m *found) (map[message.Ref]*found, error) {
 	out := map[message.Ref]*found{}
 	q := store.LogQuery{Since: m.seq, Under: m.uri.Parent(), Type: record.TypeMessage, Limit: 16}
@@ -249,8 +248,7 @@ func (r *reader) results(m *found) (map[message.Ref]*found, error) {
 	return out, nil
 }
 
-// branch reads a branch. A conversation whose branch was erased has nothing to
-// tell.
+// branch reads a branch. An erased branch is empty.
 func (r *reader) branch(conv id.ID, name string) (record.Branch, error) {
 	b := record.Branch{}
 	_, _, err := r.load(record.BranchURI(conv, name), &b)
@@ -258,7 +256,7 @@ func (r *reader) branch(conv id.ID, name string) (record.Branch, error) {
 	return b, err
 }
 
-// load reads a record, if it is there.
+// load reads a record. It returns false if there is none.
 func (r *reader) load(u resource.URI, into any) (at resource.Resource, ok bool, err error) {
 	at, err = r.store.Get(r.ctx, r.sc, u)
 	if fault.Is(err, fault.NotFound) {

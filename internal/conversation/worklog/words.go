@@ -3,6 +3,7 @@ package worklog
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
@@ -24,22 +25,22 @@ const (
 	maxKept    = 1000 // one that a spec asks for
 )
 
-// words tells of one call in a person's words.
+// words describes one call in a person's words.
 type words struct {
 	*mask.Masker
 	spec  tool.Spec
 	name  string
-	args  map[string]any // masked; nil: there are none that can be read
-	quiet bool           // the call is labelled secret: nothing of it is shown
+	args  map[string]any // masked; nil: they cannot be decoded
+	quiet bool           // the call is labelled secret: no value of it is shown
 }
 
-// words looks a call's arguments over.
+// words decodes and masks a call's arguments.
 func (e *Engine) words(c message.Call) *words {
 	w := &words{quiet: c.Labels.Has(message.Secret)}
 	w.spec, _ = e.spec(tool.FromWire(c.Name))
 	args, ok := decode(c.Args)
 	w.Masker = mask.New(w.spec.Log.Secret, args, w.quiet)
-	w.name = line(w.Text(tool.FromWire(c.Name)), maxName)
+	w.name = message.OneLine(w.Text(tool.FromWire(c.Name)), maxName)
 	if !ok {
 		return w
 	}
@@ -52,7 +53,7 @@ func (e *Engine) words(c message.Call) *words {
 	return w
 }
 
-// decode reads arguments, numbers digit for digit.
+// decode decodes arguments. Numbers keep their digits.
 func decode(args []byte) (map[string]any, bool) {
 	d := json.NewDecoder(bytes.NewReader(args))
 	d.UseNumber()
@@ -60,10 +61,10 @@ func decode(args []byte) (map[string]any, bool) {
 	return v, d.Decode(&v) == nil && v != nil
 }
 
-// describe fills in what the call alone tells.
+// describe sets what follows from the call alone.
 func (w *words) describe(en *Entry) {
 	en.Tool = w.name
-	en.Summary = line(w.summary(), maxSummary)
+	en.Summary = message.OneLine(w.summary(), maxSummary)
 	if w.quiet {
 		return
 	}
@@ -86,8 +87,8 @@ func appendText(list []string, v any) []string {
 	return list
 }
 
-// summary is what was done: by the spec's template, else made of the tool's
-// name and of the argument that matters most.
+// summary describes the call by the spec's template, or else by the tool's name and
+// its main argument.
 func (w *words) summary() string {
 	if w.spec.Log.Summary != "" {
 		return w.fill(w.spec.Log.Summary)
@@ -103,10 +104,31 @@ func (w *words) summary() string {
 	return s
 }
 
+// inline returns any value on one line.
+func inline(v any, most int) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case []any:
+		var parts []string
+		for _, sub := range v {
+			parts = append(parts, inline(sub, most))
+		}
+		return message.OneLine(strings.Join(parts, ", "), most)
+	case map[string]any:
+		b, err := json.Marshal(v)
+		if err != nil {
+			return ""
+		}
+		return message.OneLine(string(b), most)
+	}
+	return message.OneLine(fmt.Sprint(v), most)
+}
+
 var holePattern = regexp.MustCompile(`\{([^{}|]+)(?:\|([^{}]*))?\}`)
 
-// fill puts arguments into a template: {path}, or {path|the folder} where it
-// may be left out.
+// fill inserts arguments into a template: {path}, or {path|the folder} for an optional
+// one.
 func (w *words) fill(template string) string {
 	return holePattern.ReplaceAllStringFunc(template, func(hole string) string {
 		p := holePattern.FindStringSubmatch(hole)
@@ -117,7 +139,7 @@ func (w *words) fill(template string) string {
 	})
 }
 
-// spaced makes words of a name.
+// spaced splits a name into words.
 func spaced(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '_' || r == '-' || r == '.' }), " ")
 }
@@ -127,8 +149,8 @@ func capital(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// main is the argument that says most: what the call affects, one with a name
-// that says so, or the only one.
+// main returns the main argument: what the call affects, the first with a telling name,
+// or the only one.
 func (w *words) main() any {
 	for _, names := range [][]string{w.spec.Log.Impact, w.spec.Log.Parameters, {"path", "file", "url", "uri", "query", "q", "question",
 		"title", "subject", "name", "to", "recipient", "entity", "entity_id", "city", "location", "place", "expression", "command", "text", "message", "id"}} {
@@ -146,7 +168,7 @@ func (w *words) main() any {
 	return nil
 }
 
-// parameters are the arguments that the spec keeps, or all short ones.
+// parameters returns the arguments that the spec keeps, or all short ones.
 func (w *words) parameters() map[string]any {
 	out := map[string]any{}
 	for _, name := range w.spec.Log.Parameters {
@@ -167,7 +189,7 @@ func (w *words) parameters() map[string]any {
 	return out
 }
 
-// kept is a value, or its beginning where it is long.
+// kept returns a value, or its beginning if it is long.
 func kept(v any) any {
 	if size(v) <= maxKept {
 		return v
@@ -186,7 +208,7 @@ func size(v any) int {
 	return len(b)
 }
 
-// why is the beginning of a result that was no success.
+// why returns the beginning of a result that was no success.
 func (w *words) why(res *message.ToolResult) string {
 	if message.LabelsOf([]message.Block{res}).Has(message.Secret) {
 		return mask.Secret
@@ -194,9 +216,8 @@ func (w *words) why(res *message.ToolResult) string {
 	return w.short(res.Plain())
 }
 
-// short makes a line of what is said of a call. What follows its beginning is
-// not looked at: it ends at a blank, so that no secret is cut into what no
-// longer looks like one.
+// short returns a text about a call on one masked line. Only its beginning is examined.
+// The beginning ends at white space, so that a cut cannot disguise a secret.
 func (w *words) short(s string) string {
 	if w.quiet {
 		return mask.Secret
@@ -208,10 +229,10 @@ func (w *words) short(s string) string {
 			s = s[:i]
 		}
 	}
-	return line(w.Text(s), maxWhy)
+	return message.OneLine(w.Text(s), maxWhy)
 }
 
-// settle tells what an intent says of its call.
+// settle sets the outcome of a call from its intent.
 func (w *words) settle(en *Entry, in *intent.Intent) {
 	s, ok := settled[in.State]
 	if !ok {
@@ -226,13 +247,15 @@ func (w *words) settle(en *Entry, in *intent.Intent) {
 	}
 }
 
-// settlement is what the state of an intent says of its call.
+// settlement is the outcome of a call by the state of its intent.
 type settlement struct {
 	outcome Outcome
 	what    string
-	why     bool // the intent's reason belongs to it
+	why     bool // the intent's reason follows
 }
 
+// settled has the outcome for each state of an intent. In states that are missing, the
+// action was not done.
 var settled = map[intent.State]settlement{
 	intent.Proposed:  {Pending, "it is being judged", false},
 	intent.Awaiting:  {Pending, "it waits for approval", true},

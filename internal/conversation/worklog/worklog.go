@@ -1,6 +1,12 @@
-// Package worklog tells what the agents did, in a person's words: one entry
-// per tool call. It is a view: entries are made of the messages, intents and
-// marks that are stored anyway, and nothing is stored for them.
+// Package worklog describes what agents did in a person's words, with one entry per
+// tool call. It is a view of the messages, intents, requests and marks that are
+// stored anyway. Nothing is stored for it, so it can neither miss a call nor disagree
+// with what happened.
+//
+// A page is made from messages, newest first: those of one branch, or those in the
+// log. For each call, the page finds the message with its result, the intent or the
+// request that settled it later, and the mark that says whether the result is still
+// valid. Everything that is shown is masked first (package mask).
 package worklog
 
 import (
@@ -18,13 +24,13 @@ import (
 	"steward/internal/tool"
 )
 
-// Outcome is what became of a call.
+// Outcome is the outcome of a call.
 type Outcome string
 
-// The outcomes. Partial is an action that was begun and of which nobody knows
-// whether it was done; a person's word, once given, makes it a success or a
-// failure. A result of which the end was cut off is a success. What was
-// denied, stopped or never answered is a failure: it was not done.
+// The outcomes. Partial is an action that was started and of which nobody knows
+// whether it was done; when a person resolves it, it becomes a success or a failure.
+// A result whose end was cut off is a success. A call that was denied, stopped or
+// never answered is a failure.
 const (
 	Success Outcome = "success"
 	Failure Outcome = "failure"
@@ -35,7 +41,7 @@ const (
 // Outcomes returns all outcomes.
 func Outcomes() []Outcome { return []Outcome{Success, Failure, Partial, Pending} }
 
-// Entry is one tool call as the work log tells it. Secrets are masked in it.
+// Entry is one tool call in the work log. Secrets are masked in it.
 // Its JSON is that of the API and of --json.
 type Entry struct {
 	ID           string         `json:"id"` // "MESSAGE/BLOCK": the identity of the call
@@ -48,16 +54,16 @@ type Entry struct {
 	Actor        string         `json:"actor,omitzero"` // who: a user's name, "agent:NAME" or "system"
 	Tool         string         `json:"tool"`
 	Summary      string         `json:"summary"`              // what was done, on one line
-	Parameters   map[string]any `json:"parameters,omitempty"` // those arguments that the tool's spec keeps
+	Parameters   map[string]any `json:"parameters,omitempty"` // the arguments that the tool's spec keeps
 	Outcome      Outcome        `json:"outcome"`
 	Error        string         `json:"error,omitzero"`   // why it failed, or what it waits for: one line
 	Impact       []string       `json:"impact,omitempty"` // what the call affects, as the tool's spec says
 	Call         resource.URI   `json:"call"`
 	Messages     []id.ID        `json:"messages"`          // the message that makes the call, and the one with its result
-	Obsolete     bool           `json:"obsolete,omitzero"` // the result does not hold any more: a later call or a person said so
+	Obsolete     bool           `json:"obsolete,omitzero"` // a later call or a person made the result obsolete
 }
 
-// MarshalJSON implements json.Marshaler: Took is told in milliseconds.
+// MarshalJSON implements json.Marshaler. Took is in milliseconds.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	type plain Entry
 	return json.Marshal(struct {
@@ -70,27 +76,27 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 type Filter struct {
 	Conversation id.ID // its preferred branch, unless AllBranches is set
 	AllBranches  bool
-	Interaction  id.ID  // with what was merged into it, on every branch
+	Interaction  id.ID  // including what was merged into it, on all branches
 	Tool         string // a name, or a glob such as files.*
 	Outcome      Outcome
 	Since        time.Time // calls made at this time or later
 	Until        time.Time // calls made before this time
 }
 
-// check refuses a filter that says nothing sensible.
+// check returns an error for an invalid filter.
 func (f *Filter) check() error {
 	if f.Outcome != "" && !slices.Contains(Outcomes(), f.Outcome) {
 		return fault.New(fault.Invalid, "outcome_unknown", "there is no outcome %.40q", string(f.Outcome)).
 			WithHint("use success, failure, partial or pending")
 	}
 	if _, err := path.Match(f.Tool, ""); err != nil {
-		return fault.New(fault.Invalid, "tool_pattern_invalid", "%.80q is no pattern for tool names", f.Tool).
+		return fault.New(fault.Invalid, "tool_pattern_invalid", "%.80q is not a pattern for tool names", f.Tool).
 			WithHint("write a name, or a glob such as files.*")
 	}
 	return nil
 }
 
-// wants judges what the call itself tells.
+// wants reports whether the filter selects a call by its tool and time.
 func (f *Filter) wants(name string, at time.Time) bool {
 	if name = tool.FromWire(name); f.Tool != "" {
 		if ok, _ := path.Match(f.Tool, name); !ok && f.Tool != name {
@@ -106,9 +112,8 @@ type Engine struct {
 	spec  func(name string) (tool.Spec, bool)
 }
 
-// New returns an engine over the store. spec returns the spec of a tool by its
-// name; calls of tools that it does not know are told in general words. Nil:
-// it knows none.
+// New returns an engine over the store. spec finds the spec of a tool by its name; it
+// may be nil. Calls of unknown tools are described in general words.
 func New(s store.Store, spec func(name string) (tool.Spec, bool)) *Engine {
 	if spec == nil {
 		spec = func(string) (tool.Spec, bool) { return tool.Spec{}, false }
@@ -120,15 +125,14 @@ func New(s store.Store, spec func(name string) (tool.Spec, bool)) *Engine {
 const (
 	DefaultLimit = 50
 	MaxLimit     = 1000
-	maxScan      = 5000 // messages looked through for one page
+	maxScan      = 5000 // messages examined for one page
 )
 
-// Log returns a page of entries, the newest first, and a cursor to go on
-// with; empty: there is no more. No more than 5,000 messages are looked
-// through in one go, so that a page of a sparse filter may be short or empty
-// and have a cursor none the less. Entries tell what is known at the time of
-// the call. Limit: at most MaxLimit; 0 means DefaultLimit. What an agent did
-// that a call of the conversation asked stands with that call, beyond the limit.
+// Log returns a page of entries, newest first, and a cursor for the next page, which
+// is empty at the end. Log examines at most 5,000 messages at a time, so a page may be
+// short or even empty and still have a cursor. limit is at most MaxLimit; 0 means
+// DefaultLimit. In the log of a conversation, what an asked agent did comes with the
+// call that asked it, and does not count towards the limit.
 //
 // Error codes: outcome_unknown, tool_pattern_invalid, cursor_invalid,
 // conversation_not_found, interaction_not_found, and those of the store.
@@ -151,5 +155,5 @@ func (e *Engine) Log(ctx context.Context, sc store.Scope, f Filter, after store.
 	return r.out, next, nil
 }
 
-// ref writes the identity of a call.
+// ref returns the identity of a call.
 func ref(message id.ID, block int) string { return message.String() + "/" + strconv.Itoa(block) }
