@@ -244,8 +244,7 @@ func (x *exporter) runs(w *importexport.Writer) error {
 		if err != nil {
 			return err
 		}
-		it.Record.ID, _ = id.Parse(it.URI.ID())
-		w.Run(&importexport.Run{Interaction: record.IDOf(it.URI, record.TypeInteraction), Run: it.Record})
+		w.Run(&importexport.Run{ID: record.IDOf(it.URI, record.TypeRun), Interaction: record.IDOf(it.URI, record.TypeInteraction), Run: it.Record})
 	}
 	return nil
 }

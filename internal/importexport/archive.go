@@ -85,7 +85,7 @@ func (r *reader) seekable(in, buffered io.Reader) (io.ReaderAt, int64, func(), e
 }
 
 func (r *reader) archiveFault(err error) error {
-	return fault.New(fault.Invalid, "import_archive_broken", "%s is no zip file that can be read: %w", r.Name, err).
+	return fault.New(fault.Invalid, "import_archive_broken", "%s is not a readable zip file: %w", r.Name, err).
 		WithHint("download it again, or unpack it and import conversations.json")
 }
 

@@ -10,8 +10,8 @@ import (
 	"steward/internal/message"
 )
 
-// gptChat is a conversation in ChatGPT's conversations.json. The names are
-// those of exports seen in 2023 to 2026.
+// gptChat is a conversation in ChatGPT's conversations.json, with the names of exports
+// seen from 2023 to 2026.
 type gptChat struct {
 	Title    jsontext.Value     `json:"title"`
 	ID       jsontext.Value     `json:"id"`
@@ -33,8 +33,7 @@ type gptNode struct {
 
 func (n gptNode) at() int64 { return max(0, seconds(n.Message["create_time"]).UnixMicro()) }
 
-// chatgpt reads one conversation: a tree of nodes, of which current_node is
-// the newest.
+// chatgpt reads one conversation: a tree of nodes with current_node as the newest.
 func (r *reader) chatgpt(raw []byte) (*Chat, error) {
 	var in gptChat
 	if err := json.Unmarshal(raw, &in, lenient()); err != nil {
@@ -44,7 +43,7 @@ func (r *reader) chatgpt(raw []byte) (*Chat, error) {
 		Created: stamp(in.Created), Updated: stamp(in.Updated), Model: modelName("openai", stringOf(in.Model))}
 	r.assets.renew()
 	b := &gptReader{weaver: weaver{source: ChatGPT}, assets: r.assets, model: c.Model}
-	current := b.tree(in.Mapping, stringOf(in.Current))
+	current := b.nodes(in.Mapping, stringOf(in.Current))
 	b.notes.left(in.Rest)
 	return b.chat(c, current)
 }
@@ -56,10 +55,10 @@ type gptReader struct {
 	model  string
 }
 
-// tree reads the nodes, the oldest first, and returns the entry with which the
-// current one ends. What nodes say of their parents counts, and what they say of
-// their children where those name none.
-func (b *gptReader) tree(nodes map[string]gptNode, current string) int {
+// nodes reads the nodes, oldest first, and returns the entry with which the current
+// one ends, or -1. A node's parent is the one that it names, or else the one that
+// names it as a child.
+func (b *gptReader) nodes(nodes map[string]gptNode, current string) int {
 	ids := sortedKeys(nodes)
 	slices.SortStableFunc(ids, func(x, y string) int { return cmp.Compare(nodes[x].at(), nodes[y].at()) })
 	number, parents := map[string]int{}, map[string]string{}
@@ -78,30 +77,24 @@ func (b *gptReader) tree(nodes map[string]gptNode, current string) int {
 			parent[i] = -1
 		}
 	}
-	order := b.treeOrder(parent)
-	ends := make([]int, len(ids)) // by node: its entry, or that of the nearest before it; -1: none
 	for _, p := range parent {
 		if p >= 0 {
 			kids[p]++
 		}
 	}
-	for _, i := range order {
-		before, alone := -1, false
-		if p := parent[i]; p >= 0 {
-			before, alone = ends[p], kids[p] == 1
-		}
-		ends[i] = b.node(nodes[ids[i]].Message, before, alone)
-	}
+	ends := b.tree(parent, func(i, before int) int {
+		alone := parent[i] >= 0 && kids[parent[i]] == 1
+		return b.node(nodes[ids[i]].Message, before, alone)
+	})
 	if i, ok := number[current]; ok {
 		return ends[i]
 	}
 	return -1
 }
 
-// node reads one node behind an entry, and returns the entry with which it ends.
-// One that says nothing stands for the one before it; a tool's that goes on with
-// what it said before, as ChatGPT's answer with as many messages as they like,
-// is a part of that.
+// node reads one node after an entry, and returns the entry with which it ends. An
+// empty node adds nothing. ChatGPT's tools may answer with several messages: one that
+// continues the result of the same tool becomes part of it.
 func (b *gptReader) node(o object, before int, alone bool) int {
 	if o == nil {
 		return before

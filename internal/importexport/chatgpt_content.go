@@ -21,7 +21,7 @@ type gptMessage struct {
 	status    message.Status
 }
 
-// entry reads the message; false when it says nothing.
+// entry reads the message. It returns false if the message is empty.
 func (m *gptMessage) entry() (entry, bool) {
 	e := entry{at: seconds(m.o["create_time"])}
 	kind := stringOf(m.content["content_type"])
@@ -79,7 +79,7 @@ func (m *gptMessage) stop() message.Stop {
 	return ""
 }
 
-// call reads what the assistant wrote to a tool.
+// call reads the assistant's message to a tool.
 func (m *gptMessage) call(kind string) {
 	text := stringOf(m.content["text"])
 	member := "code"
@@ -109,7 +109,7 @@ func (m *gptMessage) call(kind string) {
 }
 
 func quote(s string) []byte {
-	b, _ := jsontext.AppendQuote(nil, valid(s)) // the error is of UTF-8, which holds
+	b, _ := jsontext.AppendQuote(nil, valid(s)) // the only error is invalid UTF-8
 	return b
 }
 
@@ -124,7 +124,7 @@ func jsonOf(o object) []byte {
 	return append(raw, '}')
 }
 
-// read reads content of any type.
+// read reads the content, of any type.
 func (m *gptMessage) read(kind string, role message.Role) {
 	c := m.content
 	text := stringOf(c["text"])
@@ -167,8 +167,7 @@ func (m *gptMessage) read(kind string, role message.Role) {
 	}
 }
 
-// unknown keeps content of a type that is not known: its text, and what else
-// it has as JSON.
+// unknown keeps content of an unknown type as JSON.
 func (m *gptMessage) unknown(kind string) {
 	if len(m.content) == 0 {
 		return
@@ -183,7 +182,7 @@ func (m *gptMessage) titled(title, text string) {
 	}
 }
 
-// joined are the texts of members that say something, each on its line.
+// joined returns the texts of members that are not blank, each on a line.
 func joined(o object, names ...string) string {
 	var out []string
 	for _, name := range names {
@@ -194,7 +193,7 @@ func joined(o object, names ...string) string {
 	return strings.Join(out, "\n")
 }
 
-// think adds reasoning, where it may stand.
+// think adds reasoning. Only an assistant's message may hold it; elsewhere it is text.
 func (m *gptMessage) think(text string, role message.Role) {
 	if role == message.Assistant {
 		m.say.reasoning(text)
@@ -203,7 +202,7 @@ func (m *gptMessage) think(text string, role message.Role) {
 	m.say.text(text)
 }
 
-// part reads a part of content: a text, or a picture, a recording or the like.
+// part reads a part of the content: a text, a picture, a recording and so on.
 func (m *gptMessage) part(v jsontext.Value) {
 	if v.Kind() == '"' {
 		m.say.text(stringOf(v))
@@ -228,7 +227,7 @@ func (m *gptMessage) part(v jsontext.Value) {
 	}
 }
 
-// asset adds a file of the export, or says that it is not there.
+// asset adds a file of the export, or text that says that the export does not have it.
 func (m *gptMessage) asset(what, pointer, name string) {
 	_, id, ok := strings.Cut(pointer, "://")
 	if !ok {
@@ -248,7 +247,7 @@ func (m *gptMessage) asset(what, pointer, name string) {
 	m.say.quoted("[" + what + " " + name + ", not in the export]")
 }
 
-// attachments adds the files that were attached and are not shown as parts.
+// attachments adds attached files that are not also parts of the content.
 func (m *gptMessage) attachments() {
 	shown := string(jsonOf(object{"parts": m.content["parts"]}))
 	for _, v := range listOf(m.meta["attachments"]) {

@@ -19,8 +19,8 @@ func emptyChat(title string) error {
 	return fault.New(fault.Invalid, "import_chat_empty", "%s has no messages", what).WithHint("nothing is lost: there is nothing in it to import")
 }
 
-// claudeChat is a conversation in Claude's conversations.json. The names are
-// those of exports seen in 2024 to 2026.
+// claudeChat is a conversation in Claude's conversations.json, with the names of
+// exports seen from 2024 to 2026.
 type claudeChat struct {
 	UUID     jsontext.Value `json:"uuid"`
 	Name     jsontext.Value `json:"name"`
@@ -32,8 +32,8 @@ type claudeChat struct {
 	Rest     object         `json:",embed"`
 }
 
-// claude reads one conversation. Where messages name the one before them,
-// edits and retries become branches.
+// claude reads one conversation. If messages name their predecessors, edits and
+// retries become branches.
 func (r *reader) claude(raw []byte) (*Chat, error) {
 	var in claudeChat
 	if err := json.Unmarshal(raw, &in, lenient()); err != nil {
@@ -41,56 +41,56 @@ func (r *reader) claude(raw []byte) (*Chat, error) {
 	}
 	c := &Chat{Title: valid(stringOf(in.Name)), Source: Claude, SourceID: valid(stringOf(in.UUID)),
 		Created: stamp(in.Created), Updated: stamp(in.Updated), Model: modelName("anthropic", stringOf(in.Model))}
-	b := &claudeReader{weaver: weaver{source: Claude}, model: c.Model, ends: map[string]int{claudeRoot: -1}, newest: -1}
-	at := map[string]int{}
+	b := &claudeReader{weaver: weaver{source: Claude}, model: c.Model}
+	number := map[string]int{}
 	for i, m := range in.Messages {
 		if u := stringOf(m["uuid"]); u != "" {
-			at[u] = i
+			number[u] = i
 		}
 	}
 	parent := make([]int, len(in.Messages))
 	for i, m := range in.Messages {
-		p, ok := at[stringOf(m["parent_message_uuid"])]
+		p, ok := number[stringOf(m["parent_message_uuid"])]
 		if parent[i] = p; !ok || p == i {
 			parent[i] = -1
 		}
 	}
-	for _, i := range b.treeOrder(parent) {
+	newest := -1
+	ends := b.tree(parent, func(i, before int) int {
 		m := in.Messages[i]
-		if _, ok := at[stringOf(m["parent_message_uuid"])]; ok && parent[i] < 0 { // here a circle was cut
-			m["parent_message_uuid"] = jsontext.Value(`"` + claudeRoot + `"`)
+		p := m.text("parent_message_uuid")
+		if _, known := number[p]; !known && p != claudeRoot { // it names no predecessor, or a missing one
+			before = len(b.entries) - 1
+			if p != "" && before >= 0 {
+				b.notes.add("a message whose predecessor is missing follows the one before it")
+			}
 		}
-		b.message(m)
-	}
+		end := b.message(m, before)
+		if end >= 0 {
+			newest = end
+		}
+		return end
+	})
 	b.notes.left(in.Rest)
-	current := b.newest
-	if at, ok := b.ends[stringOf(in.Leaf)]; ok && at >= 0 {
-		current = at
+	if i, ok := number[stringOf(in.Leaf)]; ok && ends[i] >= 0 {
+		newest = ends[i]
 	}
-	return b.chat(c, current)
+	return b.chat(c, newest)
 }
 
-// claudeRoot is the parent of first messages.
+// claudeRoot is the predecessor that first messages name.
 const claudeRoot = "00000000-0000-4000-8000-000000000000"
 
-// claudeReader turns messages into entries: one of Claude's may hold text,
-// calls and their results, which are messages of their own here.
+// claudeReader turns messages into entries. One of Claude's messages may hold text,
+// calls and their results, which are separate messages here.
 type claudeReader struct {
 	weaver
-	model  string
-	ends   map[string]int // by uuid: the entry with which a message ends; -1: it said nothing
-	newest int
+	model string
 }
 
-func (b *claudeReader) message(m object) {
-	uuid := m.text("uuid")
-	parent, known := b.ends[stringOf(m["parent_message_uuid"])]
-	if p := m.text("parent_message_uuid"); !known { // it does not say, or names one that is not there
-		parent = len(b.entries) - 1
-		if p != "" && len(b.entries) > 0 {
-			b.notes.add("a message whose predecessor is missing follows the one before it")
-		}
-	}
+// message adds a message after an entry, and returns the entry with which it ends.
+func (b *claudeReader) message(m object, before int) int {
+	delete(m, "uuid")
 	role, own := message.Assistant, false
 	switch s := m.text("sender"); s {
 	case "human", "user":
@@ -100,7 +100,7 @@ func (b *claudeReader) message(m object) {
 		role = message.User
 		b.notes.add("a message of the sender %q is kept as one that nobody here wrote", short(s))
 	}
-	t := &claudeTurn{claudeReader: b, role: role, own: own, parent: parent, head: entry{at: stamp(m["created_at"])}}
+	t := &claudeTurn{claudeReader: b, role: role, own: own, parent: before, head: entry{at: stamp(m["created_at"])}}
 	t.say = &sayer{source: Claude, own: own}
 	delete(m, "created_at")
 	delete(m, "updated_at")
@@ -115,13 +115,10 @@ func (b *claudeReader) message(m object) {
 	t.attached(m)
 	delete(m, "index")
 	t.flush(m)
-	b.ends[uuid] = t.parent
-	if t.parent >= 0 {
-		b.newest = t.parent
-	}
+	return t.parent
 }
 
-// claudeTurn is one of Claude's messages while it is taken apart.
+// claudeTurn is one of Claude's messages while it is split into entries.
 type claudeTurn struct {
 	*claudeReader
 	role   message.Role
@@ -131,7 +128,7 @@ type claudeTurn struct {
 	say    *sayer
 }
 
-// flush ends a message.
+// flush adds an entry with the blocks that have been read.
 func (t *claudeTurn) flush(rest object) {
 	if len(t.say.blocks) == 0 {
 		return
@@ -170,12 +167,12 @@ func (t *claudeTurn) block(v jsontext.Value) {
 		t.unknown(kind, v)
 		return
 	}
-	if o.drop("text", "thinking", "id", "input"); len(t.say.blocks) > before { // members that have no place in it
+	if o.drop("text", "thinking", "id", "input"); len(t.say.blocks) > before { // keep members that have no other place
 		t.say.blocks[before].Base().Meta = metaOf(Claude, o)
 	}
 }
 
-// drop removes members that are read, and those that say nothing.
+// drop removes members that have been read, and those without meaning.
 func (o object) drop(names ...string) {
 	for _, name := range append(names, "type", "start_timestamp", "stop_timestamp", "flags") {
 		delete(o, name)
@@ -187,7 +184,7 @@ func (t *claudeTurn) unknown(kind string, v jsontext.Value) {
 	t.say.quoted("[" + kind + "]\n" + string(v))
 }
 
-// result reads what a tool gave back; what was said before it is a message.
+// result reads a tool's result. The blocks before it become a message.
 func (t *claudeTurn) result(o object) {
 	t.flush(nil)
 	s := &sayer{source: Claude}
@@ -226,8 +223,8 @@ func (t *claudeTurn) resultPart(s *sayer, v jsontext.Value) {
 	}
 }
 
-// attached adds what the user attached: texts are in the export, files by
-// name only.
+// attached adds the user's attachments. The export holds texts, but only the names of
+// files.
 func (t *claudeTurn) attached(m object) {
 	for _, v := range listOf(m.take("attachments")) {
 		a := objectOf(v)

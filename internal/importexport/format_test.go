@@ -88,7 +88,7 @@ plain "" from
 plain "" from  
 0<-1 user opens current "c"`, `
 import_chat_broken x, byte 46: conversation 2 cannot be read: one of its messages has no role or no content
-import_chat_broken x, byte 77: what stands there is no conversation that Steward knows
+import_chat_broken x, byte 77: this is not a conversation that Steward knows
 import_chat_empty the conversation has no messages`},
 		{"chats on lines", `{"messages":[{"role":"user","content":"a"}]}
 {"messages":
@@ -102,7 +102,7 @@ plain "" from
 0<-1 user opens current "b"
 chatgpt "" from  
 0<-1 user opens current "c"`, `
-import_chat_broken x: line 2 is no JSON`},
+import_chat_broken x: line 2 is not valid JSON`},
 		{"messages on lines", `{"role":"user","content":"a"}
 {"role":"assistant","content":"b"}
 {"role":"user","content":"c"}`, `
@@ -121,7 +121,7 @@ claude "" from u
 		{"strange ones first", `[{"x":1},{"messages":[{"role":"user","content":"a"}]}]`, `
 plain "" from  
 0<-1 user opens current "a"`, `
-import_chat_broken x, byte 1: what stands there is no conversation that Steward knows`},
+import_chat_broken x, byte 1: this is not a conversation that Steward knows`},
 		{"a lone Claude", `{"uuid":"u","name":"N","current_leaf_message_uuid":"a","chat_messages":[{"uuid":"a","sender":"human","text":"a"},{"uuid":"b","sender":"human","text":"b","parent_message_uuid":"00000000-0000-4000-8000-000000000000"}]}`, `
 claude "N" from u 
 0<-1 user opens current "a"
@@ -148,13 +148,13 @@ plain "" from
 0<-1 user opens current "a"`, `import_not_json x, byte 45: it ends in the middle`},
 		{"no comma", `[{"messages":[{"role":"user","content":"a"}]} {}]`, `
 plain "" from  
-0<-1 user opens current "a"`, `import_not_json x, byte 46: it is no JSON: invalid character '{' after array element (expecting ',' or ']')`},
+0<-1 user opens current "a"`, `import_not_json x, byte 46: it is not valid JSON: invalid character '{' after array element (expecting ',' or ']')`},
 		{"nothing", ``, ``, `import_format_unknown x holds no conversation that Steward knows`},
 		{"something else", `[1,true,"a",null]`, ``, `import_format_unknown x holds no conversation that Steward knows`},
-		{"a text", `Hello`, ``, `import_format_unknown x holds no conversation that Steward knows: it is no JSON`},
+		{"a text", `Hello`, ``, `import_format_unknown x holds no conversation that Steward knows: it is not valid JSON`},
 		{"gzip", "\x1f\x8b\x08\x00", ``, `import_format_unknown x is packed with gzip`},
 		{"UTF-16", "\xff\xfe[\x00", ``, `import_format_unknown x is written in UTF-16`},
-		{"a zip that is none", "PK\x03\x04 and so on", ``, `import_archive_broken x is no zip file that can be read: zip: not a valid zip file`},
+		{"a zip that is none", "PK\x03\x04 and so on", ``, `import_archive_broken x is not a readable zip file: zip: not a valid zip file`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			chats, errs := read(t, strings.NewReader(c.in), importexport.Options{Name: "x"})

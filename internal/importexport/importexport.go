@@ -121,7 +121,7 @@ func Read(r io.Reader, o Options) iter.Seq2[*Chat, error] {
 		rd := &reader{Options: o, yield: yield}
 		if !slices.Contains(Formats(), o.Format) {
 			yield(nil, fault.New(fault.Invalid, "import_format_unknown", "there is no import format %.40q", o.Format).
-				WithHint("use one of %v, or leave it away", Formats()))
+				WithHint("use one of %v, or omit it", Formats()))
 			return
 		}
 		rd.file(r)

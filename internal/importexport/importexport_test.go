@@ -182,7 +182,7 @@ func told(errs []error) string {
 func TestChatGPT(t *testing.T) {
 	chats, errs := read(t, bytes.NewReader(file(t, "chatgpt.json")), importexport.Options{Name: "x.json"})
 	same(t, told(errs), `
-import_chat_broken x.json, line 71: conversation 2 ("Handmade: broken") cannot be read: mapping.x.children is not as it should be
+import_chat_broken x.json, line 71: conversation 2 ("Handmade: broken") cannot be read: mapping.x.children has an unexpected form
 import_chat_empty the conversation "Handmade: empty" has no messages`)
 	if len(chats) != 2 || chats[0].Number != 1 || chats[1].Number != 4 {
 		t.Fatalf("%d chats", len(chats))

@@ -41,13 +41,14 @@ type Own struct {
 
 // Interaction is an interaction with its id.
 type Interaction struct {
-	ID id.ID
+	ID id.ID `json:"id"`
 	record.Interaction
 }
 
 // Run is a run with its id and the interaction that it belongs to.
 type Run struct {
-	Interaction id.ID
+	ID          id.ID `json:"id"`
+	Interaction id.ID `json:"interaction"`
 	record.Run
 }
 
@@ -72,15 +73,6 @@ type (
 	branchLine struct {
 		ID string `json:"id"`
 		record.Branch
-	}
-	interactionLine struct {
-		ID id.ID `json:"id"`
-		record.Interaction
-	}
-	runLine struct {
-		ID          id.ID `json:"id"`
-		Interaction id.ID `json:"interaction"`
-		record.Run
 	}
 	markLine struct {
 		Message id.ID `json:"message"`
@@ -223,15 +215,15 @@ func (b *ownReader) member(name string, v []byte) error {
 			return nil
 		})
 	case "interactions":
-		return lines(v, func(l interactionLine) error {
-			o.Interactions = append(o.Interactions, Interaction(l))
-			return named(l.ID)
+		return lines(v, func(i Interaction) error {
+			o.Interactions = append(o.Interactions, i)
+			return named(i.ID)
 		})
 	case "runs":
-		return lines(v, func(l runLine) error {
-			l.Run.ID = l.ID
-			o.Runs = append(o.Runs, Run{Run: l.Run, Interaction: l.Interaction})
-			return named(l.ID, l.Interaction)
+		return lines(v, func(r Run) error {
+			r.Run.ID = r.ID
+			o.Runs = append(o.Runs, r)
+			return named(r.ID, r.Interaction)
 		})
 	case "marks":
 		return lines(v, func(l markLine) error {

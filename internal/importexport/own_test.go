@@ -107,7 +107,7 @@ func generated(t *rapid.T) *whole {
 		w.Branches = append(w.Branches, record.Branch{ID: draw("branch").String(), Title: "x", Created: at, Parent: "main", At: 1, Rope: []record.Span{{Branch: "main", To: 1}}, Open: 5,
 			View: record.View{Revision: 2, Start: record.Point{Branch: "main", Pos: 1}, Summary: "cld:x", Clip: 600}})
 		w.Interactions = []importexport.Interaction{{ID: inter, Interaction: record.Interaction{Started: at, Origin: "user", Holds: []id.ID{draw("held")}}}}
-		w.Runs = []importexport.Run{{Interaction: inter, Run: record.Run{ID: draw("run"), Agent: "a", Version: "1", Model: "m", Started: at, Ended: at, Outcome: "answered"}}}
+		w.Runs = []importexport.Run{{ID: draw("run"), Interaction: inter, Run: record.Run{Agent: "a", Version: "1", Model: "m", Started: at, Ended: at, Outcome: "answered"}}}
 		w.Marks = []record.Mark{{Message: draw("marked"), Pos: 1, Branch: "main", Changes: []record.Change{{State: record.Archived, At: at, Actor: "ana", Interaction: inter, By: draw("by")}}}}
 		w.Pins = []record.Pin{{Message: draw("pinned"), Pos: 2, Branch: "main", By: "ana", At: at}}
 		w.Summaries = []importexport.Placed{{Message: messagetest.Message().Draw(t, "summary"), Interaction: inter}}

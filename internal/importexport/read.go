@@ -89,13 +89,13 @@ func (r *reader) values(s *stream) error {
 		}
 		switch {
 		case err != nil && n == 0 && s.InputOffset() == 0 && fault.Of(err).Code == "import_not_json":
-			return r.unknown(": it is no JSON")
+			return r.unknown(": it is not valid JSON")
 		case err != nil:
 			return err
 		case c == '[' || c == '{':
 			err = r.top(s, c)
 		default:
-			return r.unknown(": it is no list and no object")
+			return r.unknown(": it is neither a list nor an object")
 		}
 		if err != nil {
 			return err
@@ -135,10 +135,10 @@ func (r *reader) lines(s *stream) error {
 		case len(raw) == 0:
 		case !jsontext.Value(raw).IsValid(lenientText()...):
 			r.see()
-			r.give(nil, fault.New(fault.Invalid, "import_chat_broken", "%s: line %d is no JSON", r.Name, n).
+			r.give(nil, fault.New(fault.Invalid, "import_chat_broken", "%s: line %d is not valid JSON", r.Name, n).
 				WithHint("the other lines are read all the same; see that the file is whole"))
 		case raw[0] != '{' && raw[0] != '[':
-			return r.unknown(": a line of it is no list and no object")
+			return r.unknown(": one of its lines is neither a list nor an object")
 		default:
 			if err := r.top(line, jsontext.Kind(raw[0])); err != nil {
 				return err
@@ -282,7 +282,7 @@ func (r *reader) chat(raw []byte, at string) {
 	r.see()
 	if !r.takes(source) {
 		r.give(nil, fault.New(fault.Invalid, "import_format_other", "%sconversation %d is of the format %s, not %s", at, r.number, source, r.Format).
-			WithHint("leave the format away, and it is taken for what it is"))
+			WithHint("omit the format: Steward recognises it"))
 		return
 	}
 	var c *Chat
@@ -326,7 +326,7 @@ func (r *reader) wrapped(raw []byte, at string) {
 // strange reports a value that is not a conversation, but only once a conversation has been found:
 // without one, the whole file is something else.
 func (r *reader) strange(at string) {
-	err := fault.New(fault.Invalid, "import_chat_broken", "%swhat stands there is no conversation that Steward knows", at).
+	err := fault.New(fault.Invalid, "import_chat_broken", "%sthis is not a conversation that Steward knows", at).
 		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/guides/import.md")
 	const most = 100
 	if r.found > 0 {
@@ -358,9 +358,9 @@ func plainError(err error) string {
 		return err.Error()
 	}
 	if se.JSONPointer == "" {
-		return "it is not built as it should be"
+		return "it has an unexpected form"
 	}
-	return strings.ReplaceAll(strings.TrimPrefix(string(se.JSONPointer), "/"), "/", ".") + " is not as it should be"
+	return strings.ReplaceAll(strings.TrimPrefix(string(se.JSONPointer), "/"), "/", ".") + " has an unexpected form"
 }
 
 func (r *reader) tooLarge(at string) {

@@ -40,11 +40,11 @@ type meter struct {
 	total int64 // bytes that may be read
 	upto  int64 // the offset by which the current value must have ended
 	lines int
-	err   error // that r has returned, but for its end
+	err   error // an error of r other than io.EOF
 }
 
 var (
-	errTotal    = errors.New("there is too much of it")
+	errTotal    = errors.New("the input is too large")
 	errOversize = errors.New("too large") // of a single value, which can be skipped
 )
 
@@ -166,8 +166,8 @@ func (s *stream) fault(err error) error {
 	case errors.Is(err, errOversize):
 		return s.broken("a text or a number there is too long")
 	case errors.As(err, &syntax):
-		return s.broken("it is no JSON: %s", syntax.Err)
-	case fault.Of(err).Code != "internal": // one that tells what to do, such as a bound on the way here
+		return s.broken("it is not valid JSON: %s", syntax.Err)
+	case fault.Of(err).Code != "internal": // it has its own hint, for example a size limit of the server
 		return fault.Of(err)
 	}
 	return fault.New(fault.Unavailable, "import_unreadable", "%s cannot be read any further than line %d: %w", s.name, s.line+s.in.lines, err).

@@ -20,8 +20,8 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // object is a JSON object, its members undecoded.
 type object map[string]jsontext.Value
 
-// objectOf decodes an object, listOf a list and stringOf a text: nothing when it
-// is none.
+// objectOf decodes an object, listOf a list and stringOf a text. They return the zero
+// value for anything else.
 func objectOf(v jsontext.Value) object         { return as[object](v) }
 func listOf(v jsontext.Value) []jsontext.Value { return as[[]jsontext.Value](v) }
 func stringOf(v jsontext.Value) string         { return as[string](v) }
@@ -43,7 +43,7 @@ func (o object) take(name string) jsontext.Value {
 	return v
 }
 
-// text removes a member and returns its text; a member that is no text stays.
+// text removes a member and returns its text. A member that is not a text stays.
 func (o object) text(name string) string {
 	if o[name].Kind() != '"' {
 		if o[name].Kind() == 'n' {
@@ -54,8 +54,8 @@ func (o object) text(name string) string {
 	return stringOf(o.take(name))
 }
 
-// metaOf keeps the members that say something and have no other place. They go
-// to no provider: none has this name.
+// metaOf keeps the non-empty members that have no other place. They are sent to no
+// provider, since none has this name.
 func metaOf(source string, o object) message.Meta {
 	var raw []byte
 	for _, name := range sortedKeys(o) {
@@ -77,19 +77,19 @@ func empty(v jsontext.Value) bool {
 	return c.Compact(lenientText()...) == nil && (string(c) == "{}" || string(c) == "[]" || string(c) == `""`)
 }
 
-// strict returns the value in the strict form that a store keeps: names once,
-// UTF-8. What cannot be brought into it is kept as text.
+// strict returns the value in the strict form that the store keeps: unique names and
+// valid UTF-8. A value that violates it is kept as text.
 func strict(v jsontext.Value) []byte {
 	c := v.Clone()
 	if c.IsValid() && c.Compact() == nil {
 		return c
 	}
-	b, _ := jsontext.AppendQuote(nil, valid(string(v))) // the error is of UTF-8, which holds
+	b, _ := jsontext.AppendQuote(nil, valid(string(v))) // the only error is invalid UTF-8
 	return b
 }
 
-// seconds reads a time given as seconds since 1970 with a fraction; zero when
-// it is none.
+// seconds decodes a time in seconds since 1970, with a fraction. It returns the zero
+// time for anything else.
 func seconds(v jsontext.Value) time.Time {
 	if v.Kind() != '0' {
 		return time.Time{}
@@ -104,7 +104,8 @@ func seconds(v jsontext.Value) time.Time {
 	return time.UnixMicro(int64(f * 1e6)).UTC()
 }
 
-// stamp reads a time as text or as seconds; zero when it is none.
+// stamp decodes a time as text or in seconds. It returns the zero time for anything
+// else.
 func stamp(v jsontext.Value) time.Time {
 	s := stringOf(v)
 	if s == "" {
@@ -118,14 +119,14 @@ func stamp(v jsontext.Value) time.Time {
 	return time.Time{}
 }
 
-// base64Bytes decodes any of the usual kinds of base64.
+// base64Bytes decodes base64 in any of the usual alphabets.
 func base64Bytes(s string) ([]byte, bool) {
 	s = strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "", " ", "").Replace(s)
 	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 	return b, err == nil && len(b) > 0
 }
 
-// media adds a picture or a file that is there.
+// media adds a picture or a file.
 func (s *sayer) media(mimeType, name string, data []byte) {
 	c := s.common()
 	if strings.HasPrefix(mimeType, "image/") {
@@ -135,7 +136,7 @@ func (s *sayer) media(mimeType, name string, data []byte) {
 	s.blocks = append(s.blocks, &message.File{Common: c, MIME: valid(mimeType), Name: valid(name), Data: data})
 }
 
-// sniffMIME guesses the media type of data by its first bytes, else by its name.
+// sniffMIME guesses the media type of data by its first bytes, or else by its name.
 func sniffMIME(data []byte, name string) string {
 	kind := http.DetectContentType(data)
 	if strings.HasPrefix(kind, "image/") || kind == "application/pdf" {

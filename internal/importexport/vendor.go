@@ -25,20 +25,20 @@ func Vendors() []string { return []string{OpenAI, Anthropic, Gemini, Ollama} }
 // isVendor reports whether a format is a list of messages.
 func isVendor(format string) bool { return format == Plain || slices.Contains(Vendors(), format) }
 
-// chatHead is what a list of messages is told to be part of.
+// chatHead describes the conversation to which a list of messages belongs.
 type chatHead struct {
 	title, id, model, format string
 	created, updated         time.Time
 }
 
-// list is a list of messages in a vendor's form. It is kept as it came: read,
-// it takes several times the memory.
+// list is a list of messages in a vendor's form. It is kept encoded, since decoded
+// messages take several times the memory.
 type list struct {
 	doc    []byte
-	source string // the vendor of whose form the first message with a sign of one is
+	source string // the vendor that the first telling message shows
 }
 
-// add adds a message, unless there are too many bytes of them.
+// add adds a message. It returns false if the list becomes too large.
 func (l *list) add(raw []byte, most int) bool {
 	if len(l.doc)+len(raw) > most {
 		return false
@@ -59,7 +59,7 @@ func (l *list) sign(o object) {
 	}
 }
 
-// collect yields the chat of messages that stood by themselves, if there are some.
+// collect yields a chat of the messages in a list, if there are any.
 func (r *reader) collect(l list) error {
 	if l.doc != nil && !r.ended {
 		r.see()
@@ -73,10 +73,10 @@ func (r *reader) isMessage(raw []byte) bool {
 	return raw[0] == '{' && r.takes(OpenAI) && isMessage(objectOf(raw))
 }
 
-// isMessage: a message has a role and says something.
+// isMessage reports whether an object is a message: it has a role and content.
 func isMessage(o object) bool {
 	if stringOf(o["role"]) == "" {
-		return o["parts"].Kind() == '[' // Gemini's of the user's
+		return o["parts"].Kind() == '[' // Gemini's user messages need no role
 	}
 	for _, name := range []string{"content", "tool_calls", "function_call", "refusal", "audio", "parts", "images"} {
 		if _, ok := o[name]; ok {
@@ -86,7 +86,8 @@ func isMessage(o object) bool {
 	return false
 }
 
-// sourceOf tells by what a message has whose it is. What all have is OpenAI's.
+// sourceOf returns the vendor that a message shows by its members. Without a sign of
+// another vendor it is OpenAI.
 func sourceOf(o object) string {
 	for _, sign := range []struct{ name, source string }{{"parts", Gemini}, {"images", Ollama}, {"thinking", Ollama}, {"tool_name", Ollama}} {
 		if _, ok := o[sign.name]; ok {
@@ -106,8 +107,7 @@ func sourceOf(o object) string {
 	return OpenAI
 }
 
-// vendorChat reads a conversation that is a list of messages, or an object
-// with one.
+// vendorChat reads a conversation: a list of messages, or an object with such a list.
 func (r *reader) vendorChat(raw []byte) (*Chat, error) {
 	var head chatHead
 	all := listOf(raw)
@@ -133,8 +133,8 @@ func (r *reader) vendorChat(raw []byte) (*Chat, error) {
 	return r.vendor(raw, r.sourceOf(l, head), head)
 }
 
-// sourceOf returns in whose form messages are: as was asked for, as the
-// conversation says, or as the first that shows a sign of it.
+// sourceOf returns the vendor in whose form messages are read: the requested one, the
+// one that the conversation names, or the first that a message shows.
 func (r *reader) sourceOf(l list, head chatHead) string {
 	switch {
 	case slices.Contains(Vendors(), r.Format) && r.Format != OpenAI:
@@ -184,8 +184,8 @@ func (r *reader) vendor(doc []byte, source string, head chatHead) (*Chat, error)
 	return c, nil
 }
 
-// settleVendor gives a message what its source tells beside what was said, and
-// marks what the user did not write.
+// settleVendor sets a message's time and model from its other members, and the origin
+// and labels of its blocks.
 func settleVendor(source string, m *message.Message, own bool, model string) {
 	o := objectOf(m.Meta.Fields)
 	for _, name := range []string{"created_at", "timestamp", "create_time", "created"} {
@@ -241,8 +241,7 @@ func firstTime(o object, names ...string) time.Time {
 	return time.Time{}
 }
 
-// argsOf returns a call's arguments: the text that the model wrote, or what
-// somebody has decoded of it.
+// argsOf returns a call's arguments, which may be the model's text or decoded JSON.
 func argsOf(v jsontext.Value) []byte {
 	switch v.Kind() {
 	case '"':
@@ -258,7 +257,7 @@ func short(s string) string {
 	return string(r[:min(len(r), 40)])
 }
 
-// modelName makes "provider/model" of a model's name.
+// modelName returns "provider/model".
 func modelName(provider, model string) string {
 	model = valid(strings.TrimSpace(model))
 	if model == "" || provider == "" || strings.Contains(model, "/") {
@@ -267,8 +266,8 @@ func modelName(provider, model string) string {
 	return provider + "/" + model
 }
 
-// WriteVendor writes messages in a vendor's form, with the conversation's title
-// and the format's name beside them: Read takes it back.
+// WriteVendor writes messages in a vendor's form, together with the conversation's
+// title and the name of the format, so that Read can read them back.
 func WriteVendor(out io.Writer, codec llm.Codec, format, title string, msgs []*message.Message) error {
 	list, err := codec.Encode(msgs)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"steward/internal/message"
 )
 
-// entry is a message as its source tells it, before the rules of a history
-// are put on it. A tool's entry has a result and no blocks.
+// entry is a message as its source has it, before it is made to obey the rules of a
+// history. A tool's entry has a result and no blocks.
 type entry struct {
-	parent int // of an earlier entry; -1: none
+	parent int // an earlier entry; -1: none
 	role   message.Role
 	at     time.Time
 	own    bool // the user's own words
@@ -24,34 +24,35 @@ type entry struct {
 	stop   message.Stop
 	blocks []message.Block
 	result result
-	rest   object // members of the source that have no place elsewhere
+	rest   object // members of the source that have no other place
 }
 
-// result is what a tool gave back.
+// result is a tool's result.
 type result struct {
-	callID  string // empty: of the oldest call that is open and has this name, or any
+	callID  string // empty: it answers the oldest open call of this name
 	name    string
 	status  message.Status
 	content []message.Block
 }
 
-// weaver makes a tree of messages of entries, so that each path holds: calls
-// are answered before anybody speaks again, results answer calls. What does
-// not fit is kept as text.
+// weaver makes a tree of messages from entries. On each path of the tree, calls are
+// answered before the next message, and results answer calls. A result that does not
+// fit is kept as text.
 type weaver struct {
 	source  string
 	notes   notes
 	entries []entry
 	nodes   []Node
-	ends    []end // by entry: where it has left its path
-	broken  error // the first message that the rules refuse: a fault of this package
+	ends    []end // by entry: the end of its path
+	broken  error // the first message that the rules refuse, which is a bug in this package
 }
 
-// treeOrder returns the numbers of the nodes of a tree, parents before their
-// children, and those in their order. Circles are cut, each before its first
-// node, and told.
-func (w *weaver) treeOrder(parent []int) (order []int) {
-	walk := make([]int, len(parent)) // by node: the walk that passed it, counted from 1
+// tree adds the nodes of a tree, each after its parent. parent has the number of each
+// node's parent, or -1. put adds a node after an entry (-1: none) and returns the
+// entry with which the node ends. tree returns these ends. Circles are cut before
+// their first node, and noted.
+func (w *weaver) tree(parent []int, put func(node, before int) int) []int {
+	walk := make([]int, len(parent)) // by node: the walk that visited it, counted from 1
 	for i := range parent {
 		at := i
 		for ; at >= 0 && walk[at] == 0; at = parent[at] {
@@ -67,24 +68,29 @@ func (w *weaver) treeOrder(parent []int) (order []int) {
 		parent[first] = -1
 		w.notes.add("messages that follow each other in a circle are kept, and the circle is cut before the oldest")
 	}
-	children := make([][]int, len(parent)+1) // those of none come last
+	children := make([][]int, len(parent)+1) // the last element has the roots
 	for i, p := range parent {
 		if p < 0 {
 			p = len(parent)
 		}
 		children[p] = append(children[p], i)
 	}
+	ends := make([]int, len(parent))
 	for stack := []int{len(parent)}; len(stack) > 0; {
 		i := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		if i < len(parent) {
-			order = append(order, i)
+			before := -1
+			if parent[i] >= 0 {
+				before = ends[parent[i]]
+			}
+			ends[i] = put(i, before)
 		}
 		for _, c := range slices.Backward(children[i]) {
 			stack = append(stack, c)
 		}
 	}
-	return order
+	return ends
 }
 
 // end is the end of a path.
@@ -94,8 +100,8 @@ type end struct {
 	last time.Time
 }
 
-// chat completes a chat with the nodes of the entries; it goes on with the
-// entry current, -1 for the last.
+// chat completes a chat with the nodes of the entries. The chat continues at the entry
+// current (-1: the last one).
 func (w *weaver) chat(c *Chat, current int) (*Chat, error) {
 	w.ends = make([]end, len(w.entries))
 	leaf := slices.Repeat([]bool{true}, len(w.entries))
@@ -127,7 +133,7 @@ func (w *weaver) chat(c *Chat, current int) (*Chat, error) {
 	return c, w.broken
 }
 
-// put adds an entry behind the end of a path.
+// put adds an entry at the end of a path.
 func (w *weaver) put(at end, e *entry) end {
 	if e.at.IsZero() {
 		e.at = at.last
@@ -150,7 +156,7 @@ func (w *weaver) put(at end, e *entry) end {
 	return at
 }
 
-// answer adds a result: to its call, or as text where there is no such call.
+// answer adds a result to its call, or as text if there is no such call.
 func (w *weaver) answer(at end, e *entry) end {
 	r := e.result
 	i := slices.IndexFunc(at.open, func(c message.Call) bool {
@@ -177,8 +183,7 @@ func (w *weaver) answer(at end, e *entry) end {
 	return w.add(at, m, false)
 }
 
-// interrupt answers the calls that have no result: nobody will say any more
-// what became of them.
+// interrupt answers the calls that have no result.
 func (w *weaver) interrupt(at end) end {
 	for _, c := range at.open {
 		w.notes.add("a call without a result is marked as interrupted")
@@ -206,8 +211,8 @@ func (w *weaver) add(at end, m *message.Message, opens bool) end {
 	return at
 }
 
-// finish marks the answers that end their turns: those without calls behind
-// which nothing more of the assistant or a tool comes.
+// finish marks the answers that end their turns: those without calls that no further
+// message of the assistant or a tool follows.
 func (w *weaver) finish() {
 	more := make([]bool, len(w.nodes))
 	for _, n := range w.nodes {
@@ -239,8 +244,8 @@ func (w *weaver) text(s string) message.Block {
 	return &message.Text{Common: foreign(w.source), Text: s}
 }
 
-// sayer makes the blocks of one message: of the user's own words, or of what
-// was not theirs.
+// sayer makes the blocks of one message, either of the user's own words or of foreign
+// content.
 type sayer struct {
 	source string
 	own    bool
@@ -260,7 +265,7 @@ func (s *sayer) text(t string) {
 	}
 }
 
-// quoted adds a text that is not the user's, also where the user sent it.
+// quoted adds a text that is not the user's own, even in a message of the user.
 func (s *sayer) quoted(t string) {
 	own := s.own
 	s.own = false
@@ -284,5 +289,5 @@ func (s *sayer) call(callID, name string, args []byte) {
 	s.blocks = append(s.blocks, &message.ToolCall{Common: foreign(s.source), CallID: valid(callID), Name: valid(name), Args: []byte(valid(string(args)))})
 }
 
-// valid makes UTF-8 of what may not be.
+// valid replaces invalid UTF-8.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

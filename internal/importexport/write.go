@@ -45,12 +45,10 @@ func (x *Writer) put(s string) {
 func (x *Writer) Branch(b *record.Branch) { x.line("branches", branchLine{b.ID, *b}) }
 
 // Interaction adds an interaction.
-func (x *Writer) Interaction(i *Interaction) {
-	x.line("interactions", interactionLine{i.ID, i.Interaction})
-}
+func (x *Writer) Interaction(i *Interaction) { x.line("interactions", i) }
 
 // Run adds a run.
-func (x *Writer) Run(r *Run) { x.line("runs", runLine{r.ID, r.Interaction, r.Run}) }
+func (x *Writer) Run(r *Run) { x.line("runs", r) }
 
 // Mark adds the mark of a message.
 func (x *Writer) Mark(m *record.Mark) { x.line("marks", markLine{m.Message, *m}) }
