@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"steward/internal/fault"
@@ -12,6 +13,7 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // These bound how often one effect is started: maxAttempts over all lives of the process,
@@ -25,7 +27,7 @@ const (
 // intentRecord is an intent as the store holds it.
 type intentRecord struct {
 	uri     resource.URI
-	version uint64
+	version uint64 // 0: not recorded yet
 	in      intent.Intent
 }
 
@@ -35,8 +37,7 @@ type execution struct {
 	intentRecord
 	found   bool // the intent was recorded before this call of Run: its state comes from another run
 	judged  bool // the intent was authorized just now
-	hold    bool // it is to begin together with others, so it stops just before
-	ready   bool // it has stopped there
+	ready   bool // it has stopped just before it begins, because of job.hold
 	repeats int  // of the effect, in this call of Run
 	doubt   bool // an earlier attempt may have done it, so the failure of a later one proves nothing
 
@@ -45,66 +46,74 @@ type execution struct {
 
 // action takes a call through its intent to a settled or queued state.
 func (j *job) action(ctx context.Context) (*message.ToolResult, error) {
-	if err := j.inRun(ctx); err != nil {
-		return j.refused(err)
-	}
-	f, unlock, err := j.openIntent(ctx)
-	if unlock != nil {
-		defer unlock()
-	}
-	switch {
-	case err == nil:
-		return f.advance(ctx)
-	case fault.Is(err, fault.NotFound) && ctx.Err() != nil:
-		return j.stopped(ctx)
-	}
-	return j.refused(err)
+	_, unlock, res, err := j.carryOut(ctx)
+	unlock()
+	return res, err
 }
 
-// inRun refuses an action that belongs to no run, because nothing would account for its
-// effect. This is a bug in the calling program, so it is logged as an error.
-func (j *job) inRun(ctx context.Context) error {
-	own, there := request.From(ctx)
-	why := ""
-	switch c := &j.c; {
-	case c.Request.ID.Zero():
-		why = "it belongs to no request"
-	case there && own.ID != c.Request.ID:
-		why = "it belongs to another request than the one that is being worked on"
-	case c.Ref.Message.Zero() || c.Message.Zero() || c.Message.ID() != c.Ref.Message.String():
-		why = "it belongs to no message"
+// carryOut is action, and keeps the intent locked until the caller calls unlock. If it
+// returns neither a result nor an error, the action is ready to begin; see job.hold.
+func (j *job) carryOut(ctx context.Context) (f *execution, unlock func(), res *message.ToolResult, err error) {
+	f, unlock, err = j.openIntent(ctx)
+	switch {
+	case err == nil:
+		res, err = f.advance(ctx)
+	case fault.Is(err, fault.NotFound) && j.dropped != nil:
+		res, err = j.dropped.res, nil
+	case fault.Is(err, fault.NotFound) && ctx.Err() != nil:
+		res, err = j.stopped(ctx)
 	default:
-		return nil
+		res, err = j.refused(err)
 	}
-	j.e.log.ErrorContext(ctx, "AN ACTION WAS ASKED FOR OUTSIDE OF ANY RUN: it is refused", "tool", j.spec.Name, "why", why,
-		"message", j.c.Message.String(), "user", j.c.Request.User, "code", "intent_outside_run")
-	return fault.New(fault.Internal, "intent_outside_run", "an action of %s was asked for outside of any run: %s", j.spec.Name, why).
-		WithHint("actions are asked for in turns and in calls from outside; tell whoever wrote the program")
+	return f, unlock, res, err
 }
 
 // openIntent locks and loads the call's intent, or records it if there is none.
-func (j *job) openIntent(ctx context.Context) (*execution, func(), error) {
-	uri := j.intentURI()
-	unlock, err := j.e.lock(ctx, uri)
-	if err != nil {
-		return nil, nil, err
+func (j *job) openIntent(ctx context.Context) (f *execution, unlock func(), err error) {
+	unlock = func() {}
+	if err := j.inRun(ctx); err != nil {
+		return nil, unlock, err
 	}
-	f := &execution{job: j}
+	uri := j.intentURI()
+	leave, err := j.e.enter(ctx, uri.String(), 1, nil)
+	if err != nil {
+		return nil, unlock, contended()
+	}
+	f = &execution{job: j}
 	f.intentRecord, err = j.e.load(context.WithoutCancel(ctx), j.c.Scope, uri)
 	switch {
 	case err == nil:
 		f.found = true
 		f.addObligations(policy.Obligations{Mask: f.in.Mask, Cap: f.in.Cap})
-	case fault.Is(err, fault.NotFound) && ctx.Err() == nil:
+	case fault.Is(err, fault.NotFound) && ctx.Err() == nil && j.dropped == nil:
 		err = f.propose(ctx, uri)
 	}
-	if err == nil && !f.sameCall() {
+	if err == nil && j.dropped == nil && !f.sameCall() {
 		err = fault.New(fault.Conflict, "intent_mismatch", "another action is recorded for this call: %s of %s", f.in.Tool, f.in.User)
 	}
 	if err == nil {
 		f.adopt(f.intentRecord)
 	}
-	return f, unlock, err
+	return f, leave, err
+}
+
+// inRun refuses an action that belongs to no run, because nothing would account for its
+// effect. This is a bug in the calling program, so it is logged as an error.
+func (j *job) inRun(ctx context.Context) error {
+	c := &j.c
+	own, there := request.From(ctx)
+	if j.dropped != nil || !c.Request.ID.Zero() && (!there || own.ID == c.Request.ID) && !c.Message.Zero() && c.Message.ID() == c.Ref.Message.String() {
+		return nil
+	}
+	j.e.log.ErrorContext(ctx, "AN ACTION WAS ASKED FOR OUTSIDE OF ANY RUN: it is refused", "tool", j.spec.Name,
+		"request", c.Request.ID, "message", c.Message.String(), "user", c.Request.User, "code", "intent_outside_run")
+	return fault.New(fault.Internal, "intent_outside_run", "an action of %s was asked for outside of any run", j.spec.Name).
+		WithHint("actions are asked for in turns and in calls from outside; tell whoever wrote the program")
+}
+
+func contended() error {
+	return fault.New(fault.Conflict, "effect_contended", "another worker is at this action").
+		WithHint("wait until it is done, then read the conversation again")
 }
 
 // refused returns the result for a record that cannot be written or read: the run cannot
@@ -113,40 +122,55 @@ func (j *job) refused(err error) (*message.ToolResult, error) {
 	return j.c.told(message.Failed, "The action could not be recorded: "+err.Error()), err
 }
 
+// errAsks means that an action that is held waits for a person.
+var errAsks = errors.New("a person is asked about it")
+
 // advance moves from state to state until the intent is settled or queued. If someone else
-// (a person's decision) has changed the intent in between, it reloads it. If it returns
-// neither a result nor an error, the action is ready to begin and is held.
+// (a person's decision, a revoked grant) has changed what it goes by in between, it reloads
+// the intent. If it returns neither a result nor an error, the action is ready to begin and
+// is held.
 func (f *execution) advance(ctx context.Context) (*message.ToolResult, error) {
-	for {
+	for conflicts := 0; conflicts < maxAmends; {
 		res, err := f.next(ctx)
 		switch {
-		case res != nil || f.ready:
+		case res != nil || f.ready || errors.Is(err, errAsks):
 			return res, err
 		case err == nil:
 			continue
-		case errors.Is(err, errAsks):
-			return nil, err
 		case !fault.HasCode(err, "conflict"):
 			return f.refused(err)
 		}
-		was, lost := f.version, f.lostGrant(err)
+		conflicts++
 		now, err := f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri)
 		if err != nil {
 			return f.refused(err)
 		}
 		f.adopt(now)
 		f.judged = false
-		if f.version == was && !lost || f.in.State == intent.Executing {
-			return f.refused(contended())
+		if f.in.State == intent.Executing { // another worker has begun it
+			break
 		}
 	}
+	return f.refused(contended())
 }
 
 // next performs the step that the current state requires. A nil result means: look at the
 // state again.
 func (f *execution) next(ctx context.Context) (*message.ToolResult, error) {
-	if f.in.State.InFlight() && f.in.State != intent.Executing && ctx.Err() != nil {
+	switch st := f.in.State; {
+	case st.Settled():
+		return f.settled()
+	case st == intent.Executing:
+		return f.recover(ctx)
+	case f.dropped != nil:
+		return f.settle(ctx, intent.Cancelled, f.dropped.why, f.dropped.res)
+	case ctx.Err() != nil:
 		return f.cancel(ctx)
+	}
+	if f.last {
+		if res, err := f.dropDuplicate(ctx); res != nil || err != nil {
+			return res, err
+		}
 	}
 	found := f.found
 	f.found = false
@@ -163,21 +187,17 @@ func (f *execution) next(ctx context.Context) (*message.ToolResult, error) {
 			}
 		}
 		return f.await(ctx)
-	case intent.Approved:
-		if f.deferred() && !f.last {
-			return f.queued(), nil
-		}
-		return f.begin(ctx)
-	case intent.Executing:
-		return f.recover(ctx)
 	}
-	return f.settled()
+	if f.deferred() && !f.last {
+		return f.queued(), nil
+	}
+	return f.begin(ctx)
 }
 
 // propose records the intent, before it is authorized.
 func (f *execution) propose(ctx context.Context, uri resource.URI) error {
 	f.intentRecord = f.draft(uri)
-	return f.commit(ctx, store.If{Absent: true})
+	return step(ctx, intent.Proposed, nil, f)
 }
 
 // draft returns the call's intent, before it is authorized.
@@ -202,15 +222,12 @@ func (f *execution) decide(ctx context.Context) (*message.ToolResult, error) {
 	f.judged = true
 	switch {
 	case d.Verdict == policy.Deny:
-		return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
-	case a != nil:
-		f.in.Approval, f.in.Reason = a, d.Reason
-		return nil, f.step(ctx, intent.Approved)
-	case d.Verdict == policy.Ask:
+		return f.deny(ctx, d)
+	case a == nil && d.Verdict == policy.Ask:
 		return nil, f.ask(ctx, d.Reason)
-	case f.deferred():
-		f.in.Reason = d.Reason
-		return nil, f.step(ctx, intent.Approved)
+	case a != nil || f.deferred():
+		f.in.Approval, f.in.Reason = a, d.Reason
+		return nil, step(ctx, intent.Approved, nil, f)
 	}
 	return f.begin(ctx)
 }
@@ -225,6 +242,12 @@ func (f *execution) noteDecision(d policy.Decision) {
 	f.in.Mask, f.in.Cap = f.job.obligations.Mask, f.job.obligations.Cap
 }
 
+// deny settles an action that policy denies.
+func (f *execution) deny(ctx context.Context, d policy.Decision) (*message.ToolResult, error) {
+	f.noteDecision(d)
+	return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
+}
+
 // reask re-evaluates a question that an earlier run left open. If policy now denies the
 // action, it is denied. If the question is still valid, the run waits for it. If it
 // expired while nobody could answer it, it is asked again.
@@ -234,8 +257,7 @@ func (f *execution) reask(ctx context.Context) (*message.ToolResult, error) {
 	case ctx.Err() != nil:
 		return f.cancel(ctx)
 	case d.Verdict == policy.Deny:
-		f.noteDecision(d)
-		return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
+		return f.deny(ctx, d)
 	case time.Now().Before(f.in.Expires) && f.in.Version == f.spec.Version && (d.Verdict != policy.Ask || d.Approvers == f.in.Approvers):
 		return nil, nil
 	case d.Verdict == policy.Ask:
@@ -244,19 +266,31 @@ func (f *execution) reask(ctx context.Context) (*message.ToolResult, error) {
 	return nil, f.ask(ctx, f.in.Reason)
 }
 
+// ask asks a person, or asks again.
+func (f *execution) ask(ctx context.Context, reason string) error {
+	f.restore()
+	f.in.Reason, f.in.Version, f.in.Approval = reason, f.c.Tool.Spec().Version, nil
+	f.in.Expires = time.Now().UTC().Add(f.e.opt.ApprovalTimeout)
+	f.judged = false
+	return step(ctx, intent.Awaiting, nil, f)
+}
+
 // begin starts the execution. If time has passed since the intent was authorized, policy
 // is asked again: it may now deny the action or require a question. The approval is
 // verified, and is consumed in the same commit that records the start.
 func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 	if !f.judged {
-		d := f.askPolicy(ctx, policy.PointIntent, f.c.Attended || f.in.Approval != nil)
+		attended := f.c.Attended || f.in.Approval != nil
+		d := f.askPolicy(ctx, policy.PointIntent, attended)
+		if !attended {
+			d = unattended(d)
+		}
 		covered := f.in.Approval != nil && (d.Approvers == f.in.Approvers || d.Approvers == "")
 		switch {
 		case ctx.Err() != nil:
 			return f.cancel(ctx)
 		case d.Verdict == policy.Deny:
-			f.noteDecision(d)
-			return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
+			return f.deny(ctx, d)
 		case d.Verdict == policy.Ask && !covered:
 			f.noteDecision(d)
 			return nil, f.ask(ctx, d.Reason)
@@ -269,20 +303,17 @@ func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 			f.in.Version = f.spec.Version // policy allows the tool as it is defined now
 		}
 	}
-	if why := f.lapsed(); why != "" {
-		return nil, f.ask(ctx, why)
-	}
-	if res, err := f.dropEditedDuplicate(ctx); res != nil || err != nil {
-		return res, err
-	}
-	var why string
 	var err error
-	if f.checks, why, err = f.consume(ctx); err != nil {
-		return f.refused(err)
-	} else if why != "" {
-		return nil, f.ask(ctx, why)
+	why := f.lapsed()
+	if why == "" {
+		f.checks, why, err = f.consume(ctx)
 	}
-	if f.hold {
+	switch {
+	case err != nil:
+		return f.refused(err)
+	case why != "":
+		return nil, f.ask(ctx, why)
+	case f.hold:
 		f.ready = true
 		return nil, nil
 	}
@@ -332,6 +363,133 @@ func (f *execution) cancel(ctx context.Context) (*message.ToolResult, error) {
 	return f.settle(ctx, intent.Cancelled, "stopped", res)
 }
 
+// execute starts the effect once and settles the intent. It owns the slot, which release
+// gives back.
+func (f *execution) execute(ctx context.Context, release func()) (*message.ToolResult, error) {
+	f.in.Attempts++
+	if err := step(ctx, intent.Executing, f.checks, f); err != nil {
+		release()
+		return nil, err
+	}
+	f.running("")
+	res, how := f.call(ctx, f.in.Key, release)
+	return f.ended(ctx, res, how)
+}
+
+// ended settles an execution according to how its call ended.
+func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
+	query := f.spec.Effect == tool.Query
+	if how.abandoned {
+		f.e.hanging.Store(f.uri, true)
+	}
+	switch {
+	case how.err == nil && res.Failed:
+		return f.finish(ctx, intent.Failed, f.outcome(res, how))
+	case how.err == nil:
+		return f.finish(ctx, intent.Done, f.outcome(res, how))
+	case query && how.stopped(ctx):
+		out, err := f.cutShort(ctx, res, how)
+		if err != nil { // the next start finds it executing
+			return out, err
+		}
+		return f.settle(ctx, intent.Failed, "stopped", out)
+	case query || tool.Certain(how.err) && !how.abandoned && !f.doubt:
+		return f.finish(ctx, intent.Failed, f.outcome(res, how))
+	}
+	return f.findOut(ctx, how.err, how.abandoned, false)
+}
+
+// recover resumes an execution that a crash interrupted, or whose outcome could not be
+// recorded.
+func (f *execution) recover(ctx context.Context) (*message.ToolResult, error) {
+	_, hangs := f.e.hanging.Load(f.uri)
+	why := errors.New("the process ended while it was being done")
+	switch {
+	case f.spec.Effect == tool.Query && f.dropped != nil:
+		return f.settle(ctx, intent.Failed, f.dropped.why, f.dropped.res)
+	case f.spec.Effect == tool.Query:
+		return f.again(ctx)
+	case f.dropped != nil:
+		why = errors.New("Steward stopped while it was being done, and " + f.dropped.why)
+	case hangs:
+		why = errors.New("it did not end in time")
+	}
+	return f.findOut(ctx, why, hangs, true)
+}
+
+// findOut handles an execution that ended without saying whether the effect happened, for
+// the reason why. It asks the receiver. If the effect did not happen, it fails, or is done
+// now if a crash had interrupted it. If the receiver cannot say, the effect is repeated if
+// the receiver deduplicates, and its outcome is unknown otherwise. While a call of it hangs,
+// a receiver's "not done" may still become untrue.
+func (f *execution) findOut(ctx context.Context, why error, hangs, crashed bool) (*message.ToolResult, error) {
+	if suspended(ctx) { // the next start finds it executing
+		return f.stopped(ctx)
+	}
+	happened, res, err := f.inquire(ctx)
+	repeatable := f.dropped == nil && ctx.Err() == nil && f.in.Version == f.spec.Version && f.in.Attempts < maxAttempts && f.repeats < maxRepeats
+	undone := err == nil && !happened && !hangs
+	switch {
+	case suspended(ctx):
+		return f.stopped(ctx)
+	case err == nil && happened:
+		return f.finish(ctx, intent.Done, f.outcome(res, end{}))
+	case repeatable && undone && crashed, repeatable && !undone && f.spec.Dedupes:
+		f.repeats++
+		f.doubt = !undone
+		return f.again(ctx)
+	case undone:
+		return f.finish(ctx, intent.Failed, f.outcome(tool.Result{}, end{err: fmt.Errorf("it was not done: %w", why)}))
+	}
+	return f.settleUnknown(ctx, why)
+}
+
+// again starts the effect once more under the same idempotency key.
+func (f *execution) again(ctx context.Context) (*message.ToolResult, error) {
+	release, err := f.place(ctx)
+	if err != nil {
+		if suspended(ctx) {
+			return f.stopped(ctx)
+		}
+		return f.settleUnknown(ctx, err)
+	}
+	return f.execute(ctx, release)
+}
+
+var errNoSettler = errors.New("the receiver cannot be asked")
+
+// inquire asks the receiver whether the effect happened. It does so even if the run was
+// stopped in between.
+func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result, err error) {
+	s, ok := tool.SettlerOf(f.c.Tool)
+	if !ok {
+		return false, res, errNoSettler
+	}
+	timeout := f.spec.Timeout
+	if timeout == 0 {
+		timeout = tool.DefaultTimeout // for the inquiry, however long the effect itself may take
+	}
+	_, how := protect(context.WithoutCancel(ctx), f.e, f.spec.Name, timeout, func(ctx context.Context) (struct{}, error) {
+		var err error
+		happened, res, err = s.Settle(ctx, f.invocation(f.in.Key))
+		return struct{}{}, err
+	})
+	if how.err != nil { // an abandoned call may still write to the results: do not read them
+		f.e.log.WarnContext(ctx, "whether an effect happened could not be found out", "tool", f.spec.Name, "error", how.err)
+		return false, tool.Result{}, how.err
+	}
+	return happened, res, nil
+}
+
+// settleUnknown records that nobody knows whether the effect happened.
+func (f *execution) settleUnknown(ctx context.Context, why error) (*message.ToolResult, error) {
+	f.e.log.WarnContext(ctx, "nobody knows whether an effect happened", "tool", f.spec.Name, "intent", f.uri.String(), "error", why)
+	res := f.c.told(message.UnknownEnd, "It is not known whether this was done: "+why.Error()+". Do not do it again. "+
+		"Tell the user that it may or may not have happened, and that they should look.")
+	labelled(res, f.spec.Yields) // why may quote the tool
+	return f.settle(ctx, intent.Unknown, why.Error(), res)
+}
+
 func (f *execution) queued() *message.ToolResult {
 	text := "Queued: it is done when this turn ends. Do not ask for it again."
 	if f.in.State == intent.Awaiting {
@@ -363,7 +521,7 @@ func (c *Call) resultOf(in *intent.Intent) (*message.ToolResult, error) {
 	case intent.Denied:
 		return c.denied(in.Reason), nil
 	case intent.Expired:
-		return c.told(message.DeniedCall, "Not done: nobody answered in time whether it may be done."), nil
+		return c.late(), nil
 	case intent.Cancelled:
 		return c.told(message.Interrupted, "Not done: "+in.Reason), nil
 	}

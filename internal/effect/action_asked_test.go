@@ -115,7 +115,7 @@ func TestDecideRefuses(t *testing.T) {
 		end := make(chan *message.ToolResult, 1)
 		go func() { end <- run(t, e, c) }()
 		p := <-asked
-		good := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true, By: "ann"}
+		good := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}
 		with := func(change func(*Decision)) Decision {
 			d := good
 			change(&d)
@@ -187,7 +187,7 @@ func TestDenialIsIdempotentToo(t *testing.T) {
 		t.Error(err)
 	}
 	broken := c.Message.Child("effect.Intent", "7")
-	if _, err := s.Commit(context.Background(), c.Scope, store.Batch{Changes: []store.Change{{URI: broken, Body: []byte("{}")}}}); err != nil {
+	if _, err := s.Commit(context.Background(), c.Scope, store.Batch{Changes: []store.Change{{URI: broken, Body: []byte("{}"), Terms: []store.Term{{Name: TermIntent, Value: IntentID(broken).String()}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Decide(context.Background(), c.Scope, Decision{ID: broken.String()}); !fault.HasCode(err, "intent_broken") {
@@ -274,7 +274,7 @@ func TestAnApprovalThatExpiresWhileWaitingForAPlace(t *testing.T) {
 			return tool.Text("x"), nil
 		})
 		tl.spec.Concurrency, tl.spec.Timeout = 1, time.Hour
-		release, err := e.slot(context.Background(), tl.spec, func() {})
+		release, err := e.enter(context.Background(), tl.spec.Name+"/1", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

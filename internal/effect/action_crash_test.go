@@ -249,7 +249,7 @@ func TestACallThatHangsAndWhoseOutcomeWasNotRecorded(t *testing.T) {
 		if in := stateOf(t, s, c); in.State != intent.Unknown || w.total(false) != 1 {
 			t.Errorf("%d effects, %+v", w.total(false), in)
 		}
-		if len(e.hanging) != 0 {
+		if _, still := e.hanging.Load(IntentURI(c.Message, c.Ref.Block)); still {
 			t.Error("what is settled is remembered")
 		}
 	})

@@ -152,7 +152,7 @@ func TestApprovalByTheWrongPeople(t *testing.T) {
 		}
 		l.set(policy.PointIntent, policy.Decision{Verdict: policy.Ask, Reason: "the parents decide", Obligations: policy.Obligations{Approvers: "parents"}})
 		go func() {
-			if err := e.Decide(context.Background(), c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true, By: "ann"}); err != nil {
+			if err := e.Decide(context.Background(), c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}); err != nil {
 				t.Error(err)
 			}
 		}()

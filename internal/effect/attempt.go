@@ -2,12 +2,15 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/request"
 	"steward/internal/tool"
 )
 
@@ -38,7 +41,6 @@ func timeoutOf(spec tool.Spec) time.Duration {
 func (j *job) call(ctx context.Context, key string, release func()) (tool.Result, end) {
 	timeout := timeoutOf(j.spec)
 	over := time.Now().Add(timeout)
-	ctx = withScope(ctx, j.c.Scope)
 	for try := 1; ; try++ {
 		res, how := j.try(ctx, key, timeout, release)
 		if how.abandoned && j.leave != nil {
@@ -48,8 +50,7 @@ func (j *job) call(ctx context.Context, key string, release func()) (tool.Result
 		if timeout = time.Until(over).Round(time.Millisecond); !again || ctx.Err() != nil || timeout <= wait {
 			return res, how
 		}
-		j.c.notify(Progress{Status: Running, Tool: j.spec.Name, Args: j.args, Fraction: -1, Message: fmt.Sprintf(
-			"%s; trying again%s (%d of %d)", fault.Of(how.err).Message, inWords(wait), try+1, maxTries)})
+		j.running(fmt.Sprintf("%s; trying again%s (%d of %d)", fault.Of(how.err).Message, inWords(wait), try+1, maxTries))
 		if !sleep(ctx, wait) {
 			return res, how
 		}
@@ -112,6 +113,132 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// end is how a protected call ended.
+type end struct {
+	err       error
+	abandoned bool // it did not return, and may still be working
+}
+
+// stopped reports whether a call failed because ctx ended, or because the node is closing.
+func (h end) stopped(ctx context.Context) bool {
+	return h.err != nil && (ctx.Err() != nil || errors.Is(h.err, request.ErrSuspend))
+}
+
+// protect calls fn with a deadline in its own goroutine, so that neither a panic nor a
+// hang in fn reaches the caller. When ctx or the deadline ends, fn has Options.Grace to
+// return; a result within that time still counts. After that fn is abandoned, counted and
+// logged.
+func protect[T any](ctx context.Context, e *Engine, what string, timeout time.Duration, fn func(context.Context) (T, error)) (T, end) {
+	type answer struct {
+		v   T
+		err error
+	}
+	late := fault.New(fault.Timeout, "tool_timeout", "%s did not answer within %s", what, timeout)
+	inner, cancel := context.WithTimeoutCause(ctx, timeout, late)
+	defer cancel()
+	done := make(chan answer, 1)
+	go func() {
+		a := answer{err: fault.New(fault.Internal, "tool_panicked", "%s ended its goroutine", what)}
+		defer func() {
+			if p := recover(); p != nil {
+				a.err = fault.New(fault.Internal, "tool_panicked", "%s panicked: %v", what, p)
+				e.log.ErrorContext(ctx, "a tool panicked", "tool", what, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+			done <- a
+		}()
+		a.v, a.err = fn(inner)
+	}()
+	var a answer
+	select {
+	case a = <-done:
+	case <-inner.Done():
+		grace := time.NewTimer(e.opt.Grace)
+		defer grace.Stop()
+		select {
+		case a = <-done:
+		case <-grace.C:
+			e.log.WarnContext(ctx, "a tool does not return although its time is over", "tool", what, "hanging", e.leaked.Add(1))
+			go func() {
+				<-done
+				e.log.InfoContext(ctx, "a tool that hung has returned", "tool", what, "hanging", e.leaked.Add(-1))
+			}()
+			return a.v, end{err: context.Cause(inner), abandoned: true}
+		}
+	}
+	if a.err != nil && inner.Err() != nil && !fault.HasCode(a.err, "tool_panicked") && !tool.Certain(a.err) {
+		a.err = context.Cause(inner) // report why it failed rather than how
+	}
+	return a.v, end{err: a.err}
+}
+
+// place waits for one of the tool's slots, at most for the timeout of a call, because a
+// tool whose calls all hang must not block further calls forever. Then it waits for
+// Call.Room. A call that may continue as a task is reported as running while it waits.
+func (j *job) place(ctx context.Context) (release func(), err error) {
+	release = func() {}
+	if n := j.spec.Concurrency; n > 0 {
+		wait := timeoutOf(j.spec)
+		bounded, cancel := context.WithTimeoutCause(ctx, wait, fault.New(fault.Unavailable, "tool_busy", "%s is busy: its %d places were taken for %s", j.spec.Name, n, wait).
+			WithHint("try again later").Retrying(fault.RetryBackoff, 0))
+		defer cancel()
+		release, err = j.e.enter(bounded, fmt.Sprintf("%s/%d", j.spec.Name, n), n, func() {
+			if j.spec.Async || j.spec.AsyncAfter > 0 {
+				j.running("it waits until another call of the tool has ended")
+			}
+		})
+	}
+	if err != nil || j.c.Room == nil {
+		return release, err
+	}
+	if j.leave, err = j.c.Room(ctx); err != nil {
+		release()
+		return nil, err
+	}
+	leave, free := j.leave, release
+	return func() { leave(); free() }, nil
+}
+
+// gate lets a number of calls through at a time.
+type gate struct {
+	places chan struct{}
+	users  int // calls that are in or wait; the last one removes the gate
+}
+
+// enter waits for a place at a gate, until ctx ends. It calls waits if it has to wait.
+func (e *Engine) enter(ctx context.Context, name string, places int, waits func()) (leave func(), err error) {
+	e.mu.Lock()
+	g := e.gates[name]
+	if g == nil {
+		g = &gate{places: make(chan struct{}, places)}
+		e.gates[name] = g
+	}
+	g.users++
+	e.mu.Unlock()
+	forget := func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if g.users--; g.users == 0 {
+			delete(e.gates, name)
+		}
+	}
+	leave = func() { <-g.places; forget() }
+	select {
+	case g.places <- struct{}{}: // even if ctx has ended: a recorded result can be returned
+		return leave, nil
+	default:
+	}
+	if waits != nil {
+		waits()
+	}
+	select {
+	case g.places <- struct{}{}:
+		return leave, nil
+	case <-ctx.Done():
+		forget()
+		return nil, context.Cause(ctx)
 	}
 }
 

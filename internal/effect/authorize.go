@@ -31,7 +31,9 @@ func (e *Engine) Authorize(ctx context.Context, point policy.Point, c Call) (Aut
 	}
 	r := Authorization{Question: j.question(point, c.Attended)}
 	if point == policy.PointIntent {
-		r.Decision = j.askPolicy(ctx, point, c.Attended)
+		if r.Decision = j.askPolicy(ctx, point, c.Attended); !c.Attended {
+			r.Decision = unattended(r.Decision)
+		}
 	} else {
 		f := &execution{job: j, intentRecord: j.draft(j.intentURI())}
 		var a *intent.Approval
@@ -47,15 +49,10 @@ func (e *Engine) Authorize(ctx context.Context, point policy.Point, c Call) (Aut
 
 // authorize decides about a call that has not begun. It combines policy and the tool's own
 // settings with an approval that answers the question, if there is one: a standing
-// approval, or the person's own request for the retry or undo that this call is. If nobody
-// is there to be asked, a standing approval answers for the person.
+// approval, or the person's own request for the retry or undo that this call is. If no
+// approval does and nobody is there to be asked, the call is denied.
 func (f *execution) authorize(ctx context.Context) (policy.Decision, *intent.Approval) {
 	d := f.planned(ctx, f.c.Attended)
-	if f.unasked != nil && f.unasked.Verdict == policy.Ask {
-		if a := f.granted(ctx, *f.unasked); a != nil {
-			return *f.unasked, a
-		}
-	}
 	if d.Verdict != policy.Ask {
 		return d, nil
 	}
@@ -63,27 +60,55 @@ func (f *execution) authorize(ctx context.Context) (policy.Decision, *intent.App
 		return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
 			Reason: "the group " + d.Approvers + " would have to allow it, and there are no groups here"}, nil
 	}
-	if a := f.impliedApproval(d); a != nil {
-		return d, a
+	a := f.impliedApproval(d)
+	if a == nil {
+		a = f.granted(ctx, d)
 	}
-	return d, f.granted(ctx, d)
+	if a == nil && !f.c.Attended {
+		d = unattended(d)
+	}
+	return d, a
 }
 
-// askPolicy authorizes the call. If policy allows it but the tool is set to ask, the
-// verdict becomes Ask, or Deny if nobody is there.
+// planned authorizes a new action. If a person is to be asked, it names the group that
+// must answer at either point (tool and intent), because one approval serves both.
+func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
+	d := j.askPolicy(ctx, policy.PointTool, attended)
+	if d.Verdict != policy.Ask {
+		return d
+	}
+	begin := j.askPolicy(ctx, policy.PointIntent, attended)
+	if begin.Verdict != policy.Ask || begin.Approvers == "" {
+		return d
+	}
+	return policy.Stricter(d, policy.Decision{Verdict: policy.Allow, Obligations: policy.Obligations{Approvers: begin.Approvers}, Rule: begin.Rule})
+}
+
+// unattended denies what a person would have to be asked about, because nobody is there.
+func unattended(d policy.Decision) policy.Decision {
+	if d.Verdict != policy.Ask {
+		return d
+	}
+	return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
+		Reason: "a person has to be asked, and nobody is there; use `steward chat` or a WebSocket client, where a person can be asked (" + d.Reason + ")"}
+}
+
+// askPolicy asks the authorizer about the call. An error and an unknown verdict mean Deny.
+// If policy allows a tool that is set to ask, the verdict becomes Ask.
 func (j *job) askPolicy(ctx context.Context, point policy.Point, attended bool) policy.Decision {
 	if why := j.barred(ctx); why != "" {
 		return policy.Decision{Verdict: policy.Deny, Reason: why, Rule: "tool.audience"}
 	}
-	d := j.verdict(ctx, point, attended)
+	d, err := j.e.opt.Authorizer.Authorize(ctx, j.question(point, attended))
 	switch {
-	case d.Verdict != policy.Allow || !j.spec.Asks:
-	case attended:
+	case err != nil:
+		j.e.log.WarnContext(ctx, "policy could not be asked about a tool call: it is denied", "tool", j.spec.Name, "error", err)
+		return policy.Decision{Verdict: policy.Deny, Reason: "policy could not be asked: " + err.Error()}
+	case d.Verdict == policy.Allow && j.spec.Asks:
 		d.Verdict, d.Rule = policy.Ask, "tool.asks"
 		d.Reason = j.spec.Name + " is to be asked about each time, although policy allows it"
-	default:
-		d = policy.Decision{Verdict: policy.Deny, Reason: j.spec.Name + " is to be asked about each time, and nobody is there to be asked; " +
-			"use `steward chat` or a WebSocket client, where a person can be asked", Rule: "tool.asks", Version: d.Version}
+	case d.Verdict != policy.Allow && d.Verdict != policy.Ask && d.Verdict != policy.Deny:
+		return policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("policy gave no verdict that is known (%q)", d.Verdict), Rule: d.Rule, Version: d.Version}
 	}
 	return d
 }
@@ -97,55 +122,11 @@ func (j *job) barred(ctx context.Context) string {
 	groups, err := j.e.groupsOf(ctx, user)
 	switch {
 	case err != nil:
-		return "the groups of " + user + " cannot be told: " + err.Error()
+		return "the groups of " + user + " are not known: " + err.Error()
 	case j.spec.For.Admits(user, groups):
 		return ""
 	}
 	return j.spec.Name + " works on what belongs to others: who declared it can name you, or a group of yours, under users or groups"
-}
-
-// planned authorizes a new action. Where a person is to be asked, or would be if one were
-// there, it names the group that must answer at either point (tool and intent), because
-// one approval serves both.
-func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
-	d := j.askPolicy(ctx, policy.PointTool, attended)
-	would := j.unasked
-	if d.Verdict != policy.Ask && would == nil {
-		return d
-	}
-	begin := j.askPolicy(ctx, policy.PointIntent, attended)
-	if j.unasked != nil {
-		begin = *j.unasked
-	}
-	j.unasked = would
-	if begin.Verdict != policy.Ask || begin.Approvers == "" {
-		return d
-	}
-	asks := &d
-	if would != nil {
-		asks = would
-	}
-	*asks = policy.Stricter(*asks, policy.Decision{Verdict: policy.Allow, Obligations: policy.Obligations{Approvers: begin.Approvers}, Rule: begin.Rule})
-	return d
-}
-
-// verdict asks the authorizer. A timeout, an error and an unknown verdict all mean Deny.
-func (j *job) verdict(ctx context.Context, point policy.Point, attended bool) policy.Decision {
-	j.unasked = nil // discard the result of an earlier question
-	d, err := j.rule(ctx, j.question(point, attended))
-	switch {
-	case err != nil:
-		j.e.log.WarnContext(ctx, "judging a tool call failed: it is denied", "tool", j.spec.Name, "error", err)
-		return policy.Decision{Verdict: policy.Deny, Reason: "policy could not be asked: " + err.Error()}
-	case d.Verdict != policy.Allow && d.Verdict != policy.Ask && d.Verdict != policy.Deny:
-		return policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("policy gave no verdict that is known (%q)", d.Verdict), Rule: d.Rule, Version: d.Version}
-	case d.Verdict == policy.Ask && !attended:
-		asks := d
-		j.unasked = &asks
-		return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
-			Reason: "a person has to be asked, and nobody is there; use `steward chat` or a WebSocket client, where a person can be asked (" + d.Reason + ")"}
-	}
-	return d
 }
 
 // question returns the question that policy is asked about the call.

@@ -206,7 +206,7 @@ func TestABatchThatFindsNoPlace(t *testing.T) {
 		a, b := callOf(m, `{"n":1}`), callOf(m, `{"n":2}`)
 		run(t, e, a)
 		run(t, e, b)
-		release, err := e.slot(context.Background(), m.spec, func() {})
+		release, err := e.enter(context.Background(), m.spec.Name+"/1", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

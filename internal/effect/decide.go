@@ -3,6 +3,8 @@ package effect
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
@@ -12,66 +14,58 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/tool"
 )
 
-// await waits for a person's answer. It holds no resource of the store, and reads it only
-// after a wake-up. The caller then looks at the state again.
+// await asks a person, and waits until the intent has changed or the wait is over. It holds
+// no resource of the store, and reads it only after a wake-up. The caller then looks at the
+// state again.
 func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 	own := *f.job
 	w := &waiter{job: &own, answered: make(chan struct{}, 1)}
 	defer f.e.enlist(f.uri, w)()
-	if moved, err := f.look(ctx); moved || err != nil { // answered before this run listened?
-		return f.unless(err)
-	}
-	q, err := f.e.show(context.WithoutCancel(ctx), f.c.Scope, f.uri, &f.in, nil)
-	if err == nil {
-		err = f.e.post(ctx, &f.intentRecord, &q)
-	}
-	if err != nil {
-		return f.refused(err)
-	}
-	q.Yours = f.e.may(ctx, &f.in, questionAt{store.ForUser(f.in.User), f.uri}) == nil
-	f.c.notify(Progress{Status: Awaiting, Tool: f.spec.Name, Args: f.args, Question: &q})
-	if f.deferred() && !f.last {
-		return f.queued(), nil
-	}
 	expiry := time.NewTimer(time.Until(f.in.Expires))
 	defer expiry.Stop()
-	for {
+	for asked := false; ; asked = true {
+		switch now, err := f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri); {
+		case err != nil:
+			return f.refused(err)
+		case now.version != f.version:
+			f.adopt(now)
+			return nil, nil
+		}
+		if !asked {
+			if err := f.present(ctx); err != nil {
+				return f.refused(err)
+			}
+			if f.deferred() && !f.last {
+				return f.queued(), nil
+			}
+		}
 		select {
 		case <-ctx.Done():
-			return f.cancel(ctx)
 		case <-expiry.C:
-			return f.settle(ctx, intent.Expired, "nobody answered in time", f.c.told(message.DeniedCall,
-				"Not done: nobody answered in time whether it may be done."))
+			return f.settle(ctx, intent.Expired, "nobody answered in time", f.c.late())
 		case <-w.answered:
 		}
 		if ctx.Err() != nil {
-			continue
-		}
-		if moved, err := f.look(ctx); moved || err != nil {
-			return f.unless(err)
+			return f.cancel(ctx)
 		}
 	}
 }
 
-// look loads the recorded intent, and reports whether it has changed.
-func (f *execution) look(ctx context.Context) (moved bool, err error) {
-	now, err := f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri)
-	if err != nil || now.version == f.version {
-		return false, err
-	}
-	f.adopt(now)
-	return true, nil
-}
-
-// unless returns no result, or the refusal if err is not nil.
-func (f *execution) unless(err error) (*message.ToolResult, error) {
+// present shows the question to the group that answers it and to those who watch the
+// call.
+func (f *execution) present(ctx context.Context) error {
+	q, err := f.e.show(context.WithoutCancel(ctx), f.c.Scope, f.uri, &f.in, nil)
 	if err != nil {
-		return f.refused(err)
+		return err
 	}
-	return nil, nil
+	if err := f.e.post(ctx, &f.intentRecord, &q); err != nil {
+		return err
+	}
+	q.Yours = f.e.may(ctx, &f.in, questionAt{store.ForUser(f.in.User), f.uri}) == nil
+	f.c.notify(Progress{Status: Awaiting, Tool: f.spec.Name, Args: f.args, Question: &q})
+	return nil
 }
 
 // Decision is a person's answer to a question. ID and Hash repeat what was shown (see
@@ -81,7 +75,6 @@ type Decision struct {
 	Hash     string
 	Approve  bool
 	Reason   string // may be empty
-	By       string `json:"-"` // who answers; clients cannot set it; empty: the scope's actor
 	Standing Standing
 	Pattern  intent.Pattern // of a standing approval, as it was shown; nil: one that covers just this call
 	Until    time.Time      // end of a standing approval; zero: never
@@ -99,19 +92,16 @@ type Decision struct {
 // approval_edit_denied (Denied), approval_edit_impossible (Conflict) and those of the
 // tool's own check; those of the store.
 func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
-	if d.By == "" {
-		d.By = sc.Actor
-	}
 	at, err := e.find(ctx, sc, d.ID)
 	if err != nil {
 		return err
 	}
 	var decided *intentRecord
-	err = e.amend(ctx, at.scope, at.uri, func(r *intentRecord) (more []store.Change, err error) {
-		if more, err = e.answer(ctx, at, r, d); err == nil {
+	err = e.amend(ctx, at.scope, at.uri, func(r *intentRecord) ([]store.Change, error) {
+		decided = nil
+		more, err := e.answer(ctx, at, r, d)
+		if err == nil {
 			decided = r
-		} else {
-			decided = nil
 		}
 		return more, err
 	})
@@ -151,39 +141,34 @@ func (e *Engine) answer(ctx context.Context, at questionAt, r *intentRecord, d D
 			WithHint("look at the question again, and answer it with its hash")
 	}
 	if d.Approve {
-		return e.approve(ctx, at.scope, r, &q, d)
+		return e.approve(ctx, at, r, &q, d)
 	}
-	refuse(&r.in, d)
-	return nil, nil
-}
-
-// refuse marks the intent as denied by a person.
-func refuse(in *intent.Intent, d Decision) {
-	in.State, in.DeniedBy = intent.Denied, d.By
-	in.Reason = "the user said no"
-	if in.Approvers != "" {
-		in.Reason = d.By + " of the group " + in.Approvers + " said no"
+	by := at.scope.Actor
+	r.in.State, r.in.DeniedBy, r.in.Reason = intent.Denied, by, "the user said no"
+	if r.in.Approvers != "" {
+		r.in.Reason = by + " of the group " + r.in.Approvers + " said no"
 	}
 	if d.Reason != "" {
-		in.Reason += ": " + d.Reason
+		r.in.Reason += ": " + d.Reason
 	}
+	return nil, nil
 }
 
 // approve marks the intent as approved, and returns what to record with it: the standing
 // approval, if one was given.
-func (e *Engine) approve(ctx context.Context, sc store.Scope, r *intentRecord, q *Question, d Decision) ([]store.Change, error) {
+func (e *Engine) approve(ctx context.Context, at questionAt, r *intentRecord, q *Question, d Decision) ([]store.Change, error) {
 	if t, ok := e.toolOf(r.uri, &r.in); ok && t.Spec().Version != r.in.Version {
 		return nil, toolChanged(r.in.Tool)
 	}
 	now := time.Now().UTC()
-	a := &intent.Approval{By: d.By, At: now, Version: r.in.Version, Expires: now.Add(e.opt.ApprovalTimeout), Shown: q.Hash}
+	a := &intent.Approval{By: at.scope.Actor, At: now, Version: r.in.Version, Expires: now.Add(e.opt.ApprovalTimeout), Shown: q.Hash}
 	if d.Args != nil {
 		if d.Standing != Once {
 			return nil, fault.New(fault.Invalid, "approval_invalid", "an approval of other arguments than those asked about is for this once").
 				WithHint("approve the changed call once, or the call as it was asked for with a pattern")
 		}
 		was := r.in.Args
-		switch edited, err := e.change(ctx, sc, r, d.Args); {
+		switch edited, err := e.change(ctx, at.scope, r, d.Args); {
 		case err != nil:
 			return nil, err
 		case edited:
@@ -241,10 +226,7 @@ func (e *Engine) sameAnswer(ctx context.Context, at questionAt, r *intentRecord,
 		args = r.in.Args
 	}
 	if d.Args != nil {
-		own, err := tool.Canonical(d.Args)
-		if err == nil {
-			own, err = e.maskJSON(own)
-		}
+		own, err := e.canonical(d.Args)
 		if err != nil {
 			return err
 		}
@@ -265,7 +247,9 @@ func (e *Engine) sameAnswer(ctx context.Context, at questionAt, r *intentRecord,
 
 // answered announces that a question no longer waits for an answer.
 func (e *Engine) answered(ctx context.Context, r *intentRecord) {
-	e.unpost(ctx, r.in.Approvers, r.uri)
+	if r.in.Approvers != "" { // if a crash prevents this, Questions does it
+		e.takeBack(ctx, r.in.Approvers, questionURI(r.uri))
+	}
 	e.tell()
 }
 
@@ -281,11 +265,20 @@ func requestOf(ctx context.Context) id.ID {
 func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error) {
 	sc := store.ForUser(user)
 	var out []Question
-	for r, err := range e.intents(ctx, sc, store.Query{State: string(intent.Awaiting)}) {
-		if err != nil {
-			return nil, err
+	add := func(at questionAt, in *intent.Intent) error {
+		own := func(q Question) bool { return q.ID == at.uri.String() } // the user's own, listed already
+		if !time.Now().Before(in.Expires) || slices.ContainsFunc(out, own) {
+			return nil
 		}
-		if out, err = e.appendShown(ctx, out, questionAt{sc, r.uri}, &r.in); err != nil {
+		q, err := e.shown(ctx, at, in, nil)
+		out = append(out, q)
+		return err
+	}
+	for r, err := range e.intents(ctx, sc, store.Query{State: string(intent.Awaiting)}) {
+		if err == nil {
+			err = add(questionAt{sc, r.uri}, &r.in)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -294,24 +287,27 @@ func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error)
 		return nil, err
 	}
 	for _, group := range groups {
-		if out, err = e.appendPosted(ctx, out, group, user); err != nil {
-			return nil, err
+		for it, err := range store.Items(ctx, e.opt.Store, groupScope(group), store.Query{Type: typeQuestion, State: stateOpen, NoBody: true}) {
+			if err != nil {
+				return nil, err
+			}
+			at, in, err := e.posted(ctx, group, user, it.URI)
+			switch {
+			case fault.Is(err, fault.NotFound) || err == nil && in.State != intent.Awaiting: // a crash has left it behind
+				e.takeBack(ctx, group, it.URI)
+				continue
+			case err == nil:
+				err = add(at, &in)
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
-	oldestFirst(out)
+	slices.SortStableFunc(out, func(a, b Question) int {
+		return cmp.Or(a.Asked.Compare(b.Asked), strings.Compare(a.ID, b.ID))
+	})
 	return out, nil
-}
-
-// appendShown appends an open question as the user of at sees it.
-func (e *Engine) appendShown(ctx context.Context, out []Question, at questionAt, in *intent.Intent) ([]Question, error) {
-	if in.State != intent.Awaiting || !time.Now().Before(in.Expires) {
-		return out, nil
-	}
-	q, err := e.shown(ctx, at, in, nil)
-	if err != nil {
-		return out, err
-	}
-	return append(out, q), nil
 }
 
 // shown returns a question as the user of at sees it.

@@ -47,11 +47,6 @@ func TestWhatAnAnswerDoesNotBind(t *testing.T) {
 		code   string
 	}{
 		{name: "of another user", code: "approval_not_found", answer: func(q *Question) (store.Scope, Decision) { return store.ForUser("bob"), yes(q) }},
-		{name: "of another user, in his name", code: "approval_not_found", answer: func(q *Question) (store.Scope, Decision) {
-			d := yes(q)
-			d.By = "ann"
-			return store.ForUser("bob"), d
-		}},
 		{name: "to other arguments", code: "approval_changed", answer: func(q *Question) (store.Scope, Decision) {
 			d := yes(q)
 			d.Hash = intent.HashArgs([]byte(`{"path":"b"}`))

@@ -2,8 +2,6 @@ package effect
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"steward/internal/fault"
@@ -92,13 +90,4 @@ func (e *Engine) tell() {
 	defer e.mu.Unlock()
 	close(e.changed)
 	e.changed = make(chan struct{})
-}
-
-func oldestFirst(list []Question) {
-	slices.SortStableFunc(list, func(a, b Question) int {
-		if c := a.Asked.Compare(b.Asked); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
 }

@@ -1,6 +1,28 @@
-// Package effect runs tool calls. It validates and authorizes each call. Queries run at
-// once; actions go through a durable intent, so that nothing happens that neither policy
-// nor a person allowed, and nothing happens twice.
+// Package effect is the only way to a tool. It checks a call's arguments, asks policy
+// about it, calls the tool, and returns the result that the model reads.
+//
+// A query changes nothing: it is authorized and called at once. An action changes the
+// world, so it goes through an intent (package intent), which is committed before anything
+// happens and after each step:
+//
+//   - The intent is proposed, and then authorized. Policy denies it, allows it, or asks a
+//     person (Engine.Questions, Engine.Decide). A grant, which is an approval given in
+//     advance, can answer for the person.
+//   - A deferred action is queued when it is approved. Engine.Settle performs the queue
+//     when the turn has ended, adjacent actions of one tool together.
+//   - The commit that makes it executing consumes the approval: the arguments, the tool's
+//     version and the grant must still be those that were approved.
+//   - The tool gets the intent's idempotency key. The result is committed with the final
+//     state: done, failed or unknown.
+//
+// If the process dies in between, the same call finds its intent and goes on. What was
+// executing may have happened: the receiver is asked (tool.Settler), the call is repeated
+// if the receiver recognizes its key, and otherwise nobody knows, and a person resolves it
+// (Engine.Resolve). So nothing happens that neither policy nor a person allowed, and
+// nothing happens twice.
+//
+// A retry or an undo (Engine.Again) is an intent of its own below the settled one, and
+// takes the same way.
 package effect
 
 import (
@@ -24,12 +46,11 @@ import (
 
 // Options configure an Engine. Store and Authorizer are required.
 type Options struct {
-	Store            store.Store
-	Authorizer       policy.Authorizer
-	ApprovalTimeout  time.Duration // how long a question stays open and an approval is valid; zero: 7 days
-	AuthorizeTimeout time.Duration // zero: 10 seconds
-	Grace            time.Duration // time for a tool to return after its context ends; zero: 2 seconds
-	Log              *slog.Logger  // nil: slog.Default()
+	Store           store.Store
+	Authorizer      policy.Authorizer // must return in bounded time, and not panic
+	ApprovalTimeout time.Duration     // how long a question stays open and an approval is valid; zero: 7 days
+	Grace           time.Duration     // time for a tool to return after its context ends; zero: 2 seconds
+	Log             *slog.Logger      // nil: slog.Default()
 
 	// Mask hides the secrets in a text: in arguments before they are authorized, and in
 	// results and errors before they are recorded or sent. Nil: there are no secrets.
@@ -44,25 +65,21 @@ type Options struct {
 
 // Engine runs tool calls. It is safe for concurrent use.
 type Engine struct {
-	opt    Options
-	log    *slog.Logger
-	leaked atomic.Int64 // tools that still run although no call waits for them any more
+	opt     Options
+	log     *slog.Logger
+	leaked  atomic.Int64 // tools that still run although no call waits for them any more
+	hanging sync.Map     // the URIs of unsettled intents whose abandoned call may still run
 
 	mu      sync.Mutex
-	slots   map[string]chan struct{}  // by tool: a token per running call
-	locks   map[resource.URI]*lock    // by intent: a mutex
-	waiting map[resource.URI]*waiter  // by intent: the run that waits for a person
-	changed chan struct{}             // closed when a question is asked or answered
-	hanging map[resource.URI]struct{} // unsettled intents whose abandoned call may still run
+	gates   map[string]*gate         // of intents, which one call enters at a time, and of tools
+	waiting map[resource.URI]*waiter // by intent: the run that waits for a person
+	changed chan struct{}            // closed when a question is asked or answered
 }
 
 // New returns an engine.
 func New(opt Options) *Engine {
 	if opt.ApprovalTimeout == 0 {
 		opt.ApprovalTimeout = 7 * 24 * time.Hour
-	}
-	if opt.AuthorizeTimeout == 0 {
-		opt.AuthorizeTimeout = 10 * time.Second
 	}
 	if opt.Grace == 0 {
 		opt.Grace = 2 * time.Second
@@ -72,11 +89,9 @@ func New(opt Options) *Engine {
 	}
 	return &Engine{
 		opt: opt, log: opt.Log,
-		slots:   map[string]chan struct{}{},
-		locks:   map[resource.URI]*lock{},
+		gates:   map[string]*gate{},
 		waiting: map[resource.URI]*waiter{},
 		changed: make(chan struct{}),
-		hanging: map[resource.URI]struct{}{},
 	}
 }
 
@@ -138,6 +153,15 @@ func (c *Call) notify(p Progress) {
 	}
 }
 
+// running reports that the call runs: with a message that it goes on in some way.
+func (j *job) running(message string) {
+	p := Progress{Status: Running, Tool: j.spec.Name, Args: j.args, Message: message}
+	if message != "" {
+		p.Fraction = -1
+	}
+	j.c.notify(p)
+}
+
 // IntentURI returns the URI of the intent of a message's tool call.
 func IntentURI(msg resource.URI, block int) resource.URI {
 	return msg.Child("effect.Intent", fmt.Sprint(block))
@@ -171,17 +195,44 @@ func (e *Engine) run(ctx context.Context, c Call) (*message.ToolResult, error) {
 	return j.action(ctx)
 }
 
+// SettleOrphaned answers a call that will not be made, with res. If an earlier run had
+// recorded its intent, that is settled first and its outcome is the answer, so that an
+// action that may have been done is never reported as not done.
+func (e *Engine) SettleOrphaned(ctx context.Context, c Call, res *message.ToolResult, why string) (*message.ToolResult, error) {
+	res, err := e.settleOrphaned(ctx, e.masked(c), res, why)
+	return e.hide(res), err
+}
+
+func (e *Engine) settleOrphaned(ctx context.Context, c Call, res *message.ToolResult, why string) (*message.ToolResult, error) {
+	if c.Message.Zero() {
+		return res, nil
+	}
+	j := &job{e: e, c: c, dropped: &dropped{why, res}}
+	if c.Tool != nil {
+		j.spec = c.Tool.Spec()
+	}
+	return j.action(ctx)
+}
+
 // job is the execution of one call.
 type job struct {
 	e    *Engine
 	c    Call
 	spec tool.Spec
 	args []byte // canonical
-	last bool   // perform a deferred action now instead of queueing it
 
-	leave       func()           // releases the slot that Call.Room gave
-	unasked     *policy.Decision // the decision to ask, if nobody was there to be asked
+	last    bool     // perform a deferred action now instead of queueing it
+	hold    bool     // an action stops just before it begins, because it is to begin together with others
+	dropped *dropped // the action is not to be performed
+
+	leave       func() // releases the slot that Call.Room gave
 	obligations policy.Obligations
+}
+
+// dropped says why a recorded action is not performed, and what its caller is told.
+type dropped struct {
+	why string
+	res *message.ToolResult
 }
 
 // check canonicalises and validates the arguments. Empty arguments are taken as {},
@@ -191,11 +242,8 @@ func (e *Engine) check(c *Call, spec tool.Spec) ([]byte, error) {
 	if strings.TrimSpace(string(raw)) == "" {
 		raw = []byte("{}")
 	}
-	args, err := tool.Canonical(raw)
+	args, err := e.canonical(raw)
 	if err != nil {
-		return nil, err
-	}
-	if args, err = e.maskJSON(args); err != nil {
 		return nil, err
 	}
 	if t, ok := c.Tool.(tool.Checker); ok {
@@ -208,33 +256,17 @@ func (e *Engine) check(c *Call, spec tool.Spec) ([]byte, error) {
 	return args, v.Validate(args)
 }
 
-// rule asks the authorizer. The call is protected unless the authorizer can neither hang
-// nor panic.
-func (j *job) rule(ctx context.Context, q policy.Question) (policy.Decision, error) {
-	judge := j.e.opt.Authorizer
-	if _, fixed := judge.(policy.Fixed); fixed {
-		return judge.Authorize(ctx, q)
-	}
-	if b, ok := judge.(interface{ Bounded() bool }); ok && b.Bounded() {
-		return judge.Authorize(ctx, q)
-	}
-	d, end := protect(ctx, j.e, "the authorizer", j.e.opt.AuthorizeTimeout, func(ctx context.Context) (policy.Decision, error) {
-		return judge.Authorize(ctx, q)
-	})
-	return d, end.err
-}
-
-// query authorizes a query and runs it at once. A query that a person must be asked about
-// is handled as an action.
+// query authorizes a query and runs it at once. A query that a person or a grant must
+// allow is handled as an action.
 func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 	d := j.askPolicy(ctx, policy.PointTool, j.c.Attended)
 	switch {
 	case ctx.Err() != nil:
 		return j.stopped(ctx)
-	case d.Verdict == policy.Ask, d.Verdict == policy.Deny && j.unasked != nil && j.e.hasGrants(ctx, j.c.Request.User):
+	case d.Verdict == policy.Ask && (j.c.Attended || !j.spec.Asks && j.e.hasGrants(ctx, j.c.Request.User)):
 		return j.action(ctx)
-	case d.Verdict == policy.Deny:
-		return j.c.denied(d.Reason), nil
+	case d.Verdict != policy.Allow:
+		return j.c.denied(unattended(d).Reason), nil
 	}
 	j.addObligations(d.Obligations)
 	release, err := j.place(ctx)
@@ -244,33 +276,32 @@ func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 		}
 		return j.c.told(message.Unavailable, err.Error()), nil
 	}
-	j.c.notify(Progress{Status: Running, Tool: j.spec.Name, Args: j.args})
-	res, end := j.call(ctx, "", release)
-	switch {
-	case errors.Is(end.err, request.ErrSuspend):
-		return j.aside()
-	case end.err != nil && ctx.Err() != nil:
-		stopped, err := j.stopped(ctx)
-		labelled(stopped, j.shown(res, end))
-		stopped.Sources = j.sources(res)
-		return stopped, err
+	j.running("")
+	res, how := j.call(ctx, "", release)
+	if how.stopped(ctx) {
+		return j.cutShort(ctx, res, how)
 	}
-	return j.keepRest(ctx, j.outcome(res, end))
+	return j.keepRest(ctx, j.outcome(res, how))
 }
 
 // stopped returns the result of a call that did not run because ctx ended.
 func (j *job) stopped(ctx context.Context) (*message.ToolResult, error) {
 	if suspended(ctx) {
-		return j.aside()
+		return j.c.interrupted(), request.ErrSuspend
 	}
 	return j.c.interrupted(), nil
 }
 
-// aside leaves the call as it is recorded, to be resumed later, because the node is
-// closing. A tool that waits for a part of the node may notice this a moment before ctx
-// ends.
-func (j *job) aside() (*message.ToolResult, error) {
-	return j.c.interrupted(), request.ErrSuspend
+// cutShort returns the result of a query that was stopped while it ran. A tool that waits
+// for a part of the node may notice that the node is closing a moment before ctx ends.
+func (j *job) cutShort(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
+	if errors.Is(how.err, request.ErrSuspend) {
+		return j.c.interrupted(), request.ErrSuspend
+	}
+	out, err := j.stopped(ctx)
+	labelled(out, j.shown(res, how))
+	out.Sources = j.sources(res)
+	return out, err
 }
 
 // suspended reports whether ctx ended because the node is closing. Everything is then left

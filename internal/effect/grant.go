@@ -133,18 +133,27 @@ func grantID(question, hash string, st Standing) id.ID {
 func grantFor(q *Question, in *intent.Intent, d Decision, now time.Time) (Grant, error) {
 	g := Grant{ID: grantID(q.ID, q.Hash, d.Standing), User: in.User, Tool: in.Tool, Version: in.Version,
 		Agent: in.Agent, Lineage: in.Lineage, Pattern: q.Pattern, Labels: in.Labels, Fixed: in.Fixed && in.Labels.Has(message.Untrusted), Standing: d.Standing,
-		Conversation: q.Conversation, Expires: d.Until.UTC(), By: d.By, Created: now, Intent: q.ID}
-	switch {
-	case q.NoGrant != "":
+		Conversation: q.Conversation, Expires: d.Until.UTC(), By: in.Approval.By, Created: now, Intent: q.ID}
+	if q.NoGrant != "" {
 		return g, fault.New(fault.Conflict, "grant_not_possible", "no standing approval can be given: %s", q.NoGrant).
 			WithHint("approve it once")
-	case d.Standing != InConversation && d.Standing != Always:
-		return g, fault.New(fault.Invalid, "approval_invalid", "%.40q is no way in which an approval stands", d.Standing).
-			WithHint("use conversation or always, or leave it out")
-	case d.Standing == InConversation && q.Conversation == "":
-		return g, fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").WithHint("approve it once")
-	case !d.Until.IsZero() && !now.Before(d.Until):
-		return g, fault.New(fault.Invalid, "grant_expiry_past", "the approval would end before it begins").WithHint("name a time to come")
 	}
-	return g, nil
+	return g, g.valid(now)
+}
+
+// valid refuses a grant that cannot stand.
+func (g *Grant) valid(now time.Time) error {
+	switch {
+	case g.Standing != InConversation && g.Standing != Always:
+		return fault.New(fault.Invalid, "approval_invalid", "%.40q is no way in which an approval stands", g.Standing).
+			WithHint("use conversation or always")
+	case g.Standing == InConversation && g.Conversation == "":
+		return fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").WithHint("approve it once, or always")
+	case !g.Expires.IsZero() && !now.Before(g.Expires):
+		return fault.New(fault.Invalid, "grant_expiry_past", "the approval would end before it begins").WithHint("name a time to come")
+	case g.Labels.Has(message.Secret):
+		return fault.New(fault.Invalid, "grant_invalid", "no standing approval covers what is decided after something secret had been read").
+			WithHint("leave secret out")
+	}
+	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -74,28 +72,17 @@ func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
 		next.Pattern = p
 	}
 	if ed.Until != nil {
-		if next.Expires = ed.Until.UTC(); !next.Expires.IsZero() && !now.Before(next.Expires) {
-			return Edited{}, fault.New(fault.Invalid, "grant_expiry_past", "it would end before now").WithHint("name a time to come, or revoke it")
-		}
+		next.Expires = ed.Until.UTC()
 	}
-	switch ed.Standing {
-	case Once:
-	case InConversation, Always:
+	if ed.Standing != Once {
 		next.Standing = ed.Standing
-	default:
-		return Edited{}, fault.New(fault.Invalid, "approval_invalid", "%.40q is no way in which an approval stands", ed.Standing).
-			WithHint("use conversation or always")
 	}
 	if ed.Labels != nil {
-		if ed.Labels.Has(message.Secret) {
-			return Edited{}, fault.New(fault.Invalid, "grant_invalid", "no standing approval covers what is decided after something secret had been read").
-				WithHint("leave secret out")
-		}
 		next.Fixed = next.Fixed && *ed.Labels == g.Labels
 		next.Labels = *ed.Labels
 	}
-	if next.Standing == InConversation && next.Conversation == "" {
-		return Edited{}, fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").WithHint("use always")
+	if err := next.valid(now); err != nil {
+		return Edited{}, err
 	}
 	b, err := json.Marshal([]Grant{g, next}, json.Deterministic(true))
 	if err != nil {
@@ -144,13 +131,4 @@ func (e *Engine) changeGrant(ctx context.Context, user string, grant id.ID, chan
 			return next, err
 		}
 	}
-}
-
-func newestFirst(list []Grant) {
-	slices.SortFunc(list, func(a, b Grant) int {
-		if c := b.Created.Compare(a.Created); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID.String(), b.ID.String())
-	})
 }

@@ -196,7 +196,7 @@ func TestAGrantOfWhatWasFixed(t *testing.T) {
 	if shown, err := e.ShowGrantEdit(ctx, "ann", list[0].ID, GrantEdit{Labels: &less}); err != nil || !shown.Wider || shown.Grant.Fixed {
 		t.Errorf("%+v, %v", shown, err)
 	}
-	if err := e.Decide(ctx, store.ForUser("ann"), Decision{ID: q.ID, Hash: q.Hash, By: "ann"}); err != nil {
+	if err := e.Decide(ctx, store.ForUser("ann"), Decision{ID: q.ID, Hash: q.Hash}); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, open.unasked(), message.DeniedCall)

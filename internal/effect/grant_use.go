@@ -1,8 +1,10 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
@@ -30,9 +32,9 @@ func (e *Engine) readGrants(ctx context.Context, user, state string) ([]Grant, e
 	return list, nil
 }
 
-// hasGrants reports whether a user has standing approvals that are not revoked.
+// hasGrants reports whether a user has standing approvals.
 func (e *Engine) hasGrants(ctx context.Context, user string) bool {
-	list, err := e.readGrants(context.WithoutCancel(ctx), user, stateActive)
+	list, err := e.Grants(context.WithoutCancel(ctx), user, false)
 	return err == nil && len(list) > 0
 }
 
@@ -100,17 +102,6 @@ func (f *execution) consume(ctx context.Context) (checks []store.Change, why str
 	return []store.Change{{Op: store.Check, URI: uri, If: store.If{Version: g.version}}}, "", nil
 }
 
-// lostGrant reports whether a commit failed because the grant that approved the action has
-// changed in between.
-func (f *execution) lostGrant(err error) bool {
-	a := f.in.Approval
-	if a == nil || a.Grant == "" || !fault.HasCode(err, "conflict") {
-		return false
-	}
-	at, _ := fault.Of(err).Details["uri"].(string)
-	return at == a.Grant
-}
-
 // Grants returns a user's standing approvals, newest first. With all, it includes revoked
 // and expired ones.
 func (e *Engine) Grants(ctx context.Context, user string, all bool) ([]Grant, error) {
@@ -121,7 +112,9 @@ func (e *Engine) Grants(ctx context.Context, user string, all bool) ([]Grant, er
 	list, err := e.readGrants(ctx, user, state)
 	now := time.Now()
 	list = slices.DeleteFunc(list, func(g Grant) bool { return !all && !g.Expires.IsZero() && !now.Before(g.Expires) })
-	newestFirst(list)
+	slices.SortFunc(list, func(a, b Grant) int {
+		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID.String(), b.ID.String()))
+	})
 	return list, err
 }
 

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -42,15 +43,6 @@ func (e *Engine) post(ctx context.Context, k *intentRecord, q *Question) error {
 		{Op: store.Put, URI: uri, Body: body, State: stateOpen,
 			Terms: store.About([]resource.Space{resource.UserSpace(q.User)}, k.uri)}}})
 	return err
-}
-
-// unpost withdraws a question from a group. If a crash prevents this, listing the
-// questions withdraws it.
-func (e *Engine) unpost(ctx context.Context, group string, intent resource.URI) {
-	if group == "" {
-		return
-	}
-	e.takeBack(ctx, group, questionURI(intent))
 }
 
 // takeBack erases a question from a group's space.
@@ -96,44 +88,26 @@ func (e *Engine) may(ctx context.Context, in *intent.Intent, at questionAt) erro
 // find finds a question that a user may see, by the URI or the ID of its intent: the
 // user's own, or one posted to a group of the user (approval_not_found).
 func (e *Engine) find(ctx context.Context, sc store.Scope, name string) (questionAt, error) {
-	uri, err := resource.Parse(name)
-	if err != nil {
-		return e.findByID(ctx, sc, name)
+	which, ok := id.Parse(name)
+	if uri, err := resource.Parse(name); err == nil && uri.Type() == TypeIntent {
+		which, ok = IntentID(uri), true
 	}
-	if uri.Type() != TypeIntent {
+	if !ok || which.Zero() {
 		return questionAt{}, unasked(name)
 	}
-	if _, err = e.opt.Store.Get(ctx, sc, uri); err == nil {
-		return questionAt{sc, uri}, nil
-	}
-	if !fault.Is(err, fault.NotFound) {
-		return questionAt{}, err
-	}
-	return e.findPosted(ctx, sc, name, IntentID(uri))
-}
-
-func (e *Engine) findByID(ctx context.Context, sc store.Scope, name string) (questionAt, error) {
-	x, ok := id.Parse(name)
-	if !ok || x.Zero() {
-		return questionAt{}, unasked(name)
-	}
-	page, err := e.opt.Store.Query(ctx, sc, store.Query{Type: TypeIntent, Term: store.Term{Name: TermIntent, Value: x.String()}, Limit: 1, NoBody: true})
+	page, err := e.opt.Store.Query(ctx, sc, store.Query{Type: TypeIntent, Term: store.Term{Name: TermIntent, Value: which.String()}, Limit: 1, NoBody: true})
 	if err != nil {
 		return questionAt{}, err
 	}
 	if len(page.Items) > 0 {
 		return questionAt{sc, page.Items[0].URI}, nil
 	}
-	return e.findPosted(ctx, sc, name, x)
-}
-
-func (e *Engine) findPosted(ctx context.Context, sc store.Scope, name string, intent id.ID) (questionAt, error) {
 	groups, err := e.groupsOf(ctx, sc.Actor)
 	if err != nil {
 		return questionAt{}, err
 	}
 	for _, group := range groups {
-		at, _, err := e.posted(ctx, group, sc.Actor, resource.Root(typeQuestion, intent.String()))
+		at, _, err := e.posted(ctx, group, sc.Actor, resource.Root(typeQuestion, which.String()))
 		if !fault.Is(err, fault.NotFound) {
 			return at, err
 		}
@@ -144,51 +118,27 @@ func (e *Engine) findPosted(ctx context.Context, sc store.Scope, name string, in
 // posted reads a question that was posted to a group. If the recorded intent does not
 // confirm the question, it is treated as not found.
 func (e *Engine) posted(ctx context.Context, group, user string, at resource.URI) (questionAt, intent.Intent, error) {
+	var none questionAt
 	r, err := e.opt.Store.Get(ctx, groupScope(group), at)
 	if err != nil {
-		return questionAt{}, intent.Intent{}, err
+		return none, intent.Intent{}, err
 	}
 	var q Question
-	if err := json.Unmarshal(r.Body, &q); err != nil {
-		return questionAt{}, intent.Intent{}, fault.New(fault.Internal, "store_broken", "the question %s cannot be read: %w", at, err)
-	}
-	uri, err := resource.Parse(q.ID)
-	if err != nil {
-		return questionAt{}, intent.Intent{}, fault.New(fault.Internal, "store_broken", "the question %s names no intent: %w", at, err)
+	err = json.Unmarshal(r.Body, &q)
+	uri, wrong := resource.Parse(q.ID)
+	if err = cmp.Or(err, wrong); err != nil {
+		return none, intent.Intent{}, fault.New(fault.Internal, "store_broken", "the question %s cannot be read: %w", at, err)
 	}
 	p := questionAt{store.ForUser(q.User), uri}
 	p.scope.Actor = user
 	k, err := e.load(ctx, p.scope, uri)
 	if err != nil {
-		return questionAt{}, intent.Intent{}, err
+		return none, intent.Intent{}, err
 	}
 	if k.in.Approvers != group || k.in.User != q.User || questionURI(uri) != at {
-		return questionAt{}, intent.Intent{}, unasked(q.ID)
+		return none, intent.Intent{}, unasked(q.ID)
 	}
 	return p, k.in, nil
-}
-
-// appendPosted appends the open questions of a group. It withdraws those that no longer
-// wait, which a crash has left behind.
-func (e *Engine) appendPosted(ctx context.Context, out []Question, group, user string) ([]Question, error) {
-	for it, err := range store.Items(ctx, e.opt.Store, groupScope(group), store.Query{Type: typeQuestion, State: stateOpen, NoBody: true}) {
-		if err != nil {
-			return out, err
-		}
-		at, in, err := e.posted(ctx, group, user, it.URI)
-		switch {
-		case fault.Is(err, fault.NotFound) || err == nil && in.State != intent.Awaiting:
-			e.takeBack(ctx, group, it.URI)
-		case err != nil:
-			return out, err
-		case slices.ContainsFunc(out, func(q Question) bool { return q.ID == at.uri.String() }): // the user's own, listed already
-		default:
-			if out, err = e.appendShown(ctx, out, at, &in); err != nil {
-				return out, err
-			}
-		}
-	}
-	return out, nil
 }
 
 // remark tells the model which arguments a person has changed, and which member of a group

@@ -274,7 +274,7 @@ func answering(t testing.TB, e *Engine, c *Call, approve bool) *sync.WaitGroup {
 		}
 		if p.Status == Awaiting {
 			wg.Go(func() {
-				err := e.Decide(context.Background(), c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: approve, By: "ann"})
+				err := e.Decide(context.Background(), c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: approve})
 				if err != nil && !errors.Is(err, errCrash) {
 					t.Errorf("Decide: %v", err)
 				}

@@ -16,22 +16,21 @@ func (e *Engine) mask(text string) string {
 	return e.opt.Mask(text)
 }
 
-// maskJSON hides the secrets in arguments. A secret outside of a string, such as a number,
-// cannot be hidden; such arguments are refused (args_secret).
-func (e *Engine) maskJSON(args []byte) ([]byte, error) {
-	if e.opt.Mask == nil {
-		return args, nil
-	}
-	text := string(args)
-	masked := e.opt.Mask(text)
-	if masked == text {
-		return args, nil
-	}
-	again, err := tool.Canonical([]byte(masked))
+// canonical returns arguments in their canonical form, with secrets hidden. A secret outside
+// of a string, such as a number, cannot be hidden; such arguments are refused (args_secret).
+func (e *Engine) canonical(raw []byte) ([]byte, error) {
+	args, err := tool.Canonical(raw)
 	if err != nil {
+		return nil, err
+	}
+	masked := e.mask(string(args))
+	if masked == string(args) {
+		return args, nil
+	}
+	if args, err = tool.Canonical([]byte(masked)); err != nil {
 		return nil, fault.New(fault.Denied, "args_secret", "the arguments hold a secret").WithHint("call the tool without it")
 	}
-	return again, nil
+	return args, nil
 }
 
 // masked returns the call with secrets hidden in its progress messages.
@@ -47,39 +46,20 @@ func (e *Engine) masked(c Call) Call {
 	return c
 }
 
-// hide returns the result with its secrets hidden. A result without secrets is returned
-// unchanged.
+// hide hides the secrets in a result, whose blocks are Steward's own copies.
 func (e *Engine) hide(res *message.ToolResult) *message.ToolResult {
 	if e.opt.Mask == nil || res == nil {
 		return res
 	}
-	var out *message.ToolResult
-	for i, b := range res.Content {
-		var other message.Block
+	for _, b := range res.Content {
 		switch v := b.(type) {
 		case *message.Text:
-			if text := e.opt.Mask(v.Text); text != v.Text {
-				t := *v
-				t.Text, other = text, &t
-			}
+			v.Text = e.opt.Mask(v.Text)
 		case *message.File:
 			if data := []byte(e.opt.Mask(string(v.Data))); !bytes.Equal(data, v.Data) {
-				f := *v
-				f.Data, other = data, &f
+				v.Data = data
 			}
 		}
-		if other == nil {
-			continue
-		}
-		if out == nil {
-			c := *res
-			c.Content = append([]message.Block{}, res.Content...)
-			out = &c
-		}
-		out.Content[i] = other
 	}
-	if out == nil {
-		return res
-	}
-	return out
+	return res
 }

@@ -147,7 +147,7 @@ func (m *machine) answers(yes bool) func(Progress) {
 	e := m.engine
 	return func(p Progress) {
 		if p.Status == Awaiting {
-			d := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: yes, By: "ann"}
+			d := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: yes}
 			m.wg.Go(func() {
 				err := e.Decide(context.Background(), store.ForUser("ann"), d)
 				if err != nil && !errors.Is(err, errCrash) && !fault.Is(err, fault.Conflict) {

@@ -50,20 +50,15 @@ func (e *Engine) readRest(ctx context.Context, in tool.Invocation, a readArgs) (
 	if err != nil || !within(uri, in.Conversation) {
 		return tool.Result{}, missing
 	}
-	sc := scopeOf(ctx, in)
+	sc := store.ForUser(in.User)
 	r, err := e.opt.Store.Get(ctx, sc, uri)
 	switch {
-	case fault.Is(err, fault.NotFound):
+	case err == nil && uri.Type() == record.TypeMessage: // a result that was shortened to fit the window
+		return e.readMessage(ctx, sc, r, a, missing)
+	case fault.Is(err, fault.NotFound), err == nil && uri.Type() != "tool.Overflow":
 		return tool.Result{}, missing
 	case err != nil:
 		return tool.Result{}, err
-	}
-	switch uri.Type() {
-	case "tool.Overflow":
-	case record.TypeMessage: // a result that was shortened to fit the window
-		return e.readMessage(ctx, sc, r, a, missing)
-	default:
-		return tool.Result{}, missing
 	}
 	line, text, _ := bytes.Cut(r.Body, []byte("\n"))
 	var head restHead
@@ -122,18 +117,4 @@ func page(head restHead, text string, a readArgs) (tool.Result, error) {
 		note += fmt.Sprintf(" Read on at offset %d.", end)
 	}
 	return tool.Result{Content: []message.Block{&message.Text{Text: part + note + "]"}}, Labels: head.Labels, Sources: head.Sources}, nil
-}
-
-// scopeKey is the context key of the call's scope, for tools of this package.
-type scopeKey struct{}
-
-func withScope(ctx context.Context, sc store.Scope) context.Context {
-	return context.WithValue(ctx, scopeKey{}, sc)
-}
-
-func scopeOf(ctx context.Context, in tool.Invocation) store.Scope {
-	if sc, ok := ctx.Value(scopeKey{}).(store.Scope); ok {
-		return sc
-	}
-	return store.ForUser(in.User)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"strings"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -121,48 +120,44 @@ func (e *Engine) amend(ctx context.Context, sc store.Scope, uri resource.URI, ch
 	}
 }
 
-// commit records the execution's intent together with more. The end of ctx does not
-// prevent a fact from being recorded.
-func (f *execution) commit(ctx context.Context, cond store.If, more ...store.Change) error {
-	c, err := f.put(cond)
+// step moves the intents of executions of one request to another state, all or none, and
+// commits more with them. It fails with a conflict if someone else has changed one in
+// between. After an error the copies in memory may differ from the record: load them again.
+// The end of ctx does not prevent a fact from being recorded.
+func step(ctx context.Context, to intent.State, more []store.Change, fs ...*execution) error {
+	lead := fs[0]
+	b := store.Batch{Request: lead.c.Request.ID}
+	from := lead.in.State
+	for _, f := range fs {
+		cond := store.If{Absent: true}
+		if f.version != 0 {
+			if err := intent.Advance(f.in.State, to); err != nil {
+				return err
+			}
+			cond = store.If{Version: f.version, States: []string{f.in.State.Mark()}}
+		}
+		f.in.State = to
+		put, err := f.put(cond)
+		if err != nil {
+			return err
+		}
+		b.Changes = append(b.Changes, put)
+	}
+	b.Changes = append(b.Changes, more...)
+	got, err := lead.e.opt.Store.Commit(context.WithoutCancel(ctx), lead.c.Scope, b)
 	if err != nil {
 		return err
 	}
-	got, err := f.e.opt.Store.Commit(context.WithoutCancel(ctx), f.c.Scope,
-		store.Batch{Request: f.c.Request.ID, Changes: append([]store.Change{c}, more...)})
-	if err != nil {
-		return err
+	for k, f := range fs {
+		f.version = got.Versions[k]
 	}
-	f.version = got.Versions[0]
-	return nil
-}
-
-// step moves the intent to another state, unless someone else has changed it in between.
-// After an error the copy in memory may differ from the record: load it again.
-func (f *execution) step(ctx context.Context, to intent.State, more ...store.Change) error {
-	from := f.in.State
-	if err := intent.Advance(from, to); err != nil {
-		return err
-	}
-	f.in.State = to
-	err := f.commit(ctx, store.If{Version: f.version, States: []string{from.Mark()}}, more...)
 	switch {
-	case err != nil:
 	case to == intent.Awaiting:
-		f.e.tell()
+		lead.e.tell()
 	case from == intent.Awaiting:
-		f.e.answered(ctx, &f.intentRecord)
+		lead.e.answered(ctx, &lead.intentRecord)
 	}
-	return err
-}
-
-// ask asks a person, or asks again.
-func (f *execution) ask(ctx context.Context, reason string) error {
-	f.restore()
-	f.in.Reason, f.in.Version, f.in.Approval = reason, f.c.Tool.Spec().Version, nil
-	f.in.Expires = time.Now().UTC().Add(f.e.opt.ApprovalTimeout)
-	f.judged = false
-	return f.step(ctx, intent.Awaiting)
+	return nil
 }
 
 // settle ends the intent with a result in Steward's own words.
@@ -180,16 +175,16 @@ func (f *execution) finish(ctx context.Context, to intent.State, s shaped) (*mes
 	f.in.Dead = to == intent.Unknown || to == intent.Failed && (f.in.Deferred || s.hopeful)
 	var more []store.Change
 	if s.rest != "" {
-		more = append(more, f.change(s))
+		more = append(more, f.keep(s))
 	}
 	ran := f.in.State == intent.Executing
 	linked, err := f.e.undone(context.WithoutCancel(ctx), f.c.Scope, &f.intentRecord, to)
 	if err == nil {
-		err = f.step(ctx, to, append(more, linked...)...)
+		err = step(ctx, to, append(more, linked...), f)
 	}
 	switch {
 	case err == nil:
-		f.e.clearHanging(f.uri)
+		f.e.hanging.Delete(f.uri)
 		return s.res, nil
 	case fault.HasCode(err, "conflict") && !ran:
 		return nil, err // someone else has decided: look again

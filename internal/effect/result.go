@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -43,6 +45,11 @@ func (c *Call) denied(reason string) *message.ToolResult {
 		reason = "policy does not allow it"
 	}
 	return c.told(message.DeniedCall, "Denied, nothing was done: "+reason)
+}
+
+// late returns the result of an action about which nobody answered.
+func (c *Call) late() *message.ToolResult {
+	return c.told(message.DeniedCall, "Not done: nobody answered in time whether it may be done.")
 }
 
 // unknown returns the result of a call of a tool that does not exist.
@@ -84,22 +91,117 @@ func (j *job) outcome(res tool.Result, how end) shaped {
 		status = message.Failed
 	}
 	s := shaped{res: &message.ToolResult{Call: j.c.Ref, Name: j.c.Name, Status: status, Denied: res.Denied}, hopeful: passes(how.err)}
-	s.res.Origin = "tool:" + j.spec.Name
-	content, met := j.masked(res.Content)
-	if !met {
-		s = j.withheld(s, res.Content)
-		labelled(s.res, shown)
-		s.res.Sources = sources
-		return s
+	if content, met := j.withMasks(res.Content); met {
+		s.res.Origin = "tool:" + j.spec.Name
+		if s.res.Content, s.rest = j.content(content); s.rest != "" {
+			s.res.Rest = j.restURI().String()
+		}
+		s.res.Labels = message.LabelsOf(s.res.Content)
+	} else {
+		j.withhold(s.res, message.LabelsOf(res.Content))
 	}
-	s.res.Content, s.rest = j.content(content)
-	s.res.Labels = message.LabelsOf(s.res.Content)
 	labelled(s.res, shown)
 	s.res.Sources = sources
-	if s.rest != "" {
-		s.res.Rest = j.restURI().String()
-	}
 	return s
+}
+
+// addObligations adds a decision's obligations to those that the result must meet. The
+// obligations of all decisions about the call accumulate.
+func (j *job) addObligations(o policy.Obligations) {
+	for _, p := range o.Mask {
+		if !slices.Contains(j.obligations.Mask, p) {
+			j.obligations.Mask = append(slices.Clip(j.obligations.Mask), p)
+		}
+	}
+	if o.Cap > 0 && (j.obligations.Cap == 0 || o.Cap < j.obligations.Cap) {
+		j.obligations.Cap = o.Cap
+	}
+}
+
+// limit returns how many bytes of the result's text the model is shown.
+func (j *job) limit() int {
+	n := j.spec.ResultCap
+	if n == 0 {
+		n = tool.DefaultResultCap
+	}
+	if j.obligations.Cap > 0 {
+		n = min(n, j.obligations.Cap)
+	}
+	return n
+}
+
+// withMasks returns a result's content with the fields masked that policy hides. It returns
+// false if the content is not of a form in which the fields can be found.
+func (j *job) withMasks(in []message.Block) ([]message.Block, bool) {
+	if len(j.obligations.Mask) == 0 {
+		return in, true
+	}
+	out := make([]message.Block, 0, len(in))
+	for _, b := range in {
+		t, ok := b.(*message.Text)
+		if !ok {
+			return nil, false
+		}
+		text, _, ok := policy.Mask(t.Text, j.obligations.Mask)
+		if !ok {
+			return nil, false
+		}
+		c := *t
+		c.Text = text
+		out = append(out, &c)
+	}
+	return out, true
+}
+
+// withhold makes a result that contains nothing of the tool's output, because policy wants
+// fields of it masked that cannot be found.
+func (j *job) withhold(res *message.ToolResult, labels message.Labels) {
+	wants := "policy wants parts of it masked (" + strings.Join(j.obligations.Mask, ", ") + "), and it is no JSON in which they could be found"
+	text := "The call ended; what the tool said is withheld: " + wants + "."
+	if j.spec.Effect == tool.Query {
+		res.Status = message.DeniedCall
+		text = "Denied, the result is withheld: " + wants + "."
+	}
+	b, c := j.note(text)
+	c.Origin = "system"
+	res.Origin, res.Labels, res.Content = "system", j.spec.Yields|labels, []message.Block{b}
+}
+
+// shown returns the labels of everything a call was shown. The result carries them whether
+// it quotes that content or not. It is unknown what an agent that did not end in time had
+// read, so the worst case is assumed.
+func (j *job) shown(res tool.Result, how end) message.Labels {
+	if how.abandoned && strings.HasPrefix(j.spec.Origin, "agent:") {
+		return j.spec.Yields | message.Private | message.Untrusted
+	}
+	return j.spec.Yields | res.Labels
+}
+
+// labelled adds labels to a result and to all of its content.
+func labelled(res *message.ToolResult, labels message.Labels) {
+	res.Labels |= labels
+	for _, b := range res.Content {
+		b.Base().Labels |= labels
+	}
+}
+
+// sources returns whose private data a result may hold. Nil means that this is unknown, or
+// that nothing in it is private.
+func (j *job) sources(res tool.Result) []string {
+	own := j.spec.Source()
+	extra := res.Labels
+	for _, b := range res.Content {
+		if b != nil { // blocks that a result cannot hold are left out
+			extra |= b.Base().Labels
+		}
+	}
+	switch extra &^= j.spec.Yields; {
+	case own == "" || extra.Has(message.Private):
+		return res.Sources
+	case !j.spec.Yields.Has(message.Private):
+		return nil
+	}
+	return []string{own}
 }
 
 // maxDetails bounds the error details that a model is shown, in bytes.
@@ -256,8 +358,8 @@ type restHead struct {
 	Sources []string       `json:"sources,omitzero"`
 }
 
-// change returns the store change that keeps the whole text of a cut result.
-func (j *job) change(s shaped) store.Change {
+// keep returns the store change that keeps the whole text of a cut result.
+func (j *job) keep(s shaped) store.Change {
 	head, err := json.Marshal(restHead{Tool: j.spec.Name, Labels: s.res.Labels, Sources: s.res.Sources})
 	if err != nil {
 		panic(err) // it holds only strings and a number
@@ -276,7 +378,7 @@ func (j *job) keepRest(ctx context.Context, s shaped) (*message.ToolResult, erro
 		return s.res, nil
 	}
 	_, err := j.e.opt.Store.Commit(context.WithoutCancel(ctx), j.c.Scope,
-		store.Batch{Request: j.c.Request.ID, Changes: []store.Change{j.change(s)}})
+		store.Batch{Request: j.c.Request.ID, Changes: []store.Change{j.keep(s)}})
 	if err != nil {
 		j.e.log.ErrorContext(ctx, "the rest of a long result could not be kept", "tool", j.spec.Name, "error", err)
 		s.res.Rest = ""

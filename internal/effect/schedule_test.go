@@ -310,7 +310,7 @@ func (s *schedule) decide(rnd *rand.Rand, d Decision) {
 	}
 	for _, q := range asked {
 		time.Sleep(time.Duration(rnd.IntN(2000)) * time.Microsecond) // to read it
-		d.ID, d.Hash, d.By = q.ID, q.Hash, "ann"
+		d.ID, d.Hash = q.ID, q.Hash
 		err := e.Decide(context.Background(), s.call.Scope, d)
 		s.say("decide %v %s: %v", d.Approve, d.Args, err)
 		s.mu.Lock()

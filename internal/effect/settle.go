@@ -3,9 +3,11 @@ package effect
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
@@ -34,6 +36,16 @@ type Outcome struct {
 	Result *message.ToolResult
 }
 
+// The reasons for which Steward itself cancels queued actions.
+const (
+	reasonStopped   = "stopped"
+	reasonDuplicate = "the same action was queued before it"
+	reasonGone      = "the tool is not there any more"
+)
+
+// maxBatch is the maximum number of queued actions that a tool gets in one batch.
+const maxBatch = 100
+
 // Settle performs the queued actions of a run in the order in which they were requested.
 // The same effect requested twice is done once. Adjacent actions of a tool that takes
 // batches are passed to it together. Settle waits for questions that are still open. It
@@ -49,37 +61,23 @@ func (e *Engine) Settle(ctx context.Context, s Settlement) ([]Outcome, error) {
 		if suspended(ctx) {
 			return out, request.ErrSuspend
 		}
-		done, n, err := e.settleNext(ctx, s, queue)
-		for _, o := range done {
-			out = append(out, o)
-			if s.Settled != nil && err == nil {
-				s.Settled(o)
-			}
+		n := together(&s, queue)
+		done, err := e.settleNext(ctx, &s, queue[:n])
+		if len(done) == 0 && err == nil { // the first one waits for a person
+			done, err = e.settleNext(ctx, &s, queue[:1])
 		}
+		out = append(out, done...)
 		if err != nil {
 			return out, err
 		}
-		queue = queue[n:]
-	}
-	return out, nil
-}
-
-// settleNext settles the first queued action, or the first few together. It returns how
-// many it settled.
-func (e *Engine) settleNext(ctx context.Context, s Settlement, queue []intentRecord) ([]Outcome, int, error) {
-	if !s.Stopped {
-		if batch := e.together(s, queue); len(batch) > 1 {
-			done, err := e.settleBatch(ctx, s, batch)
-			if done != nil || err != nil {
-				return done, len(done), err
+		for _, o := range done {
+			if s.Settled != nil {
+				s.Settled(o)
 			}
 		}
+		queue = queue[len(done):]
 	}
-	res, err := e.settleOne(ctx, s, queue[0])
-	if res == nil {
-		return nil, 1, err
-	}
-	return []Outcome{{Intent: queue[0].uri, Call: queue[0].in.Call, Result: res}}, 1, err
+	return out, nil
 }
 
 // queue finds the deferred intents that are in flight, in the order in which they were
@@ -114,99 +112,175 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]intentRecord, error
 	return found, nil
 }
 
-// queuedJob rebuilds the job of a queued action from its record.
-func (e *Engine) queuedJob(ctx context.Context, s *Settlement, r *intentRecord, t tool.Tool) (*job, error) {
-	c, err := e.callOf(ctx, s.Scope, r, t)
-	if err != nil {
-		return nil, err
+// together returns how many actions at the head of the queue can be done as one batch:
+// approved actions of one tool that takes batches, with no duplicates; at least one.
+func together(s *Settlement, queue []intentRecord) int {
+	first := &queue[0].in
+	if t, ok := s.Tools(first.Agent, first.Tool); !ok || s.Stopped {
+		return 1
+	} else if _, ok := tool.BatcherOf(t); !ok {
+		return 1
 	}
-	c.Request, c.Attended, c.Notify = s.Request, s.Attended, s.Notify
-	j := &job{e: e, c: c, args: c.Args, last: true}
-	if t != nil {
-		j.spec = t.Spec()
+	keys := map[string]bool{}
+	for i := range queue {
+		in := &queue[i].in
+		if i == maxBatch || in.State != intent.Approved || in.Tool != first.Tool || in.Agent != first.Agent || keys[in.Key] {
+			return max(i, 1)
+		}
+		keys[in.Key] = true
 	}
-	return j, nil
+	return len(queue)
 }
 
-// settleOne performs one queued action. It reloads the intent first: while earlier actions
-// were performed, a person may have answered, with changed arguments.
-func (e *Engine) settleOne(ctx context.Context, s Settlement, r intentRecord) (*message.ToolResult, error) {
-	r, err := e.load(context.WithoutCancel(ctx), s.Scope, r.uri)
+// settleNext performs queued actions: one, or several in one batch. Of several it performs
+// those before the first one that waits for a person, so that they need not wait.
+func (e *Engine) settleNext(ctx context.Context, s *Settlement, queue []intentRecord) ([]Outcome, error) {
+	var out []Outcome
+	var ready []*execution
+	var at []int // the places of the ready ones in out
+	var failed error
+	for i := range queue {
+		f, unlock, res, err := e.settleQueued(ctx, s, queue[i].uri, len(queue) > 1)
+		defer unlock()
+		if errors.Is(err, errAsks) {
+			break
+		}
+		if res == nil && err == nil {
+			ready, at = append(ready, f), append(at, i)
+		}
+		out = append(out, Outcome{Intent: queue[i].uri, Call: queue[i].in.Call, Result: res})
+		if failed = err; err != nil {
+			break
+		}
+	}
+	if len(ready) > 0 && failed == nil {
+		var results []*message.ToolResult
+		results, failed = e.executeAll(ctx, ready)
+		for k, res := range results {
+			out[at[k]].Result = res
+		}
+	}
+	return slices.DeleteFunc(out, func(o Outcome) bool { return o.Result == nil }), failed
+}
+
+// settleQueued performs one queued action; with hold it stops just before the action
+// begins. It loads the intent anew: while earlier actions were performed, a person may have
+// answered, with changed arguments.
+func (e *Engine) settleQueued(ctx context.Context, s *Settlement, uri resource.URI, hold bool) (*execution, func(), *message.ToolResult, error) {
+	r, err := e.load(context.WithoutCancel(ctx), s.Scope, uri)
 	if err != nil {
-		return nil, err
+		return nil, func() {}, nil, err
 	}
 	t, ok := s.Tools(r.in.Agent, r.in.Tool)
-	j, err := e.queuedJob(ctx, &s, &r, t)
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok:
-		res := j.c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" is not there any more.")
-		return e.drop(ctx, j, r, reasonGone, res)
-	case s.Stopped && r.in.State != intent.Executing:
-		return e.drop(ctx, j, r, reasonStopped, j.c.interrupted())
-	case r.in.State == intent.Executing: // it had begun before a crash, so it is resumed even if it is a duplicate
-		return j.action(ctx)
-	}
-	if res, err := e.dropDuplicate(ctx, j, r); res != nil || err != nil {
-		return res, err
-	}
-	return j.action(ctx)
-}
-
-// dropDuplicate cancels a queued action if the same action has been settled before.
-func (e *Engine) dropDuplicate(ctx context.Context, j *job, r intentRecord) (*message.ToolResult, error) {
-	same, err := e.hasDuplicate(context.WithoutCancel(ctx), j.c.Scope, r, intent.State.Settled)
-	if err != nil || !same {
-		return nil, err
-	}
-	return e.drop(ctx, j, r, reasonDuplicate, j.c.notAgain())
-}
-
-// The reasons for which Steward itself cancels queued actions.
-const (
-	reasonStopped   = "stopped"
-	reasonDuplicate = "the same action was queued before it"
-	reasonGone      = "the tool is not there any more"
-)
-
-// hasDuplicate reports whether the same effect was queued by another intent whose state
-// satisfies far.
-func (e *Engine) hasDuplicate(ctx context.Context, sc store.Scope, r intentRecord, far func(intent.State) bool) (bool, error) {
-	for it, err := range e.intents(ctx, sc, store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}}) {
-		if err != nil {
-			return false, err
-		}
-		if it.uri != r.uri && far(it.in.State) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// mayBeDone reports whether a duplicate in this state prevents an action that a person has
-// allowed.
-func mayBeDone(s intent.State) bool {
-	return s == intent.Executing || s == intent.Done || s == intent.Unknown
-}
-
-// dropEditedDuplicate cancels a queued action if a person has changed its arguments to
-// those of an action that was or may have been done: both then have the same key, and the
-// effect exists already.
-func (f *execution) dropEditedDuplicate(ctx context.Context) (*message.ToolResult, error) {
-	if a := f.in.Approval; a == nil || a.Edited == "" || !f.deferred() {
-		return nil, nil
-	}
-	same, err := f.e.hasDuplicate(context.WithoutCancel(ctx), f.c.Scope, f.intentRecord, mayBeDone)
+	c, err := e.callOf(ctx, s.Scope, &r, t)
 	if err != nil {
-		return f.refused(err)
+		return nil, func() {}, nil, err
 	}
-	if !same {
-		return nil, nil
+	c.Request, c.Attended, c.Notify = s.Request, s.Attended, s.Notify
+	j := &job{e: e, c: c, args: c.Args, last: true, hold: hold}
+	switch {
+	case !ok:
+		j.dropped = &dropped{reasonGone, c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" is not there any more.")}
+		return j.carryOut(ctx)
+	case s.Stopped && r.in.State != intent.Executing: // what had begun before a crash is resumed
+		j.dropped = &dropped{reasonStopped, c.interrupted()}
 	}
-	return f.settle(ctx, intent.Cancelled, reasonDuplicate, f.c.notAgain())
+	j.spec = t.Spec()
+	return j.carryOut(ctx)
 }
 
-func (c *Call) notAgain() *message.ToolResult {
-	return c.told(message.Interrupted, "Not done again: the same was asked for twice in this turn, and is done once.")
+// executeAll starts held actions in one commit, passes them to their tool together, and
+// settles each one by its own outcome.
+func (e *Engine) executeAll(ctx context.Context, ready []*execution) ([]*message.ToolResult, error) {
+	results := make([]*message.ToolResult, len(ready))
+	release, err := ready[0].place(ctx)
+	if err != nil {
+		for k, f := range ready {
+			var broken error
+			if results[k], broken = f.busy(ctx, err); broken != nil {
+				return results, broken
+			}
+		}
+		return results, nil
+	}
+	var checks []store.Change
+	for _, f := range ready {
+		if f.lapsed() != "" { // while it was held: the next Settle asks about it
+			err = contended()
+		}
+		f.in.Attempts++
+		checks = append(checks, f.checks...)
+	}
+	if err == nil {
+		err = step(ctx, intent.Executing, checks, ready...)
+	}
+	if fault.HasCode(err, "conflict") { // someone decided otherwise about one: the next Settle does the others
+		err = contended()
+	}
+	if err != nil {
+		release()
+		return results, err
+	}
+	var broken error
+	for k, called := range e.callAll(ctx, ready, release) { // settle each, whatever happened to the others
+		f := ready[k]
+		f.hold, f.ready = false, false
+		if wait, again := f.retry(called.how, 1); again && f.in.Attempts < maxAttempts && sleep(ctx, wait) { // by itself
+			f.running(fault.Of(called.how.err).Message + "; trying again")
+			results[k], err = f.again(ctx)
+		} else {
+			results[k], err = f.ended(ctx, called.res, called.how)
+		}
+		broken = cmp.Or(broken, err)
+	}
+	return results, broken
+}
+
+// called is how one of the calls of a batch ended.
+type called struct {
+	res tool.Result
+	how end
+}
+
+// callAll passes held actions to their tool. It owns the slot.
+func (e *Engine) callAll(ctx context.Context, ready []*execution, release func()) []called {
+	lead := ready[0]
+	batcher, _ := tool.BatcherOf(lead.c.Tool)
+	var ins []tool.Invocation
+	for _, f := range ready {
+		f.running("")
+		ins = append(ins, f.invocation(f.in.Key))
+	}
+	got, how := protect(ctx, e, lead.spec.Name, timeoutOf(lead.spec), func(ctx context.Context) ([]tool.Outcome, error) {
+		defer release()
+		return batcher.CallAll(ctx, ins), nil
+	})
+	if how.err == nil && len(got) != len(ins) {
+		how.err = fault.New(fault.Internal, "tool_outcomes", "%s was given %d calls and returned %d outcomes", lead.spec.Name, len(ins), len(got))
+	}
+	out := make([]called, len(ins))
+	for k := range out {
+		if out[k].how = how; how.err == nil {
+			out[k] = called{got[k].Result, end{err: got[k].Err}}
+		}
+	}
+	return out
+}
+
+// dropDuplicate cancels a queued action if another one with the same key was settled
+// before. If a person has approved this one, only an effect that may exist counts: the
+// person may have changed its arguments to those of an action that was not done.
+func (f *execution) dropDuplicate(ctx context.Context) (*message.ToolResult, error) {
+	approved := f.in.Approval != nil && f.in.Approval.Grant == ""
+	for r, err := range f.e.intents(context.WithoutCancel(ctx), f.c.Scope, store.Query{Term: store.Term{Name: keyTerm, Value: f.in.Key}}) {
+		if err != nil {
+			return f.refused(err)
+		}
+		st := r.in.State
+		if r.uri != f.uri && (st.Settled() && !approved || st == intent.Executing || st == intent.Done || st == intent.Unknown) {
+			return f.settle(ctx, intent.Cancelled, reasonDuplicate,
+				f.c.told(message.Interrupted, "Not done again: the same was asked for twice in this turn, and is done once."))
+		}
+	}
+	return nil, nil
 }

@@ -140,8 +140,8 @@ type Obligations struct {
 	Approvers string   // a group whose members answer instead of the user; empty: the user answers
 }
 
-// Authorizer decides. Safe for concurrent use. An error, no answer in time, and an unknown
-// verdict all mean Deny.
+// Authorizer decides. It is safe for concurrent use, returns in bounded time, and does not panic.
+// An error and an unknown verdict mean Deny.
 type Authorizer interface {
 	Authorize(ctx context.Context, q Question) (Decision, error)
 }

@@ -22,12 +22,6 @@ func authorizerOf(j policy.Authorizer) policy.Authorizer {
 	return authorizer{j}
 }
 
-// Bounded reports that the authorizer needs no guard; see effect.Options.
-func (j authorizer) Bounded() bool {
-	b, ok := j.inner.(interface{ Bounded() bool })
-	return ok && b.Bounded()
-}
-
 // askedOrigin is the prefix of the origin of a tool that asks an agent; the
 // agent's path follows.
 const askedOrigin = "agent:"

@@ -121,7 +121,6 @@ func (k *Records) told() *worklog.Engine { return worklog.New(k.store, k.spec) }
 // one of the user's groups. It is durable when Decide returns. Error codes as of
 // effect.Engine.Decide.
 func (k *Records) Decide(ctx context.Context, user string, v Verdict) error {
-	v.By = user
 	return k.effects.Decide(ctx, store.ForUser(user), v)
 }
 

@@ -94,10 +94,6 @@ func (j *Authorizer) Close() error {
 	return nil
 }
 
-// Bounded reports that Authorizer returns in bounded time and does not panic, so that it needs no
-// guard.
-func (j *Authorizer) Bounded() bool { return true }
-
 // Version returns the version of the policies in force.
 func (j *Authorizer) Version() string { return j.now.Load().version }
 
