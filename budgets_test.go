@@ -31,7 +31,7 @@ var budgets = map[string]int{
 	"internal/domain/timer":           490,
 	"internal/domain/weather":         220,
 	"internal/domain/websearch":       180,
-	"internal/effect":                 4640,
+	"internal/effect":                 4160,
 	"internal/egress":                 770,
 	"internal/events":                 1410,
 	"internal/fault":                  180,

@@ -18,8 +18,7 @@ import (
 )
 
 func TestApprovedAction(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, policy.Fixed{})
+	s, e := open(t, policy.Fixed{})
 	c := callOf(action(says("sent")), `{"b":1,"a":2}`)
 	var asked, running Progress
 	c.Notify = func(p Progress) {
@@ -66,15 +65,12 @@ func TestUnattendedActionIsDenied(t *testing.T) {
 
 // A query that policy wants a person to confirm goes through an intent too.
 func TestQueryThatIsAskedAbout(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Ask))
+	s, e := open(t, judge(policy.Ask))
 	c := callOf(query(says("read")), `{}`)
 	wg := answering(t, e, &c, true)
 	expect(t, run(t, e, c), message.OK, "read")
 	wg.Wait()
-	failing := callOf(query(func(context.Context, tool.Invocation) (tool.Result, error) {
-		return tool.Result{}, errors.New("broken")
-	}), `{}`)
+	failing := callOf(query(fails(errors.New("broken"))), `{}`)
 	wg = answering(t, e, &failing, true)
 	expect(t, run(t, e, failing), message.Failed, "broken") // no harm can be done
 	wg.Wait()
@@ -99,69 +95,8 @@ func TestQueryThatIsAskedAbout(t *testing.T) {
 	}
 }
 
-func TestDecideRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := storetest.NewModel()
-		e := engine(s, policy.Fixed{})
-		ctx := context.Background()
-		tl := action(says("sent"))
-		c := callOf(tl, `{"a":1}`)
-		asked := make(chan Progress, 1)
-		c.Notify = func(p Progress) {
-			if p.Status == Awaiting {
-				asked <- p
-			}
-		}
-		end := make(chan *message.ToolResult, 1)
-		go func() { end <- run(t, e, c) }()
-		p := <-asked
-		good := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}
-		with := func(change func(*Decision)) Decision {
-			d := good
-			change(&d)
-			return d
-		}
-		other := c.Message.Child("effect.Intent", "99").String()
-		for _, x := range []struct {
-			name string
-			sc   store.Scope
-			d    Decision
-			code string
-		}{
-			{"another user", store.ForUser("bob"), good, "approval_not_found"},
-			{"another id", c.Scope, with(func(d *Decision) { d.ID = other }), "approval_not_found"},
-			{"no id", c.Scope, with(func(d *Decision) { d.ID = "" }), "approval_not_found"},
-			{"no intent", c.Scope, with(func(d *Decision) { d.ID = c.Message.String() }), "approval_not_found"},
-			{"another hash", c.Scope, with(func(d *Decision) { d.Hash = intent.HashArgs([]byte(`{"a":2}`)) }), "approval_changed"},
-			{"no hash", c.Scope, with(func(d *Decision) { d.Hash = "" }), "approval_changed"},
-		} {
-			if err := e.Decide(ctx, x.sc, x.d); !fault.HasCode(err, x.code) {
-				t.Errorf("%s: %v; want %s", x.name, err, x.code)
-			}
-		}
-		tl.setVersion("2")
-		if err := e.Decide(ctx, c.Scope, good); !fault.HasCode(err, "approval_tool_changed") {
-			t.Error(err)
-		}
-		tl.setVersion("1")
-		for range 2 { // the same answer again
-			if err := e.Decide(ctx, c.Scope, good); err != nil {
-				t.Error(err)
-			}
-		}
-		expect(t, <-end, message.OK, "sent")
-		if err := e.Decide(ctx, c.Scope, good); err != nil {
-			t.Errorf("the same answer, after it was done: %v", err)
-		}
-		if err := e.Decide(ctx, c.Scope, with(func(d *Decision) { d.Approve = false })); !fault.HasCode(err, "approval_decided") {
-			t.Error(err)
-		}
-	})
-}
-
 func TestDenialIsIdempotentToo(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, policy.Fixed{})
+	s, e := open(t, policy.Fixed{})
 	c := callOf(action(says("sent")), `{}`)
 	var asked Progress
 	c.Notify = func(p Progress) { asked = p }
@@ -169,13 +104,9 @@ func TestDenialIsIdempotentToo(t *testing.T) {
 	expect(t, run(t, e, c), message.DeniedCall)
 	wg.Wait()
 	d := Decision{ID: asked.Question.ID, Hash: asked.Question.Hash}
-	if err := e.Decide(context.Background(), c.Scope, d); err != nil {
-		t.Error(err)
-	}
+	decided(t, e, "ann", d, "")
 	d.Approve = true
-	if err := e.Decide(context.Background(), c.Scope, d); !fault.HasCode(err, "approval_decided") {
-		t.Error(err)
-	}
+	decided(t, e, "ann", d, "approval_decided")
 	// What nobody was asked about cannot be answered.
 	c2 := callOf(action(says("sent")), `{}`)
 	m := &mortal{Store: s, left: 2}
@@ -187,12 +118,8 @@ func TestDenialIsIdempotentToo(t *testing.T) {
 		t.Error(err)
 	}
 	broken := c.Message.Child("effect.Intent", "7")
-	if _, err := s.Commit(context.Background(), c.Scope, store.Batch{Changes: []store.Change{{URI: broken, Body: []byte("{}"), Terms: []store.Term{{Name: TermIntent, Value: IntentID(broken).String()}}}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Decide(context.Background(), c.Scope, Decision{ID: broken.String()}); !fault.HasCode(err, "intent_broken") {
-		t.Error(err)
-	}
+	put(t, s, store.Change{URI: broken, Body: []byte("{}"), Terms: []store.Term{{Name: TermIntent, Value: IntentID(broken).String()}}})
+	decided(t, e, "ann", Decision{ID: broken.String()}, "intent_broken")
 }
 
 func TestNobodyAnswers(t *testing.T) {
@@ -219,8 +146,7 @@ func TestNobodyAnswers(t *testing.T) {
 }
 
 func TestStopWhileAwaiting(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, policy.Fixed{})
+	s, e := open(t, policy.Fixed{})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := callOf(action(says("sent")), `{}`)
 	var asked Progress
@@ -269,10 +195,7 @@ func TestAnApprovalThatExpiresWhileWaitingForAPlace(t *testing.T) {
 		s := storetest.NewModel()
 		e := newEngine(s, func(o *Options) { o.ApprovalTimeout = time.Minute })
 		var w ledger
-		tl := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-			w.add(in.Key)
-			return tool.Text("x"), nil
-		})
+		tl := action(adds(&w, "x"))
 		tl.spec.Concurrency, tl.spec.Timeout = 1, time.Hour
 		release, err := e.enter(context.Background(), tl.spec.Name+"/1", 1, nil)
 		if err != nil {
@@ -281,9 +204,7 @@ func TestAnApprovalThatExpiresWhileWaitingForAPlace(t *testing.T) {
 		c := callOf(tl, `{}`)
 		r := begin(t, e, c)
 		q := r.question()
-		if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
-			t.Fatal(err)
-		}
+		answer(t, e, "ann", q, true)
 		time.Sleep(10 * time.Minute)
 		release()
 		synctest.Wait()

@@ -11,7 +11,6 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/request"
-	"steward/internal/store"
 	"steward/internal/store/storetest"
 	"steward/internal/tool"
 )
@@ -28,12 +27,8 @@ func TestApprovalThatIsForgedOrLapsedIsVoid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := engine(s, policy.Fixed{})
 			var l ledger
-			c := callOf(action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-				l.add(in.Key)
-				return tool.Text("sent"), nil
-			}), `{}`)
-			in := intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
-				Call: c.Ref, State: intent.Approved, Key: "k",
+			c := callOf(action(adds(&l, "sent")), `{}`)
+			in := intent.Intent{State: intent.Approved, Version: "1",
 				Approval: &intent.Approval{By: "ann", ArgsHash: intent.HashArgs([]byte("{}")), Version: "1", Expires: time.Now().Add(time.Hour)}}
 			change(&in)
 			plant(t, s, c, in)
@@ -47,26 +42,11 @@ func TestApprovalThatIsForgedOrLapsedIsVoid(t *testing.T) {
 	}
 }
 
-// plant records an intent as an earlier run had left it.
-func plant(t testing.TB, s store.Store, c Call, in intent.Intent) {
-	t.Helper()
-	body, err := intent.Encode(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Commit(context.Background(), c.Scope, store.Batch{Changes: []store.Change{
-		{URI: IntentURI(c.Message, c.Ref.Block), Body: body, State: in.State.Mark()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestPolicyThatHasChangedSinceTheCrash(t *testing.T) {
 	s := openStore(t)
 	for _, st := range []intent.State{intent.Proposed, intent.Awaiting, intent.Approved} {
 		c := callOf(action(says("sent")), `{}`)
-		plant(t, s, c, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
-			Call: c.Ref, State: st, Key: "k", Expires: time.Now().Add(time.Hour),
+		plant(t, s, c, intent.Intent{State: st, Expires: time.Now().Add(time.Hour),
 			Approval: &intent.Approval{By: "ann", ArgsHash: intent.HashArgs([]byte("{}")), Version: "1", Expires: time.Now().Add(time.Hour)}})
 		expect(t, run(t, engine(s, judge(policy.Deny)), c), message.DeniedCall, "as the test wants it")
 		if in := stateOf(t, s, c); in.State != intent.Denied {
@@ -77,14 +57,9 @@ func TestPolicyThatHasChangedSinceTheCrash(t *testing.T) {
 
 func TestExecutingAfterACrash(t *testing.T) {
 	s := openStore(t)
-	answer := func(happened bool, err error) func(context.Context, tool.Invocation) (bool, tool.Result, error) {
-		return func(context.Context, tool.Invocation) (bool, tool.Result, error) {
-			return happened, tool.Text("it had happened"), err
-		}
-	}
 	for _, c := range []struct {
 		name     string
-		settle   func(context.Context, tool.Invocation) (bool, tool.Result, error)
+		settle   settleFunc
 		dedupes  bool
 		version  string
 		attempts int
@@ -93,13 +68,13 @@ func TestExecutingAfterACrash(t *testing.T) {
 		state    intent.State
 		effects  int
 	}{
-		{"it happened", answer(true, nil), false, "1", 1, nil, message.OK, intent.Done, 0},
-		{"it did not", answer(false, nil), false, "1", 1, nil, message.OK, intent.Done, 1},
-		{"it did not, and was stopped", answer(false, nil), false, "1", 1, request.ErrStop, message.Failed, intent.Failed, 0},
-		{"it did not, and the tool changed", answer(false, nil), false, "0", 1, nil, message.Failed, intent.Failed, 0},
-		{"it did not, too often", answer(false, nil), false, "1", maxAttempts, nil, message.Failed, intent.Failed, 0},
-		{"nobody can tell", answer(false, errors.New("?")), false, "1", 1, nil, message.UnknownEnd, intent.Unknown, 0},
-		{"nobody can tell, it dedupes", answer(false, errors.New("?")), true, "1", 1, nil, message.OK, intent.Done, 1},
+		{"it happened", happened(true, nil), false, "1", 1, nil, message.OK, intent.Done, 0},
+		{"it did not", happened(false, nil), false, "1", 1, nil, message.OK, intent.Done, 1},
+		{"it did not, and was stopped", happened(false, nil), false, "1", 1, request.ErrStop, message.Failed, intent.Failed, 0},
+		{"it did not, and the tool changed", happened(false, nil), false, "0", 1, nil, message.Failed, intent.Failed, 0},
+		{"it did not, too often", happened(false, nil), false, "1", maxAttempts, nil, message.Failed, intent.Failed, 0},
+		{"nobody can tell", happened(false, errors.New("?")), false, "1", 1, nil, message.UnknownEnd, intent.Unknown, 0},
+		{"nobody can tell, it dedupes", happened(false, errors.New("?")), true, "1", 1, nil, message.OK, intent.Done, 1},
 		{"nobody to ask", nil, false, "1", 1, nil, message.UnknownEnd, intent.Unknown, 0},
 		{"it dedupes", nil, true, "1", 1, nil, message.OK, intent.Done, 1},
 		{"it dedupes, and was stopped", nil, true, "1", 1, request.ErrStop, message.UnknownEnd, intent.Unknown, 0},
@@ -122,8 +97,7 @@ func TestExecutingAfterACrash(t *testing.T) {
 				tl = &settler{a, c.settle}
 			}
 			call := callOf(tl, `{}`)
-			plant(t, s, call, intent.Intent{Tool: "test.action", Version: c.version, Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
-				Call: call.Ref, State: intent.Executing, Key: "the key", Attempts: c.attempts})
+			plant(t, s, call, intent.Intent{Version: c.version, State: intent.Executing, Attempts: c.attempts})
 			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
 			e := engine(s, judge(policy.Allow))
@@ -156,8 +130,7 @@ func TestRepeatThatFindsNoPlace(t *testing.T) {
 		c := callOf(a, `{}`)
 		expect(t, run(t, e, c), message.UnknownEnd, "is busy") // its own hanging call holds the place
 		c = callOf(a, `{}`)
-		plant(t, s, c, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
-			Call: c.Ref, State: intent.Executing, Key: "k", Attempts: 1})
+		plant(t, s, c, intent.Intent{State: intent.Executing})
 		ctx, cancel := context.WithCancelCause(context.Background())
 		time.AfterFunc(time.Second, func() { cancel(request.ErrSuspend) })
 		if _, err := e.Run(ctx, c); !errors.Is(err, request.ErrSuspend) {
@@ -179,8 +152,7 @@ func TestACallThatCannotBeMadeAnyMore(t *testing.T) {
 			return happened, tool.Text("it had happened"), nil
 		}
 	}
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	for _, c := range []struct {
 		name   string
 		was    intent.State
@@ -206,8 +178,7 @@ func TestACallThatCannotBeMadeAnyMore(t *testing.T) {
 		}
 		call := callOf(c.tool, `{}`)
 		call.Name = "test.action"
-		plant(t, s, call, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
-			Call: call.Ref, State: c.was, Key: "the key"})
+		plant(t, s, call, intent.Intent{State: c.was})
 		for range 2 {
 			expect(t, run(t, e, call), c.status)
 		}

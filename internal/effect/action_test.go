@@ -19,8 +19,7 @@ import (
 )
 
 func TestKeyDoesNotDependOnTheProvider(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	one, two := callOf(action(says("")), `{"a":1}`), callOf(action(says("")), `{"a":1}`)
 	run(t, e, one)
 	run(t, e, two)
@@ -30,17 +29,9 @@ func TestKeyDoesNotDependOnTheProvider(t *testing.T) {
 }
 
 func TestOutcomesOfActions(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
-	yes := func(context.Context, tool.Invocation) (bool, tool.Result, error) {
-		return true, tool.Text("it had happened"), nil
-	}
-	no := func(context.Context, tool.Invocation) (bool, tool.Result, error) { return false, tool.Result{}, nil }
-	cannot := func(context.Context, tool.Invocation) (bool, tool.Result, error) {
-		return false, tool.Result{}, errors.New("not now")
-	}
+	s, e := open(t, judge(policy.Allow))
+	yes, no, cannot := happened(true, nil), happened(false, nil), happened(false, errors.New("not now"))
 	fails := func(context.Context, tool.Invocation) (bool, tool.Result, error) { panic("settling failed") }
-	type settleFunc = func(context.Context, tool.Invocation) (bool, tool.Result, error)
 	doubt := errors.New("the line went dead")
 	for _, c := range []struct {
 		name   string
@@ -97,8 +88,7 @@ func TestOutcomesOfActions(t *testing.T) {
 }
 
 func TestRepeatedWhereTheReceiverDedupes(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	for _, c := range []struct {
 		failures, attempts int
 		status             message.Status
@@ -122,8 +112,7 @@ func TestRepeatedWhereTheReceiverDedupes(t *testing.T) {
 }
 
 func TestStopInTheMiddleOfAnAction(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	happened := false
 	for _, c := range []struct {
 		name    string
@@ -178,7 +167,7 @@ func TestHangingActionIsInDoubt(t *testing.T) {
 		stuck := make(chan struct{})
 		a := action(func(context.Context, tool.Invocation) (tool.Result, error) { <-stuck; return tool.Text("sent"), nil })
 		// The receiver says "not yet", but the call is still on its way.
-		tl := &settler{a, func(context.Context, tool.Invocation) (bool, tool.Result, error) { return false, tool.Result{}, nil }}
+		tl := &settler{a, happened(false, nil)}
 		c := callOf(tl, `{}`)
 		expect(t, run(t, e, c), message.UnknownEnd, "did not answer within 30s")
 		if in := stateOf(t, s, c); in.State != intent.Unknown {
@@ -196,9 +185,7 @@ func TestHangingActionIsInDoubt(t *testing.T) {
 // What a tool says of its failure need not be text.
 func TestAnOutcomeInOddWordsIsRecorded(t *testing.T) {
 	s := openStore(t)
-	c := callOf(action(func(context.Context, tool.Invocation) (tool.Result, error) {
-		return tool.Result{}, errors.New("the line \xff went dead")
-	}), `{}`)
+	c := callOf(action(fails(errors.New("the line \xff went dead"))), `{}`)
 	expect(t, run(t, engine(s, judge(policy.Allow)), c), message.UnknownEnd)
 	if in := stateOf(t, s, c); in.State != intent.Unknown || in.Reason != "the line \uFFFD went dead" {
 		t.Errorf("%+v", in)
@@ -206,8 +193,7 @@ func TestAnOutcomeInOddWordsIsRecorded(t *testing.T) {
 }
 
 func TestLongResultOfAnAction(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	_, e := open(t, judge(policy.Allow))
 	c := callOf(action(says(strings.Repeat("z", 50000))), `{}`)
 	res := run(t, e, c)
 	expect(t, res, message.OK, "Cut after")
@@ -215,8 +201,7 @@ func TestLongResultOfAnAction(t *testing.T) {
 }
 
 func TestAnotherActionAtTheSamePlaceIsRefused(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	c := callOf(action(says("sent")), `{"a":1}`)
 	run(t, e, c)
 	for name, change := range map[string]func(*Call){
@@ -235,9 +220,7 @@ func TestAnotherActionAtTheSamePlaceIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := s.Commit(context.Background(), c.Scope, store.Batch{Changes: []store.Change{{URI: IntentURI(c.Message, 1), Body: []byte("{}")}}}); err != nil {
-		t.Fatal(err)
-	}
+	put(t, s, store.Change{URI: IntentURI(c.Message, 1), Body: []byte("{}")})
 	if _, err := e.Run(context.Background(), c); !fault.HasCode(err, "intent_broken") {
 		t.Error(err)
 	}

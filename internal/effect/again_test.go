@@ -17,7 +17,6 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store/storetest"
-	"steward/internal/tool"
 )
 
 // laws is an authorizer whose mind a test changes, by the point.
@@ -63,10 +62,7 @@ func TestActionsAreJudgedOnceMoreWhenTimeHasPassed(t *testing.T) {
 		l := &laws{}
 		e := engine(s, l)
 		var w ledger
-		tl := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-			w.add(in.Key)
-			return tool.Text("sent"), nil
-		})
+		tl := action(adds(&w, "sent"))
 
 		run(t, e, callOf(tl, `{}`)) // at once: judged once
 		if got := l.points(); got != "tool" {
@@ -113,9 +109,7 @@ func TestActionsAreJudgedOnceMoreWhenTimeHasPassed(t *testing.T) {
 			if p.Status == Awaiting {
 				asked++
 				go func() {
-					if err := e.Decide(context.Background(), c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}); err != nil {
-						t.Error(err)
-					}
+					answer(t, e, "ann", p.Question, true)
 				}()
 			}
 		}
@@ -152,9 +146,7 @@ func TestApprovalByTheWrongPeople(t *testing.T) {
 		}
 		l.set(policy.PointIntent, policy.Decision{Verdict: policy.Ask, Reason: "the parents decide", Obligations: policy.Obligations{Approvers: "parents"}})
 		go func() {
-			if err := e.Decide(context.Background(), c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}); err != nil {
-				t.Error(err)
-			}
+			answer(t, e, "ann", p.Question, true)
 		}()
 	}
 	res, err := e.Run(ctx, c)
@@ -168,10 +160,7 @@ func TestActionsOutsideOfARunAreRefused(t *testing.T) {
 	var said bytes.Buffer
 	e := New(Options{Store: s, Authorizer: judge(policy.Allow), Log: slog.New(slog.NewTextHandler(&said, nil))})
 	var w ledger
-	tl := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-		w.add(in.Key)
-		return tool.Text("sent"), nil
-	})
+	tl := action(adds(&w, "sent"))
 	good := callOf(tl, `{}`)
 	for name, spoil := range map[string]func(*Call) context.Context{
 		"no request": func(c *Call) context.Context { c.Request.ID = id.ID{}; return context.Background() },

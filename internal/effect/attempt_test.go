@@ -100,9 +100,7 @@ func TestRetryStrategiesAreObeyed(t *testing.T) {
 
 func TestStopWhileWaitingForAnotherTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := query(func(context.Context, tool.Invocation) (tool.Result, error) {
-			return tool.Result{}, fault.New(fault.Unavailable, "down", "down").Retrying(fault.RetryAfter, 20*time.Second)
-		})
+		f := query(fails(fault.New(fault.Unavailable, "down", "down").Retrying(fault.RetryAfter, 20*time.Second)))
 		e := engine(storetest.NewModel(), judge(policy.Allow))
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(time.Second, cancel)

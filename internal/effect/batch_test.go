@@ -130,8 +130,7 @@ func TestABatchThatSaysTooLittleOrPanics(t *testing.T) {
 		"too little": func([]tool.Invocation) []tool.Outcome { return []tool.Outcome{{Result: tool.Text("done")}} },
 		"panic":      func([]tool.Invocation) []tool.Outcome { panic("oh no") },
 	} {
-		s := openStore(t)
-		e := engine(s, judge(policy.Allow))
+		_, e := open(t, judge(policy.Allow))
 		var w ledger
 		m := newMany(&w)
 		m.answer = answer
@@ -177,8 +176,7 @@ func TestABatchWithoutWhatIsDenied(t *testing.T) {
 }
 
 func TestAStoppedRunSettlesNothing(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	var w ledger
 	tl := deferred(&w, nil)
 	a, b := callOf(tl, `{"n":1}`), callOf(tl, `{"n":2}`)
@@ -247,9 +245,7 @@ func TestABatchDoesNotWaitForAPerson(t *testing.T) {
 				t.Errorf("the one before it is %s", in.State)
 			}
 			go func() {
-				if err := e.Decide(context.Background(), a.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}); err != nil {
-					t.Error(err)
-				}
+				answer(t, e, "ann", p.Question, true)
 			}()
 		}
 		out, err := e.Settle(context.Background(), st)

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/policy"
-	"steward/internal/request"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -151,129 +148,14 @@ func check(t *testing.T, name, kind string, effects int, res *message.ToolResult
 	}
 }
 
-// An approval given before the crash counts; nobody is asked twice.
-func TestApprovalSurvivesACrash(t *testing.T) {
-	s := openStore(t)
-	var w ledger
-	r := newReceiver(&w, "plain", tool.Inline)
-	c := callOf(r, `{}`)
-	// The commits: proposed, awaiting, approved, executing. The process dies before the fourth.
-	e := engine(&mortal{Store: s, left: 4}, policy.Fixed{})
-	mine := c
-	wg := answering(t, e, &mine, true)
-	if _, err := e.Run(context.Background(), mine); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	wg.Wait()
-	if in := stateOf(t, s, c); in.State != intent.Approved {
-		t.Fatalf("%+v", in)
-	}
-	c.Notify = func(p Progress) {
-		if p.Status == Awaiting {
-			t.Error("asked again")
-		}
-	}
-	c.Attended = false // the person may be gone meanwhile
-	expect(t, run(t, engine(s, policy.Fixed{}), c), message.OK, "sent")
-	if w.total(false) != 1 {
-		t.Errorf("%d effects", w.total(false))
-	}
-}
-
-// Whoever approves, denies, stops or is late, and in whatever order: at most
-// one effect, and what was told is what is recorded.
-func TestRaces(t *testing.T) {
-	t.Parallel()
-	s := openStore(t)
-	seed := rand.Uint64()
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	t.Logf("seed %d", seed)
-	for range 150 {
-		var w ledger
-		tl := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-			w.add(in.Key)
-			return tool.Text("sent"), nil
-		})
-		c := callOf(tl, `{}`)
-		e := New(Options{Store: s, Authorizer: policy.Fixed{}, Log: quiet, ApprovalTimeout: time.Duration(1+rnd.IntN(4)) * time.Millisecond})
-		ctx, cancel := context.WithCancelCause(context.Background())
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		var denied, approved int
-		decide := func(p Progress, approve bool, wait time.Duration) {
-			wg.Go(func() {
-				<-time.After(wait)
-				err := e.Decide(context.Background(), c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: approve})
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil && approve:
-					approved++
-				case err == nil:
-					denied++
-				case !fault.HasCode(err, "approval_decided") && !fault.HasCode(err, "approval_expired") && !fault.HasCode(err, "approval_changed"): // asked anew once it had expired
-					t.Errorf("Decide: %v", err)
-				}
-			})
-		}
-		var waits [5]time.Duration
-		for i := range waits {
-			waits[i] = time.Duration(rnd.IntN(3000)) * time.Microsecond
-		}
-		c.Notify = func(p Progress) {
-			if p.Status == Awaiting {
-				decide(p, true, waits[0])
-				decide(p, true, waits[1])
-				decide(p, false, waits[2])
-				decide(p, false, waits[3])
-				wg.Go(func() { <-time.After(waits[4]); cancel(request.ErrStop) })
-			}
-		}
-		second := c
-		second.Notify = nil
-		wg.Go(func() { // the same call from a second worker of this node
-			res, err := e.Run(ctx, second)
-			if err != nil && !fault.HasCode(err, "effect_contended") {
-				t.Errorf("the second worker: %s, %v", describe(res), err)
-			}
-		})
-		res, err := e.Run(ctx, c)
-		wg.Wait()
-		cancel(nil)
-		if err != nil && !fault.HasCode(err, "effect_contended") {
-			t.Fatal(err)
-		}
-		in := stateOf(t, s, c)
-		effects := w.total(false)
-		switch {
-		case effects > 1:
-			t.Errorf("done %d times", effects)
-		case !in.State.Settled():
-			t.Errorf("left %s", in.State)
-		case (in.State == intent.Done) != (effects == 1):
-			t.Errorf("%s with %d effects", in.State, effects)
-		case err == nil && (res.Status == message.OK) != (effects == 1):
-			t.Errorf("told %s with %d effects", describe(res), effects)
-		case denied > 0 && (effects > 0 || approved > 0):
-			t.Errorf("denied %d times, approved %d times, %d effects", denied, approved, effects)
-		case effects == 1 && approved == 0:
-			t.Error("done without an approval")
-		}
-	}
-}
-
 // Two nodes at the same call of one store: one does it.
 func TestTwoNodesAtOneCall(t *testing.T) {
 	s := openStore(t)
 	for range 30 {
 		var w ledger
-		tl := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-			w.add(in.Key)
-			return tool.Text("sent"), nil
-		})
+		tl := action(adds(&w, "sent"))
 		c := callOf(tl, `{}`)
-		plant(t, s, c, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
-			Call: c.Ref, State: intent.Proposed, Key: "k"})
+		plant(t, s, c, intent.Intent{State: intent.Proposed})
 		var wg sync.WaitGroup
 		for range 2 {
 			e := engine(s, judge(policy.Allow))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	goruntime "runtime"
 	"strings"
 	"sync"
@@ -52,6 +51,17 @@ func TestWhatAnAnswerDoesNotBind(t *testing.T) {
 			d.Hash = intent.HashArgs([]byte(`{"path":"b"}`))
 			return store.ForUser("ann"), d
 		}},
+		{name: "to another question", code: "approval_not_found", answer: func(q *Question) (store.Scope, Decision) {
+			d := yes(q)
+			d.ID = strings.TrimSuffix(q.ID, ".1") + ".99"
+			return store.ForUser("ann"), d
+		}},
+		{name: "to no question", code: "approval_not_found", answer: func(q *Question) (store.Scope, Decision) {
+			return store.ForUser("ann"), Decision{Hash: q.Hash, Approve: true}
+		}},
+		{name: "without a hash", code: "approval_changed", answer: func(q *Question) (store.Scope, Decision) {
+			return store.ForUser("ann"), Decision{ID: q.ID, Approve: true}
+		}},
 		{name: "by the hash of the arguments alone", code: "approval_changed", answer: func(q *Question) (store.Scope, Decision) {
 			d := yes(q)
 			d.Hash = intent.HashArgs(q.Args)
@@ -67,9 +77,7 @@ func TestWhatAnAnswerDoesNotBind(t *testing.T) {
 			}
 		}},
 		{name: "after a no", code: "approval_decided", before: func(t *testing.T, _ store.Store, e *Engine, _ *fake, c Call, q *Question) {
-			if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
-				t.Error(err)
-			}
+			answer(t, e, "ann", q, false)
 		}},
 		{name: "of an earlier asking", code: "approval_changed", before: func(t *testing.T, s store.Store, e *Engine, tl *fake, c Call, _ *Question) {
 			tl.setVersion("2")
@@ -112,14 +120,10 @@ func TestAnAnswerOtherThanTheOneGiven(t *testing.T) {
 	same, args, standing := plain, plain, plain
 	same.Args, args.Args, standing.Standing = []byte(`{ "path": "a" }`), []byte(`{"path":"b"}`), Always
 	for _, d := range []Decision{plain, same, plain} {
-		if err := e.Decide(ctx, a.Scope, d); err != nil {
-			t.Error(err)
-		}
+		decided(t, e, "ann", d, "")
 	}
 	for _, d := range []Decision{args, standing} {
-		if err := e.Decide(ctx, a.Scope, d); !fault.HasCode(err, "approval_decided") {
-			t.Errorf("%+v: %v", d, err)
-		}
+		decided(t, e, "ann", d, "approval_decided")
 	}
 	b := callOf(tl, `{"path":"a"}`)
 	q = suspendedAt(t, e, b)
@@ -138,9 +142,7 @@ func TestAnAnswerOtherThanTheOneGiven(t *testing.T) {
 	c := callOf(tl, `{"path":"a"}`)
 	q = suspendedAt(t, e, c)
 	for range 2 {
-		if err := e.Decide(ctx, c.Scope, Decision{ID: q.ID, Hash: q.Hash, Approve: true, Standing: Always}); err != nil {
-			t.Error(err)
-		}
+		decided(t, e, "ann", Decision{ID: q.ID, Hash: q.Hash, Approve: true, Standing: Always}, "")
 	}
 }
 
@@ -149,25 +151,18 @@ func TestAnAnswerOtherThanTheOneGiven(t *testing.T) {
 func TestAnApprovalIsUsedOnce(t *testing.T) {
 	s := openStore(t)
 	var l ledger
-	tl := fileTool(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-		l.add(in.Key)
-		return tool.Text("done"), nil
-	})
+	tl := fileTool(adds(&l, "done"))
 	e := newEngine(s, nil)
 	c := callOf(tl, `{"path":"a"}`)
 	r := begin(t, e, c)
 	q := r.question()
 	d := Decision{ID: q.ID, Hash: q.Hash, Approve: true}
 	for range 3 {
-		if err := e.Decide(context.Background(), c.Scope, d); err != nil {
-			t.Error(err)
-		}
+		decided(t, e, "ann", d, "")
 	}
 	expect(t, <-r.end, message.OK)
 	expect(t, run(t, newEngine(s, nil), c), message.OK)
-	if err := e.Decide(context.Background(), c.Scope, d); err != nil {
-		t.Error(err)
-	}
+	decided(t, e, "ann", d, "")
 	if n := l.total(false); n != 1 {
 		t.Errorf("done %d times", n)
 	}
@@ -176,12 +171,8 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 	if other.Hash == q.Hash || other.ID == q.ID {
 		t.Error("two questions are one")
 	}
-	if err := e.Decide(context.Background(), c.Scope, Decision{ID: other.ID, Hash: q.Hash, Approve: true}); !fault.HasCode(err, "approval_changed") {
-		t.Error(err)
-	}
-	if err := e.Decide(context.Background(), c.Scope, Decision{ID: other.ID, Hash: other.Hash}); err != nil {
-		t.Error(err)
-	}
+	decided(t, e, "ann", Decision{ID: other.ID, Hash: q.Hash, Approve: true}, "approval_changed")
+	answer(t, e, "ann", other, false)
 	<-twin.end
 }
 
@@ -191,10 +182,7 @@ func TestAQuestionOverDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewModel()
 		var l ledger
-		tl := fileTool(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-			l.add(in.Key)
-			return tool.Text("done"), nil
-		})
+		tl := fileTool(adds(&l, "done"))
 		c := callOf(tl, `{"path":"a"}`)
 		began := time.Now()
 		first := suspendedAt(t, newEngine(s, nil), c)
@@ -255,9 +243,7 @@ func TestWaitingLooksAtNothing(t *testing.T) {
 		if n := s.calls() - before; n != 0 {
 			t.Errorf("the store was asked %d times", n)
 		}
-		if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
-			t.Fatal(err)
-		}
+		answer(t, e, "ann", q, false)
 		<-r.end
 	})
 }
@@ -296,92 +282,10 @@ func (c *counting) Query(ctx context.Context, sc store.Scope, q store.Query) (st
 	return c.Store.Query(ctx, sc, q)
 }
 
-// Yes, no, other arguments, a stop, the expiry, restarts and another process,
-// at once and in any order: at most one effect, and none without a yes.
-func TestRacesOfAnswers(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(400) {
-		synctest.Test(t, func(t *testing.T) { race(t, seed) })
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
-}
-
-func race(t *testing.T, seed uint64) {
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	s := storetest.NewModel()
-	var l ledger
-	tl := fileTool(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-		l.add("x")
-		return tool.Text("done"), nil
-	})
-	c := callOf(tl, `{"path":"a"}`)
-	option := func(o *Options) { o.ApprovalTimeout, o.Tool = 100*time.Millisecond, lookup(tl) }
-	here, there := newEngine(s, option), newEngine(s, option)
-	var wg sync.WaitGroup
-	said := make(chan bool, 64) // whether each yes was taken
-	c.Notify = func(p Progress) {
-		if p.Status != Awaiting {
-			return
-		}
-		for range 1 + rnd.IntN(4) {
-			e, what, wait := here, rnd.IntN(5), time.Duration(rnd.IntN(120))*time.Millisecond
-			if rnd.IntN(2) == 0 {
-				e = there
-			}
-			d := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: what < 3}
-			if what == 1 {
-				d.Args = []byte(`{"path":"b"}`)
-			}
-			if what == 2 {
-				d.Standing = Always
-			}
-			wg.Go(func() {
-				time.Sleep(wait)
-				if what == 4 {
-					if _, err := e.Cancel(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), "withdrawn"); err != nil {
-						t.Error(err)
-					}
-					return
-				}
-				if err := e.Decide(context.Background(), c.Scope, d); err == nil && d.Approve {
-					said <- true
-				} else if err != nil && !fault.Is(err, fault.Conflict) {
-					t.Error(err)
-				}
-			})
-		}
-	}
-	lives := 1 + rnd.IntN(3)
-	for life := range lives {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		if life < lives-1 {
-			cause := request.ErrSuspend
-			if rnd.IntN(4) == 0 {
-				cause = request.ErrStop
-			}
-			time.AfterFunc(time.Duration(rnd.IntN(150))*time.Millisecond, func() { cancel(cause) })
-		}
-		_, err := newEngine(s, option).Run(ctx, c)
-		if err != nil && !errors.Is(err, request.ErrSuspend) && !fault.HasCode(err, "effect_contended") {
-			t.Error(err)
-		}
-		cancel(nil)
-	}
-	wg.Wait()
-	time.Sleep(time.Minute)
-	yes := len(said)
-	if n := l.total(false); n > 1 || n == 1 && yes == 0 {
-		t.Errorf("done %d times, after %d times yes", n, yes)
-	}
-}
-
 // What had been read of others before is told, by the tools and where they looked.
 func TestWhatWasReadIsTold(t *testing.T) {
 	ctx := context.Background()
-	s := openStore(t)
-	e := newEngine(s, nil)
+	s, e := open(t, policy.Fixed{})
 	c := callOf(fileTool(echo), `{"path":"a"}`)
 	c.Labels = message.Private | message.Untrusted
 	at := time.Now().Add(-time.Minute)
@@ -423,8 +327,7 @@ func TestWhatWasReadIsTold(t *testing.T) {
 
 func TestQuestionsThatAreNone(t *testing.T) {
 	ctx := context.Background()
-	s := openStore(t)
-	e := newEngine(s, nil)
+	_, e := open(t, policy.Fixed{})
 	c := callOf(fileTool(echo), `{"path":"a"}`)
 	q := suspendedAt(t, e, c)
 	for name, which := range map[string]string{"nothing": "", "a word": "odd", "another id": id.New().String(), "another URI": c.Message.String()} {
@@ -432,9 +335,7 @@ func TestQuestionsThatAreNone(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := e.Decide(ctx, c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
-		t.Fatal(err)
-	}
+	answer(t, e, "ann", q, false)
 	if _, err := e.Question(ctx, c.Scope, q.ID, nil); !fault.HasCode(err, "approval_decided") {
 		t.Error(err)
 	}

@@ -93,11 +93,12 @@ func (f *execution) restore() {
 }
 
 // sameCall reports whether a recorded intent belongs to this call, even if a person has
-// changed its arguments.
+// changed its arguments. A call that was rebuilt from the intent (CallOf) has arguments
+// that were recorded for it at some time.
 func (f *execution) sameCall() bool {
 	if f.in.Tool != f.spec.Name || f.in.User != f.c.Request.User {
 		return false
 	}
-	a := f.in.Approval
-	return f.in.Args == string(f.job.args) || a != nil && a.Edited != "" && a.Edited == string(f.job.args)
+	a, args := f.in.Approval, string(f.job.args)
+	return f.in.Args == args || a != nil && a.Edited == args || !f.c.at.Zero()
 }

@@ -88,9 +88,7 @@ func give(t *testing.T, e *Engine, q *Question, st Standing, words string, until
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Decide(context.Background(), sc, Decision{ID: q.ID, Hash: shown.Hash, Approve: true, Standing: st, Pattern: p, Until: until}); err != nil {
-		t.Fatal(err)
-	}
+	decided(t, e, "ann", Decision{ID: q.ID, Hash: shown.Hash, Approve: true, Standing: st, Pattern: p, Until: until}, "")
 }
 
 func newEngine(s store.Store, more func(*Options)) *Engine {
@@ -110,10 +108,7 @@ func TestAGrantCoversWhatWasShownAndNothingElse(t *testing.T) {
 	r := begin(t, e, c)
 	give(t, e, r.question(), Always, "path like notes/*\ntext any", time.Time{})
 	expect(t, r.unasked(), message.OK)
-	list, err := e.Grants(context.Background(), "ann", false)
-	if err != nil || len(list) != 1 {
-		t.Fatalf("%v, %v", list, err)
-	}
+	list := oneGrant(t, e)
 	other := fileTool(echo)
 	other.spec.Name = "files.append"
 	for _, x := range []struct {
@@ -152,9 +147,7 @@ func TestAGrantCoversWhatWasShownAndNothingElse(t *testing.T) {
 			r := begin(t, e, c)
 			if !x.covered {
 				q := r.question()
-				if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
-					t.Fatal(err)
-				}
+				answer(t, e, c.Request.User, q, false)
 				expect(t, <-r.end, message.DeniedCall)
 				return
 			}
@@ -196,15 +189,12 @@ func TestAGrantOfWhatWasFixed(t *testing.T) {
 	if shown, err := e.ShowGrantEdit(ctx, "ann", list[0].ID, GrantEdit{Labels: &less}); err != nil || !shown.Wider || shown.Grant.Fixed {
 		t.Errorf("%+v, %v", shown, err)
 	}
-	if err := e.Decide(ctx, store.ForUser("ann"), Decision{ID: q.ID, Hash: q.Hash}); err != nil {
-		t.Fatal(err)
-	}
+	answer(t, e, "ann", q, false)
 	expect(t, open.unasked(), message.DeniedCall)
 }
 
 func TestAGrantOfAConversationIsForThatOne(t *testing.T) {
-	s := openStore(t)
-	e := newEngine(s, nil)
+	_, e := open(t, policy.Fixed{})
 	tl := fileTool(echo)
 	r := begin(t, e, callOf(tl, `{"path":"a"}`))
 	give(t, e, r.question(), InConversation, "", time.Time{})
@@ -214,9 +204,7 @@ func TestAGrantOfAConversationIsForThatOne(t *testing.T) {
 	c.Message = resource.Root("common.Conversation", "c2").Child("common.Interaction", "i").ChildID("common.Message", c.Ref.Message)
 	elsewhere := begin(t, e, c)
 	q := elsewhere.question()
-	if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
-		t.Fatal(err)
-	}
+	answer(t, e, "ann", q, true)
 	expect(t, <-elsewhere.end, message.OK)
 }
 
@@ -228,9 +216,7 @@ func TestAGrantEndsAndLapses(t *testing.T) {
 		refuse := func(r *running) {
 			t.Helper()
 			q := r.question()
-			if err := e.Decide(context.Background(), store.ForUser("ann"), Decision{ID: q.ID, Hash: q.Hash}); err != nil {
-				t.Fatal(err)
-			}
+			answer(t, e, "ann", q, false)
 			<-r.end
 		}
 		r := begin(t, e, callOf(tl, `{"path":"a"}`))
@@ -253,8 +239,7 @@ func TestAGrantEndsAndLapses(t *testing.T) {
 
 func TestWhatNoGrantCanBeGivenFor(t *testing.T) {
 	ctx := context.Background()
-	s := openStore(t)
-	e := newEngine(s, nil)
+	_, e := open(t, policy.Fixed{})
 	sc := store.ForUser("ann")
 	asks, bare := fileTool(echo), fileTool(echo)
 	asks.spec.Asks = true
@@ -271,9 +256,7 @@ func TestWhatNoGrantCanBeGivenFor(t *testing.T) {
 		if !fault.HasCode(err, "grant_not_possible") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := e.Decide(ctx, sc, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
-			t.Error(err)
-		}
+		answer(t, e, "ann", q, false)
 		<-r.end
 	}
 	r := begin(t, e, callOf(fileTool(echo), `{"path":"a"}`))
@@ -299,9 +282,7 @@ func TestWhatNoGrantCanBeGivenFor(t *testing.T) {
 	if _, err := e.Question(ctx, sc, q.ID, intent.Pattern{"path": {Like: "b*"}}); !fault.HasCode(err, "grant_other") {
 		t.Error(err)
 	}
-	if err := e.Decide(ctx, sc, Decision{ID: q.Short, Hash: q.Hash, Approve: true}); err != nil { // by its id too
-		t.Error(err)
-	}
+	decided(t, e, "ann", Decision{ID: q.Short, Hash: q.Hash, Approve: true}, "")
 	expect(t, <-r.end, message.OK)
 	if list, err := e.Grants(ctx, "ann", true); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
@@ -310,16 +291,12 @@ func TestWhatNoGrantCanBeGivenFor(t *testing.T) {
 
 func TestEditingAGrant(t *testing.T) {
 	ctx := context.Background()
-	s := openStore(t)
-	e := newEngine(s, nil)
+	_, e := open(t, policy.Fixed{})
 	tl := fileTool(echo)
 	r := begin(t, e, callOf(tl, `{"path":"notes/a"}`))
 	give(t, e, r.question(), Always, "path like notes/*", time.Time{})
 	r.unasked()
-	list, err := e.Grants(ctx, "ann", false)
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
+	list := oneGrant(t, e)
 	g := list[0].ID
 	soon, past, untrusted, secret := time.Now().Add(time.Hour), time.Now().Add(-time.Hour), message.Untrusted, message.Secret
 	for name, ed := range map[string]GrantEdit{
@@ -376,9 +353,7 @@ func TestEditingAGrant(t *testing.T) {
 	c := callOf(tl, `{"path":"notes/c"}`)
 	again := begin(t, e, c)
 	q := again.question()
-	if err := e.Decide(ctx, c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
-		t.Fatal(err)
-	}
+	answer(t, e, "ann", q, false)
 	<-again.end
 	if list, err := e.Grants(ctx, "ann", true); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)

@@ -38,10 +38,7 @@ func TestAGrantRevokedOnTheWay(t *testing.T) {
 	r := begin(t, e, callOf(tl, `{"path":"a"}`))
 	give(t, e, r.question(), Always, "", time.Time{})
 	r.unasked()
-	list, err := e.Grants(ctx, "ann", false)
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
+	list := oneGrant(t, e)
 	for _, at := range []intent.State{intent.Approved, intent.Executing} {
 		once := false
 		w.before = func(b store.Batch) {
@@ -61,9 +58,7 @@ func TestAGrantRevokedOnTheWay(t *testing.T) {
 		}
 		give(t, e, q, Always, "", time.Time{})
 		expect(t, <-r.end, message.OK)
-		if list, err = e.Grants(ctx, "ann", false); err != nil || len(list) != 1 {
-			t.Fatal(list, err)
-		}
+		list = oneGrant(t, e)
 	}
 }
 
@@ -76,10 +71,7 @@ func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
 	r := begin(t, e, callOf(tl, `{"path":"a"}`))
 	give(t, e, r.question(), Always, "path any", time.Time{})
 	r.unasked()
-	list, err := e.Grants(ctx, "ann", false)
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
+	list := oneGrant(t, e)
 	once := false
 	w.before = func(b store.Batch) {
 		if len(b.Changes) > 0 && b.Changes[0].State == string(intent.Executing) && !once {
@@ -98,8 +90,7 @@ func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
 // Of a queue that is done together, each is covered by its own approval.
 func TestGrantsOfQueuedActions(t *testing.T) {
 	ctx := context.Background()
-	s := openStore(t)
-	e := newEngine(s, nil)
+	s, e := open(t, policy.Fixed{})
 	tl := fileTool(echo)
 	tl.spec.Delivery = tool.Deferred
 	c := callOf(tl, `{"path":"a"}`)
@@ -129,9 +120,7 @@ func TestGrantsOfQueuedActions(t *testing.T) {
 			if p.Status == Awaiting {
 				asked = append(asked, string(p.Args))
 				go func() {
-					if err := e.Decide(ctx, c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash}); err != nil {
-						t.Error(err)
-					}
+					answer(t, e, "ann", p.Question, false)
 				}()
 			}
 		}})

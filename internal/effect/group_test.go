@@ -97,12 +97,8 @@ func TestAGroupAnswers(t *testing.T) {
 		}
 		standing := d
 		standing.Approve, standing.Standing = true, Always
-		if err := e.Decide(ctx, store.ForUser("mum"), standing); !fault.HasCode(err, "grant_not_possible") {
-			t.Error(err)
-		}
-		if err := e.Decide(ctx, store.ForUser("mum"), d); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, e, "mum", standing, "grant_not_possible")
+		decided(t, e, "mum", d, "")
 		res := <-r.end
 		in := stateOf(t, s, c)
 		if yes {
@@ -134,9 +130,7 @@ func TestAGroupsAnswerIsOfWhoGaveIt(t *testing.T) {
 	c := callOf(fileTool(echo), `{"path":"a"}`)
 	r := begin(t, e, c)
 	q := r.question()
-	if err := e.Decide(context.Background(), store.ForUser("dad"), Decision{ID: q.ID, Hash: q.Hash}); err != nil {
-		t.Fatal(err)
-	}
+	answer(t, e, "dad", q, false)
 	<-r.end
 	page, err := s.Log(context.Background(), c.Scope, store.LogQuery{Type: TypeIntent})
 	if err != nil {
@@ -172,9 +166,7 @@ func TestQuestionsOfAGroupOverACrash(t *testing.T) {
 	if after := posted(t, s); len(after) != 1 || after[0].Version != before[0].Version {
 		t.Errorf("put again: %+v, %+v", before, after)
 	}
-	if err := e.Decide(ctx, store.ForUser("mum"), Decision{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
-		t.Fatal(err)
-	}
+	answer(t, e, "mum", q, true)
 	expect(t, <-r.end, message.OK)
 	if _, err := s.Commit(ctx, groupScope("parents"), store.Batch{Changes: []store.Change{{URI: before[0].URI, Body: before[0].Body, State: stateOpen}}}); err != nil {
 		t.Fatal(err)
@@ -194,12 +186,8 @@ func TestQuestionsOfAGroupOverACrash(t *testing.T) {
 	if _, err := s.Commit(ctx, groupScope("parents"), store.Batch{Changes: []store.Change{{URI: questionURI(uri), Body: []byte(body), State: stateOpen}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Decide(ctx, store.ForUser("mum"), Decision{ID: theirs.ID, Hash: theirs.Hash, Approve: true}); !fault.HasCode(err, "approval_not_found") {
-		t.Errorf("a forged question: %v", err)
-	}
-	if err := e.Decide(ctx, own.Scope, Decision{ID: theirs.ID, Hash: theirs.Hash}); err != nil {
-		t.Fatal(err)
-	}
+	decided(t, e, "mum", Decision{ID: theirs.ID, Hash: theirs.Hash, Approve: true}, "approval_not_found")
+	answer(t, e, "ann", theirs, false)
 	<-mine.end
 }
 
@@ -229,9 +217,7 @@ func TestEditingArguments(t *testing.T) {
 	}
 	d := Decision{ID: q.ID, Hash: q.Hash, Approve: true, Args: []byte(`{ "text": "y", "path": "cheap 2" }`)}
 	for range 2 { // the same answer again
-		if err := e.Decide(ctx, c.Scope, d); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, e, "ann", d, "")
 	}
 	res := <-r.end
 	expect(t, res, message.OK, `changed the arguments first; it was called with {"path":"cheap 2","text":"y"}`, `{"path":"cheap 2","text":"y"}`)
@@ -245,9 +231,7 @@ func TestEditingArguments(t *testing.T) {
 	c = callOf(tl, `{"path":"cheap"}`)
 	r = begin(t, e, c)
 	q = r.question()
-	if err := e.Decide(ctx, c.Scope, Decision{ID: q.ID, Hash: q.Hash, Approve: true, Args: []byte(`{ "path": "cheap" }`)}); err != nil {
-		t.Fatal(err)
-	}
+	decided(t, e, "ann", Decision{ID: q.ID, Hash: q.Hash, Approve: true, Args: []byte(`{ "path": "cheap" }`)}, "")
 	expect(t, <-r.end, message.OK)
 	if a := stateOf(t, s, c).Approval; a.Edited != "" {
 		t.Errorf("%+v", a)
@@ -275,12 +259,15 @@ func TestAnEditedApprovalThatLapses(t *testing.T) {
 	}
 	e = parents(s)
 	e.opt.Tool = lookup(tl)
-	if err := e.Decide(ctx, c.Scope, d); err != nil {
-		t.Fatal(err)
-	}
+	decided(t, e, "ann", d, "")
 	if in := stateOf(t, s, c); in.State != intent.Approved || in.Args != `{"path":"cheap 2"}` {
 		t.Fatalf("%+v", in)
 	}
+	rebuilt, err := e.CallOf(ctx, c.Scope, IntentURI(c.Message, c.Ref.Block), tl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rebuilt.Request = c.Request
 	tl.setVersion("2")
 	c.Notify = nil
 	r := begin(t, e, c)
@@ -288,18 +275,16 @@ func TestAnEditedApprovalThatLapses(t *testing.T) {
 	if string(q.Args) != `{"path":"cheap","text":"x"}` || q.Version != "2" {
 		t.Errorf("asked about %s of %s", q.Args, q.Version)
 	}
-	if err := e.Decide(ctx, c.Scope, Decision{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
-		t.Fatal(err)
-	}
+	answer(t, e, "ann", q, true)
 	if res := <-r.end; strings.Contains(res.Text(), "changed the arguments") || !strings.Contains(res.Text(), `"text":"x"`) {
 		t.Errorf("%s", describe(res))
 	}
+	expect(t, run(t, e, rebuilt), message.OK, `"text":"x"`) // although it was rebuilt with the edited arguments
 }
 
 // Where the policy names a group at one point only, its member approves once
 // and the call runs: nobody else is asked.
 func TestAGroupNamedAtOnePointAnswersOnce(t *testing.T) {
-	ctx := context.Background()
 	for _, at := range []policy.Point{policy.PointTool, policy.PointIntent} {
 		s := openStore(t)
 		e := newEngine(s, func(o *Options) {
@@ -317,9 +302,7 @@ func TestAGroupNamedAtOnePointAnswersOnce(t *testing.T) {
 		if q.Approvers != "parents" {
 			t.Fatalf("%s: the question is put to %q", at, q.Approvers)
 		}
-		if err := e.Decide(ctx, store.ForUser("mum"), Decision{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
-			t.Fatal(err)
-		}
+		answer(t, e, "mum", q, true)
 		expect(t, <-r.end, message.OK, "[Allowed by mum of the group parents.]")
 	}
 }

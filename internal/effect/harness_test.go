@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,10 +40,13 @@ func (f judgeFunc) Authorize(ctx context.Context, q policy.Question) (policy.Dec
 	return f(ctx, q)
 }
 
+// doFunc is what a tool does.
+type doFunc = func(context.Context, tool.Invocation) (tool.Result, error)
+
 // fake is a tool whose behaviour a test chooses.
 type fake struct {
 	spec tool.Spec
-	call func(context.Context, tool.Invocation) (tool.Result, error)
+	call doFunc
 	mu   sync.Mutex
 }
 
@@ -63,23 +67,47 @@ func (f *fake) Call(ctx context.Context, in tool.Invocation) (tool.Result, error
 
 var anyObject = []byte(`{"type":"object"}`)
 
-func query(call func(context.Context, tool.Invocation) (tool.Result, error)) *fake {
+func query(call doFunc) *fake {
 	return &fake{spec: tool.Spec{Name: "test.query", Description: "Reads.", Input: anyObject, Effect: tool.Query, Version: "1"}, call: call}
 }
 
-func action(call func(context.Context, tool.Invocation) (tool.Result, error)) *fake {
+func action(call doFunc) *fake {
 	return &fake{spec: tool.Spec{Name: "test.action", Description: "Changes.", Input: anyObject, Effect: tool.Action,
 		Delivery: tool.Inline, Version: "1"}, call: call}
 }
 
-func says(text string) func(context.Context, tool.Invocation) (tool.Result, error) {
-	return func(context.Context, tool.Invocation) (tool.Result, error) { return tool.Text(text), nil }
+func gives(res tool.Result) doFunc {
+	return func(context.Context, tool.Invocation) (tool.Result, error) { return res, nil }
+}
+
+func says(text string) doFunc { return gives(tool.Text(text)) }
+
+func fails(err error) doFunc {
+	return func(context.Context, tool.Invocation) (tool.Result, error) { return tool.Result{}, err }
+}
+
+// adds counts an effect.
+func adds(l *ledger, text string) doFunc {
+	return func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+		l.add(in.Key)
+		return tool.Text(text), nil
+	}
+}
+
+// settleFunc answers whether an effect happened.
+type settleFunc = func(context.Context, tool.Invocation) (bool, tool.Result, error)
+
+// happened answers the same each time.
+func happened(yes bool, err error) settleFunc {
+	return func(context.Context, tool.Invocation) (bool, tool.Result, error) {
+		return yes, tool.Text("it had happened"), err
+	}
 }
 
 // settler adds an answer to "did it happen?".
 type settler struct {
 	*fake
-	settle func(context.Context, tool.Invocation) (bool, tool.Result, error)
+	settle settleFunc
 }
 
 func (s *settler) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
@@ -198,6 +226,56 @@ func callOf(t tool.Tool, args string) Call {
 
 func engine(s store.Store, j policy.Authorizer) *Engine {
 	return New(Options{Store: s, Authorizer: j, Log: quiet})
+}
+
+// open returns an engine over a real store.
+func open(t testing.TB, j policy.Authorizer) (store.Store, *Engine) {
+	s := openStore(t)
+	return s, engine(s, j)
+}
+
+// answer answers a question as a user.
+func answer(t testing.TB, e *Engine, user string, q *Question, approve bool) {
+	t.Helper()
+	decided(t, e, user, Decision{ID: q.ID, Hash: q.Hash, Approve: approve}, "")
+}
+
+// decided gives an answer, which must have the error code.
+func decided(t testing.TB, e *Engine, user string, d Decision, code string) {
+	t.Helper()
+	if err := e.Decide(context.Background(), store.ForUser(user), d); err != nil && code == "" || code != "" && !fault.HasCode(err, code) {
+		t.Errorf("%s decides %+v: %v; want %q", user, d, err, code)
+	}
+}
+
+// oneGrant returns the grants of ann, who has one.
+func oneGrant(t testing.TB, e *Engine) []Grant {
+	t.Helper()
+	list, err := e.Grants(context.Background(), "ann", false)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	return list
+}
+
+// plant records an intent as an earlier run left it.
+func plant(t testing.TB, s store.Store, c Call, in intent.Intent) {
+	t.Helper()
+	in.Tool, in.Args, in.ArgsHash, in.User, in.Call = "test.action", "{}", intent.HashArgs([]byte("{}")), "ann", c.Ref
+	in.Version, in.Key = cmp.Or(in.Version, "1"), "the key"
+	body, err := intent.Encode(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, store.Change{URI: IntentURI(c.Message, c.Ref.Block), Body: body, State: in.State.Mark()})
+}
+
+// put commits a change of ann's.
+func put(t testing.TB, s store.Store, c store.Change) {
+	t.Helper()
+	if _, err := s.Commit(context.Background(), store.ForUser("ann"), store.Batch{Changes: []store.Change{c}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // run runs a call that must not end in an error.

@@ -37,9 +37,7 @@ func TestObligationsAreMet(t *testing.T) {
 	expect(t, res, message.DeniedCall, "withheld", "/password")
 	res2 := run(t, engine(s, masks), callOf(action(says("the password is hunter2")), `{}`))
 	expect(t, res2, message.OK, "withheld")
-	failing := action(func(context.Context, tool.Invocation) (tool.Result, error) {
-		return tool.Result{Failed: true, Content: []message.Block{&message.Text{Text: "no hunter2 here"}}}, nil
-	})
+	failing := action(gives(tool.Result{Failed: true, Content: []message.Block{&message.Text{Text: "no hunter2 here"}}}))
 	res3 := run(t, engine(s, masks), callOf(failing, `{}`))
 	expect(t, res3, message.Failed, "withheld")
 	for _, r := range []*message.ToolResult{res, res2, res3} {
@@ -47,15 +45,12 @@ func TestObligationsAreMet(t *testing.T) {
 			t.Errorf("it is told: %s", r.Text())
 		}
 	}
-	image := query(func(context.Context, tool.Invocation) (tool.Result, error) {
-		return tool.Result{Content: []message.Block{&message.Image{MIME: "image/png", Data: []byte("x")}}}, nil
-	})
+	image := query(gives(tool.Result{Content: []message.Block{&message.Image{MIME: "image/png", Data: []byte("x")}}}))
 	expect(t, run(t, engine(s, masks), callOf(image, `{}`)), message.DeniedCall, "withheld")
 }
 
 func TestCapIsMet(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, obliging(policy.Obligations{Cap: 10}))
+	s, e := open(t, obliging(policy.Obligations{Cap: 10}))
 	long := strings.Repeat("x", 100)
 	for _, tl := range []tool.Tool{query(says(long)), action(says(long))} {
 		c := callOf(tl, `{}`)

@@ -147,9 +147,7 @@ func TestToolErrors(t *testing.T) {
 			t.Errorf("a tool's error claims to be %+v", b)
 		}
 	}
-	failing := query(func(context.Context, tool.Invocation) (tool.Result, error) {
-		return tool.Result{Content: tool.Text("no such row").Content, Failed: true}, nil
-	})
+	failing := query(gives(tool.Result{Content: tool.Text("no such row").Content, Failed: true}))
 	expect(t, run(t, e, callOf(failing, `{}`)), message.Failed, "no such row")
 	expect(t, run(t, e, callOf(query(func(context.Context, tool.Invocation) (tool.Result, error) { return tool.Result{}, nil }), `{}`)),
 		message.OK, "(no output)")
@@ -276,8 +274,7 @@ func TestStoppedQuery(t *testing.T) {
 }
 
 func TestLongResultsAreCutAndReadOn(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, policy.Fixed{})
+	_, e := open(t, policy.Fixed{})
 	long := strings.Repeat("añ€😀\n", 20000) // 11 bytes each
 	q := query(func(context.Context, tool.Invocation) (tool.Result, error) {
 		return tool.Result{Content: []message.Block{
@@ -317,8 +314,7 @@ func TestLongResultsAreCutAndReadOn(t *testing.T) {
 }
 
 func TestReadToolRefuses(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, policy.Fixed{})
+	s, e := open(t, policy.Fixed{})
 	q := query(says(strings.Repeat("x€", 30000)))
 	q.spec.ResultCap = 10
 	c := callOf(q, `{}`)
@@ -357,18 +353,14 @@ func TestReadToolRefuses(t *testing.T) {
 	if _, err := e.ReadTool().Call(context.Background(), in); !fault.HasCode(err, "result_not_found") {
 		t.Error(err)
 	}
-	if _, err := s.Commit(context.Background(), c.Scope, store.Batch{Changes: []store.Change{{URI: c.Message.Child("tool.Overflow", "7"), Body: []byte("junk")}}}); err != nil {
-		t.Fatal(err)
-	}
+	put(t, s, store.Change{URI: c.Message.Child("tool.Overflow", "7"), Body: []byte("junk")})
 	expect(t, read(nil, fmt.Sprintf(`{"uri":%q}`, c.Message.Child("tool.Overflow", "7"))), message.Failed, "cannot be read")
 }
 
 func TestResultsThatCannotBeHeld(t *testing.T) {
 	e := engine(openStore(t), policy.Fixed{})
 	result := func(blocks ...message.Block) *message.ToolResult {
-		return run(t, e, callOf(query(func(context.Context, tool.Invocation) (tool.Result, error) {
-			return tool.Result{Content: blocks}, nil
-		}), `{}`))
+		return run(t, e, callOf(query(gives(tool.Result{Content: blocks})), `{}`))
 	}
 	expect(t, result(&message.ToolCall{Name: "x"}, &message.Text{Text: "and this"}), message.OK, "cannot hold", "and this")
 	expect(t, result(nil), message.OK, "cannot hold")
@@ -383,8 +375,7 @@ func TestResultsThatCannotBeHeld(t *testing.T) {
 }
 
 func TestHugeResultIsKeptUpToALimit(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, policy.Fixed{})
+	s, e := open(t, policy.Fixed{})
 	res := run(t, e, callOf(query(says(strings.Repeat("y", maxRest+100))), `{}`))
 	expect(t, res, message.OK, "Cut after")
 	u, err := resource.Parse(res.Rest)
@@ -410,9 +401,7 @@ func TestRestThatCannotBeKept(t *testing.T) {
 func TestSharedBlocksStayAsTheyAre(t *testing.T) {
 	e := engine(openStore(t), policy.Fixed{})
 	shared := &message.Text{Text: "same"}
-	q := query(func(context.Context, tool.Invocation) (tool.Result, error) {
-		return tool.Result{Content: []message.Block{shared}}, nil
-	})
+	q := query(gives(tool.Result{Content: []message.Block{shared}}))
 	q.spec.Yields = message.Private
 	run(t, e, callOf(q, `{}`))
 	if shared.Origin != "" || shared.Labels != 0 {

@@ -46,8 +46,7 @@ func settlement(c Call, tools ...tool.Tool) Settlement {
 }
 
 func TestDeferredActionsAreDoneInOrderWhenTheRunEnds(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	var l ledger
 	var order []string
 	tl := deferred(&l, &order)
@@ -92,8 +91,7 @@ func TestDeferredActionsAreDoneInOrderWhenTheRunEnds(t *testing.T) {
 }
 
 func TestDeferredTwinsAreDoneOnce(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	var l ledger
 	tl := deferred(&l, nil)
 	one, two, other := callOf(tl, `{"a":1,"b":2}`), callOf(tl, `{"b":2.0,"a":1}`), callOf(tl, `{"a":1}`)
@@ -117,8 +115,7 @@ func TestDeferredTwinsAreDoneOnce(t *testing.T) {
 }
 
 func TestSettleStops(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	var l ledger
 	tl := deferred(&l, nil)
 	c := callOf(tl, `{}`)
@@ -130,9 +127,7 @@ func TestSettleStops(t *testing.T) {
 		t.Errorf("%v, %v, %s", out, err, stateOf(t, s, c).State)
 	}
 	broken := c.Message.Child("effect.Intent", "9")
-	if _, err := s.Commit(context.Background(), c.Scope, store.Batch{Changes: []store.Change{{URI: broken, Body: []byte("{}"), State: "proposed"}}}); err != nil {
-		t.Fatal(err)
-	}
+	put(t, s, store.Change{URI: broken, Body: []byte("{}"), State: "proposed"})
 	if _, err := e.Settle(context.Background(), settlement(c, tl)); !fault.HasCode(err, "intent_broken") {
 		t.Error(err)
 	}
@@ -142,8 +137,7 @@ func TestSettleStops(t *testing.T) {
 }
 
 func TestManyQueuedActionsFillMoreThanAPage(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	_, e := open(t, judge(policy.Allow))
 	var l ledger
 	tl := deferred(&l, nil)
 	var c Call

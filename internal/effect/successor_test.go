@@ -207,13 +207,10 @@ func TestRetryOfWhatExpired(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
+	s, e := open(t, judge(policy.Allow))
 	ctx := context.Background()
 	for _, done := range []bool{true, false} {
-		c := callOf(action(func(context.Context, tool.Invocation) (tool.Result, error) {
-			return tool.Result{}, errors.New("the line went dead")
-		}), `{}`)
+		c := callOf(action(fails(errors.New("the line went dead"))), `{}`)
 		expect(t, run(t, e, c), message.UnknownEnd)
 		uri := IntentURI(c.Message, c.Ref.Block)
 		for range 2 {
@@ -234,14 +231,12 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	c := callOf(action(says("x")), `{}`)
-	plant(t, s, c, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
-		Call: c.Ref, State: intent.Executing, Key: "k"})
+	plant(t, s, c, intent.Intent{State: intent.Executing})
 	if err := e.Resolve(ctx, c.Scope, IntentURI(c.Message, c.Ref.Block), Resolution{Done: true}); !fault.HasCode(err, "intent_transition_illegal") {
 		t.Errorf("what is being done: %v", err)
 	}
 	early := callOf(action(says("x")), `{}`)
-	plant(t, s, early, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
-		Call: early.Ref, State: intent.Proposed, Key: "k"})
+	plant(t, s, early, intent.Intent{State: intent.Proposed})
 	if err := e.Resolve(ctx, c.Scope, IntentURI(early.Message, early.Ref.Block), Resolution{}); !fault.HasCode(err, "intent_transition_illegal") {
 		t.Errorf("what is to be judged: %v", err)
 	}
