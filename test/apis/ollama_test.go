@@ -1,10 +1,8 @@
-package apis_test
+package apis
 
 import (
 	"strings"
 	"testing"
-
-	"steward/test/apis"
 )
 
 func TestCheckOllama(t *testing.T) {
@@ -60,6 +58,6 @@ func TestCheckOllama(t *testing.T) {
 		chat(`,"options":{"stop":[""]}`, hi):                                                              "empty stop",
 		chat(`,"options":{"top_q":1}`, hi):                                                                "top_q",
 	} {
-		refuses(t, "CheckOllama", apis.CheckOllama, body, want)
+		refuses(t, CheckOllama, body, want)
 	}
 }

@@ -1,0 +1,400 @@
+package apis
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// The vendors' rules for requests are JSON Schemas, and code where a schema cannot express them: the
+// pairing of calls and results, and names that refer to each other.
+//
+//go:embed *.json
+var files embed.FS
+
+func schema(vendor string) func() *jsonschema.Resolved {
+	return sync.OnceValue(func() *jsonschema.Resolved {
+		b, err := files.ReadFile(vendor + ".json")
+		var s jsonschema.Schema
+		if err == nil {
+			err = json.Unmarshal(b, &s)
+		}
+		if err != nil {
+			panic(err) // the embedded file is broken
+		}
+		r, err := s.Resolve(nil)
+		if err != nil {
+			panic(err)
+		}
+		return r
+	})
+}
+
+var (
+	openaiSchema    = schema("openai")
+	anthropicSchema = schema("anthropic")
+	geminiSchema    = schema("gemini")
+	ollamaSchema    = schema("ollama")
+)
+
+// read checks that a body is strict JSON and valid under a schema, and reads what the code checks.
+func read(schema *jsonschema.Resolved, body []byte, into any) error {
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		return fmt.Errorf("not a request: %w", err)
+	}
+	if err := schema.Validate(v); err != nil {
+		return fmt.Errorf("not a request of the API: %w", err)
+	}
+	return json.Unmarshal(body, into, json.MatchCaseInsensitiveNames(true))
+}
+
+// names returns the names, of which none may come twice.
+func names(list ...string) (map[string]bool, error) {
+	out := map[string]bool{}
+	for _, n := range list {
+		if out[n] {
+			return nil, fmt.Errorf("the name %q comes twice", n)
+		}
+		out[n] = true
+	}
+	return out, nil
+}
+
+// named has the name of a tool or call in its form.
+type named struct {
+	Name     string `json:"name"`
+	Function struct {
+		Name string `json:"name"`
+	} `json:"function"`
+}
+
+func namesOf(tools []named) (map[string]bool, error) {
+	var list []string
+	for _, t := range tools {
+		list = append(list, t.Name+t.Function.Name)
+	}
+	return names(list...)
+}
+
+// CheckOpenAI checks a request's body against OpenAI's published rules: each call is followed by
+// exactly its results.
+func CheckOpenAI(body []byte) error {
+	var r struct {
+		Messages []struct {
+			Role      string
+			ToolCalls []struct{ ID string } `json:"tool_calls"`
+			CallID    string                `json:"tool_call_id"`
+		}
+		Tools  []named
+		Choice any `json:"tool_choice"`
+		Format struct {
+			Schema struct {
+				Strict bool
+				Schema any
+			} `json:"json_schema"`
+		} `json:"response_format"`
+	}
+	if err := read(openaiSchema(), body, &r); err != nil {
+		return err
+	}
+	tools, err := namesOf(r.Tools)
+	if err != nil {
+		return err
+	}
+	if c, ok := r.Choice.(map[string]any); ok && !tools[c["function"].(map[string]any)["name"].(string)] {
+		return fmt.Errorf("tool_choice names no tool: %v", c)
+	}
+	var open []string
+	for i, m := range r.Messages {
+		at := slices.Index(open, m.CallID)
+		switch {
+		case m.Role == "tool" && at < 0:
+			return fmt.Errorf("messages[%d]: tool_call_id %q answers no open call of %q", i, m.CallID, open)
+		case m.Role == "tool":
+			open = slices.Delete(open, at, at+1)
+		case len(open) > 0:
+			return fmt.Errorf("messages[%d]: an assistant message with tool_calls must be followed by tool messages for %q", i, open)
+		}
+		for _, c := range m.ToolCalls {
+			if slices.Contains(open, c.ID) {
+				return fmt.Errorf("messages[%d]: id %q comes twice", i, c.ID)
+			}
+			open = append(open, c.ID)
+		}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("the calls %q have no results", open)
+	}
+	if s := r.Format.Schema; s.Strict {
+		return strict("schema", s.Schema)
+	}
+	return nil
+}
+
+// strict checks what strict mode requires of a schema, at any depth:
+// https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
+func strict(path string, v any) error {
+	s, ok := v.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s: not a schema", path)
+	}
+	for _, key := range []string{"allOf", "oneOf", "not"} {
+		if s[key] != nil {
+			return fmt.Errorf("%s: strict mode knows no %s", path, key)
+		}
+	}
+	properties, _ := s["properties"].(map[string]any)
+	if types, list := s["type"].([]any); s["type"] == "object" || list && slices.Contains(types, any("object")) {
+		if s["additionalProperties"] != false {
+			return fmt.Errorf("%s: strict mode requires additionalProperties false", path)
+		}
+		required, _ := s["required"].([]any)
+		for name := range properties {
+			if !slices.Contains(required, any(name)) {
+				return fmt.Errorf("%s: strict mode requires that %q is required", path, name)
+			}
+		}
+	}
+	subs := map[string]any{}
+	defs, _ := s["$defs"].(map[string]any)
+	for at, all := range map[string]map[string]any{".": properties, ".$defs.": defs} {
+		for name, sub := range all {
+			subs[path+at+name] = sub
+		}
+	}
+	anyOf, _ := s["anyOf"].([]any)
+	for i, sub := range anyOf {
+		subs[fmt.Sprintf("%s.anyOf[%d]", path, i)] = sub
+	}
+	if items, ok := s["items"]; ok {
+		subs[path+"[]"] = items
+	}
+	for p, sub := range subs {
+		if err := strict(p, sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type anthropicTurn struct {
+	Role    string
+	Content []struct {
+		Type, ID  string
+		ToolUseID string `json:"tool_use_id"`
+	}
+}
+
+// CheckAnthropic checks a request's body against Anthropic's published rules: the first and the last
+// turn are the user's; each call is answered in the following turn, before anything else; and ids are
+// unique.
+func CheckAnthropic(body []byte) error {
+	var r struct {
+		MaxTokens int `json:"max_tokens"`
+		Messages  []anthropicTurn
+		Tools     []named
+		Choice    named `json:"tool_choice"`
+		Thinking  struct {
+			Type   string
+			Budget int `json:"budget_tokens"`
+		}
+	}
+	if err := read(anthropicSchema(), body, &r); err != nil {
+		return err
+	}
+	tools, err := namesOf(r.Tools)
+	if err != nil {
+		return err
+	}
+	var turns []anthropicTurn
+	for _, m := range r.Messages { // the API joins messages of one role
+		if n := len(turns); n > 0 && turns[n-1].Role == m.Role {
+			turns[n-1].Content = append(turns[n-1].Content, m.Content...)
+		} else {
+			turns = append(turns, m)
+		}
+	}
+	used := map[string]bool{}
+	var open []string
+	for i, t := range turns {
+		other := false
+		for _, b := range t.Content {
+			at := slices.Index(open, b.ToolUseID)
+			switch {
+			case b.Type == "tool_use" && used[b.ID]:
+				return fmt.Errorf("turn %d: tool_use ids must be unique: %s", i, b.ID)
+			case b.Type == "tool_use":
+				used[b.ID] = true
+				open = append(open, b.ID)
+			case b.Type != "tool_result":
+				other = true
+			case other || at < 0:
+				return fmt.Errorf("turn %d: the result of %s comes after other content or answers no call of the turn before", i, b.ToolUseID)
+			default:
+				open = slices.Delete(open, at, at+1)
+			}
+		}
+		if t.Role == "user" && len(open) > 0 {
+			return fmt.Errorf("turn %d: tool_use ids were found without tool_result blocks immediately after: %v", i, open)
+		}
+		if last := t.Content[len(t.Content)-1]; strings.HasSuffix(last.Type, "thinking") {
+			return fmt.Errorf("turn %d: the final block cannot be thinking", i)
+		}
+	}
+	n := len(turns)
+	switch {
+	case turns[0].Role != "user" || turns[n-1].Role != "user":
+		return errors.New("messages: the first and the last must be the user's")
+	case len(used) > 0 && len(tools) == 0:
+		return errors.New("requests which include tool_use or tool_result blocks must define tools")
+	case r.Choice.Name != "" && !tools[r.Choice.Name]:
+		return fmt.Errorf("tool_choice names no tool: %s", r.Choice.Name)
+	case r.Thinking.Budget >= r.MaxTokens:
+		return fmt.Errorf("budget_tokens %d is not below max_tokens %d", r.Thinking.Budget, r.MaxTokens)
+	case r.Thinking.Type == "enabled" && turns[n-1].Content[0].Type == "tool_result" && !strings.HasSuffix(turns[n-2].Content[0].Type, "thinking"):
+		return errors.New("when thinking is enabled, a final assistant message must start with a thinking block")
+	}
+	if marks := bytes.Count(body, []byte(`"cache_control":{"type":"ephemeral"}`)); marks > 4 {
+		return fmt.Errorf("%d cache marks; 4 are allowed", marks)
+	}
+	return nil
+}
+
+type geminiCall struct{ ID, Name string }
+
+type geminiRequest struct {
+	Contents []struct {
+		Role  string
+		Parts []struct {
+			FunctionCall, FunctionResponse *geminiCall
+			ThoughtSignature               string
+		}
+	}
+	Tools      []struct{ FunctionDeclarations []named }
+	ToolConfig struct {
+		FunctionCallingConfig struct{ AllowedFunctionNames []string }
+	}
+}
+
+// CheckGemini checks a request's body against those of Google's published rules that hold for all
+// models.
+func CheckGemini(body []byte) error { return (&geminiRequest{}).check(body) }
+
+// CheckGemini3 adds the rule of Gemini 3 and later about thought signatures: in the current turn, the
+// first call of each step has one (https://ai.google.dev/gemini-api/docs/thought-signatures).
+func CheckGemini3(body []byte) error {
+	r := &geminiRequest{}
+	if err := r.check(body); err != nil {
+		return err
+	}
+	for i, c := range slices.Backward(r.Contents) {
+		checked := false
+		for _, p := range c.Parts {
+			if c.Role == "user" && p.FunctionResponse == nil {
+				return nil // here the current turn begins
+			}
+			if p.FunctionCall != nil && !checked && p.ThoughtSignature == "" {
+				return fmt.Errorf("function call %s in the %d. content block is missing a thought_signature", p.FunctionCall.Name, i)
+			}
+			checked = checked || p.FunctionCall != nil
+		}
+	}
+	return nil
+}
+
+// check: a turn with calls comes right after a turn of the user and right before one with the same
+// number of responses, in the same order, and nothing else.
+func (r *geminiRequest) check(body []byte) error {
+	if err := read(geminiSchema(), body, r); err != nil {
+		return err
+	}
+	var declared []string
+	for _, t := range r.Tools {
+		for _, d := range t.FunctionDeclarations {
+			declared = append(declared, d.Name)
+		}
+	}
+	tools, err := names(declared...)
+	if err != nil {
+		return err
+	}
+	for _, n := range r.ToolConfig.FunctionCallingConfig.AllowedFunctionNames {
+		if !tools[n] {
+			return fmt.Errorf("allowed_function_names has %q, which is not declared", n)
+		}
+	}
+	var open []geminiCall
+	for i, c := range r.Contents {
+		var calls, results []geminiCall
+		for _, p := range c.Parts {
+			if p.FunctionCall != nil {
+				calls = append(calls, *p.FunctionCall)
+			}
+			if p.FunctionResponse != nil {
+				results = append(results, *p.FunctionResponse)
+			}
+		}
+		switch {
+		case len(calls) > 0 && r.Contents[i-1].Role != "user":
+			return fmt.Errorf("content %d: a function call turn comes immediately after a user turn or a function response turn", i)
+		case !slices.Equal(results, open) || len(results) > 0 && len(results) != len(c.Parts):
+			return fmt.Errorf("content %d: the function responses %v (of %d parts) answer the calls %v", i, results, len(c.Parts), open)
+		}
+		open = calls
+	}
+	if n := len(r.Contents); n > 0 && r.Contents[n-1].Role != "user" {
+		return errors.New("contents must begin and end with a turn of the user")
+	}
+	return nil
+}
+
+// CheckOllama checks a request's body against Ollama's published rules, and against what its templates
+// rely on: results right after their calls, in their order.
+func CheckOllama(body []byte) error {
+	type call struct {
+		ID string
+		named
+	}
+	var r struct {
+		Messages []struct {
+			Role   string
+			Calls  []call `json:"tool_calls"`
+			Tool   string `json:"tool_name"`
+			CallID string `json:"tool_call_id"`
+		}
+		Tools []named
+	}
+	if err := read(ollamaSchema(), body, &r); err != nil {
+		return err
+	}
+	if _, err := namesOf(r.Tools); err != nil {
+		return err
+	}
+	var open []call
+	for i, m := range r.Messages {
+		switch {
+		case m.Role == "tool" && len(open) == 0:
+			return fmt.Errorf("message %d: a result without a call", i)
+		case m.Role == "tool" && (m.Tool != open[0].Function.Name || m.CallID != open[0].ID):
+			return fmt.Errorf("message %d: result %q %q answers call %q %q", i, m.Tool, m.CallID, open[0].Function.Name, open[0].ID)
+		case m.Role == "tool":
+			open = open[1:]
+			continue
+		case len(open) > 0:
+			return fmt.Errorf("message %d: %d calls before it have no results", i, len(open))
+		}
+		open = m.Calls
+	}
+	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == "assistant" || len(open) > 0 {
+		return errors.New("the last message is the model's, or its calls have no results")
+	}
+	return nil
+}
