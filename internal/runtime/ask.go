@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"steward/internal/agent"
@@ -115,7 +114,6 @@ func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path stri
 	at := record.RequestURI(a.chat.id, a.inter, own)
 	child := rc.ChildAs(own, "")
 	child.Lineage = append(slices.Clip(rc.Lineage), a.run.Agent)
-	a.live.asked.Store(true)
 	if err := n.openRequest(ctx, a.chat.user, at, record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent,
 		Agent: path, Tool: a.call.Name, Call: in.Call, CallID: a.call.CallID, Attended: rc.Attended, Labels: uint8(a.call.Labels), Lineage: child.Lineage,
 		Conversation: conv, Interaction: own}); err != nil {
@@ -341,8 +339,6 @@ type liveRun struct {
 	agent       string
 	meter       *llm.Meter
 	answers     resource.URI  // the request that it answers; zero: none
-	asked       atomic.Bool   // agents were asked during the run
-	queued      atomic.Bool   // actions were queued during the run
 	done        chan struct{} // closed when the run is over
 	err         error         // valid after done: why the run could not continue and is not recorded as over
 }
@@ -391,11 +387,12 @@ func (c *chat) asking(run *record.Run, inter id.ID, call agent.Call) *asking {
 
 // over records the consequences of a run's end. It answers the run's request (the
 // asker's, or the turn's own) and stops the agents that the run asked and that
-// still work.
-func (n *Node) over(c *chat, live *liveRun, out agent.Outcome) {
+// still work. It reports whether the run led to requests, among them perhaps
+// queued actions: the caller has them settled once it has released the turn lock.
+func (n *Node) over(c *chat, live *liveRun, out agent.Outcome) (led bool) {
 	ctx := context.WithoutCancel(n.life) // the end is recorded even if the node closes now
 	inter, at := record.InteractionURI(c.id, live.interaction), live.answers
-	if at.Zero() && n.leases.forget(live.interaction) {
+	if led = n.leases.forget(live.interaction); led && at.Zero() {
 		at = inter.ChildID(record.TypeRequest, live.interaction)
 	}
 	if !at.Zero() {
@@ -407,11 +404,12 @@ func (n *Node) over(c *chat, live *liveRun, out agent.Outcome) {
 			return n.answerRequest(ctx, c.user, at, string(out), run.Error)
 		})
 	}
-	if live.asked.Load() {
+	if led {
 		if err := n.stopBelow(ctx, c.user, inter); err != nil {
 			n.log.Error("what agents were asked could not be stopped", "conversation", c.id.String(), "error", err)
 		}
 	}
+	return led
 }
 
 // stopBelow stops the agents that were asked in a turn that is over, since nobody

@@ -107,9 +107,6 @@ func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, 
 	if err := n.openRequest(context.WithoutCancel(ctx), t.chat.user, t.at, row); err != nil {
 		return nil, err
 	}
-	if live := t.chat.running(rc.ID); live != nil {
-		live.queued.Store(true)
-	}
 	return res, nil
 }
 

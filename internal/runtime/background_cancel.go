@@ -84,7 +84,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 		if err := n.endIdle(ctx, user, inter); err != nil {
 			return err
 		}
-		below, err := requestsBelow(ctx, n.opt.Store, sc, inter)
+		below, err := findRequests(ctx, n.opt.Store, sc, store.Query{Under: inter})
 		if err != nil {
 			return err
 		}

@@ -49,13 +49,18 @@ func (n *Node) ifIdle(user string, conv id.ID, do func(sc store.Scope) error) (b
 // anew runs do, and makes the conversation be loaded from the store again
 // afterwards. The caller holds the turn lock.
 func (c *chat) anew(do func(sc store.Scope) error) error {
-	if err := do(store.ForUser(c.user)); err != nil {
-		return err
+	err := do(store.ForUser(c.user))
+	if err == nil {
+		c.forget()
 	}
+	return err
+}
+
+// forget makes the conversation be loaded from the store again.
+func (c *chat) forget() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.session = nil
-	c.mu.Unlock()
-	return nil
 }
 
 // Branches returns a conversation's branches, oldest first, and the preferred
@@ -185,9 +190,7 @@ func (n *Node) CopyBranch(ctx context.Context, user string, conv id.ID, branch s
 // DeleteBranch hides a branch. Until it is erased, Undelete with its name
 // restores it.
 func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch string) error {
-	err := n.alone(ctx, user, conv, func(sc store.Scope) error {
-		return n.conversations.DeleteBranch(ctx, sc, conv, branch)
-	})
+	err := n.alone(ctx, user, conv, func(sc store.Scope) error { return n.conversations.DeleteBranch(ctx, sc, conv, branch) })
 	if err != nil {
 		return err
 	}

@@ -25,9 +25,7 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 			return err
 		}
 		defer c.unlock()
-		c.mu.Lock()
-		c.session = nil
-		c.mu.Unlock()
+		c.forget()
 	}
 	if err := n.endTasks(ctx, user); err != nil {
 		return err

@@ -180,7 +180,7 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 	if err != nil {
 		return err
 	}
-	rc, err := n.lineage(ctx, user, c, id.ID{})
+	rc, _, err := lineage(ctx, n.opt.Store, sc, c, id.ID{})
 	if err != nil {
 		return err
 	}

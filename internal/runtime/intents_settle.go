@@ -22,13 +22,6 @@ func (r *storedRequest) quiet() bool {
 	return r.Intent != "" && !r.Answered.IsZero() && !r.Told && len(r.Result) == 0
 }
 
-// settleRun executes, in the background, what an ended run has queued.
-func (n *Node) settleRun(c *chat, live *liveRun, out agent.Outcome) {
-	if live.queued.Load() {
-		n.settleInteraction(c.user, record.InteractionURI(c.id, live.interaction), out == agent.Stopped)
-	}
-}
-
 // recoverQueues settles what runs that had ended had queued. Runs that were
 // resumed settle their queue when they end.
 func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string) error {

@@ -44,9 +44,7 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 	defer c.unlock()
 	err := n.conversations.Delete(ctx, store.ForUser(user), conv)
 	if err == nil {
-		c.mu.Lock()
-		c.session = nil
-		c.mu.Unlock()
+		c.forget()
 		n.stopTasks(ctx, user, conv)
 		err = n.stopChildren(ctx, user, conv)
 	}

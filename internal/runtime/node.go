@@ -168,14 +168,10 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}
-	if err := n.addSearch(); err != nil {
-		return nil, err
-	}
-	if err := n.addResources(); err != nil {
-		return nil, err
-	}
-	if err := n.addPlanning(); err != nil {
-		return nil, err
+	for _, add := range []func() error{n.addSearch, n.addResources, n.addPlanning} {
+		if err := add(); err != nil {
+			return nil, err
+		}
 	}
 	std := assistant
 	std.Limits = opt.Limits
@@ -236,10 +232,7 @@ func (n *Node) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if already {
-		return nil
-	}
-	if n.opt.Idle {
+	if already || n.opt.Idle {
 		return nil
 	}
 	n.keepLife(ctx, false)

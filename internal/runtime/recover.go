@@ -35,7 +35,7 @@ func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session)
 // launched. If it was not, the run was recorded as ended, the node is closing, or
 // there is an error.
 func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
-	rc, err := n.lineage(ctx, c.user, s.Conversation(), r.Interaction)
+	rc, _, err := lineage(ctx, n.opt.Store, store.ForUser(c.user), s.Conversation(), r.Interaction)
 	if err != nil {
 		return false, err
 	}
@@ -82,11 +82,9 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 	if _, err := s.Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
-	live := newLive(s, &r.Run, r.Interaction, nil)
-	live.asked.Store(true)
-	live.queued.Store(true)
-	n.over(c, live, out)
-	n.settleRun(c, live, out)
+	n.leases.note(r.Interaction) // it may have led to some
+	n.over(c, newLive(s, &r.Run, r.Interaction, nil), out)
+	n.settleInteraction(c.user, record.InteractionURI(c.id, r.Interaction), out == agent.Stopped)
 	return nil
 }
 
@@ -151,19 +149,18 @@ func (n *Node) asker(ctx context.Context, c *chat, r conversation.OpenRun) (abov
 // so far. Agents that are still running report their usage themselves.
 func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 	sc := store.ForUser(c.user)
-	below, err := requestsBelow(ctx, n.opt.Store, sc, record.InteractionURI(c.id, live.interaction))
+	below, err := findRequests(ctx, n.opt.Store, sc, store.Query{Under: record.InteractionURI(c.id, live.interaction)})
 	if err != nil {
 		return err
 	}
+	if len(below) > 0 {
+		n.leases.note(live.interaction)
+	}
 	for i := range below {
 		r := &below[i]
-		if r.Wish == record.WishQueued {
-			live.queued.Store(true)
-		}
 		if r.Kind != record.RequestAgent {
 			continue
 		}
-		live.asked.Store(true)
 		runs, err := n.conversations.OpenRuns(ctx, sc, record.InteractionURI(r.Conversation, r.Interaction))
 		if err != nil {
 			return err

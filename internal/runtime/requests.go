@@ -26,7 +26,11 @@ const (
 func (n *Node) openRequest(ctx context.Context, user string, at resource.URI, r record.Request) error {
 	sc := store.ForUser(user)
 	for {
-		if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
+		_, err := n.opt.Store.Get(ctx, sc, at)
+		if err == nil {
+			n.leases.note(record.IDOf(at, record.TypeInteraction))
+		}
+		if !fault.Is(err, fault.NotFound) {
 			return err
 		}
 		rows, err := n.opening(ctx, sc, at, r)
@@ -133,12 +137,6 @@ func lineage(ctx context.Context, st store.Store, sc store.Scope, c record.Conve
 	above, err = decodeRequest(page.Items[0].Resource)
 	rc.Parent, rc.Root = above.ID, above.Root
 	return rc, above, err
-}
-
-// lineage returns the request context of a turn, read from the store.
-func (n *Node) lineage(ctx context.Context, user string, c record.Conversation, inter id.ID) (request.Context, error) {
-	rc, _, err := lineage(ctx, n.opt.Store, store.ForUser(user), c, inter)
-	return rc, err
 }
 
 // storedRequest is a record.Request with its place and version in the store.

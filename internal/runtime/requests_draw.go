@@ -57,7 +57,7 @@ func (d *drawer) turn(inter resource.URI, depth int) (RequestView, error) {
 
 // fill adds what an interaction led to.
 func (d *drawer) fill(v *RequestView, inter resource.URI, depth int) error {
-	below, err := requestsBelow(d.ctx, d.st, d.sc, inter)
+	below, err := findRequests(d.ctx, d.st, d.sc, store.Query{Under: inter})
 	if err != nil {
 		return err
 	}

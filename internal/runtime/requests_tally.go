@@ -25,14 +25,19 @@ func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *stor
 		return err
 	}
 	for _, inter := range at {
-		below, err := requestsBelow(ctx, st, sc, inter)
+		below, err := findRequests(ctx, st, sc, store.Query{Under: inter})
 		if err != nil {
 			return err
 		}
 		if i := slices.IndexFunc(below, func(b storedRequest) bool { return b.Kind == record.RequestTurn && b.at != r.at }); i >= 0 {
 			below = below[i : i+1] // the turn's record already sums up the whole turn
-		} else if err := t.interaction(ctx, st, sc, inter); err != nil {
-			return err
+		} else {
+			for m, err := range messagesUnder(ctx, st, sc, inter) {
+				if err != nil {
+					return err
+				}
+				t.message(m)
+			}
 		}
 		for _, b := range below {
 			if b.at != r.at {
@@ -46,12 +51,11 @@ func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *stor
 // usedBelow returns the usage so far of the agents and tasks that a turn asked.
 // It reads nothing if there are none.
 func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) message.Usage {
-	live := c.running(record.IDOf(inter, record.TypeInteraction))
-	if live == nil || !live.asked.Load() {
+	if !n.leases.noted(record.IDOf(inter, record.TypeInteraction)) {
 		return message.Usage{}
 	}
 	sc, sum := store.ForUser(c.user), tally{}
-	below, err := requestsBelow(ctx, n.opt.Store, sc, inter)
+	below, err := findRequests(ctx, n.opt.Store, sc, store.Query{Under: inter})
 	for i := range below {
 		switch b := &below[i]; {
 		case err != nil || b.Kind == record.RequestTurn:
@@ -65,11 +69,6 @@ func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) messa
 		n.log.Warn("what a turn has used cannot be added up", "error", err)
 	}
 	return sum.usage
-}
-
-// requestsBelow returns the requests recorded below an interaction.
-func requestsBelow(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) ([]storedRequest, error) {
-	return findRequests(ctx, st, sc, store.Query{Under: inter})
 }
 
 // findRequests returns the requests that match a query.
@@ -121,17 +120,6 @@ func openRequests(ctx context.Context, st store.Store, sc store.Scope) ([]stored
 		}
 	}
 	return out, nil
-}
-
-// interaction adds the usage of an interaction's model calls.
-func (t *tally) interaction(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) error {
-	for m, err := range messagesUnder(ctx, st, sc, inter) {
-		if err != nil {
-			return err
-		}
-		t.message(m)
-	}
-	return nil
 }
 
 func (t *tally) message(m *message.Message) {

@@ -14,18 +14,13 @@ import (
 type steering struct {
 	message *message.Message
 	taken   bool
-	done    chan steered // closed without a value if the run ended first
-}
-
-type steered struct {
-	seq   uint64
-	inter id.ID
+	done    chan Accepted // closed without a value if the run ended first
 }
 
 // steerInto hands a message to the running turn. It returns false if no turn
 // takes it.
 func (c *chat) steerInto(ctx context.Context, m *message.Message) (Accepted, bool, error) {
-	st := &steering{message: m, done: make(chan steered, 1)}
+	st := &steering{message: m, done: make(chan Accepted, 1)}
 	c.mu.Lock()
 	if c.cancel == nil || slices.Contains(c.ids, m.ID) { // the same message again: it is answered when the turn is over
 		c.mu.Unlock()
@@ -35,7 +30,7 @@ func (c *chat) steerInto(ctx context.Context, m *message.Message) (Accepted, boo
 	c.mu.Unlock()
 	select {
 	case got, ok := <-st.done:
-		return Accepted{Conversation: c.id, Interaction: got.inter, Message: m.ID, Seq: got.seq}, ok, nil
+		return got, ok, nil
 	case <-ctx.Done():
 		c.mu.Lock()
 		c.steer = slices.DeleteFunc(c.steer, func(x *steering) bool { return x == st })
@@ -82,7 +77,7 @@ func (c *chat) emit(ev agent.Event) {
 	defer c.mu.Unlock()
 	for i, st := range c.steer {
 		if st.message == ev.Message {
-			st.done <- steered{ev.Seq, c.feed.interaction()}
+			st.done <- Accepted{Conversation: c.id, Interaction: c.feed.interaction(), Message: ev.Message.ID, Seq: ev.Seq}
 			c.steer = slices.Delete(c.steer, i, i+1)
 			return
 		}

@@ -357,9 +357,7 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 		n.log.Error("a run could not go on", "conversation", c.id.String(), "error", err)
 		c.feed.fail(err)
 	}
-	if err == nil {
-		n.over(c, live, out)
-	}
+	led := err == nil && n.over(c, live, out)
 	c.mu.Lock()
 	c.cancel(nil)
 	c.cancel, c.live = nil, nil
@@ -378,8 +376,8 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	live.err, ended = err, true
 	close(live.done)
 	c.unlock()
-	if err == nil {
-		n.settleRun(c, live, out)
+	if led {
+		n.settleInteraction(c.user, record.InteractionURI(c.id, live.interaction), out == agent.Stopped)
 	}
 }
 
