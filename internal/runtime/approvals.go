@@ -124,8 +124,8 @@ func (k *Records) showGrant(g effect.Grant) GrantView {
 		v.State = "revoked"
 	case !g.Expires.IsZero() && !time.Now().Before(g.Expires):
 		v.State = "expired"
-	case k.tool != nil:
-		if t, ok := k.tool(g.Agent, g.Tool); !ok || t.Spec().Version != g.Version {
+	case k.parts.Tool != nil:
+		if t, ok := k.parts.Tool(g.Agent, g.Tool); !ok || t.Spec().Version != g.Version {
 			v.State = "lapsed"
 		}
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,34 +59,22 @@ func (n *Node) askTool(a *catalog.Agent) tool.Tool {
 // Spec implements tool.Tool.
 func (t *askTool) Spec() tool.Spec { return t.spec }
 
-// asking is the turn that asks an agent.
-type asking struct {
-	chat  *chat
-	run   *record.Run
-	inter id.ID
-	live  *liveRun
-	call  agent.Call
-}
-
-type askingKey struct{}
-
 // askedRequest returns the id of the request that a call makes, which is also the
 // id of the interaction that answers it.
 func askedRequest(call message.Ref) id.ID { return id.Derive("asked", call.String()) }
 
 // Call asks the agent and waits for its answer.
 func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	a, ok := ctx.Value(askingKey{}).(*asking)
-	rc, there := request.From(ctx)
-	if !ok || !there {
+	a, ok := ctx.Value(turnCallKey{}).(*turnCall)
+	if !ok {
 		return tool.Result{}, fault.New(fault.Unsupported, "ask_outside", "agents are asked in conversations only").
 			WithHint("talk to it: steward chat --agent %s", t.path)
 	}
-	if rc.Depth >= maxDepth {
-		return tool.Result{}, fault.New(fault.Exhausted, "agent_too_deep", "the agent %s cannot be asked: %d levels of agents are asking each other already", t.path, rc.Depth).
+	if a.request.Depth >= maxDepth {
+		return tool.Result{}, fault.New(fault.Exhausted, "agent_too_deep", "the agent %s cannot be asked: %d levels of agents are asking each other already", t.path, a.request.Depth).
 			WithHint("do without it")
 	}
-	res, err := t.node.ask(ctx, a, rc, t.path, in)
+	res, err := t.node.ask(ctx, a, t.path, in)
 	if errors.Is(err, request.ErrSuspend) {
 		return res, err
 	}
@@ -109,9 +98,9 @@ func (n *Node) seen(ctx context.Context, user string, conv id.ID) gist {
 }
 
 // ask sends the request, unless it was sent before, and waits for its end.
-func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path string, in tool.Invocation) (tool.Result, error) {
-	own, conv := askedRequest(in.Call), record.AskedConversation(in.Call)
-	at := record.RequestURI(a.chat.id, a.inter, own)
+func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invocation) (tool.Result, error) {
+	own, conv, rc := askedRequest(in.Call), record.AskedConversation(in.Call), a.request
+	at := record.RequestURI(a.chat.id, rc.ID, own)
 	child := rc.ChildAs(own, "")
 	child.Lineage = append(slices.Clip(rc.Lineage), a.run.Agent)
 	if err := n.openRequest(ctx, a.chat.user, at, record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent,
@@ -120,7 +109,7 @@ func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path stri
 		return tool.Result{}, err
 	}
 	t := Turn{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
-		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, opens: own, asked: child, above: at, under: a.live.meter, derived: true}
+		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, opens: own, asked: child, above: at, under: a.meter(), derived: true}
 	if n.ownModel(path) == "" {
 		t.Model = a.run.Model // it inherits the chosen model
 	}
@@ -129,11 +118,12 @@ func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path stri
 	if _, err := n.Send(ctx, c.user, t); err != nil {
 		switch {
 		case n.life.Err() != nil: // ctx may learn of it a moment later
-			return tool.Result{}, request.ErrSuspend
+			err = request.ErrSuspend
 		case ctx.Err() != nil:
-			return tool.Result{}, err
+		default: // the agent could not even begin
+			err = cmp.Or(n.answerRequest(ctx, c.user, at, string(agent.Failure), fault.Of(err).Code), err)
 		}
-		return tool.Result{}, n.unasked(ctx, c, at, err)
+		return tool.Result{}, err
 	}
 	if err := n.waitFor(ctx, c, own, a); err != nil {
 		return tool.Result{}, err
@@ -141,39 +131,26 @@ func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path stri
 	return n.answer(ctx, c, at, path)
 }
 
-// unasked records that a request failed because its agent could not even begin.
-func (n *Node) unasked(ctx context.Context, c *chat, at resource.URI, err error) error {
-	if lost := n.answerRequest(ctx, c.user, at, string(agent.Failure), fault.Of(err).Code); lost != nil {
-		return lost
-	}
-	return err
-}
-
 // waitFor waits until the run of an interaction is over. It reports the run's
 // progress to the asking call, and stops the run when the call is stopped.
-func (n *Node) waitFor(ctx context.Context, c *chat, inter id.ID, a *asking) error {
+func (n *Node) waitFor(ctx context.Context, c *chat, inter id.ID, a *turnCall) error {
 	w := c.feed.join()
 	defer c.feed.leave(w)
 	r := relay{tell: a.call.Progress}
 	return n.awaitRun(ctx, c, inter, func(live *liveRun) error {
-		live.meter.Under(a.live.meter)
+		live.meter.Under(a.meter())
 		r.agent = live.agent
-		return n.relay(ctx, c, w, live, &r)
-	})
-}
-
-// relay reports a run's progress until the run is over.
-func (n *Node) relay(ctx context.Context, c *chat, w *watcher, live *liveRun, r *relay) error {
-	for {
-		r.say(c.feed.calls(w))
-		select {
-		case <-w.wake:
-		case <-live.done:
-			return nil
-		case <-ctx.Done():
-			return n.halt(ctx, c, live)
+		for {
+			r.say(c.feed.calls(w))
+			select {
+			case <-w.wake:
+			case <-live.done:
+				return nil
+			case <-ctx.Done():
+				return n.halt(ctx, c, live)
+			}
 		}
-	}
+	})
 }
 
 // halt ends the wait of a stopped call. It stops the asked agent too, unless the
@@ -378,11 +355,6 @@ func (c *chat) move() {
 		close(c.moves)
 		c.moves = nil
 	}
-}
-
-// asking returns the context of a call that asks an agent.
-func (c *chat) asking(run *record.Run, inter id.ID, call agent.Call) *asking {
-	return &asking{chat: c, run: run, inter: inter, live: c.running(inter), call: call}
 }
 
 // over records the consequences of a run's end. It answers the run's request (the

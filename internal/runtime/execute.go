@@ -115,6 +115,9 @@ type external struct {
 	Executed
 	user, path string // path: of the agent
 	args       []byte // canonical
+	at         resource.URI
+	request    request.Context
+	call       agent.Call
 	kit        *agentKit
 	tool       tool.Tool
 	spec       tool.Spec
@@ -133,10 +136,14 @@ func outside(user string, e Execution) (*external, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &external{user: user, path: first(e.Agent, DefaultAgent), args: args}
-	x.Tool, x.ClientID = tool.FromWire(e.Tool), first(e.ClientID, id.New().String())
-	x.Request = id.Derive("call", user, x.ClientID)
-	return x, nil
+	clientID := first(e.ClientID, id.New().String())
+	return newExternal(id.Derive("call", user, clientID), user, first(e.Agent, DefaultAgent), tool.FromWire(e.Tool), clientID, args), nil
+}
+
+func newExternal(own id.ID, user, path, name, clientID string, args []byte) *external {
+	return &external{Executed: Executed{Request: own, ClientID: clientID, Tool: name}, user: user, path: path, args: args,
+		at: resource.URI{}.ChildID(record.TypeRequest, own), request: request.Context{ID: own, User: user, Actor: user},
+		call: agent.Call{Call: message.Call{Ref: message.Ref{Message: own}, ToolCall: &message.ToolCall{Name: name, Args: args}}}}
 }
 
 // callable finds the tool and checks the arguments.
@@ -201,31 +208,16 @@ func (x *external) executed(res *message.ToolResult, recorded bool) Executed {
 
 // runExternal runs the call between the hooks of its agent.
 func (n *Node) runExternal(ctx context.Context, x *external) (*message.ToolResult, error) {
-	rc := x.request()
-	ctx = request.With(ctx, rc)
+	ctx = request.With(ctx, x.request)
 	call := func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
-		return n.effects.Run(ctx, effect.Call{Name: x.Tool, Tool: x.tool, Args: c.Args, Ref: x.ref(), Message: x.uri(),
-			Scope: store.ForUser(x.user), Request: rc, Agent: x.path})
+		return n.effects.Run(ctx, effect.Call{Name: x.Tool, Tool: x.tool, Args: c.Args, Ref: c.Ref, Message: x.at,
+			Scope: store.ForUser(x.user), Request: x.request, Agent: x.path})
 	}
-	if h := n.hooking(x.kit, rc, x.user); h != nil {
-		return h.call(ctx, x, x.call(), call)
+	if h := n.hooking(x.kit, x.request, x.user); h != nil {
+		return h.call(ctx, x.at, x.call, call)
 	}
-	return call(ctx, x.call())
+	return call(ctx, x.call)
 }
-
-func (x *external) request() request.Context {
-	return request.Context{ID: x.Request, User: x.user, Actor: x.user}
-}
-
-func (x *external) call() agent.Call {
-	return agent.Call{Call: message.Call{Ref: x.ref(), ToolCall: &message.ToolCall{Name: x.Tool, Args: x.args}}}
-}
-
-// MessageURI returns the resource below which the call's records are.
-func (x *external) MessageURI(id.ID) resource.URI { return x.uri() }
-
-func (x *external) ref() message.Ref  { return message.Ref{Message: x.Request} }
-func (x *external) uri() resource.URI { return resource.URI{}.ChildID(record.TypeRequest, x.Request) }
 
 // joined returns a context that ends with ctx and with the node. The node is not
 // closed before the returned function is called.
@@ -286,10 +278,10 @@ func cutText(res *message.ToolResult, most int) bool {
 
 // act records an action and executes it, even if the caller stops waiting.
 func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
-	r := record.Request{Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.ref(),
+	r := record.Request{Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.call.Ref,
 		CallID: x.ClientID, Args: string(x.args), User: x.user, Created: time.Now().UTC().Truncate(time.Microsecond)}
 	_, err := n.opt.Store.Commit(ctx, store.ForUser(x.user), store.Batch{Request: x.Request,
-		Changes: []store.Change{putRequest(x.uri(), &r, record.RequestOpen, store.If{Absent: true})}})
+		Changes: []store.Change{putRequest(x.at, &r, record.RequestOpen, store.If{Absent: true})}})
 	again := fault.HasCode(err, "conflict")
 	if again { // another call with the same id is in progress, or has just ended
 		var done *message.ToolResult
@@ -363,7 +355,7 @@ func (n *Node) perform(ctx context.Context, x *external) (*message.ToolResult, e
 
 // closeCall records how a call ended, unless its end is recorded already.
 func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) error {
-	_, err := n.changeRequest(ctx, store.ForUser(x.user), x.uri(), func(r *storedRequest) error {
+	_, err := n.changeRequest(ctx, store.ForUser(x.user), x.at, func(r *storedRequest) error {
 		r.Answered = time.Now().UTC().Truncate(time.Microsecond)
 		r.state, r.Closed, r.Outcome = "", r.Answered, string(how)
 		return nil
@@ -374,7 +366,7 @@ func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) e
 // recorded returns the outcome of an action that was called before with the same
 // id, or nil if there is none yet.
 func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, error) {
-	r, err := loadRequest(ctx, n.opt.Store, store.ForUser(x.user), x.uri())
+	r, err := loadRequest(ctx, n.opt.Store, store.ForUser(x.user), x.at)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return nil, nil
@@ -391,8 +383,8 @@ func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, 
 		return nil, err
 	}
 	res, err := n.settledResult(ctx, x, message.Status(r.Outcome))
-	if h := n.hooking(kit, x.request(), x.user); err == nil && h != nil && h.has(tool.AfterTool) {
-		res = h.after(ctx, x.call(), res) // what the hooks withhold is not revealed later either
+	if h := n.hooking(kit, x.request, x.user); err == nil && h != nil && h.has(tool.AfterTool) {
+		res = h.after(ctx, x.call, res) // what the hooks withhold is not revealed later either
 	}
 	return res, err
 }
@@ -410,9 +402,9 @@ func (n *Node) settledResult(ctx context.Context, x *external, how message.Statu
 	if how == message.DeniedCall {
 		text = "Denied, nothing was done."
 	}
-	return says(x.ref(), x.Tool, how, text), nil
+	return says(x.call.Ref, x.Tool, how, text), nil
 }
 
 func (n *Node) intentOf(ctx context.Context, x *external) (intent.Intent, error) {
-	return n.effects.Intent(ctx, store.ForUser(x.user), effect.IntentURI(x.uri(), 0))
+	return n.effects.Intent(ctx, store.ForUser(x.user), effect.IntentURI(x.at, 0))
 }

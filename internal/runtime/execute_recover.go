@@ -14,8 +14,7 @@ import (
 // action is repeated if the receiver deduplicates. If it had not begun, it is
 // withdrawn, since nobody waits for it any more.
 func (n *Node) settleCall(ctx context.Context, r record.Request) {
-	x := &external{user: r.User, path: r.Agent, args: []byte(r.Args)}
-	x.Request, x.Tool, x.ClientID = r.ID, r.Tool, r.CallID
+	x := newExternal(r.ID, r.User, r.Agent, r.Tool, r.CallID, []byte(r.Args))
 	err := n.callable(x, r.Tool)
 	in, broken := n.intentOf(ctx, x)
 	switch {

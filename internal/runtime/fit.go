@@ -289,17 +289,6 @@ func (s *summarizer) write(ctx context.Context, notes, material string, most int
 	if notes == "" {
 		text = "WHAT WAS SAID:\n" + material
 	}
-	ask := &message.Message{ID: id.New(), Role: message.User,
-		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}}
-	req := &llm.Request{System: summaryPrompt, Transcript: llm.NewTranscript(ask), User: s.user, Meter: s.meter, Labels: s.session.Labels(), Agent: s.agent, Lineage: s.lineage,
-		Sampling: llm.Sampling{MaxTokens: int(most)}}
-	r, err := replyOf(ctx, s.model, req)
-	if err != nil {
-		return "", err
-	}
-	err = s.node.conversations.Record(context.WithoutCancel(ctx), store.ForUser(s.user), r.Model, r.Usage)
-	if err == nil && r.Stop == message.StopLength {
-		err = fault.New(fault.TooLarge, "summary_too_long", "the summary was cut off at %d tokens", most)
-	}
-	return textOfReply(r), err
+	return s.node.askOnce(ctx, s.model, &llm.Request{System: summaryPrompt, User: s.user, Meter: s.meter, Labels: s.session.Labels(), Agent: s.agent, Lineage: s.lineage,
+		Sampling: llm.Sampling{MaxTokens: int(most)}}, text)
 }

@@ -118,7 +118,7 @@ func TestSummaries(t *testing.T) {
 	}{
 		"written":   {func(m string) (*llm.Reply, error) { return notes("THE NOTES", message.StopEnd) }, "THE NOTES", ""},
 		"too long":  {func(string) (*llm.Reply, error) { return notes(strings.Repeat("blah ", 3000), message.StopEnd) }, "- Called data.get", "the summary takes"},
-		"cut off":   {func(string) (*llm.Reply, error) { return notes("THE NO", message.StopLength) }, "- Called data.get", "was cut off at"},
+		"cut off":   {func(string) (*llm.Reply, error) { return notes("THE NO", message.StopLength) }, "- Called data.get", "was cut off by its length"},
 		"empty":     {func(string) (*llm.Reply, error) { return notes(" \n", message.StopEnd) }, "- Called data.get", "the summary is empty"},
 		"failing":   {func(string) (*llm.Reply, error) { return nil, gone }, "- Called data.get", "gone"},
 		"never end": {func(string) (*llm.Reply, error) { return nil, nil }, "- Called data.get", "without its end mark"},

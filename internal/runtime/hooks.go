@@ -11,7 +11,6 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/request"
 	"steward/internal/resource"
@@ -62,7 +61,9 @@ func (h *hooking) around(job *agent.Job, s *conversation.Session) {
 	}
 	if h.has(tool.BeforeTool) || h.has(tool.AfterTool) {
 		next := job.Call
-		job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) { return h.call(ctx, s, c, next) }
+		job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+			return h.call(ctx, s.MessageURI(c.Message), c, next)
+		}
 	}
 	if h.has(tool.AfterRequest) {
 		next := job.Emit
@@ -123,16 +124,11 @@ func (h *hooking) note(ctx context.Context, ev tool.HookEvent) (string, error) {
 	return strings.Join(notes, "\n\n"), err
 }
 
-// keeping locates a message in the store; the intents of its calls are below it.
-type keeping interface {
-	MessageURI(m id.ID) resource.URI
-}
-
 // call runs a tool call between its hooks. The arguments that the before hooks
 // leave are what is checked, authorized and run. A call that was recorded before
-// a crash keeps its recorded arguments.
-func (h *hooking) call(ctx context.Context, s keeping, c agent.Call, next func(context.Context, agent.Call) (*message.ToolResult, error)) (*message.ToolResult, error) {
-	args, err := h.before(ctx, s, c)
+// a crash keeps its recorded arguments: its intent is below at.
+func (h *hooking) call(ctx context.Context, at resource.URI, c agent.Call, next func(context.Context, agent.Call) (*message.ToolResult, error)) (*message.ToolResult, error) {
+	args, err := h.before(ctx, at, c)
 	switch {
 	case ctx.Err() != nil && context.Cause(ctx) == request.ErrSuspend:
 		return nil, request.ErrSuspend
@@ -152,13 +148,14 @@ func (h *hooking) call(ctx context.Context, s keeping, c agent.Call, next func(c
 }
 
 // before returns the arguments that the hooks leave.
-func (h *hooking) before(ctx context.Context, s keeping, c agent.Call) ([]byte, error) {
+func (h *hooking) before(ctx context.Context, at resource.URI, c agent.Call) ([]byte, error) {
 	args, err := tool.Canonical(orEmptyObject(c.Args))
 	if err != nil || !h.has(tool.BeforeTool) {
 		return c.Args, nil // invalid JSON is refused where arguments are checked
 	}
-	if known, err := h.recorded(ctx, s, c); known != nil || err != nil {
-		return known, err
+	in, err := h.node.effects.Intent(context.WithoutCancel(ctx), h.scope, effect.IntentURI(at, c.Block))
+	if !fault.Is(err, fault.NotFound) { // it was recorded
+		return []byte(in.Args), err
 	}
 	err = h.fire(ctx, tool.HookEvent{On: tool.BeforeTool, Tool: c.Name, Args: args}, func(ev *tool.HookEvent, ans tool.HookAnswer) error {
 		if len(ans.Args) == 0 {
@@ -179,16 +176,6 @@ func orEmptyObject(args []byte) []byte {
 		return []byte("{}")
 	}
 	return args
-}
-
-// recorded returns the arguments recorded in the call's intent, or nil if it has
-// none.
-func (h *hooking) recorded(ctx context.Context, s keeping, c agent.Call) ([]byte, error) {
-	in, err := h.node.effects.Intent(context.WithoutCancel(ctx), h.scope, effect.IntentURI(s.MessageURI(c.Message), c.Block))
-	if err != nil {
-		return nil, notThere(err)
-	}
-	return []byte(in.Args), nil
 }
 
 // after passes a result to the hooks. They can replace its text, and can never

@@ -131,7 +131,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		return nil, err
 	}
 	defer leave()
-	if ctx, err = n.around(ctx, c, x.kit, x.run, x.request, call); err != nil {
+	if ctx, err = x.around(ctx, call); err != nil {
 		return nil, err
 	}
 	if !x.kit.asks[call.Name] {
@@ -140,6 +140,36 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		ec.Room = p.take
 	}
 	return n.callTool(ctx, c, x.request, ec)
+}
+
+// turnCall is a call of a tool that works inside its turn: one that asks an agent,
+// plan.fix or text.extract. The call's context carries it.
+type turnCall struct {
+	*calls
+	call agent.Call
+}
+
+type turnCallKey struct{}
+
+// around adds the turn to the context of a call whose tool works inside it.
+func (x *calls) around(ctx context.Context, call agent.Call) (context.Context, error) {
+	if x.kit.asks[call.Name] {
+		var err error
+		if call.Labels, err = x.askedWith(ctx, call); err != nil {
+			return ctx, err
+		}
+	} else if !plans(call.Name) {
+		return ctx, nil
+	}
+	return context.WithValue(ctx, turnCallKey{}, &turnCall{x, call}), nil
+}
+
+// meter returns the turn's meter.
+func (x *calls) meter() *llm.Meter {
+	if live := x.chat.running(x.request.ID); live != nil {
+		return live.meter
+	}
+	return nil
 }
 
 // findFlow computes where a call's data comes from (its information flow). If the

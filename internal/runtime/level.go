@@ -45,20 +45,11 @@ func (k *agentKit) has(name string) bool {
 
 // levels holds the kits of the catalog's agents, for one version of its tree.
 type levels struct {
-	mu       sync.Mutex
-	version  uint64
-	kits     map[string]*agentKit
-	narrowed map[narrowing]*agentKit
-	told     map[string]bool // messages that were logged already
+	mu      sync.Mutex
+	version uint64
+	kits    map[string]*agentKit
+	told    map[string]bool // messages that were logged already
 }
-
-type narrowing struct {
-	kit      *agentKit
-	patterns string
-}
-
-// maxKits bounds the cache of narrowed kits.
-const maxKits = 256
 
 // kitOf returns an agent by its path, as it may be used now. Error code:
 // agent_not_found.
@@ -100,7 +91,7 @@ func unknownAgent(path string) error {
 func (n *Node) tree() *catalog.Tree {
 	tree, l := n.opt.Catalog.Tree(), &n.levels
 	if l.version != tree.Version || l.kits == nil {
-		l.version, l.kits, l.narrowed = tree.Version, map[string]*agentKit{}, nil
+		l.version, l.kits = tree.Version, map[string]*agentKit{}
 	}
 	return tree
 }
@@ -347,31 +338,8 @@ func (n *Node) narrowed(k *agentKit, patterns []string, over bool) (*agentKit, e
 	if len(patterns) == 0 {
 		return k, nil
 	}
-	key := narrowing{k, strings.Join(patterns, "\x00")}
-	n.levels.mu.Lock()
-	defer n.levels.mu.Unlock()
-	if kit := n.levels.narrowed[key]; kit != nil {
-		return kit, nil
-	}
 	kit := *k
 	kit.registry = &tool.Registry{}
-	names, err := n.selected(k, patterns, over)
-	if err != nil {
-		return nil, err
-	}
-	if err := kit.registry.AddFrom(k.registry, names...); err != nil {
-		return nil, err
-	}
-	kit.seal()
-	if len(n.levels.narrowed) >= maxKits || n.levels.narrowed == nil {
-		n.levels.narrowed = map[narrowing]*agentKit{}
-	}
-	n.levels.narrowed[key] = &kit
-	return &kit, nil
-}
-
-// selected returns the names of a kit's tools that the patterns select.
-func (n *Node) selected(k *agentKit, patterns []string, over bool) ([]string, error) {
 	here := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
 		if k.has(p) || strings.ContainsAny(p, `!*?[\`) {
 			return false
@@ -379,15 +347,19 @@ func (n *Node) selected(k *agentKit, patterns []string, over bool) ([]string, er
 		_, there := n.opt.Tools.Get(p) // another agent's, perhaps
 		return there || over
 	})
-	if len(here) == 0 {
-		return nil, nil
+	if len(here) > 0 {
+		specs, err := k.registry.Select(here...)
+		if err != nil {
+			return nil, err
+		}
+		for _, sp := range specs {
+			if err := kit.registry.AddFrom(k.registry, sp.Name); err != nil {
+				return nil, err
+			}
+		}
 	}
-	specs, err := k.registry.Select(here...)
-	var names []string
-	for _, sp := range specs {
-		names = append(names, sp.Name)
-	}
-	return names, err
+	kit.seal()
+	return &kit, nil
 }
 
 // usable returns a kit's tool as it may be called now. If the catalog has changed

@@ -11,6 +11,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/store"
 	"steward/internal/tool"
 )
 
@@ -46,10 +47,12 @@ func LookAt(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
 		}
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
-		answer, err := lookedAt(ctx, m, toolsToLookAt(specs))
+		r, err := replyOf(ctx, m, &llm.Request{System: lookPrompt, Schema: &llm.Schema{Name: "look_at_tools", JSON: []byte(lookSchema)}, User: tool.OwnUser, Labels: message.Untrusted},
+			&message.Text{Common: message.Common{Origin: "system", Labels: message.Untrusted}, Text: toolsToLookAt(specs)})
 		if err != nil {
 			return nil, "", err
 		}
+		answer := textOfReply(r)
 		var out struct{ Tools []catalog.Looked }
 		dec := json.NewDecoder(strings.NewReader(bare(answer)))
 		if dec.DisallowUnknownFields(); len(answer) > lookAnswer || dec.Decode(&out) != nil || out.Tools == nil {
@@ -78,20 +81,25 @@ func toolsToLookAt(specs []tool.Spec) string {
 	return fenced("a list of tools", string(b))
 }
 
-// lookedAt makes one call of the model.
-func lookedAt(ctx context.Context, m llm.Resolved, text string) (string, error) {
-	from := message.Common{Origin: "system", Labels: message.Untrusted}
-	req := &llm.Request{System: lookPrompt, Schema: &llm.Schema{Name: "look_at_tools", JSON: []byte(lookSchema)}, User: tool.OwnUser, Labels: message.Untrusted,
-		Transcript: llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: from, Text: text}}})}
-	r, err := replyOf(ctx, m, req)
+// askOnce asks a model outside any conversation, on behalf of the request's user,
+// and returns the text of its answer.
+func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, text string) (string, error) {
+	r, err := replyOf(ctx, m, req, &message.Text{Common: message.Common{Origin: "system"}, Text: text})
+	if err == nil {
+		err = n.conversations.Record(context.WithoutCancel(ctx), store.ForUser(req.User), r.Model, r.Usage)
+	}
 	if err != nil {
 		return "", err
+	}
+	if r.Stop == message.StopLength {
+		return "", fault.New(fault.TooLarge, "answer_too_long", "the answer was cut off by its length limit").WithHint("ask for less")
 	}
 	return textOfReply(r), nil
 }
 
 // replyOf asks a model once, and returns its whole reply.
-func replyOf(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
+func replyOf(ctx context.Context, m llm.Resolved, req *llm.Request, text *message.Text) (*llm.Reply, error) {
+	req.Transcript = llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{text}})
 	for ev, err := range m.Model.Stream(ctx, req) {
 		if err != nil {
 			return nil, err

@@ -25,10 +25,7 @@ type Records struct {
 	store         store.Store
 	conversations *conversation.Engine
 	effects       *effect.Engine
-	search        search.Index
-	price         func(model string, u message.Usage) float64
-	tool          func(agent, name string) (tool.Tool, bool)
-	spec          func(name string) (tool.Spec, bool)
+	parts         RecordsOptions
 }
 
 // RecordsOptions are the parts of Records. Store, Conversations, Effects and Spec
@@ -45,7 +42,7 @@ type RecordsOptions struct {
 
 // NewRecords returns Records made of the given parts.
 func NewRecords(o RecordsOptions) Records {
-	return Records{store: o.Store, conversations: o.Conversations, effects: o.Effects, search: o.Search, price: o.Price, tool: o.Tool, spec: o.Spec}
+	return Records{o.Store, o.Conversations, o.Effects, o}
 }
 
 // Conversations returns a page of the user's conversations, most recently used
@@ -97,10 +94,10 @@ func (k *Records) ExportAs(ctx context.Context, user string, conv id.ID, o conve
 // Search searches the messages of the user and the assistant. Error codes:
 // search_off, and those of search.Index.
 func (k *Records) Search(ctx context.Context, user string, q search.Query) (search.Page, error) {
-	if k.search == nil {
+	if k.parts.Search == nil {
 		return search.Page{}, fault.New(fault.Unsupported, "search_off", "this Steward has no search")
 	}
-	return k.search.Search(ctx, store.ForUser(user), q)
+	return k.parts.Search.Search(ctx, store.ForUser(user), q)
 }
 
 // WorkLog returns a page of the tool calls made for a user, newest first; see
@@ -115,7 +112,7 @@ func (k *Records) WorkLogEntry(ctx context.Context, user, ref string) (worklog.E
 	return k.told().Show(ctx, store.ForUser(user), ref)
 }
 
-func (k *Records) told() *worklog.Engine { return worklog.New(k.store, k.spec) }
+func (k *Records) told() *worklog.Engine { return worklog.New(k.store, k.parts.Spec) }
 
 // Decide records a person's answer to a question that was put to that user or to
 // one of the user's groups. It is durable when Decide returns. Error codes as of

@@ -168,7 +168,7 @@ func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 		if len(runs) > 0 {
 			continue
 		}
-		sum := tally{price: n.price}
+		sum := tally{price: n.parts.Price}
 		if err := sum.all(ctx, n.opt.Store, sc, r); err != nil {
 			return err
 		}

@@ -263,7 +263,7 @@ func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) erro
 			if !done {
 				return errUnchanged
 			}
-			sum := tally{price: n.price}
+			sum := tally{price: n.parts.Price}
 			if err := sum.all(ctx, n.opt.Store, sc, r); err != nil {
 				return err
 			}

@@ -95,7 +95,7 @@ func (k *Records) RequestTree(ctx context.Context, user, which string) (RequestV
 	if err != nil {
 		return RequestView{}, err
 	}
-	d := drawer{ctx: ctx, st: st, sc: sc, price: k.price}
+	d := drawer{ctx: ctx, st: st, sc: sc, price: k.parts.Price}
 	return d.turn(record.InteractionURI(conv, root), 0)
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"steward/internal/fault"
@@ -62,8 +61,8 @@ func (agentView) Types() []string { return []string{typeAgent} }
 // List implements tree.Mount.
 func (v agentView) List(ctx context.Context, p policy.Principal) ([]tree.Resource, error) {
 	var out []tree.Resource
-	for _, path := range v.n.paths() {
-		r, err := v.Get(ctx, p, agentURI(path))
+	for _, a := range v.n.Agents(ctx) {
+		r, err := v.Get(ctx, p, agentURI(a.Path))
 		if fault.Is(err, fault.NotFound) {
 			continue // revoked in the meantime
 		}
@@ -109,15 +108,15 @@ type toolView struct{ n *Node }
 func (toolView) Types() []string { return []string{typeTool} }
 
 // List implements tree.Mount.
-func (v toolView) List(context.Context, policy.Principal) ([]tree.Resource, error) {
+func (v toolView) List(ctx context.Context, _ policy.Principal) ([]tree.Resource, error) {
 	var out []tree.Resource
-	for _, path := range v.n.paths() {
-		kit, err := v.n.kitOf(path)
+	for _, a := range v.n.Agents(ctx) {
+		kit, err := v.n.kitOf(a.Path)
 		if err != nil {
 			continue // revoked in the meantime
 		}
-		above := agentURI(path)
-		if path == DefaultAgent {
+		above := agentURI(a.Path)
+		if a.Path == DefaultAgent {
 			above = resource.URI{}
 		}
 		for _, name := range kit.names {
@@ -175,23 +174,6 @@ func mounted(uri resource.URI, meta resource.Metadata, about any) (tree.Resource
 		return tree.Resource{}, err
 	}
 	return tree.Resource{URI: uri, Space: resource.System, Metadata: meta, Body: body}, nil
-}
-
-// paths returns the paths of all agents that may be used, sorted.
-func (n *Node) paths() []string {
-	var out []string
-	for path := range n.agents {
-		out = append(out, path)
-	}
-	if n.opt.Catalog != nil {
-		for path := range n.opt.Catalog.Tree().ByPath {
-			if path != "" && n.agents[path] == nil {
-				out = append(out, path)
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // agentURI returns the resource of an agent: one step for each element of its path.

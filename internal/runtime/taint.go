@@ -15,23 +15,9 @@ import (
 	"steward/internal/policy"
 	"steward/internal/policy/flow"
 	"steward/internal/record"
-	"steward/internal/request"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
-
-// planning is the turn that calls plan.fix or text.extract.
-type planning struct {
-	node  *Node
-	chat  *chat
-	inter id.ID
-	kit   *agentKit
-	run   *record.Run
-	call  agent.Call
-	rc    request.Context
-}
-
-type planningKey struct{}
 
 // plans reports whether a tool needs access to its turn.
 func plans(name string) bool { return name == flow.PlanTool || name == flow.ExtractTool }
@@ -132,48 +118,16 @@ func (n *Node) turnBefore(ctx context.Context, c *chat, inter id.ID, call agent.
 
 // askedWith returns the labels of what an agent is asked. What the turn's plan
 // had fixed literally is as clean as the plan.
-func (n *Node) askedWith(ctx context.Context, c *chat, inter id.ID, call agent.Call) (message.Labels, error) {
-	if !call.Labels.Has(message.Untrusted) {
-		return call.Labels, nil
+func (x *calls) askedWith(ctx context.Context, call agent.Call) (message.Labels, error) {
+	args, err := tool.Canonical(orEmptyObject(call.Args))
+	if err != nil || !call.Labels.Has(message.Untrusted) {
+		return call.Labels, nil // invalid arguments are refused where they are checked
 	}
-	literal, err := n.literal(ctx, c, inter, call)
-	if literal {
-		return call.Labels &^ message.Untrusted, err
+	turn, err := x.node.turnBefore(ctx, x.chat, x.request.ID, call)
+	if err == nil && flow.Literal(turn, call.Ref, call.Name, args) {
+		return call.Labels &^ message.Untrusted, nil
 	}
 	return call.Labels, err
-}
-
-// literal reports whether a call is literally what the turn's plan says.
-func (n *Node) literal(ctx context.Context, c *chat, inter id.ID, call agent.Call) (bool, error) {
-	args, err := tool.Canonical(orEmptyObject(call.Args))
-	if err != nil {
-		return false, nil // refused where arguments are checked
-	}
-	turn, err := n.turnBefore(ctx, c, inter, call)
-	return err == nil && flow.Literal(turn, call.Ref, call.Name, args), err
-}
-
-// around adds to ctx what a call's tool needs to know about the turn.
-func (n *Node) around(ctx context.Context, c *chat, kit *agentKit, run *record.Run, rc request.Context, call agent.Call) (context.Context, error) {
-	switch {
-	case kit.asks[call.Name]:
-		var err error
-		if call.Labels, err = n.askedWith(ctx, c, rc.ID, call); err != nil {
-			return ctx, err
-		}
-		return context.WithValue(ctx, askingKey{}, c.asking(run, rc.ID, call)), nil
-	case plans(call.Name):
-		return context.WithValue(ctx, planningKey{}, &planning{node: n, chat: c, inter: rc.ID, kit: kit, run: run, call: call, rc: rc}), nil
-	}
-	return ctx, nil
-}
-
-// meter returns the turn's meter.
-func (p *planning) meter() *llm.Meter {
-	if live := p.chat.running(p.inter); live != nil {
-		return live.meter
-	}
-	return nil
 }
 
 // addPlanning adds the tools with which a model plans in advance and has

@@ -45,7 +45,7 @@ type extractArgs struct {
 
 // Call implements tool.Tool.
 func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	p, ok := ctx.Value(planningKey{}).(*planning)
+	p, ok := ctx.Value(turnCallKey{}).(*turnCall)
 	if !ok {
 		return tool.Result{}, outsideTurn(flow.ExtractTool)
 	}
@@ -67,7 +67,7 @@ func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 // material returns the text to be read, and the labels of the answer: those of
 // the text and those of the caller. A call that the plan had fixed literally is
 // not untrusted on the caller's account, but may still be secret or private.
-func (p *planning) material(ctx context.Context, a extractArgs, args []byte) (string, message.Labels, error) {
+func (p *turnCall) material(ctx context.Context, a extractArgs, args []byte) (string, message.Labels, error) {
 	if (a.Text == "") == (a.Step == "") {
 		return "", 0, fault.New(fault.Invalid, "args_invalid", "either text or step is needed, and not both").
 			WithHint("give the text, or the id of a step of your plan")
@@ -75,7 +75,7 @@ func (p *planning) material(ctx context.Context, a extractArgs, args []byte) (st
 	if a.Step == "" {
 		return a.Text, p.call.Labels, nil
 	}
-	turn, err := p.node.turnOf(ctx, p.chat, p.inter)
+	turn, err := p.node.turnOf(ctx, p.chat, p.request.ID)
 	if err != nil {
 		return "", 0, err
 	}
@@ -96,7 +96,7 @@ const extractPrompt = "You read a text for somebody who does not see it, and ans
 	"Answer with nothing but what is asked for; where the text does not tell it, say so, or leave it empty where a schema is given."
 
 // extract makes one call of the model.
-func (p *planning) extract(ctx context.Context, a extractArgs, text string, labels message.Labels) (string, error) {
+func (p *turnCall) extract(ctx context.Context, a extractArgs, text string, labels message.Labels) (string, error) {
 	req := &llm.Request{System: extractPrompt, Labels: labels}
 	var v *tool.Validator
 	if len(a.Schema) > 0 {
@@ -122,7 +122,7 @@ func (p *planning) extract(ctx context.Context, a extractArgs, text string, labe
 }
 
 // reader returns the model that reads: the fast one, otherwise the turn's.
-func (p *planning) reader() string {
+func (p *turnCall) reader() string {
 	if _, err := p.node.opt.Models.Resolve(summaryAlias); err == nil {
 		return summaryAlias
 	}

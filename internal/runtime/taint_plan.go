@@ -7,12 +7,10 @@ import (
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy/flow"
 	"steward/internal/record"
-	"steward/internal/store"
 	"steward/internal/tool"
 )
 
@@ -37,7 +35,7 @@ func (planTool) Spec() tool.Spec {
 
 // Call implements tool.Tool.
 func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	p, ok := ctx.Value(planningKey{}).(*planning)
+	p, ok := ctx.Value(turnCallKey{}).(*turnCall)
 	if !ok {
 		return tool.Result{}, outsideTurn(flow.PlanTool)
 	}
@@ -48,7 +46,7 @@ func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 		}
 		return tool.Text(fmt.Sprintf("Noted: %d steps. Now make these calls, exactly so.", len(plan.Steps))), nil
 	}
-	turn, err := p.node.turnOf(ctx, p.chat, p.inter)
+	turn, err := p.node.turnOf(ctx, p.chat, p.request.ID)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -70,7 +68,7 @@ func outsideTurn(name string) error {
 }
 
 // checked parses a plan and checks that its tools exist.
-func (p *planning) checked(args []byte) (flow.Plan, error) {
+func (p *turnCall) checked(args []byte) (flow.Plan, error) {
 	plan, err := flow.ParsePlan(args)
 	if err != nil {
 		return plan, err
@@ -97,7 +95,7 @@ const plannerPrompt = "You plan for an assistant that uses tools. You are given 
 
 // apart has a separate planner make the plan from the user's own words of the
 // turn.
-func (p *planning) apart(ctx context.Context, turn []*message.Message) (tool.Result, error) {
+func (p *turnCall) apart(ctx context.Context, turn []*message.Message) (tool.Result, error) {
 	words, labels := wordsOf(turn)
 	if words == "" {
 		return failedText("There are no words of the user in this turn from which a plan could be made. Go on without: the user is asked about what needs it."), nil
@@ -148,23 +146,11 @@ func bare(s string) string {
 
 // ask makes a model call apart from the conversation, charged to the turn's
 // budget.
-func (p *planning) ask(ctx context.Context, model string, req *llm.Request, text string) (string, error) {
+func (p *turnCall) ask(ctx context.Context, model string, req *llm.Request, text string) (string, error) {
 	m, err := p.node.opt.Models.Resolve(model)
 	if err != nil {
 		return "", err
 	}
-	req.Transcript = llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User,
-		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}})
-	req.User, req.Meter, req.Agent, req.Lineage = p.chat.user, p.meter(), p.kit.Name, p.rc.Lineage
-	r, err := replyOf(ctx, m, req)
-	if err == nil {
-		err = p.node.conversations.Record(context.WithoutCancel(ctx), store.ForUser(p.chat.user), r.Model, r.Usage)
-	}
-	if err != nil {
-		return "", err
-	}
-	if r.Stop == message.StopLength {
-		return "", fault.New(fault.TooLarge, "answer_too_long", "the answer was cut off by its length limit").WithHint("ask for less")
-	}
-	return textOfReply(r), nil
+	req.User, req.Meter, req.Agent, req.Lineage = p.chat.user, p.meter(), p.kit.Name, p.request.Lineage
+	return p.node.askOnce(ctx, m, req, text)
 }
