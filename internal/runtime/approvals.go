@@ -30,7 +30,10 @@ func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]eff
 				yield(nil, err)
 				return
 			}
-			keys := questionKeys(list)
+			var keys []string
+			for i := range list {
+				keys = append(keys, list[i].ID+" "+list[i].Hash)
+			}
 			if (first || !slices.Equal(keys, told)) && !yield(list, nil) {
 				return
 			}
@@ -61,14 +64,6 @@ func (n *Node) awaitChange(ctx context.Context, changed <-chan struct{}, list []
 		return false
 	}
 	return true
-}
-
-func questionKeys(list []effect.Question) []string {
-	keys := make([]string, len(list))
-	for i := range list {
-		keys[i] = list[i].ID + " " + list[i].Hash
-	}
-	return keys
 }
 
 // GrantEdited is a standing approval as an edit would change it.

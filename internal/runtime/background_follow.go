@@ -124,20 +124,16 @@ func (n *Node) follow(t *backgroundCall, known func()) {
 		n.showEnd(t, &r)
 	}
 	known()
-	for again := (backoff{}); ; {
-		if err = n.tell(t, r); err == nil {
-			return
+	err = n.retry("the result of a task cannot be told yet", func() error {
+		r, err := loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
+		if err != nil {
+			return err
 		}
-		if n.life.Err() == nil && !fault.HasCode(err, "store_broken") {
-			n.log.Warn("the result of a task cannot be told yet", "task", t.id.String(), "tool", t.spec.Name, "error", err)
-			if again.pause(n.life) {
-				r, err = loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
-			}
-		}
-		if err != nil && (n.life.Err() != nil || fault.Is(err, fault.NotFound) || fault.HasCode(err, "store_broken")) {
-			n.abandon(t, err)
-			return
-		}
+		return n.tell(t, r)
+	}, func(err error) bool { return fault.Is(err, fault.NotFound) || fault.HasCode(err, "store_broken") },
+		"task", t.id.String(), "tool", t.spec.Name)
+	if err != nil {
+		n.abandon(t, err)
 	}
 }
 
@@ -146,7 +142,7 @@ func (n *Node) abandon(t *backgroundCall, err error) {
 	if err != nil && n.life.Err() == nil && !fault.Is(err, fault.NotFound) {
 		n.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
 	}
-	t.chat.feed.untask(t.id)
+	t.chat.feed.untask(t.id, nil)
 }
 
 // How often a background call's progress is recorded at most, and how often if it
@@ -195,29 +191,23 @@ func (n *Node) working(t *backgroundCall) (storedRequest, error) {
 // finish records the result of a task. If the call ended in an error, it is run
 // again: it continues from its intent.
 func (n *Node) finish(t *backgroundCall, end ended) (storedRequest, error) {
-	seen := false // whether the agent's hooks have seen the result
-	for again := (backoff{}); ; {
-		err := end.err
-		if err == nil {
-			if !seen {
-				end.res, seen = n.hooked(t, end.res), true
-			}
-			var r storedRequest
-			if r, err = n.recordResult(t, end.res); err == nil {
-				return r, nil
-			}
-		}
-		if n.life.Err() != nil || errors.Is(err, request.ErrSuspend) || fault.Is(err, fault.NotFound) {
-			return storedRequest{}, err
-		}
-		n.log.Warn("the result of a task cannot be recorded yet", "task", t.id.String(), "tool", t.spec.Name, "error", err)
-		if !again.pause(n.life) {
-			return storedRequest{}, request.ErrSuspend
-		}
-		if end.err != nil {
+	var r storedRequest
+	seen, failed := false, false // seen: by the agent's hooks
+	err := n.retry("the result of a task cannot be recorded yet", func() (err error) {
+		if failed {
 			end.res, end.err = n.rerun(t)
 		}
-	}
+		if failed = end.err != nil; failed {
+			return end.err
+		}
+		if !seen {
+			end.res, seen = n.hooked(t, end.res), true
+		}
+		r, err = n.recordResult(t, end.res)
+		return err
+	}, func(err error) bool { return errors.Is(err, request.ErrSuspend) || fault.Is(err, fault.NotFound) },
+		"task", t.id.String(), "tool", t.spec.Name)
+	return r, err
 }
 
 // hooked passes the result to the hooks of the asking agent, which see the

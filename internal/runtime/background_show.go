@@ -55,9 +55,8 @@ func taskView(task id.ID, p effect.Progress) TaskView {
 
 // showEnd shows the watchers that a background call has ended.
 func (n *Node) showEnd(t *backgroundCall, r *storedRequest) {
-	t.chat.feed.untask(t.id)
-	t.chat.feed.taskEnded(TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: first(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress},
-		record.IDOf(t.at, record.TypeInteraction))
+	t.chat.feed.untask(t.id, &Frame{Kind: FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
+		Task: &TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: first(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress}})
 }
 
 // task pushes the progress of a background call, and keeps it for later watchers.
@@ -76,16 +75,12 @@ func (f *feed) task(v TaskView, inter id.ID) {
 	f.push(fr)
 }
 
-// taskEnded pushes how a background call has ended.
-func (f *feed) taskEnded(v TaskView, inter id.ID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.push(Frame{Kind: FrameTask, Interaction: inter, Task: &v})
-}
-
-// untask removes a task.
-func (f *feed) untask(task id.ID) {
+// untask removes a task, and pushes how it has ended, unless end is nil.
+func (f *feed) untask(task id.ID, end *Frame) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tasks = slices.DeleteFunc(f.tasks, func(x Frame) bool { return x.Task.ID == task })
+	if end != nil {
+		f.push(*end)
+	}
 }

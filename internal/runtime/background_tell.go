@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -33,22 +34,27 @@ const codeUntold = "untold"
 // and the answers to it, as far as their conversations exist.
 func passage(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) ([]resource.URI, error) {
 	var out []resource.URI
-	conv := record.IDOf(r.at, record.TypeConversation)
-	for level := range maxLevels {
-		c, found, err := getConversation(ctx, st, sc, conv)
+	for c, err := range upward(ctx, st, sc, record.IDOf(r.at, record.TypeConversation)) {
 		if err != nil {
 			return nil, err
 		}
-		if !found {
-			break
-		}
-		out = append(out, record.InteractionURI(conv, opened(r.ID, level)))
-		if c.Asked.Zero() {
-			break
-		}
-		conv = record.IDOf(c.Asked, record.TypeConversation)
+		out = append(out, record.InteractionURI(c.ID, opened(r.ID, len(out))))
 	}
 	return out, nil
+}
+
+// upward yields a conversation, the one whose turn asked for it, and so on up to
+// the user's. It ends early at one that was erased or deleted.
+func upward(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) iter.Seq2[record.Conversation, error] {
+	return func(yield func(record.Conversation, error) bool) {
+		for range maxLevels {
+			c, found, err := getConversation(ctx, st, sc, conv)
+			if err == nil && !found || !yield(c, err) || err != nil || c.Asked.Zero() {
+				return
+			}
+			conv = record.IDOf(c.Asked, record.TypeConversation)
+		}
+	}
 }
 
 // getConversation reads a conversation. It is not found if it was erased or

@@ -56,19 +56,13 @@ func (n *Node) endTasks(ctx context.Context, user string) error {
 	return nil
 }
 
-// chatsOf enters all chats of a user that are in memory. It forgets the user's
-// parked turns.
+// chatsOf enters all chats of a user that are in memory.
 func (n *Node) chatsOf(user string) []*chat {
 	n.mu.Lock()
 	var keys []chatKey
 	for k := range n.chats {
 		if k.user == user {
 			keys = append(keys, k)
-		}
-	}
-	for k := range n.parked {
-		if k.user == user {
-			delete(n.parked, k)
 		}
 	}
 	n.mu.Unlock()

@@ -241,6 +241,15 @@ func (f *feed) park(inter id.ID, why error) {
 	f.parked = true
 }
 
+// unpark lets the turn go on or end. It reports whether it was parked here.
+func (f *feed) unpark() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.parked
+	f.parked = false
+	return was
+}
+
 // fail reports that a turn could not continue and has ended.
 func (f *feed) fail(err error) {
 	f.mu.Lock()
@@ -315,16 +324,11 @@ func (f *feed) delta(msg id.ID, ev llm.Event) {
 	case llm.TextDelta, llm.ReasoningDelta:
 		b.kind = ev.Kind
 		b.text = append(b.text, ev.Text...)
-		f.push(f.piece(msg, ev.Block, ev.Kind, ev.Text, len(b.text)))
+		f.push(piece(Cursor{Seq: f.seq, Message: msg, Block: ev.Block, Offset: len(b.text)}, ev.Kind, ev.Text))
 	}
 }
 
-// piece returns the frame of a piece of text that ends at offset end of its
-// block.
-func (f *feed) piece(msg id.ID, block int, kind llm.Kind, text string, end int) Frame {
-	return piece(Cursor{Seq: f.seq, Message: msg, Block: block, Offset: end}, kind, text)
-}
-
+// piece returns the frame of a piece of text that ends at a cursor.
 func piece(at Cursor, kind llm.Kind, text string) Frame {
 	fr := Frame{Kind: FrameToken, Message: at.Message, Block: at.Block, Text: text, Cursor: at}
 	if kind == llm.ReasoningDelta {
@@ -376,7 +380,7 @@ func (f *feed) rest(m *message.Message) {
 			shown = len(f.draft.blocks[i].text)
 		}
 		if shown < len(text) {
-			f.push(f.piece(m.ID, i, kind, text[shown:], len(text)))
+			f.push(piece(Cursor{Seq: f.seq, Message: m.ID, Block: i, Offset: len(text)}, kind, text[shown:]))
 		}
 	}
 }
@@ -443,12 +447,7 @@ func (f *feed) calling(ev agent.Event) {
 }
 
 func (f *feed) close(call string) {
-	for i := range f.open {
-		if f.open[i].ID == call {
-			f.open = append(f.open[:i:i], f.open[i+1:]...)
-			return
-		}
-	}
+	f.open = slices.DeleteFunc(slices.Clone(f.open), func(v CallView) bool { return v.ID == call })
 }
 
 // args returns the arguments of an open call.

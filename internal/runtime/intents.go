@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ type IntentFilter struct {
 // them. Error code: state_invalid.
 func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, after store.Cursor, limit int) ([]IntentView, store.Cursor, error) {
 	if f.State != "" && !f.State.Known() {
-		return nil, "", fault.New(fault.Invalid, "state_invalid", "%.40q is no state of an action", f.State).WithHint("use one of: %s", stateNames())
+		return nil, "", fault.New(fault.Invalid, "state_invalid", "%.40q is no state of an action", f.State).WithHint("use one of: %s", strings.ReplaceAll(strings.Trim(fmt.Sprint(intent.States()), "[]"), " ", ", "))
 	}
 	q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, After: after}
 	if f.Dead {
@@ -108,14 +109,6 @@ func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, afte
 			return out, q.After, nil
 		}
 	}
-}
-
-func stateNames() string {
-	var names []string
-	for _, s := range intent.States() {
-		names = append(names, string(s))
-	}
-	return strings.Join(names, ", ")
 }
 
 // intentView returns the view of an intent's record, without the result.

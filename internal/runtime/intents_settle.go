@@ -55,16 +55,8 @@ func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) 
 	}
 	went := n.goes(func() {
 		defer leave()
-		for again := (backoff{}); ; {
-			err := n.settleQueue(ctx, c, inter, stopped)
-			if err == nil || n.life.Err() != nil || n.gone(user, conv, err) {
-				return
-			}
-			n.log.Warn("what a turn has queued cannot be settled yet", "interaction", inter.String(), "error", err)
-			if !again.pause(n.life) {
-				return
-			}
-		}
+		n.retry("what a turn has queued cannot be settled yet", func() error { return n.settleQueue(ctx, c, inter, stopped) },
+			func(err error) bool { return n.gone(user, conv, err) }, "interaction", inter.String())
 	})
 	if !went {
 		leave()

@@ -115,7 +115,6 @@ type Node struct {
 	toPack map[chatKey]struct{} // conversations with messages that have left the context window
 
 	slots  slots // for the tool calls of all turns
-	parked map[chatKey]conversation.OpenRun
 	leases leases
 	outer  map[id.ID]*performing // actions called from outside that are in progress
 
@@ -155,7 +154,6 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		chats:  map[chatKey]*chat{},
 		toPack: map[chatKey]struct{}{},
 		slots:  make(slots, 8*opt.Parallel),
-		parked: map[chatKey]conversation.OpenRun{},
 		outer:  map[id.ID]*performing{},
 		work:   make(chan func()),
 	}
@@ -283,7 +281,6 @@ func (n *Node) enter(user string, conv id.ID) *chat {
 	if c == nil {
 		c = &chat{chatKey: key, turn: make(chan struct{}, 1)}
 		c.feed.conversation = conv
-		n.tellParked(c)
 		n.chats[key] = c
 	}
 	n.idle.remove(c)

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,9 +79,7 @@ func (n *Node) countCrash(ctx context.Context, c *chat, r conversation.OpenRun, 
 		n.log.Warn("a turn is parked: it ran at several crashes in a row", "user", c.user, "conversation", c.id.String(), "request", r.Interaction.String(), "crashes", r.Crashes)
 	}
 	if !r.Parked.IsZero() {
-		n.mu.Lock()
-		n.parked[c.chatKey] = r
-		n.mu.Unlock()
+		n.enter(c.user, c.id) // it stays in memory until unpark, to tell each watcher
 		c.feed.park(r.Interaction, errParked(r))
 	}
 	if r.Crashes == before {
@@ -101,9 +100,9 @@ func (n *Node) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (rec
 	if err := n.putRun(ctx, c, r); err != nil {
 		return r.Run, err
 	}
-	n.mu.Lock()
-	delete(n.parked, c.chatKey)
-	n.mu.Unlock()
+	if c.feed.unpark() {
+		n.exit(c)
+	}
 	return r.Run, nil
 }
 
@@ -111,44 +110,29 @@ func (n *Node) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (rec
 // least the first 8 characters of it. Error codes: request_not_found,
 // request_ambiguous, request_not_parked.
 func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
-	c, r, err := n.openRun(ctx, user, which)
-	if err != nil {
-		return err
-	}
-	defer n.exit(c)
-	if r.Parked.IsZero() {
-		return fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).
-			WithHint("steward requests list shows what is")
-	}
-	if _, err := n.unpark(ctx, c, r); err != nil {
-		return err
-	}
-	_, err = n.goOn(ctx, c, r.Interaction, false)
-	return err
-}
-
-// openRun returns the run of a request that has not ended. The caller must exit
-// the chat.
-func (n *Node) openRun(ctx context.Context, user, which string) (*chat, conversation.OpenRun, error) {
 	sc := store.ForUser(user)
 	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
 	if err != nil {
-		return nil, conversation.OpenRun{}, err
+		return err
 	}
 	runs, err := n.conversations.OpenRuns(ctx, sc, resource.URI{})
 	if err != nil {
-		return nil, conversation.OpenRun{}, err
+		return err
 	}
-	for _, r := range runs {
-		if r.Interaction == own {
-			return n.enter(user, r.Conversation), r, nil
+	i := slices.IndexFunc(runs, func(r conversation.OpenRun) bool { return r.Interaction == own && !r.Parked.IsZero() })
+	if i < 0 {
+		if _, err := findRequest(ctx, n.opt.Store, sc, own); err != nil {
+			return err
 		}
+		return fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).WithHint("steward requests list shows what is")
 	}
-	if _, err := findRequest(ctx, n.opt.Store, sc, own); err != nil {
-		return nil, conversation.OpenRun{}, err
+	c := n.enter(user, runs[i].Conversation)
+	defer n.exit(c)
+	if _, err := n.unpark(ctx, c, runs[i]); err != nil {
+		return err
 	}
-	return nil, conversation.OpenRun{}, fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).
-		WithHint("steward requests list shows what is")
+	_, err = n.goOn(ctx, c, own, false)
+	return err
 }
 
 // endIdle ends the run of an interaction that has not ended and is not running
@@ -181,11 +165,3 @@ func (n *Node) endIdle(ctx context.Context, user string, inter resource.URI) err
 }
 
 func userOf(s resource.Space) string { return strings.TrimPrefix(string(s), "user:") }
-
-// tellParked reports to a chat that is loaded into memory that its turn is
-// parked. The caller holds n.mu.
-func (n *Node) tellParked(c *chat) {
-	if r, ok := n.parked[c.chatKey]; ok {
-		c.feed.park(r.Interaction, errParked(r))
-	}
-}

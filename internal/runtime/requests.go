@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"steward/internal/fault"
@@ -109,21 +110,16 @@ const maxLevels = 9
 // kind is zero if a person opened the turn.
 func lineage(ctx context.Context, st store.Store, sc store.Scope, c record.Conversation, inter id.ID) (rc request.Context, above storedRequest, err error) {
 	rc.ID = inter
-	up := c
-	for depth := 1; !up.Asked.Zero() && depth < maxLevels; depth++ {
-		if rc.Depth = depth; depth == 1 {
-			above, err = loadRequest(ctx, st, sc, up.Asked)
-			if err != nil && !fault.Is(err, fault.NotFound) {
+	if !c.Asked.Zero() {
+		if above, err = loadRequest(ctx, st, sc, c.Asked); notThere(err) != nil {
+			return rc, above, err
+		}
+		rc.Lineage = above.Lineage
+		for _, err := range upward(ctx, st, sc, record.IDOf(c.Asked, record.TypeConversation)) {
+			if err != nil {
 				return rc, above, err
 			}
-			rc.Lineage = above.Lineage
-		}
-		r, err := st.Get(ctx, sc, record.ConversationURI(record.IDOf(up.Asked, record.TypeConversation)))
-		if err != nil {
-			return rc, above, err
-		}
-		if up, err = record.DecodeConversation(r.URI, r.Body); err != nil {
-			return rc, above, err
+			rc.Depth++
 		}
 	}
 	if !above.at.Zero() && above.Interaction == inter {
@@ -217,32 +213,26 @@ func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, 
 // insist runs do now. If do fails, it is retried in the background until it
 // succeeds or the node closes; the next start finds what is left.
 func (n *Node) insist(what string, at resource.URI, do func() error) {
-	err := do()
-	if err == nil {
-		return
+	if do() != nil {
+		n.goes(func() { n.retry(what, do, nil, "request", at.String()) })
 	}
-	n.log.Warn(what, "request", at.String(), "error", err)
-	n.goes(func() {
-		for again := (backoff{}); again.pause(n.life); {
-			if err := do(); err == nil || n.life.Err() != nil {
-				return
-			}
-		}
-	})
 }
 
-// backoff waits between retries: one second first, then twice as long each time,
-// up to one minute.
-type backoff struct{ last time.Duration }
-
-// pause waits. It returns false if ctx has ended.
-func (b *backoff) pause(ctx context.Context) bool {
-	b.last = min(max(2*b.last, time.Second), time.Minute)
-	select {
-	case <-time.After(b.last):
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
+// retry runs do until it succeeds, fails with a final error (nil: no error is
+// final), or the node closes. It logs each failure and waits after it: one second
+// first, then twice as long each time, up to one minute.
+func (n *Node) retry(what string, do func() error, final func(error) bool, about ...any) error {
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		err := do()
+		if err == nil || n.life.Err() != nil || final != nil && final(err) {
+			return err
+		}
+		n.log.Warn(what, append(slices.Clip(about), "error", err)...)
+		select {
+		case <-time.After(pause):
+		case <-n.life.Done():
+			return request.ErrSuspend
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -319,11 +318,13 @@ func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *storedReques
 			return conv, inter, nil
 		}
 	}
-	for !c.Asked.Zero() {
-		conv = record.IDOf(c.Asked, record.TypeConversation)
-		if c, found, err = getConversation(ctx, st, sc, conv); err != nil || !found {
-			return conv, root, cmp.Or(err, requestNotFound(r.ID.String()))
+	for c, err = range upward(ctx, st, sc, conv) {
+		if err != nil {
+			return conv, root, err
 		}
 	}
-	return conv, root, nil
+	if !c.Asked.Zero() { // it was erased or deleted
+		err = requestNotFound(r.ID.String())
+	}
+	return c.ID, root, err
 }
