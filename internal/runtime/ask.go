@@ -361,7 +361,7 @@ func (c *chat) move() {
 // asker's, or the turn's own) and stops the agents that the run asked and that
 // still work. It reports whether the run led to requests, among them perhaps
 // queued actions: the caller has them settled once it has released the turn lock.
-func (n *Node) over(c *chat, live *liveRun, out agent.Outcome) (led bool) {
+func (n *Node) over(c *chat, live *liveRun) (led bool) {
 	ctx := context.WithoutCancel(n.life) // the end is recorded even if the node closes now
 	inter, at := record.InteractionURI(c.id, live.interaction), live.answers
 	if led = n.leases.forget(live.interaction); led && at.Zero() {
@@ -369,11 +369,8 @@ func (n *Node) over(c *chat, live *liveRun, out agent.Outcome) (led bool) {
 	}
 	if !at.Zero() {
 		n.insist("that a run has ended could not be recorded yet", at, func() error {
-			run, _, err := lastRun(ctx, n.opt.Store, store.ForUser(c.user), inter)
-			if err != nil {
-				return err
-			}
-			return n.answerRequest(ctx, c.user, at, string(out), run.Error)
+			_, err := n.answerByRun(ctx, c.user, at, inter)
+			return err
 		})
 	}
 	if led {
@@ -429,17 +426,18 @@ func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) err
 	if n.stopRun(user, inter) {
 		return nil
 	}
-	run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
-	switch {
-	case err != nil:
-		return err
-	case !found:
-		run.Outcome, run.Error = string(agent.Stopped), "agent_stopped"
-	case run.Ended.IsZero(): // it was never resumed: resume ends it
-		c := n.enter(user, r.Conversation)
-		defer n.exit(c)
-		_, err := n.goOn(ctx, c, r.Interaction, false)
+	over, err := n.answerByRun(ctx, user, r.at, inter)
+	if over || err != nil {
 		return err
 	}
-	return n.answerRequest(ctx, user, r.at, run.Outcome, run.Error)
+	c := n.enter(user, r.Conversation)
+	defer n.exit(c)
+	open, err := n.goOn(ctx, c, r.Interaction, false) // it was never resumed: resume ends it
+	if open || err != nil {
+		return err
+	}
+	if over, err = n.answerByRun(ctx, user, r.at, inter); over || err != nil { // it ended just now
+		return err
+	}
+	return n.answerRequest(ctx, user, r.at, string(agent.Stopped), "agent_stopped")
 }

@@ -86,11 +86,17 @@ func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
 	if t := n.leases.task(record.IDOf(at, record.TypeRequest)); t != nil {
 		return t, nil
 	}
-	n.leases.note(record.IDOf(at, record.TypeInteraction))
-	if err := n.answerAgain(user, at.Parent()); err != nil {
+	ctx, inter := context.WithoutCancel(n.life), at.Parent()
+	turn := record.IDOf(inter, record.TypeInteraction)
+	n.leases.note(turn)
+	over, err := n.answerByRun(ctx, user, inter.ChildID(record.TypeRequest, turn), inter) // the turn was over before it led to anything
+	if err != nil {
 		return nil, err
 	}
-	row, err := loadRequest(context.WithoutCancel(n.life), n.opt.Store, store.ForUser(user), at)
+	if over {
+		n.leases.forget(turn)
+	}
+	row, err := loadRequest(ctx, n.opt.Store, store.ForUser(user), at)
 	if err != nil || row.state == "" {
 		return nil, notThere(err)
 	}
@@ -112,19 +118,6 @@ func (n *Node) await(ctx context.Context, t *backgroundCall) error {
 	case <-n.life.Done():
 		return errClosed
 	}
-}
-
-// answerAgain answers the record of a turn that was over before anything below it
-// was recorded. The outcome is that of the turn's run.
-func (n *Node) answerAgain(user string, inter resource.URI) error {
-	ctx := context.WithoutCancel(n.life)
-	run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
-	if err != nil || !found || run.Ended.IsZero() {
-		return err
-	}
-	own := record.IDOf(inter, record.TypeInteraction)
-	n.leases.forget(own)
-	return n.answerRequest(ctx, user, inter.ChildID(record.TypeRequest, own), run.Outcome, run.Error)
 }
 
 // ResolveIntent records a person's statement about an action whose outcome is

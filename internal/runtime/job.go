@@ -3,12 +3,14 @@ package runtime
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -96,6 +98,10 @@ type calls struct {
 	request request.Context
 	scope   store.Scope
 	own     slots // slots of the turn
+
+	reading sync.Mutex // see turnBefore
+	readFor id.ID
+	read    []*message.Message
 }
 
 // caller returns the calls of a run.
@@ -180,7 +186,7 @@ func (x *calls) findFlow(ctx context.Context, call agent.Call, ec *effect.Call) 
 	nothing := func() {}
 	spec := ec.Tool.Spec()
 	find := func() (asks bool, err error) {
-		ec.Flow, err = x.node.flowOf(ctx, x.chat, x.request.ID, x.kit.Name, call, spec)
+		ec.Flow, err = x.flowOf(ctx, call, spec)
 		return asksToRead(spec, call.Labels, ec.Flow), err
 	}
 	if asks, err := find(); err != nil || !asks {

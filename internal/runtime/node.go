@@ -3,7 +3,6 @@
 package runtime
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"log/slog"
@@ -111,7 +110,7 @@ type Node struct {
 
 	mu     sync.Mutex
 	chats  map[chatKey]*chat
-	idle   idleChats
+	idle   *time.Timer          // for the next idle chat to evict; nil: there is none
 	toPack map[chatKey]struct{} // conversations with messages that have left the context window
 
 	slots  slots // for the tool calls of all turns
@@ -125,7 +124,6 @@ type Node struct {
 	life context.Context // ends when the node closes
 	end  context.CancelCauseFunc
 	runs sync.WaitGroup
-	work chan func() // hands work to an idle worker
 }
 
 // DefaultAgent is the name of the agent that answers when none is named.
@@ -155,7 +153,6 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		toPack: map[chatKey]struct{}{},
 		slots:  make(slots, 8*opt.Parallel),
 		outer:  map[id.ID]*performing{},
-		work:   make(chan func()),
 	}
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
 	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
@@ -217,7 +214,9 @@ func (n *Node) Close(ctx context.Context) error {
 	already := n.closed
 	n.end(request.ErrSuspend) // first, so that whoever is refused finds the cause
 	n.closed = true
-	n.idle.stop()
+	if n.idle != nil {
+		n.idle.Stop()
+	}
 	n.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
@@ -251,7 +250,6 @@ type chatKey struct {
 type chat struct {
 	chatKey
 	feed feed
-	read turnRead
 	turn chan struct{} // holds a token while a turn runs; waiters are served in order
 
 	mu      sync.Mutex
@@ -266,8 +264,7 @@ type chat struct {
 	leaving int                              // callers that wait for the turn to delete or rewind it
 
 	// Guarded by Node.mu:
-	users    int           // runs, waiting senders and watchers that use it
-	idle     *list.Element // its place among the idle chats; nil: it is in use
+	users    int // runs, waiting senders and watchers that use it
 	lastUsed time.Time
 	size     int // bytes that it holds while idle
 }
@@ -283,7 +280,6 @@ func (n *Node) enter(user string, conv id.ID) *chat {
 		c.feed.conversation = conv
 		n.chats[key] = c
 	}
-	n.idle.remove(c)
 	c.users++
 	return c
 }
@@ -305,7 +301,6 @@ func (n *Node) exit(c *chat) {
 	if c.session != nil {
 		c.size = c.session.Size()
 	}
-	n.idle.add(c)
 	n.letGo(c.lastUsed)
 }
 
@@ -314,17 +309,6 @@ func (c *chat) exists() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session != nil
-}
-
-// spawn runs f, in an idle worker if there is one. A worker's stack has already
-// grown to the size that a turn needs; growing a new one for each turn would cost
-// as much as the turn's own work.
-func (n *Node) spawn(f func()) {
-	select {
-	case n.work <- f:
-	default:
-		go n.worker(f)
-	}
 }
 
 // goes runs f in a goroutine that Close waits for. It returns false, without
@@ -338,23 +322,6 @@ func (n *Node) goes(f func()) bool {
 	}
 	n.runs.Go(f)
 	return true
-}
-
-// worker runs f and further work, until it has been idle for Options.IdleFor.
-func (n *Node) worker(f func()) {
-	idle := time.NewTimer(n.opt.IdleFor)
-	defer idle.Stop()
-	for {
-		f()
-		idle.Reset(n.opt.IdleFor)
-		select {
-		case f = <-n.work:
-		case <-idle.C:
-			return
-		case <-n.life.Done():
-			return
-		}
-	}
 }
 
 // Held returns how many conversations are in memory.

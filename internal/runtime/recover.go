@@ -83,7 +83,7 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 		return err
 	}
 	n.leases.note(r.Interaction) // it may have led to some
-	n.over(c, newLive(s, &r.Run, r.Interaction, nil), out)
+	n.over(c, newLive(s, &r.Run, r.Interaction, nil))
 	n.settleInteraction(c.user, record.InteractionURI(c.id, r.Interaction), out == agent.Stopped)
 	return nil
 }

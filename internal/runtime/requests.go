@@ -210,6 +210,16 @@ func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, 
 	return n.closeDone(ctx, user, at)
 }
 
+// answerByRun answers a request with the outcome of an interaction's run. It
+// returns false if there is none that has ended.
+func (n *Node) answerByRun(ctx context.Context, user string, at, inter resource.URI) (bool, error) {
+	run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
+	if err != nil || !found || run.Ended.IsZero() {
+		return false, err
+	}
+	return true, n.answerRequest(ctx, user, at, run.Outcome, run.Error)
+}
+
 // insist runs do now. If do fails, it is retried in the background until it
 // succeeds or the node closes; the next start finds what is left.
 func (n *Node) insist(what string, at resource.URI, do func() error) {

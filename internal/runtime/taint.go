@@ -9,7 +9,6 @@ import (
 	"steward/internal/agent"
 	"steward/internal/catalog"
 	"steward/internal/effect"
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -24,7 +23,7 @@ func plans(name string) bool { return name == flow.PlanTool || name == flow.Extr
 
 // flowOf computes the information flow of a call. It reads nothing if nothing
 // untrusted was shown, or if nobody needs the answer: a query that stays here.
-func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, agentPath string, call agent.Call, spec tool.Spec) (policy.Flow, error) {
+func (x *calls) flowOf(ctx context.Context, call agent.Call, spec tool.Spec) (policy.Flow, error) {
 	if f, ok := plainFlow(call.Labels, spec); ok {
 		return f, nil
 	}
@@ -32,7 +31,7 @@ func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, agentPath strin
 	if err != nil {
 		return policy.Flow{Open: []string{""}, Why: "its arguments cannot be read"}, nil // refused where arguments are checked
 	}
-	turn, err := n.turnBefore(ctx, c, inter, call)
+	turn, err := x.turnBefore(ctx, call)
 	if err != nil {
 		return policy.Flow{}, err
 	}
@@ -43,10 +42,10 @@ func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, agentPath strin
 	if f.Fixed || spec.Source() == "" {
 		return f, nil
 	}
-	at := record.InteractionURI(c.id, inter)
+	at := record.InteractionURI(x.chat.id, x.request.ID)
 	own := effect.IntentURI(at.ChildID(record.TypeMessage, call.Message), call.Block)
-	f.Cleared, f.Refused, err = n.effects.Answered(context.WithoutCancel(ctx), store.ForUser(c.user), at, own, func(name string) bool {
-		t, ok := n.toolOf(agentPath, name)
+	f.Cleared, f.Refused, err = x.node.effects.Answered(context.WithoutCancel(ctx), store.ForUser(x.chat.user), at, own, func(name string) bool {
+		t, ok := x.node.toolOf(x.kit.Name, name)
 		return ok && t.Spec().Effect == tool.Query && t.Spec().Source() == spec.Source()
 	})
 	return f, err
@@ -89,31 +88,24 @@ func (c *chat) readAlone(ctx context.Context, source string) (leave func(), ok b
 	}
 }
 
-// turnOf reads the recorded messages of a turn.
-func (n *Node) turnOf(ctx context.Context, c *chat, inter id.ID) ([]*message.Message, error) {
-	return n.conversations.Turn(context.WithoutCancel(ctx), store.ForUser(c.user), c.id, inter)
+// turn reads the recorded messages of the turn.
+func (x *calls) turn(ctx context.Context) ([]*message.Message, error) {
+	return x.node.conversations.Turn(context.WithoutCancel(ctx), store.ForUser(x.chat.user), x.chat.id, x.request.ID)
 }
 
-// turnRead caches a turn as it was when the calls of a message began.
-type turnRead struct {
-	mu      sync.Mutex
-	message id.ID
-	turn    []*message.Message
-}
-
-// turnBefore is turnOf for the calls of one message. They share one read of the
-// turn.
-func (n *Node) turnBefore(ctx context.Context, c *chat, inter id.ID, call agent.Call) ([]*message.Message, error) {
-	c.read.mu.Lock()
-	defer c.read.mu.Unlock()
-	if c.read.message != call.Message {
-		turn, err := n.turnOf(ctx, c, inter)
+// turnBefore returns the turn as it was when the calls of a message began. They
+// share one read of it.
+func (x *calls) turnBefore(ctx context.Context, call agent.Call) ([]*message.Message, error) {
+	x.reading.Lock()
+	defer x.reading.Unlock()
+	if x.readFor != call.Message {
+		turn, err := x.turn(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c.read.message, c.read.turn = call.Message, turn
+		x.readFor, x.read = call.Message, turn
 	}
-	return c.read.turn, nil
+	return x.read, nil
 }
 
 // askedWith returns the labels of what an agent is asked. What the turn's plan
@@ -123,7 +115,7 @@ func (x *calls) askedWith(ctx context.Context, call agent.Call) (message.Labels,
 	if err != nil || !call.Labels.Has(message.Untrusted) {
 		return call.Labels, nil // invalid arguments are refused where they are checked
 	}
-	turn, err := x.node.turnBefore(ctx, x.chat, x.request.ID, call)
+	turn, err := x.turnBefore(ctx, call)
 	if err == nil && flow.Literal(turn, call.Ref, call.Name, args) {
 		return call.Labels &^ message.Untrusted, nil
 	}

@@ -75,7 +75,7 @@ func (p *turnCall) material(ctx context.Context, a extractArgs, args []byte) (st
 	if a.Step == "" {
 		return a.Text, p.call.Labels, nil
 	}
-	turn, err := p.node.turnOf(ctx, p.chat, p.request.ID)
+	turn, err := p.turn(ctx)
 	if err != nil {
 		return "", 0, err
 	}

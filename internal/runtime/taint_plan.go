@@ -46,7 +46,7 @@ func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 		}
 		return tool.Text(fmt.Sprintf("Noted: %d steps. Now make these calls, exactly so.", len(plan.Steps))), nil
 	}
-	turn, err := p.node.turnOf(ctx, p.chat, p.request.ID)
+	turn, err := p.turn(ctx)
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -338,7 +338,7 @@ func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job, live *liv
 	}
 	c.move()
 	c.mu.Unlock()
-	n.spawn(func() { n.run(ctx, c, s, job, live) })
+	go n.run(ctx, c, s, job, live)
 	return true
 }
 
@@ -357,7 +357,7 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 		n.log.Error("a run could not go on", "conversation", c.id.String(), "error", err)
 		c.feed.fail(err)
 	}
-	led := err == nil && n.over(c, live, out)
+	led := err == nil && n.over(c, live)
 	c.mu.Lock()
 	c.cancel(nil)
 	c.cancel, c.live = nil, nil
@@ -367,9 +367,6 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	left := c.steer
 	c.steer, c.ids = nil, nil
 	c.mu.Unlock()
-	c.read.mu.Lock()
-	c.read.message, c.read.turn = id.ID{}, nil
-	c.read.mu.Unlock()
 	for _, st := range left {
 		close(st.done) // its sender begins a turn of its own
 	}
