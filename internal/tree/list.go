@@ -116,17 +116,39 @@ func (c *call) list(ctx context.Context, q Query) (Page, error) {
 	case part != first && (part != inTree || first == inLog):
 		return Page{}, badCursor()
 	}
-	switch part {
-	case inLog:
-		return c.listLog(ctx, q, store.Cursor(after))
-	case inTree:
-		return c.listTree(ctx, q, store.Cursor(after), nil)
+	page := Page{Items: []Resource{}}
+	if part == inMounts {
+		items, next, err := c.listMounts(ctx, q, after)
+		if err != nil || next != "" {
+			return Page{Items: items, Next: next}, err
+		}
+		page.Items, part, after = append(page.Items, items...), inTree, ""
 	}
-	items, next, err := c.listMounts(ctx, q, after)
-	if err != nil || next != "" {
-		return Page{Items: items, Next: next}, err
+	sc, ok := c.scope(q)
+	if !ok {
+		return page, nil
 	}
-	return c.listTree(ctx, q, "", items)
+	read := c.readTree
+	if part == inLog {
+		read = c.readLog
+	}
+	for scanned := 0; scanned < maxScan; {
+		got, err := read(ctx, sc, q, store.Cursor(after), min(q.Limit-len(page.Items), atOnce))
+		if err != nil {
+			return Page{}, err
+		}
+		page.Items = append(page.Items, got.items...)
+		if after = string(got.next); after == "" {
+			page.Next = ""
+			return page, nil
+		}
+		page.Next = part + "." + after
+		if q.full(page.Items) {
+			return page, nil
+		}
+		scanned += max(got.looked, 1)
+	}
+	return page, nil
 }
 
 func badCursor() error {
@@ -207,62 +229,6 @@ func (c *call) listMount(ctx context.Context, m Mount, q Query) ([]Resource, err
 	return out, nil
 }
 
-// listTree fills a page from the tree.
-func (c *call) listTree(ctx context.Context, q Query, after store.Cursor, items []Resource) (Page, error) {
-	page := Page{Items: append([]Resource{}, items...)}
-	sc, ok := c.scope(q)
-	if !ok {
-		return page, nil
-	}
-	sq := store.Query{Under: q.Under, Type: q.Type, State: q.State, After: after}
-	for scanned := 0; scanned < maxScan; {
-		sq.Limit = min(q.Limit-len(page.Items), atOnce)
-		got, err := c.opt.Store.Query(ctx, sc, sq)
-		if err != nil {
-			return Page{}, err
-		}
-		for _, it := range got.Items {
-			r, ok, err := c.admit(ctx, q, it.Resource)
-			if err != nil {
-				return Page{}, err
-			}
-			if ok {
-				page.Items = append(page.Items, r)
-			}
-		}
-		if got.Next == "" {
-			page.Next = ""
-			return page, nil
-		}
-		sq.After = got.Next
-		page.Next = inTree + "." + string(got.Next)
-		if q.full(page.Items) {
-			return page, nil
-		}
-		scanned += max(len(got.Items), 1)
-	}
-	return page, nil
-}
-
-// admit shows a stored resource, if it may be read and the query wants it.
-func (c *call) admit(ctx context.Context, q Query, r resource.Resource) (Resource, bool, error) {
-	typ := r.URI.Type()
-	switch {
-	case !q.Since.IsZero() && r.At.Before(q.Since), !q.Until.IsZero() && !r.At.Before(q.Until),
-		q.State != "" && r.State != q.State:
-		return Resource{}, false, nil
-	}
-	d, ok, err := c.mayRead(ctx, typ, r.Space)
-	if err != nil || !ok {
-		return Resource{}, false, err
-	}
-	out := shown(r, d)
-	if !q.Bodies {
-		out.Body = nil // what a page does not tell it does not keep
-	}
-	return out, true, nil
-}
-
 // full reports whether a page has all that fits.
 func (q Query) full(items []Resource) bool {
 	size := 0
@@ -272,63 +238,77 @@ func (q Query) full(items []Resource) bool {
 	return len(items) >= q.Limit || size >= maxBytes
 }
 
-// listLog fills a page from the log, backwards: where each resource is found
-// at its newest entry. It ends at the first entry from before q.Since.
-func (c *call) listLog(ctx context.Context, q Query, after store.Cursor) (Page, error) {
-	page := Page{Items: []Resource{}}
-	sc, ok := c.scope(q)
-	if !ok {
-		return page, nil
-	}
-	lq := store.LogQuery{Under: q.Under, Type: q.Type, Reverse: true, After: after}
-	for scanned := 0; scanned < maxScan; {
-		lq.Limit = min(q.Limit-len(page.Items), atOnce)
-		got, err := c.opt.Store.Log(ctx, sc, lq)
-		if err != nil {
-			return Page{}, err
-		}
-		for _, e := range got.Entries {
-			if e.At.Before(q.Since) {
-				page.Next = ""
-				return page, nil
-			}
-			r, ok, err := c.newest(ctx, sc, q, e)
-			if err != nil {
-				return Page{}, err
-			}
-			if ok {
-				page.Items = append(page.Items, r)
-			}
-		}
-		if !got.More {
-			page.Next = ""
-			return page, nil
-		}
-		lq.After = got.Next
-		page.Next = inLog + "." + string(got.Next)
-		if q.full(page.Items) {
-			return page, nil
-		}
-		scanned += max(len(got.Entries), 1)
-	}
-	return page, nil
+// portion is a part of a page.
+type portion struct {
+	items  []Resource
+	looked int          // resources and entries that were looked at
+	next   store.Cursor // where to go on; empty: there is no more
 }
 
-// newest shows what an entry made, if nothing came after it.
-func (c *call) newest(ctx context.Context, sc store.Scope, q Query, e resource.Entry) (Resource, bool, error) {
-	typ := e.URI.Type()
-	if e.Op != resource.OpPut || !q.Until.IsZero() && !e.At.Before(q.Until) {
-		return Resource{}, false, nil
-	}
-	if _, ok, err := c.mayRead(ctx, typ, e.Space); err != nil || !ok {
-		return Resource{}, false, err
-	}
-	r, err := c.opt.Store.Get(ctx, sc, e.URI)
-	if fault.Is(err, fault.NotFound) || err == nil && r.Seq != e.Seq {
-		return Resource{}, false, nil
-	}
+// readTree reads resources in tree order.
+func (c *call) readTree(ctx context.Context, sc store.Scope, q Query, after store.Cursor, limit int) (out portion, err error) {
+	got, err := c.opt.Store.Query(ctx, sc, store.Query{Under: q.Under, Type: q.Type, State: q.State, After: after, Limit: limit})
 	if err != nil {
-		return Resource{}, false, err
+		return out, err
 	}
-	return c.admit(ctx, q, r)
+	for _, it := range got.Items {
+		if err := c.admit(ctx, q, it.Resource, &out); err != nil {
+			return out, err
+		}
+	}
+	out.looked, out.next = len(got.Items), got.Next
+	return out, nil
+}
+
+// readLog reads resources from the log, backwards: each is found at its newest
+// entry. It ends at the first entry from before q.Since.
+func (c *call) readLog(ctx context.Context, sc store.Scope, q Query, after store.Cursor, limit int) (out portion, err error) {
+	got, err := c.opt.Store.Log(ctx, sc, store.LogQuery{Under: q.Under, Type: q.Type, Reverse: true, After: after, Limit: limit})
+	if err != nil {
+		return out, err
+	}
+	for _, e := range got.Entries {
+		if e.At.Before(q.Since) {
+			return out, nil
+		}
+		if e.Op != resource.OpPut || !q.Until.IsZero() && !e.At.Before(q.Until) {
+			continue
+		}
+		if _, ok, err := c.mayRead(ctx, e.URI.Type(), e.Space); err != nil {
+			return out, err
+		} else if !ok {
+			continue
+		}
+		r, err := c.opt.Store.Get(ctx, sc, e.URI)
+		switch {
+		case fault.Is(err, fault.NotFound) || err == nil && r.Seq != e.Seq: // something came after it
+			continue
+		case err == nil:
+			err = c.admit(ctx, q, r, &out)
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	if out.looked = len(got.Entries); got.More {
+		out.next = got.Next
+	}
+	return out, nil
+}
+
+// admit adds a stored resource, if it may be read and the query selects it.
+func (c *call) admit(ctx context.Context, q Query, r resource.Resource, to *portion) error {
+	if !q.Since.IsZero() && r.At.Before(q.Since) || !q.Until.IsZero() && !r.At.Before(q.Until) || q.State != "" && r.State != q.State {
+		return nil
+	}
+	d, ok, err := c.mayRead(ctx, r.URI.Type(), r.Space)
+	if err != nil || !ok {
+		return err
+	}
+	out := shown(r, d)
+	if !q.Bodies {
+		out.Body = nil // a page does not keep in memory what it does not show
+	}
+	to.items = append(to.items, out)
+	return nil
 }
