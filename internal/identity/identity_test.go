@@ -138,28 +138,6 @@ func TestRevocationActsAtOnce(t *testing.T) {
 	}
 }
 
-// A look-up that began before a revocation must not put the old key back
-// into the cache.
-func TestRevocationOvertakesLookUp(t *testing.T) {
-	ctx := t.Context()
-	slow := newWatched()
-	reg := identity.New(slow)
-	key, secret, err := reg.Create(ctx, "ana", "", never)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slow.then = func() {
-		if err := reg.Revoke(ctx, key.ID); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := reg.Authenticate(ctx, secret); err != nil {
-		t.Fatal(err) // it was good when the store was asked
-	}
-	_, err = reg.Authenticate(ctx, secret)
-	wantCode(t, err, fault.Unauthentic, "key_revoked")
-}
-
 func TestRevokeRepeatsOnConflict(t *testing.T) {
 	ctx := t.Context()
 	m := newWatched()
@@ -181,53 +159,6 @@ func TestRevokeRepeatsOnConflict(t *testing.T) {
 	}
 	_, err = reg.Authenticate(ctx, secret)
 	wantCode(t, err, fault.Unauthentic, "key_revoked")
-}
-
-func TestCacheSparesLookUps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		m := newWatched()
-		reg := identity.New(m)
-		_, secret, err := reg.Create(ctx, "ana", "", never)
-		if err != nil {
-			t.Fatal(err)
-		}
-		use := func(want int) {
-			t.Helper()
-			for range 50 {
-				if _, err := reg.Authenticate(ctx, secret); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if m.looked != want {
-				t.Errorf("%d look-ups, want %d", m.looked, want)
-			}
-		}
-		use(1)
-		time.Sleep(11 * time.Second) // another process may have revoked it
-		use(2)
-	})
-}
-
-func TestCacheIsBounded(t *testing.T) {
-	ctx := t.Context()
-	m := newWatched()
-	reg := identity.New(m)
-	var secrets []string
-	for range 1030 {
-		_, s, err := reg.Create(ctx, "ana", "", never)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := reg.Authenticate(ctx, s); err != nil {
-			t.Fatal(err)
-		}
-		secrets = append(secrets, s)
-	}
-	before := m.looked
-	if _, err := reg.Authenticate(ctx, secrets[0]); err != nil || m.looked != before+1 {
-		t.Errorf("the first of 1030 keys is still held: %v", err)
-	}
 }
 
 func TestList(t *testing.T) {

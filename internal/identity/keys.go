@@ -65,8 +65,8 @@ const (
 	termUser = "key_user"
 
 	maxName   = 100              // characters
-	cacheSize = 1024             // keys
-	cacheFor  = 10 * time.Second // how stale another process's revocation may find us
+	cacheSize = 1024             // people
+	cacheFor  = 10 * time.Second // after which a change by another process is seen
 )
 
 // system is the scope of the keys: whom a secret belongs to is not known
@@ -81,20 +81,11 @@ type Registry struct {
 	crowd   sync.RWMutex
 	people  map[string]person // by user
 	version atomic.Uint64     // counts what may have changed who somebody is; written under crowd
-
-	mu      sync.Mutex
-	cache   map[digest]cached
-	revoked uint64 // counts revocations: a look-up that one overtook is not cached
-}
-
-type cached struct {
-	key   storedKey
-	until time.Time
 }
 
 // New returns a registry over the store.
 func New(s store.Store) *Registry {
-	return &Registry{store: s, cache: map[digest]cached{}, people: map[string]person{}}
+	return &Registry{store: s, people: map[string]person{}}
 }
 
 // Create makes a key for a user and returns it with its secret, which is
@@ -188,8 +179,7 @@ func all[T any](ctx context.Context, r *Registry, q store.Query, read func(resou
 	return out, nil
 }
 
-// Revoke ends a key, at once for this process. Revoking it again changes
-// nothing. Errors: key_not_found, and the store's.
+// Revoke ends a key at once. Revoking it again changes nothing. Errors: key_not_found, and the store's.
 func (r *Registry) Revoke(ctx context.Context, x id.ID) error {
 	for {
 		res, err := r.store.Get(ctx, system, resource.Root(TypeKey, x.String()))
@@ -206,35 +196,22 @@ func (r *Registry) Revoke(ctx context.Context, x id.ID) error {
 		}
 		k.Revoked = time.Now().UTC().Truncate(time.Microsecond)
 		_, err = r.store.Commit(ctx, system, store.Batch{Changes: []store.Change{k.change(x, store.If{Version: res.Version})}})
-		if fault.Is(err, fault.Conflict) {
-			continue
+		if !fault.Is(err, fault.Conflict) {
+			return err
 		}
-		if err == nil {
-			r.forget(k)
-		}
-		return err
 	}
 }
 
-func (r *Registry) forget(k storedKey) {
-	var sum digest
-	hex.Decode(sum[:], []byte(k.SHA256)) // a broken one is in no cache
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.revoked++
-	delete(r.cache, sum)
-}
-
-// Authenticate returns the user whom a secret belongs to. What is no secret,
-// unknown, revoked or expired, or belongs to a user who is disabled, is
-// Unauthentic: key_malformed, key_unknown, key_revoked, key_expired,
+// Authenticate returns the user of a secret. It looks the key up in the store
+// each time, so a revocation by another process counts at once. A text that is
+// no secret, an unknown, revoked or expired key, and the key of a disabled user
+// are Unauthentic: key_malformed, key_unknown, key_revoked, key_expired,
 // user_disabled. Other errors are the store's.
 func (r *Registry) Authenticate(ctx context.Context, secret string) (string, error) {
 	if !WellFormed(secret) {
 		return "", refuse("key_malformed", "this is no key of Steward's: it is cut or mistyped")
 	}
-	sum := digestOf(secret)
-	k, err := r.lookUp(ctx, sum)
+	k, err := r.find(ctx, digestOf(secret))
 	if err != nil {
 		return "", err
 	}
@@ -256,30 +233,6 @@ func (r *Registry) Authenticate(ctx context.Context, secret string) (string, err
 
 func refuse(code, format string, args ...any) error {
 	return fault.New(fault.Unauthentic, code, format, args...).WithHint("make a new one with steward keys create")
-}
-
-func (r *Registry) lookUp(ctx context.Context, sum digest) (storedKey, error) {
-	r.mu.Lock()
-	c, ok := r.cache[sum]
-	before := r.revoked
-	r.mu.Unlock()
-	now := time.Now()
-	if ok && now.Before(c.until) {
-		return c.key, nil
-	}
-	k, err := r.find(ctx, sum)
-	if err != nil {
-		return k, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.revoked == before {
-		if len(r.cache) >= cacheSize {
-			clear(r.cache) // rare, and cheaper than keeping an order
-		}
-		r.cache[sum] = cached{k, now.Add(cacheFor)}
-	}
-	return k, nil
 }
 
 func (r *Registry) find(ctx context.Context, sum digest) (storedKey, error) {
