@@ -122,12 +122,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func BenchmarkNew(b *testing.B) {
-	for b.Loop() {
-		id.New()
-	}
-}
-
 func TestJSON(t *testing.T) {
 	type record struct {
 		ID   id.ID `json:"id,omitzero"`

@@ -363,17 +363,6 @@ func TestPeopleStoreErrors(t *testing.T) {
 	wantCode(t, err, fault.Internal, "store_broken")
 }
 
-func BenchmarkPrincipal(b *testing.B) {
-	reg := identity.New(storetest.NewModel())
-	var d policy.Directory = reg
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := d.Principal(b.Context(), "ana"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func TestNobodyIsAnonymousByName(t *testing.T) {
 	r, ctx := identity.New(storetest.NewModel()), t.Context()
 	p, err := r.Principal(ctx, identity.Anonymous)
