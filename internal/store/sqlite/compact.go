@@ -26,9 +26,9 @@ const (
 	aloneRow = 4061 - 192
 )
 
-// The dictionaries are what typical bodies are made of, so that short ones
-// gain too. They belong to the form of what is packed: never change one, but
-// add a new one with a new number.
+// The dictionary has the words of typical bodies, so that packing pays for short
+// bodies too. It is part of the storage format: never change it, but add another
+// one with another number.
 //
 //go:embed dictionaries/001.txt
 var dictionary1 []byte
@@ -76,10 +76,10 @@ func (c *codec) pack(body []byte) []byte {
 // unpack returns the body of a frame. The frame may be in SQLite's memory.
 func (c *codec) unpack(frame []byte) ([]byte, error) { return c.dec.DecodeAll(frame, nil) }
 
-// eachUnpacked calls do with the entries of a resource, newest first, whose
-// body is there and not packed, and with the length of their key. It ends at
-// one that is packed, as all before it were looked at when that was done, and
-// at an erasure. The body is good until do returns.
+// eachUnpacked calls do for each version of a resource, newest first, that has an
+// unpacked body, with the length of its key. It stops at a packed version, since
+// the versions before it were considered when it was packed, and at an erasure.
+// The body is valid until do returns.
 func eachUnpacked(c *conn, seq int64, do func(seq int64, key int, body []byte) error) error {
 	st := c.prepare("SELECT op, prev, length(key), body FROM log WHERE seq = ?")
 	defer st.reset()

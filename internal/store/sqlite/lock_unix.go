@@ -17,9 +17,9 @@ import (
 // fileLock is held as long as its file is open.
 type fileLock struct{ f *os.File }
 
-// takeLock locks path for this process, or says who holds it (data_in_use).
-// The lock is the kernel's and goes with the process however that ends; the
-// file stays behind, as removing it would let two processes lock two files.
+// takeLock locks path for this process, or reports who holds it (data_in_use).
+// The kernel releases the lock when the process ends, however it ends. The file
+// stays: if it were removed, two processes could lock two different files.
 func takeLock(path string) (*fileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -61,8 +61,8 @@ func (l *fileLock) release() error {
 	return l.f.Close()
 }
 
-// mayRead reports whether this process may read a file. It does not open it:
-// closing it again would take the locks away that SQLite has on it.
+// mayRead reports whether this process may read a file. It does not open the
+// file, since closing it would release SQLite's locks on it.
 func mayRead(path string) bool {
 	return unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) == nil
 }

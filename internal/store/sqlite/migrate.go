@@ -19,8 +19,8 @@ var migrationFiles embed.FS
 // applicationID marks a database as Steward's in its header ("Stwd").
 const applicationID = 0x53747764
 
-// schema returns the steps that lead from an empty database to today's; the
-// version of a database is the number of steps it has behind it.
+// schema returns the migration steps from an empty database to the current
+// schema. The version of a database is the number of steps applied to it.
 func schema() ([]string, error) {
 	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {
@@ -37,8 +37,8 @@ func schema() ([]string, error) {
 	return steps, nil
 }
 
-// versionOf returns the schema version of the database, 0 for an empty one.
-// It refuses what is not Steward's and what is newer than this program.
+// versionOf returns the schema version of the database, 0 if it is empty. It
+// refuses a database of another program, or of a newer Steward.
 func versionOf(c *conn, path string, newest int) (int, error) {
 	app, err := c.number("PRAGMA application_id")
 	if err != nil {
@@ -65,8 +65,8 @@ func versionOf(c *conn, path string, newest int) (int, error) {
 	return int(version), nil
 }
 
-// migrate brings the database from a version to the newest, all steps in one
-// transaction. One that holds data is copied to a backup first.
+// migrate applies the steps after a version in one transaction. It first makes a
+// backup, unless the database is empty.
 func migrate(c *conn, path string, from int, steps []string) (backup string, err error) {
 	if from == len(steps) {
 		return "", nil
@@ -96,7 +96,7 @@ func migrate(c *conn, path string, from int, steps []string) (backup string, err
 	return backup, err
 }
 
-// backUp writes a copy of the database beside it and syncs it.
+// backUp writes a copy of the database next to it and syncs it.
 func backUp(c *conn, path string, version int) (string, error) {
 	name := path + ".v" + strconv.Itoa(version) + "-" + time.Now().UTC().Format("20060102T150405.000000") + ".backup"
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

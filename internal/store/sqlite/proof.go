@@ -14,15 +14,16 @@ import (
 const proofColumns = `SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.key, l.body, l.actor, l.request, l.prev, l.type
 	FROM log l `
 
-// proof is a row of the log as it is found, which may not be as it was written.
+// proof is a row of the log as it is in the database now, which may differ from
+// what was written.
 type proof struct {
 	store.Sealed
-	body *store.Hash // SHA-256 of the body; nil: it is gone
+	body *store.Hash // SHA-256 of the body; nil: it was erased
 	key  []byte
-	flaw string // why it is no entry
+	flaw string // why it is not a valid entry; empty: it is
 }
 
-// proof reads the columns of proofColumns. What is damaged is no error.
+// proof reads the columns of proofColumns. Damage sets p.flaw and is no error.
 func (r *rows) proof(c *conn, p *proof) error {
 	*p = proof{key: bytes.Clone(r.st.view(6))}
 	err := r.entry(&p.Entry)
@@ -45,7 +46,7 @@ func (r *rows) proof(c *conn, p *proof) error {
 	return nil
 }
 
-// odd looks at what the log says beside the entry itself.
+// odd checks the columns that are not part of the entry.
 func (r *rows) odd(e *resource.Entry) (string, error) {
 	typ, err := r.s.names.text(r.st.c, r.st.int(11))
 	switch {
@@ -59,7 +60,7 @@ func (r *rows) odd(e *resource.Entry) (string, error) {
 	return "", nil
 }
 
-// readScar takes the salted hash of a body that was erased.
+// readScar reads the salted hash of an erased body.
 func (p *proof) readScar(c *conn) error {
 	st := c.prepare("SELECT hash FROM scar WHERE seq = ?").argInt(int64(p.Seq))
 	_, err := st.first(func() error {
@@ -69,13 +70,13 @@ func (p *proof) readScar(c *conn) error {
 	return err
 }
 
-// prove completes a proof by its salt.
+// prove computes the salted hash of the body, and the entry's hash.
 func (p *proof) prove(salt *store.Salt) {
 	p.Salt = salt
 	switch {
-	case p.Mark != (store.Hash{}): // from its scar
+	case p.Mark != (store.Hash{}): // from readScar
 		p.Salt = nil
-	case salt == nil: // nothing that can be proved
+	case salt == nil: // nothing can be proved
 	case p.body == nil:
 		p.Mark = store.MarkGone(salt)
 	default:
@@ -84,7 +85,7 @@ func (p *proof) prove(salt *store.Salt) {
 	p.Hash = p.Sum()
 }
 
-// sealRow is a seal as it is found.
+// sealRow is a seal as it is in the database now.
 type sealRow struct {
 	first  uint64
 	hash   store.Hash
@@ -95,16 +96,17 @@ type sealRow struct {
 
 func (s *sealRow) size() uint64 { return uint64(len(s.tags) / tagSize) }
 
-// ledger reads the log and its seals side by side, from one state of the database.
+// ledger reads the log and its seals in parallel, from one snapshot of the
+// database.
 type ledger struct {
-	s     *Store // with names of its own, read from the database
+	s     *Store // with its own names, which are read from this snapshot
 	c     *conn
 	log   *stmt
 	seals *stmt
 	rows  rows
 }
 
-// ledger begins behind the seal that ends before first.
+// ledger starts at first, which must be the first entry of a seal.
 func (s *Store) ledger(c *conn, first uint64) (*ledger, error) {
 	own := &Store{path: s.path, codec: s.codec, names: newNames()}
 	l := &ledger{s: own, c: c}
@@ -165,8 +167,8 @@ func (s *Store) Sealed(ctx context.Context, sc store.Scope, since uint64) iter.S
 	}
 }
 
-// sealedFrom yields what is sealed, beginning with the seal that has the first
-// entry that is asked for. It returns nil once yield has had enough.
+// sealedFrom verifies the seals from the one that covers since+1, and yields their
+// entries after since. It returns nil when yield returns false.
 func (s *Store) sealedFrom(c *conn, sc store.Scope, since uint64, yield func(store.Sealed, error) bool) error {
 	first, chain, err := sealBefore(c, since+1)
 	if err != nil {
@@ -203,8 +205,8 @@ func (s *Store) sealedFrom(c *conn, sc store.Scope, since uint64, yield func(sto
 	}
 }
 
-// sealBefore returns where the seal that has an entry begins, and the chain's
-// hash before it.
+// sealBefore returns the first entry of the seal that covers an entry, and the
+// chain's hash before that seal.
 func sealBefore(c *conn, seq uint64) (first uint64, chain store.Hash, err error) {
 	st := c.prepare("SELECT first, hash FROM seal WHERE first <= ? ORDER BY first DESC LIMIT 2")
 	defer st.reset()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// term and slot are what a resource is found by, besides its URI.
+// term and slot are the secondary keys of a resource.
 type term struct {
 	name  int64
 	value string
@@ -17,8 +17,8 @@ type slot struct {
 	list, pos int64
 }
 
-// refs are the terms and places of a resource, kept in its tree row so that
-// the writer can replace them without an index by resource.
+// refs are the terms and places of a resource. Its row in the tree contains them,
+// so the writer can replace them without an index by resource.
 type refs struct {
 	terms  []term
 	places []slot
@@ -28,7 +28,8 @@ func (r refs) same(o refs) bool {
 	return slices.Equal(r.terms, o.terms) && slices.Equal(r.places, o.places)
 }
 
-// encode appends nothing for none, else the number of terms, each term, each place.
+// encode appends the number of terms, each term, and each place; nothing if there
+// are neither terms nor places.
 func (r refs) encode(b []byte) []byte {
 	if len(r.terms)+len(r.places) == 0 {
 		return b
@@ -90,7 +91,7 @@ func cutUvarint(b []byte) (uint64, []byte, bool) {
 	return v, b[k:], true
 }
 
-// in returns where the resource stands in a list.
+// in returns the resource's position in a list.
 func (r refs) in(list int64) (slot, bool) {
 	for _, p := range r.places {
 		if p.list == list {
@@ -100,14 +101,14 @@ func (r refs) in(list int64) (slot, bool) {
 	return slot{}, false
 }
 
-// place returns r with its place in p's list being p; r itself is not changed.
+// place returns r with p as its place in p's list. It does not modify r.
 func (r refs) place(p slot) refs {
 	r = r.unlist(p.list)
 	r.places = append(r.places, p)
 	return r
 }
 
-// unlist returns r without its place in the list; r itself is not changed.
+// unlist returns r without its place in the list. It does not modify r.
 func (r refs) unlist(list int64) refs {
 	kept := make([]slot, 0, len(r.places)+1)
 	for _, p := range r.places {
@@ -119,7 +120,7 @@ func (r refs) unlist(list int64) refs {
 	return r
 }
 
-// sorted returns the terms in order, each once.
+// sorted sorts the terms and removes duplicates.
 func sorted(terms []term) []term {
 	if len(terms) < 2 {
 		return terms

@@ -89,8 +89,8 @@ func (r *rows) uri(col int) (resource.URI, error) {
 	return u, nil
 }
 
-// body returns the body in a column of a row whose operation, with its marks,
-// is op.
+// body returns the body in a column. op is the operation of the row, with its
+// flags.
 func (r *rows) body(col int, op int64) ([]byte, error) {
 	switch {
 	case op&packed == 0:
@@ -101,8 +101,8 @@ func (r *rows) body(col int, op int64) ([]byte, error) {
 	return r.unpack(r.st.view(col))
 }
 
-// apart reads a body that stands in the table pack. While the statement is at
-// its row, the database stays for both as it is.
+// apart reads a body from the table pack. Both statements see the same snapshot
+// of the database as long as the first one is open.
 func (r *rows) apart(id int64) ([]byte, error) {
 	var body []byte
 	st := r.st.c.prepare("SELECT body FROM pack WHERE id = ?").argInt(id)

@@ -12,13 +12,13 @@ import (
 	"steward/internal/store"
 )
 
-// Bounds of sealing. A seal is written with the commit that fills it, and
-// otherwise with the first commit that comes sealEvery after the last seal, or
-// on its own once nothing has come for that long.
+// Limits of sealing. A seal is written with the commit that fills it, with the
+// first commit that comes sealEvery after the last seal, or by itself if there is
+// no commit for that long.
 const (
 	sealEvery = 5 * time.Second
-	sealSlice = 2048 // entries from before that are sealed in one go
-	tagSize   = 2    // bytes of an entry's hash that its seal keeps
+	sealSlice = 2048 // older entries that are sealed in one transaction
+	tagSize   = 2    // bytes of each entry's hash that its seal contains
 )
 
 const (
@@ -30,32 +30,32 @@ const (
 	insertScar = "INSERT OR IGNORE INTO scar (seq, hash) VALUES (?, ?)"
 )
 
-// sealer is the writer's end of the chain. It takes up each entry as it is
-// written; what is in the database already when it begins (the log of an
-// older Steward, or the end of one after a crash) it reads.
+// sealer extends the chain in the writer. It adds each entry as it is written, and
+// reads entries that the database already has: the log of an older Steward, or
+// what was not sealed before a crash.
 //
-// It belongs to the transaction in work: after one that failed it is reloaded.
+// It is part of the current transaction, and is reloaded after a failed one.
 type sealer struct {
 	s      *Store
 	c      *conn
-	next   uint64              // the entry that comes next
-	sealed uint64              // the newest entry under a seal
-	first  uint64              // of the open seal
-	chain  store.Hash          // behind the entry before next
+	next   uint64              // the entry to add next
+	sealed uint64              // the newest sealed entry
+	first  uint64              // the first entry of the open seal
+	chain  store.Hash          // the chain's hash before next
 	tags   []byte              // of the open seal
-	own    *saltSet            // likewise
-	at     time.Time           // when a seal was written last
-	urgent bool                // the group in work ends with a seal
-	hole   bool                // the log misses next: nothing more can be sealed
-	hurt   map[uint64]*saltSet // by the first entries of their seals: of which the group erases some
+	own    *saltSet            // of the open seal
+	at     time.Time           // when the last seal was written
+	urgent bool                // the current group must end with a seal
+	hole   bool                // entry next is missing or damaged: nothing more can be sealed
+	hurt   map[uint64]*saltSet // by the first entry of their seal: salts of which the group destroys some
 }
 
 // saltSet is the salts of a seal.
 type saltSet struct {
 	salts  salts
-	leaves *[store.SealSize]*store.Salt // of salts; nil: not derived yet
-	row    int64                        // in the database; 0: none yet
-	gone   []int                        // entries whose salts are to be forgotten
+	leaves *[store.SealSize]*store.Salt // derived from salts; nil: not yet
+	row    int64                        // in the database; 0: not written yet
+	gone   []int                        // entries whose salts are to be destroyed
 }
 
 func (o *saltSet) salt(i uint64) *store.Salt {
@@ -65,8 +65,8 @@ func (o *saltSet) salt(i uint64) *store.Salt {
 	return o.leaves[i]
 }
 
-// reload goes on behind the last seal that is in the database. If that is
-// damaged, a new one begins: Verify tells about the old one.
+// reload continues after the last seal in the database. If that seal is damaged,
+// it begins a new one; Verify reports the damage.
 func (s *sealer) reload() error {
 	*s = sealer{s: s.s, c: s.c, at: s.at, hole: s.hole}
 	if s.hole {
@@ -96,13 +96,13 @@ func (s *sealer) reload() error {
 	return nil
 }
 
-// open begins a seal.
+// open begins a new seal.
 func (s *sealer) open(first uint64) {
 	s.first, s.next, s.tags = first, first, s.tags[:0]
 	s.own = &saltSet{salts: newSalts()}
 }
 
-// saltsAt reads salts by their row.
+// saltsAt reads the salts in a row.
 func saltsAt(c *conn, row int64) (salts, error) {
 	st := c.prepare("SELECT key FROM salt WHERE id = ?")
 	defer st.reset()
@@ -116,15 +116,16 @@ func saltsAt(c *conn, row int64) (salts, error) {
 	return decodeSalts(st.view(0))
 }
 
-// behind reports whether the database has entries that were not taken up.
+// behind reports whether the database has entries that were not added yet.
 func (s *sealer) behind(committed uint64) bool { return s.next <= committed && !s.hole }
 
-// pending reports whether something was taken up that is under no seal yet.
+// pending reports whether entries were added that are not sealed yet.
 func (s *sealer) pending() bool { return s.sealed+1 < s.next }
 
 func (s *sealer) due() bool { return s.pending() && time.Since(s.at) >= sealEvery }
 
-// add takes up the next entry; its mark is made of body if it has none.
+// add adds the next entry to the chain. If it has no mark, its mark is computed
+// from body.
 func (s *sealer) add(e *store.Sealed, body *store.Hash) error {
 	if e.Mark == (store.Hash{}) {
 		salt := s.own.salt(s.next - s.first)
@@ -151,7 +152,7 @@ func (s *sealer) add(e *store.Sealed, body *store.Hash) error {
 	return nil
 }
 
-// write puts the open seal into the database, as far as it has come.
+// write writes the open seal with the entries that it has so far.
 func (s *sealer) write() error {
 	if !s.pending() {
 		return nil
@@ -169,14 +170,14 @@ func (s *sealer) write() error {
 	return nil
 }
 
-// insert gives salts a row.
+// insert writes salts into a new row.
 func (s *sealer) insert(o *saltSet) error {
 	var err error
 	o.row, err = s.c.prepare(insertSalt).argBlob(o.salts.encode()).number()
 	return err
 }
 
-// catchUp takes up to n entries up that are in the database.
+// catchUp adds up to n entries that the database already has.
 func (s *sealer) catchUp(committed uint64, n int) error {
 	if !s.behind(committed) {
 		return nil
@@ -202,8 +203,8 @@ func (s *sealer) catchUp(committed uint64, n int) error {
 	return err
 }
 
-// beginSeal takes up some of what the database has and the chain has not. When
-// all is to be sealed, that is more, and the group ends with a seal.
+// beginSeal adds some of the entries that the database already has. If all are to
+// be sealed, it adds more, and the group ends with a seal.
 func (p *planner) beginSeal(all bool) error {
 	n := store.SealSize
 	if all {
@@ -213,7 +214,7 @@ func (p *planner) beginSeal(all bool) error {
 	return p.seal.catchUp(p.committed, n)
 }
 
-// sealUp ends the group's part in the chain: once its entries are taken up.
+// sealUp completes the chain after the group's entries were added.
 func (p *planner) sealUp() error {
 	if err := p.seal.forget(); err != nil {
 		return err
@@ -224,7 +225,7 @@ func (p *planner) sealUp() error {
 	return nil
 }
 
-// fault says why nothing more can be sealed, if that is so.
+// fault returns the reason why nothing more can be sealed, or nil.
 func (s *sealer) fault() error {
 	if !s.hole {
 		return nil
@@ -232,11 +233,11 @@ func (s *sealer) fault() error {
 	return holed(s.s.path, s.next)
 }
 
-// takeUp takes up an entry that the planner writes.
+// takeUp adds an entry that the planner writes to the chain.
 func (p *planner) takeUp(e *entry) error {
 	s := &p.seal
 	if s.hole || s.next != e.seq {
-		return nil // what came before is not taken up yet
+		return nil // earlier entries must be added first
 	}
 	var err error
 	out := store.Sealed{Prev: e.prev, Entry: resource.Entry{
@@ -260,7 +261,7 @@ func (p *planner) takeUp(e *entry) error {
 	return s.add(&out, &sum)
 }
 
-// word returns a word by its number, also one that this group has brought.
+// word returns the word with a number, which may be new in this group.
 func (p *planner) word(n int64) (string, error) {
 	for k, id := range p.newNames {
 		if id == n {
@@ -270,7 +271,7 @@ func (p *planner) word(n int64) (string, error) {
 	return p.s.names.text(p.c, n)
 }
 
-// body is what the entry keeps of its change.
+// body returns the body that the entry contains.
 func (e *entry) body() []byte {
 	if e.op == resource.OpPut {
 		return e.change.Body
@@ -278,11 +279,11 @@ func (e *entry) body() []byte {
 	return nil
 }
 
-// scar keeps the salted hash of a body that is about to be erased, and has its
-// salt forgotten at the end of the group.
+// scar stores the salted hash of a body that is about to be erased, and marks its
+// salt to be destroyed at the end of the group.
 func (s *sealer) scar(seq uint64, body store.Hash) error {
 	if seq >= s.next {
-		return nil // it is sealed as one whose body is gone
+		return nil // it will be sealed without its body
 	}
 	first, o, err := s.saltsOf(seq)
 	if err != nil || o == nil {
@@ -304,8 +305,8 @@ func (s *sealer) scar(seq uint64, body store.Hash) error {
 	return nil
 }
 
-// saltsOf returns the salts of the seal that an entry is under which was taken
-// up, and the seal's first entry. There are none where the seals are damaged.
+// saltsOf returns the salts of the seal that covers an entry, and the seal's first
+// entry. It returns nil if the seals are damaged.
 func (s *sealer) saltsOf(seq uint64) (first uint64, o *saltSet, err error) {
 	if seq >= s.first {
 		return s.first, s.own, nil
@@ -330,16 +331,16 @@ func (s *sealer) saltsOf(seq uint64) (first uint64, o *saltSet, err error) {
 	return first, o, err
 }
 
-// forget lets the salts go for good of what the group has erased: it puts
-// those that are left into a new row, and empties the old one, so that it is
-// overwritten where it stood (see erase).
+// forget destroys the salts of the entries that the group has erased. It writes
+// the remaining salts of each seal into a new row and empties the old row, so
+// that SQLite overwrites it in place (see erase).
 func (s *sealer) forget() error {
 	for first, o := range s.hurt {
 		o.salts = o.salts.without(o.gone)
 		o.leaves, o.gone = nil, nil
 		was := o.row
 		if was == 0 {
-			continue // they have never been written
+			continue // the old salts were never written
 		}
 		if err := s.insert(o); err != nil {
 			return err
@@ -384,7 +385,7 @@ func holed(path string, seq uint64) error {
 		Detail("seq", seq).WithHint("run `steward audit verify`; restore the database from a backup if it was changed")
 }
 
-// sealHead returns what the newest seal says.
+// sealHead returns the head of the newest seal.
 func (s *Store) sealHead(ctx context.Context) (h store.Head, err error) {
 	err = s.lend(ctx, s.readers, func(c *conn) error {
 		st := c.prepare(lastSeal)

@@ -53,7 +53,7 @@ func (s *Store) Damage(ctx context.Context) (found []string, err error) {
 	return found, err
 }
 
-// name says what the wrong entry is about, if that can be read.
+// name sets the URI of the flaw, if it can be read.
 func (v *verifier) name() error {
 	st := v.l.c.prepare("SELECT key FROM log WHERE seq = ?").argInt(int64(v.Flaw.Seq))
 	_, err := st.first(func() error {
@@ -68,23 +68,25 @@ func (v *verifier) name() error {
 type verifier struct {
 	store.Verdict
 	l       *ledger
-	next    uint64 // the entry that is to come
+	next    uint64 // the sequence number of the expected entry
 	chain   store.Hash
 	at      proof                  // the entry that was read last
-	ahead   bool                   // and is not used up yet
-	end     bool                   // there are no more
+	ahead   bool                   // at was read, but its turn has not come yet
+	end     bool                   // there are no more entries
 	old     []uint64               // a bit for each entry that has a successor
-	erased  map[string]*store.Flaw // by key: whose body is gone, as long as no erasure is found
-	anchors []store.Head           // that are not met yet
-	firm    uint64                 // the newest anchor that was met
+	erased  map[string]*store.Flaw // by key: bodies that are missing, until their erasure is found
+	anchors []store.Head           // anchors after the current position
+	firm    uint64                 // the last anchor that was passed
 
-	// each is given what proves itself; on false all ends with errEnough.
+	// each receives each verified entry. If it returns false, the verification
+	// ends with errEnough.
 	each func(p *proof, ends bool) bool
 }
 
-var errEnough = errors.New("no more is wanted")
+var errEnough = errors.New("stopped by the reader")
 
-// newVerifier begins with the seal whose first entry is next.
+// newVerifier returns a verifier that starts with the seal whose first entry is
+// next.
 func newVerifier(l *ledger, next uint64) *verifier {
 	return &verifier{l: l, next: next, erased: make(map[string]*store.Flaw)}
 }
@@ -139,7 +141,8 @@ func (v *verifier) flaw(seq, through uint64, format string, args ...any) *store.
 	return f
 }
 
-// read makes v.at the next entry, which is to be v.next. What it finds instead is a flaw.
+// read reads the entry v.next into v.at. If the log continues with another entry,
+// that is a flaw.
 func (v *verifier) read() (*store.Flaw, error) {
 	if !v.ahead {
 		ok, err := v.l.entry(&v.at)
@@ -163,7 +166,7 @@ func (v *verifier) read() (*store.Flaw, error) {
 	return nil, nil
 }
 
-// follow notes what the entry says of others.
+// follow records what the entry says about other entries.
 func (v *verifier) follow() {
 	p := &v.at
 	for uint64(len(v.old)) <= p.Seq/64 {
@@ -183,7 +186,7 @@ func (v *verifier) follow() {
 	}
 }
 
-// sealed looks through the entries of a seal.
+// sealed verifies the entries of a seal.
 func (v *verifier) sealed(s *sealRow) error {
 	switch {
 	case s.first > v.next:
@@ -193,7 +196,7 @@ func (v *verifier) sealed(s *sealRow) error {
 		v.blame(v.flaw(v.next, 0, "the seals do not follow each other here"))
 		return nil
 	}
-	var odd, loose *store.Flaw // the first entry that is wrong; the first anchor that is
+	var odd, loose *store.Flaw // the first wrong entry; the first wrong anchor
 	wrong, last := uint64(0), s.first+s.size()-1
 	for i := range s.size() {
 		f, err := v.read()
@@ -240,7 +243,7 @@ func because(flaw string) string {
 	return " (" + flaw + ")"
 }
 
-// judge says what is wrong with a seal or its entries, if anything is.
+// judge returns the flaw of a seal or its entries, or nil.
 func (v *verifier) judge(s *sealRow, odd *store.Flaw, wrong, last uint64) *store.Flaw {
 	switch {
 	case s.flaw != "":
@@ -257,7 +260,7 @@ func (v *verifier) judge(s *sealRow, odd *store.Flaw, wrong, last uint64) *store
 	return odd
 }
 
-// anchored compares the chain with what was known of it.
+// anchored compares the chain with the anchors up to this position.
 func (v *verifier) anchored() *store.Flaw {
 	for len(v.anchors) > 0 && v.anchors[0].Seq <= v.next {
 		a := v.anchors[0]
@@ -270,7 +273,7 @@ func (v *verifier) anchored() *store.Flaw {
 	return nil
 }
 
-// rest looks at what is not sealed yet.
+// rest checks the entries that are not sealed yet.
 func (v *verifier) rest() error {
 	for !v.end && v.Flaw == nil {
 		f, err := v.read()
@@ -292,7 +295,7 @@ func (v *verifier) rest() error {
 	return nil
 }
 
-// tree looks whether the tree has each resource as its newest entry says.
+// tree checks that the tree shows each resource as its newest entry does.
 func (v *verifier) tree() error {
 	st := v.l.c.prepare(`SELECT t.seq, t.key, l.seq IS NOT NULL AND t.key = l.key AND t.version = l.version AND t.space = l.space
 			AND t.type = l.type AND t.gone = (l.op & 15 <> 1) AND (t.gone OR t.state IS l.state)
@@ -328,7 +331,7 @@ func (v *verifier) tree() error {
 	return v.orphans()
 }
 
-// orphans looks for salts whose seal is gone.
+// orphans finds salts whose seal is missing.
 func (v *verifier) orphans() error {
 	n, err := v.l.c.number("SELECT count(*) FROM salt WHERE key NOT NULL AND id NOT IN (SELECT salt FROM seal)")
 	if err == nil && n > 0 {
