@@ -15,11 +15,11 @@ import (
 	"steward/internal/resource"
 )
 
-// MaxBody is how many bytes a body may have that is put.
+// MaxBody is the maximum size of a body in bytes.
 const MaxBody = 1 << 20
 
 const (
-	maxDepth = 64 // of a body's values
+	maxDepth = 64 // nesting of a body
 	maxState = 64 // bytes
 )
 
@@ -95,7 +95,7 @@ func badBody(at int64, why string) error {
 		Detail("position", at).WithHint(`send one JSON object, such as {"text": "…"}`)
 }
 
-// checkState admits a short word (state_invalid).
+// checkState accepts a short word (state_invalid).
 func checkState(state string) error {
 	ok := len(state) <= maxState && state != Deleted
 	for _, c := range []byte(state) {
@@ -108,8 +108,8 @@ func checkState(state string) error {
 	return nil
 }
 
-// MarshalJSON implements json.Marshaler: a body that is JSON stands in "body"
-// as it is, another text in "text", and other bytes in "base64".
+// MarshalJSON implements json.Marshaler. A body that is JSON becomes the member
+// "body", other text "text", and other bytes "base64".
 func (r Resource) MarshalJSON() ([]byte, error) {
 	out := struct {
 		URI     resource.URI   `json:"uri"`

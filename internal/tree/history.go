@@ -8,9 +8,8 @@ import (
 	"steward/internal/store"
 )
 
-// History returns a page of the versions of a resource, the newest first, of
-// one that was deleted too; deletions are versions without a body, with the
-// state Deleted. Errors: not_found, cursor_invalid, limit_invalid,
+// History returns a page of the versions of a resource, newest first, even if it
+// was deleted. A deletion is a version without a body in the state Deleted. Errors: not_found, cursor_invalid, limit_invalid,
 // user_disabled, and the store's.
 func (s *Service) History(ctx context.Context, by Caller, uri resource.URI, after string, limit int) (Page, error) {
 	if limit < 0 || limit > MaxPage {
@@ -49,7 +48,7 @@ func (s *Service) History(ctx context.Context, by Caller, uri resource.URI, afte
 	return page, err
 }
 
-// version shows what an entry made.
+// version converts a log entry.
 func (c *call) version(ctx context.Context, e resource.Entry) (Resource, bool, error) {
 	d, ok, err := c.mayRead(ctx, e.URI.Type(), e.Space)
 	if err != nil || !ok {
@@ -83,7 +82,7 @@ func (s *Service) Version(ctx context.Context, by Caller, uri resource.URI, vers
 	}
 }
 
-// author returns who made a version, which is the newest or near it.
+// author returns who made a version, which should be one of the newest.
 func (c *call) author(ctx context.Context, uri resource.URI, version uint64) (string, error) {
 	q := store.LogQuery{Of: uri, Reverse: true, Limit: 10}
 	for {

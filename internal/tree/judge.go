@@ -8,8 +8,8 @@ import (
 	"steward/internal/resource"
 )
 
-// mayRead decides whether what is stored of a type in a space may be read:
-// once in a call, whatever its number. An error of the authorizer is a no.
+// mayRead decides whether stored resources of a type in a space may be read. It
+// asks policy once per call. If the authorizer fails, the answer is no.
 func (c *call) mayRead(ctx context.Context, typ string, space resource.Space) (policy.Decision, bool, error) {
 	if c.hidden(typ, space) {
 		return policy.Decision{}, false, nil
@@ -17,7 +17,7 @@ func (c *call) mayRead(ctx context.Context, typ string, space resource.Space) (p
 	return c.decide(ctx, typ, space)
 }
 
-// mayView is mayRead for what is mounted.
+// mayView is mayRead for mounted resources.
 func (c *call) mayView(ctx context.Context, m Mount, typ string) (policy.Decision, bool, error) {
 	return c.decide(ctx, typ, owner(m, c.User))
 }
@@ -35,8 +35,8 @@ func (c *call) decide(ctx context.Context, typ string, space resource.Space) (po
 	return d, d.Verdict == policy.Allow, nil
 }
 
-// judge asks for a decision. What cannot be decided is denied; only the end of
-// the call is an error.
+// judge asks policy. If policy cannot decide, the answer is no. The only error is
+// that the call was cancelled.
 func (c *call) judge(ctx context.Context, action string, r policy.Resource) (policy.Decision, error) {
 	d, err := c.opt.Authorizer.Authorize(ctx, policy.Question{Point: policy.PointAccess, User: c.User, Agent: c.Agent,
 		Lineage: c.Lineage, Attended: c.Attended, Action: action, Resource: r})
@@ -50,9 +50,9 @@ func (c *call) judge(ctx context.Context, action string, r policy.Resource) (pol
 	return d, nil
 }
 
-// mayChange decides about a single resource that is to be written or deleted.
-// Nobody is asked here: what policy wants a person to approve, an agent does
-// through a tool. Error: access_denied.
+// mayChange decides whether a resource may be written or deleted. Nobody is asked
+// for approval here: an agent makes such changes through a tool. Error:
+// access_denied.
 func (c *call) mayChange(ctx context.Context, action string, r policy.Resource) error {
 	d, err := c.judge(ctx, action, r)
 	if err != nil || d.Verdict == policy.Allow {

@@ -14,8 +14,8 @@ import (
 	"steward/internal/store"
 )
 
-// Query selects resources. What is set restricts the answer. It is in tree
-// order; with Since it is read from the log, the last changed first.
+// Query selects resources that match all fields that are set. The answer is in
+// tree order or, with Since, last changed first.
 type Query struct {
 	Under  resource.URI   // at or below this place
 	Type   string         // "home.Note"
@@ -29,15 +29,15 @@ type Query struct {
 	Actors bool      // with who made them
 }
 
-// MaxPage is how many resources a page has at most.
+// MaxPage is the maximum number of resources in a page.
 const MaxPage = 1000
 
-// maxScan is how many resources are looked at for one page. When few of them
-// are to be shown, a page is short, even empty, and goes on.
+// maxScan bounds how many resources are examined for one page. If few of them
+// match, a page can be short or even empty although there are more.
 const maxScan = 10000
 
-// What a page has in memory is bounded, too: so many resources are read from the
-// store at once, and none any more when the page has so many bytes of bodies.
+// The memory for a page is bounded too: by the number of resources read from the
+// store at once, and by the bytes of bodies after which no more are read.
 const (
 	atOnce   = 32
 	maxBytes = 8 << 20
@@ -49,14 +49,14 @@ type Page struct {
 	Next  string // empty: there is no more
 }
 
-// A cursor says in which part of the answer it is.
+// A cursor begins with the part of the answer that it is in.
 const (
 	inMounts = "m"
 	inTree   = "t"
 	inLog    = "l"
 )
 
-// List returns a page of what the caller may read. Errors: space_invalid,
+// List returns a page of resources that the caller may read. Errors: space_invalid,
 // type_invalid, cursor_invalid, limit_invalid, user_disabled, and the store's.
 func (s *Service) List(ctx context.Context, by Caller, q Query) (Page, error) {
 	if q.Limit == 0 {
@@ -156,7 +156,7 @@ func badCursor() error {
 		WithHint("start again without a cursor")
 }
 
-// scope is what the query may see; false: nothing.
+// scope returns the scope of a query; false: it can see nothing.
 func (c *call) scope(q Query) (store.Scope, bool) {
 	sc := c.reading()
 	if q.Space == "" {
@@ -167,7 +167,7 @@ func (c *call) scope(q Query) (store.Scope, bool) {
 	return sc, ok
 }
 
-// listMounts returns a page of what is mounted, in tree order.
+// listMounts returns a page of mounted resources, in tree order.
 func (c *call) listMounts(ctx context.Context, q Query, after string) ([]Resource, string, error) {
 	from, err := base64.RawURLEncoding.DecodeString(after)
 	if err != nil {
@@ -198,7 +198,7 @@ func (c *call) listMounts(ctx context.Context, q Query, after string) ([]Resourc
 	return all, inMounts + "." + base64.RawURLEncoding.EncodeToString(all[len(all)-1].URI.Key()), nil
 }
 
-// listMount returns those of a mount that policy lets read.
+// listMount returns the resources of a mount that policy allows to read.
 func (c *call) listMount(ctx context.Context, m Mount, q Query) ([]Resource, error) {
 	may := map[string]policy.Decision{}
 	for _, t := range m.Types() {
@@ -229,7 +229,7 @@ func (c *call) listMount(ctx context.Context, m Mount, q Query) ([]Resource, err
 	return out, nil
 }
 
-// full reports whether a page has all that fits.
+// full reports whether a page is full.
 func (q Query) full(items []Resource) bool {
 	size := 0
 	for i := range items {

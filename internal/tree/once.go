@@ -10,31 +10,31 @@ import (
 	"steward/internal/store"
 )
 
-// typeDone is the type of the records by which an action that was done is
-// known again. They lie below the place of the space that was written. Each
-// is written in one batch with what was done, right after it: its own log
+// typeDone is the type of the records that identify a completed action by its key.
+// They are below the place of the space that was written. Each is written in one
+// batch with the action's change, and directly after it, so that its own log
 // entry is the next one.
 const typeDone = "tree.Done"
 
 // done is the body of such a record.
 type done struct {
 	URI     resource.URI `json:"uri"`
-	Before  uint64       `json:"before,omitzero"` // the version that was there; 0: none
+	Before  uint64       `json:"before,omitzero"` // the version before the action; 0: none
 	Deleted bool         `json:"deleted,omitzero"`
 	Undone  bool         `json:"undone,omitzero"`
-	Seq     uint64       `json:"seq,omitzero"` // once it is undone: of the entry that it stands for
+	Seq     uint64       `json:"seq,omitzero"` // after an undo: the action's own entry
 }
 
 func doneURI(space resource.Space, key string) resource.URI {
 	return Place(space).Child(typeDone, key)
 }
 
-// marked is such a record as it is kept.
+// marked is a stored record.
 type marked struct {
 	done
 	uri     resource.URI
 	version uint64
-	seq     uint64 // of the entry that did it
+	seq     uint64 // of the action's entry
 }
 
 func (c *call) marked(ctx context.Context, sc store.Scope, key string) (marked, error) {
@@ -58,8 +58,8 @@ func (m marked) change(cond store.If) (store.Change, error) {
 	return store.Change{URI: m.uri, If: cond, Body: body}, err
 }
 
-// once commits a change under a key; one that was done is not done again. It
-// returns the entry's sequence number.
+// once commits a change under a key, unless a change was already committed under
+// it. It returns the sequence number of the entry.
 func (c *call) once(ctx context.Context, sc store.Scope, key string, ch store.Change) (uint64, error) {
 	for {
 		m, err := c.marked(ctx, sc, key)
@@ -93,7 +93,7 @@ func (c *call) once(ctx context.Context, sc store.Scope, key string, ch store.Ch
 		}
 		if _, again := c.marked(ctx, sc, key); fault.Is(again, fault.NotFound) && ch.If.Version+b2u(ch.If.Absent) > 0 {
 			return 0, err
-		} // else it was overtaken, by itself or by another: look again
+		} // otherwise another change came first, perhaps the same one: try again
 	}
 }
 
@@ -104,7 +104,7 @@ func b2u(b bool) uint64 {
 	return 0
 }
 
-// made returns what an entry made of a resource.
+// made returns an entry of a resource by its sequence number.
 func (c *call) made(ctx context.Context, sc store.Scope, uri resource.URI, seq uint64) (resource.Entry, error) {
 	got, err := c.opt.Store.Log(ctx, sc, store.LogQuery{Of: uri, Since: seq - 1, Limit: 1})
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *call) made(ctx context.Context, sc store.Scope, uri resource.URI, seq u
 	return got.Entries[0], nil
 }
 
-// settled tells whether the action with a key was done in a space.
+// settled reports whether the action with a key was done in a space.
 func (s *Service) settled(ctx context.Context, by Caller, space resource.Space, key string) (resource.Entry, bool, error) {
 	c, err := s.call(ctx, by)
 	if err != nil {
@@ -182,7 +182,7 @@ func changedSince(uri resource.URI) error {
 		WithHint("steward resources history %s shows its versions: put back the one that you want", uri)
 }
 
-// restore is the change that puts back what was there before.
+// restore returns the change that reverts an action.
 func (c *call) restore(ctx context.Context, sc store.Scope, m marked) (store.Change, error) {
 	ch := store.Change{URI: m.URI}
 	now, err := c.opt.Store.Get(ctx, sc, m.URI)

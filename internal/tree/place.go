@@ -8,14 +8,14 @@ import (
 	"steward/internal/resource"
 )
 
-// The places of users and groups: what they put lies below.
+// The types of the places of users and groups, below which their resources are.
 const (
 	userPlace  = "identity.User"
 	groupPlace = "identity.Group"
 )
 
-// Place is the URI below which a space keeps what is put there; zero for the
-// system space, where nothing is put.
+// Place returns the URI below which the resources of a space are kept. It is zero
+// for the system space, in which nothing can be put.
 func Place(space resource.Space) resource.URI {
 	if user, ok := strings.CutPrefix(string(space), "user:"); ok {
 		return resource.Root(userPlace, user)
@@ -26,7 +26,7 @@ func Place(space resource.Space) resource.URI {
 	return resource.URI{}
 }
 
-// spaceOf is the space of what is put at a URI.
+// spaceOf returns the space of a URI below a place.
 func spaceOf(uri resource.URI) (resource.Space, bool) {
 	root := uri.Elements()[0]
 	switch root.Type {
@@ -38,9 +38,8 @@ func spaceOf(uri resource.URI) (resource.Space, bool) {
 	return "", false
 }
 
-// owners are the types that have an owner of their own among the parts of
-// Steward, by their package word, and what to use to change them. All other
-// types are the users'.
+// owners maps the first word of the types that a part of Steward owns to a hint on
+// how to change such resources. All other types belong to the users.
 var owners = map[string]string{
 	"agent":    "steward agents decides about agents",
 	"audit":    "the audit trail is written by Steward alone; steward audit verify checks it",
@@ -70,21 +69,22 @@ func owned(typ string) bool {
 	return ok
 }
 
-// closed reports whether nobody reads resources of the type: what opens doors.
+// closed reports whether nobody may read resources of the type: they are
+// credentials, or internal.
 func closed(typ string) bool {
 	return typ == "identity.Key" || word(typ) == "secret" || word(typ) == "tree"
 }
 
-// Bounds of a URI that is put.
+// Limits of a URI.
 const (
 	maxSteps = 32
 	maxURI   = 2048 // bytes of text
 )
 
-// Parse reads a URI as a person writes it. One that begins with a type of the
-// users' own is taken below the place of a space: cld:home.Note.a of user:ana
-// is cld:identity.User.ana/home.Note.a. The empty space stands for the user's
-// own. Errors: uri_invalid, with Details["position"], and space_invalid.
+// Parse parses a URI as a person writes it. If it begins with a type that belongs
+// to the users, it is relative to the place of a space: for user:ana,
+// cld:home.Note.a means cld:identity.User.ana/home.Note.a. The empty space is the
+// user's own. Errors: uri_invalid, with Details["position"], and space_invalid.
 func Parse(user string, space resource.Space, text string) (resource.URI, error) {
 	uri, err := resource.Parse(text)
 	if err != nil || uri.Zero() {
@@ -111,7 +111,7 @@ func Parse(user string, space resource.Space, text string) (resource.URI, error)
 	return at, nil
 }
 
-// tooFar tells where a URI goes beyond its bounds.
+// tooFar returns an error with the position at which a URI exceeds a limit.
 func tooFar(text string, steps []resource.Element) error {
 	at := len(resource.Scheme)
 	for i, e := range steps {
@@ -125,7 +125,7 @@ func tooFar(text string, steps []resource.Element) error {
 		Detail("position", at).WithHint("put it nearer to the root")
 }
 
-// CheckSpace refuses what is the name of no space (space_invalid).
+// CheckSpace checks the name of a space (space_invalid).
 func CheckSpace(space resource.Space) error {
 	kind, name, ok := strings.Cut(string(space), ":")
 	if space == resource.System || ok && name != "" && (kind == "user" || kind == "group") && !strings.ContainsAny(name, "/\x00") {
@@ -135,8 +135,8 @@ func CheckSpace(space resource.Space) error {
 		WithHint("use user:NAME, group:NAME or system")
 }
 
-// writable returns the space of what the caller wants to put or delete at a
-// URI. Errors: resource_owned, space_denied.
+// writable returns the space of a resource that the caller wants to put or delete.
+// Errors: resource_owned, space_denied.
 func (c *call) writable(uri resource.URI, want resource.Space) (resource.Space, error) {
 	if uri.Zero() || owned(uri.Type()) {
 		return "", ownedError(uri)

@@ -62,10 +62,10 @@ type deleteArgs struct {
 	Version uint64 `json:"version,omitzero" jsonschema:"only if it is at this version, as you have read it"`
 }
 
-// object is a JSON object as it stands.
+// object is a JSON object in canonical form.
 type object []byte
 
-// JSONSchema gives the schema of any object.
+// JSONSchema returns the schema of any object.
 func (object) JSONSchema() string { return `{"type":"object"}` }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -74,9 +74,8 @@ func (o *object) UnmarshalJSON(b []byte) error {
 	return (*jsontext.Value)(o).Canonicalize()
 }
 
-// Tools makes the tools by which agents use the service, as the users for whom
-// they act. What they read is private; it is untrusted too, unless the user
-// wrote it himself.
+// Tools returns the tools through which agents use the service on behalf of their
+// users. Results are private, and also untrusted unless the user wrote them.
 func (s *Service) Tools() ([]tool.Tool, error) {
 	var out []tool.Tool
 	for _, make := range []func() (tool.Tool, error){s.getTool, s.listTool, s.putTool, s.shareTool, s.deleteTool} {
@@ -89,9 +88,9 @@ func (s *Service) Tools() ([]tool.Tool, error) {
 	return out, nil
 }
 
-// callerOf is on whose behalf a tool is called. In a conversation it is the
-// agent that acts, also where the user wants it tried again or taken back: what
-// is written are not the user's own words.
+// callerOf returns the caller of a tool. In a conversation the agent is the actor,
+// even if the user asked to retry or undo the call, since the text is not the
+// user's own.
 func callerOf(ctx context.Context, in tool.Invocation) Caller {
 	rc, _ := request.From(ctx)
 	actor := rc.Actor
@@ -167,8 +166,8 @@ func (s *Service) listTool() (tool.Tool, error) {
 	})
 }
 
-// labelsOf are the labels of what is read of a resource. What the user wrote
-// himself he trusts; all else may hold the words of others.
+// labelsOf returns the labels of a resource that is read. Text that the user wrote
+// is trusted; anything else may contain text of others.
 func labelsOf(user string, r Resource) message.Labels {
 	if r.Actor == user && !owned(r.URI.Type()) {
 		return message.Private
@@ -179,13 +178,13 @@ func labelsOf(user string, r Resource) message.Labels {
 	return message.Private | message.Untrusted
 }
 
-// saysSecret reports whether something in a body that Steward has written bears
-// the label secret: in a member "labels", by names or as bits. What follows the
-// first value, as in a long result, has that value's labels.
+// saysSecret reports whether anything in a body that Steward has written has the
+// label secret: in a member "labels", by names or as bits. Text after the first
+// value, as in a long result, has that value's labels.
 func saysSecret(body []byte) bool {
 	var v any
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&v); err != nil {
-		return false // it has no labels: message, intents and all else that does are JSON
+		return false // everything that has labels is JSON
 	}
 	return hasSecret(v)
 }
@@ -283,8 +282,8 @@ func (s *Service) deleteTool() (tool.Tool, error) {
 
 func deleted(uri resource.URI) string { return fmt.Sprintf("Deleted %s.", uri) }
 
-// action is one of the tools that change something: by its key it is known
-// whether it was done, and it can be taken back.
+// action is a tool that changes something. Its key tells whether it was done, and
+// it can be undone.
 type action struct {
 	tool.Tool
 	s *Service
@@ -293,7 +292,7 @@ type action struct {
 // Check implements tool.Checker.
 func (a action) Check(args []byte) error { return a.Tool.(tool.Checker).Check(args) }
 
-// space is the one that a call writes.
+// space returns the space that a call writes.
 func (a action) space(in tool.Invocation) (resource.Space, error) {
 	var args struct{ URI, Group string }
 	if err := json.Unmarshal(in.Args, &args); err != nil {

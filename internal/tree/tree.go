@@ -1,6 +1,6 @@
-// Package tree is the service over the one tree of resources: it reads
-// whatever exists, and keeps what users and agents put there, as policy allows
-// and in the spaces of whoever asks, and in no others.
+// Package tree lets users and agents read and write the tree of resources. They
+// read every resource that policy allows, in their own spaces only, and keep
+// resources of their own below the place of a space (see Place).
 package tree
 
 import (
@@ -15,7 +15,7 @@ import (
 	"steward/internal/store"
 )
 
-// Options are the parts of a Service. Store, Authorizer and People are needed.
+// Options are the parts of a Service. Store, Authorizer and People are required.
 type Options struct {
 	Store      store.Store
 	Authorizer policy.Authorizer
@@ -24,27 +24,27 @@ type Options struct {
 	Audit      Audit // nil: reads are not recorded
 }
 
-// Mount is a view of what is not in the store. It is part of the system space
-// and can only be read. Safe for concurrent use.
+// Mount shows resources that are not in the store. They belong to the system space
+// and are read-only. Safe for concurrent use.
 type Mount interface {
-	// Types are those that the mount shows. What the store has of them in the
-	// system space is not shown.
+	// Types returns the types that the mount shows. Resources of these types in the
+	// system space of the store are hidden.
 	Types() []string
-	// List returns all that the principal may know of.
+	// List returns all resources that the principal may know of.
 	List(ctx context.Context, p policy.Principal) ([]Resource, error)
-	// Get returns one, or not_found.
+	// Get returns one resource, or not_found.
 	Get(ctx context.Context, p policy.Principal, uri resource.URI) (Resource, error)
 }
 
-// Personal is a Mount of what is derived from each user's own things. It is
-// judged as lying in the user's space, and listed only where its type is asked
-// for: there may be much of it.
+// Personal is a Mount of resources that derive from each user's own. They belong
+// to the user's space. There may be many, so they are listed only if the query
+// names their type.
 type Personal interface {
 	Mount
 	Personal()
 }
 
-// owner is the space in which what a mount shows a user lies.
+// owner returns the space of the resources that a mount shows to a user.
 func owner(m Mount, user string) resource.Space {
 	if _, ok := m.(Personal); ok {
 		return resource.UserSpace(user)
@@ -54,8 +54,8 @@ func owner(m Mount, user string) resource.Space {
 
 // Audit records reads.
 type Audit interface {
-	// Read is told of each resource whose body is about to be given. An error
-	// means that the read could not be recorded: it is refused then.
+	// Read is called before a resource's body is given out. If it returns an error,
+	// the read could not be recorded and is refused.
 	Read(ctx context.Context, user, agent string, uri resource.URI, space resource.Space) error
 }
 
@@ -76,11 +76,11 @@ func New(opt Options) *Service {
 	return s
 }
 
-// Caller is on whose behalf a call is made.
+// Caller says on whose behalf a call is made.
 type Caller struct {
 	User     string
-	Actor    string   // who acts, as log entries name him: the user, or "agent:PATH"; empty: the user
-	Agent    string   // the path of the agent that acts; empty: the user himself, or the node's own agent
+	Actor    string   // who acts, as in log entries: the user, or "agent:PATH"; empty: the user
+	Agent    string   // the path of the acting agent; empty: the user, or the node's own agent
 	Lineage  []string // the agents on whose behalf it acts; see policy.Question
 	Attended bool
 	Request  id.ID
@@ -88,23 +88,23 @@ type Caller struct {
 
 func (c Caller) actor() string { return cmp.Or(c.Actor, c.User) }
 
-// Resource is a resource as it is shown.
+// Resource is a resource as it is shown to a caller.
 type Resource struct {
 	URI     resource.URI
 	Space   resource.Space
-	Version uint64 // 0: it is mounted, and has no versions
+	Version uint64 // 0: it is mounted and has no versions
 	State   string
-	At      time.Time // of this version; zero where it is not known
-	Actor   string    // who made this version; of single resources and histories only
+	At      time.Time // of this version; zero: unknown
+	Actor   string    // who made this version; only set for single resources and histories
 	resource.Metadata
-	Body   []byte // nil where it was not asked for, or was erased
-	Masked bool   // policy has hidden something of the body
+	Body   []byte // nil: not requested, or erased
+	Masked bool   // policy has hidden a part of the body
 }
 
-// Deleted is the state of a version that a deletion made.
+// Deleted is the state of a version that is a deletion.
 const Deleted = "deleted"
 
-// call is one call of the service: who makes it, and what was decided for it.
+// call is one call of the service: the caller, and the policy's decisions.
 type call struct {
 	*Service
 	Caller
@@ -112,7 +112,7 @@ type call struct {
 	decided map[placed]policy.Decision
 }
 
-// placed is what is decided about at once.
+// placed is the unit of decisions: all resources of a type in a space.
 type placed struct {
 	typ   string
 	space resource.Space
@@ -129,7 +129,7 @@ func (s *Service) call(ctx context.Context, c Caller) (*call, error) {
 	return &call{Service: s, Caller: c, who: who, decided: map[placed]policy.Decision{}}, nil
 }
 
-// spaces are those that the caller may know of at all.
+// spaces returns the spaces that the caller may know of.
 func (c *call) spaces() []resource.Space {
 	out := []resource.Space{resource.UserSpace(c.who.User)}
 	for _, g := range c.who.Groups {
@@ -140,8 +140,8 @@ func (c *call) spaces() []resource.Space {
 
 func (c *call) reading() store.Scope { return store.Scope{Actor: c.actor(), Read: c.spaces()} }
 
-// Get returns a resource as it is now. Errors: not_found (also where policy
-// does not let read), user_disabled, and the store's.
+// Get returns the newest version of a resource. Errors: not_found (also if policy
+// does not allow reading), user_disabled, and the store's.
 func (s *Service) Get(ctx context.Context, by Caller, uri resource.URI) (Resource, error) {
 	c, err := s.call(ctx, by)
 	if err != nil {
@@ -218,9 +218,9 @@ func (c *call) mounted(ctx context.Context, m Mount, uri resource.URI) (Resource
 	return veiled(r, d), nil
 }
 
-// hidden reports whether what is stored of a type in a space is not shown at
-// all: what opens doors; what a mount stands before; and, but to admins, what
-// Steward itself keeps in the system space.
+// hidden reports whether stored resources of a type in a space are never shown:
+// credentials; resources that a mount shows instead; and, except to admins,
+// Steward's own resources in the system space.
 func (c *call) hidden(typ string, space resource.Space) bool {
 	switch {
 	case closed(typ):
@@ -233,12 +233,12 @@ func (c *call) hidden(typ string, space resource.Space) bool {
 	return owned(typ) && word(typ) != "event" && !c.who.Has(policy.RoleAdmin)
 }
 
-// shown is what is stored, as it is shown.
+// shown converts a stored resource.
 func shown(r resource.Resource, d policy.Decision) Resource {
 	return veiled(Resource{URI: r.URI, Space: r.Space, Version: r.Version, State: r.State, At: r.At, Body: r.Body}, d)
 }
 
-// veiled hides what policy hides, and finds the metadata in what is left.
+// veiled masks the body as policy requires, and reads the metadata from the rest.
 func veiled(r Resource, d policy.Decision) Resource {
 	if len(d.Mask) > 0 {
 		if r.Metadata = (resource.Metadata{}); r.Body != nil {
@@ -251,9 +251,8 @@ func veiled(r Resource, d policy.Decision) Resource {
 	return r
 }
 
-// Parents returns all resources on the way to a URI that exist and may be
-// read, the outermost first, the resource itself not among them. Errors:
-// user_disabled, and the store's.
+// Parents returns the ancestors of a URI that exist and may be read, outermost
+// first. Errors: user_disabled, and the store's.
 func (s *Service) Parents(ctx context.Context, by Caller, uri resource.URI) ([]Resource, error) {
 	c, err := s.call(ctx, by)
 	if err != nil {

@@ -9,25 +9,26 @@ import (
 	"steward/internal/store"
 )
 
-// Put is a resource to be put.
+// Put describes a resource to be put.
 type Put struct {
 	URI     resource.URI
 	Space   resource.Space // empty: the one whose place the URI is below
 	Body    []byte         // a JSON object; its members purpose, instructions, applicability and evaluation describe it
-	State   string         // a word of the user's own; found by Query.State
-	Version uint64         // non-zero: only if it is at this version
-	Create  bool           // only if it is not there
+	State   string         // any word; Query.State finds it
+	Version uint64         // if not zero, the resource must have this version
+	Create  bool           // the resource must not exist
 
-	key string // of the action that puts it
+	key string // the idempotency key of the action, if it is one
 }
 
-// If is the precondition on what is there.
+// cond returns the precondition.
 func (p Put) cond() store.If { return store.If{Version: p.Version, Absent: p.Create} }
 
-// Put makes a resource or replaces it by a new version, which is returned.
-// Errors: resource_owned, space_denied, access_denied (Denied), space_invalid,
-// body_invalid, metadata_invalid, state_invalid (Invalid), too_large,
-// not_found (a version is wanted of what is not there), resource_exists, resource_changed (Conflict), user_disabled, and the store's.
+// Put creates a resource or replaces it by a new version, and returns it. Errors:
+// resource_owned, space_denied, access_denied (Denied), space_invalid,
+// body_invalid, metadata_invalid, state_invalid, version_invalid (Invalid),
+// too_large, not_found (Version is set, and there is no such resource),
+// resource_exists, resource_changed (Conflict), user_disabled, and the store's.
 func (s *Service) Put(ctx context.Context, by Caller, p Put) (Resource, error) {
 	c, err := s.call(ctx, by)
 	if err != nil {
@@ -58,16 +59,16 @@ func (s *Service) Put(ctx context.Context, by Caller, p Put) (Resource, error) {
 	return Resource{URI: p.URI, Space: space, Version: made.Version, State: p.State, At: made.At, Actor: c.actor(), Metadata: meta, Body: p.Body}, nil
 }
 
-// Removal is a resource to be deleted.
+// Removal describes a resource to be deleted.
 type Removal struct {
 	URI     resource.URI
-	Version uint64 // non-zero: only if it is at this version
-	Erase   bool   // for good: the bodies of all versions go too
+	Version uint64 // if not zero, the resource must have this version
+	Erase   bool   // also remove the bodies of all versions permanently
 
-	key string
+	key string // as in Put
 }
 
-// Delete deletes a resource. What lies below it stays. Its history stays too,
+// Delete deletes a resource. Resources below it stay, and so does its history,
 // unless it is erased. Errors: not_found, resource_owned, space_denied,
 // access_denied, resource_changed, user_disabled, and the store's.
 func (s *Service) Delete(ctx context.Context, by Caller, d Removal) error {
@@ -95,12 +96,12 @@ func (s *Service) Delete(ctx context.Context, by Caller, d Removal) error {
 	return nil
 }
 
-// writing is the scope of changes in one of the caller's spaces.
+// writing returns the scope for changes in one of the caller's spaces.
 func (c *call) writing(space resource.Space) store.Scope {
 	return store.Scope{Actor: c.actor(), Read: []resource.Space{space}, Write: space}
 }
 
-// commit writes one change in a space of the caller's, and returns its entry.
+// commit writes one change in one of the caller's spaces, and returns its entry.
 func (c *call) commit(ctx context.Context, space resource.Space, key string, ch store.Change) (resource.Entry, error) {
 	sc := c.writing(space)
 	if key != "" {
@@ -117,7 +118,7 @@ func (c *call) commit(ctx context.Context, space resource.Space, key string, ch 
 	return resource.Entry{Version: rc.Versions[0], At: rc.At, Seq: rc.Seq}, nil
 }
 
-// refused puts into words why the store has refused a change.
+// refused translates the store's refusal of a change.
 func refused(err error, uri resource.URI, cond store.If) error {
 	e := fault.Of(err)
 	switch {
@@ -130,7 +131,7 @@ func refused(err error, uri resource.URI, cond store.If) error {
 			WithHint("take another name, or replace the version that is there")
 	case cond.Version > 0:
 		return fault.New(fault.Conflict, "resource_changed", "%s is not at version %d any more", uri, cond.Version).
-			WithHint("read it again, and decide anew")
+			WithHint("read it again, then decide")
 	}
 	return err
 }

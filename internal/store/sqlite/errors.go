@@ -149,5 +149,5 @@ func notFound(u resource.URI) error {
 
 func conflict(u resource.URI, format string, args ...any) *fault.Error {
 	return fault.New(fault.Conflict, "conflict", "%s %s", u, fmt.Sprintf(format, args...)).
-		Detail("uri", u.String()).WithHint("read it again and decide anew")
+		Detail("uri", u.String()).WithHint("read it again, then decide")
 }
