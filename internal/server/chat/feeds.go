@@ -72,7 +72,7 @@ func (c *conn) observe(f *observeFrame) (err error) {
 // subscribe starts to send events to the client, under the id of its frame.
 func (c *conn) subscribe(f *subscribeFrame) error {
 	if c.server.o.Events == nil {
-		return fault.New(fault.Unsupported, "events_missing", "this Steward tells no events")
+		return fault.New(fault.Unsupported, "events_missing", "this Steward has no events")
 	}
 	filter := events.Filter{Sources: f.Sources, Details: f.Details, Types: f.Types, Bodies: f.Bodies}
 	for i, s := range f.Prefixes {

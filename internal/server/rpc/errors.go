@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -15,49 +16,38 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// domain is that of google.rpc.ErrorInfo: whose error codes these are.
+// domain is the domain of Steward's error codes in google.rpc.ErrorInfo.
 const domain = "steward"
 
-// codeOf returns the code of gRPC for a kind of errors.
-func codeOf(k fault.Kind) connect.Code {
-	switch k {
-	case fault.Invalid:
-		return connect.CodeInvalidArgument
-	case fault.NotFound:
-		return connect.CodeNotFound
-	case fault.Conflict:
-		return connect.CodeAborted
-	case fault.Denied:
-		return connect.CodePermissionDenied
-	case fault.Unauthentic:
-		return connect.CodeUnauthenticated
-	case fault.TooLarge, fault.RateLimited, fault.Exhausted, fault.NoSpace:
-		return connect.CodeResourceExhausted
-	case fault.Unsupported:
-		return connect.CodeUnimplemented
-	case fault.Unavailable:
-		return connect.CodeUnavailable
-	case fault.Timeout:
-		return connect.CodeDeadlineExceeded
-	case fault.Cancelled:
-		return connect.CodeCanceled
-	}
-	return connect.CodeInternal
+// codeOf has gRPC's codes for the kinds of errors. All others are internal.
+var codeOf = map[fault.Kind]connect.Code{
+	fault.Invalid:     connect.CodeInvalidArgument,
+	fault.NotFound:    connect.CodeNotFound,
+	fault.Conflict:    connect.CodeAborted,
+	fault.Denied:      connect.CodePermissionDenied,
+	fault.Unauthentic: connect.CodeUnauthenticated,
+	fault.TooLarge:    connect.CodeResourceExhausted,
+	fault.RateLimited: connect.CodeResourceExhausted,
+	fault.Exhausted:   connect.CodeResourceExhausted,
+	fault.NoSpace:     connect.CodeResourceExhausted,
+	fault.Unsupported: connect.CodeUnimplemented,
+	fault.Unavailable: connect.CodeUnavailable,
+	fault.Timeout:     connect.CodeDeadlineExceeded,
+	fault.Cancelled:   connect.CodeCanceled,
 }
 
-// asConnect tells an error as RPCs do: the code is that of its kind, the
-// message says what happened and what to do, and a google.rpc.ErrorInfo says
-// the same to programs (reason and error_code, kind, remedy, retry_strategy,
-// retry_after_ms, recoverable, and the details). Where it says when to try
-// again, a google.rpc.RetryInfo says it too.
+// asConnect converts an error to an RPC's. The code depends on the kind, and the message says what
+// happened and what to do. A google.rpc.ErrorInfo has the same for programs: reason and error_code,
+// kind, remedy, retry_strategy, retry_after_ms, recoverable, and the details. If the error says when
+// to retry, there is a google.rpc.RetryInfo as well.
 func asConnect(err error) *connect.Error {
 	if own, ok := errors.AsType[*connect.Error](err); ok {
 		return own
 	}
 	e := httpauth.Public(err)
-	out := connect.NewError(codeOf(e.Kind), errors.New(strings.ToValidUTF8(e.Error(), "\uFFFD")))
+	out := connect.NewError(cmp.Or(codeOf[e.Kind], connect.CodeInternal), errors.New(strings.ToValidUTF8(e.Error(), "\uFFFD")))
 	add := func(m proto.Message) {
-		if d, err := connect.NewErrorDetail(m); err == nil { // strings and numbers: cannot fail
+		if d, err := connect.NewErrorDetail(m); err == nil { // strings and numbers cannot fail
 			out.AddDetail(d)
 		}
 	}
@@ -68,7 +58,7 @@ func asConnect(err error) *connect.Error {
 	return out
 }
 
-// Bounds of an error's facts: with gRPC they travel as a header.
+// Limits of an error's facts, which gRPC sends in a header.
 const (
 	maxFact  = 500 // bytes
 	maxFacts = 20

@@ -26,10 +26,10 @@ type happenings struct {
 	server *Server
 }
 
-// caller returns who calls; it refuses where there are no events.
+// caller returns the caller, or an error if there are no events.
 func (h happenings) caller(ctx context.Context) (httpauth.Caller, error) {
 	if h.node == nil {
-		return httpauth.Caller{}, fault.New(fault.Unsupported, "events_missing", "this Steward tells no events")
+		return httpauth.Caller{}, fault.New(fault.Unsupported, "events_missing", "this Steward has no events")
 	}
 	return httpauth.From(ctx)
 }
@@ -58,7 +58,7 @@ func publicationOf(in *eventpb.Occurrence) (events.Publication, error) {
 	if s := in.GetTime(); s != "" {
 		t, err := time.Parse(time.RFC3339Nano, s)
 		if err != nil {
-			return x, fault.New(fault.Invalid, "time_invalid", "time is no time: %.80q", s).WithHint("write it as in RFC 3339, 2030-01-31T12:00:00Z, or leave it out")
+			return x, fault.New(fault.Invalid, "time_invalid", "time is not a time: %.80q", s).WithHint("write it as in RFC 3339, 2030-01-31T12:00:00Z, or leave it out")
 		}
 		x.Time = t
 	}
@@ -72,8 +72,7 @@ func publicationOf(in *eventpb.Occurrence) (events.Publication, error) {
 	return x, nil
 }
 
-// Subscribe implements eventpb.EventHandler. Whether the caller would still be
-// let in is looked at before anything is told.
+// Subscribe implements eventpb.EventHandler. It rechecks the caller's access before it sends anything.
 func (h happenings) Subscribe(ctx context.Context, in *eventpb.SubscribeRequest, out *connect.ServerStream[eventpb.Occurrence]) error {
 	c, err := h.caller(ctx)
 	if err != nil {
@@ -91,33 +90,29 @@ func (h happenings) Subscribe(ctx context.Context, in *eventpb.SubscribeRequest,
 			err = c.Recheck(ctx)
 		}
 		if err != nil {
-			h.log(ctx, err)
+			if fault.Is(err, fault.Internal) {
+				h.server.Logger.ErrorContext(ctx, "a subscription failed", "error", err)
+			}
 			return asConnect(err)
 		}
-		if err := h.send(out, &b); err != nil {
+		if err := send(out, &b); err != nil {
 			return err
 		}
 	}
 	if h.server.ends.Err() != nil {
-		return asConnect(fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0))
+		return closing()
 	}
 	return ctx.Err()
 }
 
-func (h happenings) log(ctx context.Context, err error) {
-	if fault.Is(err, fault.Internal) {
-		h.server.Logger.ErrorContext(ctx, "a subscription failed", "error", err)
-	}
-}
-
-func (h happenings) send(out *connect.ServerStream[eventpb.Occurrence], b *events.Batch) error {
+func send(out *connect.ServerStream[eventpb.Occurrence], b *events.Batch) error {
 	if len(b.Events) == 0 {
 		return out.Send(&eventpb.Occurrence{Cursor: string(b.Cursor)})
 	}
 	for i := range b.Events {
 		x := occurrenceOf(&b.Events[i])
 		if i == len(b.Events)-1 {
-			x.Cursor = string(b.Cursor) // it has passed what was not told, too
+			x.Cursor = string(b.Cursor) // it is also after events that the filter left out
 		}
 		if err := out.Send(x); err != nil {
 			return err

@@ -13,12 +13,12 @@ import (
 	"steward/internal/fault"
 )
 
-// readyWithin is how long a look at the status may take.
+// readyWithin is how long a check of the status may take.
 const readyWithin = 5 * time.Second
 
 // mountHealth adds gRPC's health service
-// (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). Check and
-// List need no key, as /readyz needs none; Watch, which holds a connection, does.
+// (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). Like /readyz, Check and List need
+// no key. Watch does, because it holds a connection.
 func (f *Server) mountHealth(mux *http.ServeMux, opts connect.HandlerOption) {
 	name := "/" + health.Health_ServiceDesc.ServiceName + "/"
 	methods := health.File_grpc_health_v1_health_proto.Services().ByName("Health").Methods()
@@ -47,7 +47,7 @@ func (f *Server) list(ctx context.Context, _ *health.HealthListRequest) (*health
 	return out, nil
 }
 
-// watch tells the status now and whenever it has changed.
+// watch sends the status now and whenever it changes.
 func (f *Server) watch(ctx context.Context, in *health.HealthCheckRequest, out *connect.ServerStream[health.HealthCheckResponse]) error {
 	tick := time.NewTicker(f.Every)
 	defer tick.Stop()
@@ -68,7 +68,7 @@ func (f *Server) watch(ctx context.Context, in *health.HealthCheckRequest, out *
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-f.ends.Done():
-			return asConnect(fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0))
+			return closing()
 		}
 	}
 }

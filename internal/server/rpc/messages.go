@@ -43,13 +43,13 @@ func queryOf(in *searchpb.QueryMessagesRequest) (q search.Query, err error) {
 	switch q.Role {
 	case "", message.User, message.Assistant, message.Tool:
 	default:
-		return q, fault.New(fault.Invalid, "role_unknown", "nobody speaks as %.40q", q.Role).WithHint("use user, assistant or tool")
+		return q, fault.New(fault.Invalid, "role_unknown", "there is no role %.40q", q.Role).WithHint("use user, assistant or tool")
 	}
 	if s := in.GetConversation(); s != "" {
 		var ok bool
 		if q.Conversation, ok = id.Parse(s); !ok {
 			return q, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", s).
-				WithHint("give the id of one: hits tell those that they are from")
+				WithHint("give the id of one: hits name the conversations that they are from")
 		}
 	}
 	if q.Since, err = timeOf("since", in.GetSince()); err != nil {
@@ -69,7 +69,7 @@ func timeOf(name string, t *timestamppb.Timestamp) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if err := t.CheckValid(); err != nil {
-		return time.Time{}, fault.New(fault.Invalid, "time_invalid", "%s is no time: %w", name, err).WithHint("give seconds and nanoseconds since 1970")
+		return time.Time{}, fault.New(fault.Invalid, "time_invalid", "%s is not a time: %w", name, err).WithHint("give seconds and nanoseconds since 1970")
 	}
 	return t.AsTime(), nil
 }

@@ -1,7 +1,6 @@
-// Package rpc is the server for programs that speak gRPC, gRPC-Web, or Connect's
-// JSON over HTTP, all on Steward's one port: its tools, the search in what was
-// said, and its events (the .proto files are in proto/), with gRPC's reflection and health.
-// docs/reference/rpc.md describes it.
+// Package rpc is the server for programs that speak gRPC, gRPC-Web, or Connect's JSON over HTTP, all
+// on Steward's one port. It serves the tools, the search in messages, and events (the .proto files are
+// in proto/), with gRPC's reflection and health. docs/reference/rpc.md describes it.
 package rpc
 
 import (
@@ -31,30 +30,30 @@ import (
 	"steward/proto/toolpb"
 )
 
-// Node is what the server needs of the runtime.
+// Node is the part of the runtime that the server uses.
 type Node interface {
 	ExecuteTool(ctx context.Context, user string, e runtime.Execution) (runtime.Executed, error)
 	ToolList(ctx context.Context, user, agent, namespace string) ([]tool.Spec, error)
 	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
 }
 
-// Options of the server. Node and Guard are needed.
+// Options configure the server. Node and Guard are required.
 type Options struct {
 	Node   Node
-	Events Events                      // nil: there are none
-	Guard  *httpauth.Guard             // who is let in; health needs no key
-	Ready  func(context.Context) error // what health tells; nil: always ready
-	Every  time.Duration               // how often a watched health is looked at; zero: 5 s
+	Events Events                      // nil: events are not served
+	Guard  *httpauth.Guard             // authenticates callers; health needs no key
+	Ready  func(context.Context) error // the status that health reports; nil: always ready
+	Every  time.Duration               // how often a watched status is checked; 0: 5 seconds
 	Logger *slog.Logger                // nil: slog.Default()
 }
 
-// maxRequest is how many bytes a request may have.
+// maxRequest is the size limit of a request, in bytes.
 const maxRequest = 4 << 20
 
-// Server serves the services. Safe for concurrent use.
+// Server serves the services. It is safe for concurrent use.
 type Server struct {
 	Options
-	ends context.Context // when the server is closed
+	ends context.Context // done when the server is closed
 	end  context.CancelFunc
 }
 
@@ -74,8 +73,8 @@ func New(o Options) *Server {
 	return f
 }
 
-// Close ends what would go on for as long as a client likes, so that the
-// server can end. Calls are not touched.
+// Close ends the streams, which otherwise last for as long as their clients like, so that the HTTP
+// server can shut down. It does not affect calls.
 func (f *Server) Close() { f.end() }
 
 // own returns the handlers of Steward's own services by their paths, such as
@@ -89,7 +88,7 @@ func (f *Server) own(opts ...connect.HandlerOption) map[string]http.Handler {
 	return all
 }
 
-// services are those that reflection names.
+// services returns the names of the services that reflection lists.
 func services() []string {
 	names := []string{health.Health_ServiceDesc.ServiceName}
 	for path := range (&Server{}).own() {
@@ -99,9 +98,8 @@ func services() []string {
 	return names
 }
 
-// Methods returns the names of all methods of the services that the server
-// serves, such as "tool.Tool.ListTools", in order; reflection is none of them.
-// It is made of Mount's own table. It fails if the descriptors are broken.
+// Methods returns the names of all methods that the server serves, such as "tool.Tool.ListTools",
+// sorted and without those of reflection. It reads the table that Mount uses.
 func Methods() ([]string, error) {
 	files, err := proto.Files()
 	if err != nil {
@@ -121,9 +119,8 @@ func Methods() ([]string, error) {
 	return all, nil
 }
 
-// Mount adds the services to a mux, each under its own name, as gRPC has it.
-// The server must speak HTTP/2 without TLS (http.Server.Protocols) for gRPC;
-// the other protocols do with HTTP/1.1. It fails if the descriptors are broken.
+// Mount adds the services to a mux, each under its own name as in gRPC. For gRPC, the HTTP server must
+// speak HTTP/2 without TLS (http.Server.Protocols); for the other protocols HTTP/1.1 is enough.
 func (f *Server) Mount(mux *http.ServeMux) error {
 	files, err := proto.Files()
 	if err != nil {
@@ -144,8 +141,7 @@ func (f *Server) Mount(mux *http.ServeMux) error {
 	return nil
 }
 
-// guarded lets the guard stand before a handler, and has refusals written in
-// the client's protocol.
+// guarded puts the guard before a handler. Refusals are written in the client's protocol.
 func (f *Server) guarded(h http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return f.Guard.Wrap(private(h), func(w http.ResponseWriter, r *http.Request, err error) {
@@ -154,11 +150,11 @@ func (f *Server) guarded(h http.Handler) http.Handler {
 			return
 		}
 		httpauth.Log(r, f.Logger, err)
-		refusals.Write(w, r, asConnect(err)) // a client that has gone is no error of ours
+		refusals.Write(w, r, asConnect(err)) // fails only if the client has gone
 	})
 }
 
-// private keeps answers out of caches: Connect takes queries by GET.
+// private keeps answers out of caches, because Connect sends queries by GET.
 func private(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -167,7 +163,7 @@ func private(h http.Handler) http.Handler {
 	})
 }
 
-// present answers what is no method of a service.
+// present answers requests for methods that do not exist.
 func present(files protodesc.Resolver, h http.Handler) http.Handler {
 	answers := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,12 +175,11 @@ func present(files protodesc.Resolver, h http.Handler) http.Handler {
 			}
 		}
 		answers.Write(w, r, asConnect(fault.New(fault.Unsupported, "method_unknown", "there is no method %.200s", r.URL.Path).
-			WithHint("docs/reference/rpc.md lists what there is, and so does reflection"))) // a client that has gone is no error of ours
+			WithHint("docs/reference/rpc.md lists what there is, and so does reflection"))) // fails only if the client has gone
 	})
 }
 
-// coded tells errors of calls in the form of RPCs, and logs what is our own
-// fault.
+// coded converts the errors of calls to those of RPCs, and logs internal ones.
 func (f *Server) coded(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		res, err := next(ctx, r)
@@ -198,13 +193,17 @@ func (f *Server) coded(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// recovered tells of a panic.
+// recovered reports a panic as an internal error.
 func (f *Server) recovered(ctx context.Context, spec connect.Spec, _ http.Header, p any) error {
 	f.Logger.ErrorContext(ctx, "a call panicked", "procedure", spec.Procedure, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	return asConnect(fmt.Errorf("panic: %v", p))
 }
 
-// Talks reports whether a request is a conversation, whose caller may be silent
-// between what he sends. Of what the server serves that is reflection alone: all
-// of Steward's own methods, and health, take one message.
+// closing is the error of streams that end because the server is closed.
+func closing() error {
+	return asConnect(fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0))
+}
+
+// Talks reports whether a request is a stream of messages from the client, who may be silent between
+// them. Only reflection is: Steward's own methods and those of health take one message.
 func Talks(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/grpc.reflection.") }

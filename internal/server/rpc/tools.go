@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -60,12 +61,11 @@ func (t tools) ListTools(ctx context.Context, in *toolpb.ListToolsRequest) (*too
 	return out, nil
 }
 
-// definitionOf is the definition of a tool in OpenAI's form, with what Steward
-// knows beyond it.
+// definitionOf returns the definition of a tool in OpenAI's form, with what Steward adds to it.
 func definitionOf(s tool.Spec, agent string) (*commonpb.Tool, error) {
 	schema := new(structpb.Struct)
 	if err := protojson.Unmarshal(s.Input, schema); err != nil {
-		return nil, fault.New(fault.Internal, "schema_broken", "the schema of the tool %s cannot be told: %w", s.Name, err)
+		return nil, fault.New(fault.Internal, "schema_broken", "the schema of the tool %s cannot be sent: %w", s.Name, err)
 	}
 	effect := commonpb.Effect_EFFECT_ACTION
 	if s.Effect == tool.Query {
@@ -78,7 +78,7 @@ func definitionOf(s tool.Spec, agent string) (*commonpb.Tool, error) {
 	}, nil
 }
 
-// some is a field that is left out where it says nothing.
+// some returns an optional field, which is left out if it has the zero value.
 func some[T comparable](v T) *T {
 	var nothing T
 	if v == nothing {
@@ -90,7 +90,7 @@ func some[T comparable](v T) *T {
 func resultOf(x runtime.Executed) *commonpb.ToolCallResult {
 	res := x.Result
 	out := &commonpb.ToolCallResult{
-		Id: x.ClientID, Name: x.Tool, Status: statusOf(res.Status), Content: valid(res.Text()),
+		Id: x.ClientID, Name: x.Tool, Status: cmp.Or(statuses[res.Status], commonpb.CallStatus_CALL_STATUS_UNKNOWN), Content: valid(res.Text()),
 		Labels: (res.Labels | message.LabelsOf(res.Content)).Names(), Truncated: x.Cut, Rest: res.Rest,
 		Recorded: x.Recorded, RequestId: x.Request.String(),
 	}
@@ -105,26 +105,16 @@ func resultOf(x runtime.Executed) *commonpb.ToolCallResult {
 	return out
 }
 
-// statusOf is how a call ended. What a later version of Steward may know
-// beyond these is not known.
-func statusOf(s message.Status) commonpb.CallStatus {
-	switch s {
-	case message.OK:
-		return commonpb.CallStatus_CALL_STATUS_OK
-	case message.Failed:
-		return commonpb.CallStatus_CALL_STATUS_FAILED
-	case message.DeniedCall:
-		return commonpb.CallStatus_CALL_STATUS_DENIED
-	case message.Unavailable:
-		return commonpb.CallStatus_CALL_STATUS_UNAVAILABLE
-	case message.Interrupted:
-		return commonpb.CallStatus_CALL_STATUS_INTERRUPTED
-	case message.Accepted, message.Queued:
-		return commonpb.CallStatus_CALL_STATUS_ACCEPTED
-	}
-	return commonpb.CallStatus_CALL_STATUS_UNKNOWN
+// statuses are the ways in which a call can end. All others are unknown.
+var statuses = map[message.Status]commonpb.CallStatus{
+	message.OK:          commonpb.CallStatus_CALL_STATUS_OK,
+	message.Failed:      commonpb.CallStatus_CALL_STATUS_FAILED,
+	message.DeniedCall:  commonpb.CallStatus_CALL_STATUS_DENIED,
+	message.Unavailable: commonpb.CallStatus_CALL_STATUS_UNAVAILABLE,
+	message.Interrupted: commonpb.CallStatus_CALL_STATUS_INTERRUPTED,
+	message.Accepted:    commonpb.CallStatus_CALL_STATUS_ACCEPTED,
+	message.Queued:      commonpb.CallStatus_CALL_STATUS_ACCEPTED,
 }
 
-// valid makes a text of bytes that others have made: a string of Protocol
-// Buffers is UTF-8, or the whole message cannot be written.
+// valid replaces invalid UTF-8, which would keep the whole message from being written.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
