@@ -16,11 +16,10 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// ignoredHeader names the members of a request that were passed over.
+// ignoredHeader names the members of a request that were ignored.
 const ignoredHeader = "Steward-Ignored"
 
-// events is what an answer comes from: a model's stream, or the turn of a
-// conversation told in the same words.
+// events is the source of an answer: a model's stream, or a conversation's turn as such a stream.
 type events = iter.Seq2[llm.Event, error]
 
 func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error {
@@ -89,8 +88,8 @@ func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error
 	return nil
 }
 
-// labelsOf are those of messages that no conversation has labelled: nobody knows
-// who wrote what is attached, or what tools of the caller have told.
+// labelsOf returns the labels of messages from outside of Steward's conversations. Nobody knows who
+// wrote attachments or results of the caller's tools.
 func labelsOf(msgs []*message.Message) message.Labels {
 	for _, m := range msgs {
 		for _, b := range m.Blocks {

@@ -7,15 +7,13 @@ import (
 	"steward/internal/message"
 )
 
-// defanger takes the images out of what agents answer, and all else that
-// clients of this protocol, which show Markdown and the HTML in it, fetch by
-// themselves. An address that text of others has made up would so send out what
-// the model had read. An image becomes a link, which somebody has to follow, and
-// a tag becomes its text.
+// defanger removes images from agents' answers, and everything else that clients of this protocol,
+// which show Markdown and the HTML in it, fetch by themselves. Through an address in injected text they
+// would send out what the model has read. An image becomes a link, which a person has to follow, and a
+// tag becomes its text.
 type defanger struct{ held string }
 
-// next returns a piece of text without images; the beginning of what may become
-// one is held back.
+// next returns a piece of text without images. It holds back the beginning of what may be one.
 func (d *defanger) next(text string) string {
 	text = defang(d.held + text)
 	keep := len(text) - len(strings.TrimRight(text, "!"))
@@ -39,7 +37,7 @@ func (d *defanger) rest() string {
 	return text
 }
 
-// defang takes the images out of a whole text.
+// defang removes the images from a whole text.
 func defang(text string) string {
 	for strings.Contains(text, "![") { // "!![" leaves one behind
 		text = strings.ReplaceAll(text, "![", "[")
@@ -57,11 +55,11 @@ func defang(text string) string {
 	}
 }
 
-// maxTag bounds what is looked at, and held back, of a tag, in bytes.
+// maxTag is how much of a tag is examined and held back, in bytes.
 const maxTag = 2 << 10
 
-// tag reads the tag with which a text begins: its name, in lower case, and what
-// stands in it. It is not whole while more may follow.
+// tag reads the tag at the beginning of a text: its name, in lower case, and its content. whole is false
+// if more of it may follow.
 func tag(text string) (name, rest string, whole bool) {
 	n := 1
 	for n < len(text) && n <= 20 && (text[n]|0x20 >= 'a' && text[n]|0x20 <= 'z' || n > 1 && (text[n] >= '0' && text[n] <= '9' || text[n] == '-')) {
@@ -80,8 +78,8 @@ func tag(text string) (name, rest string, whole bool) {
 	return name, text[n:], len(text)-n > maxTag
 }
 
-// tagEnd is where a tag ends whose attributes a text begins with; -1: not yet.
-// A '>' in the quotes of a value does not end it.
+// tagEnd returns where a tag ends, given its attributes and what follows; -1: not yet. A '>' in the quotes
+// of a value does not end it.
 func tagEnd(text string) int {
 	var quote, last byte
 	for i := range len(text) {
@@ -103,13 +101,13 @@ func tagEnd(text string) int {
 	return -1
 }
 
-// fetching are the elements of HTML, and of SVG, of which a browser fetches
-// something (https://html.spec.whatwg.org/#attributes-3).
+// fetching are the elements of HTML and SVG for which a browser fetches something
+// (https://html.spec.whatwg.org/#attributes-3).
 var fetching = [...]string{"applet", "audio", "base", "bgsound", "body", "embed", "feimage", "fencedframe", "frame", "iframe", "image", "img", "input",
 	"link", "meta", "object", "script", "source", "style", "svg", "track", "use", "video"}
 
-// fetches reports whether a browser fetches something by a tag: by its name, by
-// a style or by a background. What is too long to look at might.
+// fetches reports whether a browser may fetch something for a tag: for its element, a style or a
+// background. A tag that is too long to be examined may.
 func fetches(name, rest string) bool {
 	rest = strings.ToLower(rest)
 	return slices.Contains(fetching[:], name) || name != "" && (len(rest) > maxTag || strings.Contains(rest, "style") || strings.Contains(rest, "background"))

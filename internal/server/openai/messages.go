@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/fault"
@@ -14,8 +15,7 @@ import (
 	"steward/internal/tool"
 )
 
-// form is the one in which clients send messages: that of the provider, which
-// reads them back, within what a server can go by.
+// form returns the codec for clients' messages: the provider's, restricted to what a server can use.
 func form() wire.Codec {
 	c := openai.New(openai.Options{}).Codec("")
 	c.Check = check
@@ -24,17 +24,14 @@ func form() wire.Codec {
 
 func jsonIndex(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
-// history turns a request's messages into ours. System and developer
-// messages, wherever they stand, become the system prompt.
+// history converts a request's messages. System and developer messages, wherever they are, become the
+// system prompt.
 func history(form wire.Codec, raw []jsontext.Value) (system string, msgs []*message.Message, err error) {
-	doc := []byte{'['}
-	for i, v := range raw {
-		if i > 0 {
-			doc = append(doc, ',')
-		}
-		doc = append(doc, v...)
+	doc, err := json.Marshal(raw)
+	if err != nil {
+		return "", nil, err
 	}
-	all, err := form.Decode(append(doc, ']'))
+	all, err := form.Decode(doc)
 	if err != nil {
 		return "", nil, refusal(err)
 	}
@@ -59,9 +56,8 @@ func history(form wire.Codec, raw []jsontext.Value) (system string, msgs []*mess
 	return strings.Join(prompt, "\n\n"), msgs, nil
 }
 
-// settle leaves of a message what a client can say: who wrote it, and nothing
-// that only providers give. Clients send back answers with all that they found
-// in them.
+// settle sets who wrote a message, and removes what only providers can set. Clients send answers back
+// with everything that they found in them.
 func settle(m *message.Message) {
 	origin := "import:openai"
 	if m.Role == message.User {
@@ -86,7 +82,7 @@ func settle(m *message.Message) {
 	}
 }
 
-// refusal is an error of the codec's as OpenAI's clients know them.
+// refusal converts an error of the codec to one that OpenAI's clients know.
 func refusal(err error) error {
 	e := fault.Of(err)
 	at, _ := e.Details["at"].(string)
@@ -108,7 +104,7 @@ func unanswered() error {
 		WithHint("follow an assistant message that has tool_calls with one tool message for each of them")
 }
 
-// check refuses what can be read, and not be gone by.
+// check refuses messages that can be decoded but not used.
 func check(at string, m *message.Message) error {
 	content, calls, said := m.Blocks, 0, false
 	if r := m.Result(); r != nil {
@@ -151,7 +147,7 @@ func check(at string, m *message.Message) error {
 	return nil
 }
 
-// foreign reports what is neither text nor a call.
+// foreign returns OpenAI's type of a block that is neither text nor a call.
 func foreign(b message.Block) (kind string, ok bool) {
 	switch b := b.(type) {
 	case *message.Image:
@@ -165,7 +161,7 @@ func foreign(b message.Block) (kind string, ok bool) {
 	return "", false
 }
 
-// shows reports whether a picture is on the web, or there.
+// shows reports whether an image is on the web or included.
 func shows(b *message.Image) bool {
 	if b.URL == "" {
 		return strings.HasPrefix(b.MIME, "image/")

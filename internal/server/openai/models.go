@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,15 +24,7 @@ type modelObject struct {
 	Owner   string `json:"owned_by"`
 }
 
-func modelOf(name, owner string, created time.Time) modelObject {
-	o := modelObject{ID: name, Object: "model", Owner: owner}
-	if !created.IsZero() {
-		o.Created = created.Unix()
-	}
-	return o
-}
-
-// list is the object list.
+// list is OpenAI's object "list".
 type list[T any] struct {
 	Object string         `json:"object"`
 	Data   []T            `json:"data"`
@@ -46,15 +37,19 @@ func reply(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// listed are the models there are: the aliases and the agents, then all models
-// of all providers. A provider that does not answer has none.
+// listed returns the aliases and the agents, then all models of all providers, and the errors of
+// providers that did not answer.
 func (f *server) listed(ctx context.Context) (all []modelObject, silent map[string]error) {
 	found, aliases := f.Node.Models(ctx)
 	for _, name := range append(slices.Clone(aliases), f.agents(ctx)...) {
-		all = append(all, modelOf(name, "steward", time.Time{}))
+		all = append(all, modelObject{ID: name, Object: "model", Owner: "steward"})
 	}
 	for _, m := range found.Models {
-		all = append(all, modelOf(m.Full(), m.Provider, m.Created))
+		o := modelObject{ID: m.Full(), Object: "model", Owner: m.Provider}
+		if !m.Created.IsZero() {
+			o.Created = m.Created.Unix()
+		}
+		all = append(all, o)
 	}
 	return all, found.Errors
 }
@@ -79,14 +74,14 @@ func (f *server) model(w http.ResponseWriter, r *http.Request, _ string) error {
 	}
 	for provider, err := range silent {
 		if strings.HasPrefix(name, provider+"/") {
-			return err // it may be there: nobody knows
+			return err // the model may exist
 		}
 	}
 	return fault.New(fault.NotFound, "model_not_found", "there is no model %.100q", name).
 		WithHint("GET /v1/models lists them").Detail("param", "model")
 }
 
-// maxInputs is how many texts may be embedded at once, as at OpenAI.
+// maxInputs is the most texts that are embedded at once, as in OpenAI's API.
 const maxInputs = 2048
 
 type embeddingRequest struct {
@@ -125,7 +120,7 @@ func (f *server) embeddings(w http.ResponseWriter, r *http.Request, _ string) er
 	out := list[embedding]{Object: "list", Data: make([]embedding, len(texts)), Model: e.Model}
 	for i, vec := range v.Values {
 		if slices.ContainsFunc(vec, func(x float32) bool { return math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) }) {
-			return fault.New(fault.Internal, "embedding_broken", "%s gave a vector with a number that is none", v.Model)
+			return fault.New(fault.Internal, "embedding_broken", "%s gave a vector with a value that is not a number", v.Model)
 		}
 		out.Data[i] = embedding{"embedding", i, vec}
 		if e.Format == "base64" {
@@ -145,7 +140,7 @@ func (e *embeddingRequest) texts() ([]string, error) {
 		return nil, bad("model", "a model is needed").WithHint("GET /v1/models lists them")
 	case e.Format != "" && e.Format != "float" && e.Format != "base64":
 		return nil, bad("encoding_format", "the encoding is float or base64, not %.40q", e.Format)
-	case len(e.Dimensions) > 0 && e.Dimensions.Kind() != 'n': // vectors of another length are not what was asked for
+	case len(e.Dimensions) > 0 && e.Dimensions.Kind() != 'n': // vectors of another length would be wrong
 		return nil, unsupported("dimensions", "dimensions is not supported").WithHint("leave it out")
 	}
 	texts, err := oneOrMore(e.Input)

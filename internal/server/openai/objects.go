@@ -14,17 +14,16 @@ import (
 	"steward/internal/tool"
 )
 
-// null is the value of members that are there and say nothing.
+// null is the value of members that are present but empty.
 var null = jsontext.Value("null")
 
-// encode writes an object of an answer. What is no UTF-8 becomes U+FFFD: that
-// aside, these types have no errors.
+// encode writes an object of an answer. Invalid UTF-8 becomes U+FFFD; these types have no other errors.
 func encode(v any) []byte {
 	b, _ := json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.FormatNilSliceAsNull(false))
 	return b
 }
 
-// answer is one completion that is being made.
+// answer is a completion in progress.
 type answer struct {
 	completed
 	tools  *llm.Toolset
@@ -40,8 +39,7 @@ type completed struct {
 	Choices []choice       `json:"choices"`
 	Usage   jsontext.Value `json:"usage,omitzero"`
 
-	// Steward tells what the person should know. Clients that do not know it
-	// pass over it.
+	// Steward has notices for the person. Clients that do not know this member ignore it.
 	Steward notices `json:"steward,omitzero"`
 }
 
@@ -59,7 +57,7 @@ type choice struct {
 	Finish   *string        `json:"finish_reason"`
 }
 
-// said is a message, or what a chunk adds to it.
+// said is a message, or a chunk of it.
 type said struct {
 	Role        string         `json:"role,omitzero"`
 	Content     any            `json:"content,omitzero"`
@@ -79,9 +77,8 @@ type called struct {
 	} `json:"function"`
 }
 
-// call is a call as the caller gets it: by the provider's id, or a fresh one
-// where it has none, and the tool's name as the caller gave it, or one that
-// could be.
+// call returns a tool call for the caller. It has the provider's id, or a new one if there is none, and
+// the tool's name as the caller spells it.
 func (a *answer) call(id, name, args string) called {
 	c := called{ID: id, Type: "function"}
 	if id == "" {
@@ -130,7 +127,7 @@ func textOf(blocks []message.Block) (text, reasoning string) {
 	return t.String(), r.String()
 }
 
-// annotation is a source of an answer, with the part of the text that it stands for.
+// annotation is a source of an answer, with the part of the text that it supports.
 type annotation struct {
 	Type string `json:"type"`
 	URL  struct {

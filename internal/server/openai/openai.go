@@ -28,6 +28,7 @@ import (
 // Node is the part of the runtime that the server uses.
 type Node interface {
 	Models(ctx context.Context) (found llm.Listing, aliases []string)
+	Agents(ctx context.Context) []runtime.AgentView
 	Resolve(name string) (llm.Resolved, error)
 	Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error)
 	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)

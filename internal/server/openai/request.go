@@ -14,15 +14,15 @@ import (
 	"steward/internal/tool"
 )
 
-// completion is the body of POST /v1/chat/completions. What is a raw value is
-// either read by a function of its own or has to be without effect.
+// completion is the body of POST /v1/chat/completions. Raw values are read by functions of their own,
+// or have no effect.
 type completion struct {
 	Model         string           `json:"model"`
 	Messages      []jsontext.Value `json:"messages"`
 	Stream        bool             `json:"stream"`
 	StreamOptions *struct {
 		IncludeUsage bool           `json:"include_usage"`
-		Obfuscation  jsontext.Value `json:"include_obfuscation"` // padding against eavesdroppers: ours has none
+		Obfuscation  jsontext.Value `json:"include_obfuscation"` // padding against eavesdroppers, which Steward does not add
 	} `json:"stream_options"`
 	Tools            []toolPart        `json:"tools"`
 	ToolChoice       jsontext.Value    `json:"tool_choice"`
@@ -39,8 +39,8 @@ type completion struct {
 	FrequencyPenalty *float64          `json:"frequency_penalty"`
 	PresencePenalty  *float64          `json:"presence_penalty"`
 
-	// Rest are the members that change nothing here, known to the protocol or
-	// not. Programs send many that they do not depend on.
+	// Rest has the members that Steward ignores, known to the protocol or not. Programs send many that
+	// they do not depend on.
 	Rest map[string]jsontext.Value `json:",embed"`
 }
 
@@ -50,7 +50,7 @@ type toolPart struct {
 		Name        string         `json:"name"`
 		Description string         `json:"description"`
 		Parameters  jsontext.Value `json:"parameters"`
-		Strict      *bool          `json:"strict"` // how far a provider can hold to it is the provider's
+		Strict      *bool          `json:"strict"` // whether it is followed depends on the provider
 	} `json:"function"`
 	Custom jsontext.Value `json:"custom"`
 }
@@ -65,7 +65,7 @@ type formatPart struct {
 	} `json:"json_schema"`
 }
 
-// readCompletion reads and checks a request's body, apart from its messages.
+// readCompletion reads and checks a request's body, except its messages.
 func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*completion, error) {
 	var c completion
 	body, err := httpauth.ReadBody(w, r, limit)
@@ -87,15 +87,14 @@ func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*compl
 	return &c, nil
 }
 
-// silent are members that change no answer wherever they are honoured.
+// silent are members that never change an answer.
 var silent = []string{"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
 
-// asDefault are the values with which other members say what holds anyway.
+// asDefault are the values of other members that ask for nothing but the default.
 var asDefault = map[string]string{"n": "1", "store": "false", "logit_bias": "{}", "logprobs": "false", "top_logprobs": "0",
 	"modalities": `["text"]`, "verbosity": `"medium"`, "functions": "[]", "function_call": `"none"`}
 
-// ignored names the members of the request that are passed over although they
-// ask for something, in order.
+// ignored returns the names of members that are ignored although they ask for something, sorted.
 func (c *completion) ignored() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(c.Rest)) {
@@ -108,32 +107,27 @@ func (c *completion) ignored() []string {
 	return out
 }
 
-// sampling reads how the model is to answer.
+// sampling reads the parameters of the model's answer.
 func (c *completion) sampling() (s llm.Sampling, err error) {
-	s.Temperature = c.Temperature
-	if t := c.Temperature; t != nil && (*t < 0 || *t > 2) {
-		return s, bad("temperature", "the temperature is a number from 0 to 2, not %v", *t)
-	}
 	for _, f := range []struct {
 		name      string
 		v         *float64
 		low, high float64
-	}{{"top_p", c.TopP, 0, 1}, {"frequency_penalty", c.FrequencyPenalty, -2, 2}, {"presence_penalty", c.PresencePenalty, -2, 2}} {
+	}{{"temperature", c.Temperature, 0, 2}, {"top_p", c.TopP, 0, 1}, {"frequency_penalty", c.FrequencyPenalty, -2, 2}, {"presence_penalty", c.PresencePenalty, -2, 2}} {
 		if f.v != nil && (*f.v < f.low || *f.v > f.high) {
 			return s, bad(f.name, "%s is a number from %v to %v, not %v", f.name, f.low, f.high, *f.v)
 		}
 	}
-	s.TopP, s.Seed, s.FrequencyPenalty, s.PresencePenalty = c.TopP, c.Seed, c.FrequencyPenalty, c.PresencePenalty
-	for name, n := range map[string]*int{"max_tokens": c.MaxTokens, "max_completion_tokens": c.MaxCompletion} {
-		if n != nil && *n < 1 {
-			return s, bad(name, "%s is at least 1, not %d", name, *n)
+	s.Temperature, s.TopP, s.Seed, s.FrequencyPenalty, s.PresencePenalty = c.Temperature, c.TopP, c.Seed, c.FrequencyPenalty, c.PresencePenalty
+	for _, n := range []struct {
+		name string
+		v    *int
+	}{{"max_tokens", c.MaxTokens}, {"max_completion_tokens", c.MaxCompletion}} { // the second one outranks the first
+		if n.v != nil && *n.v < 1 {
+			return s, bad(n.name, "%s is at least 1, not %d", n.name, *n.v)
+		} else if n.v != nil {
+			s.MaxTokens = *n.v
 		}
-	}
-	switch {
-	case c.MaxCompletion != nil:
-		s.MaxTokens = *c.MaxCompletion
-	case c.MaxTokens != nil:
-		s.MaxTokens = *c.MaxTokens
 	}
 	if s.Stop, err = c.stop(); err != nil {
 		return s, err
@@ -148,13 +142,13 @@ func (c *completion) sampling() (s llm.Sampling, err error) {
 	return s, nil
 }
 
-// efforts are OpenAI's, of which we know fewer.
+// efforts maps OpenAI's efforts to Steward's, of which there are fewer.
 var efforts = map[string]llm.Effort{
 	"none": llm.EffortNone, "minimal": llm.EffortLow, "low": llm.EffortLow,
 	"medium": llm.EffortMedium, "high": llm.EffortHigh, "xhigh": llm.EffortHigh,
 }
 
-const maxStops = 4 // as at OpenAI
+const maxStops = 4 // as in OpenAI's API
 
 func (c *completion) stop() ([]string, error) {
 	out, err := oneOrMore(c.Stop)
@@ -172,8 +166,8 @@ func (c *completion) stop() ([]string, error) {
 
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// toolset reads the caller's own tools; nil when there are none. They are the
-// model's to ask for and the caller's to run.
+// toolset reads the caller's own tools, which the model may call and the caller runs. It returns nil
+// if there are none.
 func (c *completion) toolset() (*llm.Toolset, string, error) {
 	var specs []tool.Spec
 	names := map[string]bool{}
@@ -197,7 +191,7 @@ func (c *completion) toolset() (*llm.Toolset, string, error) {
 			schema = []byte(`{"type":"object","properties":{}}`)
 		case '{':
 		default:
-			return nil, "", bad(at+".function.parameters", "the parameters of %s are no JSON Schema object", f.Name)
+			return nil, "", bad(at+".function.parameters", "the parameters of %s are not a JSON Schema object", f.Name)
 		}
 		specs = append(specs, tool.Spec{Name: f.Name, Description: f.Description, Input: schema, Effect: tool.Query})
 	}
@@ -238,7 +232,7 @@ func (c *completion) choice(names map[string]bool) (string, error) {
 	return named.Function.Name, nil
 }
 
-// schema reads the form that the answer is to have; nil for prose.
+// schema reads the schema of the answer; nil for prose.
 func (c *completion) schema() (*llm.Schema, error) {
 	if c.Format == nil {
 		return nil, nil
@@ -260,7 +254,7 @@ func (c *completion) schema() (*llm.Schema, error) {
 		return nil, bad("response_format.json_schema.name", "%.100q cannot be the name of a schema", s.Name).
 			WithHint("use 1 to 64 letters, digits, '_' and '-'")
 	case s.Schema.Kind() != '{':
-		return nil, bad("response_format.json_schema.schema", "the schema is no JSON object")
+		return nil, bad("response_format.json_schema.schema", "the schema is not a JSON object")
 	}
 	return &llm.Schema{Name: s.Name, JSON: []byte(s.Schema)}, nil
 }

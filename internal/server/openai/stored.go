@@ -15,16 +15,15 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// agentPrefix begins the name under which an agent is a model.
+// agentPrefix begins the names of the models that are agents.
 const agentPrefix = "agent:"
 
 // conversationHeader names the conversation in which an agent answers.
 const conversationHeader = "Steward-Conversation"
 
-// turn continues a stored conversation with the caller's last message, or
-// begins one with an agent. The conversation's own tools run here; of what
-// they do the caller gets the answer only. The turn goes on when the caller
-// goes away.
+// turn continues a stored conversation with the caller's last message, or starts one with an agent.
+// The conversation's own tools run in Steward, and the caller receives only the answer. If the caller
+// disconnects, the turn continues.
 func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv string, c *completion, system string, msgs []*message.Message, t runtime.Turn) (events, error) {
 	last := msgs[len(msgs)-1]
 	t.Content = last.Blocks
@@ -40,10 +39,10 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 		}
 		return f.begun(ctx, w, user, t)
 	}
-	if system != "" { // the conversation has its own; a client that sends one should know
+	if system != "" { // the conversation has its own
 		w.Header().Add(ignoredHeader, "system messages")
 	}
-	if user == identity.Anonymous { // whoever calls without a credential is the same to us
+	if user == identity.Anonymous { // all callers without a credential share this name
 		return nil, fault.New(fault.Unauthentic, "key_missing", "a conversation is continued with a credential only").
 			WithHint("send the token (steward token) or a key as the API key")
 	}
@@ -62,7 +61,7 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 	}, nil
 }
 
-// own refuses what a conversation with tools of its own has no use for.
+// own refuses what a conversation with tools of its own cannot use.
 func own(conv string, c *completion, last *message.Message) error {
 	what := "a stored conversation"
 	if conv == "" {
@@ -79,9 +78,9 @@ func own(conv string, c *completion, last *message.Message) error {
 	return nil
 }
 
-// transcript attaches to a turn what a client tells of a conversation that
-// Steward does not know. Nobody can say who wrote it, so it is content of
-// others to the agent, instructions of the role system included.
+// transcript returns the earlier messages of a client's conversation, which Steward does not know, as
+// an attachment. Nobody knows who wrote them. To the agent they are therefore untrusted content, even
+// instructions of the role system.
 func transcript(system string, msgs []*message.Message) message.Block {
 	var b strings.Builder
 	add := func(who, text string) {
@@ -112,7 +111,7 @@ func transcript(system string, msgs []*message.Message) message.Block {
 	return &message.File{MIME: "text/plain", Name: "the conversation so far, as the client tells it", Data: []byte(strings.TrimRight(b.String(), "\n"))}
 }
 
-// begun begins a conversation with an agent; a header names it.
+// begun starts a conversation with an agent, and names it in a header.
 func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, t runtime.Turn) (events, error) {
 	acc, err := f.Node.Send(ctx, user, t)
 	if fault.HasCode(err, "agent_not_found") {
@@ -125,7 +124,7 @@ func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, 
 	return func(yield func(llm.Event, error) bool) { f.follow(ctx, user, acc, yield) }, nil
 }
 
-// follow tells a turn until its end.
+// follow yields the events of a turn until its end.
 func (f *server) follow(ctx context.Context, user string, acc runtime.Accepted, yield func(llm.Event, error) bool) {
 	told := teller{turn: acc.Interaction}
 	for fr, err := range f.Node.Watch(ctx, user, acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
@@ -140,40 +139,34 @@ func (f *server) follow(ctx context.Context, user string, acc runtime.Accepted, 
 	}
 }
 
-// agents returns the names under which agents are models.
+// agents returns the names of the models that are agents.
 func (f *server) agents(ctx context.Context) []string {
 	if c, err := httpauth.From(ctx); err != nil || c.User == identity.Anonymous {
 		return nil
 	}
-	n, ok := f.Node.(interface {
-		Agents(context.Context) []runtime.AgentView
-	})
-	if !ok {
-		return nil
-	}
 	var out []string
-	for _, a := range n.Agents(ctx) {
+	for _, a := range f.Node.Agents(ctx) {
 		out = append(out, agentPrefix+a.Path)
 	}
 	return out
 }
 
-// teller tells the frames of one turn as the events of a model's stream.
+// teller converts the frames of one turn to the events of a model's stream.
 type teller struct {
 	turn    id.ID
-	message id.ID // whose text was told last
-	some    bool  // text was told
+	message id.ID // whose text was sent last
+	some    bool  // text was sent
 	images  defanger
 }
 
-// tell yields what a frame says; more is false after the turn's end.
+// tell yields the events of a frame. more is false after the turn's end.
 func (t *teller) tell(f *runtime.Frame, yield func(llm.Event, error) bool) (more, ok bool) {
 	if f.Interaction != t.turn {
 		return true, true
 	}
 	switch f.Kind {
 	case runtime.FrameToken:
-		if t.some && t.message != f.Message { // it goes on after tools have run
+		if t.some && t.message != f.Message { // it continues after tools have run
 			ok = yield(llm.Event{Kind: llm.TextDelta, Text: t.images.rest() + "\n\n"}, nil)
 			if !ok {
 				return false, false

@@ -12,15 +12,15 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// stream answers with server-sent events, one chunk for each piece. An error
-// before the first has a status of its own; a later one is an event.
+// stream answers with server-sent events, one for each piece. An error before the first piece has an
+// HTTP status of its own; a later one is an event.
 func (f *server) stream(w http.ResponseWriter, r *http.Request, a *answer, from events, usage bool) error {
 	s := &sse{w: w, rc: http.NewResponseController(w), answer: a, usage: usage, calls: map[int]*streamedCall{}}
 	stop := s.keepAlive(f.KeepAlive)
 	defer stop()
 	err := s.run(from)
 	if err == nil || r.Context().Err() != nil {
-		return nil // told, or nobody is there any more
+		return nil // sent, or the client has gone
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,20 +38,20 @@ type sse struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
 	answer *answer
-	usage  bool // the caller wants to know the usage
+	usage  bool // the caller asked for the usage
 
 	mu      sync.Mutex // against the keep-alive
-	started bool       // the head and at least one byte have left
-	gone    error      // the client does not read any more
-	begun   bool       // the first chunk, with the role, has left
-	shown   bool       // some of the answer has left
-	texted  bool       // some of its text has
+	started bool       // the header and at least one byte were sent
+	gone    error      // the client has stopped reading
+	begun   bool       // the first chunk, with the role, was sent
+	shown   bool       // a part of the answer was sent
+	texted  bool       // a part of its text was sent
 	calls   map[int]*streamedCall
 }
 
 type streamedCall struct {
 	index int
-	args  strings.Builder // that have left
+	args  strings.Builder // that were sent
 }
 
 func (s *sse) run(from events) error {
@@ -84,7 +84,7 @@ func (s *sse) tell(ev llm.Event) (done bool, err error) {
 	case llm.CallArgs:
 		s.args(ev.Block, ev.Text)
 	case llm.Reset:
-		if s.shown { // a client of this protocol cannot be told to forget
+		if s.shown { // this protocol cannot take anything back
 			return true, brokenOff()
 		}
 		s.calls = map[int]*streamedCall{}
@@ -104,7 +104,7 @@ func (s *sse) delta(d said) {
 	s.chunk(&d, nil)
 }
 
-// begin sends the first chunk, which says who speaks.
+// begin sends the first chunk, which has the role.
 func (s *sse) begin() {
 	if !s.begun {
 		s.begun = true
@@ -112,13 +112,13 @@ func (s *sse) begin() {
 	}
 }
 
-// call tells that a tool is asked for.
+// call sends the beginning of a tool call.
 func (s *sse) call(block int, id, name string) *streamedCall {
 	if c, ok := s.calls[block]; ok {
 		return c
 	}
 	if s.answer.single && len(s.calls) > 0 {
-		s.calls[block] = nil // asked for at most one
+		s.calls[block] = nil // the caller allows only one
 		return nil
 	}
 	c := &streamedCall{index: len(s.calls)}
@@ -141,7 +141,7 @@ func (s *sse) args(block int, text string) {
 	s.delta(said{Calls: []called{told}})
 }
 
-// done sends what has not been streamed of the whole answer, and the end.
+// done sends the parts of the answer that were not streamed, and the end.
 func (s *sse) done(r *llm.Reply) {
 	if text, _ := textOf(r.Blocks); !s.texted && text != "" {
 		s.delta(said{Content: text})
@@ -218,8 +218,8 @@ func goneAway(err error) error {
 	return fault.New(fault.Cancelled, "client_gone", "the client does not read any more: %w", err)
 }
 
-// keepAlive sends a comment whenever nothing else has been sent for a while,
-// so that nobody on the way takes a thinking model for a dead connection.
+// keepAlive sends a comment whenever nothing else was sent for a while, so that proxies do not take a
+// thinking model for a dead connection.
 func (s *sse) keepAlive(every time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -11,10 +11,9 @@ import (
 	"steward/internal/tool"
 )
 
-// structured asks a model. Where the request has a schema, the answer is held
-// back until it fits: one that does not is sent back once with what is wrong,
-// and refused (schema_unmet) when it still does not. Many servers take a schema
-// and do not keep to it.
+// structured asks a model. If the request has a schema, the answer is held back until it fits. The
+// model is asked once more if it does not, with the reason; if the second answer does not fit either, the
+// error is schema_unmet. Many servers accept a schema and do not follow it.
 func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*message.Message) (events, error) {
 	if r.Schema == nil {
 		return model.Stream(ctx, r), nil
@@ -33,7 +32,7 @@ func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*me
 			text, _ := textOf(reply.Blocks)
 			wrong := form.Validate([]byte(strings.TrimSpace(text)))
 			if wrong == nil || reply.Stop != message.StopEnd && reply.Stop != message.StopSequence {
-				reply.Usage = reply.Usage.Add(spent) // cut short or refused is told by the finish reason
+				reply.Usage = reply.Usage.Add(spent) // the finish reason says if it was cut short or refused
 				yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
 				return
 			}
@@ -51,7 +50,7 @@ func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*me
 	}, nil
 }
 
-// whole reads an answer to its end and passes on all but its text.
+// whole reads an answer to its end, and yields everything but its text.
 func whole(from events, yield func(llm.Event, error) bool) (*llm.Reply, bool) {
 	for ev, err := range from {
 		switch {
