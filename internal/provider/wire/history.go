@@ -358,7 +358,8 @@ func Words(r *message.ToolResult, failed, marked bool) {
 // InlineURL decodes a base64 data URL if it can be encoded again in exactly the same way. Others
 // are kept as URLs.
 func InlineURL(url string) (mime string, data []byte, ok bool) {
-	mime, data, ok = DataURL(url)
+	_, data, ok = DataURL(url)
+	mime, _, _ = strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,") // with its parameters
 	if !ok || mime == "" || len(data) == 0 || InlineData(mime, data) != url {
 		return "", nil, false
 	}
