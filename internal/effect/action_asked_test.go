@@ -25,19 +25,13 @@ func TestApprovedAction(t *testing.T) {
 		switch p.Status {
 		case Awaiting:
 			asked = p
-			if in := stateOf(t, s, c); in.State != intent.Awaiting {
-				t.Errorf("the server was told before it was recorded: %s", in.State)
-			}
+			isState(t, s, c, intent.Awaiting)
 		case Running:
 			running = p
-			if in := stateOf(t, s, c); in.State != intent.Executing {
-				t.Errorf("it runs before it was recorded: %s", in.State)
-			}
+			isState(t, s, c, intent.Executing)
 		}
 	}
-	wg := answering(t, e, &c, true)
-	expect(t, run(t, e, c), message.OK, "sent")
-	wg.Wait()
+	expect(t, runAnswering(t, e, c, true), message.OK, "sent")
 	if asked.Question == nil || asked.Question.ID != IntentURI(c.Message, 1).String() || string(asked.Question.Args) != string(asked.Args) || len(asked.Question.Hash) != 64 ||
 		string(asked.Args) != `{"a":2,"b":1}` || asked.Question.Reason == "" || time.Until(asked.Question.Expires) < 7*24*time.Hour-time.Minute || asked.Tool != "test.action" {
 		t.Errorf("asked %+v", asked)
@@ -58,7 +52,7 @@ func TestUnattendedActionIsDenied(t *testing.T) {
 	e := engine(s, policy.Fixed{})
 	expect(t, run(t, e, c), message.DeniedCall, "steward chat")
 	expect(t, run(t, e, c), message.DeniedCall, "steward chat")
-	if in := stateOf(t, s, c); in.State != intent.Denied || in.Reason == "" {
+	if in := isState(t, s, c, intent.Denied); in.Reason == "" {
 		t.Errorf("%+v", in)
 	}
 }
@@ -67,13 +61,9 @@ func TestUnattendedActionIsDenied(t *testing.T) {
 func TestQueryThatIsAskedAbout(t *testing.T) {
 	s, e := open(t, judge(policy.Ask))
 	c := callOf(query(says("read")), `{}`)
-	wg := answering(t, e, &c, true)
-	expect(t, run(t, e, c), message.OK, "read")
-	wg.Wait()
+	expect(t, runAnswering(t, e, c, true), message.OK, "read")
 	failing := callOf(query(fails(errors.New("broken"))), `{}`)
-	wg = answering(t, e, &failing, true)
-	expect(t, run(t, e, failing), message.Failed, "broken") // no harm can be done
-	wg.Wait()
+	expect(t, runAnswering(t, e, failing, true), message.Failed, "broken") // no harm can be done
 	for cause, want := range map[error]intent.State{request.ErrStop: intent.Failed, request.ErrSuspend: intent.Executing} {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		stopped := callOf(query(func(ctx context.Context, _ tool.Invocation) (tool.Result, error) {
@@ -81,7 +71,7 @@ func TestQueryThatIsAskedAbout(t *testing.T) {
 			<-ctx.Done()
 			return tool.Result{}, ctx.Err()
 		}), `{}`)
-		wg = answering(t, e, &stopped, true)
+		wg := answering(t, e, &stopped, true)
 		res, err := e.Run(ctx, stopped)
 		wg.Wait()
 		expect(t, res, message.Interrupted)
@@ -98,25 +88,18 @@ func TestQueryThatIsAskedAbout(t *testing.T) {
 func TestDenialIsIdempotentToo(t *testing.T) {
 	s, e := open(t, policy.Fixed{})
 	c := callOf(action(says("sent")), `{}`)
-	var asked Progress
-	c.Notify = func(p Progress) { asked = p }
-	wg := answering(t, e, &c, false)
+	q := suspendedAt(t, e, c)
+	for range 2 {
+		answer(t, e, "ann", q, false)
+	}
 	expect(t, run(t, e, c), message.DeniedCall)
-	wg.Wait()
-	d := Decision{ID: asked.Question.ID, Hash: asked.Question.Hash}
-	decided(t, e, "ann", d, "")
-	d.Approve = true
-	decided(t, e, "ann", d, "approval_decided")
-	// What nobody was asked about cannot be answered.
+	decided(t, e, "ann", Decision{ID: q.ID, Hash: q.Hash, Approve: true}, "approval_decided")
+	// Nobody was asked about this one.
 	c2 := callOf(action(says("sent")), `{}`)
-	m := &mortal{Store: s, left: 2}
-	if _, err := engine(m, policy.Fixed{}).Run(context.Background(), c2); !errors.Is(err, errCrash) {
+	if _, err := engine(&mortal{Store: s, left: 2}, policy.Fixed{}).Run(context.Background(), c2); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	err := e.Decide(context.Background(), c2.Scope, Decision{ID: IntentURI(c2.Message, 1).String(), Hash: stateOf(t, s, c2).ArgsHash, Approve: true})
-	if !fault.HasCode(err, "approval_not_asked") {
-		t.Error(err)
-	}
+	decided(t, e, "ann", Decision{ID: IntentURI(c2.Message, 1).String(), Approve: true}, "approval_not_asked")
 	broken := c.Message.Child("effect.Intent", "7")
 	put(t, s, store.Change{URI: broken, Body: []byte("{}"), Terms: []store.Term{{Name: TermIntent, Value: IntentID(broken).String()}}})
 	decided(t, e, "ann", Decision{ID: broken.String()}, "intent_broken")
@@ -134,9 +117,7 @@ func TestNobodyAnswers(t *testing.T) {
 		if d := time.Since(began); d != 7*24*time.Hour {
 			t.Errorf("after %s", d)
 		}
-		if in := stateOf(t, s, c); in.State != intent.Expired {
-			t.Errorf("%+v", in)
-		}
+		isState(t, s, c, intent.Expired)
 		err := e.Decide(context.Background(), c.Scope, Decision{ID: asked.Question.ID, Hash: asked.Question.Hash, Approve: true})
 		if !fault.HasCode(err, "approval_expired") {
 			t.Error(err)
@@ -149,28 +130,21 @@ func TestStopWhileAwaiting(t *testing.T) {
 	s, e := open(t, policy.Fixed{})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := callOf(action(says("sent")), `{}`)
-	var asked Progress
-	c.Notify = func(p Progress) { asked = p; cancel(request.ErrStop) }
-	res, err := e.Run(ctx, c)
-	if err != nil {
-		t.Fatal(err)
+	var q *Question
+	c.Notify = func(p Progress) { q = p.Question; cancel(request.ErrStop) }
+	for range 2 {
+		res, err := e.Run(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, res, message.Interrupted)
 	}
-	expect(t, res, message.Interrupted)
-	if in := stateOf(t, s, c); in.State != intent.Cancelled {
-		t.Errorf("%+v", in)
+	isState(t, s, c, intent.Cancelled)
+	decided(t, e, "ann", Decision{ID: q.ID, Hash: q.Hash, Approve: true}, "approval_decided")
+	c = callOf(action(says("sent")), `{}`) // stopped before it was recorded: nothing is
+	if res, err := e.Run(ctx, c); err != nil || res.Status != message.Interrupted {
+		t.Fatal(describe(res), err)
 	}
-	err = e.Decide(context.Background(), c.Scope, Decision{ID: asked.Question.ID, Hash: asked.Question.Hash, Approve: true})
-	if !fault.HasCode(err, "approval_decided") {
-		t.Error(err)
-	}
-	expect(t, run(t, e, c), message.Interrupted)
-
-	// Stopped before anything was recorded: nothing is.
-	c = callOf(action(says("sent")), `{}`)
-	if res, err = e.Run(ctx, c); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, res, message.Interrupted)
 	noIntent(t, s, c)
 }
 

@@ -32,9 +32,7 @@ func TestApprovalThatIsForgedOrLapsedIsVoid(t *testing.T) {
 				Approval: &intent.Approval{By: "ann", ArgsHash: intent.HashArgs([]byte("{}")), Version: "1", Expires: time.Now().Add(time.Hour)}}
 			change(&in)
 			plant(t, s, c, in)
-			wg := answering(t, e, &c, false)
-			expect(t, run(t, e, c), message.DeniedCall, "the user said no")
-			wg.Wait()
+			expect(t, runAnswering(t, e, c, false), message.DeniedCall, "the user said no")
 			if l.total(false) != 0 {
 				t.Error("it was done")
 			}
@@ -49,9 +47,7 @@ func TestPolicyThatHasChangedSinceTheCrash(t *testing.T) {
 		plant(t, s, c, intent.Intent{State: st, Expires: time.Now().Add(time.Hour),
 			Approval: &intent.Approval{By: "ann", ArgsHash: intent.HashArgs([]byte("{}")), Version: "1", Expires: time.Now().Add(time.Hour)}})
 		expect(t, run(t, engine(s, judge(policy.Deny)), c), message.DeniedCall, "as the test wants it")
-		if in := stateOf(t, s, c); in.State != intent.Denied {
-			t.Errorf("%s: %+v", st, in)
-		}
+		isState(t, s, c, intent.Denied)
 	}
 }
 
@@ -217,7 +213,7 @@ func TestACallThatHangsAndWhoseOutcomeWasNotRecorded(t *testing.T) {
 		expect(t, run(t, e, c), message.UnknownEnd)
 		close(goOn)
 		synctest.Wait()
-		if in := stateOf(t, s, c); in.State != intent.Unknown || w.total(false) != 1 {
+		if in := isState(t, s, c, intent.Unknown); w.total(false) != 1 {
 			t.Errorf("%d effects, %+v", w.total(false), in)
 		}
 		if _, still := e.hanging.Load(IntentURI(c.Message, c.Ref.Block)); still {

@@ -170,9 +170,7 @@ func TestHangingActionIsInDoubt(t *testing.T) {
 		tl := &settler{a, happened(false, nil)}
 		c := callOf(tl, `{}`)
 		expect(t, run(t, e, c), message.UnknownEnd, "did not answer within 30s")
-		if in := stateOf(t, s, c); in.State != intent.Unknown {
-			t.Errorf("%+v", in)
-		}
+		isState(t, s, c, intent.Unknown)
 		page, err := s.Query(context.Background(), c.Scope, store.Query{State: string(intent.Unknown)})
 		if err != nil || len(page.Items) != 1 {
 			t.Errorf("a person cannot find it: %v, %v", page.Items, err)
@@ -187,7 +185,7 @@ func TestAnOutcomeInOddWordsIsRecorded(t *testing.T) {
 	s := openStore(t)
 	c := callOf(action(fails(errors.New("the line \xff went dead"))), `{}`)
 	expect(t, run(t, engine(s, judge(policy.Allow)), c), message.UnknownEnd)
-	if in := stateOf(t, s, c); in.State != intent.Unknown || in.Reason != "the line \uFFFD went dead" {
+	if in := isState(t, s, c, intent.Unknown); in.Reason != "the line \uFFFD went dead" {
 		t.Errorf("%+v", in)
 	}
 }

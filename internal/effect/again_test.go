@@ -73,9 +73,7 @@ func TestActionsAreJudgedOnceMoreWhenTimeHasPassed(t *testing.T) {
 		l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask, Reason: "look", Rule: "asks", Version: "v2"})
 		l.set(policy.PointIntent, policy.Decision{Verdict: policy.Ask, Reason: "look", Rule: "asks", Version: "v3"})
 		c := callOf(tl, `{}`)
-		wg := answering(t, e, &c, true)
-		expect(t, run(t, e, c), message.OK)
-		wg.Wait()
+		expect(t, runAnswering(t, e, c, true), message.OK)
 		if in := stateOf(t, s, c); in.Policy != "v3" || in.Rule != "asks" || in.Approval == nil || in.Approval.By != "ann" {
 			t.Errorf("%+v", in)
 		}
@@ -84,10 +82,8 @@ func TestActionsAreJudgedOnceMoreWhenTimeHasPassed(t *testing.T) {
 		}
 		l.set(policy.PointIntent, policy.Decision{Verdict: policy.Deny, Reason: "not any more", Rule: "denies", Version: "v4"})
 		c = callOf(tl, `{}`)
-		wg = answering(t, e, &c, true)
-		expect(t, run(t, e, c), message.DeniedCall, "not any more")
-		wg.Wait()
-		if in := stateOf(t, s, c); in.State != intent.Denied || in.DeniedBy != "" || in.Policy != "v4" {
+		expect(t, runAnswering(t, e, c, true), message.DeniedCall, "not any more")
+		if in := isState(t, s, c, intent.Denied); in.DeniedBy != "" || in.Policy != "v4" {
 			t.Errorf("%+v", in)
 		}
 		if w.total(false) != 2 {
@@ -98,24 +94,18 @@ func TestActionsAreJudgedOnceMoreWhenTimeHasPassed(t *testing.T) {
 		l.set(policy.PointTool, policy.Decision{Verdict: policy.Allow})
 		l.set(policy.PointIntent, policy.Decision{Verdict: policy.Ask, Reason: "since then"})
 		var qw ledger
-		dt := deferred(&qw, nil)
+		dt := deferred(&qw)
 		c = callOf(dt, `{}`)
 		c.Labels, c.Flow, c.Lineage = message.Private, policy.Flow{Fixed: true}, []string{"boss"}
 		run(t, e, c)
 		l.points()
-		asked := 0
+		var wg sync.WaitGroup
 		st := settlement(c, dt)
-		st.Notify = func(p Progress) {
-			if p.Status == Awaiting {
-				asked++
-				go func() {
-					answer(t, e, "ann", p.Question, true)
-				}()
-			}
-		}
-		out, err := e.Settle(context.Background(), st)
-		if err != nil || len(out) != 1 || out[0].Result.Status != message.OK || asked != 1 || qw.total(false) != 1 {
-			t.Errorf("%v, %v, asked %d times", out, err, asked)
+		st.Notify = answers(t, e, &wg, true)
+		settle(t, e, st, message.OK)
+		wg.Wait()
+		if in := stateOf(t, s, c); in.Approval == nil || in.Approval.By != "ann" || qw.total(false) != 1 {
+			t.Errorf("%d effects, %+v", qw.total(false), in)
 		}
 		l.mu.Lock()
 		for _, q := range l.asked { // what is recorded is what is judged

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,10 +25,7 @@ type many struct {
 	answer func(ins []tool.Invocation) []tool.Outcome // nil: all is done
 }
 
-func newMany(w *ledger) *many {
-	m := &many{fake: deferred(w, nil), world: w}
-	return m
-}
+func newMany(w *ledger) *many { return &many{fake: deferred(w), world: w} }
 
 func (m *many) CallAll(_ context.Context, ins []tool.Invocation) []tool.Outcome {
 	var group []string
@@ -47,51 +45,29 @@ func (m *many) CallAll(_ context.Context, ins []tool.Invocation) []tool.Outcome 
 }
 
 func TestConsecutiveActionsOfOneToolAreDoneTogether(t *testing.T) {
-	s := openStore(t)
 	l := &laws{}
-	e := engine(s, l)
+	s, e := open(t, l)
 	var w ledger
-	m, other := newMany(&w), deferred(&w, nil)
+	m, other := newMany(&w), deferred(&w)
 	other.spec.Name = "test.other"
-	var last Call
-	for _, x := range []struct {
-		tool tool.Tool
-		args string
-	}{{m, `{"n":1}`}, {m, `{"n":2}`}, {m, `{"n":1}`}, {m, `{"n":3}`}, {other, `{"n":4}`}, {m, `{"n":5}`}} {
-		last = callOf(x.tool, x.args)
-		expect(t, run(t, e, last), message.Queued)
-	}
+	queue(t, e, m, `{"n":1}`, `{"n":2}`, `{"n":1}`, `{"n":3}`)
+	queue(t, e, other, `{"n":4}`)
+	last := queue(t, e, m, `{"n":5}`)[0]
 	l.set(policy.PointIntent, policy.Decision{Verdict: policy.Allow, Version: "v9"})
-	out, err := e.Settle(context.Background(), settlement(last, m, other))
-	if err != nil || len(out) != 6 {
-		t.Fatal(out, err)
+	settle(t, e, settlement(last, m, other), message.OK, message.OK, message.Interrupted, message.OK, message.OK, message.OK)
+	if got := fmt.Sprint(m.groups); got != `[[{"n":1} {"n":2}] [{"n":3}]]` || w.total(false) != 5 { // the duplicate ends a batch
+		t.Errorf("%d effects, together: %s", w.total(false), got)
 	}
-	if got := fmt.Sprint(m.groups); got != `[[{"n":1} {"n":2}] [{"n":3}]]` { // then its twin falls away
-		t.Errorf("together: %s", got)
-	}
-	if w.total(false) != 5 {
-		t.Errorf("%d effects", w.total(false))
-	}
-	for i, want := range []message.Status{message.OK, message.OK, message.Interrupted, message.OK, message.OK, message.OK} {
-		expect(t, out[i].Result, want)
-	}
-	if in := stateOf(t, s, last); in.State != intent.Done || in.Policy != "v9" || in.Attempts != 1 {
+	if in := isState(t, s, last, intent.Done); in.Policy != "v9" || in.Attempts != 1 {
 		t.Errorf("%+v", in)
 	}
 }
 
 func TestEachOfABatchHasItsOwnOutcome(t *testing.T) {
-	s := openStore(t)
-	l := &laws{}
-	e := engine(s, l)
+	s, e := open(t, &laws{})
 	var w ledger
 	m := newMany(&w)
-	tries := 0
-	m.call = func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-		tries++
-		w.add(in.Key)
-		return tool.Text("done at last"), nil
-	}
+	m.call = adds(&w, "done at last")
 	m.answer = func(ins []tool.Invocation) []tool.Outcome {
 		w.add(ins[0].Key)
 		return []tool.Outcome{
@@ -99,98 +75,69 @@ func TestEachOfABatchHasItsOwnOutcome(t *testing.T) {
 			{Err: fault.New(fault.Invalid, "bad", "that will never do")},
 			{Err: errors.New("the line went dead")},
 			{Err: tool.NotDone(fault.New(fault.Unavailable, "busy", "come again").Retrying(fault.RetryImmediate, 0))},
-			{Result: tool.Result{Failed: true, Content: []message.Block{&message.Text{Text: "refused"}}}},
+			{Result: tool.Result{Failed: true, Content: tool.Text("refused").Content}},
 		}
 	}
-	var calls []Call
-	for i := range 5 {
-		calls = append(calls, callOf(m, fmt.Sprintf(`{"n":%d}`, i)))
-		run(t, e, calls[i])
-	}
-	var heard []message.Status
-	st := settlement(calls[0], m)
-	st.Settled = func(o Outcome) { heard = append(heard, o.Result.Status) }
-	out, err := e.Settle(context.Background(), st)
-	if err != nil || len(out) != 5 {
-		t.Fatal(out, err)
-	}
-	want := []intent.State{intent.Done, intent.Failed, intent.Unknown, intent.Done, intent.Failed}
-	for i, c := range calls {
-		if in := stateOf(t, s, c); in.State != want[i] || in.Dead != (want[i] != intent.Done) {
+	calls := queue(t, e, m, `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`)
+	st, heard := settlement(calls[0], m), 0
+	st.Settled = func(Outcome) { heard++ }
+	settle(t, e, st, message.OK, message.Failed, message.UnknownEnd, message.OK, message.Failed)
+	for i, want := range []intent.State{intent.Done, intent.Failed, intent.Unknown, intent.Done, intent.Failed} {
+		if in := isState(t, s, calls[i], want); in.Dead != (want != intent.Done) {
 			t.Errorf("%d: %+v", i, in)
 		}
 	}
-	if tries != 1 || w.total(false) != 2 || len(heard) != 5 {
-		t.Errorf("tried %d times, %d effects, heard of %d", tries, w.total(false), len(heard))
+	if w.total(false) != 2 || heard != 5 { // the fourth one was tried again by itself
+		t.Errorf("%d effects, heard of %d", w.total(false), heard)
 	}
 }
 
 func TestABatchThatSaysTooLittleOrPanics(t *testing.T) {
-	for name, answer := range map[string]func([]tool.Invocation) []tool.Outcome{
-		"too little": func([]tool.Invocation) []tool.Outcome { return []tool.Outcome{{Result: tool.Text("done")}} },
-		"panic":      func([]tool.Invocation) []tool.Outcome { panic("oh no") },
+	for _, answer := range []func([]tool.Invocation) []tool.Outcome{
+		func([]tool.Invocation) []tool.Outcome { return []tool.Outcome{{Result: tool.Text("done")}} },
+		func([]tool.Invocation) []tool.Outcome { panic("oh no") },
 	} {
 		_, e := open(t, judge(policy.Allow))
-		var w ledger
-		m := newMany(&w)
+		m := newMany(&ledger{})
 		m.answer = answer
-		a, b := callOf(m, `{"n":1}`), callOf(m, `{"n":2}`)
-		run(t, e, a)
-		run(t, e, b)
-		out, err := e.Settle(context.Background(), settlement(a, m))
-		if err != nil || len(out) != 2 {
-			t.Fatal(name, out, err)
-		}
-		for _, o := range out {
-			expect(t, o.Result, message.UnknownEnd)
-		}
+		calls := queue(t, e, m, `{"n":1}`, `{"n":2}`)
+		settle(t, e, settlement(calls[0], m), message.UnknownEnd, message.UnknownEnd)
 	}
 }
 
-// What policy has come to deny is taken out of the batch; the rest is done.
-func TestABatchWithoutWhatIsDenied(t *testing.T) {
-	s := openStore(t)
-	var w ledger
-	m := newMany(&w)
-	e := engine(s, judgeFunc(func(_ context.Context, q policy.Question) (policy.Decision, error) {
-		if q.Point == policy.PointIntent && string(q.Args) == `{"n":2}` {
-			return policy.Decision{Verdict: policy.Deny, Reason: "not this one"}, nil
+// judgingOne decides otherwise about one action that is about to begin.
+func judgingOne(args string, d policy.Decision) policy.Authorizer {
+	return judgeFunc(func(_ context.Context, q policy.Question) (policy.Decision, error) {
+		if q.Point == policy.PointIntent && string(q.Args) == args {
+			return d, nil
 		}
 		return policy.Decision{Verdict: policy.Allow}, nil
-	}))
-	var calls []Call
-	for i := range 3 {
-		calls = append(calls, callOf(m, fmt.Sprintf(`{"n":%d}`, i+1)))
-		run(t, e, calls[i])
-	}
-	out, err := e.Settle(context.Background(), settlement(calls[0], m))
-	if err != nil || len(out) != 3 || fmt.Sprint(m.groups) != `[[{"n":1} {"n":3}]]` {
-		t.Fatal(out, err, m.groups)
-	}
+	})
+}
+
+// An action that policy denies by now is taken out of the batch; the rest is done.
+func TestABatchWithoutWhatIsDenied(t *testing.T) {
+	m := newMany(&ledger{})
+	_, e := open(t, judgingOne(`{"n":2}`, policy.Decision{Verdict: policy.Deny, Reason: "not this one"}))
+	calls := queue(t, e, m, `{"n":1}`, `{"n":2}`, `{"n":3}`)
+	out := settle(t, e, settlement(calls[0], m), message.OK, message.DeniedCall, message.OK)
 	expect(t, out[1].Result, message.DeniedCall, "not this one")
-	for _, c := range calls {
-		if in := stateOf(t, s, c); !in.State.Settled() {
-			t.Errorf("%+v", in)
-		}
+	if fmt.Sprint(m.groups) != `[[{"n":1} {"n":3}]]` {
+		t.Error(m.groups)
 	}
 }
 
 func TestAStoppedRunSettlesNothing(t *testing.T) {
 	s, e := open(t, judge(policy.Allow))
 	var w ledger
-	tl := deferred(&w, nil)
-	a, b := callOf(tl, `{"n":1}`), callOf(tl, `{"n":2}`)
-	run(t, e, a)
-	run(t, e, b)
-	st := settlement(a, tl)
+	tl := deferred(&w)
+	calls := queue(t, e, tl, `{"n":1}`, `{"n":2}`)
+	st := settlement(calls[0], tl)
 	st.Stopped = true
-	out, err := e.Settle(context.Background(), st)
-	if err != nil || len(out) != 2 || w.total(false) != 0 {
-		t.Fatal(out, err, w.total(false))
-	}
-	for _, c := range []Call{a, b} {
-		if in := stateOf(t, s, c); in.State != intent.Cancelled || in.Reason != reasonStopped || in.Dead {
-			t.Errorf("%+v", in)
+	settle(t, e, st, message.Interrupted, message.Interrupted)
+	for _, c := range calls {
+		if in := isState(t, s, c, intent.Cancelled); in.Reason != reasonStopped || in.Dead || w.total(false) != 0 {
+			t.Errorf("%d effects, %+v", w.total(false), in)
 		}
 	}
 }
@@ -198,24 +145,15 @@ func TestAStoppedRunSettlesNothing(t *testing.T) {
 func TestABatchThatFindsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := engine(storetest.NewModel(), judge(policy.Allow))
-		var w ledger
-		m := newMany(&w)
+		m := newMany(&ledger{})
 		m.spec.Concurrency, m.spec.Timeout = 1, time.Minute
-		a, b := callOf(m, `{"n":1}`), callOf(m, `{"n":2}`)
-		run(t, e, a)
-		run(t, e, b)
+		calls := queue(t, e, m, `{"n":1}`, `{"n":2}`)
 		release, err := e.enter(context.Background(), m.spec.Name+"/1", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer release()
-		out, err := e.Settle(context.Background(), settlement(a, m))
-		if err != nil || len(out) != 2 {
-			t.Fatal(out, err)
-		}
-		for _, o := range out {
-			expect(t, o.Result, message.Unavailable, "busy")
-		}
+		settle(t, e, settlement(calls[0], m), message.Unavailable, message.Unavailable)
 	})
 }
 
@@ -225,32 +163,25 @@ func TestABatchDoesNotWaitForAPerson(t *testing.T) {
 		s := storetest.NewModel()
 		var w ledger
 		m := newMany(&w)
-		e := engine(s, judgeFunc(func(_ context.Context, q policy.Question) (policy.Decision, error) {
-			if q.Point == policy.PointIntent && string(q.Args) == `{"n":2}` {
-				return policy.Decision{Verdict: policy.Ask, Reason: "this one"}, nil
+		e := engine(s, judgingOne(`{"n":2}`, policy.Decision{Verdict: policy.Ask, Reason: "this one"}))
+		var first Call
+		for i, args := range []string{`{"n":1}`, `{"n":2}`, `{"n":3}`} {
+			c := queue(t, e, m, args)[0]
+			if i == 0 {
+				first = c
 			}
-			return policy.Decision{Verdict: policy.Allow}, nil
-		}))
-		a, b, c := callOf(m, `{"n":1}`), callOf(m, `{"n":2}`), callOf(m, `{"n":3}`)
-		for _, x := range []Call{a, b, c} {
-			run(t, e, x)
-			time.Sleep(time.Second) // they stand in the order of their time
+			time.Sleep(time.Second) // the queue is in the order of their time
 		}
-		st := settlement(a, m)
+		st := settlement(first, m)
+		var wg sync.WaitGroup
+		answer := answers(t, e, &wg, true)
 		st.Notify = func(p Progress) {
-			if p.Status != Awaiting {
-				return
+			if p.Status == Awaiting {
+				isState(t, s, first, intent.Done)
 			}
-			if in := stateOf(t, s, a); in.State != intent.Done {
-				t.Errorf("the one before it is %s", in.State)
-			}
-			go func() {
-				answer(t, e, "ann", p.Question, true)
-			}()
+			answer(p)
 		}
-		out, err := e.Settle(context.Background(), st)
-		if err != nil || len(out) != 3 || w.total(false) != 3 {
-			t.Fatal(out, err, w.total(false))
-		}
+		settle(t, e, st, message.OK, message.OK, message.OK)
+		wg.Wait()
 	})
 }

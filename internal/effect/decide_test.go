@@ -1,12 +1,14 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	goruntime "runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +20,6 @@ import (
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/request"
-	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/storetest"
 	"steward/internal/tool"
@@ -36,81 +37,61 @@ func suspendedAt(t *testing.T, e *Engine, c Call) *Question {
 	return q
 }
 
-// What an approval does not bind is refused, whoever hands it on.
+// An approval counts only for what was shown, from the person who was asked, in time.
 func TestWhatAnAnswerDoesNotBind(t *testing.T) {
-	yes := func(q *Question) Decision { return Decision{ID: q.ID, Hash: q.Hash, Approve: true} }
-	for _, x := range []struct {
-		name   string
-		before func(t *testing.T, s store.Store, e *Engine, tl *fake, c Call, q *Question) // the answer
-		answer func(q *Question) (store.Scope, Decision)
+	type place struct {
+		e *Engine
+		t *fake
+		c Call
+		q *Question
+	}
+	for name, x := range map[string]struct {
 		code   string
+		user   string                         // who answers, if not ann
+		change func(d *Decision, q *Question) // of the answer
+		before func(t *testing.T, p *place)   // the answer
 	}{
-		{name: "of another user", code: "approval_not_found", answer: func(q *Question) (store.Scope, Decision) { return store.ForUser("bob"), yes(q) }},
-		{name: "to other arguments", code: "approval_changed", answer: func(q *Question) (store.Scope, Decision) {
-			d := yes(q)
-			d.Hash = intent.HashArgs([]byte(`{"path":"b"}`))
-			return store.ForUser("ann"), d
+		"of another user":          {code: "approval_not_found", user: "bob"},
+		"to another question":      {code: "approval_not_found", change: func(d *Decision, q *Question) { d.ID = strings.TrimSuffix(q.ID, ".1") + ".99" }},
+		"to no question":           {code: "approval_not_found", change: func(d *Decision, _ *Question) { d.ID = "" }},
+		"without a hash":           {code: "approval_changed", change: func(d *Decision, _ *Question) { d.Hash = "" }},
+		"to other arguments":       {code: "approval_changed", change: func(d *Decision, _ *Question) { d.Hash = intent.HashArgs([]byte(`{"path":"b"}`)) }},
+		"by the hash of arguments": {code: "approval_changed", change: func(d *Decision, q *Question) { d.Hash = intent.HashArgs(q.Args) }},
+		"after expiry":             {code: "approval_expired", before: func(*testing.T, *place) { time.Sleep(7*24*time.Hour + time.Second) }},
+		"after the tool changed":   {code: "approval_tool_changed", before: func(_ *testing.T, p *place) { p.t.setVersion("2") }},
+		"after a no":               {code: "approval_decided", before: func(t *testing.T, p *place) { answer(t, p.e, "ann", p.q, false) }},
+		"of an earlier asking": {code: "approval_changed", before: func(t *testing.T, p *place) {
+			p.t.setVersion("2")
+			suspendedAt(t, p.e, p.c) // it is asked anew
 		}},
-		{name: "to another question", code: "approval_not_found", answer: func(q *Question) (store.Scope, Decision) {
-			d := yes(q)
-			d.ID = strings.TrimSuffix(q.ID, ".1") + ".99"
-			return store.ForUser("ann"), d
-		}},
-		{name: "to no question", code: "approval_not_found", answer: func(q *Question) (store.Scope, Decision) {
-			return store.ForUser("ann"), Decision{Hash: q.Hash, Approve: true}
-		}},
-		{name: "without a hash", code: "approval_changed", answer: func(q *Question) (store.Scope, Decision) {
-			return store.ForUser("ann"), Decision{ID: q.ID, Approve: true}
-		}},
-		{name: "by the hash of the arguments alone", code: "approval_changed", answer: func(q *Question) (store.Scope, Decision) {
-			d := yes(q)
-			d.Hash = intent.HashArgs(q.Args)
-			return store.ForUser("ann"), d
-		}},
-		{name: "after expiry", code: "approval_expired", before: func(*testing.T, store.Store, *Engine, *fake, Call, *Question) {
-			time.Sleep(7*24*time.Hour + time.Second)
-		}},
-		{name: "after the tool changed", code: "approval_tool_changed", before: func(_ *testing.T, _ store.Store, _ *Engine, tl *fake, _ Call, _ *Question) { tl.setVersion("2") }},
-		{name: "after it was withdrawn", code: "approval_decided", before: func(t *testing.T, s store.Store, e *Engine, _ *fake, c Call, _ *Question) {
-			if ok, err := e.Cancel(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), "not any more"); !ok || err != nil {
+		"after it was withdrawn": {code: "approval_decided", before: func(t *testing.T, p *place) {
+			if ok, err := p.e.Cancel(context.Background(), p.c.Scope, IntentURI(p.c.Message, p.c.Ref.Block), "not any more"); !ok || err != nil {
 				t.Error(ok, err)
 			}
 		}},
-		{name: "after a no", code: "approval_decided", before: func(t *testing.T, _ store.Store, e *Engine, _ *fake, c Call, q *Question) {
-			answer(t, e, "ann", q, false)
-		}},
-		{name: "of an earlier asking", code: "approval_changed", before: func(t *testing.T, s store.Store, e *Engine, tl *fake, c Call, _ *Question) {
-			tl.setVersion("2")
-			suspendedAt(t, e, c) // it is asked anew
-		}},
 	} {
-		t.Run(x.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := storetest.NewModel()
 				tl := fileTool(func(context.Context, tool.Invocation) (tool.Result, error) {
 					t.Error("it was done")
 					return tool.Result{}, nil
 				})
-				e := newEngine(s, func(o *Options) { o.Tool = lookup(tl) })
-				c := callOf(tl, `{"path":"a"}`)
-				q := suspendedAt(t, e, c)
+				p := &place{t: tl, c: callOf(tl, `{"path":"a"}`), e: newEngine(storetest.NewModel(), func(o *Options) { o.Tool = lookup(tl) })}
+				p.q = suspendedAt(t, p.e, p.c)
 				if x.before != nil {
-					x.before(t, s, e, tl, c, q)
+					x.before(t, p)
 				}
-				sc, d := c.Scope, yes(q)
-				if x.answer != nil {
-					sc, d = x.answer(q)
+				d := Decision{ID: p.q.ID, Hash: p.q.Hash, Approve: true}
+				if x.change != nil {
+					x.change(&d, p.q)
 				}
-				if err := e.Decide(context.Background(), sc, d); !fault.HasCode(err, x.code) {
-					t.Errorf("%v, want %s", err, x.code)
-				}
+				decided(t, p.e, cmp.Or(x.user, "ann"), d, x.code)
 			})
 		})
 	}
 }
 
 func TestAnAnswerOtherThanTheOneGiven(t *testing.T) {
-	ctx := context.Background()
 	e := newEngine(openStore(t), nil)
 	tl := fileTool(echo)
 	e.opt.Tool = lookup(tl)
@@ -127,20 +108,14 @@ func TestAnAnswerOtherThanTheOneGiven(t *testing.T) {
 	}
 	b := callOf(tl, `{"path":"a"}`)
 	q = suspendedAt(t, e, b)
-	for i, x := range []struct {
-		args string
-		fits bool
-	}{{`{"path":"b"}`, true}, {`{"path":"b"}`, true}, {`{"path":"c"}`, false}, {"", false}} {
+	for _, x := range []struct{ args, code string }{{`{"path":"b"}`, ""}, {`{"path":"b"}`, ""}, {`{"path":"c"}`, "approval_decided"}, {"", "approval_decided"}} {
 		d := Decision{ID: q.ID, Hash: q.Hash, Approve: true}
 		if x.args != "" {
 			d.Args = []byte(x.args)
 		}
-		if err := e.Decide(ctx, b.Scope, d); (err == nil) != x.fits || err != nil && !fault.HasCode(err, "approval_decided") {
-			t.Errorf("%d: %v", i, err)
-		}
+		decided(t, e, "ann", d, x.code)
 	}
-	c := callOf(tl, `{"path":"a"}`)
-	q = suspendedAt(t, e, c)
+	q = suspendedAt(t, e, callOf(tl, `{"path":"a"}`))
 	for range 2 {
 		decided(t, e, "ann", Decision{ID: q.ID, Hash: q.Hash, Approve: true, Standing: Always}, "")
 	}
@@ -231,55 +206,22 @@ func TestAQuestionOverDays(t *testing.T) {
 // and when something was said, and not in between.
 func TestWaitingLooksAtNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &counting{Store: storetest.NewModel()}
+		var asked atomic.Int32
+		s := &hooked{Store: storetest.NewModel(), before: func(*store.Batch) { asked.Add(1) }}
 		e := newEngine(s, nil)
 		c := callOf(fileTool(echo), `{"path":"a"}`)
 		r := begin(t, e, c)
 		q := r.question()
 		synctest.Wait()
-		before := s.calls()
+		before := asked.Load()
 		time.Sleep(6 * 24 * time.Hour)
 		synctest.Wait()
-		if n := s.calls() - before; n != 0 {
+		if n := asked.Load() - before; n != 0 {
 			t.Errorf("the store was asked %d times", n)
 		}
 		answer(t, e, "ann", q, false)
 		<-r.end
 	})
-}
-
-// counting counts what a store is asked.
-type counting struct {
-	store.Store
-	mu sync.Mutex
-	n  int
-}
-
-func (c *counting) count() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n++
-}
-
-func (c *counting) calls() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n
-}
-
-func (c *counting) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
-	c.count()
-	return c.Store.Get(ctx, sc, u)
-}
-
-func (c *counting) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
-	c.count()
-	return c.Store.Log(ctx, sc, q)
-}
-
-func (c *counting) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
-	c.count()
-	return c.Store.Query(ctx, sc, q)
 }
 
 // What had been read of others before is told, by the tools and where they looked.

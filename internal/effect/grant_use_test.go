@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,26 +15,13 @@ import (
 	"steward/internal/tool"
 )
 
-// watched is a store that calls back before each commit.
-type watched struct {
-	store.Store
-	before func(store.Batch)
-}
-
-func (w *watched) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
-	if w.before != nil {
-		w.before(b)
-	}
-	return w.Store.Commit(ctx, sc, b)
-}
-
 // A grant that is taken back between the judging and the beginning does not
 // count: the commit that begins the action sees it.
 func TestAGrantRevokedOnTheWay(t *testing.T) {
 	ctx := context.Background()
-	w := &watched{Store: openStore(t)}
+	w := &hooked{Store: openStore(t)}
 	e := newEngine(w, nil)
-	other := newEngine(w.Store, nil) // of another process: e does not hear of it
+	other := newEngine(w.Store, nil) // of another process
 	tl := fileTool(echo)
 	r := begin(t, e, callOf(tl, `{"path":"a"}`))
 	give(t, e, r.question(), Always, "", time.Time{})
@@ -41,8 +29,8 @@ func TestAGrantRevokedOnTheWay(t *testing.T) {
 	list := oneGrant(t, e)
 	for _, at := range []intent.State{intent.Approved, intent.Executing} {
 		once := false
-		w.before = func(b store.Batch) {
-			if len(b.Changes) > 0 && b.Changes[0].State == string(at) && !once {
+		w.before = func(b *store.Batch) {
+			if b != nil && b.Changes[0].State == string(at) && !once {
 				once = true
 				if _, err := other.Revoke(ctx, "ann", list[0].ID); err != nil {
 					t.Error(err)
@@ -65,7 +53,7 @@ func TestAGrantRevokedOnTheWay(t *testing.T) {
 // Narrowing one on the way is seen as well, and one that still covers goes on.
 func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
 	ctx := context.Background()
-	w := &watched{Store: openStore(t)}
+	w := &hooked{Store: openStore(t)}
 	e := newEngine(w, nil)
 	tl := fileTool(echo)
 	r := begin(t, e, callOf(tl, `{"path":"a"}`))
@@ -73,8 +61,8 @@ func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
 	r.unasked()
 	list := oneGrant(t, e)
 	once := false
-	w.before = func(b store.Batch) {
-		if len(b.Changes) > 0 && b.Changes[0].State == string(intent.Executing) && !once {
+	w.before = func(b *store.Batch) {
+		if b != nil && b.Changes[0].State == string(intent.Executing) && !once {
 			once = true
 			if _, err := e.EditGrant(ctx, "ann", list[0].ID, GrantEdit{Pattern: intent.Pattern{"path": {Like: "*"}}}); err != nil {
 				t.Error(err)
@@ -102,7 +90,7 @@ func TestGrantsOfQueuedActions(t *testing.T) {
 	c2 := callOf(tl, `{"path":"b"}`)
 	c2.Request = c.Request
 	expect(t, run(t, e, c2), message.Queued)
-	if in := stateOf(t, s, c2); in.State != intent.Approved || in.Approval == nil || in.Approval.Grant == "" {
+	if in := isState(t, s, c2, intent.Approved); in.Approval == nil || in.Approval.Grant == "" {
 		t.Fatalf("%+v", in)
 	}
 	list, err := e.Grants(ctx, "ann", false)
@@ -114,21 +102,20 @@ func TestGrantsOfQueuedActions(t *testing.T) {
 	}
 	// What was approved by it and has not begun is asked about; what a person has approved himself is done.
 	var asked []string
-	out, err := e.Settle(ctx, Settlement{Under: interaction, Scope: c.Scope, Request: c.Request, Attended: true,
-		Tools: func(string, string) (tool.Tool, bool) { return tl, true },
-		Notify: func(p Progress) {
-			if p.Status == Awaiting {
-				asked = append(asked, string(p.Args))
-				go func() {
-					answer(t, e, "ann", p.Question, false)
-				}()
-			}
-		}})
-	if err != nil || len(out) != 2 || !slices.Equal(asked, []string{`{"path":"b"}`}) {
-		t.Fatalf("%v, asked %v, %v", out, asked, err)
+	var wg sync.WaitGroup
+	st := settlement(c, tl)
+	refuse := answers(t, e, &wg, false)
+	st.Notify = func(p Progress) {
+		if p.Status == Awaiting {
+			asked = append(asked, string(p.Args))
+		}
+		refuse(p)
 	}
-	expect(t, out[0].Result, message.OK)
-	expect(t, out[1].Result, message.DeniedCall)
+	settle(t, e, st, message.OK, message.DeniedCall)
+	wg.Wait()
+	if !slices.Equal(asked, []string{`{"path":"b"}`}) {
+		t.Errorf("asked %v", asked)
+	}
 }
 
 // lookup finds one tool.

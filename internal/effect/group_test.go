@@ -212,7 +212,7 @@ func TestEditingArguments(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if in := stateOf(t, s, c); in.State != intent.Awaiting || in.Args != `{"path":"cheap","text":"x"}` {
+	if in := isState(t, s, c, intent.Awaiting); in.Args != `{"path":"cheap","text":"x"}` {
 		t.Fatalf("refused edits have changed it: %+v", in)
 	}
 	d := Decision{ID: q.ID, Hash: q.Hash, Approve: true, Args: []byte(`{ "text": "y", "path": "cheap 2" }`)}
@@ -260,7 +260,7 @@ func TestAnEditedApprovalThatLapses(t *testing.T) {
 	e = parents(s)
 	e.opt.Tool = lookup(tl)
 	decided(t, e, "ann", d, "")
-	if in := stateOf(t, s, c); in.State != intent.Approved || in.Args != `{"path":"cheap 2"}` {
+	if in := isState(t, s, c, intent.Approved); in.Args != `{"path":"cheap 2"}` {
 		t.Fatalf("%+v", in)
 	}
 	rebuilt, err := e.CallOf(ctx, c.Scope, IntentURI(c.Message, c.Ref.Block), tl)

@@ -129,11 +129,13 @@ func (l *ledger) add(key string) {
 	l.done[key]++
 }
 
-func (l *ledger) has(key string) bool {
+func (l *ledger) of(key string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.done[key] > 0
+	return l.done[key]
 }
+
+func (l *ledger) has(key string) bool { return l.of(key) > 0 }
 
 // total counts effects; a receiver that dedupes takes a key once.
 func (l *ledger) total(dedupes bool) (n int) {
@@ -203,6 +205,33 @@ func (m *mortal) Query(ctx context.Context, sc store.Scope, q store.Query) (stor
 		return store.Page{}, errCrash
 	}
 	return m.Store.Query(ctx, sc, q)
+}
+
+// hooked is a store that calls back before each access, with the batch of a commit.
+type hooked struct {
+	store.Store
+	before func(*store.Batch)
+}
+
+func (h *hooked) call(b *store.Batch) {
+	if h.before != nil {
+		h.before(b)
+	}
+}
+
+func (h *hooked) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	h.call(&b)
+	return h.Store.Commit(ctx, sc, b)
+}
+
+func (h *hooked) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
+	h.call(nil)
+	return h.Store.Get(ctx, sc, u)
+}
+
+func (h *hooked) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	h.call(nil)
+	return h.Store.Query(ctx, sc, q)
 }
 
 var (
@@ -342,22 +371,95 @@ func noIntent(t testing.TB, s store.Store, c Call) {
 	}
 }
 
-// answering makes c answer its question as soon as it is asked, from another goroutine.
-func answering(t testing.TB, e *Engine, c *Call, approve bool) *sync.WaitGroup {
-	var wg sync.WaitGroup
-	before := c.Notify
-	c.Notify = func(p Progress) {
-		if before != nil {
-			before(p)
-		}
+// answers returns a Notify that answers each question of ann's, from another goroutine of
+// the group.
+func answers(t testing.TB, e *Engine, wg *sync.WaitGroup, approve bool) func(Progress) {
+	return func(p Progress) {
 		if p.Status == Awaiting {
 			wg.Go(func() {
-				err := e.Decide(context.Background(), c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: approve})
+				err := e.Decide(context.Background(), store.ForUser("ann"), Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: approve})
 				if err != nil && !errors.Is(err, errCrash) {
 					t.Errorf("Decide: %v", err)
 				}
 			})
 		}
 	}
+}
+
+// answering makes c answer its questions, besides what its Notify does already.
+func answering(t testing.TB, e *Engine, c *Call, approve bool) *sync.WaitGroup {
+	var wg sync.WaitGroup
+	before, answer := c.Notify, answers(t, e, &wg, approve)
+	c.Notify = func(p Progress) {
+		if before != nil {
+			before(p)
+		}
+		answer(p)
+	}
 	return &wg
+}
+
+// runAnswering runs a call and answers its questions.
+func runAnswering(t testing.TB, e *Engine, c Call, approve bool) *message.ToolResult {
+	t.Helper()
+	wg := answering(t, e, &c, approve)
+	defer wg.Wait()
+	return run(t, e, c)
+}
+
+// isState checks the state of a call's intent, and returns it.
+func isState(t testing.TB, s store.Store, c Call, want intent.State) intent.Intent {
+	t.Helper()
+	in := stateOf(t, s, c)
+	if in.State != want {
+		t.Errorf("the intent is %s, want %s: %+v", in.State, want, in)
+	}
+	return in
+}
+
+// deferred is an action whose calls are queued.
+func deferred(l *ledger) *fake {
+	a := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+		l.add(in.Key)
+		return tool.Text("done " + string(in.Args)), nil
+	})
+	a.spec.Delivery = tool.Deferred
+	return a
+}
+
+// queue makes calls of a tool, which are queued.
+func queue(t testing.TB, e *Engine, tl tool.Tool, args ...string) []Call {
+	t.Helper()
+	var out []Call
+	for _, a := range args {
+		c := callOf(tl, a)
+		expect(t, run(t, e, c), message.Queued)
+		out = append(out, c)
+	}
+	return out
+}
+
+func settlement(c Call, tools ...tool.Tool) Settlement {
+	return Settlement{Under: interaction, Scope: c.Scope, Request: c.Request, Attended: true,
+		Tools: func(_, name string) (tool.Tool, bool) {
+			for _, t := range tools {
+				if t.Spec().Name == name {
+					return t, true
+				}
+			}
+			return nil, false
+		}}
+}
+
+// settle settles what is queued, and checks the statuses of the outcomes.
+func settle(t testing.TB, e *Engine, st Settlement, want ...message.Status) []Outcome {
+	t.Helper()
+	out, err := e.Settle(context.Background(), st)
+	if err != nil || len(out) != len(want) {
+		t.Fatalf("%d outcomes, want %d: %v", len(out), len(want), err)
+	}
+	for i, o := range out {
+		expect(t, o.Result, want[i])
+	}
+	return out
 }

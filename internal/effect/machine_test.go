@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -19,26 +21,6 @@ import (
 	"steward/internal/tool"
 	_ "steward/test/seed"
 )
-
-// outside is the world of the machine: it counts effects by key, and how often
-// each was taken back.
-type outside struct {
-	mu   sync.Mutex
-	done map[string]int
-	back map[string]int
-}
-
-func (o *outside) count(m map[string]int, key string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	m[key]++
-}
-
-func (o *outside) of(m map[string]int, key string) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return m[key]
-}
 
 // plainTool is a receiver that can neither be asked nor knows a key again; the
 // process can die in it, and it refuses for sure when it is told to.
@@ -60,13 +42,13 @@ func (p *plainTool) one(in tool.Invocation) (tool.Result, error) {
 	case "after":
 		p.m.inside = ""
 		p.m.process.kill()
-		p.m.world.count(p.m.world.done, in.Key)
+		p.m.done.add(in.Key)
 		return tool.Result{}, errCrash
 	}
 	if p.m.process.isDead() {
 		return tool.Result{}, errCrash
 	}
-	p.m.world.count(p.m.world.done, in.Key)
+	p.m.done.add(in.Key)
 	return tool.Text("done"), nil
 }
 
@@ -83,8 +65,8 @@ func (p *plainTool) CallAll(_ context.Context, ins []tool.Invocation) []tool.Out
 }
 
 func (p *plainTool) Undo(_ context.Context, in tool.Invocation, _ tool.Result) (tool.Result, error) {
-	if p.m.world.of(p.m.world.back, in.Key) == 0 {
-		p.m.world.count(p.m.world.back, in.Key)
+	if !p.m.back.has(in.Key) {
+		p.m.back.add(in.Key)
 	}
 	if p.m.inside == "after" {
 		p.m.inside = ""
@@ -98,7 +80,7 @@ func (p *plainTool) Undo(_ context.Context, in tool.Invocation, _ tool.Result) (
 type askable struct{ *plainTool }
 
 func (a *askable) Settle(_ context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	return a.m.world.of(a.m.world.done, in.Key) > 0, tool.Text("done"), nil
+	return a.m.done.has(in.Key), tool.Text("done"), nil
 }
 
 // machine is the engine with a world, a store and a process that dies.
@@ -106,7 +88,8 @@ type machine struct {
 	store   store.Store
 	process *mortal
 	engine  *Engine
-	world   outside
+	done    ledger // effects by key
+	back    ledger // effects that were taken back
 	judge   *laws
 	wg      sync.WaitGroup
 	refused bool   // a tool was told to refuse
@@ -119,8 +102,7 @@ type machine struct {
 }
 
 func newMachine() *machine {
-	m := &machine{store: storetest.NewModel(), judge: &laws{}, tools: map[string]tool.Tool{}, steps: map[resource.URI]tool.Tool{},
-		world: outside{done: map[string]int{}, back: map[string]int{}}, inter: interaction}
+	m := &machine{store: storetest.NewModel(), judge: &laws{}, tools: map[string]tool.Tool{}, steps: map[resource.URI]tool.Tool{}, inter: interaction}
 	for _, kind := range []string{"plain", "asked", "dedupes"} {
 		for _, d := range []tool.Delivery{tool.Inline, tool.Deferred} {
 			p := &plainTool{fake: action(nil), m: m, kind: kind}
@@ -142,14 +124,13 @@ func (m *machine) live() {
 	m.engine = engine(m.process, m.judge)
 }
 
-// answers answers each question at once, as it is told to.
+// answers answers each question at once.
 func (m *machine) answers(yes bool) func(Progress) {
 	e := m.engine
 	return func(p Progress) {
 		if p.Status == Awaiting {
-			d := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: yes}
 			m.wg.Go(func() {
-				err := e.Decide(context.Background(), store.ForUser("ann"), d)
+				err := e.Decide(context.Background(), store.ForUser("ann"), Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: yes})
 				if err != nil && !errors.Is(err, errCrash) && !fault.Is(err, fault.Conflict) {
 					panic(err)
 				}
@@ -211,16 +192,12 @@ func (m *machine) all(t *rapid.T) map[resource.URI]intent.Intent {
 func (m *machine) pick(t *rapid.T, states ...intent.State) (resource.URI, intent.Intent, bool) {
 	var found []resource.URI
 	all := m.all(t)
-	for it, err := range store.Items(context.Background(), m.store, store.ForUser("ann"), store.Query{Under: m.inter, Type: TypeIntent}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range states {
-			if all[it.URI].State == s {
-				found = append(found, it.URI)
-			}
+	for uri, in := range all {
+		if slices.Contains(states, in.State) {
+			found = append(found, uri)
 		}
 	}
+	slices.SortFunc(found, func(a, b resource.URI) int { return strings.Compare(a.String(), b.String()) })
 	if len(found) == 0 {
 		return resource.URI{}, intent.Intent{}, false
 	}
@@ -274,7 +251,7 @@ func ignoreConflict(err error) error {
 // check holds the world against what is recorded.
 func (m *machine) check(t *rapid.T) {
 	for uri, in := range m.all(t) {
-		effects, back := m.world.of(m.world.done, in.Key), m.world.of(m.world.back, in.Key)
+		effects, back := m.done.of(in.Key), m.back.of(in.Key)
 		kind := in.Tool[len("test."):]
 		unique := effects
 		if len(kind) > 7 && kind[:7] == "dedupes" && unique > 1 {
@@ -343,16 +320,7 @@ func TestTheMachineOfEffects(t *testing.T) {
 				c.Message = m.inter.ChildID("common.Message", c.Ref.Message)
 				m.run(t, c, rapid.Bool().Draw(t, "yes"))
 			},
-			"go on": func(t *rapid.T) {
-				open := m.open
-				m.open = nil
-				for _, c := range open {
-					m.run(t, c, true)
-				}
-				for own, tl := range m.steps {
-					m.carry(t, own, tl)
-				}
-			},
+			"go on": m.goOn,
 			"settle": func(t *rapid.T) {
 				m.settle(t, rapid.IntRange(0, 5).Draw(t, "stopped") == 0, rapid.Bool().Draw(t, "yes"))
 			},
@@ -378,7 +346,7 @@ func TestTheMachineOfEffects(t *testing.T) {
 				if !ok {
 					return
 				}
-				happened := m.world.of(m.world.done, in.Key) > 0
+				happened := m.done.has(in.Key)
 				if in.Undoes != "" {
 					return
 				}
@@ -396,19 +364,24 @@ func TestTheMachineOfEffects(t *testing.T) {
 	})
 }
 
+// goOn runs the calls and steps again whose result is not known yet.
+func (m *machine) goOn(t *rapid.T) {
+	open := m.open
+	m.open = nil
+	for _, c := range open {
+		m.run(t, c, true)
+	}
+	for own, tl := range m.steps {
+		m.carry(t, own, tl)
+	}
+}
+
 // finish lets all come to its end: nothing is left on its way.
 func (m *machine) finish(t *rapid.T) {
 	m.live()
 	m.inside = ""
 	for range 3 {
-		open := m.open
-		m.open = nil
-		for _, c := range open {
-			m.run(t, c, true)
-		}
-		for own, tl := range m.steps {
-			m.carry(t, own, tl)
-		}
+		m.goOn(t)
 		m.settle(t, false, true)
 	}
 	m.check(t)

@@ -20,36 +20,16 @@ import (
 	"steward/internal/tool"
 )
 
-// deferred is an action whose calls are queued; order collects what was done.
-func deferred(l *ledger, order *[]string) *fake {
-	a := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-		l.add(in.Key)
-		if order != nil {
-			*order = append(*order, string(in.Args))
-		}
-		return tool.Text("done " + string(in.Args)), nil
-	})
-	a.spec.Delivery = tool.Deferred
-	return a
-}
-
-func settlement(c Call, tools ...tool.Tool) Settlement {
-	return Settlement{Under: interaction, Scope: c.Scope, Request: c.Request, Attended: true,
-		Tools: func(_, name string) (tool.Tool, bool) {
-			for _, t := range tools {
-				if t.Spec().Name == name {
-					return t, true
-				}
-			}
-			return nil, false
-		}}
-}
-
 func TestDeferredActionsAreDoneInOrderWhenTheRunEnds(t *testing.T) {
 	s, e := open(t, judge(policy.Allow))
 	var l ledger
 	var order []string
-	tl := deferred(&l, &order)
+	tl := deferred(&l)
+	do := tl.call
+	tl.call = func(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+		order = append(order, string(in.Args))
+		return do(ctx, in)
+	}
 	calls := []Call{}
 	for i := range 5 {
 		c := callOf(tl, fmt.Sprintf(`{"n":%d}`, i))
@@ -63,7 +43,7 @@ func TestDeferredActionsAreDoneInOrderWhenTheRunEnds(t *testing.T) {
 		}
 		expect(t, run(t, e, c), message.Queued, "done when this turn ends")
 		expect(t, run(t, e, c), message.Queued) // again, as after a crash
-		if in := stateOf(t, s, c); in.State != intent.Approved || !in.Deferred {
+		if in := isState(t, s, c, intent.Approved); !in.Deferred {
 			t.Errorf("%+v", in)
 		}
 		calls = append(calls, c)
@@ -71,21 +51,17 @@ func TestDeferredActionsAreDoneInOrderWhenTheRunEnds(t *testing.T) {
 	if l.total(false) != 0 {
 		t.Fatal("a queued action was done at once")
 	}
-	out, err := e.Settle(context.Background(), settlement(calls[0], tl))
-	if err != nil || len(out) != 5 {
-		t.Fatal(out, err)
-	}
+	out := settle(t, e, settlement(calls[0], tl), message.OK, message.OK, message.OK, message.OK, message.OK)
 	if !slices.Equal(order, []string{`{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`}) {
 		t.Errorf("done in the order %v", order)
 	}
 	for i, o := range out {
-		expect(t, o.Result, message.OK, "done")
 		if o.Call != calls[i].Ref || o.Intent != IntentURI(calls[i].Message, calls[i].Ref.Block) {
 			t.Errorf("outcome %d is of %+v", i, o)
 		}
 	}
-	if out, err = e.Settle(context.Background(), settlement(calls[0], tl)); err != nil || len(out) != 0 || l.total(false) != 5 {
-		t.Errorf("settled again: %v, %v, %d effects", out, err, l.total(false))
+	if settle(t, e, settlement(calls[0], tl)); l.total(false) != 5 {
+		t.Errorf("settled again: %d effects", l.total(false))
 	}
 	expect(t, run(t, e, calls[0]), message.OK, "done") // asked later, it is what it became
 }
@@ -93,21 +69,16 @@ func TestDeferredActionsAreDoneInOrderWhenTheRunEnds(t *testing.T) {
 func TestDeferredTwinsAreDoneOnce(t *testing.T) {
 	s, e := open(t, judge(policy.Allow))
 	var l ledger
-	tl := deferred(&l, nil)
-	one, two, other := callOf(tl, `{"a":1,"b":2}`), callOf(tl, `{"b":2.0,"a":1}`), callOf(tl, `{"a":1}`)
-	for _, c := range []Call{one, two, other} {
-		expect(t, run(t, e, c), message.Queued)
-	}
-	if stateOf(t, s, one).Key != stateOf(t, s, two).Key || stateOf(t, s, one).Key == stateOf(t, s, other).Key {
+	tl := deferred(&l)
+	calls := queue(t, e, tl, `{"a":1,"b":2}`, `{"b":2.0,"a":1}`, `{"a":1}`)
+	if key := stateOf(t, s, calls[0]).Key; key != stateOf(t, s, calls[1]).Key || key == stateOf(t, s, calls[2]).Key {
 		t.Error("keys")
 	}
-	out, err := e.Settle(context.Background(), settlement(one, tl))
-	if err != nil || len(out) != 3 || l.total(false) != 2 {
-		t.Fatal(out, err, l.total(false))
-	}
-	expect(t, out[0].Result, message.OK)
+	out := settle(t, e, settlement(calls[0], tl), message.OK, message.Interrupted, message.OK)
 	expect(t, out[1].Result, message.Interrupted, "is done once")
-	expect(t, out[2].Result, message.OK)
+	if l.total(false) != 2 {
+		t.Errorf("%d effects", l.total(false))
+	}
 	// Outside of an interaction the message's place counts.
 	c := callOf(tl, `{}`)
 	c.Message = conversation.ChildID("common.Message", c.Ref.Message)
@@ -117,17 +88,15 @@ func TestDeferredTwinsAreDoneOnce(t *testing.T) {
 func TestSettleStops(t *testing.T) {
 	s, e := open(t, judge(policy.Allow))
 	var l ledger
-	tl := deferred(&l, nil)
-	c := callOf(tl, `{}`)
-	run(t, e, c)
+	tl := deferred(&l)
+	c := queue(t, e, tl, `{}`)[0]
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(request.ErrSuspend)
-	out, err := e.Settle(ctx, settlement(c, tl))
-	if err == nil || l.total(false) != 0 || stateOf(t, s, c).State != intent.Approved {
-		t.Errorf("%v, %v, %s", out, err, stateOf(t, s, c).State)
+	if out, err := e.Settle(ctx, settlement(c, tl)); !errors.Is(err, request.ErrSuspend) || l.total(false) != 0 {
+		t.Errorf("%v, %v", out, err)
 	}
-	broken := c.Message.Child("effect.Intent", "9")
-	put(t, s, store.Change{URI: broken, Body: []byte("{}"), State: "proposed"})
+	isState(t, s, c, intent.Approved)
+	put(t, s, store.Change{URI: c.Message.Child("effect.Intent", "9"), Body: []byte("{}"), State: "proposed"})
 	if _, err := e.Settle(context.Background(), settlement(c, tl)); !fault.HasCode(err, "intent_broken") {
 		t.Error(err)
 	}
@@ -139,7 +108,7 @@ func TestSettleStops(t *testing.T) {
 func TestManyQueuedActionsFillMoreThanAPage(t *testing.T) {
 	_, e := open(t, judge(policy.Allow))
 	var l ledger
-	tl := deferred(&l, nil)
+	tl := deferred(&l)
 	var c Call
 	for i := range store.DefaultLimit + 5 {
 		c = callOf(tl, fmt.Sprintf(`{"n":%d}`, i%(store.DefaultLimit+3))) // the last two are twins of the first
@@ -166,7 +135,7 @@ type pair struct {
 func settlingTwo(t *testing.T, args ...string) *pair {
 	t.Helper()
 	x := &pair{e: engine(storetest.NewModel(), policy.Fixed{}), l: &ledger{}, ended: make(chan struct{})}
-	tl := deferred(x.l, nil)
+	tl := deferred(x.l)
 	x.e.opt.Tool = lookup(tl)
 	var c Call
 	for _, a := range args {

@@ -183,7 +183,7 @@ func TestRetryOfWhatExpired(t *testing.T) {
 		s := storetest.NewModel()
 		e := New(Options{Store: s, Authorizer: policy.Fixed{}, Log: quiet, ApprovalTimeout: time.Hour})
 		var w ledger
-		tl := deferred(&w, nil)
+		tl := deferred(&w)
 		c := callOf(tl, `{}`)
 		expect(t, run(t, e, c), message.Queued)
 		if _, err := e.Again(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), Retry, tl, nil); !fault.HasCode(err, "intent_unsettled") {
