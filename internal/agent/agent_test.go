@@ -14,7 +14,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/request"
 )
 
 // journal keeps a turn in memory and checks that it is a valid history at
@@ -213,8 +212,58 @@ func (w *world) roles() string {
 	return b.String()
 }
 
+// ends runs the job, and checks its outcome and the roles of the messages then.
+func (w *world) ends(ctx context.Context, want agent.Outcome, roles string) {
+	w.t.Helper()
+	if out := w.run(ctx); out != want || w.roles() != roles {
+		w.t.Errorf("%s with %s, want %s with %s; the last message is %q", out, w.roles(), want, roles, w.last().Text())
+	}
+}
+
+// notes makes the tools note their names, in order.
+func (w *world) notes() *[]string {
+	var mu sync.Mutex
+	var ran []string
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		ran = append(ran, c.Name)
+		return echo(ctx, c)
+	}
+	return &ran
+}
+
+// counted makes the tools return how often one was called, and more.
+func (w *world) counted(more string) *int {
+	n := 0
+	w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
+		n++
+		return result(message.OK, fmt.Sprint(n)+more), nil
+	}
+	return &n
+}
+
+// recorded adds a reply of before a crash, with calls of which the first few have results.
+func (w *world) recorded(answered int, names ...string) {
+	s := calls(names...)
+	a := &message.Message{ID: id.New(), Role: message.Assistant, Model: "test/m", Stop: message.StopTools, Usage: message.Usage{Input: 5}, Blocks: s.reply.Blocks}
+	w.add(a)
+	for _, c := range a.Calls()[:answered] {
+		res := result(message.OK, "was there")
+		res.Call, res.CallID, res.Name = c.Ref, c.CallID, c.Name
+		w.add(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
+	}
+}
+
+// part is a step that streams a text and then hangs.
+func part(text string) step {
+	return step{events: []llm.Event{{Kind: llm.TextDelta, Text: text}}, hang: true}
+}
+
 func TestAnswer(t *testing.T) {
 	w := newWorld(t, says("hello"))
+	ready := 0
+	w.job.Ready = func() error { ready++; return nil }
 	if out := w.run(t.Context()); out != agent.Answered {
 		t.Fatal(out)
 	}
@@ -222,7 +271,7 @@ func TestAnswer(t *testing.T) {
 	if m.Text() != "hello" || !m.Final || m.Approach != "direct" || m.Model != "test/m" || m.Blocks[0].Base().Origin != "model:test/m" {
 		t.Errorf("%+v", m)
 	}
-	if w.events[0].Kind != agent.Delta || w.events[0].Stream.Text != "hello" || w.events[0].ID != m.ID {
+	if ready != 1 || w.events[0].Kind != agent.Delta || w.events[0].Stream.Text != "hello" || w.events[0].ID != m.ID {
 		t.Errorf("the first event is %+v", w.events[0])
 	}
 	if e := w.events[len(w.events)-1]; e.Kind != agent.Finished || e.Message != m || e.Outcome != agent.Answered {
@@ -281,16 +330,6 @@ func TestNothingHappensBeforeTheFirstMessageIsDurable(t *testing.T) {
 	}
 }
 
-func TestReadyIsAwaitedOnce(t *testing.T) {
-	w := newWorld(t, calls("a.b"), says("end"))
-	n := 0
-	w.job.Ready = func() error { n++; return nil }
-	w.run(t.Context())
-	if n != 1 {
-		t.Errorf("Ready was called %d times", n)
-	}
-}
-
 func TestSteering(t *testing.T) {
 	w := newWorld(t, calls("a.b"), says("ok"))
 	n := 0
@@ -322,16 +361,16 @@ func TestLabelsSpread(t *testing.T) {
 	}
 }
 
-func TestCallsGetAnIDOfOurOwn(t *testing.T) {
-	s := calls("a.b", "c.d")
+func TestCallsWithoutAnIDOrAName(t *testing.T) {
+	s := calls("a.b", "c.d", "")
 	for _, b := range s.reply.Blocks {
 		b.(*message.ToolCall).CallID = ""
 	}
 	w := newWorld(t, s, says("ok"))
-	w.run(t.Context())
+	w.ends(t.Context(), agent.Answered, "uattta")
 	cs := w.tr.Messages()[1].Calls()
-	if cs[0].CallID == "" || cs[0].CallID == cs[1].CallID {
-		t.Errorf("ids %q and %q", cs[0].CallID, cs[1].CallID)
+	if cs[0].CallID == "" || cs[0].CallID == cs[1].CallID || cs[2].Name == "" {
+		t.Errorf("%+v", cs)
 	}
 }
 
@@ -344,19 +383,10 @@ func TestInvalidMessageOfAModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, step{reply: &llm.Reply{Model: "test/m", Stop: message.StopEnd, Blocks: []message.Block{b}}})
 			w.strict = true
-			if out := w.run(t.Context()); out != agent.Failure || w.roles() != "u" || w.code == "" {
-				t.Errorf("%s %s %s", out, w.roles(), w.code)
+			if w.ends(t.Context(), agent.Failure, "u"); w.code == "" {
+				t.Error("it has no code")
 			}
 		})
-	}
-}
-
-func TestCallWithoutANameIsAnswered(t *testing.T) {
-	s := calls("a.b")
-	s.reply.Blocks[0].(*message.ToolCall).Name = ""
-	w := newWorld(t, s, says("ok"))
-	if out := w.run(t.Context()); out != agent.Answered || w.tr.Messages()[1].Calls()[0].Name == "" {
-		t.Error(out)
 	}
 }
 
@@ -373,18 +403,4 @@ func TestProgressIsTold(t *testing.T) {
 		}
 	}
 	t.Errorf("no progress in %v", w.events)
-}
-
-func TestResetForgetsTheText(t *testing.T) {
-	w := newWorld(t, step{events: []llm.Event{{Kind: llm.TextDelta, Text: "gone"}, {Kind: llm.Reset}, {Kind: llm.TextDelta, Text: "kept"}}, hang: true})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	w.job.Emit = func(e agent.Event) {
-		if e.Stream.Text == "kept" {
-			cancel(request.ErrStop)
-		}
-	}
-	w.run(ctx)
-	if w.last().Text() != "kept" {
-		t.Errorf("kept %q", w.last().Text())
-	}
 }

@@ -1,99 +1,72 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"steward/internal/agent"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 )
 
-func TestBounds(t *testing.T) {
-	i := 0
-	differing := func(context.Context, agent.Call) (*message.ToolResult, error) {
-		i++
-		return result(message.OK, fmt.Sprint(i)), nil
+func TestIterationsAreBounded(t *testing.T) {
+	for _, limit := range []int{3, 0} {
+		w := newWorld(t, calls("a.b"))
+		w.counted("")
+		w.job.Limits.Iterations = limit
+		want := cmp.Or(limit, agent.DefaultIterations)
+		w.ends(t.Context(), agent.Bounded, "u"+strings.Repeat("at", want)+"a")
+		if m := w.last(); m.Stop != message.StopBound || !m.Final || !strings.Contains(m.Text(), "limits.iterations") {
+			t.Errorf("the last message is %q (%s)", m.Text(), m.Stop)
+		}
 	}
-	cases := map[string]struct {
-		limits agent.Limits
-		calls  int
-		says   string
+}
+
+// The time in the model and in tools counts; waiting for a person does not.
+func TestTimeIsBounded(t *testing.T) {
+	takes := func(d time.Duration, progress agent.Progress) func(context.Context, agent.Call) (*message.ToolResult, error) {
+		return func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+			c.Progress(progress)
+			time.Sleep(d)
+			return echo(ctx, c)
+		}
+	}
+	for name, c := range map[string]struct {
+		first step
+		call  func(context.Context, agent.Call) (*message.ToolResult, error)
+		took  time.Duration
+		out   agent.Outcome
+		roles string
 	}{
-		"iterations": {agent.Limits{Iterations: 3}, 3, "limits.iterations"},
-		"default":    {agent.Limits{}, agent.DefaultIterations, "limits.iterations"},
-	}
-	for name, c := range cases {
+		"a model that hangs": {step{hang: true}, nil, time.Minute, agent.Bounded, "ua"},
+		"a tool":             {calls("a.b"), takes(2*time.Minute, agent.Progress{}), 2 * time.Minute, agent.Bounded, "uata"},
+		"a person":           {calls("a.b"), takes(24*time.Hour, agent.Progress{Status: "awaiting_approval", Approval: "?"}), 24 * time.Hour, agent.Answered, "uata"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, calls("a.b"))
-			w.job.Call, w.job.Limits = differing, c.limits
-			if out := w.run(t.Context()); out != agent.Bounded {
-				t.Error(out)
-			}
-			if len(w.model.asked) != c.calls {
-				t.Errorf("%d model calls, want %d", len(w.model.asked), c.calls)
-			}
-			if m := w.last(); m.Stop != message.StopBound || !m.Final || !strings.Contains(m.Text(), c.says) {
-				t.Errorf("the last message is %q (%s)", m.Text(), m.Stop)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, c.first, says("ok"))
+				w.job.Limits.Time, w.job.Call = time.Minute, c.call
+				began := time.Now()
+				w.ends(t.Context(), c.out, c.roles)
+				if d := time.Since(began); d != c.took {
+					t.Errorf("it took %s", d)
+				}
+			})
 		})
 	}
 }
 
-func TestTimeBoundCutsAModelThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, step{hang: true})
-		w.job.Limits.Time = time.Minute
-		began := time.Now()
-		if out := w.run(t.Context()); out != agent.Bounded {
-			t.Error(out)
-		}
-		if d := time.Since(began); d != time.Minute {
-			t.Errorf("it took %s", d)
-		}
-	})
-}
-
-func TestTimeWaitingForAPersonDoesNotCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, calls("a.b"), says("ok"))
-		w.job.Limits.Time = time.Minute
-		w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
-			c.Progress(agent.Progress{Status: "awaiting_approval", Approval: "?"})
-			time.Sleep(24 * time.Hour)
-			return result(message.OK, "x"), nil
-		}
-		if out := w.run(t.Context()); out != agent.Answered {
-			t.Error(out)
-		}
-	})
-}
-
-func TestTimeInToolsCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, calls("a.b"), says("ok"))
-		w.job.Limits.Time = time.Minute
-		w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
-			time.Sleep(2 * time.Minute)
-			return result(message.OK, "x"), nil
-		}
-		if out := w.run(t.Context()); out != agent.Bounded {
-			t.Error(out)
-		}
-	})
-}
-
 func TestBudget(t *testing.T) {
 	w := newWorld(t, step{err: fault.New(fault.Exhausted, "budget_exhausted", "the day's budget is used up")})
-	if out := w.run(t.Context()); out != agent.Bounded || !strings.Contains(w.last().Text(), "the day's budget") {
-		t.Errorf("%s: %s", out, w.last().Text())
+	if w.ends(t.Context(), agent.Bounded, "ua"); !strings.Contains(w.last().Text(), "the day's budget") {
+		t.Error(w.last().Text())
 	}
 }
 
@@ -110,11 +83,7 @@ func TestCyclesAreBroken(t *testing.T) {
 			}
 			w := newWorld(t, steps...)
 			w.job.Limits.Iterations = 1000
-			var ran atomic.Int64
-			w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
-				ran.Add(1)
-				return echo(ctx, c)
-			}
+			ran := w.notes()
 			if out := w.run(t.Context()); out != agent.Bounded {
 				t.Error(out)
 			}
@@ -122,8 +91,8 @@ func TestCyclesAreBroken(t *testing.T) {
 			for _, s := range period {
 				per += len(s.reply.Blocks)
 			}
-			if ran.Load() != int64(3*per) {
-				t.Errorf("%d calls ran, want %d", ran.Load(), 3*per)
+			if len(*ran) != 3*per {
+				t.Errorf("%d calls ran, want %d", len(*ran), 3*per)
 			}
 			if !strings.Contains(w.last().Text(), "same tool calls") {
 				t.Errorf("the last message is %q", w.last().Text())
@@ -138,13 +107,9 @@ func TestPollingIsNoCycle(t *testing.T) {
 		steps = append(steps, calls("job.status"))
 	}
 	w := newWorld(t, append(steps, says("done"))...)
-	n := 0
-	w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
-		n++
-		return result(message.OK, fmt.Sprintf("%d %%", n)), nil
-	}
-	if out := w.run(t.Context()); out != agent.Answered || n != 8 {
-		t.Errorf("%s after %d calls", out, n)
+	n := w.counted(" %")
+	if out := w.run(t.Context()); out != agent.Answered || *n != 8 {
+		t.Errorf("%s after %d calls", out, *n)
 	}
 }
 
@@ -170,14 +135,10 @@ func TestHalfACallIsNotRun(t *testing.T) {
 	s.reply.Stop = message.StopLength
 	s.reply.Blocks[1].(*message.ToolCall).Args = nil
 	w := newWorld(t, s, says("ok"))
-	var ran []string
-	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
-		ran = append(ran, c.Name)
-		return echo(ctx, c)
-	}
-	w.run(t.Context())
-	if fmt.Sprint(ran) != "[a.one]" || w.roles() != "uatta" {
-		t.Errorf("ran %v, messages %s", ran, w.roles())
+	ran := w.notes()
+	w.ends(t.Context(), agent.Answered, "uatta")
+	if fmt.Sprint(*ran) != "[a.one]" {
+		t.Errorf("ran %v", *ran)
 	}
 	if r := w.tr.Messages()[3].Result(); r.Status != message.Failed || !strings.Contains(r.Text(), "cut off") {
 		t.Errorf("%+v", r)
@@ -187,81 +148,51 @@ func TestHalfACallIsNotRun(t *testing.T) {
 func TestBoundsHoldOverACrash(t *testing.T) {
 	w := newWorld(t, says("never asked"))
 	for range 3 {
-		a := &message.Message{ID: id.New(), Role: message.Assistant, Model: "test/m", Usage: message.Usage{Input: 5}, Blocks: []message.Block{
-			&message.ToolCall{CallID: "x", Name: "a.one", Args: []byte("{}")}}}
-		w.add(a)
-		res := result(message.OK, "r")
-		res.Call, res.CallID, res.Name = message.Ref{Message: a.ID, Block: 0}, "x", "a.one"
-		w.add(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
+		w.recorded(1, "a.one")
 	}
 	w.job.Limits.Iterations = 3
 	w.job.Meter = llm.NewMeter(llm.Budget{})
 	w.job.Spent = func(_ string, u message.Usage) llm.Spend { return llm.Spend{Tokens: u.Input} }
-	if out := w.run(t.Context()); out != agent.Bounded || len(w.model.asked) != 0 {
-		t.Errorf("%s after %d model calls", out, len(w.model.asked))
-	}
-	if got := w.job.Meter.Spent().Tokens; got != 15 {
-		t.Errorf("the meter counts %d tokens from before the crash, want 15", got)
+	w.ends(t.Context(), agent.Bounded, "uatatata")
+	if got := w.job.Meter.Spent().Tokens; got != 15 || len(w.model.asked) != 0 {
+		t.Errorf("the meter counts %d tokens from before the crash, want 15, and %d model calls", got, len(w.model.asked))
 	}
 }
 
+// Calls beyond the limit are answered, also those of before a crash.
 func TestCallsOfAReplyAreBounded(t *testing.T) {
-	names := make([]string, 10)
-	for i := range names {
-		names[i] = fmt.Sprintf("a.n%d", i)
-	}
-	var ran atomic.Int64
-	w := newWorld(t, calls(names...), says("done"))
-	w.job.Limits.Calls = 3
-	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
-		ran.Add(1)
-		return echo(ctx, c)
-	}
-	if out := w.run(t.Context()); out != agent.Answered || ran.Load() != 3 {
-		t.Errorf("%s after %d calls", out, ran.Load())
-	}
-	said := map[message.Status]int{}
-	for _, m := range w.tr.Messages() {
-		if m.Role == message.Tool {
-			said[m.Result().Status]++
-		}
-	}
-	if said[message.OK] != 3 || said[message.Failed] != 7 {
-		t.Errorf("results %v", said)
-	}
-}
-
-// What was beyond the limit before a crash is so after it.
-func TestTheBoundOfCallsHoldsOverACrash(t *testing.T) {
-	w := newWorld(t, says("done"))
-	a := &message.Message{ID: id.New(), Role: message.Assistant, Model: "test/m"}
-	for i := range 5 {
-		a.Blocks = append(a.Blocks, &message.ToolCall{CallID: fmt.Sprint(i), Name: fmt.Sprintf("a.n%d", i), Args: []byte("{}")})
-	}
-	w.add(a)
-	res := result(message.OK, "was there")
-	res.Call, res.CallID, res.Name = message.Ref{Message: a.ID}, "0", "a.n0"
-	w.add(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
-	var ran []string
-	w.job.Limits.Calls = 2
-	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
-		ran = append(ran, c.Name)
-		return echo(ctx, c)
-	}
-	w.run(t.Context())
-	if fmt.Sprint(ran) != "[a.n1]" || w.roles() != "uattttta" {
-		t.Errorf("ran %v, messages %s", ran, w.roles())
+	for name, c := range map[string]struct {
+		recorded int
+		ran      string
+	}{"a reply": {0, "[a.n0 a.n1]"}, "a recorded one": {1, "[a.n1]"}} {
+		t.Run(name, func(t *testing.T) {
+			names := []string{"a.n0", "a.n1", "a.n2", "a.n3", "a.n4"}
+			w := newWorld(t, calls(names...), says("done"))
+			if c.recorded > 0 {
+				w = newWorld(t, says("done"))
+				w.recorded(c.recorded, names...)
+			}
+			w.job.Limits.Calls = 2
+			ran := w.notes()
+			w.ends(t.Context(), agent.Answered, "uattttta")
+			slices.Sort(*ran)
+			if fmt.Sprint(*ran) != c.ran {
+				t.Errorf("ran %v", *ran)
+			}
+			for i, m := range w.tr.Messages()[2:7] {
+				if (m.Result().Status == message.OK) != (i < 2) {
+					t.Errorf("result %d: %+v", i, m.Result())
+				}
+			}
+		})
 	}
 }
 
 func TestATurnIsBoundedInBytes(t *testing.T) {
-	i := 0
 	w := newWorld(t, calls("a.b"))
-	w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
-		i++
-		return result(message.OK, fmt.Sprint(i)+strings.Repeat("x", 20<<20)), nil
-	}
-	if out := w.run(t.Context()); out != agent.Bounded || i != 4 || !strings.Contains(w.last().Text(), "80 MiB") {
-		t.Errorf("%s after %d calls: %s", out, i, w.last().Text())
+	w.counted(strings.Repeat("x", 20<<20))
+	w.ends(t.Context(), agent.Bounded, "uatatatata")
+	if !strings.Contains(w.last().Text(), "80 MiB") {
+		t.Error(w.last().Text())
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/fault"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/request"
 )
@@ -103,7 +102,7 @@ func TestHooksAndACrash(t *testing.T) {
 
 	w = newWorld(t, says("done"))
 	w.job.Hooks.Begin = w.noBegin(t)
-	w.add(reply(t, "a.b"))
+	w.recorded(0, "a.b")
 	w.run(t.Context()) // the model was asked before
 }
 
@@ -141,10 +140,9 @@ func TestANoteThatCannotBeKept(t *testing.T) {
 }
 
 func TestWhatCameOfAStreamIsNotKeptUnseen(t *testing.T) {
-	w := newWorld(t, step{events: []llm.Event{{Kind: llm.TextDelta, Text: "half"}}, err: errors.New("gone")})
+	w := newWorld(t, part("half"))
 	w.job.Hooks.After = func(context.Context, string) error { return nil }
 	ctx, cancel := context.WithCancelCause(t.Context())
-	w.model.steps[0] = step{events: []llm.Event{{Kind: llm.TextDelta, Text: "half"}}, hang: true}
 	cancel(request.ErrStop)
 	if out := w.run(ctx); out != agent.Stopped || strings.Contains(said(w.journal), "half") {
 		t.Errorf("%s: %s", out, said(w.journal))
@@ -157,11 +155,4 @@ func (w *world) noBegin(t *testing.T) func(context.Context, string) (string, err
 		t.Error("the hook of the beginning was called")
 		return "", nil
 	}
-}
-
-// reply is a stored message of the model that makes a call.
-func reply(t *testing.T, name string) *message.Message {
-	t.Helper()
-	s := calls(name)
-	return &message.Message{ID: user("").ID, Role: message.Assistant, Model: "test/m", Stop: message.StopTools, Blocks: s.reply.Blocks}
 }

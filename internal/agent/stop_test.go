@@ -11,7 +11,6 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/request"
@@ -19,59 +18,47 @@ import (
 
 func TestDanglingCallsAreRunFirst(t *testing.T) {
 	w := newWorld(t, says("done"))
-	a := &message.Message{ID: id.New(), Role: message.Assistant, Model: "test/m", Blocks: []message.Block{
-		&message.ToolCall{CallID: "x", Name: "a.one", Args: []byte("{}")},
-		&message.ToolCall{CallID: "y", Name: "a.two", Args: []byte("{}")}}}
-	w.add(a)
-	res := result(message.OK, "was there")
-	res.Call, res.CallID, res.Name = message.Ref{Message: a.ID, Block: 0}, "x", "a.one"
-	w.add(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
-	var ran []string
-	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
-		ran = append(ran, c.Name)
-		return echo(ctx, c)
-	}
-	w.run(t.Context())
-	if fmt.Sprint(ran) != "[a.two]" || w.roles() != "uatta" {
-		t.Errorf("ran %v, messages %s", ran, w.roles())
+	w.recorded(1, "a.one", "a.two")
+	ran := w.notes()
+	w.ends(t.Context(), agent.Answered, "uatta")
+	if fmt.Sprint(*ran) != "[a.two]" {
+		t.Errorf("ran %v", *ran)
 	}
 }
 
-func TestStopInAStreamKeepsWhatCame(t *testing.T) {
-	w := newWorld(t, step{events: []llm.Event{{Kind: llm.TextDelta, Text: "so far"}}, hang: true})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	w.job.Emit = func(e agent.Event) {
-		if e.Kind == agent.Delta {
-			cancel(request.ErrStop)
-		}
-	}
-	if out := w.run(ctx); out != agent.Stopped {
-		t.Error(out)
-	}
-	if m := w.last(); m.Text() != "so far" || m.Stop != message.StopCancelled || !m.Final {
-		t.Errorf("%+v", m)
-	}
-}
-
-func TestStopBeforeAnythingCame(t *testing.T) {
-	w := newWorld(t, step{hang: true})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(request.ErrStop)
-	if out := w.run(ctx); out != agent.Stopped || w.last().Stop != message.StopCancelled {
-		t.Errorf("%s %+v", out, w.last())
-	}
-}
-
-func TestStopInATool(t *testing.T) {
-	w := newWorld(t, calls("a.b", "c.d"))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
-		cancel(request.ErrStop)
-		<-ctx.Done()
-		return result(message.Interrupted, "stopped"), nil
-	}
-	if out := w.run(ctx); out != agent.Stopped || w.roles() != "uatta" {
-		t.Errorf("%s %s", out, w.roles())
+// A stop keeps what the model wrote so far, and ends the tools.
+func TestStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps []step
+		at    agent.EventKind // that it is stopped at; 0: before the model is asked
+		roles string
+		last  string
+	}{
+		"before anything came": {[]step{{hang: true}}, 0, "ua", "(stopped)"},
+		"in a stream":          {[]step{part("so far")}, agent.Delta, "ua", "so far"},
+		"after a reset":        {[]step{{events: []llm.Event{{Kind: llm.TextDelta, Text: "gone"}, {Kind: llm.Reset}, {Kind: llm.TextDelta, Text: "kept"}}, hang: true}}, agent.Delta, "ua", "kept"},
+		"in tools":             {[]step{calls("a.b", "c.d")}, agent.Stored, "uatta", "(stopped)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.steps...)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			w.job.Emit = func(e agent.Event) {
+				if e.Kind == c.at && e.Stream.Text != "gone" {
+					cancel(request.ErrStop)
+				}
+			}
+			w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+				<-ctx.Done()
+				return result(message.Interrupted, "stopped"), nil
+			}
+			if c.at == 0 {
+				cancel(request.ErrStop)
+			}
+			w.ends(ctx, agent.Stopped, c.roles)
+			if m := w.last(); m.Text() != c.last || m.Stop != message.StopCancelled || !m.Final {
+				t.Errorf("%+v", m)
+			}
+		})
 	}
 }
 
