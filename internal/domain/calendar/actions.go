@@ -22,7 +22,7 @@ type addArgs struct {
 	Notes     string   `json:"notes,omitzero"`
 }
 
-// JSONSchema has the formats that the tags cannot give.
+// JSONSchema returns the schema, with formats that tags cannot express.
 func (addArgs) JSONSchema() string {
 	return `{"type":"object","properties":{
 "title":{"type":"string","minLength":1,"maxLength":200,"description":"what the event is called"},
@@ -52,7 +52,7 @@ func (s *service) actions(k *local.Kit) {
 	local.Action(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale,
 		Description: "Adds an event to the calendar: puts in or schedules a meeting or an appointment, and says if it overlaps with another.",
 		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title"}}}, s.add, labelling(settle))
-	local.Action(k, tool.Spec{Name: "move", Yields: mine, Tidy: stale, // they name events that others may have called so
+	local.Action(k, tool.Spec{Name: "move", Yields: mine, Tidy: stale, // an event's title may come from others
 		Description: "Moves an event in the calendar to another time: reschedules or postpones a meeting.",
 		Log:         tool.LogSpec{Summary: "Move {event} to {start}", Impact: []string{"event"}}}, s.move, settle)
 	local.Action(k, tool.Spec{Name: "remove", Yields: mine, Tidy: stale,
@@ -63,7 +63,7 @@ func (s *service) actions(k *local.Kit) {
 	}
 }
 
-// at reads a time; the format is checked here, since a schema's format binds nobody.
+// at reads a time. It checks the format, because schemas do not enforce formats.
 func at(text string, zone *time.Location) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", day} {
 		if t, err := time.ParseInLocation(layout, strings.TrimSpace(text), zone); err == nil {
@@ -89,8 +89,8 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (tool.
 	return labelled(tool.Text(told)), err
 }
 
-// labelled puts labels on what is told of a new event where it names others:
-// invitations are called what those who sent them like.
+// labelled adds labels to the text about a new event if it names other events, whose titles may come from
+// others.
 func labelled(res tool.Result) tool.Result {
 	for _, b := range res.Content {
 		if t, ok := b.(*message.Text); ok && strings.Contains(t.Text, overlapping) {
@@ -100,7 +100,7 @@ func labelled(res tool.Result) tool.Result {
 	return res
 }
 
-// labelling labels what a call tells that is settled later.
+// labelling adds the same labels to the text of a call that is settled later.
 func labelling(settle local.Settler) local.Settler {
 	return func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 		ok, res, err := settle(ctx, in)
@@ -108,7 +108,7 @@ func labelling(settle local.Settler) local.Settler {
 	}
 }
 
-// lasts sets the end. All-day events begin and end at midnight and leave time free.
+// lasts sets the end. All-day events begin and end at midnight, and their time is free.
 func (e *Event) lasts(d time.Duration, zone *time.Location) {
 	if !e.AllDay {
 		e.End = e.Start.Add(d)
@@ -127,7 +127,7 @@ func minutes(n int, otherwise time.Duration) time.Duration {
 	return time.Duration(n) * time.Minute
 }
 
-// apply makes a change and tells of it and of what it overlaps with.
+// apply makes a change and returns a text about it and about overlapping events.
 func (s *service) apply(ctx context.Context, in tool.Invocation, c Change, format string) (string, error) {
 	cal := s.of(in.User)
 	zone := s.Location(in.User)
@@ -144,7 +144,7 @@ func (s *service) apply(ctx context.Context, in tool.Invocation, c Change, forma
 	})
 }
 
-// cmpEvent is the event whose time a change sets.
+// cmpEvent returns the event whose time a change sets.
 func cmpEvent(c Change) *Event {
 	if c.Add != nil {
 		return c.Add
@@ -152,10 +152,10 @@ func cmpEvent(c Change) *Event {
 	return c.Move
 }
 
-// overlapping comes before the events that another one overlaps with.
+// overlapping precedes the names of overlapping events.
 const overlapping = " Note: it overlaps with "
 
-// overlaps says which events make the time of another busy already.
+// overlaps names the events that overlap with another one.
 func overlaps(e Event, events []Event, zone *time.Location) string {
 	var with []string
 	for _, o := range events {
@@ -194,8 +194,8 @@ func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs) 
 	return s.apply(ctx, in, Change{Remove: e.ID}, "Removed %s from the calendar.")
 }
 
-// find finds the event that words mean; done is what was told if the change
-// of this call was made already. Errors: event_not_found, event_ambiguous.
+// find returns the event that the words refer to. If this call has already made its change, done is the
+// text that was returned. Error codes: event_not_found, event_ambiguous.
 func (s *service) find(ctx context.Context, in tool.Invocation, words string) (e Event, done string, err error) {
 	c := s.of(in.User)
 	if told, ok, err := c.Applied(ctx, local.Key(in)); err != nil || ok {
@@ -216,8 +216,8 @@ func (s *service) find(ctx context.Context, in tool.Invocation, words string) (e
 		WithHint("give more of the title: %s", lines(found[:min(len(found), 10)], s.Location(in.User)))
 }
 
-// named are the events that words mean: by id, by whole title, or by all the
-// words; of several those that are not over, if that leaves any.
+// named returns the events with an id, with a title, or with all the words. Events that are not over take
+// precedence.
 func named(all []Event, words string, now time.Time) []Event {
 	for _, match := range []func(Event) bool{
 		func(e Event) bool { return e.ID == words },
@@ -243,7 +243,7 @@ func named(all []Event, words string, now time.Time) []Event {
 	return nil
 }
 
-// has reports whether all the words begin words of the event.
+// has reports whether the event has all the words of a query.
 func (e Event) has(query string) bool {
 	text := strings.Join(append([]string{e.Title, e.Location, e.Notes}, e.Attendees...), "\n")
 	return local.HasWords(text, query, "the", "my", "event", "a")

@@ -1,5 +1,4 @@
-// Package calendar lets an agent see and change a calendar, which is kept in an
-// iCalendar file.
+// Package calendar lets an agent see and change a calendar, which is an iCalendar file.
 package calendar
 
 import (
@@ -18,7 +17,7 @@ import (
 // Kind is the kind of source.
 const Kind = "domain:calendar"
 
-// Event is one in a calendar, or one occurrence of one that repeats.
+// Event is an event, or one occurrence of an event that repeats.
 type Event struct {
 	ID        string
 	Title     string
@@ -29,7 +28,7 @@ type Event struct {
 	Notes     string
 	Attendees []string
 	Repeats   bool
-	Free      bool // it does not make its time busy
+	Free      bool // its time is free for other events
 }
 
 // overlaps reports whether two spans of time share more than an end.
@@ -40,10 +39,9 @@ func (e Event) overlaps(from, to time.Time) bool {
 	return e.Start.Before(to) && from.Before(e.End)
 }
 
-// Change is what is to become of a calendar, once for a key. Exactly one
-// member is set.
+// Change is a change of a calendar. Exactly one member is set.
 type Change struct {
-	Add    *Event // its ID is given by the calendar
+	Add    *Event // the calendar assigns the ID
 	Move   *Event // the event with this ID gets this Start, End and AllDay
 	Remove string // the ID
 }
@@ -51,13 +49,13 @@ type Change struct {
 // Options configure the source. The zero value works.
 type Options = local.Options
 
-// declaration is what agent.yaml says.
+// declaration is the declaration in agent.yaml.
 type declaration struct {
 	local.Declared `yaml:",inline"`
 	File           string `yaml:"file"` // an .ics file
 }
 
-// Opener makes the source: a calendar in a file.
+// Opener returns the opener of the source.
 func Opener(opt Options) tool.Opener {
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
@@ -79,7 +77,7 @@ func Opener(opt Options) tool.Opener {
 	}
 }
 
-// service are the tools over the users' calendars.
+// service holds the tools over the users' calendars.
 type service struct {
 	Options
 	place local.Place
@@ -108,11 +106,10 @@ type freeArgs struct {
 
 const day = "2006-01-02"
 
-// mine are the labels of what stands in a calendar: it is the user's own, and
-// invitations of others are among it.
+// mine are the labels of a calendar: it belongs to the user, and contains invitations of others.
 const mine = message.Private | message.Untrusted
 
-// queries adds the tools that look.
+// queries adds the tools that only read.
 func (s *service) queries(k *local.Kit) {
 	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("date", "until"),
 		Description: "Lists the events in the calendar: shows what meetings and appointments there are on a day, or until another day.",
@@ -204,8 +201,7 @@ func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (str
 	return noted(out, problems), nil
 }
 
-// Gaps returns the spans of at least a length between two times in which no
-// event makes busy, in order.
+// Gaps returns the free spans between two times that have at least the given length, in order.
 func Gaps(events []Event, from, to time.Time, least time.Duration) [][2]time.Time {
 	busy := slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return e.Free || !e.overlaps(from, to) })
 	slices.SortFunc(busy, func(a, b Event) int { return a.Start.Compare(b.Start) })
@@ -249,7 +245,7 @@ func lines(events []Event, zone *time.Location) string {
 	return strings.Join(out, "\n")
 }
 
-// shown is an event in a line.
+// shown returns an event as one line.
 func (e Event) shown(zone *time.Location) string {
 	out := fmt.Sprintf("%q, %s", e.Title, e.span(zone))
 	if e.Location != "" {
@@ -267,7 +263,7 @@ func (e Event) shown(zone *time.Location) string {
 	return out
 }
 
-// span is when an event is, in words.
+// span returns the time of an event in words.
 func (e Event) span(zone *time.Location) string {
 	const date = "Mon 2 Jan 2006"
 	if e.AllDay {

@@ -15,9 +15,8 @@ import (
 	"steward/internal/id"
 )
 
-// file is a user's calendar: an iCalendar file, which other programs may read
-// and write too. What a change was and under which key is
-// written with it, in the same file, so that neither is there without the other.
+// file is a user's calendar: an iCalendar file, which other programs may read and write, too. Each change
+// is marked with its key in the same write.
 type file struct {
 	local.Record
 	zone *time.Location
@@ -34,8 +33,8 @@ func (f *file) load() ([]piece, error) {
 	return parse(data), nil
 }
 
-// Between returns the events that touch a span of time, repetitions included, by
-// their beginning. Problems are what could not be read.
+// Between returns the events in a span of time, including repetitions, sorted by start. problems describes
+// what cannot be read.
 func (f *file) Between(ctx context.Context, from, to time.Time) (events []Event, problems []string, err error) {
 	pieces, err := f.load()
 	if err != nil {
@@ -69,7 +68,7 @@ func (f *file) Between(ctx context.Context, from, to time.Time) (events []Event,
 	return events, problems, nil
 }
 
-// All returns every event once, by its (first) beginning.
+// All returns every event once, sorted by its first start.
 func (f *file) All(ctx context.Context) ([]Event, error) {
 	pieces, err := f.load()
 	if err != nil {
@@ -80,7 +79,7 @@ func (f *file) All(ctx context.Context) ([]Event, error) {
 		if p.event == nil {
 			continue
 		}
-		if e, err := event(p.event, f.zone); err == nil { // Between tells of those that are broken
+		if e, err := event(p.event, f.zone); err == nil { // Between reports broken events
 			events = append(events, e)
 		}
 	}
@@ -94,7 +93,7 @@ func sorted(events []Event) {
 	})
 }
 
-// done finds what was told of the change under a key.
+// done returns the text of the change under a key.
 func done(data []byte, key string) (string, bool) {
 	mark := doneLine + keyWord(key) + ":"
 	for line := range strings.Lines(unfolded(data)) {
@@ -115,11 +114,10 @@ func unfolded(data []byte) string {
 	return strings.NewReplacer("\r\n ", "", "\r\n\t", "", "\n ", "", "\n\t", "").Replace(string(data))
 }
 
-// keyWord is a key as it stands in a parameter.
+// keyWord returns a key in the form of a parameter.
 func keyWord(key string) string { return id.Derive("calendar", key).String() }
 
-// Apply makes a change, once for each key, and keeps told, its outcome in words,
-// with the key. Repeated, it returns what was told the first time.
+// Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the same text.
 func (f *file) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
 	said, err := f.Record.Change(ctx, []string{key}, func(_ int, old []byte) ([]byte, local.Former, string, error) {
 		pieces, e, was, err := f.change(parse(old), key, c)
@@ -136,7 +134,7 @@ func (f *file) Apply(ctx context.Context, key string, c Change, told func(Event)
 	return said[0], nil
 }
 
-// back takes back a change, and marks that.
+// back undoes a change and marks that.
 func back(old []byte, was local.Former, under string) ([]byte, string, error) {
 	pieces, err := reverse(parse(old), was)
 	if err != nil {
@@ -146,7 +144,7 @@ func back(old []byte, was local.Former, under string) ([]byte, string, error) {
 	return []byte(join(pieces, mark(under, said))), said, nil
 }
 
-// reverse takes back a change in the pieces of a file.
+// reverse undoes a change in the pieces of a file.
 func reverse(pieces []piece, was local.Former) ([]piece, error) {
 	var raws []string
 	for _, p := range pieces {
@@ -213,14 +211,14 @@ func (f *file) change(pieces []piece, key string, c Change) ([]piece, Event, loc
 	return nil, Event{}, was, fault.New(fault.NotFound, "event_not_found", "the event is not in the calendar any more").WithHint("search the calendar for it")
 }
 
-// mark is the line that keeps a key and what was told.
+// mark returns the line with a key and the text that was returned.
 func mark(key, told string) string {
 	p := ical.NewProp("X")
 	p.SetText(plain(told))
 	return folded(doneLine + keyWord(key) + ":" + p.Value)
 }
 
-// folded breaks a line after 75 bytes, at a character (RFC 5545, 3.1).
+// folded breaks a line after at most 75 bytes, between characters (RFC 5545, 3.1).
 func folded(line string) string {
 	var b strings.Builder
 	n := 0
@@ -236,8 +234,8 @@ func folded(line string) string {
 	return b.String() + "\r\n"
 }
 
-// join puts the pieces together: what was there as it was, new events and the
-// mark before the calendar's end, marks beyond maxDone taken out from the oldest.
+// join returns the content of the pieces. New events and the mark are inserted before the calendar's end,
+// and the oldest marks beyond maxDone are removed.
 func join(pieces []piece, mark string) string {
 	var b strings.Builder
 	tail := ""
@@ -271,7 +269,7 @@ func join(pieces []piece, mark string) string {
 	return forget(head+fresh.String()+mark) + tail
 }
 
-// lastEnd is where the line END:VCALENDAR begins, or -1.
+// lastEnd returns where the last line END:VCALENDAR begins, or -1.
 func lastEnd(raw string) int {
 	at, found := 0, -1
 	for line := range strings.Lines(raw) {
@@ -287,7 +285,7 @@ func anyEnd(pieces []piece) bool {
 	return slices.ContainsFunc(pieces, func(p piece) bool { return p.line > 0 && p.event == nil && lastEnd(p.raw) >= 0 })
 }
 
-// forget takes out the oldest marks where there are too many.
+// forget removes the oldest marks if there are too many.
 func forget(text string) string {
 	extra := strings.Count(text, "\n"+doneLine) - maxDone
 	if extra <= 0 {

@@ -12,24 +12,23 @@ import (
 	"steward/internal/fault"
 )
 
-// An iCalendar file (RFC 5545) is kept as the lines that it has. Events are
-// read one by one, so that a broken one hides no other, and a change replaces
-// only the lines of its event: whatever else somebody wrote stays as it is.
+// An iCalendar file (RFC 5545) is kept as its lines. Each event is read separately, so that a broken event
+// does not hide others. A change replaces only the lines of its event.
 
-// piece is some lines of the file: an event, or what stands between events.
+// piece is a part of the file: the lines of an event, or the lines between events.
 type piece struct {
 	raw   string
-	line  int // the first one's number
+	line  int // the number of the first line; 0 for a new piece
 	event *ical.Component
 	bad   error // why an event cannot be read
 }
 
 const (
-	doneLine = "X-STEWARD-DONE;X-KEY=" // a change that was made: its key, and what was told
-	maxDone  = 200                     // of them that are kept
+	doneLine = "X-STEWARD-DONE;X-KEY=" // the mark of a change: its key and the text that was returned
+	maxDone  = 200                     // marks that are not removed
 )
 
-// parse takes a file apart.
+// parse splits a file into pieces.
 func parse(data []byte) []piece {
 	var out []piece
 	cur := piece{line: 1}
@@ -76,7 +75,7 @@ func parse(data []byte) []piece {
 // component reads the lines of one event.
 func component(raw string) (c *ical.Component, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the reader panics at some lines that are cut off
+		if r := recover(); r != nil { // the library panics at some truncated lines
 			c, err = nil, fmt.Errorf("it cannot be read: %v", r)
 		}
 	}()
@@ -99,7 +98,7 @@ func component(raw string) (c *ical.Component, err error) {
 	return events[0].Component, nil
 }
 
-// text is the text of a property, as it stands where it is written badly.
+// text returns the text of a property, or its raw value if it is malformed.
 func text(c *ical.Component, name string) string {
 	p := c.Props.Get(name)
 	if p == nil {
@@ -112,7 +111,7 @@ func text(c *ical.Component, name string) string {
 	return strings.Join(list, ", ")
 }
 
-// moment reads a time of an event. A zone that nobody knows is the user's.
+// moment reads a time of an event. An unknown time zone is replaced by the user's.
 func moment(p *ical.Prop, value string, zone *time.Location) (time.Time, error) {
 	one := *p
 	one.Value = strings.TrimSpace(value)
@@ -131,7 +130,7 @@ func moment(p *ical.Prop, value string, zone *time.Location) (time.Time, error) 
 	return one.DateTime(zone)
 }
 
-// event makes an Event of a component.
+// event returns a component as an Event.
 func event(c *ical.Component, zone *time.Location) (Event, error) {
 	e := Event{ID: text(c, ical.PropUID), Title: text(c, ical.PropSummary), Location: text(c, ical.PropLocation), Notes: text(c, ical.PropDescription)}
 	p := c.Props.Get(ical.PropDateTimeStart)
@@ -186,8 +185,8 @@ func end(c *ical.Component, e Event, zone *time.Location) (time.Time, error) {
 
 const maxOccurrences = 1000 // of one event that are looked at
 
-// occurrences returns when an event is within a span of time. A rule that
-// cannot be read leaves the first one.
+// occurrences returns the occurrences of an event in a span of time. If its rule cannot be read, only the
+// first one counts.
 func occurrences(c *ical.Component, e Event, from, to time.Time, zone *time.Location) ([]Event, error) {
 	if !e.Repeats {
 		if e.overlaps(from, to) {
@@ -245,8 +244,7 @@ func dates(c *ical.Component, name string, zone *time.Location, add func(time.Ti
 	}
 }
 
-// times writes an event's times into c, in UTC: there they mean the same
-// to every reader.
+// times sets an event's times in c, in UTC, which every reader understands in the same way.
 func (e Event) times(c *ical.Component) {
 	for _, name := range []string{ical.PropDateTimeStart, ical.PropDateTimeEnd, ical.PropDuration, ical.PropTransparency} {
 		c.Props.Del(name)
@@ -261,7 +259,7 @@ func (e Event) times(c *ical.Component) {
 	c.Props.SetDateTime(ical.PropDateTimeEnd, e.End.UTC())
 }
 
-// component makes a component of an event.
+// component returns an event as a component.
 func (e Event) component(now time.Time) *ical.Component {
 	c := ical.NewComponent(ical.CompEvent)
 	c.Props.SetText(ical.PropUID, e.ID)
@@ -283,7 +281,7 @@ func (e Event) component(now time.Time) *ical.Component {
 	return c
 }
 
-// plain takes out the characters that would end a line of the file.
+// plain removes control characters, which could end a line of the file.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -296,7 +294,7 @@ func plain(s string) string {
 	}, strings.ReplaceAll(s, "\r\n", "\n"))
 }
 
-// encode writes a component as its lines in a file.
+// encode returns the lines of a component in a file.
 func encode(c *ical.Component) (string, error) {
 	cal := ical.NewCalendar()
 	cal.Props.SetText(ical.PropProductID, product)

@@ -22,8 +22,8 @@ const (
 	maxParts  = 200
 )
 
-// encode writes a draft as RFC 5322 with MIME: everything beyond ASCII is
-// encoded, lines are short and end in CRLF.
+// encode returns a draft in the format of RFC 5322 with MIME: ASCII only, with short lines that end in
+// CRLF.
 func encode(d Draft, from *mail.Address, id string, at time.Time) ([]byte, error) {
 	var h mail.Header
 	h.SetAddressList("From", []*mail.Address{from})
@@ -50,8 +50,8 @@ func encode(d Draft, from *mail.Address, id string, at time.Time) ([]byte, error
 	return b.Bytes(), err
 }
 
-// decode reads an e-mail. What is broken in it is told in Problem, and
-// everything else is there; a file that is no e-mail at all has its text.
+// decode reads an e-mail. Problem describes what is broken; the rest is read. If the file is not an e-mail
+// at all, Text is its content.
 func decode(raw []byte) Email {
 	var e Email
 	m, err := message.Read(bytes.NewReader(raw))
@@ -74,17 +74,16 @@ func decode(raw []byte) Email {
 	return e
 }
 
-// word is a field as one line of text; as it stands where it cannot be decoded.
+// word returns a field as one line of text, or its raw value if it cannot be decoded.
 func word(h mail.Header, name string) string {
 	text, _ := h.Text(name)
 	return oneLine(clean([]byte(text)))
 }
 
-// oneLine makes a header's value one line: whoever wrote it does not write
-// Steward's.
+// oneLine joins a header's value into one line, so that its author cannot write lines of Steward's output.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// people are the names and addresses of a field.
+// people returns the names and addresses of a field.
 func people(h mail.Header, name string) (out []string) {
 	list, err := h.AddressList(name)
 	if err != nil {
@@ -100,7 +99,7 @@ func people(h mail.Header, name string) (out []string) {
 	return out
 }
 
-// parts collects what an e-mail is made of.
+// parts collects the parts of an e-mail.
 type parts struct {
 	plain, html []string
 	attached    []string
@@ -114,8 +113,7 @@ func (p *parts) text() string {
 	return strings.Join(p.html, "\n\n")
 }
 
-// add takes in one part; those within it follow. Of alternatives the plain text
-// is taken, if there is one: text prefers it.
+// add adds one part; the parts inside it follow. If there are alternatives, text prefers plain text.
 func (p *parts) add(path []int, part *message.Entity, _ error) error {
 	if p.seen++; p.seen > maxParts || len(path) > maxNested {
 		return errors.New("it has too many parts")
@@ -154,7 +152,7 @@ func (p *parts) attach(media, name string, body io.Reader) error {
 	return err
 }
 
-// clean makes bytes a text: valid UTF-8 with plain ends of lines.
+// clean returns valid UTF-8 with LF at the ends of lines.
 func clean(b []byte) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(string(b), "\r\n", "\n"), "�")
 }

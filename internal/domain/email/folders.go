@@ -19,9 +19,8 @@ import (
 	"steward/internal/tool"
 )
 
-// folders is a user's mailbox: what came and what was sent are .eml files in two
-// folders. The name of a sent one derives from the key of
-// the call, so that it is there once however often it is sent.
+// folders is a user's mailbox: .eml files in two folders. The name of a sent e-mail derives from the key
+// of the call, so a repeated call sends nothing.
 type folders struct {
 	inbox, outbox string
 	from          *mail.Address
@@ -32,7 +31,7 @@ const ending = ".eml"
 
 func sentName(key string) string { return id.Derive("email.send", key).String() }
 
-// Send sends a draft, once for each key: repeated, it does nothing.
+// Send sends a draft, once for each key.
 func (f *folders) Send(_ context.Context, key string, d Draft) error {
 	name := sentName(key)
 	raw, err := encode(d, f.from, name, f.now())
@@ -47,11 +46,10 @@ func (f *folders) Send(_ context.Context, key string, d Draft) error {
 	if _, statErr := os.Stat(path); statErr != nil {
 		return tool.NotDone(local.Fault(path, err))
 	}
-	return local.Fault(path, err) // it is there, but perhaps not for good
+	return local.Fault(path, err) // it was written, but perhaps not synced
 }
 
-// Revert implements local.Reverter: what was sent lies in the outbox, and is
-// set aside where nothing lists it.
+// Revert implements local.Reverter. It moves the e-mail from the outbox to a hidden folder.
 func (f *folders) Revert(_ context.Context, key string) (string, error) {
 	path := filepath.Join(f.outbox, sentName(key)+ending)
 	aside := filepath.Join(f.outbox, ".taken-back", sentName(key)+ending)
@@ -75,8 +73,7 @@ func (f *folders) Revert(_ context.Context, key string) (string, error) {
 	return told, nil
 }
 
-// Applied implements local.Journal: it tells whether something was sent under
-// the key.
+// Applied implements local.Journal.
 func (f *folders) Applied(_ context.Context, key string) (string, bool, error) {
 	path := filepath.Join(f.outbox, sentName(key)+ending)
 	_, err := os.Stat(path)
@@ -105,8 +102,8 @@ func (f *folders) List(ctx context.Context, folder string, limit int) ([]Header,
 	return heads(all, limit), nil
 }
 
-// Search returns the e-mails of both folders that have all the words, in their
-// heads or texts, newest first, at most limit.
+// Search returns the e-mails of both folders that have all the words in their headers or texts, newest
+// first, at most limit.
 func (f *folders) Search(ctx context.Context, query string, limit int) ([]Header, error) {
 	var found []Email
 	for _, folder := range []string{Inbox, Outbox} {
@@ -123,12 +120,12 @@ func (f *folders) Search(ctx context.Context, query string, limit int) ([]Header
 	return heads(found, limit), nil
 }
 
-// has reports whether all the words of a query begin words of the e-mail.
+// has reports whether the e-mail has all the words of a query.
 func (e Email) has(query string) bool {
 	return local.HasWords(strings.Join([]string{e.From, strings.Join(e.To, " "), strings.Join(e.Cc, " "), e.Subject, e.Text, strings.Join(e.Attachments, " ")}, "\n"), query)
 }
 
-// heads are the heads of e-mails, newest first.
+// heads returns the headers of e-mails, newest first.
 func heads(all []Email, limit int) []Header {
 	slices.SortStableFunc(all, func(a, b Email) int {
 		return cmp.Or(b.Date.Compare(a.Date), cmp.Compare(a.ID, b.ID))
@@ -140,7 +137,7 @@ func heads(all []Email, limit int) []Header {
 	return out
 }
 
-// load reads a folder. An e-mail that cannot be read is there with its problem.
+// load reads a folder. An e-mail that cannot be read is returned with its Problem.
 func (f *folders) load(ctx context.Context, folder string) ([]Email, error) {
 	root, err := os.OpenRoot(f.dir(folder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +169,7 @@ func (f *folders) load(ctx context.Context, folder string) ([]Email, error) {
 	return out, nil
 }
 
-// Read returns one by its ID (email_not_found).
+// Read returns an e-mail by its ID (email_not_found).
 func (f *folders) Read(_ context.Context, id string) (Email, error) {
 	folder, name, ok := strings.Cut(id, "/")
 	if !ok || folder != Inbox && folder != Outbox {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// plainOf returns what an HTML text says: no tags, no scripts, no styles.
+// plainOf returns the text of an HTML page, without tags, scripts and styles.
 func plainOf(src string) string {
 	var b strings.Builder
 	z := html.NewTokenizer(strings.NewReader(src))
@@ -39,7 +39,7 @@ func plainOf(src string) string {
 	}
 }
 
-// tidied takes the empty lines out that tags leave, but for one between paragraphs.
+// tidied removes empty lines, except for one between paragraphs.
 func tidied(s string) string {
 	var out []string
 	empty := true

@@ -1,6 +1,8 @@
-// Package local is what the local stand-ins of the domains share: where they
-// keep their files, how they write them so that a crash leaves either the old
-// or the new, how they offer their tools, and how they search texts.
+// Package local is the common part of the domains, which are everyday tools over local files. Place
+// decides where the files of a user are. Create, Replace and Update write them durably: after a crash
+// there is either the old content or the new. Kit makes a tool.Source of functions. Record marks each
+// change in the file itself with the key of the call, so that a repeated call changes nothing, a call
+// can be settled after a crash, and a change can be undone. Texts reads and searches a folder.
 package local
 
 import (
@@ -17,17 +19,17 @@ import (
 	"steward/internal/tool"
 )
 
-// Place is where something is kept: a path that the declaration names, the
-// same for all users, or the default one, each user's own.
+// Place is where files are kept: a path in the declaration, shared by all users, or a default path for
+// each user.
 type Place struct {
 	shared string
 	data   string
 	rest   string
 }
 
-// NewPlace finds the place that a declaration means: relative to the agent's
-// folder and inside of it, or absolute; empty: rest, below a folder for each
-// user in the source's data folder. Errors: Invalid, path_invalid.
+// NewPlace returns the place for a declared path: inside the agent's folder if it is relative, or
+// absolute. If it is empty, the place is rest, in a folder for each user below the source's data folder.
+// Error code: path_invalid.
 func NewPlace(env tool.Env, declared, rest string) (Place, error) {
 	bad := func(why string) (Place, error) {
 		return Place{}, fault.New(fault.Invalid, "path_invalid", "the path %.200q of %s: %s", declared, env.Name, why).
@@ -58,8 +60,8 @@ func (p Place) For(user string) string {
 	return filepath.Join(p.data, userFolder(user), p.rest)
 }
 
-// userFolder is a user's name as that of a folder: what is not plain in it is
-// written in hexadecimal, so that two users never share one.
+// userFolder returns the name of a user's folder. Special characters are written in hexadecimal, so that
+// two users never share a folder.
 func userFolder(user string) string {
 	var b strings.Builder
 	for i := range len(user) {
@@ -76,8 +78,7 @@ func userFolder(user string) string {
 	return b.String()
 }
 
-// Forget removes what is kept of a user's own in the default places of all
-// sources, whose data folders lie below one folder.
+// Forget removes a user's files from the default places of all sources below a data folder.
 func Forget(data, user string) error {
 	return filepath.WalkDir(data, func(path string, at fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -96,8 +97,8 @@ func Forget(data, user string) error {
 	})
 }
 
-// Create writes a new file, durably: it is there whole or not at all. An
-// existing one is left alone; the error is fs.ErrExist then.
+// Create writes a new file durably and atomically. It does not change an existing file; the error is
+// then fs.ErrExist.
 func Create(path string, data []byte) error {
 	err := write(path, data, func(temp string) error {
 		if err := os.Link(temp, path); err != nil {
@@ -105,18 +106,18 @@ func Create(path string, data []byte) error {
 		}
 		return os.Remove(temp)
 	})
-	if errors.Is(err, fs.ErrExist) { // perhaps by one who was stopped before this
+	if errors.Is(err, fs.ErrExist) { // possibly written before a crash, and not synced
 		return errors.Join(err, syncDir(filepath.Dir(path)))
 	}
 	return err
 }
 
-// Replace writes a file, durably: it is the new one whole, or the old one.
+// Replace writes a file durably and atomically.
 func Replace(path string, data []byte) error {
 	return write(path, data, func(temp string) error { return os.Rename(temp, path) })
 }
 
-// write prepares a temporary file beside path and lets it take the name.
+// write writes a temporary file beside path and publishes it.
 func write(path string, data []byte, publish func(temp string) error) error {
 	dir := filepath.Dir(path)
 	if err := makeAll(dir); err != nil {
@@ -145,7 +146,7 @@ func write(path string, data []byte, publish func(temp string) error) error {
 	return syncDir(dir)
 }
 
-// gone is nil for a file that is not there.
+// gone returns the error, unless it says that a file does not exist.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -153,7 +154,7 @@ func gone(err error) error {
 	return err
 }
 
-// makeAll makes a folder and those above it, durably.
+// makeAll creates a folder and its parents durably.
 func makeAll(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -176,7 +177,7 @@ func syncDir(dir string) error {
 		return err
 	}
 	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a file system that syncs no folders
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a file system that cannot sync folders
 		err = nil
 	}
 	return errors.Join(err, d.Close())
@@ -184,8 +185,8 @@ func syncDir(dir string) error {
 
 var errNotPlain = errors.New("it is no plain file")
 
-// ReadFile reads a file of at most limit bytes. One that is not there is
-// empty. Errors: TooLarge, file_too_large; Unavailable, file_unavailable.
+// ReadFile reads a file of at most limit bytes. It returns nil if there is none. Error codes:
+// file_too_large, file_unavailable.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -194,7 +195,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, Fault(path, err)
 	case !info.Mode().IsRegular():
-		return nil, Fault(path, errNotPlain) // to read a pipe would wait for who writes into it
+		return nil, Fault(path, errNotPlain) // reading a pipe would block
 	case info.Size() > limit:
 		return nil, fault.New(fault.TooLarge, "file_too_large", "%s has %d bytes: at most %d are read", filepath.Base(path), info.Size(), limit)
 	}
@@ -205,7 +206,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// Fault says what went wrong with a file, without where on the machine it is.
+// Fault returns the coded error for a file, without its path on the machine.
 func Fault(path string, err error) error {
 	name := filepath.Base(path)
 	var inner *fs.PathError
@@ -223,10 +224,9 @@ func Fault(path string, err error) error {
 	return fault.New(fault.Unavailable, "file_unavailable", "%s cannot be used: %w", name, err)
 }
 
-// Update changes a file under a lock that keeps out other processes and other
-// calls: change gets what is there (nothing: no file yet) and returns what
-// shall be there instead, or nil to leave it. An error of change, and one of
-// writing, means that nothing was changed (tool.NotDone).
+// Update changes a file under a lock that excludes other processes and calls. change gets the content, or
+// nil if there is no file, and returns the new content, or nil to change nothing. After an error of
+// change or of writing, nothing was changed (tool.NotDone).
 func Update(ctx context.Context, path string, limit int64, change func(old []byte) ([]byte, error)) error {
 	unlock, err := lock(ctx, path)
 	if err != nil {
@@ -249,7 +249,7 @@ func Update(ctx context.Context, path string, limit int64, change func(old []byt
 	}
 	if err := Replace(path, data); err != nil {
 		if now, readErr := os.ReadFile(path); readErr == nil && string(now) == string(data) {
-			return Fault(path, err) // it is there, but perhaps not for good
+			return Fault(path, err) // it was written, but perhaps not synced
 		}
 		return tool.NotDone(Fault(path, err))
 	}

@@ -16,9 +16,8 @@ import (
 
 const lockWait = 5 * time.Millisecond // between two tries
 
-// lock keeps others out who change the file. The lock is the kernel's and goes
-// with the process however that ends; its file stays behind, as removing it
-// would let two processes lock two files.
+// lock locks a file against other changes. The kernel releases the lock when the process ends. The lock's
+// file is not removed, because then two processes could lock two different files.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	dir, name := filepath.Split(path)
 	if err := makeAll(filepath.Clean(dir)); err != nil {

@@ -10,10 +10,10 @@ import (
 	"steward/internal/tool"
 )
 
-// Options are what all domains are told of the node. The zero value works.
+// Options are the options of all domains. The zero value works.
 type Options struct {
 	Now  func() time.Time                 // nil: time.Now
-	Zone func(user string) *time.Location // of a user; nil, or a nil answer: UTC
+	Zone func(user string) *time.Location // a user's time zone; nil, or a nil result: UTC
 }
 
 // Time returns the present time.
@@ -34,7 +34,7 @@ func (o Options) Location(user string) *time.Location {
 	return time.UTC
 }
 
-// Day reads a date in the zone of now; empty: now's day.
+// Day reads a date in the time zone of now. The empty text means the day of now.
 func Day(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()), nil
@@ -46,13 +46,13 @@ func Day(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Again makes the earlier result of a call obsolete that asked the same.
+// Again makes the earlier result of a call with the same parameters obsolete.
 func Again(parameters ...string) []tool.Strategy {
 	return []tool.Strategy{{Kind: tool.ByParameters, Parameters: parameters}}
 }
 
-// HasWords reports whether each word of a query begins a word of a text. Words
-// to skip say nothing; a query of nothing else is in no text.
+// HasWords reports whether each word of a query is the beginning of a word of a text. Words in skip are
+// ignored. A query without other words is in no text.
 func HasWords(text, query string, skip ...string) bool {
 	var own []string
 	for t := range search.Tokens(text) {

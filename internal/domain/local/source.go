@@ -53,13 +53,13 @@ func (k *Kit) spec(s tool.Spec, effect tool.Effect) tool.Spec {
 	return s
 }
 
-// Query adds a tool that changes nothing; spec.Name is its name within the kit.
+// Query adds a tool that changes nothing. spec.Name is its name within the kit.
 func Query[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error)) {
 	k.add(tool.New(k.spec(spec, tool.Query), fn))
 }
 
-// Action adds a tool that changes something, at most once for each
-// Invocation.Key, and whose settle says whether that has happened.
+// Action adds a tool that changes something, at most once for each Invocation.Key. settle reports
+// whether the change has happened.
 func Action[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error), settle Settler) {
 	spec.Dedupes = true
 	t, err := tool.New(k.spec(spec, tool.Action), fn)
@@ -70,23 +70,22 @@ func Action[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in
 	k.add(&settling{layer{t}, settle}, nil)
 }
 
-// Once adds a tool that changes something and neither knows a call again nor
-// can tell whether it has happened: what is uncertain of it stays uncertain.
+// Once adds a tool that changes something, but neither recognizes a repeated call nor can report whether
+// it has happened.
 func Once[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error)) {
 	k.add(tool.New(k.spec(spec, tool.Action), fn))
 }
 
-// layer is a tool around another one, to which it leaves what it does not do
-// itself.
+// layer is a tool that wraps another one.
 type layer struct{ tool.Tool }
 
 func (l layer) Unwrap() tool.Tool       { return l.Tool }
 func (l layer) Check(args []byte) error { return l.Tool.(tool.Checker).Check(args) }
 
-// Settler says whether the effect of a call has happened, as tool.Settler does.
+// Settler reports whether the effect of a call has happened. See tool.Settler.
 type Settler = func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error)
 
-// settling is an action whose receiver can be asked.
+// settling is an action with a Settler.
 type settling struct {
 	layer
 	settle Settler
@@ -96,13 +95,13 @@ func (s *settling) Settle(ctx context.Context, in tool.Invocation) (bool, tool.R
 	return s.settle(ctx, in)
 }
 
-// Journal keeps with the key of each change what was told of it.
+// Journal records changes by their keys, each with the text that was returned for it.
 type Journal interface {
-	// Applied returns what was told of the change under a key, if it was made.
+	// Applied returns the text of the change under a key, if the change was made.
 	Applied(ctx context.Context, key string) (told string, ok bool, err error)
 }
 
-// Settled is what settles the actions of a user's journal.
+// Settled returns the Settler of actions that are recorded in a journal.
 func Settled[J Journal](of func(user string) J) Settler {
 	return func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 		told, ok, err := of(in.User).Applied(ctx, Key(in))
@@ -110,7 +109,7 @@ func Settled[J Journal](of func(user string) J) Settler {
 	}
 }
 
-// Key is what makes a call's effect the same effect.
+// Key returns the idempotency key of a call.
 func Key(in tool.Invocation) string {
 	if in.Key != "" {
 		return in.Key
@@ -126,8 +125,8 @@ func (k *Kit) Source() (tool.Source, error) {
 	return &source{k}, nil
 }
 
-// source offers tools that live in this process: there is nothing to start,
-// and what is announced changes with Steward itself only.
+// source offers tools of this process. There is nothing to start, and the tools change only with Steward
+// itself.
 type source struct{ k *Kit }
 
 func (s *source) Announce(context.Context) (tool.Announcement, error) {
@@ -163,7 +162,7 @@ type allowed struct {
 
 func (a *allowed) Spec() tool.Spec { return a.spec }
 
-// changed is a tool that was approved and is not offered like that.
+// changed is a tool that is no longer as it was approved.
 type changed struct {
 	spec tool.Spec
 	env  tool.Env

@@ -25,14 +25,14 @@ import (
 // Bounds of a folder of texts.
 const (
 	maxTexts    = 2000    // files
-	maxText     = 1 << 20 // bytes of one that are read
+	maxText     = 1 << 20 // bytes that are read of one file
 	snippetText = 300     // bytes of a paragraph that are shown
 )
 
 // Text is a file of a folder.
 type Text struct {
 	Name     string // its path in the folder, with slashes
-	Title    string // its first heading, else its first line, else its name
+	Title    string // the first heading, or else the first line, or else the name
 	Body     string
 	Modified time.Time
 	Cut      bool // Body is only the beginning
@@ -43,21 +43,21 @@ type Text struct {
 	words int
 }
 
-// Texts are the text files of a folder and those below it. Symbolic links are
-// not followed out of it. Safe for concurrent use.
+// Texts are the text files of a folder and its subfolders. Symbolic links that lead out of the folder are
+// not followed. It is safe for concurrent use.
 type Texts struct {
 	dir  string
 	mu   sync.Mutex
 	seen map[string]*Text
 }
 
-// NewTexts returns the texts of a folder, which need not be there yet.
+// NewTexts returns the texts of a folder, which need not exist yet.
 func NewTexts(dir string) *Texts { return &Texts{dir: dir, seen: map[string]*Text{}} }
 
 var textEndings = []string{".md", ".markdown", ".txt", ".text", ".rst", ".org", ".adoc"}
 
-// All returns the texts, sorted by name. What cannot be read is left out and
-// told in problems. A file that has not changed is not read again.
+// All returns the texts, sorted by name. Files that cannot be read are reported in problems. A file that
+// has not changed is not read again.
 func (t *Texts) All(ctx context.Context) (texts []*Text, problems []string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,7 +104,7 @@ func (t *Texts) All(ctx context.Context) (texts []*Text, problems []string, err 
 }
 
 func (t *Texts) read(root *os.Root, name string) (*Text, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would wait for who writes into it
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would block
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (t *Texts) read(root *os.Root, name string) (*Text, error) {
 	return text, nil
 }
 
-// NewText makes a text of a file's content; what is no UTF-8 is replaced.
+// NewText returns a text with a file's content. Invalid UTF-8 is replaced.
 func NewText(name, content string) *Text {
 	content = strings.TrimPrefix(strings.ReplaceAll(content, "\r\n", "\n"), "\ufeff")
 	t := &Text{Name: name, Body: strings.ToValidUTF8(content, "�"), terms: map[string]int{}}
@@ -172,9 +172,8 @@ func (t *Text) Terms() map[string]int { return t.terms }
 // Words returns how many words the text has.
 func (t *Text) Words() int { return t.words }
 
-// Find finds the text that a name means: its path, its file's name, or its
-// title, whole or the only one that holds the words. Errors: NotFound,
-// document_not_found; Conflict, document_ambiguous.
+// Find returns the text with a path, file name or title, or the only text whose name or title has the
+// words. Error codes: document_not_found, document_ambiguous.
 func Find(texts []*Text, name string) (*Text, error) {
 	want := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "./")))
 	var partly []*Text
@@ -200,8 +199,7 @@ func Find(texts []*Text, name string) (*Text, error) {
 	return nil, fault.New(fault.Conflict, "document_ambiguous", "%.100q may be one of several documents", name).WithHint("say which: %s", Names(partly, 20))
 }
 
-// saying are the texts whose name or title has all the words, or others of
-// their stems.
+// saying returns the texts whose name or title has all the words, or words with the same stems.
 func saying(texts []*Text, want string) []*Text {
 	asked := stems(want)
 	maps.DeleteFunc(asked, func(stem string, _ int) bool {
@@ -240,12 +238,11 @@ func Names(texts []*Text, n int) string {
 type Hit struct {
 	*Text
 	Score   float64
-	Snippet string // the paragraph that says most of what was asked
+	Snippet string // the paragraph that matches best
 }
 
-// Search ranks the texts by the words of a query (Okapi BM25, Robertson and
-// Zaragoza 2009, with k1 = 1.2 and b = 0.75), best first, at most limit; words
-// of one stem count for one another. A word that most texts have counts little.
+// Search ranks the texts by the words of a query (Okapi BM25, Robertson and Zaragoza 2009, with k1 = 1.2
+// and b = 0.75). It returns at most limit texts, best first. Words with the same stem are equal.
 func Search(texts []*Text, query string, limit int) []Hit {
 	weights := weigh(texts, query)
 	mean := 0.0
@@ -258,7 +255,7 @@ func Search(texts []*Text, query string, limit int) []Hit {
 		for _, w := range weights {
 			n := float64(t.stems[w.stem])
 			if titled[w.stem] > 0 {
-				n += 3 // a title says what the text is about
+				n += 3 // words of the title count more
 			}
 			score += w.rarity * n * 2.2 / (n + 1.2*(0.25+0.75*float64(t.words)/max(mean, 1)))
 		}
@@ -275,8 +272,7 @@ type weighed struct {
 	rarity float64
 }
 
-// weigh finds the stems of the query's words that texts have, and how rare they
-// are.
+// weigh returns the stems of the query's words that occur in the texts, and how rare they are.
 func weigh(texts []*Text, query string) []weighed {
 	var out []weighed
 	seen := map[string]bool{}
@@ -299,7 +295,7 @@ func weigh(texts []*Text, query string) []weighed {
 	return out
 }
 
-// snippet is the paragraph that has most of the words, cut to a size.
+// snippet returns the paragraph that matches best, clipped.
 func snippet(body string, weights []weighed) string {
 	best, bestScore := "", -1.0
 	for p := range strings.SplitSeq(body, "\n\n") {
@@ -331,10 +327,10 @@ func Clip(s string, n int) string {
 	return strings.TrimSpace(s[:n]) + "…"
 }
 
-const pageText = 16 << 10 // bytes of a text that are shown at once
+const pageText = 16 << 10 // bytes of a page
 
-// Page returns a part of the text from a byte on, ended at a line where there
-// is one, and where the rest begins; 0: there is none.
+// Page returns a part of the text from a byte on, which ends at the end of a line if possible, and where
+// the rest begins, or 0 if there is none.
 func (t *Text) Page(from int) (part string, next int) {
 	from = min(max(from, 0), len(t.Body))
 	for from > 0 && from < len(t.Body) && !utf8.RuneStart(t.Body[from]) {

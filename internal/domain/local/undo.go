@@ -15,10 +15,10 @@ import (
 	"steward/internal/tool"
 )
 
-// Declared is what the declaration of a domain may say beside its own.
+// Declared holds the members that the declarations of all domains have.
 type Declared struct {
 	Shared   `yaml:",inline"`
-	Delivery string `yaml:"delivery"` // of its actions: inline (the default) or deferred
+	Delivery string `yaml:"delivery"` // of the actions: inline (the default) or deferred
 }
 
 // Shared says who may use files that a declaration names.
@@ -27,18 +27,16 @@ type Shared struct {
 	Groups []string `yaml:"groups"`
 }
 
-// Share limits the kit's tools to those whose the declared files are: the
-// machine's own user, or whoever is named. Without declared files each user
-// has files of their own. Call it before tools are added.
+// Share limits the kit's tools to the owners of the declared files: the machine's own user, or the users
+// that are named. Without declared files each user has their own. Call it before adding tools.
 func (k *Kit) Share(s Shared, files ...string) {
 	if strings.Join(files, "") != "" || len(s.Users)+len(s.Groups) > 0 {
 		k.audience = tool.OwnedBy(s.Users, s.Groups)
 	}
 }
 
-// Deliver has the kit's actions delivered as declared, and shares its tools
-// (Share); call it before they are added. Actions that go on by themselves stay
-// inline. Errors: Invalid, delivery_unknown.
+// Deliver sets the delivery of the kit's actions as declared, and shares its tools (Share). Call it before
+// adding tools. Asynchronous actions stay inline. Error code: delivery_unknown.
 func (k *Kit) Deliver(d Declared, files ...string) error {
 	k.Share(d.Shared, files...)
 	switch tool.Delivery(d.Delivery) {
@@ -52,30 +50,28 @@ func (k *Kit) Deliver(d Declared, files ...string) error {
 	return nil
 }
 
-// Undo lets what one of the kit's actions did be taken back by its key.
+// Undo makes one of the kit's actions undoable, by the key of the call.
 func Undo[R Reverter](k *Kit, short string, of func(user string) R) {
 	if t := k.tools[k.Name(short)]; t != nil {
 		k.tools[k.Name(short)] = &undoable{layer{t}, func(user string) Reverter { return of(user) }}
 	}
 }
 
-// Batch lets one of the kit's actions take several calls at once; fn is as
-// tool.Batcher says.
+// Batch lets one of the kit's actions make several calls at once. See tool.Batcher.
 func (k *Kit) Batch(short string, fn func(ctx context.Context, ins []tool.Invocation) []tool.Outcome) {
 	if t := k.tools[k.Name(short)]; t != nil {
 		k.tools[k.Name(short)] = &batching{layer{t}, fn}
 	}
 }
 
-// Reverter is a user's service whose changes can be taken back.
+// Reverter undoes changes of a user.
 type Reverter interface {
-	// Revert takes back the change under a key, and says so. Repeated, it says
-	// the same. What was changed by others since is left as it is; the error is
-	// a Conflict then.
+	// Revert undoes the change under a key, and says so. Repeated, it returns the same text. It does
+	// not undo a change if others have changed the same place since; the error is then a Conflict.
 	Revert(ctx context.Context, key string) (told string, err error)
 }
 
-// undoable is an action that can be taken back.
+// undoable is an action that can be undone.
 type undoable struct {
 	layer
 	of func(user string) Reverter
@@ -89,7 +85,7 @@ func (u *undoable) Undo(ctx context.Context, in tool.Invocation, _ tool.Result) 
 	return tool.Text(told), nil
 }
 
-// batching is an action that takes several calls at once.
+// batching is an action that makes several calls at once.
 type batching struct {
 	layer
 	all func(ctx context.Context, ins []tool.Invocation) []tool.Outcome
@@ -99,18 +95,17 @@ func (b *batching) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Ou
 	return b.all(ctx, ins)
 }
 
-// UndoKey is the key under which the taking back of a change is kept.
+// UndoKey returns the key under which the undoing of a change is recorded.
 func UndoKey(key string) string { return "undo " + key }
 
-// Former is what a change of a file has replaced: by it the change can be
-// taken back.
+// Former is what a change of a file has replaced. It is needed to undo the change.
 type Former struct {
-	Before string `json:"before,omitzero"` // the text that is not there any more
-	After  string `json:"after,omitzero"`  // the text that is there instead
+	Before string `json:"before,omitzero"` // the text that was replaced
+	After  string `json:"after,omitzero"`  // the new text
 	What   string `json:"what,omitzero"`   // what it is called
 }
 
-// Bounds of what is kept to take changes back.
+// Limits of what is kept for undoing changes.
 const (
 	maxFormers = 500 // of a file
 	maxFormer  = 1 << 20
@@ -124,13 +119,12 @@ func formerOf(path, key string) string {
 	return filepath.Join(formers(path), id.Derive("undo", key).String()+".json")
 }
 
-// KeepFormer keeps what a change of a file is about to replace, durably. Call
-// it before the change, under the file's lock: what is kept of a change that
-// is not made then does no harm.
+// KeepFormer stores durably what a change of a file is about to replace. Call it before the change, under
+// the file's lock. If the change is then not made, this does no harm.
 func KeepFormer(path, key string, f Former) error {
 	b, err := json.Marshal(f)
 	if err != nil || len(b) > maxFormer {
-		return err // a change that large is not taken back
+		return err // such a large change cannot be undone
 	}
 	if err := Replace(formerOf(path, key), b); err != nil {
 		return Fault(path, err)
@@ -138,7 +132,7 @@ func KeepFormer(path, key string, f Former) error {
 	return pruneFormers(formers(path))
 }
 
-// FormerOf returns what a change of a file has replaced, if that is known.
+// FormerOf returns what a change of a file has replaced, if it is known.
 func FormerOf(path, key string) (Former, bool, error) {
 	var f Former
 	b, err := ReadFile(formerOf(path, key), maxFormer)
@@ -151,7 +145,7 @@ func FormerOf(path, key string) (Former, bool, error) {
 	return f, true, nil
 }
 
-// pruneFormers forgets the oldest where there are too many.
+// pruneFormers removes the oldest if there are too many.
 func pruneFormers(dir string) error {
 	list, err := os.ReadDir(dir)
 	if err != nil || len(list) <= maxFormers {
@@ -177,9 +171,9 @@ func pruneFormers(dir string) error {
 	return nil
 }
 
-// Reverse takes back one replacement in a text made of pieces: the one piece
-// that is After becomes Before (nothing: it goes), and where the change took
-// a piece away, put puts it in. Errors: Conflict, changed_since.
+// Reverse undoes one replacement in a text made of pieces. The piece that equals After becomes Before, or
+// is removed if Before is empty. If the change removed a piece, put inserts it again. Error code:
+// changed_since.
 func (f Former) Reverse(pieces []string, put func(pieces []string, before string) []string) ([]string, error) {
 	if f.After == "" {
 		return put(pieces, f.Before), nil
@@ -197,14 +191,13 @@ func (f Former) Reverse(pieces []string, put func(pieces []string, before string
 	return out, nil
 }
 
-// Record is a file of a user's in which each change is marked with its key and
-// what was told of it, and so is each taking back. It is a Journal and a
-// Reverter.
+// Record is a user's file in which each change, and each undoing of one, is marked with its key and with
+// the text that was returned for it. It is a Journal and a Reverter.
 type Record struct {
 	Path string
 	Max  int64                                                                           // bytes of the file
-	Done func(file []byte, key string) (string, bool)                                    // what was said of the change under a key, if it is marked
-	Back func(file []byte, was Former, mark string) (now []byte, said string, err error) // takes a change back, and marks that under its key
+	Done func(file []byte, key string) (string, bool)                                    // the text of the change under a key, if it is marked
+	Back func(file []byte, was Former, mark string) (now []byte, said string, err error) // undoes a change, and marks that
 }
 
 // Applied implements Journal.
@@ -217,8 +210,8 @@ func (r Record) Applied(_ context.Context, key string) (string, bool, error) {
 	return told, ok, nil
 }
 
-// Change makes changes, all or none, each once for its key, and returns what was
-// told of each the first time. change makes one in the file's text, and marks it.
+// Change makes changes, all or none, each once for its key, and returns the text of each. change makes one
+// in the file's content and marks it.
 func (r Record) Change(ctx context.Context, keys []string, change func(i int, file []byte) (now []byte, was Former, said string, err error)) ([]string, error) {
 	told := make([]string, len(keys))
 	err := Update(ctx, r.Path, r.Max, func(old []byte) ([]byte, error) {
@@ -265,7 +258,7 @@ func (r Record) Revert(ctx context.Context, key string) (said string, err error)
 	return said, err
 }
 
-// NotApplied refuses to take back what was not done, or what nobody remembers.
+// NotApplied returns the error for undoing a change that was not made or is no longer known.
 func NotApplied() error {
 	return fault.New(fault.NotFound, "undo_unknown", "what was done, or what was there before it, is not remembered any more").WithHint("undo it by hand")
 }

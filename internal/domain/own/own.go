@@ -1,5 +1,5 @@
-// Package own gives an agent tools over what is its own: the state and the
-// database that its services keep for it, user by user.
+// Package own gives an agent tools over its own services: the state and the database, separate for each
+// user.
 package own
 
 import (
@@ -13,7 +13,7 @@ import (
 	"steward/internal/tool"
 )
 
-// The kinds of sources, as agent.yaml has them under domains.
+// The kinds of sources under domains in agent.yaml.
 const (
 	KindState = "domain:state"
 	KindDB    = "domain:db"
@@ -46,7 +46,7 @@ func opener(add func(tool.Env, *local.Kit)) tool.Opener {
 	}
 }
 
-// kept tells who keeps what: the words of the other services' tools.
+// kept is a sentence in the tools' descriptions.
 const kept = "It is kept for this agent and this user alone."
 
 type keyArgs struct {
@@ -76,7 +76,7 @@ func state(env tool.Env, k *local.Kit, kv service.KV) {
 			}
 			var text string
 			if json.Unmarshal(v, &text) != nil {
-				return string(v), nil // a program has put something else than text
+				return string(v), nil // a program has stored something other than text
 			}
 			return text, nil
 		})
@@ -120,11 +120,11 @@ func database(env tool.Env, k *local.Kit, db service.Database) {
 		})
 }
 
-// mine are the labels of what an agent keeps: it is the user's, and what the
-// agent read of others may be in it.
+// mine are the labels of what an agent stores: it belongs to the user, and may contain what the agent read
+// of others.
 const mine = message.Private | message.Untrusted
 
-// spec is what all of the tools have in common.
+// spec returns the common part of the tools' specs.
 func spec(name, description string) tool.Spec {
 	return tool.Spec{Name: name, Description: description, Yields: mine}
 }

@@ -12,15 +12,14 @@ import (
 	"steward/internal/id"
 )
 
-// file is a user's to-do list: a Markdown file whose task lines are
-// "- [ ] Buy milk (due 2026-03-29)", ticked when done. Whatever else is in the
-// file stays as it is. What a change was is written with it, in a comment that
-// no reader of Markdown shows, so that neither is there without the other.
+// file is a user's to-do list: a Markdown file whose task lines are "- [ ] Buy milk (due 2026-03-29)",
+// ticked when done. The rest of the file does not change. Each change is marked in the same write by a
+// comment that Markdown readers do not show.
 type file struct{ local.Record }
 
 const (
 	maxFile = 4 << 20 // bytes
-	maxDone = 200     // comments that are kept
+	maxDone = 200     // comments that are not removed
 )
 
 // taskLine is a line with a box: its beginning, the mark, the text.
@@ -29,7 +28,7 @@ var taskLine = regexp.MustCompile(`^(\s*(?:[-*+]|\d+[.)])\s+\[)([ xX])(\]\s+)(\S
 // dueMark is a due date at the end of a task.
 var dueMark = regexp.MustCompile(`\s*\(due:? (\d{4}-\d{2}-\d{2})\)\s*$`)
 
-// read lists the tasks, and for each the line that it stands in.
+// read returns the file's lines, its tasks, and the index of each task's line.
 func read(data []byte) (lines []string, tasks []Task, at []int) {
 	for line := range strings.Lines(string(data)) {
 		lines = append(lines, line)
@@ -67,14 +66,14 @@ func (t Task) line() string {
 
 const markOpen, markClose = "<!-- steward:", " -->"
 
-// mark is the comment that keeps a key and what was told.
+// mark returns the comment with a key and the text that was returned.
 func mark(key, told string) string {
 	return markOpen + keyWord(key) + " " + strings.ReplaceAll(told, "--", "-\u200b-") + markClose + "\n"
 }
 
 func keyWord(key string) string { return id.Derive("task", key).String() }
 
-// done finds what was told of the change under a key.
+// done returns the text of the change under a key.
 func done(data []byte, key string) (string, bool) {
 	begin := markOpen + keyWord(key) + " "
 	for line := range strings.Lines(string(data)) {
@@ -108,7 +107,7 @@ func (f *file) ApplyAll(ctx context.Context, all []Keyed) ([]string, error) {
 	})
 }
 
-// back takes back a change, and marks that.
+// back undoes a change and marks that.
 func back(old []byte, was local.Former, under string) ([]byte, string, error) {
 	lines, _, at := read(old)
 	lines, err := was.Reverse(lines, func(lines []string, before string) []string {
@@ -121,7 +120,7 @@ func back(old []byte, was local.Former, under string) ([]byte, string, error) {
 	return marked(lines, under, said), said, nil
 }
 
-// marked is the text of lines with a mark at the end.
+// marked returns the lines with a mark at the end.
 func marked(lines []string, key, told string) []byte {
 	return []byte(strings.Join(forget(append(lines, mark(key, told))), ""))
 }
@@ -141,7 +140,7 @@ func change(old []byte, c Change) ([]string, local.Former, error) {
 	if want == nil {
 		want = c.Delete
 	}
-	// It stands where it was listed, or somewhere else if the file was changed since.
+	// It may have another number if the file was changed since it was listed.
 	i := slices.IndexFunc(tasks, func(t Task) bool { return t == *want })
 	if i < 0 {
 		i = slices.IndexFunc(tasks, func(t Task) bool { return t.Title == want.Title && t.Due == want.Due && t.Done == want.Done })
@@ -158,7 +157,7 @@ func change(old []byte, c Change) ([]string, local.Former, error) {
 	return lines, was, nil
 }
 
-// last is where a new task goes: after the last one, else before the comments.
+// last returns where a new task is inserted: after the last one, or else before the comments.
 func last(lines []string, at []int) int {
 	if len(at) > 0 {
 		return at[len(at)-1] + 1
@@ -171,7 +170,7 @@ func last(lines []string, at []int) int {
 	return len(lines)
 }
 
-// forget takes out the oldest comments where there are too many.
+// forget removes the oldest comments if there are too many.
 func forget(lines []string) []string {
 	extra := -maxDone
 	for _, l := range lines {

@@ -19,7 +19,7 @@ const Kind = "domain:task"
 
 // Task is one thing to do.
 type Task struct {
-	Number int // its place in the list, from 1
+	Number int // its position in the list, from 1
 	Title  string
 	Done   bool
 	Due    string // a date as 2006-01-02, or empty
@@ -35,13 +35,13 @@ type Change struct {
 // Options configure the source. The zero value works.
 type Options = local.Options
 
-// declaration is what agent.yaml says.
+// declaration is the declaration in agent.yaml.
 type declaration struct {
 	local.Declared `yaml:",inline"`
 	File           string `yaml:"file"` // a Markdown file
 }
 
-// Opener makes the source: a to-do list in a file.
+// Opener returns the opener of the source.
 func Opener(opt Options) tool.Opener {
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
@@ -61,7 +61,7 @@ func Opener(opt Options) tool.Opener {
 	}
 }
 
-// service are the tools over the users' lists.
+// service holds the tools over the users' lists.
 type service struct {
 	Options
 	place local.Place
@@ -86,9 +86,8 @@ type oneArgs struct {
 	Task string `json:"task" jsonschema:"the task: its title, words of it, or its number in the list" minlen:"1" maxlen:"500"`
 }
 
-// mine are the labels of what stands in a list, and of what is told of a task
-// that was in it: it is the user's own, and what others wrote (an e-mail, say)
-// may have become a task.
+// mine are the labels of a list and of texts about its tasks: they belong to the user, and a task may come
+// from a text of others, such as an e-mail.
 const mine = message.Private | message.Untrusted
 
 func (s *service) source(k *local.Kit) (tool.Source, error) {
@@ -194,7 +193,7 @@ type Keyed struct {
 	Told   string
 }
 
-// addAll adds several tasks. What is wrong with one of them is its own affair.
+// addAll adds several tasks. An error in one of them does not affect the others.
 func (s *service) addAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
 	out := make([]tool.Outcome, len(ins))
 	var all []Keyed
@@ -233,7 +232,7 @@ func (s *service) delete(ctx context.Context, in tool.Invocation, a oneArgs) (st
 	})
 }
 
-// on makes a change to the task that words mean.
+// on changes the task that the words refer to.
 func (s *service) on(ctx context.Context, in tool.Invocation, words string, change func(*Task) (Change, string)) (string, error) {
 	l := s.of(in.User)
 	if told, ok, err := l.Applied(ctx, local.Key(in)); err != nil || ok {
@@ -251,9 +250,8 @@ func (s *service) on(ctx context.Context, in tool.Invocation, words string, chan
 	return l.Apply(ctx, local.Key(in), c, told)
 }
 
-// find finds the task that words mean: by number, by whole title, or by all
-// the words; of several the open ones, if that leaves any. Errors:
-// task_not_found, task_ambiguous.
+// find returns the task with a number, with a title, or with all the words. If there are several, open
+// tasks take precedence. Error codes: task_not_found, task_ambiguous.
 func find(all []Task, words, today string) (*Task, error) {
 	words = strings.TrimSpace(words)
 	for _, match := range []func(Task) bool{

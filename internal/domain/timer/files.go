@@ -18,14 +18,13 @@ import (
 	"steward/internal/tool"
 )
 
-// files keeps each timer of a user in a file of its own, whose name derives from
-// the key.
+// files stores each timer of a user in a file whose name derives from the key.
 type files struct{ dir string }
 
 const (
 	ending  = ".json"
 	maxFile = 1 << 16
-	keep    = 7 * 24 * time.Hour // how long a timer that is over is kept
+	keep    = 7 * 24 * time.Hour // how long an ended timer is kept
 )
 
 func (f files) path(key string) string {
@@ -41,8 +40,7 @@ func decode(path string, data []byte) (Timer, error) {
 	return t, nil
 }
 
-// Accept keeps a new timer, unless there is one of its key already; it returns
-// the one that is kept.
+// Accept stores a new timer, unless there is already one with its key. It returns the stored one.
 func (f files) Accept(ctx context.Context, t Timer) (Timer, error) {
 	if err := f.prune(t.Set); err != nil {
 		return t, tool.NotDone(err)
@@ -60,8 +58,7 @@ func (f files) Accept(ctx context.Context, t Timer) (Timer, error) {
 	return kept, err
 }
 
-// Finish ends a running timer, and returns what it is then; by is the key of a
-// call that cancels it.
+// Finish ends a timer if it is running, and returns it. by is the key of a call that cancels it.
 func (f files) Finish(ctx context.Context, key string, s State, by string) (Timer, error) {
 	path := f.path(key)
 	var t Timer
@@ -79,7 +76,7 @@ func (f files) Finish(ctx context.Context, key string, s State, by string) (Time
 	return t, err
 }
 
-// Get returns the timer of a key, if there is one.
+// Get returns the timer with a key, if there is one.
 func (f files) Get(_ context.Context, key string) (Timer, bool, error) {
 	path := f.path(key)
 	data, err := local.ReadFile(path, maxFile)
@@ -90,8 +87,7 @@ func (f files) Get(_ context.Context, key string) (Timer, bool, error) {
 	return t, err == nil, err
 }
 
-// All returns the timers, the first to end first. A file that is no timer is
-// left out.
+// All returns the timers, sorted by their end. Files that are not timers are ignored.
 func (f files) All(ctx context.Context) ([]Timer, error) {
 	entries, err := os.ReadDir(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,8 +120,7 @@ func isTimer(d fs.DirEntry) bool {
 	return !d.IsDir() && strings.HasSuffix(d.Name(), ending) && !strings.HasPrefix(d.Name(), ".")
 }
 
-// prune takes away the timers that have long been over, with their locks:
-// nobody asks for them any more.
+// prune removes timers that ended long ago, with their lock files.
 func (f files) prune(now time.Time) error {
 	all, err := f.All(context.Background())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package timer lets an agent set timers that go off later: also after a
-// restart, since when each is over is kept in a file.
+// Package timer lets an agent set timers. A timer is a file with its end, so it also goes off after a
+// restart.
 package timer
 
 import (
@@ -21,7 +21,7 @@ const Kind = "domain:timer"
 // MaxSeconds is the longest timer: 31 days.
 const MaxSeconds = 31 * 24 * 3600
 
-// State is how far a timer is.
+// State is the state of a timer.
 type State string
 
 // The states.
@@ -31,7 +31,7 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// Timer is a timer as it is kept.
+// Timer is a timer.
 type Timer struct {
 	Key   string    `json:"key"` // of the call that set it
 	Name  string    `json:"name"`
@@ -44,13 +44,13 @@ type Timer struct {
 // Options configure the source. The zero value works.
 type Options = local.Options
 
-// declaration is what agent.yaml says.
+// declaration is the declaration in agent.yaml.
 type declaration struct {
 	local.Declared `yaml:",inline"`
 	Folder         string `yaml:"folder"` // where the timers are kept
 }
 
-// Opener makes the source.
+// Opener returns the opener of the source.
 func Opener(opt Options) tool.Opener {
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
@@ -70,9 +70,8 @@ func Opener(opt Options) tool.Opener {
 	}
 }
 
-// service are the tools over the users' timers. Closing the source ends no
-// call that waits: that goes by its context, and what it waits for is in the
-// store, where another source over the same folder finds it too.
+// service holds the tools over the users' timers. Closing the source ends no waiting call; the call's
+// context does. Another source over the same folder finds the same timers.
 type service struct {
 	Options
 	place local.Place
@@ -93,8 +92,7 @@ type cancelArgs struct {
 	Name string `json:"name,omitzero" jsonschema:"the timer's name; the only running one unless given" maxlen:"100"`
 }
 
-// mine are the labels of what timers are called: the user's own, and perhaps in
-// words of others.
+// mine are the labels of the timers' names: they belong to the user, and may come from others.
 const mine = message.Private | message.Untrusted
 
 func (s *service) source(k *local.Kit) (tool.Source, error) {
@@ -121,8 +119,8 @@ func called(name string) string {
 
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// set keeps when the timer is over, and waits for that. Called again for the
-// same call, after a restart, it waits for what is left.
+// set stores the timer and waits for its end. If the same call is made again after a restart, it waits for
+// the rest of the time.
 func (s *service) set(ctx context.Context, in tool.Invocation, a setArgs) (string, error) {
 	store := s.of(in.User)
 	key := local.Key(in)
@@ -133,7 +131,7 @@ func (s *service) set(ctx context.Context, in tool.Invocation, a setArgs) (strin
 	}
 	stop := s.watch(in.User, key)
 	defer s.unwatch(in.User, key)
-	if now, ok, err := store.Get(ctx, key); err != nil { // it may have been cancelled before anybody watched
+	if now, ok, err := store.Get(ctx, key); err != nil { // it may have been cancelled before the watch began
 		return "", err
 	} else if ok {
 		t = now
@@ -149,7 +147,7 @@ func (s *service) set(ctx context.Context, in tool.Invocation, a setArgs) (strin
 	return s.told(t, in.User), nil
 }
 
-// told is the outcome of a timer that is not running any more.
+// told returns the text about a timer that has ended.
 func (s *service) told(t Timer, user string) string {
 	if t.State == Cancelled {
 		return sentence(called(t.Name)) + " was cancelled."
@@ -162,11 +160,11 @@ func (s *service) told(t Timer, user string) string {
 }
 
 const (
-	reports   = 20          // times that a timer says how far it is
-	mostSleep = time.Minute // at once: the machine's clock may be set, or the machine sleep
+	reports   = 20          // progress reports of a timer
+	mostSleep = time.Minute // at once, because the clock may be set, or the machine may sleep
 )
 
-// wait returns when the timer is over or cancelled, or with ctx's error.
+// wait waits until the timer is over or cancelled, or ctx is done.
 func (s *service) wait(ctx context.Context, in tool.Invocation, store files, t Timer, stop <-chan struct{}) error {
 	whole := t.Ends.Sub(t.Set)
 	told := -1
@@ -195,7 +193,7 @@ func (s *service) wait(ctx context.Context, in tool.Invocation, store files, t T
 	}
 }
 
-// shown is a length of time in words, to the second.
+// shown returns a duration in words, to the second.
 func shown(d time.Duration) string {
 	d = max(d.Round(time.Second), time.Second)
 	var out []string
@@ -231,7 +229,7 @@ func (s *service) unwatch(user, key string) {
 	delete(s.cancelled, user+"\x00"+key)
 }
 
-// wake tells the call that waits for a timer, if there is one, that it was cancelled.
+// wake wakes the call that waits for a timer, if there is one, because the timer was cancelled.
 func (s *service) wake(user, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,8 +240,7 @@ func (s *service) wake(user, key string) {
 	}
 }
 
-// settleSet tells a timer that is not running any more by its outcome. One
-// that is running is not done yet: the call is to be taken up again.
+// settleSet returns the text about a timer that has ended. If it still runs, the call must be resumed.
 func (s *service) settleSet(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 	store := s.of(in.User)
 	t, ok, err := store.Get(ctx, local.Key(in))
@@ -309,7 +306,7 @@ func (s *service) cancel(ctx context.Context, in tool.Invocation, a cancelArgs) 
 	return "Cancelled " + called(t.Name) + ".", nil
 }
 
-// settleCancel looks for the timer that the call cancelled.
+// settleCancel reports whether the call cancelled a timer.
 func (s *service) settleCancel(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 	store := s.of(in.User)
 	all, err := store.All(ctx)
