@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"regexp"
@@ -60,7 +61,7 @@ func (p Price) Cost(u message.Usage) float64 {
 	r := p.rates(u.Input)
 	plain := max(u.Input-u.CacheRead-u.CacheWrite, 0)
 	return (float64(plain)*r.Input + float64(u.Output)*r.Output +
-		float64(u.CacheRead)*or(r.CacheRead, r.Input) + float64(u.CacheWrite)*or(r.CacheWrite, r.Input)) / 1e6
+		float64(u.CacheRead)*cmp.Or(r.CacheRead, r.Input) + float64(u.CacheWrite)*cmp.Or(r.CacheWrite, r.Input)) / 1e6
 }
 
 // most returns the highest possible cost of a call with these token counts: it assumes that nothing
@@ -75,13 +76,6 @@ func (p Price) rates(input int64) Rates {
 		return p.Long
 	}
 	return p.Rates
-}
-
-func or(a, b float64) float64 {
-	if a != 0 {
-		return a
-	}
-	return b
 }
 
 var dated = regexp.MustCompile(`-(20\d\d-\d\d-\d\d|20\d{6})$`)

@@ -5,18 +5,39 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"steward/internal/fault"
 )
 
-// Far is a service at a URL: another Steward's.
-type Far interface {
+// Backend has the services that the Manager can route to this node or to another one.
+type Backend interface {
 	KV
 	Database
 	// Profile returns who the user is, as JSON.
 	Profile(ctx context.Context, c Caller) (json.RawMessage, error)
+}
+
+// Far is a backend at a URL: another Steward's.
+type Far interface {
+	Backend
 	Close() error
+}
+
+// near is the backend of this node.
+type near struct {
+	KV
+	Database
+	profile func(ctx context.Context, user string) (json.RawMessage, error)
+}
+
+// Profile implements Backend.
+func (n near) Profile(ctx context.Context, c Caller) (json.RawMessage, error) {
+	if n.profile == nil {
+		return nil, unsupported("the service user")
+	}
+	return n.profile(ctx, c.User)
 }
 
 // Options holds the parts of a Manager. A service whose part is nil is not
@@ -74,8 +95,8 @@ func (m *Manager) Close() error {
 	m.order, m.closed = nil, true
 	m.mu.Unlock()
 	var errs []error
-	for i := len(order) - 1; i >= 0; i-- {
-		errs = append(errs, order[i]())
+	for _, end := range slices.Backward(order) {
+		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
 }
@@ -150,22 +171,23 @@ func (m *Manager) Key(b Binding) (string, error) {
 		WithHint("set the environment variable %s, and name it under secrets in agent.yaml", b.Key)
 }
 
-// at calls near or far, depending on where the caller's service is. If far
-// cannot be reached and a fallback is configured, it calls near.
-func at[T any](m *Manager, ctx context.Context, c Caller, n Name, near func(Caller) (T, error), far func(Far, Caller) (T, error)) (T, error) {
+// at calls do with the backend of the caller's service. If a remote one cannot be reached and a fallback
+// is configured, it calls do with this node's.
+func at[T any](m *Manager, ctx context.Context, c Caller, n Name, do func(Backend, Caller) (T, error)) (T, error) {
 	var none T
 	b, err := m.Binding(c.Agent, n)
 	if err != nil {
 		return none, err
 	}
 	c.Agent = b.Owner
+	here := near{m.opt.KV, m.opt.DB, m.opt.Profile}
 	if b.Source == Local || m.settled(b, n) == Local {
-		return near(c)
+		return do(here, c)
 	}
 	f, err := m.open(b)
 	if err == nil {
 		var v T
-		if v, err = far(f, c); err == nil || !away(err) {
+		if v, err = do(f, c); err == nil || !away(err) {
 			m.settle(b, n, Remote)
 			return v, err
 		}
@@ -174,7 +196,7 @@ func at[T any](m *Manager, ctx context.Context, c Caller, n Name, near func(Call
 		return none, err
 	}
 	m.opt.Log.WarnContext(ctx, "a remote service cannot be reached: the local one is used", "agent", b.Owner, "service", string(n), "error", err)
-	return near(c)
+	return do(here, c)
 }
 
 // away reports whether an error says that a service cannot be reached.
@@ -204,58 +226,39 @@ func (m *Manager) settle(b Binding, n Name, s Source) Source {
 
 // Get implements KV.
 func (m *Manager) Get(ctx context.Context, c Caller, key string) (json.RawMessage, error) {
-	return at(m, ctx, c, State,
-		func(c Caller) (json.RawMessage, error) { return m.opt.KV.Get(ctx, c, key) },
-		func(f Far, c Caller) (json.RawMessage, error) { return f.Get(ctx, c, key) })
+	return at(m, ctx, c, State, func(b Backend, c Caller) (json.RawMessage, error) { return b.Get(ctx, c, key) })
 }
 
 // Put implements KV.
 func (m *Manager) Put(ctx context.Context, c Caller, key string, value json.RawMessage) error {
-	_, err := at(m, ctx, c, State,
-		func(c Caller) (struct{}, error) { return struct{}{}, m.opt.KV.Put(ctx, c, key, value) },
-		func(f Far, c Caller) (struct{}, error) { return struct{}{}, f.Put(ctx, c, key, value) })
+	_, err := at(m, ctx, c, State, func(b Backend, c Caller) (any, error) { return nil, b.Put(ctx, c, key, value) })
 	return err
 }
 
 // Delete implements KV.
 func (m *Manager) Delete(ctx context.Context, c Caller, key string) error {
-	_, err := at(m, ctx, c, State,
-		func(c Caller) (struct{}, error) { return struct{}{}, m.opt.KV.Delete(ctx, c, key) },
-		func(f Far, c Caller) (struct{}, error) { return struct{}{}, f.Delete(ctx, c, key) })
+	_, err := at(m, ctx, c, State, func(b Backend, c Caller) (any, error) { return nil, b.Delete(ctx, c, key) })
 	return err
 }
 
 // List implements KV.
 func (m *Manager) List(ctx context.Context, c Caller, prefix, after string, limit int) ([]string, error) {
-	return at(m, ctx, c, State,
-		func(c Caller) ([]string, error) { return m.opt.KV.List(ctx, c, prefix, after, limit) },
-		func(f Far, c Caller) ([]string, error) { return f.List(ctx, c, prefix, after, limit) })
+	return at(m, ctx, c, State, func(b Backend, c Caller) ([]string, error) { return b.List(ctx, c, prefix, after, limit) })
 }
 
 // Query implements Database.
 func (m *Manager) Query(ctx context.Context, c Caller, statement string, args ...any) (Rows, error) {
-	return at(m, ctx, c, DB,
-		func(c Caller) (Rows, error) { return m.opt.DB.Query(ctx, c, statement, args...) },
-		func(f Far, c Caller) (Rows, error) { return f.Query(ctx, c, statement, args...) })
+	return at(m, ctx, c, DB, func(b Backend, c Caller) (Rows, error) { return b.Query(ctx, c, statement, args...) })
 }
 
 // Exec implements Database.
 func (m *Manager) Exec(ctx context.Context, c Caller, statements ...Statement) (int64, error) {
-	return at(m, ctx, c, DB,
-		func(c Caller) (int64, error) { return m.opt.DB.Exec(ctx, c, statements...) },
-		func(f Far, c Caller) (int64, error) { return f.Exec(ctx, c, statements...) })
+	return at(m, ctx, c, DB, func(b Backend, c Caller) (int64, error) { return b.Exec(ctx, c, statements...) })
 }
 
 // Profile returns what is known of the user, as JSON.
 func (m *Manager) Profile(ctx context.Context, c Caller) (json.RawMessage, error) {
-	return at(m, ctx, c, User,
-		func(c Caller) (json.RawMessage, error) {
-			if m.opt.Profile == nil {
-				return nil, unsupported("the service user")
-			}
-			return m.opt.Profile(ctx, c.User)
-		},
-		func(f Far, c Caller) (json.RawMessage, error) { return f.Profile(ctx, c) })
+	return at(m, ctx, c, User, func(b Backend, c Caller) (json.RawMessage, error) { return b.Profile(ctx, c) })
 }
 
 // Logger returns the logger of an agent. Logging never fails: a line that a

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -83,11 +84,9 @@ func bind(path string, n Name, c Config, above Binding) (Binding, error) {
 				"is to come from the level above, which does not offer it")
 		}
 		b.Source, b.Owner, b.Fallback, b.URL, b.Key = above.Source, above.Owner, above.Fallback, above.URL, above.Key
-		b.Model = first(c.Model, above.Model)
-		b.Level = first(c.Level, above.Level)
-		if b.Temperature == nil {
-			b.Temperature = above.Temperature
-		}
+		b.Model = cmp.Or(c.Model, above.Model)
+		b.Level = cmp.Or(c.Level, above.Level)
+		b.Temperature = cmp.Or(b.Temperature, above.Temperature)
 		if b.MaxTokens == 0 || above.MaxTokens != 0 && above.MaxTokens < b.MaxTokens {
 			b.MaxTokens = above.MaxTokens
 		}
@@ -95,11 +94,4 @@ func bind(path string, n Name, c Config, above Binding) (Binding, error) {
 		return bad("service_invalid", "write local, remote or parent", "has the source %q", c.Source)
 	}
 	return b, nil
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -23,17 +22,6 @@ func events(text string) string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, "\n")
-}
-
-func undo(t testing.TB, s *localtest.Source, in tool.Invocation, name string) (string, error) {
-	t.Helper()
-	tl, _ := s.Registry.Get(name)
-	u, ok := tool.UndoerOf(tl)
-	if !ok {
-		t.Fatal(name, "cannot be taken back")
-	}
-	res, err := u.Undo(t.Context(), in, tool.Result{})
-	return localtest.TextOf(res), err
 }
 
 // Each change is taken back, once, and what others wrote stays.
@@ -51,7 +39,7 @@ func TestChangesAreTakenBack(t *testing.T) {
 			t.Fatalf("%s has changed nothing", call)
 		}
 		in := s.Invocation(call, call, args)
-		told, err := undo(t, s, in, call)
+		told, err := s.Undo(in, call)
 		if err != nil || !strings.Contains(told, "as it was before") {
 			t.Fatalf("%s: %q, %v", call, told, err)
 		}
@@ -59,7 +47,7 @@ func TestChangesAreTakenBack(t *testing.T) {
 			t.Errorf("%s taken back:\n%s\nwas\n%s", call, got, before)
 		}
 		whole := file2(t, path)
-		if again, err := undo(t, s, in, call); err != nil || again != told || file2(t, path) != whole {
+		if again, err := s.Undo(in, call); err != nil || again != told || file2(t, path) != whole {
 			t.Errorf("%s taken back twice: %q, %v", call, again, err)
 		}
 		if got := s.Call(call, call, args); got == "" || events(file2(t, path)) != before {
@@ -71,13 +59,13 @@ func TestChangesAreTakenBack(t *testing.T) {
 func TestWhatWasChangedSinceStays(t *testing.T) {
 	s, path := open(t, "")
 	in := s.Invocation("a", "calendar.add", `{"title":"Tea","start":"2026-03-05T15:00:00+01:00"}`)
-	if _, err := undo(t, s, in, "calendar.add"); !fault.HasCode(err, "undo_unknown") || !tool.Certain(err) {
+	if _, err := s.Undo(in, "calendar.add"); !fault.HasCode(err, "undo_unknown") || !tool.Certain(err) {
 		t.Errorf("what was not done: %v", err)
 	}
 	s.Call("a", "calendar.add", `{"title":"Tea","start":"2026-03-05T15:00:00+01:00"}`)
 	s.Call("b", "calendar.move", `{"event":"tea","start":"2026-03-08T09:00:00+01:00"}`)
 	before := file2(t, path)
-	if _, err := undo(t, s, in, "calendar.add"); !fault.HasCode(err, "changed_since") || !tool.Certain(err) || file2(t, path) != before {
+	if _, err := s.Undo(in, "calendar.add"); !fault.HasCode(err, "changed_since") || !tool.Certain(err) || file2(t, path) != before {
 		t.Errorf("what was moved since: %v", err)
 	}
 }
@@ -113,7 +101,7 @@ func TestUndoneInReverse(t *testing.T) {
 			}
 		}
 		for _, d := range slices.Backward(all) {
-			if _, err := undo(t, s, d.in, d.name); err != nil {
+			if _, err := s.Undo(d.in, d.name); err != nil {
 				rt.Fatalf("%s: %v", d.name, err)
 			}
 		}
@@ -121,17 +109,4 @@ func TestUndoneInReverse(t *testing.T) {
 			rt.Fatalf("\n%s\nwas\n%s", got, before)
 		}
 	})
-}
-
-func TestDeliveryIsDeclared(t *testing.T) {
-	env := localtest.Env(t, "calendar")
-	s := localtest.Open(t, Opener(options()), env, "delivery: deferred")
-	for name, want := range map[string]tool.Delivery{"calendar.add": tool.Deferred, "calendar.list": ""} {
-		if tl, _ := s.Registry.Get(name); tl.Spec().Delivery != want {
-			t.Errorf("%s: %q", name, tl.Spec().Delivery)
-		}
-	}
-	if _, err := Opener(options())(env, localtest.Decoder("delivery: later")); !fault.HasCode(err, "delivery_unknown") {
-		t.Error(err)
-	}
 }

@@ -18,17 +18,13 @@ func TestWhatWasSentIsTakenBackOutOfTheOutbox(t *testing.T) {
 	if tl.Spec().Delivery != tool.Deferred {
 		t.Error("it is not deferred")
 	}
-	u, ok := tool.UndoerOf(tl)
-	if !ok {
-		t.Fatal("it cannot be taken back")
-	}
 	in := s.Invocation("a", "email.send", args)
-	if _, err := u.Undo(t.Context(), in, tool.Result{}); !fault.HasCode(err, "undo_unknown") {
+	if _, err := s.Undo(in, "email.send"); !fault.HasCode(err, "undo_unknown") {
 		t.Errorf("before it was sent: %v", err)
 	}
 	s.Call("a", "email.send", args)
 	for range 2 {
-		if res, err := u.Undo(t.Context(), in, tool.Result{}); err != nil || localtest.TextOf(res) == "" {
+		if res, err := s.Undo(in, "email.send"); err != nil || res == "" {
 			t.Fatal(res, err)
 		}
 		if got := s.Call("q", "email.list", `{"folder":"outbox"}`); got != "The outbox is empty." {
@@ -45,9 +41,7 @@ func TestAnOutboxThatCannotBeWrittenKeepsWhatWasSent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(env.Dir, "out", ".taken-back"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tl, _ := s.Registry.Get("email.send")
-	u, _ := tool.UndoerOf(tl)
-	if _, err := u.Undo(t.Context(), s.Invocation("a", "email.send", args), tool.Result{}); err == nil || !tool.Certain(err) {
+	if _, err := s.Undo(s.Invocation("a", "email.send", args), "email.send"); err == nil || !tool.Certain(err) {
 		t.Errorf("%v", err)
 	}
 	if got := s.Call("q", "email.list", `{"folder":"outbox"}`); got == "The outbox is empty." {

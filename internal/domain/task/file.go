@@ -84,26 +84,38 @@ func done(data []byte, key string) (string, bool) {
 	return "", false
 }
 
-// Apply makes a change, once for each key, and keeps with the key what was told.
-// Repeated, it returns that. Errors: task_not_found, where a task is not any more
-// what was listed.
-func (f *file) Apply(ctx context.Context, key string, c Change, told string) (string, error) {
-	said, err := f.ApplyAll(ctx, []Keyed{{key, c, told}})
-	if err != nil {
-		return "", err
-	}
-	return said[0], nil
+// edit is a change of one task, with its key and the text that is returned for it.
+type edit struct {
+	key, told string
+	task      Task
+	do        editing
 }
 
-// ApplyAll makes several changes as Apply does, all or none.
-func (f *file) ApplyAll(ctx context.Context, all []Keyed) ([]string, error) {
+// editing says what is done with a task.
+type editing int
+
+const (
+	add editing = iota
+	complete
+	remove
+)
+
+// apply makes a change once for its key. Error code: task_not_found, if the task is no longer as it was
+// listed.
+func (f *file) apply(ctx context.Context, e edit) (string, error) {
+	told, err := f.applyAll(ctx, []edit{e})
+	return told[0], err
+}
+
+// applyAll makes several changes, all or none.
+func (f *file) applyAll(ctx context.Context, all []edit) ([]string, error) {
 	keys := make([]string, len(all))
-	for i, k := range all {
-		keys[i] = k.Key
+	for i, e := range all {
+		keys[i] = e.key
 	}
 	return f.Record.Change(ctx, keys, func(i int, old []byte) ([]byte, local.Former, string, error) {
-		lines, was, err := change(old, all[i].Change)
-		return marked(lines, all[i].Key, all[i].Told), was, all[i].Told, err
+		lines, was, err := all[i].change(old)
+		return marked(lines, all[i].key, all[i].told), was, all[i].told, err
 	})
 }
 
@@ -125,31 +137,26 @@ func marked(lines []string, key, told string) []byte {
 	return []byte(strings.Join(forget(append(lines, mark(key, told))), ""))
 }
 
-// change makes a change in a file's lines.
-func change(old []byte, c Change) ([]string, local.Former, error) {
+// change makes the change in a file's lines.
+func (e edit) change(old []byte) ([]string, local.Former, error) {
 	lines, tasks, at := read(old)
-	var was local.Former
 	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
 		lines[n-1] += "\n"
 	}
-	if c.Add != nil {
-		was.After, was.What = c.Add.line(), fmt.Sprintf("the task %q", c.Add.Title)
+	was := local.Former{What: fmt.Sprintf("the task %q", e.task.Title)}
+	if e.do == add {
+		was.After = e.task.line()
 		return slices.Insert(lines, last(lines, at), was.After), was, nil
 	}
-	want := c.Complete
-	if want == nil {
-		want = c.Delete
-	}
-	// It may have another number if the file was changed since it was listed.
-	i := slices.IndexFunc(tasks, func(t Task) bool { return t == *want })
-	if i < 0 {
-		i = slices.IndexFunc(tasks, func(t Task) bool { return t.Title == want.Title && t.Due == want.Due && t.Done == want.Done })
+	i := slices.Index(tasks, e.task)
+	if i < 0 { // it may have another number if the file was changed since it was listed
+		i = slices.IndexFunc(tasks, func(t Task) bool { return t.Title == e.task.Title && t.Due == e.task.Due && t.Done == e.task.Done })
 	}
 	if i < 0 {
-		return nil, was, fault.New(fault.NotFound, "task_not_found", "the task %.100q is not in the list any more", want.Title).WithHint("list the tasks")
+		return nil, was, fault.New(fault.NotFound, "task_not_found", "the task %.100q is not in the list any more", e.task.Title).WithHint("list the tasks")
 	}
-	was.Before, was.What = lines[at[i]], fmt.Sprintf("the task %q", want.Title)
-	if c.Delete != nil {
+	was.Before = lines[at[i]]
+	if e.do == remove {
 		return slices.Delete(lines, at[i], at[i]+1), was, nil
 	}
 	lines[at[i]] = taskLine.ReplaceAllString(strings.TrimRight(lines[at[i]], "\r\n"), "${1}x${3}${4}") + "\n"

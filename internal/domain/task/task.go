@@ -25,13 +25,6 @@ type Task struct {
 	Due    string // a date as 2006-01-02, or empty
 }
 
-// Change is what is to become of a list, once for a key. Exactly one member is set.
-type Change struct {
-	Add      *Task
-	Complete *Task // this one, as it was listed
-	Delete   *Task
-}
-
 // Options configure the source. The zero value works.
 type Options = local.Options
 
@@ -163,55 +156,47 @@ func checkDate(date string) error {
 }
 
 func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (string, error) {
-	c, told, err := a.change()
+	e, err := a.edit(local.Key(in))
 	if err != nil {
 		return "", err
 	}
-	return s.of(in.User).Apply(ctx, local.Key(in), c, told)
+	return s.of(in.User).apply(ctx, e)
 }
 
-// change is what the arguments want, and what is told of it.
-func (a addArgs) change() (Change, string, error) {
+func (a addArgs) edit(key string) (edit, error) {
 	title := strings.Join(strings.Fields(a.Title), " ")
 	if title == "" {
-		return Change{}, "", fault.New(fault.Invalid, "title_missing", "the task has no title").WithHint("say what is to be done")
+		return edit{}, fault.New(fault.Invalid, "title_missing", "the task has no title").WithHint("say what is to be done")
 	}
 	if err := checkDate(a.Due); err != nil {
-		return Change{}, "", err
+		return edit{}, err
 	}
 	told := fmt.Sprintf("Added the task %q.", title)
 	if a.Due != "" {
 		told = fmt.Sprintf("Added the task %q, due on %s.", title, a.Due)
 	}
-	return Change{Add: &Task{Title: title, Due: a.Due}}, told, nil
-}
-
-// Keyed is a change with its key, and what is told of it.
-type Keyed struct {
-	Key    string
-	Change Change
-	Told   string
+	return edit{key: key, told: told, task: Task{Title: title, Due: a.Due}, do: add}, nil
 }
 
 // addAll adds several tasks. An error in one of them does not affect the others.
 func (s *service) addAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
 	out := make([]tool.Outcome, len(ins))
-	var all []Keyed
+	var all []edit
 	var at []int // where each is in out
 	for i, in := range ins {
 		var a addArgs
+		var e edit
 		err := json.Unmarshal(in.Args, &a)
-		k := Keyed{Key: local.Key(in)}
 		if err == nil {
-			k.Change, k.Told, err = a.change()
+			e, err = a.edit(local.Key(in))
 		}
 		if err != nil {
 			out[i].Err = tool.NotDone(err)
 			continue
 		}
-		all, at = append(all, k), append(at, i)
+		all, at = append(all, e), append(at, i)
 	}
-	told, err := s.of(ins[0].User).ApplyAll(ctx, all)
+	told, err := s.of(ins[0].User).applyAll(ctx, all)
 	for n, i := range at {
 		if out[i].Err = err; err == nil {
 			out[i].Result = tool.Text(told[n])
@@ -221,19 +206,15 @@ func (s *service) addAll(ctx context.Context, ins []tool.Invocation) []tool.Outc
 }
 
 func (s *service) complete(ctx context.Context, in tool.Invocation, a oneArgs) (string, error) {
-	return s.on(ctx, in, a.Task, func(t *Task) (Change, string) {
-		return Change{Complete: t}, fmt.Sprintf("Completed the task %q.", t.Title)
-	})
+	return s.on(ctx, in, a.Task, "Completed the task %q.", complete)
 }
 
 func (s *service) delete(ctx context.Context, in tool.Invocation, a oneArgs) (string, error) {
-	return s.on(ctx, in, a.Task, func(t *Task) (Change, string) {
-		return Change{Delete: t}, fmt.Sprintf("Deleted the task %q.", t.Title)
-	})
+	return s.on(ctx, in, a.Task, "Deleted the task %q.", remove)
 }
 
-// on changes the task that the words refer to.
-func (s *service) on(ctx context.Context, in tool.Invocation, words string, change func(*Task) (Change, string)) (string, error) {
+// on edits the task that the words refer to.
+func (s *service) on(ctx context.Context, in tool.Invocation, words, told string, do editing) (string, error) {
 	l := s.of(in.User)
 	if told, ok, err := l.Applied(ctx, local.Key(in)); err != nil || ok {
 		return told, err
@@ -246,8 +227,7 @@ func (s *service) on(ctx context.Context, in tool.Invocation, words string, chan
 	if err != nil {
 		return "", err
 	}
-	c, told := change(t)
-	return l.Apply(ctx, local.Key(in), c, told)
+	return l.apply(ctx, edit{local.Key(in), fmt.Sprintf(told, t.Title), *t, do})
 }
 
 // find returns the task with a number, with a title, or with all the words. If there are several, open

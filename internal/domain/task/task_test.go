@@ -162,7 +162,7 @@ func TestWhatCannotBe(t *testing.T) {
 // A task that was changed by hand after it was listed is not touched.
 func TestWhatIsNotThereAnyMore(t *testing.T) {
 	f := &file{local.Record{Path: filepath.Join(t.TempDir(), "x.md"), Max: maxFile, Done: done, Back: back}}
-	if _, err := f.Apply(t.Context(), "k", Change{Complete: &Task{Number: 1, Title: "gone"}}, "told"); !fault.HasCode(err, "task_not_found") {
+	if _, err := f.apply(t.Context(), edit{"k", "told", Task{Number: 1, Title: "gone"}, complete}); !fault.HasCode(err, "task_not_found") {
 		t.Errorf("%v", err)
 	}
 	if _, ok, err := f.Applied(t.Context(), "k"); ok || err != nil {
@@ -193,11 +193,11 @@ func TestChanges(t *testing.T) {
 		data := []byte(byHand)
 		_, want, _ := read(data)
 		for i := range rapid.IntRange(1, 12).Draw(t, "changes") {
-			var c Change
+			var e edit
 			switch k := rapid.IntRange(0, 2).Draw(t, "kind"); {
 			case k == 0 || len(want) == 0:
 				n := Task{Title: strings.TrimSpace(title.Draw(t, "title")), Due: rapid.SampledFrom([]string{"", "2026-03-05"}).Draw(t, "due")}
-				c = Change{Add: &n}
+				e = edit{task: n, do: add}
 				n.Number = len(want) + 1
 				want = append(slices.Clone(want), n)
 			default:
@@ -206,14 +206,14 @@ func TestChanges(t *testing.T) {
 				one.Number = j + 1
 				want = slices.Clone(want)
 				if k == 1 {
-					c = Change{Complete: &one}
+					e = edit{task: one, do: complete}
 					want[j].Done = true
 				} else {
-					c = Change{Delete: &one}
+					e = edit{task: one, do: remove}
 					want = slices.Delete(want, j, j+1)
 				}
 			}
-			lines, _, err := change(data, c)
+			lines, _, err := e.change(data)
 			if err != nil {
 				t.Fatal(err)
 			}

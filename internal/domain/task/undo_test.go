@@ -16,15 +16,7 @@ var comments = regexp.MustCompile(`(?m)^<!-- steward:.*\n`)
 
 func TestChangesAreTakenBack(t *testing.T) {
 	s, text := open(t, "# Mine\n\n- [ ] Call Ann\n- [ ] Buy milk (due 2026-03-05)\nnotes\n")
-	undo := func(name, args string) (string, error) {
-		tl, _ := s.Registry.Get(name)
-		u, ok := tool.UndoerOf(tl)
-		if !ok {
-			t.Fatal(name)
-		}
-		res, err := u.Undo(t.Context(), s.Invocation(name, name, args), tool.Result{})
-		return localtest.TextOf(res), err
-	}
+	undo := func(name, args string) (string, error) { return s.Undo(s.Invocation(name, name, args), name) }
 	bare := func() string { return comments.ReplaceAllString(text(), "") }
 	for name, args := range map[string]string{"task.add": `{"title":"Tea"}`, "task.complete": `{"task":"milk"}`, "task.delete": `{"task":"milk"}`} {
 		before := bare()

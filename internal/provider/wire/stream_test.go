@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"steward/internal/fault"
 )
 
@@ -96,24 +94,6 @@ func TestEvents(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestEventsModel: against a reader that is slow and plain.
-func TestEventsModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		line := rapid.SampledFrom([]string{"data: a", "data:", "data", "data: b:c", ": x", "event: e", "event", "", "", "id: 1", "xdata: 1"})
-		end := rapid.SampledFrom([]string{"\n", "\r", "\r\n"})
-		var in bytes.Buffer
-		for range rapid.IntRange(0, 20).Draw(t, "lines") {
-			in.WriteString(line.Draw(t, "line") + end.Draw(t, "end"))
-		}
-		sizes := rapid.SliceOfN(rapid.IntRange(1, 9), 1, 5).Draw(t, "sizes")
-		want := plainEvents(in.String())
-		got, err := readEvents(&cut{data: in.Bytes(), sizes: sizes})
-		if err != nil || !slices.Equal(got, want) {
-			t.Fatalf("%q in pieces of %v: %q, %v; want %q", in.String(), sizes, got, err, want)
-		}
-	})
 }
 
 // plainEvents follows the standard's text word by word.

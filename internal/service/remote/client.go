@@ -25,9 +25,9 @@ const AgentHeader = "Steward-Agent"
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 8 << 20
 
-// Client speaks to the services of another Steward (docs/guides/services.md) with a
-// key of a user there. Safe for concurrent use. Errors are those that the
-// other Steward returns, or service_unreachable (Unavailable), service_answer_broken.
+// Client calls the services of another Steward (docs/guides/services.md) with a key of a user there. It is
+// safe for concurrent use. Errors are those of the other Steward, or service_unreachable (Unavailable),
+// service_refused and service_answer_broken.
 type Client struct {
 	base string
 	key  string
@@ -42,7 +42,7 @@ func Dial(base, key string) *Client {
 	t.MaxIdleConnsPerHost = 8
 	return &Client{base: strings.TrimSuffix(base, "/"), key: key, http: &http.Client{
 		Transport: t, Timeout: time.Minute,
-		// The key goes to the host that was named, and to no other.
+		// The key must not be sent to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -151,40 +151,18 @@ func (c *Client) unreachable(err error) error {
 func (c *Client) refusal(res *http.Response, answer []byte) error {
 	var told struct {
 		Error struct {
+			Kind                  fault.Kind
 			Code, Message, Remedy string
 		}
 	}
-	kind := kindOf(res.StatusCode)
-	if err := json.Unmarshal(answer, &told); err != nil || told.Error.Code == "" {
+	if err := json.Unmarshal(answer, &told); err != nil || told.Error.Code == "" || told.Error.Kind == "" {
+		kind := fault.Invalid
+		if res.StatusCode >= 500 { // a proxy's, in front of a Steward that is down
+			kind = fault.Unavailable
+		}
 		return fault.New(kind, "service_refused", "the service at %s answers %s", c.base, res.Status).
 			WithHint("see whether it is the services' address of a Steward (…/services/v1), and the key one of its keys")
 	}
-	return fault.New(kind, told.Error.Code, "%s", told.Error.Message).WithHint("%s", told.Error.Remedy).
+	return fault.New(told.Error.Kind, told.Error.Code, "%s", told.Error.Message).WithHint("%s", told.Error.Remedy).
 		Detail("service", c.base).Detail("status", fmt.Sprint(res.StatusCode))
-}
-
-func kindOf(status int) fault.Kind {
-	switch status {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return fault.Invalid
-	case http.StatusUnauthorized:
-		return fault.Unauthentic
-	case http.StatusForbidden:
-		return fault.Denied
-	case http.StatusNotFound, http.StatusGone:
-		return fault.NotFound
-	case http.StatusConflict, http.StatusPreconditionFailed:
-		return fault.Conflict
-	case http.StatusRequestEntityTooLarge:
-		return fault.TooLarge
-	case http.StatusTooManyRequests:
-		return fault.RateLimited
-	case http.StatusNotImplemented:
-		return fault.Unsupported
-	case http.StatusBadGateway, http.StatusServiceUnavailable:
-		return fault.Unavailable
-	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
-		return fault.Timeout
-	}
-	return fault.Internal
 }

@@ -151,6 +151,18 @@ func (s *Source) Settle(call, name, args string) (bool, string) {
 	return happened, TextOf(res)
 }
 
+// Undo undoes a call, which must be undoable, and returns the text.
+func (s *Source) Undo(in tool.Invocation, name string) (string, error) {
+	s.tb.Helper()
+	t, _ := s.Registry.Get(name)
+	u, ok := tool.UndoerOf(t)
+	if !ok {
+		s.tb.Fatalf("%s cannot be undone", name)
+	}
+	res, err := u.Undo(context.Background(), in, tool.Result{})
+	return TextOf(res), err
+}
+
 // TextOf is the text of a result.
 func TextOf(r tool.Result) string {
 	var b strings.Builder
