@@ -54,7 +54,7 @@ func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.
 	if err != nil {
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
-	return a.within(api.Options{People: l.keys, Agents: l.catalog, Authorizer: l.judge, Logger: log}, nil,
+	return a.within(api.Options{People: l.keys, Agents: l.catalog, Authorizer: l.judge}, nil, log,
 		func() error { return errors.Join(l.closeAgents(), l.closePolicies(), st.Close()) }), nil
 }
 

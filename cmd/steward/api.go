@@ -20,7 +20,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/server/api"
-	"steward/internal/server/chat"
 	"steward/internal/server/httpauth"
 	"steward/internal/settings"
 )
@@ -137,7 +136,7 @@ func (a *app) join(set *settings.Loaded) (*session, error) {
 		return nil, err
 	}
 	return &session{server: n, close: func() error { return nil },
-		Client: client.New(client.Options{URL: n.URL, Token: token, HTTP: &http.Client{Transport: &http.Transport{}}, Fault: faultOf})}, nil
+		Client: client.New(client.Options{URL: n.URL, Token: token, HTTP: &http.Client{Transport: &http.Transport{}}, Fault: httpauth.FaultOf})}, nil
 }
 
 // listens reports whether the server is still there: neither its process nor
@@ -160,19 +159,6 @@ func (s *session) alone() bool { return s.server.URL == "" }
 func (s *session) end() error {
 	s.Client.Close()
 	return s.close()
-}
-
-// within is a session over handlers in this process. talks serves the chat; nil:
-// there is none.
-func (a *app) within(o api.Options, talks http.Handler, close func() error) *session {
-	mux := http.NewServeMux()
-	mux.Handle("/", api.Handler(o))
-	if talks != nil {
-		mux.Handle(chat.Path, talks)
-	}
-	t := &inside{handler: mux, caller: httpauth.Caller{User: a.user(), Admin: true}}
-	return &session{close: close,
-		Client: client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: t}, Fault: faultOf})}
 }
 
 // which finds the conversation that a person names: by its id, or as the last
@@ -212,15 +198,6 @@ func conversationID(name string) (id.ID, error) {
 	return conv, nil
 }
 
-// faultOf is an error of the API as one of our own.
-func faultOf(e *client.Error) error {
-	var own insideError
-	if errors.As(e.Cause, &own) {
-		return own.error
-	}
-	return httpauth.FaultOf(e)
-}
-
 // readStored is the API of what is stored.
 func (a *app) readStored(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*session, error) {
 	st, err := a.reading(ctx)
@@ -241,8 +218,9 @@ func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log 
 		if err != nil {
 			return nil, err
 		}
-		l.own.close = l.Close
-		return l.own, nil
+		own := *l.own
+		own.close = l.Close
+		return &own, nil
 	}
 	st, err := a.openStore(ctx, set, log)
 	if err != nil {

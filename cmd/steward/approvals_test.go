@@ -12,6 +12,7 @@ import (
 	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/server/httpauth"
 	"steward/internal/server/terminal"
 )
 
@@ -149,7 +150,7 @@ func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 	}
 
 	// Who has no right to is refused, and knows it.
-	stranger := client.New(client.Options{URL: r.URL(), HTTP: &http.Client{Transport: &http.Transport{}}, Fault: faultOf,
+	stranger := client.New(client.Options{URL: r.URL(), HTTP: &http.Client{Transport: &http.Transport{}}, Fault: httpauth.FaultOf,
 		Token: func() (string, error) { return "sk-steward-none", nil }})
 	defer stranger.Close()
 	for _, err := range terminal.Waiting(t.Context(), stranger) {

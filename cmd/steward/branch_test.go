@@ -16,7 +16,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/server/api"
+	"steward/internal/server/httpauth"
 )
 
 // A chat and one that joined it see the same versions of what was said.
@@ -178,7 +178,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestGarbledAnswers(t *testing.T) {
 	ctx := context.Background()
 	garbled := func(answers map[string]string) talk {
-		c := client.New(client.Options{URL: "http://x", HTTP: &http.Client{Transport: canned{answers, errors.New("broken")}}, Fault: faultOf})
+		c := client.New(client.Options{URL: "http://x", HTTP: &http.Client{Transport: canned{answers, errors.New("broken")}}, Fault: httpauth.FaultOf})
 		return talk{session: &session{Client: c}, conv: id.New().String()}
 	}
 	const one = `{"messages":[{"id":"00000000-0000-7000-8000-000000000001","role":"user","blocks":[]}],"next":""}`
@@ -256,38 +256,8 @@ func TestTheAPIWithin(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c := client.New(client.Options{URL: "http://127.0.0.1:1", Fault: faultOf})
+	c := client.New(client.Options{URL: "http://127.0.0.1:1", Fault: httpauth.FaultOf})
 	if err := c.Call(ctx, "GET /x", nil, nil, nil); !fault.HasCode(err, "server_unreachable") {
 		t.Error(err)
-	}
-}
-
-// A handler in this process hands over its errors as they are, also in the
-// middle of an answer, and one that breaks off is not taken for the end.
-func TestInside(t *testing.T) {
-	broken := errors.New("it is broken")
-	ctx := context.Background()
-	for name, c := range map[string]struct {
-		handler http.HandlerFunc
-		code    string
-		own     bool
-	}{
-		"before": {func(w http.ResponseWriter, _ *http.Request) { w.(api.ErrorTaker).Fail(broken) }, "", true},
-		"in it": {func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, `{"a":`)
-			w.(api.ErrorTaker).Fail(broken)
-		}, "", true},
-		"broken off": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"a":`); panic(http.ErrAbortHandler) }, "server_unreachable", false},
-		"whole":      {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"a":1}`+strings.Repeat(" ", 1<<16)) }, "", false},
-		"nothing":    {func(http.ResponseWriter, *http.Request) {}, "server_unreachable", false},
-	} {
-		way := &inside{handler: c.handler}
-		x := client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: way}, Fault: faultOf})
-		var out map[string]int
-		err := x.Call(ctx, "GET /x", nil, nil, &out)
-		x.Close()
-		if own := errors.Is(err, broken); own != c.own || c.code != "" && !fault.HasCode(err, c.code) || c.code == "" && !own && (err != nil || out["a"] != 1) {
-			t.Errorf("%s: %v %v", name, err, out)
-		}
 	}
 }

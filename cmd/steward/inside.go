@@ -1,126 +1,80 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 
+	"steward/client"
 	"steward/internal/server/api"
+	"steward/internal/server/chat"
 	"steward/internal/server/httpauth"
 )
 
-// inside is a transport that hands requests to a handler in this process, as
-// those of one caller. Answers are read while they are written.
-type inside struct {
-	handler http.Handler
-	caller  httpauth.Caller
-	serving sync.WaitGroup
-}
-
-// insideError is an error of the handler's own, as it is: nobody but this
-// process is told.
-type insideError struct{ error }
-
-func (e insideError) Unwrap() error { return e.error }
-
-// RoundTrip implements http.RoundTripper.
-func (t *inside) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(httpauth.With(r.Context(), t.caller))
-	in := r.Clone(ctx)
-	if in.Body == nil {
-		in.Body = http.NoBody
+// within returns a session over handlers in this process, reached through connections in
+// memory. talks serves the chat; nil: there is none.
+func (a *app) within(o api.Options, talks http.Handler, log *slog.Logger, close func() error) *session {
+	o.Inside, o.Logger = true, log
+	mux := http.NewServeMux()
+	mux.Handle("/", api.Handler(o))
+	if talks != nil {
+		mux.Handle(chat.Path, talks)
 	}
-	read, write := io.Pipe()
-	w := &answering{header: http.Header{}, body: write, begun: make(chan int, 1)}
-	t.serving.Go(func() {
-		defer cancel()
-		defer in.Body.Close()
-		defer w.end()
-		t.handler.ServeHTTP(w, in)
-	})
-	status := <-w.begun
-	if w.failed != nil {
-		return nil, insideError{w.failed}
+	caller := httpauth.Caller{User: a.user(), Admin: true}
+	server := &http.Server{
+		Handler:     mux,
+		BaseContext: func(net.Listener) context.Context { return httpauth.With(context.Background(), caller) },
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelError),
 	}
-	res := &http.Response{StatusCode: status, Status: http.StatusText(status), Header: w.header, Request: r,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Body: read}
-	if status == http.StatusSwitchingProtocols {
-		res.Body = w.taken
+	ln := &memory{dialled: make(chan net.Conn), closed: make(chan struct{})}
+	var serving sync.WaitGroup
+	serving.Go(func() { server.Serve(ln) }) //nolint:errcheck // it ends when it is closed
+	end := func() error {
+		err := server.Shutdown(context.Background()) // waits for handlers whose answers have been read
+		serving.Wait()
+		return errors.Join(err, close())
 	}
-	return res, nil
+	transport := &http.Transport{DialContext: ln.dial, DisableCompression: true}
+	return &session{close: end, Client: client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: transport}, Fault: httpauth.FaultOf})}
 }
 
-// CloseIdleConnections waits for handlers whose answers have been read.
-func (t *inside) CloseIdleConnections() { t.serving.Wait() }
-
-// answering is an answer that is being written.
-type answering struct {
-	header http.Header
-	body   *io.PipeWriter
-	begun  chan int // gets the status, once
-	once   sync.Once
-	failed error // set before begun gets anything
-
-	own, taken net.Conn // the ends of the connection that the handler takes over
+// memory is a listener whose connections stay in this process.
+type memory struct {
+	dialled chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
 }
 
-func (a *answering) Header() http.Header { return a.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (a *answering) WriteHeader(status int) {
-	a.once.Do(func() {
-		if status == http.StatusSwitchingProtocols {
-			a.own, a.taken = net.Pipe()
-		}
-		a.begun <- status
-	})
-}
-
-// Hijack implements http.Hijacker, for a handler that has switched protocols.
-func (a *answering) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if a.own == nil {
-		return nil, nil, http.ErrNotSupported
-	}
-	return a.own, bufio.NewReadWriter(bufio.NewReader(a.own), bufio.NewWriter(a.own)), nil
-}
-
-// Write implements http.ResponseWriter.
-func (a *answering) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
-}
-
-var _ api.ErrorTaker = (*answering)(nil)
-
-// Fail implements api.ErrorTaker.
-func (a *answering) Fail(err error) {
-	first := false
-	a.once.Do(func() {
-		first, a.failed = true, err
-		a.begun <- http.StatusInternalServerError
-	})
-	if !first {
-		a.body.CloseWithError(insideError{err}) //nolint:errcheck // it never fails
+func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case m.dialled <- theirs:
+		return ours, nil
+	case <-m.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
-// end ends the answer. A handler that broke off has panicked.
-func (a *answering) end() {
-	broke := recover()
-	if a.own != nil {
-		a.own.Close() //nolint:errcheck // it never fails
+// Accept implements net.Listener.
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.dialled:
+		return c, nil
+	case <-m.closed:
+		return nil, net.ErrClosed
 	}
-	if err, ok := broke.(error); broke != nil && !(ok && errors.Is(err, http.ErrAbortHandler)) {
-		panic(broke)
-	}
-	a.WriteHeader(http.StatusOK)
-	if broke != nil {
-		a.body.CloseWithError(io.ErrUnexpectedEOF) //nolint:errcheck // it never fails
-		return
-	}
-	a.body.Close() //nolint:errcheck // it never fails
 }
+
+// Close implements net.Listener.
+func (m *memory) Close() error {
+	m.once.Do(func() { close(m.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (m *memory) Addr() net.Addr { return &net.UnixAddr{Net: "memory"} }

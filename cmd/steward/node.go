@@ -94,7 +94,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.hidden(), log)
 	l.chat = chat.Handler(chat.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Events: l.node, Logger: log})
-	l.own = a.within(l.apiOptions(), l.chat, func() error { return nil })
+	l.own = a.within(l.apiOptions(), l.chat, log, func() error { return nil })
 	l.own.local = l
 	return l, nil
 }
@@ -299,7 +299,7 @@ func (l *local) Close() error {
 		}
 		return nil
 	}
-	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.log, part{"the chat", talks}, part{"the node", suspend},
+	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.own.close},
 		part{"the agents", l.catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.closePolicies},
 		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.store.Close})
 }

@@ -109,29 +109,15 @@ func (a *app) welcome(set *settings.Loaded, s *server, l *local) error {
 	return a.print(b.String())
 }
 
-// token returns what reads the token of the machine's own user in a data
-// folder, anew whenever the file is another one. What it reads is hidden
-// wherever Steward writes. Safe for concurrent use.
+// token returns a function that reads the token of the machine's own user in a data folder
+// and has it hidden wherever Steward writes. Safe for concurrent use.
 func (a *app) token(data string) func() (string, error) {
-	var mu sync.Mutex
-	var known string
-	var of os.FileInfo // nil: nothing is known
 	return func() (string, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		// Looked at before it is read: a file that is replaced between the two
-		// is read again the next time.
-		now, err := os.Lstat(httpauth.TokenFile(data))
-		if err == nil && of != nil && os.SameFile(of, now) && of.Mode() == now.Mode() && of.ModTime().Equal(now.ModTime()) {
-			return known, nil
+		token, err := httpauth.ReadToken(data)
+		if err == nil {
+			a.hide(token, "token")
 		}
-		if known, err = httpauth.ReadToken(data); err != nil {
-			of = nil
-			return "", err
-		}
-		of = now
-		a.hide(known, "token")
-		return known, nil
+		return token, err
 	}
 }
 

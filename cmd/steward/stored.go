@@ -57,6 +57,6 @@ func (a *app) storedSession(st *sqlite.Store, set *settings.Loaded, log *slog.Lo
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	return a.within(api.Options{Node: s, People: s.people}, nil,
+	return a.within(api.Options{Node: s, People: s.people}, nil, log,
 		func() error { return errors.Join(s.index.Close(), s.store.Close()) }), nil
 }

@@ -19,6 +19,7 @@ import (
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/server/httpauth"
 	"steward/internal/server/terminal"
 	"steward/test/apis"
 )
@@ -392,7 +393,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	// Another kind of server, and a wrong token.
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	s.Client = client.New(client.Options{URL: other.URL, HTTP: s.HTTP(), Fault: faultOf})
+	s.Client = client.New(client.Options{URL: other.URL, HTTP: s.HTTP(), Fault: httpauth.FaultOf})
 	if err := s.Call(ctx, "GET /models", nil, nil, nil); !fault.HasCode(err, "server_refused") {
 		t.Error(err)
 	}

@@ -32,6 +32,8 @@ type Options struct {
 
 	Resources *tree.Service // nil: resources are not served
 	Audit     *audit.Log    // nil: the log is not audited
+
+	Inside bool // only the owner of this process calls: internal errors are told whole, and not logged
 }
 
 // maxBody is the default size limit of a request body, in bytes.
@@ -181,7 +183,7 @@ func (f *server) absent(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	e := fault.New(fault.Invalid, "method_not_allowed", "%.200s does not take %.20s", r.URL.Path, r.Method).WithHint("use %s", strings.Join(allowed, " or "))
-	httpauth.Reply(w, http.StatusMethodNotAllowed, append(httpauth.AppendMembers([]byte(`{"error":{`), e), "}}\n"...))
+	httpauth.Reply(w, http.StatusMethodNotAllowed, httpauth.ErrorBody(e))
 }
 
 // page is the start and the size of a page of a list.

@@ -219,10 +219,6 @@ func (f field) read(s string, v reflect.Value) error {
 	return nil
 }
 
-// ErrorTaker is an http.ResponseWriter of a caller in the same process. It receives errors as Go
-// errors, even after the answer has begun.
-type ErrorTaker interface{ Fail(err error) }
-
 // handle returns the handler of a route.
 func (f *server) handle(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -235,9 +231,12 @@ func (f *server) handle(rt route) http.Handler {
 		if err == nil {
 			err = c.reply(out)
 		}
-		if own, here := w.(ErrorTaker); err != nil && here {
-			own.Fail(err)
-		} else if err != nil {
+		switch {
+		case err == nil:
+		case f.Inside:
+			e := fault.Of(err)
+			httpauth.Reply(w, httpauth.StatusOf(e), httpauth.ErrorBody(e))
+		default:
 			httpauth.WriteError(w, r, f.Logger, err)
 		}
 	})
@@ -290,7 +289,7 @@ func (l *late) Write(p []byte) (int, error) {
 func (f *server) stream(c *call, mime string, write func(*late) error) (written, error) {
 	out := &late{w: c.w, mime: mime}
 	err := write(out)
-	if _, here := c.w.(ErrorTaker); err != nil && out.started && !here {
+	if err != nil && out.started {
 		httpauth.Log(c.r, f.Logger, err)
 		panic(http.ErrAbortHandler)
 	}

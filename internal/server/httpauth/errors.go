@@ -109,6 +109,11 @@ func AppendMembers(dst []byte, e *fault.Error) []byte {
 	return append(dst, b[1:len(b)-1]...)
 }
 
+// ErrorBody returns the answer that tells an error: {"error":{…}}.
+func ErrorBody(e *fault.Error) []byte {
+	return append(AppendMembers([]byte(`{"error":{`), e), "}}\n"...)
+}
+
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -139,8 +144,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 	Log(r, log, err)
 	e := Public(err)
 	RetryAfter(w.Header(), e)
-	body := append(AppendMembers([]byte(`{"error":{`), e), "}}\n"...)
-	Reply(w, StatusOf(e), body)
+	Reply(w, StatusOf(e), ErrorBody(e))
 }
 
 // Reply answers a request with JSON.
