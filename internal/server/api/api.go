@@ -16,15 +16,17 @@ import (
 	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/policy"
+	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
 	"steward/internal/store/audit"
 	"steward/internal/tree"
 )
 
-// Options configure the server. Node and People are required.
+// Options configure the server. Node and People are required. A node that was not opened, but
+// consists of its Records alone, serves what can be answered from the database.
 type Options struct {
-	Node       Node
+	Node       *runtime.Node
 	People     *identity.Registry // users, their keys and groups
 	Agents     catalog.Approver   // nil: there are no agents
 	Authorizer policy.Authorizer  // who may decide about agents; nil: administrators

@@ -3,334 +3,274 @@ package api_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/client"
-	"steward/internal/conversation"
+	"steward/internal/catalog"
+	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/identity"
-	"steward/internal/llm"
-	"steward/internal/message"
-	"steward/internal/record"
+	"steward/internal/policy/rego"
 	"steward/internal/runtime"
+	"steward/internal/search"
 	"steward/internal/server/api"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
-	"steward/test/leak"
+	"steward/internal/store/audit"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
-
-var (
-	mine = record.Conversation{ID: id.ID{6: 0x70, 8: 0x80, 15: 1}, Owner: "ana", Title: "Sums", Created: at, Updated: at.Add(time.Hour),
-		Agent: "assistant", Model: "test/one", Messages: 2, ToolCalls: 1, Tokens: message.Usage{Input: 9, Output: 3}, Metadata: map[string]string{"k": "v"}}
-	at   = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	said = []conversation.Entry{
-		{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: 2}, Role: message.User, Blocks: []message.Block{&message.Text{Text: "2+2?"}}}, Interaction: id.ID{6: 0x70, 8: 0x80, 15: 9}, Shown: true},
-		{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: 3}, Role: message.Assistant, Final: true, Blocks: []message.Block{&message.Text{Text: "4"}}}, Interaction: id.ID{6: 0x70, 8: 0x80, 15: 9}, Shown: true},
-	}
-)
-
-// double stands in for the runtime and the users: one conversation of ana's.
-type double struct {
-	api.Node
-	fail     error
-	cut      bool // Export fails after its first bytes
-	asked    string
-	deleted  bool
-	people   *identity.Registry // nil: a new one
-	inserted id.ID
-	erased   []string
-}
-
-func (d *double) find(user string, conv id.ID) error {
-	if d.fail != nil {
-		return d.fail
-	}
-	if user != "ana" || conv != mine.ID {
-		return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", conv)
-	}
-	return nil
-}
-
-func (d *double) Conversations(_ context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
-	d.asked = fmt.Sprint(user, " ", after, " ", limit)
-	if d.fail != nil || user != "ana" {
-		return nil, "", d.fail
-	}
-	return []record.Conversation{mine}, "c\"2", nil
-}
-
-func (d *double) Conversation(_ context.Context, user string, conv id.ID) (record.Conversation, error) {
-	return mine, d.find(user, conv)
-}
-
-func (d *double) ReadMessages(_ context.Context, user string, conv id.ID, r runtime.Reading) ([]conversation.Entry, store.Cursor, error) {
-	d.asked = fmt.Sprint(user, " ", r.After, " ", r.Limit)
-	switch {
-	case r.After == "end":
-		return nil, "", d.find(user, conv)
-	case r.Branch != "" || r.Reverse || r.Deleted:
-		d.asked = fmt.Sprint(user, " ", r.Branch, " ", r.Reverse, " ", r.Deleted)
-		return changed, "", d.find(user, conv)
-	}
-	return said, "c\"2", d.find(user, conv)
-}
-
-func (d *double) Rename(_ context.Context, user string, conv id.ID, title string) (record.Conversation, error) {
-	c := mine
-	c.Title = title
-	return c, d.find(user, conv)
-}
-
-func (d *double) Erase(_ context.Context, user string, conv id.ID, names ...string) error {
-	return d.ask(user, conv, "erase", names)
-}
-
-func (d *double) EraseUser(_ context.Context, by, user string) error {
-	d.erased = append(d.erased, by+" "+user)
-	return nil
-}
-
-func (d *double) EraseEvent(_ context.Context, by, user string, which id.ID) error {
-	d.erased = append(d.erased, by+" "+user+" "+which.String())
-	return nil
-}
-
-func (d *double) EraseMessages(_ context.Context, user string, conv id.ID, msgs ...id.ID) error {
-	return d.ask(user, conv, "erase messages", msgs)
-}
-
-func (d *double) Delete(_ context.Context, user string, conv id.ID) error {
-	d.deleted = true
-	return d.find(user, conv)
-}
-
-func (d *double) ExportAs(_ context.Context, user string, conv id.ID, o conversation.ExportOptions, w io.Writer) error {
-	if err := d.find(user, conv); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(w, "in "+o.Format+map[bool]string{true: " masked"}[o.MaskPrivate]); err != nil {
-		return err
-	}
-	if d.cut {
-		return fault.New(fault.Unavailable, "store_broken", "no more")
-	}
-	_, err := io.WriteString(w, "!")
-	return err
-}
-
-func (d *double) Models(context.Context) (llm.Listing, []string) {
-	return llm.Listing{Models: []llm.Listed{{Provider: "test", Info: llm.Info{Name: "one", Created: at, Window: 1000}}},
-		Errors: map[string]error{"down": fault.New(fault.Unavailable, "unreachable", "not reached").WithHint("start it")}}, []string{"default"}
-}
-
-// request sends one as a caller ("-": none) and returns status, head and body.
-func request(t *testing.T, d *double, caller, method, path, body string) (int, http.Header, string, error) {
-	t.Helper()
-	if d.people == nil {
-		d.people = identity.New(storetest.NewModel())
-	}
-	h := api.Handler(api.Options{Node: d, People: d.people, Logger: slog.New(slog.DiscardHandler)})
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, admin := strings.CutSuffix(caller, "+admin"); caller != "-" {
-			r = r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: user, Admin: admin}))
-		}
-		h.ServeHTTP(w, r)
-	}))
-	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
-	s.Start()
-	defer s.Close()
-	r, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	res, err := s.Client().Do(r)
-	if err != nil {
-		return 0, nil, "", err
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	return res.StatusCode, res.Header, strings.TrimSpace(string(b)), err
-}
-
-// exchange is a request, and what it is answered with: a status and the whole
-// body, or a status and the code of an error.
-type exchange struct {
-	user, method, path, body string
-	status                   int
-	answer                   string
-	asked                    string // of the double
-}
-
-// answers wants requests to be answered, and the double to be asked as is said.
-func answers(t *testing.T, list ...exchange) {
-	t.Helper()
-	for _, c := range list {
-		d := &double{}
-		status, _, body, err := request(t, d, c.user, c.method, root+c.path, c.body)
-		want := strings.Replace(c.answer, "NEW", d.inserted.String(), 1)
-		if err != nil || status != c.status || body != want || d.asked != c.asked {
-			t.Errorf("%s %s: got %d %s, %v (asked %q)\nwant %d %s (asked %q)", c.method, c.path, status, body, err, d.asked, c.status, want, c.asked)
-		}
-	}
-}
-
-// refuses wants requests to be refused with a code.
-func refuses(t *testing.T, list ...exchange) {
-	t.Helper()
-	for _, c := range list {
-		status, _, body, err := request(t, &double{}, c.user, c.method, root+c.path, c.body)
-		var v struct {
-			Error struct{ Code, Message, Kind string }
-		}
-		err = errors.Join(err, json.Unmarshal([]byte(body), &v))
-		if err != nil || status != c.status || v.Error.Code != c.answer || v.Error.Message == "" || v.Error.Kind == "" {
-			t.Errorf("%s %s %.60s: got %d %s, %v; want %d %s", c.method, c.path, c.body, status, body, err, c.status, c.answer)
-		}
-	}
-}
 
 const (
-	root = "/api/v1"
-	conv = "/conversations/00000000-0000-7000-8000-000000000001"
-	told = `{"id":"00000000-0000-7000-8000-000000000001","title":"Sums","created":"2030-01-02T03:04:05Z","updated":"2030-01-02T04:04:05Z","agent":"assistant","model":"test/one","metadata":{"k":"v"},"messages":2,"tool_calls":1,"tokens":{"input":9,"output":3}}`
+	some = "00000000-0000-7000-8000-000000000001" // an id of nothing
+	zero = "00000000-0000-0000-0000-000000000000"
 )
 
-func TestAnswers(t *testing.T) {
-	answers(t, []exchange{
-		{"ana", "GET", "/conversations", "", 200, `{"conversations":[` + told + `],"next":"c\"2"}`, "ana  100"},
-		{"ana", "GET", "/conversations?after=c1&limit=1000", "", 200, `{"conversations":[` + told + `],"next":"c\"2"}`, "ana c1 1000"},
-		{"eve", "GET", "/conversations", "", 200, `{"conversations":[]}`, "eve  100"},
-		{"ana", "GET", conv, "", 200, told, ""},
-		{"ana", "PATCH", conv, `{"title":" Höhere Sums "}`, 200, strings.Replace(told, "Sums", "Höhere Sums", 1), ""},
-		{"ana", "DELETE", conv, "", 204, "", ""},
-		{"ana", "GET", conv + "/messages?limit=2", "", 200, `{"messages":[{"interaction_id":"00000000-0000-7000-8000-000000000009","id":"00000000-0000-7000-8000-000000000002","role":"user","blocks":[{"type":"text","text":"2+2?"}]},` +
-			`{"interaction_id":"00000000-0000-7000-8000-000000000009","id":"00000000-0000-7000-8000-000000000003","role":"assistant","blocks":[{"type":"text","text":"4"}],"final":true}],"next":"c\"2"}`, "ana  2"},
-		{"ana", "GET", conv + "/messages?after=end", "", 200, `{"messages":[]}`, "ana end 100"},
-		{"ana", "GET", conv + "/export", "", 200, "in json!", ""},
-		{"ana", "GET", conv + "/export?format=markdown&mask_private=true", "", 200, "in markdown masked!", ""},
-		{"ana", "GET", "/profile", "", 200, "{}", ""},
-		{"ana", "PUT", "/profile", `{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-at","units":"metric"}`, 200,
-			`{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-AT","units":"metric"}`, ""},
-		{"ana", "GET", "/messages?call=call_1", "", 200, `{"messages":[{"conversation_id":"` + mine.ID.String() + `","interaction_id":"00000000-0000-7000-8000-000000000009","branch":"main","pinned":true,` +
-			`"id":"00000000-0000-7000-8000-000000000002","role":"user","blocks":[{"type":"text","text":"2+2?"}]}]}`, ""},
-		{"bob", "GET", "/messages?call=call_1", "", 200, `{"messages":[]}`, ""},
-		{"ana", "GET", "/models", "", 200, `{"aliases":["default"],"models":[{"name":"test/one","provider":"test","created":"2030-01-02T03:04:05Z","window":1000}],` +
-			`"errors":{"down":{"code":"unreachable","message":"not reached","remedy":"start it"}}}`, ""},
-	}...)
-	for path, want := range map[string]string{conv: "application/json", conv + "/export": "application/json", conv + "/export?format=markdown": "text/markdown; charset=utf-8"} {
-		if _, h, _, err := request(t, &double{}, "ana", "GET", root+path, ""); err != nil || h.Get("Content-Type") != want {
-			t.Errorf("%s: %s, %v", path, h.Get("Content-Type"), err)
+func TestConversations(t *testing.T) {
+	w := newTown(t)
+	w.want("ana", "GET", "/conversations", "", 200, `{"conversations":[]}`)
+	first, second := w.say("ana", "", "hello"), w.say("ana", "", "test.get b")
+	conv := "/conversations/" + first.Conversation
+	told := w.want("ana", "GET", conv, "", 200, `{"id":"`+first.Conversation+`","title":"hello","created":"`)
+	if !strings.HasSuffix(told, `"messages":2,"tool_calls":0,"tokens":{"input":9,"output":3}}`) {
+		t.Error(told)
+	}
+	page := get[struct {
+		Conversations []client.Conversation
+		Next          string
+	}](w, "GET", "/conversations?limit=1", "")
+	if len(page.Conversations) != 1 || page.Conversations[0].ID != second.Conversation || page.Conversations[0].ToolCalls != 1 {
+		t.Errorf("%+v", page)
+	}
+	w.want("ana", "GET", "/conversations?after="+url.QueryEscape(page.Next), "", 200, `{"conversations":[`+told+`]}`)
+	w.want("eve", "GET", "/conversations", "", 200, `{"conversations":[]}`)
+	w.want("ana", "PATCH", conv, `{"title":" Höhere Sums "}`, 200, `"title":"Höhere Sums"`)
+
+	messages := w.want("ana", "GET", conv+"/messages?limit=1", "", 200, `{"messages":[{"interaction_id":"`+first.Interaction+`","branch":"main","id":"`+first.Message+`","role":"user",`)
+	var next struct{ Next string }
+	if err := json.Unmarshal([]byte(messages), &next); err != nil {
+		t.Fatal(err)
+	}
+	w.want("ana", "GET", conv+"/messages?after="+url.QueryEscape(next.Next), "", 200, `"text":"you said: hello"`)
+	w.want("ana", "GET", conv+"/messages?reverse=true&limit=1", "", 200, `"text":"you said: hello"`)
+	w.want("ana", "GET", "/messages?call=call_1", "", 200, `{"messages":[{"conversation_id":"`+second.Conversation+`","interaction_id":"`+second.Interaction)
+	w.want("bob", "GET", "/messages?call=call_1", "", 200, `{"messages":[]}`)
+
+	for query, mime := range map[string]string{"": "application/json", "?format=markdown&mask_private=true": "text/markdown; charset=utf-8"} {
+		status, text, h := w.as("ana", "GET", conv+"/export"+query, "")
+		if status != 200 || h.Get("Content-Type") != mime || !strings.Contains(text, "you said: hello") {
+			t.Errorf("%s: %d %s %s", query, status, h.Get("Content-Type"), text)
+		}
+	}
+	w.want("ana", "GET", "/models", "", 200, `{"aliases":["default"],"models":[{"name":"test/one","provider":"test","window":100000}]}`)
+	w.want("ana", "DELETE", conv, "", 204, "")
+	w.want("ana", "GET", conv, "", 404, "conversation_not_found")
+	w.want("ana", "POST", conv+"/undelete", `{}`, 204, "")
+	w.want("ana", "DELETE", conv+"?erase=true", "", 204, "")
+	w.want("ana", "POST", conv+"/undelete", `{}`, 404, "conversation_not_found")
+}
+
+// What a request contains is checked where it is read, whichever the route, and by the route.
+func TestRefusals(t *testing.T) {
+	w := newTown(t)
+	const conv = "/conversations/" + some
+	for _, c := range []struct {
+		user, method, path, body string
+		status                   int
+		code                     string
+	}{
+		{"-", "GET", "/conversations", "", 401, "unauthenticated"},
+		{"ana", "GET", "/conversations?limit=0", "", 400, "limit_invalid"},
+		{"ana", "GET", "/conversations?limit=1001", "", 400, "limit_invalid"},
+		{"ana", "GET", "/conversations?limit=x", "", 400, "limit_invalid"},
+		{"ana", "GET", "/search?q=4&limit=101", "", 400, "limit_invalid"},
+		{"ana", "GET", "/search?q=4&around=6", "", 400, "around_invalid"},
+		{"ana", "GET", "/search?q=4&since=yesterday", "", 400, "time_invalid"},
+		{"ana", "GET", "/search?q=4&role=system", "", 400, "role_unknown"},
+		{"ana", "GET", "/search?q=a&q=b", "", 400, "parameter_repeated"},
+		{"ana", "GET", conv + "/messages?reverse=perhaps", "", 400, "reverse_invalid"},
+		{"ana", "GET", "/conversations/x", "", 404, "conversation_not_found"},
+		{"ana", "GET", "/conversations/" + zero, "", 404, "conversation_not_found"},
+		{"ana", "GET", conv, "", 404, "conversation_not_found"},
+		{"ana", "GET", "/log?conversation=x", "", 404, "conversation_not_found"},
+		{"ana", "GET", "/log?branches=some", "", 400, "branches_invalid"},
+		{"ana", "GET", "/log?outcome=done", "", 400, "outcome_unknown"},
+		{"ana", "GET", conv + "/messages/x/siblings", "", 404, "message_not_found"},
+		{"ana", "GET", conv + "/changes?interaction=x", "", 404, "interaction_not_found"},
+		{"ana", "GET", conv + "/changes?interaction=" + zero, "", 404, "interaction_not_found"},
+		{"ana", "PATCH", conv, `{`, 400, "invalid_json"},
+		{"ana", "PATCH", conv, "", 400, "invalid_json"},
+		{"ana", "PATCH", conv, `{"Title":"x"}`, 400, "unknown_member"},
+		{"ana", "PATCH", conv, `[]`, 400, "member_invalid"},
+		{"ana", "PATCH", conv, `{"title":"` + strings.Repeat("x", 70000) + `"}`, 413, "too_large"},
+		{"ana", "PATCH", conv, `{"title":" "}`, 400, "title_invalid"},
+		{"ana", "PATCH", conv, `{"title":"a\nb"}`, 400, "title_invalid"},
+		{"ana", "PATCH", conv, `{"title":"` + strings.Repeat("x", 201) + `"}`, 400, "title_invalid"},
+		{"ana", "GET", conv + "/export?format=pdf", "", 400, "format_unknown"},
+		{"ana", "GET", "/messages", "", 400, "call_missing"},
+		{"ana", "GET", "/nothing", "", 404, "unknown_url"},
+		{"ana", "GET", "", "", 404, "unknown_url"},
+		{"ana", "PUT", conv, "", 405, "method_not_allowed"},
+		{"ana", "POST", conv + "/branches", `{"message":"x"}`, 400, "member_invalid"},
+		{"ana", "POST", conv + "/branches", `{"title":"a\nb"}`, 400, "title_invalid"},
+		{"ana", "PATCH", conv + "/branches/main", `{}`, 400, "change_missing"},
+		{"ana", "PATCH", conv + "/branches/main", `{"title":"` + strings.Repeat("x", 201) + `"}`, 400, "title_invalid"},
+		{"ana", "PATCH", conv + "/branches/none", `{"title":"x"}`, 404, "branch_not_found"},
+		{"ana", "PATCH", conv + "/branches/" + zero, `{"title":"x"}`, 404, "branch_not_found"},
+		{"ana", "PATCH", conv + "/branches/..%2F..", `{"title":"x"}`, 404, "branch_not_found"},
+		{"ana", "DELETE", conv + "/branches/%00", "", 404, "branch_not_found"},
+		{"ana", "POST", conv + "/branches/x/copy", "", 404, "branch_not_found"},
+		{"ana", "POST", conv + "/undelete", `{"branch":"a/b"}`, 404, "branch_not_found"},
+		{"ana", "POST", conv + "/rewind", `{}`, 400, "message_missing"},
+		{"ana", "POST", conv + "/rewind", `{"message":7}`, 400, "member_invalid"},
+		{"ana", "POST", conv + "/messages/remove", `{}`, 400, "messages_missing"},
+		{"ana", "POST", conv + "/messages/remove", `[]`, 400, "member_invalid"},
+		{"ana", "POST", conv + "/messages/insert", `{"text":" "}`, 400, "message_empty"},
+		{"ana", "POST", conv + "/messages/insert", `{"text":"x","role":"system"}`, 400, "role_unknown"},
+		{"ana", "POST", conv + "/messages/insert", `{"text":"` + strings.Repeat("x", 2<<20) + `"}`, 413, "too_large"},
+		{"ana", "POST", conv + "/messages/mark", `{"state":"archived"}`, 400, "messages_missing"},
+		{"ana", "POST", conv + "/messages/mark", `{"messages":null,"state":"archived"}`, 400, "messages_missing"},
+		{"ana", "POST", conv + "/messages/mark", `{"messages":["` + some + `"],"state":"archived","erase":true}`, 400, "erase_not_deleted"},
+		{"ana", "POST", conv + "/messages/pin", `{"messages":[]}`, 400, "messages_missing"},
+		{"ana", "POST", conv + "/messages/trust", `{}`, 400, "messages_missing"},
+		{"ana", "POST", conv + "/messages/trust", `{"messages":["` + some + `"],"labels":["odd"]}`, 400, "message_label_unknown"},
+		{"ana", "GET", conv + "/interactions/x", "", 404, "interaction_not_found"},
+		{"ana", "GET", conv + "/interactions/" + zero, "", 404, "interaction_not_found"},
+		{"ana", "POST", conv + "/interactions/x/merge", `{"from":"` + some + `"}`, 404, "interaction_not_found"},
+		{"ana", "POST", conv + "/interactions/" + some + "/merge", `{}`, 400, "interaction_missing"},
+		{"ana", "POST", conv + "/interactions/" + some + "/merge", `{"from":"` + zero + `"}`, 400, "interaction_missing"},
+		{"ana", "POST", conv + "/interactions/x/rollback", `{}`, 404, "interaction_not_found"},
+		{"ana", "GET", "/requests/" + some, "", 404, "request_not_found"},
+		{"ana", "GET", "/requests?all_users=true", "", 403, "admin_only"},
+		{"ana", "POST", "/requests/x/resume?user=bo", "", 403, "admin_only"},
+		{"ana", "DELETE", "/events/" + some + "?user=bo", "", 403, "admin_only"},
+		{"ana", "DELETE", "/events/x", "", 400, "id_invalid"},
+		{"ana", "GET", "/intents/" + some, "", 404, "intent_not_found"},
+		{"ana", "POST", "/intents/" + some + "/resolve", `{}`, 400, "done_missing"},
+		{"ana", "POST", "/intents/" + some + "/resolve", `{"done":false}`, 404, "intent_not_found"},
+		{"ana", "GET", "/grants/x", "", 404, "grant_not_found"},
+		{"ana", "PATCH", "/grants/" + some, `{"until":"soon"}`, 400, "member_invalid"},
+		{"ana", "PATCH", "/grants/" + some, `{"labels":["odd"]}`, 400, "message_label_unknown"},
+		{"ana", "PUT", "/profile", `{"time_zone":"X/Y"}`, 400, "time_zone_unknown"},
+		{"ana", "GET", "/keys", "", 403, "admin_only"},
+		{"ana", "POST", "/keys", `{"user":"ana"}`, 403, "admin_only"},
+		{"ana", "DELETE", "/keys/" + some, "", 403, "admin_only"},
+		{"local+admin", "POST", "/keys", `{"user":"A B"}`, 400, "user_invalid"},
+		{"local+admin", "POST", "/keys", `{"user":"ana","expires":"tomorrow"}`, 400, "member_invalid"},
+		{"local+admin", "DELETE", "/keys/x", "", 404, "key_not_found"},
+		{"ana", "POST", "/agents/inspect", `{"path":"email"}`, 403, "admin_only"},
+		{"ana", "POST", "/agents/approve", `{"path":"email","hash":"x"}`, 403, "admin_only"},
+		{"ana", "POST", "/agents/deny", `{"path":"email"}`, 403, "admin_only"},
+		{"ana", "POST", "/agents/revoke", `{"path":"email"}`, 403, "admin_only"},
+		{"local+admin", "POST", "/agents/inspect", `{"path":"emial"}`, 404, "agent_not_found"},
+		{"local+admin", "POST", "/agents/approve", `{"path":"email","hash":"x"}`, 409, "agent_changed"},
+		{"local+admin", "POST", "/agents/approve", `{"path":"email","hsh":"x"}`, 400, "unknown_member"},
+		{"local+admin", "POST", "/agents/revoke", `{"path":"email"}`, 409, "agent_not_approved"},
+		{"local+admin", "PUT", "/agents", "", 405, "method_not_allowed"},
+		{"ana", "POST", "/policy/explain", `{"tool":"test.get","user":"bob"}`, 403, "admin_only"},
+		{"ana", "POST", "/policy/explain", `{"tol":"test.get"}`, 400, "unknown_member"},
+		{"ana", "GET", "/audit/verify?anchor=x", "", 400, "head_invalid"},
+		{"ana", "GET", "/audit/export?under=x", "", 400, "uri_invalid"},
+		{"ana", "GET", "/audit/export?bodies=x", "", 400, "bodies_invalid"},
+		{"ana", "POST", "/import", `{"x":1}`, 400, "import_format_unknown"},
+		{"ana", "POST", "/import", ``, 400, "import_format_unknown"},
+		{"ana", "POST", "/import", `[{"role":"user","content":"cut`, 400, "import_not_json"},
+		{"ana", "POST", "/import", `[{"title":"B","messages":[]}]`, 400, "import_chat_empty"},
+		{"ana", "POST", "/convert?from=anthropic", `{}`, 400, "format_unknown"},
+		{"ana", "POST", "/convert?from=x&to=openai", `{}`, 400, "format_unknown"},
+	} {
+		if status, code, _ := w.as(c.user, c.method, c.path, c.body); status != c.status || code != c.code {
+			t.Errorf("%s %s %.60s: %d %s, want %d %s", c.method, c.path, c.body, status, code, c.status, c.code)
+		}
+	}
+	if _, _, h := w.as("ana", "PUT", conv, ""); h.Get("Allow") != "GET, PATCH, DELETE" {
+		t.Error(h.Get("Allow"))
+	}
+	w.o = api.Options{Logger: w.o.Logger} // a server that has nothing
+	for path, code := range map[string]string{"GET /audit/verify": "audit_unsupported", "GET /resources": "resources_unsupported",
+		"POST /agents/inspect": "agents_unsupported", "GET /policy": "policy_unsupported"} {
+		method, path, _ := strings.Cut(path, " ")
+		w.want("ana", method, path, `{"path":"x"}`, 422, code)
+	}
+	w.want("ana", "GET", "/agents", "", 200, `{"agents":[]}`)
+}
+
+// Every route of the table refuses what it would have to pass over.
+func TestEveryRouteRefusesUnknownParameters(t *testing.T) {
+	w := newTown(t)
+	routes := api.Routes()
+	if len(routes) < 60 {
+		t.Fatalf("only %d routes", len(routes))
+	}
+	for _, route := range routes {
+		method, path, _ := strings.Cut(strings.Replace(route, api.Prefix, "", 1), " ")
+		for _, name := range []string{"id", "branch", "message", "interaction", "block", "user", "group"} {
+			path = strings.ReplaceAll(path, "{"+name+"}", some)
+		}
+		for query, code := range map[string]string{"stat=done": "parameter_unknown", "Limit=1": "parameter_unknown", "%zz": "query_invalid"} {
+			w.want("ana+admin", method, path+"?"+query, "{}", 400, code)
 		}
 	}
 }
 
-// What is read of a request is refused where it is read, whichever the route.
-func TestWhatIsReadIsChecked(t *testing.T) {
-	const zero = "00000000-0000-0000-0000-000000000000"
-	refuses(t, []exchange{
-		{"-", "GET", "/conversations", "", 401, "unauthenticated", ""},
-		{"ana", "GET", "/conversations?limit=0", "", 400, "limit_invalid", ""},
-		{"ana", "GET", "/conversations?limit=1001", "", 400, "limit_invalid", ""},
-		{"ana", "GET", "/conversations?limit=x", "", 400, "limit_invalid", ""},
-		{"ana", "GET", "/search?q=4&limit=101", "", 400, "limit_invalid", ""},
-		{"ana", "GET", "/search?q=4&around=6", "", 400, "around_invalid", ""},
-		{"ana", "GET", "/search?q=4&since=yesterday", "", 400, "time_invalid", ""},
-		{"ana", "GET", conv + "/messages?reverse=perhaps", "", 400, "reverse_invalid", ""},
-		{"ana", "GET", "/conversations/x", "", 404, "conversation_not_found", ""},
-		{"ana", "GET", "/conversations/" + zero, "", 404, "conversation_not_found", ""},
-		{"ana", "GET", "/log?conversation=x", "", 404, "conversation_not_found", ""},
-		{"ana", "GET", conv + "/messages/x/siblings", "", 404, "message_not_found", ""},
-		{"ana", "GET", conv + "/changes?interaction=" + zero, "", 404, "interaction_not_found", ""},
-		{"ana", "GET", "/search?q=a&q=b", "", 400, "parameter_repeated", ""},
-		{"ana", "PATCH", conv, `{`, 400, "invalid_json", ""},
-		{"ana", "PATCH", conv, "", 400, "invalid_json", ""},
-		{"ana", "PATCH", conv, `{"Title":"x"}`, 400, "unknown_member", ""},
-		{"ana", "PATCH", conv, `[]`, 400, "member_invalid", ""},
-		{"ana", "PATCH", conv, `{"title":"` + strings.Repeat("x", 70000) + `"}`, 413, "too_large", ""},
-		{"ana", "POST", conv + "/messages/insert", `{"text":"` + strings.Repeat("x", 2<<20) + `"}`, 413, "too_large", ""},
-		{"ana", "GET", "/nothing", "", 404, "unknown_url", ""},
-		{"ana", "GET", "", "", 404, "unknown_url", ""},
-		{"ana", "PUT", conv, "", 405, "method_not_allowed", ""},
-	}...)
-	if _, h, _, _ := request(t, &double{}, "ana", "PUT", root+conv, ""); h.Get("Allow") != "GET, PATCH, DELETE" {
-		t.Error(h.Get("Allow"))
+// A failure that is not the caller's is not told, and an answer that breaks off does not look
+// whole.
+func TestFailures(t *testing.T) {
+	w := newTown(t)
+	long := strings.Repeat(`{"role":"user","content":"`+strings.Repeat("x", 500)+`"},`, 300) + `{"role":"user","content":"x"}`
+	conv := "/conversations/" + get[api.ImportReport](w, "POST", "/import", "["+long+"]").Imported[0].ID.String()
+	w.store.left.Store(1)
+	w.want("ana", "GET", conv+"/branches", "", 500, "internal")
+	cut := 0
+	for n := range 20 {
+		func() {
+			defer func() {
+				if broke := recover(); broke == http.ErrAbortHandler {
+					cut++
+				} else if broke != nil {
+					panic(broke)
+				}
+			}()
+			w.store.left.Store(int64(n) + 1)
+			if status, text, _ := w.as("ana", "GET", conv+"/export", ""); status != 500 && !json.Valid([]byte(text)) {
+				t.Errorf("after %d reads: %d %s", n, status, text)
+			}
+		}()
 	}
-}
-
-func TestRefusals(t *testing.T) {
-	refuses(t, []exchange{
-		{"eve", "GET", conv, "", 404, "conversation_not_found", ""},
-		{"ana", "PATCH", conv, `{"title":" "}`, 400, "title_invalid", ""},
-		{"ana", "PATCH", conv, `{"title":"a\nb"}`, 400, "title_invalid", ""},
-		{"ana", "PATCH", conv, `{"title":"` + strings.Repeat("x", 201) + `"}`, 400, "title_invalid", ""},
-		{"ana", "GET", conv + "/export?format=pdf", "", 400, "format_unknown", ""},
-		{"ana", "GET", "/messages", "", 400, "call_missing", ""},
-		{"ana", "PUT", "/profile", `{"time_zone":"X/Y"}`, 400, "time_zone_unknown", ""},
-		{"ana", "GET", "/keys", "", 403, "admin_only", ""},
-		{"ana", "POST", "/keys", `{"user":"ana"}`, 403, "admin_only", ""},
-		{"ana", "DELETE", "/keys/00000000-0000-7000-8000-000000000001", "", 403, "admin_only", ""},
-		{"local+admin", "POST", "/keys", `{"user":"A B"}`, 400, "user_invalid", ""},
-		{"local+admin", "POST", "/keys", `{"user":"ana","expires":"tomorrow"}`, 400, "member_invalid", ""},
-		{"local+admin", "DELETE", "/keys/x", "", 404, "key_not_found", ""},
-		{"ana", "GET", "/audit/verify?anchor=1:a&anchor=2:b", "", 422, "audit_unsupported", ""},
-		{"ana", "GET", "/resources", "", 422, "resources_unsupported", ""},
-		{"ana", "POST", "/agents/inspect", `{"path":"x"}`, 422, "agents_unsupported", ""},
-		{"ana", "GET", "/policy", "", 422, "policy_unsupported", ""},
-	}...)
-	answers(t, exchange{"ana", "GET", "/agents", "", 200, `{"agents":[]}`, ""})
+	if cut == 0 {
+		t.Error("no export broke off")
+	}
+	w.o.Inside = true // the owner of the process is told
+	w.store.left.Store(1)
+	r := httptest.NewRequest("GET", api.Prefix+conv+"/branches", nil)
+	out := httptest.NewRecorder()
+	api.Handler(w.o).ServeHTTP(out, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "ana"})))
+	if out.Code != 500 || !strings.Contains(out.Body.String(), "/secret/path") {
+		t.Errorf("%d %s", out.Code, out.Body)
+	}
+	w.store.left.Store(0)
 }
 
 func TestKeys(t *testing.T) {
-	d := &double{}
-	status, _, body, err := request(t, d, "local+admin", "POST", root+"/keys", `{"user":"ana","name":"laptop","expires":"2040-01-01T00:00:00Z"}`)
+	w := newTown(t)
+	answer := w.want("local+admin", "POST", "/keys", `{"user":"ana","name":"laptop","expires":"2040-01-01T00:00:00Z"}`, 201, `"user":"ana"`)
 	var k client.Key
-	if err = errors.Join(err, json.Unmarshal([]byte(body), &k)); err != nil || status != 201 || !k.Usable || !identity.WellFormed(k.Secret) ||
-		k.User != "ana" || k.Name != "laptop" || k.Expires.Year() != 2040 {
-		t.Errorf("got %d %s, %v", status, body, err)
+	if err := json.Unmarshal([]byte(answer), &k); err != nil || !k.Usable || !identity.WellFormed(k.Secret) || k.Name != "laptop" || k.Expires.Year() != 2040 {
+		t.Errorf("%s, %v", answer, err)
 	}
-	if status, _, body, err := request(t, d, "local+admin", "DELETE", root+"/keys/"+k.ID, ""); err != nil || status != 204 {
-		t.Errorf("got %d %s, %v", status, body, err)
+	w.want("local+admin", "DELETE", "/keys/"+k.ID, "", 204, "")
+	if answer := w.want("local+admin", "GET", "/keys?user=ana", "", 200, `"revoked":`); !strings.Contains(answer, `"usable":false`) || strings.Contains(answer, k.Secret) {
+		t.Error(answer)
 	}
-	_, _, body, err = request(t, d, "local+admin", "GET", root+"/keys?user=ana", "")
-	if err != nil || !strings.Contains(body, `"revoked":`) || !strings.Contains(body, `"usable":false`) || strings.Contains(body, k.Secret) {
-		t.Errorf("got %s, %v", body, err)
-	}
-	if _, _, body, _ = request(t, d, "local+admin", "GET", root+"/keys?user=bo", ""); body != `{"keys":[]}` {
-		t.Error(body)
-	}
-}
-
-func TestFailures(t *testing.T) {
-	d := &double{fail: errors.New("open /secret/path: no")}
-	for _, path := range []string{"/conversations", conv, conv + "/messages", conv + "/export", conv + "/branches", "/requests", "/log", "/search?q=4", "/approvals", "/grants"} {
-		status, _, body, err := request(t, d, "ana+admin", "GET", root+path, "")
-		if err != nil || status != 500 || !strings.Contains(body, `"internal"`) || strings.Contains(body, "secret") {
-			t.Errorf("%s: got %d %s, %v", path, status, body, err)
-		}
-	}
-	// What breaks off must not look whole.
-	_, _, body, err := request(t, &double{cut: true}, "ana", "GET", root+conv+"/export", "")
-	if err == nil {
-		t.Errorf("got %q and no error", body)
-	}
-	// A refusal of the node reaches the caller with its code.
-	d.fail = fault.New(fault.Invalid, "splits_call", "no").WithHint("take another")
-	if status, _, body, err := request(t, d, "ana", "POST", root+conv+"/branches", `{}`); err != nil || status != 400 || !strings.Contains(body, `"remedy":"take another"`) {
-		t.Errorf("%d %s %v", status, body, err)
-	}
+	w.want("local+admin", "GET", "/keys?user=bo", "", 200, `{"keys":[]}`)
+	w.want("ana", "GET", "/profile", "", 200, "{}")
+	w.want("ana", "PUT", "/profile", `{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-at","units":"metric"}`, 200,
+		`{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-AT","units":"metric"}`)
 }
 
 func TestHealth(t *testing.T) {
@@ -341,15 +281,12 @@ func TestHealth(t *testing.T) {
 		}
 		return ready
 	})
-	get := func(method, path string) (int, string) {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
-		return w.Code, strings.TrimSpace(w.Body.String())
-	}
 	check := func(method, path string, status int, body string) {
 		t.Helper()
-		if s, b := get(method, path); s != status || body != "" && b != body {
-			t.Errorf("%s %s: got %d %s", method, path, s, b)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		if got := strings.TrimSpace(w.Body.String()); w.Code != status || body != "" && got != body {
+			t.Errorf("%s %s: got %d %s", method, path, w.Code, got)
 		}
 	}
 	check("GET", "/healthz", 200, `{"status":"ok"}`)
@@ -360,23 +297,313 @@ func TestHealth(t *testing.T) {
 	check("POST", "/healthz", 405, "")
 }
 
-// Every route of the table refuses what it would have to pass over.
-func TestEveryRouteRefusesUnknownParameters(t *testing.T) {
-	routes := api.Routes()
-	if len(routes) < 60 {
-		t.Fatalf("only %d routes", len(routes))
+func TestHistory(t *testing.T) {
+	w := newTown(t)
+	said := w.say("ana", "", "hello")
+	conv, first := "/conversations/"+said.Conversation, said.Message
+	w.say("ana", said.Conversation, "more")
+	page := get[struct{ Messages []struct{ ID string } }](w, "GET", conv+"/messages", "")
+	answer, last := page.Messages[1].ID, page.Messages[3].ID
+
+	w.want("ana", "GET", conv+"/branches", "", 200, `{"branches":[{"id":"main","preferred":true,"revision":0,"messages":4,"own":4,"begins":"hello"}]}`)
+	made := get[client.NewBranch](w, "POST", conv+"/branches", `{"message":"`+answer+`","title":" B "}`)
+	if made.Title != "B" || made.Parent != "main" || !made.Preferred {
+		t.Errorf("%+v", made)
 	}
-	for _, route := range routes {
-		method, path, _ := strings.Cut(route, " ")
-		for _, name := range []string{"id", "branch", "message", "interaction", "block", "user", "group"} {
-			path = strings.ReplaceAll(path, "{"+name+"}", mine.ID.String())
+	branch := conv + "/branches/" + made.ID
+	w.want("ana", "GET", conv+"/branches", "", 200, `"preferred":true,"revision":0,"stem":"main","messages":2,"own":0`)
+	w.want("ana", "POST", conv+"/branches", `{"message":"`+first+`","before":true}`, 201, `"parent":"`+made.ID+`"`)
+	w.want("ana", "PATCH", branch, `{"title":"x","preferred":true}`, 204, "")
+	w.want("ana", "PATCH", branch, `{"title":""}`, 204, "")
+	w.want("ana", "PATCH", conv+"/branches/main", `{"preferred":true}`, 204, "")
+	w.want("ana", "GET", conv+"/messages?limit=3&branch="+made.ID, "", 200, `"you said: hello"`)
+	w.want("ana", "DELETE", branch, "", 204, "")
+	w.want("ana", "GET", conv+"/branches?deleted=true", "", 200, `{"branches":[{"id":"`+made.ID)
+	w.want("ana", "POST", conv+"/undelete", `{"branch":"`+made.ID+`"}`, 204, "")
+	w.want("ana", "DELETE", branch+"?erase=true", "", 204, "")
+	w.want("ana", "POST", conv+"/branches/main/copy", "", 201, `{"conversation_id":"`)
+	w.want("ana", "POST", conv+"/rewind", `{"message":"`+answer+`","withdraw":true}`, 201, `"withdrawn":0}`)
+	w.want("ana", "PATCH", conv+"/branches/main", `{"preferred":true}`, 204, "")
+	w.want("ana", "POST", conv+"/messages/insert", `{"after":"`+answer+`","text":"by the way"}`, 201, `"message_id":"`)
+	w.want("ana", "POST", conv+"/messages/insert", `{"role":"assistant","text":"ok"}`, 201, `"message_id":"`)
+	w.want("ana", "POST", conv+"/messages/remove", `{"messages":["`+answer+`"]}`, 201, `"preferred":true`)
+	w.want("ana", "PATCH", conv+"/branches/main", `{"preferred":true}`, 204, "")
+	w.want("ana", "GET", conv+"/messages/"+first+"/siblings", "", 200, `{"siblings":[{"branch":"main","message_id":"`+first+`","preferred":true}`)
+
+	w.want("ana", "POST", conv+"/messages/pin", `{"messages":["`+first+`"]}`, 204, "")
+	w.want("ana", "GET", conv+"/messages?limit=1", "", 200, `"branch":"main","pinned":true,"id":"`+first)
+	w.want("ana", "POST", conv+"/messages/pin", `{"messages":["`+first+`"],"pinned":false}`, 204, "")
+	w.want("ana", "POST", conv+"/messages/trust", `{"messages":["`+first+`"],"labels":["private","untrusted"]}`, 204, "")
+	w.want("ana", "POST", conv+"/messages/trust", `{"messages":["`+first+`"]}`, 204, "")
+	w.want("ana", "POST", conv+"/messages/mark", `{"messages":["`+answer+`"],"state":"superseded","reason":"newer","by":"`+last+`"}`, 200, `{"changed":1}`)
+	w.want("ana", "GET", conv+"/messages", "", 200, `"state":"superseded","reason":"newer","by":"ana","changed":"`)
+	w.want("ana", "GET", conv+"/messages", "", 200, `"superseded_by":"`+last+`","id":"`+answer)
+	w.want("ana", "GET", conv+"/changes", "", 200, `{"changes":[{"message_id":"`+answer+`","state":"superseded","at":"`)
+	w.want("ana", "GET", conv+"/changes?interaction="+said.Interaction+"&tool=files.write", "", 200, `{"changes":[]}`)
+	w.want("ana", "POST", conv+"/messages/mark", `{"messages":["`+last+`"],"state":"deleted"}`, 200, `{"changed":1}`)
+	w.want("ana", "GET", conv+"/messages?deleted=true", "", 200, `"state":"deleted"`)
+	w.want("ana", "POST", conv+"/messages/mark", `{"messages":["`+last+`"],"state":"deleted","erase":true}`, 200, `{"changed":0}`)
+	w.want("ana", "GET", conv+"/interactions/"+said.Interaction, "", 200, `{"id":"`+said.Interaction+`","origin":"user","started":"`)
+	w.want("ana", "GET", conv+"/interactions/"+said.Interaction, "", 200, `"messages":[{"message_id":"`+first+`","role":"user","state":"active"}`)
+	w.want("ana", "POST", conv+"/interactions/"+said.Interaction+"/rollback", `{}`, 200, `{"restored":0}`)
+	w.want("ana", "POST", conv+"/interactions/"+said.Interaction+"/merge", `{"from":"`+said.Interaction+`"}`, 400, "merge")
+	w.want("ana", "POST", conv+"/tidy", `{"how":"optimize","tools":["test.get"]}`, 200, `{"changed":0}`)
+}
+
+func TestWork(t *testing.T) {
+	w := newTown(t)
+	said := w.say("ana", "", "test.get milk")
+	log := "/log?conversation=" + said.Conversation + "&interaction=" + said.Interaction + "&tool=test.*&outcome=success&since=2020-01-01T00:00:00Z&branches=all&limit=5"
+	entries := get[struct{ Entries []client.LogEntry }](w, "GET", log, "").Entries
+	if len(entries) != 1 || entries[0].Tool != "test.get" || entries[0].Conversation != said.Conversation || entries[0].Outcome != "success" {
+		t.Fatalf("%+v", entries)
+	}
+	call := get[client.LoggedCall](w, "GET", "/log/"+entries[0].ID, "")
+	if call.Entry.ID != entries[0].ID || len(call.Messages) != 2 || !strings.Contains(string(call.Messages[1]), `"done"`) {
+		t.Errorf("%+v", call)
+	}
+	w.want("eve", "GET", "/log", "", 200, `{"entries":[]}`)
+	w.want("eve", "GET", "/log/"+entries[0].ID, "", 404, "call_not_found")
+
+	if err := w.index.Catch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := get[search.Page](w, "GET", `/search?q=test.get+milk&role=user&conversation=`+said.Conversation+`&since=2020-01-01T00:00:00Z&around=1&limit=5`, "")
+	if len(found.Hits) != 1 || found.Hits[0].Message.String() != said.Message || len(found.Hits[0].Spans) == 0 || len(found.Hits[0].After) != 1 {
+		t.Errorf("%+v", found)
+	}
+	w.want("eve", "GET", "/search?q=milk", "", 200, `{"hits":[]}`)
+
+	asked := w.say("ana", "", "test.put milk")
+	tree := get[client.Request](w, "GET", "/requests/"+asked.Interaction, "")
+	if tree.ID != asked.Interaction || tree.State != "open" || len(tree.Below) != 1 || tree.Below[0].Intent != "awaiting_approval" {
+		t.Errorf("%+v", tree)
+	}
+	w.want("ana", "GET", "/requests?all=true&limit=5", "", 200, `{"requests":[]}`) // it led to no other request
+	w.want("boss+admin", "GET", "/requests?all=true&all_users=true", "", 200, `{"requests":[]}`)
+	w.want("eve", "DELETE", "/requests/"+asked.Interaction, "", 404, "request_not_found")
+	w.want("ana", "POST", "/requests/"+asked.Interaction+"/resume", "", 409, "request_")
+	w.want("ana", "DELETE", "/requests/"+asked.Interaction, "", 204, "")
+}
+
+func TestApprovals(t *testing.T) {
+	w := newTown(t)
+	w.say("ana", "", "test.put milk")
+	w.want("eve", "GET", "/approvals", "", 200, `{"approvals":[]}`)
+	questions := get[struct{ Approvals []effect.Question }](w, "GET", "/approvals", "").Approvals
+	if len(questions) != 1 || questions[0].Tool != "test.put" {
+		t.Fatalf("%+v", questions)
+	}
+	one, hash := "/approvals/"+url.PathEscape(questions[0].ID), questions[0].Hash
+	for _, c := range []struct{ body, code string }{
+		{`{"hash":"h"}`, "member_missing"}, {`{"approve":true}`, "member_missing"}, {`{"approve":true,"hash":"h","odd":1}`, "unknown_member"},
+		{`{"approve":true,"hash":"h","until":"soon"}`, "member_invalid"}, {`{"approve":false,"hash":"h","standing":"always"}`, "approval_invalid"},
+	} {
+		w.want("ana", "POST", one, c.body, 400, c.code)
+	}
+	w.want("ana", "GET", one+"?pattern=x", "", 400, "invalid_json")
+	w.want("eve", "GET", one, "", 404, "approval_not_found")
+	w.want("ana", "GET", one, "", 200, `"hash":"`+hash+`"`)
+	pattern := `{"what":{"like":"m*"}}`
+	shown := get[effect.Question](w, "GET", one+"?pattern="+url.QueryEscape(pattern), "")
+	if shown.Hash == hash || shown.Pattern.String() == questions[0].Pattern.String() {
+		t.Errorf("%+v", shown)
+	}
+	w.want("ana", "POST", one, `{"approve":true,"hash":"`+hash+`","standing":"always","pattern":`+pattern+`}`, 409, "approval_")
+	w.want("ana", "POST", one, `{"approve":true,"hash":"`+shown.Hash+`","standing":"always","pattern":`+pattern+`,"until":"2999-01-02T03:04:05Z"}`, 204, "")
+
+	grants := get[struct{ Grants []runtime.GrantView }](w, "GET", "/grants?all=true", "").Grants
+	if len(grants) != 1 || grants[0].Standing != effect.Always || grants[0].State != "active" || grants[0].Expires.Year() != 2999 {
+		t.Fatalf("%+v", grants)
+	}
+	grant := "/grants/" + grants[0].ID.String()
+	w.want("eve", "GET", "/grants", "", 200, `{"grants":[]}`)
+	for _, c := range [][2]string{{"GET", grant}, {"PATCH", grant}, {"POST", grant + "/preview"}, {"DELETE", grant}} {
+		w.want("eve", c[0], c[1], "{}", 404, "grant_not_found")
+	}
+	w.want("ana", "GET", grant, "", 200, `"pattern":`+pattern)
+	wider := get[runtime.GrantEdited](w, "POST", grant+"/preview", `{"until":"never"}`)
+	if !wider.Wider || wider.Hash == "" {
+		t.Errorf("%+v", wider)
+	}
+	w.want("ana", "PATCH", grant, `{"until":"never","hash":"`+wider.Hash+`"}`, 200, `"state":"active"`)
+	w.want("ana", "PATCH", grant, `{"standing":"conversation"}`, 200, `"standing":"conversation"`)
+	w.want("ana", "DELETE", grant, "", 204, "")
+	w.want("ana", "GET", "/grants", "", 200, `{"grants":[]}`)
+}
+
+func TestIntents(t *testing.T) {
+	w := newTown(t)
+	w.say("ana", "", "test.put milk")
+	list := get[struct{ Intents []client.Intent }](w, "GET", "/intents?state=awaiting_approval&limit=5", "").Intents
+	if len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	one := "/intents/" + list[0].ID
+	body := `{"hash":"` + get[client.Intent](w, "GET", one, "").Hash + `"}`
+	w.want("eve", "GET", "/intents", "", 200, `{"intents":[]}`)
+	for _, verb := range []string{"approve", "deny", "cancel", "retry", "undo"} {
+		w.want("eve", "POST", one+"/"+verb, body, 404, "intent_not_found")
+	}
+	w.service = true // a service approves nothing; it may say no
+	w.want("ana", "POST", one+"/approve", body, 403, "approval_unattended")
+	w.service = false
+	w.want("ana", "GET", one[:len("/intents/")+8], "", 200, `"state":"awaiting_approval"`)
+	w.want("ana", "POST", one+"/approve", body, 200, `"id":"`+list[0].ID)
+	for { // the tool is called in the background
+		v := get[client.Intent](w, "GET", one, "")
+		if v.State == "done" {
+			break
 		}
-		for query, code := range map[string]string{"stat=done": "parameter_unknown", "Limit=1": "parameter_unknown", "%zz": "query_invalid"} {
-			d := &double{}
-			status, _, body, err := request(t, d, "ana+admin", method, path+"?"+query, "{}")
-			if err != nil || status != 400 || !strings.Contains(body, `"code":"`+code+`"`) || d.asked != "" {
-				t.Errorf("%s?%s: %d %s, %v, asked %q", route, query, status, body, err, d.asked)
-			}
+		if v.State != "approved" && v.State != "executing" {
+			t.Fatalf("%+v", v)
+		}
+	}
+	undo := get[client.Intent](w, "POST", one+"/undo", "")
+	if undo.Undoes != list[0].ID || undo.State != "done" {
+		t.Errorf("%+v", undo)
+	}
+	w.want("ana", "POST", one+"/retry", `{}`, 409, "intent_")
+	w.want("ana", "POST", one+"/resolve", `{"done":true}`, 409, "intent_")
+
+	w.say("ana", "", "test.put bread")
+	other := "/intents/" + get[struct{ Intents []client.Intent }](w, "GET", "/intents?state=awaiting_approval", "").Intents[0].ID
+	w.service = true
+	w.want("ana", "POST", other+"/deny", `{"hash":"`+get[client.Intent](w, "GET", other, "").Hash+`","reason":"no"}`, 200, `"state":"denied"`)
+	w.service = false
+
+	// What waits for somebody else's approval is accepted, and goes on by itself.
+	w.say("ana", "", "test.put salt")
+	third := "/intents/" + get[struct{ Intents []client.Intent }](w, "GET", "/intents?state=awaiting_approval", "").Intents[0].ID
+	w.want("ana", "POST", third+"/cancel", `{}`, 200, `"state":"cancelled"`)
+	w.want("local+admin", "POST", "/groups", `{"name":"family","members":["bo"]}`, 201, "")
+	if err := os.WriteFile(filepath.Join(w.rules, "house.rego"), []byte("package steward\n\napprovers contains \"family\" if input.tool.name == \"test.put\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.judge.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	w.want("ana", "POST", third+"/retry", "", 202, `"state":"awaiting_approval"`)
+}
+
+func TestImport(t *testing.T) {
+	w := newTown(t)
+	const two = `[{"title":"A","messages":[{"role":"user","content":"hello"},{"role":"critic","content":"hm"}]},{"title":"B","messages":[]},{"title":"C","messages":[{"role":"user","content":"x"}]}]`
+	got := get[api.ImportReport](w, "POST", "/import?name=x.json&format=openai", two)
+	if len(got.Imported) != 2 || len(got.Refused) != 1 || got.Refused[0].Code != "import_chat_empty" || got.Refused[0].Remedy == "" ||
+		got.Notes == nil || got.Imported[0].Messages != 2 || len(got.Imported[0].Notes) != 1 || got.Imported[1].Title != "C" || got.Imported[1].Notes == nil {
+		t.Errorf("%+v", got)
+	}
+	r := httptest.NewRequest("POST", api.Prefix+"/import", strings.NewReader("{}"))
+	r.ContentLength = api.MaxImport + 1
+	out := httptest.NewRecorder()
+	api.Handler(w.o).ServeHTTP(out, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "ana"})))
+	if out.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("got %d %s", out.Code, out.Body)
+	}
+	w.want("ana", "POST", "/convert?from=anthropic&to=openai", `{"system":"S","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"hologram"}]}]}`, 200,
+		`{"messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"[hologram]\n{\"type\":\"hologram\"}"}]}],`+
+			`"notes":["content of the type \"hologram\" is kept as text"]}`)
+}
+
+func TestAgents(t *testing.T) {
+	w := newTown(t)
+	list := func(user string) map[string]catalog.Listing {
+		var out struct{ Agents []catalog.Listing }
+		if err := json.Unmarshal([]byte(w.want(user, "GET", "/agents", "", 200, `{"agents":[`)), &out); err != nil {
+			t.Fatal(err)
+		}
+		by := map[string]catalog.Listing{}
+		for _, l := range out.Agents {
+			by[l.Path] = l
+		}
+		return by
+	}
+	inspect := func(path string) (out catalog.Inspection) {
+		if err := json.Unmarshal([]byte(w.want("local+admin", "POST", "/agents/inspect", `{"path":"`+path+`"}`, 200, path)), &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if l := list("local+admin"); len(l) != 2 || l["email"].Status != catalog.Pending || l["email/filter"].Status != catalog.Pending {
+		t.Fatalf("%+v", l)
+	}
+	if l := list("ana"); len(l) != 0 {
+		t.Fatalf("a user sees what may not be used: %+v", l)
+	}
+	if insp := inspect("email/filter"); insp.Hash == "" || len(insp.Items) != 1 || insp.Items[0].Name != "agent.yaml" {
+		t.Fatalf("%+v", insp)
+	}
+	for _, path := range []string{"email", "email/filter"} {
+		w.want("local+admin", "POST", "/agents/approve", `{"path":"`+path+`","hash":"`+inspect(path).Hash+`","tools":{}}`, 200, `"status":"approved"`)
+	}
+	if l := list("ana"); len(l) != 2 || l["email"].Hash != "" || l["email"].Dir != "" || l["email"].By != "" || l["email"].Description != "Does email." {
+		t.Fatalf("what a user is told: %+v", l)
+	}
+	w.want("local+admin", "POST", "/agents/revoke", `{"path":"email","reason":"enough"}`, 200, `"reason":"enough"`)
+	if l := list("ana"); len(l) != 0 {
+		t.Fatalf("%+v", l)
+	}
+	w.want("local+admin", "POST", "/agents/deny", `{"path":"email/filter"}`, 200, `"status":"denied"`)
+	if err := os.WriteFile(filepath.Join(w.agents, "email", "PROMPT.md"), []byte("New."), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if l := list("local+admin"); l["email"].Status != catalog.Pending || !l["email"].Changed || inspect("email").Diff == "" {
+		t.Fatalf("%+v", l)
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	w := newTown(t)
+	if body := w.want("ana", "GET", "/policy", "", 200, w.judge.Version()); strings.Contains(body, "rego") {
+		t.Error(body)
+	}
+	if err := os.WriteFile(filepath.Join(w.rules, "house.rego"), []byte("package steward\n\nx if y\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if w.judge.Reload() == nil {
+		t.Fatal("a faulty policy is in force")
+	}
+	var got struct {
+		Broken string
+		Files  []rego.File
+	}
+	if err := json.Unmarshal([]byte(w.want("boss+admin", "GET", "/policy", "", 200, "")), &got); err != nil || len(got.Files) != 5 || !strings.Contains(got.Broken, "house.rego:3") {
+		t.Errorf("%+v %v", got, err)
+	}
+	if body := w.want("ana", "GET", "/policy", "", 200, ""); strings.Contains(body, "house.rego") {
+		t.Error(body)
+	}
+	w.want("ana", "POST", "/policy/explain", `{"tool":"test.get","args":{"what":"x"}}`, 200, `{"answers":[{"verdict":"allow"`)
+	w.want("local+admin", "POST", "/policy/explain", `{"tool":"test.get","user":"bob"}`, 200, `"name":"bob"`)
+}
+
+func TestAudit(t *testing.T) {
+	w := newTown(t)
+	for _, user := range []string{"ana", "bo"} {
+		w.want(user, "PUT", "/resources/item?uri=cld:home.Note.of-"+user, `{}`, 201, "")
+	}
+	head := get[store.Head](w, "GET", "/audit/head", "")
+	if answer := w.want("ana", "GET", "/audit/verify?anchor="+audit.FormatHead(head), "", 200, ""); strings.Contains(answer, "flaw") {
+		t.Error(answer)
+	}
+	bad := fmt.Sprintf("/audit/verify?anchor=%d:%s", head.Seq-1, head.Hash)
+	w.want("boss+admin", "GET", bad, "", 200, `"uri":"cld:`)
+	if answer := w.want("bo", "GET", bad, "", 200, "flaw"); strings.Contains(answer, "cld:") {
+		t.Errorf("bo is told %s", answer)
+	}
+	for caller, want := range map[string][2]bool{"ana": {true, false}, "bo": {false, true}, "eve": {false, false}, "boss+admin": {true, true}} {
+		status, body, h := w.as(caller, "GET", "/audit/export?bodies=true", "")
+		if status != 200 || h.Get("Content-Type") != "application/x-ndjson" || strings.Contains(body, "of-ana") != want[0] || strings.Contains(body, "of-bo") != want[1] {
+			t.Errorf("%s: %d %s", caller, status, body)
+		}
+		if c, err := audit.VerifyExport(strings.NewReader(body+"\n"), head); err != nil || c.Flaw != nil || c.Head != head {
+			t.Errorf("%s: %+v, %v", caller, c, err)
+		}
+	}
+	for query, want := range map[string]string{"user=bo": "of-bo", "under=cld:identity.User.ana": "of-ana", "since=2000-01-01T00:00:00Z&until=2999-01-01T00:00:00Z&bodies=false": "of-bo"} {
+		if body := w.want("boss+admin", "GET", "/audit/export?"+query, "", 200, want); strings.Contains(body, `"body"`) {
+			t.Errorf("%s: %s", query, body)
 		}
 	}
 }
