@@ -41,7 +41,7 @@ func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.
 		err = l.openPolicies(set, log)
 	}
 	if err == nil {
-		find := sync.OnceValues(func() (*supply, error) { return a.supplyUnder(ctx, set, l.judge, log) })
+		find := sync.OnceValues(func() (*supply, error) { return a.supply(ctx, set, l.judge, log) })
 		l.resolve = func(name string) (llm.Resolved, error) {
 			found, err := find()
 			if err != nil {

@@ -95,16 +95,6 @@ func (a *app) withStored(ctx context.Context, n need, do func(*session) error) e
 	return a.with(ctx, n, do)
 }
 
-// readPeople is with, for what is known of users, groups and keys. Where
-// nothing is stored yet there is who sits here.
-func (a *app) readPeople(ctx context.Context, do func(*session) error) error {
-	err := a.with(ctx, toRead, do)
-	if errors.Is(err, errNothingYet) {
-		err = a.with(ctx, toDecide, do)
-	}
-	return err
-}
-
 // connect finds the Steward that serves the data folder, or opens the folder.
 func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
 	if n == toRead {

@@ -13,7 +13,6 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/intent"
-	"steward/internal/runtime"
 	"steward/internal/server/terminal"
 )
 
@@ -161,15 +160,15 @@ func (a *app) approveQuestion() *cobra.Command {
 	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error { return a.approveNamed(ctx, s, args[0], &o) })
 }
 
-// verdict returns the answer that the flags give to a question as it is shown, which may
-// be with another pattern.
-func (o *answerFlags) verdict(ctx context.Context, s *session, q *effect.Question) (runtime.Verdict, error) {
-	v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}
+// answer returns the answer that the flags give to a question as it is shown, which may be
+// with another pattern.
+func (o *answerFlags) answer(ctx context.Context, s *session, q *effect.Question) (client.Answer, error) {
+	v := client.Answer{Hash: q.Hash, Approve: true}
 	switch {
 	case o.conversation:
-		v.Standing = effect.InConversation
+		v.Standing = string(effect.InConversation)
 	case o.always:
-		v.Standing = effect.Always
+		v.Standing = string(effect.Always)
 	case o.pattern != nil || o.until != 0:
 		return v, usage("--pattern and --for belong to --conversation or --always")
 	case o.edit != "":
@@ -178,14 +177,14 @@ func (o *answerFlags) verdict(ctx context.Context, s *session, q *effect.Questio
 		}
 		v.Args = []byte(o.edit)
 	}
-	if v.Standing == effect.Once {
+	if v.Standing == "" {
 		return v, nil
 	}
 	if o.until < 0 {
 		return v, usage("--for wants a time to come")
 	}
 	if o.until > 0 {
-		v.Until = time.Now().Add(o.until)
+		v.Until = time.Now().Add(o.until).Format(time.RFC3339)
 	}
 	p, err := intent.ParsePattern(strings.Join(o.pattern, "\n"), q.Pattern)
 	if err != nil {
@@ -204,7 +203,7 @@ func (a *app) approveNamed(ctx context.Context, s *session, which string, o *ans
 	if err != nil {
 		return err
 	}
-	v, err := o.verdict(ctx, s, &q)
+	v, err := o.answer(ctx, s, &q)
 	if err != nil {
 		return err
 	}
@@ -218,7 +217,7 @@ func (a *app) approveNamed(ctx context.Context, s *session, which string, o *ans
 
 // allows shows a question with the answer that is about to be given, and asks the user at
 // a terminal to confirm.
-func (a *app) allows(q *effect.Question, v runtime.Verdict) (bool, error) {
+func (a *app) allows(q *effect.Question, v client.Answer) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to look at what would be allowed").
 			WithHint("look with steward approvals show %s, and say --yes", q.Short[:8])
@@ -232,22 +231,22 @@ func (a *app) allows(q *effect.Question, v runtime.Verdict) (bool, error) {
 }
 
 // termsOf describes what an answer allows.
-func termsOf(q *effect.Question, v runtime.Verdict) string {
+func termsOf(q *effect.Question, v client.Answer) string {
 	var head string
 	switch {
 	case v.Args != nil:
 		return "Once, with these arguments instead:\n" + indentLines(terminal.Visible(string(v.Args)))
-	case v.Standing == effect.Once:
+	case v.Standing == "":
 		return "Once, as it stands there.\n"
-	case v.Standing == effect.InConversation:
+	case v.Standing == string(effect.InConversation):
 		head = "From now on in this conversation"
 	default:
 		head = "From now on, always"
 	}
-	if !v.Until.IsZero() {
-		head += ", until " + terminal.UntilWhen(v.Until, time.Now())
+	if until, err := time.Parse(time.RFC3339, v.Until); err == nil {
+		head += ", until " + terminal.UntilWhen(until, time.Now())
 	}
-	return head + ", " + terminal.Visible(q.Tool) + " where\n" + indentLines(strings.Join(terminal.TermLines(v.Pattern), "\n"))
+	return head + ", " + terminal.Visible(q.Tool) + " where\n" + indentLines(strings.Join(terminal.TermLines(q.Pattern), "\n"))
 }
 
 func indentLines(text string) string {
@@ -255,7 +254,7 @@ func indentLines(text string) string {
 }
 
 // decided answers a question and prints what was recorded.
-func (a *app) decided(ctx context.Context, s *session, q *effect.Question, v runtime.Verdict) error {
+func (a *app) decided(ctx context.Context, s *session, q *effect.Question, v client.Answer) error {
 	word, then := "is denied", ""
 	if v.Approve {
 		word = "is allowed"
@@ -263,7 +262,7 @@ func (a *app) decided(ctx context.Context, s *session, q *effect.Question, v run
 	if s.alone() {
 		then = "; it goes on when Steward runs: steward serve, or steward chat"
 	}
-	return a.told(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.decide(ctx, v), "%s %s%s", plainLine(q.Tool), word, then)
+	return a.told(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.AnswerApproval(ctx, q.ID, v), "%s %s%s", plainLine(q.Tool), word, then)
 }
 
 func (a *app) denyQuestion() *cobra.Command {
@@ -275,7 +274,7 @@ func (a *app) denyQuestion() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.decided(ctx, s, &q, runtime.Verdict{ID: q.ID, Hash: q.Hash, Reason: reason})
+			return a.decided(ctx, s, &q, client.Answer{Hash: q.Hash, Reason: reason})
 		})
 	c.Flags().StringVar(&reason, "reason", "", "the reason, for the model")
 	return c
@@ -298,16 +297,4 @@ func (s *session) question(ctx context.Context, which string, p intent.Pattern) 
 	}
 	err = s.Call(ctx, "GET /approvals/{id}", in, nil, &q)
 	return q, err
-}
-
-// decide answers a question.
-func (s *session) decide(ctx context.Context, v runtime.Verdict) error {
-	in := client.Answer{Approve: v.Approve, Hash: v.Hash, Reason: v.Reason, Standing: string(v.Standing), Args: json.RawMessage(v.Args)}
-	if v.Pattern != nil {
-		in.Pattern = v.Pattern
-	}
-	if !v.Until.IsZero() {
-		in.Until = v.Until.Format(time.RFC3339)
-	}
-	return s.AnswerApproval(ctx, v.ID, in)
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +70,7 @@ func TestSpokenTable(t *testing.T) {
 		return &message.Text{Common: message.Common{Labels: l, Origin: record.OriginUser}, Text: s}
 	}
 	m := func(n byte, role message.Role, blocks ...message.Block) *spoken {
-		return &spoken{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: n}, Role: role, At: at.AddDate(0, 0, int(n)/5), Blocks: blocks}, Shown: true}
+		return &spoken{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: n}, Role: role, At: at.AddDate(0, 0, int(n)/5), Blocks: blocks}, standing: standing{Shown: true}}
 	}
 	list := []*spoken{
 		m(1, message.User, text("hello\n\x1b[2Jthere", 0), &message.Image{MIME: "image/png"}, &message.File{Name: "a.pdf"}, &message.File{}),
@@ -158,65 +156,20 @@ func TestBranchTree(t *testing.T) {
 	}
 }
 
-// canned answers requests with what it was given.
-type canned struct {
-	answers map[string]string // by path
-	err     error
-}
-
-func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
-	path, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/conversations/"), "?")
-	_, path, _ = strings.Cut(path, "/")
-	body, ok := c.answers[path]
-	if !ok {
-		return nil, c.err
-	}
-	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}}, nil
-}
-
-// What an answer lacks or garbles is an error, never an empty list.
-func TestGarbledAnswers(t *testing.T) {
-	ctx := context.Background()
-	garbled := func(answers map[string]string) talk {
-		c := client.New(client.Options{URL: "http://x", HTTP: &http.Client{Transport: canned{answers, errors.New("broken")}}, Fault: httpauth.FaultOf})
-		return talk{session: &session{Client: c}, conv: id.New().String()}
-	}
-	const one = `{"messages":[{"id":"00000000-0000-7000-8000-000000000001","role":"user","blocks":[]}],"next":""}`
-	for name, answers := range map[string]map[string]string{
-		"nothing":          {},
-		"no messages":      {"branches": `{"branches":[{"id":"main"}]}`},
-		"no JSON":          {"branches": `{"branches":[{"id":"main"}]}`, "messages": `x`},
-		"another message":  {"branches": `{"branches":[{"id":"main"}]}`, "messages": `{"messages":[{"role":"admin"}]}`},
-		"another members":  {"branches": `{"branches":[{"id":"main"}]}`, "messages": `{"messages":[{"pinned":"yes"}]}`},
-		"another branches": {"branches": `{"branches":7}`, "messages": one},
-	} {
-		ta := garbled(answers)
-		if _, err := ta.find(ctx, true, "last"); err == nil {
-			t.Error(name)
-		}
-		if _, err := ta.branch(ctx, "x", false); err == nil {
-			t.Error(name)
-		}
-		if _, err := ta.interaction(ctx, "last"); err == nil {
-			t.Error(name)
-		}
-	}
-	if _, err := garbled(map[string]string{"changes": `{"changes":7}`}).interaction(ctx, "last"); err == nil {
-		t.Error("changes that are none")
-	}
-	// A part of an id that several have.
-	list := `{"messages":[{"id":"00000000-0000-7000-8000-00000000aaaa","role":"user","blocks":[]},{"id":"10000000-0000-7000-8000-00000000aaaa","role":"user","blocks":[]}]}`
-	ta := garbled(map[string]string{"branches": `{"branches":[{"id":"main"}]}`, "messages": list})
-	if _, err := ta.find(ctx, false, "00aaaa"); !fault.HasCode(err, "message_ambiguous") || !strings.Contains(err.Error(), "10000000-0000-7000-8000-00000000aaaa") {
-		t.Error(err)
-	}
+// A part of an id that several have is refused with the whole ids.
+func TestPartsOfSeveralIDs(t *testing.T) {
 	var many []string
 	for i := range 9 {
 		many = append(many, "10000000-0000-7000-8000-00000000000"+string(rune('0'+i)))
 	}
-	err := ambiguous("message", "messages", "1000000", many, func(s string) string { return s })
-	if fault.Of(err).Remedy != "name one of them: 00000000, 00000001, 00000002, 00000003, 00000004, 00000005, 00000006, 00000007, …" {
-		t.Error(fault.Of(err).Remedy)
+	same := func(s string) string { return s }
+	err := fault.Of(ambiguous("message", "messages", "1000000", many, same))
+	if err.Code != "message_ambiguous" || err.Remedy != "name one of them: 00000000, 00000001, 00000002, 00000003, 00000004, 00000005, 00000006, 00000007, …" {
+		t.Error(err)
+	}
+	err = fault.Of(ambiguous("message", "messages", "00aaaa", []string{"00000000-0000-7000-8000-00000000aaaa", "10000000-0000-7000-8000-00000000aaaa"}, same))
+	if !strings.Contains(err.Remedy, "10000000-0000-7000-8000-00000000aaaa") {
+		t.Error(err)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/client"
-	"steward/internal/fault"
 	"steward/internal/server/terminal"
 	"steward/internal/settings"
 )
@@ -83,8 +82,8 @@ func (a *app) chat(ctx context.Context, which string, last bool) error {
 
 // logFile receives the log while the chat uses the screen.
 func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
-	if err := os.MkdirAll(set.Data, 0o700); err != nil {
-		return nil, fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be made: %w", err).WithHint("name another with --data")
+	if err := makeData(set); err != nil {
+		return nil, err
 	}
 	return os.OpenFile(filepath.Join(set.Data, "chat.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 }

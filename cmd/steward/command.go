@@ -38,19 +38,6 @@ func (a *app) about(n need, c *cobra.Command, do work) *cobra.Command {
 	return c
 }
 
-// orElse makes a command fail with another error if nothing is stored yet.
-func orElse(otherwise error, c *cobra.Command) *cobra.Command {
-	run := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		err := run(c, args)
-		if errors.Is(err, errNothingYet) {
-			return otherwise
-		}
-		return err
-	}
-	return c
-}
-
 // lists makes a command that lists what is stored: as JSON, or as text. It
 // prints none if the list is empty.
 func lists[T any](a *app, c *cobra.Command, none string, fetch func(context.Context, *session, []string) ([]T, error), draw func([]T) string) *cobra.Command {

@@ -288,7 +288,7 @@ func checkToken(set *settings.Loaded) check {
 
 // checkModels asks every provider what it has, which also tries its key.
 func (a *app) checkModels(ctx context.Context, set *settings.Loaded) []check {
-	s, err := a.supply(ctx, set, nil)
+	s, err := a.supply(ctx, set, nil, nil)
 	if err != nil {
 		return []check{failed("models", bad, err)}
 	}

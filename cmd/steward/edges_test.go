@@ -148,7 +148,7 @@ func TestModelsOfTheSettings(t *testing.T) {
 func TestPresetsHavePrices(t *testing.T) {
 	set := &settings.Loaded{Settings: settings.Defaults()}
 	a := &app{}
-	s, err := a.supply(t.Context(), set, nil)
+	s, err := a.supply(t.Context(), set, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

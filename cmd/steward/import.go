@@ -17,7 +17,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/importexport"
 	"steward/internal/server/api"
-	"steward/internal/store"
 )
 
 func (a *app) importCommand() *cobra.Command {
@@ -40,20 +39,6 @@ func (a *app) importCommand() *cobra.Command {
 	c.Flags().StringVar(&format, "format", importexport.Auto, "accept only files of this format: "+strings.Join(importexport.Formats(), ", "))
 	complete(c, "format", words(importexport.Formats()...))
 	return c
-}
-
-// takeIn makes conversations of what is in a file. This process tells of all
-// that is wrong with it, not only of the first.
-func (s *session) takeIn(ctx context.Context, r io.Reader, o importexport.Options) (rep api.ImportReport, err error) {
-	if s.local == nil {
-		err = s.Call(ctx, "POST /import", client.Params{"name": o.Name, "format": o.Format}, r, &rep)
-		return rep, err
-	}
-	var notes []string
-	o.Tell = func(s string) { notes = append(notes, s) }
-	rep, err = api.NewImportReport(s.local.engine.ImportAll(ctx, store.ForUser(s.local.user), s.local.user, r, o))
-	rep.Notes = append(rep.Notes, notes...)
-	return rep, err
 }
 
 // importFiles imports files one after the other and tells what became of them.
@@ -101,7 +86,8 @@ func (s *session) importAll(ctx context.Context, inputs []io.Reader, names []str
 		if names[i] == "-" {
 			name = "standard input"
 		}
-		rep, err := s.takeIn(ctx, in, importexport.Options{Name: name, Format: format})
+		var rep api.ImportReport
+		err := s.Call(ctx, "POST /import", client.Params{"name": name, "format": format}, in, &rep)
 		all.Imported = append(all.Imported, rep.Imported...)
 		all.Refused = append(all.Refused, rep.Refused...)
 		all.Notes = append(all.Notes, rep.Notes...)

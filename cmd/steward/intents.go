@@ -65,14 +65,13 @@ func (a *app) listIntents() *cobra.Command {
 }
 
 func (a *app) showIntent() *cobra.Command {
-	none := fault.New(fault.NotFound, "intent_not_found", "no agent has wanted to change anything yet")
-	return orElse(none, a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything about an action", ValidArgsFunction: a.completeIntents(""),
+	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything about an action", ValidArgsFunction: a.completeIntents(""),
 		Long: "Show everything about an action: who wanted it and on whose behalf, with what arguments, what the model\n" +
 			"had read by then, which rule of the policy decided, who approved it and when, and what became of it."},
 		func(ctx context.Context, s *session, args []string) error {
 			v, err := s.Intent(ctx, args[0])
 			return tell(a, v, err, func(v client.Intent) string { return intentText(&v) })
-		}))
+		})
 }
 
 // onIntent makes a command that does something about an action and tells what

@@ -24,15 +24,8 @@ func (a *app) keysCommand() *cobra.Command {
 
 // keyReport is a key as --json writes it.
 type keyReport struct {
-	ID      string    `json:"id"`
-	User    string    `json:"user"`
-	Name    string    `json:"name"`
-	Hint    string    `json:"hint"`
-	State   string    `json:"state"`
-	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires,omitzero"`
-	Revoked time.Time `json:"revoked,omitzero"`
-	Secret  string    `json:"secret,omitempty"`
+	client.Key
+	State string `json:"state"`
 }
 
 func report(k client.Key) keyReport {
@@ -43,8 +36,7 @@ func report(k client.Key) keyReport {
 	case !k.Usable:
 		state = "expired"
 	}
-	return keyReport{ID: k.ID, User: k.User, Name: k.Name, Hint: k.Hint, State: state,
-		Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Secret: k.Secret}
+	return keyReport{k, state}
 }
 
 func (a *app) createKey() *cobra.Command {

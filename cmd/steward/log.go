@@ -148,7 +148,7 @@ func shortRef(ref string) string {
 }
 
 func (a *app) showLog() *cobra.Command {
-	return orElse(noCall(), a.over(toRead, &cobra.Command{Use: "show REF", Short: "Show one call with its arguments and result", ValidArgsFunction: a.completeCalls(),
+	return a.over(toRead, &cobra.Command{Use: "show REF", Short: "Show one call with its arguments and result", ValidArgsFunction: a.completeCalls(),
 		Long: "Show one call with its arguments and its result as they were recorded; secrets are masked. REF is\n" +
 			"the last column of steward log, the whole id of a call, or last for the newest one."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -158,10 +158,8 @@ func (a *app) showLog() *cobra.Command {
 				msgs[i], err = message.Decode(call.Messages[i])
 			}
 			return tell(a, call, err, func(call client.LoggedCall) string { return callText(call.Entry, msgs) })
-		}))
+		})
 }
-
-func noCall() error { return fault.New(fault.NotFound, "call_not_found", "no tool was called yet") }
 
 // loggedCall finds a call by what the log calls it.
 func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall, error) {
@@ -171,7 +169,7 @@ func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall
 			return client.LoggedCall{}, err
 		}
 		if len(list) == 0 {
-			return client.LoggedCall{}, noCall()
+			return client.LoggedCall{}, fault.New(fault.NotFound, "call_not_found", "no tool was called yet")
 		}
 		ref = list[0].ID
 	}

@@ -72,14 +72,10 @@ func (s *supply) offlineOnly() bool {
 	return strings.HasPrefix(s.aliases[llm.DefaultAlias].Models[0], "offline/")
 }
 
-// supply finds the providers: those of the settings, then those whose key is
-// in the environment, then a local Ollama, then the offline one.
-func (a *app) supply(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*supply, error) {
-	return a.supplyUnder(ctx, set, nil, log)
-}
-
-// supplyUnder is supply where policy says which model may be asked; nil: any.
-func (a *app) supplyUnder(ctx context.Context, set *settings.Loaded, judge policy.Authorizer, log *slog.Logger) (*supply, error) {
+// supply finds the providers: those of the settings, then those whose key is in the
+// environment, then a local Ollama, then the offline one. judge is the policy that decides
+// which model may be asked; nil: any.
+func (a *app) supply(ctx context.Context, set *settings.Loaded, judge policy.Authorizer, log *slog.Logger) (*supply, error) {
 	if err := a.resolveKeys(ctx, set); err != nil {
 		return nil, err
 	}
@@ -393,7 +389,7 @@ func (a *app) listModels(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.supply(ctx, set, a.logger(set, a.stderr))
+	s, err := a.supply(ctx, set, nil, a.logger(set, a.stderr))
 	if err != nil {
 		return err
 	}
@@ -432,7 +428,7 @@ func (a *app) completeModels(c *cobra.Command, _ []string, _ string) ([]cobra.Co
 		if err != nil {
 			return nil, err
 		}
-		s, err := a.supply(ctx, set, nil)
+		s, err := a.supply(ctx, set, nil, nil)
 		if err != nil {
 			return nil, err
 		}

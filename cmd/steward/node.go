@@ -100,11 +100,17 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 }
 
 func (a *app) openStore(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*sqlite.Store, error) {
-	if err := os.MkdirAll(set.Data, 0o700); err != nil {
-		return nil, fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be made: %w", err).
-			WithHint("name another with --data")
+	if err := makeData(set); err != nil {
+		return nil, err
 	}
 	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log, Mask: a.hidden().MaskBytes})
+}
+
+func makeData(set *settings.Loaded) error {
+	if err := os.MkdirAll(set.Data, 0o700); err != nil {
+		return fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be created: %w", err).WithHint("name another with --data")
+	}
+	return nil
 }
 
 // wire makes the node of its parts.
@@ -113,7 +119,7 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	if err := l.openPolicies(set, log); err != nil {
 		return err
 	}
-	if l.found, err = a.supplyUnder(ctx, set, l.judge, log); err != nil {
+	if l.found, err = a.supply(ctx, set, l.judge, log); err != nil {
 		return err
 	}
 	if set.Limits.DayTokens > 0 || set.Limits.DayCost > 0 {

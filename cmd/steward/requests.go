@@ -48,7 +48,7 @@ func (a *app) listRequests() *cobra.Command {
 }
 
 func (a *app) showRequest() *cobra.Command {
-	return orElse(noRequest(), a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything that a request led to as a tree", ValidArgsFunction: a.completeRequests(),
+	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything that a request led to as a tree", ValidArgsFunction: a.completeRequests(),
 		Long: "Show the turn of a request as a tree: its tool calls, the agents that were called and what they did,\n" +
 			"and tasks with what their results led to. Each node has its time, tokens and costs, including everything\n" +
 			"below it. ID is that of the turn's interaction or of any request below it; last is the newest request."},
@@ -59,11 +59,7 @@ func (a *app) showRequest() *cobra.Command {
 			}
 			tree, err := s.Request(ctx, which)
 			return tell(a, tree, err, func(tree client.Request) string { return requestTree(&tree, a.width(), time.Now()) })
-		}))
-}
-
-func noRequest() error {
-	return fault.New(fault.NotFound, "request_not_found", "there is no request yet").WithHint(`begin one: steward ask "…"`)
+		})
 }
 
 // newestRequest returns the id that "last" means.
@@ -73,7 +69,7 @@ func newestRequest(ctx context.Context, s *session, which string) (string, error
 	}
 	list, err := s.Requests(ctx, true, false, 1)
 	if err == nil && len(list) == 0 {
-		err = noRequest()
+		err = fault.New(fault.NotFound, "request_not_found", "there is no request yet").WithHint(`begin one: steward ask "…"`)
 	}
 	if err != nil {
 		return "", err

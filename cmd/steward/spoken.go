@@ -20,39 +20,31 @@ import (
 // spoken is a message as the API tells it.
 type spoken struct {
 	*message.Message
-	Interaction  id.ID
-	Branch       string
-	State        record.Validity // empty: active
-	Reason, By   string
-	Changed      time.Time
-	SupersededBy id.ID
-	Pinned       bool
-	Shown        bool // it lies in what a model is shown
-	raw          json.RawMessage
+	standing
+	raw json.RawMessage
+}
+
+// standing is where a message stands and what became of it.
+type standing struct {
+	Interaction  id.ID           `json:"interaction_id"`
+	Branch       string          `json:"branch"`
+	State        record.Validity `json:"state"` // empty: active
+	Reason       string          `json:"reason"`
+	By           string          `json:"by"`
+	Changed      time.Time       `json:"changed"`
+	SupersededBy id.ID           `json:"superseded_by"`
+	Pinned       bool            `json:"pinned"`
+	Shown        bool            `json:"shown"` // it lies in what a model is shown; true unless told otherwise
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (m *spoken) UnmarshalJSON(b []byte) error {
-	p := struct {
-		Interaction  id.ID           `json:"interaction_id"`
-		Branch       string          `json:"branch"`
-		State        record.Validity `json:"state"`
-		Reason       string          `json:"reason"`
-		By           string          `json:"by"`
-		Changed      time.Time       `json:"changed"`
-		SupersededBy id.ID           `json:"superseded_by"`
-		Pinned       bool            `json:"pinned"`
-		Shown        bool            `json:"shown"`
-	}{Shown: true}
-	if err := json.Unmarshal(b, &p); err != nil {
+func (m *spoken) UnmarshalJSON(b []byte) (err error) {
+	m.standing, m.raw = standing{Shown: true}, slices.Clone(b)
+	if err := json.Unmarshal(b, &m.standing); err != nil {
 		return err
 	}
-	body, err := message.Decode(b)
-	if err != nil {
-		return err
-	}
-	*m = spoken{body, p.Interaction, p.Branch, p.State, p.Reason, p.By, p.Changed, p.SupersededBy, p.Pinned, p.Shown, slices.Clone(b)}
-	return nil
+	m.Message, err = message.Decode(b)
+	return err
 }
 
 // marks says in words what is not usual about a message.

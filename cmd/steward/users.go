@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -31,11 +32,16 @@ func userState(u client.User) string {
 	return "enabled"
 }
 
-// people makes a command that tells what is known of users, groups and keys.
-// Where nothing is stored yet there is who sits here.
+// people makes a command that tells what is known of users and groups. If nothing is stored
+// yet, that is the machine's own user.
 func (a *app) people(c *cobra.Command, do work) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.readPeople(c.Context(), func(s *session) error { return do(c.Context(), s, args) })
+		call := func(s *session) error { return do(c.Context(), s, args) }
+		err := a.with(c.Context(), toRead, call)
+		if errors.Is(err, errNothingYet) {
+			err = a.with(c.Context(), toDecide, call)
+		}
+		return err
 	}
 	return c
 }

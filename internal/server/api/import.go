@@ -44,9 +44,9 @@ type ImportFailure struct {
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// NewImportReport collects the results of an import. It returns an error that was not caused by the
+// newImportReport collects the results of an import. It returns an error that was not caused by the
 // file, such as a full disk, with what was imported before it.
-func NewImportReport(found iter.Seq2[conversation.Imported, error]) (ImportReport, error) {
+func newImportReport(found iter.Seq2[conversation.Imported, error]) (ImportReport, error) {
 	rep := ImportReport{Imported: []ImportedView{}, Refused: []ImportFailure{}, Notes: []string{}}
 	for got, err := range found {
 		if err == nil {
@@ -94,7 +94,7 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 			}
 		}
 	}
-	rep, err := NewImportReport(found)
+	rep, err := newImportReport(found)
 	if len(rep.Imported) == 0 && first != nil {
 		return rep, first
 	}
