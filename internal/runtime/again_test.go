@@ -15,22 +15,20 @@ import (
 const asks = `call ledger.add {"what":"one"}`
 
 // sends begins to send a message of anna's by the client's own id.
-func (w *still) sends(ctx context.Context, conv id.ID, words string, steer bool) *late[runtime.Accepted] {
+func (w *world) sends(ctx context.Context, conv id.ID, words string, steer bool) *late[runtime.Accepted] {
 	return aside(func() (runtime.Accepted, error) {
 		return w.Send(ctx, "anna", runtime.Turn{Conversation: conv, ClientID: "b", Content: text(words), Attended: true, Steer: steer})
 	})
 }
 
 // decide answers the one question that stands.
-func (w *still) decide(approve bool) {
+func (w *world) decide(approve bool) {
 	w.t.Helper()
 	list, err := w.Approvals(w.t.Context(), "anna")
 	if err != nil || len(list) != 1 {
 		w.t.Fatalf("%d questions, %v", len(list), err)
 	}
-	if err := w.Decide(w.t.Context(), "anna", runtime.Verdict{ID: list[0].ID, Hash: list[0].Hash, Approve: approve}); err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, w.Decide(w.t.Context(), "anna", runtime.Verdict{ID: list[0].ID, Hash: list[0].Hash, Approve: approve}))
 	synctest.Wait()
 }
 
@@ -40,7 +38,6 @@ func (w *still) decide(approve bool) {
 func TestSentAgainWhileTheFirstWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStill(t).open()
-		defer w.close()
 		conv := w.hangs(id.ID{})
 		one, two := w.sends(t.Context(), conv, asks, false), w.sends(t.Context(), conv, asks, false)
 		if one.over() || two.over() {
@@ -64,7 +61,6 @@ func TestSentAgainWhileTheFirstWaits(t *testing.T) {
 func TestSentAgainAndTheFirstGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStill(t).open()
-		defer w.close()
 		conv := w.hangs(id.ID{})
 		first, gone := context.WithCancel(t.Context())
 		defer gone()
@@ -94,7 +90,6 @@ func TestSteeringSentAgain(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStill(t).open()
-				defer w.close()
 				acc := w.send(id.ID{}, asks)
 				synctest.Wait()
 				first, gone := context.WithCancel(t.Context())

@@ -24,8 +24,7 @@ func TestApprovalsOfAllConversations(t *testing.T) {
 	if err != nil || len(before) != 2 || string(before[0].Args) != `{"what":"x"}` || !before[0].Yours {
 		t.Fatalf("%+v, %v", before, err)
 	}
-	w.close()
-	w.open()
+	w.reopen()
 	w.until(one.Conversation, runtime.Cursor{}, awaiting)
 	after, err := w.Approvals(t.Context(), "anna")
 	if err != nil || len(after) != 2 || after[0].ID != before[0].ID || after[0].Hash != before[0].Hash || !after[0].Expires.Equal(before[0].Expires) {
@@ -50,14 +49,10 @@ func TestApprovalsOfAllConversations(t *testing.T) {
 		switch len(list) {
 		case 2:
 			v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true, Standing: effect.Always, Pattern: q.Pattern}
-			if err := w.Decide(t.Context(), "anna", v); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, w.Decide(t.Context(), "anna", v))
 			continue
 		case 1:
-			if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: list[0].ID, Hash: list[0].Hash}); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: list[0].ID, Hash: list[0].Hash}))
 			continue
 		}
 		break
@@ -82,9 +77,7 @@ func TestGrantsOfANode(t *testing.T) {
 	if a.Foreign || a.Pattern.String() != `what = "x"` || a.NoGrant != "" {
 		t.Errorf("%+v", a)
 	}
-	if err := w.Decide(ctx, "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: true, Standing: effect.InConversation}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Decide(ctx, "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: true, Standing: effect.InConversation}))
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	list, err := w.Grants(ctx, "anna", false)
 	if err != nil || len(list) != 1 || list[0].State != "active" || list[0].Standing != effect.InConversation {

@@ -111,9 +111,7 @@ func (w *world) kill() {
 	if err := w.Node.Close(ctx); err != nil && !errors.Is(err, errCrash) {
 		w.t.Fatal("Close:", err)
 	}
-	if err := w.store.Close(); err != nil {
-		w.t.Fatal("closing the store:", err)
-	}
+	ok(w.t, w.shut())
 	w.Node = nil
 }
 
@@ -127,7 +125,7 @@ func TestACrashAtEachStepOfAsking(t *testing.T) {
 		return g
 	}
 	for n := 1; ; n++ {
-		w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+		w := made(t, &world{})
 		w.opt.Catalog = plant(w)
 		fail, crashed := after(n)
 		w.fail = fail
@@ -171,9 +169,7 @@ func TestAnOrphanIsStopped(t *testing.T) {
 		}
 		return nil
 	})
-	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	w.kill()
 	w.open()
@@ -193,10 +189,7 @@ func TestARunWhoseAgentIsGoneAfterARestart(t *testing.T) {
 	w.model.begun = make(chan struct{}, 9)
 	acc := w.send(id.ID{}, ask("personal", "hang"))
 	<-w.model.begun
-	alone, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "weather", Content: text("hang")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := w.sent(runtime.Turn{Agent: "weather", Content: text("hang")})
 	<-w.model.begun
 	w.close()
 	g.plant()
@@ -217,9 +210,7 @@ func (w *world) opened(crashed <-chan struct{}) bool {
 	w.t.Helper()
 	if err := w.tryOpen(); err != nil {
 		w.gone(crashed, err)
-		if err := w.store.Close(); err != nil {
-			w.t.Fatal(err)
-		}
+		ok(w.t, w.shut())
 		return false
 	}
 	return true

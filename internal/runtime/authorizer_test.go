@@ -23,9 +23,7 @@ import (
 func policies(t *testing.T, rules string) *rego.Authorizer {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "house.rego"), []byte("package steward\n\n"+rules+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(filepath.Join(dir, "house.rego"), []byte("package steward\n\n"+rules+"\n"), 0o600))
 	j, err := rego.Open(rego.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: map[string]any{"approve": "actions"}})
 	if err != nil {
 		t.Fatal(err)
@@ -61,10 +59,7 @@ deny contains "the assistant writes to nobody" if {
 	if got := w.results(conv)[0].Text(); !strings.Contains(got, "the assistant writes to nobody") || w.ledger.list() != "" {
 		t.Errorf("by the assistant: %s; done: %s", got, w.ledger.list())
 	}
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "personal", Content: text(ask("email", `call mail.send {"what":"hello"}`))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Agent: "personal", Content: text(ask("email", `call mail.send {"what":"hello"}`))})
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	if got := w.ledger.list(); got != "hello" {
 		t.Errorf("by the personal agent, of its own: %q; %s", got, w.results(acc.Conversation)[0].Text())

@@ -96,9 +96,7 @@ func TestReplaceAndRegenerate(t *testing.T) {
 	if err != nil || len(sib) != 2 || sib[0].Message != second {
 		t.Errorf("%+v %v", sib, err)
 	}
-	if err := w.Switch(t.Context(), "anna", conv, record.MainBranch); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Switch(t.Context(), "anna", conv, record.MainBranch))
 	w.expect(conv, "say one", "one", "say two", "two") // as it always was
 	w.turn(conv, "say three")
 	w.expect(conv, "say one", "one", "say two", "two", "say three", "three")
@@ -161,9 +159,7 @@ func TestReplaceWhileATurnRuns(t *testing.T) {
 	})
 	close(w.model.gate)
 	wg.Wait()
-	if err := w.Switch(t.Context(), "anna", conv, record.MainBranch); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Switch(t.Context(), "anna", conv, record.MainBranch))
 	w.expect(conv, "say one", "one", "hang", "half whole")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -254,8 +250,7 @@ func TestEditsAndCrashes(t *testing.T) {
 		t.Error(err)
 	}
 	w.faulty.set(nil)
-	w.close()
-	w.open()
+	w.reopen()
 	w.expect(conv, "say one", "one")
 	if list, _, err := w.Branches(t.Context(), "anna", conv); err != nil || len(list) != 1 {
 		t.Errorf("%+v %v", list, err)
@@ -278,8 +273,7 @@ func TestEditsAndCrashes(t *testing.T) {
 	}
 	anew := runtime.Turn{Conversation: conv, ClientID: "r", Regenerate: w.message(conv, 1)}
 	acc = w.do(anew)
-	w.close()
-	w.open()
+	w.reopen()
 	if again := w.do(anew); !again.Duplicate || again.Interaction != acc.Interaction {
 		t.Errorf("%+v", again)
 	}
@@ -333,18 +327,14 @@ func TestRewindWithdrawsWhatWasLeft(t *testing.T) {
 		w := newShopWorld(t, newShop("shop.order", tool.Deferred), allows{"shop.order": policy.Ask})
 		conv, _ := w.turn(id.ID{}, "say one")
 		to := w.message(conv, 1)
-		if _, err := w.Fork(t.Context(), "anna", conv, conversation.Fork{}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, second(w.Fork(t.Context(), "anna", conv, conversation.Fork{})))
 		w.turn(conv, order("tea"))
 		if deleted {
 			list, preferred, err := w.Branches(t.Context(), "anna", conv)
 			if err != nil || len(list) != 2 {
 				t.Fatal(list, err)
 			}
-			if err := w.DeleteBranch(t.Context(), "anna", conv, preferred); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, w.DeleteBranch(t.Context(), "anna", conv, preferred))
 		}
 		if _, n, err := w.Rewind(t.Context(), "anna", conv, to, false); err != nil || n != 0 {
 			t.Fatalf("%d withdrawn, %v", n, err)

@@ -19,8 +19,7 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 		w, g := newStill(t), &grove{}
 		g.plant(agentOf("personal"))
 		looked := 0
-		st := &broken{Store: w.faulty}
-		w.opt.Catalog, w.st = g, st
+		w.opt.Catalog = g
 		w.open()
 		turn := func(conv id.ID) (runtime.Accepted, error) {
 			return w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: "personal", Content: text("say hello")})
@@ -46,15 +45,14 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 		if next.over() {
 			t.Fatalf("it did not come to be given up: %v", next.err)
 		}
+		st := w.faulty
 		w.close()
-		st.mu.Lock()
-		st.fail = func(q store.Query) bool {
+		st.breaks(func(q store.Query) bool {
 			if q.Type == record.TypeRequest && q.State == record.RequestOpen {
 				looked++
 			}
 			return false
-		}
-		st.mu.Unlock()
+		})
 		close(gate)
 		if !next.over() || !fault.HasCode(next.err, "closing") {
 			t.Error(next.err)

@@ -178,8 +178,7 @@ func TestPosition(t *testing.T) {
 	if err != nil || at != frames[len(frames)-1].Cursor {
 		t.Errorf("%v %v, want %v", at, err, frames[len(frames)-1].Cursor)
 	}
-	w.close()
-	w.open()
+	w.reopen()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { w.send(conv, "say two"); w.send(conv, "say three") }()
@@ -250,9 +249,8 @@ func TestSteeringTooLateBeginsATurn(t *testing.T) {
 func TestIdleConversationsAreLetGo(t *testing.T) {
 	for name, opt := range map[string]runtime.Options{"time": {IdleFor: time.Millisecond}, "bytes": {IdleBytes: 1, IdleFor: 4 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, opt: opt}
+			w := made(t, &world{opt: opt})
 			w.open()
-			t.Cleanup(w.close)
 			conv, _ := w.turn(id.ID{}, "say one")
 			deadline := time.Now().Add(20 * time.Second)
 			for w.Held() > 0 {
@@ -272,17 +270,13 @@ func TestIdleConversationsAreLetGo(t *testing.T) {
 }
 
 func TestAgents(t *testing.T) {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	w := made(t, &world{})
 	w.opt.Agents = []agent.Definition{{Name: "reckoner", Tools: []string{"math.*"}, Limits: agent.Limits{Iterations: 1}}}
 	w.open()
-	t.Cleanup(w.close)
 	if specs := w.Tools("reckoner"); len(specs) != 1 || specs[0].Name != "math.multiply" {
 		t.Errorf("%v", specs)
 	}
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "reckoner", Content: text(`call ledger.add {"what":"x"}`), Attended: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Agent: "reckoner", Content: text(`call ledger.add {"what":"x"}`), Attended: true})
 	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	if w.ledger.list() != "" || frames[len(frames)-1].Stored.Stop != message.StopBound {
 		t.Errorf("%s, ledger %q", said(frames), w.ledger.list())
@@ -311,10 +305,7 @@ func TestConversationWithFewerTools(t *testing.T) {
 	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text("say x"), Tools: []string{"no.such_tool"}}); err == nil {
 		t.Error("a tool that is not there was taken")
 	}
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text(`call math.multiply {"a":2,"b":3}`), Tools: []string{"math.*"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Content: text(`call math.multiply {"a":2,"b":3}`), Tools: []string{"math.*"}})
 	if frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete)); said(frames) != "ok: 6" {
 		t.Errorf("%q", said(frames))
 	}
@@ -330,11 +321,7 @@ func TestRunOfAnAgentThatIsGoneWhileTheStoreFails(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{}), begun: make(chan struct{}, 1)}, ledger: &ledger{}}
 	w.opt.Agents = []agent.Definition{{Name: "guest"}}
 	w.open()
-	t.Cleanup(w.close)
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "guest", Content: text("hang")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Agent: "guest", Content: text("hang")})
 	<-w.model.begun
 	w.close()
 	w.opt.Agents = nil

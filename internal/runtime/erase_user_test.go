@@ -14,9 +14,7 @@ import (
 func TestTasksEndWithTheirUser(t *testing.T) {
 	w, b := newSlowWorld(t)
 	conv, _ := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
-	if err := w.EraseUser(t.Context(), "root", "anna"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.EraseUser(t.Context(), "root", "anna"))
 	close(b.gate)
 	w.settled()
 	for en, err := range store.Entries(t.Context(), w.store, store.ForUser("anna"), store.LogQuery{}) {

@@ -44,16 +44,13 @@ func TestEventsOfTurns(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	w.close()
-	w.open()
+	w.reopen()
 	w.turn(conv, "say more")
 	more, _ := w.happened("anna", messages, cursor, 2)
 	if more[0].Seq <= got[3].Seq {
 		t.Errorf("%d after %d", more[0].Seq, got[3].Seq)
 	}
-	if _, err := w.Publish(t.Context(), "eve", events.Publication{Resources: []events.Resource{{URI: got[0].URI}}}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Publish(t.Context(), "eve", events.Publication{Resources: []events.Resource{{URI: got[0].URI}}})))
 	eves, _ := w.happened("eve", events.Filter{}, events.Start, 1)
 	if len(eves) != 1 || eves[0].Source != "user:eve" || !eves[0].Published {
 		t.Errorf("eve is told %+v", eves)
@@ -62,13 +59,10 @@ func TestEventsOfTurns(t *testing.T) {
 
 // An agent that reads what is audited is seen to, and so is a person.
 func TestAuditedReads(t *testing.T) {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, opt: runtime.Options{AuditReads: []string{"home.Safe"}}}
+	w := made(t, &world{opt: runtime.Options{AuditReads: []string{"home.Safe"}}})
 	w.open()
-	t.Cleanup(w.close)
 	safe := resource.Root("identity.User", "anna").Child("home.Safe", "1")
-	if _, err := w.store.Commit(t.Context(), store.ForUser("anna"), store.Batch{Changes: []store.Change{{URI: safe, Body: []byte(`{"code":1}`)}}}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.store.Commit(t.Context(), store.ForUser("anna"), store.Batch{Changes: []store.Change{{URI: safe, Body: []byte(`{"code":1}`)}}})))
 	_, answer := w.turn(id.ID{}, `call resource.get {"uri":"`+safe.String()+`"}`)
 	got, _ := w.happened("anna", events.Filter{Details: []events.DetailType{events.Get}}, events.Start, 1)
 	if x := got[0]; x.Published || x.Resources[0].URI != safe || x.Resources[0].Space != "user:anna" {
@@ -77,11 +71,11 @@ func TestAuditedReads(t *testing.T) {
 }
 
 func TestAuditThatCannotBe(t *testing.T) {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{}, ledger: &ledger{}, opt: runtime.Options{AuditReads: []string{"a safe"}}}
+	w := made(t, &world{opt: runtime.Options{AuditReads: []string{"a safe"}}})
 	if err := w.tryOpen(); !fault.HasCode(err, "audit_invalid") {
 		t.Error(err)
 	}
-	if err := w.store.Close(); err != nil {
+	if err := w.shut(); err != nil {
 		t.Error(err)
 	}
 	w.Node = nil

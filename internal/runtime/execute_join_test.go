@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/policy"
 	"steward/internal/runtime"
 )
 
@@ -17,9 +16,8 @@ import (
 func TestAskingAgainAddsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, b := newStill(t), newBench()
-		w.judge, w.more = answers(policy.Allow), b.tools(t)
+		w.judge, w.more = allows{}, b.tools(t)
 		w.open()
-		defer w.close()
 		e := runtime.Execution{Tool: "slow.change", Args: []byte(`{"what":"flour"}`), ClientID: "a"}
 		poll := func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

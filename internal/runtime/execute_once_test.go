@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +18,7 @@ import (
 )
 
 func TestAnActionIsDoneOnce(t *testing.T) {
-	o := newOuter(t, answers(policy.Allow))
+	o := newOuter(t, allows{})
 	if got := o.must("ledger.add", `{"what":"one"}`, "a"); got != "ok: added one" {
 		t.Error(got)
 	}
@@ -62,7 +61,7 @@ func TestAnActionIsDoneOnce(t *testing.T) {
 }
 
 func TestAnActionGoesOnWithoutItsCaller(t *testing.T) {
-	o := newOuter(t, answers(policy.Allow))
+	o := newOuter(t, allows{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	e := runtime.Execution{Tool: "ledger.slow", Args: []byte(`{"what":"one"}`), ClientID: "a"}
@@ -114,7 +113,7 @@ func (o *outer) listed(state string) {
 }
 
 func TestManyWithTheSameID(t *testing.T) {
-	o := newOuter(t, answers(policy.Allow))
+	o := newOuter(t, allows{})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -140,7 +139,7 @@ func TestAQueryEndsWithItsCaller(t *testing.T) {
 }
 
 func TestClosingEndsCalls(t *testing.T) {
-	o := newOuter(t, answers(policy.Allow))
+	o := newOuter(t, allows{})
 	for _, name := range []string{"text.wait", "ledger.slow"} {
 		ended := make(chan error, 1)
 		go func() {
@@ -163,9 +162,7 @@ func TestClosingEndsCalls(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := o.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, o.Close(ctx))
 	for _, name := range []string{"text.wait", "ledger.all"} {
 		if _, err := o.do(name, "{}", "b"); !fault.HasCode(err, "closing") {
 			t.Errorf("%s after the end: %v", name, err)
@@ -182,7 +179,7 @@ func TestACrashAtEachCommit(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []bool{true, false} {
 		for crash := 1; ; crash++ {
-			o := newOuter(t, answers(policy.Allow))
+			o := newOuter(t, allows{})
 			left := crash
 			var mu sync.Mutex
 			o.faulty.set(func(store.Batch) error {
@@ -224,22 +221,8 @@ func TestACrashAtEachCommit(t *testing.T) {
 	}
 }
 
-// settled waits until no request is open.
-func (o *outer) settled() {
-	o.t.Helper()
-	ctx, cancel := context.WithTimeout(o.t.Context(), 20*time.Second)
-	defer cancel()
-	open := func(r record.Request) bool { return r.Closed.IsZero() }
-	for seq := uint64(0); slices.ContainsFunc(o.requests(), open); {
-		var err error
-		if seq, err = o.store.Wait(ctx, seq); err != nil {
-			o.t.Fatalf("%v; %+v", err, o.requests())
-		}
-	}
-}
-
 func TestACallWaitsForItsTool(t *testing.T) {
-	o := newOuter(t, answers(policy.Allow))
+	o := newOuter(t, allows{})
 	go func() { <-o.begun; o.faulty.set(func(store.Batch) error { return errDead }); close(o.goOn) }()
 	if _, err := o.do("ledger.slow", `{"what":"one"}`, "a"); err == nil {
 		t.Fatal("it was recorded by a dead store")

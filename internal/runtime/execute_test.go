@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,45 +12,25 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/runtime"
-	"steward/internal/store"
-	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 )
 
-// answers is an authorizer with one answer.
-type answers policy.Verdict
-
-func (s answers) Authorize(context.Context, policy.Question) (policy.Decision, error) {
-	return policy.Decision{Verdict: policy.Verdict(s), Reason: "as the test wants it"}, nil
-}
-
 // outer is a node that is called from outside, with tools that a test holds.
 type outer struct {
-	*runtime.Node
-	t      *testing.T
-	dir    string
-	judge  policy.Authorizer
-	store  *sqlite.Store
-	faulty *faulty
-	ledger ledger
-	begun  chan struct{} // gets a token when ledger.slow has begun
-	goOn   chan struct{} // ledger.slow goes on when it is closed
-	more   []tool.Tool
-	drop   string // a tool that is not there
-
-	catalog runtime.Catalog
+	*world
+	begun chan struct{} // gets a token when ledger.slow has begun
+	goOn  chan struct{} // ledger.slow goes on when it is closed
 }
 
 func newOuter(t *testing.T, judge policy.Authorizer) *outer {
-	o := &outer{t: t, dir: t.TempDir(), judge: judge, begun: make(chan struct{}, 8), goOn: make(chan struct{})}
+	o := &outer{world: made(t, &world{only: true, judge: judge}), begun: make(chan struct{}, 8), goOn: make(chan struct{})}
+	o.more = o.tools()
 	o.open()
-	t.Cleanup(o.close)
 	return o
 }
 
@@ -71,7 +50,7 @@ func (o *outer) tools() []tool.Tool {
 		defer o.ledger.mu.Unlock()
 		o.ledger.entries = append(o.ledger.entries, what)
 	}
-	return append([]tool.Tool{
+	return []tool.Tool{
 		made(tool.New(tool.Spec{Name: "math.twice", Description: "Twice a number.", Effect: tool.Query},
 			func(_ context.Context, in tool.Invocation, a struct {
 				N int `json:"n"`
@@ -111,46 +90,7 @@ func (o *outer) tools() []tool.Tool {
 			func(context.Context, tool.Invocation, struct{}) (string, error) {
 				return strings.Repeat("all ", runtime.MaxExecuted/4) + "the end", nil
 			})),
-	}, o.more...)
-}
-
-func (o *outer) open() {
-	o.t.Helper()
-	var err error
-	if o.store, err = sqlite.Open(o.t.Context(), sqlite.Options{Path: filepath.Join(o.dir, "steward.db")}); err != nil {
-		o.t.Fatal(err)
 	}
-	models, err := llm.New(llm.Config{Providers: []llm.Provider{&scripted{}}, Aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}}})
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	reg := &tool.Registry{}
-	for _, t := range o.tools() {
-		if t.Spec().Name == o.drop {
-			continue
-		}
-		if err := reg.Add(t); err != nil {
-			o.t.Fatal(err)
-		}
-	}
-	o.faulty = &faulty{Store: o.store}
-	if o.Node, err = runtime.Open(o.t.Context(), runtime.Options{Store: o.faulty, Models: models, Tools: reg, Authorizer: o.judge, Catalog: o.catalog}); err != nil {
-		o.t.Fatal(err)
-	}
-}
-
-func (o *outer) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	if err := errors.Join(o.Close(ctx), o.store.Close()); err != nil {
-		o.t.Error("closing:", err)
-	}
-}
-
-func (o *outer) reopen() {
-	o.t.Helper()
-	o.close()
-	o.open()
 }
 
 // do calls a tool for anna.
@@ -172,26 +112,6 @@ func (o *outer) must(name, args, clientID string) string {
 		how = "recorded "
 	}
 	return how + string(x.Result.Status) + ": " + x.Result.Text()
-}
-
-// requests returns the recorded requests of all users.
-func (o *outer) requests() (out []record.Request) {
-	o.t.Helper()
-	page, err := o.store.Query(o.t.Context(), store.ForNode(resource.System), store.Query{Type: record.TypeRequest})
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	for _, it := range page.Items {
-		var r record.Request
-		if err := record.Decode(it.URI, it.Body, &r); err != nil {
-			o.t.Fatal(err)
-		}
-		if (it.State == record.RequestOpen) != r.Closed.IsZero() {
-			o.t.Errorf("%s has the state %q and was closed at %v", it.URI, it.State, r.Closed)
-		}
-		out = append(out, r)
-	}
-	return out
 }
 
 func TestAQueryFromOutside(t *testing.T) {
@@ -241,7 +161,7 @@ func TestWhatIsNoCall(t *testing.T) {
 }
 
 func TestActionsNeedAPerson(t *testing.T) {
-	for name, judge := range map[string]policy.Authorizer{"fixed": policy.Fixed{}, "asks": answers(policy.Ask)} {
+	for name, judge := range map[string]policy.Authorizer{"fixed": policy.Fixed{}, "asks": allows{"": policy.Ask}} {
 		t.Run(name, func(t *testing.T) {
 			o := newOuter(t, judge)
 			for _, again := range []string{"", "recorded "} {
@@ -254,7 +174,7 @@ func TestActionsNeedAPerson(t *testing.T) {
 			}
 		})
 	}
-	o := newOuter(t, answers(policy.Ask))
+	o := newOuter(t, allows{"": policy.Ask})
 	if got := o.must("math.twice", `{"n":1}`, ""); !strings.HasPrefix(got, "denied: ") || len(o.requests()) != 0 {
 		t.Errorf("a query that is asked about: %s", got)
 	}
@@ -262,7 +182,7 @@ func TestActionsNeedAPerson(t *testing.T) {
 
 // TestTheRestOfAResult reads on in what was cut of an action's result.
 func TestTheRestOfAResult(t *testing.T) {
-	o := newOuter(t, answers(policy.Allow))
+	o := newOuter(t, allows{})
 	x, err := o.do("ledger.all", "", "a")
 	if err != nil || !x.Cut || x.Result.Rest == "" {
 		t.Fatalf("%v; cut: %v, rest: %q", err, x.Cut, x.Result.Rest)
@@ -283,11 +203,6 @@ func TestTheRestOfAResult(t *testing.T) {
 	}
 }
 
-// outerTree is a catalog that does not change.
-type outerTree catalog.Tree
-
-func (t *outerTree) Tree() *catalog.Tree { return (*catalog.Tree)(t) }
-
 // outerHook is a hook that is a function.
 type outerHook func(tool.HookEvent) tool.HookAnswer
 
@@ -298,9 +213,8 @@ func (f outerHook) Fire(_ context.Context, ev tool.HookEvent) (tool.HookAnswer, 
 // TestCallsFromOutsideOfAnAgent calls tools of an agent that has hooks: what
 // they refuse, narrow and withhold, they do for calls from outside, too.
 func TestCallsFromOutsideOfAnAgent(t *testing.T) {
-	child := &catalog.Agent{Path: "guard/child", Name: "child", Description: "A child.", Version: "1"}
-	guard := &catalog.Agent{Path: "guard", Name: "guard", Description: "Guards.", Version: "1", Uses: []string{"ledger.*"},
-		Children: []*catalog.Agent{child}, Hooks: map[string][]tool.Hook{
+	guard := &catalog.Agent{Path: "guard", Description: "Guards.", Uses: []string{"ledger.*"},
+		Hooks: map[string][]tool.Hook{
 			tool.BeforeTool: {outerHook(func(ev tool.HookEvent) tool.HookAnswer {
 				switch args := string(ev.Args); {
 				case ev.Agent != "guard" || ev.User != "anna" || ev.Tool != "ledger.add" || ev.Request == "":
@@ -316,11 +230,10 @@ func TestCallsFromOutsideOfAnAgent(t *testing.T) {
 				text := strings.ReplaceAll(ev.Text, "little", "a little")
 				return tool.HookAnswer{Text: &text}
 			})}}}
-	root := &catalog.Agent{Name: runtime.DefaultAgent, Children: []*catalog.Agent{guard}}
-	o := &outer{t: t, dir: t.TempDir(), judge: answers(policy.Allow), catalog: &outerTree{Version: 1, Root: root,
-		ByPath: map[string]*catalog.Agent{"": root, "guard": guard, "guard/child": child}}}
-	o.open()
-	t.Cleanup(o.close)
+	o, g := newOuter(t, allows{}), &grove{}
+	g.plant(guard, agentOf("guard/child"))
+	o.opt.Catalog = g
+	o.reopen()
 	specs, err := o.ToolList(t.Context(), "anna", "guard", "")
 	var names []string
 	for _, s := range specs {
@@ -353,8 +266,7 @@ func TestCallsFromOutsideOfAnAgent(t *testing.T) {
 	if got := o.ledger.list(); got != "one,little" {
 		t.Error(got)
 	}
-	o.catalog = &outerTree{Version: 2, Root: &catalog.Agent{}, ByPath: map[string]*catalog.Agent{}}
-	o.reopen()
+	g.plant()
 	if got := call("ledger.add", `{"what":"much"}`, "b"); got != "agent_not_found" {
 		t.Errorf("of an agent that may not be used any more: %s", got)
 	}

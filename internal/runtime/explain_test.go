@@ -76,10 +76,7 @@ func (w *world) outcome(t *rapid.T, c trial, answer runtime.Verdict) policy.Verd
 		w.order.Store(&call)
 		words = "call read." + map[string]string{"untrusted": "open", "private,untrusted": "closed"}[c.labels] + " {}"
 	}
-	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{Content: text(words), Attended: !c.alone})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Content: text(words), Attended: !c.alone})
 	frames := w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
 		return f.Kind == runtime.FrameComplete || f.Call != nil && f.Call.Approval != nil
 	})
@@ -88,9 +85,7 @@ func (w *world) outcome(t *rapid.T, c trial, answer runtime.Verdict) policy.Verd
 		if last.Call.Approval.NoGrant != "" || !answer.Approve {
 			answer.Standing = effect.Once
 		}
-		if err := w.Decide(w.t.Context(), "anna", answer); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.Decide(w.t.Context(), "anna", answer))
 		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 		return policy.Ask
 	}
@@ -116,7 +111,7 @@ func TestExplainTellsWhatTheCallDoes(t *testing.T) {
 		judges = append(judges, policies(t, rules))
 	}
 	now := &swapped{judges[0]}
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, judge: now}
+	w := made(t, &world{judge: now})
 	w.opt.People = folk{}
 	var names []string
 	for _, spec := range toolsOfAllKinds() {
@@ -141,7 +136,6 @@ func TestExplainTellsWhatTheCallDoes(t *testing.T) {
 		w.more = append(w.more, one)
 	}
 	w.open()
-	t.Cleanup(w.close)
 	rapid.Check(t, func(t *rapid.T) {
 		now.of = judges[rapid.IntRange(0, len(judges)-1).Draw(t, "policy")]
 		c := trial{tool: rapid.SampledFrom(names).Draw(t, "tool"), what: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "what"),
@@ -185,8 +179,6 @@ func (w *world) revokeAll(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for _, g := range list {
-		if err := w.RevokeGrant(w.t.Context(), "anna", g.ID); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.RevokeGrant(w.t.Context(), "anna", g.ID))
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
@@ -154,74 +153,40 @@ func think(msgs []*message.Message) (string, string) {
 
 // tight is a node over a store in memory, with a model that takes little.
 type tight struct {
-	*runtime.Node
-	t       *testing.T
-	model   *narrow
-	models  *llm.Models
-	windows map[string]int
-	st      store.Store
-	log     bytes.Buffer
-	opt     runtime.Options
-	conv    id.ID
+	*world
+	model *narrow
+	log   bytes.Buffer
+	conv  id.ID
 }
 
-// newTight makes one. With known the model's window is configured.
+// newTight opens one. With known the model's window is configured.
 func newTight(t *testing.T, takes int64, known bool) *tight {
-	w := &tight{t: t, st: storetest.NewModel(), model: &narrow{takes: takes}}
+	w := &tight{world: made(t, &world{memory: storetest.NewModel(), only: true, windows: map[string]int{}}), model: &narrow{takes: takes}}
 	if known {
-		w.windows = map[string]int{"test/m": int(takes)}
+		w.windows["test/m"] = int(takes)
 	}
-	w.open()
-	t.Cleanup(w.close)
-	return w
-}
-
-func (w *tight) open() {
-	w.t.Helper()
-	aliases := map[string]llm.Alias{"default": {Models: []string{"test/m"}}}
-	if w.model.summary != nil {
-		aliases["fast"] = llm.Alias{Models: []string{"test/fast"}}
-	}
-	var err error
-	w.models, err = llm.New(llm.Config{Providers: []llm.Provider{w.model}, Aliases: aliases, Windows: w.windows, Retry: llm.RetryPolicy{Attempts: 1}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.provider, w.opt.Log = w.model, slog.New(slog.NewTextHandler(&w.log, nil))
 	type args struct {
 		N int `json:"n"`
 	}
-	reg := &tool.Registry{}
 	for name, do := range map[string]func(args) string{
 		"data.get": func(a args) string { return fmt.Sprintf("result %d: %s", a.N, strings.Repeat("so it goes. ", 120)) },
 		"data.big": func(a args) string { return big(a.N) },
 	} {
 		x, err := tool.New(tool.Spec{Name: name, Description: "Gets data.", Effect: tool.Query},
 			func(_ context.Context, _ tool.Invocation, a args) (string, error) { return do(a), nil })
-		if err == nil {
-			err = reg.Add(x)
-		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		ok(t, err)
+		w.more = append(w.more, x)
 	}
-	opt := w.opt
-	opt.Store, opt.Models, opt.Tools, opt.Authorizer = w.st, w.models, reg, policy.Fixed{}
-	opt.Log = slog.New(slog.NewTextHandler(&w.log, nil))
-	if w.Node, err = runtime.Open(context.Background(), opt); err != nil {
-		w.t.Fatal(err)
-	}
+	w.open()
+	return w
 }
 
-func (w *tight) close() {
-	if w.Node == nil {
-		return
+// writes has summaries written by a function.
+func (w *tight) writes(summary func(string) (*llm.Reply, error)) {
+	if w.model.summary = summary; summary != nil {
+		w.aliases["fast"] = llm.Alias{Models: []string{"test/fast"}}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := w.Close(ctx); err != nil {
-		w.t.Error("Close:", err)
-	}
-	w.Node = nil
 }
 
 // big is a long text in which every place is another.
@@ -236,10 +201,7 @@ func big(n int) string {
 // do runs a turn, and returns its last frame and the notices.
 func (w *tight) do(words string) (runtime.Frame, []string) {
 	w.t.Helper()
-	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{Conversation: w.conv, Content: text(words)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Conversation: w.conv, Content: text(words)})
 	w.conv = acc.Conversation
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
@@ -251,9 +213,7 @@ func (w *tight) do(words string) (runtime.Frame, []string) {
 		case f.Kind == runtime.FrameNotice:
 			told = append(told, f.Text)
 		case f.Kind == runtime.FrameComplete, f.Kind == runtime.FrameError:
-			for w.Running("anna", w.conv) {
-				<-time.After(time.Millisecond)
-			}
+			w.atRest(w.conv)
 			return f, told
 		}
 	}
@@ -271,7 +231,7 @@ func (w *tight) answered(words, want string) {
 
 // engine reads the conversation beside the node.
 func (w *tight) engine() *conversation.Engine {
-	return conversation.New(w.st, conversation.Options{})
+	return conversation.New(w.store, conversation.Options{})
 }
 
 func (w *tight) all() []conversation.Entry {

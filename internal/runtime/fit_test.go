@@ -53,8 +53,7 @@ func TestFittingInMidTurn(t *testing.T) {
 		t.Errorf("%+v", b.View)
 	}
 	last := w.model.asked[len(w.model.asked)-1]
-	w.close()
-	w.open()
+	w.reopen()
 	w.answered("hello", "ok")
 	again := w.model.asked[len(w.model.asked)-1]
 	if a, b := encoded(last), encoded(again[:len(last)]); !slices.Equal(a, b) {
@@ -83,9 +82,7 @@ func TestRefusalTeachesTheWindow(t *testing.T) {
 	if f.Kind != runtime.FrameError || f.Err.Code != "context_too_long" {
 		t.Errorf("%+v", f)
 	}
-	if _, err := w.Remove(t.Context(), "anna", w.conv, w.all()[len(w.all())-1].ID); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Remove(t.Context(), "anna", w.conv, w.all()[len(w.all())-1].ID)))
 	w.answered("hello", "ok")
 }
 
@@ -97,9 +94,7 @@ func TestWindowOfTheConversation(t *testing.T) {
 		t.Fatalf("%+v", b.View)
 	}
 	w.close()
-	if _, err := w.engine().Update(t.Context(), store.ForUser("anna"), w.conv, func(c *record.Conversation) { c.Window = 3000 }); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.engine().Update(t.Context(), store.ForUser("anna"), w.conv, func(c *record.Conversation) { c.Window = 3000 })))
 	w.open()
 	w.answered("hello", "ok")
 	if b := w.branch(); b.View.Revision == 0 || w.model.sizes[len(w.model.sizes)-1] > 3000 {
@@ -127,13 +122,11 @@ func TestSummaries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTight(t, 20_000, true)
 			w.close()
-			w.model.summary = c.write
+			w.writes(c.write)
 			w.open()
 			w.answered("work 16", "ok")
 			w.answered("hello", "ok")
-			if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyCompact, nil); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, second(w.Tidy(t.Context(), "anna", w.conv, runtime.TidyCompact, nil)))
 			w.answered("hello again", "ok")
 			first := w.model.asked[len(w.model.asked)-1][0]
 			if !strings.Contains(first.Text(), c.want) || !strings.HasPrefix(first.Text(), "[Earlier messages are not shown") {
@@ -168,9 +161,7 @@ func TestSummaries(t *testing.T) {
 				t.Errorf("%d tokens are counted for %d calls", used, len(w.model.material))
 			}
 			// It is taken back.
-			if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyWhole, nil); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, second(w.Tidy(t.Context(), "anna", w.conv, runtime.TidyWhole, nil)))
 			w.answered("hello at last", "ok")
 			if first := w.model.asked[len(w.model.asked)-1][0]; first.Text() != "work 16" {
 				t.Errorf("the model is shown %q", first.Text())
@@ -185,22 +176,20 @@ func TestSummaryInSeveralCalls(t *testing.T) {
 	w := newTight(t, 40_000, true)
 	w.close()
 	calls := 0
-	w.model.summary = func(material string) (*llm.Reply, error) {
+	w.writes(func(material string) (*llm.Reply, error) {
 		calls++
 		if strings.Contains(material, "NOTES SO FAR") != (calls > 1) || calls > 1 && !strings.Contains(material, fmt.Sprint("notes ", calls-1)) {
 			return nil, errors.New("call " + fmt.Sprint(calls) + " goes on from nothing")
 		}
 		return notes(fmt.Sprint("notes ", calls), message.StopEnd)
-	}
+	})
 	w.windows["test/fast"] = 6000
 	w.open()
 	for i := range 3 {
 		w.answered("work 15", "ok")
 		w.answered("hello", "ok")
 		before := calls
-		if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyCompact, nil); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, second(w.Tidy(t.Context(), "anna", w.conv, runtime.TidyCompact, nil)))
 		if calls < before+2 {
 			t.Errorf("compaction %d took %d calls", i, calls-before)
 		}
@@ -215,9 +204,7 @@ func TestSummaryInSeveralCalls(t *testing.T) {
 func TestNothingLeftToCompact(t *testing.T) {
 	w := newTight(t, 40_000, true)
 	w.answered("big 20000", "ok")
-	if err := w.Pin(t.Context(), "anna", w.conv, true, w.all()[2].ID); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Pin(t.Context(), "anna", w.conv, true, w.all()[2].ID))
 	if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyCompact, nil); !fault.HasCode(err, "cannot_compact") {
 		t.Error(err)
 	}
@@ -233,9 +220,7 @@ func TestClippedResultIsReadOn(t *testing.T) {
 	if b := w.branch(); b.View.Clip == 0 {
 		t.Fatalf("%+v", b.View)
 	}
-	if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyWhole, nil); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Tidy(t.Context(), "anna", w.conv, runtime.TidyWhole, nil)))
 	w.close()
 	whole := ""
 	for _, m := range w.all() {
@@ -288,13 +273,9 @@ func TestDeletedResultIsNotReadOn(t *testing.T) {
 	w.answered("big 5000", "ok")
 	big := w.all()[2]
 	u := big.URI(w.conv)
-	if _, err := w.Mark(t.Context(), "anna", w.conv, conversation.Verdict{State: record.Deleted}, big.ID); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Mark(t.Context(), "anna", w.conv, conversation.Verdict{State: record.Deleted}, big.ID)))
 	w.isNotRead(u.String(), "that was deleted", func() {})
-	if err := w.Tend(t.Context(), time.Now().Add(1000*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Tend(t.Context(), time.Now().Add(1000*time.Hour)))
 	w.isNotRead(u.String(), "that was erased", func() {})
 	in := record.InteractionURI(w.conv, big.Interaction)
 	w.isNotRead(in.String(), "that is none", func() {})
@@ -321,7 +302,7 @@ func TestCalibrationIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := func() (n int) {
-		page, err := w.st.Log(t.Context(), store.ForNode(resource.System), store.LogQuery{Type: "llm.Calibration"})
+		page, err := w.store.Log(t.Context(), store.ForNode(resource.System), store.LogQuery{Type: "llm.Calibration"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,8 +311,7 @@ func TestCalibrationIsKept(t *testing.T) {
 	if kept() != 1 {
 		t.Errorf("kept %d times", kept())
 	}
-	w.close()
-	w.open()
+	w.reopen()
 	if c := w.models.Counter("test/m"); c.Message(msg) != learned || c.Kind() != kind || kind != "calibrated" {
 		t.Errorf("%d tokens, %s; learned were %d, %s", c.Message(msg), c.Kind(), learned, kind)
 	}
@@ -339,7 +319,7 @@ func TestCalibrationIsKept(t *testing.T) {
 	if kept() != 1 {
 		t.Errorf("nothing new is kept: %d times", kept())
 	}
-	_, err := w.st.Commit(t.Context(), store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: resource.Root("llm.Calibration", "all"), Body: []byte("{")}}})
+	_, err := w.store.Commit(t.Context(), store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: resource.Root("llm.Calibration", "all"), Body: []byte("{")}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,10 +59,7 @@ func newHooked(t *testing.T, answers map[string]func(tool.HookEvent) (tool.HookA
 // to sends a turn to the watched agent and waits for its end.
 func (w *world) to(words string) (id.ID, []runtime.Frame) {
 	w.t.Helper()
-	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{Agent: "watched", Content: text(words), Attended: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Agent: "watched", Content: text(words), Attended: true})
 	return acc.Conversation, w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 }
 
@@ -168,10 +165,7 @@ func TestNarrowedArgumentsAreWhatIsJudged(t *testing.T) {
 		times++
 		return tool.HookAnswer{Args: fmt.Appendf(nil, `{"what":"narrow %d"}`, times)}, nil
 	}})
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "watched", Content: text(`call do.it {"what":"wide"}`), Attended: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Agent: "watched", Content: text(`call do.it {"what":"wide"}`), Attended: true})
 	w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Kind == runtime.FrameCall && f.Call.Approval != nil })
 	w.kill()
 	w.open()
@@ -218,17 +212,12 @@ func TestAStopWhileAHookThinks(t *testing.T) {
 	}
 	plant(s)
 	begin := func() runtime.Accepted {
-		acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "watched", Content: text("call file.read {}")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		acc := w.sent(runtime.Turn{Agent: "watched", Content: text("call file.read {}")})
 		<-s.begun
 		return acc
 	}
 	acc := begin()
-	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	if r := w.results(acc.Conversation)[0]; r.Status != message.Interrupted {
 		t.Errorf("the call is %s: %s", r.Status, r.Text())

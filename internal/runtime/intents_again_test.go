@@ -157,7 +157,7 @@ func TestAWishThatTakesLong(t *testing.T) {
 	s.gate = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		waitUntil(t, func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
+		eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
 		cancel()
 	}()
 	v, err := w.RetryIntent(ctx, "anna", own.ID.String())

@@ -22,13 +22,13 @@ func TestACrashAtEachStepOfSettling(t *testing.T) {
 		s := newShop("shop.order", tool.Deferred)
 		s.spec.Dedupes = true
 		s.fail["caviar"] = fault.New(fault.Invalid, "too_dear", "that is too dear")
-		w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, judge: allows{}, more: []tool.Tool{s}}
+		w := made(t, &world{judge: allows{}, more: []tool.Tool{s}})
 		fail, crashed := after(n)
 		w.fail = fail
 		w.open()
 		acc, err := w.Send(t.Context(), "anna", runtime.Turn{ClientID: "the one", Content: text(order("tea", "caviar")), Attended: true})
 		if err == nil {
-			waitUntil(t, func() bool {
+			eventually(t, "it comes to be", func() bool {
 				select {
 				case <-crashed:
 					return true
@@ -67,21 +67,8 @@ func TestACrashAtEachStepOfSettling(t *testing.T) {
 // again sends a turn that may have been sent before.
 func (w *world) again(clientID, words string) runtime.Accepted {
 	w.t.Helper()
-	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{ClientID: clientID, Content: text(words), Attended: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{ClientID: clientID, Content: text(words), Attended: true})
 	return acc
-}
-
-func waitUntil(t testing.TB, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); {
-		if time.Now().After(end) {
-			t.Fatal("it never came to be")
-		}
-		<-time.After(time.Millisecond)
-	}
 }
 
 // A crash at each commit of taking an action back: it is taken back once, and
@@ -111,7 +98,7 @@ func TestACrashAtEachStepOfTakingBack(t *testing.T) {
 		}()
 		_, err := w.UndoIntent(ctx, "anna", own.ID.String())
 		if err == nil {
-			waitUntil(t, func() bool {
+			eventually(t, "it comes to be", func() bool {
 				select {
 				case <-crashed:
 					return true

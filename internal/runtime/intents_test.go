@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -20,14 +20,13 @@ import (
 	"steward/internal/tool"
 )
 
-// allows is an authorizer that allows everything, but for the tools that it names.
+// allows is an authorizer that allows everything, but for the tools that it names;
+// "" names all.
 type allows map[string]policy.Verdict
 
 func (a allows) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
-	if v, ok := a[q.Tool.Name]; ok {
-		return policy.Decision{Verdict: v, Reason: "as the test wants it", Rule: "test.rule", Version: "v7"}, nil
-	}
-	return policy.Decision{Verdict: policy.Allow, Reason: "all is allowed", Rule: "test.rule", Version: "v7"}, nil
+	v := cmp.Or(a[q.Tool.Name], a[""], policy.Allow)
+	return policy.Decision{Verdict: v, Reason: "as the test wants it", Rule: "test.rule", Version: "v7"}, nil
 }
 
 // shop is what the deferred tool of the tests changes: it knows keys again,
@@ -101,10 +100,7 @@ func (s *shop) set(do func(*shop)) {
 }
 
 func newShopWorld(t testing.TB, s *shop, judge policy.Authorizer) *world {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, judge: judge, more: []tool.Tool{s}}
-	w.open()
-	t.Cleanup(w.close)
-	return w
+	return made(t, &world{judge: judge, more: []tool.Tool{s}}).open()
 }
 
 func order(what ...string) string {
@@ -115,23 +111,11 @@ func order(what ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// quietened waits until nothing of a conversation's requests is open.
+// quietened waits until a conversation is at rest and all requests are closed.
 func (w *world) quietened(conv id.ID) {
 	w.t.Helper()
 	w.atRest(conv)
-	for end := time.Now().Add(20 * time.Second); ; {
-		list, err := w.Requests(w.t.Context(), "anna", false, 100)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if !slices.ContainsFunc(list, func(r runtime.RequestView) bool { return r.Conversation == conv }) {
-			break
-		}
-		if time.Now().After(end) {
-			w.t.Fatalf("not settled: %+v", list)
-		}
-		<-time.After(time.Millisecond)
-	}
+	w.settled()
 	w.atRest(conv)
 }
 
@@ -215,10 +199,8 @@ func TestWhatIsQueuedIsCancelledByAStop(t *testing.T) {
 	w.open()
 	acc := w.send(id.ID{}, order("tea")+"\ncall go.on {}")
 	<-w.model.begun
-	waitUntil(t, func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Approved})) == 1 })
-	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Approved})) == 1 })
+	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
 	w.quietened(acc.Conversation)
 	if in := w.intents(runtime.IntentFilter{})[0]; in.State != intent.Cancelled || s.list() != "" {
 		t.Errorf("%+v; done %q", in, s.list())
@@ -240,9 +222,7 @@ func TestAQueuedActionThatIsAskedAbout(t *testing.T) {
 		if s.list() != "" || a.Tool != "shop.order" {
 			t.Fatalf("done %q, asked %+v", s.list(), a)
 		}
-		if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: yes}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: yes}))
 		w.quietened(conv)
 		told := w.heard(conv, "intent:shop.order")
 		if yes && (s.list() != "tea" || len(told) != 0) || !yes && (s.list() != "" || len(told) != 1 || !strings.Contains(told[0], "the user said no")) {
@@ -335,7 +315,7 @@ func TestQueuedActionsFallAwayWithWhatTheyAreFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, func() bool {
+		eventually(t, "it comes to be", func() bool {
 			v, err := w.Intent(t.Context(), "anna", in.URI)
 			return err == nil && v.State == intent.Cancelled && len(w.openOnes()) == 0
 		})
@@ -353,7 +333,7 @@ func TestAQueuedActionThatHasBegunIsNotCancelled(t *testing.T) {
 	s.gate = make(chan struct{})
 	w := newShopWorld(t, s, allows{})
 	conv, _ := w.turn(id.ID{}, order("tea", "salt"))
-	waitUntil(t, func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
+	eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
 	in := w.intents(runtime.IntentFilter{State: intent.Executing})[0]
 	if err := w.CancelRequest(t.Context(), "anna", in.Interaction.String()); !fault.HasCode(err, "request_begun") {
 		t.Errorf("cancelled: %v", err)

@@ -17,11 +17,7 @@ import (
 // or erased.
 func TestTendingPassesOverWhatIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newStill(t)
-		st := &packing{Store: w.st}
-		w.st = st
-		w.open()
-		defer w.close()
+		w := newStill(t).open()
 		busy := w.hangs(id.ID{})
 		w.talk()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -29,7 +25,7 @@ func TestTendingPassesOverWhatIsBusy(t *testing.T) {
 		if err := w.Tend(ctx, time.Now().Add(31*day)); err != nil {
 			t.Errorf("while a turn waits: %v", err)
 		}
-		if n := st.count(); n != 2 {
+		if n := w.faulty.count(); n != 2 {
 			t.Errorf("%d messages packed of the conversation that is not busy", n)
 		}
 		close(w.model.gate)
@@ -37,29 +33,10 @@ func TestTendingPassesOverWhatIsBusy(t *testing.T) {
 		if err := w.Tend(ctx, time.Now().Add(31*day)); err != nil || w.Running("anna", busy) {
 			t.Error(err)
 		}
-		if n := st.count(); n != 2 {
+		if n := w.faulty.count(); n != 2 {
 			t.Errorf("%d messages packed of the one that was", n)
 		}
 	})
-}
-
-// interposed has something done when it is asked to pack for the first time.
-type interposed struct {
-	*packing
-	first func(store.Batch)
-	hold  func(store.Batch)
-}
-
-func (i *interposed) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
-	if !slices.ContainsFunc(b.Changes, func(c store.Change) bool { return c.Op == store.Pack }) {
-		if i.hold != nil {
-			i.hold(b)
-		}
-	} else if first := i.first; first != nil {
-		i.first = nil
-		first(b)
-	}
-	return i.packing.Commit(ctx, sc, b)
 }
 
 // What has fallen out of view of a conversation that gets busy just when it is
@@ -68,11 +45,8 @@ func TestPackingWhatGotBusyIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTight(t, 4000, true)
 		w.close()
-		st := &interposed{packing: &packing{Store: w.st}}
-		w.st = st
 		w.opt.IdleFor = 2 * time.Minute // not let go of at the keeper's own first look
 		w.open()
-		defer w.close()
 		last := map[id.ID]id.ID{}
 		for range 2 {
 			w.conv = id.ID{}
@@ -84,40 +58,41 @@ func TestPackingWhatGotBusyIsTriedAgain(t *testing.T) {
 		if n := w.Held(); n != 0 {
 			t.Fatalf("%d are held", n)
 		}
-		st.count()
+		w.faulty.count()
 		gate, left := make(chan struct{}), make(chan error, 1)
 		var held resource.URI // of the one that gets busy
-		st.hold = func(b store.Batch) {
-			if !held.Zero() && b.Changes[0].URI.Under(held) {
+		w.faulty.set(func(b store.Batch) error {
+			packs := slices.ContainsFunc(b.Changes, func(c store.Change) bool { return c.Op == store.Pack })
+			if !packs && !held.Zero() && b.Changes[0].URI.Under(held) {
 				<-gate
 			}
-		}
-		st.first = func(b store.Batch) { // the other one gets busy
-			for conv, msg := range last {
+			if !packs || !held.Zero() {
+				return nil
+			}
+			for conv, msg := range last { // when one is packed first, the other one gets busy
 				if uri := record.ConversationURI(conv); !b.Changes[0].URI.Under(uri) {
 					held = uri
 					go func() { left <- w.Pin(t.Context(), "anna", conv, true, msg) }()
 				}
 			}
 			synctest.Wait()
-		}
+			return nil
+		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := w.Tend(ctx, time.Now()); err != nil {
 			t.Errorf("while one is busy: %v", err)
 		}
-		if n := st.count(); n == 0 {
+		if n := w.faulty.count(); n == 0 {
 			t.Error("nothing was packed of the one that is not")
 		}
 		close(gate)
-		if err := <-left; err != nil {
-			t.Fatal(err)
-		}
+		ok(t, <-left)
 		synctest.Wait()
 		if err := w.Tend(ctx, time.Now()); err != nil {
 			t.Error(err)
 		}
-		if n := st.count(); n == 0 {
+		if n := w.faulty.count(); n == 0 {
 			t.Error("nothing was packed of the one that was busy")
 		}
 	})

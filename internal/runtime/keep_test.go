@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,36 +18,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 )
-
-// packing counts what a store is asked to pack.
-type packing struct {
-	store.Store
-	mu     sync.Mutex
-	packed int
-}
-
-func (p *packing) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
-	rec, err := p.Store.Commit(ctx, sc, b)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range b.Changes {
-		if c.Op == store.Pack && err == nil {
-			p.packed++
-		}
-	}
-	return rec, err
-}
-
-// count returns how many there were since it was asked last.
-func (p *packing) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := p.packed
-	p.packed = 0
-	return n
-}
 
 const day = 24 * time.Hour
 
@@ -82,14 +52,10 @@ func TestErasingAfterAWhile(t *testing.T) {
 		ctx := t.Context()
 		tend := func(after time.Duration) {
 			t.Helper()
-			if err := w.Tend(ctx, time.Now().Add(after)); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, w.Tend(ctx, time.Now().Add(after)))
 		}
 		w.answered("Quittenbrot", "ok")
-		if err := w.Delete(ctx, "anna", w.conv); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.Delete(ctx, "anna", w.conv))
 		tend(c.back)
 		if err := w.Undelete(ctx, "anna", w.conv, ""); err != nil || erased != 0 {
 			t.Fatalf("kept for %s: %v, %d erased", c.keep, err, erased)
@@ -103,21 +69,17 @@ func TestErasingAfterAWhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.answered("Schlehenfeuer", "ok")
-		if err := w.DeleteBranch(ctx, "anna", w.conv, b.ID); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.DeleteBranch(ctx, "anna", w.conv, b.ID))
 		tend(c.not)
-		if says(t, w.st, "Schlehenfeuer") || !says(t, w.st, "Quittenbrot") || erased != 1 {
+		if says(t, w.store, "Schlehenfeuer") || !says(t, w.store, "Quittenbrot") || erased != 1 {
 			t.Errorf("kept for %s: a branch: %d erased", c.keep, erased)
 		}
 		if err := w.Undelete(ctx, "anna", w.conv, b.ID); !fault.HasCode(err, "branch_not_found") {
 			t.Error(err)
 		}
-		if err := w.Delete(ctx, "anna", w.conv); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.Delete(ctx, "anna", w.conv))
 		tend(c.not)
-		if says(t, w.st, "Quittenbrot") || erased != 2 {
+		if says(t, w.store, "Quittenbrot") || erased != 2 {
 			t.Errorf("kept for %s: the conversation: %d erased", c.keep, erased)
 		}
 		if err := w.Undelete(ctx, "anna", w.conv, ""); !fault.HasCode(err, "conversation_not_found") {
@@ -138,9 +100,7 @@ func TestErasingIsNotOverBeforeProjectionsHaveFollowed(t *testing.T) {
 	w.opt.Erased = func(context.Context, string) error { return behind }
 	w.open()
 	w.answered("hello", "ok")
-	if err := w.Delete(t.Context(), "anna", w.conv); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(t.Context(), "anna", w.conv))
 	if err := w.Tend(t.Context(), time.Now().Add(31*day)); !errors.Is(err, behind) {
 		t.Error(err)
 	}
@@ -150,17 +110,11 @@ func TestErasingIsNotOverBeforeProjectionsHaveFollowed(t *testing.T) {
 // has fallen out of view is, when it is let go of.
 func TestPacking(t *testing.T) {
 	w := newTight(t, 4000, true)
-	w.close()
-	st := &packing{Store: w.st}
-	w.st = st
-	w.open()
 	ctx := t.Context()
 	tend := func(after time.Duration) int {
 		t.Helper()
-		if err := w.Tend(ctx, time.Now().Add(after)); err != nil {
-			t.Fatal(err)
-		}
-		return st.count()
+		ok(t, w.Tend(ctx, time.Now().Add(after)))
+		return w.faulty.count()
 	}
 	w.answered("work 12", "ok")
 	if b := w.branch(); b.View.Start.Pos == 0 {
@@ -169,8 +123,7 @@ func TestPacking(t *testing.T) {
 	if n := tend(0); n != 0 {
 		t.Errorf("%d packed while it is in use", n)
 	}
-	w.close()
-	w.open()
+	w.reopen()
 	if n := tend(0); n != 0 { // who restarts does not know; it is packed with the rest
 		t.Errorf("%d packed", n)
 	}
@@ -190,9 +143,7 @@ func TestPacking(t *testing.T) {
 		t.Errorf("%d packed", n)
 	}
 	// Deleted ones are left alone, and who has no user.
-	if err := w.Delete(ctx, "anna", w.conv); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(ctx, "anna", w.conv))
 	if n := tend(29 * day); n != 0 {
 		t.Errorf("%d packed", n)
 	}
@@ -204,18 +155,15 @@ func TestPackingWhatFellOutOfView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTight(t, 4000, true)
 		w.close()
-		st := &packing{Store: w.st}
-		w.st = st
 		w.opt.IdleFor = time.Minute
 		w.open()
-		defer w.close()
 		w.answered("work 12", "ok")
 		time.Sleep(3 * time.Minute)
 		if n := w.Held(); n != 0 {
 			t.Fatalf("%d are held", n)
 		}
 		time.Sleep(2 * time.Hour) // the node looks by itself
-		if n := st.count(); n == 0 || n >= len(w.all()) {
+		if n := w.faulty.count(); n == 0 || n >= len(w.all()) {
 			t.Errorf("%d of %d packed", n, len(w.all()))
 		}
 		b := w.branch()
@@ -223,7 +171,7 @@ func TestPackingWhatFellOutOfView(t *testing.T) {
 			t.Errorf("packed to %v, shown from %v", b.Packed, b.View.Start)
 		}
 		time.Sleep(2 * time.Hour)
-		if n := st.count(); n != 0 {
+		if n := w.faulty.count(); n != 0 {
 			t.Errorf("%d packed again", n)
 		}
 	})
@@ -236,55 +184,29 @@ func TestTendingByItself(t *testing.T) {
 		w.close()
 		w.opt.KeepDeleted = 90 * time.Minute
 		w.open()
-		defer w.close()
 		w.answered("Quittenbrot", "ok")
-		if err := w.Delete(t.Context(), "anna", w.conv); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.Delete(t.Context(), "anna", w.conv))
 		time.Sleep(80 * time.Minute)
-		if !says(t, w.st, "Quittenbrot") {
+		if !says(t, w.store, "Quittenbrot") {
 			t.Error("it is erased before its time")
 		}
 		time.Sleep(2 * time.Hour)
-		if says(t, w.st, "Quittenbrot") {
+		if says(t, w.store, "Quittenbrot") {
 			t.Error("it is not erased")
 		}
 	})
 }
 
-// broken is a store of which queries fail, when it is told so.
-type broken struct {
-	store.Store
-	mu   sync.Mutex
-	fail func(store.Query) bool
-}
-
-func (b *broken) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.fail != nil && b.fail(q) {
-		return store.Page{}, full
-	}
-	return b.Store.Query(ctx, sc, q)
-}
-
 // What the keeper cannot do is told, and tried again the next time.
 func TestTendingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &broken{Store: storetest.NewModel()}
 		w := newTight(t, 100_000, true)
-		w.close()
-		w.st = st
-		w.open()
-		defer w.close()
 		w.answered("hello", "ok")
 		for name, fail := range map[string]func(store.Query) bool{
 			"what is deleted": func(q store.Query) bool { return q.State == record.StateDeleted },
 			"what is old":     func(q store.Query) bool { return q.Term.Name == record.TermRecent },
 		} {
-			st.mu.Lock()
-			st.fail = fail
-			st.mu.Unlock()
+			w.faulty.breaks(fail)
 			if err := w.Tend(t.Context(), time.Now()); !fault.HasCode(err, "disk_full") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -308,20 +230,14 @@ func TestErasingOfSeveralUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		convs[user] = acc.Conversation
-		if err := w.Delete(t.Context(), user, acc.Conversation); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.Delete(t.Context(), user, acc.Conversation))
 	}
 	if err := w.Undelete(t.Context(), "anna", convs["bert"], ""); !fault.Is(err, fault.NotFound) {
 		t.Error(err)
 	}
-	if err := w.Undelete(t.Context(), "bert", convs["bert"], ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Tend(t.Context(), time.Now().Add(31*day)); err != nil {
-		t.Fatal(err)
-	}
-	if says(t, w.st, "hello from anna") || !says(t, w.st, "hello from bert") {
+	ok(t, w.Undelete(t.Context(), "bert", convs["bert"], ""))
+	ok(t, w.Tend(t.Context(), time.Now().Add(31*day)))
+	if says(t, w.store, "hello from anna") || !says(t, w.store, "hello from bert") {
 		t.Error("the wrong one was erased")
 	}
 }
@@ -370,12 +286,8 @@ func TestErasedFromTheFiles(t *testing.T) {
 	for _, m := range page {
 		all = append(all, m.ID)
 	}
-	if _, err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Deleted, Reason: word}, all...); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Tend(t.Context(), time.Now().Add(31*day)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Deleted, Reason: word}, all...)))
+	ok(t, w.Tend(t.Context(), time.Now().Add(31*day)))
 	if n := count(); n != 0 {
 		t.Errorf("after its messages were erased, it stands there %d times", n)
 	}
@@ -387,12 +299,8 @@ func TestErasedFromTheFiles(t *testing.T) {
 	}
 	w.turn(conv, "say on")
 	w.turn(conv, "say "+word)
-	if err := w.Delete(t.Context(), "anna", conv); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Tend(t.Context(), time.Now().Add(31*day)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(t.Context(), "anna", conv))
+	ok(t, w.Tend(t.Context(), time.Now().Add(31*day)))
 	if n := count(); n != 0 {
 		t.Errorf("after the conversation was erased, it stands there %d times", n)
 	}

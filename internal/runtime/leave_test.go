@@ -17,9 +17,9 @@ import (
 // does not wait for messages that wait for their turn: those are refused, and
 // nobody is asked on behalf of them.
 func TestWhatWaitsIsRefusedWhenAConversationIsLeft(t *testing.T) {
-	for name, leave := range map[string]func(*still, context.Context, id.ID, id.ID) error{
-		"delete": func(w *still, ctx context.Context, conv, _ id.ID) error { return w.Delete(ctx, "anna", conv) },
-		"rewind": func(w *still, ctx context.Context, conv, msg id.ID) error {
+	for name, leave := range map[string]func(*world, context.Context, id.ID, id.ID) error{
+		"delete": func(w *world, ctx context.Context, conv, _ id.ID) error { return w.Delete(ctx, "anna", conv) },
+		"rewind": func(w *world, ctx context.Context, conv, msg id.ID) error {
 			_, _, err := w.Rewind(ctx, "anna", conv, msg, true)
 			return err
 		},
@@ -27,7 +27,6 @@ func TestWhatWaitsIsRefusedWhenAConversationIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStill(t).open()
-				defer w.close()
 				acc := w.send(id.ID{}, "say hello")
 				synctest.Wait()
 				conv := w.hangs(acc.Conversation)
@@ -76,7 +75,6 @@ func TestWhatIsAboutToRunIsStoppedWhenAConversationIsLeft(t *testing.T) {
 			return "", nil
 		}
 		w.open()
-		defer w.close()
 		conv := w.talk()
 		holds.Store(true)
 		begins := aside(func() (runtime.Accepted, error) {

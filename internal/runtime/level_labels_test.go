@@ -31,9 +31,7 @@ func TestLabelsComeWithTheCallNotWithTheAnswer(t *testing.T) {
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, ask("hanging", "call mail.read {}"))
 	<-w.model.begun
-	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	if res := w.results(acc.Conversation)[0]; res.Status != message.Interrupted || !res.Labels.Has(both) {
 		t.Errorf("stopped: %s with the labels %v", res.Status, res.Labels)

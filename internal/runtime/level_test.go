@@ -16,6 +16,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -118,22 +119,18 @@ func (w *world) approve(conv id.ID, from runtime.Cursor, yes bool) runtime.Frame
 	w.t.Helper()
 	frames := w.until(conv, from, func(f runtime.Frame) bool { return f.Kind == runtime.FrameCall && f.Call.Approval != nil })
 	f := frames[len(frames)-1]
-	if err := w.Decide(w.t.Context(), "anna", runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: yes}); err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, w.Decide(w.t.Context(), "anna", runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: yes}))
 	return f
 }
 
 // assistant returns a world with a personal assistant that has an email agent
 // which sends.
 func newLevels(t testing.TB) (*world, *grove) {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
-	g := &grove{}
+	w, g := made(t, &world{}), &grove{}
 	g.plant(agentOf("personal"), agentOf("personal/email", w.action("mail.send"), query("mail.read", "the secret of the mail", message.Private)),
 		agentOf("weather", query("sky.look", "sunny", 0)))
 	w.opt.Catalog = g
 	w.open()
-	t.Cleanup(w.close)
 	return w, g
 }
 
@@ -141,39 +138,24 @@ func newLevels(t testing.TB) (*world, *grove) {
 // how many there are.
 func (w *world) closed(conv id.ID, want int) []record.Request {
 	w.t.Helper()
-	for range 2000 {
-		all := w.requests()
-		open := 0
-		for _, r := range all {
-			if r.Closed.IsZero() {
-				open++
-			}
-		}
-		if open == 0 && len(all) == want {
-			return all
-		}
-		if open == 0 && len(all) > want {
-			break
-		}
-		<-time.After(time.Millisecond)
+	w.settled()
+	all := w.requests()
+	if len(all) != want {
+		w.t.Fatalf("there are %d requests, not %d: %+v", len(all), want, all)
 	}
-	w.t.Fatalf("the requests are not closed, or not %d: %+v", want, w.requests())
-	return nil
+	return all
 }
 
-// requests returns all requests that are stored.
-func (w *world) requests() []record.Request {
+// requests returns the recorded requests of all users.
+func (w *world) requests() (out []record.Request) {
 	w.t.Helper()
-	var out []record.Request
-	for it, err := range store.Items(w.t.Context(), w.store, store.ForUser("anna"), store.Query{Type: record.TypeRequest}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+	for it, err := range store.Items(w.t.Context(), w.store, store.ForNode(resource.System), store.Query{Type: record.TypeRequest}) {
+		ok(w.t, err)
 		var r record.Request
-		if err := record.Decode(it.URI, it.Body, &r); err != nil {
-			w.t.Fatal(err)
+		ok(w.t, record.Decode(it.URI, it.Body, &r))
+		if r.ID, _ = id.Parse(it.URI.ID()); (it.State == "") != !r.Closed.IsZero() {
+			w.t.Errorf("%s: state %q, closed %v", it.URI, it.State, r.Closed)
 		}
-		r.ID, _ = id.Parse(it.URI.ID())
 		out = append(out, r)
 	}
 	return out
@@ -199,16 +181,16 @@ func (w *world) results(conv id.ID) []*message.ToolResult {
 // in the order of time.
 func (w *world) below(agent string) id.ID {
 	w.t.Helper()
-	for range 5000 {
+	var conv id.ID
+	eventually(w.t, agent+" is asked", func() bool {
 		for _, r := range w.requests() {
 			if r.Kind == record.RequestAgent && r.Agent == agent {
-				return r.Conversation
+				conv = r.Conversation
 			}
 		}
-		<-time.After(time.Millisecond)
-	}
-	w.t.Fatalf("nobody has asked %s", agent)
-	return id.ID{}
+		return !conv.Zero()
+	})
+	return conv
 }
 
 func TestLabelsReachUpAndDown(t *testing.T) {
@@ -249,9 +231,7 @@ func TestParallelChildrenAskTheirOwnQuestions(t *testing.T) {
 		if want := f.Call.Name[:3]; a.Agent != want || a.Tool != want+".act" {
 			t.Errorf("the call %s asks for %s of %s", f.Call.Name, a.Tool, a.Agent)
 		}
-		if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: !strings.Contains(a.Args, "b")}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: !strings.Contains(a.Args, "b")}))
 	}
 	if len(answered) != 3 {
 		t.Errorf("%d questions, want 3", len(answered))
@@ -267,9 +247,7 @@ func TestStoppingStopsAllBelow(t *testing.T) {
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, ask("personal", ask("email", "hang")))
 	<-w.model.begun
-	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	for _, r := range w.closed(acc.Conversation, 3) {
 		if r.Outcome != "stopped" {
@@ -286,9 +264,7 @@ func TestAStoppedChildIsAResult(t *testing.T) {
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, ask("personal", "hang"))
 	<-w.model.begun
-	if err := w.Stop(t.Context(), "anna", w.below("personal")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Stop(t.Context(), "anna", w.below("personal")))
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	res := w.results(acc.Conversation)
 	if len(res) != 1 || res[0].Status != message.Failed || !strings.Contains(res[0].Text(), "agent_stopped") || !strings.Contains(res[0].Text(), "half") {
@@ -323,8 +299,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 func TestChildrenSpendTheirParentsBudget(t *testing.T) {
 	w, g := newLevels(t)
 	w.opt.Limits.Budget.MaxTokens = 5000
-	w.close()
-	w.open()
+	w.reopen()
 	g.plant(agentOf("one"), agentOf("one/below"), agentOf("two"))
 	end := func(words string) *message.Message {
 		t.Helper()
@@ -348,8 +323,7 @@ func TestWhatChildrenSpentCountsAfterACrash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, g := newLevels(t)
 			w.opt.Limits.Budget.MaxTokens = 5000
-			w.close()
-			w.open()
+			w.reopen()
 			g.plant(agentOf("one"), agentOf("one/below"))
 			crashed := make(chan struct{})
 			var once sync.Once
@@ -421,24 +395,16 @@ func TestAChildsConversationIsItsOwn(t *testing.T) {
 			t.Errorf("a stranger: %v", err)
 		}
 	}
-	if err := w.Delete(t.Context(), "anna", conv); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(t.Context(), "anna", conv))
 	if _, err := w.Conversation(t.Context(), "anna", email); !fault.HasCode(err, "conversation_not_found") {
 		t.Errorf("below a deleted one: %v", err)
 	}
-	if err := w.Undelete(t.Context(), "anna", conv, ""); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Undelete(t.Context(), "anna", conv, ""))
 	if c, err := w.Conversation(t.Context(), "anna", email); err != nil || c.Agent != "personal/email" {
 		t.Errorf("brought back: %+v, %v", c, err)
 	}
-	if err := w.Delete(t.Context(), "anna", conv); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Tend(t.Context(), time.Now().Add(365*24*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(t.Context(), "anna", conv))
+	ok(t, w.Tend(t.Context(), time.Now().Add(365*24*time.Hour)))
 	if all := w.requests(); len(all) != 0 {
 		t.Errorf("erased, and there are: %+v", all)
 	}

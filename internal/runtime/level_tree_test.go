@@ -145,10 +145,7 @@ func TestPersonas(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, `call math.multiply {"a":2,"b":3}`)
 	turn := func(agent, words string) []runtime.Frame {
 		t.Helper()
-		acc, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: agent, Content: text(words)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		acc := w.sent(runtime.Turn{Conversation: conv, Agent: agent, Content: text(words)})
 		return w.until(conv, runtime.Cursor{Seq: acc.Seq - 1}, isKind(runtime.FrameComplete))
 	}
 	if got := said(turn("poet", "call rhyme.find {}")); got != "ok: moon, june" {
@@ -166,8 +163,7 @@ func TestPersonas(t *testing.T) {
 	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: "clerk", Content: text("say x")}); !fault.HasCode(err, "agent_no_persona") {
 		t.Errorf("an agent that is no persona: %v", err)
 	}
-	w.close()
-	w.open()
+	w.reopen()
 	if got := said(turn("", `call math.multiply {"a":2,"b":3}`)); got != "ok: 6" {
 		t.Errorf("the poet, after a restart: %s", got)
 	}
@@ -175,10 +171,7 @@ func TestPersonas(t *testing.T) {
 	if c, _ := w.Conversation(t.Context(), "anna", conv); c.Agent != "assistant" {
 		t.Errorf("the conversation is %s's", c.Agent)
 	}
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "clerk", Content: text("call file.read {}")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Agent: "clerk", Content: text("call file.read {}")})
 	if got := said(w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))); got != "ok: paper" {
 		t.Errorf("an agent run alone: %s", got)
 	}
@@ -232,10 +225,7 @@ func TestSubAgentsStayWithTheChosenModel(t *testing.T) {
 	own := agentOf("own")
 	own.Model = "test/o"
 	g.plant(own, agentOf("own/below"), agentOf("other"))
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Model: "test/chosen", Content: text(ask("other", "say a") + "\n" + ask("own", ask("below", "say b")))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Model: "test/chosen", Content: text(ask("other", "say a") + "\n" + ask("own", ask("below", "say b")))})
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	want := map[string]string{"other": "test/chosen", "own": "test/o", "own/below": "test/o"}
 	for it, err := range store.Items(t.Context(), w.store, store.ForUser("anna"), store.Query{Type: record.TypeRun}) {
@@ -243,9 +233,7 @@ func TestSubAgentsStayWithTheChosenModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r record.Run
-		if err := record.Decode(it.URI, it.Body, &r); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, record.Decode(it.URI, it.Body, &r))
 		if m := want[r.Agent]; m != "" && r.Model != m {
 			t.Errorf("%s ran with %s, want %s", r.Agent, r.Model, m)
 		}

@@ -49,9 +49,7 @@ func TestForeignConversationsCannotBeTouched(t *testing.T) {
 	w := newWorld(t)
 	conv, frames := w.turn(id.ID{}, "say one")
 	msg, inter := w.message(conv, 0), frames[0].Interaction
-	if _, err := w.Fork(t.Context(), "anna", conv, conversation.Fork{}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Fork(t.Context(), "anna", conv, conversation.Fork{})))
 	before := w.logged()
 	for name, err := range everything(w, "bert", conv, msg, inter, record.MainBranch) {
 		if !fault.Is(err, fault.NotFound) {
@@ -65,9 +63,7 @@ func TestForeignConversationsCannotBeTouched(t *testing.T) {
 		t.Errorf("bert's attempts wrote %d entries", now-before)
 	}
 	// What is deleted is not there for its owner either, and can only come back.
-	if err := w.Delete(t.Context(), "anna", conv); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(t.Context(), "anna", conv))
 	before = w.logged()
 	for name, err := range everything(w, "anna", conv, msg, inter, record.MainBranch) {
 		if !fault.Is(err, fault.NotFound) {
@@ -77,9 +73,7 @@ func TestForeignConversationsCannotBeTouched(t *testing.T) {
 	if now := w.logged(); now != before {
 		t.Errorf("attempts at what is deleted wrote %d entries", now-before)
 	}
-	if err := w.Undelete(t.Context(), "anna", conv, ""); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Undelete(t.Context(), "anna", conv, ""))
 	w.expect(conv, "say one", "one")
 	if n := w.Held(); n > 1 {
 		t.Errorf("%d conversations are held", n)
@@ -193,5 +187,3 @@ func TestRenamingWhileEditing(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func second[T any](_ T, err error) error { return err }

@@ -118,9 +118,7 @@ func TestSteer(t *testing.T) {
 		steered <- got
 	}()
 	v := ask[len(ask)-1].Call.Approval
-	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: v.Hash, Approve: true}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: v.Hash, Approve: true}))
 	<-steered
 	w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
 		return f.Kind == runtime.FrameComplete && f.Stored.Text() == "steered"
@@ -132,8 +130,7 @@ func TestApprovalOutlivesARestart(t *testing.T) {
 	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
 	awaiting := func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil }
 	w.until(acc.Conversation, runtime.Cursor{}, awaiting)
-	w.close()
-	w.open()
+	w.reopen()
 	w.until(acc.Conversation, runtime.Cursor{}, awaiting)
 	frames := w.until(acc.Conversation, runtime.Cursor{}, awaiting) // who comes later is asked, too
 	v := frames[len(frames)-1].Call.Approval
@@ -143,9 +140,7 @@ func TestApprovalOutlivesARestart(t *testing.T) {
 	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: "00", Approve: true}); err == nil {
 		t.Error("an approval of other arguments was taken")
 	}
-	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: v.Hash, Approve: true}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: v.Hash, Approve: true}))
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	if w.ledger.list() != "x" {
 		t.Errorf("the ledger has %q", w.ledger.list())
@@ -190,9 +185,7 @@ func TestManage(t *testing.T) {
 	if err := w.ExportAs(t.Context(), "anna", a, conversation.ExportOptions{Format: "markdown"}, &out); err != nil || !strings.Contains(out.String(), "say third") {
 		t.Error(out.String(), err)
 	}
-	if err := w.Delete(t.Context(), "anna", a); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(t.Context(), "anna", a))
 	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: a, Content: text("say x")}); !fault.HasCode(err, "conversation_not_found") {
 		t.Error(err)
 	}
@@ -264,10 +257,9 @@ func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
 }
 
 func TestProfileAndAgents(t *testing.T) {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	w := made(t, &world{})
 	w.opt.Profile = func(_ context.Context, user string) (string, error) { return "The user is " + user + ".", nil }
 	w.open()
-	t.Cleanup(w.close)
 	if _, frames := w.turn(id.ID{}, "say hello"); said(frames) != "hello" {
 		t.Error(said(frames))
 	}

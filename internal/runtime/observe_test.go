@@ -62,15 +62,12 @@ func TestObserveTurns(t *testing.T) {
 	if k := kinds(lived); !slices.Equal(k, turn) {
 		t.Errorf("%v", k)
 	}
-	w.close()
-	w.open()
+	w.reopen()
 	again, _ := w.observed("anna", events.ChangeFilter{}, cursor, events.InteractionClosed)
 	if !slices.EqualFunc(again, lived, func(a, b *events.Change) bool { return a.Seq == b.Seq && a.Kind == b.Kind && a.At.Equal(b.At) }) {
 		t.Errorf("%+v after a restart, %+v before", again, lived)
 	}
-	if _, err := w.Rename(t.Context(), "anna", conv, "Sums"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Rename(t.Context(), "anna", conv, "Sums")))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for b, err := range w.Observe(ctx, "eve", events.ChangeFilter{Conversations: []id.ID{conv}}, "") {

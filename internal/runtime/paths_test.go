@@ -81,9 +81,7 @@ func TestReadingBranchesAndWhatWasDeleted(t *testing.T) {
 	// What is deleted is told in the order of its deletion, until it is back.
 	mark := func(state record.Validity, msg id.ID) {
 		t.Helper()
-		if _, err := w.Mark(ctx, "anna", conv, conversation.Verdict{State: state, Reason: "so"}, msg); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, second(w.Mark(ctx, "anna", conv, conversation.Verdict{State: state, Reason: "so"}, msg)))
 	}
 	mark(record.Deleted, page[1].ID)
 	mark(record.Deleted, page[0].ID)
@@ -111,25 +109,17 @@ func TestPathsAreToldInWords(t *testing.T) {
 	}
 	// An answer given anew, a question put anew, and a branch of a branch.
 	from := runtime.Cursor{Seq: page[1].Seq}
-	if _, err := w.Send(ctx, "anna", runtime.Turn{Conversation: conv, Regenerate: page[1].ID}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Send(ctx, "anna", runtime.Turn{Conversation: conv, Regenerate: page[1].ID})))
 	w.until(conv, from, isKind(runtime.FrameComplete))
 	w.atRest(conv)
 	again := w.path(conv, func(p runtime.Path) bool { return p.Preferred })
-	if _, err := w.Send(ctx, "anna", runtime.Turn{Conversation: conv, Replace: page[0].ID, Content: text("say anew")}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Send(ctx, "anna", runtime.Turn{Conversation: conv, Replace: page[0].ID, Content: text("say anew")})))
 	w.atRest(conv)
 	anew := w.path(conv, func(p runtime.Path) bool { return p.Preferred })
-	if _, err := w.Fork(ctx, "anna", conv, conversation.Fork{Title: "side"}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Fork(ctx, "anna", conv, conversation.Fork{Title: "side"})))
 	secret := &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{
 		&message.Text{Common: message.Common{Origin: record.OriginUser, Labels: message.Secret}, Text: "hunter2"}}}
-	if _, err := w.Insert(ctx, "anna", conv, id.ID{}, secret); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Insert(ctx, "anna", conv, id.ID{}, secret)))
 	list, err := w.Paths(ctx, "anna", conv, false)
 	if err != nil || len(list) != 5 {
 		t.Fatalf("%d, %v", len(list), err)
@@ -143,9 +133,7 @@ func TestPathsAreToldInWords(t *testing.T) {
 	if strings.Join(got, "|") != want {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "|"), want)
 	}
-	if err := w.DeleteBranch(ctx, "anna", conv, again.ID); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.DeleteBranch(ctx, "anna", conv, again.ID))
 	if list, err = w.Paths(ctx, "anna", conv, true); err != nil || len(list) != 1 || list[0].ID != again.ID {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -14,7 +14,7 @@ import (
 // A run that cannot go on after a restart leaves nothing behind that a later
 // turn would do again: what its calls had begun is settled when it is given up.
 func TestWhatARunHadBegunThatIsGivenUp(t *testing.T) {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, judge: allows{}}
+	w := made(t, &world{judge: allows{}})
 	began := make(chan struct{}, 9)
 	send, err := tool.New(tool.Spec{Name: "mail.send", Description: "It sends.", Effect: tool.Action, Timeout: time.Hour},
 		func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
@@ -29,11 +29,7 @@ func TestWhatARunHadBegunThatIsGivenUp(t *testing.T) {
 	g.plant(agentOf("post", send))
 	w.opt.Catalog = g
 	w.open()
-	t.Cleanup(w.close)
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "post", Content: text(`call mail.send {}`), Attended: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Agent: "post", Content: text(`call mail.send {}`), Attended: true})
 	<-began
 	w.close()
 	g.plant()
@@ -46,9 +42,7 @@ func TestWhatARunHadBegunThatIsGivenUp(t *testing.T) {
 	w.close()
 	g.plant(agentOf("post", send))
 	w.open()
-	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Agent: "post", Content: text("say hello"), Attended: true}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Agent: "post", Content: text("say hello"), Attended: true})))
 	w.atRest(acc.Conversation)
 	if res := w.results(acc.Conversation); len(res) != 1 || res[0].Status != message.UnknownEnd {
 		t.Errorf("%+v", res)

@@ -1,47 +1,22 @@
 package runtime_test
 
 import (
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/search/fts"
-	"steward/internal/store"
+	"steward/internal/store/storetest"
 	"steward/internal/tool"
 )
 
-// later is the store that a world has when it is asked.
-type later struct{ w *world }
-
-func (l later) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
-	return l.w.store.Commit(ctx, sc, b)
-}
-
-func (l later) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
-	return l.w.store.Get(ctx, sc, u)
-}
-
-func (l later) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
-	return l.w.store.Query(ctx, sc, q)
-}
-
-func (l later) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
-	return l.w.store.Log(ctx, sc, q)
-}
-
-func (l later) Wait(ctx context.Context, after uint64) (uint64, error) {
-	return l.w.store.Wait(ctx, after)
-}
-
 func TestSearching(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := made(t, &world{memory: storetest.NewModel()}).open()
 	if _, err := w.Search(t.Context(), "anna", search.Query{Text: "x"}); !fault.HasCode(err, "search_off") {
 		t.Error(err)
 	}
@@ -58,7 +33,7 @@ func TestSearching(t *testing.T) {
 	}
 	w.close()
 
-	ix := fts.New(fts.Options{Path: filepath.Join(w.dir, "search.db"), Store: later{w}})
+	ix := fts.New(fts.Options{Path: filepath.Join(w.dir, "search.db"), Store: w.memory})
 	w.opt = runtime.Options{Search: ix}
 	w.open()
 	if !has(w.Tools("")) {
@@ -82,9 +57,7 @@ func TestSearching(t *testing.T) {
 	if page, err := w.Search(t.Context(), "ben", search.Query{Text: "noon", Conversation: earlier}); err != nil || len(page.Hits) != 0 {
 		t.Errorf("%+v %v", page, err)
 	}
-	if err := w.Delete(t.Context(), "anna", earlier); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(t.Context(), "anna", earlier))
 	if page, err := w.Search(t.Context(), "anna", search.Query{Text: "noon", Conversation: earlier}); err != nil || len(page.Hits) != 0 {
 		t.Errorf("deleted, and found: %+v %v", page, err)
 	}

@@ -30,10 +30,9 @@ func (h hider) Found(s string) []string {
 // What a user types is hidden before it is kept or shown to a model, and he is
 // told; so are the arguments and the results of tools.
 func TestSecretsOfAUserAreHidden(t *testing.T) {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	w := made(t, &world{})
 	w.opt.Secrets = hider{}
 	w.open()
-	t.Cleanup(w.close)
 	content := []message.Block{&message.Text{Text: "say hunter22"}, &message.File{MIME: "text/plain", Name: "a", Data: []byte("hunter22")}, &message.Text{Text: "and more"}}
 	acc, err := w.Send(t.Context(), "ada", runtime.Turn{ClientID: "1", Content: content})
 	if err != nil || !slices.Equal(acc.Hidden, []string{"P"}) {
@@ -69,7 +68,7 @@ func TestSecretsOfAUserAreHidden(t *testing.T) {
 // The head of the log is kept elsewhere from time to time, also after it
 // could not be, and when the node closes.
 func TestAnchors(t *testing.T) {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	w := made(t, &world{})
 	var kept atomic.Int64
 	often := make(chan struct{}, 100)
 	w.opt.AnchorEvery = time.Millisecond

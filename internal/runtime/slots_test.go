@@ -47,10 +47,9 @@ func (c *crowd) tool(t *testing.T) tool.Tool {
 // person takes nobody's place.
 func TestCallsRunAsManyAtATimeAsMay(t *testing.T) {
 	c := &crowd{gate: make(chan struct{}), came: make(chan struct{}, 10)}
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, more: []tool.Tool{c.tool(t)}}
+	w := made(t, &world{more: []tool.Tool{c.tool(t)}})
 	w.opt.Parallel, w.opt.Limits = 2, agent.Limits{Calls: 20}
 	w.open()
-	t.Cleanup(w.close)
 	asks := strings.Repeat("call ledger.add {\"what\":\"x\"}\n", 4)
 	acc := w.send(id.ID{}, asks+strings.TrimSuffix(strings.Repeat("call crowd.join {}\n", 10), "\n"))
 	questions := map[string]runtime.ApprovalView{}
@@ -65,9 +64,7 @@ func TestCallsRunAsManyAtATimeAsMay(t *testing.T) {
 	}
 	close(c.gate)
 	for _, q := range questions {
-		if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}))
 	}
 	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	ok := 0

@@ -71,7 +71,7 @@ func taintWorldOf(t *testing.T, below runtime.Catalog, apart func(*llm.Request) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, more: []tool.Tool{read, vault}}
+	w := made(t, &world{more: []tool.Tool{read, vault}})
 	w.judge, w.opt.Catalog = a, below
 	w.provider = thinker(func(r *llm.Request) []message.Block {
 		if r.Tools == nil { // a model apart
@@ -94,7 +94,6 @@ func taintWorldOf(t *testing.T, below runtime.Catalog, apart func(*llm.Request) 
 		return []message.Block{&message.ToolCall{CallID: fmt.Sprint("c", n), Name: name, Args: []byte(args)}}
 	})
 	w.open()
-	t.Cleanup(w.close)
 	return w, a
 }
 
@@ -232,10 +231,7 @@ func TestWhatIsAskedAboutATextKeepsItsLabels(t *testing.T) {
 
 func TestAttachmentsAreNobodysWord(t *testing.T) {
 	w, a := taintWorld(t, none, `ledger.add {"what":"x"}`)
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: "note it"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: "note it"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
 	w.atRest(acc.Conversation)
 	if q := a.of(t, "ledger.add"); len(q) != 1 || q[0].Flow.Fixed || q[0].Labels != message.Private|message.Untrusted {
 		t.Errorf("%+v", q)
@@ -245,10 +241,7 @@ func TestAttachmentsAreNobodysWord(t *testing.T) {
 // What a person trusts is not held against the next turn.
 func TestTrustedMessages(t *testing.T) {
 	w, a := taintWorld(t, none, `ledger.add {"what":"x"}`)
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: "hello"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: "hello"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
 	w.atRest(acc.Conversation)
 	entries, _, err := w.ReadMessages(t.Context(), "anna", acc.Conversation, runtime.Reading{})
 	if err != nil {
@@ -261,9 +254,7 @@ func TestTrustedMessages(t *testing.T) {
 	if err := w.Trust(t.Context(), "bert", acc.Conversation, message.Untrusted, ids...); err == nil {
 		t.Error("somebody else decides")
 	}
-	if err := w.Trust(t.Context(), "anna", acc.Conversation, message.Untrusted, ids...); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Trust(t.Context(), "anna", acc.Conversation, message.Untrusted, ids...))
 	w.turn(acc.Conversation, "note it")
 	if q := a.of(t, "ledger.add"); len(q) != 1 || !q[0].Flow.Fixed || q[0].Labels != message.Private {
 		t.Errorf("%+v", q)

@@ -87,8 +87,7 @@ func TestActionsAsTasksOverARestart(t *testing.T) {
 	w.approve(acc.Conversation, runtime.Cursor{}, true)
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	w.atRest(acc.Conversation)
-	w.close()
-	w.open()
+	w.reopen()
 	eventually(t, "it is done again under the same key", func() bool { return b.count("flour") == 2 })
 	tree, err := w.RequestTree(t.Context(), "anna", acc.Interaction.String())
 	if err != nil || tree.State != record.RequestAnswered || len(tree.Below) != 1 || tree.Below[0].Intent != "executing" || tree.Below[0].State != record.RequestOpen {
@@ -184,12 +183,9 @@ func TestOrphansAreSettled(t *testing.T) {
 		turn:  {Kind: record.RequestTurn, Root: inter, Created: time.Now()},
 		child: {Kind: record.RequestAgent, Parent: inter, Root: inter, Agent: "personal", Conversation: id.New(), Interaction: id.New(), Created: time.Now()},
 	} {
-		if _, err := w.store.Commit(t.Context(), store.ForUser("anna"), store.Batch{Changes: []store.Change{{URI: at, Body: record.Encode(r), State: record.RequestOpen}}}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, second(w.store.Commit(t.Context(), store.ForUser("anna"), store.Batch{Changes: []store.Change{{URI: at, Body: record.Encode(r), State: record.RequestOpen}}})))
 	}
-	w.close()
-	w.open()
+	w.reopen()
 	w.settled()
 	rows := w.rows()
 	if r := rows[record.RequestAgent][0]; r.Error != "orphaned" || r.Outcome != "failed" {

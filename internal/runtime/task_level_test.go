@@ -1,7 +1,6 @@
 package runtime_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,12 +19,11 @@ import (
 // newSlowLevels returns a world in which an agent two levels down works for long.
 func newSlowLevels(t testing.TB) (*world, *bench) {
 	b := newBench()
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	w := made(t, &world{})
 	g := &grove{}
 	g.plant(agentOf("personal"), agentOf("personal/miller", b.tools(t)...))
 	w.opt.Catalog = g
 	w.open()
-	t.Cleanup(w.close)
 	return w, b
 }
 
@@ -127,7 +125,8 @@ func TestPassingUpAndCrashes(t *testing.T) {
 				return died || err == nil && len(list) == 0
 			})
 			if died {
-				w.crash()
+				w.kill()
+				w.open()
 			}
 			w.settled()
 			if msgs := w.openings(conv); len(msgs) != 1 || !strings.Contains(msgs[0].Text(), "did flour") {
@@ -149,9 +148,7 @@ func TestPassingUpAndCrashes(t *testing.T) {
 func TestDeletingEndsTheTasksOfAgents(t *testing.T) {
 	w, _ := newSlowLevels(t)
 	conv, _ := w.grind()
-	if err := w.Delete(t.Context(), "anna", conv); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(t.Context(), "anna", conv))
 	w.settled()
 	if r := w.rows()[record.RequestTask][0]; r.Error != "untold" {
 		t.Errorf("%+v", r)
@@ -161,31 +158,22 @@ func TestDeletingEndsTheTasksOfAgents(t *testing.T) {
 func TestCancellingATurnReachesTheTasksOfAgents(t *testing.T) {
 	w, _ := newSlowLevels(t)
 	_, frames := w.grind()
-	if err := w.CancelRequest(t.Context(), "anna", frames[0].Interaction.String()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.CancelRequest(t.Context(), "anna", frames[0].Interaction.String()))
 	w.settled()
 	if r := w.rows()[record.RequestTask][0]; r.Error != "cancelled" || r.Outcome != "interrupted" {
 		t.Errorf("%+v", r)
 	}
 }
 
-// lateHook is a hook that is a function.
-type lateHook func(tool.HookEvent) tool.HookAnswer
-
-func (f lateHook) Fire(_ context.Context, ev tool.HookEvent) (tool.HookAnswer, error) {
-	return f(ev), nil
-}
-
 func TestHooksSeeTheResultsOfTasks(t *testing.T) {
 	b := newBench()
 	close(b.gate)
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	w := made(t, &world{})
 	g := &grove{}
 	miller := agentOf("miller", b.tools(t)...)
 	var mu sync.Mutex
 	var saw []string
-	miller.Hooks = map[string][]tool.Hook{tool.AfterTool: {lateHook(func(ev tool.HookEvent) tool.HookAnswer {
+	miller.Hooks = map[string][]tool.Hook{tool.AfterTool: {outerHook(func(ev tool.HookEvent) tool.HookAnswer {
 		mu.Lock()
 		defer mu.Unlock()
 		if saw = append(saw, ev.Text); strings.HasPrefix(ev.Text, "did ") {
@@ -197,11 +185,7 @@ func TestHooksSeeTheResultsOfTasks(t *testing.T) {
 	g.plant(miller)
 	w.opt.Catalog = g
 	w.open()
-	t.Cleanup(w.close)
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "miller", Content: text(askMiller), Attended: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Agent: "miller", Content: text(askMiller), Attended: true})
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameOpened))
 	w.settled()
 	if msgs := w.openings(acc.Conversation); len(msgs) != 1 || !strings.Contains(msgs[0].Text(), "did it, says the hook") || strings.Contains(msgs[0].Text(), "did flour") {

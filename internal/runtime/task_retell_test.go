@@ -15,7 +15,7 @@ import (
 
 // failsOnce has the store fail once, when the run of a turn is to be recorded
 // as over.
-func (w *still) failsOnce() {
+func (w *world) failsOnce() {
 	var once sync.Once
 	w.faulty.set(func(b store.Batch) (err error) {
 		for _, c := range b.Changes {
@@ -40,7 +40,6 @@ func TestTellingGoesOnAfterTheStoreFailed(t *testing.T) {
 				g.plant(agentOf("personal"), agentOf("personal/miller", b.tools(t)...))
 				w.opt.Catalog, w.more = g, b.tools(t)
 				w.open()
-				defer w.close()
 				conv := w.send(id.ID{}, words).Conversation
 				synctest.Wait()
 				w.failsOnce()

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -22,9 +21,7 @@ func TestStopBeforeItIsATask(t *testing.T) {
 	w.opt.IdleFor = 0
 	acc := w.send(id.ID{}, `call slow.later {"what":"tea"}`)
 	<-b.begun
-	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
 	w.atRest(acc.Conversation)
 	w.settled()
 	got := w.resultsOf(acc.Conversation)
@@ -42,9 +39,7 @@ func TestStopDoesNotEndATask(t *testing.T) {
 	w.send(conv, "hang")
 	<-w.model.begun
 	close(b.gate) // its result waits for its turn
-	if err := w.Stop(t.Context(), "anna", conv); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Stop(t.Context(), "anna", conv))
 	w.settled()
 	if msgs := w.openings(conv); len(msgs) != 1 || !strings.Contains(msgs[0].Text(), "did flour") {
 		t.Errorf("%v", msgs)
@@ -71,11 +66,10 @@ func TestCancelledTaskIsToldSo(t *testing.T) {
 					return errors.New("the machine is off")
 				})
 			}
-			if err := w.CancelRequest(t.Context(), "anna", task.String()); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, w.CancelRequest(t.Context(), "anna", task.String()))
 			if restart {
-				w.crash()
+				w.kill()
+				w.open()
 			}
 			w.settled()
 			msgs := w.openings(conv)
@@ -95,28 +89,10 @@ func TestCancelledTaskIsToldSo(t *testing.T) {
 	}
 }
 
-// crash ends the node without anything being recorded any more, and starts
-// another one.
-func (w *world) crash() {
-	w.t.Helper()
-	w.faulty.set(func(store.Batch) error { return errors.New("the machine is off") })
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := w.Node.Close(ctx); errors.Is(err, context.DeadlineExceeded) {
-		w.t.Error("Close:", err)
-	}
-	if err := w.store.Close(); err != nil {
-		w.t.Error("closing the store:", err)
-	}
-	w.open()
-}
-
 func TestCancellingATurnCancelsWhatItLedTo(t *testing.T) {
 	w, _ := newSlowWorld(t)
 	_, frames := w.turn(id.ID{}, "call slow.work {\"what\":\"a\"}\ncall slow.work {\"what\":\"b\"}")
-	if err := w.CancelRequest(t.Context(), "anna", frames[0].Interaction.String()[:30]); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.CancelRequest(t.Context(), "anna", frames[0].Interaction.String()[:30]))
 	w.settled()
 	for _, r := range w.rows()[record.RequestTask] {
 		if r.Error != "cancelled" {
@@ -131,9 +107,7 @@ func TestCancellingATurnCancelsWhatItLedTo(t *testing.T) {
 func TestTaskOfADeletedConversation(t *testing.T) {
 	w, b := newSlowWorld(t)
 	conv, _ := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
-	if err := w.Delete(t.Context(), "anna", conv); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Delete(t.Context(), "anna", conv))
 	w.settled()
 	if r := w.rows()[record.RequestTask][0]; r.Error != "untold" || r.Told {
 		t.Errorf("%+v", r)
@@ -187,13 +161,12 @@ func TestTaskAndCrashes(t *testing.T) {
 			select {
 			case <-off:
 				died = true
-				w.crash()
+				w.kill()
+				w.open()
 			default:
 			}
 			if err != nil {
-				if _, err := w.Send(t.Context(), "anna", turn); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, second(w.Send(t.Context(), "anna", turn)))
 			}
 			eventually(t, "the result is told", func() bool { return len(w.openings(conv)) > 0 && !w.Running("anna", conv) })
 			w.settled()

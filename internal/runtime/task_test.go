@@ -15,9 +15,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/resource"
 	"steward/internal/runtime"
-	"steward/internal/store"
 	"steward/internal/tool"
 )
 
@@ -95,9 +93,8 @@ func (b *bench) tools(t testing.TB) []tool.Tool {
 
 func newSlowWorld(t testing.TB) (*world, *bench) {
 	b := newBench()
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, more: b.tools(t)}
+	w := made(t, &world{more: b.tools(t)})
 	w.open()
-	t.Cleanup(w.close)
 	return w, b
 }
 
@@ -117,17 +114,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 func (w *world) rows() map[string][]record.Request {
 	w.t.Helper()
 	out := map[string][]record.Request{}
-	for it, err := range store.Items(w.t.Context(), w.store, store.ForNode(resource.System), store.Query{Type: record.TypeRequest}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		var r record.Request
-		if err := record.Decode(it.URI, it.Body, &r); err != nil {
-			w.t.Fatal(err)
-		}
-		if r.ID, _ = id.Parse(it.URI.ID()); (it.State == "") != !r.Closed.IsZero() {
-			w.t.Errorf("%s: state %q, closed %v", it.URI, it.State, r.Closed)
-		}
+	for _, r := range w.requests() {
 		out[r.Kind] = append(out[r.Kind], r)
 	}
 	return out
@@ -303,10 +290,7 @@ func TestCallsThatEndAsTheyBecomeTasks(t *testing.T) {
 
 func TestUnattendedActionIsNoTask(t *testing.T) {
 	w, _ := newSlowWorld(t)
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text(`call slow.change {"what":"flour"}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	acc := w.sent(runtime.Turn{Content: text(`call slow.change {"what":"flour"}`)})
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	if got := fmt.Sprint(w.resultsOf(acc.Conversation)); got != "[denied]" || len(w.rows()) != 0 {
 		t.Errorf("results: %s, rows %v", got, w.rows())
@@ -349,10 +333,9 @@ func TestTasksThatBeginTasksComeToAnEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	close(b.gate)
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, more: b.tools(t)}
+	w := made(t, &world{more: b.tools(t)})
 	w.provider = endless{w.model}
 	w.open()
-	t.Cleanup(w.close)
 	conv, _ := w.turn(id.ID{}, "go")
 	w.settled()
 	if n := b.count("flour"); n != 32 {

@@ -3,8 +3,10 @@ package runtime_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -151,55 +153,72 @@ func (l *ledger) list() string {
 	return strings.Join(l.entries, ",")
 }
 
+// world is a node with a scripted model, and what the tests hold of it. It is made
+// by made and opened by open, which the test's end closes again.
 type world struct {
 	*runtime.Node
 	t      testing.TB
 	dir    string
 	model  *scripted
 	ledger *ledger
-	store  *sqlite.Store
+	memory store.Store // nil: SQLite in dir
+	store  store.Store // that the node is opened over, without its faults
 	faulty *faulty
 	fail   func(store.Batch) error // of the store, from the start
 	opt    runtime.Options
 	more   []tool.Tool
+	only   bool              // there are no tools but more
+	drop   string            // a tool that is not there
 	judge  policy.Authorizer // nil: policy.Fixed
 
-	provider llm.Provider           // nil: model
+	provider llm.Provider // nil: model
+	aliases  map[string]llm.Alias
+	windows  map[string]int // nil: larger than any test
+	models   *llm.Models
 	order    atomic.Pointer[string] // what a tool that orders says is to be called
 }
 
-func newWorld(t testing.TB) *world {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
-	w.open()
-	t.Cleanup(w.close)
+func made(t testing.TB, w *world) *world {
+	w.t, w.dir, w.model, w.ledger = t, t.TempDir(), &scripted{gate: make(chan struct{})}, &ledger{}
 	return w
 }
 
-func (w *world) open() {
+func newWorld(t testing.TB) *world { return made(t, &world{}).open() }
+
+func (w *world) open() *world {
 	w.t.Helper()
-	if err := w.tryOpen(); err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, w.tryOpen())
+	w.t.Cleanup(w.close)
+	return w
 }
 
 func (w *world) tryOpen() (err error) {
-	if w.store, err = sqlite.Open(w.t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")}); err != nil {
-		return err
+	if w.store = w.memory; w.store == nil {
+		if w.store, err = sqlite.Open(w.t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")}); err != nil {
+			return err
+		}
 	}
-	provider := w.provider
-	if provider == nil {
-		provider = w.model
+	if w.provider == nil {
+		w.provider = w.model
 	}
-	models, err := llm.New(llm.Config{Providers: []llm.Provider{provider},
-		Aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}}, Windows: map[string]int{"test/m": 10_000_000}, Retry: llm.RetryPolicy{Attempts: 1}})
+	if w.aliases == nil {
+		w.aliases = map[string]llm.Alias{"default": {Models: []string{"test/m"}}}
+	}
+	if w.windows == nil {
+		w.windows = map[string]int{"test/m": 10_000_000}
+	}
+	w.models, err = llm.New(llm.Config{Providers: []llm.Provider{w.provider}, Aliases: w.aliases, Windows: w.windows, Retry: llm.RetryPolicy{Attempts: 1}})
 	if err != nil {
 		return err
 	}
 	opt := w.opt
 	w.faulty = &faulty{Store: w.store, fail: w.fail}
-	opt.Store, opt.Models, opt.Tools, opt.Authorizer = w.faulty, models, w.tools(), w.judge
+	opt.Store, opt.Models, opt.Tools, opt.Authorizer = w.faulty, w.models, w.tools(), w.judge
 	if w.judge == nil {
 		opt.Authorizer = policy.Fixed{}
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	w.Node, err = runtime.Open(w.t.Context(), opt)
 	return err
@@ -211,14 +230,38 @@ func (w *world) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := w.Node.Close(ctx); err != nil {
-		w.t.Error("Close:", err)
-	}
-	if err := w.store.Close(); err != nil {
-		w.t.Error("closing the store:", err)
+	if err := errors.Join(w.Node.Close(ctx), w.shut()); err != nil {
+		w.t.Error("closing:", err)
 	}
 	w.Node = nil
 }
+
+// shut closes the store.
+func (w *world) shut() error {
+	if st, ok := w.store.(*sqlite.Store); ok {
+		return st.Close()
+	}
+	return nil
+}
+
+func (w *world) reopen() {
+	w.t.Helper()
+	w.close()
+	w.open()
+}
+
+// ok fails the test where there is an error.
+func ok(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
 
 func (w *world) tools() *tool.Registry {
 	type nums struct {
@@ -247,9 +290,13 @@ func (w *world) tools() *tool.Registry {
 		w.t.Fatal(err)
 	}
 	r := &tool.Registry{}
-	for _, t := range append([]tool.Tool{multiply, note}, w.more...) {
-		if err := r.Add(t); err != nil {
-			w.t.Fatal(err)
+	all := w.more
+	if !w.only {
+		all = append([]tool.Tool{multiply, note}, w.more...)
+	}
+	for _, t := range all {
+		if t.Spec().Name != w.drop {
+			ok(w.t, r.Add(t))
 		}
 	}
 	return r
@@ -260,10 +307,14 @@ func text(s string) []message.Block { return []message.Block{&message.Text{Text:
 // send sends a turn of user "anna".
 func (w *world) send(conv id.ID, words string) runtime.Accepted {
 	w.t.Helper()
-	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{Conversation: conv, Content: text(words), Attended: true})
-	if err != nil {
-		w.t.Fatalf("Send(%q): %v", words, err)
-	}
+	return w.sent(runtime.Turn{Conversation: conv, Content: text(words), Attended: true})
+}
+
+// sent sends any turn of anna's.
+func (w *world) sent(turn runtime.Turn) runtime.Accepted {
+	w.t.Helper()
+	acc, err := w.Send(w.t.Context(), "anna", turn)
+	ok(w.t, err)
 	return acc
 }
 
@@ -308,13 +359,7 @@ func told(frames []runtime.Frame) string {
 // atRest waits until no turn of the conversation runs.
 func (w *world) atRest(conv id.ID) {
 	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for w.Running("anna", conv) {
-		if time.Now().After(deadline) {
-			w.t.Fatal("the turn does not end")
-		}
-		<-time.After(time.Millisecond)
-	}
+	eventually(w.t, "the turn has ended", func() bool { return !w.Running("anna", conv) })
 }
 
 func isKind(k runtime.FrameKind) func(runtime.Frame) bool {
@@ -350,11 +395,13 @@ func said(frames []runtime.Frame) string {
 	return b.String()
 }
 
-// faulty is a store that fails when it is told to.
+// faulty is a store that fails when it is told to, and counts what it packs.
 type faulty struct {
 	store.Store
-	mu   sync.Mutex
-	fail func(store.Batch) error
+	mu     sync.Mutex
+	fail   func(store.Batch) error
+	broken func(store.Query) bool // of queries
+	packed int
 }
 
 func (f *faulty) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
@@ -366,11 +413,43 @@ func (f *faulty) Commit(ctx context.Context, sc store.Scope, b store.Batch) (sto
 			return store.Receipt{}, err
 		}
 	}
-	return f.Store.Commit(ctx, sc, b)
+	rec, err := f.Store.Commit(ctx, sc, b)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range b.Changes {
+		if c.Op == store.Pack && err == nil {
+			f.packed++
+		}
+	}
+	return rec, err
+}
+
+func (f *faulty) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.broken != nil && f.broken(q) {
+		return store.Page{}, full
+	}
+	return f.Store.Query(ctx, sc, q)
 }
 
 func (f *faulty) set(fail func(store.Batch) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fail = fail
+}
+
+func (f *faulty) breaks(fail func(store.Query) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = fail
+}
+
+// count returns how much was packed since it was asked last.
+func (f *faulty) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.packed
+	f.packed = 0
+	return n
 }
