@@ -15,17 +15,16 @@ import (
 // restart, and told again when it becomes otherwise.
 func TestApprovalsOfAllConversations(t *testing.T) {
 	w := newWorld(t)
-	awaiting := func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil }
 	one := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
-	w.until(one.Conversation, runtime.Cursor{}, awaiting)
+	w.until(one.Conversation, runtime.Cursor{}, asksPerson)
 	two := w.send(id.ID{}, `call ledger.add {"what":"y"}`)
-	w.until(two.Conversation, runtime.Cursor{}, awaiting)
+	w.until(two.Conversation, runtime.Cursor{}, asksPerson)
 	before, err := w.Approvals(t.Context(), "anna")
 	if err != nil || len(before) != 2 || string(before[0].Args) != `{"what":"x"}` || !before[0].Yours {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	w.reopen()
-	w.until(one.Conversation, runtime.Cursor{}, awaiting)
+	w.until(one.Conversation, runtime.Cursor{}, asksPerson)
 	after, err := w.Approvals(t.Context(), "anna")
 	if err != nil || len(after) != 2 || after[0].ID != before[0].ID || after[0].Hash != before[0].Hash || !after[0].Expires.Equal(before[0].Expires) {
 		t.Errorf("after a restart %+v, %v", after, err)
@@ -42,9 +41,7 @@ func TestApprovalsOfAllConversations(t *testing.T) {
 	}
 	told := 0
 	for list, err := range w.FollowApprovals(t.Context(), "anna") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		told++
 		switch len(list) {
 		case 2:
@@ -72,7 +69,7 @@ func TestGrantsOfANode(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
-	frames := w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil })
+	frames := w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
 	a := frames[len(frames)-1].Call.Approval
 	if a.Foreign || a.Pattern.String() != `what = "x"` || a.NoGrant != "" {
 		t.Errorf("%+v", a)

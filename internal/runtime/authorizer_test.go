@@ -25,9 +25,7 @@ func policies(t *testing.T, rules string) *rego.Authorizer {
 	dir := t.TempDir()
 	ok(t, os.WriteFile(filepath.Join(dir, "house.rego"), []byte("package steward\n\n"+rules+"\n"), 0o600))
 	j, err := rego.Open(rego.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: map[string]any{"approve": "actions"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() {
 		if err := j.Close(); err != nil {
 			t.Error(err)
@@ -115,8 +113,7 @@ func TestLineageOutlivesRestarts(t *testing.T) {
 	j := &noting{}
 	w := judgedLevels(t, j)
 	acc := w.send(id.ID{}, ask("personal", ask("email", `call mail.send {"what":"hello"}`)))
-	asks := func(f runtime.Frame) bool { return f.Kind == runtime.FrameCall && f.Call.Approval != nil }
-	w.until(acc.Conversation, runtime.Cursor{}, asks)
+	w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
 	w.close()
 	before := len(j.got)
 	w.open()
@@ -181,9 +178,7 @@ func TestExplainPolicy(t *testing.T) {
 	explain := func(q runtime.PolicyQuestion) []runtime.PolicyAnswer {
 		t.Helper()
 		got, err := w.ExplainPolicy(t.Context(), "anna", q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return got
 	}
 	both := explain(runtime.PolicyQuestion{Request: acc.Interaction.String()})

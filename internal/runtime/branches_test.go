@@ -23,10 +23,7 @@ import (
 // texts are what the messages of the preferred branch say.
 func (w *world) texts(conv id.ID) []string {
 	w.t.Helper()
-	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	page := w.messages(conv)
 	var out []string
 	for _, m := range page {
 		out = append(out, m.Text())
@@ -55,9 +52,7 @@ func (w *world) message(conv id.ID, n int) id.ID {
 func (w *world) do(turn runtime.Turn) runtime.Accepted {
 	w.t.Helper()
 	acc, err := w.Send(w.t.Context(), "anna", turn)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, err)
 	w.atRest(acc.Conversation)
 	return acc
 }
@@ -258,9 +253,7 @@ func TestEditsAndCrashes(t *testing.T) {
 	w.model.begun = make(chan struct{}, 2)
 	edited := runtime.Turn{Conversation: conv, ClientID: "e", Replace: first, Content: text("hang")}
 	acc, err := w.Send(t.Context(), "anna", edited)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	<-w.model.begun
 	w.close()
 	close(w.model.gate)

@@ -26,9 +26,7 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 		}
 		w.failsOnce()
 		acc, err := turn(id.ID{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		synctest.Wait()
 		g.plant()
 		gate := make(chan struct{})

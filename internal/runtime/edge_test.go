@@ -184,9 +184,7 @@ func TestPosition(t *testing.T) {
 	go func() { w.send(conv, "say two"); w.send(conv, "say three") }()
 	var got []runtime.Frame
 	for f, err := range w.Watch(ctx, "anna", conv, at) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if got = append(got, f); count(got, runtime.FrameComplete) == 2 {
 			cancel()
 		}

@@ -21,9 +21,7 @@ func (w *world) happened(user string, f events.Filter, from events.Cursor, n int
 	defer cancel()
 	var got []events.Event
 	for b, err := range w.Subscribe(ctx, user, f, from) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		ok(w.t, err)
 		if got = append(got, b.Events...); len(got) >= n {
 			return got, b.Cursor
 		}

@@ -40,9 +40,7 @@ type noted struct {
 
 func (o *outer) tools() []tool.Tool {
 	made := func(t tool.Tool, err error) tool.Tool {
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		ok(o.t, err)
 		return t
 	}
 	note := func(what string) {
@@ -118,9 +116,7 @@ func TestAQueryFromOutside(t *testing.T) {
 	o := newOuter(t, policy.Fixed{})
 	for _, name := range []string{"math.twice", "math__twice"} {
 		x, err := o.do(name, `{"n": 21}`, "mine")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if x.Tool != "math.twice" || x.Result.Text() != "42" || x.Result.Status != message.OK || x.ClientID != "mine" || x.Recorded || x.Cut || x.Request.Zero() {
 			t.Errorf("%s: %+v", name, x)
 		}

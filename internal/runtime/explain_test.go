@@ -115,24 +115,18 @@ func TestExplainTellsWhatTheCallDoes(t *testing.T) {
 	w.opt.People = folk{}
 	var names []string
 	for _, spec := range toolsOfAllKinds() {
-		one, err := tool.New(spec, func(context.Context, tool.Invocation, struct {
+		one := newTool(spec, func(context.Context, tool.Invocation, struct {
 			What string `json:"what"`
 		}) (string, error) {
 			return "done", nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		w.more, names = append(w.more, one), append(names, spec.Name)
 	}
 	for name, yields := range map[string]message.Labels{"read.open": message.Untrusted, "read.closed": message.Untrusted | message.Private} {
-		one, err := tool.New(tool.Spec{Name: name, Description: "It orders.", Effect: tool.Query, Reach: tool.ReachHere, Yields: yields},
+		one := newTool(tool.Spec{Name: name, Description: "It orders.", Effect: tool.Query, Reach: tool.ReachHere, Yields: yields},
 			func(context.Context, tool.Invocation, struct{}) (string, error) {
 				return "then " + *w.order.Load(), nil
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
 		w.more = append(w.more, one)
 	}
 	w.open()
@@ -144,9 +138,7 @@ func TestExplainTellsWhatTheCallDoes(t *testing.T) {
 		for range 2 { // the second time after an answer that may stand
 			told, err := w.ExplainPolicy(w.t.Context(), "anna", runtime.PolicyQuestion{Tool: c.tool, Args: fmt.Appendf(nil, `{"what":%q}`, c.what),
 				Labels: c.labels, Late: c.labels != "", Alone: c.alone})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			if got := w.outcome(t, c, answer); got != told[0].Verdict {
 				t.Fatalf("%+v was explained as %s (%s), and became %s", c, told[0].Verdict, told[0].Reason, got)
 			}
@@ -175,9 +167,7 @@ func toolsOfAllKinds() (out []tool.Spec) {
 // revokeAll takes back all standing approvals.
 func (w *world) revokeAll(t *rapid.T) {
 	list, err := w.Grants(w.t.Context(), "anna", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, g := range list {
 		ok(t, w.RevokeGrant(w.t.Context(), "anna", g.ID))
 	}

@@ -173,9 +173,8 @@ func newTight(t *testing.T, takes int64, known bool) *tight {
 		"data.get": func(a args) string { return fmt.Sprintf("result %d: %s", a.N, strings.Repeat("so it goes. ", 120)) },
 		"data.big": func(a args) string { return big(a.N) },
 	} {
-		x, err := tool.New(tool.Spec{Name: name, Description: "Gets data.", Effect: tool.Query},
+		x := newTool(tool.Spec{Name: name, Description: "Gets data.", Effect: tool.Query},
 			func(_ context.Context, _ tool.Invocation, a args) (string, error) { return do(a), nil })
-		ok(t, err)
 		w.more = append(w.more, x)
 	}
 	w.open()
@@ -237,18 +236,14 @@ func (w *tight) engine() *conversation.Engine {
 func (w *tight) all() []conversation.Entry {
 	w.t.Helper()
 	page, _, err := w.engine().Messages(w.t.Context(), store.ForUser("anna"), w.conv, "", store.MaxLimit, false)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, err)
 	return page
 }
 
 func (w *tight) branch() record.Branch {
 	w.t.Helper()
 	list, preferred, err := w.Branches(w.t.Context(), "anna", w.conv)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, err)
 	return list[slices.IndexFunc(list, func(b record.Branch) bool { return b.ID == preferred })]
 }
 

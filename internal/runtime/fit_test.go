@@ -150,9 +150,7 @@ func TestSummaries(t *testing.T) {
 			// What it has used is counted for the user.
 			var used int64
 			for u, err := range w.engine().Usage(t.Context(), time.Now().Add(-time.Hour)) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				ok(t, err)
 				if u.Model == "test/fast" && u.User == "anna" {
 					used += u.Usage.Input
 				}
@@ -303,9 +301,7 @@ func TestCalibrationIsKept(t *testing.T) {
 	}
 	kept := func() (n int) {
 		page, err := w.store.Log(t.Context(), store.ForNode(resource.System), store.LogQuery{Type: "llm.Calibration"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return len(page.Entries)
 	}
 	if kept() != 1 {
@@ -320,9 +316,7 @@ func TestCalibrationIsKept(t *testing.T) {
 		t.Errorf("nothing new is kept: %d times", kept())
 	}
 	_, err := w.store.Commit(t.Context(), store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: resource.Root("llm.Calibration", "all"), Body: []byte("{")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	w.open()
 	if c := w.models.Counter("test/m"); c.Kind() == "calibrated" || !strings.Contains(w.log.String(), "learned anew") {
 		t.Errorf("%s: %s", c.Kind(), w.log.String())

@@ -166,7 +166,7 @@ func TestNarrowedArgumentsAreWhatIsJudged(t *testing.T) {
 		return tool.HookAnswer{Args: fmt.Appendf(nil, `{"what":"narrow %d"}`, times)}, nil
 	}})
 	acc := w.sent(runtime.Turn{Agent: "watched", Content: text(`call do.it {"what":"wide"}`), Attended: true})
-	w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Kind == runtime.FrameCall && f.Call.Approval != nil })
+	w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
 	w.kill()
 	w.open()
 	f := w.approve(acc.Conversation, runtime.Cursor{}, true)

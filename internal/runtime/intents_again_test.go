@@ -240,7 +240,5 @@ func (w *world) plantOldRetry(of runtime.IntentView) {
 		Intent: of.URI + "/effect.Intent.retry-1", Wish: record.WishRetry}
 	_, err := w.faulty.Commit(w.t.Context(), store.ForUser("anna"), store.Batch{Changes: []store.Change{{URI: at, Body: record.Encode(r),
 		State: record.RequestOpen, Terms: []store.Term{{Name: "request", Value: at.ID()}, {Name: "requests"}}}}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, err)
 }

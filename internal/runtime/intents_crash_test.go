@@ -138,8 +138,6 @@ func TestACrashAtEachStepOfTakingBack(t *testing.T) {
 func (w *world) openOnes() []runtime.RequestView {
 	w.t.Helper()
 	list, err := w.Requests(w.t.Context(), "anna", false, 100)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, err)
 	return list
 }

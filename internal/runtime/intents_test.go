@@ -122,9 +122,7 @@ func (w *world) quietened(conv id.ID) {
 func (w *world) intents(f runtime.IntentFilter) []runtime.IntentView {
 	w.t.Helper()
 	list, _, err := w.Intents(w.t.Context(), "anna", f, "", 100)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, err)
 	return list
 }
 
@@ -132,10 +130,7 @@ func (w *world) intents(f runtime.IntentFilter) []runtime.IntentView {
 func (w *world) heard(conv id.ID, origin string) []string {
 	w.t.Helper()
 	var out []string
-	list, _, err := w.ReadMessages(w.t.Context(), "anna", conv, runtime.Reading{Limit: 100})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	list := w.messages(conv)
 	for _, e := range list {
 		if e.Message.Role == message.User && e.Message.Blocks[0].Base().Origin == origin {
 			out = append(out, e.Message.Text())
@@ -186,14 +181,11 @@ func TestWhatIsQueuedIsCancelledByAStop(t *testing.T) {
 	w := newShopWorld(t, s, allows{})
 	w.model.begun = make(chan struct{}, 1)
 	w.model.obey = true
-	hangs, err := tool.New(tool.Spec{Name: "go.on", Description: "Waits.", Effect: tool.Query}, func(ctx context.Context, _ tool.Invocation, _ struct{}) (string, error) {
+	hangs := newTool(tool.Spec{Name: "go.on", Description: "Waits.", Effect: tool.Query}, func(ctx context.Context, _ tool.Invocation, _ struct{}) (string, error) {
 		w.model.begun <- struct{}{}
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	w.close()
 	w.more = append(w.more, hangs)
 	w.open()
@@ -312,9 +304,7 @@ func TestQueuedActionsFallAwayWithWhatTheyAreFor(t *testing.T) {
 		} else {
 			err = w.CancelRequest(t.Context(), "anna", in.Interaction.String())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		eventually(t, "it comes to be", func() bool {
 			v, err := w.Intent(t.Context(), "anna", in.URI)
 			return err == nil && v.State == intent.Cancelled && len(w.openOnes()) == 0

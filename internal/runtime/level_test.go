@@ -79,26 +79,20 @@ func ask(name, words string) string {
 
 // action is a tool that enters in the ledger what it is given.
 func (w *world) action(name string) tool.Tool {
-	t, err := tool.New(tool.Spec{Name: name, Description: "It does " + name + ".", Effect: tool.Action, Dedupes: true},
+	t := newTool(tool.Spec{Name: name, Description: "It does " + name + ".", Effect: tool.Action, Dedupes: true},
 		func(_ context.Context, in tool.Invocation, a struct {
 			What string `json:"what"`
 		}) (string, error) {
 			w.ledger.enter(in.Key, a.What)
 			return "done " + a.What, nil
 		})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	return t
 }
 
 // query is a tool that answers with its own words.
 func query(name, says string, yields message.Labels) tool.Tool {
-	t, err := tool.New(tool.Spec{Name: name, Description: "It tells " + name + ".", Effect: tool.Query, Yields: yields},
+	t := newTool(tool.Spec{Name: name, Description: "It tells " + name + ".", Effect: tool.Query, Yields: yields},
 		func(context.Context, tool.Invocation, struct{}) (string, error) { return says, nil })
-	if err != nil {
-		panic(err)
-	}
 	return t
 }
 
@@ -117,7 +111,7 @@ func (l *ledger) enter(key, what string) {
 // approve answers the next question of a conversation.
 func (w *world) approve(conv id.ID, from runtime.Cursor, yes bool) runtime.Frame {
 	w.t.Helper()
-	frames := w.until(conv, from, func(f runtime.Frame) bool { return f.Kind == runtime.FrameCall && f.Call.Approval != nil })
+	frames := w.until(conv, from, asksPerson)
 	f := frames[len(frames)-1]
 	ok(w.t, w.Decide(w.t.Context(), "anna", runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: yes}))
 	return f
@@ -164,10 +158,7 @@ func (w *world) requests() (out []record.Request) {
 // results returns the results of a conversation's calls, in order.
 func (w *world) results(conv id.ID) []*message.ToolResult {
 	w.t.Helper()
-	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	page := w.messages(conv)
 	var out []*message.ToolResult
 	for _, m := range page {
 		if r := m.Result(); r != nil {
@@ -217,9 +208,7 @@ func TestParallelChildrenAskTheirOwnQuestions(t *testing.T) {
 	acc := w.send(id.ID{}, ask("one", `call one.act {"what":"a"}`+"\n"+`call one.act {"what":"b"}`)+"\n"+ask("two", `call two.act {"what":"c"}`))
 	answered := map[string]bool{}
 	for f, err := range w.Watch(t.Context(), "anna", acc.Conversation, runtime.Cursor{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if f.Kind == runtime.FrameComplete {
 			break
 		}

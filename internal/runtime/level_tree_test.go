@@ -37,22 +37,16 @@ func TestAToolThatIsOtherwiseNowIsNotCalled(t *testing.T) {
 	w, g := newLevels(t)
 	var change sync.Once
 	with := func(says string, more ...tool.Tool) {
-		look, err := tool.New(tool.Spec{Name: "first.look", Description: "It looks, as it says: " + says, Effect: tool.Query},
+		look := newTool(tool.Spec{Name: "first.look", Description: "It looks, as it says: " + says, Effect: tool.Query},
 			func(context.Context, tool.Invocation, struct{}) (string, error) { return says, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
 		g.plant(agentOf("personal", append(more, look)...))
 	}
 	start := query("start.now", "call first.look {}", 0)
-	turn, err := tool.New(tool.Spec{Name: "start.now", Description: start.Spec().Description, Effect: tool.Query},
+	turn := newTool(tool.Spec{Name: "start.now", Description: start.Spec().Description, Effect: tool.Query},
 		func(context.Context, tool.Invocation, struct{}) (string, error) {
 			change.Do(func() { with("other", start) })
 			return "call first.look {}", nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
 	with("one", turn)
 	w.model.obey = true
 	conv, _ := w.turn(id.ID{}, ask("personal", "call start.now {}"))
@@ -75,10 +69,7 @@ func TestDeclaredParameters(t *testing.T) {
 	if res[1].Status != message.Failed || !strings.Contains(res[1].Text(), "to") {
 		t.Errorf("without what is required: %s %s", res[1].Status, res[1].Text())
 	}
-	page, _, err := w.Messages(t.Context(), "anna", w.below("typed"), "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := w.messages(w.below("typed"))
 	if got, want := page[0].Text(), "n: 3\nto: say bob\nwhen: {\"h\":1}"; got != want {
 		t.Errorf("it is told %q, want %q", got, want)
 	}
@@ -111,21 +102,15 @@ func TestARevokedAgentsNextCallIsRefused(t *testing.T) {
 func TestWhatIsRevokedMeanwhileIsNotCalled(t *testing.T) {
 	w, g := newLevels(t)
 	var revoke sync.Once
-	look, err := tool.New(tool.Spec{Name: "first.look", Description: "It looks.", Effect: tool.Query},
+	look := newTool(tool.Spec{Name: "first.look", Description: "It looks.", Effect: tool.Query},
 		func(context.Context, tool.Invocation, struct{}) (string, error) {
 			revoke.Do(func() { g.plant() })
 			return "call first.look {}", nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
 	g.plant(agentOf("personal", look))
 	w.model.obey = true // what a tool says is done
 	conv, _ := w.turn(id.ID{}, ask("personal", "call first.look {}"))
-	page, _, err := w.Messages(t.Context(), "anna", w.below("personal"), "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := w.messages(w.below("personal"))
 	var seen []string
 	for _, m := range page {
 		if r := m.Result(); r != nil {
@@ -229,9 +214,7 @@ func TestSubAgentsStayWithTheChosenModel(t *testing.T) {
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	want := map[string]string{"other": "test/chosen", "own": "test/o", "own/below": "test/o"}
 	for it, err := range store.Items(t.Context(), w.store, store.ForUser("anna"), store.Query{Type: record.TypeRun}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		var r record.Run
 		ok(t, record.Decode(it.URI, it.Body, &r))
 		if m := want[r.Agent]; m != "" && r.Model != m {

@@ -84,9 +84,7 @@ func TestForeignConversationsCannotBeTouched(t *testing.T) {
 func (w *world) logged() uint64 {
 	w.t.Helper()
 	page, err := w.store.Log(w.t.Context(), store.ForNode("system"), store.LogQuery{Reverse: true, Limit: 1})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, err)
 	return page.Entries[0].Seq
 }
 
@@ -95,9 +93,7 @@ func TestManagingBranches(t *testing.T) {
 	ctx := t.Context()
 	ok := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 	}
 	conv, frames := w.turn(id.ID{}, "say one")
 	one := frames[0].Interaction

@@ -108,7 +108,7 @@ func TestCloseSuspendsAndOpenGoesOn(t *testing.T) {
 func TestSteer(t *testing.T) {
 	w := newWorld(t)
 	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
-	ask := w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil })
+	ask := w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
 	steered := make(chan runtime.Accepted)
 	go func() {
 		got, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say steered"), Steer: true})
@@ -128,11 +128,10 @@ func TestSteer(t *testing.T) {
 func TestApprovalOutlivesARestart(t *testing.T) {
 	w := newWorld(t)
 	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
-	awaiting := func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil }
-	w.until(acc.Conversation, runtime.Cursor{}, awaiting)
+	w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
 	w.reopen()
-	w.until(acc.Conversation, runtime.Cursor{}, awaiting)
-	frames := w.until(acc.Conversation, runtime.Cursor{}, awaiting) // who comes later is asked, too
+	w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
+	frames := w.until(acc.Conversation, runtime.Cursor{}, asksPerson) // who comes later is asked, too
 	v := frames[len(frames)-1].Call.Approval
 	if err := w.Decide(t.Context(), "bert", runtime.Verdict{ID: v.ID, Hash: v.Hash, Approve: true}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("another user's approval: %v", err)
@@ -196,20 +195,14 @@ func TestManage(t *testing.T) {
 		t.Error(l, aliases)
 	}
 	m, err := w.Resolve("default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	user := &message.Message{ID: id.New(), Role: message.User, Blocks: text("say free")}
 	for _, err := range m.Model.Stream(t.Context(), &llm.Request{Transcript: llm.NewTranscript(user), User: "bert"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 	}
 	used := map[string]int64{}
 	for u, err := range conversation.New(w.store, conversation.Options{}).Usage(t.Context(), time.Time{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		used[u.User] += u.Usage.Input
 	}
 	if used["anna"] != 40 || used["bert"] != 10 {
@@ -234,9 +227,7 @@ func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
 	turns, paused := 0, false
 	long := strings.Repeat("word ", 6000)
 	for f, err := range w.Watch(ctx, "anna", acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if !paused { // while we do not read, more is said than is kept for us
 			paused = true
 			for range 3 {

@@ -18,9 +18,7 @@ func (w *world) observed(user string, f events.ChangeFilter, from events.Cursor,
 	defer cancel()
 	var got []*events.Change
 	for b, err := range w.Observe(ctx, user, f, from) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		ok(w.t, err)
 		got = append(got, b.Changes...)
 		if n := len(got); n > 0 && got[n-1].Kind == last {
 			return got, b.Cursor

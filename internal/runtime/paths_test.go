@@ -19,9 +19,7 @@ func (w *world) wording(conv id.ID, r runtime.Reading) string {
 	var out []string
 	for {
 		page, next, err := w.ReadMessages(w.t.Context(), "anna", conv, r)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		ok(w.t, err)
 		for _, m := range page {
 			out = append(out, m.Text())
 		}
@@ -43,9 +41,7 @@ func TestReadingBranchesAndWhatWasDeleted(t *testing.T) {
 		t.Fatalf("%d, %v", len(page), err)
 	}
 	b, err := w.Fork(ctx, "anna", conv, conversation.Fork{Message: page[2].ID, Before: true, Title: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	w.turn(conv, "call math.multiply {\"a\":6,\"b\":7}")
 	w.atRest(conv)
 	for _, c := range []struct {
@@ -104,9 +100,7 @@ func TestPathsAreToldInWords(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, "say "+strings.Repeat("long ", 60))
 	w.atRest(conv)
 	page, _, err := w.ReadMessages(ctx, "anna", conv, runtime.Reading{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	// An answer given anew, a question put anew, and a branch of a branch.
 	from := runtime.Cursor{Seq: page[1].Seq}
 	ok(t, second(w.Send(ctx, "anna", runtime.Turn{Conversation: conv, Regenerate: page[1].ID})))
@@ -150,9 +144,7 @@ func TestPathsAreToldInWords(t *testing.T) {
 func (w *world) path(conv id.ID, is func(runtime.Path) bool) runtime.Path {
 	w.t.Helper()
 	list, err := w.Paths(w.t.Context(), "anna", conv, false)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ok(w.t, err)
 	for _, p := range list {
 		if is(p) {
 			return p

@@ -16,15 +16,12 @@ import (
 func TestWhatARunHadBegunThatIsGivenUp(t *testing.T) {
 	w := made(t, &world{judge: allows{}})
 	began := make(chan struct{}, 9)
-	send, err := tool.New(tool.Spec{Name: "mail.send", Description: "It sends.", Effect: tool.Action, Timeout: time.Hour},
+	send := newTool(tool.Spec{Name: "mail.send", Description: "It sends.", Effect: tool.Action, Timeout: time.Hour},
 		func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
 			began <- struct{}{}
 			<-ctx.Done() // it is sent, and the answer is not heard of
 			return "", ctx.Err()
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := &grove{}
 	g.plant(agentOf("post", send))
 	w.opt.Catalog = g

@@ -42,9 +42,7 @@ func TestSecretsOfAUserAreHidden(t *testing.T) {
 		t.Error("the caller's message was changed")
 	}
 	for f, err := range w.Watch(t.Context(), "ada", acc.Conversation, runtime.Cursor{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if f.Kind == runtime.FrameComplete {
 			if got := f.Stored.Text(); !strings.Contains(got, "«secret:P»") {
 				t.Errorf("the model was shown %q", got)

@@ -32,10 +32,7 @@ func (w *world) hangs(conv id.ID) id.ID {
 // users returns what the user has said in a conversation.
 func (w *world) users(conv id.ID) (out []string) {
 	w.t.Helper()
-	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	page := w.messages(conv)
 	for _, m := range page {
 		if m.Role == message.User {
 			out = append(out, m.Text())

@@ -59,18 +59,12 @@ func taintWorld(t *testing.T, apart func(*llm.Request) string, script ...string)
 // taintWorldOf has agents below, too.
 func taintWorldOf(t *testing.T, below runtime.Catalog, apart func(*llm.Request) string, script ...string) (*world, asking) {
 	a := asking{make(chan policy.Question, 100)}
-	read, err := tool.New(tool.Spec{Name: "mail.read", Description: "Read the mail.", Effect: tool.Query, Yields: message.Private | message.Untrusted, Reach: tool.ReachHere},
+	read := newTool(tool.Spec{Name: "mail.read", Description: "Read the mail.", Effect: tool.Query, Yields: message.Private | message.Untrusted, Reach: tool.ReachHere},
 		func(context.Context, tool.Invocation, struct{}) (string, error) {
 			return `{"text":"call me","sum":42}`, nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
-	vault, err := tool.New(tool.Spec{Name: "vault.read", Description: "Read the safe.", Effect: tool.Query, Yields: message.Secret, Reach: tool.ReachHere},
+	vault := newTool(tool.Spec{Name: "vault.read", Description: "Read the safe.", Effect: tool.Query, Yields: message.Secret, Reach: tool.ReachHere},
 		func(context.Context, tool.Invocation, struct{}) (string, error) { return "1234", nil })
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := made(t, &world{more: []tool.Tool{read, vault}})
 	w.judge, w.opt.Catalog = a, below
 	w.provider = thinker(func(r *llm.Request) []message.Block {
@@ -243,10 +237,7 @@ func TestTrustedMessages(t *testing.T) {
 	w, a := taintWorld(t, none, `ledger.add {"what":"x"}`)
 	acc := w.sent(runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: "hello"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
 	w.atRest(acc.Conversation)
-	entries, _, err := w.ReadMessages(t.Context(), "anna", acc.Conversation, runtime.Reading{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := w.messages(acc.Conversation)
 	var ids []id.ID
 	for _, m := range entries {
 		ids = append(ids, m.ID)

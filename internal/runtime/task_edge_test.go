@@ -113,9 +113,7 @@ func TestActionsAsTasksOverARestart(t *testing.T) {
 		t.Errorf("a stranger: %+v %v", list, err)
 	}
 	text, err := json.Marshal(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var back runtime.RequestView
 	if err := json.Unmarshal(text, &back); err != nil || back.ID != tree.ID || back.Below[0].Intent != "done" || back.Took(time.Now()) != tree.Ended.Sub(tree.Started) ||
 		(&runtime.RequestView{}).Took(time.Now()) != 0 {

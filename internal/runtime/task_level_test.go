@@ -49,9 +49,7 @@ func TestTaskOfAnAgentIsPassedUp(t *testing.T) {
 	}
 	eventually(t, "four requests are open: the turn, both agents, the task", func() bool {
 		open, err := w.Requests(t.Context(), "anna", false, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return len(open) == 4
 	})
 	close(b.gate)

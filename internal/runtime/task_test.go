@@ -82,10 +82,7 @@ func (b *bench) tools(t testing.TB) []tool.Tool {
 		{Name: "slow.quick", Description: "Works, not for long.", Effect: tool.Query, AsyncAfter: time.Hour},
 		{Name: "slow.change", Description: "Changes something for long.", Effect: tool.Action, Async: true, Dedupes: true},
 	} {
-		x, err := tool.New(sp, b.call)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := newTool(sp, b.call)
 		out = append(out, x)
 	}
 	return out
@@ -125,9 +122,7 @@ func (w *world) settled() {
 	w.t.Helper()
 	eventually(w.t, "all requests are closed", func() bool {
 		list, err := w.Requests(w.t.Context(), "anna", false, 1000)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		ok(w.t, err)
 		return len(list) == 0
 	})
 }
@@ -135,10 +130,7 @@ func (w *world) settled() {
 // openings returns the messages of a conversation that a tool or an agent wrote.
 func (w *world) openings(conv id.ID) (out []*message.Message) {
 	w.t.Helper()
-	list, _, err := w.ReadMessages(w.t.Context(), "anna", conv, runtime.Reading{Limit: 1000})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	list := w.messages(conv)
 	for _, m := range list {
 		if from := m.Blocks[0].Base().Origin; m.Role == message.User && (strings.HasPrefix(from, "tool:") || strings.HasPrefix(from, "agent:")) {
 			out = append(out, m.Message)
@@ -150,10 +142,7 @@ func (w *world) openings(conv id.ID) (out []*message.Message) {
 // resultsOf returns the statuses of the results in a conversation.
 func (w *world) resultsOf(conv id.ID) (out []message.Status) {
 	w.t.Helper()
-	list, _, err := w.ReadMessages(w.t.Context(), "anna", conv, runtime.Reading{Limit: 1000})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	list := w.messages(conv)
 	for _, m := range list {
 		if r := m.Result(); r != nil {
 			out = append(out, r.Status)

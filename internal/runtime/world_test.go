@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/conversation"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -261,6 +262,26 @@ func ok(t interface {
 	}
 }
 
+// newTool is tool.New for specs that are right.
+func newTool[A any, R any](spec tool.Spec, call func(context.Context, tool.Invocation, A) (R, error)) tool.Tool {
+	t, err := tool.New(spec, call)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// messages returns what is on the preferred branch of a conversation of anna's.
+func (w *world) messages(conv id.ID) []conversation.Entry {
+	w.t.Helper()
+	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 1000)
+	ok(w.t, err)
+	return page
+}
+
+// asksPerson reports whether a frame shows a call that a person is asked about.
+func asksPerson(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil }
+
 func second[T any](_ T, err error) error { return err }
 
 func (w *world) tools() *tool.Registry {
@@ -271,24 +292,18 @@ func (w *world) tools() *tool.Registry {
 	type entry struct {
 		What string `json:"what"`
 	}
-	multiply, err := tool.New(tool.Spec{Name: "math.multiply", Description: "Multiply two numbers.", Effect: tool.Query},
+	multiply := newTool(tool.Spec{Name: "math.multiply", Description: "Multiply two numbers.", Effect: tool.Query},
 		func(_ context.Context, _ tool.Invocation, in nums) (string, error) {
 			b, err := json.Marshal(in.A * in.B)
 			return string(b), err
 		})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	note, err := tool.New(tool.Spec{Name: "ledger.add", Description: "Add an entry to the ledger.", Effect: tool.Action},
+	note := newTool(tool.Spec{Name: "ledger.add", Description: "Add an entry to the ledger.", Effect: tool.Action},
 		func(_ context.Context, _ tool.Invocation, in entry) (string, error) {
 			w.ledger.mu.Lock()
 			defer w.ledger.mu.Unlock()
 			w.ledger.entries = append(w.ledger.entries, in.What)
 			return "added " + in.What, nil
 		})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	r := &tool.Registry{}
 	all := w.more
 	if !w.only {
@@ -326,9 +341,7 @@ func (w *world) until(conv id.ID, from runtime.Cursor, stop func(runtime.Frame) 
 	defer cancel()
 	var got []runtime.Frame
 	for f, err := range w.Watch(ctx, "anna", conv, from) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		ok(w.t, err)
 		got = append(got, f)
 		if stop(f) {
 			return got
