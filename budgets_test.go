@@ -56,7 +56,7 @@ var budgets = map[string]int{
 	"internal/record":                 580,
 	"internal/request":                580,
 	"internal/resource":               470,
-	"internal/runtime":                10490,
+	"internal/runtime":                10370,
 	"internal/search":                 1040,
 	"internal/search/fts":             1460,
 	"internal/search/words":           250,

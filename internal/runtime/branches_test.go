@@ -167,43 +167,6 @@ func TestReplaceWhileATurnRuns(t *testing.T) {
 	close(w.model.gate)
 }
 
-// Who sends a message twice because nobody answered has sent it once: also
-// where both wait for the same turn, or are to steer it.
-func TestTheSameMessageTwiceAtOnce(t *testing.T) {
-	for _, steer := range []bool{false, true} {
-		w := newWorld(t)
-		w.model.begun = make(chan struct{}, 1)
-		acc := w.send(id.ID{}, "hang")
-		conv := acc.Conversation
-		<-w.model.begun
-		got := make(chan runtime.Accepted, 8)
-		var wg sync.WaitGroup
-		for range cap(got) {
-			wg.Go(func() {
-				acc, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, ClientID: "c1", Content: text("say again"), Steer: steer})
-				if err != nil {
-					t.Error(err)
-				}
-				got <- acc
-			})
-		}
-		close(w.model.gate)
-		wg.Wait()
-		w.atRest(conv)
-		close(got)
-		fresh := 0
-		for acc := range got {
-			if !acc.Duplicate {
-				fresh++
-			}
-		}
-		if n := strings.Count(strings.Join(w.texts(conv), "\n"), "say again"); n != 1 || fresh != 1 {
-			t.Errorf("steering %v: it stands there %d times, accepted %d times: %q", steer, n, fresh, w.texts(conv))
-		}
-		w.turn(conv, "say on") // the conversation is sound
-	}
-}
-
 // A turn and messages that steer it are sent at once, to a conversation that
 // is only being made.
 func TestSteeringFromTheStart(t *testing.T) {

@@ -2,11 +2,12 @@ package runtime_test
 
 import (
 	"context"
-	"errors"
 	"reflect"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"steward/internal/fault"
@@ -170,8 +171,6 @@ func TestClosingEndsCalls(t *testing.T) {
 	}
 }
 
-var errDead = errors.New("the process is dead")
-
 // TestACrashAtEachCommit kills the store at each commit of a call: after the
 // next start the call is settled, with or without a caller who asks again, its
 // outcome is true, and nothing is done twice.
@@ -180,16 +179,8 @@ func TestACrashAtEachCommit(t *testing.T) {
 	for _, wait := range []bool{true, false} {
 		for crash := 1; ; crash++ {
 			o := newOuter(t, allows{})
-			left := crash
-			var mu sync.Mutex
-			o.faulty.set(func(store.Batch) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if left--; left <= 0 {
-					return errDead
-				}
-				return nil
-			})
+			fail, _ := after(crash - 1)
+			o.faulty.set(fail)
 			if _, err := o.do("ledger.add", `{"what":"one"}`, "a"); err == nil {
 				if crash < 5 {
 					t.Fatalf("only %d commits", crash)
@@ -223,7 +214,7 @@ func TestACrashAtEachCommit(t *testing.T) {
 
 func TestACallWaitsForItsTool(t *testing.T) {
 	o := newOuter(t, allows{})
-	go func() { <-o.begun; o.faulty.set(func(store.Batch) error { return errDead }); close(o.goOn) }()
+	go func() { <-o.begun; o.faulty.set(func(store.Batch) error { return errCrash }); close(o.goOn) }()
 	if _, err := o.do("ledger.slow", `{"what":"one"}`, "a"); err == nil {
 		t.Fatal("it was recorded by a dead store")
 	}
@@ -240,4 +231,44 @@ func TestACallWaitsForItsTool(t *testing.T) {
 	if got := o.must("ledger.slow", `{"what":"one"}`, "a"); !strings.HasPrefix(got, "recorded unknown: ") {
 		t.Error(got)
 	}
+}
+
+// Who asks again and again what became of an action that takes long leaves
+// nothing behind each time, and is told in the end.
+func TestAskingAgainAddsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, b := newStill(t), newBench()
+		w.judge, w.more = allows{}, b.tools(t)
+		w.open()
+		e := runtime.Execution{Tool: "slow.change", Args: []byte(`{"what":"flour"}`), ClientID: "a"}
+		poll := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := w.ExecuteTool(ctx, "anna", e); !fault.HasCode(err, "call_goes_on") || !fault.Is(err, fault.Timeout) {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		poll()
+		before := goruntime.NumGoroutine()
+		const polls = 20 // of a second each: less than the tool may take
+		for range polls {
+			poll()
+		}
+		if n := goruntime.NumGoroutine() - before; n > polls/2 { // the language has some of its own
+			t.Errorf("%d goroutines more", n)
+		}
+		waits := aside(func() (runtime.Executed, error) { return w.ExecuteTool(t.Context(), "anna", e) })
+		close(b.gate)
+		if !waits.over() || waits.err != nil || waits.v.Result.Text() != "did flour" || !waits.v.Recorded {
+			t.Errorf("%+v, %v", waits.v, waits.err)
+		}
+		if x, err := w.ExecuteTool(t.Context(), "anna", e); err != nil || x.Result.Text() != "did flour" || b.count("flour") != 1 {
+			t.Errorf("%+v, %v; done %d times", x, err, b.count("flour"))
+		}
+		e.Args = []byte(`{"what":"rye"}`)
+		if _, err := w.ExecuteTool(t.Context(), "anna", e); !fault.HasCode(err, "call_id_used") {
+			t.Error(err)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
+	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/runtime"
 	"steward/internal/tool"
@@ -29,13 +30,7 @@ func TestACrashAtEachStepOfSettling(t *testing.T) {
 		acc, err := w.Send(t.Context(), "anna", runtime.Turn{ClientID: "the one", Content: text(order("tea", "caviar")), Attended: true})
 		if err == nil {
 			eventually(t, "it comes to be", func() bool {
-				select {
-				case <-crashed:
-					return true
-				default:
-				}
-				list, err := w.Requests(t.Context(), "anna", false, 10)
-				return err == nil && len(list) == 0 && len(w.heard(acc.Conversation, "intent:shop.order")) == 1
+				return isClosed(crashed) || len(w.heard(acc.Conversation, "intent:shop.order")) == 1 && len(w.openOnes()) == 0
 			})
 		}
 		w.kill()
@@ -53,9 +48,7 @@ func TestACrashAtEachStepOfSettling(t *testing.T) {
 		}
 		s.mu.Unlock()
 		w.close()
-		select {
-		case <-crashed:
-		default:
+		if !isClosed(crashed) {
 			if n < 12 {
 				t.Errorf("the whole took %d commits only", n)
 			}
@@ -99,12 +92,7 @@ func TestACrashAtEachStepOfTakingBack(t *testing.T) {
 		_, err := w.UndoIntent(ctx, "anna", own.ID.String())
 		if err == nil {
 			eventually(t, "it comes to be", func() bool {
-				select {
-				case <-crashed:
-					return true
-				default:
-					return len(w.heard(acc.Conversation, "intent:shop.order")) == 1 && len(w.openOnes()) == 0
-				}
+				return isClosed(crashed) || len(w.heard(acc.Conversation, "intent:shop.order")) == 1 && len(w.openOnes()) == 0
 			})
 		}
 		cancel()
@@ -124,9 +112,7 @@ func TestACrashAtEachStepOfTakingBack(t *testing.T) {
 			t.Errorf("a crash after %d commits: %+v, %v", n, v, err)
 		}
 		w.close()
-		select {
-		case <-crashed:
-		default:
+		if !isClosed(crashed) {
 			if n < 8 {
 				t.Errorf("the whole took %d commits only", n)
 			}
@@ -140,4 +126,45 @@ func (w *world) openOnes() []runtime.RequestView {
 	list, err := w.Requests(w.t.Context(), "anna", false, 100)
 	ok(w.t, err)
 	return list
+}
+
+// A run that cannot go on after a restart leaves nothing behind that a later
+// turn would do again: what its calls had begun is settled when it is given up.
+func TestWhatARunHadBegunThatIsGivenUp(t *testing.T) {
+	w := made(t, &world{judge: allows{}})
+	began := make(chan struct{}, 9)
+	send := newTool(tool.Spec{Name: "mail.send", Description: "It sends.", Effect: tool.Action, Timeout: time.Hour},
+		func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
+			began <- struct{}{}
+			<-ctx.Done() // it is sent, and the answer is not heard of
+			return "", ctx.Err()
+		})
+	g := &grove{}
+	g.plant(agentOf("post", send))
+	w.opt.Catalog = g
+	w.open()
+	acc := w.sent(runtime.Turn{Agent: "post", Content: text(`call mail.send {}`), Attended: true})
+	<-began
+	w.close()
+	g.plant()
+	w.open()
+	w.atRest(acc.Conversation)
+	list := w.intents(runtime.IntentFilter{})
+	if len(list) != 1 || list[0].State != intent.Unknown || !list[0].Dead {
+		t.Errorf("after it was given up: %+v", list)
+	}
+	w.close()
+	g.plant(agentOf("post", send))
+	w.open()
+	ok(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Agent: "post", Content: text("say hello"), Attended: true})))
+	w.atRest(acc.Conversation)
+	if res := w.results(acc.Conversation); len(res) != 1 || res[0].Status != message.UnknownEnd {
+		t.Errorf("%+v", res)
+	}
+	if len(began) > 0 {
+		t.Error("it was sent again")
+	}
+	if list := w.intents(runtime.IntentFilter{}); len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
 }

@@ -1,10 +1,12 @@
 package runtime
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -184,4 +186,109 @@ func (n *Node) packAll(ctx context.Context, user string, conv id.ID) error {
 		}
 	}
 	return nil
+}
+
+// anchorEvery is how often the head of the log is kept elsewhere, unless
+// Options say otherwise.
+const anchorEvery = time.Hour
+
+// anchor stores the head of the log elsewhere, periodically and when the node
+// closes.
+func (n *Node) anchor() {
+	if n.opt.Anchor == nil {
+		return
+	}
+	n.runs.Add(1)
+	go func() {
+		defer n.runs.Done()
+		tick := time.NewTicker(orDefault(n.opt.AnchorEvery, anchorEvery))
+		defer tick.Stop()
+		for open := true; open; {
+			select {
+			case <-tick.C:
+			case <-n.life.Done():
+				open = false
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(n.life), time.Minute)
+			if err := n.opt.Anchor(ctx); err != nil {
+				n.log.Error("the head of the log could not be kept", "error", err)
+			}
+			cancel()
+		}
+	}()
+}
+
+// calibrationURI is the resource that stores how models count tokens.
+func calibrationURI() resource.URI { return resource.Root("llm.Calibration", "all") }
+
+// recallCalibration loads what was learned about how models count tokens and
+// about the windows that they named. If it cannot be read, it is learned again.
+func (n *Node) recallCalibration(ctx context.Context) error {
+	r, err := n.opt.Store.Get(ctx, store.ForNode(resource.System), calibrationURI())
+	if fault.Is(err, fault.NotFound) {
+		n.calibration, err = n.opt.Models.Learned()
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if err := n.opt.Models.Recall(r.Body); err != nil {
+		n.log.Warn("how models count tokens is learned anew", "error", err)
+	}
+	n.calibration = r.Body
+	return nil
+}
+
+// keepCalibration stores what was learned since.
+func (n *Node) keepCalibration(ctx context.Context) error {
+	n.calibrating.Lock()
+	defer n.calibrating.Unlock()
+	now, err := n.opt.Models.Learned()
+	if err != nil || bytes.Equal(now, n.calibration) {
+		return err
+	}
+	_, err = n.opt.Store.Commit(ctx, store.ForNode(resource.System), store.Batch{
+		Changes: []store.Change{{URI: calibrationURI(), Body: now}}})
+	if err == nil {
+		n.calibration = now
+	}
+	return err
+}
+
+// letGo evicts the idle conversations, which nobody is using, whose time is over,
+// and the least recently used ones while there are too many or they hold too much
+// memory. The others stay in memory, so that the next turn need not read them
+// from the store. It sets a timer for the next one that is due; no timer runs
+// while none is idle. The caller holds n.mu.
+func (n *Node) letGo(now time.Time) {
+	for {
+		var oldest *chat
+		count, bytes := 0, 0
+		for _, c := range n.chats {
+			if c.users > 0 {
+				continue
+			}
+			if count, bytes = count+1, bytes+c.size; oldest == nil || c.lastUsed.Before(oldest.lastUsed) {
+				oldest = c
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		due := oldest.lastUsed.Add(n.opt.IdleFor).Sub(now)
+		if due > 0 && count <= n.opt.IdleChats && bytes <= n.opt.IdleBytes {
+			if n.idle == nil && !n.closed {
+				n.idle = time.AfterFunc(due, n.sweep)
+			}
+			return
+		}
+		delete(n.chats, oldest.chatKey)
+	}
+}
+
+func (n *Node) sweep() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.idle = nil
+	n.letGo(time.Now())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"strings"
 
 	"steward/internal/conversation"
 	"steward/internal/fault"
@@ -11,7 +12,13 @@ import (
 	"steward/internal/importexport"
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
+	"steward/internal/provider/anthropic"
+	"steward/internal/provider/gemini"
+	"steward/internal/provider/ollama"
+	"steward/internal/provider/openai"
 	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/resource"
 	"steward/internal/service"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -122,4 +129,98 @@ func (n *Node) Tools(agentName string) []tool.Spec {
 		return nil
 	}
 	return kit.tools.Specs()
+}
+
+// Codecs returns the codecs of the model vendors' message formats, by vendor. The
+// providers' clients use the same codecs for their requests.
+func Codecs() map[string]llm.Codec {
+	return map[string]llm.Codec{
+		importexport.OpenAI:    openai.New(openai.Options{}).Codec(""),
+		importexport.Anthropic: anthropic.New(anthropic.Options{}).Codec(""),
+		importexport.Gemini:    gemini.New(gemini.Options{}).Codec(""),
+		importexport.Ollama:    ollama.New(ollama.Options{}).Codec(""),
+	}
+}
+
+// Convert converts messages from one vendor's format to another's. It keeps what
+// it does not know as text, and lists it in notes. Error codes: format_unknown,
+// history_….
+func (n *Node) Convert(doc []byte, from, to string) (list []byte, notes []string, err error) {
+	codecs := Codecs()
+	for _, name := range []string{from, to} {
+		if codecs[name] == nil {
+			return nil, nil, fault.New(fault.Invalid, "format_unknown", "there is no form of messages called %.40q", name).
+				WithHint("say from and to: each one of %s", strings.Join(importexport.Vendors(), ", "))
+		}
+	}
+	got, err := codecs[from].Import(doc)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err = codecs[to].Encode(got.Messages)
+	return list, got.Notes, err
+}
+
+// EraseUser ends a user's work, on behalf of by, and erases for good everything
+// that belongs to the user. The caller must ensure that the user cannot log in
+// any more. When it returns without an error, no file of the data folder holds
+// the data any more. Error codes: space_in_use, erasure_unfinished.
+func (n *Node) EraseUser(ctx context.Context, by, user string) error {
+	chats := n.chatsOf(user)
+	for _, c := range chats { // stop all before waiting for one: they may wait for each other
+		defer n.exit(c)
+		defer c.leave()()
+		c.stop(nil, request.ErrStop)
+	}
+	for _, c := range chats {
+		if err := c.lock(ctx, n.life); err != nil {
+			return err
+		}
+		defer c.unlock()
+		c.forget()
+	}
+	if err := n.endTasks(ctx, user); err != nil {
+		return err
+	}
+	if err := n.events.Erase(ctx, by, user, id.ID{}); err != nil {
+		return err
+	}
+	if err := n.conversations.EraseSpace(ctx, by, resource.UserSpace(user)); err != nil {
+		return err
+	}
+	if n.opt.Forget != nil {
+		if err := n.opt.Forget(user); err != nil {
+			return err
+		}
+	}
+	return n.expunge(ctx, user, 1)
+}
+
+// endTasks cancels the tasks of a user, and waits until their ends are recorded.
+func (n *Node) endTasks(ctx context.Context, user string) error {
+	for _, t := range n.leases.cancel(user, nil, errDeleted) {
+		select {
+		case <-t.known:
+		case <-ctx.Done():
+			return fault.Of(ctx.Err())
+		}
+	}
+	return nil
+}
+
+// chatsOf enters all chats of a user that are in memory.
+func (n *Node) chatsOf(user string) []*chat {
+	n.mu.Lock()
+	var keys []chatKey
+	for k := range n.chats {
+		if k.user == user {
+			keys = append(keys, k)
+		}
+	}
+	n.mu.Unlock()
+	var out []*chat
+	for _, k := range keys {
+		out = append(out, n.enter(k.user, k.id))
+	}
+	return out
 }

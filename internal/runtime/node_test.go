@@ -2,17 +2,22 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/tool"
 )
 
@@ -102,47 +107,6 @@ func TestCloseSuspendsAndOpenGoesOn(t *testing.T) {
 	}
 	if said(frames) != "half whole" {
 		t.Errorf("told %q", said(frames))
-	}
-}
-
-func TestSteer(t *testing.T) {
-	w := newWorld(t)
-	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
-	ask := w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
-	steered := make(chan runtime.Accepted)
-	go func() {
-		got, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say steered"), Steer: true})
-		if err != nil {
-			t.Error(err)
-		}
-		steered <- got
-	}()
-	v := ask[len(ask)-1].Call.Approval
-	ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: v.Hash, Approve: true}))
-	<-steered
-	w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
-		return f.Kind == runtime.FrameComplete && f.Stored.Text() == "steered"
-	})
-}
-
-func TestApprovalOutlivesARestart(t *testing.T) {
-	w := newWorld(t)
-	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
-	w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
-	w.reopen()
-	w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
-	frames := w.until(acc.Conversation, runtime.Cursor{}, asksPerson) // who comes later is asked, too
-	v := frames[len(frames)-1].Call.Approval
-	if err := w.Decide(t.Context(), "bert", runtime.Verdict{ID: v.ID, Hash: v.Hash, Approve: true}); !fault.Is(err, fault.NotFound) {
-		t.Errorf("another user's approval: %v", err)
-	}
-	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: "00", Approve: true}); err == nil {
-		t.Error("an approval of other arguments was taken")
-	}
-	ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: v.Hash, Approve: true}))
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
-	if w.ledger.list() != "x" {
-		t.Errorf("the ledger has %q", w.ledger.list())
 	}
 }
 
@@ -247,16 +211,6 @@ func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
 	}
 }
 
-func TestProfileAndAgents(t *testing.T) {
-	w := made(t, &world{})
-	w.opt.Profile = func(_ context.Context, user string) (string, error) { return "The user is " + user + ".", nil }
-	w.open()
-	if _, frames := w.turn(id.ID{}, "say hello"); said(frames) != "hello" {
-		t.Error(said(frames))
-	}
-	_ = llm.Request{}
-}
-
 func TestCursorText(t *testing.T) {
 	for _, c := range []runtime.Cursor{{}, {Seq: 7}, {Seq: 7, Message: id.New(), Block: 2, Offset: 99}} {
 		if got, err := runtime.ParseCursor(c.String()); err != nil || got != c {
@@ -280,4 +234,142 @@ func FuzzParseCursor(f *testing.F) {
 			}
 		}
 	})
+}
+
+// crowd is a query that counts how many of its calls run at the same time.
+type crowd struct {
+	mu        sync.Mutex
+	now, most int
+	gate      chan struct{}
+	came      chan struct{} // a word for each call that runs
+}
+
+func (c *crowd) tool(t *testing.T) tool.Tool {
+	x := newTool(tool.Spec{Name: "crowd.join", Description: "Join.", Effect: tool.Query, Timeout: time.Minute},
+		func(ctx context.Context, _ tool.Invocation, _ struct{}) (string, error) {
+			c.mu.Lock()
+			c.now++
+			c.most = max(c.most, c.now)
+			c.mu.Unlock()
+			c.came <- struct{}{}
+			defer func() { c.mu.Lock(); c.now--; c.mu.Unlock() }()
+			select {
+			case <-c.gate:
+			case <-ctx.Done():
+			}
+			return "joined", nil
+		})
+	return x
+}
+
+// Calls of a turn run side by side, as many as may. One that waits for a
+// person takes nobody's place.
+func TestCallsRunAsManyAtATimeAsMay(t *testing.T) {
+	c := &crowd{gate: make(chan struct{}), came: make(chan struct{}, 10)}
+	w := made(t, &world{more: []tool.Tool{c.tool(t)}})
+	w.opt.Parallel, w.opt.Limits = 2, agent.Limits{Calls: 20}
+	w.open()
+	asks := strings.Repeat("call ledger.add {\"what\":\"x\"}\n", 4)
+	acc := w.send(id.ID{}, asks+strings.TrimSuffix(strings.Repeat("call crowd.join {}\n", 10), "\n"))
+	questions := map[string]runtime.ApprovalView{}
+	w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
+		if f.Call != nil && f.Call.Approval != nil {
+			questions[f.Call.ID] = *f.Call.Approval
+		}
+		return len(questions) == 4
+	})
+	for range 2 { // calls run while a person is asked
+		<-c.came
+	}
+	close(c.gate)
+	for _, q := range questions {
+		ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}))
+	}
+	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	ok := 0
+	for _, f := range frames {
+		if f.Kind == runtime.FrameResult && f.Call.Status == string(message.OK) {
+			ok++
+		}
+	}
+	if ok != 14 || c.most != 2 {
+		t.Errorf("%d calls succeeded, %d ran at a time", ok, c.most)
+	}
+}
+
+// hider hides one secret.
+type hider struct{}
+
+func (hider) Mask(s string) string        { return strings.ReplaceAll(s, "hunter22", "«secret:P»") }
+func (h hider) MaskBytes(b []byte) []byte { return []byte(h.Mask(string(b))) }
+func (h hider) Found(s string) []string {
+	if h.Mask(s) != s {
+		return []string{"P"}
+	}
+	return nil
+}
+
+// What a user types is hidden before it is kept or shown to a model, and he is
+// told; so are the arguments and the results of tools.
+func TestSecretsOfAUserAreHidden(t *testing.T) {
+	w := made(t, &world{})
+	w.opt.Secrets = hider{}
+	w.open()
+	content := []message.Block{&message.Text{Text: "say hunter22"}, &message.File{MIME: "text/plain", Name: "a", Data: []byte("hunter22")}, &message.Text{Text: "and more"}}
+	acc, err := w.Send(t.Context(), "ada", runtime.Turn{ClientID: "1", Content: content})
+	if err != nil || !slices.Equal(acc.Hidden, []string{"P"}) {
+		t.Fatalf("%+v, %v", acc, err)
+	}
+	if content[0].(*message.Text).Text != "say hunter22" {
+		t.Error("the caller's message was changed")
+	}
+	for f, err := range w.Watch(t.Context(), "ada", acc.Conversation, runtime.Cursor{}) {
+		ok(t, err)
+		if f.Kind == runtime.FrameComplete {
+			if got := f.Stored.Text(); !strings.Contains(got, "«secret:P»") {
+				t.Errorf("the model was shown %q", got)
+			}
+			break
+		}
+	}
+	for it, err := range store.Items(t.Context(), w.store, store.ForUser("ada"), store.Query{}) {
+		if err != nil || strings.Contains(string(it.Body), "hunter22") {
+			t.Errorf("%s: %s, %v", it.URI, it.Body, err)
+		}
+	}
+	if acc, err := w.Send(t.Context(), "ada", runtime.Turn{Conversation: acc.Conversation, Content: []message.Block{&message.Text{Text: "say no secret"}}}); err != nil || acc.Hidden != nil {
+		t.Errorf("%+v, %v", acc, err)
+	}
+	if acc, err := w.Send(t.Context(), "ada", runtime.Turn{Conversation: id.New(), Content: []message.Block{&message.Text{Text: "say hunter22"}}}); err == nil {
+		t.Errorf("a conversation that is not there: %+v", acc)
+	}
+}
+
+// The head of the log is kept elsewhere from time to time, also after it
+// could not be, and when the node closes.
+func TestAnchors(t *testing.T) {
+	w := made(t, &world{})
+	var kept atomic.Int64
+	often := make(chan struct{}, 100)
+	w.opt.AnchorEvery = time.Millisecond
+	w.opt.Anchor = func(ctx context.Context) error {
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("it may take for ever")
+		}
+		kept.Add(1)
+		select {
+		case often <- struct{}{}:
+		default:
+		}
+		return errors.New("not there")
+	}
+	w.open()
+	for range 3 {
+		<-often
+	}
+	before := kept.Load()
+	w.close()
+	if kept.Load() <= before {
+		t.Error("nothing is kept at the end")
+	}
 }

@@ -1,8 +1,10 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"slices"
 
 	"steward/internal/conversation"
 	"steward/internal/conversation/worklog"
@@ -168,4 +170,149 @@ func (k *Records) EditGrant(ctx context.Context, user string, grant id.ID, ed ef
 func (k *Records) RevokeGrant(ctx context.Context, user string, grant id.ID) error {
 	_, err := k.effects.Revoke(ctx, user, grant)
 	return err
+}
+
+// Reading selects messages of a conversation. The zero value selects the first
+// page of the preferred branch.
+type Reading struct {
+	Branch  string // empty: the preferred one
+	After   store.Cursor
+	Limit   int
+	Reverse bool // newest first
+	Deleted bool // instead of all that, the messages that can be restored: in one page, in order of deletion
+}
+
+// ReadMessages reads messages of one of the user's conversations. Error
+// codes: conversation_not_found, branch_not_found, cursor_invalid.
+func (k *Records) ReadMessages(ctx context.Context, user string, conv id.ID, r Reading) ([]conversation.Entry, store.Cursor, error) {
+	e, sc := k.conversations, store.ForUser(user)
+	switch {
+	case r.Deleted:
+		list, err := deleted(ctx, e, sc, conv)
+		return list, "", err
+	case r.Branch == "":
+		return e.Messages(ctx, sc, conv, r.After, r.Limit, r.Reverse)
+	}
+	if _, err := e.Get(ctx, sc, conv); err != nil {
+		return nil, "", err
+	}
+	list, err := e.Branches(ctx, sc, conv)
+	if err != nil {
+		return nil, "", err
+	}
+	i := slices.IndexFunc(list, func(b record.Branch) bool { return b.ID == r.Branch })
+	if i < 0 {
+		return nil, "", fault.New(fault.NotFound, "branch_not_found", "this conversation has no branch %.80q", r.Branch).
+			WithHint("steward branch list shows those that it has")
+	}
+	return e.MessagesOf(ctx, sc, conv, &list[i], r.After, r.Limit, r.Reverse)
+}
+
+// deleted returns the messages that are deleted, can be restored, and have not
+// been erased.
+func deleted(ctx context.Context, e *conversation.Engine, sc store.Scope, conv id.ID) ([]conversation.Entry, error) {
+	changes, err := e.Audit(ctx, sc, conv, id.ID{}, "")
+	if err != nil {
+		return nil, err
+	}
+	out := []conversation.Entry{}
+	for _, c := range changes {
+		if c.State != record.Deleted || !c.Undone.IsZero() {
+			continue
+		}
+		m, err := e.Find(ctx, sc, conv, c.Message)
+		if fault.Is(err, fault.NotFound) {
+			continue // erased for good
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.Change = c.Change
+		out = append(out, m)
+	}
+	slices.SortStableFunc(out, func(a, b conversation.Entry) int {
+		return cmp.Or(a.Change.At.Compare(b.Change.At), cmp.Compare(a.Pos, b.Pos))
+	})
+	return out, nil
+}
+
+// Path is a branch as it is shown to a person.
+type Path struct {
+	record.Branch
+	Preferred bool
+	Stem      string // the branch that the last shared message was written on; empty: it shares none
+	Messages  int    // how many messages are on it
+	Own       int    // how many of them were written on it
+	Begins    string // the beginning of the first text among these; empty if there is none that may be shown
+}
+
+// Paths returns a conversation's branches, oldest first. If deleted is set, it
+// returns the branches that can be restored instead.
+func (k *Records) Paths(ctx context.Context, user string, conv id.ID, deleted bool) ([]Path, error) {
+	sc := store.ForUser(user)
+	c, err := k.conversations.Get(ctx, sc, conv)
+	if err != nil {
+		return nil, err
+	}
+	var out []Path
+	q := store.Query{Term: store.Term{Name: record.TermBranch, Value: conv.String()}, Under: record.ConversationURI(conv)}
+	for it, err := range store.Items(ctx, k.store, sc, q) {
+		if err != nil {
+			return nil, err
+		}
+		p := Path{Branch: record.Branch{ID: it.URI.ID()}}
+		if err := record.Decode(it.URI, it.Body, &p.Branch); err != nil {
+			return nil, err
+		}
+		if p.Deleted.IsZero() == deleted {
+			continue
+		}
+		p.Preferred = p.ID == c.BranchID()
+		for _, s := range slices.Backward(p.Rope) {
+			if s.Branch != p.ID {
+				p.Stem = s.Branch
+				break
+			}
+		}
+		if p.Messages, p.Own, err = k.conversations.Count(ctx, sc, conv, &p.Branch); err != nil {
+			return nil, err
+		}
+		if err := p.begins(ctx, k.store, sc, conv); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	slices.SortStableFunc(out, func(a, b Path) int { return a.Created.Compare(b.Created) })
+	return out, nil
+}
+
+// begins sets how the messages that were written on a branch begin.
+func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) error {
+	if p.Own == 0 {
+		return nil
+	}
+	const near = 20
+	first, err := st.Query(ctx, sc, store.Query{List: record.BranchURI(conv, p.ID), Limit: near})
+	if err != nil {
+		return err
+	}
+	for _, it := range first.Items {
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return err
+		}
+		if p.Begins = beginning(m); p.Begins != "" {
+			return nil
+		}
+	}
+	return nil
+}
+
+// beginning returns the beginning of the user's or the assistant's text in a
+// message, on one line. It returns "" for secret messages.
+func beginning(m *message.Message) string {
+	if m.Role == message.Tool || message.LabelsOf(m.Blocks)&message.Secret != 0 {
+		return ""
+	}
+	return line(m.Text())
 }

@@ -4,11 +4,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 	"strings"
 
+	"steward/internal/conversation/worklog"
+	"steward/internal/events"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/policy"
 	"steward/internal/resource"
+	"steward/internal/search"
+	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/tree"
 )
@@ -195,4 +201,123 @@ func agentPath(uri resource.URI) string {
 		names = append(names, e.ID)
 	}
 	return strings.Join(names, "/")
+}
+
+const typeWork = "worklog.Entry"
+
+// maxWork is how many entries of the work log are listed as resources: the
+// newest. WorkLog returns all of them.
+const maxWork = 10_000
+
+// workView shows the entries of a user's work log as resources. Each is below the
+// message that makes the call, under the call's block.
+type workView struct{ n *Node }
+
+// Types implements tree.Mount.
+func (workView) Types() []string { return []string{typeWork} }
+
+// Personal implements tree.Personal.
+func (workView) Personal() {}
+
+// List implements tree.Mount.
+func (v workView) List(ctx context.Context, p policy.Principal) ([]tree.Resource, error) {
+	var out []tree.Resource
+	for after := store.Cursor(""); len(out) < maxWork; {
+		page, next, err := v.n.WorkLog(ctx, p.User, worklog.Filter{}, after, 1000)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page {
+			r, err := workResource(p.User, e)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, r)
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	return out, nil
+}
+
+// Get implements tree.Mount.
+func (v workView) Get(ctx context.Context, p policy.Principal, uri resource.URI) (tree.Resource, error) {
+	msg := uri.Parent()
+	e, _, err := v.n.WorkLogEntry(ctx, p.User, msg.ID()+"/"+uri.ID())
+	if fault.HasCode(err, "ref_invalid") || err == nil && workURI(e) != uri {
+		return tree.Resource{}, fault.New(fault.NotFound, "not_found", "there is no %s", uri)
+	}
+	if err != nil {
+		return tree.Resource{}, err
+	}
+	return workResource(p.User, e)
+}
+
+// workURI returns the resource of an entry.
+func workURI(e worklog.Entry) resource.URI {
+	_, block, _ := strings.Cut(e.ID, "/")
+	return e.Call.Child(typeWork, block)
+}
+
+func workResource(user string, e worklog.Entry) (tree.Resource, error) {
+	r, err := mounted(workURI(e), resource.Metadata{Purpose: e.Summary}, e)
+	r.Space, r.At = resource.UserSpace(user), e.At
+	return r, err
+}
+
+// openEvents opens the engine that publishes what happens to resources.
+func (n *Node) openEvents() (err error) {
+	var mask func([]byte) []byte
+	if n.opt.Secrets != nil {
+		mask = n.opt.Secrets.MaskBytes
+	}
+	n.events, err = events.New(events.Options{Follow: n.entries, Authorizer: n.opt.Authorizer, Directory: n.opt.People,
+		Audit: n.opt.AuditReads, Mask: mask, Log: n.log})
+	return err
+}
+
+// Publish appends an event to the log under the user's own source; see
+// events.Engine.Publish for the errors.
+func (n *Node) Publish(ctx context.Context, user string, x events.Publication) (events.Published, error) {
+	return n.events.Publish(ctx, events.Caller{User: user}, x)
+}
+
+// EraseEvent erases for good an event that a user published.
+func (n *Node) EraseEvent(ctx context.Context, by, user string, which id.ID) error {
+	return n.events.Erase(ctx, by, user, which)
+}
+
+// Subscribe yields the events after a cursor that match the filter and that the
+// user may read, until ctx is done or the loop is left. See
+// events.Engine.Subscribe for guarantees and errors.
+func (n *Node) Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error] {
+	return n.events.Subscribe(ctx, events.Caller{User: user}, f, from)
+}
+
+// Observe yields the changes in the user's conversations after a cursor that
+// match the filter, until ctx is done or the loop is left. See
+// events.Engine.Observe for guarantees and errors.
+func (n *Node) Observe(ctx context.Context, user string, f events.ChangeFilter, from events.Cursor) iter.Seq2[events.Batch, error] {
+	return n.events.Observe(ctx, store.ForUser(user), f, from)
+}
+
+// addSearch adds the tool with which agents search.
+func (n *Node) addSearch() error {
+	if n.opt.Search == nil {
+		return nil
+	}
+	t, err := search.NewTool(n.opt.Search, func(in tool.Invocation) store.Scope { return store.ForUser(in.User) })
+	if err != nil {
+		return err
+	}
+	return n.opt.Tools.Add(t)
+}
+
+// followLog makes the search index follow the log for as long as the node lives.
+func (n *Node) followLog() {
+	if n.opt.Search == nil {
+		return
+	}
+	n.runs.Go(func() { n.opt.Search.Follow(n.life) })
 }

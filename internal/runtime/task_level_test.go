@@ -1,11 +1,12 @@
 package runtime_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -104,23 +105,12 @@ func TestPassingUpAndCrashes(t *testing.T) {
 			w, b := newSlowLevels(t)
 			conv, _ := w.grind()
 			w.atRest(conv)
-			var mu sync.Mutex
-			left := n
-			w.faulty.set(func(store.Batch) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if left--; left > 0 {
-					return nil
-				}
-				return errors.New("the machine is off")
-			})
+			fail, crashed := after(n - 1)
+			w.faulty.set(fail)
 			close(b.gate)
 			eventually(t, "it is over, or the machine off", func() bool {
-				mu.Lock()
-				died = left <= 0
-				mu.Unlock()
-				list, err := w.Requests(t.Context(), "anna", false, 10)
-				return died || err == nil && len(list) == 0
+				died = isClosed(crashed)
+				return died || len(w.openOnes()) == 0
 			})
 			if died {
 				w.kill()
@@ -193,4 +183,48 @@ func TestHooksSeeTheResultsOfTasks(t *testing.T) {
 		t.Errorf("the hook saw %q", saw)
 	}
 	mu.Unlock()
+}
+
+// failsOnce has the store fail once, when the run of a turn is to be recorded
+// as over.
+func (w *world) failsOnce() {
+	var once sync.Once
+	w.faulty.set(func(b store.Batch) (err error) {
+		for _, c := range b.Changes {
+			var r record.Run
+			if c.URI.Type() == record.TypeRun && record.Decode(c.URI, c.Body, &r) == nil && !r.Ended.IsZero() {
+				once.Do(func() { err = fault.New(fault.Exhausted, "disk_full", "no room") })
+			}
+		}
+		return err
+	})
+}
+
+// The result of a task is told to the end, also where the store fails for a
+// moment while an agent answers to it; nobody has to say anything, nor to
+// restart.
+func TestTellingGoesOnAfterTheStoreFailed(t *testing.T) {
+	for _, words := range []string{askMiller, ask("personal", ask("miller", askMiller))} {
+		t.Run(words, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, b := newStill(t), newBench()
+				g := &grove{}
+				g.plant(agentOf("personal"), agentOf("personal/miller", b.tools(t)...))
+				w.opt.Catalog, w.more = g, b.tools(t)
+				w.open()
+				conv := w.send(id.ID{}, words).Conversation
+				synctest.Wait()
+				w.failsOnce()
+				close(b.gate)
+				time.Sleep(time.Hour)
+				open, err := w.Requests(t.Context(), "anna", false, 10)
+				if err != nil || len(open) != 0 {
+					t.Errorf("%d requests are still open, %v", len(open), err)
+				}
+				if got := w.users(conv); len(got) != 2 || !strings.Contains(got[1], "did flour") {
+					t.Errorf("told: %q", got)
+				}
+			})
+		})
+	}
 }

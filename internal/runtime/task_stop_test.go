@@ -1,11 +1,9 @@
 package runtime_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"steward/internal/fault"
@@ -128,42 +126,16 @@ func TestTaskAndCrashes(t *testing.T) {
 			conv, _ := w.turn(id.ID{}, "say hello")
 			w.atRest(conv)
 			close(b.gate)
-			var mu sync.Mutex
-			left := n
-			off := make(chan struct{})
-			w.faulty.set(func(store.Batch) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if left--; left > 0 {
-					return nil
-				}
-				if left == 0 {
-					close(off)
-				}
-				return errors.New("the machine is off")
-			})
+			fail, off := after(n - 1)
+			w.faulty.set(fail)
 			turn := runtime.Turn{Conversation: conv, ClientID: "c", Attended: true, Content: text(`call slow.work {"what":"flour"}`)}
 			_, err := w.Send(t.Context(), "anna", turn)
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				eventually(t, "it is over, or the machine off", func() bool {
-					mu.Lock()
-					defer mu.Unlock()
-					if left <= 0 {
-						return true
-					}
-					list, err := w.Requests(context.Background(), "anna", false, 10)
-					return err == nil && len(list) == 0 && len(w.rows()[record.RequestTask]) == 1 && !w.Running("anna", conv)
-				})
-			}()
-			<-done
-			select {
-			case <-off:
-				died = true
+			eventually(t, "it is over, or the machine off", func() bool {
+				return isClosed(off) || len(w.openOnes()) == 0 && len(w.rows()[record.RequestTask]) == 1 && !w.Running("anna", conv)
+			})
+			if died = isClosed(off); died {
 				w.kill()
 				w.open()
-			default:
 			}
 			if err != nil {
 				ok(t, second(w.Send(t.Context(), "anna", turn)))

@@ -1,0 +1,98 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/tool"
+)
+
+// Who follows questions looks again when the first of them expires, wherever
+// it stands.
+func TestTheFirstQuestionThatExpiresIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var list []effect.Question
+		for _, s := range []time.Duration{10, 2, 5} {
+			list = append(list, effect.Question{Expires: began.Add(s * time.Second)})
+		}
+		n := &Node{life: context.Background()}
+		if !n.awaitChange(t.Context(), nil, list) || time.Since(began) != 2*time.Second {
+			t.Errorf("it looked after %s", time.Since(began))
+		}
+	})
+}
+
+// byPoint decides by the point alone.
+type byPoint map[policy.Point]policy.Decision
+
+func (b byPoint) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
+	return b[q.Point], nil
+}
+
+// What either decision about asking an agent obliges to is not lost by the
+// other one.
+func TestToAskAnAgentObligesToBoth(t *testing.T) {
+	call := policy.Decision{Verdict: policy.Ask, Reason: "really?", Obligations: policy.Obligations{Mask: []string{"/a"}}}
+	ask := policy.Decision{Verdict: policy.Ask, Reason: "a parent says", Obligations: policy.Obligations{Approvers: "parents", Cap: 9}}
+	for _, j := range []byPoint{
+		{policy.PointTool: call, policy.PointDelegate: ask},
+		{policy.PointTool: ask, policy.PointDelegate: call},
+		{policy.PointTool: {Verdict: policy.Allow, Obligations: call.Obligations}, policy.PointDelegate: ask},
+	} {
+		d, err := authorizerOf(j).Authorize(t.Context(), policy.Question{Point: policy.PointTool, Tool: tool.Spec{Name: "email.ask", Origin: askedOrigin + "email"}})
+		if err != nil || d.Verdict != policy.Ask || d.Approvers != "parents" || d.Cap != 9 || len(d.Mask) != 1 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+}
+
+// What a summary is made of is bounded: of very many messages, the newest.
+func TestASummaryIsMadeOfTheNewestMessages(t *testing.T) {
+	var msgs []*message.Message
+	for range 100 {
+		msgs = append(msgs, &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: strings.Repeat("word ", 100)}}})
+	}
+	if n := beyond(msgs, 1_000_000); n != 0 {
+		t.Errorf("%d of a few messages are left out", n)
+	}
+	n := beyond(msgs, 2000)
+	if n < 50 || n > 95 {
+		t.Errorf("%d are left out", n)
+	}
+	if _, text := material(msgs[n:], 1_000_000); len(text) > 20_000 {
+		t.Errorf("%d bytes of material are left", len(text))
+	}
+}
+
+// Outside of a turn there is nothing to plan, and nobody who reads.
+func TestPlanningIsForTurns(t *testing.T) {
+	for _, x := range []tool.Tool{planTool{}, extractTool{}} {
+		if _, err := x.Call(context.Background(), tool.Invocation{Args: []byte(`{}`)}); !fault.HasCode(err, "plan_outside") {
+			t.Errorf("%s: %v", x.Spec().Name, err)
+		}
+	}
+}
+
+// The built-in model is not offered what it cannot use.
+func TestToolsWithoutPlanning(t *testing.T) {
+	all, rest := llm.NewToolset(planTool{}.Spec()), llm.NewToolset()
+	for _, c := range []struct {
+		model string
+		plain *llm.Toolset
+		want  *llm.Toolset
+	}{{"openai/gpt", rest, all}, {"offline/demo", rest, rest}, {"offline/demo", nil, all}} {
+		k := agentKit{tools: all, plain: c.plain}
+		if got := k.without([]string{c.model}); got != c.want {
+			t.Errorf("%+v: %p, want %p", c, got, c.want)
+		}
+	}
+}
