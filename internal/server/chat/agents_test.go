@@ -97,39 +97,6 @@ func TestAgentsAreDecidedAbout(t *testing.T) {
 	}
 }
 
-func TestAgentFramesAreRefused(t *testing.T) {
-	o := served.NewOffice(t)
-	o.Agent("desk", "")
-	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
-	for _, c := range []struct{ who, send, code string }{
-		{"ana", `{"type":"inspect_agent","id":"a","path":"desk"}`, "admin_only"},
-		{"ana", `{"type":"approve_agent","id":"a","path":"desk","hash":"x"}`, "admin_only"},
-		{"ana", `{"type":"deny_agent","id":"a","path":"desk"}`, "admin_only"},
-		{"ana", `{"type":"revoke_agent","id":"a","path":"desk"}`, "admin_only"},
-		{"admin", `{"type":"agents","id":"a","path":"desk"}`, "unknown_member"},
-		{"admin", `{"type":"inspect_agent","id":"a"}`, "member_missing"},
-		{"admin", `{"type":"inspect_agent","id":"a","path":5}`, "member_invalid"},
-		{"admin", `{"type":"inspect_agent","id":"a","path":"deks"}`, "agent_not_found"},
-		{"admin", `{"type":"approve_agent","id":"a","path":"desk"}`, "member_missing"},
-		{"admin", `{"type":"approve_agent","id":"a","path":"desk","hsh":"x"}`, "unknown_member"},
-		{"admin", `{"type":"approve_agent","id":"a","path":"desk","hash":"x","tools":{"notes.add":{"ask":true}}}`, "unknown_member"},
-		{"admin", `{"type":"approve_agent","id":"a","path":"desk","hash":"x"}`, "agent_changed"},
-		{"admin", `{"type":"deny_agent","id":"a","path":"desk","hash":"x"}`, "unknown_member"},
-		{"admin", `{"type":"revoke_agent","id":"a","path":"desk"}`, "agent_not_approved"},
-	} {
-		client := dial(t, url, c.who)
-		client.send(c.send)
-		if f := client.answer("a"); f["type"] != "error" || f["code"] != c.code {
-			t.Errorf("%s: %v, want %s", c.send, f, c.code)
-		}
-		client.send(`{"type":"ping","id":"b"}`)
-		if f := client.answer("b"); f["type"] != "pong" {
-			t.Errorf("%v", f)
-		}
-		client.CloseNow()
-	}
-}
-
 func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	o := served.NewOffice(t)
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})

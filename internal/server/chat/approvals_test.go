@@ -90,20 +90,6 @@ func TestApprovalFrames(t *testing.T) {
 	d := newDouble(nil)
 	_, url := serve(t, chat.Options{Node: d})
 	c := dial(t, url, "")
-	for _, x := range []struct{ send, code string }{
-		{`{"type":"approval","id":"1"}`, "member_missing"},
-		{`{"type":"approval","id":"1","approval_id":"odd"}`, "approval_not_found"},
-		{`{"type":"approvals","id":"1","odd":1}`, "unknown_member"},
-		{`{"type":"approve","id":"1","hash":"h"}`, "member_missing"},
-		{`{"type":"approve","id":"1","approval_id":"q"}`, "member_missing"},
-		{`{"type":"approve","id":"1","approval_id":"q","hash":"h","until":"soon"}`, "member_invalid"},
-		{`{"type":"deny","id":"1","approval_id":"q","hash":"h","standing":"always"}`, "approval_invalid"},
-		{`{"type":"approve","id":"1","approval_id":"q","hash":"h","args_hash":"x"}`, "unknown_member"},
-	} {
-		if f := c.asks(x.send); f["type"] != "error" || f["code"] != x.code || f["re"] != "1" {
-			t.Errorf("%s: %v", x.send, f)
-		}
-	}
 	if f := c.asks(`{"type":"approve","id":"2","approval_id":"q","hash":"h","standing":"conversation","pattern":{"path":{"like":"a*"}},"until":"2030-01-02T03:04:05Z"}`); f["type"] != "ok" {
 		t.Fatal(f)
 	}
@@ -172,6 +158,31 @@ func TestAllOfAQuestionIsTold(t *testing.T) {
 			`"reason":"files.write changes something","rule":"default/tools.rego:60","tool":"files.write"}`
 		if string(b) != want {
 			t.Errorf("%s", b)
+		}
+		return
+	}
+}
+
+func TestQuestionsOfTasks(t *testing.T) {
+	d := newDouble(func(d *double, t turn) {
+		d.tell(t, false, runtime.Frame{Kind: runtime.FrameTask, Task: &runtime.TaskView{ID: number(9), Call: "m/0", Tool: "mill.run", Status: "awaiting_approval",
+			Approval: &runtime.ApprovalView{ID: "q", Hash: "h", Reason: "it changes", Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Args: `{"a": 1}`}}})
+	})
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"go"}`)
+	for {
+		f, err := c.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f["type"] != "task" {
+			continue
+		}
+		a, ok := f["approval"].(map[string]any)
+		args, _ := f["args"].(map[string]any)
+		if !ok || a["id"] != "q" || a["hash"] != "h" || a["reason"] != "it changes" || a["expires"] != "2030-01-02T03:04:05Z" || args["a"] != 1.0 {
+			t.Errorf("%v", f)
 		}
 		return
 	}

@@ -15,7 +15,9 @@ import (
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/chat"
+	"steward/internal/store/storetest"
 	_ "steward/test/seed"
+	"steward/test/served"
 )
 
 // answer says some words, one token each, and completes.
@@ -35,14 +37,30 @@ func answer(words ...string) func(*double, turn) {
 // and everything else go on.
 func TestWrongFrames(t *testing.T) {
 	d := newDouble(answer("Hi."))
-	_, url := serve(t, chat.Options{Node: d, MaxMessage: 2000})
-	c := dial(t, url, "")
+	d.changes = served.NewEvents(t, storetest.NewModel(), 0)
+	o := served.NewOffice(t)
+	o.Agent("desk", "")
+	_, url := serve(t, chat.Options{Node: d, Agents: o, MaxMessage: 2000})
+	c, boss := dial(t, url, ""), dial(t, url, "admin")
+	boss.waits("desk")
 	c.send(`{"type":"message","content":"hello"}`)
 	conv := c.want(frame{"type": "accepted"})["conversation_id"].(string)
 	for c.next()["type"] != "complete" {
 	}
 	in := `"conversation_id":"` + conv + `"`
-	for _, f := range []struct{ send, code, re string }{
+	type wrong struct{ send, code, re string }
+	refused := func(c *client, frames ...wrong) {
+		t.Helper()
+		for _, f := range frames {
+			c.send(f.send)
+			got := c.next()
+			re, _ := got["re"].(string)
+			if got["type"] != "error" || got["code"] != f.code || re != f.re || got["message"] == "" || got["kind"] == "" {
+				t.Errorf("%.200s: got %v, want %s", f.send, got, f.code)
+			}
+		}
+	}
+	refused(c, []wrong{
 		{``, "invalid_json", ""},
 		{`{`, "invalid_json", ""},
 		{`hello`, "invalid_json", ""},
@@ -105,14 +123,51 @@ func TestWrongFrames(t *testing.T) {
 		{`{"type":"approve","id":"a","hash":"x"}`, "member_missing", "a"},
 		{`{"type":"deny","id":"a","approval_id":"x"}`, "member_missing", "a"},
 		{`{"type":"deny","id":"a","approval":"x"}`, "unknown_member", "a"},
-	} {
-		c.send(f.send)
-		got := c.next()
-		re, _ := got["re"].(string)
-		if got["type"] != "error" || got["code"] != f.code || re != f.re || got["message"] == "" || got["kind"] == "" {
-			t.Errorf("%.200s: got %v, want %s", f.send, got, f.code)
-		}
-	}
+		{`{"type":"approval","id":"a"}`, "member_missing", "a"},
+		{`{"type":"approval","id":"a","approval_id":"odd"}`, "approval_not_found", "a"},
+		{`{"type":"approvals","id":"a","odd":1}`, "unknown_member", "a"},
+		{`{"type":"approve","id":"a","hash":"h"}`, "member_missing", "a"},
+		{`{"type":"approve","id":"a","approval_id":"q"}`, "member_missing", "a"},
+		{`{"type":"approve","id":"a","approval_id":"q","hash":"h","until":"soon"}`, "member_invalid", "a"},
+		{`{"type":"deny","id":"a","approval_id":"q","hash":"h","standing":"always"}`, "approval_invalid", "a"},
+		{`{"type":"approve","id":"a","approval_id":"q","hash":"h","args_hash":"x"}`, "unknown_member", "a"},
+		{`{"type":"requests","id":"a","limit":-1}`, "member_invalid", "a"},
+		{`{"type":"requests","id":"a","limit":5000}`, "member_invalid", "a"},
+		{`{"type":"requests","id":"a","request_id":"ffffffff"}`, "request_not_found", "a"},
+		{`{"type":"requests","id":"a","open":true}`, "unknown_member", "a"},
+		{`{"type":"cancel","id":"a"}`, "member_missing", "a"},
+		{`{"type":"resume_turn","id":"a"}`, "member_missing", "a"},
+		{`{"type":"resume_turn","id":"a","request_id":"ffffffff"}`, "request_not_found", "a"},
+		{`{"type":"cancel","id":"a","request_id":"ffffffff"}`, "request_not_found", "a"},
+		{`{"type":"cancel","id":"a","which":"x"}`, "unknown_member", "a"},
+		{`{"type":"observe"}`, "member_missing", ""},
+		{`{"type":"observe","id":"a","conversation_id":"x"}`, "unknown_member", "a"},
+		{`{"type":"observe","id":"a","conversation_ids":"x"}`, "member_invalid", "a"},
+		{`{"type":"observe","id":"a","conversation_ids":["x"]}`, "member_invalid", "a"},
+		{`{"type":"observe","id":"a","interaction_ids":["` + number(1).String() + `",""]}`, "member_invalid", "a"},
+		{`{"type":"observe","id":"a","tools":["[a"]}`, "filter_invalid", "a"},
+		{`{"type":"observe","id":"a","kinds":["message"]}`, "filter_invalid", "a"},
+		{`{"type":"observe","id":"a","cursor":"5"}`, "cursor_invalid", "a"},
+		{`{"type":"unobserve","id":"a"}`, "member_missing", "a"},
+		{`{"type":"unobserve","id":"a","re":"a"}`, "observation_not_found", "a"},
+		{`{"type":"unobserve","id":"a","conversation_id":"a"}`, "unknown_member", "a"},
+		{`{"type":"inspect_agent","id":"a","path":"desk"}`, "admin_only", "a"},
+		{`{"type":"approve_agent","id":"a","path":"desk","hash":"x"}`, "admin_only", "a"},
+		{`{"type":"deny_agent","id":"a","path":"desk"}`, "admin_only", "a"},
+		{`{"type":"revoke_agent","id":"a","path":"desk"}`, "admin_only", "a"},
+	}...)
+	refused(boss, []wrong{
+		{`{"type":"agents","id":"a","path":"desk"}`, "unknown_member", "a"},
+		{`{"type":"inspect_agent","id":"a"}`, "member_missing", "a"},
+		{`{"type":"inspect_agent","id":"a","path":5}`, "member_invalid", "a"},
+		{`{"type":"inspect_agent","id":"a","path":"deks"}`, "agent_not_found", "a"},
+		{`{"type":"approve_agent","id":"a","path":"desk"}`, "member_missing", "a"},
+		{`{"type":"approve_agent","id":"a","path":"desk","hsh":"x"}`, "unknown_member", "a"},
+		{`{"type":"approve_agent","id":"a","path":"desk","hash":"x","tools":{"notes.add":{"ask":true}}}`, "unknown_member", "a"},
+		{`{"type":"approve_agent","id":"a","path":"desk","hash":"x"}`, "agent_changed", "a"},
+		{`{"type":"deny_agent","id":"a","path":"desk","hash":"x"}`, "unknown_member", "a"},
+		{`{"type":"revoke_agent","id":"a","path":"desk"}`, "agent_not_approved", "a"},
+	}...)
 	c.sendAs(websocket.MessageBinary, `{"type":"ping"}`)
 	c.want(frame{"type": "error", "code": "binary_frame"})
 	c.send(`{"type":"ping","id":"alive"}`)
