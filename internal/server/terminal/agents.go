@@ -11,7 +11,7 @@ import (
 	"steward/internal/catalog"
 )
 
-// hand lists the agents, or has one that is named go on with the conversation.
+// hand lists the agents, or continues the conversation with the named one.
 func (m *chat) hand(name string) tea.Cmd {
 	return m.withAgents(func(all []catalog.Listing) tea.Cmd {
 		m.agents = []string{ownAgent}
@@ -33,7 +33,7 @@ func (m *chat) hand(name string) tea.Cmd {
 	})
 }
 
-// withAgents does something with the agents and sources that there are.
+// withAgents calls do with all agents and sources.
 func (m *chat) withAgents(do func([]catalog.Listing) tea.Cmd) tea.Cmd {
 	return elsewhere(m, func(string) ([]catalog.Listing, error) {
 		ctx, cancel := context.WithTimeout(m.ctx, listTimeout)
@@ -44,10 +44,10 @@ func (m *chat) withAgents(do func([]catalog.Listing) tea.Cmd) tea.Cmd {
 	}, do)
 }
 
-// ownAgent is Steward's own agent, which nobody has to allow.
+// ownAgent is Steward's own agent, which needs no approval.
 const ownAgent = "assistant"
 
-// agentList tells of the agents and sources, and how far each is allowed.
+// agentList lists the agents and sources with their status.
 func (m *chat) agentList(all []catalog.Listing) string {
 	rows := [][3]string{{ownAgent, "", "answers when no other agent is named"}}
 	waits := false

@@ -16,18 +16,18 @@ import (
 	"steward/internal/message"
 )
 
-// mostValue is how much of an argument is shown before it is cut, and mostArgs
-// how many arguments are.
+// mostValue is how many bytes of an argument are shown, and mostArgs how many
+// arguments.
 const (
 	mostValue = 600
 	mostArgs  = 40
 )
 
-// question shows all that an approval binds: the tool and its arguments, a
-// member per line, nothing hidden; why it is asked, what had been read, who
-// answers and until when. Where an argument is long or marked, a list of all of
-// them comes first. Unless whole, long values are cut, so that no argument
-// pushes another one off the screen; cut reports that.
+// question shows everything that an approval covers: the tool and its arguments,
+// one per line and with nothing hidden; the reason, what was read before, who
+// answers and until when. If an argument is long or marked, a list of all arguments
+// comes first. Unless whole is set, long values are cut, so that no argument pushes
+// another one off the screen; cut reports that.
 func (t *turn) question(f *client.Frame, whole bool) (text string, cut bool) {
 	var b strings.Builder
 	what, args := asked(f)
@@ -67,8 +67,8 @@ func (t *turn) question(f *client.Frame, whole bool) (text string, cut bool) {
 	return strings.TrimSuffix(b.String(), "\n"), cut
 }
 
-// argumentList names the arguments of a call with their sizes and marks, those
-// that are marked first; marked reports whether any is.
+// argumentList lists the arguments of a call with their sizes and marks, marked
+// ones first. marked reports whether there are any.
 func argumentList(args []client.Argument) (list string, marked bool) {
 	var first, rest []string
 	total := 0
@@ -88,9 +88,8 @@ func argumentList(args []client.Argument) (list string, marked bool) {
 	return fmt.Sprintf("%s, %s: %s", counted(len(args), "argument"), SizeOf(total), strings.Join(all, " · ")), len(first) > 0
 }
 
-// ArgumentsLine tells the arguments of a question on one line: none of them
-// takes the room of the others, and the names of those that are marked come
-// first.
+// ArgumentsLine shows the arguments of a question on one line. None takes the room
+// of the others, and the names of marked ones come first.
 func ArgumentsLine(q *effect.Question) string {
 	var parts []string
 	for _, l := range members(string(q.Args)) {
@@ -112,7 +111,7 @@ func ArgumentsLine(q *effect.Question) string {
 	return line
 }
 
-// SizeOf is a number of bytes in a person's words.
+// SizeOf formats a number of bytes for a person.
 func SizeOf(n int) string {
 	switch {
 	case n < 1000:
@@ -123,14 +122,14 @@ func SizeOf(n int) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// hang indents a text by two columns and by its own indentation, in all its lines.
+// hang indents all lines of a text by two columns more than its own indentation.
 func (t *turn) hang(style lipgloss.Style, text string) string {
 	rest := strings.TrimLeft(text, " ")
 	indent := "  " + text[:len(text)-len(rest)]
 	return hang(style, indent, indent, rest, t.paint.width)
 }
 
-// aboutQuestion says by which rule, who is asked, and until when.
+// aboutQuestion returns the rule, who is asked, and until when.
 func aboutQuestion(a *client.Approval, now time.Time) string {
 	var parts []string
 	if a.Rule != "" {
@@ -145,7 +144,7 @@ func aboutQuestion(a *client.Approval, now time.Time) string {
 	return strings.Join(parts, " · ")
 }
 
-// UntilWhen is a time to come, in the person's own zone and as short as it is clear.
+// UntilWhen formats a future time briefly, in the person's own time zone.
 func UntilWhen(t, now time.Time) string {
 	t, now = t.Local(), now.Local()
 	switch {
@@ -157,8 +156,8 @@ func UntilWhen(t, now time.Time) string {
 	return t.Format("2 Jan 2006 15:04")
 }
 
-// Ceiling says what must not have been read for a standing approval to cover
-// a call, beyond what had been when it was given.
+// Ceiling returns what must not have been read for a standing approval to cover a
+// call, given the labels of what had been read when the approval was given.
 func Ceiling(labels []string) string {
 	private, untrusted := slices.Contains(labels, message.Private.String()), slices.Contains(labels, message.Untrusted.String())
 	switch {
@@ -172,7 +171,7 @@ func Ceiling(labels []string) string {
 	return ""
 }
 
-// TermLines says what each argument may be, in columns, with nothing hidden.
+// TermLines returns what each argument may be, in columns, with nothing hidden.
 func TermLines(p intent.Pattern) []string {
 	names := slices.Sorted(maps.Keys(p))
 	wide := 0
@@ -194,11 +193,11 @@ func TermLines(p intent.Pattern) []string {
 	return out
 }
 
-// QuestionShown writes all that a question is about, within a width in columns.
-// Unless whole, long arguments are cut.
+// QuestionShown describes a question completely, within a width in columns; 0: any.
+// Unless whole is set, long arguments are cut.
 func QuestionShown(q *effect.Question, width int, now time.Time, whole bool) string {
 	t := turn{look: newLook(false), now: func() time.Time { return now }}
-	if t.paint.width = width; width == 0 { // it is written to no terminal
+	if t.paint.width = width; width == 0 { // not for a terminal
 		t.paint.width = 1 << 16
 	}
 	f := client.Frame{Name: q.Tool, Args: json.RawMessage(q.Args), Approval: &client.Approval{Reason: q.Reason,

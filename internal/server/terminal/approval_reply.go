@@ -19,33 +19,31 @@ import (
 	"steward/internal/intent"
 )
 
-// replying is where the person is in answering a question with more than yes
-// or no.
+// replying is the stage of an answer that is more than yes or no.
 type replying int
 
-// The stages.
 const (
 	notReplying  replying = iota
-	showingTerms          // what a standing approval would cover stands there: give it, edit it or not
-	editingTerms          // in the input
-	editingArgs           // likewise: the arguments of the call
-	givingReason          // likewise: why not
-	checking              // what was written is on its way to be shown
+	showingTerms          // the terms of a standing approval are shown
+	editingTerms          // the terms are in the input
+	editingArgs           // the arguments of the call are in the input
+	givingReason          // the reason of a denial is in the input
+	checking              // Steward is asked what edited terms would cover
 )
 
-// reply is an answer in the making.
+// reply is an answer in progress.
 type reply struct {
 	stage    replying
-	id, hash string         // of the question, as it was first shown
-	standing string         // how long the answer is to count
-	terms    intent.Pattern // what is shown
+	id, hash string         // of the question
+	standing string         // how long a standing approval lasts
+	terms    intent.Pattern // the terms that are shown
 	shown    string         // the hash over the question with these terms
-	draft    string         // what stood in the input before
-	since    time.Time      // when it was shown
+	draft    string         // the input before the reply
+	since    time.Time      // when the terms were shown
 }
 
-// replyKey handles a key of a person who answers. It reports whether the key was
-// meant for that.
+// replyKey handles a key if it belongs to the answer to a call's question, and
+// reports whether it does.
 func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool) {
 	r := &m.reply
 	name := k.String()
@@ -60,7 +58,7 @@ func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool
 		return m.decide(name, now, before)
 	case name == "ctrl+c", name == "ctrl+d" && m.input.Value() == "":
 		m.leaveReply()
-		return nil, name == "ctrl+d" // the other one stops the turn, as always
+		return nil, name == "ctrl+d" // Ctrl-C also stops the turn
 	case name == "esc":
 		m.leaveReply()
 		return nil, true
@@ -76,7 +74,7 @@ func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool
 	return cmd, true
 }
 
-// termsKey answers whether a standing approval is given as it is shown.
+// termsKey handles a key while the terms of a standing approval are shown.
 func (m *chat) termsKey(name string, now, before time.Time) (tea.Cmd, bool) {
 	r := &m.reply
 	if now.Sub(before) < quiet || now.Sub(r.since) < quiet {
@@ -98,8 +96,8 @@ func (m *chat) termsKey(name string, now, before time.Time) (tea.Cmd, bool) {
 	return nil, true
 }
 
-// plainLines are the lines of a pattern for editing, with what is not seen
-// written out where JSON has a way to.
+// plainLines returns the lines of a pattern for editing, with invisible characters
+// of JSON values escaped.
 func plainLines(p intent.Pattern) []string {
 	lines := p.Lines()
 	for i, l := range lines {
@@ -110,7 +108,7 @@ func plainLines(p intent.Pattern) []string {
 	return lines
 }
 
-// decide answers the question that stands there, if the key was meant for it.
+// decide handles a key that answers the question that is shown.
 func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 	a, _ := m.turn.pending()
 	if a == nil || len(name) != 1 || !strings.Contains(m.replies(a), name) ||
@@ -145,13 +143,13 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 		m.reply = reply{}
 		whole, _ := m.turn.question(&a.Frame, true)
 		m.print(m.turn.piece(kindNote, whole))
-		a.asked = false // what stands last on the screen is what an answer means
+		a.asked = false // so that it is printed again, below the whole
 		m.print(m.turn.ask()...)
 	}
 	return nil, true
 }
 
-// replies are the keys by which a question can be answered.
+// replies returns the keys that answer a question.
 func (m *chat) replies(a *activity) string {
 	keys := "ycpner"
 	switch {
@@ -166,7 +164,7 @@ func (m *chat) replies(a *activity) string {
 	return keys
 }
 
-// give gives the answer. The node has the last word.
+// give sends the answer. Steward may refuse it.
 func (m *chat) give(answer client.Answer, word string) tea.Cmd {
 	a, _ := m.turn.pending()
 	a.Status = client.CallRunning
@@ -189,12 +187,12 @@ func (m *chat) give(answer client.Answer, word string) tea.Cmd {
 	}
 }
 
-// refused tells why an answer was not taken; the question stands again.
+// refused shows why an answer was refused, and asks again.
 func (m *chat) refused(which string, err error) {
 	m.fail(err)
 	switch fault.Of(err).Code {
 	case "approval_decided", "approval_expired", "approval_not_found", "approval_changed":
-		return // what has become of it is told anyway
+		return // a frame shows what has become of it
 	}
 	for _, a := range m.turn.calls {
 		if a.Approval != nil && a.Approval.ID == which && a.Status == client.CallRunning {
@@ -204,13 +202,13 @@ func (m *chat) refused(which string, err error) {
 	m.print(m.turn.ask()...)
 }
 
-// write has the person write something into the input.
+// write puts a text into the input for the person to edit.
 func (m *chat) write(stage replying, text string) {
 	m.reply.stage = stage
 	m.setInput(text)
 }
 
-// leaveReply goes back to what stood there before.
+// leaveReply ends the reply and restores the input.
 func (m *chat) leaveReply() {
 	if m.reply.stage != notReplying {
 		m.setInput(m.reply.draft)
@@ -218,7 +216,7 @@ func (m *chat) leaveReply() {
 	m.reply = reply{}
 }
 
-// submitReply takes what the person has written.
+// submitReply takes the input as the reply.
 func (m *chat) submitReply(a *activity) tea.Cmd {
 	r, text := &m.reply, m.input.Value()
 	switch r.stage {
@@ -249,7 +247,7 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 			case r.stage != checking || r.id != id:
 			case err != nil:
 				m.fail(err)
-				r.stage = editingTerms // what was written stands there still
+				r.stage = editingTerms // the input still has them
 			default:
 				m.showTerms(q.Pattern, q.Hash)
 			}
@@ -258,7 +256,7 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 	}
 }
 
-// checkArgs refuses what cannot be arguments before it is sent.
+// checkArgs refuses arguments that are not a JSON object.
 func checkArgs(text string) error {
 	var object map[string]json.RawMessage
 	err := json.Unmarshal([]byte(text), &object)
@@ -339,7 +337,7 @@ func indented(args string) string {
 	return b.String()
 }
 
-// EscapedJSON writes what is not seen in a JSON text as escapes, which mean the same.
+// EscapedJSON escapes the invisible characters of a JSON text.
 func EscapedJSON(s string) string {
 	var b strings.Builder
 	for _, r := range s {

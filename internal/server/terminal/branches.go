@@ -16,10 +16,9 @@ import (
 	"steward/internal/record"
 )
 
-// standing is the last turn of a conversation, and what else stands in its
-// place.
+// standing is the last turn of a conversation, with its other versions.
 type standing struct {
-	asked    *message.Message // the user's own message; nil: there is none
+	asked    *message.Message // the user's message; nil: there is none
 	before   *message.Message // the message before it; nil: it is the first
 	first    *message.Message // the first message that answers it
 	final    *message.Message // the newest one
@@ -27,7 +26,7 @@ type standing struct {
 	answers  []client.Sibling
 }
 
-// stand reads the last turn, and what else stands in its place.
+// stand reads the last turn and its other versions.
 func (m *chat) stand(conv string) (standing, error) {
 	s, err := m.lastTurn(conv, 1)
 	if err != nil || s.asked == nil {
@@ -39,7 +38,7 @@ func (m *chat) stand(conv string) (standing, error) {
 	return s, err
 }
 
-// lastTurn finds the n-th last message of the user's own and what follows it.
+// lastTurn finds the n-th last message of the user and what follows it.
 func (m *chat) lastTurn(conv string, n int) (s standing, err error) {
 	for x, err := range m.newest(conv, 50) {
 		switch {
@@ -64,7 +63,7 @@ func (m *chat) lastTurn(conv string, n int) (s standing, err error) {
 	return s, nil
 }
 
-// asked is the last turn where there must be one.
+// asked returns the last turn, or an error if there is none.
 func (m *chat) asked(conv string) (standing, error) {
 	s, err := m.lastTurn(conv, 1)
 	if err == nil && s.asked == nil {
@@ -73,7 +72,7 @@ func (m *chat) asked(conv string) (standing, error) {
 	return s, err
 }
 
-// say tells which of several versions is seen; empty where there is one only.
+// say describes which of several versions is shown; "" if there is only one.
 func (s *standing) say() string {
 	var parts []string
 	for _, v := range []struct {
@@ -94,7 +93,7 @@ func current(list []client.Sibling) int {
 	return slices.IndexFunc(list, func(s client.Sibling) bool { return s.Preferred })
 }
 
-// count looks for other versions of the last turn.
+// count shows whether there are other versions of the last turn.
 func (m *chat) count() tea.Cmd {
 	if m.conv == "" {
 		return nil
@@ -108,7 +107,7 @@ func (m *chat) count() tea.Cmd {
 	})
 }
 
-// edit has the last message be written anew: at once with a text, else in the input.
+// edit replaces the last message: at once by a text, or else in the input.
 func (m *chat) edit(text string) tea.Cmd {
 	return elsewhere(m, m.asked, func(s standing) tea.Cmd {
 		m.editing = s.asked
@@ -120,8 +119,8 @@ func (m *chat) edit(text string) tea.Cmd {
 	})
 }
 
-// replace sends a text in place of the message that is being edited. What
-// else that message holds, it keeps.
+// replace sends a text in place of the message that is being edited, with that
+// message's other blocks.
 func (m *chat) replace(text string) tea.Cmd {
 	old := m.editing
 	m.editing = nil
@@ -182,7 +181,7 @@ func (m *chat) showBranches(list []Limb[client.Branch]) tea.Cmd {
 	return nil
 }
 
-// nameOf is what a branch is called.
+// nameOf returns the name of a branch.
 func nameOf(b client.Branch) string {
 	var parts []string
 	for _, s := range []string{b.Title, b.Begins} {
@@ -212,8 +211,8 @@ func (m *chat) switchTo(which string) tea.Cmd {
 	})
 }
 
-// step goes to another version of the last answer, or where there is none of
-// the question.
+// step switches to another version of the last answer or, if there is none, of the
+// question.
 func (m *chat) step(by int) tea.Cmd {
 	conv := m.conv
 	return elsewhere(m, m.stand, func(s standing) tea.Cmd {
@@ -231,7 +230,7 @@ func (m *chat) step(by int) tea.Cmd {
 	})
 }
 
-// move has the conversation go on with a branch.
+// move continues the conversation with a branch.
 func (m *chat) move(conv, branch string) (opened, error) {
 	err := m.opt.Client.ChangeBranch(m.ctx, conv, branch, map[string]any{"preferred": true})
 	return opened{say: "the conversation goes on from here:"}, err
@@ -329,14 +328,14 @@ func (m *chat) log(string) tea.Cmd {
 	}, m.tell)
 }
 
-// Limb is an item of a tree with what is drawn before it.
+// Limb is an item of a tree with the lines that are drawn before it.
 type Limb[T any] struct {
 	Head string
 	Item T
 }
 
-// Tree orders items so that each stands below its parent, and draws the lines
-// between them. An item whose parent is not there stands at the root.
+// Tree orders items so that each is below its parent, and draws the lines between
+// them. Items without a parent in the list are at the root.
 func Tree[T any](list []T, idOf, parentOf func(T) string) []Limb[T] {
 	there := map[string]bool{}
 	for _, x := range list {

@@ -19,7 +19,7 @@ import (
 )
 
 // chat is the model of the program. Its methods run in the program's own
-// goroutine, its commands elsewhere; only watchers is shared.
+// goroutine, and its commands in others, which share only watchers.
 type chat struct {
 	ctx   context.Context
 	opt   Options
@@ -33,37 +33,37 @@ type chat struct {
 	profile       colorprofile.Profile
 	dark          bool
 
-	conv    string // its id; empty: it begins with the next message
-	named   string // its title
-	model   string // asked for
+	conv    string // id of the conversation; empty: it starts with the next message
+	named   string // title of the conversation
+	model   string // that the person chose
 	agent   string // likewise
 	agents  []string
-	shelf   []client.Conversation // as /list showed them
+	shelf   []client.Conversation // as /list has shown them
 	models  []string
-	sending string           // what is on its way and not yet durable
-	outbox  []string         // what is sent after that, in order
-	weighed string           // the long text whose size was told
-	editing *message.Message // what the input is written in place of
+	sending string           // the message that is being sent
+	outbox  []string         // the messages that are sent after it
+	weighed string           // the long text that the person was warned about
+	editing *message.Message // the message that the input replaces
 
-	frames   chan watched // of the present watch
-	watch    int          // counts watches: frames of an earlier one are void
+	frames   chan watched // of the current watch
+	watch    int          // counts watches, to ignore frames of earlier ones
 	unwatch  func()
 	cursor   string
 	watchers sync.WaitGroup
 
-	reply    reply    // to what a call's question asks, in the making
-	pend     pending  // what is asked about agents and sources
+	reply    reply    // to a call's question
+	pend     pending  // questions about agents and sources
 	ready    bool     // the first frame has been drawn; see drawn
-	queue    []string // what is to be printed above
+	queue    []string // lines to be printed above
 	printing bool
 	spinning bool
 	spin     int
-	typed    time.Time // when a key came last
-	ctrlC    time.Time // when Ctrl-C came last
+	typed    time.Time // when the last key was pressed
+	ctrlC    time.Time // when Ctrl-C was last pressed
 	leaving  bool
 }
 
-// The messages of the program's own.
+// The chat's own messages.
 type (
 	sent struct {
 		client.Accepted
@@ -105,13 +105,13 @@ func elsewhere[T any](m *chat, do func(conv string) (T, error), done func(T) tea
 // listTimeout is how long the lists of models and agents may take.
 const listTimeout = 10 * time.Second
 
-// quiet is how long the keyboard must have rested, and a question have been
-// seen, before a key answers it: nobody approves by typing on.
+// quiet is how long the keyboard must have rested, and a question have been shown,
+// before a key answers it. Nobody approves by typing on.
 const quiet = 500 * time.Millisecond
 
-// firstFrame is how long the first frame takes to be drawn, with room to
-// spare. Until then the program believes that it fills the whole screen, and
-// would print above in the wrong place.
+// firstFrame is more than the time that drawing the first frame takes. Until then
+// the program assumes that it fills the whole screen, and would print above in the
+// wrong place.
 const firstFrame = 100 * time.Millisecond
 
 func newChat(ctx context.Context, o Options) (*chat, error) {
@@ -140,7 +140,7 @@ func newChat(ctx context.Context, o Options) (*chat, error) {
 	return m, nil
 }
 
-// restyle follows the terminal's size, colours and background.
+// restyle adapts to the terminal's size, colours and background.
 func (m *chat) restyle() {
 	colour := m.profile >= colorprofile.ANSI
 	m.turn.look = newLook(colour)
@@ -222,7 +222,7 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// tell says a text and does nothing more.
+// tell is say as a continuation of elsewhere.
 func (m *chat) tell(text string) tea.Cmd {
 	m.say(text)
 	return nil
@@ -242,9 +242,9 @@ func (m *chat) print(texts ...string) {
 	}
 }
 
-// part is a third of the screen: what is printed at once takes no more, and
-// what is live no more than the rest. Together they always fit, so that
-// nothing live is pushed into the scrollback, where it could not be redrawn.
+// part is a third of the screen. At most this much is printed at once, and the live
+// part takes at most the rest. Nothing live is pushed into the scrollback, where it
+// could not be redrawn.
 func (m *chat) part() int { return max(1, m.height/3) }
 
 // flush prints what is queued, one part after the other.
@@ -268,7 +268,7 @@ func (m *chat) flush() tea.Cmd {
 	return tea.Sequence(tea.Println(m.coloured(text)), func() tea.Msg { return printed{} })
 }
 
-// coloured brings styles down to what the terminal can show.
+// coloured reduces styles to what the terminal can show.
 func (m *chat) coloured(text string) string {
 	var b bytes.Buffer
 	w := colorprofile.Writer{Forward: &b, Profile: m.profile}
@@ -300,15 +300,15 @@ func (m *chat) setInput(text string) {
 
 func (m *chat) busy() bool { return m.turn.running || m.sending != "" }
 
-// next is a turn with a text.
+// next returns the message with a text.
 func (m *chat) next(text string) client.Message {
 	return client.Message{Conversation: m.conv, ID: id.New().String(), Model: m.model, Agent: m.agent, Content: Words(text)}
 }
 
-// Words is what says a text and nothing else.
+// Words returns content that is a text.
 func Words(text string) []client.Block { return []client.Block{{Type: "text", Text: text}} }
 
-// send sends what stands in the input.
+// send sends a text, or queues it behind the one that is being sent.
 func (m *chat) send(text string) tea.Cmd {
 	switch {
 	case m.sending != "" || len(m.outbox) > 0:
@@ -329,12 +329,12 @@ func (m *chat) dispatch(t client.Message, text string, editing *message.Message)
 }
 
 func (m *chat) accepted(s sent) tea.Cmd {
-	unseen := m.sending != "" && s.Message != "" && !s.Duplicate // its first frame is on the way
+	unseen := m.sending != "" && s.Message != "" && !s.Duplicate // its first frame has not arrived yet
 	m.sending = ""
 	if s.err != nil {
 		m.fail(s.err)
 		if m.input.Value() == "" {
-			m.setInput(s.text) // nothing that was written is lost
+			m.setInput(s.text) // so that nothing is lost
 			m.editing = s.editing
 		} else if s.text != "" {
 			m.say("not sent: " + s.text)
@@ -365,7 +365,7 @@ func (m *chat) accepted(s sent) tea.Cmd {
 	return cmd
 }
 
-// follow begins to watch the open conversation.
+// follow starts to watch the open conversation.
 func (m *chat) follow(from string) tea.Cmd {
 	m.unwatch()
 	m.turn.stop()

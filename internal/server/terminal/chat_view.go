@@ -28,7 +28,7 @@ func (m *chat) screen() string {
 	return m.above() + m.input.View() + "\n" + m.below()
 }
 
-// above is the live part over the input; it ends with a line feed.
+// above returns the live part above the input, with a line feed at its end.
 func (m *chat) above() string {
 	asks := m.asks()
 	most := max(1, m.height-m.part()-m.input.Height()-4-len(asks)-min(len(m.outbox), 3)) // a call's question, an empty line, the line below
@@ -46,7 +46,7 @@ func (m *chat) above() string {
 	return strings.Join(append(lines, ""), "\n") + "\n"
 }
 
-// below is the line under the input.
+// below returns the line below the input.
 func (m *chat) below() string {
 	text := ""
 	switch a, _ := m.turn.pending(); {
@@ -69,7 +69,7 @@ func (m *chat) below() string {
 				parts = append(parts, oneLine(p, 60))
 			}
 		}
-		if len(parts) > 0 { // else the empty input says it
+		if len(parts) > 0 { // the placeholder of the empty input mentions /help
 			text = strings.Join(append(parts, "/help"), " · ")
 		}
 	}

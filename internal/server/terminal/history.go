@@ -14,16 +14,15 @@ const (
 	largestOne = 64 << 10 // bytes; longer texts are not kept
 )
 
-// history is what was typed before, the oldest first, one JSON text per line
-// of a file.
+// history is the earlier input, oldest first. Its file has a JSON string per line.
 type history struct {
 	file  string
 	lines []string
-	at    int    // where the person is; len(lines): at the new text
-	draft string // the new text while the person is elsewhere
+	at    int    // the line that is shown; len(lines): the new text
+	draft string // the new text while another line is shown
 }
 
-// openHistory reads the file. A line that cannot be read is left out.
+// openHistory reads the file and skips lines that it cannot read.
 func openHistory(file string) (*history, error) {
 	h := &history{file: file}
 	if file == "" {
@@ -55,7 +54,7 @@ func openHistory(file string) (*history, error) {
 	return h, sc.Err()
 }
 
-// rewrite replaces the file by what is kept.
+// rewrite replaces the file's content by the lines.
 func (h *history) rewrite() error {
 	var text []byte
 	for _, s := range h.lines {
@@ -70,12 +69,12 @@ func (h *history) rewrite() error {
 func line(s string) []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a string always can
+		panic(err) // impossible for a string
 	}
 	return append(b, '\n')
 }
 
-// add keeps a text, unless it repeats the one before.
+// add appends a text, unless it repeats the one before.
 func (h *history) add(s string) error {
 	defer func() { h.at, h.draft = len(h.lines), "" }()
 	if len(s) > largestOne || len(h.lines) > 0 && h.lines[len(h.lines)-1] == s {
@@ -93,14 +92,14 @@ func (h *history) add(s string) error {
 	return errors.Join(err, f.Close())
 }
 
-// keep holds on to a text that was not sent: Up brings it back, and nothing is
-// written to the file.
+// keep appends a text that was not sent, so that Up recalls it. It does not write
+// to the file.
 func (h *history) keep(s string) {
 	h.lines = append(h.lines, s)
 	h.at, h.draft = len(h.lines), ""
 }
 
-// move goes back (-1) or forth (+1) from the text that stands in the input.
+// move goes back (-1) or forward (+1) from the text in the input.
 func (h *history) move(by int, now string) (string, bool) {
 	next := h.at + by
 	if next < 0 || next > len(h.lines) {

@@ -9,12 +9,12 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// Long is how many bytes of text are not sent without a word about it: in the
-// chat, only when Enter was pressed twice.
+// Long is the size in bytes above which a text is not sent without a warning. In
+// the chat, a second Enter sends it.
 const Long = 50_000
 
-// Weight says how large a text is that is to be sent to a model, and what that
-// costs at least, where cost knows it.
+// Weight describes the size of a text for a model, and what it costs at least if
+// cost knows that.
 func Weight(size int, cost func(model string, tokens int64) float64, model string) string {
 	tokens := int64(size / 4)
 	say := fmt.Sprintf("That is %s of text, about %d thousand tokens", SizeOf(size), max(1, tokens/1000))
@@ -26,7 +26,7 @@ func Weight(size int, cost func(model string, tokens int64) float64, model strin
 	return say
 }
 
-// twice is how soon a second Ctrl-C must come to leave.
+// twice is the time within which a second Ctrl-C leaves the chat.
 const twice = 2 * time.Second
 
 // key handles a key press.
@@ -77,8 +77,8 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 	return cmd
 }
 
-// interrupt is Ctrl-C: it stops what runs, else clears the input, and the
-// second one leaves.
+// interrupt handles Ctrl-C. It stops the turn or else clears the input; the second
+// one leaves the chat.
 func (m *chat) interrupt(now time.Time) tea.Cmd {
 	again := !m.ctrlC.IsZero() && now.Sub(m.ctrlC) < twice
 	m.ctrlC = now
@@ -95,7 +95,7 @@ func (m *chat) interrupt(now time.Time) tea.Cmd {
 	return m.tick(twice, func(time.Time) tea.Msg { return ticked{} })
 }
 
-// enter sends the input, or obeys it, or goes on in a new line.
+// enter sends the input, runs it as a command, or starts a new line.
 func (m *chat) enter() tea.Cmd {
 	text := m.input.Value()
 	if strings.HasSuffix(text, `\`) && m.input.Line() == m.input.LineCount()-1 {
@@ -137,8 +137,8 @@ func (m *chat) tab() {
 	}
 }
 
-// recall goes through what was typed before, from the first and the last line
-// of the input.
+// recall goes through the earlier input, from the first and the last line of the
+// input.
 func (m *chat) recall(name string) bool {
 	by := -1
 	if name == "down" {

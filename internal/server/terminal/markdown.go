@@ -7,9 +7,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// split cuts Markdown after its last block that can no longer change: done
-// can be rendered for good, rest may still grow. A block ends at a blank line
-// outside of code when what follows has begun and is not part of it.
+// split cuts Markdown after its last block that can no longer change. A block ends
+// at a blank line outside of code, if the line after it does not continue it.
 func split(text string) (done, rest string) {
 	end, at := 0, 0
 	fence, blank := "", false
@@ -40,8 +39,8 @@ func split(text string) (done, rest string) {
 	return text[:end], text[end:]
 }
 
-// starts reports whether a line after a blank one surely begins a new block:
-// it is neither indented nor an item of a list nor too short to tell.
+// starts reports whether a line after a blank one certainly begins a new block: it
+// is not indented, not an item of a list, and not too short to tell.
 func starts(line string, whole bool) bool {
 	if line[0] == ' ' || line[0] == '\t' || line[0] == '>' {
 		return false
@@ -89,14 +88,14 @@ func (p *painter) markdown(text string) string {
 	return strings.Join(p.md.render(text, p.width-1), "\n")
 }
 
-// wrap breaks plain text at the width, hard where it must.
+// wrap breaks plain text at the width.
 func (p *painter) wrap(text string) string {
 	return lipgloss.Wrap(text, max(p.width-1, 1), "")
 }
 
-// stripped returns a line without its escape sequences. They are the
-// renderer's own; text from outside has none left.
+// stripped removes the renderer's escape sequences from a line. Text from outside
+// has none left.
 func stripped(line string) string { return ansi.Strip(line) }
 
-// cut shortens a line to so many cells.
+// cut shortens a line to a number of cells.
 func cut(s string, cells int) string { return ansi.Truncate(s, max(cells, 0), "…") }

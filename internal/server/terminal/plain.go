@@ -15,9 +15,9 @@ import (
 	"steward/internal/record"
 )
 
-// Plain is the chat without a terminal: each line of in is a message, each
-// answer is written to out, and what is done on the way to notes. It ends
-// with in. Nobody can be asked, so nothing that needs approval happens.
+// Plain is the chat without a terminal. Each line of in is a message. Answers are
+// written to out, and tool calls and notices to notes. It returns at the end of in.
+// Nobody can be asked, so everything that needs approval is denied.
 func Plain(ctx context.Context, o Options, in io.Reader, out, notes io.Writer) error {
 	conv := o.Conversation
 	lines := bufio.NewReader(in)
@@ -50,7 +50,7 @@ func plainTurn(ctx context.Context, o Options, conv, text string, out, notes io.
 	return acc, err
 }
 
-// HiddenNote tells that a message held secrets; empty: it held none.
+// HiddenNote returns the note that secrets were removed from a message, or "".
 func HiddenNote(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -61,8 +61,8 @@ func HiddenNote(names []string) string {
 // acceptTimeout is how long an interrupted Follow waits for its message to be accepted.
 const acceptTimeout = 2 * time.Second
 
-// Follow sends a message and hands the frames of its turn to each until the turn
-// is over. It returns the turn's error, if it ended with one.
+// Follow sends a message and calls each with the frames of its turn until the turn
+// is over. It returns the turn's error, if there is one.
 func Follow(ctx context.Context, c *client.Client, m client.Message, each func(client.Frame) error) (client.Accepted, error) {
 	// The model may be asked before the message is accepted. Whoever interrupts in
 	// between still has to learn which turn to stop.
@@ -101,7 +101,7 @@ func Follow(ctx context.Context, c *client.Client, m client.Message, each func(c
 		WithHint("it goes on by itself; steward conversations show %s tells", acc.Conversation)
 }
 
-// refuse answers a question that policy asks where nobody is there to be asked.
+// refuse denies what policy asks about, because nobody is present.
 func refuse(ctx context.Context, c *client.Client, m client.Message, f *client.Frame) error {
 	if !m.Unattended || f.Type != client.FrameCall || f.Approval == nil || f.Status != client.CallAwaiting {
 		return nil
@@ -113,16 +113,16 @@ func refuse(ctx context.Context, c *client.Client, m client.Message, f *client.F
 	return err
 }
 
-// Writer writes a turn's frames as plain text: the answer to Out as it comes,
-// what is done on the way to Notes.
+// Writer writes a turn's frames as plain text: the answer to Out as it arrives,
+// tool calls and notices to Notes.
 type Writer struct {
 	Out, Notes io.Writer
-	wrote      bool   // something of the answer is out
+	wrote      bool   // a part of the answer was written
 	newline    bool   // it ends with a line feed
-	noticed    bool   // a notice was written: the offline provider says itself what it is
-	called     string // the call that was told last
+	noticed    bool   // a notice was written; the offline provider introduces itself by one
+	called     string // the call that was noted last
 	flying     string
-	tasks      map[string]string // what was said of each last
+	tasks      map[string]string // the last note about each
 	Offline    bool              // the answer came from the offline provider
 	Stop       message.Stop
 }
@@ -170,7 +170,7 @@ func (w *Writer) Frame(f client.Frame) error {
 	return err
 }
 
-// task notes how far a task is, whenever that is said in other words.
+// task notes the progress of a background call when its text changes.
 func (w *Writer) task(f *client.Frame) error {
 	if w.tasks == nil {
 		w.tasks = map[string]string{}

@@ -1,7 +1,7 @@
-// Package terminal is the chat in a person's terminal. It draws inline: what
-// is finished is printed into the terminal's own scrollback, and only the
-// live part and the input below it are redrawn. Where there is no terminal,
-// Plain reads lines and writes answers.
+// Package terminal is the chat in a person's terminal. It draws inline: finished
+// text is printed into the terminal's own scrollback, and only the live part and
+// the input below it are redrawn. Without a terminal, Plain reads lines and writes
+// answers.
 package terminal
 
 import (
@@ -15,13 +15,12 @@ import (
 	"steward/client"
 )
 
-// Options are what a chat needs. Client is required.
+// Options configure a chat. Client is required.
 type Options struct {
-	Client *client.Client // the Steward that is talked to, as the person at the terminal
+	Client *client.Client // calls Steward as the person at the terminal
 	// Tools returns the list that /tools prints. If it is nil, the tools cannot be listed.
 	Tools func() string
-	// Cost is what a call with so many tokens costs in US dollars; 0, or nil:
-	// it is not known.
+	// Cost returns what a call with a number of tokens costs in US dollars; 0, or nil: unknown.
 	Cost func(model string, tokens int64) float64
 	// Log returns what the tools of a conversation did, within a width in columns. The chat needs it;
 	// Plain does not.
@@ -30,9 +29,9 @@ type Options struct {
 	Conversation string // empty: a new one
 	Model        string // empty: the conversation's, else the default
 	Agent        string // path of the agent to talk to; empty: the conversation's, else the assistant
-	History      string // file of what was typed before; empty: not kept
+	History      string // file of earlier input; empty: none is kept
 	Greeting     string // printed first, a line or a few
-	// Leaving is printed at the end when a turn is still running.
+	// Leaving is printed at the end if a turn is still running.
 	Leaving string
 
 	In      io.Reader // nil: the terminal
@@ -62,7 +61,7 @@ func Run(ctx context.Context, o Options) error {
 	cancel()
 	m.watchers.Wait()
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
-		return nil // asked to end from outside
+		return nil // ended from outside
 	}
 	return err
 }

@@ -12,15 +12,15 @@ import (
 	"steward/internal/tool"
 )
 
-// safe makes text harmless for a terminal. Characters that can move the cursor,
-// set the clipboard, change the direction of writing or carry text that nobody
-// sees are written out; line feeds and tabs stay.
+// safe makes text harmless for a terminal. It writes out characters that can move
+// the cursor, set the clipboard, change the direction of writing or carry
+// invisible text. It keeps line feeds and tabs.
 func safe(s string) string { return visible(s, Unsafe) }
 
-// Unsafe reports whether a character of somebody else's text must not reach a
-// terminal: control characters except line feed and tab, separators of lines,
-// bidirectional controls, and characters that are never seen. Joiners and the
-// variation selectors of emoji are safe: scripts and emoji need them.
+// Unsafe reports whether a character of untrusted text must not reach a terminal:
+// control characters except line feed and tab, line separators, bidirectional
+// controls, and invisible characters. Joiners and the variation selectors of emoji
+// are safe, because scripts and emoji need them.
 func Unsafe(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
@@ -35,9 +35,8 @@ func Unsafe(r rune) bool {
 	return 0xe0000 <= r && r <= 0xe0fff // tags, and the selectors that can spell bytes
 }
 
-// Visible writes out everything that is not seen in a text, for what a person
-// decides about: also characters that join or that change the direction of
-// writing.
+// Visible writes out all invisible characters of a text that a person decides
+// about, even joiners.
 func Visible(s string) string {
 	return visible(s, func(r rune) bool { return r != '\n' && tool.Unseen(r) })
 }
@@ -73,20 +72,19 @@ func visible(s string, hidden func(rune) bool) string {
 	return b.String()
 }
 
-// oneLine joins the words of a text and cuts it after so many cells.
+// oneLine joins the words of a text and cuts it to a number of cells.
 func oneLine(s string, cells int) string {
 	return cut(strings.Join(strings.Fields(safe(s)), " "), cells)
 }
 
-// Screen writes to a terminal. Commands print text of others everywhere, in
-// answers, titles, tables, errors and log lines, so all that they print goes
-// through here: what is unsafe is written out, whoever printed it (see
-// Unsafe). Safe for concurrent use.
+// Screen writes to a terminal. Commands print untrusted text everywhere: in
+// answers, titles, tables, errors and log lines. Screen therefore writes out
+// everything that is Unsafe. It is safe for concurrent use.
 type Screen struct {
-	File *os.File // the terminal itself, for those who draw on it
+	File *os.File // the terminal itself, to draw on
 
 	mu   sync.Mutex
-	held []byte // the beginning of a character or of a line's end, at the end of the last write
+	held []byte // an incomplete character or line end at the end of the last write
 }
 
 // NewScreen returns a Screen for f.
@@ -108,7 +106,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what Write has kept back.
+// Flush writes what Write has held back.
 func (s *Screen) Flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +123,8 @@ func (s *Screen) put(text []byte) error {
 	return err
 }
 
-// unfinished is how many bytes at the end of a text mean something else with
-// what comes next.
+// unfinished returns the number of bytes at the end of a text that depend on what
+// follows.
 func unfinished(text []byte) int {
 	if bytes.HasSuffix(text, []byte("\r")) {
 		return 1

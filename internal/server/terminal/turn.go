@@ -12,7 +12,7 @@ import (
 	"steward/internal/record"
 )
 
-// look are the styles, in the terminal's own sixteen colours.
+// look has the styles, in the terminal's own sixteen colours.
 type look struct {
 	you, dim, good, bad, warn, strong lipgloss.Style
 }
@@ -32,8 +32,8 @@ func newLook(colour bool) look {
 	}
 }
 
-// turn shows what happens in a conversation: frames go in, finished text
-// comes out for the scrollback, and live says what is still changing.
+// turn shows a conversation: frames go in, and text for the scrollback comes
+// out when it is finished. live returns what may still change.
 type turn struct {
 	look
 	paint painter
@@ -42,28 +42,28 @@ type turn struct {
 	running  bool
 	began    time.Time
 	flying   string      // the message being written
-	text     string      // of it: the Markdown that may still change
-	told     bool        // part of it is in the scrollback already
-	thinking string      // of it: the reasoning that goes on
-	thought  string      // the reasoning that came last
+	text     string      // of that message: the Markdown that may still change
+	told     bool        // a part of it is in the scrollback already
+	thinking string      // of it: the reasoning in progress
+	thought  string      // the last reasoning
 	unfolded bool        // reasoning is shown whole
-	calls    []*activity // begun and not ended
-	tasks    []*activity // that go on in the background
+	calls    []*activity // in progress
+	tasks    []*activity // in the background
 	last     string      // the kind of what was printed last
 	offline  bool        // the last answer came from the offline provider
-	model    string      // that wrote the last answer
+	model    string      // the model of the last answer
 }
 
-// activity is a tool call on the screen, as its newest frame tells of it.
+// activity is a tool call on the screen, with its newest frame.
 type activity struct {
 	client.Frame
 	began time.Time
 	asked bool // its question has been printed
-	cut   bool // and not all of it is shown
+	cut   bool // and only a part of it is shown
 	asks  time.Time
 }
 
-// The kinds of what is printed; a blank line stands between different ones.
+// The kinds of printed text. A blank line separates different ones.
 const (
 	kindUser  = "user"
 	kindText  = "text"
@@ -74,7 +74,7 @@ const (
 	kindShown = "shown" // of what is to be approved
 )
 
-// piece returns text with the blank line before it that its kind needs.
+// piece returns text after the blank line that its kind needs.
 func (t *turn) piece(kind, text string) string {
 	gap := t.last != "" && (kind != t.last || kind == kindText || kind == kindUser || kind == kindSaid || kind == kindShown)
 	t.last = kind
@@ -84,7 +84,7 @@ func (t *turn) piece(kind, text string) string {
 	return text
 }
 
-// frame takes one frame and returns what is finished by it.
+// frame takes a frame and returns the text that it finishes.
 func (t *turn) frame(f client.Frame) []string {
 	return append(t.take(&f), t.ask()...)
 }
@@ -142,7 +142,7 @@ func (t *turn) stop() {
 	t.calls = nil
 }
 
-// fly turns to another message: what the one before had left is finished.
+// fly begins another message, and finishes the one before.
 func (t *turn) fly(msg string) []string {
 	if msg == t.flying {
 		return nil
@@ -159,7 +159,7 @@ func (t *turn) flush() []string {
 	return append(t.conclude(), t.prose(text)...)
 }
 
-// conclude ends the reasoning that goes on.
+// conclude ends the reasoning in progress.
 func (t *turn) conclude() []string {
 	if t.thinking == "" {
 		return nil
@@ -175,14 +175,15 @@ func (t *turn) reasoning() string {
 	return t.piece(kindSaid, t.dim.Render(t.paint.wrap("thinking: "+safe(strings.TrimSpace(t.thought)))))
 }
 
-// unfold shows reasoning whole from now on, the last one too, or folds it again.
+// unfold switches between showing reasoning, including the last one, and folding
+// it.
 func (t *turn) unfold() []string {
 	t.unfolded = !t.unfolded
 	switch {
 	case !t.unfolded:
 		return []string{t.note("reasoning is folded again")}
 	case t.thinking != "":
-		return nil // it goes on
+		return nil // it is live
 	case t.thought == "":
 		return []string{t.note("reasoning is shown whole from now on; there was none yet")}
 	}
@@ -228,13 +229,14 @@ func (t *turn) call(f *client.Frame) []string {
 	return t.flush()
 }
 
-// sameQuestion reports whether what was shown of one question is what is asked
-// by the other: a call can ask several on behalf of agents, one by one.
+// sameQuestion reports whether two approvals ask the same. A call can ask several
+// questions on behalf of agents, one after the other.
 func sameQuestion(a, b *client.Approval) bool {
 	return a != nil && b != nil && a.ID == b.ID && a.Hash == b.Hash && a.Expires.Equal(b.Expires)
 }
 
-// task takes how far a task is. A question of its is asked like a call's.
+// task takes the progress of a background call, whose questions are asked like
+// those of other calls.
 func (t *turn) task(f *client.Frame) {
 	of := func(a *activity) bool { return a.ID == f.ID }
 	over := f.Status == record.TaskCompleted || f.Status == record.TaskError
@@ -256,13 +258,13 @@ func (t *turn) task(f *client.Frame) {
 	}
 }
 
-// opening shows that a tool or an agent has opened a turn.
+// opening shows that a tool or an agent has started a turn.
 func (t *turn) opening(said client.Content) string {
 	return t.piece(kindUser, t.warn.Render("« ")+cut(oneLine(firstOf(said.Text()), 400), max(t.paint.width-3, 1)))
 }
 
-// ask prints the next question, one at a time: what stands last on the screen
-// is what an answer means.
+// ask prints the next question. An answer is to the last thing on the screen, so
+// there is one question at a time.
 func (t *turn) ask() []string {
 	a, _ := t.pending()
 	if a == nil || a.asked {
@@ -283,8 +285,8 @@ func (t *turn) find(call string) *activity {
 	return nil
 }
 
-// pending returns the call that the person is asked about, or is to be asked
-// about next, and how many wait.
+// pending returns the call that the person is asked about now or next, and the
+// number of calls that wait.
 func (t *turn) pending() (next *activity, n int) {
 	for _, a := range t.calls {
 		if a.Approval != nil && a.Status == client.CallAwaiting {
@@ -296,7 +298,7 @@ func (t *turn) pending() (next *activity, n int) {
 	return next, n
 }
 
-// live returns the lines that are still changing, at most so many.
+// live returns the lines that may still change, at most most of them.
 func (t *turn) live(most int, spin string) []string {
 	var out []string
 	if strings.TrimSpace(t.text) != "" {

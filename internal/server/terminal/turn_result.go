@@ -53,13 +53,13 @@ func (t *turn) result(f *client.Frame) []string {
 	return append(t.flush(), t.piece(kindCall, line))
 }
 
-// resultOf is the result that a frame tells of.
+// resultOf returns the result in a frame.
 func resultOf(f *client.Frame) *message.ToolResult {
 	return &message.ToolResult{Name: f.Name, Status: message.Status(f.Status), Denied: f.Denied,
 		Content: []message.Block{&message.Text{Text: f.Result}}}
 }
 
-// mark says at a glance what became of a call.
+// mark returns the mark of a result.
 func (t *turn) mark(r *message.ToolResult) string {
 	switch {
 	case r.Status == message.Queued || r.Status == message.Accepted:
@@ -72,8 +72,8 @@ func (t *turn) mark(r *message.ToolResult) string {
 	return t.good.Render("✓")
 }
 
-// saidBy is what a result says, on one line, after what was denied to agents
-// that the call asked: nobody is to take their answer for the deed.
+// saidBy returns the text of a result on one line. It begins with what was denied
+// to agents below the call, whose answer may claim otherwise.
 func saidBy(r *message.ToolResult, most int) string {
 	text := oneLine(r.Plain(), most)
 	if len(r.Denied) > 0 {
@@ -85,7 +85,7 @@ func saidBy(r *message.ToolResult, most int) string {
 func (t *turn) complete(f *client.Frame) []string {
 	out := t.fly(f.MessageID)
 	if !t.told && t.text == "" {
-		t.text = f.Content.Text() // came whole: it was not watched from its beginning
+		t.text = f.Content.Text() // the beginning of the message was not watched
 	}
 	out = append(out, t.flush()...)
 	if lines := sources(f.Citations); len(lines) > 0 {
@@ -97,10 +97,10 @@ func (t *turn) complete(f *client.Frame) []string {
 	return append(out, t.piece(kindNote, t.dim.Render(cut(foot, t.paint.width-1))))
 }
 
-// mostSources is how many sources of an answer are shown.
+// mostSources is the most sources of an answer that are shown.
 const mostSources = 50
 
-// sources are those of an answer, numbered. Others wrote them.
+// sources numbers the sources of an answer. Their text is untrusted.
 func sources(list []client.Citation) (lines []string) {
 	for i, c := range list {
 		if i == mostSources {
@@ -111,7 +111,7 @@ func sources(list []client.Citation) (lines []string) {
 	return lines
 }
 
-// foot says by whom and how an answer came.
+// foot returns the line below an answer: its model, time and tokens.
 func (t *turn) foot(f *client.Frame) string {
 	by, stopped := safe(f.Model), ""
 	if t.offline {
@@ -182,8 +182,8 @@ func asked(f *client.Frame) (what, args string) {
 	return f.Name, f.Arguments()
 }
 
-// members puts each member of a JSON object on a line of its own, its bytes
-// as they are. What is no object comes back whole.
+// members puts each member of a JSON object on a line of its own without changing
+// its bytes. It returns anything else whole.
 func members(args string) []string {
 	dec := json.NewDecoder(strings.NewReader(args))
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
