@@ -25,7 +25,7 @@ type messageFrame struct {
 	Steer        bool           `json:"steer"`
 	Replace      string         `json:"replace"`
 	Regenerate   string         `json:"regenerate"`
-	Unattended   bool           `json:"unattended"` // nobody is there who could be asked
+	Unattended   bool           `json:"unattended"` // nobody is present to be asked
 }
 
 type sampling struct {
@@ -46,7 +46,7 @@ func (c *conn) message(f *messageFrame) error {
 	return c.begin(f.ID, t)
 }
 
-// turn makes the turn that a message frame asks for.
+// turn returns the turn that a message frame asks for.
 func (f *messageFrame) turn() (t runtime.Turn, err error) {
 	if f.Conversation != "" {
 		if t.Conversation, err = conversationID(f.Conversation); err != nil {
@@ -69,8 +69,7 @@ func (f *messageFrame) turn() (t runtime.Turn, err error) {
 	return t, err
 }
 
-// anew reads what the turn is to be another version of: a message of the
-// user's, or an answer.
+// anew reads what the turn replaces: a message of the user or an answer.
 func (f *messageFrame) anew(t *runtime.Turn) error {
 	if f.Replace == "" && f.Regenerate == "" {
 		return nil
@@ -123,18 +122,18 @@ func (s *sampling) check() error {
 	return nil
 }
 
-// block is a block of content as clients write it, and as they are told it.
+// block is a block of content in frames from and for clients.
 type block struct {
 	Type      string             `json:"type"`
 	Text      *string            `json:"text,omitzero"`
-	Citations []message.Citation `json:"citations,omitempty"` // is told only
+	Citations []message.Citation `json:"citations,omitempty"` // only in frames for clients
 	Name      string             `json:"name,omitzero"`
 	MIME      string             `json:"mime,omitzero"`
 	Data      []byte             `json:"data,omitempty"` // base64
 	URL       string             `json:"url,omitzero"`
 }
 
-// content reads what a message says: a text, or blocks.
+// content reads the content of a message: a text or blocks.
 func content(v jsontext.Value) ([]message.Block, error) {
 	var text string
 	var blocks []block
@@ -168,7 +167,7 @@ func content(v jsontext.Value) ([]message.Block, error) {
 	return out, nil
 }
 
-// within puts the place of a value before the place of a fault inside it.
+// within puts the place of a value before the place of an error in it.
 func within(at string, err error) error {
 	e := fault.Of(err)
 	if m, ok := e.Details["member"].(string); ok {
@@ -217,8 +216,7 @@ func (b *block) read() (message.Block, error) {
 	return nil, bad("there is no block of the type %.80q", b.Type)
 }
 
-// blocksOf is content as clients are told it; what a person is not shown is
-// left out.
+// blocksOf returns content for clients, without what a person is not shown.
 func blocksOf(content []message.Block) []block {
 	out := []block{}
 	for _, b := range content {
@@ -234,7 +232,7 @@ func blocksOf(content []message.Block) []block {
 	return out
 }
 
-// sourced is a block with its data, unless it has a URL.
+// sourced adds the data to a block, unless it has a URL.
 func sourced(b block, data []byte) block {
 	if b.URL == "" {
 		b.Data = data

@@ -1,5 +1,5 @@
-// Package services is the server for agents' programs and for other Stewards:
-// state, db, log, user and llm over HTTP. docs/guides/services.md tells of it.
+// Package services is the server for agents' programs and for other Stewards: state, db, log, user and
+// llm over HTTP. docs/guides/services.md describes it.
 package services
 
 import (
@@ -19,15 +19,15 @@ import (
 	"steward/internal/service"
 )
 
-// Options of the server. Services is needed.
+// Options configure the server. Services is required.
 type Options struct {
 	Services *service.Manager
 	Tokens   *Tokens
-	// Known returns what a user may use by an API key, of an agent that is
-	// named in the Steward-Agent header. nil: tokens only.
+	// Known returns what a user may use with an API key, as the agent in the Steward-Agent header. If it
+	// is nil, only tokens are accepted.
 	Known func(ctx context.Context, user, agent string) (Grant, error)
-	// Chat answers OpenAI's chat completions for a caller who is known
-	// (httpauth.From). nil: there is no llm service.
+	// Chat answers OpenAI's chat completions for an authenticated caller (httpauth.From). If it is nil,
+	// there is no llm service.
 	Chat   http.Handler
 	Logger *slog.Logger // nil: slog.Default()
 }
@@ -39,8 +39,8 @@ const Prefix = "/services/v1"
 
 const maxBody = 1 << 20
 
-// Handler returns the server. It asks for a token itself; calls that a guard
-// has let through before (httpauth.From) come by API key.
+// Handler returns the server. It checks tokens itself. Callers that a guard has authenticated before it
+// (httpauth.From) use an API key.
 func Handler(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -58,14 +58,14 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// route is what answers a path, and the service that it belongs to.
+// route is a handler and the service that it belongs to.
 type route struct {
 	service service.Name
 	serve   func(g Grant, w http.ResponseWriter, r *http.Request) (any, error)
 }
 
-// Routes returns the patterns of all that the server serves, such as
-// "GET /services/v1/state", in order. It is Handler's own table.
+// Routes returns the patterns of all routes, such as "GET /services/v1/state", sorted. It reads the
+// table that Handler uses.
 func Routes() []string {
 	var all []string
 	for pattern := range (&server{}).routes() {
@@ -76,7 +76,7 @@ func Routes() []string {
 	return all
 }
 
-// routes are what the server serves, by method and path below Prefix.
+// routes are the routes by method and path below Prefix.
 func (f *server) routes() map[string]route {
 	return map[string]route{
 		"GET /state":                 {service.State, f.list},
@@ -91,7 +91,7 @@ func (f *server) routes() map[string]route {
 	}
 }
 
-// answered is what a route returns that has written its answer itself.
+// answered is returned by a route that has written its answer itself.
 type answered struct{}
 
 func (f *server) serve(w http.ResponseWriter, r *http.Request, n service.Name, do func(Grant, http.ResponseWriter, *http.Request) (any, error)) {
@@ -123,7 +123,7 @@ func (f *server) serve(w http.ResponseWriter, r *http.Request, n service.Name, d
 	}
 }
 
-// grant finds out who calls: a program by its token, or a user by a key.
+// grant authenticates the caller: a program by its token, or a user by a key.
 func (f *server) grant(r *http.Request) (Grant, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if ok && strings.HasPrefix(token, tokenMark) && f.Tokens != nil {
@@ -131,7 +131,7 @@ func (f *server) grant(r *http.Request) (Grant, error) {
 	}
 	caller, err := httpauth.From(r.Context())
 	if err != nil || f.Known == nil {
-		return Grant{}, fault.New(fault.Unauthentic, "service_token_missing", "the services want a token").
+		return Grant{}, fault.New(fault.Unauthentic, "service_token_missing", "the services require a token").
 			WithHint("send the STEWARD_TOKEN of the call as Authorization: Bearer …")
 	}
 	return f.Known(r.Context(), caller.User, r.Header.Get("Steward-Agent"))
@@ -143,7 +143,7 @@ func (f *server) list(g Grant, _ http.ResponseWriter, r *http.Request) (any, err
 	if s := q.Get("limit"); s != "" {
 		var err error
 		if limit, err = strconv.Atoi(s); err != nil || limit < 0 {
-			return nil, fault.New(fault.Invalid, "limit_invalid", "the limit %.20q is no number", s).WithHint("give a whole number")
+			return nil, fault.New(fault.Invalid, "limit_invalid", "the limit %.20q is not a number", s).WithHint("give a whole number")
 		}
 	}
 	keys, err := f.Services.List(r.Context(), g.Caller, q.Get("prefix"), q.Get("after"), limit)
@@ -197,7 +197,7 @@ func (f *server) log(g Grant, w http.ResponseWriter, r *http.Request) (any, erro
 	level := slog.LevelInfo
 	if in.Level != "" {
 		if err := level.UnmarshalText([]byte(in.Level)); err != nil {
-			return nil, fault.New(fault.Invalid, "level_invalid", "%.20q is no level", in.Level).WithHint("write debug, info, warn or error")
+			return nil, fault.New(fault.Invalid, "level_invalid", "%.20q is not a level", in.Level).WithHint("write debug, info, warn or error")
 		}
 	}
 	l, err := f.Services.Logger(g.Agent)
@@ -216,14 +216,13 @@ func (f *server) user(g Grant, _ http.ResponseWriter, r *http.Request) (any, err
 	return f.Services.Profile(r.Context(), g.Caller)
 }
 
-// chat answers a request to the model that the agent's llm service means,
-// whatever the program names.
+// chat answers a request with the model of the agent's llm service, whatever model the program names.
 func (f *server) chat(g Grant, w http.ResponseWriter, r *http.Request) (any, error) {
 	if f.Chat == nil {
 		return nil, fault.New(fault.Unsupported, "service_unsupported", "there is no llm service here")
 	}
 	if strings.HasPrefix(g.Model, "agent:") {
-		return nil, fault.New(fault.Denied, "service_unsupported", "the llm service is a model, and %.80q is none", g.Model).
+		return nil, fault.New(fault.Denied, "service_unsupported", "the llm service is a model, and %.80q is not one", g.Model).
 			WithHint("name a model under services in agent.yaml")
 	}
 	body, err := httpauth.ReadBody(w, r, httpauth.MaxBody)
@@ -232,9 +231,9 @@ func (f *server) chat(g Grant, w http.ResponseWriter, r *http.Request) (any, err
 	}
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(body, &in); err != nil || in == nil {
-		return nil, fault.New(fault.Invalid, "body_invalid", "the request is no JSON object").WithHint("send a chat completions request")
+		return nil, fault.New(fault.Invalid, "body_invalid", "the request is not a JSON object").WithHint("send a chat completions request")
 	}
-	delete(in, "metadata") // by it a conversation is continued, which is the user's to do
+	delete(in, "metadata") // it can continue a conversation, which only the user may do
 	model, err := json.Marshal(g.Model)
 	if err != nil {
 		return nil, err
