@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,9 +16,11 @@ import (
 	"google.golang.org/grpc/metadata"
 	reflection "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"steward/internal/server/httpauth"
+	"steward/proto"
 )
 
 func badTime() *timestamppb.Timestamp { return &timestamppb.Timestamp{Nanos: -1} }
@@ -142,5 +145,32 @@ func TestReflection(t *testing.T) {
 	}
 	if got[4].GetErrorResponse().GetErrorCode() != int32(codes.NotFound) {
 		t.Errorf("what is not there: %v", got[4])
+	}
+}
+
+// TestWhoMayBeSilent: everybody who may send more than one message, and nobody
+// else.
+func TestWhoMayBeSilent(t *testing.T) {
+	files, err := proto.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Methods()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		d, err := files.FindDescriptorByName(protoreflect.FullName(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := d.(protoreflect.MethodDescriptor)
+		path := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+		if talks := Talks(httptest.NewRequest("POST", path, nil)); talks != m.IsStreamingClient() {
+			t.Errorf("%s: %v", path, talks)
+		}
+	}
+	if !Talks(httptest.NewRequest("POST", reflection.ServerReflection_ServerReflectionInfo_FullMethodName, nil)) {
+		t.Error("reflection is a conversation")
 	}
 }

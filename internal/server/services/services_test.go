@@ -157,6 +157,7 @@ func TestAProgramUsesWhatItIsServed(t *testing.T) {
 		{"GET", "/state?limit=1&after=a", "", 200, `{"keys":["x/y z"]}`},
 		{"GET", "/state?limit=x", "", 400, "limit_invalid"},
 		{"PUT", "/state/a", `{`, 400, "state_value_invalid"},
+		{"PUT", "/state/a", strings.Repeat("x", 2<<20), 413, "too_large"},
 		{"DELETE", "/state/a", "", 204, ""},
 		{"DELETE", "/state/a", "", 404, "not_found"},
 		{"POST", "/db/exec", `{"statements":[{"sql":"CREATE TABLE t (a)"},{"sql":"INSERT INTO t VALUES (?),(2)","args":[1]}]}`, 200, `{"changed":2}`},
