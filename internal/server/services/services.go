@@ -233,7 +233,7 @@ func (f *server) chat(g Grant, w http.ResponseWriter, r *http.Request) (any, err
 	if err := json.Unmarshal(body, &in); err != nil || in == nil {
 		return nil, fault.New(fault.Invalid, "body_invalid", "the request is not a JSON object").WithHint("send a chat completions request")
 	}
-	delete(in, "metadata") // it can continue a conversation, which only the user may do
+	delete(in, "metadata")                 // it can continue a conversation, which only the user may do
 	in["model"], _ = json.Marshal(g.Model) // a string: cannot fail
 	if body, err = json.Marshal(in); err != nil {
 		return nil, err
