@@ -1,0 +1,77 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"steward/test/edge"
+)
+
+// testdata/older.tar.gz is the data folder of a Steward from before background
+// calls, context windows and the agents' databases were rewritten (commit
+// 2a78422), with the agent lists. That Steward was killed while an action
+// waited for an answer. It holds a conversation with two branches and messages
+// that are pinned and obsolete, a deleted conversation, a standing approval, a
+// user with a key, a secret and a published event. The action may be answered
+// until 2126, the deletion be undone until 2036.
+func TestADataFolderOfAnOlderVersion(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{})
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", "testdata/older.tar.gz", "-C", n.Dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	n.Write("agents: ["+n.Dir+"/agents]\nkeep: {deleted: 87600h}\n", ".config", "steward", "steward.yaml")
+	check := func(args, want string) {
+		t.Helper()
+		if got := n.Must(strings.Fields(args)...); !strings.Contains(got, want) {
+			t.Errorf("steward %s: no %q in\n%s", args, want, got)
+		}
+	}
+	const sums = "01a20a7b-c3ae-7794-bb1c-53d0df2b6cfd"
+	check("audit verify", "The log is as it was written: 113 entries.")
+	check("agents list", "lists  approved")
+	check("conversations list", "What is 17 * 23?")
+	check("conversations show "+sums, "Multiply (a 20, b 23): 460.")
+	check("branch list --conversation "+sums, "main         12 messages")
+	check("branch switch main --conversation "+sums, "")
+	check("conversations show "+sums, "Multiply (a 19, b 23): 437.")
+	check("messages changes --conversation "+sums, "obsolete  you")
+	check("search marmalade", "Compute the sha256")
+	check("grants list", `task.add: title = "buy milk"`)
+	check("keys list", "sk-steward-MhniVU…  good")
+	check("users list", "ada    member  enabled")
+	check("secrets list", "DOOR")
+	check("resources list", "event.Event.01a20a7b-c88d-70ba-b937-d4df6e1ccdb9")
+	check("conversations undelete 01a20a7b-c94c-7b30-af73-780d59d9d065", "")
+	check("conversations show 01a20a7b-c94c-7b30-af73-780d59d9d065", "Add (a 2, b 2): 4.")
+
+	// The waiting action is done once, and the turn that waited for it goes on.
+	todo := func() string {
+		b, err := os.ReadFile(n.Dir + "/agents/lists/todo.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	n.Serve()
+	check("approvals approve 58fd9604 --yes", "")
+	n.Until("the task is added", func() bool { return strings.Contains(todo(), "call Ann") })
+	n.Until("no action waits or goes on", func() bool {
+		var list []struct{ State string }
+		if err := json.Unmarshal([]byte(n.Must("--json", "intents", "list")), &list); err != nil || len(list) != 2 {
+			t.Fatal(list, err)
+		}
+		return list[0].State == "done" && list[1].State == "done"
+	})
+	n.Until("no request is open", func() bool { return strings.TrimSpace(n.Must("--json", "requests", "list")) == "[]" })
+	// The standing approval of before still answers.
+	check("ask --agent lists Add the task \"buy milk\"", "buy milk")
+	if got := todo(); strings.Count(got, "] call Ann") != 1 || strings.Count(got, "] buy milk") != 2 {
+		t.Error(got)
+	}
+	n.Stop()
+	check("audit verify", "The log is as it was written")
+}
