@@ -64,7 +64,7 @@ func short(hash string) string { return hash[:min(12, len(hash))] }
 // make it stricter are kept.
 func (a *approval) keepSettings(old *approval) {
 	for name, s := range old.Settings {
-		if a.item("tool "+name) != old.item("tool "+name) {
+		if hashIn(a.Items, "tool "+name) != hashIn(old.Items, "tool "+name) {
 			if s.Effect == tool.Query {
 				s.Effect = ""
 			}
@@ -79,9 +79,9 @@ func (a *approval) keepSettings(old *approval) {
 	}
 }
 
-// item returns the hash of what was approved under a name.
-func (a *approval) item(name string) string {
-	for _, it := range a.Items {
+// hashIn returns the hash of the item with a name, or "".
+func hashIn(items []Item, name string) string {
+	for _, it := range items {
 		if it.Name == name {
 			return it.Hash
 		}
@@ -100,17 +100,12 @@ func (a *approval) set(set map[string]ToolSetting) error {
 			a.Settings[s.Name] = how
 		}
 		for pattern := range set {
-			if _, _, ok := tool.Matched(map[string]bool{pattern: true}, s.Names()...); ok {
-				used[pattern] = true
-			}
+			used[pattern] = used[pattern] || tool.Means(pattern, s.Names()...)
 		}
 	}
 	for _, name := range sortedKeys(set) {
 		if err := set[name].check(); err != nil {
 			return err
-		}
-		if e := set[name].Effect; e != "" && e != tool.Query && e != tool.Action {
-			return fault.New(fault.Invalid, "tool_effect_invalid", "the effect of a tool is query or action, not %q", strict.Clip(string(e)))
 		}
 		if used[name] {
 			continue
@@ -125,8 +120,11 @@ func (a *approval) set(set map[string]ToolSetting) error {
 	return nil
 }
 
-// check refuses unknown labels and reaches.
+// check refuses unknown effects, labels and reaches.
 func (t ToolSetting) check() error {
+	if e := t.Effect; e != "" && e != tool.Query && e != tool.Action {
+		return fault.New(fault.Invalid, "tool_effect_invalid", "the effect of a tool is query or action, not %q", strict.Clip(string(e)))
+	}
 	var yields any
 	if t.Yields != nil {
 		yields = *t.Yields
@@ -203,9 +201,7 @@ func (c *Catalog) sourceChanged(u *unit, s *liveSource) {
 	if s.changes.Add(1) > 1 || c.life.Err() != nil {
 		return // the comparison under way will compare once more
 	}
-	c.work.Add(1)
-	go func() {
-		defer c.work.Done()
+	c.work.Go(func() {
 		for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Minute) {
 			seen := s.changes.Load()
 			c.recheck(u, s)
@@ -218,7 +214,7 @@ func (c *Catalog) sourceChanged(u *unit, s *liveSource) {
 			case <-time.After(pause):
 			}
 		}
-	}()
+	})
 }
 
 // recheck compares what the sources of an approved unit announce now with what was approved.
@@ -316,12 +312,7 @@ func (u *unit) differs(rec *record) difference {
 // untold returns the tools that were not already logged in this form.
 func (u *unit) untold(names []string, said *announced) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		key := name
-		for _, it := range said.items {
-			if it.Name == "tool "+name {
-				key += " " + it.Hash
-			}
-		}
+		key := name + " " + hashIn(said.items, "tool "+name)
 		if u.told[key] {
 			return true
 		}

@@ -344,13 +344,11 @@ func (c *Catalog) env(u *unit, d decl, s *liveSource) tool.Env {
 
 // shut closes something in the background.
 func (c *Catalog) shut(what string, closing func() error) {
-	c.work.Add(1)
-	go func() {
-		defer c.work.Done()
+	c.work.Go(func() {
 		if err := closing(); err != nil {
 			c.log.Warn("closing a source failed", "source", what, "error", err)
 		}
-	}()
+	})
 }
 
 // find returns the unit at a path. If there are several, it returns the one that holds the name.

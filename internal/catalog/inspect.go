@@ -16,14 +16,14 @@ import (
 	"steward/internal/tool"
 )
 
-// announced is what the sources of a unit have said that they offer.
+// announced is what the sources of a unit have announced.
 type announced struct {
 	specs    []tool.Spec // sorted by name
 	items    []Item      // of the unit and of the tools
 	hash     string
 	refused  []string
-	warnings []string  // of the sources themselves
-	proposal *proposal // for their data; nil: nobody has looked yet
+	warnings []string  // from the sources themselves
+	proposal *proposal // for their data; nil: none was made yet
 }
 
 // Inspect implements Approver.
@@ -32,8 +32,8 @@ func (c *Catalog) Inspect(ctx context.Context, path string) (Inspection, error) 
 	return insp, err
 }
 
-// inspect reads a unit anew and learns what its sources announce; unless
-// fresh, what they have announced to the last inspection is good enough.
+// inspect reads a unit again and has its sources announce their tools. Unless fresh is set, the
+// announcement of the last inspection is reused.
 func (c *Catalog) inspect(ctx context.Context, path string, fresh bool) (*unit, Inspection, error) {
 	if err := c.Rescan(ctx); err != nil {
 		return nil, Inspection{}, err
@@ -69,7 +69,7 @@ func (c *Catalog) inspect(ctx context.Context, path string, fresh bool) (*unit, 
 	return u, c.inspection(u), nil
 }
 
-// inspection tells all about a unit. Under mu.
+// inspection describes everything about a unit. Called under mu.
 func (c *Catalog) inspection(u *unit) Inspection {
 	insp := Inspection{Listing: c.listing(u), Hash: u.hash, Items: u.items}
 	var specs []tool.Spec
@@ -93,7 +93,7 @@ func (c *Catalog) inspection(u *unit) Inspection {
 	return insp
 }
 
-// announce asks the sources of a unit what they offer: it starts them.
+// announce starts the sources of a unit and asks for their tools.
 func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 	a := &announced{}
 	count := map[string]int{}
@@ -138,7 +138,7 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 	return a, nil
 }
 
-// whose names a source with its agent.
+// whose returns the name of a source with that of its agent.
 func whose(u *unit, s *liveSource) string {
 	if u.kind == KindSource {
 		return u.path
@@ -159,7 +159,7 @@ const (
 	mostDescription = 16 << 10 // bytes
 )
 
-// unfit says why a tool that a source announces cannot be used, or "".
+// unfit says why an announced tool cannot be used, or returns "".
 func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
 	if category(spec.Name) != s.name {
 		return fmt.Sprintf("%s: the tools of %s are named %s.…", spec.Name, s.name, s.name)
@@ -170,7 +170,7 @@ func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
 	if _, _, err := tool.CheckSpec(*spec); err != nil {
 		return fmt.Sprintf("%s: %v", spec.Name, err)
 	}
-	// Where a tool comes from is not for what is outside to say: policy goes by it.
+	// Policies rely on the origin, so a source from outside must not choose it.
 	if _, domain := cutDomain(s.kind); !domain || spec.Origin == "" {
 		spec.Origin = s.kind + ":" + s.name
 		if domain {
@@ -180,7 +180,8 @@ func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
 	return ""
 }
 
-// toolItem is a tool as it is approved.
+// toolItem returns a tool as an item of an approval. Its hash covers this text, so a change of it
+// would ask for all approvals again.
 func toolItem(s tool.Spec) Item {
 	var b strings.Builder
 	if s.FullName != "" {
@@ -218,7 +219,7 @@ func toolItem(s tool.Spec) Item {
 	return Item{Name: "tool " + s.Name, Hash: hex.EncodeToString(sum[:]), Text: visible(b.String())}
 }
 
-// reachOf says where what a tool is given goes.
+// reachOf describes where a tool's arguments go.
 func reachOf(s tool.Spec) string {
 	switch {
 	case !s.Out():
@@ -229,7 +230,7 @@ func reachOf(s tool.Spec) string {
 	return "out"
 }
 
-// targetsOf names the arguments that say to whom or where to.
+// targetsOf names the arguments that say to whom or where to send something.
 func targetsOf(s tool.Spec) string {
 	switch {
 	case s.Targets == nil:
@@ -240,7 +241,7 @@ func targetsOf(s tool.Spec) string {
 	return strings.Join(s.Targets, ", ")
 }
 
-// diffItems tells what is otherwise, as one unified diff.
+// diffItems returns the differences between two lists of items as one unified diff.
 func diffItems(was, now []Item) string {
 	old := map[string]Item{}
 	for _, it := range was {
@@ -248,33 +249,32 @@ func diffItems(was, now []Item) string {
 	}
 	var b strings.Builder
 	for _, it := range now {
-		before, there := old[it.Name]
-		delete(old, it.Name)
-		if before.Hash != it.Hash {
-			b.WriteString(diffOne(it.Name, before, it, there, true))
+		if before := old[it.Name]; before.Hash != it.Hash {
+			b.WriteString(diffOne(before, it))
 		}
+		delete(old, it.Name)
 	}
 	for _, it := range was {
 		if _, gone := old[it.Name]; gone {
-			b.WriteString(diffOne(it.Name, it, Item{}, true, false))
+			b.WriteString(diffOne(it, Item{}))
 		}
 	}
 	return b.String()
 }
 
-func diffOne(name string, was, now Item, wasThere, isThere bool) string {
-	text := func(it Item, there bool) []byte {
-		if !there || it.Text == "" {
-			return []byte(it.Text)
-		}
-		if was.Text == now.Text { // it differs where the text does not tell
+func diffOne(was, now Item) string {
+	text := func(it Item) []byte {
+		switch {
+		case it.Text == "":
+			return nil
+		case was.Text == now.Text: // the difference is not in the text
 			return fmt.Appendf(nil, "%sSHA-256 %s\n", ended(it.Text), it.Hash)
 		}
 		return []byte(ended(it.Text))
 	}
-	name = visible(name)
-	out := diff.Diff("approved "+name, text(was, wasThere), "now "+name, text(now, isThere))
-	if out == nil { // an empty file has come or gone
+	name := visible(cmp.Or(now.Name, was.Name))
+	out := diff.Diff("approved "+name, text(was), "now "+name, text(now))
+	if out == nil { // an empty file was added or removed
 		return fmt.Sprintf("--- approved %s\n+++ now %s\n", name, name)
 	}
 	return string(out)
@@ -287,7 +287,7 @@ func ended(text string) string {
 	return text + "\n"
 }
 
-// indented writes JSON for people: what lies deep, on one line.
+// indented writes JSON for people, with deep levels on one line.
 func indented(b []byte) string {
 	var x any
 	if err := json.Unmarshal(b, &x); err != nil {
@@ -305,7 +305,7 @@ func writeJSON(out *strings.Builder, x any, depth int) {
 		enc := json.NewEncoder(&one)
 		enc.SetEscapeHTML(false)
 		if err := enc.Encode(x); err != nil {
-			panic(err) // what was decoded from JSON: cannot fail
+			panic(err) // it was decoded from JSON: cannot fail
 		}
 		out.WriteString(strings.TrimSuffix(one.String(), "\n"))
 		return

@@ -8,19 +8,19 @@ import (
 	"steward/internal/strict"
 )
 
-// secretKey are the names of what is not shown of a declaration: a server's
-// declaration often holds its credentials.
+// secretKey matches the names of members that are masked: a server's declaration often holds its
+// credentials.
 var secretKey = regexp.MustCompile(`(?i)(token|secret|key|passw|auth|credential|cookie|bearer)`)
 
-// secretArg is an argument that hands over a secret.
+// secretArg matches an argument that contains a secret.
 var secretArg = regexp.MustCompile(`(?i)^(--?[a-z0-9_-]*(?:token|secret|key|passw|auth|credential)[a-z0-9_-]*=).+$`)
 
-// masked writes a declaration as a person is shown it and as it is kept, with
-// what is secret left out. The approval's hash is over all of it.
+// masked returns a declaration with its secrets masked, as it is shown and stored. The hash of an
+// approval covers the whole declaration.
 func masked(n *strict.Node) []byte {
 	b, err := json.MarshalIndent(mask(n, ""), "", "  ")
 	if err != nil {
-		return nil // what was read from JSON: cannot fail
+		return nil // it was read from JSON: cannot fail
 	}
 	return append(b, '\n')
 }
@@ -36,11 +36,12 @@ func mask(n *strict.Node, key string) any {
 	case strict.List:
 		out := make([]any, len(n.List))
 		for i, e := range n.List {
-			after := i > 0 && strings.HasPrefix(n.List[i-1].Text, "-") && !strings.Contains(n.List[i-1].Text, "=") && secretKey.MatchString(n.List[i-1].Text)
-			if after {
+			out[i] = mask(e, key)
+			if i == 0 {
+				continue
+			}
+			if flag := n.List[i-1].Text; strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && secretKey.MatchString(flag) {
 				out[i] = mask(e, "secret")
-			} else {
-				out[i] = mask(e, key)
 			}
 		}
 		return out
@@ -48,7 +49,7 @@ func mask(n *strict.Node, key string) any {
 		if m := secretArg.FindStringSubmatch(n.Text); m != nil {
 			return m[1] + "••••"
 		}
-		// ${NAME} names a secret and is none.
+		// ${NAME} refers to a secret, but is not one.
 		if secretKey.MatchString(key) && !strings.HasPrefix(n.Text, "${") {
 			return "••••"
 		}

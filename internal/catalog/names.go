@@ -19,7 +19,7 @@ const (
 
 var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// badName says what is wrong with the name of an agent or a source, or "".
+// badName says what is wrong with the name of an agent or a source, or returns "".
 func badName(name string) string {
 	for _, r := range name {
 		switch {
@@ -38,16 +38,15 @@ func badName(name string) string {
 	return ""
 }
 
-// fits reports whether an agent of that name may live in a folder.
+// fits reports whether an agent's name matches that of its folder.
 func fits(name, folder string) bool { return folder == name || folder == name+"_agent" }
 
-// ownWords are names that a level may not give away: what Steward calls its
-// own things; sources are the folder, beside those of the agents below, in which
-// the private folders of an agent's sources lie.
+// ownWords are reserved names: Steward uses them itself. For example, the private folders of an
+// agent's sources are in a folder sources, beside those of the agents below it.
 var ownWords = []string{"conversation", "result", "skill", "sources", "steward"}
 
-// taken says why a name cannot be given on a level, or "". tools are the
-// names of the node's own tools.
+// taken says why a name cannot be used on a level, or returns "". tools are the names of the node's
+// own tools.
 func taken(name string, tools []string) string {
 	for _, t := range tools {
 		if category, _, _ := strings.Cut(t, "."); category == name {
@@ -60,12 +59,12 @@ func taken(name string, tools []string) string {
 	return ""
 }
 
-// skeleton writes a name so that names which look alike become equal.
+// skeleton maps names that look alike to the same text.
 func skeleton(name string) string {
 	return strings.NewReplacer("rn", "m", "vv", "w", "cl", "d", "0", "o", "1", "l", "i", "l", "5", "s", "_", "").Replace(name)
 }
 
-// alike reports whether two different names can be taken for each other.
+// alike reports whether two different names can be mistaken for each other.
 func alike(a, b string) bool {
 	if a == b {
 		return false
@@ -76,18 +75,18 @@ func alike(a, b string) bool {
 	return min(len(a), len(b)) >= 5 && fault.Distance(a, b) == 1
 }
 
-// SourcePath returns the path under which a source of that name is listed,
-// such as "mcp:brave_search" (Invalid, name_invalid).
+// SourcePath returns the path under which a source is listed, such as "mcp:brave_search" (error:
+// Invalid, name_invalid).
 func SourcePath(kind, name string) (string, error) {
 	word, err := sourceName(name)
 	return kind + ":" + word, err
 }
 
-// sourceName makes a name of a server's, as files of other programs have them.
+// sourceName converts the name of a server from another program's file.
 func sourceName(name string) (string, error) {
 	word, err := tool.Word(name)
 	if err != nil {
-		word = name // what is wrong with it shows as it is
+		word = name // the error names its faults
 	}
 	if why := badName(word); why != "" {
 		return "", fault.New(fault.Invalid, "name_invalid", "%q cannot be the name of a source: %s", strict.Clip(visible(name)), why).WithHint(nameRemedy)

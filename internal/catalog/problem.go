@@ -9,7 +9,7 @@ import (
 	"steward/internal/strict"
 )
 
-// declaration is what an Opener decodes: a part of a file.
+// declaration is the part of a file that an Opener decodes.
 type declaration struct {
 	file    string
 	node    *strict.Node
@@ -17,8 +17,8 @@ type declaration struct {
 	known   []string
 }
 
-// decode implements the function that Openers are given: all that is wrong is
-// in one error, and each fault in problems too.
+// decode returns the decode function for an Opener. Its error lists all faults, which are also
+// added to problems.
 func (c declaration) decode(problems *[]Problem) func(into any) error {
 	return func(into any) error {
 		var found []Problem
@@ -35,10 +35,10 @@ func (c declaration) decode(problems *[]Problem) func(into any) error {
 	}
 }
 
-// errTold marks an error whose problems have been noted already.
+// errTold marks an error whose problems are already reported.
 var errTold = errors.New("the definition is not right")
 
-// reporter returns a report that notes problems of a file.
+// reporter returns a report that collects the problems of a file.
 func reporter(file string, into *[]Problem) strict.Report {
 	return func(p strict.Position, code, remedy, format string, args ...any) {
 		if len(*into) >= mostProblems {
@@ -49,10 +49,10 @@ func reporter(file string, into *[]Problem) strict.Report {
 	}
 }
 
-// mostProblems are told of one file; a file with more is no definition.
+// mostProblems bounds the problems that are reported of one file.
 const mostProblems = 50
 
-// String writes a problem as compilers do: FILE:LINE:COLUMN: what; remedy.
+// String formats a problem like a compiler: FILE:LINE:COLUMN: message; remedy.
 func (p Problem) String() string {
 	s := visible(p.File)
 	if p.Line > 0 {

@@ -102,11 +102,11 @@ func category(name string) string {
 	return first
 }
 
-// makeTree makes the tree of the usable units. Under mu.
+// makeTree makes the tree of the usable units. Called under mu.
 func (c *Catalog) makeTree(usable map[string]bool) *Tree {
 	root := &Agent{Name: rootName, Tools: &tool.Registry{}}
 	t := &Tree{Version: c.tree.Load().Version + 1, Root: root, ByPath: map[string]*Agent{"": root}}
-	for _, u := range c.units { // an agent stands before those below it
+	for _, u := range c.units { // an agent comes before those below it
 		if !usable[u.path] || u.grant == nil {
 			continue
 		}
@@ -125,7 +125,7 @@ func (c *Catalog) makeTree(usable map[string]bool) *Tree {
 	return t
 }
 
-// lend gives the tools of a source to the root level.
+// lend adds the tools of a source to the root level.
 func (c *Catalog) lend(root *tool.Registry, u *unit) {
 	for _, name := range u.tools.Names() {
 		if err := root.AddFrom(u.tools, name); err != nil {
@@ -134,7 +134,7 @@ func (c *Catalog) lend(root *tool.Registry, u *unit) {
 	}
 }
 
-// agent makes what the runtime is given.
+// agent returns the agent of a unit, for the tree.
 func (u *unit) agent(hash string) *Agent {
 	d := u.def
 	a := &Agent{

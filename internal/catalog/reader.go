@@ -19,7 +19,7 @@ import (
 type reader struct {
 	names []string // the node's tools
 	units []*unit
-	dirs  map[string]bool // to be watched
+	dirs  map[string]bool // to watch
 }
 
 // folder reads the agents in a folder.
@@ -29,7 +29,7 @@ func (r *reader) folder(dir string) error {
 	}
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		r.dirs[filepath.Dir(dir)] = true // it may come
+		r.dirs[filepath.Dir(dir)] = true // it may appear
 		return nil
 	}
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *reader) agent(f folder, at string, e entry, above string, depth int) {
 	}
 }
 
-// read reads an agent's definition and what stands beside it.
+// read reads an agent's definition and the files beside it.
 func (r *reader) read(f folder, u *unit, folderName string) {
 	def, ok := r.definition(f, u)
 	if !ok {
@@ -127,7 +127,7 @@ func (r *reader) read(f folder, u *unit, folderName string) {
 	r.toolFiles(f, u)
 }
 
-// definition finds and reads the definition's file.
+// definition finds and reads the file of the definition.
 func (r *reader) definition(f folder, u *unit) (pin, bool) {
 	var found []pin
 	for _, name := range []string{fileAgent, fileConfig} {
@@ -247,7 +247,7 @@ func article(word string) string {
 	return "a"
 }
 
-// namePlace is where the name of a unit is written.
+// namePlace returns the position of a unit's name.
 func (u *unit) namePlace() strict.Position {
 	switch {
 	case u.def != nil:
@@ -264,14 +264,14 @@ func (u *unit) namePlace() strict.Position {
 // folders: of two agents with one name, only one is used.
 func (r *reader) bind() {
 	bound := map[string]service.Bindings{}
-	models := map[string]string{} // that agents name, or those above them
+	models := map[string]string{} // of the agents, or of those above them
 	for _, u := range r.units {
 		if u.kind != KindAgent || u.def == nil || len(u.problems) > 0 {
 			continue
 		}
 		in := filepath.Dir(filepath.Dir(u.dir))
 		above, ok := bound[in]
-		if !ok { // it cannot be used anyway; what would be wrong with it is not known
+		if !ok { // the agent above is invalid, so this one cannot be used anyway
 			above = service.Root()
 		}
 		b, errs := service.Resolve(u.path, u.def.Services, above)
@@ -290,8 +290,7 @@ func (r *reader) bind() {
 	}
 }
 
-// sourceNames refuses sources of an agent that shadow each other or Steward's
-// own tools.
+// sourceNames refuses sources of an agent that shadow each other or Steward's own tools.
 func (r *reader) sourceNames(u *unit) {
 	seen := map[string]bool{}
 	for _, d := range u.decls {
@@ -306,7 +305,7 @@ func (r *reader) sourceNames(u *unit) {
 	}
 }
 
-// uses returns those of the node's tools that stand on the agent's level.
+// uses returns the node's tools that the agent uses.
 func (u *unit) uses(names []string) []string {
 	var out []string
 	for _, n := range names {

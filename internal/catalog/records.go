@@ -14,16 +14,16 @@ import (
 	"steward/internal/tool"
 )
 
-// The types of the resources that the catalog keeps, in the system's space.
-// An agent's lies below that of the agent above it, its tools below its own.
+// The types of the catalog's resources, in the system's space. An agent's resource is below that of
+// the agent above it, and its tools are below its own.
 const (
 	TypeAgent  = "agent.Agent"
 	TypeSource = "tool.Source"
 	TypeTool   = "tool.Tool"
 )
 
-// record is what was decided about an agent or a source: the body of its
-// resource. Each decision is a version of it.
+// record is a decision about an agent or a source: the body of its resource. Each decision is a
+// version of it.
 type record struct {
 	Path        string          `json:"path"`
 	Kind        string          `json:"kind"`
@@ -32,13 +32,13 @@ type record struct {
 	Version     string          `json:"version,omitzero"`
 	Config      json.RawMessage `json:"config,omitempty"`
 	Status      Status          `json:"status"`
-	Hash        string          `json:"hash"`   // that was decided about
-	Static      string          `json:"static"` // of its part that is known without starting anything
+	Hash        string          `json:"hash"`   // of what was decided about
+	Static      string          `json:"static"` // of the part that is known without starting anything
 	By          string          `json:"by"`
 	At          time.Time       `json:"at"`
 	Reason      string          `json:"reason,omitzero"`
-	Approved    *approval       `json:"approved,omitzero"` // the last one, also where it holds no more
-	Differs     difference      `json:"differs,omitzero"`  // of what was announced since from what is approved
+	Approved    *approval       `json:"approved,omitzero"` // the last one, even if it is no longer in force
+	Differs     difference      `json:"differs,omitzero"`  // between the last announcement and the approval
 	Listed      []string        `json:"listed,omitempty"`  // tools that have a resource
 
 	version uint64
@@ -54,14 +54,14 @@ type approval struct {
 	Settings map[string]ToolSetting `json:"settings,omitempty"`
 }
 
-// storedSpec is a tool's spec as it was announced. Its schema is kept as the
-// text that it was: a fingerprint is over its bytes.
+// storedSpec is a tool's spec as announced. Its schema is stored as the original text, because a
+// fingerprint covers the bytes.
 type storedSpec struct {
 	tool.Spec
 	Input string
 }
 
-// announcedSpecs returns what the source said.
+// announcedSpecs returns the specs as the source announced them.
 func (a *approval) announcedSpecs() []tool.Spec {
 	out := make([]tool.Spec, len(a.Tools))
 	for i, s := range a.Tools {
@@ -71,7 +71,7 @@ func (a *approval) announcedSpecs() []tool.Spec {
 	return out
 }
 
-// specs returns what may be used, as the person has set it.
+// specs returns the tools that may be used, with the person's settings.
 func (a *approval) specs() []tool.Spec {
 	var out []tool.Spec
 	for _, s := range a.announcedSpecs() {
@@ -84,14 +84,14 @@ func (a *approval) specs() []tool.Spec {
 	return out
 }
 
-// apply sets a tool otherwise than its source proposes.
+// apply changes a tool as the person has set it.
 func (t ToolSetting) apply(s tool.Spec) tool.Spec {
 	switch t.Effect {
 	case tool.Query:
 		s.Effect, s.Delivery = tool.Query, ""
 	case tool.Action:
 		if s.Effect != tool.Action && len(s.Targets) == 0 {
-			s.Targets = nil // what does not lead anywhere in a query may in an action
+			s.Targets = nil // any argument of an action may lead somewhere
 		}
 		s.Effect = tool.Action
 	}
@@ -99,7 +99,7 @@ func (t ToolSetting) apply(s tool.Spec) tool.Spec {
 		s.Asks = *t.Asks
 	}
 	if t.Yields != nil {
-		if l, err := message.ParseLabels(strings.Join(*t.Yields, ",")); err == nil { // checkSettings has seen it
+		if l, err := message.ParseLabels(strings.Join(*t.Yields, ",")); err == nil { // check has validated it
 			s.Yields = l
 		}
 	}
@@ -120,7 +120,7 @@ func (a *approval) names() []string {
 	return out
 }
 
-// uriOf is where the record of a path is kept.
+// uriOf returns the URI of the record of a path.
 func uriOf(kind, path string) resource.URI {
 	if kind == KindSource {
 		return resource.Root(TypeSource, path)
@@ -156,16 +156,15 @@ func readRecords(ctx context.Context, st store.Store) (map[string]*record, error
 	return out, nil
 }
 
-// keep commits what is announced otherwise than approved; the decision stays.
-// Under mu.
+// keep stores the difference between announcement and approval with the last decision. Called under
+// mu.
 func (c *Catalog) keep(ctx context.Context, rec *record, d difference) error {
 	next := *rec
 	next.Differs = d
 	return c.commit(ctx, "system", &next, store.Batch{})
 }
 
-// save commits a decision with the tools that it allows, and knows it from
-// then on. Under mu.
+// save stores a decision with the tools that it allows. Called under mu.
 func (c *Catalog) save(ctx context.Context, actor string, r *record) error {
 	old := c.records[r.Path]
 	uri := uriOf(r.Kind, r.Path)
@@ -188,7 +187,7 @@ func (c *Catalog) save(ctx context.Context, actor string, r *record) error {
 	return c.commit(ctx, actor, r, b)
 }
 
-// commit commits a record with other changes. Under mu.
+// commit stores a record together with other changes. Called under mu.
 func (c *Catalog) commit(ctx context.Context, actor string, r *record, b store.Batch) error {
 	old := c.records[r.Path]
 	body, err := json.Marshal(r)
@@ -210,8 +209,8 @@ func (c *Catalog) commit(ctx context.Context, actor string, r *record, b store.B
 	return nil
 }
 
-// toolBody is the body of a tool's resource: the form in which planners and
-// other programs know functions, and what Steward knows beside it.
+// toolBody returns the body of a tool's resource: the function in OpenAI's form, for planners and
+// other programs, and Steward's own facts about it.
 func toolBody(s tool.Spec) []byte {
 	b, err := json.Marshal(struct {
 		OpenAI  json.RawMessage `json:"openai"`

@@ -11,9 +11,8 @@ import (
 
 const mostServers = 1 << 20 // bytes of a file of servers
 
-// servers reads an mcpServers JSON file, as other programs have them: each
-// entry is a source of the root level. It returns what is wrong with the file
-// as a whole.
+// servers reads an mcpServers JSON file, which other programs use too. Each entry becomes a source
+// of the root level. It returns the problems of the file as a whole.
 func (r *reader) servers(file string) []Problem {
 	r.dirs[filepath.Dir(file)] = true
 	var problems []Problem
@@ -29,7 +28,7 @@ func (r *reader) servers(file string) []Problem {
 	root := strict.ReadJSON(text, bad)
 	list := root.Get("mcpServers")
 	if root != nil && list == nil {
-		list = root.Get("servers") // as some editors call it
+		list = root.Get("servers") // VS Code's name for it
 	}
 	switch {
 	case root == nil:
@@ -43,8 +42,7 @@ func (r *reader) servers(file string) []Problem {
 	return problems
 }
 
-// broken lists a file of servers with what is wrong with it: one that cannot
-// be read is not to look like one that is empty.
+// broken lists an unreadable file of servers with its problems, so that it does not look empty.
 func (r *reader) broken(file string, problems []Problem) {
 	if len(problems) > 0 {
 		name := filepath.Base(file)
@@ -52,10 +50,10 @@ func (r *reader) broken(file string, problems []Problem) {
 	}
 }
 
-// isBroken reports whether u stands for a file of servers that is wrong.
+// isBroken reports whether u stands for an unreadable file of servers.
 func (u *unit) isBroken() bool { return u.kind == KindSource && len(u.decls) == 0 }
 
-// server makes a source of an entry.
+// server adds the source of an entry.
 func (r *reader) server(file string, f strict.Field, bad strict.Report) {
 	name, err := sourceName(f.Key)
 	if err != nil {
@@ -69,7 +67,7 @@ func (r *reader) server(file string, f strict.Field, bad strict.Report) {
 	r.source("mcp", name, file, f.Value, f.Value.JSON(), true)
 }
 
-// root makes a source of what the settings declare.
+// root adds a source that the settings declare.
 func (r *reader) root(s RootSource) {
 	var problems []Problem
 	n := strict.ReadJSON(s.Definition, reporter(s.File, &problems))

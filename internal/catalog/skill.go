@@ -18,17 +18,17 @@ import (
 	"steward/internal/tool"
 )
 
-// skill is a folder with a SKILL.md: instructions that an agent reads when it
-// needs them (https://agentskills.io/specification).
+// skill is a folder with a SKILL.md: instructions that an agent reads on demand
+// (https://agentskills.io/specification).
 type skill struct {
 	name, description string
 	body              string
-	files             map[string]string // the texts beside it, by their names
+	files             map[string]string // the other text files, by name
 }
 
 var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// skills reads skills/*/SKILL.md and what lies beside it.
+// skills reads skills/*/SKILL.md and the files beside them.
 func (r *reader) skills(f folder, u *unit) {
 	list, err := f.entries(dirSkills)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *reader) skill(f folder, u *unit, name string) {
 			continue
 		}
 		beside, err := f.text(file)
-		if err != nil { // no text, or too long for one: pinned, and not read
+		if err != nil { // not a text, or too long: pinned by its hash only
 			if beside, err = f.bytes(file); err != nil {
 				u.unreadable(file, err)
 				continue
@@ -151,7 +151,7 @@ func (u *unit) frontMatter(p pin, folderName string) skill {
 	return s
 }
 
-// prompt puts together what the agent itself is told.
+// prompt returns the agent's system prompt.
 func (u *unit) prompt() string {
 	text := func(name string) string {
 		for _, p := range u.pins {
@@ -189,7 +189,7 @@ func (u *unit) prompt() string {
 // skillTool is the name of the tool by which an agent reads its skills.
 const skillTool = "skill.read"
 
-// skillReader is the tool: a query that reads what was approved.
+// skillReader is that tool: a query that reads the approved text.
 type skillReader struct{ skills []skill }
 
 // Spec implements tool.Tool.

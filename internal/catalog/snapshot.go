@@ -16,20 +16,19 @@ import (
 	"steward/internal/fault"
 )
 
-// A snapshot is a copy of the bytes that an approval is about. Programs of an
-// agent run from it and never from the agent's folder, so that a file which is
-// changed after the approval, or after a call has begun, does not run. It lies
-// in Options.Snapshots under the unit's hash:
+// A snapshot is a copy of approved bytes. Programs of an agent run from it and never from the
+// agent's folder, so that a file that changes after the approval, or during a call, is not executed.
+// It is in Options.Snapshots under the unit's hash:
 //
-//	HASH/folder/…   the files of the agent's folder that are pinned
-//	HASH/files/…    pinned files that lie elsewhere, by the hash of their path
+//	HASH/folder/…   the pinned files of the agent's folder
+//	HASH/files/…    pinned files from elsewhere, by the hash of their path
 //
-// It is taken when the unit is first started or approved, from bytes whose
-// hashes are those that were read, and checked before each start. It is removed
-// at the next change, or start, after no approved agent needs it.
+// It is taken when the unit is first started or approved, from bytes with the hashes that were read,
+// and checked before each start. When no approved agent needs it any more, it is removed at the next
+// change or start.
 type snapshot struct {
 	mu     sync.Mutex
-	copies []pin // as they were checked last
+	copies []pin // as of the last check
 }
 
 const (
@@ -61,8 +60,8 @@ func ofMachine(path string) bool {
 	return false
 }
 
-// snapshotOf implements tool.Env.Snapshot. Error codes: agent_changed,
-// snapshot_changed (Denied), snapshot_too_large, snapshot_failed.
+// snapshotOf implements tool.Env.Snapshot. Error codes: agent_changed, snapshot_changed (Denied),
+// snapshot_too_large, snapshot_failed.
 func (c *Catalog) snapshotOf(u *unit) (map[string]string, error) {
 	u.snapshot.mu.Lock()
 	defer u.snapshot.mu.Unlock()

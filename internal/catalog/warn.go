@@ -13,7 +13,7 @@ import (
 	"steward/internal/tool"
 )
 
-// warnings are what a person should look at before approving. Under mu.
+// warnings returns what a person should look at before approving. Called under mu.
 func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) []string {
 	w := &warner{hides: c.opt.Confined != nil && c.opt.Confined() == nil}
 	for _, r := range refused {
@@ -55,7 +55,7 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 
 type warner struct {
 	list  []string
-	hides bool // what is unconfined sees nothing of the data folder all the same
+	hides bool // the data folder is hidden from unconfined programs too
 }
 
 const mostWarnings = 200
@@ -75,7 +75,7 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// hiddenAt names the first characters of a text that are not seen.
+// hiddenAt names the first hidden characters of a text.
 func hiddenAt(text []byte) string {
 	var out []string
 	line := 1
@@ -95,8 +95,7 @@ func hiddenAt(text []byte) string {
 	return strings.Join(out, ", ")
 }
 
-// tells is what a description has no business to say: it speaks to the model
-// instead of about the tool.
+// tells match descriptions that address the model instead of describing the tool.
 var tells = []struct {
 	re  *regexp.Regexp
 	say string
@@ -110,11 +109,10 @@ var tells = []struct {
 	{regexp.MustCompile(`(?i)~/\.|\.ssh\b|id_rsa|id_ed25519|\.env\b|/etc/(passwd|shadow)|\bmcp\.json\b|\.aws/|\.netrc|\bprivate keys?\b|\bapi[ _-]?keys?\b|\bpasswords?\b|\bcredentials?\b`), "names secrets or where they are kept"},
 }
 
-// changing are words by which a tool that says that it only reads may not be
-// what it says.
+// changing matches names that suggest a change, for tools that claim to only read.
 var changing = regexp.MustCompile(`(^|[._])(delete|remove|write|send|create|update|set|put|post|execute|exec|drop|move|kill|buy|pay|transfer|install)(_|$)|[._]run_`)
 
-// tool looks at what a tool tells a model.
+// tool checks what a tool tells the model.
 func (w *warner) tool(s tool.Spec, foreign map[string]string) {
 	text := s.Description + "\n" + s.Metadata.Description() + "\n" + string(s.Input)
 	if at := hiddenAt([]byte(text)); at != "" {
@@ -137,7 +135,8 @@ func (w *warner) tool(s tool.Spec, foreign map[string]string) {
 
 var toolWord = regexp.MustCompile(`[a-z][a-z0-9_]*(\.|__)[a-z0-9_.]*[a-z0-9]`)
 
-// foreign are the names of tools that are not the unit's own. Under mu.
+// foreign returns the names of other units' tools and of Steward's own, with their owners. Called
+// under mu.
 func (c *Catalog) foreign(u *unit, names []string) map[string]string {
 	out := map[string]string{}
 	for _, n := range names {
@@ -155,7 +154,7 @@ func (c *Catalog) foreign(u *unit, names []string) map[string]string {
 	return out
 }
 
-// declaration looks at what a source may do.
+// declaration warns of what a source may do.
 func (w *warner) declaration(u *unit, d decl) {
 	box := d.node.Get("sandbox")
 	yes := func(key string) bool { return d.node.Get(key).Is("true") || box.Get(key).Is("true") }
@@ -181,7 +180,7 @@ func (w *warner) declaration(u *unit, d decl) {
 	w.hosts(d.name, d.node, "")
 }
 
-// texts returns the texts of a list, or the one that stands in its place.
+// texts returns the texts of a list, or a single text.
 func texts(n *strict.Node) (out []string) {
 	if n == nil {
 		return nil
@@ -194,7 +193,7 @@ func texts(n *strict.Node) (out []string) {
 	return out
 }
 
-// commandLine is what is started, without what is secret.
+// commandLine returns the command with its secrets masked.
 func commandLine(n *strict.Node) string {
 	var words []string
 	for _, key := range []string{"command", "args"} {
@@ -211,7 +210,7 @@ func commandLine(n *strict.Node) string {
 	return strings.Join(words, " ")
 }
 
-// hosts looks for machines elsewhere.
+// hosts warns of addresses on other machines.
 func (w *warner) hosts(name string, n *strict.Node, key string) {
 	switch key {
 	case "url", "host", "address", "base_url", "endpoint":
@@ -264,7 +263,7 @@ func (w *warner) hooks(d *parsed) {
 	}
 }
 
-// alike looks for names on the unit's levels that can be taken for each other.
+// alike warns of names on the unit's levels that can be mistaken for each other.
 func (w *warner) alike(u *unit, units []*unit, names []string) {
 	var level []string // of u itself
 	for _, o := range units {

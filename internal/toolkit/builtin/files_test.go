@@ -58,8 +58,7 @@ func TestList(t *testing.T) {
 	must.Do(t, os.Chtimes(filepath.Join(dir, "a.txt"), at, at))
 	must.Do(t, os.Symlink("a.txt", filepath.Join(dir, "link")))
 	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	must.Do(t, err)
+	l := must.Get(net.Listen("unix", filepath.Join(dir, "socket")))
 	defer l.Close()
 	must.Do(t, os.WriteFile(filepath.Join(dir, "bad\xff"), nil, 0o600))
 	const whole = "notes/ has 6 entries:\na.txt  6 bytes  2026-01-02T03:04:05Z\nbad\uFFFD  0 bytes"
@@ -120,8 +119,7 @@ func TestNothingLeadsOut(t *testing.T) {
 			if name == "files.write" {
 				m["content"], m["overwrite"] = "broken", true
 			}
-			args, err := json.Marshal(m)
-			must.Do(t, err)
+			args := must.Get(json.Marshal(m))
 			got, err := call(t, r, name, string(args))
 			if name == "files.write" && strings.Contains(p, "%2e") && err == nil {
 				continue // a name like any other
@@ -148,8 +146,7 @@ func TestNothingLeadsOut(t *testing.T) {
 func TestWhatIsNoPlainFileIsRefusedAtOnce(t *testing.T) {
 	dir, r := sandbox(t)
 	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	must.Do(t, err)
+	l := must.Get(net.Listen("unix", filepath.Join(dir, "socket")))
 	defer l.Close()
 	table(t, r, []row{ // a pipe that nobody writes to would hang a plain open
 		{"files.read", `{"path":"notes/pipe"}`, "not_a_file"},
@@ -207,8 +204,7 @@ func TestReadMedia(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(dir, "big.png"), append(png, make([]byte, maxMedia)...), 0o600))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "i.bmp"), []byte("BM........"), 0o600))
 	read := func(name string) tool.Result {
-		res, err := invoke(t, r, "files.read", tool.Invocation{Args: []byte(`{"path":"notes/` + name + `"}`)})
-		must.Do(t, err)
+		res := must.Get(invoke(t, r, "files.read", tool.Invocation{Args: []byte(`{"path":"notes/` + name + `"}`)}))
 		return res
 	}
 	if img, ok := read("p.png").Content[1].(*message.Image); !ok || img.MIME != "image/png" || !bytes.Equal(img.Data, png) {
@@ -239,8 +235,7 @@ func TestPagesGiveTheWhole(t *testing.T) {
 		limit := rapid.IntRange(1, 40).Draw(t2, "limit")
 		var whole string
 		for offset := 0; offset < len(text); {
-			got, err := call(t, r, "files.read", fmt.Sprintf(`{"path":"notes/page","offset":%d,"limit":%d}`, offset, limit))
-			must.Do(t, err)
+			got := must.Get(call(t, r, "files.read", fmt.Sprintf(`{"path":"notes/page","offset":%d,"limit":%d}`, offset, limit)))
 			body, note := got, ""
 			if i := strings.LastIndex(got, "\n[Bytes "); i >= 0 {
 				body, note = got[:i], got[i:]
@@ -263,8 +258,7 @@ func TestPagesGiveTheWhole(t *testing.T) {
 func TestWrite(t *testing.T) {
 	dir, r := sandbox(t)
 	content := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		must.Do(t, err)
+		b := must.Get(os.ReadFile(filepath.Join(dir, name)))
 		return string(b)
 	}
 	table(t, r, []row{
@@ -280,8 +274,7 @@ func TestWrite(t *testing.T) {
 	if content("new.txt") != "one" || content("a.txt") != "new €" || content("x/y/z.txt") != "" || content("fresh.txt") != "f" {
 		t.Error("the contents are wrong")
 	}
-	info, err := os.Stat(filepath.Join(dir, "a.txt"))
-	must.Do(t, err)
+	info := must.Get(os.Stat(filepath.Join(dir, "a.txt")))
 	if info.Mode().Perm() != 0o640 {
 		t.Errorf("the mode became %v", info.Mode())
 	}
@@ -327,8 +320,7 @@ func TestFailuresOfWritingLeaveTheFileAlone(t *testing.T) {
 
 func TestPublishLosesToAFileMadeMeanwhile(t *testing.T) {
 	dir, _ := sandbox(t)
-	root, err := os.OpenRoot(dir)
-	must.Do(t, err)
+	root := must.Get(os.OpenRoot(dir))
 	defer root.Close()
 	p := place{Folder: Folder{Name: "notes", Path: dir}, shown: "notes/race", rel: "race"}
 	must.Do(t, p.prepare(root, "temp", "mine", 0o600))
@@ -452,8 +444,7 @@ func TestWritesAreAtomic(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	done := make(chan error, 1)
-	_, err := call(t, r, "files.write", `{"path":"notes/w","content":"`+strings.Repeat("a", 20000)+`","overwrite":true}`)
-	must.Do(t, err)
+	must.Get(call(t, r, "files.write", `{"path":"notes/w","content":"`+strings.Repeat("a", 20000)+`","overwrite":true}`))
 	go func() {
 		defer close(done)
 		for i := 0; ; i++ {

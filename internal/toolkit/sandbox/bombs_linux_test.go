@@ -21,8 +21,7 @@ import (
 // marked returns the processes that have a text in their command line.
 func marked(t *testing.T, text string) []int {
 	t.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	must.Do(t, err)
+	all := must.Get(filepath.Glob("/proc/[0-9]*/cmdline"))
 	var out []int
 	for _, path := range all {
 		b, err := os.ReadFile(path)
@@ -39,8 +38,7 @@ func marked(t *testing.T, text string) []int {
 // temporary returns what there is in the temporary folder.
 func temporary(t *testing.T) []string {
 	t.Helper()
-	out, err := filepath.Glob(filepath.Join(os.TempDir(), "steward-*"))
-	must.Do(t, err)
+	out := must.Get(filepath.Glob(filepath.Join(os.TempDir(), "steward-*")))
 	return out
 }
 
@@ -76,12 +74,10 @@ func TestNothingIsLeft(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, unsandboxed %v, %s", name, free, want), func(t *testing.T) {
 					ctx, cancel := context.WithCancelCause(context.Background())
 					defer cancel(nil)
-					p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: free})
-					must.Do(t, err)
-					_, err = p.Stdout.Read(make([]byte, 1))
-					must.Do(t, err)
+					p := must.Get(Start(ctx, Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: free}))
+					must.Get(p.Stdout.Read(make([]byte, 1)))
 					how(p, cancel)
-					err = p.Wait()
+					err := p.Wait()
 					if want == "" && err != nil || want != "" && !fault.HasCode(err, want) {
 						t.Errorf("Wait: %v", err)
 					}
@@ -111,10 +107,9 @@ func TestBombs(t *testing.T) {
 			// It ends by itself some time: nobody counts root's processes, so that
 			// nothing but our looking at it stops it, and a machine has one at most.
 			bomb := `f() { [ $1 -gt 9 ] || { f $(($1+1)) | f $(($1+1)) & }; }; f 0; sleep ` + mark
-			p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", bomb, mark}, Unsandboxed: free, Limits: limits})
-			must.Do(t, err)
+			p := must.Get(Start(ctx, Command{Path: "sh", Args: []string{"-c", bomb, mark}, Unsandboxed: free, Limits: limits}))
 			p.Stdin.Close()
-			err = p.Wait()
+			err := p.Wait()
 			t.Logf("%v: %.300s", err, p.Stderr())
 			if err == nil {
 				t.Error("it ended well")
@@ -129,8 +124,7 @@ func TestBombs(t *testing.T) {
 			l := limits
 			l.CPU = 0
 			const parts = `for i in 1 2 3 4 5; do { head -c 40000000 /dev/zero; sleep 600; } | tail & done; wait` // tail keeps what has no line
-			p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", parts}, Unsandboxed: free, Limits: l})
-			must.Do(t, err)
+			p := must.Get(Start(ctx, Command{Path: "sh", Args: []string{"-c", parts}, Unsandboxed: free, Limits: l}))
 			if err := p.Wait(); !fault.HasCode(err, "memory_exceeded") {
 				t.Errorf("Wait: %v", err)
 			}
@@ -138,8 +132,7 @@ func TestBombs(t *testing.T) {
 		t.Run(fmt.Sprintf("CPU, unsandboxed %v", free), func(t *testing.T) {
 			l := limits
 			l.CPU = time.Second
-			p, err := Start(context.Background(), Command{Path: "sh", Args: []string{"-c", "while :; do :; done & while :; do :; done"}, Unsandboxed: free, Limits: l})
-			must.Do(t, err)
+			p := must.Get(Start(context.Background(), Command{Path: "sh", Args: []string{"-c", "while :; do :; done & while :; do :; done"}, Unsandboxed: free, Limits: l}))
 			if err := p.Wait(); !fault.HasCode(err, "cpu_exceeded") {
 				t.Errorf("Wait: %v", err)
 			}
@@ -151,8 +144,7 @@ func TestBombs(t *testing.T) {
 func TestSignals(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		for signal, code := range map[string]string{"KILL": "program_failed", "XCPU": "cpu_exceeded", "XFSZ": "file_size_exceeded"} {
-			p, err := Start(context.Background(), Command{Path: "sh", Args: []string{"-c", "kill -" + signal + " $$"}, Unsandboxed: free})
-			must.Do(t, err)
+			p := must.Get(Start(context.Background(), Command{Path: "sh", Args: []string{"-c", "kill -" + signal + " $$"}, Unsandboxed: free}))
 			f := fault.Of(p.Wait())
 			if f == nil || f.Code != code || code == "program_failed" && f.Details["signal"] != "SIG"+signal {
 				t.Errorf("%s, unsandboxed %v: %+v", signal, free, f)
@@ -166,10 +158,8 @@ func TestConnect(t *testing.T) {
 	dir := must.Get(os.MkdirTemp("", "")) // not t's, whose long names no socket can have
 	defer os.RemoveAll(dir)
 	t.Setenv("TMPDIR", dir)
-	let, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	other, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	let := must.Get(net.Listen("tcp", "127.0.0.1:0"))
+	other := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	defer other.Close()
 	go func() {
 		for {

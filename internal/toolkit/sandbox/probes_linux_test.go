@@ -96,16 +96,14 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { sleep.Process.Kill(); sleep.Wait() })
 	w.pid = strconv.Itoa(sleep.Process.Pid)
 	listen := func(network, address string) string {
-		l, err := net.Listen(network, address)
-		must.Do(t, err)
+		l := must.Get(net.Listen(network, address))
 		t.Cleanup(func() { l.Close() })
 		return l.Addr().String()
 	}
 	w.tcp = listen("tcp", "127.0.0.1:0")
 	w.socket = listen("unix", filepath.Join(w.home, "s"))
 	w.ghost = strings.TrimPrefix(listen("unix", fmt.Sprintf("@steward-probe-%d", os.Getpid())), "@")
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must.Do(t, err)
+	udp := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))
 	t.Cleanup(func() { udp.Close() })
 	go serveUDP(udp)
 	w.udp = udp.LocalAddr().String()
@@ -132,8 +130,7 @@ func setuidProgram(t *testing.T) string {
 // copyFile copies this program.
 func copyFile(t *testing.T, to string) {
 	t.Helper()
-	b, err := os.ReadFile(must.Get(os.Executable()))
-	must.Do(t, err)
+	b := must.Get(os.ReadFile(must.Get(os.Executable())))
 	must.Do(t, os.WriteFile(to, b, 0o755))
 	must.Do(t, os.Chmod(to, 0o755))
 }
@@ -235,8 +232,7 @@ func (tr trial) kept(err error) bool {
 // leak opens the folder that is not granted in the way of a careless library:
 // programs inherit it, unless it is kept from them.
 func (w *world) leak(t *testing.T) {
-	fd, err := unix.Open(w.home, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(w.home, unix.O_RDONLY|unix.O_DIRECTORY, 0))
 	t.Cleanup(func() { unix.Close(fd) })
 }
 
@@ -249,8 +245,7 @@ func inSandbox(t *testing.T, c Command) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), ample)
 	defer cancel()
 	c.Env = append(c.Env, "GORACE="+noSleep)
-	p, err := Start(ctx, c)
-	must.Do(t, err)
+	p := must.Get(Start(ctx, c))
 	p.Stdin.Close()
 	out, err := io.ReadAll(p.Stdout)
 	if werr := p.Wait(); werr != nil {

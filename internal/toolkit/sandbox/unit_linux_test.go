@@ -36,8 +36,7 @@ func TestOutput(t *testing.T) {
 
 // What is secret is in no argument, which every user of the machine can read.
 func TestSecretsAreNotInArguments(t *testing.T) {
-	p, err := Start(context.Background(), Command{Path: "cat", Env: []string{"KEY=s3cr3t-value"}})
-	must.Do(t, err)
+	p := must.Get(Start(context.Background(), Command{Path: "cat", Env: []string{"KEY=s3cr3t-value"}}))
 	defer p.Wait()
 	defer p.Kill()
 	if found := marked(t, "s3cr3t-value"); len(found) > 0 {
@@ -168,8 +167,7 @@ func TestUnavailable(t *testing.T) {
 		if _, err := m.start(context.Background(), Command{Path: "true"}); !fault.HasCode(err, "sandbox_unavailable") {
 			t.Errorf("%s: Start: %v", name, err)
 		}
-		p, err := m.start(context.Background(), Command{Path: "true", Unsandboxed: true})
-		must.Do(t, err)
+		p := must.Get(m.start(context.Background(), Command{Path: "true", Unsandboxed: true}))
 		if err := p.Wait(); err != nil {
 			t.Errorf("%s: unsandboxed: %v", name, err)
 		}
@@ -251,10 +249,8 @@ func TestNothingIsLeftUnconfined(t *testing.T) {
 	m := &machine{bwrap: "no-bwrap-here"}
 	mark := fmt.Sprintf("83%06d", os.Getpid())
 	for name, script := range stubborn(mark) {
-		p, err := m.start(context.Background(), Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: true})
-		must.Do(t, err)
-		_, err = p.Stdout.Read(make([]byte, 1))
-		must.Do(t, err)
+		p := must.Get(m.start(context.Background(), Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: true}))
+		must.Get(p.Stdout.Read(make([]byte, 1)))
 		if name != "leaves child" {
 			p.Kill()
 		}
@@ -278,8 +274,7 @@ func TestNothingIsLeftUnconfined(t *testing.T) {
 			t.Errorf("%s: %v", script, err)
 		}
 	}
-	p, err := m.start(context.Background(), Command{Path: writeScript(t, "#!/nowhere/perl\n"), Unsandboxed: true, Env: []string{"GOCOVERDIR=" + t.TempDir()}}) // or what measures coverage has the last word
-	must.Do(t, err)
+	p := must.Get(m.start(context.Background(), Command{Path: writeScript(t, "#!/nowhere/perl\n"), Unsandboxed: true, Env: []string{"GOCOVERDIR=" + t.TempDir()}})) // or what measures coverage has the last word
 	if err := p.Wait(); !fault.HasCode(err, "program_not_executable") {
 		t.Error(err)
 	}
@@ -296,8 +291,7 @@ func writeScript(t *testing.T, text string) string {
 func TestForwarderBounds(t *testing.T) {
 	dir := must.Get(os.MkdirTemp("", ""))
 	defer os.RemoveAll(dir)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
 	var now, most atomic.Int64
 	go func() {
@@ -316,17 +310,14 @@ func TestForwarderBounds(t *testing.T) {
 			}()
 		}
 	}()
-	in, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	in := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	f := newForwarder()
 	defer f.close()
 	f.serve(in, new(net.Dialer).DialContext, l.Addr().String())
 	var all []net.Conn
 	for range mostPassed + 20 {
-		c, err := net.Dial("tcp", in.Addr().String())
-		must.Do(t, err)
-		_, err = c.Write([]byte("x"))
-		must.Do(t, err)
+		c := must.Get(net.Dial("tcp", in.Addr().String()))
+		must.Get(c.Write([]byte("x")))
 		all = append(all, c)
 	}
 	for _, c := range all {
