@@ -12,14 +12,13 @@ import (
 	"steward/internal/fault"
 )
 
-// Canonical returns the one spelling of a JSON value that is judged, shown,
-// hashed and executed: RFC 8785 (members in order, shortest strings and
-// numbers, no white space), except that a number whose digits a double cannot
-// hold keeps them, so that canonicalising never changes a value.
+// Canonical returns the canonical form of a JSON value, which is what policies judge and people are
+// shown, and what is hashed and executed: RFC 8785 (members in order, shortest strings and numbers,
+// no white space), except that a number with more digits than a double can hold keeps them. So
+// canonicalising never changes a value.
 //
-// It refuses (Invalid, code args_invalid) what is not exactly one JSON value,
-// duplicate member names, invalid UTF-8, and numbers beyond a double's range.
-// The input is not modified.
+// It refuses (Invalid, code args_invalid) anything other than exactly one JSON value, duplicate
+// member names, invalid UTF-8, and numbers beyond a double's range. The input is not modified.
 func Canonical(args []byte) ([]byte, error) {
 	v := jsontext.Value(bytes.Clone(args))
 	err := v.Format(jsontext.ReorderRawObjects(true),
@@ -30,7 +29,7 @@ func Canonical(args []byte) ([]byte, error) {
 	return canonicalNumbers(v)
 }
 
-// badJSON tells a model what is wrong with its JSON and where.
+// badJSON returns the error for invalid JSON, with the position.
 func badJSON(args []byte, err error) error {
 	const remedy = "send the arguments as one JSON object"
 	if len(bytes.TrimSpace(args)) == 0 {
@@ -56,8 +55,7 @@ func badJSON(args []byte, err error) error {
 	return e.WithHint(remedy)
 }
 
-// canonicalNumbers rewrites the numbers of a formatted value in place where
-// that loses nothing; the others stay as they are.
+// canonicalNumbers rewrites the numbers of a formatted value if nothing is lost.
 func canonicalNumbers(v []byte) ([]byte, error) {
 	var out []byte // nil while nothing has changed
 	last := 0
@@ -115,7 +113,7 @@ func canonicalNumber(lit []byte) ([]byte, error) {
 	return lit, nil
 }
 
-// plainInt reports whether a literal is a small integer, which is canonical as it is.
+// plainInt reports whether a literal is a small integer, which is already canonical.
 func plainInt(lit []byte) bool {
 	if len(lit) > 15 || lit[0] == '-' && lit[len(lit)-1] == '0' && len(lit) == 2 {
 		return false
@@ -128,8 +126,8 @@ func plainInt(lit []byte) bool {
 	return true
 }
 
-// decimal is the value of a number literal: digits without zeros at the ends,
-// times ten to the exponent. Two literals of the same value have the same one.
+// decimal is the value of a number literal: digits without zeros at the ends, times ten to the
+// exponent. Literals of the same value have the same decimal.
 type decimal struct {
 	neg    bool
 	digits string

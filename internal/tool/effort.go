@@ -15,28 +15,24 @@ import (
 	"steward/internal/fault"
 )
 
-// Validating a value takes as long as schemas are applied to its parts. A
-// schema without references is applied once to each part at most, so its own
-// size bounds what it costs. One that refers to itself in place would be
-// applied for ever, and one that does so twice below a property takes time that
-// doubles with each level of the value. So the applications are counted first,
-// up to a bound.
+// The time to validate a value depends on how often schemas are applied to its parts. A schema without
+// references is applied at most once to each part, so its size bounds the cost. A schema that refers
+// to itself in place would be applied for ever, and one that does so twice below a property takes time
+// that doubles with each level of the value. So the applications are counted first, up to a bound.
 const (
 	maxSchemaDepth = 256     // of a schema itself
-	leastEffort    = 1 << 17 // applications that any arguments may take; long ones may take more in proportion
-	maxApplied     = 10_000  // schemas within each other, of which each is applied to a part of what the one before is
+	leastEffort    = 1 << 17 // applications that any arguments may take; longer ones may take proportionally more
+	maxApplied     = 10_000  // nested applications
 )
 
-// inPlace are keywords whose schemas are applied to the same part of a value
-// as the schema that has them.
+// inPlace are the keywords whose schemas apply to the same part of a value as the schema itself.
 var inPlace = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 
-// references are keywords that name a schema elsewhere.
+// references are the keywords that refer to another schema.
 var references = []string{"$ref", "$dynamicRef", "$recursiveRef"}
 
-// referring returns a schema that has references, decoded, and nil for others.
-// It refuses one that is nested too deep, or refers to itself so that not even
-// an empty object could be checked.
+// referring returns a decoded schema if it has references, and otherwise nil. It refuses a schema that
+// is nested too deep, or that refers to itself so that not even an empty object could be checked.
 func referring(schema []byte) (root any, err error) {
 	for dec := jsontext.NewDecoder(bytes.NewReader(schema)); err == nil; _, err = dec.ReadToken() {
 		if dec.StackDepth() > maxSchemaDepth {
@@ -44,7 +40,7 @@ func referring(schema []byte) (root any, err error) {
 		}
 	}
 	if err != io.EOF || !bytes.Contains(schema, []byte(`Ref"`)) && !bytes.Contains(schema, []byte(`$ref"`)) {
-		return nil, nil // what is no JSON is told by its decoder
+		return nil, nil // if it is no JSON, decoding it fails later
 	}
 	if err := json.Unmarshal(schema, &root); err != nil {
 		return nil, err
@@ -55,8 +51,8 @@ func referring(schema []byte) (root any, err error) {
 	return root, nil
 }
 
-// checkEffort refuses a value of so many bytes that it would take too long to
-// validate under a schema (TooLarge, args_too_complex).
+// checkEffort refuses a value, of size bytes, that would take too long to validate (TooLarge,
+// args_too_complex).
 func checkEffort(schema, v any, size int) error {
 	e := effort{root: schema, left: leastEffort + 4*size, refs: map[string]any{}}
 	if schema == nil || e.apply(schema, v, 0) {
@@ -69,11 +65,11 @@ func checkEffort(schema, v any, size int) error {
 type effort struct {
 	root any
 	left int            // applications
-	refs map[string]any // what references lead to
+	refs map[string]any // the targets of references
 }
 
-// apply counts what one schema costs at one value, and reports whether that is
-// within the bound.
+// apply counts the applications of one schema to one value, and reports whether they are within the
+// bound.
 func (e *effort) apply(schema, v any, depth int) bool {
 	s, ok := schema.(map[string]any)
 	if !ok {
@@ -96,7 +92,7 @@ func (e *effort) apply(schema, v any, depth int) bool {
 	return e.below(s, v, depth+1)
 }
 
-// below applies the schemas that are for the members of a value.
+// below applies the schemas for the members of a value.
 func (e *effort) below(s map[string]any, v any, depth int) bool {
 	all := func(member any, names ...string) bool {
 		return !slices.ContainsFunc(names, func(name string) bool {
@@ -123,8 +119,8 @@ func (e *effort) below(s map[string]any, v any, depth int) bool {
 	return true
 }
 
-// each calls do for the schemas of a keyword, as long as it returns true: a
-// list of them, several by name, or one.
+// each calls do for the schemas of a keyword, as long as it returns true: a list of schemas, a map of
+// them if named is set, or a single one.
 func each(v any, named bool, do func(sub any) bool) bool {
 	list, ok := v.([]any)
 	if m, by := v.(map[string]any); by && named {
@@ -137,7 +133,7 @@ func each(v any, named bool, do func(sub any) bool) bool {
 	return !slices.ContainsFunc(list, func(sub any) bool { return !do(sub) })
 }
 
-// find follows a reference: a JSON pointer, or the name of an anchor.
+// find returns the schema that a reference leads to: by a JSON pointer, or the name of an anchor.
 func (e *effort) find(ref string) any {
 	v, ok := e.refs[ref]
 	if ok {
@@ -166,7 +162,7 @@ func (e *effort) find(ref string) any {
 	return v
 }
 
-// anchored finds the schema that has an anchor.
+// anchored returns the schema with an anchor.
 func anchored(v any, name string) (found any) {
 	if m, ok := v.(map[string]any); ok && (m["$anchor"] == name || m["$dynamicAnchor"] == name || m["$id"] == "#"+name) {
 		return m

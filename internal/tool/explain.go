@@ -17,16 +17,15 @@ import (
 	"steward/internal/strict"
 )
 
-// maxFaults is how many faults of one call a model is told at once.
+// maxFaults bounds the faults of one call that a model is told.
 const maxFaults = 8
 
 // maxDepth bounds how deep a schema is explained.
 const maxDepth = 64
 
-// explain lists what is wrong with a value, each fault with its path, what
-// was expected and what came, so that a model can mend all of it in one go.
-// It knows the keywords that argument schemas use; an empty answer means that
-// the fault lies in another one.
+// explain lists the faults of a value, each with its path, what was expected and what came, so that a
+// model can correct all of them at once. It knows the keywords that argument schemas use; an empty
+// list means that the fault concerns another keyword.
 func explain(s *jsonschema.Schema, v any) []string {
 	x := explainer{root: s}
 	x.walk(s, v, "", 0)
@@ -171,7 +170,7 @@ func (x *explainer) object(s *jsonschema.Schema, v map[string]any, path string, 
 	}
 }
 
-// closed reports whether s is the schema that admits nothing.
+// closed reports whether s admits nothing.
 func closed(s *jsonschema.Schema) bool {
 	return s.Not != nil && show(s) == "false"
 }
@@ -191,7 +190,7 @@ func expected(s *jsonschema.Schema) string {
 	return "; expected " + strings.TrimSpace(out)
 }
 
-// known names the members that an object takes, the likely one first.
+// known names the members that an object may have, and the one that was probably meant.
 func known(s *jsonschema.Schema, name string) string {
 	names := slices.Sorted(maps.Keys(s.Properties))
 	if len(names) == 0 {
@@ -223,7 +222,7 @@ func typeName(v any) string {
 	return "object"
 }
 
-// show is a value as a model reads it, cut where it is long.
+// show returns a value as JSON, shortened.
 func show(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

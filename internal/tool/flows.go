@@ -60,8 +60,7 @@ func Declare(yields, reach any, targets map[string][]string, names ...string) (d
 	return d, nil
 }
 
-// perTool reads what a declaration says of all tools, or of each by its name or
-// a glob, as a map by globs.
+// perTool reads a value that is declared for all tools, or by name or glob, as a map by globs.
 func perTool[T any](said any) (by map[string]T, err error) {
 	if said == nil {
 		return nil, nil

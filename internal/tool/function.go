@@ -5,8 +5,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// function is a spec in OpenAI's form of one. Source: OpenAI's API reference,
-// "tools" of a chat completion.
+// function is a spec in OpenAI's form (API reference, "tools" of a chat completion).
 type function struct {
 	Type     string `json:"type"`
 	Function struct {
@@ -18,7 +17,7 @@ type function struct {
 
 func functionOf(s Spec) (f function) {
 	f.Type, f.Function.Name, f.Function.Description = "function", WireName(s.Name), s.Description
-	if f.Function.Parameters = s.Input; !f.Function.Parameters.IsValid() { // no spec that CheckSpec admits
+	if f.Function.Parameters = s.Input; !f.Function.Parameters.IsValid() { // CheckSpec does not admit such a spec
 		f.Function.Parameters = jsontext.Value(`{"type":"object"}`)
 	}
 	return f
@@ -27,18 +26,16 @@ func functionOf(s Spec) (f function) {
 func written(functions any) []byte {
 	b, err := jsonv2.Marshal(functions, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		panic(err) // texts, and JSON that was looked at
+		panic(err) // texts and valid JSON: cannot fail
 	}
 	return b
 }
 
-// OpenAIFunction returns a spec in OpenAI's form of a function, as JSON:
+// OpenAIFunction returns a spec as JSON in OpenAI's form, with its WireName:
 // {"type":"function","function":{"name":…,"description":…,"parameters":…}}.
-// The name is the WireName.
 func OpenAIFunction(s Spec) []byte { return written(functionOf(s)) }
 
-// Functions returns all tools as a JSON array of OpenAIFunction, sorted by
-// name: the list that a planner is given.
+// Functions returns all tools as a JSON array of OpenAIFunction, sorted by name, for planners.
 func (r *Registry) Functions() []byte {
 	list := []function{}
 	for _, s := range r.Specs() {

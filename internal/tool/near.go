@@ -7,8 +7,8 @@ import (
 	"steward/internal/fault"
 )
 
-// Near returns at most n of the names that resemble the given one most, best
-// first: what a model or a person probably meant.
+// Near returns at most n names that resemble the given one, the best first: what a model or a person
+// probably meant.
 func Near(name string, names []string, n int) []string {
 	return nearest(FromWire(name), names, n)
 }

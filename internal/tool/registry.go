@@ -13,8 +13,8 @@ import (
 	"steward/internal/fault"
 )
 
-// Registry holds tools by name, each with its schema compiled once. The zero
-// value is empty and ready. Safe for concurrent use.
+// Registry holds tools by name and compiles each schema once. The zero value is empty and ready to
+// use. Safe for concurrent use.
 type Registry struct {
 	mu    sync.RWMutex
 	tools map[string]*entry
@@ -152,13 +152,11 @@ func (r *Registry) Specs() []Spec {
 	return out
 }
 
-// Select returns the specs of the tools that the patterns name, sorted by
-// name: a name, or a glob in which '*' stands for any characters, dots
-// included, as math.* or *.list. A pattern that begins with '!' takes out what
-// it matches; the patterns are applied in order, to nothing at first, or to
-// all tools where the first one begins with '!'. No pattern at all selects all
-// tools. A name that is not registered is an error (NotFound, tool_unknown); a
-// glob may match nothing.
+// Select returns the specs of the tools that match the patterns, sorted by name. A pattern is a name,
+// or a glob in which '*' matches any characters including dots, such as math.* or *.list. A pattern
+// that begins with '!' removes its matches. The patterns are applied in order, beginning with no tools,
+// or with all tools if the first pattern begins with '!'. Without patterns, all tools are selected. A
+// name that is not registered is an error (NotFound, tool_unknown); a glob may match nothing.
 func (r *Registry) Select(patterns ...string) ([]Spec, error) {
 	if len(patterns) == 0 || strings.HasPrefix(patterns[0], "!") {
 		patterns = append([]string{"*"}, patterns...)

@@ -10,11 +10,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// schemer is a type that gives its own JSON Schema.
+// schemer is a type with a JSON Schema of its own.
 type schemer interface{ JSONSchema() string }
 
-// SchemaFor returns the JSON Schema of a struct type by the rules told at New.
-// The same type gives the same bytes.
+// SchemaFor returns the JSON Schema of a struct type, by the rules described at New. The same type
+// always gives the same bytes.
 func SchemaFor(t reflect.Type) ([]byte, error) {
 	own := map[reflect.Type]*jsonschema.Schema{}
 	if err := ownSchemas(t, own, map[reflect.Type]bool{}); err != nil {
@@ -35,7 +35,7 @@ func SchemaFor(t reflect.Type) ([]byte, error) {
 	return out, nil
 }
 
-// ownSchemas collects the schemas that types below t give themselves.
+// ownSchemas collects the own schemas of t and of the types in it.
 func ownSchemas(t reflect.Type, own map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
 	if seen[t] {
 		return nil
@@ -65,8 +65,8 @@ func ownSchemas(t reflect.Type, own map[reflect.Type]*jsonschema.Schema, seen ma
 	return nil
 }
 
-// dropNull takes the null out of inferred types: an argument that is not there
-// is left out, and several providers refuse lists of types.
+// dropNull removes null from inferred types: a missing argument is simply left out, and several
+// providers refuse lists of types.
 func dropNull(s *jsonschema.Schema) {
 	if s == nil {
 		return
@@ -81,7 +81,7 @@ func dropNull(s *jsonschema.Schema) {
 	dropNull(s.AdditionalProperties)
 }
 
-// annotate adds what the tags of t's fields say to its schema.
+// annotate adds the tags of t's fields to its schema.
 func annotate(t reflect.Type, s *jsonschema.Schema) error {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -153,7 +153,7 @@ func annotateField(f reflect.StructField, s *jsonschema.Schema) error {
 	if v, ok := f.Tag.Lookup("default"); ok && bad == nil {
 		x, err := literal(s.Type, v)
 		bad = err
-		s.Default, _ = json.Marshal(x) // a string, or decoded from JSON
+		s.Default, _ = json.Marshal(x) // a string or decoded from JSON: cannot fail
 	}
 	if bad != nil {
 		return badSchema("the tags of %s: %w", f.Name, bad)
@@ -161,7 +161,7 @@ func annotateField(f reflect.StructField, s *jsonschema.Schema) error {
 	return nil
 }
 
-// literal reads a tag's value: text where the schema wants a string, else JSON.
+// literal reads a tag's value: as text if the schema is a string, otherwise as JSON.
 func literal(typ, s string) (any, error) {
 	if typ == "string" {
 		return s, nil

@@ -18,8 +18,8 @@ import (
 // Effect says whether a call changes anything.
 type Effect string
 
-// The effects. A query changes nothing (though something may leave); an
-// action changes something and always goes through an intent.
+// The effects. A query changes nothing, although its arguments may leave the node. An action changes
+// something and always goes through an intent.
 const (
 	Query  Effect = "query"
 	Action Effect = "action"
@@ -28,8 +28,8 @@ const (
 // Delivery says when the model learns an action's outcome.
 type Delivery string
 
-// The deliveries. Inline: the loop waits for the outcome. Deferred: the model
-// is told "queued", and the intent is processed when the run ends.
+// The deliveries. Inline: the loop waits for the outcome. Deferred: the model is told "queued", and
+// the intent is processed when the run ends.
 const (
 	Inline   Delivery = "inline"
 	Deferred Delivery = "deferred"
@@ -117,7 +117,7 @@ type Invocation struct {
 	User         string
 	Agent        string // the path of the agent that calls; empty: the node's own
 	Request      id.ID
-	Parent       id.ID  // of the request; zero where it came from outside
+	Parent       id.ID  // of the request; zero if it came from outside
 	Trace        string // W3C traceparent of the call
 	// Progress reports how far the call has got. It is safe for concurrent use and never blocks
 	// for long. It may be nil; use Report.
@@ -165,8 +165,7 @@ func Text(s string) Result {
 	return Result{Content: []message.Block{&message.Text{Text: s}}}
 }
 
-// Tool is a callable. Call must be safe for concurrent use and return soon
-// after ctx is done.
+// Tool is a callable. Call must be safe for concurrent use and return soon after ctx is done.
 type Tool interface {
 	Spec() Spec
 	Call(ctx context.Context, in Invocation) (Result, error)
@@ -218,8 +217,7 @@ func WireName(name string) string { return strings.ReplaceAll(name, ".", "__") }
 // FromWire reverses WireName.
 func FromWire(wire string) string { return strings.ReplaceAll(wire, "__", ".") }
 
-// SettlerOf returns the Settler that t is, or that it wraps (by a method
-// Unwrap() Tool).
+// SettlerOf returns the Settler that t is, or that it wraps (by a method Unwrap() Tool).
 func SettlerOf(t Tool) (Settler, bool) { return unwrapped[Settler](t) }
 
 // unwrapped returns the first I among t and the tools that it wraps.

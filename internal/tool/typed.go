@@ -12,24 +12,24 @@ import (
 	"steward/internal/strict"
 )
 
-// New makes a tool from a Go function. The input schema comes from In, a
-// struct, unless spec.Input is set: members are named by json tags, those with
-// omitzero or omitempty are optional, and these tags describe them:
+// New makes a tool from a Go function. The input schema is derived from the struct In, unless
+// spec.Input is set: members are named by json tags, those with omitzero or omitempty are optional, and
+// these tags describe them:
 //
 //	jsonschema:"what it is"    the description
 //	enum:"a,b,c"               the only values
 //	min:"0" max:"10"           bounds of a number
 //	minlen:"1" maxlen:"100"    bounds of a text's characters or a list's items
 //	pattern:"^[a-z]+$"         a regular expression
-//	format:"date"              the kind of text it is
-//	default:"value"            what a missing member means
+//	format:"date"              the kind of text
+//	default:"value"            the meaning of a missing member
 //
-// A type with a method JSONSchema() string gives its own schema. Arguments are
-// decoded strictly: unknown members, another case, duplicates and trailing
-// data are refused with an error that tells the model what to mend.
+// A type with a method JSONSchema() string has its own schema. Arguments are decoded strictly: unknown
+// members, members in another case, duplicates and trailing data are refused with an error that tells
+// the model what to correct.
 //
-// Out is told to the model: a Result as it is, a string as text, anything else
-// as JSON. Errors: Invalid, tool_schema_invalid and those of CheckSpec.
+// The model is shown Out: a Result unchanged, a string as text, anything else as JSON. Errors: Invalid,
+// tool_schema_invalid and those of CheckSpec.
 func New[In, Out any](spec Spec, fn func(ctx context.Context, in Invocation, args In) (Out, error)) (Tool, error) {
 	if spec.Input == nil {
 		schema, err := SchemaFor(reflect.TypeFor[In]())
@@ -53,8 +53,8 @@ type typed[In, Out any] struct {
 
 func (t *typed[In, Out]) Spec() Spec { return t.spec }
 
-// Check implements Checker. What the schema admits and the Go type does not, an
-// action refuses here, before anything is recorded; a query says it when called.
+// Check implements Checker. Arguments that the schema admits but the Go type does not are refused here
+// for an action, before anything is recorded, and for a query when it is called.
 func (t *typed[In, Out]) Check(args []byte) error {
 	if err := t.v.Validate(args); err != nil || t.spec.Effect == Query {
 		return err
@@ -93,8 +93,8 @@ func (t *typed[In, Out]) decode(args []byte) (In, error) {
 	return in, nil
 }
 
-// misfit tells of arguments that the schema admits and the Go type does not,
-// such as a number too big for an int.
+// misfit returns the error for arguments that the schema admits but the Go type does not, such as a
+// number that is too large for an int.
 func misfit(err error) error {
 	var coded *fault.Error
 	if errors.As(err, &coded) {

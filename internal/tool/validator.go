@@ -10,14 +10,13 @@ import (
 	"steward/internal/fault"
 )
 
-// Validator checks arguments against a schema that was compiled once. Safe
-// for concurrent use.
+// Validator checks arguments against a compiled schema. Safe for concurrent use.
 type Validator struct {
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
-	refers   any // the schema where it has references; see checkEffort
+	refers   any // the decoded schema, if it has references; see checkEffort
 
-	later func() (*Validator, error) // of one that is compiled when it is first used
+	later func() (*Validator, error) // compiles a validator at its first use; nil: it is compiled
 }
 
 // compiled returns the validator, compiled.
@@ -28,9 +27,8 @@ func (v *Validator) compiled() (*Validator, error) {
 	return v.later()
 }
 
-// NewValidator compiles an object schema (JSON Schema, draft 7 or 2020-12).
-// References to other documents are refused, never fetched. Errors: Invalid,
-// code tool_schema_invalid.
+// NewValidator compiles an object schema (JSON Schema, draft 7 or 2020-12). References to other
+// documents are refused, never fetched. Errors: Invalid, code tool_schema_invalid.
 func NewValidator(schema []byte) (*Validator, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(schema, &s); err != nil {
@@ -52,12 +50,12 @@ func NewValidator(schema []byte) (*Validator, error) {
 }
 
 func badSchema(format string, args ...any) error {
-	return fault.New(fault.Invalid, "tool_schema_invalid", "the input schema does not hold: "+format, args...).
+	return fault.New(fault.Invalid, "tool_schema_invalid", "the input schema is invalid: "+format, args...).
 		WithHint(`give a JSON Schema with "type": "object"`)
 }
 
-// draft maps the spellings of $schema in use to those that the validator
-// knows; other drafts are read as 2020-12, whose common keywords they share.
+// draft maps the spellings of $schema in use to those that the validator knows. Other drafts are read
+// as 2020-12, with which they share the common keywords.
 func draft(uri string) string {
 	if strings.Contains(uri, "draft-07") {
 		return "http://json-schema.org/draft-07/schema#"
@@ -65,10 +63,9 @@ func draft(uri string) string {
 	return ""
 }
 
-// Validate checks arguments: one JSON object that the schema admits. The
-// error (Invalid, code args_invalid) tells a model what to mend: the path,
-// what was expected, and what came. What would take too long to check is
-// refused, too (TooLarge, args_too_complex).
+// Validate checks that the arguments are one JSON object that the schema admits. The error (Invalid,
+// code args_invalid) tells a model what to correct: the path, what was expected, and what came.
+// Arguments that would take too long to check are refused, too (TooLarge, args_too_complex).
 func (v *Validator) Validate(args []byte) error {
 	v, err := v.compiled()
 	if err != nil {

@@ -8,11 +8,10 @@ import (
 	"steward/internal/fault"
 )
 
-// Word returns a name from outside (a server's, a method's) as a word of a
-// tool's name: CamelCase is lowered to snake_case, and what is not a letter or
-// a digit becomes '_'.
-// A name with characters beyond printable ASCII is refused (Invalid,
-// tool_name_invalid): they look like others, and people approve by looking.
+// Word converts a name from outside (of a server, of a method) to a word of a tool's name: CamelCase
+// becomes snake_case, and other characters than letters and digits become '_'. A name with characters
+// beyond printable ASCII is refused (Invalid, tool_name_invalid), because they can look like others,
+// and people approve what they see.
 func Word(name string) (string, error) {
 	bad := func(why string) (string, error) {
 		return "", fault.New(fault.Invalid, "tool_name_invalid", "%.80q is no name for a tool: %s", name, why).
@@ -52,9 +51,8 @@ func hump(s string, i int) bool {
 	return before >= 'A' && before <= 'Z' && i+1 < len(s) && lower(s[i+1])
 }
 
-// Fit returns category.word as a tool's name, and where that is longer than
-// providers take, a shorter one with a part of the hash of it, which is always
-// the same, and the whole name as full.
+// Fit returns category.word as a tool's name. If that is longer than providers accept, name is a
+// shortened form with a part of its hash, which is always the same, and full is the whole name.
 func Fit(category, word string) (name, full string) {
 	name = category + "." + word
 	if len(WireName(name)) <= maxWireName {
@@ -67,7 +65,7 @@ func Fit(category, word string) (name, full string) {
 	return category + "." + short + "_" + hex.EncodeToString(sum[:])[:digits], name
 }
 
-// Names are those by which people and policies mean a tool.
+// Names returns the names by which people and policies may refer to a tool.
 func (s Spec) Names() []string {
 	if s.FullName == "" {
 		return []string{s.Name}

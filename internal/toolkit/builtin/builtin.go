@@ -1,5 +1,6 @@
-// Package builtin holds the tools that Steward brings along: a calculator, the
-// clock, hashes, and files in folders that were granted.
+// Package builtin provides Steward's own tools: a calculator, the clock, hashes, and files in granted
+// folders. They are Go functions (tool.New) with a schema from their argument types. Each is a query,
+// except files.write, which replaces files atomically and can say after a crash whether it did.
 package builtin
 
 import (
@@ -11,13 +12,12 @@ import (
 
 // Options say what the tools may see. The zero value grants no folder.
 type Options struct {
-	// Folders are the places that the files tools work in. Without any there
-	// are no files tools; without a writable one there is no files.write.
+	// Folders are where the files tools work. Without any folder there are no files tools; without a
+	// writable one there is no files.write.
 	Folders []Folder
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
-	// Zone returns a user's own time zone, used where a call names none. Nil,
-	// or a nil answer: UTC.
+	// Zone returns a user's own time zone, for calls that name none. nil, or a nil result: UTC.
 	Zone func(user string) *time.Location
 	// Groups returns the groups that a user is in; nil: there are none.
 	Groups func(ctx context.Context, user string) ([]string, error)
@@ -32,8 +32,8 @@ type Folder struct {
 	For *tool.Audience
 }
 
-// Tools returns the tools. Errors: Invalid, folder_invalid (a bad or repeated
-// name, or what is there is no folder).
+// Tools returns the tools. Errors: Invalid, folder_invalid (a bad or repeated name, or a path that is no
+// folder).
 func Tools(opt Options) ([]tool.Tool, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -65,13 +65,13 @@ func (k *kit) add(t tool.Tool, err error) {
 	}
 }
 
-// query adds a query made from a function that needs its arguments only.
+// query adds a query from a function that needs only its arguments.
 func query[In, Out any](k *kit, name, description string, log tool.LogSpec, fn func(In) (Out, error)) {
 	k.add(tool.New(tool.Spec{Name: name, Description: description, Effect: tool.Query, Version: "1", Log: log},
 		func(_ context.Context, _ tool.Invocation, in In) (Out, error) { return fn(in) }))
 }
 
-// again makes the earlier result of a call obsolete that asked the same.
+// again makes the earlier result of the same question obsolete.
 func again(parameters ...string) tool.Strategy {
 	return tool.Strategy{Kind: tool.ByParameters, Parameters: parameters}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // the zones, on machines that have none
+	_ "time/tzdata" // the zones, for machines without them
 
 	"steward/internal/fault"
 	"steward/internal/tool"
@@ -21,7 +21,7 @@ type convertArgs struct {
 	To   string `json:"to,omitzero" jsonschema:"the time zone that is wanted: an IANA name such as Asia/Tokyo, or its city; the user's own unless given" maxlen:"64"`
 }
 
-// maxClockAge is how long a clock that was read tells the time well enough.
+// maxClockAge is how long the result of time.now is good enough.
 const maxClockAge = 15 * time.Minute
 
 // clock adds the tools that tell time.
@@ -29,7 +29,7 @@ func (k *kit) clock() {
 	k.add(tool.New(tool.Spec{Name: "time.now", Effect: tool.Query, Version: "1",
 		Description: "Tells the current date, time and day of the week: what time it is now, here or in another city or time zone, and what day it is today.",
 		Log:         tool.LogSpec{Summary: "Look up the time in {zone|your time zone}"},
-		// A clock that was read is wrong soon, and once it is read again.
+		// The time is soon wrong, and obsolete once it is asked for again.
 		Tidy: []tool.Strategy{again("zone"), {Kind: tool.ByAge, MaxAge: maxClockAge}}},
 		func(_ context.Context, in tool.Invocation, a nowArgs) (string, error) {
 			zone, err := k.zone(a.Zone, in.User)
@@ -55,7 +55,7 @@ func (k *kit) clock() {
 		}))
 }
 
-// stamp is a time as a model and a person read it.
+// stamp formats a time for a model and a person.
 func stamp(t time.Time) string {
 	abbreviation, _ := t.Zone()
 	if strings.HasPrefix(abbreviation, "+") || strings.HasPrefix(abbreviation, "-") || abbreviation == "UTC" {
@@ -66,7 +66,7 @@ func stamp(t time.Time) string {
 	return fmt.Sprintf("%s (%s, %s%s)", t.Format(time.RFC3339), t.Weekday(), t.Location(), abbreviation)
 }
 
-// zone finds a time zone by its IANA name or its city, whatever the case.
+// zone finds a time zone by its IANA name or its city, in any case.
 func (k *kit) zone(name, user string) (*time.Location, error) {
 	name = strings.TrimSpace(name)
 	if name == "" {
@@ -92,7 +92,7 @@ func (k *kit) zone(name, user string) (*time.Location, error) {
 		WithHint("use an IANA name such as Europe/Berlin, America/New_York or UTC")
 }
 
-// titled writes each word with a capital, as the names of zones are.
+// titled capitalises each word, like the names of zones.
 func titled(s string) string {
 	up := true
 	return strings.Map(func(r rune) rune {
@@ -109,7 +109,7 @@ func titled(s string) string {
 	}, s)
 }
 
-// convert answers in words, so that what a clock change does to the time is said.
+// convert answers in words, so that it can mention a clock change.
 func convert(text string, now time.Time, from, to *time.Location) (string, error) {
 	t, fixed, err := parseTime(text, now.In(from), from)
 	if err != nil {
@@ -122,8 +122,8 @@ func convert(text string, now time.Time, from, to *time.Location) (string, error
 	return fmt.Sprintf("%s = %s%s", stamp(t.In(from)), stamp(t.In(to)), note), nil
 }
 
-// parseTime reads a time. Fixed: it said its offset; else it is the wall clock
-// of the zone, given as if in UTC.
+// parseTime reads a time. If fixed is set, the text has an offset; otherwise t is the wall clock of the
+// zone, expressed in UTC.
 func parseTime(text string, today time.Time, zone *time.Location) (t time.Time, fixed bool, err error) {
 	text = strings.Join(strings.Fields(text), " ")
 	upper := strings.ToUpper(text)
@@ -156,8 +156,8 @@ func parseTime(text string, today time.Time, zone *time.Location) (t time.Time, 
 		WithHint("write 15:30, 2026-03-29 15:30 or 2026-03-29T15:30:00+02:00")
 }
 
-// settleWall finds the moment when the clocks of the zone show wall's time.
-// In spring some times are left out, in autumn some come twice: the note says so.
+// settleWall finds the moment when the clocks of the zone show wall's time. In spring some times do not
+// exist, and in autumn some come twice; then note says so.
 func settleWall(wall time.Time, zone *time.Location) (t time.Time, note string) {
 	moments := moments(wall, zone)
 	switch len(moments) {
@@ -167,15 +167,14 @@ func settleWall(wall time.Time, zone *time.Location) (t time.Time, note string) 
 		return moments[0], fmt.Sprintf("\nNote: in %s the clocks are set back then, and this time comes twice: this is the first; the second is %s.",
 			zone, moments[1].In(zone).Format(time.RFC3339))
 	}
-	// The offset before the change, applied to a time that was left out, gives
-	// what a clock shows that was not set forward in time.
+	// With the offset before the change, a time that does not exist is what an unchanged clock shows.
 	_, before := wall.Add(-24 * time.Hour).In(zone).Zone()
 	t = wall.Add(-time.Duration(before) * time.Second).In(zone)
 	return t, fmt.Sprintf("\nNote: %s does not exist in %s: the clocks are set forward then. %s is meant instead.",
 		wall.Format("2006-01-02 15:04"), zone, t.Format("15:04"))
 }
 
-// moments are the instants at which the clocks of the zone show wall's time, in order.
+// moments returns the instants at which the clocks of the zone show wall's time, in order.
 func moments(wall time.Time, zone *time.Location) []time.Time {
 	var out []time.Time
 	for _, near := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {

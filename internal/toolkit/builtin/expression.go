@@ -16,7 +16,7 @@ const (
 	maxDepth      = 200
 )
 
-// evaluate computes an expression. The grammar, from loose to tight:
+// evaluate computes an expression. The grammar, from the weakest to the strongest binding:
 //
 //	sum     = product { ("+" | "-") product }
 //	product = signed { ("*" | "/" | "%" | "mod" | "of") signed }
@@ -25,7 +25,7 @@ const (
 //	postfix = primary { "!" | "%" }                  50% is 0.5
 //	primary = number | constant | function "(" sum { "," sum } ")" | "(" sum ")"
 //
-// A "%" before an operand is the remainder, else it is percent.
+// A "%" before an operand is the remainder, and otherwise percent.
 func evaluate(text string) (number, error) {
 	if len(text) > maxExpression {
 		return number{}, fault.New(fault.TooLarge, "expression_invalid", "the expression has more than %d bytes", maxExpression)
@@ -49,7 +49,7 @@ type token struct {
 	word bool
 }
 
-// same maps other ways of writing an operator or constant.
+// same maps other spellings of an operator to ASCII.
 func same(r rune) rune {
 	switch r {
 	case '×', '·', '⋅', '∙':
@@ -98,8 +98,8 @@ func scan(text string) ([]token, error) {
 	return append(out, token{at: at}), nil
 }
 
-// numeral is the longest number at the start of s. An exponent has few digits,
-// so that nobody writes a number that fills the memory.
+// numeral returns the longest number at the start of s. The digits of an exponent are limited, so that
+// no number fills the memory.
 func numeral(s string) string {
 	digits := func(i int) int {
 		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
@@ -145,7 +145,7 @@ type parser struct {
 
 func (p *parser) peek() token { return p.tokens[p.i] }
 
-// take takes the next token if it is one of the given.
+// take consumes the next token if it is one of texts.
 func (p *parser) take(texts ...string) (string, bool) {
 	for _, t := range texts {
 		if p.peek().text == t {
@@ -164,7 +164,7 @@ func (p *parser) unexpected(wanted string) error {
 	return invalid(t.at, "expected %s, got %q", wanted, t.text)
 }
 
-// deeper counts nesting; the returned function undoes it.
+// deeper counts a level of nesting, until the returned function is called.
 func (p *parser) deeper() (func(), error) {
 	p.depth++
 	if p.depth > maxDepth {
@@ -301,7 +301,7 @@ func (p *parser) primary() (number, error) {
 	return number{}, p.unexpected("a number")
 }
 
-// named is a constant or the call of a function.
+// named parses a constant or the call of a function.
 func (p *parser) named(t token) (number, error) {
 	if c, ok := constants[t.text]; ok {
 		p.i++

@@ -25,7 +25,7 @@ import (
 const (
 	maxEntries = 500      // shown of a folder at once
 	maxPage    = 24 << 10 // bytes of text read at once
-	maxMedia   = 4 << 20  // of an image or PDF that is handed to the model
+	maxMedia   = 4 << 20  // of an image or PDF for the model
 	maxWrite   = 8 << 20
 )
 
@@ -67,8 +67,8 @@ func (k *kit) files() {
 	}
 }
 
-// mine are the labels of what stands in the granted folders: it is the user's,
-// and nobody knows who wrote it.
+// mine are the labels of files in granted folders: they belong to the user, and anybody may have
+// written them.
 const mine = message.Private | message.Untrusted
 
 func checkFolders(folders []Folder) error {
@@ -114,7 +114,7 @@ func (k *kit) foldersOf(ctx context.Context, user string) (folders, error) {
 // folders are granted folders.
 type folders []Folder
 
-// granted says which folders there are.
+// granted names the folders for a remedy.
 func (list folders) granted(writable bool) string {
 	var names []string
 	for _, f := range list {
@@ -135,12 +135,12 @@ type place struct {
 	rel   string // inside the folder, "." for the folder itself
 }
 
-// begin is how paths begin: the names of folders are told to those alone who
-// may use them.
+// begin describes paths for all users. It names no folders, because only those who may use a folder may
+// know its name.
 const begin = "Paths begin with the name of a granted folder; files.list without a path tells which there are."
 
-// find takes a model's path apart. What could lead out of the folder is
-// refused here already; os.Root keeps it in whatever happens between.
+// find splits a model's path into a folder and a path in it. It refuses whatever could lead out of the
+// folder; os.Root guarantees that nothing does, even if the folder changes meanwhile.
 func (list folders) find(shown string) (place, error) {
 	bad := func(why string) (place, error) {
 		return place{}, fault.New(fault.Denied, "path_refused", "%.200q is refused: %s", shown, why).WithHint("%s", list.granted(false))
@@ -178,17 +178,17 @@ func (p place) open() (*os.Root, error) {
 		}
 		info, err := root.Lstat(p.rel[:i])
 		if err != nil {
-			break // it is not there: whoever opens it will say so
+			break // it is missing, which opening it will report
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			root.Close() // only ever read from
+			root.Close() // it was only read
 			return nil, fault.New(fault.Denied, "path_refused", "%q is refused: it leads through a symbolic link", p.shown)
 		}
 	}
 	return root, nil
 }
 
-// fault says what went wrong in the model's terms, never with a path of the machine.
+// fault returns an error in the model's terms, without any path of the machine.
 func (p place) fault(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -293,8 +293,8 @@ func special(m fs.FileMode) string {
 	return "no plain file"
 }
 
-// openFile opens a plain file for reading. O_NONBLOCK keeps a pipe that was put
-// in the file's place between the two looks from hanging the call.
+// openFile opens a regular file for reading. O_NONBLOCK keeps the call from hanging if a pipe takes the
+// file's place between the two checks.
 func (p place) openFile(root *os.Root) (*os.File, fs.FileInfo, error) {
 	info, err := root.Lstat(p.rel)
 	if err != nil {
@@ -355,7 +355,7 @@ func (k *kit) read(ctx context.Context, user string, a readArgs) (tool.Result, e
 	return p.page(f, info, a)
 }
 
-// sniff returns the media type of what is no text, and "" for text.
+// sniff returns the media type of a file, and "" for text.
 func sniff(name string, head []byte, size int64) string {
 	kind, _, _ := mime.ParseMediaType(http.DetectContentType(head)) // its own output parses
 	switch {
@@ -370,7 +370,7 @@ func sniff(name string, head []byte, size int64) string {
 	return kind
 }
 
-// text reports whether b is UTF-8 text, perhaps cut at its end.
+// text reports whether b is UTF-8 text. cut says that it may end inside a character.
 func text(b []byte, cut bool) bool {
 	if cut {
 		for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
@@ -385,7 +385,7 @@ func text(b []byte, cut bool) bool {
 	return utf8.Valid(b) && !slices.Contains(b, 0)
 }
 
-// media hands out what models can look at, and tells of the rest.
+// media returns an image or a PDF, and describes any other file.
 func (p place) media(f *os.File, info fs.FileInfo, kind string) (tool.Result, error) {
 	image := kind == "image/png" || kind == "image/jpeg" || kind == "image/gif" || kind == "image/webp"
 	if !image && kind != "application/pdf" || info.Size() > maxMedia {
@@ -407,7 +407,7 @@ func (p place) media(f *os.File, info fs.FileInfo, kind string) (tool.Result, er
 		&message.File{MIME: kind, Name: path.Base(p.rel), Data: data}}}, nil
 }
 
-// page reads a piece of a text, from and to the border of a character.
+// page reads a part of a text, without splitting characters.
 func (p place) page(f *os.File, info fs.FileInfo, a readArgs) (tool.Result, error) {
 	if a.Limit == 0 {
 		a.Limit = maxPage
@@ -442,7 +442,7 @@ func (p place) page(f *os.File, info fs.FileInfo, a readArgs) (tool.Result, erro
 	return tool.Text(out), nil
 }
 
-// border is the last place at or before at where a character begins.
+// border returns the last index up to at where a character begins.
 func border(b []byte, at int) int {
 	if at >= len(b) {
 		return len(b)

@@ -10,7 +10,7 @@ import (
 	"steward/internal/tool"
 )
 
-// function is one that an expression can call.
+// function is a function of expressions.
 type function struct {
 	least, most int // arguments
 	call        func([]number) (number, error)
@@ -30,7 +30,7 @@ func (f function) takes() string {
 
 const many = 1000
 
-// functionNames is the list that an error names.
+// functionNames is the list for errors and the description.
 const functionNames = "abs, sqrt, cbrt, root(x, n), floor, ceil, round(x, places), min, max, sum, avg, gcd, lcm, mod, pow, " +
 	"exp, ln, log(x, base), log2, log10, sin, cos, tan, asin, acos, atan (in radians), deg, rad"
 
@@ -41,7 +41,7 @@ var constants = map[string]number{
 	"e": decimal("2.71828182845904523536028747135266250"),
 }
 
-// decimal is a number of which these are the first digits.
+// decimal returns an irrational number by its first digits.
 func decimal(digits string) number {
 	r, _ := new(big.Rat).SetString(digits)
 	return number{r, true}
@@ -95,7 +95,7 @@ var functions = map[string]function{
 	"rad":  floating(func(x float64) float64 { return x * math.Pi / 180 }),
 }
 
-// fold applies a function of two to any number of arguments.
+// fold makes a function of any number of arguments from one of two.
 func fold(call func(a, b number) (number, error)) function {
 	return function{1, many, func(args []number) (number, error) {
 		n := args[0]
@@ -116,7 +116,7 @@ func floating(fn func(float64) float64) function {
 	}}
 }
 
-// nearZero makes 0 of what is 0 but for the rounding of pi.
+// nearZero returns 0 for results that differ from it only because pi is rounded.
 func nearZero(fn func(float64) float64) func(float64) float64 {
 	return func(x float64) float64 {
 		if y := fn(x); math.Abs(y) > 1e-15 {

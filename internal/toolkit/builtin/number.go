@@ -9,14 +9,13 @@ import (
 	"steward/internal/fault"
 )
 
-// number is a value of the calculator: exact as long as it can be, and marked
-// once a result had to be rounded.
+// number is a value of the calculator. It is exact if possible, and marked once a result was rounded.
 type number struct {
 	*big.Rat
 	rounded bool
 }
 
-// JSONSchema gives the schema of a number argument.
+// JSONSchema returns the schema of a number argument.
 func (number) JSONSchema() string { return `{"type":"number"}` }
 
 // UnmarshalJSON keeps every digit of a JSON number.
@@ -29,8 +28,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Limits of the calculator: of a result, and of the digits that are shown of
-// one that is rounded.
+// Limits of the calculator: the size of a result, and the digits that are shown of a rounded one.
 const (
 	maxBits     = 1 << 16 // about 19,700 decimal digits
 	roundDigits = 15
@@ -48,7 +46,7 @@ var (
 	errTooBig   = fault.New(fault.TooLarge, "number_too_large", "the result is too large to write down").WithHint("use smaller numbers")
 )
 
-// checked refuses what has grown too large.
+// checked refuses a result that is too large.
 func checked(r *big.Rat, rounded bool) (number, error) {
 	n := number{r, rounded}
 	if n.size() > maxBits {
@@ -68,7 +66,7 @@ func div(a, b number) (number, error) {
 	return checked(new(big.Rat).Quo(a.Rat, b.Rat), a.by(b))
 }
 
-// mod is the remainder that has the divisor's sign: a - b*floor(a/b).
+// mod returns the remainder with the divisor's sign: a - b*floor(a/b).
 func mod(a, b number) (number, error) {
 	q, err := div(a, b)
 	if err != nil {
@@ -117,7 +115,7 @@ func powInt(a, b number) (number, error) {
 	return checked(a.power(exp.Int64()), rounded)
 }
 
-// power is a to the n; a is not zero where n is negative.
+// power returns n to the exp. If exp is negative, n must not be zero.
 func (n number) power(exp int64) *big.Rat {
 	e := new(big.Int).Abs(big.NewInt(exp))
 	num, den := new(big.Int).Exp(n.Num(), e, nil), new(big.Int).Exp(n.Denom(), e, nil)
@@ -127,8 +125,7 @@ func (n number) power(exp int64) *big.Rat {
 	return new(big.Rat).SetFrac(num, den)
 }
 
-// root is the n-th root for a whole n other than 0: exact where there is an
-// exact one.
+// root returns the n-th root of a for a whole n other than 0, exact if possible.
 func root(a, n number) (number, error) {
 	if !n.IsInt() || n.Sign() == 0 || !n.Num().IsInt64() || n.Num().Int64() > 1000 || n.Num().Int64() < -1000 {
 		return number{}, fault.New(fault.Invalid, "root_invalid", "the degree of a root is a whole number from -1000 to 1000, not 0")
@@ -149,18 +146,18 @@ func root(a, n number) (number, error) {
 	if okNum && okDen {
 		return number{signed(new(big.Rat).SetFrac(num, den), a.Sign()), a.rounded}, nil
 	}
-	// Scale the radicand by a power of two so that its whole root has enough
-	// digits, and the root back.
+	// The radicand is scaled by a power of two, so that its whole root has enough digits, and the root
+	// is scaled back.
 	x := new(big.Rat).Abs(a.Rat)
 	shift := rootBits - (x.Num().BitLen()-x.Denom().BitLen())/k
 	r, _ := rootInt(floor(exact(scale2(x, shift*k))).Num(), k)
 	return number{signed(scale2(new(big.Rat).SetInt(r), -shift), a.Sign()), true}, nil
 }
 
-// rootBits is how many binary digits of an inexact root are worked out.
+// rootBits is the number of binary digits of an inexact root.
 const rootBits = 80
 
-// scale2 is x times two to the n.
+// scale2 returns x times two to the n.
 func scale2(x *big.Rat, n int) *big.Rat {
 	num, den := new(big.Int).Set(x.Num()), new(big.Int).Set(x.Denom())
 	if n > 0 {
@@ -178,8 +175,7 @@ func signed(r *big.Rat, sign int) *big.Rat {
 	return r
 }
 
-// rootInt is the k-th root of x >= 0, rounded down, by Newton's method; whole
-// tells that it is exact.
+// rootInt returns the k-th root of x >= 0, rounded down, by Newton's method, and whether it is exact.
 func rootInt(x *big.Int, k int) (r *big.Int, isWhole bool) {
 	if k == 1 || x.BitLen() <= 1 {
 		return x, true
@@ -210,13 +206,12 @@ func approximate(f float64) (number, error) {
 	case math.IsInf(f, 0):
 		return number{}, errTooBig
 	}
-	// A double is good for 15 digits; with those, what should be 0.5 is 0.5.
+	// A double has 15 reliable digits; with those, what should be 0.5 is 0.5.
 	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'e', 14, 64))
 	return number{r, true}, nil
 }
 
-// String is the value in decimal: all digits where they end, else rounded, and
-// saying so.
+// String returns the value in decimal: all digits if they end, and otherwise rounded with a remark.
 func (n number) String() string {
 	if n.IsInt() && !n.rounded {
 		return n.Num().String()
@@ -231,8 +226,7 @@ func (n number) String() string {
 	return s + " (rounded)"
 }
 
-// round writes the value with roundDigits significant digits, without zeros at
-// the end.
+// round returns the value with roundDigits significant digits, without trailing zeros.
 func (n number) round() string {
 	f := new(big.Float).SetPrec(256).SetRat(n.Rat)
 	s := f.Text('e', roundDigits-1)

@@ -10,9 +10,8 @@ import (
 	"steward/internal/tool"
 )
 
-// Obsolete implements tool.Optimizer: what was written makes those listings
-// obsolete that would look different now: of its folder, and of a folder above
-// that did not show the way to it yet. Listings of other folders still hold.
+// Obsolete implements tool.Optimizer. A write makes those listings obsolete that would look different
+// now: of its folder, and of a folder above that did not yet show the way to it.
 func (w *writer) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
 	written, err := w.k.pathOf(call)
 	if err != nil {
@@ -30,8 +29,7 @@ func (w *writer) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past
 	return out, nil
 }
 
-// changes reports whether a listing of a folder would look different once the
-// file is written.
+// changes reports whether writing the file changes a listing of a folder.
 func changes(folder, written string, listing tool.Past) bool {
 	rest, ok := strings.CutPrefix(written, folder+"/")
 	if !ok {
@@ -41,7 +39,7 @@ func changes(folder, written string, listing tool.Past) bool {
 	return !deeper || !strings.Contains("\n"+listing.Result.Text(), "\n"+next+"/\n")
 }
 
-// pathOf is the path that a call was about, in the one way to write it.
+// pathOf returns the path of a call in its canonical form.
 func (k *kit) pathOf(p tool.Past) (string, error) {
 	var a struct {
 		Path string `json:"path"`

@@ -72,9 +72,8 @@ func (k *kit) target(ctx context.Context, user string, a writeArgs) (place, *os.
 	return p, root, err
 }
 
-// write puts the content in a temporary file in the same folder, syncs it, and
-// lets it take the file's name, so that the file is never half there. Up to
-// that moment a failure means that nothing was changed.
+// write writes the content to a temporary file in the same folder, syncs it, and renames it, so that the
+// file is never incomplete. Until the rename, a failure means that nothing was changed.
 func (k *kit) write(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
 	p, root, err := k.target(ctx, in.User, a)
 	if err != nil {
@@ -115,8 +114,8 @@ func (p place) exists() error {
 		WithHint("write to another name, or set overwrite to replace it")
 }
 
-// tempName is where the content stands before it takes the file's name: known
-// from the call's key, so that Settle finds what a crash left.
+// tempName returns the name of the temporary file. It derives from the call's key, so that Settle finds
+// what a crash left behind.
 func tempName(rel, key string) string {
 	if key == "" {
 		key = id.New().String()
@@ -149,9 +148,9 @@ func (p place) prepare(root *os.Root, temp, content string, mode fs.FileMode) (e
 	return err
 }
 
-// publish lets the temporary file take the name. A link does not replace a
-// file that somebody else made meanwhile; where the file system has no links,
-// a last look has to do.
+// publish gives the temporary file its name. Without overwrite it links it, because a link does not
+// replace a file that somebody else has made meanwhile. If the file system has no links, it checks once
+// more and renames it.
 func (p place) publish(root *os.Root, temp string, overwrite bool) error {
 	if !overwrite {
 		err := root.Link(temp, p.rel)
@@ -170,7 +169,7 @@ func (p place) publish(root *os.Root, temp string, overwrite bool) error {
 	return nil
 }
 
-// syncUp syncs a folder and those above it, any of which may be new.
+// syncUp syncs a folder and those above it, because any of them may be new.
 func syncUp(root *os.Root, dir string) error {
 	for {
 		d, err := root.Open(dir)
@@ -185,10 +184,9 @@ func syncUp(root *os.Root, dir string) error {
 	}
 }
 
-// Settle implements tool.Settler. A file that has the content was written; a
-// temporary file that was to replace another and is still there did not take
-// its name. Anything else may be somebody's later change or deletion of what
-// was written: then it cannot be told.
+// Settle implements tool.Settler. If the file has the content, it was written. If it was to be replaced
+// and the temporary file still exists, it was not. In all other cases somebody may have changed or
+// deleted it later, and the outcome is unknown.
 func (w *writer) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 	var a writeArgs
 	if err := json.Unmarshal(in.Args, &a); err != nil {
