@@ -61,25 +61,14 @@ type storedSpec struct {
 	Input string
 }
 
-// announcedSpecs returns the specs as the source announced them.
-func (a *approval) announcedSpecs() []tool.Spec {
-	out := make([]tool.Spec, len(a.Tools))
-	for i, s := range a.Tools {
-		out[i] = s.Spec
-		out[i].Input = []byte(s.Input)
-	}
-	return out
-}
-
 // specs returns the tools that may be used, with the person's settings.
 func (a *approval) specs() []tool.Spec {
 	var out []tool.Spec
-	for _, s := range a.announcedSpecs() {
-		set := a.Settings[s.Name]
-		if set.Off {
-			continue
+	for _, s := range a.Tools {
+		if set := a.Settings[s.Name]; !set.Off {
+			s.Spec.Input = []byte(s.Input)
+			out = append(out, set.apply(s.Spec))
 		}
-		out = append(out, set.apply(s))
 	}
 	return out
 }
@@ -169,21 +158,19 @@ func (c *Catalog) save(ctx context.Context, actor string, r *record) error {
 	old := c.records[r.Path]
 	uri := uriOf(r.Kind, r.Path)
 	var b store.Batch
-	var listed []string
-	if r.Status == Approved {
+	if r.Listed = nil; r.Status == Approved {
+		r.Listed = r.Approved.names()
 		for _, s := range r.Approved.specs() {
-			listed = append(listed, s.Name)
 			b.Changes = append(b.Changes, store.Change{URI: uri.Child(TypeTool, s.Name), Body: toolBody(s)})
 		}
 	}
 	if old != nil {
 		for _, name := range old.Listed {
-			if !slices.Contains(listed, name) {
+			if !slices.Contains(r.Listed, name) {
 				b.Changes = append(b.Changes, store.Change{Op: store.Delete, URI: uri.Child(TypeTool, name)})
 			}
 		}
 	}
-	r.Listed = listed
 	return c.commit(ctx, actor, r, b)
 }
 

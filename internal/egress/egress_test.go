@@ -121,11 +121,11 @@ func TestWhatMayBeReached(t *testing.T) {
 	for _, a := range []string{"127.0.0.1", "127.9.9.9", "10.1.1.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "100.64.0.1", "100.127.255.255", "169.254.1.1", "192.0.0.1",
 		"198.18.0.1", "198.19.255.255", "192.0.2.1", "203.0.113.9", "240.0.0.1", "::1", "fc00::1", "fdff::1", "fe80::1", "fec0::1", "2001::1", "2001:2::1", "2001:db8::1",
 		"2002:5db8:d822::1", "64:ff9b:1::1", "::ffff:10.0.0.1", "::5db8:d822", "3fff::1", "100::1"} {
-		if _, err := (Dialer{Rule: Public(), machine: foreign}).Check(t.Context(), net.JoinHostPort(a, "443")); !fault.HasCode(err, "network_denied") {
+		if _, err := (Dialer{Rule: Rule{public: true}, machine: foreign}).Check(t.Context(), net.JoinHostPort(a, "443")); !fault.HasCode(err, "network_denied") {
 			t.Errorf("%s may be reached by whoever may reach any public host", a)
 		}
 	}
-	broken := Dialer{Rule: Public(), machine: func() (machine, error) { return machine{}, errors.New("no /proc") }}
+	broken := Dialer{Rule: Rule{public: true}, machine: func() (machine, error) { return machine{}, errors.New("no /proc") }}
 	if _, err := broken.Check(t.Context(), "93.184.216.34:80"); !fault.HasCode(err, "network_denied") {
 		t.Error(err)
 	}
@@ -137,7 +137,7 @@ func TestANameThatChangesItsAddress(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	d := Dialer{Rule: Public(), Resolver: names{"rebind.test": {{"192.0.2.1"}, {"127.0.0.1"}}}, machine: foreign}
+	d := Dialer{Rule: Rule{public: true}, Resolver: names{"rebind.test": {{"192.0.2.1"}, {"127.0.0.1"}}}, machine: foreign}
 	for range 3 {
 		if _, err := d.DialContext(t.Context(), "tcp", "rebind.test:"+port); !fault.HasCode(err, "network_denied") {
 			t.Error(err)
@@ -287,7 +287,7 @@ func TestATunnelEnds(t *testing.T) {
 func TestATransportForURLsOfOthers(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
-	tr := Dialer{Rule: Public()}.Transport()
+	tr := Dialer{Rule: Rule{public: true}}.Transport()
 	defer tr.CloseIdleConnections()
 	t.Setenv("HTTP_PROXY", s.URL)
 	if _, err := (&http.Client{Transport: tr}).Get(s.URL); !fault.HasCode(err, "network_denied") {

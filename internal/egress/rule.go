@@ -44,9 +44,6 @@ type host struct {
 // maxHosts bounds the entries of a list.
 const maxHosts = 256
 
-// Public returns the rule that allows any public host.
-func Public() Rule { return Rule{public: true} }
-
 // Declared reads a rule from a declaration: true for any public host, false or nothing for none,
 // otherwise a host or a list of hosts. Error code: network_rule_invalid.
 func Declared(v any) (Rule, error) {

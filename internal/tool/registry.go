@@ -41,15 +41,10 @@ func (e *entry) Check(args []byte) error {
 
 // Call passes the call on. If the arguments were not checked before, it checks them first.
 func (e *entry) Call(ctx context.Context, in Invocation) (Result, error) {
-	if _, own := e.Tool.(Checker); !own && !in.checked {
-		canon, err := Canonical(in.Args)
-		if err == nil {
-			err = e.v.Validate(canon)
-		}
-		if err != nil {
+	if _, own := e.Tool.(Checker); !own {
+		if err := e.v.admit(&in); err != nil {
 			return Result{}, err
 		}
-		in.Args = canon
 	}
 	return e.Tool.Call(ctx, in)
 }

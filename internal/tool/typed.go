@@ -64,15 +64,8 @@ func (t *typed[In, Out]) Check(args []byte) error {
 }
 
 func (t *typed[In, Out]) Call(ctx context.Context, in Invocation) (Result, error) {
-	if !in.checked {
-		canon, err := Canonical(in.Args)
-		if err == nil {
-			err = t.v.Validate(canon)
-		}
-		if err != nil {
-			return Result{}, err
-		}
-		in.Args = canon
+	if err := t.v.admit(&in); err != nil {
+		return Result{}, err
 	}
 	args, err := t.decode(in.Args)
 	if err != nil {

@@ -63,6 +63,17 @@ func draft(uri string) string {
 	return ""
 }
 
+// admit makes the arguments of a call canonical and checks them, unless that was done before.
+func (v *Validator) admit(in *Invocation) (err error) {
+	if in.checked {
+		return nil
+	}
+	if in.Args, err = Canonical(in.Args); err != nil {
+		return err
+	}
+	return v.Validate(in.Args)
+}
+
 // Validate checks that the arguments are one JSON object that the schema admits. The error (Invalid,
 // code args_invalid) tells a model what to correct: the path, what was expected, and what came.
 // Arguments that would take too long to check are refused, too (TooLarge, args_too_complex).

@@ -166,6 +166,16 @@ func (list folders) find(shown string) (place, error) {
 	return bad("there is no granted folder " + name)
 }
 
+// open finds a path and opens its folder.
+func (list folders) open(path string) (place, *os.Root, error) {
+	p, err := list.find(path)
+	if err != nil {
+		return p, nil, err
+	}
+	root, err := p.open()
+	return p, root, err
+}
+
 // open opens the folder of a place, and refuses a path through a symbolic link.
 func (p place) open() (*os.Root, error) {
 	root, err := os.OpenRoot(p.Path)
@@ -230,11 +240,7 @@ func (k *kit) list(ctx context.Context, user string, a listArgs) (string, error)
 		}
 		return b.String(), nil
 	}
-	p, err := mine.find(a.Path)
-	if err != nil {
-		return "", err
-	}
-	root, err := p.open()
+	p, root, err := mine.open(a.Path)
 	if err != nil {
 		return "", err
 	}
@@ -330,11 +336,7 @@ func (k *kit) read(ctx context.Context, user string, a readArgs) (tool.Result, e
 	if err != nil {
 		return tool.Result{}, err
 	}
-	p, err := mine.find(a.Path)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	root, err := p.open()
+	p, root, err := mine.open(a.Path)
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -76,7 +76,7 @@ func TestAllowed(t *testing.T) {
 	}{
 		{tool.Env{}, Decl{}, sandbox.Command{Unsandboxed: true, Limits: sandbox.Limits{Memory: 16 << 30, CPU: -1, Processes: 4096, Output: 2 * maxMessage, FileSize: 1 << 40, Files: 1024}}},
 		{tool.Env{}, Decl{Sandbox: &Sandbox{Network: true, Read: []string{"/srv"}, Limits: sandbox.Limits{CPU: 1, Output: 2}}},
-			sandbox.Command{Network: egress.Public(), Read: []string{"/srv"}, Limits: sandbox.Limits{CPU: 1, Output: 2}}},
+			sandbox.Command{Network: must.Get(egress.Declared(true)), Read: []string{"/srv"}, Limits: sandbox.Limits{CPU: 1, Output: 2}}},
 		{tool.Env{Dir: dir, Data: data}, Decl{Sandbox: &Sandbox{Write: []string{"out"}}},
 			sandbox.Command{Read: []string{dir}, Write: []string{filepath.Join(dir, "out")}, Data: data, Env: []string{"STEWARD_DATA=" + data}, Limits: sandbox.Limits{CPU: -1, Output: 2 * maxMessage}}},
 		{tool.Env{Dir: dir}, Decl{Unsandboxed: true}, sandbox.Command{Unsandboxed: true, Read: []string{dir},

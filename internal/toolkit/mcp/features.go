@@ -116,12 +116,20 @@ func asJSON(v any) (tool.Result, error) {
 	return tool.Text(string(b)), nil
 }
 
-func readResource(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error) {
-	var args struct {
-		URI string `json:"uri"`
-	}
+// decoded reads the arguments of a call.
+func decoded[T any](in tool.Invocation) (args T, err error) {
 	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are not as they should be: %w", err)
+		return args, fault.New(fault.Invalid, "args_invalid", "the arguments are not as they should be: %w", err)
+	}
+	return args, nil
+}
+
+func readResource(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error) {
+	args, err := decoded[struct {
+		URI string `json:"uri"`
+	}](in)
+	if err != nil {
+		return tool.Result{}, err
 	}
 	res, err := do(ctx, x, "reading a resource", func(ctx context.Context) (*sdk.ReadResourceResult, error) {
 		return x.client.ReadResource(ctx, &sdk.ReadResourceParams{URI: args.URI, Meta: meta(in)})
@@ -157,12 +165,12 @@ func listPrompts(ctx context.Context, x *session, _ tool.Invocation) (tool.Resul
 }
 
 func getPrompt(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error) {
-	var args struct {
+	args, err := decoded[struct {
 		Name      string            `json:"name"`
 		Arguments map[string]string `json:"arguments"`
-	}
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are not as they should be: %w", err)
+	}](in)
+	if err != nil {
+		return tool.Result{}, err
 	}
 	res, err := do(ctx, x, "getting a prompt", func(ctx context.Context) (*sdk.GetPromptResult, error) {
 		return x.client.GetPrompt(ctx, &sdk.GetPromptParams{Name: args.Name, Arguments: args.Arguments, Meta: meta(in)})

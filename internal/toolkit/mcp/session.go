@@ -39,8 +39,7 @@ type session struct {
 	giveBack func() // returns the services that it was given
 	closing  sync.Once
 	told     sync.Once
-	gone     chan struct{} // closed when Stop has finished
-	last     atomic.Int64  // when the server was last heard from, Unix nanoseconds
+	last     atomic.Int64 // when the server was last heard from, Unix nanoseconds
 
 	mu     sync.Mutex
 	why    error // why it ended
@@ -58,7 +57,7 @@ type session struct {
 // dial starts the program or connects, negotiates the protocol, and lists what the server offers.
 // The session ends with life.
 func (s *source) dial(ctx, life context.Context) (*session, error) {
-	x := &session{src: s, began: time.Now(), life: life, over: make(chan struct{}), gone: make(chan struct{}),
+	x := &session{src: s, began: time.Now(), life: life, over: make(chan struct{}),
 		listing: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
 	x.ctx, x.cancel = context.WithCancel(life)
 	x.calls, x.hangUp = context.WithCancelCause(x.ctx)
@@ -265,7 +264,6 @@ func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 // children, and returns when nothing of them is left.
 func (x *session) Stop() {
 	x.closing.Do(func() {
-		defer close(x.gone)
 		x.hangUp(errHungUp)
 		if x.lines != nil {
 			_ = x.lines.Close() // closing its input asks the program to end
@@ -298,7 +296,6 @@ func (x *session) Stop() {
 			x.giveBack()
 		}
 	})
-	<-x.gone
 }
 
 // Done implements sandbox.Kept.

@@ -197,7 +197,7 @@ func TestProbes(t *testing.T) {
 			}
 			var network egress.Rule
 			if tr.network {
-				network = egress.Public()
+				network = must.Get(egress.Declared(true))
 			}
 			out, err := inSandbox(t, Command{Path: self, Args: line, Network: network,
 				Read: []string{w.seen, w.setuid}, Write: []string{w.open}, Limits: tr.limits})
