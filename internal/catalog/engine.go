@@ -31,7 +31,7 @@ type Options struct {
 	Servers []string // mcpServers JSON files; they need not exist
 	Root    []RootSource
 	Openers map[string]tool.Opener // by kind: "mcp", "grpc", "process", "domain:NAME"
-	// HookOpener makes hooks; nil: agents with hooks are invalid.
+	// HookOpener opens hooks.
 	HookOpener tool.HookOpener
 	// Data is the folder in which sources get private folders of their own.
 	Data string
@@ -61,9 +61,7 @@ type Options struct {
 	// Quiet is how long a folder must be unchanged before it is read, because editors and copies
 	// take several steps. Zero: 100 ms.
 	Quiet time.Duration
-	// AnnounceTimeout bounds how long a source may take to announce its tools. Zero: a minute.
-	AnnounceTimeout time.Duration
-	Log             *slog.Logger // nil: slog.Default()
+	Log   *slog.Logger // nil: slog.Default()
 }
 
 // RootSource is a source that the settings name. It belongs to the root level.
@@ -112,7 +110,6 @@ var _ Approver = (*Catalog)(nil)
 func Open(ctx context.Context, opt Options) (*Catalog, error) {
 	c := &Catalog{opt: opt, log: cmp.Or(opt.Log, slog.Default()), logged: map[string]string{}, kick: make(chan struct{}, 1)}
 	c.opt.Quiet = cmp.Or(opt.Quiet, 100*time.Millisecond)
-	c.opt.AnnounceTimeout = cmp.Or(opt.AnnounceTimeout, time.Minute)
 	c.changes.next = make(chan struct{})
 	c.life, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	var err error

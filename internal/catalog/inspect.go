@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 
@@ -97,7 +98,7 @@ func (c *Catalog) inspection(u *unit) Inspection {
 func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 	a := &announced{}
 	count := map[string]int{}
-	ctx, cancel := context.WithTimeout(ctx, c.opt.AnnounceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	for _, s := range u.sources {
 		said, err := announceOne(ctx, s)
@@ -157,6 +158,7 @@ func announceOne(ctx context.Context, s *liveSource) (tool.Announcement, error) 
 const (
 	mostTools       = 4096     // of a source
 	mostDescription = 16 << 10 // bytes
+	announceTimeout = time.Minute
 )
 
 // unfit says why an announced tool cannot be used, or returns "".

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -273,8 +274,8 @@ func (h guardedHook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnsw
 func (c *Catalog) openUnit(u *unit) {
 	for _, d := range u.decls {
 		open := c.opt.Openers[d.kind]
-		if open == nil {
-			c.noOpener(u, d)
+		if open == nil { // the kinds that are no domains always have one
+			c.unknownDomain(u, d)
 			continue
 		}
 		s := &liveSource{decl: d}
@@ -287,10 +288,6 @@ func (c *Catalog) openUnit(u *unit) {
 	}
 	u.hooks = map[string][]*liveHook{}
 	for _, d := range u.def.hooks {
-		if c.opt.HookOpener == nil {
-			reporter(d.file, &u.problems)(d.node.Position, "source_unsupported", "leave it out", "this Steward calls no hooks")
-			continue
-		}
 		h := &liveHook{decl: d}
 		if openPart(c, u, h, c.env(u, d, nil), "hooks."+d.kind, c.opt.HookOpener) {
 			u.hooks[d.kind] = append(u.hooks[d.kind], h)
@@ -313,24 +310,20 @@ func openPart[S part](c *Catalog, u *unit, s *live[S], env tool.Env, what string
 	return false
 }
 
-// noOpener reports an unknown kind of source.
-func (c *Catalog) noOpener(u *unit, d decl) {
+// unknownDomain reports a domain that Steward does not have.
+func (c *Catalog) unknownDomain(u *unit, d decl) {
 	var known []string
 	for _, k := range sortedKeys(c.opt.Openers) {
 		if rest, ok := cutDomain(k); ok {
 			known = append(known, rest)
 		}
 	}
-	bad := reporter(d.file, &u.problems)
-	if name, ok := cutDomain(d.kind); ok {
-		remedy := "the domains are " + joined(known)
-		if w := strict.Likely(name, known); w != "" {
-			remedy = "did you mean " + w + "?"
-		}
-		bad(d.node.Position, "domain_unknown", remedy, "there is no domain %q", name)
-		return
+	name, _ := cutDomain(d.kind)
+	remedy := "the domains are " + strings.Join(known, ", ")
+	if w := strict.Likely(name, known); w != "" {
+		remedy = "did you mean " + w + "?"
 	}
-	bad(d.node.Position, "source_unsupported", "leave it out", "this Steward has no sources of the kind %s", d.kind)
+	reporter(d.file, &u.problems)(d.node.Position, "domain_unknown", remedy, "there is no domain %q", name)
 }
 
 func withoutRemedy(e *fault.Error) string {

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -159,18 +158,10 @@ func TestProblemsOfFolders(t *testing.T) {
 	}
 }
 
-func TestWithoutOpeners(t *testing.T) {
+func TestAFolderThatIsAFile(t *testing.T) {
 	w := newWorld(t)
-	w.opt.Openers, w.opt.HookOpener = nil, nil
-	w.agent("a", "mcp: {b: {}}\n")
-	w.agent("c", "hooks: {before_tool: {}}\n")
-	w.opt.Folders = append(w.opt.Folders, filepath.Join(w.write("plain", "no folder")))
-	c := w.open()
-	for _, path := range []string{"a", "c"} {
-		if l := listing(t, c, path); l.Status != Invalid || l.Problems[0].Code != "source_unsupported" {
-			t.Errorf("%+v", l)
-		}
-	}
+	w.opt.Folders = append(w.opt.Folders, w.write("plain", "no folder"))
+	w.open()
 	if w.log.count("folder_unreadable") != 1 {
 		t.Error(w.log)
 	}

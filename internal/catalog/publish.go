@@ -154,11 +154,4 @@ func (u *unit) agent(hash string) *Agent {
 	return a
 }
 
-func joined(words []string) string {
-	if len(words) == 0 {
-		return "none"
-	}
-	return strings.Join(words, ", ")
-}
-
 func cutDomain(kind string) (string, bool) { return strings.CutPrefix(kind, "domain:") }
