@@ -17,7 +17,7 @@ import (
 	"steward/test/must"
 )
 
-// warned reports whether one of the warnings has all the words.
+// warned reports whether a warning has all the words.
 func warned(insp Inspection, words ...string) bool {
 	return slices.ContainsFunc(insp.Warnings, func(w string) bool {
 		for _, word := range words {
@@ -302,7 +302,7 @@ func TestASettingThatFreesATool(t *testing.T) {
 	}
 }
 
-// several is a tool that takes several calls, and takes them back.
+// several is a tool that is a Batcher and an Undoer.
 type several struct{ remote }
 
 func (s several) CallAll(_ context.Context, ins []tool.Invocation) []tool.Outcome {

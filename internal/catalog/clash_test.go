@@ -10,7 +10,7 @@ import (
 	"steward/test/must"
 )
 
-// What nobody has approved takes no name from what somebody has.
+// A unit that is not approved takes no name from an approved one.
 func TestANewcomerTakesNoNameFromWhatIsApproved(t *testing.T) {
 	w := newWorld(t)
 	servers := w.write(w.data+"/mcp.json", `{"mcpServers":{"docs":{"command":["x"]}}}`)
@@ -80,8 +80,8 @@ func TestANewcomerTakesNoNameFromWhatIsApproved(t *testing.T) {
 	}
 }
 
-// One new tool of a source does not stop the others, and is off until it is
-// approved; one that vanishes is off as long as it is away.
+// A new tool of a source is off until it is approved, and does not stop the others. A tool that
+// disappears is off until it comes back.
 func TestANewToolIsOffAndTheOthersGoOn(t *testing.T) {
 	w := newWorld(t)
 	w.agent("calc", "mcp: {box: {command: [x]}}\n")
@@ -152,8 +152,8 @@ func TestAChangeDuringAComparisonIsNotLost(t *testing.T) {
 	})
 }
 
-// Settings of an approval mean tools by name or glob; the most specific counts
-// alone, and one that means no tool is refused.
+// Settings of an approval apply to tools by name or glob. Only the most specific one counts, and one that
+// matches no tool is refused.
 func TestSettingsByGlob(t *testing.T) {
 	w := newWorld(t)
 	w.agent("calc", "mcp: {box: {command: [x]}}\n")

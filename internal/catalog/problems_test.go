@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestProblemsNameTheirPlaceAndRemedy: each fault of a definition, where it
-// is, and what to do.
+// TestProblemsNameTheirPlaceAndRemedy checks the position and the remedy of each fault of a definition.
 func TestProblemsNameTheirPlaceAndRemedy(t *testing.T) {
 	const head = "name: x\ndescription: y\n"
 	for _, c := range []struct{ text, want, remedy string }{
@@ -184,8 +183,8 @@ func TestServicesThatNobodyOffers(t *testing.T) {
 	}
 }
 
-// The model of an agent is that of its programs, too, unless its service names
-// another one; an agent that names none has that of the level above.
+// The programs of an agent get its model, unless its service names another one. An agent that names no
+// model has that of the level above.
 func TestTheModelOfTheLLMService(t *testing.T) {
 	w := newWorld(t)
 	w.agent("top", "model: fast\nservices: {llm: {source: local, offering: serve}}\n")

@@ -16,9 +16,8 @@ import (
 	_ "steward/test/seed"
 )
 
-// TestAnyByteThatMattersIsAskedForAgain: whichever byte of whichever file
-// that matters is changed, added or removed, the approval holds no more; and
-// what does not matter changes nothing.
+// TestAnyByteThatMattersIsAskedForAgain changes, adds or removes a random byte. If the file is part of the
+// agent, the approval ends; otherwise nothing changes.
 func TestAnyByteThatMattersIsAskedForAgain(t *testing.T) {
 	w := newWorld(t)
 	files := map[string]string{
@@ -127,8 +126,8 @@ func TestSourceNames(t *testing.T) {
 	})
 }
 
-// FuzzDefinition: whatever stands in a definition, it is read or refused with
-// problems that name a place in the file, and reading twice is the same.
+// FuzzDefinition checks that any definition is either read or refused with problems at positions in the
+// file, and that reading it twice gives the same result.
 func FuzzDefinition(f *testing.F) {
 	for _, seed := range []string{
 		"name: x\ndescription: y\n",

@@ -19,8 +19,8 @@ import (
 	"steward/test/must"
 )
 
-// world is a node's surroundings: a folder of agents, a store, and sources
-// whose announcements the test decides.
+// world is the environment of a catalog: a folder of agents, a store, and sources whose announcements the
+// test chooses.
 type world struct {
 	t     testing.TB
 	dir   string // of agents
@@ -131,7 +131,7 @@ func listing(t testing.TB, c *Catalog, path string) Listing {
 	return Listing{}
 }
 
-// until waits for the catalog to become as wanted.
+// until waits until a condition about the catalog holds.
 func until(t testing.TB, c *Catalog, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -150,8 +150,7 @@ func until(t testing.TB, c *Catalog, what string, ok func() bool) {
 
 func usable(c *Catalog, path string) bool { return c.Tree().ByPath[path] != nil }
 
-// edge stands for what is outside: servers and programs. The declaration of a
-// source is: what: NAME of an announcement, files: paths.
+// edge is a double of all servers and programs. Sources announce what the test offers for their name.
 type edge struct {
 	mu      sync.Mutex
 	offers  map[string][]tool.Spec

@@ -63,7 +63,7 @@ func TestCanonicalRefuses(t *testing.T) {
 	}
 }
 
-// sameValue compares two JSON texts with every digit of their numbers.
+// sameValue compares two JSON texts, including every digit of their numbers.
 func sameValue(t interface{ Fatalf(string, ...any) }, a, b []byte) bool {
 	read := func(in []byte) any {
 		d := json.NewDecoder(bytes.NewReader(in))

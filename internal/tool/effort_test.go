@@ -60,8 +60,8 @@ func TestASchemaOfATreeHolds(t *testing.T) {
 	must.Get(NewValidator([]byte(multiplying(8))))
 }
 
-// A schema that refers to itself several times below a property would take
-// time that multiplies with each level. What it costs is known before.
+// The time of a schema that refers to itself several times below a property would multiply with each
+// level. The cost is computed before.
 func TestArgumentsThatTakeTooLongToCheckAreRefused(t *testing.T) {
 	nested := func(depth int) []byte {
 		return []byte(strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth))

@@ -49,8 +49,7 @@ func TestDeclare(t *testing.T) {
 	}
 }
 
-// What is proposed of a tool goes by its name and schema, and by nothing that
-// a server writes in a description.
+// Proposals depend on a tool's name and schema, and not on a server's description.
 func TestProposedFlows(t *testing.T) {
 	for _, c := range []struct {
 		name    string

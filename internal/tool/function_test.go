@@ -65,8 +65,7 @@ func TestOpenAIFunction(t *testing.T) {
 	}
 }
 
-// TestFunctionsFollowTheRegistry adds and removes at random: the list is always
-// that of what is there.
+// TestFunctionsFollowTheRegistry adds and removes tools at random, and checks the list each time.
 func TestFunctionsFollowTheRegistry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r tool.Registry

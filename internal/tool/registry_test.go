@@ -94,8 +94,7 @@ func TestRegistryRefuses(t *testing.T) {
 	}
 }
 
-// What is wrong deep within a schema is found where a tool is looked over, and
-// told by one that is called all the same.
+// CheckSpec finds faults deep within a schema. A registered tool reports them when it is called.
 func TestBadSchemas(t *testing.T) {
 	for _, schema := range []string{``, `null`, `[]`, `{`, `{}`, `{"type":"thing"}`, `{"type":"object"}{}`, `{"type":"object"} x`, `{"type":"object","required":"a"}`,
 		`{"type":"object","properties":[]}`, `{"type":"object","properties":{"a":1}}`, `{"type":"object","properties":{"a":{"pattern":"("}}}`,

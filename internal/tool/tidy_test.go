@@ -89,8 +89,8 @@ func TestCheckSpecLog(t *testing.T) {
 	}
 }
 
-// TestCustomNeedsAnOptimizer: a custom strategy is one of a tool that can say
-// what is obsolete, also through the registry.
+// TestCustomNeedsAnOptimizer checks that only an Optimizer can have a custom strategy, also through the
+// registry.
 func TestCustomNeedsAnOptimizer(t *testing.T) {
 	spec := tidySpec(tool.LogSpec{}, tool.Strategy{Kind: tool.Custom})
 	var r tool.Registry

@@ -1,5 +1,5 @@
-// Package mcp_test holds the MCP client against servers that others have
-// written, and against the suite by which MCP's authors judge clients.
+// Package mcp_test tests the MCP client against servers of others, and with the conformance suite of MCP's
+// authors.
 package mcp_test
 
 import (
@@ -31,11 +31,10 @@ import (
 
 const packages = "node_modules/@modelcontextprotocol/"
 
-// patience is how long what has to come is waited for: on no machine is it too
-// short for what is right.
+// patience bounds the wait for something that must happen, on any machine.
 const patience = 5 * time.Minute
 
-// TestMain makes of the test's own program the client that the suite runs.
+// TestMain also runs the test binary as the client for the suite.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "conformance-client" {
 		if err := conformanceClient(os.Args[2], os.Getenv("MCP_CONFORMANCE_SCENARIO")); err != nil {
@@ -116,7 +115,7 @@ func text(r tool.Result) string {
 	return (&message.ToolResult{Content: r.Content}).Text()
 }
 
-// everything does with the server what there is to do.
+// everything uses all features of the server.
 func everything(t *testing.T, s tool.Source) {
 	tools := kit(t, s)
 	if len(tools) < 10 {

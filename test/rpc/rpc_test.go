@@ -32,7 +32,7 @@ func call(name, args string) *commonpb.Tool {
 	return &commonpb.Tool{Function: &commonpb.Function{Name: name, Arguments: &args}}
 }
 
-// TestOnePort speaks everything that Steward speaks at one address.
+// TestOnePort uses all of Steward's protocols at one address.
 func TestOnePort(t *testing.T) {
 	s := serve(t, t.TempDir(), "127.0.0.1:0", "")
 	var list toolpb.ListToolsResponse
@@ -112,8 +112,8 @@ func (s *steward) streams(version string, client *http.Client) {
 	}
 }
 
-// TestActionsAreNotDoneUnasked: nobody is there to approve them. The denial is
-// recorded under the call's id, over a restart.
+// TestActionsAreNotDoneUnasked checks that actions are denied if nobody is there to approve them. The denial
+// is recorded under the call's id and survives a restart.
 func TestActionsAreNotDoneUnasked(t *testing.T) {
 	dir := t.TempDir()
 	settings := fmt.Sprintf("folders:\n  - {name: notes, path: %q, write: true}\n", t.TempDir())
@@ -141,9 +141,8 @@ func TestActionsAreNotDoneUnasked(t *testing.T) {
 	}
 }
 
-// TestServicesAsTools maps a service of somebody else's, and Steward's own
-// search, to tools: nothing is used before it is approved, then they are
-// listed, called and, when the service is gone, unavailable.
+// TestServicesAsTools declares a foreign service and Steward's own search as tools. They are unused before
+// approval, then listed and called, and unavailable once the service has stopped.
 func TestServicesAsTools(t *testing.T) {
 	hash := start(t, nil, "steward/examples/hash", "--listen", "127.0.0.1:0")
 	line := must.Get(hash.out.ReadString('\n'))
@@ -204,8 +203,8 @@ service:
 	}
 }
 
-// free returns an address that nobody listens on, and that nobody else is
-// given: a port of an address of this machine that is this process's alone.
+// free returns an unused address that no other process gets: a port at a loopback address that only this
+// process uses.
 func free(t *testing.T) string {
 	t.Helper()
 	pid := os.Getpid()

@@ -26,8 +26,7 @@ import (
 	"steward/test/must"
 )
 
-// patience is how long what has to come is waited for: on no machine is it too
-// short for what is right.
+// patience bounds the wait for something that must happen, on any machine.
 const patience = 5 * time.Minute
 
 // path returns the path of a built program.
@@ -66,7 +65,7 @@ func (p *program) kill() {
 	p.cmd.Wait()
 }
 
-// end ends the program as Ctrl-C does, and returns how long that took.
+// end interrupts the program like Ctrl-C, and returns how long it took to end.
 func (p *program) end(t *testing.T) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -84,8 +84,8 @@ func TestConvert(t *testing.T) {
 	})
 }
 
-// For every minute around every clock change of some zones: a time that the
-// clocks show is converted to a moment at which they show it.
+// For every minute around every clock change of some zones, a time is converted to a moment at which the
+// clocks show it.
 func TestWallClocks(t *testing.T) {
 	for _, name := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "America/Sao_Paulo", "Pacific/Apia", "UTC"} {
 		zone := zoneOf(t, name)

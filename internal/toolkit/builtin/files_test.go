@@ -221,8 +221,7 @@ func TestReadMedia(t *testing.T) {
 	}
 }
 
-// Whatever the text and the size of the pages: read one after the other they
-// give the text, and no page ends inside a character.
+// The pages of a text, of any size, add up to the text, and no page ends inside a character.
 func TestPagesGiveTheWhole(t *testing.T) {
 	dir, r := sandbox(t)
 	rapid.Check(t, func(t2 *rapid.T) {
@@ -435,7 +434,7 @@ func TestSettleThatCannotLook(t *testing.T) {
 	}
 }
 
-// A writer and readers at once: nobody ever sees half a file.
+// Readers never see a part of a file that is being written.
 func TestWritesAreAtomic(t *testing.T) {
 	_, r := sandbox(t)
 	long := map[string]bool{}

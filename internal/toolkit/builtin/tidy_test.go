@@ -30,7 +30,7 @@ func newSession(t *testing.T, r *tool.Registry) *session {
 	return s
 }
 
-// call makes a call, and returns the calls of which the results fell.
+// call makes a call, and returns the calls whose results became obsolete.
 func (s *session) call(name, args string) []string {
 	s.t.Helper()
 	s.at = s.at.Add(time.Second)
@@ -131,8 +131,7 @@ func TestWhatTheClockMakesObsolete(t *testing.T) {
 	}
 }
 
-// Every tool says in words what a call of it did, and the words name arguments
-// that it has (which tool.CheckSpec sees to).
+// Every tool describes its calls for the work log. tool.CheckSpec checks the arguments in it.
 func TestEveryToolIsTold(t *testing.T) {
 	_, r := sandbox(t)
 	for _, sp := range r.Specs() {

@@ -12,7 +12,7 @@ import (
 	"steward/test/must"
 )
 
-// A model is told what to mend, also where the schema does not know it.
+// A model is told what to correct, even if the schema does not describe it.
 func TestMisfits(t *testing.T) {
 	in := describing(t, "testdata/kinds.proto", "testdata/old.proto")
 	r := resolver{Types: in.types}
@@ -50,7 +50,7 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// What is written in more than one way is understood.
+// All spellings of a value are accepted.
 func TestLenientArguments(t *testing.T) {
 	in := describing(t, "testdata/kinds.proto", "testdata/old.proto", "testdata/edition.proto")
 	r := resolver{Types: in.types, opaque: opaque()}
@@ -75,7 +75,7 @@ func TestLenientArguments(t *testing.T) {
 	}
 }
 
-// An answer that holds what nobody has described is shown as far as it can be.
+// An answer with unknown types is shown as far as possible.
 func TestAnswersOfUnknownTypes(t *testing.T) {
 	in := describing(t, "testdata/kinds.proto")
 	md := messageOf(t, in, "kinds.v1.All")

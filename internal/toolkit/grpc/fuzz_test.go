@@ -14,7 +14,7 @@ import (
 	"steward/internal/tool"
 )
 
-// Whatever a server sends is JSON or an error.
+// Any answer of a server becomes JSON or an error.
 func FuzzAnswer(f *testing.F) {
 	in := describing(f, "testdata/kinds.proto", "testdata/old.proto")
 	all, question := messageOf(f, in, "kinds.v1.All"), messageOf(f, in, "old.Question")
@@ -49,7 +49,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// Whatever a server says about itself makes tools or is refused.
+// Any description of a server becomes tools or is refused.
 func FuzzDescription(f *testing.F) {
 	for _, file := range []string{"kinds", "old", "edition", "hash"} {
 		path, err := os.Getwd()

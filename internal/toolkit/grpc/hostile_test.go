@@ -173,7 +173,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// A server that takes the connection and says nothing.
+// A server may accept the connection and stay silent.
 func TestSilence(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	var done sync.WaitGroup
@@ -229,8 +229,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// repaired does what needs a connection that is being repaired until it is: a
-// slow machine may take longer than one try waits, which it does to the end.
+// repaired repeats an operation until the connection is repaired. On a slow machine that may take longer
+// than the operation waits.
 func repaired(t *testing.T, do func() error) {
 	t.Helper()
 	for began := time.Now(); ; {
@@ -245,7 +245,7 @@ func repaired(t *testing.T, do func() error) {
 	}
 }
 
-// The connection breaks while a call is under way: what happened is not known.
+// If the connection breaks during a call, the outcome is unknown.
 func TestReset(t *testing.T) {
 	var srv *server
 	cut := make(chan struct{})

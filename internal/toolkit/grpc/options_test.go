@@ -25,9 +25,8 @@ service Notes {
 }
 `
 
-// A method's option says which earlier results its calls make obsolete, told by
-// the server itself or read from .proto files. A declaration of the person's
-// own stands in its place, and alone may name the tools of others.
+// A method's option, from reflection or from .proto files, says which earlier results its calls make
+// obsolete. The person's declaration replaces it, and only that may name tools of other sources.
 func TestAMethodDeclaresWhatItMakesObsolete(t *testing.T) {
 	srv := serve(t, describingText(t, tidyProto), serving{})
 	dir := t.TempDir()

@@ -216,8 +216,8 @@ func fillSpecial(t *rapid.T, m protoreflect.Message) bool {
 	return true
 }
 
-// Random types, random messages: what the JSON form of a message is, the schema
-// admits and the conversion takes, and it comes back equal.
+// The JSON form of a random message of a random type is admitted by the schema, and converts back to an
+// equal message.
 func TestRandomMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := randomFile(t)
@@ -270,7 +270,7 @@ func odd(text []byte) bool {
 	return bytes.Contains(text, []byte(`"@odd`)) || bytes.Contains(text, []byte(`"a b`))
 }
 
-// strictWords fails where a schema has words that a provider does not take.
+// strictWords fails if a schema has keywords that a provider does not accept.
 func strictWords(t *rapid.T, schema []byte) {
 	var v any
 	must.Do(t, json.Unmarshal(schema, &v))

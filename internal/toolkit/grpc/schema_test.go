@@ -104,8 +104,7 @@ func TestSchemaOfRecursion(t *testing.T) {
 	}
 }
 
-// A description that would get long is written with references, and cut where
-// it is deep.
+// A schema that would get long uses references, and omits deep levels.
 func TestSchemaOfMuch(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`syntax = "proto3"; package big;`)
@@ -139,7 +138,7 @@ func TestSchemaOfMuch(t *testing.T) {
 	}
 }
 
-// Models of strict providers take names of [a-zA-Z0-9_.-]{1,64} only.
+// Strict providers accept only names of [a-zA-Z0-9_.-]{1,64}.
 func TestPropertyNames(t *testing.T) {
 	in := describingText(t, `syntax = "proto3"; package n;
 		message A { optional string plain = 1 [json_name = "@odd"]; optional string `+strings.Repeat("x", 80)+` = 2; }`)

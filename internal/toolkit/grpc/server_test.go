@@ -34,11 +34,11 @@ import (
 	"steward/test/must"
 )
 
-// ample is for what must come, however slow the machine.
+// ample bounds the wait for something that must happen, on any machine.
 const ample = 5 * time.Minute
 
-// aside is where a server listens that is to come back to its port: what others
-// dial and listen at meanwhile is at 127.0.0.1.
+// aside is an address for a server that later reuses its port. Everything else uses 127.0.0.1, so that
+// nothing takes the port meanwhile.
 const aside = "127.0.0.77:0"
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // handler answers a call: it sends as many messages as it likes.
 type handler func(ctx context.Context, in *dynamicpb.Message, send func(proto.Message) error) error
 
-// server is a real gRPC server whose services are made of .proto files at run time.
+// server is a real gRPC server with services from .proto files.
 type server struct {
 	*rpc.Server
 	address string

@@ -257,7 +257,7 @@ func TestToolChanged(t *testing.T) {
 	wantCode(t, err, fault.Denied, "tool_changed")
 }
 
-// Behind a connection that stays, the server may become another one.
+// The server may be replaced while the connection stays.
 func TestToolChangedOnTheSameConnection(t *testing.T) {
 	srv := serve(t, describing(t, "testdata/hash.proto"), serving{handle: map[string]handler{"Sha256Hash": echo}})
 	changes := 0
@@ -316,7 +316,7 @@ func TestConnectionsAreShared(t *testing.T) {
 	}
 }
 
-// Closing ends calls under way.
+// Close ends running calls.
 func TestCloseEndsCalls(t *testing.T) {
 	started := make(chan struct{})
 	srv := serve(t, describing(t, "testdata/hash.proto"), serving{handle: map[string]handler{"Sha256Hash": func(ctx context.Context, _ *dynamicpb.Message, _ func(proto.Message) error) error {

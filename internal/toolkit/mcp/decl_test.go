@@ -65,8 +65,7 @@ func TestDeclRefused(t *testing.T) {
 	}
 }
 
-// Programs of an agent's folder are confined unless they say otherwise, those
-// that the settings name the other way round.
+// Programs of an agent's folder are confined by default, and those of the settings are not.
 func TestAllowed(t *testing.T) {
 	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	for i, c := range []struct {
@@ -145,7 +144,7 @@ func TestEditServers(t *testing.T) {
 	}
 }
 
-// Whatever else is in a file, adding and removing a server loses none of it.
+// Adding and removing a server keeps everything else in a file.
 func TestEditKeepsTheRest(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(dir, "real.json"), []byte("{}"), 0o644))

@@ -25,8 +25,8 @@ func TestAnswerTooLarge(t *testing.T) {
 	wantText(t, work, `{}`, "worked") // by another life of the server
 }
 
-// Servers that do not come up, or do not come to the end of what they offer,
-// are unavailable; they do not hold anybody longer than they wait.
+// Servers that do not start, or do not finish listing their tools, are unavailable. They hold up no caller
+// longer than its timeout.
 func TestHostileStarts(t *testing.T) {
 	for mode, code := range map[string]string{
 		"hang_all": "mcp_timeout", "hang_init": "mcp_timeout", "hang_list": "mcp_timeout",
@@ -52,7 +52,7 @@ func TestHostileStarts(t *testing.T) {
 	}
 }
 
-// A list without an end is cut where it has said enough.
+// An endless list is cut at a limit.
 func TestWordyLists(t *testing.T) {
 	w := start(t, "wordy")
 	for _, name := range []string{"srv.list_resources", "srv.list_prompts"} {
@@ -63,7 +63,7 @@ func TestWordyLists(t *testing.T) {
 	}
 }
 
-// One that only lets one call hang stays.
+// A server that hangs in one call only keeps running.
 func TestLazyServerStays(t *testing.T) {
 	w := start(t, "lazy_call")
 	work := w.tool(t, "srv.work")
@@ -109,8 +109,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A description that changes after the approval is caught before anything is
-// sent: the second call never reaches the server.
+// A description that changes after the approval is noticed before anything is sent: the second call never
+// reaches the server.
 func TestRugPull(t *testing.T) {
 	w := start(t, "rug")
 	work := w.tool(t, "srv.work")

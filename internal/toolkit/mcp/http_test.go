@@ -79,8 +79,7 @@ func TestHTTPChanges(t *testing.T) {
 	wantCode(t, err, fault.Denied, "tool_changed")
 }
 
-// far is a server over HTTP that is spoken by hand: an older one, with plain
-// JSON.
+// far is a handwritten HTTP server of an older version, with plain JSON.
 type far struct {
 	lists atomic.Int32
 	get   http.HandlerFunc
@@ -147,8 +146,7 @@ func floodHTTP(w io.Writer, piece string, n int) {
 	}
 }
 
-// Whatever comes back over HTTP, a call has one result, in time and in
-// bounded memory.
+// Whatever an HTTP server answers, a call has one result, in time and in bounded memory.
 func TestHostileHTTP(t *testing.T) {
 	stream := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream"); w.WriteHeader(200) }
 	for name, c := range map[string]struct {
@@ -221,8 +219,7 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
-// A server that has forgotten the session is asked again in a new one; it has
-// not done anything.
+// If a server has forgotten the session, it has done nothing, and the call is repeated in a new one.
 func TestSessionForgotten(t *testing.T) {
 	f := &far{}
 	w := remoteWorld(t, f)
@@ -276,7 +273,7 @@ func TestStormHTTP(t *testing.T) {
 	}
 }
 
-// A server that asks and asks does not make Steward answer without end.
+// The answers to a server that sends many requests are bounded.
 func TestAskingHTTP(t *testing.T) {
 	var answers, most atomic.Int32
 	f := &far{get: func(w http.ResponseWriter, r *http.Request) {
@@ -305,7 +302,7 @@ func TestAskingHTTP(t *testing.T) {
 	}
 }
 
-// Secret headers and arguments go to the declared server and to nobody else.
+// Secret headers and arguments go only to the declared server.
 func TestRedirects(t *testing.T) {
 	var leaked sync.Map
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -44,8 +44,8 @@ func TestEveryKeyOfAServerIsDocumented(t *testing.T) {
 	}
 }
 
-// What a server says in _meta, and a declaration in its place, is in the spec
-// that a person approves; what is wrong is refused, and told.
+// The spec that a person approves includes what the server says in _meta, or the declaration instead.
+// Invalid _meta is refused.
 func TestWhatIsDeclaredOfATool(t *testing.T) {
 	s := &source{word: "srv", approved: map[string]string{}, decl: Decl{
 		Dedupes: []string{"pay_*"}, Status: map[string]string{"pay_twice": "look"},

@@ -15,7 +15,7 @@ import (
 	"steward/test/leak"
 )
 
-// TestMain makes of the test's own program the servers that the tests talk to.
+// TestMain also runs the test binary as the servers of the tests.
 func TestMain(m *testing.M) {
 	if mode := os.Getenv("STEWARD_TEST_SERVER"); mode != "" {
 		if serve, ok := programs()[mode]; ok {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// friendly is a server as it should be, of the SDK's own making.
+// friendly is a well-behaved server, made with the SDK.
 func friendly() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "friendly", Version: "1"}, &sdk.ServerOptions{PageSize: 3})
 	object := json.RawMessage(`{"type":"object"}`)
@@ -135,7 +135,7 @@ func read(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResul
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{c}}, nil
 }
 
-// wire speaks the protocol by hand, for servers that break it.
+// wire is a handwritten server that can break the protocol.
 type wire struct {
 	in    *bufio.Reader
 	out   *bufio.Writer
@@ -298,7 +298,7 @@ func programs() map[string]func() {
 	}
 }
 
-// namesList has names that would pass for others.
+// namesList has names that look like others.
 const namesList = `{"tools":[
 	{"name":"readFile","description":"a","inputSchema":{"type":"object"}},
 	{"name":"read_file","description":"b","inputSchema":{"type":"object"}},

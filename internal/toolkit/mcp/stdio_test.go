@@ -18,18 +18,17 @@ import (
 	"steward/test/must"
 )
 
-// ample is for what must come, however slow the machine.
+// ample bounds the wait for something that must happen, on any machine.
 const ample = 5 * time.Minute
 
-// world is a source under test, with what it has told.
+// world is a source under test, and counts its reports of changes.
 type world struct {
 	*source
 	changed atomic.Int32
 	mark    string
 }
 
-// start makes a source of one of programs, started through the sandbox as
-// the user's own programs are.
+// start opens a source for one of programs, which runs like the user's own programs.
 func start(t *testing.T, mode string, more ...func(*tool.Env, *Decl)) *world {
 	t.Helper()
 	w := &world{mark: "STEWARD_TEST_MARK=" + id.New().String()}
@@ -53,7 +52,7 @@ func start(t *testing.T, mode string, more ...func(*tool.Env, *Decl)) *world {
 	return w
 }
 
-// running returns the processes of a source's program, its children included.
+// running returns the processes of a source's program and its children.
 func (w *world) running(t *testing.T) (pids []string) {
 	t.Helper()
 	all := must.Get(filepath.Glob("/proc/[0-9]*/environ"))
@@ -71,7 +70,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// announced returns what is offered, by name.
+// announced returns the announced specs by name.
 func (w *world) announced(t *testing.T) map[string]tool.Spec {
 	t.Helper()
 	a := must.Get(w.Announce(within(t, ample)))
@@ -119,7 +118,7 @@ func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
 	}
 }
 
-// eventually waits for something that others do in their own time.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(ample); !is(); {
@@ -213,8 +212,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// A program serves many users: each call brings a token of its own, which ends
-// with it. A server at an address gets none.
+// A program serves many users, so each call has a token of its own, which ends with it. A server at an
+// address gets none.
 func TestCallsBringTheirTokens(t *testing.T) {
 	type user struct{}
 	var open atomic.Int32

@@ -24,15 +24,14 @@ import (
 	"steward/test/must"
 )
 
-// pipes makes a connection to a program that the test plays.
+// pipes returns a connection to a program that the test plays.
 func pipes() (c *lines, in *io.PipeReader, out *io.PipeWriter) {
 	in, theirs := io.Pipe()
 	ours, out := io.Pipe()
 	return newLines(theirs, ours, slog.New(slog.DiscardHandler), func() {}, func(error) {}, func() {}, &progress{}), in, out
 }
 
-// A server that leaves a question open which only newer ones know is taken for
-// an older one.
+// A server that does not answer a request of newer versions counts as an older one.
 func TestSilenceIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, in, out := pipes()
@@ -88,8 +87,8 @@ func TestClosedConnection(t *testing.T) {
 	})
 }
 
-// A program that ends is told as one, with what it has said, also where that is
-// known some time after the end of its output.
+// The error of a program that ended contains its stderr, even if that arrives some time after the end of
+// its output.
 func TestEndThatIsKnownLate(t *testing.T) {
 	s := must.Get(open(tool.Env{Name: "srv"}, Decl{Command: []string{"sh", "-c", "exec >&-; sleep 1; echo no config >&2; exit 3"}}))
 	defer s.Close()
@@ -151,8 +150,7 @@ func TestOddResults(t *testing.T) {
 	}
 }
 
-// A call that is hung up because its server floods says so, also where it did
-// not see that itself.
+// A call that ends because its server floods says so, even if it did not notice that itself.
 func TestHungUpByAFlood(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	x := &session{src: &source{env: tool.Env{Name: "srv", Log: log}, keeper: &sandbox.Keeper[*session]{}}, over: make(chan struct{})}
@@ -165,7 +163,7 @@ func TestHungUpByAFlood(t *testing.T) {
 	}
 }
 
-// However long a line is, a bounded part of it is held.
+// Only a bounded part of a long line is held in memory.
 func TestALineThatIsTooLarge(t *testing.T) {
 	r := bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", maxMessage-1)+"\n{}"), 64<<10)
 	if line, err := readLine(r); err != nil || len(line) != maxMessage-1 {

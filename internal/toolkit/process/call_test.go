@@ -122,7 +122,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// memory is what this process holds.
+// memory returns the resident memory of this process.
 func memory() int64 {
 	runtime.GC()
 	b, _ := os.ReadFile("/proc/self/statm")
@@ -193,7 +193,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// What cannot be started has done nothing.
+// A program that cannot be started has done nothing.
 func TestNotStarted(t *testing.T) {
 	env := testEnv(t)
 	write := func(name, content string, mode os.FileMode) {

@@ -87,8 +87,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// A program that serves many users has no token of its own: each call brings
-// one, for its user, which ends with it.
+// A program that serves many users has no token of its own. Each call has one for its user, which ends
+// with it.
 func TestServeTokens(t *testing.T) {
 	type user struct{}
 	env := testEnv(t)
@@ -124,7 +124,7 @@ func TestServeTokens(t *testing.T) {
 	}
 }
 
-// A program that nobody calls is ended, and started again for the next call.
+// An unused program is ended, and started again for the next call.
 func TestServeIdle(t *testing.T) {
 	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve\nidle: 50ms"))
 	first := must.Get(serveCall(t, src, within(t, ample), `{"n":"1"}`))

@@ -23,11 +23,10 @@ import (
 	"steward/test/must"
 )
 
-// ample is for what must come, however slow the machine.
+// ample bounds the wait for something that must happen, on any machine.
 const ample = 5 * time.Minute
 
-// TestMain runs what this binary is started for: a program that is asked, or
-// the tests.
+// TestMain runs the tests, or the program that this binary was started as.
 func TestMain(m *testing.M) {
 	if code, mine := sandbox.Inside(os.Args); mine {
 		os.Exit(code)
@@ -67,7 +66,7 @@ func (a asked) ok(data string) {
 
 func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
 
-// program is a tool that behaves in the way that is asked for.
+// program is a tool with a given behaviour.
 func program(behaviour string) {
 	in := bufio.NewReader(os.Stdin)
 	next := func() (a asked, ok bool) {
@@ -173,8 +172,8 @@ func forks() {
 	must.Get(out.Read(make([]byte, 1))) // they are there
 }
 
-// life is one of a program that serves. Its id tells it from others: in the
-// sandbox, process ids are the same each time.
+// life is one run of a program that serves. It has an id because process ids in the sandbox are always the
+// same.
 type life struct {
 	id       string
 	released chan struct{}
@@ -213,7 +212,7 @@ func testEnv(t *testing.T) tool.Env {
 		Secret: func(name string) (string, bool) { return "hunter22", name == "PASSWORD" }}
 }
 
-// behaving returns the declaration of a program that behaves so.
+// behaving returns the declaration of a program with a behaviour.
 func behaving(t *testing.T, behaviour, more string) string {
 	self := must.Get(os.Executable())
 	return fmt.Sprintf("command: [%s, program, %q]\nsecrets: [PASSWORD]\ndescription: Does it.\n%s", self, behaviour, more)

@@ -171,7 +171,7 @@ func call(nr uintptr, args ...uintptr) error {
 	return nil
 }
 
-// not counts every answer as a way through but for one error.
+// not counts any result but one error as a success of the attack.
 func not(err error, kept error) error {
 	if errors.Is(err, kept) {
 		return err
@@ -420,9 +420,8 @@ func cloneFlags(flags uintptr) error {
 	return cmd.Run()
 }
 
-// beTraced asks to be traced by the program that has started it, which does not
-// look after it: the first signal would stop it for good, and Go's runtime sends
-// some to threads that run for long.
+// beTraced asks to be traced by its parent, which does not act as a tracer. So the first signal would stop
+// the thread for good, and Go's runtime sends signals to threads that run for long.
 func beTraced([]string) error {
 	runtime.LockOSThread() // until the end: only this thread is traced, and deaf
 	var all unix.Sigset_t
@@ -466,9 +465,8 @@ func perf([]string) error {
 	return err
 }
 
-// hold is called by an attack that has reached its aim. Without the sandbox
-// that is all. Inside, it keeps what it has taken until it is ended for it:
-// limits that the kernel does not hold are looked after now and then only.
+// hold is called by a successful attack. Inside the sandbox, the attack keeps what it has taken until it is
+// ended, because limits that the kernel does not enforce are only checked now and then.
 func hold() {
 	if os.Getenv("PROBE_FREE") == "" {
 		time.Sleep(time.Minute)
@@ -528,7 +526,7 @@ func fill(how int) error {
 	return nil
 }
 
-// memoryInParts uses much in many processes that use little each, all at once.
+// memoryInParts uses much memory in many processes that use little each.
 func memoryInParts([]string) error {
 	var told []io.Reader
 	for range 8 {
@@ -551,7 +549,7 @@ func memoryInParts([]string) error {
 	return nil
 }
 
-// compute uses four seconds of a processor, however long that takes.
+// compute uses four seconds of CPU time.
 func compute([]string) error {
 	for {
 		var used unix.Rusage

@@ -42,8 +42,7 @@ func temporary(t *testing.T) []string {
 	return out
 }
 
-// Each of these is a program that does not want to end. It says when it has
-// made what is to be left.
+// stubborn returns programs that resist their end. Each writes a line when all of its processes run.
 func stubborn(mark string) map[string]string {
 	return map[string]string{
 		"hangs":         `echo; sleep ` + mark,
@@ -140,7 +139,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// What the kernel itself ends is told as what it is.
+// The error says why the kernel ended a program.
 func TestSignals(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		for signal, code := range map[string]string{"KILL": "program_failed", "XCPU": "cpu_exceeded", "XFSZ": "file_size_exceeded"} {
@@ -153,7 +152,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A program without a network reaches what it is let to, and only that.
+// A program without a network reaches only the addresses in Command.Connect.
 func TestConnect(t *testing.T) {
 	dir := must.Get(os.MkdirTemp("", "")) // not t's, whose long names no socket can have
 	defer os.RemoveAll(dir)

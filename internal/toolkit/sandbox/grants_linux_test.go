@@ -30,8 +30,8 @@ func TestMountsAreRead(t *testing.T) {
 	}
 }
 
-// A folder is reached by its own path, by other mounts of what holds it, and
-// its parts by mounts of them. What another file system has there is not it.
+// A folder can be reached by its own path, by other mounts of its file system, and in parts by mounts of
+// them, but not by another file system at the same path.
 func TestAFoldersOtherPathsAreFound(t *testing.T) {
 	base := folders(t, "own/db", "again/own", "part", "foreign/own", "covered")
 	at := func(name string) string { return filepath.Join(base, name) }
@@ -54,7 +54,7 @@ func TestAFoldersOtherPathsAreFound(t *testing.T) {
 	}
 }
 
-// shown names what bubblewrap is told of folders below a base.
+// shown returns bubblewrap's arguments with paths relative to a base.
 func shown(base string, args []string) string {
 	return strings.ReplaceAll(strings.Join(args, " "), base+"/", "")
 }

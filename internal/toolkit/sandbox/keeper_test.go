@@ -14,7 +14,7 @@ import (
 	"steward/test/must"
 )
 
-// played is a server that the test ends.
+// played is a server that the test controls.
 type played struct {
 	life context.Context
 	end  context.CancelFunc
@@ -26,7 +26,7 @@ func (p *played) Ended() (error, bool)  { return errors.New("it crashed"), p.wel
 func (p *played) Stop()                 { p.end() }
 func (p *played) running() bool         { return p.life.Err() == nil }
 
-// playing returns a keeper of servers that the test ends.
+// playing returns a keeper of such servers.
 func playing() *Keeper[*played] {
 	return &Keeper[*played]{Idle: time.Minute, Pause: time.Second, Start: func(context.Context) (*played, error) {
 		time.Sleep(10 * time.Millisecond)
@@ -79,7 +79,7 @@ func TestKeeperKeepsOne(t *testing.T) {
 	})
 }
 
-// Who keeps ending is started again after longer and longer pauses.
+// A server that keeps ending is restarted after growing pauses.
 func TestKeeperPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := playing()
@@ -145,8 +145,7 @@ func TestKeeperThatCannotStart(t *testing.T) {
 	})
 }
 
-// A program that does not read holds up only who comes after, and nobody longer
-// than they wait.
+// A program that does not read delays only the next Send, and not beyond its context.
 func TestSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()

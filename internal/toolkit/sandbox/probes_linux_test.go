@@ -23,8 +23,7 @@ import (
 	"steward/test/must"
 )
 
-// TestMain runs what this binary is started for: a probe, a way out of the
-// sandbox, or the tests.
+// TestMain runs the tests, or what this binary was started as: a probe, or Inside.
 func TestMain(m *testing.M) {
 	if code, mine := Inside(os.Args); mine {
 		os.Exit(code)
@@ -35,13 +34,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ample is for what must come, however slow the machine.
+// ample bounds the wait for something that must happen, on any machine.
 const ample = 5 * time.Minute
 
 // noSleep lets programs that were built with the race detector end at once.
 const noSleep = "atexit_sleep_ms=0"
 
-// kept is the exit code of an attack that was kept from its aim.
+// kept is the exit code of an attack that failed.
 const kept = 42
 
 func probe(name string, args []string) int {
@@ -62,7 +61,7 @@ func probe(name string, args []string) int {
 	panic("there is no probe " + name)
 }
 
-// proof says how it is shown that a probe would get through without the sandbox.
+// proof says who can show that an attack succeeds without the sandbox.
 type proof int
 
 const (
@@ -115,8 +114,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// setuidProgram returns a program with the set-user-id bit: root's, if root
-// runs the tests, or ran those that started these.
+// setuidProgram returns a program with the set-user-id bit. It belongs to root if root runs the tests, or
+// ran the tests that started these.
 func setuidProgram(t *testing.T) string {
 	if path := os.Getenv("PROBE_SETUID"); path != "" {
 		return path
@@ -135,7 +134,7 @@ func copyFile(t *testing.T, to string) {
 	must.Do(t, os.Chmod(to, 0o755))
 }
 
-// serveUDP answers a ping, and each question for a name with an address.
+// serveUDP answers pings, and DNS questions with an address.
 func serveUDP(c net.PacketConn) {
 	buf := make([]byte, 512)
 	for {
@@ -172,8 +171,7 @@ type trial struct {
 	limits  Limits
 }
 
-// TestProbes shows that each attack gets through without the sandbox, where
-// that can be shown, and not from inside.
+// TestProbes shows that each attack succeeds without the sandbox, if that can be shown, and fails inside.
 func TestProbes(t *testing.T) {
 	must.Do(t, Available())
 	t.Setenv("GORACE", noSleep)
@@ -215,7 +213,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// kept reports whether the attack was tried and failed, or was ended for it.
+// kept reports whether the attack was tried and failed, or the program was ended for it.
 func (tr trial) kept(err error) bool {
 	f := fault.Of(err)
 	switch {
@@ -229,14 +227,13 @@ func (tr trial) kept(err error) bool {
 	return f.Kind == fault.Exhausted || f.Details["exit_code"] == 2 // Go's run time gives up
 }
 
-// leak opens the folder that is not granted in the way of a careless library:
-// programs inherit it, unless it is kept from them.
+// leak opens the folder that is not granted like a careless library: programs would inherit it.
 func (w *world) leak(t *testing.T) {
 	fd := must.Get(unix.Open(w.home, unix.O_RDONLY|unix.O_DIRECTORY, 0))
 	t.Cleanup(func() { unix.Close(fd) })
 }
 
-// mighty reports whether this process has all that root can have.
+// mighty reports whether this process has all capabilities of root.
 func mighty() bool { return os.Getuid() == 0 && capabilities() == nil }
 
 // inSandbox runs a program to its end and returns its stdout.
@@ -254,8 +251,7 @@ func inSandbox(t *testing.T, c Command) (string, error) {
 	return string(out), err
 }
 
-// TestAsOrdinaryUser runs these tests once more as a user without rights, when
-// root runs them.
+// TestAsOrdinaryUser runs these tests once more as an unprivileged user, if root runs them.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		return // that is what the others show
@@ -294,7 +290,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 }
 
-// helpers are what probes start in their turn.
+// helpers are programs that probes and tests start.
 func helpers() map[string]func([]string) int {
 	return map[string]func([]string) int{
 		"nothing": func([]string) int { return 0 },

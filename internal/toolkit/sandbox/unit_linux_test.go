@@ -34,7 +34,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// What is secret is in no argument, which every user of the machine can read.
+// No argument contains a secret, because every user of the machine can read arguments.
 func TestSecretsAreNotInArguments(t *testing.T) {
 	p := must.Get(Start(context.Background(), Command{Path: "cat", Env: []string{"KEY=s3cr3t-value"}}))
 	defer p.Wait()
@@ -114,8 +114,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What lies below a writable path has no mount of its own, which a link that a
-// program leaves there could lead astray.
+// Paths below a writable path have no mount of their own: a link that a program leaves there could
+// misdirect it.
 func TestGrants(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -196,7 +196,7 @@ func TestTail(t *testing.T) {
 	})
 }
 
-// A line may be as long as the limit, however it is cut into reads.
+// A line may be as long as the limit, however it is split into reads.
 func TestLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
@@ -243,8 +243,7 @@ func TestStat(t *testing.T) {
 	}
 }
 
-// Where programs cannot be confined, what an unsandboxed one leaves behind is
-// found all the same, and nothing of it runs on after its end.
+// Even if programs cannot be confined, nothing of an unsandboxed one runs on after its end.
 func TestNothingIsLeftUnconfined(t *testing.T) {
 	m := &machine{bwrap: "no-bwrap-here"}
 	mark := fmt.Sprintf("83%06d", os.Getpid())
@@ -286,8 +285,8 @@ func writeScript(t *testing.T, text string) string {
 	return path
 }
 
-// However many connections a program makes, a bounded number of them has files
-// of Steward's, and the others have their turn when one ends.
+// The connections of a program that use Steward's file descriptors are bounded. Further ones wait until one
+// ends.
 func TestForwarderBounds(t *testing.T) {
 	dir := must.Get(os.MkdirTemp("", ""))
 	defer os.RemoveAll(dir)
