@@ -57,11 +57,14 @@ func twice(do func() error) error {
 }
 
 func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	x, release, err := t.src.fresh(ctx)
+	x, release, err := t.src.connected(ctx)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	defer release()
+	if err := x.fresh(ctx); err != nil {
+		return tool.Result{}, tool.NotDone(err)
+	}
 	o := x.offer(t.spec.Name)
 	if err := t.same(o); err != nil {
 		return tool.Result{}, err
@@ -101,11 +104,14 @@ type settled struct{ *remote }
 // The tool returns a JSON object: status "done", with the result under result, or status
 // "not_done". Any other answer is inconclusive.
 func (t *settled) Settle(ctx context.Context, in tool.Invocation) (happened bool, res tool.Result, err error) {
-	x, release, err := t.src.fresh(ctx)
+	x, release, err := t.src.connected(ctx)
 	if err != nil {
 		return false, res, err
 	}
 	defer release()
+	if err := x.fresh(ctx); err != nil {
+		return false, res, err
+	}
 	ask := x.offer(t.spec.Status)
 	t.src.mu.Lock()
 	approved := ask != nil && t.src.approved[t.spec.Status] == ask.identity

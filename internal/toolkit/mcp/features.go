@@ -116,20 +116,12 @@ func asJSON(v any) (tool.Result, error) {
 	return tool.Text(string(b)), nil
 }
 
-// decoded reads the arguments of a call.
-func decoded[T any](in tool.Invocation) (args T, err error) {
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return args, fault.New(fault.Invalid, "args_invalid", "the arguments are not as they should be: %w", err)
-	}
-	return args, nil
-}
-
 func readResource(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error) {
-	args, err := decoded[struct {
+	var args struct {
 		URI string `json:"uri"`
-	}](in)
-	if err != nil {
-		return tool.Result{}, err
+	}
+	if err := json.Unmarshal(in.Args, &args); err != nil {
+		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are not as they should be: %w", err)
 	}
 	res, err := do(ctx, x, "reading a resource", func(ctx context.Context) (*sdk.ReadResourceResult, error) {
 		return x.client.ReadResource(ctx, &sdk.ReadResourceParams{URI: args.URI, Meta: meta(in)})
@@ -165,12 +157,12 @@ func listPrompts(ctx context.Context, x *session, _ tool.Invocation) (tool.Resul
 }
 
 func getPrompt(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error) {
-	args, err := decoded[struct {
+	var args struct {
 		Name      string            `json:"name"`
 		Arguments map[string]string `json:"arguments"`
-	}](in)
-	if err != nil {
-		return tool.Result{}, err
+	}
+	if err := json.Unmarshal(in.Args, &args); err != nil {
+		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are not as they should be: %w", err)
 	}
 	res, err := do(ctx, x, "getting a prompt", func(ctx context.Context) (*sdk.GetPromptResult, error) {
 		return x.client.GetPrompt(ctx, &sdk.GetPromptParams{Name: args.Name, Arguments: args.Arguments, Meta: meta(in)})

@@ -208,18 +208,6 @@ func (s *source) connected(ctx context.Context) (x *session, release func(), err
 	return nil, nil, tool.NotDone(err)
 }
 
-// fresh is connected, with the current list of tools.
-func (s *source) fresh(ctx context.Context) (x *session, release func(), err error) {
-	if x, release, err = s.connected(ctx); err != nil {
-		return nil, nil, err
-	}
-	if err = x.fresh(ctx); err != nil {
-		release()
-		return nil, nil, tool.NotDone(err)
-	}
-	return x, release, nil
-}
-
 // down returns the error for a server that cannot be reached.
 func (s *source) down(failed *sandbox.Failed) error {
 	f := fault.Of(failed.Why)

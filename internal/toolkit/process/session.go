@@ -59,17 +59,6 @@ type call struct {
 	answer chan request.Envelope // holds one
 }
 
-func newSession(p prepared, env tool.Env, serves bool) (*session, error) {
-	// The program has its own lifetime: its calls end it.
-	proc, err := sandbox.Start(context.Background(), p.command)
-	if err != nil {
-		return nil, err
-	}
-	x := &session{env: env, proc: proc, secrets: p.secrets, release: p.release, serves: serves, began: time.Now(),
-		input: sandbox.NewSender(proc.Stdin), done: make(chan struct{}), calls: map[string]*call{}}
-	return x, nil
-}
-
 // run reads the program's output until the program has ended, and cleans up.
 func (x *session) run() {
 	defer close(x.done)
@@ -131,50 +120,45 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 }
 
 // handle processes one line, the last of which may be unfinished. It returns the message's type
-// if the message was for a call, and otherwise nothing.
+// if the message was for a call. Other lines are noted, and it returns nothing.
 func (x *session) handle(line []byte, last bool) string {
-	e, c := x.sort(line, last)
-	if c == nil {
-		return ""
-	}
-	if e.Type == request.TypeStatus {
-		p := progress(e)
-		p.Message = sandbox.Mask(p.Message, x.secrets)
-		c.in.Report(p)
-	} else {
-		c.answer <- e
-	}
-	return e.Type
-}
-
-// sort finds the call that a line belongs to. Lines that belong to none are noted.
-func (x *session) sort(line []byte, last bool) (request.Envelope, *call) {
 	e, err := request.ParseEnvelope(line)
 	x.mu.Lock()
-	defer x.mu.Unlock()
 	c := x.calls[e.RequestID]
 	switch {
 	case err != nil && last:
 		x.note("its last message is cut off: %.80q", line)
-		return e, nil
+		c = nil
 	case err != nil:
 		x.note("%.80q (%s)", line, fault.Of(err).Message)
-		return e, nil
+		c = nil
 	case e.Type == request.TypeRequest:
 		x.note("a request for %.40q, which Steward does not do", e.Action)
-		return e, nil
+		c = nil
 	case c == nil:
 		x.note("a %s for the request %.60q, which it was not asked, or which has its answer", e.Type, e.RequestID)
-		return e, nil
-	}
-	x.suspected = false
-	if e.Type != request.TypeStatus {
+	case e.Type != request.TypeStatus:
+		x.suspected = false
 		x.answers++
 		delete(x.calls, e.RequestID)
-	} else if e.Status == request.StatusError && e.Message != "" {
-		x.note("%.200s", e.Message)
+	default:
+		x.suspected = false
+		if e.Status == request.StatusError && e.Message != "" {
+			x.note("%.200s", e.Message)
+		}
 	}
-	return e, c
+	x.mu.Unlock()
+	switch {
+	case c == nil:
+		return ""
+	case e.Type == request.TypeStatus:
+		p := progress(e)
+		p.Message = sandbox.Mask(p.Message, x.secrets)
+		c.in.Report(p)
+	default:
+		c.answer <- e
+	}
+	return e.Type
 }
 
 func progress(e request.Envelope) tool.Progress {

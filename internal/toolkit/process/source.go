@@ -98,10 +98,13 @@ func (s *source) start(ctx context.Context) (x *session, err error) {
 	if serves && p.command.Limits.CPU == 0 {
 		p.command.Limits.CPU = -1 // it serves for as long as it is used; each call has its own timeout
 	}
-	if x, err = newSession(p, s.env, serves); err != nil {
+	proc, err := sandbox.Start(context.Background(), p.command) // not ctx: its calls end it
+	if err != nil {
 		p.release()
 		return nil, masked(err, p.secrets)
 	}
+	x = &session{env: s.env, proc: proc, secrets: p.secrets, release: p.release, serves: serves, began: time.Now(),
+		input: sandbox.NewSender(proc.Stdin), done: make(chan struct{}), calls: map[string]*call{}}
 	stop := context.AfterFunc(s.runs.ctx, func() { x.end(errClosed()) })
 	go func() {
 		defer s.runs.count.Done()
