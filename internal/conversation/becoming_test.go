@@ -139,45 +139,6 @@ func TestWhatCallsMakeObsolete(t *testing.T) {
 	}
 }
 
-// A rollback restores, byte by byte, what a model was shown before.
-func TestRollbackIsExact(t *testing.T) {
-	k := newTalk(t)
-	ctx := t.Context()
-	exact := func() string {
-		var b []byte
-		for _, m := range k.session().Transcript().Messages() {
-			b = append(message.Append(b, m), '\n')
-		}
-		return string(b)
-	}
-	k.turn("read", "file.read a", "file.read b", "file.list x")
-	k.ok(second(k.e.Refresh(ctx, anna, k.conv)))
-	before := exact()
-	k.turn("read and write", "file.read a", "file.write b")
-	k.ok(second(k.e.Refresh(ctx, anna, k.conv)))
-	after := exact()
-	if strings.HasPrefix(after, before) {
-		t.Fatal("nothing became obsolete")
-	}
-	for _, c := range []struct {
-		inter id.ID
-		tool  string
-		n     int
-	}{{k.in[0], "", 0}, {k.in[1], "web.get", 0}, {k.in[1], "file.read", 1}, {k.in[1], "file.read", 0}, {k.in[1], "", 2}, {id.New(), "", 0}} {
-		n, err := k.e.Rollback(ctx, anna, k.conv, c.inter, c.tool)
-		if n != c.n || err != nil {
-			t.Errorf("%q of %s: %d rolled back, want %d, %v", c.tool, c.inter, n, c.n, err)
-		}
-	}
-	if now := exact(); !strings.HasPrefix(now, before) {
-		t.Errorf("it is\n%s\nand was\n%s", now, before)
-	}
-	k.turn("on") // nothing of it comes back
-	if now := exact(); !strings.HasPrefix(now, before) {
-		t.Errorf("it is\n%s\nand was\n%s", now, before)
-	}
-}
-
 func TestOptimizeAndRestore(t *testing.T) {
 	k := newTalk(t)
 	ctx := t.Context()

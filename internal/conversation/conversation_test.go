@@ -240,32 +240,6 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestDeleteHides(t *testing.T) {
-	e, _ := engine(t)
-	s := create(e)
-	begin(t, s, "x")
-	finish(t, s, "y")
-	conv := s.Conversation().ID
-	if err := e.Delete(t.Context(), store.ForUser("bert"), conv); !fault.HasCode(err, "conversation_not_found") {
-		t.Error(err)
-	}
-	if err := e.Delete(t.Context(), anna, conv); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Get(t.Context(), anna, conv); !fault.HasCode(err, "conversation_not_found") {
-		t.Error(err)
-	}
-	if _, err := e.Open(t.Context(), anna, conv); !fault.HasCode(err, "conversation_not_found") {
-		t.Error(err)
-	}
-	if _, _, err := e.Messages(t.Context(), anna, conv, "", 0, false); !fault.HasCode(err, "conversation_not_found") {
-		t.Error(err)
-	}
-	if list, _, err := e.List(t.Context(), anna, "", 0); err != nil || len(list) != 0 {
-		t.Error(list, err)
-	}
-}
-
 func TestListIsByRecency(t *testing.T) {
 	e, _ := engine(t)
 	var sessions []*conversation.Session
@@ -330,30 +304,6 @@ func TestInvalidMessagesAreRefused(t *testing.T) {
 		t.Errorf("%v, broken: %v", err, s.Broken())
 	}
 	finish(t, s, "fine")
-}
-
-func TestClosedStoreBreaksTheSession(t *testing.T) {
-	e, db := engine(t)
-	s := create(e)
-	begin(t, s, "x")
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Append(t.Context(), say(message.User, "y")); !fault.HasCode(err, "store_closed") || s.Broken() == nil {
-		t.Error(err)
-	}
-	for _, err := range []error{
-		func() error { _, err := s.Finish(t.Context(), nil, "failed", "x"); return err }(),
-		func() error { _, _, err := e.List(t.Context(), anna, "", 0); return err }(),
-		func() error { _, err := e.Open(t.Context(), anna, s.Conversation().ID); return err }(),
-		func() error { _, err := e.FindCall(t.Context(), anna, "x"); return err }(),
-		func() error { _, err := e.OpenRuns(t.Context(), anna, resource.URI{}); return err }(),
-		func() error { return e.Delete(t.Context(), anna, s.Conversation().ID) }(),
-	} {
-		if !fault.HasCode(err, "store_closed") {
-			t.Errorf("%v", err)
-		}
-	}
 }
 
 type failing struct{}

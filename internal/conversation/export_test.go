@@ -113,40 +113,6 @@ func TestExportOfDeletedBranch(t *testing.T) {
 	same(t, text, conv, export(t, e, got.Conversation.ID), got.Conversation.ID)
 }
 
-// Wherever the store fails, an export says so.
-func TestExportFails(t *testing.T) {
-	t.Parallel()
-	e, db := engine(t)
-	conv := fitted(t, e)
-	if err := rest(t, e, db, conv); err != nil {
-		t.Fatal(err)
-	}
-	for _, format := range []string{"json", "markdown"} {
-		for n := 0; ; n++ {
-			f := &crashing{Store: db, left: n}
-			err := conversation.New(f, conversation.Options{Codecs: codecs()}).ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: format}, &strings.Builder{})
-			if f.left > 0 {
-				break
-			}
-			if err != nil && !fault.HasCode(err, "crash") {
-				t.Fatalf("%s: call %d failed, and the export returned %v", format, n, err)
-			}
-			if err == nil && n < 5 {
-				t.Fatalf("%s: after %d calls it is done", format, n)
-			}
-		}
-		if err := e.ExportAs(t.Context(), anna, id.New(), conversation.ExportOptions{Format: format}, &strings.Builder{}); !fault.HasCode(err, "conversation_not_found") {
-			t.Error(err)
-		}
-		if err := e.ExportAs(t.Context(), store.ForUser("bert"), conv, conversation.ExportOptions{Format: format}, &strings.Builder{}); !fault.HasCode(err, "conversation_not_found") {
-			t.Error(err)
-		}
-		if err := e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: format}, failing{}); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	}
-}
-
 // rest keeps the rest of a result below a conversation's first message.
 func rest(t *testing.T, e *conversation.Engine, db store.Store, conv id.ID) error {
 	t.Helper()

@@ -168,6 +168,12 @@ func operations() []operation {
 		}},
 		{name: "interaction", reads: true, do: func(ctx c, p *place, e E, sc S) error { _, err := e.Interaction(ctx, sc, p.conv, p.in[1]); return err }},
 		{name: "audit", reads: true, do: func(ctx c, p *place, e E, sc S) error { _, err := e.Audit(ctx, sc, p.conv, id.ID{}, ""); return err }},
+		{name: "export", reads: true, do: func(ctx c, p *place, e E, sc S) error {
+			return e.ExportAs(ctx, sc, p.conv, conversation.ExportOptions{}, &strings.Builder{})
+		}},
+		{name: "export as Markdown", reads: true, do: func(ctx c, p *place, e E, sc S) error {
+			return e.ExportAs(ctx, sc, p.conv, conversation.ExportOptions{Format: "markdown"}, &strings.Builder{})
+		}},
 		{name: "update", do: func(ctx c, p *place, e E, sc S) error {
 			_, err := e.Update(ctx, sc, p.conv, func(c *record.Conversation) { c.Title = "mine" })
 			return err

@@ -76,21 +76,6 @@ func TestPackingAgainDoesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatWasRolledBackBecomesObsoleteAnew(t *testing.T) {
-	k := newTalk(t)
-	k.turn("read", "file.read a")
-	k.turn("read again", "file.read a")
-	n, err := k.e.Rollback(t.Context(), anna, k.conv, k.in[1], "file.read")
-	if n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
-	k.turn("write", "file.write a")
-	k.ok(second(k.e.Refresh(t.Context(), anna, k.conv)))
-	if v := strings.Join(k.view(), "\n"); strings.Contains(v, "of file.read") {
-		t.Errorf("what was written over is still shown:\n%s", v)
-	}
-}
-
 func TestATitleDuringATurnDoesNotBreakIt(t *testing.T) {
 	k := newTalk(t)
 	for _, w := range []string{"one", "two", "three", "four", "five"} {

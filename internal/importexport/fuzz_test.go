@@ -39,21 +39,6 @@ func FuzzClaude(f *testing.F) {
 		`{"chat_messages":[{"sender":"assistant","content":[{"type":"tool_use","id":"1","name":"n","input":{}},{"type":"tool_result","tool_use_id":"1","content":"x"}]}]}`)
 }
 
-func FuzzOpenAI(f *testing.F) {
-	fuzz(f, importexport.OpenAI, `[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"x"}]`,
-		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,x"}}]}]}`, "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"tool\",\"content\":1}")
-}
-
-// FuzzVendors: the forms that have a list in another way.
-func FuzzVendors(f *testing.F) {
-	fuzz(f, importexport.Anthropic, `{"system":"S","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"x"},{"type":"hologram"}]}]}`)
-}
-
-func FuzzGemini(f *testing.F) {
-	fuzz(f, importexport.Auto, `{"contents":[{"parts":[{"text":"a"}]},{"role":"model","parts":[{"functionCall":{"name":"f"}},{"hologram":1}]},{"parts":[{"functionResponse":{"name":"f","response":{"output":"x"}}}]}]}`,
-		`{"messages":[{"role":"user","content":"a","images":["AA=="]},{"role":"assistant","content":"","thinking":"x","tool_calls":[{"function":{"name":"f","arguments":{}}}]}]}`)
-}
-
 func FuzzSteward(f *testing.F) {
 	text, _ := example(f)
 	fuzz(f, importexport.Steward, text, `[`+text+`]`, `{"steward_export":1,"id":"01a1ff6c-5903-7932-ab09-9f1216b4128a","messages":[{}]}`)
@@ -64,5 +49,10 @@ func FuzzZip(f *testing.F) {
 }
 
 func FuzzAuto(f *testing.F) {
-	fuzz(f, "", `{"conversations":[{"messages":[]}],"a":{"b":"\""}}`, "[1,\"a\\\"]\",{}]", "\xef\xbb\xbf[]", `{"a":1}{"b":2}`, "{}\n[\n")
+	fuzz(f, "", `{"conversations":[{"messages":[]}],"a":{"b":"\""}}`, "[1,\"a\\\"]\",{}]", "\xef\xbb\xbf[]", `{"a":1}{"b":2}`, "{}\n[\n",
+		`[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"x"}]`,
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,x"}}]}]}`, "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"tool\",\"content\":1}",
+		`{"system":"S","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"x"},{"type":"hologram"}]}]}`,
+		`{"contents":[{"parts":[{"text":"a"}]},{"role":"model","parts":[{"functionCall":{"name":"f"}},{"hologram":1}]},{"parts":[{"functionResponse":{"name":"f","response":{"output":"x"}}}]}]}`,
+		`{"messages":[{"role":"user","content":"a","images":["AA=="]},{"role":"assistant","content":"","thinking":"x","tool_calls":[{"function":{"name":"f","arguments":{}}}]}]}`)
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -157,18 +155,6 @@ func example(t errorer) (string, *whole) {
 			Message: &message.Message{ID: id.Derive(words), Role: message.User, Blocks: []message.Block{&message.Text{Text: words}}}})
 	}
 	return written(t, w), w
-}
-
-func TestOwnVersion1(t *testing.T) {
-	inter, conv := id.Derive("i"), id.Derive("c")
-	m := &message.Message{ID: id.Derive("m"), Role: message.User, Blocks: []message.Block{&message.Text{Text: "x"}}}
-	text := fmt.Sprintf(`{"steward_export":1,"id":%q,"conversation":{"owner":"a","title":"T"},"messages":[{"interaction":%q,"message":%s}],"future":{"x":[1]}}`,
-		conv, inter, message.Append(nil, m))
-	got, errs := readOwn(t, text, importexport.Options{})
-	if len(errs) != 0 || len(got) != 1 || !reflect.DeepEqual(got[0].Branches, []record.Branch{{ID: "main"}}) || got[0].Conversation.Title != "T" ||
-		len(got[0].messages) != 1 || got[0].messages[0].Pos != 1 || got[0].messages[0].Branch != "main" || got[0].messages[0].Interaction != inter {
-		t.Errorf("%+v, %v", got, errs)
-	}
 }
 
 func TestOwnBroken(t *testing.T) {

@@ -46,6 +46,7 @@ var vendors = []struct {
 	{"openai", func(c *http.Client) llm.Provider { return openai.New(openai.Options{Key: "k", HTTP: c}) }, "gpt-5", apis.CheckOpenAI},
 	{"anthropic", func(c *http.Client) llm.Provider { return anthropic.New(anthropic.Options{Key: "k", HTTP: c}) }, "claude-sonnet-4-5", apis.CheckAnthropic},
 	{"gemini", func(c *http.Client) llm.Provider { return gemini.New(gemini.Options{Key: "k", HTTP: c}) }, "gemini-2.5-flash", apis.CheckGemini},
+	{"gemini 3", func(c *http.Client) llm.Provider { return gemini.New(gemini.Options{Key: "k", HTTP: c}) }, "gemini-3-pro-preview", apis.CheckGemini3},
 	{"ollama", func(c *http.Client) llm.Provider { return ollama.New(ollama.Options{HTTP: c}) }, "llama3", apis.CheckOllama},
 }
 

@@ -153,22 +153,6 @@ func checkClipped(t *rapid.T, it *window.Item, is *message.ToolResult, clip int)
 	}
 }
 
-// TestIdentity: what nothing became of is shown as it is.
-func TestIdentity(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		items := draw(t)
-		out := window.Render(items, window.Options{})
-		if len(out) != len(items) {
-			t.Fatalf("%d messages of %d", len(out), len(items))
-		}
-		for i := range out {
-			if out[i] != items[i].Message {
-				t.Fatalf("message %d is another", i)
-			}
-		}
-	})
-}
-
 // TestPrefix: what comes later leaves what is shown as it is, so that caches of
 // prompts hold; and the last message is shown alone as among the others.
 func TestPrefix(t *testing.T) {

@@ -178,22 +178,6 @@ func TestByParameters(t *testing.T) {
 	}
 }
 
-func TestByTool(t *testing.T) {
-	b := newBranch(tracking(files()))
-	b.does("list", "files.list", `{}`)
-	b.does("a", "files.read", `{"path":"a"}`)
-	b.does("b", "files.read", `{"path":"b"}`)
-	b.does("sum", "math.add", `{"path":"a"}`)
-	want(t, "writing c", b.does("wc", "files.write", `{"path":"c"}`), "")
-	want(t, "writing a", b.does("wa", "files.write", `{"path":"a","content":"x"}`), "list a")
-	want(t, "writing a again", b.does("wa2", "files.write", `{"path":"a","content":"y"}`), "")
-	b.does("a2", "files.read", `{"path":"a"}`)
-	b.does("list2", "files.list", `{}`)
-	want(t, "a malformed write", b.does("wm", "files.write", `{"path":"a"`), "")
-	want(t, "clearing", b.does("clear", "files.clear", `?`), "b a2 list2")
-	want(t, "clearing again", b.does("clear2", "files.clear", `{}`), "")
-}
-
 // TestOnlyWhatSucceeded: failed calls neither fall nor make others fall, nor
 // do calls and results that do not belong together.
 func TestOnlyWhatSucceeded(t *testing.T) {
@@ -454,24 +438,4 @@ func TestAgainstModel(t *testing.T) {
 			}
 		}
 	})
-}
-
-// BenchmarkObserve: the cost of a call does not grow with what was before.
-func BenchmarkObserve(b *testing.B) {
-	for _, before := range []int{0, 1000, 100_000} {
-		b.Run(fmt.Sprint(before), func(b *testing.B) {
-			ts := files()
-			x := newBranch(tracking(ts))
-			for i := range before {
-				x.does("", "files.read", fmt.Sprintf(`{"path":"%d"}`, i))
-				clear(x.refs)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				x.does("", "files.read", fmt.Sprintf(`{"path":"%d"}`, i%100))
-				x.does("", "files.write", fmt.Sprintf(`{"path":"%d"}`, i%100))
-				clear(x.refs)
-			}
-		})
-	}
 }

@@ -21,27 +21,6 @@ import (
 	"steward/internal/store/sqlite"
 )
 
-// What is behind, after a crash or because nobody asked, is caught up with.
-func TestIndexBehind(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.talk("ana", "fruit")
-	c.say("a sloe")
-	w.expect("ana", "sloe", "a [sloe]")
-	must(t, w.index.Close())
-	y := c.say("two sloe")
-	z := c.say("three sloe")
-	c.mark(y, record.Change{State: record.Deleted})
-	c.commit("ana", store.Change{Op: store.Erase, URI: c.uri(z)})
-	for i := range 700 { // more than a batch
-		c.say(fmt.Sprint("number ", i))
-	}
-	c.say("four sloe")
-	w.index = w.another(fts.Options{})
-	w.expect("ana", "sloe", "four [sloe]", "a [sloe]")
-	must(t, w.index.Catch(context.Background()))
-}
-
 func TestDeletedBranches(t *testing.T) {
 	w := newWorld(t)
 	c := w.talk("ana", "branches")

@@ -17,8 +17,6 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/fault"
-	"steward/internal/id"
-	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/search"
 	"steward/internal/search/fts"
@@ -227,41 +225,4 @@ func docs(t *testing.T, path string) (n int) {
 	}})
 	must(t, errors.Join(err, c.Close()))
 	return n
-}
-
-// Whatever part of the file is lost while it is open, and whatever is taken in
-// next, what is found is the same.
-func TestAnyTableLost(t *testing.T) {
-	t.Parallel()
-	ops := map[string]func(c *talk, first, second id.ID){
-		"say":    func(c *talk, _, _ id.ID) { c.say("a third rowan") },
-		"mark":   func(c *talk, first, _ id.ID) { c.mark(first, record.Change{State: record.Deleted}) },
-		"erase":  func(c *talk, first, _ id.ID) { c.commit("ana", store.Change{Op: store.Erase, URI: c.uri(first)}) },
-		"branch": func(c *talk, _, _ id.ID) { c.branch(record.Branch{ID: record.MainBranch, Deleted: c.now}) },
-	}
-	for _, table := range []string{"state", "space", "tool", "conv", "doc", "fts"} {
-		for name, op := range ops {
-			t.Run(table+", "+name, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
-				c := w.talk("ana", "fruit")
-				first, second := c.say("a rowan"), c.add(&message.Message{Role: message.Tool, Blocks: []message.Block{
-					&message.ToolResult{Call: message.Ref{Message: id.New()}, Name: "tree.find", Status: message.OK, Content: text("a second rowan")}}})
-				q := search.Query{Text: "rowan", Tool: "tree.find", Around: 1}
-				if got := len(w.search("ana", q).Hits); got != 1 {
-					t.Fatal(got)
-				}
-				tamper(t, w.path(), "DROP TABLE "+table)
-				op(c, first, second)
-				must(t, w.index.Catch(context.Background()))
-				got := w.find("ana", q)
-				fresh := fts.New(fts.Options{Path: filepath.Join(w.dir, "fresh.db"), Store: w.store})
-				page, err := fresh.Search(context.Background(), store.ForUser("ana"), q)
-				must(t, errors.Join(err, fresh.Close()))
-				if len(got) != len(page.Hits) {
-					t.Errorf("%q, and %d hits with a fresh index", got, len(page.Hits))
-				}
-			})
-		}
-	}
 }

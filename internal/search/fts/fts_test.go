@@ -172,22 +172,6 @@ func TestDeletedMessages(t *testing.T) {
 	w.expect("ana", "first", "[first] pear")
 }
 
-func TestDeletedConversations(t *testing.T) {
-	w := newWorld(t)
-	c := w.talk("ana", "notes")
-	c.say("a plum")
-	c.Deleted = w.now
-	c.put()
-	w.expect("ana", "plum")
-	c.Deleted = time.Time{}
-	c.put()
-	w.expect("ana", "plum", "a [plum]")
-	c.commit("ana", store.Change{Op: store.Delete, URI: record.ConversationURI(c.ID)})
-	w.expect("ana", "plum")
-	c.put()
-	w.expect("ana", "plum", "a [plum]")
-}
-
 func TestWhatAgentsAskEachOther(t *testing.T) {
 	w := newWorld(t)
 	c := w.talk("ana", "notes")
