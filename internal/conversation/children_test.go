@@ -32,9 +32,7 @@ func newFamily(t *testing.T) *family {
 	f.call, inter, f.result = f.talk(f.top, record.Conversation{ID: f.top, Owner: "anna"}, "user")
 	f.child = record.AskedConversation(f.call)
 	at := record.RequestURI(f.top, inter, id.Derive("a request", f.call.String()))
-	if _, err := st.Commit(t.Context(), anna, store.Batch{Changes: []store.Change{{URI: at, Body: []byte(`{"kind":"agent"}`)}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(st.Commit(t.Context(), anna, store.Batch{Changes: []store.Change{{URI: at, Body: []byte(`{"kind":"agent"}`)}}})))
 	call, inter, _ := f.talk(f.child, record.Conversation{ID: f.child, Owner: "anna", Agent: "a", Asked: at}, "agent:assistant")
 	f.grand = record.AskedConversation(call)
 	f.talk(f.grand, record.Conversation{ID: f.grand, Owner: "anna", Agent: "a/b",
@@ -82,9 +80,7 @@ func (f *family) there(conv id.ID) bool {
 
 func (f *family) must(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 }
 
 func TestAFamilyIsListedFoundAndDeletedAsOne(t *testing.T) {
@@ -212,9 +208,7 @@ func TestHowAnInteractionEnded(t *testing.T) {
 func interactionsOf(t *testing.T, st store.Store, conv id.ID) (out []id.ID) {
 	t.Helper()
 	for it, err := range store.Items(t.Context(), st, anna, store.Query{Under: record.ConversationURI(conv), Type: record.TypeInteraction}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out = append(out, record.IDOf(it.URI, record.TypeInteraction))
 	}
 	return out

@@ -36,9 +36,7 @@ func codecs() map[string]llm.Codec {
 func engine(t *testing.T) (*conversation.Engine, *sqlite.Store) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -65,9 +63,7 @@ func begin(t *testing.T, s *conversation.Session, words string) *message.Message
 	m := say(message.User, words)
 	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: m,
 		Run: record.Run{ID: id.New(), Agent: "assistant"}})
-	if _, err := commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(commit(t.Context())))
 	return m
 }
 
@@ -75,9 +71,7 @@ func finish(t *testing.T, s *conversation.Session, words string) {
 	t.Helper()
 	m := say(message.Assistant, words)
 	m.Final, m.Usage = true, message.Usage{Input: 7, Output: 2}
-	if _, err := s.Finish(t.Context(), m, "answered", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(s.Finish(t.Context(), m, "answered", "")))
 }
 
 // call appends an assistant message with one call, and its result.
@@ -88,9 +82,7 @@ func call(t *testing.T, s *conversation.Session, callID, args, result string, la
 	r := &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{
 		&message.ToolResult{Call: message.Ref{Message: a.ID}, CallID: callID, Name: "a.b", Status: message.OK,
 			Content: []message.Block{&message.Text{Common: message.Common{Labels: labels}, Text: result}}}}}
-	if _, err := s.Append(t.Context(), a, r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(s.Append(t.Context(), a, r)))
 }
 
 func TestCountsAndTitle(t *testing.T) {
@@ -102,9 +94,7 @@ func TestCountsAndTitle(t *testing.T) {
 	begin(t, s, "And then?")
 	finish(t, s, "Nothing.")
 	c, err := e.Get(t.Context(), anna, s.Conversation().ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.Messages != 4 || c.ToolCalls != 1 || c.Tokens != (message.Usage{Input: 19, Output: 4}) || c.Title != "What is" || c.Owner != "anna" {
 		t.Errorf("%+v", c)
 	}
@@ -133,9 +123,7 @@ func TestOpenInMidTurn(t *testing.T) {
 	begin(t, s, "two")
 	call(t, s, "c1", "{}", "r", message.Untrusted)
 	again, err := e.Open(t.Context(), anna, s.Conversation().ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a, b := again.Conversation(), s.Conversation(); a.Messages != b.Messages || a.ToolCalls != b.ToolCalls || a.Tokens != b.Tokens || a.Messages != 3 {
 		t.Errorf("%+v\n%+v", a, b)
 	}
@@ -176,9 +164,7 @@ func TestPagesAreInExactOrder(t *testing.T) {
 		m := say(message.User, fmt.Sprintf("m%d", i+1))
 		m.At = at // all of the same millisecond
 		want = append(want, m.Text())
-		if _, err := s.Append(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(s.Append(t.Context(), m)))
 	}
 	conv := s.Conversation().ID
 	for _, limit := range []int{1, 7, 100, 0, 1000} {
@@ -186,9 +172,7 @@ func TestPagesAreInExactOrder(t *testing.T) {
 			var got []string
 			for after := store.Cursor(""); ; {
 				page, next, err := e.Messages(t.Context(), anna, conv, after, limit, reverse)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, m := range page {
 					if reverse {
 						got = append([]string{m.Text()}, got...)
@@ -232,9 +216,7 @@ func TestFind(t *testing.T) {
 	}
 	derived := say(message.User, "again")
 	derived.ID = id.Derive("message", "1")
-	if _, err := s.Append(t.Context(), derived); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(s.Append(t.Context(), derived)))
 	if m, err := e.FindMessage(t.Context(), anna, conv, derived.ID); err != nil || m.Text() != "again" {
 		t.Errorf("%+v %v", m, err)
 	}
@@ -254,9 +236,7 @@ func TestListIsByRecency(t *testing.T) {
 	var got []string
 	for after := store.Cursor(""); ; {
 		page, next, err := e.List(t.Context(), anna, after, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, c := range page {
 			got = append(got, c.Title)
 		}
@@ -275,15 +255,11 @@ func TestTheSameMessageTwice(t *testing.T) {
 	m := begin(t, s, "x")
 	in := id.New()
 	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: in, Origin: "user", Message: say(message.User, "y"), Run: record.Run{ID: id.New()}})
-	if _, err := commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(commit(t.Context())))
 	again := create(e)
 	_ = m
 	commit = again.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "y"), Run: record.Run{ID: id.New()}})
-	if _, err := commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(commit(t.Context())))
 	other := e.Create(anna, again.Conversation())
 	commit = other.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "y"), Run: record.Run{ID: id.New()}})
 	if _, err := commit(t.Context()); !fault.HasCode(err, "message_exists") || other.Broken() == nil {
@@ -316,17 +292,11 @@ func TestUsage(t *testing.T) {
 	begin(t, s, "x")
 	call(t, s, "c", "{}", "r", 0)
 	finish(t, s, "y")
-	if err := e.Record(t.Context(), store.ForUser("bert"), "m/n", message.Usage{Input: 100}); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Delete(t.Context(), anna, s.Conversation().ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Record(t.Context(), store.ForUser("bert"), "m/n", message.Usage{Input: 100}))
+	must(t, e.Delete(t.Context(), anna, s.Conversation().ID))
 	got := map[string]int64{}
 	for u, err := range e.Usage(t.Context(), time.Now().Add(-time.Hour)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got[u.User] += u.Usage.Input
 	}
 	if got["anna"] != 12 || got["bert"] != 100 {

@@ -47,9 +47,7 @@ func TestExportOfSummaries(t *testing.T) {
 		t.Errorf("the summary is missing:\n%s", text)
 	}
 	got, err := reimport(t, e, anna, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again := got.Conversation.ID
 	same(t, text, conv, export(t, e, again), again)
 	if x, y := shownTo(t, e, conv), shownTo(t, e, again); x != y || strings.Contains(x, "answer 1\"") {
@@ -60,20 +58,14 @@ func TestExportOfSummaries(t *testing.T) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	var md strings.Builder
-	if err := e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: "md"}, &md); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: "md"}, &md))
 	if n := strings.Count(md.String(), "the model is shown a summary"); n != 1 || strings.Contains(md.String(), "Replaced") || !strings.Contains(md.String(), "question 0") {
 		t.Errorf("%d\n%s", n, md.String())
 	}
 	// A summary of what was deleted since is not part of it.
 	page, _, err := e.Messages(t.Context(), anna, conv, "", 0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Deleted}, page[1].ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, second(e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Deleted}, page[1].ID)))
 	if text := export(t, e, conv); strings.Contains(text, "summaries") || strings.Contains(text, "answer 0") {
 		t.Errorf("what was deleted is told:\n%s", text)
 	}
@@ -87,21 +79,13 @@ func TestExportOfDeletedBranch(t *testing.T) {
 	finish(t, s, "first")
 	conv := s.Conversation().ID
 	dead, err := e.Fork(t.Context(), anna, conv, conversation.Fork{Message: first.ID, Before: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err = e.Open(t.Context(), anna, conv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held := begin(t, s, "held")
 	finish(t, s, "not held")
-	if _, err := e.Fork(t.Context(), anna, conv, conversation.Fork{Message: held.ID}); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.DeleteBranch(t.Context(), anna, conv, dead.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(e.Fork(t.Context(), anna, conv, conversation.Fork{Message: held.ID})))
+	must(t, e.DeleteBranch(t.Context(), anna, conv, dead.ID))
 	text := export(t, e, conv)
 	if strings.Contains(text, "not held") || !strings.Contains(text, `"held"`) || !strings.Contains(text, `"first"`) {
 		t.Errorf("%s", text)
@@ -133,13 +117,9 @@ func TestMarkdownOfImported(t *testing.T) {
 {"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a\n# b"},{"type":"image_url","image_url":{"url":"https://x.example/b.png"}}]},
 {"role":"tool","tool_call_id":"2","content":"stray"},
 {"role":"assistant","content":"Nice","model":"gpt-4"},{"role":"user","content":"And?"},{"role":"assistant","content":"Well"}]`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var md strings.Builder
-	if err := e.ExportAs(t.Context(), anna, got.Conversation.ID, conversation.ExportOptions{Format: "md"}, &md); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.ExportAs(t.Context(), anna, got.Conversation.ID, conversation.ExportOptions{Format: "md"}, &md))
 	for _, want := range []string{"# Look\n", "## Instructions\n\nBe nice", "[image, image/png]", "[file a.pdf, application/pdf]", "- tool `see` `not JSON`", "      a\n      # b",
 		"## Told to the model", "## gpt-4\n\nNice", "## Assistant\n\nWell"} {
 		if !strings.Contains(md.String(), want) {
@@ -180,9 +160,7 @@ func TestImportAll(t *testing.T) {
 func TestImportRefusesParts(t *testing.T) {
 	e, db := engine(t)
 	conv := sample(t, e, 0)
-	if err := rest(t, e, db, conv); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rest(t, e, db, conv))
 	good := export(t, e, conv)
 	if !strings.Contains(good, `"rests":[{"block":0`) || strings.Count(good, `"rests"`) != 1 {
 		t.Fatalf("%s", good)
@@ -214,15 +192,11 @@ func TestExportToVendors(t *testing.T) {
 {"role":"assistant","content":"I see","tool_calls":[{"id":"1","function":{"name":"see","arguments":"{\"x\":1}"}},{"id":"2","function":{"name":"feel","arguments":"{}"}}]},
 {"role":"tool","tool_call_id":"1","content":"grey"},
 {"role":"assistant","content":"A stone","reasoning_content":"Hm"},{"role":"user","content":"And?"},{"role":"assistant","content":"Well"}]}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, format := range importexport.Vendors() {
 		write := func(conv id.ID) string {
 			var out strings.Builder
-			if err := e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: format}, &out); err != nil {
-				t.Fatal(err)
-			}
+			must(t, e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: format}, &out))
 			return out.String()
 		}
 		text := write(got.Conversation.ID)

@@ -23,16 +23,12 @@ func sample(t *testing.T, e *conversation.Engine, labels message.Labels) id.ID {
 	first := say(message.User, "the word is hunter2")
 	first.Blocks[0].Base().Labels = labels
 	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: first, Run: record.Run{ID: id.New(), Agent: "assistant"}})
-	if _, err := commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(commit(t.Context())))
 	call(t, s, "c1", `{"path":"hunter2"}`, "it says hunter2", labels)
 	finish(t, s, "Done")
 	conv := s.Conversation().ID
 	page, _, err := e.Messages(t.Context(), anna, conv, "", 0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, err := range []error{
 		second(e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Invalidated, Reason: "hunter2 is old"}, page[2].ID)),
 		e.Pin(t.Context(), anna, conv, true, page[0].ID),
@@ -41,9 +37,7 @@ func sample(t *testing.T, e *conversation.Engine, labels message.Labels) id.ID {
 			return err
 		}(),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return conv
 }
@@ -64,9 +58,7 @@ func TestExportMasks(t *testing.T) {
 		e, _ := engine(t)
 		conv := sample(t, e, c.labels)
 		var out bytes.Buffer
-		if err := e.ExportAs(t.Context(), anna, conv, c.opt, &out); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.ExportAs(t.Context(), anna, conv, c.opt, &out))
 		if got := !strings.Contains(out.String(), "hunter2"); got != c.hidden {
 			t.Errorf("%v %+v: hidden is %v:\n%s", c.labels, c.opt, got, out.String())
 		}
@@ -76,13 +68,9 @@ func TestExportMasks(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	e, _ := engine(t)
 	conv := sample(t, e, 0)
-	if err := e.Switch(t.Context(), anna, conv, record.MainBranch); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Switch(t.Context(), anna, conv, record.MainBranch))
 	var out strings.Builder
-	if err := e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: "md"}, &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: "md"}, &out))
 	for _, want := range []string{"# the word is hunter2\n", "*One of 2 branches", "*Obsolete: hunter2 is old.*", "1 message of these has become obsolete", "## Steward\n\nDone", "tool `a.b`"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
@@ -97,23 +85,17 @@ func TestImportsAndCopiesAreNotUsage(t *testing.T) {
 	conv := sample(t, e, 0)
 	count := func() (n int) {
 		for _, err := range e.Usage(t.Context(), time.Time{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			n++
 		}
 		return n
 	}
 	before := count()
-	if _, err := reimport(t, e, anna, export(t, e, conv)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(reimport(t, e, anna, export(t, e, conv))))
 	if after := count(); after != before || before == 0 {
 		t.Errorf("%d model calls before the import, %d after", before, after)
 	}
-	if _, err := e.CopyBranch(t.Context(), anna, conv, record.MainBranch); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(e.CopyBranch(t.Context(), anna, conv, record.MainBranch)))
 	if after := count(); after != before {
 		t.Errorf("%d model calls before the copy, %d after", before, after)
 	}
@@ -125,21 +107,15 @@ func TestImportEndsRuns(t *testing.T) {
 	s := create(e)
 	begin(t, s, "go on")
 	a := &message.Message{ID: id.New(), Role: message.Assistant, Blocks: []message.Block{&message.ToolCall{CallID: "c", Name: "a.b", Args: []byte("{}")}}}
-	if _, err := s.Append(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(s.Append(t.Context(), a)))
 	got, err := reimport(t, e, anna, export(t, e, s.Conversation().ID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	runs, err := e.OpenRuns(t.Context(), anna, record.ConversationURI(got.Conversation.ID))
 	if err != nil || len(runs) != 0 {
 		t.Errorf("%+v, %v", runs, err)
 	}
 	again, err := e.Open(t.Context(), anna, got.Conversation.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got.Stored != 3 || len(got.Notes) != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -160,9 +136,7 @@ func TestImportVersion1(t *testing.T) {
 {"interaction":%q,"message":%s}
 ]}`, conv, inter, message.Append(nil, u), inter, message.Append(nil, a))
 	got, err := reimport(t, e, anna, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c := got.Conversation; c.Title != "Six" || c.Owner != "anna" || c.Messages != 2 || got.Stored != 2 || got.Branches != 1 || got.Source != "steward" {
 		t.Errorf("%+v", got)
 	}
@@ -187,24 +161,18 @@ func TestImportForeign(t *testing.T) {
 "v1":{"message":{"author":{"role":"user"},"create_time":1700000009,"content":{"content_type":"text","parts":["Another beginning"]}},"children":[]}}}]`
 	e, _ := engine(t)
 	got, err := reimport(t, e, anna, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := got.Conversation
 	if c.Title != "A Tree" || c.Messages != 8-1 || got.Stored != 8 || got.Branches != 5 || c.Metadata["import.source"] != "chatgpt" || c.Metadata["import.id"] != "c0" ||
 		c.Created.Unix() != 1700000000 || c.Updated.Unix() != 1700000009 || c.Model != "" {
 		t.Errorf("%+v", got)
 	}
 	branches, err := e.Branches(t.Context(), anna, c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var paths []string
 	for _, b := range branches {
 		page, _, err := e.MessagesOf(t.Context(), anna, c.ID, &b, "", 0, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var words []string
 		var msgs []*message.Message
 		for _, m := range page {
@@ -221,9 +189,7 @@ func TestImportForeign(t *testing.T) {
 		t.Errorf("%q", paths)
 	}
 	s, err := e.Open(t.Context(), anna, c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	begin(t, s, "and on")
 	finish(t, s, "it goes")
 	if err := message.CheckView(s.Transcript().Messages()); err != nil || s.Labels() != message.Untrusted {
@@ -235,18 +201,14 @@ func TestImportForeign(t *testing.T) {
 	}
 	first := export(t, e, c.ID)
 	again, err := reimport(t, e, anna, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	same(t, first, c.ID, export(t, e, again.Conversation.ID), again.Conversation.ID)
 }
 
 func mustFind(t *testing.T, e *conversation.Engine, conv id.ID, text string) id.ID {
 	t.Helper()
 	page, _, err := e.Messages(t.Context(), anna, conv, "", 0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, m := range page {
 		if m.Text() == text {
 			if found, err := e.Find(t.Context(), anna, conv, m.ID); err != nil || found.Text() != text {
@@ -292,9 +254,7 @@ func TestBrokenImport(t *testing.T) {
 	}
 	left := map[id.ID]bool{}
 	for it, err := range store.Items(t.Context(), db, anna, store.Query{Under: resource.URI{}, NoBody: true, Limit: 1000}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		left[record.IDOf(it.URI, record.TypeConversation)] = true
 	}
 	if len(left) != 2 {
@@ -307,9 +267,7 @@ func TestImportRefuses(t *testing.T) {
 	conv := sample(t, e, 0)
 	good := export(t, e, conv)
 	c, err := e.Get(t.Context(), anna, conv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Split(good, "\n")
 	last := len(lines) - 4 // the last message but one
 	for name, c := range map[string]struct{ text, code string }{
@@ -371,13 +329,9 @@ func TestImportedIsUntrusted(t *testing.T) {
 	}
 	_, err = db.Commit(t.Context(), anna, store.Batch{Changes: []store.Change{
 		{URI: entries[2].URI(conv).Child("tool.Overflow", "0"), Body: []byte("{\"tool\":\"a.b\"}\nall of it")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := reimport(t, e, anna, export(t, e, conv))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rest, err := db.Get(t.Context(), anna, entries[2].URI(got.Conversation.ID).Child("tool.Overflow", "0"))
 	if err != nil || string(rest.Body) != "{\"tool\":\"a.b\",\"labels\":2}\nall of it" {
 		t.Errorf("of a result that is read on: %s, %v", rest.Body, err)

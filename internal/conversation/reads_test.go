@@ -61,9 +61,7 @@ func history(messages int) string {
 func imported(t *testing.T, messages int) (*meter, *conversation.Engine, id.ID) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	st := &meter{Store: db}
 	e := conversation.New(st, conversation.Options{Codecs: codecs()})
@@ -85,13 +83,9 @@ func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
 	st, e, first := imported(t, messages)
 	ctx := t.Context()
 	copied, err := e.CopyBranch(ctx, anna, first, record.MainBranch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file bytes.Buffer
-	if err := e.ExportAs(ctx, anna, first, conversation.ExportOptions{Format: "json"}, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.ExportAs(ctx, anna, first, conversation.ExportOptions{Format: "json"}, &file))
 	var again id.ID
 	for got, err := range e.ImportAll(ctx, anna, "anna", &file, importexport.Options{}) {
 		if again = got.Conversation.ID; err != nil {
@@ -100,9 +94,7 @@ func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
 	}
 	for name, conv := range map[string]id.ID{"imported": first, "copied": copied, "imported from an export": again} {
 		newest, _, err := e.Messages(ctx, anna, conv, "", 40, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at := newest[4].ID // an answer
 		switchBack := func() error { return e.Switch(ctx, anna, conv, record.MainBranch) }
 		for what, do := range map[string]func() error{
@@ -129,9 +121,7 @@ func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
 			if n := st.rows.Load() - before; n > most {
 				t.Errorf("%s, %s: %d rows are read", name, what, n)
 			}
-			if err := switchBack(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, switchBack())
 		}
 	}
 	if _, err := e.Find(ctx, anna, first, id.New()); !fault.HasCode(err, "message_not_found") {
@@ -147,24 +137,18 @@ func TestBranchesAreCounted(t *testing.T) {
 	_, e, conv := imported(t, messages)
 	ctx := t.Context()
 	newest, _, err := e.Messages(ctx, anna, conv, "", 40, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string][2]int{record.MainBranch: {messages, messages}}
 	for i := range 9 {
 		b, err := e.Fork(ctx, anna, conv, conversation.Fork{Message: newest[4*i].ID})
 		if err == nil {
 			err = e.Switch(ctx, anna, conv, record.MainBranch)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want[b.ID] = [2]int{messages - 4*i, 0}
 	}
 	inserted, err := e.Insert(ctx, anna, conv, newest[8].ID, say(message.User, "between"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want[inserted.ID] = [2]int{messages + 1, 1}
 	count := func() {
 		t.Helper()
@@ -181,12 +165,8 @@ func TestBranchesAreCounted(t *testing.T) {
 	}
 	count()
 	gone := newest[0].ID // and with it what it stands for
-	if _, err := e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Deleted}, gone); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Purge(ctx, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Deleted}, gone)))
+	must(t, second(e.Purge(ctx, time.Now().Add(time.Hour))))
 	for x, n := range want {
 		if n[0] >= messages {
 			want[x] = [2]int{n[0] - 1, max(n[1]-1, 0)}
@@ -211,17 +191,11 @@ func TestMakingRoomIsOneRecord(t *testing.T) {
 		t.Errorf("%d entries are written", n)
 	}
 	newest, _, err := e.Messages(ctx, anna, conv, "", 8, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wanted, left := newest[1], newest[5]
-	if _, err := e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Active}, wanted.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Active}, wanted.ID)))
 	copied, err := e.CopyBranch(ctx, anna, conv, record.MainBranch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, x := range map[string]id.ID{"the conversation": conv, "its copy": copied} {
 		for _, m := range []struct {
 			id   id.ID
@@ -234,9 +208,7 @@ func TestMakingRoomIsOneRecord(t *testing.T) {
 			}
 		}
 		s, err := e.Open(ctx, anna, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		shown := s.Transcript().Messages()
 		for i, want := range map[int]string{2: "result ", 6: "[obsolete: left out to make room"} {
 			r := shown[len(shown)-i].Result()

@@ -29,9 +29,7 @@ type errorer interface {
 func export(t errorer, e *conversation.Engine, conv id.ID) string {
 	t.Helper()
 	var out strings.Builder
-	if err := e.ExportAs(context.Background(), anna, conv, conversation.ExportOptions{Format: "json"}, &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.ExportAs(context.Background(), anna, conv, conversation.ExportOptions{Format: "json"}, &out))
 	return out.String()
 }
 
@@ -83,9 +81,7 @@ var keptRest = regexp.MustCompile(`"body":"([A-Za-z0-9+/=]*)"`)
 func shownTo(t errorer, e *conversation.Engine, conv id.ID) string {
 	t.Helper()
 	s, err := e.Open(context.Background(), anna, conv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b []byte
 	for _, m := range s.Transcript().Messages() {
 		b = append(message.Append(b, m), '\n')
@@ -212,20 +208,14 @@ func TestRoundTrip(t *testing.T) {
 		a := &author{t: t, e: e, db: db, conv: s.Conversation().ID}
 		commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "begin"),
 			Run: record.Run{ID: id.New(), Agent: "assistant"}})
-		if _, err := commit(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Finish(context.Background(), nil, "stopped", ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(commit(context.Background())))
+		must(t, second(s.Finish(context.Background(), nil, "stopped", "")))
 		for range rapid.IntRange(1, 12).Draw(t, "acts") {
 			a.act()
 		}
 		first := export(t, e, a.conv)
 		got, err := reimport(t, e, anna, first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		again := got.Conversation.ID
 		second := export(t, e, again)
 		same(t, first, a.conv, second, again)
@@ -238,9 +228,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 		third, err := reimport(t, e, anna, second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		same(t, second, again, export(t, e, third.Conversation.ID), third.Conversation.ID)
 		restored(t, conversation.New(db, conversation.Options{Key: func() ([]byte, error) { return []byte("key"), nil }}), a.conv)
 	})
@@ -253,9 +241,7 @@ func restored(t errorer, e *conversation.Engine, conv id.ID) {
 	signed := regexp.MustCompile(`\n"signed":"[0-9a-f]*",`)
 	text := export(t, e, conv)
 	for got, err := range e.ImportAll(context.Background(), anna, "anna", strings.NewReader(text), importexport.Options{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		x := got.Conversation.ID
 		want := strings.ReplaceAll(signed.ReplaceAllString(body(text), ""), conv.String(), "C")
 		again := strings.ReplaceAll(signed.ReplaceAllString(body(export(t, e, x)), ""), x.String(), "C")
@@ -268,9 +254,7 @@ func restored(t errorer, e *conversation.Engine, conv id.ID) {
 // deletions reports whether something of a conversation was deleted.
 func deletions(t errorer, e *conversation.Engine, conv id.ID) bool {
 	list, err := e.Audit(context.Background(), anna, conv, id.ID{}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, o := range list {
 		if o.State == record.Deleted {
 			return true

@@ -24,9 +24,7 @@ func TestAgeIsSeenInATurnWithoutCalls(t *testing.T) {
 		if err == nil {
 			err = reg.Add(x)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		st := storetest.NewModel()
 		k := &talk{t: t, conv: id.New(), db: st, e: conversation.New(st, conversation.Options{
 			Tools: func(_, name string) (tool.Tool, bool) { return reg.Get(name) }, Names: func(string) []string { return reg.Names() }})}

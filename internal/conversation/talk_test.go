@@ -52,9 +52,7 @@ func files(t testing.TB) *tool.Registry {
 		if err == nil {
 			err = reg.Add(x)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return reg
 }
@@ -101,11 +99,16 @@ func (k *talk) session() *conversation.Session {
 	return s
 }
 
+func must(t errorer, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (k *talk) ok(err error) {
 	k.t.Helper()
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must(k.t, err)
 }
 
 func (k *talk) code(err error, want string) {

@@ -21,16 +21,12 @@ func TestTrust(t *testing.T) {
 	m := say(message.User, "from somebody")
 	m.Blocks[0].Base().Labels = message.Private | message.Untrusted
 	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: m, Run: record.Run{ID: id.New(), Agent: "assistant"}})
-	if _, err := commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(commit(t.Context())))
 	finish(t, s, "noted")
 	opened := func() message.Labels {
 		t.Helper()
 		s, err := e.Open(t.Context(), anna, conv)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return s.Labels()
 	}
 	if l := opened(); l != message.Private|message.Untrusted {
@@ -49,9 +45,7 @@ func TestTrust(t *testing.T) {
 	if err := e.Trust(t.Context(), store.ForUser("bert"), conv, message.Untrusted, m.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("somebody else's: %v", err)
 	}
-	if err := e.Trust(t.Context(), sc, conv, message.Untrusted, m.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Trust(t.Context(), sc, conv, message.Untrusted, m.ID))
 	if l := opened(); l != message.Private {
 		t.Errorf("after the decision it is shown as %v", l)
 	}

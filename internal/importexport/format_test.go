@@ -254,16 +254,10 @@ func archive(t testing.TB, files map[string]string) []byte {
 	w := zip.NewWriter(&b)
 	for name, text := range files {
 		f, err := w.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(f, text); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, second(io.WriteString(f, text)))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -303,13 +297,9 @@ chatgpt "Pictures" from
 	}
 	// The same from a file, which is read where it stands.
 	path := filepath.Join(t.TempDir(), "x")
-	if err := os.WriteFile(path, z, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, z, 0o600))
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	chats, _ = read(t, f, o)
 	same(t, all(chats), want)
@@ -380,14 +370,10 @@ func TestNothingIsLost(t *testing.T) {
 			said = append(said, fmt.Sprint(m.Role, " text ", i, " ", len(calls)))
 		}
 		raw, err := json.Marshal(list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for c, err := range importexport.Read(bytes.NewReader(raw), importexport.Options{Codecs: codecs()}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, n := range c.Nodes {
 				if r := n.Message.Result(); r == nil || r.Status != message.Interrupted {
 					got = append(got, fmt.Sprint(n.Message.Role, " ", n.Message.Text(), " ", len(n.Message.Calls())))

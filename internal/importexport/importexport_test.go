@@ -156,9 +156,7 @@ func blocks(w *strings.Builder, list []message.Block) {
 func file(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 

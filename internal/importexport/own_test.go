@@ -57,6 +57,15 @@ type errorer interface {
 	Fatalf(string, ...any)
 }
 
+func must(t errorer, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
 func written(t errorer, w *whole) string { return sealed(t, w, nil) }
 
 func sealed(t errorer, w *whole, seal importexport.Seal) string {
@@ -82,13 +91,9 @@ func sealed(t errorer, w *whole, seal importexport.Seal) string {
 		x.Summary(s)
 	}
 	for _, m := range w.messages {
-		if err := x.Message(m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Message(m))
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Close())
 	return b.String()
 }
 
@@ -212,9 +217,7 @@ func TestOwnSkipped(t *testing.T) {
 	for take := range 3 {
 		n := 0
 		for c, err := range importexport.Read(strings.NewReader(good+good), importexport.Options{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			left := take
 			for _, err := range c.Own.Messages {
 				if left--; err != nil || left < 0 {

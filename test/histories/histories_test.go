@@ -100,9 +100,7 @@ func kit(t *rapid.T) *tool.Registry {
 		if err == nil {
 			err = reg.Add(tl)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return reg
 }
@@ -131,6 +129,13 @@ func newMachine(t *rapid.T) *machine {
 		Names: func(string) []string { return reg.Names() }})
 	m.turn(t, m.engine.Create(anna, record.Conversation{ID: m.conv, Owner: "anna"}), true)
 	return m
+}
+
+func must(t *rapid.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (m *machine) keep(msgs ...*message.Message) {
@@ -175,9 +180,7 @@ func (m *machine) begin(t *rapid.T, s *conversation.Session, ask *message.Messag
 	m.inters = append(m.inters, inter)
 	commit := s.Begin(conversation.Opening{Request: id.New(), Actor: "agent:test", Interaction: inter, Origin: "user", Message: ask,
 		Run: record.Run{ID: id.New(), Agent: "test"}})
-	if _, err := commit(m.ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(commit(m.ctx)))
 	if ask != nil {
 		m.keep(ask)
 	}
@@ -186,9 +189,7 @@ func (m *machine) begin(t *rapid.T, s *conversation.Session, ask *message.Messag
 func (m *machine) finish(t *rapid.T, s *conversation.Session) {
 	last := say(message.Assistant, words(t, "answer"))
 	last.Final = true
-	if _, err := s.Finish(m.ctx, last, "answered", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(s.Finish(m.ctx, last, "answered", "")))
 	m.keep(last)
 	m.same(t, s)
 }
@@ -210,26 +211,20 @@ func (m *machine) round(t *rapid.T, s *conversation.Session) {
 		args := fmt.Sprintf(`{"path":%q}`, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "path"))
 		a.Blocks = append(a.Blocks, &message.ToolCall{Common: message.Common{Origin: "model:test/m"}, CallID: fmt.Sprintf("c%d_%s", i, a.ID), Name: name, Args: []byte(args)})
 	}
-	if _, err := s.Append(m.ctx, a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(s.Append(m.ctx, a)))
 	m.keep(a)
 	for _, c := range a.Calls() {
 		status := rapid.SampledFrom([]message.Status{message.OK, message.OK, message.OK, message.Failed}).Draw(t, "status")
 		r := &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Common: message.Common{Origin: "tool:" + c.Name},
 			Call: c.Ref, CallID: c.CallID, Name: c.Name, Status: status, Content: []message.Block{&message.Text{Text: words(t, "result")}}}}}
-		if _, err := s.Append(m.ctx, r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(s.Append(m.ctx, r)))
 		m.keep(r)
 	}
 }
 
 func (m *machine) open(t *rapid.T) *conversation.Session {
 	s, err := m.engine.Open(m.ctx, anna, m.conv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -266,9 +261,7 @@ func (m *machine) fit(t *rapid.T, s *conversation.Session) {
 		}
 	}
 	fits, err := s.Fit(m.ctx, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if fits && s.Transcript().Tokens() > w.Tokens {
 		t.Fatalf("it is said to fit %d tokens and takes %d\n%s", w.Tokens, s.Transcript().Tokens(), strings.Join(texts(s.Transcript().Messages()), "\n"))
 	}
@@ -294,9 +287,7 @@ func may(t *rapid.T, err error, codes ...string) bool {
 			return false
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return true
 }
 
@@ -448,9 +439,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 func (m *machine) check(t *rapid.T) {
 	s := m.open(t)
 	msgs := s.Transcript().Messages()
-	if err := message.CheckView(msgs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, message.CheckView(msgs))
 	if len(msgs) > 0 {
 		accepted(m.ctx, t, s.Transcript())
 	}
@@ -472,9 +461,7 @@ func (m *machine) check(t *rapid.T) {
 // that is hidden, where the store still has it.
 func (m *machine) onDeletedBranch(t *rapid.T, x id.ID) bool {
 	for it, err := range store.Items(m.ctx, m.store, anna, store.Query{Under: record.ConversationURI(m.conv), Type: record.TypeMessage}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if record.IDOf(it.URI, record.TypeMessage) == x {
 			return bytes.Contains(it.Body, []byte(`"role"`))
 		}
