@@ -6,13 +6,13 @@ import (
 	"steward/internal/store"
 )
 
-// Seal makes the cursor that stands behind a place in q's answer.
+// Seal returns the cursor after a place in q's answer.
 func (q *Query) Seal(place int64) Cursor {
 	return Cursor(q.mark().Seal(store.Position{Num: place}))
 }
 
-// Place opens q.After; ok is false where there is none. One that is damaged
-// or belongs to another query is refused with cursor_invalid.
+// Place decodes q.After; ok is false if it is empty. If it is damaged or belongs to
+// another query, the error code is cursor_invalid.
 func (q *Query) Place() (place int64, ok bool, err error) {
 	p, ok, err := q.mark().Open(store.Cursor(q.After))
 	if len(p.Key) > 0 {
@@ -21,7 +21,7 @@ func (q *Query) Place() (place int64, ok bool, err error) {
 	return p.Num, ok, err
 }
 
-// mark tells this query's cursors from those of others.
+// mark distinguishes this query's cursors from those of others.
 func (q *Query) mark() store.Mark {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 	return store.NewMark('s', q.Text, q.Conversation.String(), string(q.Role), q.Tool, q.Except.String(), at(q.Since), at(q.Until))

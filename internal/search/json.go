@@ -6,8 +6,8 @@ import (
 	"steward/internal/message"
 )
 
-// The form of a page as JSON, which docs/guides/search.md describes, is that of the
-// types' tags, but for what follows.
+// The JSON form of a page, which docs/guides/search.md describes, follows the types'
+// tags, except for the following.
 
 // MarshalJSON implements json.Marshaler.
 func (p Page) MarshalJSON() ([]byte, error) {
@@ -20,7 +20,7 @@ func (p Page) MarshalJSON() ([]byte, error) {
 
 type plainHit Hit
 
-// hitForm is a hit with the names of its labels.
+// hitForm is a hit in JSON, with its labels by name.
 type hitForm struct {
 	plainHit
 	Labels []string `json:"labels,omitempty"`

@@ -10,12 +10,12 @@ import (
 // Lengths of what is shown, in bytes.
 const (
 	snippetLen  = 240 // about
-	snippetLead = 60  // before what matched
+	snippetLead = 60  // before the match
 	lineLen     = 160
 )
 
-// matches yields where phrases stand in a text, as the number of the phrase
-// and its bytes, by their ends; until f returns false.
+// matches calls f for each occurrence of a phrase in a text, with the phrase's number
+// and the range of bytes, ordered by the ends of the ranges, until f returns false.
 func matches(text string, phrases []Phrase, f func(phrase int, s Span) bool) {
 	longest := 0
 	for _, p := range phrases {
@@ -37,7 +37,7 @@ func matches(text string, phrases []Phrase, f func(phrase int, s Span) bool) {
 	}
 }
 
-// endsAt reports whether the last of n tokens ends the phrase, and its bytes.
+// endsAt reports whether the phrase ends with the last of n tokens, and its bytes.
 func (p *Phrase) endsAt(ring []Token, n int) (Span, bool) {
 	k := len(p.Words)
 	if n < k {
@@ -55,13 +55,13 @@ func (p *Phrase) endsAt(ring []Token, n int) (Span, bool) {
 	}
 	s := Span{at(0).From, end.To}
 	if p.Prefix && end.Dense && end.Text != p.Words[k-1] {
-		s.To = end.Head // one character was asked for
+		s.To = end.Head // the query has one character
 	}
 	return s, true
 }
 
-// Snippet returns the part of a text that shows best what matches, in one
-// line, and what does.
+// Snippet returns the part of a text that shows the matches best, on one line, and the
+// matches in it.
 func (t *Terms) Snippet(text string) (string, []Span) {
 	var phrases []Phrase
 	for _, g := range t.All {
@@ -76,8 +76,8 @@ func (t *Terms) Snippet(text string) (string, []Span) {
 	return line, joined(spans)
 }
 
-// bestPlace returns where a text has the most different phrases near each
-// other, looking at the first matches only.
+// bestPlace returns where the most different phrases are close together. It examines
+// only the first matches.
 func bestPlace(text string, phrases []Phrase) int {
 	const most = 64
 	type match struct{ phrase, at int }
@@ -102,7 +102,7 @@ func bestPlace(text string, phrases []Phrase) int {
 	return place
 }
 
-// joined sorts spans and makes one of those that touch.
+// joined sorts spans and merges those that touch.
 func joined(spans []Span) []Span {
 	slices.SortFunc(spans, func(a, b Span) int { return a.From - b.From })
 	out := spans[:0]
@@ -116,11 +116,11 @@ func joined(spans []Span) []Span {
 	return out
 }
 
-// First returns the beginning of a text in one line.
+// First returns the beginning of a text on one line.
 func First(text string) string { return part(text, 0, lineLen) }
 
-// part returns about n bytes of a text from a place on, in one line: cut
-// between words where there are spaces, else between characters.
+// part returns about n bytes of a text on one line. It cuts between words if there are
+// spaces, or else between characters.
 func part(text string, from, n int) string {
 	from = boundary(text, max(from, 0))
 	to := len(text)
@@ -137,8 +137,8 @@ func part(text string, from, n int) string {
 	return s
 }
 
-// boundary returns the beginning of a word at a place or shortly before it;
-// where words are long, of a character.
+// boundary returns the beginning of a word at or shortly before an offset, or the
+// beginning of a character if the word is long.
 func boundary(text string, at int) int {
 	const near = 24
 	if at == 0 || at >= len(text) {

@@ -14,24 +14,24 @@ const (
 	maxTerms = 64   // words and phrases
 )
 
-// Terms is a query as it was understood: messages that have one phrase of
-// each group of All, and none of None.
+// Terms is a parsed query. It matches messages that contain at least one phrase of each
+// group in All, and no phrase in None.
 type Terms struct {
 	All  [][]Phrase
 	None []Phrase
 }
 
-// Phrase is words that stand one after the other.
+// Phrase is a sequence of adjacent words.
 type Phrase struct {
 	Words  []string // as in Token.Text; not empty
-	Prefix bool     // the last one is the beginning of a word
+	Prefix bool     // the last one is only the beginning of a word
 }
 
-// Parse reads what a person wrote. Words must all be there, in any order;
-// "words in quotes" one after the other; word* begins a word; -word and
-// -"a phrase" must not be there; OR between two leaves the choice. All other
-// signs only part words: no text is wrong. Error codes: search_empty where no
-// word is left to look for, search_too_long.
+// Parse parses a person's query. All words must occur, in any order, and "words in
+// quotes" next to each other. word* matches beginnings of words; -word and -"a phrase"
+// must not occur; OR between two terms requires one of them. All other characters only
+// separate words, so no text is invalid. Error codes: search_empty if there is nothing
+// to search for, search_too_long.
 func Parse(text string) (Terms, error) {
 	if len(text) > maxQuery {
 		return Terms{}, tooLong("it has more than %d bytes", maxQuery)
@@ -47,27 +47,27 @@ func Parse(text string) (Terms, error) {
 	case n > maxTerms:
 		return Terms{}, tooLong("it has more than %d words and phrases", maxTerms)
 	case len(p.terms.All) == 0 && n > 0:
-		return Terms{}, fault.New(fault.Invalid, "search_empty", "the search only says what must not be there").
-			WithHint("add a word to look for")
+		return Terms{}, fault.New(fault.Invalid, "search_empty", "the search only says what must not occur").
+			WithHint("add a word to search for")
 	case n == 0:
-		return Terms{}, fault.New(fault.Invalid, "search_empty", "there is no word to look for").
-			WithHint("name a word, or several, of what was said")
+		return Terms{}, fault.New(fault.Invalid, "search_empty", "there is no word to search for").
+			WithHint("give one or several words from the messages")
 	}
 	return p.terms, nil
 }
 
 func tooLong(format string, args ...any) error {
 	return fault.New(fault.Invalid, "search_too_long", "the search is too long: "+format, args...).
-		WithHint("look for a few words")
+		WithHint("search for a few words")
 }
 
 type parser struct {
 	rest  string
 	terms Terms
-	or    bool // the next term is a choice beside the last one
+	or    bool // the next term is an alternative to the last one
 }
 
-// next reads one term; false at the end.
+// next parses one term. It returns false at the end.
 func (p *parser) next() bool {
 	p.rest = strings.TrimLeftFunc(p.rest, unicode.IsSpace)
 	if p.rest == "" {
@@ -91,10 +91,10 @@ func (p *parser) next() bool {
 
 func blank(s string) bool { return strings.TrimLeftFunc(s[:1], unicode.IsSpace) == "" }
 
-// term cuts off what is in quotes, or the text up to the next space or quote.
+// term takes a text in quotes, or the text up to the next space or quote.
 func (p *parser) term() (text string, quoted bool) {
 	if after, ok := strings.CutPrefix(p.rest, `"`); ok {
-		text, p.rest, _ = strings.Cut(after, `"`) // without its end it goes to the end
+		text, p.rest, _ = strings.Cut(after, `"`) // without a closing quote it extends to the end
 		return text, true
 	}
 	end := strings.IndexFunc(p.rest, func(r rune) bool { return r == '"' || unicode.IsSpace(r) })
@@ -117,7 +117,7 @@ func (p *parser) add(ph Phrase, not bool) {
 	p.or = false
 }
 
-// phrase makes a phrase of a text; false where it has no words.
+// phrase makes a phrase from a text. It returns false if there are no words.
 func phrase(text string, prefix bool) (Phrase, bool) {
 	toks := slices.Collect(Tokens(text))
 	n := len(toks)
@@ -125,8 +125,8 @@ func phrase(text string, prefix bool) (Phrase, bool) {
 		return Phrase{}, false
 	}
 	if last := toks[n-1]; last.Dense {
-		// The end of a query is not the end of what is looked for: the last
-		// character is in the pair before, or begins any pair.
+		// A query may end in the middle of a word: its last character is part of the
+		// pair before, or begins any pair.
 		prefix = n == 1 || !toks[n-2].Dense || toks[n-2].To != last.To
 		if !prefix {
 			toks = toks[:n-1]

@@ -1,6 +1,7 @@
-// Package search is the contract of search in what was said, with what all
-// implementations share: what of a message is searched, how text becomes
-// words, how a person's query is read, and how a hit is shown.
+// Package search is the contract of the search in messages, and what all
+// implementations share: which parts of a message are searched (Read), how text is
+// split into words (Tokens), how a person's query is parsed (Parse), and how a hit is
+// shown (Terms.Snippet). Package fts implements Index.
 package search
 
 import (
@@ -13,27 +14,28 @@ import (
 	"steward/internal/store"
 )
 
-// Index finds messages. It is a projection of the log: it may be lost at any
-// time and is made anew from the log. Safe for concurrent use.
+// Index finds messages. It is a projection of the log: it may be lost at any time and
+// is rebuilt from the log. It is safe for concurrent use.
 type Index interface {
-	// Search returns one page of the messages in the scope's readable spaces
-	// that match, newest first. All that was committed before the call is
-	// found, unless there is much that is not indexed yet, as after an import,
-	// and Follow runs, which goes on with it: then Page.Behind says so. Error codes: search_empty, search_too_long, cursor_invalid,
-	// scope_missing, search_unavailable, and those of the store.
+	// Search returns a page of the matching messages in the scope's readable spaces,
+	// newest first. It finds everything that was committed before the call, with one
+	// exception: if much is not indexed yet, as after an import, and Follow runs,
+	// Page.Behind says how much is missing. Error codes: search_empty,
+	// search_too_long, cursor_invalid, scope_missing, search_unavailable, and those
+	// of the store.
 	Search(ctx context.Context, sc store.Scope, q Query) (Page, error)
 
-	// Catch brings the index up to the log as it is now. When it has returned
-	// without an error, nothing of what was erased before the call is left.
+	// Catch brings the index up to date with the log. After it has returned without an
+	// error, nothing that was erased before the call is left in the index.
 	Catch(ctx context.Context) error
 
-	// Follow keeps the index near the log, in quiet moments, until ctx ends
-	// or the store or the index is closed.
+	// Follow keeps the index up to date while the log is quiet, until ctx ends or the
+	// store or the index is closed.
 	Follow(ctx context.Context)
 }
 
-// Query says what to look for. Text is read by Parse; the other fields narrow
-// the answer, their zero values do not.
+// Query says what to search for. Text is parsed by Parse. The other fields narrow the
+// answer; their zero values do not.
 type Query struct {
 	Text         string
 	Conversation id.ID
@@ -41,7 +43,7 @@ type Query struct {
 	Tool         string    // messages that call this tool, or hold its result
 	Since        time.Time // said at this time or later
 	Until        time.Time // said before this time
-	Except       id.ID     // a message: its whole interaction is left out
+	Except       id.ID     // a message whose whole interaction is left out
 	Around       int       // how many messages to show before and after each hit, at most MaxAround
 	Limit        int       // hits in a page, at most MaxLimit; zero means DefaultLimit
 	After        Cursor
@@ -54,8 +56,8 @@ const (
 	MaxAround    = 5
 )
 
-// Cursor is a place in an answer, opaque, and good for the query that it came
-// from. It stays good when messages are added. Empty: the beginning.
+// Cursor is an opaque position in the answer to a query. It is valid for that query
+// only, and stays valid when messages are added. Empty: the beginning.
 type Cursor string
 
 // Page is an answer to a Query.
@@ -63,8 +65,8 @@ type Page struct {
 	Hits []Hit  `json:"hits"`
 	Next Cursor `json:"next,omitzero"` // empty when there is no more
 
-	// Behind is how many entries of the log are not indexed yet: what they say
-	// is not found. Zero: the answer is complete.
+	// Behind is the number of log entries that are not indexed yet. Zero: the answer is
+	// complete.
 	Behind uint64 `json:"behind,omitzero"`
 }
 
@@ -76,15 +78,14 @@ type Hit struct {
 	Title        string         `json:"title"` // of the conversation
 	Interaction  id.ID          `json:"interaction_id"`
 	Seq          uint64         `json:"seq"`              // the message's position in the log
-	Labels       message.Labels `json:"labels"`           // of all that the hit shows, its neighbours included
+	Labels       message.Labels `json:"labels"`           // of everything that the hit shows, including its neighbours
 	Spans        []Span         `json:"spans"`            // what matched, in Text
 	Before       []Line         `json:"before,omitempty"` // the messages before it, oldest first
 	After        []Line         `json:"after,omitempty"`  // the messages after it, oldest first
 }
 
-// Line is a message in one line: a part of its text on which nothing is cut
-// inside of a character, white space made single spaces, and "…" where
-// something was left out.
+// Line is a message on one line: a part of its text, cut between characters, with
+// white space collapsed and "…" where something was left out.
 type Line struct {
 	Message id.ID        `json:"id"`
 	Role    message.Role `json:"role"`
@@ -98,7 +99,7 @@ type Span struct {
 	From, To int
 }
 
-// PageSize returns the limit that counts.
+// PageSize returns the limit in effect.
 func (q *Query) PageSize() int {
 	if q.Limit <= 0 {
 		return DefaultLimit

@@ -9,22 +9,22 @@ import (
 	"steward/internal/message"
 )
 
-// Bounds of what is searched of a message, in bytes.
+// Bounds of the searched text of a message, in bytes.
 const (
 	maxResult = 64 << 10 // of a tool's result, and of a call's arguments
 	maxText   = 1 << 20  // of the whole
 )
 
-// Document is what is searched of a message.
+// Document is the searched part of a message.
 type Document struct {
 	Text   string
-	Tools  []string       // that it calls, or whose result it holds
+	Tools  []string       // the tools that it calls, or whose result it holds
 	Labels message.Labels // of the blocks that are in Text
 }
 
-// Read returns what is searched of a message: the text of users, assistants
-// and tools, the tools that are called and with what. Blocks that are labelled
-// secret are left out, and so are searches, which would find themselves.
+// Read returns the searched part of a message: the text of users, assistants and tools,
+// and the names and arguments of tool calls. Blocks labelled secret are left out, and
+// so are searches, which would find themselves.
 func Read(m *message.Message) Document {
 	d := reader{left: maxText}
 	if m.Role != message.System {
@@ -71,7 +71,7 @@ func (d *reader) result(r *message.ToolResult) {
 	}
 }
 
-// add adds a paragraph, at most so many bytes of it, and returns how many.
+// add adds a paragraph, cut to at most most bytes, and returns its size.
 func (d *reader) add(s string, most int, l message.Labels) int {
 	s = head(s, min(most, d.left))
 	if s == "" {
@@ -86,7 +86,7 @@ func (d *reader) add(s string, most int, l message.Labels) int {
 	return len(s)
 }
 
-// head returns the first bytes of a text, whole characters only.
+// head returns the first n bytes of a text, cut between characters.
 func head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -97,7 +97,8 @@ func head(s string, n int) string {
 	return s[:max(n, 0)]
 }
 
-// arguments writes a call's arguments as words. What is no JSON stays as it is.
+// arguments returns a call's arguments as words. Anything but JSON is returned
+// unchanged.
 func arguments(args []byte) string {
 	var b strings.Builder
 	dec := jsontext.NewDecoder(strings.NewReader(string(args)), jsontext.AllowDuplicateNames(true))

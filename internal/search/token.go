@@ -9,23 +9,22 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Token is a word of a text as it is searched: lower case, without the accents
-// of Latin and Greek letters, compatibility forms made plain. Its Text is not
-// empty and has only letters, numbers, marks and emoji.
+// Token is a word of a text in its searched form: lower case, without the accents of
+// Latin and Greek letters, with compatibility forms replaced. Its Text is not empty and
+// consists of letters, numbers, marks and emoji.
 //
-// Scripts that put no spaces between words (Chinese, Japanese, Korean with its
-// particles, Thai, Lao, Khmer, Burmese) become pairs: a token for each
-// character together with the next one, and for the last one alone; so that a
-// phrase of pairs is any part of the text, and a single character the
-// beginning of a token.
+// Text in scripts without spaces between words (Chinese, Japanese, Korean with its
+// particles, Thai, Lao, Khmer, Burmese) becomes pairs: one token for each character
+// together with the next one, and one for the last character alone. So a phrase of pairs
+// matches any part of such a text, and a single character is the beginning of a token.
 type Token struct {
 	Text     string
-	From, To int  // its bytes in the text
-	Head     int  // the end of the first character of a pair; else To
-	Dense    bool // of a script without spaces
+	From, To int  // its range of bytes in the text
+	Head     int  // the end of the first character of a pair; otherwise To
+	Dense    bool // it is of a script without spaces
 }
 
-// class is what a character is to the scanner.
+// class is the class of a character.
 type class uint8
 
 const (
@@ -33,11 +32,11 @@ const (
 	word               // of a word
 	dense              // of a script without spaces
 	emoji              // a word of its own
-	mark               // belongs to what stands before it
+	mark               // belongs to the character before it
 )
 
-// maxToken is how many bytes of a word count. Longer ones (keys, encoded
-// data) are cut, in texts and queries alike.
+// maxToken is the maximum size of a word in bytes. Longer words (keys, encoded data) are
+// cut, both in texts and in queries.
 const maxToken = 128
 
 // Tokens yields the tokens of a text in order.
@@ -65,8 +64,8 @@ func Tokens(s string) iter.Seq[Token] {
 	}
 }
 
-// run returns the end of what begins at a place with a character of a class
-// and a length: of the word, or of the emoji with its modifiers.
+// run returns the end of the word, or of the emoji with its modifiers, that begins at an
+// offset with a character of the given class and length.
 func run(s string, at int, c class, n int) int {
 	for at += n; at < len(s); at += n {
 		var next class
@@ -121,7 +120,7 @@ func isDense(r rune) bool {
 
 // pairs yields the tokens of a stretch of a script without spaces.
 func pairs(s string, from, end int, yield func(Token) bool) bool {
-	var last Token // a character, still without the one after it
+	var last Token // a character that is not yet paired with the next one
 	for at := from; at < end; {
 		c := Token{From: at, To: character(s, at, end), Dense: true}
 		at, c.Head = c.To, c.To
@@ -142,8 +141,8 @@ func pairs(s string, from, end int, yield func(Token) bool) bool {
 	return last.Text == "" || yield(last)
 }
 
-// character returns the end of the character at a place: a letter, with its
-// marks, or what makes a Korean syllable.
+// character returns the end of the character at an offset: a letter with its marks, or
+// the letters of a Korean syllable.
 func character(s string, at, end int) int {
 	_, n := utf8.DecodeRuneInString(s[at:])
 	for at += n; at < end; at += n {
@@ -163,8 +162,7 @@ func plainCharacter(c string) string {
 	return plain(norm.NFKC.String(c))
 }
 
-// fold returns the form of a word in which it is searched; empty where
-// nothing of it is left.
+// fold returns the searched form of a word. It may be empty.
 func fold(w string) string {
 	if ascii(w) {
 		if len(w) > maxToken {
@@ -195,9 +193,8 @@ func cut(s string) string {
 	return s[:n]
 }
 
-// plain folds case and leaves out what is not written by everybody: accents
-// of Latin and Greek letters, the points of Arabic and Hebrew, the two dots of
-// Cyrillic ё.
+// plain folds case and removes optional marks: accents of Latin and Greek letters, the
+// points of Arabic and Hebrew, and the two dots of Cyrillic ё.
 func plain(s string) string {
 	var b strings.Builder
 	base := rune(0)
@@ -219,8 +216,8 @@ func plain(s string) string {
 	return b.String()
 }
 
-// writeFolded writes a lower-case letter as it is written without the letters
-// of one language.
+// writeFolded writes a lower-case letter, with letters that only some languages have
+// replaced by the usual ones.
 func writeFolded(b *strings.Builder, r rune) {
 	switch r {
 	case 'ß':
@@ -244,11 +241,11 @@ func writeFolded(b *strings.Builder, r rune) {
 	}
 }
 
-// ornament reports whether a mark can be left out where it stands.
+// ornament reports whether a mark after a base letter is optional.
 func ornament(base, m rune) bool {
 	switch {
 	case 0xfe00 <= m && m <= 0xfe0f || m == 0x20e3:
-		return true // how a character is to be drawn
+		return true // a variation of how the character is drawn
 	case unicode.In(base, unicode.Latin, unicode.Greek, unicode.Arabic, unicode.Hebrew):
 		return true
 	case unicode.Is(unicode.Cyrillic, base):

@@ -14,10 +14,10 @@ import (
 	"steward/internal/tool"
 )
 
-// ToolName is the name of the tool by which a model searches.
+// ToolName is the name of the tool with which a model searches.
 const ToolName = "conversation.search"
 
-// toolHits is how many hits a model gets unless it asks otherwise.
+// toolHits is the number of hits that a model gets by default.
 const toolHits = 10
 
 type toolArgs struct {
@@ -27,8 +27,8 @@ type toolArgs struct {
 	Cursor           string `json:"cursor,omitzero" jsonschema:"where to go on, from an earlier answer to the same query"`
 }
 
-// NewTool makes the tool by which a model searches in what was said before,
-// in the scope that scope gives for a call. The turn that calls is left out.
+// NewTool returns the tool with which a model searches earlier messages, in the scope
+// that scope returns for a call. It leaves out the turn that makes the call.
 func NewTool(ix Index, scope func(tool.Invocation) store.Scope) (tool.Tool, error) {
 	return tool.New(tool.Spec{
 		Name: ToolName, Effect: tool.Query, Version: "1", Yields: message.Private,
@@ -62,7 +62,7 @@ func conversationOf(in tool.Invocation) id.ID {
 	return record.IDOf(in.Conversation, record.TypeConversation)
 }
 
-// answer tells a model what was found; it bears the labels of what it shows.
+// answer returns the hits for a model, with the labels of everything that it shows.
 func answer(page Page, query string, here id.ID) tool.Result {
 	var b strings.Builder
 	var labels message.Labels
@@ -96,7 +96,7 @@ func answer(page Page, query string, here id.ID) tool.Result {
 	return tool.Result{Content: []message.Block{&message.Text{Text: b.String()}}, Labels: labels}
 }
 
-// Speaker says who a line is by: "user", "assistant", or "tool NAME".
+// Speaker returns who wrote a line: "user", "assistant", or "tool NAME".
 func (l *Line) Speaker() string {
 	if l.Role == message.Tool && l.Tool != "" {
 		return "tool " + l.Tool
@@ -104,13 +104,13 @@ func (l *Line) Speaker() string {
 	return string(l.Role)
 }
 
-// Marked returns a text with words before and after each of its spans.
+// Marked returns a text with markers before and after each of its spans.
 func Marked(text string, spans []Span, before, after string) string {
 	var b strings.Builder
 	at := 0
 	for _, s := range spans {
 		if s.From < at || s.To > len(text) || s.To < s.From {
-			continue // not of this text
+			continue // it is not a span of this text
 		}
 		b.WriteString(text[at:s.From])
 		b.WriteString(before)

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 
 	"steward/internal/llm/tokens"
 )
@@ -242,52 +241,4 @@ func (k *bookkeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "data: %s\n\n", b)
 	}
 	fmt.Fprint(w, "data: [DONE]\n\n")
-}
-
-// TestBookkeeper sees that the model answers from what it is shown and from
-// nothing else: what is wrong there is wrong in its answer, and what is not
-// there it reads.
-func TestBookkeeper(t *testing.T) {
-	call := func(id, tool string) string {
-		return `{"role":"assistant","tool_calls":[{"id":"` + id + `","function":{"name":"` + tool + `","arguments":"{\"path\":\"a\",\"content\":\"x 1\"}"}}]}`
-	}
-	result := func(id, text string) string {
-		return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
-	}
-	const asks, again, sets = `{"role":"user","content":"What is the total in a?"}`,
-		`{"role":"user","content":[{"type":"text","text":"a has been changed. What is the total in a?"}]}`,
-		`{"role":"user","content":"Set x to 7 in a."}`
-	shown := call("1", "files__read") + "," + result("1", `x 2\ny 3\n`)
-	for _, c := range []struct{ name, messages, want string }{
-		{"nothing is known", asks, "files__read a"},
-		{"it is shown", shown + "," + asks, "5, in 2 entries."},
-		{"just read", asks + "," + shown, "5, in 2 entries."},
-		{"the newest counts", shown + "," + call("2", "files__read") + "," + result("2", `x 4\n`) + "," + asks, "4, in 1 entries."},
-		{"obsolete", call("1", "files__read") + "," + result("1", "[obsolete: why]") + "," + asks, "files__read a"},
-		{"obsolete after a good one", shown + "," + call("2", "files__read") + "," + result("2", "[obsolete: why]") + "," + asks, "files__read a"},
-		{"clipped", call("1", "files__read") + "," + result("1", `x 2\n[… 9 more bytes; read on with results.read uri=u offset=4]\n`) + "," + asks, "files__read a"},
-		{"written since", shown + "," + call("2", "files__write") + "," + result("2", "Replaced a.") + "," + asks, "files__read a"},
-		{"changed since", shown + "," + again, "files__read a"},
-		{"changed and read", again + "," + shown, "5, in 2 entries."},
-		{"it does not read for ever", asks + "," + call("1", "files__read") + "," + result("1", "[obsolete: why]"), "I have read a and cannot see it: [obsolete: why]"},
-		{"set", shown + "," + sets, "files__write a x 7\ny 3\n"},
-		{"set unread", sets, "files__read a"},
-		{"done", shown + "," + sets + "," + call("2", "files__write") + "," + result("2", "Replaced a."), "Replaced a."},
-	} {
-		a, err := think([]byte(`{"messages":[` + c.messages + `]}`))
-		got := a.text
-		if a.tool != "" {
-			got = strings.TrimSuffix(fmt.Sprint(a.tool, " ", a.args["path"], " ", a.args["content"]), " <nil>")
-		}
-		if err != nil || got != c.want {
-			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
-		}
-	}
-	for _, bad := range []string{`{`, `{"messages":[{"role":"user","content":"Hello"}]}`, `{"messages":[` + result("1", "x") + `]}`,
-		`{"messages":[` + call("1", "files__read") + "," + result("1", "no number") + "," + asks + `]}`,
-		`{"messages":[` + call("1", "files__read") + "," + result("1", "y 1") + "," + sets + `]}`} {
-		if a, err := think([]byte(bad)); err == nil {
-			t.Errorf("%s: %+v", bad, a)
-		}
-	}
 }

@@ -19,17 +19,17 @@ import (
 	"steward/internal/store"
 )
 
-// writing is a transaction that takes in entries of the log.
+// writing is a transaction that indexes entries of the log.
 type writing struct {
 	ctx    context.Context
 	c      *sqlite.Conn
 	store  store.Store
 	log    *slog.Logger
 	nums   map[string]int64 // the numbers of spaces, tools and conversations
-	erased bool             // something must be expunged
-	cuts   map[id.ID]bool   // conversations whose branches are to be looked at
+	erased bool             // something must be expunged from the file
+	cuts   map[id.ID]bool   // conversations whose branches must be examined
 
-	rank, last int64 // of the last message: the number that its time gives, and the one that it got
+	rank, last int64 // of the last message: the rank of its time, and the number that it got
 	top        int64 // the highest number of all messages; -1: not known yet
 	words      []byte
 }
@@ -44,7 +44,7 @@ func (w *writing) number(query string, args ...any) (n int64, found bool, err er
 	return number(w.c, query, args...)
 }
 
-// entry takes in one entry of the log.
+// entry indexes one entry of the log.
 func (w *writing) entry(e *resource.Entry) error {
 	switch e.URI.Type() {
 	case record.TypeConversation:
@@ -59,8 +59,8 @@ func (w *writing) entry(e *resource.Entry) error {
 	return nil
 }
 
-// unreadable logs an entry that is left out: one broken record must not stop
-// the search in all others.
+// unreadable logs an entry that is left out: a broken record must not prevent the search
+// in all others.
 func (w *writing) unreadable(e *resource.Entry, err error) {
 	w.log.Warn("a record is left out of the search index", "uri", e.URI.String(), "seq", e.Seq, "error", err)
 }
@@ -82,8 +82,8 @@ func (w *writing) conversation(e *resource.Entry) error {
 		w.unreadable(e, err)
 		return nil
 	}
-	// What agents ask each other is not found: neither the user nor the
-	// assistant has said it, and what came of it stands where it was asked.
+	// Conversations between agents are not searched: neither the user nor the assistant
+	// wrote them, and their result is in the conversation that asked.
 	return w.conversationGone(uid, !c.Deleted.IsZero() || e.State == record.StateDeleted || !c.Asked.Zero())
 }
 
@@ -95,8 +95,8 @@ func (w *writing) conversationGone(uid id.ID, gone bool) error {
 	return w.exec("UPDATE conv SET gone = ? WHERE id = ? AND gone <> ?", gone, n, gone)
 }
 
-// eraseConversation forgets a conversation, unless only earlier versions of
-// its own facts were erased and it is there as before.
+// eraseConversation removes a conversation, unless only earlier versions of its record
+// were erased and it still exists.
 func (w *writing) eraseConversation(uid id.ID) error {
 	_, err := w.store.Get(w.ctx, nodeScope(), record.ConversationURI(uid))
 	if !fault.Is(err, fault.NotFound) {
@@ -116,7 +116,7 @@ func (w *writing) eraseConversation(uid id.ID) error {
 	return w.exec("UPDATE conv SET gone = 1 WHERE id = ?", n)
 }
 
-// named returns the number of a name, which it gets if it has none.
+// named returns the number of a name, and assigns one to a new name.
 func (w *writing) named(table string, column string, value any) (int64, error) {
 	key := fmt.Sprint(table, " ", value)
 	if n, ok := w.nums[key]; ok {
@@ -136,7 +136,7 @@ func (w *writing) named(table string, column string, value any) (int64, error) {
 
 func (w *writing) conv(uid id.ID) (int64, error) { return w.named("conv", "uid", uid[:]) }
 
-// mark hides a message that a person has deleted, or shows it again.
+// mark hides a message that a person has deleted, or restores it.
 func (w *writing) mark(e *resource.Entry) error {
 	conv, msg := record.IDOf(e.URI, record.TypeConversation), record.IDOf(e.URI, record.TypeMark)
 	if conv.Zero() || msg.Zero() {
@@ -161,8 +161,8 @@ func (w *writing) mark(e *resource.Entry) error {
 	return w.exec("UPDATE doc SET gone = ? WHERE conv = ? AND msg = ? AND gone <> ?", gone, n, msg[:], gone)
 }
 
-// deleted reports whether a person has deleted the message and not taken that
-// back: whatever happened to it since, it will be erased.
+// deleted reports whether a person has deleted the message and not undone that, whatever
+// changed since: the message will be erased.
 func deleted(m *record.Mark) bool {
 	return slices.ContainsFunc(m.Changes, func(c record.Change) bool { return c.State == record.Deleted && c.Undone.IsZero() })
 }
@@ -178,7 +178,7 @@ func (w *writing) message(e *resource.Entry) error {
 	}
 	var doc int64
 	var there bool
-	if e.Version > 1 { // the first version is in no earlier batch
+	if e.Version > 1 { // a first version cannot be indexed yet
 		if doc, there, err = w.number("SELECT id FROM doc WHERE conv = ? AND msg = ?", n, msg[:]); err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (w *writing) forget(doc int64) error {
 	return w.exec("DELETE FROM doc WHERE id = ?", doc)
 }
 
-// add takes in a message. Those without words are kept as neighbours only.
+// add indexes a message. A message without words is only kept as a neighbour.
 func (w *writing) add(e *resource.Entry, m *message.Message, conv int64) error {
 	space, err := w.named("space", "name", string(e.Space))
 	if err != nil {
@@ -261,13 +261,13 @@ func (w *writing) facets(space, conv int64, role message.Role, tools []string) (
 	return b.String(), nil
 }
 
-// rankOf returns the lowest number of a message that was said at a time:
-// milliseconds, with room for 64 messages in each.
+// rankOf returns the lowest number for messages of a time: milliseconds, with room for 64
+// messages in each.
 func rankOf(at time.Time) int64 { return max(at.UnixMilli(), 0) << 6 }
 
-// place returns the number of a message with a rank: above all that share it.
-// Where more than 64 do, they spread into the milliseconds after it. A message
-// that is newer than all others, which is the rule, needs no look at the table.
+// place returns the number for a message of a rank, above all others of that rank. If there
+// are more than 64, they use the numbers of the following milliseconds. For a message newer
+// than all others, which is the usual case, the table is not read.
 func (w *writing) place(rank int64) (int64, error) {
 	if w.top < 0 {
 		top, _, err := w.number("SELECT COALESCE(max(id), 0) FROM doc")

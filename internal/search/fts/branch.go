@@ -9,8 +9,7 @@ import (
 	"steward/internal/store"
 )
 
-// branch notes the conversation of a branch that was deleted, or may have come
-// back.
+// branch notes the conversation of a branch that was deleted or may have been restored.
 func (w *writing) branch(e *resource.Entry) error {
 	uid := record.IDOf(e.URI, record.TypeConversation)
 	if uid.Zero() || e.Op != resource.OpPut || e.Body == nil {
@@ -36,9 +35,8 @@ func (w *writing) branch(e *resource.Entry) error {
 	return err
 }
 
-// cut hides the messages of a conversation that stand on deleted branches
-// only. Which these are depends on all branches; they are looked up as they
-// are now, and again after each of their changes.
+// cut hides the messages of a conversation that only deleted branches hold. That depends on
+// all branches, which are read in their present state, and again after each change.
 func (w *writing) cut(st store.Store, uid id.ID) error {
 	live, dead, err := w.branches(st, uid)
 	if err != nil {
@@ -69,7 +67,7 @@ func (w *writing) cut(st store.Store, uid id.ID) error {
 	return w.exec("UPDATE conv SET cut = ? WHERE id = ?", len(dead) > 0, conv)
 }
 
-// branches returns a conversation's branches, and those that are deleted.
+// branches returns a conversation's branches, and its deleted ones.
 func (w *writing) branches(st store.Store, uid id.ID) (live, dead []record.Branch, err error) {
 	q := store.Query{Under: record.ConversationURI(uid), Type: record.TypeBranch}
 	for it, err := range store.Items(w.ctx, st, nodeScope(), q) {

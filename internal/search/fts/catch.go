@@ -13,17 +13,16 @@ import (
 	"steward/internal/store/follow"
 )
 
-// nodeScope reads the whole log; who may see what is decided by each search.
+// nodeScope reads the whole log. Each search checks access.
 func nodeScope() store.Scope { return store.ForNode(resource.System) }
 
-// batch is how many entries are read, and written in one transaction, at once.
+// batch is the number of entries that are indexed in one transaction.
 const batch = 512
 
 // Catch implements search.Index.
 func (x *Index) Catch(ctx context.Context) error { return x.catch(ctx, 0) }
 
-// catch is Catch that rests after each batch for as long as the batch took,
-// times a factor.
+// catch is Catch with a pause after each batch: the time that the batch took, times rest.
 func (x *Index) catch(ctx context.Context, rest time.Duration) error {
 	return x.with(ctx, func(d *database) error {
 		for more := true; more; {
@@ -40,12 +39,12 @@ func (x *Index) catch(ctx context.Context, rest time.Duration) error {
 	})
 }
 
-// searchSteps is how many batches a search reads itself, where Follow runs: the
-// rest is left to it, so that no search waits for long.
+// searchSteps is the number of batches that a search reads itself while Follow runs. Follow
+// reads the rest, so that no search waits for long.
 const searchSteps = 4
 
-// advance reads the log up to its end, or, where Follow goes on with it, a few
-// batches. It returns how many entries are left.
+// advance reads the log to its end, or a few batches if Follow runs. It returns the number
+// of entries that are left.
 func (x *Index) advance(ctx context.Context, d *database) (behind uint64, err error) {
 	for n := 0; !x.followed.Load() || n < searchSteps; n++ {
 		more, err := x.step(ctx, d)
@@ -55,7 +54,7 @@ func (x *Index) advance(ctx context.Context, d *database) (behind uint64, err er
 	}
 	select {
 	case x.hurry <- struct{}{}:
-	default: // it has been told
+	default: // it was told already
 	}
 	var seq int64
 	err = d.use(ctx, func(c *sqlite.Conn) error {
@@ -69,7 +68,7 @@ func (x *Index) advance(ctx context.Context, d *database) (behind uint64, err er
 	return head - min(uint64(seq), head), err
 }
 
-// step reads one batch; false when that was the last.
+// step reads one batch. It returns false after the last one.
 func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
 	select {
 	case x.turn <- struct{}{}:
@@ -96,8 +95,8 @@ func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
 	return more, err
 }
 
-// apply writes a batch, and how far it goes, in one transaction. Where
-// another process was quicker nothing is written: again.
+// apply writes a batch and its position in one transaction. If another process has written
+// it meanwhile, apply writes nothing and returns again.
 func (x *Index) apply(ctx context.Context, c *sqlite.Conn, at string, page store.LogPage) (again bool, err error) {
 	end, err := sqlitex.ImmediateTransaction(c)
 	if err != nil {
@@ -123,15 +122,14 @@ func (x *Index) apply(ctx context.Context, c *sqlite.Conn, at string, page store
 		string(page.Next), last.Seq, last.At.UnixMicro(), last.URI.Key(), w.erased)
 }
 
-// expunge rewrites the words' lists without those of what was erased, a bit
-// at a time so that searches go on, and empties the write-ahead log of them.
-// What it has freed is overwritten (secure_delete).
+// expunge rewrites the lists of words without erased ones, a bit at a time so that searches
+// can run, and truncates the write-ahead log. Freed pages are overwritten (secure_delete).
 func expunge(c *sqlite.Conn) error {
 	due, _, err := number(c, "SELECT erase FROM state")
 	if err != nil || due == 0 {
 		return err
 	}
-	for pages, more := -mergePages, true; more; pages = mergePages { // the first one says: all of them
+	for pages, more := -mergePages, true; more; pages = mergePages { // a negative number starts merging all segments
 		if more, err = merge(c, pages); err != nil {
 			return err
 		}
@@ -144,15 +142,15 @@ func expunge(c *sqlite.Conn) error {
 		return fault.New(fault.Unavailable, "search_busy", "the search index is being read for too long to erase from it").
 			Retrying(fault.RetryBackoff, time.Second)
 	}
-	// What was erased meanwhile is still due.
+	// What was erased meanwhile is left for the next time.
 	return exec(c, "UPDATE state SET erase = 0 WHERE erase = ?", due)
 }
 
-// mergePages is how much is rewritten in one transaction.
+// mergePages is the number of pages that are rewritten in one transaction.
 const mergePages = 500
 
-// merge goes on with making one segment of all, in which deleted words are
-// left out; false when it is done.
+// merge continues to merge all segments into one without deleted words. It returns false
+// when that is done.
 func merge(c *sqlite.Conn, pages int) (more bool, err error) {
 	before, _, err := number(c, "SELECT total_changes()")
 	if err != nil {
@@ -162,7 +160,7 @@ func merge(c *sqlite.Conn, pages int) (more bool, err error) {
 		return false, err
 	}
 	after, _, err := number(c, "SELECT total_changes()")
-	return after-before >= 2, err // by FTS5's documentation
+	return after-before >= 2, err // according to FTS5's documentation
 }
 
 // Follow implements search.Index.

@@ -209,7 +209,7 @@ func TestTheStoreHasTheLastWord(t *testing.T) {
 }
 
 // When only earlier versions of a conversation's own facts are erased, what
-// was said in it is still found, also by an index that is made anew.
+// was said in it is still found, also by an index that is rebuilt.
 func TestErasedVersionsOfAConversation(t *testing.T) {
 	w := newWorld(t)
 	c := w.talk("ana", "the sloe")

@@ -16,19 +16,18 @@ import (
 	"steward/internal/store"
 )
 
-// version is that of the tables and of what they hold: it changes when
-// search.Tokens or search.Read find other words in the same message.
+// version is the version of the tables and their content. It changes when search.Tokens
+// or search.Read change the words of a message.
 const version = 1
 
-// schema makes the tables.
+// schema creates the tables.
 //
-// A doc is a message; its number grows with the time at which it was said, so
-// that the newest come first in the order of the words' lists already. The
-// words are in fts, without the text. Its column facets holds what narrows a
-// search as words too (s1: the space with the number 1, c: the conversation,
-// t: a tool, r: the role), so that FTS5 skips to what can be an answer. Docs
-// are gone when a person has deleted the message, cut when they stand on
-// deleted branches only; conversations have cut where any of theirs is.
+// A doc is a message. Its number grows with the message's time, so the lists of words are
+// already in the order of time. The words are in fts, without the text. The column facets
+// holds the filters as words, too (s1: the space with number 1, c: the conversation, t: a
+// tool, r: the role), so that FTS5 skips documents that cannot match. A doc is gone if a
+// person has deleted the message, and cut if only deleted branches hold it. A
+// conversation has cut set if one of its docs is cut.
 const schema = `
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), cursor TEXT NOT NULL DEFAULT '',
 	seq INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, key BLOB NOT NULL DEFAULT x'', erase INTEGER NOT NULL DEFAULT 0);
@@ -57,11 +56,11 @@ const (
 	busyTimeout = 10 * time.Second
 )
 
-// settings of every connection, read back because unknown ones are ignored.
+// settings are set on every connection and read back, since SQLite ignores unknown ones.
 var settings = []struct{ name, set, want string }{
 	{"journal_mode", "WAL", "wal"},
 	{"synchronous", "NORMAL", "1"},
-	{"secure_delete", "1", "1"}, // what is erased is overwritten
+	{"secure_delete", "1", "1"}, // overwrite what is erased
 	{"temp_store", "MEMORY", "2"},
 	{"cache_size", "-2048", "-2048"}, // KiB
 	{"journal_size_limit", "16777216", "16777216"},
@@ -86,7 +85,7 @@ func openDatabase(ctx context.Context, path string) (*database, error) {
 	return d, nil
 }
 
-// configure makes the settings of a connection.
+// configure applies the settings to a connection.
 func configure(c *sqlite.Conn) error {
 	c.SetBusyTimeout(busyTimeout)
 	for _, s := range settings {
@@ -108,7 +107,7 @@ func configure(c *sqlite.Conn) error {
 	return nil
 }
 
-// use lends a connection; what it does ends when ctx does.
+// use runs do with a connection, which is interrupted when ctx ends.
 func (d *database) use(ctx context.Context, do func(*sqlite.Conn) error) error {
 	c, err := d.conns.Take(ctx)
 	if err != nil {
@@ -118,7 +117,7 @@ func (d *database) use(ctx context.Context, do func(*sqlite.Conn) error) error {
 	return do(c)
 }
 
-// number reads one number; none is an answer, too.
+// number reads one number. found is false if there is no row.
 func number(c *sqlite.Conn, query string, args ...any) (n int64, found bool, err error) {
 	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(st *sqlite.Stmt) error {
 		n, found = st.ColumnInt64(0), true
@@ -135,7 +134,7 @@ func text(c *sqlite.Conn, query string) (s string, err error) {
 	return s, err
 }
 
-// blob returns a column of one's own.
+// blob returns a copy of a column.
 func blob(st *sqlite.Stmt, col int) []byte {
 	b := make([]byte, st.ColumnLen(col))
 	st.ColumnBytes(col, b)
@@ -146,8 +145,8 @@ func exec(c *sqlite.Conn, query string, args ...any) error {
 	return sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args})
 }
 
-// makeFile makes the file for its owner alone. A write-ahead log of an
-// earlier file must not get into the new one.
+// makeFile creates the file, readable by its owner only. It removes the write-ahead log of
+// an earlier file, which must not get into the new one.
 func makeFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -172,8 +171,8 @@ func remove(path string) error {
 	return nil
 }
 
-// lost tells whether the file has been removed, or replaced, since it was
-// opened: what SQLite still holds of it nobody else would see.
+// lost returns an error if the file has been removed or replaced since it was opened:
+// nobody else would see changes to it.
 func (d *database) lost() error {
 	if now, err := os.Stat(d.path); err != nil || !os.SameFile(d.file, now) {
 		return broken("it was removed")
@@ -183,8 +182,7 @@ func (d *database) lost() error {
 
 func (d *database) close() error { return d.conns.Close() }
 
-// prepare makes the tables in an empty file, and looks at the version of
-// another.
+// prepare creates the tables in an empty file, and checks the version of other files.
 func prepare(c *sqlite.Conn) (err error) {
 	end, err := sqlitex.ImmediateTransaction(c)
 	if err != nil {
@@ -205,8 +203,8 @@ func prepare(c *sqlite.Conn) (err error) {
 	return sqlitex.ExecuteScript(c, schema+fmt.Sprintf("PRAGMA user_version = %d", version), nil)
 }
 
-// belongs checks that the file was made from the store's log: the newest
-// entry that it has seen must be there.
+// belongs checks that the file was built from the store's log: the newest entry that it
+// includes must be in the log.
 func (d *database) belongs(ctx context.Context, st store.Store) error {
 	var seq uint64
 	var at int64
@@ -234,16 +232,16 @@ func (d *database) belongs(ctx context.Context, st store.Store) error {
 	return nil
 }
 
-// errBroken is in the chain of errors that ask for a new file.
+// errBroken marks errors after which the file must be rebuilt.
 var errBroken = errors.New("the search index cannot be used")
 
 func broken(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{errBroken}, args...)...)
 }
 
-// damaged reports whether an error says that the file is of no use.
+// damaged reports whether an error means that the file must be rebuilt.
 func damaged(err error) bool {
-	var other *fault.Error // the store's, which has codes of SQLite, too
+	var other *fault.Error // the store's errors may wrap SQLite's, too
 	if errors.Is(err, errBroken) || err == nil || errors.As(err, &other) {
 		return errors.Is(err, errBroken)
 	}
@@ -252,13 +250,13 @@ func damaged(err error) bool {
 		return true
 	case sqlite.ResultError:
 		return strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column")
-	case sqlite.ResultReadOnly, sqlite.ResultIOErr: // removed, or cut short, under our hands
+	case sqlite.ResultReadOnly, sqlite.ResultIOErr: // it was removed or truncated while open
 		return code == sqlite.ResultReadOnlyDBMoved || code == sqlite.ResultIOErrShortRead
 	}
 	return false
 }
 
-// coded tells what went wrong with the file, and what to do.
+// coded converts an error of the file to a coded error with a hint.
 func coded(path string, err error) error {
 	var own *fault.Error
 	switch {
@@ -268,5 +266,5 @@ func coded(path string, err error) error {
 		return err
 	}
 	return fault.New(fault.Unavailable, "search_unavailable", "the search index %s cannot be used: %w", path, err).
-		WithHint("see whether the disk is full or the folder cannot be written; the file may be deleted and is made anew")
+		WithHint("check whether the disk is full or the folder is read-only; the file may be deleted and is then rebuilt")
 }

@@ -61,7 +61,7 @@ func TestTheFileIsMadeAnew(t *testing.T) {
 			spoil(t, w.path())
 			w.index = w.another(fts.Options{})
 			w.expect("ana", "quince 7", "a [quince] of number [7]")
-			if told := strings.Contains(w.log.String(), "made anew"); told == (name == "removed" || name == "empty") {
+			if told := strings.Contains(w.log.String(), "is rebuilt"); told == (name == "removed" || name == "empty") {
 				t.Errorf("the log says %q", w.log.String())
 			}
 			c.say("a quince more")

@@ -1,7 +1,12 @@
-// Package fts searches text with SQLite's FTS5, in a database file of its own
-// beside the store's. The file is a projection of the log: it holds the words
-// of the messages and where they stand, not their texts, which stay in the
-// store. It may be deleted at any time and is made anew.
+// Package fts implements search.Index with SQLite's FTS5, in a database file of its own
+// beside the store's. The file is a projection of the log. It holds the words of the
+// messages and their positions, but not the texts, which stay in the store. It may be
+// deleted at any time and is then rebuilt.
+//
+// The log is read in batches. Each batch is written in one transaction together with the
+// position in the log, so a crash repeats or skips nothing. A search first reads what
+// the log has beyond that position, then finds the documents, and finally reads their
+// texts from the store in the scope of the caller, which checks access again.
 package fts
 
 import (
@@ -21,36 +26,36 @@ var _ search.Index = (*Index)(nil)
 
 // Options of New. Path and Store are needed.
 type Options struct {
-	Path  string // of the index's own file; it is made if missing
+	Path  string // of the index's own file, which is created if missing
 	Store store.Store
-	// Quiet is how long the log must have rested before Follow reads on;
-	// zero: five seconds.
+	// Quiet is how long the log must have been quiet before Follow reads it; zero: five
+	// seconds.
 	Quiet time.Duration
-	// Backlog is how many entries the index may be behind before Follow reads
-	// on even though the log does not rest; zero: 50,000.
+	// Backlog is how many entries the index may be behind before Follow reads the log
+	// even though it is not quiet; zero: 50,000.
 	Backlog uint64
 	Log     *slog.Logger // nil: nothing is logged
 }
 
-// Index is a search.Index. Its file is opened with the first use.
+// Index is a search.Index. Its file is opened on first use.
 type Index struct {
 	opt  Options
 	log  *slog.Logger
-	turn chan struct{} // holds a token while somebody writes
+	turn chan struct{} // holds a token while the file is being written
 
 	followed atomic.Bool   // Follow runs
-	hurry    chan struct{} // tells it that a search found much to be indexed
+	hurry    chan struct{} // tells Follow that a search found a backlog
 
 	mu     sync.RWMutex // held for reading while db is in use
 	db     *database
-	idle   *time.Timer // closes db, and with it its caches, when it was not used for a while
+	idle   *time.Timer // closes db, which frees its caches, after idleFor without use
 	closed bool
 }
 
 // idleFor is how long the file stays open without use.
 const idleFor = time.Minute
 
-// New returns the index. Close it when it is used no more.
+// New returns the index. Close must be called after the last use.
 func New(opt Options) *Index {
 	if opt.Quiet <= 0 {
 		opt.Quiet = 5 * time.Second
@@ -64,7 +69,7 @@ func New(opt Options) *Index {
 	return &Index{opt: opt, log: opt.Log, turn: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 }
 
-// Close closes the file. What comes later is refused with search_closed.
+// Close closes the file. Later calls return search_closed.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -78,8 +83,8 @@ func (x *Index) Close() error {
 	return err
 }
 
-// rest closes the file until it is used again. Who uses it now sets the time
-// anew when that is done.
+// rest closes the file until it is used again. If it is in use now, the timer is reset
+// afterwards.
 func (x *Index) rest() {
 	if !x.mu.TryLock() {
 		return
@@ -89,15 +94,15 @@ func (x *Index) rest() {
 		return
 	}
 	if err := x.db.close(); err != nil {
-		x.log.Warn("the search index did not close well", "error", err)
+		x.log.Warn("closing the search index failed", "error", err)
 	}
 	x.db = nil
 }
 
 var errClosed = fault.New(fault.Unavailable, "search_closed", "the search is closing")
 
-// with runs do over the open file, opening it first where that is needed. A
-// file that is damaged is made anew, and do runs once more.
+// with opens the file if necessary and runs do. If the file is damaged, with rebuilds it
+// and runs do once more.
 func (x *Index) with(ctx context.Context, do func(*database) error) error {
 	used, err := x.once(ctx, do)
 	if damaged(err) {
@@ -120,7 +125,7 @@ func (x *Index) once(ctx context.Context, do func(*database) error) (used *datab
 		if x.db != nil {
 			break
 		}
-		x.mu.RUnlock() // it was closed since: open tells why, or opens it again
+		x.mu.RUnlock() // it was closed meanwhile: open returns the reason, or opens it again
 	}
 	defer x.mu.RUnlock()
 	defer x.idle.Reset(idleFor)
@@ -130,8 +135,7 @@ func (x *Index) once(ctx context.Context, do func(*database) error) (used *datab
 	return x.db, do(x.db)
 }
 
-// open opens the file; one that is of another version, or of another log, is
-// damaged.
+// open opens the file. A file of another version or another log counts as damaged.
 func (x *Index) open(ctx context.Context) error {
 	x.mu.RLock()
 	there := x.db != nil
@@ -159,8 +163,8 @@ func (x *Index) open(ctx context.Context) error {
 	return err
 }
 
-// remake removes the file, and begins an empty one; unless that has been done
-// since it was found damaged.
+// remake replaces the file by an empty one, unless that has been done since the damage
+// was found.
 func (x *Index) remake(ctx context.Context, found *database, why error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -170,10 +174,10 @@ func (x *Index) remake(ctx context.Context, found *database, why error) error {
 	case x.db != nil && x.db != found:
 		return nil
 	}
-	x.log.Warn("the search index is made anew", "path", x.opt.Path, "reason", why)
+	x.log.Warn("the search index is rebuilt", "path", x.opt.Path, "reason", why)
 	if x.db != nil {
 		if err := x.db.close(); err != nil {
-			x.log.Warn("the damaged search index did not close well", "error", err)
+			x.log.Warn("closing the damaged search index failed", "error", err)
 		}
 		x.idle.Stop()
 		x.db = nil

@@ -76,10 +76,10 @@ type doc struct {
 	key           []byte
 	conv          int64
 	msg, prev     []byte
-	before, after [][]byte // keys of its neighbours, the nearest first
+	before, after [][]byte // keys of its neighbours, nearest first
 }
 
-// sought is one search in the index.
+// sought is a search in the index.
 type sought struct {
 	c     *sqlite.Conn
 	sc    store.Scope
@@ -91,8 +91,8 @@ type sought struct {
 	tool   int64
 }
 
-// find returns the docs with a lower number that match, one more than a page
-// holds, the newest first.
+// find returns the matching docs with lower numbers, newest first: one more than a page
+// holds.
 func (s *sought) find(below int64) ([]doc, error) {
 	possible, err := s.resolve()
 	if err != nil || !possible {
@@ -115,8 +115,8 @@ func (s *sought) docs(below int64) (out []doc, err error) {
 	return out, err
 }
 
-// resolve finds the numbers of what narrows the search; false where one of
-// them is unknown, so that nothing can match.
+// resolve finds the numbers of the filters. It returns false if one of them is unknown, so
+// that nothing can match.
 func (s *sought) resolve() (bool, error) {
 	if !s.sc.All() {
 		for _, sp := range s.sc.Read {
@@ -151,16 +151,16 @@ func (s *sought) number(query string, arg any) (n int64, found bool, err error) 
 	return number(s.c, query, arg)
 }
 
-// statement writes the SQL. The words' lists are walked from the newest doc
-// on and broken off when the page is full; the spaces stand in the condition
-// twice, as words that make it quick and as numbers that make it certain.
+// statement returns the SQL. FTS5 walks the lists of words from the newest doc on until the
+// page is full. The spaces occur in the condition twice: as words to make it fast, and as
+// numbers to make it certain.
 func (s *sought) statement(below int64) (string, []any) {
 	var b strings.Builder
 	b.WriteString(`SELECT d.id, d.seq, d.at, d.key, d.conv, d.msg, d.prev
 		FROM fts CROSS JOIN doc d ON d.id = fts.rowid CROSS JOIN conv c ON c.id = d.conv
 		WHERE fts MATCH ? AND fts.rowid < ? AND d.gone = 0 AND d.cut = 0 AND c.gone = 0`)
 	if !s.q.Until.IsZero() {
-		// Where many messages have one time, their numbers are above it.
+		// If many messages have the same time, their numbers are above it.
 		below = min(below, rankOf(s.q.Until)+int64(time.Minute/time.Millisecond)<<6)
 	}
 	args := []any{s.match(), below}
@@ -188,8 +188,8 @@ func (s *sought) statement(below int64) (string, []any) {
 	return b.String(), append(args, s.q.PageSize()+1)
 }
 
-// match writes the condition in FTS5's language. All that is a person's own
-// stands in quotes, and has neither quotes nor spaces in it (search.Token).
+// match returns the condition in FTS5's query language. Words from the user are quoted, and
+// contain neither quotes nor spaces (search.Token).
 func (s *sought) match() string {
 	var all []string
 	if !s.sc.All() {
@@ -218,7 +218,7 @@ func (s *sought) match() string {
 	return text
 }
 
-// letters leaves nothing in a role that FTS5 could take for its own.
+// letters replaces everything in a role that FTS5 could take for syntax.
 func letters(r rune) rune {
 	if 'a' <= r && r <= 'z' {
 		return r
@@ -238,8 +238,8 @@ func choice(phrases []search.Phrase) string {
 	return strings.Join(out, " OR ")
 }
 
-// around finds the keys of the docs' neighbours, which messages name
-// themselves: the one before it, and of those that follow it the newest.
+// around finds the keys of the docs' neighbours. A message names the one before it; of those
+// that name it, the newest counts.
 func (s *sought) around(docs []doc) error {
 	if s.q.Around <= 0 || len(docs) == 0 {
 		return nil
@@ -258,8 +258,7 @@ func (s *sought) around(docs []doc) error {
 	return nil
 }
 
-// step is the statement that goes from a message to its neighbour. A deleted
-// one is found last.
+// step returns the statement that finds a message's neighbour. Deleted messages come last.
 func (s *sought) step(is, next string) string {
 	query := "SELECT d.key, d.gone OR d.cut, " + next + " FROM doc d WHERE d.conv = ? AND " + is
 	if !s.sc.All() {
@@ -268,7 +267,7 @@ func (s *sought) step(is, next string) string {
 	return query + " ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1"
 }
 
-// walk goes from neighbour to neighbour. Deleted ones are passed by.
+// walk goes from neighbour to neighbour and skips deleted ones.
 func (s *sought) walk(step string, conv int64, from []byte) (keys [][]byte, err error) {
 	args := []any{conv, from}
 	for _, sp := range s.spaces {
@@ -294,8 +293,8 @@ func (s *sought) walk(step string, conv int64, from []byte) (keys [][]byte, err 
 	return keys, nil
 }
 
-// reading makes hits of docs: the texts are read from the store, in the scope
-// of the caller, which is asked a second time thereby.
+// reading makes hits from docs. It reads the texts from the store in the scope of the
+// caller, which checks access again.
 type reading struct {
 	ctx    context.Context
 	st     store.Store
@@ -303,7 +302,7 @@ type reading struct {
 	titles map[id.ID]string
 }
 
-// hit reads a doc; false where the message is gone meanwhile.
+// hit reads a doc. It returns false if the message no longer exists.
 func (r *reading) hit(d *doc, terms *search.Terms) (h search.Hit, ok bool, err error) {
 	u, m, ok, err := r.message(d.key)
 	if !ok {
@@ -366,7 +365,7 @@ func (r *reading) message(key []byte) (u resource.URI, m *message.Message, ok bo
 	return u, m, err == nil, err
 }
 
-// title returns a conversation's title; false where it is deleted.
+// title returns a conversation's title. It returns false if the conversation is deleted.
 func (r *reading) title(conv id.ID) (string, bool, error) {
 	if t, ok := r.titles[conv]; ok {
 		return t, true, nil

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// Field is a part of a document: its text, and how much a word of it counts,
-// from 0 to 1.
+// Field is a part of a document: its text, and the weight of its words from 0 to 1.
 type Field struct {
 	Text   string
 	Weight float64
@@ -28,7 +27,8 @@ type posting struct {
 	weight float64 // the greatest of the fields that have the word
 }
 
-// NewIndex makes an index of documents; their places in the list name them.
+// NewIndex returns an index of documents, which are identified by their indexes in the
+// list.
 func NewIndex(docs [][]Field) *Index {
 	x := &Index{docs: len(docs), terms: map[string][]posting{}}
 	for doc, fields := range docs {
@@ -50,8 +50,7 @@ func (x *Index) add(doc int, stem string, weight float64) {
 	x.terms[stem] = append(list, posting{doc, weight})
 }
 
-// Weight returns how much a document has of a stem: the weight of the field,
-// or 0.
+// Weight returns the weight of a stem in a document, or 0.
 func (x *Index) Weight(doc int, stem string) float64 {
 	list := x.terms[stem]
 	if i, ok := slices.BinarySearchFunc(list, doc, func(p posting, d int) int { return cmp.Compare(p.doc, d) }); ok {
@@ -60,8 +59,8 @@ func (x *Index) Weight(doc int, stem string) float64 {
 	return 0
 }
 
-// Rarity returns how much a stem says: 1 where no document has it, less the
-// more of them do, and never 0.
+// Rarity returns how rare a stem is: 1 if no document has it, less the more documents
+// have it, and never 0.
 func (x *Index) Rarity(stem string) float64 {
 	return math.Log(1+float64(x.docs+1)/float64(len(x.terms[stem])+1)) / math.Log(float64(x.docs+2))
 }
@@ -75,11 +74,11 @@ type Term struct {
 // Match is a document that shares words with a query.
 type Match struct {
 	Doc   int
-	Score float64 // the part of the query that the document answers to, from 0 to 1
+	Score float64 // the part of the query that the document matches, from 0 to 1
 }
 
-// Rank returns the documents that share a word with the query, the most
-// similar first; documents that are alike are in their order.
+// Rank returns the documents that share a word with the query, most similar first.
+// Documents with equal scores keep their order.
 func (x *Index) Rank(query []Term) []Match {
 	scores := map[int]float64{}
 	seen := map[string]bool{}

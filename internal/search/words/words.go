@@ -6,11 +6,10 @@
 // "what", "please") say nothing about a subject and are called common. An
 // Index holds documents, each made of fields with a weight; Rank compares a
 // query with all of them at once. A word that few documents have counts more
-// than one that many have. Meaning is not looked at: two words that share no
-// stem are strangers.
+// than one that many have. Meaning does not count: words that share no stem
+// are unrelated.
 //
-// All functions take time in proportion to their input. There is no learned
-// or random part: the same input gives the same answer.
+// All functions take time proportional to their input, and are deterministic.
 package words
 
 import (
@@ -39,7 +38,7 @@ func Split(text string) []string {
 	return out
 }
 
-// next is the length of the run of letters, digits, apostrophes and hyphens
+// next returns the length of the run of letters, digits, apostrophes and hyphens
 // that the text begins with; it ends with a letter or a digit.
 func next(text string) int {
 	end := 0
