@@ -1,6 +1,30 @@
-// Package conversation manages conversations. It keeps their interactions,
-// messages and runs in the store, and for open conversations also the model's
-// view in memory.
+// Package conversation keeps conversations in the store and makes the model's view of
+// them.
+//
+// A conversation holds interactions: one for each turn, with everything that the turn
+// caused. An interaction has messages and runs. A message never moves or changes. Its
+// place is a position in a branch's list, and positions grow over the whole conversation.
+//
+// A branch is a rope: spans of the lists of other branches, and its own list, which is
+// open at the end. Editing, answering again, rewinding, inserting and removing create a
+// branch with another rope, and the conversation's preferred branch is the one that
+// continues. So nothing is copied, and every earlier course of the conversation remains.
+//
+// What became of a message is recorded beside it, in its mark: a list of changes
+// (invalidated by a tool's call, or superseded, archived or deleted by a person), each
+// with its cause, and each can be undone. A change by a call applies to the branches that
+// hold the call; a change by a person applies to all. Pins and decisions to trust a message
+// are recorded beside messages, too.
+//
+// The view of a branch is what the model is shown of it: the messages from a start on,
+// those that are pinned, and a summary in place of the rest. A view has numbered
+// revisions, and a mark counts in the view from a revision on. So the beginning of the
+// view stays the same from request to request, and the providers' prompt caches hold.
+//
+// A Session runs turns: it has the view in memory, and writes each step before the next
+// one relies on it. An Engine does everything else. Deleted conversations, branches and
+// messages can be restored until Purge erases them with everything that was derived from
+// them.
 package conversation
 
 import (

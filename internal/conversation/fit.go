@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -188,16 +189,9 @@ const (
 // It reports whether any digest fits.
 func fitDigest(earlier *message.Message, msgs []*message.Message, fits func(string) bool) bool {
 	lines := digest(earlier, msgs)
-	lo, hi := 0, len(lines) // the smallest number of lines to drop
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if fits(strings.Join(lines[mid:], "\n")) {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return lo < len(lines) && fits(strings.Join(lines[lo:], "\n"))
+	fitsFrom := func(i int) bool { return fits(strings.Join(lines[i:], "\n")) }
+	drop := sort.Search(len(lines), fitsFrom)
+	return drop < len(lines) && fitsFrom(drop) // fits keeps the text that it was asked about last
 }
 
 // digest lists what was asked, done and answered, one line each.

@@ -268,15 +268,9 @@ func (p *place) state() string {
 	fmt.Fprintln(&b, c.Title, c.Messages, c.ToolCalls)
 	for _, br := range list {
 		fmt.Fprintln(&b, br.Title, br.ID == c.BranchID(), br.View.Revision, br.View.Start.Pos, br.View.Clip, len(br.View.Keep))
-		for after := store.Cursor(""); ; {
-			page, next, err := p.e.MessagesOf(ctx, anna, p.conv, &br, after, 7, false)
+		for m, err := range p.e.Walk(ctx, anna, p.conv, &br, false) {
 			p.ok(err)
-			for _, m := range page {
-				fmt.Fprintln(&b, " ", brief(m.Message), m.Change.State, m.Pinned, m.Shown)
-			}
-			if after = next; after == "" {
-				break
-			}
+			fmt.Fprintln(&b, " ", brief(m.Message), m.Change.State, m.Pinned, m.Shown)
 		}
 	}
 	fmt.Fprintln(&b, strings.Join(p.view(), "\n"))
