@@ -13,24 +13,24 @@ import (
 	"steward/internal/store"
 )
 
-// TypeAccount is the type of the resources that say who a user is, in the
-// system space: nobody raises himself.
+// TypeAccount is the type of the resources with users' accounts. They are in the
+// system space, so that users cannot change their own.
 const TypeAccount = "identity.Account"
 
-// Account says who a user is. A user of whom none is recorded is a member;
-// the local user is then an admin.
+// Account says who a user is. Without a recorded account, a user is a member and
+// the local user an admin.
 type Account struct {
 	User     string    `json:"user"`
 	Display  string    `json:"display,omitzero"` // the name that people read
 	Roles    []string  `json:"roles"`            // sorted; never empty
 	Disabled bool      `json:"disabled,omitzero"`
-	Created  time.Time `json:"created,omitzero"` // zero: none is recorded
+	Created  time.Time `json:"created,omitzero"` // zero: no account is recorded
 }
 
 // Admin reports whether the account may manage people.
 func (a Account) Admin() bool { return !a.Disabled && slices.Contains(a.Roles, policy.RoleAdmin) }
 
-// AccountChange is what is to be changed of an account; nil members stay.
+// AccountChange is a change of an account. Nil members stay unchanged.
 type AccountChange struct {
 	Display  *string   `json:"display"`
 	Roles    *[]string `json:"roles"` // empty: member
@@ -47,7 +47,7 @@ type storedAccount struct {
 
 const maxDisplay = 100 // characters
 
-// implied is the account of a user of whom none is recorded.
+// implied returns the account of a user without a recorded one.
 func implied(user string) Account {
 	switch user {
 	case Local:
@@ -58,12 +58,13 @@ func implied(user string) Account {
 	return Account{User: user, Roles: []string{policy.RoleMember}}
 }
 
-// Roles returns the roles that there are.
+// Roles returns all roles.
 func Roles() []string {
 	return []string{policy.RoleAdmin, policy.RoleGuest, policy.RoleMember, policy.RoleService}
 }
 
-// checkRoles returns the roles sorted, each once; for none, member.
+// checkRoles returns the roles sorted and without duplicates; member if there are
+// none.
 func checkRoles(roles []string) ([]string, error) {
 	for _, r := range roles {
 		if !slices.Contains(Roles(), r) {
@@ -77,7 +78,7 @@ func checkRoles(roles []string) ([]string, error) {
 	return slices.Compact(slices.Sorted(slices.Values(roles))), nil
 }
 
-// account reads what is recorded of a user; version 0: nothing is.
+// account reads a user's account. Version 0 means that none is recorded.
 func (r *Registry) account(ctx context.Context, user string) (Account, uint64, error) {
 	res, err := r.store.Get(ctx, system, accountURI(user))
 	if fault.Is(err, fault.NotFound) {
@@ -121,8 +122,8 @@ func (r *Registry) Account(ctx context.Context, user string) (Account, error) {
 	return a, err
 }
 
-// Accounts returns all users of whom something is known, by name: who has an
-// account, who has a key or is in a group, and the local user.
+// Accounts returns all known users, by name: those with an account or a key, the
+// members of groups, and the local user.
 func (r *Registry) Accounts(ctx context.Context) ([]Account, error) {
 	known := map[string]Account{Local: implied(Local)}
 	keys, err := r.List(ctx, "")
@@ -156,7 +157,7 @@ func (r *Registry) Accounts(ctx context.Context) ([]Account, error) {
 	return out, nil
 }
 
-// versioned is an account as it is recorded.
+// versioned is a recorded account.
 type versioned struct {
 	Account
 	version uint64
@@ -175,14 +176,14 @@ func (r *Registry) AddUser(ctx context.Context, by, user string, c AccountChange
 	return r.setUser(ctx, by, user, c, true)
 }
 
-// SetUser changes who a user is, on behalf of by, at once for this process;
-// where nothing was recorded, it is now. Errors: user_invalid, role_unknown,
+// SetUser changes a user's account on behalf of by, and records one if there is
+// none. The change takes effect at once in this process. Errors: user_invalid, role_unknown,
 // display_invalid, last_admin and local_user (Denied), and the store's.
 func (r *Registry) SetUser(ctx context.Context, by, user string, c AccountChange) (Account, error) {
 	return r.setUser(ctx, by, user, c, false)
 }
 
-// CloseUser lets a user in no more who is to be forgotten. Errors:
+// CloseUser disables a user who is to be deleted. Errors:
 // user_not_found, and those of SetUser.
 func (r *Registry) CloseUser(ctx context.Context, by, user string) error {
 	accounts, err := r.Accounts(ctx)
@@ -198,8 +199,8 @@ func (r *Registry) CloseUser(ctx context.Context, by, user string) error {
 	return err
 }
 
-// ForgetUser erases for good a user's keys and account, and takes the user out
-// of all groups.
+// ForgetUser permanently erases a user's keys and account, and removes the user
+// from all groups.
 func (r *Registry) ForgetUser(ctx context.Context, by, user string) error {
 	groups, err := r.groupsOf(ctx, user)
 	if err != nil {
@@ -214,7 +215,7 @@ func (r *Registry) ForgetUser(ctx context.Context, by, user string) error {
 	if err != nil {
 		return err
 	}
-	b := store.Batch{Changes: []store.Change{{Op: store.Erase, URI: accountURI(user)}}} // last: until then it can be done again
+	b := store.Batch{Changes: []store.Change{{Op: store.Erase, URI: accountURI(user)}}} // the last step: until then ForgetUser can be repeated
 	for _, k := range keys {
 		if err := r.Revoke(ctx, k.ID); err != nil {
 			return err
@@ -248,7 +249,7 @@ func (r *Registry) setUser(ctx context.Context, by, user string, c AccountChange
 		}
 		err = r.commitAccount(ctx, by, was, now, version)
 		if fault.Is(err, fault.Conflict) {
-			continue // overtaken: look again
+			continue // another change came first
 		}
 		if err != nil {
 			return Account{}, err
@@ -288,8 +289,8 @@ func (a Account) same(b Account) bool {
 	return a.Display == b.Display && a.Disabled == b.Disabled && slices.Equal(a.Roles, b.Roles)
 }
 
-// commitAccount records an account. Where an admin goes, the batch holds only
-// if another one is there when it is committed.
+// commitAccount records an account. If an admin is removed, the batch also requires
+// that there is another one.
 func (r *Registry) commitAccount(ctx context.Context, by string, was, now Account, version uint64) error {
 	cond := store.If{Version: version, Absent: version == 0}
 	b := store.Batch{Changes: []store.Change{now.change(cond)}}

@@ -22,29 +22,29 @@ import (
 // Local is the machine's own user.
 const Local = tool.OwnUser
 
-// Anonymous is who calls without a credential, where the settings allow that:
-// a service and a guest. CheckUser refuses the name, so that nobody has a key,
-// an account or a group by it.
+// Anonymous is the user of a call without a credential, if the settings allow it: a
+// service and a guest. CheckUser refuses the name, so nobody can have a key, an
+// account or a group with it.
 const Anonymous = "_anonymous"
 
-// The types of the resources that this package keeps.
+// The types of the resources in which this package keeps keys and profiles.
 const (
 	TypeKey  = "identity.Key"  // in the system space
 	TypeUser = "identity.User" // in the user's own space
 )
 
-// Key is an API key. The secret itself is kept nowhere.
+// Key is an API key. The secret itself is not stored.
 type Key struct {
 	ID      id.ID
 	User    string
 	Name    string // for people; may be empty
-	Hint    string // the secret's first characters, to recognise it by
+	Hint    string // the first characters of the secret
 	Created time.Time
 	Expires time.Time // zero: never
-	Revoked time.Time // zero: it was not
+	Revoked time.Time // zero: it was not revoked
 }
 
-// Usable reports whether the key opens anything at the time.
+// Usable reports whether the key is valid at a time.
 func (k Key) Usable(at time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || at.Before(k.Expires))
 }
@@ -69,8 +69,8 @@ const (
 	cacheFor  = 10 * time.Second // after which a change by another process is seen
 )
 
-// system is the scope of the keys: whom a secret belongs to is not known
-// before it is looked up.
+// system is the scope of the keys. The user of a secret is not known before it is
+// looked up.
 var system = store.Scope{Actor: "system", Read: []resource.Space{resource.System}, Write: resource.System}
 
 // Registry keeps the keys, accounts, groups and profiles. Safe for concurrent
@@ -80,7 +80,7 @@ type Registry struct {
 
 	crowd   sync.RWMutex
 	people  map[string]person // by user
-	version atomic.Uint64     // counts what may have changed who somebody is; written under crowd
+	version atomic.Uint64     // counts possible changes of Principals; written under crowd
 }
 
 // New returns a registry over the store.
@@ -88,8 +88,8 @@ func New(s store.Store) *Registry {
 	return &Registry{store: s, people: map[string]person{}}
 }
 
-// Create makes a key for a user and returns it with its secret, which is
-// shown this once and cannot be had again. A zero expires means never.
+// Create creates a key for a user and returns it with its secret, which cannot be
+// retrieved again. A zero expires means never.
 // Errors: user_invalid, key_name_invalid, key_expiry_past,
 // key_expiry_invalid, and the store's.
 func (r *Registry) Create(ctx context.Context, user, name string, expires time.Time) (Key, string, error) {
@@ -150,8 +150,8 @@ func broken(uri resource.URI, err error) error {
 		WithHint("run steward doctor, and restore the data folder from a backup if it reports damage")
 }
 
-// List returns the keys of a user, or of all users for "", revoked and
-// expired ones too.
+// List returns the keys of a user, or of all users if user is empty, including
+// revoked and expired keys.
 func (r *Registry) List(ctx context.Context, user string) ([]Key, error) {
 	q := store.Query{Type: TypeKey}
 	if user != "" {
@@ -163,7 +163,7 @@ func (r *Registry) List(ctx context.Context, user string) ([]Key, error) {
 	})
 }
 
-// all reads the resources of the system space that a query finds.
+// all reads the resources in the system space that match a query.
 func all[T any](ctx context.Context, r *Registry, q store.Query, read func(resource.Resource) (T, error)) ([]T, error) {
 	var out []T
 	for it, err := range store.Items(ctx, r.store, system, q) {

@@ -11,17 +11,17 @@ import (
 
 var _ policy.Directory = (*Registry)(nil)
 
-// person is what is known of a user, for a while.
+// person is the cached data of a user.
 type person struct {
 	policy.Principal
 	disabled bool
-	profile  []byte // as it is stored; nil: there is none
+	profile  []byte // as stored; nil: none
 	until    time.Time
 }
 
-// Principal implements policy.Directory: the roles of a user and the groups
-// that he is in, both sorted; do not modify them. A change made through this
-// registry is seen at once, one made by another process within ten seconds.
+// Principal implements policy.Directory. It returns the roles and groups of a
+// user, both sorted; do not modify them. A change by another process is seen
+// within ten seconds, a change through this registry at once.
 // Errors: user_invalid, user_disabled (Denied), and the store's.
 func (r *Registry) Principal(ctx context.Context, user string) (policy.Principal, error) {
 	p, err := r.person(ctx, user)
@@ -36,8 +36,8 @@ func (r *Registry) Principal(ctx context.Context, user string) (policy.Principal
 
 const enableHint = "an admin can enable him again: steward users enable %s"
 
-// Version is a number that grows whenever a Principal may have changed, so
-// that decisions which were made with an older one are made again.
+// Version returns a number that increases whenever a Principal may have changed.
+// Decisions made at an older version must be made again.
 func (r *Registry) Version() uint64 { return r.version.Load() }
 
 func (r *Registry) person(ctx context.Context, user string) (person, error) {
@@ -58,8 +58,7 @@ func (r *Registry) person(ctx context.Context, user string) (person, error) {
 	return fresh, nil
 }
 
-// remember keeps what was read of a person, unless a change overtook the
-// reading.
+// remember caches a person, unless there was a change since the version before.
 func (r *Registry) remember(p person, before uint64) {
 	r.crowd.Lock()
 	defer r.crowd.Unlock()
@@ -69,7 +68,7 @@ func (r *Registry) remember(p person, before uint64) {
 	old, ok := r.people[p.User]
 	switch {
 	case !ok && len(r.people) >= cacheSize:
-		clear(r.people) // rare, and cheaper than keeping an order
+		clear(r.people) // rare, and simpler than evicting the oldest
 		r.version.Add(1)
 	case ok && (old.disabled != p.disabled || !slices.Equal(old.Roles, p.Roles) || !slices.Equal(old.Groups, p.Groups)):
 		r.version.Add(1) // another process has changed it
@@ -77,7 +76,7 @@ func (r *Registry) remember(p person, before uint64) {
 	r.people[p.User] = p
 }
 
-// meet reads who a user is.
+// meet reads a user's data from the store.
 func (r *Registry) meet(ctx context.Context, user string) (person, error) {
 	if err := CheckUser(user); err != nil && user != Anonymous {
 		return person{}, err
@@ -100,7 +99,7 @@ func (r *Registry) meet(ctx context.Context, user string) (person, error) {
 	return p, nil
 }
 
-// changed forgets what is known of people: somebody is another one now.
+// changed clears the cache after a change.
 func (r *Registry) changed() {
 	r.crowd.Lock()
 	defer r.crowd.Unlock()

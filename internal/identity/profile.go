@@ -12,8 +12,8 @@ import (
 	"steward/internal/store"
 )
 
-// Profile is what a user tells of himself, so that answers fit him. Empty
-// members are not told.
+// Profile is what users say about themselves, so that answers fit them. All members
+// are optional.
 type Profile struct {
 	TimeZone string `json:"time_zone,omitzero"` // IANA name, "Europe/Madrid"
 	Location string `json:"location,omitzero"`  // in words: "Graz, Austria"
@@ -35,7 +35,7 @@ const maxLocation = 200 // characters
 // Check returns the profile with its locale in canonical form. Errors:
 // time_zone_unknown, location_invalid, locale_invalid, units_unknown.
 func (p Profile) Check() (Profile, error) {
-	if p.TimeZone == "Local" { // the server's zone, which is not the user's
+	if p.TimeZone == "Local" { // Go's name for the server's zone
 		return p, fault.New(fault.Invalid, "time_zone_unknown", "%q names no place", p.TimeZone).WithHint(zoneHint)
 	}
 	if p.TimeZone != "" {
@@ -64,9 +64,8 @@ func (p Profile) Check() (Profile, error) {
 
 const zoneHint = "give its name in the IANA database, such as Europe/Madrid, or UTC"
 
-// Profile returns the profile of a user; of one who has set none, the empty
-// one. It is read from memory: a change that another process makes is seen
-// within ten seconds.
+// Profile returns the profile of a user, or an empty one. It is cached: a change by
+// another process is seen within ten seconds.
 func (r *Registry) Profile(ctx context.Context, user string) (Profile, error) {
 	who, err := r.person(ctx, user)
 	if err != nil || who.profile == nil {
@@ -79,7 +78,7 @@ func (r *Registry) Profile(ctx context.Context, user string) (Profile, error) {
 	return p, nil
 }
 
-// readProfile returns the stored profile of a user; nil: there is none.
+// readProfile returns the stored profile of a user, or nil.
 func (r *Registry) readProfile(ctx context.Context, user string) ([]byte, error) {
 	res, err := r.store.Get(ctx, store.ForUser(user), resource.Root(TypeUser, user))
 	if fault.Is(err, fault.NotFound) {
@@ -88,7 +87,7 @@ func (r *Registry) readProfile(ctx context.Context, user string) ([]byte, error)
 	return res.Body, err
 }
 
-// SetProfile replaces the profile of a user and returns it as it was kept.
+// SetProfile replaces the profile of a user and returns it as stored.
 // Errors: user_invalid, those of Profile.Check, and the store's.
 func (r *Registry) SetProfile(ctx context.Context, user string, p Profile) (Profile, error) {
 	if err := CheckUser(user); err != nil {

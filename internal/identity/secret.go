@@ -11,8 +11,8 @@ import (
 	"steward/internal/fault"
 )
 
-// Prefix begins every secret that Steward hands out, so that people and
-// secret scanners know one when they see it.
+// Prefix begins every secret that Steward issues, so that people and secret
+// scanners recognise it.
 const Prefix = "sk-steward-"
 
 // secretBytes are the random bytes of a secret; 36 bytes with the checksum
@@ -21,9 +21,8 @@ const secretBytes = 32
 
 var secretText = base64.RawURLEncoding.Strict()
 
-// NewSecret returns a fresh secret: Prefix, and 256 random bits with a
-// checksum over both, which tells a mistyped or cut secret from a wrong one
-// without a look-up.
+// NewSecret returns a new secret: Prefix, and 256 random bits with a checksum over
+// both. The checksum detects a mistyped or cut secret without a look-up.
 func NewSecret() string {
 	b := make([]byte, secretBytes, secretBytes+4)
 	rand.Read(b) // never fails (crypto/rand)
@@ -34,7 +33,7 @@ func checksum(random []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE([]byte(Prefix)), crc32.IEEETable, random)
 }
 
-// WellFormed reports whether the text can be a secret at all.
+// WellFormed reports whether a text has the form of a secret.
 func WellFormed(secret string) bool {
 	text, ok := strings.CutPrefix(secret, Prefix)
 	if !ok || len(text) != secretText.EncodedLen(secretBytes+4) {
@@ -44,9 +43,8 @@ func WellFormed(secret string) bool {
 	return err == nil && binary.BigEndian.Uint32(b[secretBytes:]) == checksum(b[:secretBytes])
 }
 
-// digest is what is stored of a secret. A plain SHA-256 is enough: a slow,
-// salted hash protects secrets that can be guessed, and 256 random bits
-// cannot.
+// digest is the stored hash of a secret. A plain SHA-256 is enough: slow, salted
+// hashes protect secrets that can be guessed, and 256 random bits cannot.
 type digest [sha256.Size]byte
 
 func digestOf(secret string) digest { return sha256.Sum256([]byte(secret)) }

@@ -10,24 +10,24 @@ import (
 	"steward/internal/watch"
 )
 
-// quiet is how long the folder of the secrets has to be unchanged before it is
-// read: next to nothing, as each is put into its place as a whole.
+// quiet is how long the folder of the secrets must be unchanged before it is read.
+// It is short, since each secret is replaced in one step.
 const quiet = time.Millisecond
 
-// Follower tells a masker of secrets as they are kept.
+// Follower adds new secrets to a masker.
 type Follower struct {
 	cancel context.CancelFunc
 	run    sync.WaitGroup
 }
 
-// Follow tells m of all secrets, and from then on of each that Set keeps, by
-// whichever process, until Close. What cannot be learned is logged.
+// Follow adds all secrets to m, and until Close each secret that any process
+// stores with Set. Errors are logged.
 func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		log.Debug("the folder of the secrets cannot be made", "error", err) // who keeps one is told
+		log.Debug("the folder of the secrets cannot be made", "error", err) // Set reports it
 	}
 	if err := s.Learn(m); err != nil {
-		log.Debug("a secret is not hidden", "error", err) // the start has told of it
+		log.Debug("a secret is not hidden", "error", err) // reported at the start
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &Follower{cancel: cancel}
@@ -46,7 +46,7 @@ func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
 	return f
 }
 
-// Close ends it.
+// Close stops following.
 func (f *Follower) Close() error {
 	f.cancel()
 	f.run.Wait()

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// looks returns how a value may look, each once.
+// looks returns the forms in which a value may appear, without duplicates.
 func looks(value string) []string {
 	plain := []string{value}
 	if lines := strings.Split(value, "\n"); len(lines) > 1 {
@@ -40,9 +40,9 @@ func looks(value string) []string {
 	return slices.Compact(out)
 }
 
-// inJSON returns how a text may stand in a JSON string: writers differ in
-// which characters they escape (other alphabets, slashes, those that mean
-// something in HTML), and in the case of the digits.
+// inJSON returns the forms of a text in a JSON string. Writers differ in which
+// characters they escape (non-ASCII, slashes, those with a meaning in HTML), and
+// in the case of hexadecimal digits.
 func inJSON(v string) []string {
 	var out []string
 	for _, s := range []string{jsonText(v), htmlJSON(v), asciiJSON(v)} {
@@ -55,7 +55,7 @@ func inJSON(v string) []string {
 
 var unicodeEscape = regexp.MustCompile(`\\u[0-9a-f]{4}`)
 
-// asciiJSON is a text as it stands in a JSON string of ASCII alone.
+// asciiJSON returns a text as it is in a JSON string of ASCII characters.
 func asciiJSON(s string) string {
 	var b strings.Builder
 	for _, r := range jsonText(s) {
@@ -70,8 +70,8 @@ func asciiJSON(s string) string {
 	return b.String()
 }
 
-// inURL returns how a text may stand in a URL: writers differ in which
-// characters they leave as they are, and in how they write a blank.
+// inURL returns the forms of a text in a URL. Writers differ in which characters
+// they escape, and in how they write a blank.
 func inURL(v string) []string {
 	out := []string{url.PathEscape(v)}
 	for _, keep := range []string{
@@ -87,8 +87,8 @@ func inURL(v string) []string {
 	return out
 }
 
-// escaped writes all bytes as %XX but letters, digits, -, _, . and those to be
-// kept.
+// escaped writes all bytes as %XX, except letters, digits, -, _, . and those in
+// keep.
 func escaped(s, keep, blank string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
@@ -104,7 +104,7 @@ func escaped(s, keep, blank string) string {
 	return b.String()
 }
 
-// jsonText is a text as it stands in a JSON string.
+// jsonText returns a text as it is in a JSON string.
 func jsonText(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -115,10 +115,10 @@ func jsonText(s string) string {
 	return inner(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// inner is a quoted text without its quotes.
+// inner removes the quotes of a quoted text.
 func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
 
-// htmlJSON is the same with <, > and & escaped, as Go and others write them.
+// htmlJSON is jsonText with <, > and & escaped, as Go and others write them.
 func htmlJSON(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -127,7 +127,7 @@ func htmlJSON(s string) string {
 	return inner(string(b))
 }
 
-// lowerEscapes writes %2F as %2f.
+// lowerEscapes replaces %2F by %2f.
 func lowerEscapes(s string) string {
 	b := []byte(s)
 	for i := 0; i+2 < len(b); i++ {
@@ -138,9 +138,9 @@ func lowerEscapes(s string) string {
 	return string(b)
 }
 
-// inBase64 returns what a value looks like in base64, in both alphabets,
-// wherever in a longer text it stands: of the characters at its ends, those
-// that its neighbours have a part in are left out.
+// inBase64 returns the forms of a value in base64, in both alphabets and at every
+// offset in a longer text. It leaves out the characters at the ends that also
+// depend on the neighbouring bytes.
 func inBase64(v string) []string {
 	var out []string
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {

@@ -14,29 +14,28 @@ import (
 	"unsafe"
 )
 
-// Masker hides the secrets that it knows: their values as they are, and as
-// they look in JSON, URLs, quoted text, base64 (also in the midst of other
-// text) and hexadecimal digits; of values of several lines, also each longer
-// line. In their place it writes «secret:NAME».
+// Masker replaces the secrets that it knows by «secret:NAME». It finds their plain
+// values, and their forms in JSON, URLs, quoted text, base64 (also within other
+// text) and hexadecimal digits. Of a value with several lines it also finds each
+// long line.
 //
-// The zero Masker knows none, and costs next to nothing. A nil Masker hides
+// The zero Masker knows no secrets and costs almost nothing. A nil Masker hides
 // nothing. Safe for concurrent use.
 type Masker struct {
 	mu    sync.Mutex
-	known map[string]string // by value: its name
+	known map[string]string // names by value
 	now   atomic.Pointer[matcher]
 }
 
-// minForm is how many bytes a form of a value needs to be looked for: fewer
-// would be found in other texts by chance.
+// minForm is the minimum length of a form in bytes. A shorter one would be found in
+// other texts by chance.
 const minForm = MinLength
 
-// minLine is how long a line of a longer secret must be to be one by itself.
+// minLine is the minimum length of a line of a secret to be masked on its own.
 const minLine = 20
 
-// Add makes a secret known (secret_short, secret_invalid). One value has one
-// name, the first; values that one name had before stay known, as they may
-// turn up still.
+// Add adds a secret (secret_short, secret_invalid). A value keeps its first name.
+// Earlier values of a name stay known, since they may still appear.
 func (m *Masker) Add(name, value string) error {
 	if m == nil {
 		return nil
@@ -58,8 +57,8 @@ func (m *Masker) Add(name, value string) error {
 	return nil
 }
 
-// plainName is a name that stands in JSON and in a line as it is: that of a
-// file or a program may have any characters.
+// plainName replaces the characters of a name that would need escaping in JSON or
+// end a line. The name of a file or a program may have any characters.
 func plainName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '"' || r == '\\' || r == utf8.RuneError || unicode.IsControl(r) {
@@ -69,7 +68,7 @@ func plainName(name string) string {
 	}, name)
 }
 
-// Any reports whether there is something to hide.
+// Any reports whether any secret is known.
 func (m *Masker) Any() bool { return m != nil && m.now.Load() != nil }
 
 // Mask returns the text with its secrets hidden.
@@ -84,10 +83,9 @@ func (m *Masker) Mask(text string) string {
 	return string(out)
 }
 
-// MaskBytes is Mask for bytes; what has no secrets is returned as it is. JSON
-// stays JSON: where a secret of digits is found in a number, by chance as in a
-// time or as itself, only texts are masked. A record that cannot be read any
-// more is worse than a number that can.
+// MaskBytes is Mask for bytes. Without secrets it returns b. JSON stays JSON: if a
+// secret of digits is found in a number, only strings are masked, since a record
+// that cannot be read is worse than a number that can.
 func (m *Masker) MaskBytes(b []byte) []byte {
 	if !m.Any() {
 		return b
@@ -104,8 +102,7 @@ func (m *Masker) MaskBytes(b []byte) []byte {
 	return out
 }
 
-// maskTexts hides the secrets in the texts of a JSON value, and leaves all
-// else as it stands.
+// maskTexts hides the secrets in the strings of a JSON value.
 func (x *matcher) maskTexts(b []byte) []byte {
 	var out []byte
 	for at := 0; ; {
@@ -130,8 +127,8 @@ func (x *matcher) maskTexts(b []byte) []byte {
 	}
 }
 
-// In reports whether a secret stands in what r holds. It reads r to the end,
-// or to the first secret, through a buffer of a fixed size.
+// In reports whether r contains a secret. It reads r to the end or to the first
+// secret, through a buffer of fixed size.
 func (m *Masker) In(r io.Reader) (bool, error) {
 	if !m.Any() {
 		return false, nil
@@ -142,7 +139,7 @@ func (m *Masker) In(r io.Reader) (bool, error) {
 	if len(*buf) < 2*x.most {
 		*buf = make([]byte, 2*x.most)
 	}
-	held := 0 // bytes that may begin a secret whose rest was not read yet
+	held := 0 // bytes that may be the beginning of a secret
 	for {
 		n, err := r.Read((*buf)[held:])
 		b := (*buf)[:held+n]
@@ -161,7 +158,7 @@ func (m *Masker) In(r io.Reader) (bool, error) {
 
 var searched = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// find reports whether a form stands anywhere in a text.
+// find reports whether a text contains a form.
 func (x *matcher) find(text string) bool {
 	for i := 0; ; i++ {
 		if i = x.skip(text, i, x.least); i+x.least > len(text) {
@@ -189,11 +186,11 @@ func (m *Masker) Found(text string) []string {
 	return names
 }
 
-// Writer returns a writer that hides secrets, also those that are cut in two
-// by writes: it keeps back what may be the beginning of one, until Flush.
+// Writer returns a writer that hides secrets, even if they are split over several
+// writes: it holds back what may be the beginning of a secret, until Flush.
 func (m *Masker) Writer(to io.Writer) *Writer { return &Writer{m: m, to: to} }
 
-// Writer hides the secrets in a stream. One goroutine at a time.
+// Writer hides the secrets in a stream. It is for one goroutine at a time.
 type Writer struct {
 	m    *Masker
 	to   io.Writer
@@ -211,7 +208,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what was kept back.
+// Flush writes what was held back.
 func (w *Writer) Flush() error {
 	if w.held == "" {
 		return nil
@@ -236,8 +233,8 @@ func (w *Writer) put(text string, all bool) error {
 	return err
 }
 
-// Pieces returns a function that hides the secrets in a text that comes in
-// pieces, as Writer does. One goroutine at a time.
+// Pieces returns a function that hides the secrets in a text that arrives in
+// pieces, as Writer does. It is for one goroutine at a time.
 func (m *Masker) Pieces() func(piece string, last bool) string {
 	var out strings.Builder
 	w := m.Writer(&out)
@@ -251,25 +248,25 @@ func (m *Masker) Pieces() func(piece string, last bool) string {
 	}
 }
 
-// form is one look of a secret.
+// form is a form of a secret.
 type form struct {
 	text, name string
 }
 
-// matcher finds all forms of all secrets. It skips what no form can begin with
-// (S. Wu and U. Manber, A fast algorithm for multi-pattern searching, 1994):
-// of as many bytes as the shortest form has, the last two tell how far off the
-// next form is at least.
+// matcher finds all forms of all secrets. It skips positions at which no form can
+// begin (S. Wu and U. Manber, A fast algorithm for multi-pattern searching, 1994):
+// in a window as long as the shortest form, the last two bytes tell how far away
+// the next form is at least.
 type matcher struct {
-	begins [1 << 10]uint64 // a bit for each pair of bytes that a form begins with
-	first  [4]uint64       // likewise for single bytes
-	beyond [1 << 14]uint8  // by pairHash: how many places may be skipped
+	begins [1 << 10]uint64 // a bit for each pair of bytes that begins a form
+	first  [4]uint64       // a bit for each byte that begins a form
+	beyond [1 << 14]uint8  // by pairHash: how many positions can be skipped
 	forms  map[[2]byte][]form
-	least  int // length of the shortest form, as far as beyond can tell
-	most   int // and of the longest
+	least  int // length of the shortest form, at most 255
+	most   int // length of the longest form
 }
 
-// pairHash tells all pairs of ASCII characters apart.
+// pairHash has no collisions among pairs of ASCII characters.
 func pairHash(a, b byte) int { return (int(a)<<7 ^ int(b)) & (1<<14 - 1) }
 
 func newMatcher(known map[string]string) *matcher {
@@ -307,9 +304,8 @@ func newMatcher(known map[string]string) *matcher {
 	return x
 }
 
-// skip returns a place from i on before which no form begins, though none may
-// begin there either. It looks no further than where a form of need bytes has
-// room.
+// skip returns a position from i on before which no form begins. It stops where
+// less than need bytes are left.
 func (x *matcher) skip(text string, i, need int) int {
 	for i+need <= len(text) {
 		n := x.beyond[pairHash(text[i+x.least-2], text[i+x.least-1])]
@@ -321,7 +317,7 @@ func (x *matcher) skip(text string, i, need int) int {
 	return i
 }
 
-// at returns the longest form that stands at a place; nil: none does.
+// at returns the longest form at a position, or nil.
 func (x *matcher) at(text string, i int) *form {
 	if i+1 >= len(text) {
 		return nil
@@ -339,7 +335,7 @@ func (x *matcher) at(text string, i int) *form {
 	return nil
 }
 
-// opens reports whether a form may begin at a place and go on behind the end.
+// opens reports whether a form may begin at a position and continue after the end.
 func (x *matcher) opens(text string, i int) bool {
 	if len(text)-i >= x.most || x.first[text[i]>>6]>>(text[i]&63)&1 == 0 {
 		return false

@@ -13,9 +13,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -26,17 +24,17 @@ import (
 	"steward/internal/fault"
 )
 
-// Bounds of a secret's value, in bytes. Shorter ones would be found, and
-// hidden, in the midst of ordinary words.
+// Limits of a secret's value, in bytes. A shorter secret would be found and hidden
+// inside ordinary words.
 const (
 	MinLength = 6
 	MaxLength = 64 << 10
 )
 
-// commandTimeout is how long a program may take that prints a secret.
+// commandTimeout is the time limit of a program that prints a secret.
 const commandTimeout = 10 * time.Second
 
-// kinds are the ways to refer to a secret.
+// kinds lists the kinds of references.
 var kinds = [...]string{"env", "file", "command", "store"}
 
 // Is reports whether a text is a reference.
@@ -57,13 +55,13 @@ func Is(text string) bool {
 // store. Safe for concurrent use.
 type Resolver struct {
 	Getenv  func(name string) string // nil: no variables
-	Store   *Store                   // nil: none
-	Dir     string                   // what relative paths start from; empty: the current folder
+	Store   *Store                   // nil: no store
+	Dir     string                   // the base of relative paths; empty: the current folder
 	Timeout time.Duration            // of a command; zero: 10 seconds
-	Masker  *Masker                  // learns what is resolved; nil: nobody does
+	Masker  *Masker                  // learns each resolved secret; may be nil
 }
 
-// Resolve returns the value that a reference stands for. Error codes:
+// Resolve returns the value of a reference. Error codes:
 // secret_ref_invalid, secret_missing, secret_exposed (a file that others may
 // read), secret_command_failed, secret_short, secret_invalid.
 func (r *Resolver) Resolve(ctx context.Context, ref string) (string, error) {
@@ -99,7 +97,7 @@ func (r *Resolver) Resolve(ctx context.Context, ref string) (string, error) {
 	return value, err
 }
 
-// nameOf is how a masked secret is called.
+// nameOf returns the name that stands in place of a masked secret.
 func nameOf(kind, rest string) string {
 	switch kind {
 	case "file":
@@ -114,7 +112,7 @@ func nameOf(kind, rest string) string {
 	return rest
 }
 
-// Check refuses what cannot be kept secret: secret_short, secret_invalid.
+// Check refuses a value that cannot be kept secret: secret_short, secret_invalid.
 func Check(value string) error {
 	switch {
 	case len(value) < MinLength:
@@ -153,36 +151,20 @@ func (r *Resolver) file(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(r.Dir, path)
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return "", exposed(path, info) // to open a pipe would wait for who writes into it
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fault.New(fault.NotFound, "secret_missing", "the file of a secret cannot be read: %w", err).
+	b, err := ReadPrivate(path)
+	if errors.As(err, new(*fs.PathError)) {
+		err = fault.New(fault.NotFound, "secret_missing", "the file of a secret cannot be read: %w", err).
 			WithHint("name a file that is there, and that Steward may read")
 	}
-	defer f.Close()
-	info, err := f.Stat() // of what was opened, not of what the path may be by now
-	if err != nil {
-		return "", err
-	}
-	if err := exposed(path, info); err != nil {
-		return "", err
-	}
-	b, err := io.ReadAll(io.LimitReader(f, MaxLength+2))
-	if err != nil {
-		return "", fault.New(fault.Unavailable, "secret_missing", "the file of a secret cannot be read: %w", err).WithHint("name a plain file")
-	}
-	return trimLine(b), nil
+	return trimLine(b), err
 }
 
-// trimLine takes off the last line break, which editors and programs add.
+// trimLine removes the last line break, which editors and programs add.
 func trimLine(b []byte) string {
 	return string(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r")))
 }
 
-// exposed refuses a file that others than its owner may read, or whose owner
-// is somebody else.
+// exposed refuses a file that belongs to another user, or that others may read.
 func exposed(path string, info fs.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():
@@ -197,8 +179,8 @@ func exposed(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// command runs a program and takes what it prints. What it says on stderr is
-// not told: it may be the secret.
+// command runs a program and returns what it prints. Its standard error is not
+// shown, since it may contain the secret.
 func (r *Resolver) command(ctx context.Context, line string) (string, error) {
 	argv, err := split(line)
 	if err != nil {
@@ -233,7 +215,7 @@ func commandFailed(name, format string, args ...any) error {
 
 var errTooLong = errors.New("too long")
 
-// bounded takes as much as a secret may have.
+// bounded is a buffer with the size limit of a secret.
 type bounded struct{ text []byte }
 
 func (b *bounded) Write(p []byte) (int, error) {
@@ -244,9 +226,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// split cuts a command line into words. Quotes of both kinds keep blanks; a
-// backslash takes the next character as it is, but for in single quotes.
-// Nothing else means anything: there is no shell.
+// split splits a command line into words. Quotes of both kinds keep blanks; a
+// backslash escapes the next character, except in single quotes. No other
+// character has a meaning: there is no shell.
 func split(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

@@ -15,18 +15,18 @@ import (
 	"steward/internal/fault"
 )
 
-// Store keeps secrets as files that only their owner can read, one each.
+// Store keeps each secret in a file that only its owner can read.
 type Store struct {
 	dir string
 }
 
-// Folder is where the secrets of a data folder are.
+// Folder returns the folder of the secrets in a data folder.
 func Folder(data string) string { return filepath.Join(data, "secrets") }
 
-// NewStore returns the store in a folder, which is made when it is needed.
+// NewStore returns the store in a folder, which is created when it is needed.
 func NewStore(dir string) *Store { return &Store{dir} }
 
-// Info is what is told of a secret.
+// Info describes a secret without its value.
 type Info struct {
 	Name    string    `json:"name"`
 	Changed time.Time `json:"changed"`
@@ -34,7 +34,7 @@ type Info struct {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// path is the file of a name (secret_name_invalid).
+// path returns the file of a secret (secret_name_invalid).
 func (s *Store) path(name string) (string, error) {
 	if !namePattern.MatchString(name) {
 		return "", fault.New(fault.Invalid, "secret_name_invalid", "%.80q is no name of a secret", name).
@@ -43,8 +43,8 @@ func (s *Store) path(name string) (string, error) {
 	return filepath.Join(s.dir, name), nil
 }
 
-// Set keeps a secret, in the place of one of the same name. It is durable, and
-// never there by half, when Set returns.
+// Set stores a secret, and replaces one of the same name in one step. The secret
+// is durable when Set returns.
 func (s *Store) Set(name, value string) (err error) {
 	path, err := s.path(name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) Set(name, value string) (err error) {
 	return s.sync()
 }
 
-// sync makes names durable.
+// sync makes the names of files durable.
 func (s *Store) sync() error {
 	d, err := os.Open(s.dir)
 	if err != nil {
@@ -109,9 +109,9 @@ func (s *Store) Get(name string) (string, error) {
 
 // ReadPrivate reads a regular file that only its owner can read, who is the
 // user that this process runs as, or root (secret_exposed). Of a longer file it
-// returns the first MaxLength+1 bytes.
+// returns the first MaxLength+2 bytes.
 func ReadPrivate(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would wait for who writes into it
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would wait for its writer
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func ReadPrivate(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(io.LimitReader(f, MaxLength+1))
+	return io.ReadAll(io.LimitReader(f, MaxLength+2))
 }
 
 // Remove deletes a secret (secret_missing).
@@ -141,7 +141,7 @@ func (s *Store) Remove(name string) error {
 	return s.sync()
 }
 
-// List tells which secrets there are, by name; never what they are.
+// List returns the names of all secrets, sorted, without their values.
 func (s *Store) List() ([]Info, error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +154,7 @@ func (s *Store) List() ([]Info, error) {
 	var out []Info
 	for _, e := range entries {
 		if !namePattern.MatchString(e.Name()) {
-			continue // what a crash left of Set
+			continue // left by Set in a crash
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			out = append(out, Info{Name: e.Name(), Changed: info.ModTime().UTC()})
@@ -164,8 +164,8 @@ func (s *Store) List() ([]Info, error) {
 	return out, nil
 }
 
-// Learn tells a masker of all secrets. Those that cannot be read are joined in
-// the error; the others are learned all the same.
+// Learn adds all secrets to a masker. If some cannot be read, it adds the others
+// and joins the errors.
 func (s *Store) Learn(m *Masker) error {
 	list, err := s.List()
 	for _, one := range list {

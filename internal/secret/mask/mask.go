@@ -1,6 +1,6 @@
-// Package mask keeps secrets out of what is shown of tool calls: by the names
-// of parameters, by what values look like, and by the values themselves
-// wherever else they occur.
+// Package mask hides secrets in what is shown of tool calls. It recognises them by
+// the names of parameters, by the look of values, and by values that it has
+// recognised before.
 package mask
 
 import (
@@ -12,18 +12,18 @@ import (
 	"unicode"
 )
 
-// Secret stands where a secret was.
+// Secret replaces a secret.
 const Secret = "[secret]"
 
-// Masker knows the secrets of a call: those that the tool's spec names, and
-// those whose name or value says that they are secret.
+// Masker knows the secrets of a call: the parameters that the tool's spec names,
+// and those whose name or value looks secret.
 type Masker struct {
 	names map[string]bool // plain names that the spec calls secret
 	seen  []string        // values of secrets, the longest first
 }
 
-// New makes a masker for a call: it looks the arguments over for secrets.
-// hidden: all of them are.
+// New returns a masker for a call, with the secrets in its arguments. If hidden is
+// set, all arguments are secrets.
 func New(secret []string, args map[string]any, hidden bool) *Masker {
 	m := &Masker{names: map[string]bool{}}
 	for _, s := range secret {
@@ -35,15 +35,15 @@ func New(secret []string, args map[string]any, hidden bool) *Masker {
 	return m
 }
 
-// Join takes over the secrets that another call's masker knows.
+// Join adds the secrets of another call's masker.
 func (m *Masker) Join(other *Masker) { m.seen = append(m.seen, other.seen...) }
 
-// leastKept is how long a secret must be for its other occurrences to be
-// taken out: shorter ones are parts of words.
+// leastKept is the minimum length of a secret whose other occurrences are masked.
+// Shorter ones are parts of words.
 const leastKept = 4
 
-// collect gathers the values of secrets, as they are and as they stand in JSON
-// text; hidden: all of v is one.
+// collect collects the values of secrets, plain and as in JSON text. If hidden is
+// set, all of v is secret.
 func (m *Masker) collect(v any, hidden bool) {
 	switch v := v.(type) {
 	case string:
@@ -74,7 +74,7 @@ func escaped(s string) string {
 	return string(b[1 : len(b)-1])
 }
 
-// value returns a value with its secrets masked. It changes nothing.
+// value returns a copy of a value with its secrets masked.
 func (m *Masker) value(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -95,7 +95,7 @@ func (m *Masker) value(v any) any {
 	return v
 }
 
-// Object returns arguments with their secrets masked. It changes nothing.
+// Object returns a copy of arguments with their secrets masked.
 func (m *Masker) Object(v map[string]any) map[string]any {
 	out := make(map[string]any, len(v))
 	pair := m.pair(v)
@@ -109,8 +109,8 @@ func (m *Masker) Object(v map[string]any) map[string]any {
 	return out
 }
 
-// pair reports whether an object is a name and a value, and the name that of a
-// secret: {"name": "Authorization", "value": …}.
+// pair reports whether an object is a pair of a name and a value, and the name is
+// that of a secret: {"name": "Authorization", "value": …}.
 func (m *Masker) pair(v map[string]any) bool {
 	for k, sub := range v {
 		switch name, _ := sub.(string); plainName(k) {
@@ -137,8 +137,7 @@ func (m *Masker) secret(name string, v any) bool {
 	return m.names[p] || secretName(p, v)
 }
 
-// plainName is a name without what spellings differ in: X-API-Key, apiKey and
-// api_key are one.
+// plainName normalises a name: X-API-Key, apiKey and api_key are the same.
 func plainName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -176,8 +175,9 @@ func secretName(p string, v any) bool {
 	return true
 }
 
-// looks are what secrets look like. Most texts have none of the marks (in lower
-// case) without which a pattern can find nothing, which is seen faster.
+// looks are patterns of secrets. A pattern can only match a text that contains one
+// of its marks (in lower case), and most texts contain none, which is faster to
+// check.
 var looks = []struct {
 	marks   []string
 	pattern *regexp.Regexp
@@ -194,7 +194,7 @@ var looks = []struct {
 	{namedMarks, regexp.MustCompile(`(?i)(--?(?:password|pass|token|secret|api-?key|auth)[= \t]+)\S+`), "$1" + Secret},
 }
 
-// What comes with the name of a secret, and what looks drawn at random.
+// Patterns of values after the name of a secret, and of random values.
 var (
 	namedMarks   = []string{"pass", "pwd", "secret", "token", "key", "auth", "credential", "cookie"}
 	namedPattern = regexp.MustCompile(`(?i)([\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie)[\w-]*)` +
@@ -203,7 +203,7 @@ var (
 	uuidPattern   = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`)
 )
 
-// Text returns a text with the secrets taken out.
+// Text returns a text with its secrets masked.
 func (m *Masker) Text(s string) string {
 	for _, secret := range m.seen {
 		s = without(s, secret)
@@ -231,11 +231,10 @@ func (m *Masker) Text(s string) string {
 	})
 }
 
-// leastRandom is how long a run of characters must be to be taken for a key.
+// leastRandom is the minimum length of a run of characters that may be a key.
 const leastRandom = 24
 
-// hasRun reports whether a text has so many characters in a row that may
-// stand in a key.
+// hasRun reports whether a text has a run of characters that may be a key.
 func hasRun(s string) bool {
 	run := 0
 	for i := range len(s) {
@@ -265,11 +264,11 @@ func maskNamed(s string) string {
 	return p[1] + p[2] + quote + Secret + quote
 }
 
-// enough is how much of a secret's beginning gives it away: tools quote what
-// they were given, cut to a length.
+// enough is how many characters of a secret give it away. Tools quote their
+// arguments, cut to a length.
 const enough = 8
 
-// without takes a secret out of a text, also where only its beginning is left.
+// without masks a secret in a text, even if only its beginning is left.
 func without(s, secret string) string {
 	head := secret[:min(enough, len(secret))]
 	if !strings.Contains(s, head) {
@@ -291,9 +290,8 @@ func without(s, secret string) string {
 	}
 }
 
-// random reports whether a run of characters looks drawn at random, as keys
-// are: letters and digits in a wild mix. Words joined by signs, paths, dates
-// and UUIDs do not.
+// random reports whether a run of characters looks random, as keys do: letters and
+// digits change often. Words joined by signs, paths, dates and UUIDs do not.
 func random(run string) bool {
 	run = uuidPattern.ReplaceAllString(run, "")
 	n, changes, digits, hex := 0, 0, 0, true
