@@ -37,14 +37,6 @@ type AccountChange struct {
 	Disabled *bool     `json:"disabled"`
 }
 
-// storedAccount is an Account's body in the store; its id is the user.
-type storedAccount struct {
-	Display  string    `json:"display,omitzero"`
-	Roles    []string  `json:"roles,omitempty"`
-	Disabled bool      `json:"disabled,omitzero"`
-	Created  time.Time `json:"created"`
-}
-
 const maxDisplay = 100 // characters
 
 // implied returns the account of a user without a recorded one.
@@ -94,19 +86,20 @@ func (r *Registry) account(ctx context.Context, user string) (Account, uint64, e
 func accountURI(user string) resource.URI { return resource.Root(TypeAccount, user) }
 
 func readAccount(res resource.Resource) (Account, error) {
-	var s storedAccount
-	if err := json.Unmarshal(res.Body, &s); err != nil {
-		return Account{}, broken(res.URI, err)
+	var a Account
+	err := json.Unmarshal(res.Body, &a)
+	if err == nil {
+		a.Roles, err = checkRoles(a.Roles)
 	}
-	roles, err := checkRoles(s.Roles)
 	if err != nil {
 		return Account{}, broken(res.URI, err)
 	}
-	return Account{User: res.URI.ID(), Display: s.Display, Roles: roles, Disabled: s.Disabled, Created: s.Created}, nil
+	a.User = res.URI.ID()
+	return a, nil
 }
 
 func (a Account) change(cond store.If) store.Change {
-	body, err := json.Marshal(storedAccount{a.Display, a.Roles, a.Disabled, a.Created})
+	body, err := json.Marshal(a)
 	if err != nil {
 		panic(err) // strings and a time of ours: cannot fail
 	}

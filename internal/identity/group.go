@@ -31,13 +31,6 @@ func (g Group) Has(user string) bool { return slices.Contains(g.Members, user) }
 // Manages reports whether the user says who is a member.
 func (g Group) Manages(user string) bool { return slices.Contains(g.Managers, user) }
 
-type storedGroup struct {
-	Display  string    `json:"display,omitzero"`
-	Members  []string  `json:"members,omitempty"`
-	Managers []string  `json:"managers,omitempty"`
-	Created  time.Time `json:"created"`
-}
-
 const (
 	termMember = "group_member"
 	maxMembers = 10000
@@ -56,22 +49,16 @@ func CheckGroup(name string) error {
 func groupURI(name string) resource.URI { return resource.Root(TypeGroup, name) }
 
 func readGroup(res resource.Resource) (Group, error) {
-	var s storedGroup
-	if err := json.Unmarshal(res.Body, &s); err != nil {
+	g := Group{Members: []string{}, Managers: []string{}}
+	if err := json.Unmarshal(res.Body, &g); err != nil {
 		return Group{}, broken(res.URI, err)
 	}
-	g := Group{Name: res.URI.ID(), Display: s.Display, Members: s.Members, Managers: s.Managers, Created: s.Created}
-	if g.Members == nil {
-		g.Members = []string{}
-	}
-	if g.Managers == nil {
-		g.Managers = []string{}
-	}
+	g.Name = res.URI.ID()
 	return g, nil
 }
 
 func (g Group) change(cond store.If) store.Change {
-	body, err := json.Marshal(storedGroup{g.Display, g.Members, g.Managers, g.Created})
+	body, err := json.Marshal(g)
 	if err != nil {
 		panic(err) // strings and a time of ours: cannot fail
 	}

@@ -91,17 +91,10 @@ func (c *call) once(ctx context.Context, sc store.Scope, key string, ch store.Ch
 		if !fault.Is(err, fault.Conflict) {
 			return 0, err
 		}
-		if _, again := c.marked(ctx, sc, key); fault.Is(again, fault.NotFound) && ch.If.Version+b2u(ch.If.Absent) > 0 {
+		if _, again := c.marked(ctx, sc, key); fault.Is(again, fault.NotFound) && (ch.If.Version > 0 || ch.If.Absent) {
 			return 0, err
 		} // otherwise another change came first, perhaps the same one: try again
 	}
-}
-
-func b2u(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // made returns an entry of a resource by its sequence number.

@@ -6,6 +6,7 @@ package tree
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"steward/internal/fault"
@@ -259,13 +260,7 @@ func (s *Service) Parents(ctx context.Context, by Caller, uri resource.URI) ([]R
 		return nil, err
 	}
 	out := []Resource{}
-	var at resource.URI
-	steps := uri.Elements()
-	for i, e := range steps {
-		if i == len(steps)-1 {
-			break
-		}
-		at = at.Child(e.Type, e.ID)
+	for at := uri.Parent(); !at.Zero(); at = at.Parent() {
 		r, err := c.get(ctx, at)
 		if fault.Is(err, fault.NotFound) {
 			continue
@@ -278,5 +273,6 @@ func (s *Service) Parents(ctx context.Context, by Caller, uri resource.URI) ([]R
 		}
 		out = append(out, r)
 	}
+	slices.Reverse(out)
 	return out, nil
 }

@@ -127,16 +127,9 @@ func (c *conn) pragma(name, set, want string) error {
 		return err
 	}
 	if !strings.EqualFold(got, want) {
-		return &settingError{name: name, want: want, got: got}
+		return fmt.Errorf("SQLite's setting %s is %q, not %q", name, got, want)
 	}
 	return nil
-}
-
-// settingError reports that SQLite did not apply a setting.
-type settingError struct{ name, want, got string }
-
-func (e *settingError) Error() string {
-	return fmt.Sprintf("SQLite's setting %s is %q, not %q", e.name, e.got, e.want)
 }
 
 // stmt is a prepared statement: bind arguments in order, then call step or run.
