@@ -11,19 +11,19 @@ import (
 	"steward/internal/store"
 )
 
-// Format is the name of the form that Export writes.
+// Format is the name of the format that Export writes.
 const Format = "steward.audit/1"
 
 // The kinds of lines.
 const (
 	kindBegin   = "begin"   // the first line: what the export is, and the head before its first entry
 	kindEntry   = "entry"   // an entry
-	kindOmitted = "omitted" // the hashes of entries that are not told
-	kindSeal    = "seal"    // what the seal over the entries before it says
-	kindEnd     = "end"     // the last line: the head behind all
+	kindOmitted = "omitted" // the hashes of entries that are not exported
+	kindSeal    = "seal"    // the seal over the entries before it
+	kindEnd     = "end"     // the last line: the head after all entries
 )
 
-// line is a line of an export; which members there are depends on its kind.
+// line is a line of an export. Its members depend on its kind.
 type line struct {
 	Kind string `json:"kind"`
 
@@ -31,10 +31,10 @@ type line struct {
 	Format string      `json:"format,omitzero"`
 	Made   time.Time   `json:"made,omitzero"`
 	By     string      `json:"by,omitzero"`
-	Of     string      `json:"of,omitzero"` // "all", or the user whose own it is
+	Of     string      `json:"of,omitzero"` // "all", or the user whose entries it contains
 	After  *store.Head `json:"after,omitzero"`
 
-	// omitted: the hashes of the entries from From on, one after the other
+	// omitted: the concatenated hashes of the entries from From on
 	From   uint64 `json:"from,omitzero"`
 	Hashes []byte `json:"hashes,omitzero"`
 
@@ -49,14 +49,14 @@ type line struct {
 type Entry struct {
 	Seq     uint64         `json:"seq"`
 	At      time.Time      `json:"at"`
-	Who     string         `json:"who"`  // who did it: a user, "agent:NAME" or "system"
+	Who     string         `json:"who"`  // a user, "agent:NAME" or "system"
 	Did     string         `json:"did"`  // "put", "delete" or "erase"
 	Type    string         `json:"type"` // of the resource
 	URI     resource.URI   `json:"uri"`
-	Space   resource.Space `json:"space"`            // whose it is
-	Request id.ID          `json:"request,omitzero"` // on whose request: that of a turn is its interaction
+	Space   resource.Space `json:"space"`            // its owner
+	Request id.ID          `json:"request,omitzero"` // the request that led to it; of a turn, its interaction
 	Version uint64         `json:"version"`
-	Before  uint64         `json:"before,omitzero"` // the entry of the version before
+	Before  uint64         `json:"before,omitzero"` // the entry of the previous version
 	State   string         `json:"state,omitzero"`
 
 	Decision *Decision       `json:"decision,omitzero"` // of an intent
@@ -64,17 +64,17 @@ type Entry struct {
 	Shown    *Shown          `json:"shown,omitzero"`    // of a message that a model wrote
 
 	Body     *string    `json:"body,omitzero"`        // with bodies, text
-	Binary   *string    `json:"body_base64,omitzero"` // with bodies, what is no text
-	Salt     string     `json:"salt,omitzero"`        // with bodies: what was hashed before the body
-	Erased   bool       `json:"erased,omitzero"`      // the body is gone for good
-	Masked   bool       `json:"masked,omitzero"`      // a secret was hidden in the body, so that it does not prove its hash
+	Binary   *string    `json:"body_base64,omitzero"` // with bodies, if it is not text
+	Salt     string     `json:"salt,omitzero"`        // with bodies: it is hashed in front of the body
+	Erased   bool       `json:"erased,omitzero"`      // the body was erased
+	Masked   bool       `json:"masked,omitzero"`      // a secret in the body is hidden, so it does not match its hash
 	BodyHash store.Hash `json:"body_hash"`            // the salted hash of the body
 	Hash     store.Hash `json:"hash"`
 }
 
 var didWords = map[resource.Op]string{resource.OpPut: "put", resource.OpDelete: "delete", resource.OpErase: "erase"}
 
-// tell makes the line of an entry, without its body and what that tells.
+// tell returns the line of an entry, without its body and what the body says.
 func tell(s *store.Sealed) *Entry {
 	return &Entry{
 		Seq: s.Seq, At: s.At, Who: s.Actor, Did: didWords[s.Op], Type: s.URI.Type(), URI: s.URI, Space: s.Space, Request: s.Request,
@@ -83,7 +83,7 @@ func tell(s *store.Sealed) *Entry {
 	}
 }
 
-// sealed is the way back: the entry that the line tells of.
+// sealed is the inverse of tell.
 func (e *Entry) sealed() (s store.Sealed, ok bool) {
 	s = store.Sealed{Prev: e.Before, Mark: e.BodyHash, Hash: e.Hash, Entry: resource.Entry{
 		Seq: e.Seq, At: e.At, Space: e.Space, Actor: e.Who, Request: e.Request, URI: e.URI, Version: e.Version, State: e.State,
@@ -96,7 +96,7 @@ func (e *Entry) sealed() (s store.Sealed, ok bool) {
 	return s, s.Op != 0 && e.Type == e.URI.Type()
 }
 
-// setBody puts what was written into the line.
+// setBody adds the body and its salt to the line.
 func (e *Entry) setBody(s *store.Sealed, mask func(string) string) {
 	if s.Salt == nil || s.Op != resource.OpPut {
 		return
@@ -114,7 +114,7 @@ func (e *Entry) setBody(s *store.Sealed, mask func(string) string) {
 	e.Body = &text
 }
 
-// body is the way back; false: the line does not have it.
+// body is the inverse of setBody; false: the line has no body.
 func (e *Entry) body() ([]byte, *store.Salt, bool) {
 	var salt store.Salt
 	b, err := base64.StdEncoding.DecodeString(e.Salt)

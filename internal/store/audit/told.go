@@ -16,7 +16,7 @@ import (
 	"steward/internal/store"
 )
 
-// Decision is what an intent's record says of who decided, and by what.
+// Decision says who decided about an intent, and by which rule.
 type Decision struct {
 	Tool      string    `json:"tool"`
 	Version   string    `json:"tool_version,omitzero"`
@@ -25,13 +25,13 @@ type Decision struct {
 	User      string    `json:"user,omitzero"` // on whose behalf
 	Agent     string    `json:"agent,omitzero"`
 	Lineage   []string  `json:"lineage,omitzero"` // the agents on whose behalf that agent acts
-	Rule      string    `json:"rule,omitzero"`    // of the policy, that decided
+	Rule      string    `json:"rule,omitzero"`    // the rule of the policy that decided
 	Policy    string    `json:"policy,omitzero"`  // the policy's version
-	Labels    []string  `json:"labels,omitzero"`  // of what the model had been shown
+	Labels    []string  `json:"labels,omitzero"`  // of what the model was shown
 	Approvers string    `json:"approvers,omitzero"`
 	Approved  string    `json:"approved_by,omitzero"`
 	At        time.Time `json:"approved_at,omitzero"`
-	Grant     string    `json:"by_grant,omitzero"` // the standing approval by which it was given
+	Grant     string    `json:"by_grant,omitzero"` // the standing approval that applied
 	Denied    string    `json:"denied_by,omitzero"`
 	Resolved  string    `json:"resolved_by,omitzero"`
 	Message   string    `json:"message,omitzero"` // the message and block that called
@@ -40,24 +40,24 @@ type Decision struct {
 	Edited    string    `json:"args_before,omitzero"` // with bodies: the arguments before a person changed them
 }
 
-// Shown is what a model was shown before it wrote a message: the messages of
-// the turn before it, in order, and behind which message the turn stands.
+// Shown is what a model was shown before it wrote a message: the earlier messages
+// of the turn, in order, and the message after which the turn began.
 type Shown struct {
-	After    id.ID          `json:"after,omitzero"` // the id of the message before the turn; what stands before it was shown as View says
+	After    id.ID          `json:"after,omitzero"` // the message before the turn; View says how earlier messages were shown
 	Messages []ShownMessage `json:"messages,omitzero"`
-	View     *record.View   `json:"view,omitzero"` // how much of the branch was shown; none: all of it
+	View     *record.View   `json:"view,omitzero"` // how the branch was shown; nil: all of it
 	Model    string         `json:"model,omitzero"`
 }
 
-// ShownMessage is one of them.
+// ShownMessage is a message that a model was shown.
 type ShownMessage struct {
 	URI  resource.URI `json:"uri"`
 	Role message.Role `json:"role"`
 	Text string       `json:"text,omitzero"` // with bodies
 }
 
-// explain adds what the body of an entry says, where an auditor asks for it.
-// A body that cannot be read is left unexplained: it is told as it is.
+// explain adds what the body of an entry says about decisions, grants and what a
+// model was shown. It skips a body that cannot be read.
 func (l *Log) explain(ctx context.Context, sc store.Scope, s *store.Sealed, e *Entry, bodies bool) error {
 	if s.Op != resource.OpPut || s.Body == nil {
 		return nil
@@ -110,7 +110,7 @@ func (l *Log) decision(in *intent.Intent, bodies bool) *Decision {
 	return d
 }
 
-// shown reads the messages of the turn that were there before one.
+// shown reads the messages of a turn before a message.
 func (l *Log) shown(ctx context.Context, sc store.Scope, s *store.Sealed, m *message.Message, bodies bool) (*Shown, error) {
 	out := &Shown{Model: m.Model, After: m.Prev}
 	turn, ok := s.URI.Find(record.TypeInteraction)
@@ -146,7 +146,7 @@ func (l *Log) shown(ctx context.Context, sc store.Scope, s *store.Sealed, m *mes
 	return out, err
 }
 
-// textOf is what a message says, calls and results included.
+// textOf returns the text of a message, including calls and results.
 func textOf(m *message.Message) string {
 	var b strings.Builder
 	for _, block := range m.Blocks {
@@ -165,8 +165,8 @@ func textOf(m *message.Message) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// view returns how much of its branch a turn was shown when an entry was
-// written; nil: all of it.
+// view returns how a turn's branch was shown when an entry was written; nil: all of
+// it.
 func (l *Log) view(ctx context.Context, sc store.Scope, turn resource.URI, seq uint64) (*record.View, error) {
 	branch := record.MainBranch
 	for it, err := range store.Items(ctx, l.store, sc, store.Query{Under: turn, Type: record.TypeRun}) {

@@ -1,4 +1,4 @@
-// Package storetest is a store for tests.
+// Package storetest provides a store for tests.
 package storetest
 
 import (
@@ -14,9 +14,8 @@ import (
 	"steward/internal/store"
 )
 
-// Model is the contract in the plainest words: a store in memory that looks
-// through everything at every call. The suite compares stores with it. It
-// keeps nothing.
+// Model is the simplest implementation of the contract: a store in memory that
+// scans everything at every call. Tests compare other stores with it.
 type Model struct {
 	mu      sync.Mutex
 	entries []resource.Entry
@@ -27,8 +26,8 @@ type Model struct {
 
 var _ store.Store = (*Model)(nil)
 
-// node is a resource; one that was deleted stays in its space, and its
-// versions go on counting.
+// node is a resource. A deleted one stays in its space, and its version continues
+// to increase.
 type node struct {
 	resource.Resource
 	gone   bool
@@ -41,7 +40,7 @@ func NewModel() *Model {
 	return &Model{nodes: make(map[resource.URI]*node), grown: make(chan struct{})}
 }
 
-// Close ends all calls that wait, and refuses those that come.
+// Close ends waiting calls and refuses new ones.
 func (m *Model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +98,7 @@ func (m *Model) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 	return r, nil
 }
 
-// draft is a batch that may still be refused.
+// draft is a batch that can still be refused.
 type draft struct {
 	m       *Model
 	sc      store.Scope
@@ -107,10 +106,10 @@ type draft struct {
 	at      time.Time
 	nodes   map[resource.URI]*node
 	entries []resource.Entry
-	erased  map[resource.URI]int // how many of the batch's entries there were by then
+	erased  map[resource.URI]int // the number of the batch's entries at the erasure
 }
 
-// node returns a copy that may be changed.
+// node returns a copy of a resource.
 func (d *draft) node(u resource.URI) *node {
 	n := d.nodes[u]
 	if n == nil {
@@ -160,7 +159,7 @@ func (d *draft) change(c *store.Change) (uint64, error) {
 		d.nodes[c.URI] = n
 		return 0, nil
 	case c.Op == store.Pack:
-		return 0, nil // how bodies are kept is nothing to be seen
+		return 0, nil // how bodies are stored is not visible
 	}
 	d.remove(n, resource.OpDelete)
 	return 0, nil
@@ -171,8 +170,8 @@ func (d *draft) remove(n *node, op resource.Op) {
 	d.record(n, op)
 }
 
-// erase takes the bodies out of what the log had before, and of the batch's
-// own entries that an erasure follows.
+// erase removes the bodies from the earlier log, and from the batch's own entries
+// before the erasure.
 func (d *draft) erase() {
 	for i := range d.m.entries {
 		if _, ok := d.erased[d.m.entries[i].URI]; ok {
