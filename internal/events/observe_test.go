@@ -294,7 +294,7 @@ func TestErased(t *testing.T) {
 
 // A version whose earlier one has been erased between two looks at the log
 // has been erased with it.
-func TestErasedBetweenTwoLooks(t *testing.T) {
+func TestErasedBetweenTwoReads(t *testing.T) {
 	m := storetest.NewModel()
 	u := record.MarkURI(id.New(), id.New())
 	for range 2 {

@@ -165,13 +165,13 @@ func chase(w *world, a ask, r *rand.Rand, from Cursor, until func() uint64) ([]s
 
 // What subscribers are told is the log, filtered: for random writers, slow and
 // returning subscribers, several users and a group, whoever joins when.
-func TestToldIsTheLog(t *testing.T) {
+func TestEventsMatchTheLog(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) { toldIsTheLog(t, rt, storetest.NewModel()) })
 }
 
 // The same over the real store.
-func TestToldIsTheLogOnDisk(t *testing.T) {
+func TestEventsMatchTheLogOnDisk(t *testing.T) {
 	t.Parallel()
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(rt *rapid.T) {

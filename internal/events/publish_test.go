@@ -189,7 +189,7 @@ func TestPublishRefuses(t *testing.T) {
 	wantCode(t, err, fault.Unavailable, "store_closed")
 }
 
-func TestPublishIsJudged(t *testing.T) {
+func TestPolicyDecidesAboutPublishing(t *testing.T) {
 	for _, c := range []struct {
 		d    policy.Decision
 		err  error
@@ -329,7 +329,7 @@ func TestAuditedReads(t *testing.T) {
 	wantCode(t, w.Read(t.Context(), "ana", "", lampAt, "user:ana"), fault.Unavailable, "read_unrecorded")
 }
 
-func TestAuditThatCannotBe(t *testing.T) {
+func TestInvalidAudit(t *testing.T) {
 	for s, code := range map[string]string{"cld:x": "uri_invalid", "message": "audit_invalid", "": "audit_invalid"} {
 		if _, err := New(Options{Audit: []string{s}}); !fault.HasCode(err, code) {
 			t.Errorf("%q: %v", s, err)

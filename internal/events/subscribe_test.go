@@ -16,7 +16,7 @@ import (
 	"steward/internal/store/storetest"
 )
 
-func TestWhatHappensIsTold(t *testing.T) {
+func TestEveryChangeIsAnEvent(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.put("ana", "user:ana", note("before"))
 	l := w.listen("ana", Filter{}, Now).begun()
@@ -94,7 +94,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func TestFiltersThatCannotBe(t *testing.T) {
+func TestInvalidFilters(t *testing.T) {
 	w := newWorld(t, Options{})
 	for _, f := range []Filter{
 		{Sources: []string{"ana"}}, {Sources: []string{"user:"}}, {Sources: []string{""}}, {Sources: []string{"user:*x*"}}, {Sources: []string{"syst"}},
@@ -170,7 +170,7 @@ func TestPolicyDecides(t *testing.T) {
 }
 
 // A body is told as policy obliges, or not at all.
-func TestBodiesAsPolicyObliges(t *testing.T) {
+func TestBodiesAreMaskedByPolicy(t *testing.T) {
 	for _, c := range []struct {
 		body string
 		o    policy.Obligations

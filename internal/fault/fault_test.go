@@ -13,7 +13,7 @@ import (
 	"steward/internal/fault"
 )
 
-func TestNewTellsItsCauseOnce(t *testing.T) {
+func TestNewShowsItsCauseOnce(t *testing.T) {
 	err := fault.New(fault.Unavailable, "unreachable", "no answer from %s: %w", "example.org", io.ErrUnexpectedEOF)
 	if got := err.Error(); got != "no answer from example.org: unexpected EOF" {
 		t.Errorf("Error = %q", got)

@@ -31,7 +31,7 @@ func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
 	}
 }
 
-func TestKeyOpensItsUser(t *testing.T) {
+func TestKeyAuthenticatesItsUser(t *testing.T) {
 	ctx := t.Context()
 	m := newWatched()
 	reg := identity.New(m)

@@ -45,7 +45,7 @@ func principal(t testing.TB, reg *identity.Registry, user string) string {
 	return strings.Join(who.Roles, ",") + " in " + strings.Join(who.Groups, ",")
 }
 
-func TestWhoAUserIs(t *testing.T) {
+func TestPrincipals(t *testing.T) {
 	ctx := t.Context()
 	st := storetest.NewModel()
 	reg := identity.New(st)
@@ -164,7 +164,7 @@ func TestPeopleRefuses(t *testing.T) {
 	}
 }
 
-func TestDisabledUsersKeysOpenNothing(t *testing.T) {
+func TestDisabledUsersKeysAreRefused(t *testing.T) {
 	ctx := t.Context()
 	reg := identity.New(storetest.NewModel())
 	_, secret, err := reg.Create(ctx, "ana", "", never)
@@ -212,7 +212,7 @@ func TestGroupsLeaveNothingToStrangers(t *testing.T) {
 
 // Whatever is done, in whatever order and by whom at once: an admin is left
 // who is not disabled.
-func TestAnAdminIsLeft(t *testing.T) {
+func TestTheLastAdminStays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
 		reg := identity.New(storetest.NewModel())
@@ -265,7 +265,7 @@ func TestAnAdminIsLeft(t *testing.T) {
 	})
 }
 
-func TestPeopleAreRemembered(t *testing.T) {
+func TestPrincipalsAreCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		st := newWatched()

@@ -82,7 +82,7 @@ func TestFollow(t *testing.T) {
 }
 
 // What was kept between a program's start and the watch is learned as well.
-func TestFollowLearnsWhatIsThere(t *testing.T) {
+func TestFollowLearnsExistingSecrets(t *testing.T) {
 	st := NewStore(filepath.Join(t.TempDir(), "secrets"))
 	if err := st.Set("early", "an early value"); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestFollowLearnsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestFollowWhereThereCannotBeAFolder(t *testing.T) {
+func TestFollowWithoutAFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

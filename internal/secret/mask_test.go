@@ -250,7 +250,7 @@ func TestWriter(t *testing.T) {
 
 // A secret is found wherever the buffer's end cuts it, and one that is longer
 // than the buffer too.
-func TestInFindsWhatTheBufferCuts(t *testing.T) {
+func TestInFindsSecretsAcrossReads(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 3<<10)
 	for _, value := range []string{"hunter2hunter2", long} {
 		m := masker(t, value)

@@ -98,7 +98,7 @@ func TestPolicyDecides(t *testing.T) {
 	wantCode(t, err, fault.Cancelled, fault.Of(context.Canceled).Code)
 }
 
-func TestWhoIsNobodyGetsNothing(t *testing.T) {
+func TestUnknownCallersAreRefused(t *testing.T) {
 	ctx := t.Context()
 	o := open(t)
 	must(o.Put(ctx, ana, tree.Put{URI: note("ana", "x"), Body: []byte(`{}`)}))
@@ -125,7 +125,7 @@ func TestWhoIsNobodyGetsNothing(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyReads(t *testing.T) {
+func TestTypesThatNobodyReads(t *testing.T) {
 	ctx := t.Context()
 	o := open(t)
 	key, _, err := o.reg.Create(ctx, "local", "", time.Time{})

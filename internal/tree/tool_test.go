@@ -147,7 +147,7 @@ func TestAgentsKeepAndRead(t *testing.T) {
 // An action that is asked for again by its key is not done again, whether it
 // comes once more or many times at once, and is told of as it was.
 // What is secret in what Steward has recorded is secret as a resource too.
-func TestWhatIsSecretStaysSo(t *testing.T) {
+func TestSecretLabelsAreKept(t *testing.T) {
 	const all = message.Private | message.Untrusted | message.Secret
 	for body, want := range map[string]message.Labels{
 		`{"blocks":[{"content":[{"text":"x","labels":["secret"]}]}]}`: all,
@@ -165,7 +165,7 @@ func TestWhatIsSecretStaysSo(t *testing.T) {
 }
 
 // What the user has tried again is what the agent wrote still.
-func TestWhoseWordsAreKept(t *testing.T) {
+func TestActorsOfResources(t *testing.T) {
 	o := open(t)
 	k := kit(t, o)
 	conv := resource.Root("common.Conversation", "c")
@@ -267,7 +267,7 @@ func TestActionsHappenOnce(t *testing.T) {
 	}
 }
 
-func TestActionsAreTakenBack(t *testing.T) {
+func TestActionsAreUndone(t *testing.T) {
 	ctx := t.Context()
 	o := open(t)
 	k := kit(t, o)

@@ -94,40 +94,16 @@ func (w *world) do(user string, s step, meanwhile func()) answer {
 	return w.http(user, s)
 }
 
-func (w *world) request(ctx context.Context, user string, s step, body []byte) *http.Response {
-	w.T.Helper()
-	req, err := http.NewRequestWithContext(ctx, s.method, w.URL+s.path, bytes.NewReader(body))
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+w.secrets[user])
-	req.Header.Set("Content-Type", "application/json")
-	if s.stream {
-		req.Header.Set("Content-Type", "application/connect+json")
-	}
-	if s.header[0] != "" {
-		req.Header.Set(s.header[0], s.header[1])
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	return res
-}
-
 func (w *world) http(user string, s step) answer {
 	w.T.Helper()
-	ctx, cancel := context.WithTimeout(w.T.Context(), edge.Patience)
-	defer cancel()
-	res := w.request(ctx, user, s, []byte(s.body))
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		w.T.Fatalf("%s: %v", s, err)
+	headers := []string{"Authorization", "Bearer " + w.secrets[user]}
+	if s.header[0] != "" {
+		headers = append(headers, s.header[:]...)
 	}
+	status, b := w.HTTP(s.method, s.path, []byte(s.body), headers...)
 	a := answer{body: string(b)}
-	if res.StatusCode >= 400 {
-		a.code = codeOf(a.body, res.Status)
+	if status >= 400 {
+		a.code = codeOf(a.body, fmt.Sprint("status ", status))
 	}
 	return a
 }
@@ -227,7 +203,16 @@ func (w *world) stream(user string, s step, meanwhile func()) (a answer) {
 	defer cancel()
 	head := make([]byte, 5)
 	binary.BigEndian.PutUint32(head[1:], uint32(len(s.body)))
-	res := w.request(ctx, user, s, append(head, s.body...))
+	req, err := http.NewRequestWithContext(ctx, s.method, w.URL+s.path, bytes.NewReader(append(head, s.body...)))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.secrets[user])
+	req.Header.Set("Content-Type", "application/connect+json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.T.Fatal(err)
+	}
 	defer res.Body.Close()
 	if res.StatusCode >= 400 {
 		b, err := io.ReadAll(res.Body)

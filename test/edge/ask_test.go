@@ -24,8 +24,7 @@ func leaky(n *edge.Node) {
 	n.T.Helper()
 	n.Write("name: leaky\ndescription: Looks things up.\nprocess:\n  web:\n    command: ./look\n    tools:\n"+
 		"      - {name: look, description: Looks up., effect: query, yields: [], reach: out, input: {properties: {q: {type: string}}, required: [q]}}\n", "data", "agents", "leaky", "agent.yaml")
-	n.Write("#!/bin/sh\nread -r request\nid=$(printf '%s' \"$request\" | sed 's/.*\"request_id\":\"\\([^\"]*\\)\".*/\\1/')\n"+
-		"printf '{\"type\":\"result\",\"request_id\":\"%s\",\"status\":\"success\",\"data\":{\"sent\":true}}\\n' \"$id\"\n", "data", "agents", "leaky", "look")
+	n.Write(edge.Tool+`answer '{"sent":true}'`, "data", "agents", "leaky", "look")
 	n.Must("agents", "approve", "leaky", "--yes")
 }
 
@@ -221,8 +220,8 @@ func TestOneSignalEndsAsk(t *testing.T) {
 	}
 }
 
-// TestWhatAskSaysOfItself: what goes wrong is told in a person's words.
-func TestWhatAskSaysOfItself(t *testing.T) {
+// TestMessagesOfAsk: what goes wrong is told in a person's words.
+func TestMessagesOfAsk(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{})
 	if out := n.Must("--version"); !strings.HasPrefix(out, "steward ") || strings.Contains(out, "unknown") && vcs(n) {

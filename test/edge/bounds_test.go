@@ -24,13 +24,12 @@ func parallel(n int, name string, args any) []edge.Call {
 // node goes on serving everybody.
 func TestCallsOfOneReplyAreBounded(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Settings: "limits: {calls: 10}", Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+	n := edge.Serve(t, edge.Options{Settings: "limits: {calls: 10}", Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		if in.Rounds() < 2 {
 			return edge.Reply{Calls: parallel(5000, "math.multiply", map[string]any{"a": 6, "b": 7 + in.Rounds()})}
 		}
 		return edge.Reply{Text: fmt.Sprint(len(in.Results()), " results")}
 	})})
-	n.Serve()
 	a := n.Ask("Multiply.", nil)
 	ok, refused := 0, 0
 	for _, r := range a.Results {
@@ -71,7 +70,7 @@ func TestAReplyWithoutAnEndIsEnded(t *testing.T) {
 			t.Parallel()
 			var requests atomic.Int64
 			cancelled := make(chan struct{}, 10)
-			n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply {
+			n := edge.Serve(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply {
 				requests.Add(1)
 				return edge.Reply{Raw: func(w http.ResponseWriter, r *http.Request) {
 					w.Header().Set("Content-Type", "text/event-stream")
@@ -81,7 +80,6 @@ func TestAReplyWithoutAnEndIsEnded(t *testing.T) {
 					cancelled <- struct{}{}
 				}}
 			})})
-			n.Serve()
 			if a := n.Ask("Go on for ever.", nil); a.Code != "reply_too_large" {
 				t.Errorf("%s: %.200s", a.Code, a.Text)
 			}
@@ -115,14 +113,13 @@ func TestAnEventWithAMillionPartsIsRefused(t *testing.T) {
 		"members": `{"choices":[{"index":0,"delta":{` + many(400_000, `,"m%d":[1]`) + `}}]}`,
 		"choices": `{"choices":[` + many(500_000, `,{"index":0,"delta":{"tool_calls":[{"index":%d}]}}`)[:12<<20] + `]}`,
 	}
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+	n := edge.Serve(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		return edge.Reply{Raw: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "data: %s\n\n", events[in.User()]) //nolint:errcheck // the caller may be gone
 			edge.Chunk(w, map[string]any{}, "stop")
 		}}
 	})})
-	n.Serve()
 	for what := range events {
 		if a := n.Ask(what, nil); a.Code != "reply_too_large" {
 			t.Errorf("%s: %q %.200s", what, a.Code, a.Text)
@@ -132,7 +129,7 @@ func TestAnEventWithAMillionPartsIsRefused(t *testing.T) {
 
 // A model that is silent when it is to write a summary holds up no turn: the
 // summary has a part of the turn's time, and a digest stands in for it.
-func TestASummaryThatDoesNotComeHoldsUpNoTurn(t *testing.T) {
+func TestASilentSummaryModelDoesNotDelayATurn(t *testing.T) {
 	t.Parallel()
 	var silent atomic.Int64
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {

@@ -87,26 +87,6 @@ func servers(n *edge.Node, decls map[string]any) {
 	n.Write(string(b), "data", "mcp.json")
 }
 
-// script answers each request by the step of its turn, and with "done" after
-// the last.
-func script(steps *atomic.Pointer[[]edge.Call], seen func(edge.Asked)) func(edge.Asked) edge.Reply {
-	return func(in edge.Asked) edge.Reply {
-		if seen != nil {
-			seen(in)
-		}
-		if calls := *steps.Load(); in.Rounds() < len(calls) {
-			return edge.Reply{Calls: calls[in.Rounds() : in.Rounds()+1]}
-		}
-		return edge.Reply{Text: "done"}
-	}
-}
-
-func plan(calls ...edge.Call) *atomic.Pointer[[]edge.Call] {
-	var p atomic.Pointer[[]edge.Call]
-	p.Store(&calls)
-	return &p
-}
-
 func statuses(a edge.Answer) string {
 	var out []string
 	for _, r := range a.Results {
@@ -119,7 +99,7 @@ func TestAFolderThatWaitsDoesNotShadowAnApprovedServer(t *testing.T) {
 	t.Parallel()
 	sim := newSimulator(t)
 	sim.offers(reads("look"), nil)
-	n := edge.New(t, edge.Options{Model: edge.Script(t, script(plan(edge.Call{Name: "sim.look", Args: struct{}{}}), nil))})
+	n := edge.New(t, edge.Options{Model: edge.Script(t, edge.Steps(edge.Call{Name: "sim.look", Args: struct{}{}}))})
 	servers(n, map[string]any{"sim": map[string]any{"url": sim.url}})
 	n.Must("agents", "approve", "mcp:sim", "--yes")
 	n.Serve()
@@ -147,23 +127,23 @@ func TestANewToolDoesNotStopATurn(t *testing.T) {
 		return "looked"
 	})
 	var offered atomic.Bool
-	n = edge.New(t, edge.Options{Model: edge.Script(t, script(
-		plan(edge.Call{Name: "sim.look", Args: struct{}{}}, edge.Call{Name: "sim.look", Args: struct{}{}}, edge.Call{Name: "sim.two", Args: struct{}{}}),
-		func(in edge.Asked) {
-			for _, x := range in.Tools {
-				if x.Function.Name == "sim__extra" {
-					offered.Store(true)
-				}
+	steps := edge.Steps(edge.Call{Name: "sim.look", Args: struct{}{}}, edge.Call{Name: "sim.look", Args: struct{}{}}, edge.Call{Name: "sim.two", Args: struct{}{}})
+	n = edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		for _, x := range in.Tools {
+			if x.Function.Name == "sim__extra" {
+				offered.Store(true)
 			}
-			if in.Rounds() == 1 {
-				n.Until("the new tool is noticed", func() bool { return fmt.Sprint(listing(n, "mcp:sim").Waiting) == "[sim.extra]" })
-			}
-		}))})
+		}
+		if in.Rounds() == 1 {
+			n.Until("the new tool is noticed", func() bool { return fmt.Sprint(listing(n, "mcp:sim").Waiting) == "[sim.extra]" })
+		}
+		return steps(in)
+	})})
 	servers(n, map[string]any{"sim": map[string]any{"url": sim.url}})
 	n.Must("agents", "approve", "mcp:sim", "--yes")
 	n.Serve()
 	a := n.Ask("Look twice.", nil)
-	if statuses(a) != "sim.look ok, sim.look ok, sim.two unavailable" || a.Text != "done" {
+	if statuses(a) != "sim.look ok, sim.look ok, sim.two unavailable" || a.Stop == "" {
 		t.Errorf("%s: %s %s", statuses(a), a.Code, a.Text)
 	}
 	if offered.Load() {
@@ -212,11 +192,8 @@ func TestProgressOfASynchronousToolIsTold(t *testing.T) {
 	servers(n, map[string]any{"sim": map[string]any{"url": sim.url}})
 	n.Write("name: prog\ndescription: Runs a program.\n", "data", "agents", "prog", "agent.yaml")
 	n.Write("name: half\ndescription: Tells of its half.\neffect: query\ncommand: ./half.sh\n", "data", "agents", "prog", "tools", "half.yaml")
-	n.Write(`#!/bin/sh
-read -r line
-id=$(printf %s "$line" | sed 's/.*"request_id":"\([^"]*\)".*/\1/')
-printf '{"type":"status","request_id":"%s","status":"running","progress":0.5,"message":"half of it"}\n' "$id"
-printf '{"type":"result","request_id":"%s","status":"success","message":"all of it"}\n' "$id"
+	n.Write(edge.Tool+`printf '{"type":"status","request_id":"%s","status":"running","progress":0.5,"message":"half of it"}\n' "$id"
+answer '"all of it"'
 `, "data", "agents", "prog", "half.sh")
 	n.Must("agents", "approve", "--all", "--yes")
 	n.Serve()

@@ -166,13 +166,12 @@ func TestAConfinedProgramCannotApprove(t *testing.T) {
 	t.Parallel()
 	var n *edge.Node
 	a := aim{Listed: answering(t), Other: answering(t)}
-	n = edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+	n = edge.Serve(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		if in.Rounds() == 0 {
 			return edge.Reply{Calls: []edge.Call{{Name: in.User(), Args: a}}}
 		}
 		return edge.Reply{Text: strings.Join(in.Results(), "\n")}
 	})})
-	n.Serve()
 	a.URL, a.Data, a.PID = n.URL, n.Data(), n.PID()
 	own, token := strings.TrimPrefix(n.URL, "http://"), n.Token()
 	program := func(name, more string) string {
@@ -219,12 +218,11 @@ func TestAConfinedProgramCannotApprove(t *testing.T) {
 	n.Until("the agent waits again", func() bool { return listing(n, "spy").Status == "pending" })
 }
 
-// shTool is an agent with one program, a shell script that may use $id.
+// shTool is an agent with one program, a shell script: see edge.Tool.
 func shTool(n *edge.Node, agent, more, script string) {
 	n.Write("name: "+agent+"\ndescription: An agent.\nprocess:\n  "+agent+":\n    command: ./run.sh\n"+more+
 		"    tools: [{name: run, description: Run., effect: query, reach: here, yields: [], timeout: 5m}]\n", "data", "agents", agent, "agent.yaml")
-	n.Write("#!/bin/sh\nread -r request\nid=$(printf '%s' \"$request\" | sed 's/.*\"request_id\":\"\\([^\"]*\\)\".*/\\1/')\n"+
-		"answer() { printf '{\"type\":\"result\",\"request_id\":\"%s\",\"status\":\"success\",\"data\":\"%s\"}\\n' \"$id\" \"$1\"; }\n"+script, "data", "agents", agent, "run.sh")
+	n.Write(edge.Tool+script, "data", "agents", agent, "run.sh")
 	n.Must("agents", "approve", agent, "--yes")
 }
 
@@ -261,7 +259,7 @@ func TestASwappedFileDoesNotRun(t *testing.T) {
 	n := edge.New(t, edge.Options{Model: calling(t)})
 	n.Write("part=approved\n", "data", "agents", "slow", "part.sh")
 	n.Write("kept", "data", "agents", "slow", "data", "kept")
-	shTool(n, "slow", "", "touch \"$STEWARD_DATA/began\"\nwhile [ ! -e \"$STEWARD_DATA/go\" ]; do sleep 0.05; done\n. ./part.sh\nanswer \"$part $(cat data/kept)\"\n")
+	shTool(n, "slow", "", "touch \"$STEWARD_DATA/began\"\nwhile [ ! -e \"$STEWARD_DATA/go\" ]; do sleep 0.05; done\n. ./part.sh\nanswer \"\\\"$part $(cat data/kept)\\\"\"\n")
 	copies, err := filepath.Glob(n.Data("snapshots", "*", "folder", "part.sh"))
 	if err != nil || len(copies) != 1 {
 		t.Fatal(copies, err)
@@ -336,7 +334,7 @@ func TestTemporaryFoldersAreRemoved(t *testing.T) {
 	}
 	n.Write("x", "tmp", "steward-program-file")
 	n.Env = append(n.Env, "TMPDIR="+temp)
-	shTool(n, "free", "    unsandboxed: true\n", "mkdir -p \"$TMPDIR/in\"; chmod 0 \"$TMPDIR/in\"; touch \"$STEWARD_DATA/began\"; [ -e \"$STEWARD_DATA/go\" ] || sleep 1000\nanswer done\n")
+	shTool(n, "free", "    unsandboxed: true\n", "mkdir -p \"$TMPDIR/in\"; chmod 0 \"$TMPDIR/in\"; touch \"$STEWARD_DATA/began\"; [ -e \"$STEWARD_DATA/go\" ] || sleep 1000\nanswer '\"done\"'\n")
 	folders := func() int {
 		all, err := filepath.Glob(filepath.Join(temp, "steward-program-*"))
 		if err != nil {

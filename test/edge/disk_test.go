@@ -14,7 +14,7 @@ import (
 
 // A limit of the size of files stands for a full disk: writes fail in the same
 // place, and it can be lifted while Steward runs.
-func TestAFullDiskIsToldAndNotReady(t *testing.T) {
+func TestAFullDiskIsReportedByReadyz(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "noted"} })})
 	n.ServeUnder([]string{"prlimit", "--fsize=3000000:unlimited"})

@@ -91,6 +91,14 @@ func New(t testing.TB, o Options) *Node {
 	return n
 }
 
+// Serve prepares a node and starts it.
+func Serve(t testing.TB, o Options) *Node {
+	t.Helper()
+	n := New(t, o)
+	n.Serve()
+	return n
+}
+
 // Data is a path in the data folder.
 func (n *Node) Data(names ...string) string {
 	return filepath.Join(append([]string{n.Dir, "data"}, names...)...)
@@ -235,6 +243,34 @@ func (n *Node) Must(args ...string) string {
 	return r.Out
 }
 
+// JSON runs a command with --json that has to succeed, and reads its output into
+// out.
+func (n *Node) JSON(out any, args ...string) {
+	n.T.Helper()
+	text := n.Must(append(args, "--json")...)
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		n.T.Fatalf("steward %v: %v: %s", args, err, text)
+	}
+}
+
+// Key creates an API key of a user.
+func (n *Node) Key(user string) (secret string) {
+	n.T.Helper()
+	var key struct{ Secret string }
+	if n.JSON(&key, "keys", "create", "--user", user); key.Secret == "" {
+		n.T.Fatal("the key has no secret")
+	}
+	return key.Secret
+}
+
+// Tool begins a shell script that is a tool: it reads the request, and answer
+// sends a JSON value as its result.
+const Tool = `#!/bin/sh
+read -r request
+id=$(printf '%s' "$request" | sed 's/.*"request_id":"\([^"]*\)".*/\1/')
+answer() { printf '{"type":"result","request_id":"%s","status":"success","data":%s}\n' "$id" "$1"; }
+`
+
 // Token is the credential of the machine's own user, as it lies in the data
 // folder.
 func (n *Node) Token() string {
@@ -247,12 +283,14 @@ func (n *Node) Token() string {
 }
 
 // HTTP makes a request with the token. A body that is not nil is sent as
-// JSON. Headers are pairs of a name and a value; an empty value removes the
-// header.
+// JSON, bytes as they are. Headers are pairs of a name and a value; an empty
+// value removes the header.
 func (n *Node) HTTP(method, path string, body any, headers ...string) (status int, answer []byte) {
 	n.T.Helper()
 	var in io.Reader
-	if body != nil {
+	if raw, ok := body.([]byte); ok {
+		in = bytes.NewReader(raw)
+	} else if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
 			n.T.Fatal(err)

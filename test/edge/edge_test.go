@@ -16,16 +16,10 @@ func TestMain(m *testing.M) {
 
 // The harness itself: a turn with a tool call, over the WebSocket, against the
 // shipped binary with its default settings.
-func TestATurnAtTheEdge(t *testing.T) {
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
-		if in.Rounds() == 0 {
-			return edge.Reply{Calls: []edge.Call{{Name: "math.multiply", Args: map[string]any{"a": 6, "b": 7}}}}
-		}
-		return edge.Reply{Text: "It is " + in.Results()[0]}
-	})})
-	n.Serve()
+func TestATurn(t *testing.T) {
+	n := edge.Serve(t, edge.Options{Model: edge.Script(t, edge.Steps(edge.Call{Name: "math.multiply", Args: map[string]any{"a": 6, "b": 7}}))})
 	a := n.Ask("What is 6 times 7?", nil)
-	if a.Text != "It is 42" || len(a.Results) != 1 || a.Results[0].Status != "ok" {
+	if a.Text != "42" || len(a.Results) != 1 || a.Results[0].Status != "ok" {
 		t.Errorf("%+v", a)
 	}
 	if status, b := n.HTTP("GET", "/readyz", nil); status != 200 {

@@ -2,7 +2,6 @@ package edge_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"io/fs"
 	"net/http"
 	"os"
@@ -90,8 +89,7 @@ func TestErasedTextIsInNoFileBesideReaders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			n := edge.New(t, edge.Options{Model: talker(t), Env: c.env})
-			n.Serve()
+			n := edge.Serve(t, edge.Options{Model: talker(t), Env: c.env})
 			watching := n.Dial()
 			a := watching.Turn(map[string]any{"content": "remember " + canary}, nil)
 			stop := make(chan struct{})
@@ -118,10 +116,9 @@ func TestErasedTextIsInNoFileBesideReaders(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfWhatIsErasedIsErasedToo(t *testing.T) {
+func TestEventsAboutErasedResourcesAreErased(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: talker(t)})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{Model: talker(t)})
 	publish := func(uri string) string {
 		return strings.TrimSpace(n.Must("events", "publish", uri, "--body", `{"text":"`+canary+`"}`))
 	}
@@ -149,9 +146,7 @@ func TestWhatIsToldOfWhatIsErasedIsErasedToo(t *testing.T) {
 
 	conv = n.Ask("hello again", nil).Conversation
 	var made struct{ ID string }
-	if err := json.Unmarshal([]byte(n.Must("branch", "new", "--json")), &made); err != nil {
-		t.Fatal(err)
-	}
+	n.JSON(&made, "branch", "new")
 	n.Dial().Turn(map[string]any{"content": "remember " + canary, "conversation_id": conv}, nil)
 	n.Must("branch", "switch", "main")
 	n.Must("branch", "delete", "--erase", made.ID)

@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"steward/test/edge"
@@ -12,27 +11,21 @@ import (
 // approval covers, and where nobody is there to be asked.
 func TestWhatIsExplainedIsWhatHappens(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
-		if in.Rounds() > 0 {
-			return edge.Reply{Text: "done"}
-		}
-		return edge.Reply{Calls: []edge.Call{{Name: in.User(), Args: map[string]any{}}}}
-	})})
+	n := edge.New(t, edge.Options{Model: calling(t)})
 	n.Write("package steward\n\ntrusted if input.tool.name in {\"house.light\", \"house.door\"}\n", "data", "policies", "house.rego")
 	n.Write("name: house\ndescription: Looks after the house.\ndomains:\n  document: {folder: ./papers}\nprocess:\n  house:\n    command: ./house\n    tools:\n"+
 		"      - {name: look, description: Looks., effect: query}\n      - {name: light, description: Lights., effect: action}\n"+
 		"      - {name: heat, description: Heats., effect: action}\n      - {name: door, description: Opens., effect: action, asks: true}\n", "data", "agents", "house", "agent.yaml")
 	n.Write("# A paper\n", "data", "agents", "house", "papers", "a.md")
-	n.Write("#!/bin/sh\nread -r request\nid=$(printf '%s' \"$request\" | sed 's/.*\"request_id\":\"\\([^\"]*\\)\".*/\\1/')\n"+
-		"printf '{\"type\":\"result\",\"request_id\":\"%s\",\"status\":\"success\"}\\n' \"$id\"\n", "data", "agents", "house", "house")
+	n.Write(edge.Tool+"answer null\n", "data", "agents", "house", "house")
 	n.Must("agents", "approve", "--all", "--yes")
 	n.Serve()
 	people := map[string]*edge.Conn{"local": n.Dial(), "bob": newUser(n, "bob")}
 	explained := func(tool, user string, more ...string) (verdict, rule string) {
 		t.Helper()
 		var out []struct{ Verdict, Rule string }
-		if err := json.Unmarshal([]byte(n.Must(append([]string{"policy", "explain", "--json", "--agent", "house", "--tool", tool, "--user", user}, more...)...)), &out); err != nil || len(out) != 1 {
-			t.Fatal(err, out)
+		if n.JSON(&out, append([]string{"policy", "explain", "--agent", "house", "--tool", tool, "--user", user}, more...)...); len(out) != 1 {
+			t.Fatal(out)
 		}
 		return out[0].Verdict, out[0].Rule
 	}

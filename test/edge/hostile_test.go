@@ -37,7 +37,7 @@ const (
 )
 
 // Models that answer whatever harms, to many clients at a time over the
-// WebSocket and the OpenAI face, in three vendors' protocols. Steward stays
+// WebSocket and the OpenAI server, in three vendors' protocols. Steward stays
 // ready within 512 MB, each turn ends or is parked, and the memory comes back.
 // This is the short form; HOSTILE_TIME=10m is the long one (make test-long).
 // HOSTILE_SEED repeats what the models answer, though not the timing.
@@ -266,7 +266,7 @@ func (c *crowd) do(ctx context.Context, method, path string, body any) (int, []b
 
 func said(turn int) string { return fmt.Sprintf("This is hostile turn %d.", turn) }
 
-// complete asks a model by the OpenAI face, with tools of its own.
+// complete asks a model by the OpenAI server, with tools of its own.
 func (c *crowd) complete(r *rand.Rand, turn int) (string, error) {
 	list := dialects()
 	body := map[string]any{"model": list[r.IntN(len(list))].model, "stream": r.IntN(2) == 0,

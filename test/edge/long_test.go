@@ -59,8 +59,7 @@ func entries(t *testing.T, n *edge.Node) (count int) {
 // few entries and not one for each message.
 func TestALongConversationIsChangedByFewEntries(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{})
 	const messages = 4000
 	conv := longChat(t, n, messages)
 	newest := newestOf(n, conv)
@@ -102,8 +101,7 @@ func TestALongConversationIsChangedByFewEntries(t *testing.T) {
 // it is complete a little later.
 func TestTheFirstSearchAfterAnImportDoesNotWait(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{})
 	longChat(t, n, 8000)
 	type answer struct {
 		Hits   []struct{ Text string }
@@ -125,10 +123,9 @@ func TestTheFirstSearchAfterAnImportDoesNotWait(t *testing.T) {
 }
 
 // No message vanishes because what stands for it is not shown either.
-func TestAMessageThatIsNotShownStandsForNoOther(t *testing.T) {
+func TestAHiddenMessageCannotSupersedeAnother(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{})
 	conv := longChat(t, n, 8)
 	newest := newestOf(n, conv)
 	a, b, c := newest[0], newest[3], newest[4] // an answer, a question and the answer before

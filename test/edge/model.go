@@ -124,6 +124,17 @@ func Script(t testing.TB, reply func(Asked) Reply) http.Handler {
 	return ScriptLooking(t, func(Asked) Reply { return Reply{Text: `{"tools":[]}`} }, reply)
 }
 
+// Steps is a reply for Script: it makes the calls one after the other, and then
+// says their results.
+func Steps(calls ...Call) func(Asked) Reply {
+	return func(in Asked) Reply {
+		if in.Rounds() < len(calls) {
+			return Reply{Calls: calls[in.Rounds() : in.Rounds()+1]}
+		}
+		return Reply{Text: strings.Join(in.Results(), "\n")}
+	}
+}
+
 // ScriptLooking is Script where look answers for the look at tools that are to
 // be approved.
 func ScriptLooking(t testing.TB, look, reply func(Asked) Reply) http.Handler {

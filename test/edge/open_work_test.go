@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,9 +22,7 @@ type request struct {
 func requests(n *edge.Node, args ...string) []request {
 	n.T.Helper()
 	var list []request
-	if err := json.Unmarshal([]byte(n.Must(append([]string{"requests", "list", "--json"}, args...)...)), &list); err != nil {
-		n.T.Fatal(err)
-	}
+	n.JSON(&list, append([]string{"requests", "list"}, args...)...)
 	return list
 }
 
@@ -90,9 +87,7 @@ func TestAStartWithoutTheKeyKeepsOpenWork(t *testing.T) {
 		var list []struct {
 			ID string `json:"intent_id"`
 		}
-		if err := json.Unmarshal([]byte(n.Must("approvals", "list", "--json")), &list); err != nil {
-			t.Fatal(err)
-		}
+		n.JSON(&list, "approvals", "list")
 		for _, a := range list {
 			ids = append(ids, a.ID)
 		}
@@ -142,8 +137,7 @@ func TestATurnGoesOnWhenItsServerIsBack(t *testing.T) {
 		}
 		return edge.Reply{Text: "Here I am."}
 	})
-	n := edge.New(t, edge.Options{Model: script})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{Model: script})
 	conv := begin(n, "Hello?")
 	<-begun
 	n.Kill()
@@ -182,13 +176,12 @@ func TestATurnIsParkedAfterTwoCrashes(t *testing.T) {
 	var hang atomic.Bool
 	hang.Store(true)
 	begun := make(chan struct{}, 1)
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+	n := edge.Serve(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		if hang.Load() {
 			return hangs(begun)
 		}
 		return edge.Reply{Text: "Done at last."}
 	})})
-	n.Serve()
 	conv := begin(n, "Take the node down.")
 	other := begin(n, "Take the node down, too.")
 	<-begun

@@ -46,11 +46,10 @@ func user(text string) []any { return []any{map[string]string{"role": "user", "c
 // what the model was sent last.
 func steady(t *testing.T, text string) (n *edge.Node, asked func() string) {
 	var body atomic.Value
-	n = edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+	n = edge.Serve(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		body.Store(string(in.Body))
 		return edge.Reply{Text: text}
 	})})
-	n.Serve()
 	return n, func() string { return body.Load().(string) }
 }
 
@@ -97,13 +96,12 @@ func TestAClientsHistoryReachesAnAgentAsContent(t *testing.T) {
 
 func TestStructuredAnswersFitOrAreRefused(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+	n := edge.Serve(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		if strings.Contains(in.User(), "does not fit") && strings.Contains(string(in.Body), "once") {
 			return edge.Reply{Text: `{"a":1}`}
 		}
 		return edge.Reply{Text: `{"a":"one"}`}
 	})})
-	n.Serve()
 	format := map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "s", "schema": map[string]any{
 		"type": "object", "properties": map[string]any{"a": map[string]string{"type": "integer"}}, "required": []string{"a"}}}}
 	status, c := complete(t, n, map[string]any{"model": "default", "messages": user("wrong once"), "response_format": format})
@@ -118,7 +116,7 @@ func TestStructuredAnswersFitOrAreRefused(t *testing.T) {
 
 func TestThinkTagsAreReasoning(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply {
+	n := edge.Serve(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply {
 		return edge.Reply{Raw: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for _, piece := range []string{"<thi", "nk>six times ", "seven</th", "ink>\n\nIt is ", "42."} {
@@ -127,7 +125,6 @@ func TestThinkTagsAreReasoning(t *testing.T) {
 			edge.Chunk(w, map[string]any{}, "stop")
 		}}
 	})})
-	n.Serve()
 	status, c := complete(t, n, map[string]any{"model": "default", "messages": user("6 times 7?")})
 	if m := c.Choices[0].Message; status != http.StatusOK || m.Content != "It is 42." || m.Reasoning != "six times seven" {
 		t.Errorf("%d %+v", status, c)

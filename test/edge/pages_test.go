@@ -96,7 +96,7 @@ func TestGETStartsAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnOpenPathChatsAndNothingElse(t *testing.T) {
+func TestAnOpenPathAllowsChatOnly(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		if strings.Contains(in.User(), "write") && in.Rounds() == 0 {

@@ -3,7 +3,6 @@ package edge_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,32 +10,17 @@ import (
 	"steward/test/edge"
 )
 
-// counting answers as edge.Script does, with so many tokens for each reply.
-func counting(finish string, delta map[string]any) edge.Reply {
-	return edge.Reply{Raw: func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		edge.Chunk(w, delta, nil)
-		edge.Chunk(w, map[string]any{}, finish)
-		io.WriteString(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt-test","choices":[],"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}`+"\n\ndata: [DONE]\n\n") //nolint:errcheck // the caller may be gone
-	}}
-}
-
-func oneCall(id, name, args string) map[string]any {
-	return map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": id, "type": "function", "function": map[string]any{"name": name, "arguments": args}}}}
-}
-
-// sums is a model that reckons once and then answers, 110 tokens each.
+// sums is a model that calculates once and then answers. Each reply takes 105
+// tokens.
 func sums(in edge.Asked) edge.Reply {
-	if len(in.Results()) == 0 {
-		return counting("tool_calls", oneCall("call_of_the_provider", "math__evaluate", `{"expression":"6*7"}`))
-	}
-	return counting("stop", map[string]any{"content": "It is " + in.Results()[0]})
+	r := edge.Steps(edge.Call{Name: "math.evaluate", Args: map[string]any{"expression": "6*7"}})(in)
+	r.Input = 100
+	return r
 }
 
-func TestFiltersThatNobodyKnowsAreRefused(t *testing.T) {
+func TestUnknownFiltersAreRefused(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{})
 	for path, code := range map[string]string{
 		"/log?outcom=failure": "parameter_unknown", "/log?outcome=done": "outcome_unknown", "/log?branches=some": "branches_invalid",
 		"/intents?stat=done": "parameter_unknown", "/intents?state=over": "state_invalid",
@@ -66,8 +50,7 @@ func TestFiltersThatNobodyKnowsAreRefused(t *testing.T) {
 
 func TestAMessageIsFoundByTheProvidersCallID(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: edge.Script(t, sums)})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{Model: edge.Script(t, sums)})
 	conv := n.Ask("6*7?", nil).Conversation
 	var found struct {
 		Messages []struct {
@@ -78,11 +61,11 @@ func TestAMessageIsFoundByTheProvidersCallID(t *testing.T) {
 			}
 		}
 	}
-	n.Get("/api/v1/messages?call=call_of_the_provider", &found)
-	if m := found.Messages; len(m) != 1 || m[0].Conversation != conv || m[0].Role != "assistant" || m[0].Blocks[0].CallID != "call_of_the_provider" {
+	n.Get("/api/v1/messages?call=call_2_0", &found)
+	if m := found.Messages; len(m) != 1 || m[0].Conversation != conv || m[0].Role != "assistant" || m[0].Blocks[0].CallID != "call_2_0" {
 		t.Fatalf("%+v", found)
 	}
-	if out := n.Must("messages", "show", "--call", "call_of_the_provider"); !strings.Contains(out, "math.evaluate") || !strings.Contains(out, conv) {
+	if out := n.Must("messages", "show", "--call", "call_2_0"); !strings.Contains(out, "math.evaluate") || !strings.Contains(out, conv) {
 		t.Error(out)
 	}
 	n.Get("/api/v1/messages?call=none", &found)
@@ -90,7 +73,7 @@ func TestAMessageIsFoundByTheProvidersCallID(t *testing.T) {
 		t.Errorf("%+v, %+v", found, r)
 	}
 	n.HTTP(http.MethodDelete, "/api/v1/conversations/"+conv, nil)
-	if n.Get("/api/v1/messages?call=call_of_the_provider", &found); len(found.Messages) != 0 {
+	if n.Get("/api/v1/messages?call=call_2_0", &found); len(found.Messages) != 0 {
 		t.Errorf("it is deleted, and found: %+v", found)
 	}
 }
@@ -99,7 +82,7 @@ func TestUsageIsThatOfTheWholeTurn(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		if in.User() == "ask" && len(in.Results()) == 0 {
-			return counting("tool_calls", oneCall("call_ask", "second__ask", `{"request":"6*7?"}`))
+			return edge.Reply{Input: 100, Calls: []edge.Call{{Name: "second.ask", Args: map[string]any{"request": "6*7?"}}}}
 		}
 		return sums(in)
 	})})
@@ -107,18 +90,18 @@ func TestUsageIsThatOfTheWholeTurn(t *testing.T) {
 	n.Must("agents", "approve", "--all", "--yes")
 	n.Serve()
 	for words, replies := range map[string]int{"6*7?": 2, "ask": 4} {
-		want := fmt.Sprintf(`"usage":{"input":%d,"output":%d}`, 100*replies, 10*replies)
+		want := fmt.Sprintf(`"usage":{"input":%d,"output":%d}`, 100*replies, 5*replies)
 		end := n.Ask(words, nil)
 		if last := end.Frames[len(end.Frames)-1]; last.Type != "complete" || !strings.Contains(string(last.Raw), want) {
 			t.Errorf("%s: complete says %s, want %s", words, last.Raw, want)
 		}
 		var told struct{ Usage struct{ Input, Output int } }
-		if out := n.Must("ask", "--json", words); json.Unmarshal([]byte(out), &told) != nil || told.Usage.Input != 100*replies || told.Usage.Output != 10*replies {
+		if out := n.Must("ask", "--json", words); json.Unmarshal([]byte(out), &told) != nil || told.Usage.Input != 100*replies || told.Usage.Output != 5*replies {
 			t.Errorf("%s: ask says %+v", words, told)
 		}
 		if _, b := n.HTTP(http.MethodPost, "/v1/chat/completions", map[string]any{"model": "agent:assistant", "messages": user(words)}); !strings.Contains(string(b),
-			fmt.Sprintf(`"total_tokens":%d`, 110*replies)) {
-			t.Errorf("%s: the OpenAI face says %s", words, b)
+			fmt.Sprintf(`"total_tokens":%d`, 105*replies)) {
+			t.Errorf("%s: the OpenAI server says %s", words, b)
 		}
 		var list struct {
 			Messages []struct {
@@ -133,10 +116,9 @@ func TestUsageIsThatOfTheWholeTurn(t *testing.T) {
 	}
 }
 
-func TestWhatMarkAndRefreshSayIsWhatHappened(t *testing.T) {
+func TestMarkAndRefreshReportTheirChanges(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: edge.Script(t, sums)})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{Model: edge.Script(t, sums)})
 	conv := n.Ask("6*7?", nil).Conversation
 	var list struct{ Messages []struct{ ID string } }
 	n.Get("/api/v1/conversations/"+conv+"/messages", &list)

@@ -2,7 +2,6 @@ package edge_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -14,25 +13,12 @@ import (
 // every message of it is untrusted, or none.
 func imported(n *edge.Node, text string, auth ...string) (foreign bool) {
 	n.T.Helper()
-	req, err := http.NewRequestWithContext(n.T.Context(), "POST", n.URL+"/api/v1/import", strings.NewReader(text))
-	if err != nil {
-		n.T.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/octet-stream")
-	req.Header.Set("Authorization", "Bearer "+n.Token())
-	for i := 0; i < len(auth); i += 2 {
-		req.Header.Set(auth[i], auth[i+1])
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		n.T.Fatal(err)
-	}
-	defer res.Body.Close()
+	status, b := n.HTTP("POST", "/api/v1/import", []byte(text), append(auth, "Content-Type", "application/octet-stream")...)
 	var rep struct{ Imported []struct{ ID string } }
-	if err := json.NewDecoder(res.Body).Decode(&rep); err != nil || len(rep.Imported) != 1 {
-		n.T.Fatalf("%d %+v %v", res.StatusCode, rep, err)
+	if err := json.Unmarshal(b, &rep); err != nil || len(rep.Imported) != 1 {
+		n.T.Fatalf("%d %s %v", status, b, err)
 	}
-	status, b := n.HTTP("GET", "/api/v1/conversations/"+rep.Imported[0].ID+"/messages", nil, auth...)
+	status, b = n.HTTP("GET", "/api/v1/conversations/"+rep.Imported[0].ID+"/messages", nil, auth...)
 	var page struct{ Messages []json.RawMessage }
 	if err := json.Unmarshal(b, &page); status != 200 || err != nil || len(page.Messages) < 3 {
 		n.T.Fatalf("%d %s %v", status, b, err)
@@ -51,8 +37,7 @@ func imported(n *edge.Node, text string, auth ...string) (foreign bool) {
 
 func TestARestoredConversationHasItsRights(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: talker(t)})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{Model: talker(t)})
 	c := n.Dial()
 	conv := c.Turn(map[string]any{"content": "the first"}, nil).Conversation
 	for _, text := range []string{"the second", "the third"} {
@@ -66,11 +51,7 @@ func TestARestoredConversationHasItsRights(t *testing.T) {
 	if imported(n, text) {
 		t.Error("what this Steward exported for the same user came back as foreign")
 	}
-	var ada struct{ Secret string }
-	if err := json.Unmarshal([]byte(n.Must("keys", "create", "--user", "ada", "--json")), &ada); err != nil || ada.Secret == "" {
-		t.Fatalf("%+v %v", ada, err)
-	}
-	if !imported(n, text, "Authorization", "Bearer "+ada.Secret) {
+	if !imported(n, text, "Authorization", "Bearer "+n.Key("ada")) {
 		t.Error("another user's import came back as her own")
 	}
 	lines := strings.SplitAfter(text, "\n")

@@ -154,12 +154,7 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 func TestALongArgumentHidesNoShortOne(t *testing.T) {
 	t.Parallel()
 	args := map[string]any{"Xbody": strings.Repeat("lorem ipsum ", 9000), "bcc": "mallory@evil.example", "to": "ann@ex\u0430mple.com"}
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
-		if in.Rounds() == 0 {
-			return edge.Reply{Calls: []edge.Call{{Name: "post.send", Args: args}}}
-		}
-		return edge.Reply{Text: "done"}
-	})})
+	n := edge.New(t, edge.Options{Model: edge.Script(t, edge.Steps(edge.Call{Name: "post.send", Args: args}))})
 	n.Write("name: post\ndescription: Sends.\nprocess:\n  post:\n    command: ./send\n    tools:\n"+
 		"      - {name: send, description: Sends., input: {properties: {to: {type: string}, Xbody: {type: string}}, additionalProperties: true}}\n", "data", "agents", "post", "agent.yaml")
 	n.Write("#!/bin/sh\n", "data", "agents", "post", "send")

@@ -61,8 +61,7 @@ func TestWhatAProviderLookedUpIsKeptAndNamed(t *testing.T) {
 			}))
 			t.Cleanup(s.Close)
 			base := map[string]string{"OPENAI": "OPENAI_BASE_URL=" + s.URL + "/v1", "ANTHROPIC": "ANTHROPIC_BASE_URL=" + s.URL, "GEMINI": "GOOGLE_GEMINI_BASE_URL=" + s.URL}
-			n := edge.New(t, edge.Options{Env: []string{v.env + "_API_KEY=test-key", base[v.env]}})
-			n.Serve()
+			n := edge.Serve(t, edge.Options{Env: []string{v.env + "_API_KEY=test-key", base[v.env]}})
 			conn := n.Dial()
 			a := conn.Turn(map[string]any{"content": "Rain?", "model": v.model}, nil)
 			const named = `"citations":[{"url":"https://w.test/1","title":"Rain\u001b[2J"`
@@ -82,11 +81,11 @@ func TestWhatAProviderLookedUpIsKeptAndNamed(t *testing.T) {
 			}
 			if _, b := n.HTTP(http.MethodPost, "/v1/chat/completions", map[string]any{"model": v.model, "messages": user("Rain?")}); !strings.Contains(string(b),
 				`"annotations":[{"type":"url_citation","url_citation":{"url":"https://w.test/1","title":"Rain\u001b[2J","start_index":0,"end_index":9}}]`) {
-				t.Errorf("the OpenAI face says %s", b)
+				t.Errorf("the OpenAI server says %s", b)
 			}
 			if _, b := n.HTTP(http.MethodPost, "/v1/chat/completions", map[string]any{"model": v.model, "messages": user("Rain?"), "stream": true}); !strings.Contains(string(b),
 				`"delta":{"annotations":[{"type":"url_citation"`) {
-				t.Errorf("the OpenAI face streams %s", b)
+				t.Errorf("the OpenAI server streams %s", b)
 			}
 			for _, args := range [][]string{{"conversations", "show", a.Conversation}, {"messages", "show", "--conversation", a.Conversation, "last"}, {"ask", "--model", v.model, "Rain?"}} {
 				screen, code := n.Screen(args...)

@@ -76,8 +76,7 @@ process:
         input: {type: object, properties: {path: {type: string}}}
         tidy: [{by: tools, tools: [read], parameters: [path], cascade: [list]}]
 `, sim.url, address), "data", "agents", "notes", "agent.yaml")
-	n.Write("#!/bin/sh\nread -r request\nid=$(printf '%s' \"$request\" | sed 's/.*\"request_id\":\"\\([^\"]*\\)\".*/\\1/')\n"+
-		"printf '{\"type\":\"result\",\"request_id\":\"%s\",\"status\":\"success\",\"message\":\"noted\"}\\n' \"$id\"\n", "data", "agents", "notes", "notes")
+	n.Write(edge.Tool+`answer '"noted"'`, "data", "agents", "notes", "notes")
 	shown := n.Must("agents", "approve", "--all", "--yes")
 	for _, want := range []string{"earlier results of notes.read with the same path, and with them results of notes.list",
 		"earlier results of far.read with the same path", "earlier results of its own calls with the same path"} {
@@ -165,10 +164,10 @@ func TestToolsOfAUserDeclareWhatTheirCallsMakeObsolete(t *testing.T) {
 
 // A message that stands for others and is deleted afterwards leaves them: they
 // are shown again, and give way when it comes back.
-func TestNoMessageVanishesWithTheOneThatStoodForIt(t *testing.T) {
+func TestDeletingASuccessorRestoresAMessage(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+	n := edge.Serve(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		seen = nil
 		for _, m := range in.Messages {
 			if m.Role == "user" {
@@ -177,7 +176,6 @@ func TestNoMessageVanishesWithTheOneThatStoodForIt(t *testing.T) {
 		}
 		return edge.Reply{Text: "noted"}
 	})})
-	n.Serve()
 	c := n.Dial()
 	conv := c.Turn(map[string]any{"content": "first words"}, nil).Conversation
 	say := func(words string) string {

@@ -8,10 +8,10 @@ import (
 	"steward/test/edge"
 )
 
-// TestWhatIsDeniedToAnAskedAgentIsTold: an agent that was asked is denied a
+// TestDenialsOfAChildAgentAreReported: an agent that was asked is denied a
 // call and says that it did all. Whoever reads only the line of the asking
 // call, or the log of the conversation, learns of it none the less.
-func TestWhatIsDeniedToAnAskedAgentIsTold(t *testing.T) {
+func TestDenialsOfAChildAgentAreReported(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		switch {
@@ -54,9 +54,9 @@ func TestWhatIsDeniedToAnAskedAgentIsTold(t *testing.T) {
 	}
 }
 
-// TestALongTextIsWeighedBeforeItIsSent: how much is sent, and what it costs
+// TestTheChatShowsTheSizeOfALongText: how much is sent, and what it costs
 // where a price is known.
-func TestALongTextIsWeighedBeforeItIsSent(t *testing.T) {
+func TestTheChatShowsTheSizeOfALongText(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "read"} })})
 	n.Write("prices: {openai/gpt-test: {input: 2}}\nwindows: {openai/gpt-test: 100000, openai/unknown: 100000}\n", ".config", "steward", "steward.yaml")

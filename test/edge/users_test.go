@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -13,11 +12,7 @@ import (
 // key makes a key for a user and returns the header that goes with it.
 func key(n *edge.Node, user string) []string {
 	n.T.Helper()
-	var k struct{ Secret string }
-	if err := json.Unmarshal([]byte(n.Must("keys", "create", "--user", user, "--json")), &k); err != nil || k.Secret == "" {
-		n.T.Fatalf("%+v %v", k, err)
-	}
-	return []string{"Authorization", "Bearer " + k.Secret}
+	return []string{"Authorization", "Bearer " + n.Key(user)}
 }
 
 func secretOf(header []string) string { return strings.TrimPrefix(header[1], "Bearer ") }
@@ -50,8 +45,7 @@ func fill(n *edge.Node, ada []string) {
 
 func TestADeletedUserIsInNoFile(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: talker(t)})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{Model: talker(t)})
 	n.Must("users", "add", "ada", "--name", canary)
 	n.Must("groups", "add", "family", "--member", "ada")
 	ada := key(n, "ada")
@@ -86,8 +80,7 @@ func TestADeletedUserIsInNoFile(t *testing.T) {
 
 func TestAUserIsDeletedWithoutAServer(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: talker(t)})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{Model: talker(t)})
 	n.Must("groups", "add", "family", "--member", "ada")
 	fill(n, key(n, "ada"))
 	n.Ask("mine stays", nil)
@@ -104,7 +97,7 @@ func TestAUserIsDeletedWithoutAServer(t *testing.T) {
 func TestAUserWhoseTurnRunsIsDeleted(t *testing.T) {
 	t.Parallel()
 	asked, going := make(chan struct{}), make(chan struct{})
-	n := edge.New(t, edge.Options{Model: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	n := edge.Serve(t, edge.Options{Model: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/chat/completions") && !strings.HasSuffix(r.URL.Path, "/responses") {
 			http.NotFound(w, r)
 			return
@@ -116,7 +109,6 @@ func TestAUserWhoseTurnRunsIsDeleted(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})})
-	n.Serve()
 	c := n.Dial(secretOf(key(n, "ada")))
 	c.Send(map[string]any{"type": "message", "id": "1", "content": "remember " + canary})
 	<-asked
@@ -131,10 +123,9 @@ func TestAUserWhoseTurnRunsIsDeleted(t *testing.T) {
 	}
 }
 
-func TestWhoCannotBeDeletedStays(t *testing.T) {
+func TestUsersThatCannotBeDeleted(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
-	n.Serve()
+	n := edge.Serve(t, edge.Options{})
 	n.Must("users", "add", "ada", "--role", "admin")
 	n.Must("users", "add", "bob")
 	ada, bob := key(n, "ada"), key(n, "bob")

@@ -23,12 +23,24 @@ func configure(n *edge.Node, settings string) {
 	n.Write(settings, ".config", "steward", "steward.yaml")
 }
 
+// converse makes many turns of one conversation, all with the same message.
+func converse(t *testing.T, n *edge.Node, turns int, message map[string]any) {
+	t.Helper()
+	c := n.Dial()
+	for range turns {
+		a := c.Turn(message, nil)
+		if message["conversation_id"] = a.Conversation; a.Code != "" {
+			t.Fatalf("%s %s", a.Code, a.Text)
+		}
+	}
+}
+
 // tokensOf is how many tokens the double's models make of a request.
 func tokensOf(in edge.Asked) int { return len(in.Body) / 4 }
 
 // A server that refuses a request as too long, in whatever words, is given
 // less in the same turn; and after a restart nothing it would refuse is sent.
-func TestAServersWordAboutItsWindowIsTaken(t *testing.T) {
+func TestAServersReportedWindowIsUsed(t *testing.T) {
 	t.Parallel()
 	const takes = 12_000
 	for name, words := range map[string]string{
@@ -110,14 +122,7 @@ func TestAnUnknownWindowIsBounded(t *testing.T) {
 	})})
 	configure(n, "")
 	n.Serve()
-	c := n.Dial()
-	conv := ""
-	for range 20 {
-		a := c.Turn(map[string]any{"content": strings.Repeat("more and more of it ", 500), "conversation_id": conv}, nil)
-		if conv = a.Conversation; a.Code != "" {
-			t.Fatalf("%s %s", a.Code, a.Text)
-		}
-	}
+	converse(t, n, 20, map[string]any{"content": strings.Repeat("more and more of it ", 500)})
 	if got := largest.Load(); got > 32_768 || got < 5_000 {
 		t.Errorf("%d tokens were sent at once", got)
 	}
@@ -143,14 +148,7 @@ func TestAServerIsAskedForTheWindow(t *testing.T) {
 		n := edge.New(t, edge.Options{Model: lists(takes, &asked, script)})
 		configure(n, "")
 		n.Serve()
-		c := n.Dial()
-		conv := ""
-		for range 30 {
-			a := c.Turn(map[string]any{"content": strings.Repeat("more and more of it ", 250), "conversation_id": conv}, nil)
-			if conv = a.Conversation; a.Code != "" {
-				t.Fatalf("%s %s", a.Code, a.Text)
-			}
-		}
+		converse(t, n, 30, map[string]any{"content": strings.Repeat("more and more of it ", 250)})
 		if got := int(largest.Load()); got > takes || takes > 100_000 && got < 35_000 {
 			t.Errorf("of %d tokens %d are used", takes, got)
 		}
@@ -180,16 +178,8 @@ func TestOllamaIsAskedForTheWindow(t *testing.T) {
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	n := edge.New(t, edge.Options{Env: []string{"OLLAMA_HOST=" + s.URL}})
-	n.Serve()
-	c := n.Dial()
-	conv := ""
-	for range 20 {
-		a := c.Turn(map[string]any{"content": strings.Repeat("more and more of it ", 250), "conversation_id": conv, "model": "ollama/small:1b"}, nil)
-		if conv = a.Conversation; a.Code != "" {
-			t.Fatalf("%s %s", a.Code, a.Text)
-		}
-	}
+	n := edge.Serve(t, edge.Options{Env: []string{"OLLAMA_HOST=" + s.URL}})
+	converse(t, n, 20, map[string]any{"content": strings.Repeat("more and more of it ", 250), "model": "ollama/small:1b"})
 	if got := largest.Load(); got > 8192 || got < 2000 {
 		t.Errorf("%d tokens were sent at once", got)
 	}

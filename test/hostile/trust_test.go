@@ -241,9 +241,9 @@ func TestProgramsThatAreSwapped(t *testing.T) {
 	}
 }
 
-// TestAgentsThatChangeWhileTheyAreAsked: the turn of the one above comes to
+// TestAgentsThatChangeDuringACall: the turn of the one above comes to
 // its end, with a result for each call.
-func TestAgentsThatChangeWhileTheyAreAsked(t *testing.T) {
+func TestAgentsThatChangeDuringACall(t *testing.T) {
 	t.Parallel()
 	for how, change := range map[string]func(s *steward) error{
 		"edited": func(s *steward) error {

@@ -140,7 +140,7 @@ func TestExportVerifies(t *testing.T) {
 }
 
 // A user sees his own, and can check it all the same.
-func TestExportOfOnesOwn(t *testing.T) {
+func TestExportOfOwnEntries(t *testing.T) {
 	w := newWorld(t, Options{})
 	head := w.fill(40)
 	b := w.export(Reader{User: "bob"}, Query{Bodies: true})
@@ -179,7 +179,7 @@ func TestExportBetweenTimes(t *testing.T) {
 
 // While whoever takes an export is slow, the store is there for others, and
 // what large bodies are told of is not all in memory.
-func TestExportHoldsNothingUp(t *testing.T) {
+func TestExportDoesNotBlockWriters(t *testing.T) {
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db"), Readers: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +345,7 @@ func FuzzVerifyExport(f *testing.F) {
 
 // Who decided what, by which rule and version of the policy, is told in plain
 // fields; arguments only with bodies, and secrets never.
-func TestDecisionsAreTold(t *testing.T) {
+func TestExportShowsDecisions(t *testing.T) {
 	w := newWorld(t, Options{Mask: func(s string) string { return strings.ReplaceAll(s, "hunter22", "«secret:PASS»") }})
 	args := `{"to":"eve","text":"hunter22"}`
 	in := intent.Intent{Key: "k", Tool: "mail.send", Version: "3", Args: args, ArgsHash: intent.HashArgs([]byte(args)),
@@ -384,7 +384,7 @@ func TestDecisionsAreTold(t *testing.T) {
 
 // What a model was shown before it wrote is told in order, by reference and
 // with bodies by text.
-func TestShownIsTold(t *testing.T) {
+func TestExportShowsWhatAModelWasShown(t *testing.T) {
 	w := newWorld(t, Options{})
 	conv, turn := id.New(), id.New()
 	iu := record.InteractionURI(conv, turn)
@@ -439,7 +439,7 @@ func TestShownOutsideOfATurn(t *testing.T) {
 }
 
 // What was erased is told as erased, and the export verifies.
-func TestErasedIsTold(t *testing.T) {
+func TestExportShowsErasures(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.put(ada, id.New(), store.Change{URI: note(1), Body: []byte("private")})
 	before := w.export(all, Query{})

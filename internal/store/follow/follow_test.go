@@ -142,7 +142,7 @@ func TestOneReader(t *testing.T) {
 
 // Who begins late, where he may read something else now, or is slow, misses
 // nothing: each gets what the log has for him, whatever he filters.
-func TestHandedIsTheLog(t *testing.T) {
+func TestDeliveriesMatchTheLog(t *testing.T) {
 	places := []resource.URI{{}, at("1"), at("1", "2"), at("1", "2", "3"), at("2")}
 	rapid.Check(t, func(rt *rapid.T) {
 		st := storetest.NewModel()
