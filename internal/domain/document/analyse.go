@@ -14,7 +14,7 @@ import (
 	"steward/internal/search/words"
 )
 
-// section is a heading and what stands below it up to the next one.
+// section is a heading with the text up to the next one.
 type section struct {
 	level int
 	title string
@@ -26,8 +26,8 @@ var (
 	underline  = regexp.MustCompile(`^(=+|-+)\s*$`)
 )
 
-// sections finds the headings of a text in the manner of Markdown, code left
-// out. What stands before the first has an empty title.
+// sections returns the sections of a Markdown text. Code blocks have no headings. The text before the first
+// heading is a section without a title.
 func sections(body string) []section {
 	out := []section{{}}
 	lines := strings.Split(body, "\n")
@@ -56,15 +56,14 @@ func sections(body string) []section {
 	return out
 }
 
-// isFence reports a line that begins or ends code.
+// isFence reports whether a line begins or ends a code block.
 func isFence(line string) bool {
 	t := strings.TrimSpace(line)
 	return strings.HasPrefix(t, "```") || strings.HasPrefix(t, "~~~")
 }
 
-// Outline is the structure of a text: its headings, each indented by its
-// level, with how many words stand below it. A text without any is shown by
-// the beginnings of its paragraphs.
+// Outline returns the structure of a text: its headings, indented by level, with the number of words in each
+// section. If there are none, it returns the beginnings of the paragraphs.
 func Outline(body string) string {
 	var out []string
 	list := sections(body)
@@ -86,8 +85,7 @@ func Outline(body string) string {
 	return strings.Join(out, "\n")
 }
 
-// paragraphs are the pieces between empty lines, each in one line; headings
-// and code are none.
+// paragraphs returns the paragraphs of a text, each as one line, without headings and code.
 func paragraphs(body string) []string {
 	var out []string
 	var cur []string
@@ -113,8 +111,8 @@ func paragraphs(body string) []string {
 	return out
 }
 
-// sentences counts the ends of sentences: a mark and then a space and
-// something that is not lower case, or the end of the paragraph.
+// sentences counts the ends of sentences: a mark, followed by a space and something other than a lower-case
+// letter, or by the end of the paragraph.
 func sentences(body string) int {
 	n := 0
 	for _, p := range paragraphs(body) {
@@ -141,8 +139,8 @@ func sentences(body string) int {
 	return n
 }
 
-// abbreviated reports a text that ends in an initial or a short form, whose
-// dot ends no sentence.
+// abbreviated reports whether a text ends in an initial or an abbreviation, whose dot does not end a
+// sentence.
 func abbreviated(before []rune) bool {
 	start := len(before)
 	for start > 0 && unicode.IsLetter(before[start-1]) {
@@ -156,7 +154,7 @@ func abbreviated(before []rune) bool {
 	}
 }
 
-// wordsPerMinute is how fast silent readers read English (Brysbaert 2019).
+// wordsPerMinute is the average speed of silent reading in English (Brysbaert 2019).
 const wordsPerMinute = 238
 
 func minutes(words int) string {
@@ -166,7 +164,7 @@ func minutes(words int) string {
 	return "a minute"
 }
 
-// Statistics tells what is in a text, in numbers.
+// Statistics returns numbers about a text.
 func Statistics(d *local.Text) string {
 	words, sents, paras := d.Words(), sentences(d.Body), len(paragraphs(d.Body))
 	var b strings.Builder
@@ -188,7 +186,7 @@ func Statistics(d *local.Text) string {
 	return b.String()
 }
 
-// frequent are the words of substance that a text has most often.
+// frequent returns the most frequent words of a text, without common words.
 func frequent(d *local.Text, n int) []string {
 	var out []string
 	for w := range d.Terms() {
@@ -200,8 +198,8 @@ func frequent(d *local.Text, n int) []string {
 	return out[:min(n, len(out))]
 }
 
-// similarity is the cosine of the angle between two texts as vectors of their
-// words of substance, each weighted by 1 + the logarithm of its count.
+// similarity returns the cosine similarity of two texts as vectors of their words, without common words, each
+// weighted by 1 + the logarithm of its count.
 func similarity(a, b *local.Text) float64 {
 	weight := func(n int) float64 { return 1 + math.Log(float64(n)) }
 	dot, na, nb := 0.0, 0.0, 0.0
@@ -225,7 +223,7 @@ func similarity(a, b *local.Text) float64 {
 	return dot / math.Sqrt(na*nb)
 }
 
-// Compare tells what two texts share and what only one of them has.
+// Compare returns what two texts have in common and what only one of them has.
 func Compare(a, b *local.Text) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%q (%s, %d words) and %q (%s, %d words):\n", a.Title, a.Name, a.Words(), b.Title, b.Name, b.Words())
@@ -259,7 +257,7 @@ func headings(d *local.Text) []string {
 	return out
 }
 
-// shared are the words of substance that both have often.
+// shared returns the frequent words of both texts.
 func shared(a, b *local.Text, n int) []string {
 	var out []string
 	for _, w := range frequent(a, len(a.Terms())) {
@@ -272,7 +270,7 @@ func shared(a, b *local.Text, n int) []string {
 	return out[:min(n, len(out))]
 }
 
-// own are the frequent words of substance that the other one does not have.
+// own returns the frequent words of a that b does not have.
 func own(a, b *local.Text, n int) []string {
 	out := slices.DeleteFunc(frequent(a, len(a.Terms())), func(w string) bool { return b.Terms()[w] > 0 })
 	return out[:min(n, len(out))]

@@ -1,5 +1,4 @@
-// Package document lets an agent read and analyse documents: a folder of text and
-// Markdown files.
+// Package document lets an agent read and analyse documents, which are text and Markdown files in a folder.
 package document
 
 import (
@@ -19,13 +18,13 @@ const Kind = "domain:document"
 // Options configure the source. There are none so far.
 type Options struct{}
 
-// declaration is what agent.yaml says.
+// declaration is the declaration in agent.yaml.
 type declaration struct {
 	local.Shared `yaml:",inline"`
 	Folder       string `yaml:"folder"`
 }
 
-// Opener makes the source: documents in a folder.
+// Opener returns the opener of the source.
 func Opener(Options) tool.Opener {
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
@@ -66,7 +65,7 @@ type twoArgs struct {
 	Second string `json:"second_document" jsonschema:"the other document: its name or title" minlen:"1" maxlen:"400"`
 }
 
-// Documents are the user's, and were written by anybody.
+// labels are the labels of documents: they belong to the user, and may come from anybody.
 const labels = message.Private | message.Untrusted
 
 func (s service) source(k *local.Kit) (tool.Source, error) {

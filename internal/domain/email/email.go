@@ -25,7 +25,7 @@ const (
 	Outbox = "outbox"
 )
 
-// Header is what a list shows of an e-mail.
+// Header is the part of an e-mail that lists show.
 type Header struct {
 	ID      string // within the mailbox
 	Folder  string
@@ -33,11 +33,11 @@ type Header struct {
 	To      []string
 	Cc      []string
 	Subject string
-	Date    time.Time // zero: it has none that can be read
+	Date    time.Time // zero if there is no valid one
 	Problem string    // why the e-mail cannot be read, or empty
 }
 
-// Email is a whole e-mail. Text is its text, of HTML what it says.
+// Email is a whole e-mail. Text is its text, converted from HTML if necessary.
 type Email struct {
 	Header
 	Text        string
@@ -54,15 +54,15 @@ type Draft struct {
 // Options configure the source. The zero value works.
 type Options = local.Options
 
-// declaration is what agent.yaml says.
+// declaration is the declaration in agent.yaml.
 type declaration struct {
 	local.Declared `yaml:",inline"`
-	Inbox          string `yaml:"inbox"`  // folder of .eml files that came
-	Outbox         string `yaml:"outbox"` // folder in which what is sent lands
+	Inbox          string `yaml:"inbox"`  // folder of .eml files
+	Outbox         string `yaml:"outbox"` // folder for sent e-mails
 	From           string `yaml:"from"`   // "Name <address>"
 }
 
-// Opener makes the source: e-mail in folders.
+// Opener returns the opener of the source.
 func Opener(opt Options) tool.Opener {
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
@@ -91,7 +91,7 @@ func Opener(opt Options) tool.Opener {
 	}
 }
 
-// service are the tools over the users' mailboxes.
+// service holds the tools over the users' mailboxes.
 type service struct {
 	Options
 	inbox, outbox local.Place
@@ -107,7 +107,7 @@ func (s *service) of(user string) *folders {
 	return &folders{inbox: s.inbox.For(user), outbox: s.outbox.For(user), from: from, now: s.Time}
 }
 
-// sender is who sends where the declaration does not say it.
+// sender returns the sender if the declaration names none.
 func sender(user string) *mail.Address {
 	word := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -211,7 +211,7 @@ func (a sendArgs) told() string {
 	return fmt.Sprintf("Sent the e-mail %q to %s.", a.Subject, strings.Join(to, ", "))
 }
 
-// draft checks the addresses. Errors: Invalid, email_address_invalid.
+// draft returns the e-mail to send. Error codes: email_address_invalid, email_subject_missing.
 func (a sendArgs) draft() (Draft, error) {
 	d := Draft{Subject: strings.Join(strings.Fields(a.Subject), " "), Body: a.Body}
 	for _, list := range []struct {
@@ -233,7 +233,7 @@ func (a sendArgs) draft() (Draft, error) {
 	return d, nil
 }
 
-// find reads an e-mail by its id, or the only one that words point at.
+// find reads an e-mail by its id, or the only one that has the words.
 func find(ctx context.Context, m *folders, id string) (Email, error) {
 	e, err := m.Read(ctx, id)
 	if err == nil || !fault.HasCode(err, "email_not_found") {

@@ -17,7 +17,7 @@ import (
 //go:embed climate.txt
 var climate string
 
-// normals is what is usual.
+// normals holds the climate normals.
 type normals struct {
 	list   []city
 	byName map[string]int
@@ -28,7 +28,7 @@ type city struct {
 	months [12][3]int // high, low, rain
 }
 
-// readNormals returns the weather that is usual in some cities of the world.
+// readNormals returns the climate normals of some cities of the world.
 func readNormals() *normals {
 	n, err := parse(climate)
 	if err != nil {
@@ -78,14 +78,14 @@ func parse(table string) (*normals, error) {
 	return n, nil
 }
 
-// plain is a name as it is compared: lower case, without accents and commas.
+// plain returns a name in the form in which names are compared: lower case, without accents and commas.
 func plain(name string) string {
 	return strings.Join(strings.Fields(unaccent.Replace(strings.ToLower(name))), " ")
 }
 
 var unaccent = strings.NewReplacer(",", " ", ".", " ", "-", " ", "ä", "a", "á", "a", "ã", "a", "â", "a", "é", "e", "è", "e", "í", "i", "ó", "o", "ö", "o", "ø", "o", "ü", "u", "ú", "u", "ç", "c", "ñ", "n")
 
-// at returns the city that a place means. Errors: place_unknown (NotFound).
+// at returns the city of a place. Error code: place_unknown.
 func (n *normals) at(place string) (city, error) {
 	i, ok := n.byName[plain(place)]
 	if !ok { // "Vienna (Austria)", "the city of Vienna"

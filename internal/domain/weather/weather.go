@@ -1,5 +1,5 @@
-// Package weather tells an agent what the weather is usually like, month by
-// month. It knows no forecast, and says so.
+// Package weather tells an agent what the weather is usually like in each month. It has no forecast, and
+// says so.
 package weather
 
 import (
@@ -18,14 +18,14 @@ const Kind = "domain:weather"
 // Options configure the source. The zero value works.
 type Options struct {
 	Now        func() time.Time                 // nil: time.Now
-	Zone       func(user string) *time.Location // of a user; nil, or a nil answer: UTC
-	Fahrenheit func(user string) bool           // whether a user reads those; nil: none does
+	Zone       func(user string) *time.Location // a user's time zone; nil, or a nil result: UTC
+	Fahrenheit func(user string) bool           // whether a user prefers Fahrenheit; nil: none does
 }
 
-// declaration is what agent.yaml says: nothing so far.
+// declaration is the declaration in agent.yaml. It has no members.
 type declaration struct{}
 
-// Opener makes the source.
+// Opener returns the opener of the source.
 func Opener(opt Options) tool.Opener {
 	known := readNormals()
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
@@ -75,7 +75,7 @@ func (s service) usual(_ context.Context, in tool.Invocation, a usualArgs) (stri
 		c.name, day.Month(), conv(m[1]), conv(m[0]), unit, m[2]), nil
 }
 
-// day is the one whose month is meant.
+// day returns a day of the requested month.
 func (s service) day(user string, a usualArgs) (time.Time, error) {
 	zone := s.Location(user)
 	now := s.Time().In(zone)

@@ -1,5 +1,5 @@
-// Package websearch lets an agent search the web. An Engine is what searches;
-// the local stand-in searches a folder of texts, and says so.
+// Package websearch lets an agent search the web with an Engine. The local substitute for an engine searches
+// a folder of texts, and says so.
 package websearch
 
 import (
@@ -19,7 +19,7 @@ const Kind = "domain:websearch"
 // Result is a page that was found.
 type Result struct {
 	Title   string
-	Address string // by which Page returns it
+	Address string // for Engine.Page
 	Snippet string
 }
 
@@ -28,17 +28,16 @@ type Page struct {
 	Title   string
 	Address string
 	Text    string
-	Next    int // where the rest begins, in bytes; 0: there is none
+	Next    int // where the rest begins, in bytes; 0 if there is none
 }
 
-// Engine searches. Safe for concurrent use.
+// Engine searches the web. It is safe for concurrent use.
 type Engine interface {
-	// Search returns the pages that fit best, the best first.
+	// Search returns the best pages, best first.
 	Search(ctx context.Context, query string, limit int) ([]Result, error)
-	// Page returns the text of a page, from a place on. Errors: those of the
-	// engine's, such as document_not_found.
+	// Page returns the text of a page, from a byte on.
 	Page(ctx context.Context, address string, from int) (Page, error)
-	// Note says what the results are, where that is not the web; or nothing.
+	// Note says where the results come from, if not from the web.
 	Note() string
 }
 
@@ -47,13 +46,13 @@ type Options struct {
 	Engine Engine // nil: a folder
 }
 
-// declaration is what agent.yaml says.
+// declaration is the declaration in agent.yaml.
 type declaration struct {
 	local.Shared `yaml:",inline"`
-	Folder       string `yaml:"folder"` // of texts that stand in for the web
+	Folder       string `yaml:"folder"` // of texts instead of the web
 }
 
-// Opener makes the source: a search in a folder.
+// Opener returns the opener of the source.
 func Opener(opt Options) tool.Opener {
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration

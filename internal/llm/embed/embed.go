@@ -1,16 +1,16 @@
-// Package embed is the contract of what turns texts into vectors.
+// Package embed defines the interface to models that convert texts to vectors.
 package embed
 
 import "context"
 
-// Embedder turns texts into vectors. Safe for concurrent use.
+// Embedder converts texts to vectors. It is safe for concurrent use.
 type Embedder interface {
-	// Embed returns one vector per text, in order, all of one length.
-	// Errors are coded as those of llm.Model.
+	// Embed returns one vector per text, in order and of the same length. Its error codes are those of
+	// llm.Model.
 	Embed(ctx context.Context, texts []string) (Vectors, error)
 }
 
-// Vectors is an answer of an Embedder.
+// Vectors is the result of an Embedder.
 type Vectors struct {
 	Model  string // "provider/model"
 	Values [][]float32

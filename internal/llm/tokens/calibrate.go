@@ -8,16 +8,13 @@ import (
 	"steward/internal/fault"
 )
 
-// Calibrator learns from what providers report by which factor the estimate of
-// a model's requests is to be corrected. The zero value is ready; it is safe
-// for concurrent use.
+// Calibrator learns, from the token counts that providers report, the factor by which the estimate of a
+// model's requests is corrected. The zero value is ready to use. It is safe for concurrent use.
 //
-// The factor is the reported share of the estimate over a model's last twenty
-// requests or so, large ones counting more, and a margin of two standard
-// deviations. What the requests have in common beyond their text (a prompt of
-// the provider's own) is part of it, and so is what pictures took: the factor
-// is on the safe side. It is one for all languages: the estimate allows for
-// what vocabularies make of each script.
+// The factor is the ratio of reported to estimated tokens over about the last twenty requests of a model,
+// weighted by size, plus a margin of two standard deviations. It includes constant overhead, such as a
+// prompt of the provider's own, and the tokens of pictures, so it is rather too high. It is the same for
+// all languages, because the estimate already accounts for the script.
 type Calibrator struct {
 	mu     sync.Mutex
 	models map[string]learned
@@ -26,21 +23,21 @@ type Calibrator struct {
 const (
 	leastFactor   = 0.25
 	mostFactor    = 4
-	leastTokens   = 32   // smaller requests say nothing
-	mostMedia     = 0.25 // share of pictures beyond which a request says nothing of text
-	leastReported = 0.2  // a smaller share of the estimate is no count of all tokens
+	leastTokens   = 32   // smaller requests are ignored
+	mostMedia     = 0.25 // requests with a larger share of pictures are ignored
+	leastReported = 0.2  // a smaller share of the estimate cannot be a count of all tokens
 	mostHidden    = 64_000
 	leastRequests = 5    // before a model counts as calibrated
-	memory        = 0.95 // what is kept at each request
+	memory        = 0.95 // the weight of earlier requests
 
-	// The margin over what is expected, as a share of it.
+	// The margin, as a share of the expected value.
 	leastMargin = 0.05
 	mostMargin  = 0.25
 
-	maxModels = 512 // names come from outside: the memory of them is bounded
+	maxModels = 512 // names come from outside, so the number is bounded
 )
 
-// learned is what is known of one model: sums over its requests.
+// learned holds sums over the requests of one model.
 type learned struct {
 	Requests  int     `json:"requests"`
 	Estimated float64 `json:"estimated"` // tokens of text
@@ -48,9 +45,8 @@ type learned struct {
 	Squares   float64 `json:"squares"` // of reported/estimated, weighed by estimated
 }
 
-// Learn takes note that a model's provider counted so many input tokens, cached
-// ones included (message.Usage.Input), for a request of the given parts. What
-// cannot be a count of them all (zero, a fraction) is ignored.
+// Learn records the input tokens, including cached ones (message.Usage.Input), that a model's provider
+// reported for a request of the given parts. Implausible counts are ignored.
 func (c *Calibrator) Learn(model string, parts Parts, reportedInput int64) {
 	size, reported := float64(parts.Tokens()), float64(reportedInput)
 	text := float64(parts.text) / sixteenths
@@ -67,8 +63,7 @@ func (c *Calibrator) Learn(model string, parts Parts, reportedInput int64) {
 	c.models[model] = learned{l.Requests + 1, memory*l.Estimated + text, memory*l.Reported + text*ratio, memory*l.Squares + text*ratio*ratio}
 }
 
-// factor returns what the estimate is multiplied with; 0 where too little is
-// known.
+// factor returns the correction of the estimate, or 0 if too little is known.
 func (l learned) factor() float64 {
 	if l.Requests < leastRequests {
 		return 0
@@ -88,7 +83,7 @@ func (c *Calibrator) For(model string) Counter {
 // state is the saved form of a Calibrator.
 type state struct {
 	Models     map[string]learned `json:"models"`
-	Parameters json.RawMessage    `json:"parameters,omitempty"` // of an older form: by scripts
+	Parameters json.RawMessage    `json:"parameters,omitempty"` // of an older format, by scripts
 }
 
 // Save returns what was learned as JSON, for Load.
@@ -96,15 +91,14 @@ func (c *Calibrator) Save() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b, err := json.Marshal(state{Models: c.models})
-	if err != nil { // numbers that are none are never learned
+	if err != nil { // NaN is never learned
 		panic("tokens: " + err.Error())
 	}
 	return b
 }
 
-// Load replaces what was learned by what Save returned. What an older version
-// has saved, by scripts, is left: five requests teach it anew. Where something
-// is wrong (calibration_invalid), nothing is changed.
+// Load replaces what was learned by what Save returned. It ignores the format of older versions. If
+// something is wrong (calibration_invalid), nothing changes.
 func (c *Calibrator) Load(saved []byte) error {
 	var in state
 	if err := json.Unmarshal(saved, &in); err != nil && in.Parameters == nil {

@@ -1,6 +1,6 @@
 package tokens
 
-// What characters weigh, in sixteenths of a token.
+// The weights of characters, in sixteenths of a token.
 const (
 	weightStart   = 9 // where a word or number begins, or a capital or digit inside a word
 	weightSpace   = 1
@@ -20,8 +20,8 @@ const (
 	weightOther   = 50 // Georgian, Ethiopic, emoji, mathematics, rare scripts
 	weightRarest  = 64 // four bytes, and no emoji
 
-	// A run of so many letters and digits is no word. Vocabularies do not have
-	// it, so each of its letters weighs more.
+	// A longer run of letters and digits is not a word in any vocabulary, so each further letter weighs
+	// more.
 	longRun    = 20
 	weightLong = 5
 )
@@ -55,7 +55,7 @@ func makeKinds() (table [128]uint8) {
 	return table
 }
 
-// makeWeights returns what a character weighs after one of the given kind.
+// makeWeights returns the weight of each character after one of each kind.
 func makeWeights() (table [kinds][128]uint8) {
 	own := [kinds]uint8{between: weightSign, lower: weightLetter, upper: weightCapital, digit: weightDigit}
 	for last := range table {
@@ -75,8 +75,7 @@ func makeWeights() (table [kinds][128]uint8) {
 	return table
 }
 
-// makeBlocks returns what the characters up to U+FFFF weigh, by blocks of
-// sixteen.
+// makeBlocks returns the weights of the characters up to U+FFFF, in blocks of sixteen.
 func makeBlocks() (table [1 << 12]uint8) {
 	set := func(from, to int, weight uint8) {
 		for i := from >> 4; i < to>>4; i++ {
@@ -121,16 +120,16 @@ func Of[T string | []byte](text T) Parts {
 	return Parts{text: n}
 }
 
-// sums are what the characters of a text weigh, by what they are.
+// sums holds the weights of a text's characters by category.
 type sums struct {
 	words   int64 // Latin letters without accents
 	accents int64 // with accents
 	signs   int64 // digits, signs, white space
 	others  int64 // other scripts
-	common  int64 // how many words there are that are common in English only
+	common  int64 // number of words that are frequent only in English
 }
 
-// The most frequent words of English that other languages have not.
+// The most frequent words of English that other languages do not have.
 const (
 	wordThe = 't'<<16 | 'h'<<8 | 'e'
 	wordAnd = 'a'<<16 | 'n'<<8 | 'd'
@@ -192,8 +191,8 @@ func sum[T string | []byte](text T) (s sums) {
 	return s
 }
 
-// weigh returns what the character at i weighs, which is not ASCII, how many
-// bytes it has, and whether it is a Latin letter with an accent.
+// weigh returns the weight and the size of the non-ASCII character at i, and whether it is a Latin letter
+// with an accent.
 func weigh[T string | []byte](text T, i int) (weight int64, size int, accent bool) {
 	next := func(n int) int { return int(text[i+n] & 0x3F) }
 	goesOn := func(n int) bool {
@@ -215,14 +214,12 @@ func weigh[T string | []byte](text T, i int) (weight int64, size int, accent boo
 	case c >= 0xF0 && c < 0xF5 && goesOn(3):
 		return weightRarest, 4, false
 	}
-	return weightOther, 1, false // no UTF-8
+	return weightOther, 1, false // invalid UTF-8
 }
 
-// foreign reports whether a text's words in Latin letters are those of another
-// language than English, for which vocabularies need up to twice the share of
-// the estimate: it has accents, or it is prose (few signs) without the words
-// that English prose has everywhere. Of a short text without accents nothing
-// is known: it counts as English.
+// foreign reports whether a text in Latin letters is in another language than English, for which
+// vocabularies need more tokens: it has accents, or it is prose (few signs) without the most frequent
+// English words. A short text without accents counts as English.
 func (s *sums) foreign(size int) bool {
 	switch {
 	case s.accents*40 > s.words: // about one accent in 200 letters

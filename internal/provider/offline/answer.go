@@ -13,7 +13,7 @@ import (
 	"steward/internal/search/words"
 )
 
-// Disclosure is what the first answer of every conversation begins with.
+// Disclosure is the notice before the first answer of every conversation.
 const Disclosure = "This is Steward's built-in offline model, not a language model: it matches your words to the tools that are there."
 
 const (
@@ -22,7 +22,7 @@ const (
 	shownResult     = 4000 // bytes of a result that an answer repeats
 )
 
-// answer says what came of the calls of a turn, then what was not certain.
+// answer returns the results of a turn's calls, or what was not certain.
 func (x *toolbox) answer(t *turn, doubts []*doubt) string {
 	var parts []string
 	for _, c := range t.calls {
@@ -36,7 +36,7 @@ func (x *toolbox) answer(t *turn, doubts []*doubt) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// unsure says that a wish was not understood for certain, and what comes near.
+// unsure says that a request is not certain, and names the nearest tools.
 func unsure(d *doubt) string {
 	if len(d.near) == 0 {
 		return fmt.Sprintf("%s I can only use the tools that are here, and none of them shares a word with %q. %s", selfDescription, clip(d.clause.text, 120), remedy)
@@ -55,7 +55,7 @@ func tooLong(n int) string {
 		selfDescription, n, maxWish, remedy)
 }
 
-// told says what a call gave.
+// told returns the outcome of a call in words.
 func (x *toolbox) told(c *made) string {
 	what := x.title(c)
 	r := c.result
@@ -84,7 +84,7 @@ func (x *toolbox) told(c *made) string {
 	return sentence(what+" "+cmp.Or(end, fmt.Sprintf("ended as %q", r.Status)), text)
 }
 
-// complete is a text that is a sentence already.
+// complete matches a text that is already a sentence.
 var complete = pattern(`^\p{Lu}.* .*[.!?]$`)
 
 func success(what, text string, r *message.ToolResult) string {
@@ -117,8 +117,7 @@ func sentence(what, text string) string {
 	return what
 }
 
-// title names a call: its tool and, in brackets, its arguments in the order of
-// the parameters.
+// title returns a call in words: its tool and, in brackets, its arguments in the order of the parameters.
 func (x *toolbox) title(c *made) string {
 	title := strings.Join(words.Split(c.name[strings.IndexByte(c.name, '.')+1:]), " ")
 	if title != "" {
@@ -144,7 +143,7 @@ func (x *toolbox) title(c *made) string {
 	return title + " (" + strings.Join(names, ", ") + ")"
 }
 
-// shown is a value of JSON as a person writes it.
+// shown returns a JSON value as a person would write it.
 func shown(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -165,7 +164,7 @@ func shown(v any) string {
 	return string(encode(v))
 }
 
-// clip cuts a text to n bytes and marks that.
+// clip cuts a text to n bytes and adds an ellipsis.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -173,8 +172,7 @@ func clip(s string, n int) string {
 	return whole(s, n) + "…"
 }
 
-// whole is the first n bytes of a longer text, or fewer where the last
-// character would not be whole.
+// whole returns the first n bytes of a longer text, or fewer so that the last character is complete.
 func whole(s string, n int) string {
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--

@@ -8,10 +8,10 @@ import (
 	"steward/internal/tool"
 )
 
-// Arithmetic is handed to a calculator as a whole expression. It is certain
-// only if nothing but numbers, operators and the words around them is said.
+// Arithmetic goes to a calculator as a whole expression, if the clause has nothing but numbers, operators
+// and words around them.
 
-// sumRules turn words into an expression, one after the other. N is a number.
+// sumRules convert words to an expression, one after the other. N is a number.
 var sumRules = rules(
 	`^(?:(?:what is|what's|what are|how much is|how much are|how many is|calculate|compute|evaluate|work out|find|is|the result of|=) )*`, ``,
 	`[ ?.!=]+$`, ``,
@@ -47,7 +47,7 @@ func rules(list ...string) (out []rule) {
 	return out
 }
 
-// arithmetic reads a clause as an expression; "" if it is none.
+// arithmetic returns a clause as an expression, or "" if it is none.
 func arithmetic(c clause) string {
 	var said []string
 	for _, t := range c.tokens {
@@ -67,8 +67,8 @@ func arithmetic(c clause) string {
 	return out
 }
 
-// calculator finds the tool for an expression: one that is named after its
-// only operation, or one that takes an expression.
+// calculator returns the tool for an expression: one that is named after its only operation, or one that
+// accepts an expression.
 func (x *toolbox) calculator(expression string) (*entry, map[string]any) {
 	if m := pair().FindStringSubmatch(expression); m != nil {
 		names := map[string][]string{"+": {"add", "plus", "sum"}, "-": {"subtract", "minus"}, "*": {"multiply", "times"}, "/": {"divide"},

@@ -10,36 +10,36 @@ import (
 	"steward/internal/tool"
 )
 
-// How alike a sentence and a tool must be before the tool is called.
+// How similar a sentence and a tool must be for a call.
 const (
 	likeTool  = 0.6  // of a tool
 	likeAgent = 0.5  // of an agent, which decides for itself
-	clearly   = 0.08 // by how much the best is better than the next
-	rival     = 0.9  // a tool that cannot be called stands in the way of one this much worse
-	lightness = 0.2  // how much "show" and its like count beside other words
+	clearly   = 0.08 // the distance between the best tool and the next
+	rival     = 0.9  // a tool that cannot be called prevents the call of one this much worse
+	lightness = 0.2  // the weight of words like "show"
 )
 
-// light reports a word that says little about what is wanted.
+// light reports whether a word says little about the request.
 func light(word string) bool { return strings.Contains(lightWords, " "+word+" ") }
 
 const lightWords = " show tell give see check know make look current currently latest last first new all called named titled saying much many long right like lot happen "
 
-// lists are openings that ask for a list, rather than for anything else.
+// lists matches the beginnings of questions for a list.
 var lists = pattern(`^(?:which|what(?: is|'s) (?:in|on)|what \w+ (?:are|do)) `)
 
-// step is a call that a clause wants, for certain.
+// step is a call that a clause certainly asks for.
 type step struct {
 	tool *entry
 	args map[string]any
 }
 
-// doubt is a clause of which it is not certain what it wants.
+// doubt is a clause whose meaning is not certain.
 type doubt struct {
 	clause clause
 	near   []*entry // the nearest tools, at most two
 }
 
-// decide finds the call that a clause wants. Either step or doubt is set.
+// decide returns the call that a clause asks for, or a doubt.
 func (s *speech) decide(c clause, force bool) (*step, *doubt) {
 	if sum := arithmetic(c); sum != "" {
 		if e, args := s.x.calculator(sum); e != nil && s.may(e) && e.accepts(args) {
@@ -80,7 +80,7 @@ func (s *speech) decide(c clause, force bool) (*step, *doubt) {
 	return best, nil
 }
 
-// rank compares a clause with the tools by its words that are no values.
+// rank compares a clause with the tools, by its words other than values.
 func (x *toolbox) rank(c clause) []words.Match {
 	var terms []words.Term
 	said := lower(c.tokens)
@@ -99,8 +99,8 @@ func (x *toolbox) rank(c clause) []words.Match {
 	return x.index.Rank(terms)
 }
 
-// suits reports whether the form of a clause allows the call: a question
-// changes nothing, and an order begins with a word that the tool knows.
+// suits reports whether the form of a clause allows the call: a question must not change anything, and an
+// order begins with a word that the tool knows.
 func (x *toolbox) suits(e *entry, c clause) bool {
 	if e.broken || e.spec.Effect == tool.Action && !c.orders {
 		return false
@@ -110,7 +110,7 @@ func (x *toolbox) suits(e *entry, c clause) bool {
 	})
 }
 
-// filling is the making of arguments for one tool from one clause.
+// filling fills the parameters of one tool with values of one clause.
 type filling struct {
 	params []*param
 	c      clause
@@ -128,8 +128,8 @@ func newFilling(params []*param, c clause) *filling {
 	return f
 }
 
-// fill makes the arguments; nil unless every value of the clause has a place,
-// every required parameter a value, and the schema accepts them.
+// fill returns the arguments, or nil unless every value of the clause has a place, every required parameter
+// has a value, and the schema accepts them.
 func (e *entry) fill(c clause) map[string]any {
 	if e.agent {
 		return map[string]any{e.params[0].name: c.text}
@@ -159,20 +159,20 @@ func (e *entry) accepts(args map[string]any) bool {
 
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
-	if err != nil { // of strings, numbers and lists of them there is none
+	if err != nil { // impossible for strings, numbers and lists of them
 		return []byte("{}")
 	}
 	return b
 }
 
-// open reports whether a parameter takes another value.
+// open reports whether a parameter has no value yet.
 func (f *filling) open(p *param) bool {
 	_, done := f.args[p.name]
 	return !done
 }
 
-// bare reports a word that may be a value without quotation marks: it follows
-// a word for a parameter that has no value, as in "the folder notes".
+// bare reports whether a word may be a value without quotation marks: it follows a word for a parameter
+// that has no value, as in "the folder notes".
 func (f *filling) bare(i int) bool {
 	says := func(i int) bool {
 		w := f.c.tokens[i].word
@@ -183,8 +183,8 @@ func (f *filling) bare(i int) bool {
 	})
 }
 
-// choices fills enumerations: with the only value that the clause says. named
-// looks only at values behind the name of their parameter.
+// choices fills enumerations that have only one of their values in the clause. If named is set, it considers
+// only values after the name of their parameter.
 func (f *filling) choices(named bool) {
 	said := map[string][2]int{} // normal form → first token, and the one after the last
 	for i := range f.c.tokens {
@@ -213,13 +213,13 @@ func (f *filling) choices(named bool) {
 	}
 }
 
-// normal is the form in which values of enumerations are compared.
+// normal returns the form in which values of enumerations are compared.
 func normal(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(s))
 }
 
-// cue is the word before a token, or before a colon or function words there; a
-// preposition directly before it counts if a parameter has its name.
+// cue returns the word before a token, ignoring colons and function words. A preposition directly before
+// the token counts if a parameter has its name.
 func (f *filling) cue(i int) string {
 	for j := i - 1; j >= 0 && j >= i-3; j-- {
 		t := f.c.tokens[j]
@@ -227,20 +227,19 @@ func (f *filling) cue(i int) string {
 			return ""
 		}
 		if t.word != "" && (j == i-1 && slices.ContainsFunc(f.params, func(p *param) bool { return strings.EqualFold(p.name, t.word) }) ||
-			!words.Common(t.word) && !(j == 0 && f.c.orders)) { // what is to be done names no value
+			!words.Common(t.word) && !(j == 0 && f.c.orders)) { // the verb of an order names no value
 			return t.word
 		}
 	}
 	return ""
 }
 
-// kindWords are words of parameters that are made for a kind of value.
+// kindWords are words in the names of parameters for each kind of value.
 var kindWords = map[kind][]string{date: {"date", "day"}, clock: {"time", "clock"}, address: {"email", "to", "mail", "address", "recipient"},
 	file: {"path", "file", "document", "folder", "attachment"}, link: {"url", "uri", "link", "page", "address", "website"}}
 
-// place gives values to the parameters that fit: where one parameter does, or
-// a row of them, or only one by its name. What is placed may leave a single
-// parameter for another value, so it looks again.
+// place assigns values to the parameters that fit: if only one does, or a row of them, or only one by its
+// name. An assignment may leave a single parameter for another value, so it repeats.
 func (f *filling) place(fits func(p *param, cue string, t token) bool) {
 	for more := true; more; {
 		more = false
@@ -271,19 +270,17 @@ func (f *filling) place(fits func(p *param, cue string, t token) bool) {
 	}
 }
 
-// after is the mark that follows another one in the names of parameters.
+// after maps the beginning of a parameter's name to that of the next one in a row.
 var after = map[string]string{"a": "b", "x": "y", "first": "second"}
 
-// row reports parameters whose names are a sequence: a and b, x and y,
-// first_name and second_name.
+// row reports whether the names of parameters are a sequence: a and b, x and y, first_name and second_name.
 func row(list []*param) bool {
 	first, _, _ := strings.Cut(list[0].name, "_")
 	second, _, _ := strings.Cut(list[1].name, "_")
 	return after[first] != "" && after[first] == second
 }
 
-// takes reports whether a value can be the parameter's. named says that its
-// name stands before the value.
+// takes reports whether the parameter accepts a value. named says that its name precedes the value.
 func (p *param) takes(t token, named bool) bool {
 	if _, ok := p.value(t); !ok {
 		return false
@@ -294,10 +291,10 @@ func (p *param) takes(t token, named bool) bool {
 	return named || t.kind == quoted || p.shape != "string" || p.format != "" || slices.ContainsFunc(kindWords[t.kind], p.speaks)
 }
 
-// formats are the kinds of values that the formats of JSON Schema take.
+// formats maps the formats of JSON Schema to kinds of values.
 var formats = map[string]kind{"date": date, "date-time": moment, "time": clock, "email": address, "uri": link}
 
-// value is a token's value in the parameter's form.
+// value returns a token's value in the parameter's form.
 func (p *param) value(t token) (any, bool) {
 	if len(p.enum) > 0 {
 		i := slices.IndexFunc(p.enum, func(v string) bool { return normal(v) == normal(t.value) })
@@ -323,7 +320,7 @@ func (p *param) value(t token) (any, bool) {
 
 var unitNames = []string{"seconds", "minutes", "hours", "days", "weeks"}
 
-// inUnit turns seconds into the unit that the parameter names; "" if it names none.
+// inUnit converts seconds to the unit that the parameter names, or returns "" if it names none.
 func (p *param) inUnit(seconds string) string {
 	i := slices.IndexFunc(unitNames, p.has)
 	if i < 0 {

@@ -19,15 +19,12 @@ const (
 	countBuckets = 4096
 )
 
-// lexical turns texts into vectors by hashing the stems of their words and the
-// pairs that neighbours make. Texts that share words point the same way;
-// meaning is not looked at. The same text gives the same vector on every
-// machine; a text without a word gives the zero vector. It needs the same
-// memory for every text.
+// lexical converts texts to vectors by hashing the stems of their words and of pairs of adjacent words. Texts
+// with common words have similar vectors; meaning does not matter. The same text has the same vector on
+// every machine, and a text without words has the zero vector. The memory does not depend on the text.
 type lexical struct{}
 
-// Embed implements embed.Embedder. Errors: TooLarge, context_too_long; those
-// of ctx.
+// Embed implements embed.Embedder. Error codes: context_too_long, and those of ctx.
 func (lexical) Embed(ctx context.Context, texts []string) (embed.Vectors, error) {
 	size := 0
 	for _, t := range texts {
@@ -49,9 +46,8 @@ func (lexical) Embed(ctx context.Context, texts []string) (embed.Vectors, error)
 	return out, nil
 }
 
-// vectorOf counts the words of a text in buckets, adds each bucket to one
-// dimension with its own sign, weighted by the logarithm of its count so that
-// repeating a word does not drown the rest, and scales the sum to length one.
+// vectorOf counts the words of a text in buckets, adds each bucket to one dimension with its own sign and
+// the logarithm of its count, and scales the sum to length one.
 func vectorOf(ctx context.Context, text string) ([]float32, error) {
 	var counts [countBuckets]float64
 	before := ""

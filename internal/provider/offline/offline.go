@@ -1,18 +1,15 @@
-// Package offline is Steward's embedded default: a small deterministic model
-// that needs no network and no key. It is not a language model, and says so.
+// Package offline is Steward's built-in default model: small, deterministic, without network and key. It
+// is not a language model, and says so.
 //
-// A sentence is compared with the tools by the words that both have. A tool is
-// called only where the sentence leaves no doubt: it resembles one tool and no
-// other, every value in it (a number, a quotation, a date, an address, the
-// name of a file, a word of an enumeration) has a place in the call, and no
-// required parameter is left without a value. Arithmetic goes to a calculator
-// as a whole expression. Anything else is answered by the two nearest tools
-// and how to say it for certain. Grammar beyond that is left to real models.
+// It compares a sentence with the tools by their common words. It calls a tool only if the sentence is
+// unambiguous: it resembles one tool and no other, every value in it (a number, a quotation, a date, an
+// address, a file name, a word of an enumeration) fits into the call, and every required parameter has a
+// value. Arithmetic goes to a calculator as a whole expression. To anything else the model answers with
+// the two nearest tools and how to phrase the request.
 //
-// Everything is bounded: the length of a sentence (8 KiB), how many tools and
-// parameters are looked at, how much of a result is repeated, what the
-// embedder reads. The work grows in proportion to its input and ends with its
-// context. docs/concepts/offline.md tells users what to expect.
+// Everything is bounded: the length of a sentence (8 KiB), the number of tools and parameters, the part of
+// a result that is repeated, the input of the embedder. The work grows in proportion to its input and ends
+// with its context. docs/concepts/offline.md tells users what to expect.
 package offline
 
 import (
@@ -37,12 +34,12 @@ const (
 
 // Options configure a Provider. The zero value works.
 type Options struct {
-	// Now gives the time to which words like "tomorrow" relate, in the zone
-	// that holds where the system prompt names none. Nil means time.Now.
+	// Now returns the time that words like "tomorrow" refer to, in the time zone that is used if the
+	// system prompt names none. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Provider is the offline provider. Safe for concurrent use.
+// Provider is the offline provider. It is safe for concurrent use.
 type Provider struct {
 	now   func() time.Time
 	shelf shelf
@@ -50,7 +47,7 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 
-// New makes a provider.
+// New returns a provider.
 func New(o Options) *Provider {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -61,7 +58,7 @@ func New(o Options) *Provider {
 // Name returns "offline".
 func (p *Provider) Name() string { return ProviderName }
 
-// Model returns the model; there is one, whatever the name.
+// Model returns the only model, whatever the name.
 func (p *Provider) Model(name string) llm.Model { return &model{p} }
 
 // Models lists the model and the embedder.
@@ -69,14 +66,13 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 	return []llm.Info{{Name: ModelName, Window: contextWindow}, {Name: EmbedderName, Embedder: true}}, nil
 }
 
-// Embedder returns the lexical embedder; there is one, whatever the name.
+// Embedder returns the only embedder, whatever the name.
 func (p *Provider) Embedder(name string) embed.Embedder { return lexical{} }
 
 type model struct{ p *Provider }
 
-// Stream answers a request as llm.Model says. It returns schema_unsupported
-// where it is not certain of a value for a schema, and cancelled or
-// deadline_exceeded when ctx is done.
+// Stream implements llm.Model. Error codes: schema_unsupported, if a value for a schema is not certain;
+// cancelled and deadline_exceeded.
 func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		w := &writer{ctx: ctx, yield: yield}
@@ -126,8 +122,8 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 	return nil
 }
 
-// clock returns the time now, in the zone that the system prompt names in a
-// line "Time zone: Area/City".
+// clock returns the current time, in the time zone that a line "Time zone: Area/City" of the system prompt
+// names.
 func (p *Provider) clock(system string) time.Time {
 	now := p.now()
 	if _, rest, ok := strings.Cut(system, "Time zone: "); ok {
@@ -139,15 +135,15 @@ func (p *Provider) clock(system string) time.Time {
 	return now
 }
 
-// speech is what a text is understood with. When ctx is done it is understood
-// no further, and nothing comes of it: the writer looks at ctx too.
+// speech is the context in which a text is understood. It stops when ctx is done; the writer then returns
+// the error.
 type speech struct {
 	ctx   context.Context
 	x     *toolbox
 	now   time.Time
 	only  *entry // the only tool that may be called
 	force bool   // a tool has to be called
-	ands  int    // places at which sentences were divided
+	ands  int    // how often sentences were divided
 }
 
 // may reports whether a tool may be called.
@@ -159,21 +155,20 @@ const (
 	maxAnds    = 16
 )
 
-// understand finds the calls that a text wants. If any part of it is in
-// doubt, nothing should be called.
+// understand returns the calls that a text asks for. If there is any doubt, nothing should be called.
 func (s *speech) understand(text string) (steps []*step, doubts []*doubt) {
 	list := clauses(text, scan(s.ctx, text, s.now))
 	if len(list) == 0 || len(list) > maxClauses {
 		return nil, []*doubt{{}}
 	}
-	start := 0 // of what the agent of the last step hears
+	start := 0 // of the text for the agent of the last step
 	for _, c := range list {
 		some, d := s.wish(text, c)
 		if d != nil {
 			doubts = append(doubts, d)
 		}
 		for _, st := range some {
-			if n := len(steps); n > 0 && st.tool.agent && st.tool == steps[n-1].tool { // one agent hears all that is for it
+			if n := len(steps); n > 0 && st.tool.agent && st.tool == steps[n-1].tool { // an agent gets all of its text at once
 				steps[n-1].args[st.tool.params[0].name] = text[start:c.hi]
 				continue
 			}
@@ -183,8 +178,8 @@ func (s *speech) understand(text string) (steps []*step, doubts []*doubt) {
 	return steps, doubts
 }
 
-// wish finds the calls of one sentence: of its two halves where both stand for
-// themselves, else of the whole.
+// wish returns the calls of one sentence: those of its two halves if each is complete, or else that of the
+// whole sentence.
 func (s *speech) wish(text string, c clause) ([]*step, *doubt) {
 	for i := 1; i+1 < len(c.tokens) && s.ands < maxAnds; i++ {
 		if c.tokens[i].word != "and" && c.tokens[i].word != "then" {

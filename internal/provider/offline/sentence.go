@@ -14,15 +14,14 @@ import (
 	"steward/internal/search/words"
 )
 
-// maxWish is how many bytes of a user's text are read. A longer one is
-// refused: what cannot be read whole cannot be understood for certain.
+// maxWish is the maximum length of a user's text, in bytes. A longer one is refused.
 const maxWish = 8 << 10
 
-// maxRun is how many bytes a token has at most, unless it is a quotation.
+// maxRun is the maximum length of a token, in bytes, unless it is a quotation.
 const maxRun = 256
 
-// kind is what a value in a sentence is. The values follow the groups of the
-// pattern, except for a quotation, which is found before.
+// kind is the kind of a value in a sentence. The constants are in the order of the pattern's groups, except
+// for quotations, which are found first.
 type kind uint8
 
 const (
@@ -42,9 +41,9 @@ const (
 // token is a word, a sign or a value of a sentence.
 type token struct {
 	kind   kind
-	text   string // as written; of a quotation what it encloses
+	text   string // as written; of a quotation without the marks
 	word   string // a plain word in lower case; a sign itself
-	value  string // of a value: in the form that arguments have; "" if that is not certain
+	value  string // of a value: in the form of an argument; "" if that is not certain
 	lo, hi int    // bytes of the sentence
 }
 
@@ -60,8 +59,8 @@ const (
 	wordPattern   = `[\p{L}\p{M}]*(?:['’-][\p{L}\p{M}\d]+)*\d*`
 )
 
-// pattern compiles a regular expression when it is first used: most commands
-// of Steward never ask the offline model, and need not start later for it.
+// pattern compiles a regular expression when it is first used, because most commands of Steward never use
+// the offline model.
 func pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
@@ -81,8 +80,8 @@ var (
 	closers = map[rune]string{'"': `"`, '“': "”", '„': "“", '«': "»", '`': "`", '\'': "'", '‘': "’"}
 )
 
-// scan cuts a text into tokens. It takes time in proportion to the text, for
-// no pattern looks further than maxRun bytes.
+// scan splits a text into tokens. The time is proportional to the text, because no pattern looks further
+// than maxRun bytes.
 func scan(ctx context.Context, text string, now time.Time) (out []token) {
 	for at, begins := 0, true; at < len(text); {
 		if ctx.Err() != nil {
@@ -109,7 +108,7 @@ func scan(ctx context.Context, text string, now time.Time) (out []token) {
 	return out
 }
 
-// tokenOf reads a token. A capital at the beginning of a sentence makes no name.
+// tokenOf reads a token. A capital letter at the beginning of a sentence does not make a name.
 func tokenOf(k kind, text string, begins bool, now time.Time) token {
 	t := token{kind: k, text: text, value: text}
 	lower := strings.ReplaceAll(strings.ToLower(text), "’", "'")
@@ -140,7 +139,7 @@ func tokenOf(k kind, text string, begins bool, now time.Time) token {
 	return t
 }
 
-// quotation reads a text in quotation marks at a place of the text.
+// quotation reads a quotation that begins at a position of the text.
 func quotation(text string, at int) (t token, ok bool) {
 	r, size := utf8.DecodeRuneInString(text[at:])
 	before, _ := utf8.DecodeLastRuneInString(text[:at])
@@ -165,7 +164,7 @@ func numberOf(word string) float64 {
 	return float64(slices.Index(small, word))
 }
 
-// unit is a unit of time in seconds; 0 for any other word.
+// unit returns a unit of time in seconds, or 0 for other words.
 func unit(word string) float64 {
 	for name, seconds := range map[string]float64{"sec": 1, "min": 60, "hour": 3600, "hr": 3600, "day": 86400, "week": 7 * 86400} {
 		if strings.HasPrefix(word, name) {
@@ -196,8 +195,8 @@ func secondsOf(text string) string {
 
 var ordinal = pattern(`(\d)(?:st|nd|rd|th)\b|,|['’]s$`)
 
-// dateOf reads a day: "tomorrow", "Friday", "March 12", "12 March 2027",
-// "2026-03-12". A weekday is the next one; the name of today is not certain.
+// dateOf reads a day: "tomorrow", "Friday", "March 12", "12 March 2027", "2026-03-12". A weekday means the
+// next one. The name of today's weekday is ambiguous.
 func dateOf(text string, now time.Time) string {
 	text = ordinal().ReplaceAllString(strings.ToLower(text), "$1")
 	for ahead := range 7 {
@@ -230,14 +229,14 @@ func momentOf(day, clock string, now time.Time) string {
 	return ""
 }
 
-// clause is one wish: tokens between the ends of sentences.
+// clause is one request: the tokens between the ends of sentences.
 type clause struct {
 	text     string // as written
-	lo, hi   int    // where it stands
+	lo, hi   int    // its position in the text
 	tokens   []token
-	question bool // it asks; nothing may be changed for it
-	orders   bool // it begins as an order does
-	unclear  bool // it says no, if, or points at something else
+	question bool // it is a question, so nothing may be changed
+	orders   bool // it begins like an order
+	unclear  bool // it has a negation, a condition, or refers to something else
 }
 
 var (
@@ -249,7 +248,7 @@ var (
 	points  = pattern(`\b(?:it|this|her|one|same)\b|\bthat(?:$| [.!,]| to\b| by\b| from\b| and\b)`)
 )
 
-// newClause looks at how a wish begins and strips words of politeness.
+// newClause classifies a request and removes words of politeness.
 func newClause(text string, tokens []token) clause {
 	c := clause{lo: tokens[0].lo, hi: tokens[len(tokens)-1].hi}
 	c.text = text[c.lo:c.hi]
@@ -275,7 +274,7 @@ func newClause(text string, tokens []token) clause {
 	return c
 }
 
-// lower is what the sentence says beside its values.
+// lower returns the sentence with a placeholder for each value.
 func lower(tokens []token) string {
 	var out []string
 	for _, t := range tokens {
@@ -287,7 +286,7 @@ func lower(tokens []token) string {
 	return strings.Join(out, " ")
 }
 
-// clauses cuts a text into its wishes: at the ends of sentences.
+// clauses splits a text into requests, at the ends of sentences.
 func clauses(text string, tokens []token) []clause {
 	var out []clause
 	for len(tokens) > 0 {

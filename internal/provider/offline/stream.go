@@ -12,10 +12,10 @@ import (
 	"steward/internal/message"
 )
 
-// tokensOf is the documented count: a token for every four bytes begun.
+// tokensOf returns the documented count: one token for every four bytes, rounded up.
 func tokensOf(bytes int) int64 { return int64(bytes+3) / 4 }
 
-// messageTokens counts a message: its texts, calls and results.
+// messageTokens counts a message's texts, calls and results.
 func messageTokens(m *message.Message) int64 {
 	n := tokensOf(len(m.Text()))
 	for _, c := range m.Calls() {
@@ -32,10 +32,10 @@ type writer struct {
 	ctx    context.Context
 	yield  func(llm.Event, error) bool
 	usage  message.Usage
-	closed bool // the caller takes no more
+	closed bool // the consumer has stopped
 }
 
-// event yields one event; false means to stop.
+// event yields one event. It returns false if the stream must stop.
 func (w *writer) event(e llm.Event) bool {
 	if w.closed {
 		return false
@@ -49,8 +49,8 @@ func (w *writer) event(e llm.Event) bool {
 	return !w.closed
 }
 
-// notices says what the user should know before the answer: in the first
-// answer of a conversation what answers, and which settings mean nothing here.
+// notices yields the notices before the answer: what answers, before the first answer of a conversation,
+// and which settings have no effect.
 func (w *writer) notices(r *llm.Request, msgs []*message.Message, cur *turn) bool {
 	first := !slices.ContainsFunc(msgs, func(m *message.Message) bool { return m.Role == message.Assistant })
 	for _, n := range []struct {
@@ -69,7 +69,7 @@ func (w *writer) notices(r *llm.Request, msgs []*message.Message, cur *turn) boo
 	return true
 }
 
-// text writes an answer, from where an earlier part of it was cut.
+// text yields an answer, or its rest if its beginning was already yielded.
 func (w *writer) text(text, before string, s llm.Sampling) {
 	if rest, ok := strings.CutPrefix(text, before); ok {
 		text = rest
@@ -96,8 +96,7 @@ func (w *writer) text(text, before string, s llm.Sampling) {
 	w.done(blocks, stop)
 }
 
-// calls writes tool calls. A limit on tokens cuts between calls, never within
-// one; what is left follows the results.
+// calls yields tool calls. A token limit stops it between two calls; the rest follows after the results.
 func (w *writer) calls(steps []*step, at, limit int) {
 	var blocks []message.Block
 	for i, s := range steps {

@@ -6,10 +6,9 @@ import (
 	"steward/internal/tool"
 )
 
-// structured answers with one JSON object of a schema. The schema's top level
-// is filled as a tool's parameters are, from the values that the text says for
-// certain; nothing is invented. If a required member cannot be filled, the
-// schema is refused.
+// structured answers with one JSON object of a schema. It fills the schema's top level in the same way as a
+// tool's parameters, with values of the text that are certain. If a required member cannot be filled, it
+// refuses the schema.
 func (s *speech) structured(schema *llm.Schema, cur *turn) (string, error) {
 	refused := func(format string, args ...any) error {
 		return fault.New(fault.Unsupported, "schema_unsupported", "the offline model cannot answer in the schema %.64q: "+format, append([]any{schema.Name}, args...)...).
@@ -43,9 +42,8 @@ func (s *speech) structured(schema *llm.Schema, cur *turn) (string, error) {
 	return string(value), nil
 }
 
-// sole places each value that is the only one for its parameter, where the
-// parameter is the only one for it: of the required ones, and of dates,
-// addresses and the like, which are told by their form.
+// sole places a value that is the only one for its parameter if the parameter is the only one for it. It
+// considers required parameters, and dates, addresses and other values that have a recognizable form.
 func (f *filling) sole(p *param, _ string, t token) bool {
 	if t.kind == name || !p.takes(t, false) || p.shape == "string" && p.format == "" && !p.required {
 		return false

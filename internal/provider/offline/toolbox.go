@@ -15,7 +15,7 @@ import (
 	"steward/internal/tool"
 )
 
-// How much the parts of a tool's description count.
+// The weights of the parts of a tool's description.
 const (
 	weightName        = 1.0
 	weightDescription = 0.85
@@ -23,15 +23,15 @@ const (
 	weightHint        = 0.4 // a parameter's description
 )
 
-// Limits of what is read of a set of tools.
+// Limits on a set of tools.
 const (
 	maxTools      = 4096
 	maxParameters = 64
 	maxSchema     = 64 << 10
-	maxToolboxes  = 16 // kept for the next requests
+	maxToolboxes  = 16 // cached
 )
 
-// toolbox is a set of tools made ready for comparing sentences with them.
+// toolbox is a set of tools, prepared for comparing sentences with them.
 type toolbox struct {
 	entries []*entry
 	byName  map[string]*entry
@@ -39,18 +39,17 @@ type toolbox struct {
 	tokens  int64
 }
 
-// entry is a tool with what is to be known of it. One whose schema cannot be
-// read has broken set, and is never called.
+// entry is a tool with its parameters. If its schema cannot be read, broken is set, and it is never called.
 type entry struct {
 	at       int // in the toolbox
 	spec     tool.Spec
 	params   []*param
 	required int  // how many of params, which come first
-	agent    bool // it hands the wish to another agent as it is said
+	agent    bool // it passes the request on to another agent
 	broken   bool
 }
 
-// param is a parameter of a tool: a member of its schema's top level.
+// param is a parameter of a tool: a property at the top level of its schema.
 type param struct {
 	name, description string
 	shape, format     string // of the schema, or of a list's items
@@ -66,7 +65,7 @@ func (p *param) has(word string) bool { return p.words[words.Stem(word)] }
 // speaks reports whether the parameter's name or description has a word.
 func (p *param) speaks(word string) bool { return p.has(word) || p.hints[words.Stem(word)] }
 
-// number is a numeral as an argument.
+// number returns a numeral as an argument.
 func (p *param) number(text string) (any, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || p.shape != "number" && (p.shape != "integer" || strings.Contains(text, ".")) {
@@ -75,7 +74,7 @@ func (p *param) number(text string) (any, bool) {
 	return json.Number(strconv.FormatFloat(f, 'f', -1, 64)), true
 }
 
-// newToolbox reads the tools. It takes time in proportion to their text.
+// newToolbox reads the tools. The time is proportional to the length of their texts.
 func newToolbox(ctx context.Context, specs []tool.Spec) (*toolbox, error) {
 	x := &toolbox{byName: map[string]*entry{}}
 	var docs [][]words.Field
@@ -92,7 +91,7 @@ func newToolbox(ctx context.Context, specs []tool.Spec) (*toolbox, error) {
 		e.agent = strings.HasPrefix(s.Origin, "agent:") && len(e.params) == 1 && e.required == 1 && e.params[0].shape == "string"
 		doc := []words.Field{{Text: s.Name, Weight: weightName}, {Text: s.Description, Weight: weightDescription}}
 		for _, p := range e.params {
-			if !e.agent { // an agent's only parameter says nothing of what it is for
+			if !e.agent { // the only parameter of an agent says nothing about it
 				doc = append(doc, words.Field{Text: p.name + " " + strings.Join(p.enum, " "), Weight: weightParameter}, words.Field{Text: p.description, Weight: weightHint})
 			}
 		}
@@ -102,7 +101,7 @@ func newToolbox(ctx context.Context, specs []tool.Spec) (*toolbox, error) {
 	return x, nil
 }
 
-// member is a property of a schema as far as it is read.
+// member is a property of a schema.
 type member struct {
 	Type        any
 	Description string
@@ -111,9 +110,8 @@ type member struct {
 	Items       *member
 }
 
-// parameters reads the top level of an object schema: the required parameters
-// first, then the others by name. A required one that is no plain value makes
-// the tool one that cannot be called.
+// parameters reads the top level of an object schema: first the required parameters, then the others by
+// name. broken is set if a required parameter is not a plain value.
 func parameters(schema []byte) (out []*param, required int, broken bool) {
 	var s struct {
 		Properties map[string]member
@@ -174,7 +172,7 @@ func stems(text string) map[string]bool {
 	return out
 }
 
-// shelf keeps toolboxes by their sets of tools.
+// shelf caches toolboxes by their sets of tools.
 type shelf struct {
 	mu    sync.Mutex
 	boxes map[*llm.Toolset]*toolbox

@@ -6,24 +6,24 @@ import (
 	"steward/internal/message"
 )
 
-// turn is what a user said and what has come of it so far.
+// turn is a request of the user and what has happened since.
 type turn struct {
 	text   string
 	calls  []*made
-	cut    string // text that an answer without end has given so far
+	cut    string // the beginning of an answer that was cut off
 	images bool
-	news   bool // not said by the user: what came of something that went on by itself
+	news   bool // not from the user: the outcome of something that continued in the background
 }
 
-// made is a call that was made, with its result once that is there.
+// made is a call, with its result if there is one.
 type made struct {
 	name   string
 	args   []byte
 	result *message.ToolResult
 }
 
-// turnOf reads the last turn of a transcript. Messages of a user that follow
-// one another are one turn; news is a turn of its own.
+// turnOf returns the last turn of a transcript. Consecutive messages of a user are one turn; news is a
+// separate turn.
 func turnOf(msgs []*message.Message) *turn {
 	cur := &turn{}
 	answered, said := false, false
@@ -48,13 +48,13 @@ func turnOf(msgs []*message.Message) *turn {
 	return cur
 }
 
-// says reports a message of the user's own: Steward's carry the origin "system".
+// says reports whether a message is the user's own. Steward's have the origin "system".
 func says(m *message.Message) bool {
 	return m.Role == message.User && (len(m.Blocks) == 0 || m.Blocks[0].Base().Origin != "system")
 }
 
-// user adds what the user says: the first text of a message that is the
-// user's own. What comes with it is material, and no wish.
+// user adds the user's request: the first text of a message that is the user's own. Other texts are
+// material.
 func (t *turn) user(m *message.Message) {
 	wish, own := "", false
 	for _, b := range m.Blocks {
@@ -79,7 +79,7 @@ func (t *turn) assistant(m *message.Message) {
 	}
 }
 
-// result gives a result to the first call of its name that has none.
+// result adds a result to the first call of its name that has none.
 func (t *turn) result(r *message.ToolResult) {
 	if r == nil {
 		return
@@ -92,10 +92,9 @@ func (t *turn) result(r *message.ToolResult) {
 	}
 }
 
-// tellsNews reports a message that Steward wrote to tell of something: its
-// origin is a tool that worked on, or an agent that has more to say. It is no
-// wish: it is told, and nothing is called. What an agent asks of another one
-// has an agent's origin too, and is a wish.
+// tellsNews reports whether Steward wrote a message to report something. Its origin is a tool that continued
+// in the background, or an agent that has more to say. News is repeated, and nothing is called. A request
+// of one agent to another also has an agent's origin, but is not news.
 func tellsNews(m *message.Message) bool {
 	if m.Role != message.User || len(m.Blocks) == 0 {
 		return false
@@ -108,8 +107,8 @@ func tellsNews(m *message.Message) bool {
 	return strings.HasPrefix(origin, "tool:") || strings.HasPrefix(origin, "intent:")
 }
 
-// unfenced takes a message apart into what Steward says and the text of others
-// that it sets apart between two equal lines, which begin with "--- ".
+// unfenced splits a message into Steward's text and the text of others between two equal lines that begin
+// with "--- ".
 func unfenced(text string) (head, inside string, ok bool) {
 	head, rest, _ := strings.Cut(strings.TrimSpace(text), "\n--- ")
 	mark, rest, _ := strings.Cut(rest, "\n")
@@ -117,11 +116,10 @@ func unfenced(text string) (head, inside string, ok bool) {
 	return head, strings.TrimSpace(inside), ok && mark != ""
 }
 
-// failures are what Steward says of work that did not end well.
+// failures matches what Steward says of work that failed.
 var failures = pattern(`it failed|it was denied|it was stopped|nobody knows|could not be reached|could not say`)
 
-// retold is what is said of news: the text itself if all went well, else also
-// how it ended.
+// retold returns the answer to news: the text itself and, after a failure, also how it ended.
 func retold(text string) string {
 	head, inside, ok := unfenced(text)
 	if !ok {

@@ -127,54 +127,44 @@ func codeOf(status int) string {
 	return CodeRefused
 }
 
+// faults has the kind of each code's error and what to do about it. A hint may have {name}, the
+// provider's name, and {url}, its base URL. A code without an entry is Invalid.
+var faults = map[string]struct {
+	kind  fault.Kind
+	hint  string
+	retry fault.Retry
+}{
+	CodeAuth:       {fault.Unauthentic, "check the API key of {name}", ""},
+	CodeRate:       {fault.RateLimited, "", fault.RetryAfter},
+	CodeOverloaded: {fault.Unavailable, "", fault.RetryBackoff},
+	CodeProvider:   {fault.Unavailable, "", fault.RetryBackoff},
+	CodeBroken:     {fault.Unavailable, "", fault.RetryBackoff},
+	CodeContext:    {fault.TooLarge, "shorten the conversation, or choose a model with a larger context window", ""},
+	CodeNoModel:    {fault.NotFound, "choose a model that {name} has; if it has none, check its base URL, {url}", ""},
+	CodeNoTools:    {fault.Unsupported, "", ""},
+	CodeNoImages:   {fault.Unsupported, "", ""},
+	CodeNoSchema:   {fault.Unsupported, "", ""},
+	CodeNoEffort:   {fault.Unsupported, "take the effort off, or choose a model that takes one", ""},
+}
+
 // Fault returns the error for one of the codes. message is the vendor's own message. after is when
 // to try again, or zero if unknown.
 func (c *Client) Fault(code, message string, after time.Duration) *fault.Error {
-	message = c.clean(message)
-	name := c.opt.Name
-	if after > maxRetryAfter {
-		after = maxRetryAfter
+	f := faults[code]
+	e := fault.New(cmp.Or(f.kind, fault.Invalid), code, "%s: %s", c.opt.Name, c.clean(message))
+	if f.hint != "" {
+		e = e.WithHint("%s", strings.NewReplacer("{name}", c.opt.Name, "{url}", c.BaseURL()).Replace(f.hint))
 	}
-	e := fault.New(kindOf(code), code, "%s: %s", name, message)
-	switch code {
-	case CodeAuth:
-		return e.WithHint("check the API key of %s", name)
-	case CodeNoModel:
-		return e.WithHint("choose a model that %s has; if it has none, check its base URL, %s", name, c.BaseURL())
-	case CodeRate:
-		if after <= 0 {
-			after = time.Second
-		}
+	after = min(after, maxRetryAfter)
+	switch {
+	case f.retry == "":
+		return e
+	case after > 0:
 		return e.Retrying(fault.RetryAfter, after)
-	case CodeOverloaded, CodeProvider, CodeBroken:
-		if after > 0 {
-			return e.Retrying(fault.RetryAfter, after)
-		}
-		return e.Retrying(fault.RetryBackoff, 0)
-	case CodeContext:
-		return e.WithHint("shorten the conversation, or choose a model with a larger context window")
-	case CodeNoEffort:
-		return e.WithHint("take the effort off, or choose a model that takes one")
+	case f.retry == fault.RetryAfter:
+		return e.Retrying(fault.RetryAfter, time.Second)
 	}
-	return e
-}
-
-func kindOf(code string) fault.Kind {
-	switch code {
-	case CodeAuth:
-		return fault.Unauthentic
-	case CodeRate:
-		return fault.RateLimited
-	case CodeOverloaded, CodeProvider, CodeBroken, CodeUnreachable:
-		return fault.Unavailable
-	case CodeContext:
-		return fault.TooLarge
-	case CodeNoModel:
-		return fault.NotFound
-	case CodeNoTools, CodeNoImages, CodeNoSchema, CodeNoEffort:
-		return fault.Unsupported
-	}
-	return fault.Invalid
+	return e.Retrying(f.retry, 0)
 }
 
 // Broken returns the coded error for a stream that ended before its end mark. cause may be nil.

@@ -23,18 +23,16 @@ import (
 
 // Bounds of the db service.
 const (
-	MaxDatabase = 256 << 20 // bytes of a file; then only reading and deleting
+	MaxDatabase = 256 << 20 // bytes of a file; beyond it only reading and deleting
 	MaxRows     = 10000
 	maxAnswer   = 4 << 20 // bytes of texts and blobs in an answer
 	maxTime     = 30 * time.Second
 	maxOpen     = 32
 )
 
-// DB is the db service: a SQLite file for each agent and user below Dir.
-// Statements may read and change data and tables. Anything that reaches beyond
-// the file (ATTACH, PRAGMA, VACUUM, loading code) is refused. Safe for
-// concurrent use. Error codes: sql_invalid, sql_refused, db_too_large,
-// answer_too_large, timeout.
+// DB is the db service: a SQLite file for each agent and user below Dir. Statements may read and change data
+// and tables. Anything that reaches beyond the file (ATTACH, PRAGMA, VACUUM, loading code) is refused. It is
+// safe for concurrent use. Error codes: sql_invalid, sql_refused, db_too_large, answer_too_large, timeout.
 type DB struct {
 	Dir  string
 	Most int64 // bytes of a file; zero: MaxDatabase
@@ -44,16 +42,16 @@ type DB struct {
 	closed bool
 }
 
-// file is an open database. Its user holds mu.
+// file is an open database. mu must be held while it is used.
 type file struct {
 	mu    sync.Mutex
 	c     *sqlite.Conn // nil: not open
 	guard guard
 	path  string
 	most  int64
-	gone  bool // it is not to be opened again
+	gone  bool // it must not be opened again
 
-	users int // that have it, or wait for it; under DB.mu, as used
+	users int // calls that use it or wait for it; guarded by DB.mu, as is used
 	used  time.Time
 }
 
@@ -133,7 +131,7 @@ func errClosing() error {
 	return fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
 }
 
-// Erase removes the databases of a user, those of all agents.
+// Erase removes a user's databases of all agents.
 func (d *DB) Erase(user string) error {
 	name := url.QueryEscape(user) + ".sqlite"
 	return filepath.WalkDir(d.Dir, func(path string, at fs.DirEntry, err error) error {
@@ -177,11 +175,11 @@ func (d *DB) makeRoom() {
 			return // all are in use
 		}
 		delete(d.files, oldest.path)
-		_ = oldest.close() // nobody has it, and nothing is unsaved: each call commits
+		_ = oldest.close() // it is not in use, and each call has committed its changes
 	}
 }
 
-// pageSize is SQLite's own default, which nobody here can change.
+// pageSize is SQLite's default, which statements cannot change.
 const pageSize = 4096
 
 func (f *file) open() error {
@@ -196,8 +194,8 @@ func (f *file) open() error {
 		return broken(err)
 	}
 	c.SetBusyTimeout(5 * time.Second)
-	// One statement can make a file of any size: the bound is SQLite's to keep.
-	// A little more lets what is deleted be written down.
+	// One statement can make a file of any size, so SQLite itself must enforce the limit. A little more
+	// allows deletions to be written.
 	for _, set := range []string{"journal_mode=WAL", "synchronous=FULL", "foreign_keys=1", "trusted_schema=0",
 		fmt.Sprint("max_page_count=", f.most/pageSize+64)} {
 		err = errors.Join(err, sqlitex.ExecuteTransient(c, "PRAGMA "+set, nil))
@@ -214,16 +212,15 @@ func (f *file) open() error {
 	return nil
 }
 
-// guard says what a statement may do, while SQLite compiles it.
+// guard authorizes a statement while SQLite compiles it.
 type guard struct {
-	own     bool // Steward's own statement: everything
-	reading bool // nothing that changes anything
-	changes bool // it changes rows
+	own     bool // Steward's own statement: allow everything
+	reading bool // allow no changes
+	changes bool // the statement changes rows
 }
 
-// harmless are the pragmas that only tell something. Statements come to them
-// through table-valued functions, such as pragma_table_info, and extensions
-// such as FTS5 use some.
+// harmless are pragmas that only read. Statements use them through table-valued functions, such as
+// pragma_table_info, and extensions such as FTS5 use some.
 var harmless = map[string]bool{
 	"table_info": true, "table_xinfo": true, "table_list": true, "index_list": true, "index_info": true, "index_xinfo": true,
 	"foreign_key_list": true, "foreign_key_check": true, "quick_check": true, "integrity_check": true, "data_version": true, "page_size": true,
@@ -250,7 +247,7 @@ func (g *guard) Authorize(a sqlite.Action) sqlite.AuthResult {
 	return sqlite.AuthResultDeny
 }
 
-// run runs one statement under the guard, and calls each at every row.
+// run runs one statement under the guard and calls each for every row.
 func (f *file) run(s service.Statement, reading bool, each func(*sqlite.Stmt) error) (columns []string, err error) {
 	if strings.ContainsRune(s.SQL, 0) {
 		return nil, fault.New(fault.Invalid, "sql_invalid", "a statement has no zero bytes")
@@ -283,7 +280,7 @@ func (f *file) run(s service.Statement, reading bool, each func(*sqlite.Stmt) er
 	return columns, f.refused(sqlitex.ExecuteTransient(f.c, text, &sqlitex.ExecOptions{Args: s.Args, ResultFunc: each}))
 }
 
-// skipBlank skips what stands before a statement: blanks, semicolons, comments.
+// skipBlank skips blanks, semicolons and comments before a statement.
 func skipBlank(s string) string {
 	for {
 		s = strings.TrimLeft(s, "; \t\r\n\f")
@@ -324,7 +321,7 @@ func (d *DB) Query(ctx context.Context, c service.Caller, statement string, args
 	return out, nil
 }
 
-// value is a column as JSON has it.
+// value returns a column as a JSON value.
 func value(st *sqlite.Stmt, col int) any {
 	switch st.ColumnType(col) {
 	case sqlite.TypeInteger:
@@ -352,7 +349,7 @@ func (d *DB) Exec(ctx context.Context, c service.Caller, statements ...service.S
 		}
 		for i, s := range statements {
 			if _, err := f.run(s, false, nil); err != nil {
-				f.c.SetInterrupt(nil) // also when the time is up, what was done is taken back
+				f.c.SetInterrupt(nil) // roll back even if the time is up
 				return errors.Join(fmt.Errorf("statement %d: %w", i+1, err), f.do("ROLLBACK"))
 			}
 			if f.guard.changes {
@@ -368,8 +365,7 @@ func (d *DB) Exec(ctx context.Context, c service.Caller, statements ...service.S
 	return changed, nil
 }
 
-// do runs a statement of Steward's own. One that ends what SQLite has ended by
-// itself already has nothing to do.
+// do runs one of Steward's own statements. A rollback does nothing if SQLite has already rolled back.
 func (f *file) do(statement string) error {
 	if statement == "ROLLBACK" && f.c.AutocommitEnabled() {
 		return nil
