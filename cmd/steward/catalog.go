@@ -123,7 +123,7 @@ func (l *local) openers(set *settings.Loaded) map[string]tool.Opener {
 		"domain:timer":     timer.Opener(timer.Options{Zone: zone}),
 		"domain:weather":   weather.Opener(weather.Options{Zone: zone, Fahrenheit: fahrenheit}),
 		"domain:websearch": websearch.Opener(websearch.Options{}),
-		"domain:document":  document.Opener(document.Options{}),
+		"domain:document":  document.Opener(),
 	}
 	maps.Copy(all, own.Openers(l.services, l.services))
 	return all

@@ -21,7 +21,6 @@ type Transcript struct {
 	size     int // bytes of the encodings
 	parts    tokens.Parts
 	counted  int // messages in parts
-	sum      sum // the last result of Count
 }
 
 type encoding struct {
@@ -144,32 +143,6 @@ func (t *Transcript) count() {
 
 // Tokens returns an estimate of the messages' tokens that is rather too high than too low.
 func (t *Transcript) Tokens() int64 { return t.Parts().Tokens() }
-
-// Count returns the messages' tokens as counted by count, which key identifies. Each message is
-// counted once, as long as the key stays the same.
-func (t *Transcript) Count(key string, count func(*message.Message) int64) int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.sum.key != key {
-		t.sum = sum{key: key}
-	}
-	if err := t.refill(t.sum.n); err != nil { // the estimate is rather too high than too low
-		t.count()
-		return t.parts.Tokens()
-	}
-	for _, m := range t.messages[t.sum.n-t.gone:] {
-		t.sum.tokens += count(m)
-	}
-	t.sum.n = t.gone + len(t.messages)
-	return t.sum.tokens
-}
-
-// sum is a cached result of Count.
-type sum struct {
-	key    string
-	n      int // messages counted
-	tokens int64
-}
 
 // GroupEncoder appends the wire form of one group of messages to dst, as zero or more JSON values
 // separated by commas. A group is a longest run of assistant messages, or of other messages (tool

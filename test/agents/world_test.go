@@ -80,7 +80,7 @@ func openers(tb testing.TB, clock func() time.Time) map[string]tool.Opener {
 		timer.Kind:     timer.Opener(timer.Options{Now: clock, Zone: of}),
 		weather.Kind:   weather.Opener(weather.Options{Now: clock, Zone: of}),
 		websearch.Kind: websearch.Opener(websearch.Options{}),
-		document.Kind:  document.Opener(document.Options{}),
+		document.Kind:  document.Opener(),
 	}
 }
 

@@ -15,9 +15,6 @@ import (
 // Kind is the kind of source.
 const Kind = "domain:document"
 
-// Options configure the source. There are none so far.
-type Options struct{}
-
 // declaration is the declaration in agent.yaml.
 type declaration struct {
 	local.Shared `yaml:",inline"`
@@ -25,7 +22,7 @@ type declaration struct {
 }
 
 // Opener returns the opener of the source.
-func Opener(Options) tool.Opener {
+func Opener() tool.Opener {
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
 		if err := decode(&d); err != nil {

@@ -29,7 +29,7 @@ func open(t *testing.T) *localtest.Source {
 			t.Fatal(err)
 		}
 	}
-	return localtest.Open(t, Opener(Options{}), env, "folder: ./")
+	return localtest.Open(t, Opener(), env, "folder: ./")
 }
 
 func TestTools(t *testing.T) {
@@ -80,14 +80,14 @@ func TestTools(t *testing.T) {
 }
 
 func TestNoFolderYet(t *testing.T) {
-	s := localtest.Open(t, Opener(Options{}), localtest.Env(t, "document"), "")
+	s := localtest.Open(t, Opener(), localtest.Env(t, "document"), "")
 	if got := s.Call("q", "document.list", `{}`); got != "There are no documents." {
 		t.Errorf("%s", got)
 	}
-	if _, err := Opener(Options{})(localtest.Env(t, "d"), localtest.Decoder("folder: ../x")); !fault.HasCode(err, "path_invalid") {
+	if _, err := Opener()(localtest.Env(t, "d"), localtest.Decoder("folder: ../x")); !fault.HasCode(err, "path_invalid") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Opener(Options{})(localtest.Env(t, "d"), localtest.Decoder("x: y")); err == nil {
+	if _, err := Opener()(localtest.Env(t, "d"), localtest.Decoder("x: y")); err == nil {
 		t.Error("an unknown member was accepted")
 	}
 }

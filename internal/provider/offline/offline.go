@@ -88,9 +88,15 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 	if err != nil {
 		return err
 	}
-	msgs := r.Transcript.Messages()
+	msgs, err := r.Transcript.All()
+	if err != nil {
+		return err
+	}
 	cur := turnOf(msgs)
-	w.usage.Input = tokensOf(len(r.System)) + x.tokens + r.Transcript.Count(ProviderName, messageTokens)
+	w.usage.Input = tokensOf(len(r.System)) + x.tokens
+	for _, m := range msgs {
+		w.usage.Input += messageTokens(m)
+	}
 	if r.Schema != nil {
 		w.usage.Input += tokensOf(len(r.Schema.JSON))
 	}
