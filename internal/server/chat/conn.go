@@ -115,7 +115,7 @@ func (c *conn) read() error {
 			return c.refuse(again)
 		}
 		if err != nil {
-			c.tell(c.ctx, appendError(nil, err, "", id.ID{}))
+			c.tell(c.ctx, errorFrame(err, "", id.ID{}))
 		} else {
 			c.handle(buf.Bytes())
 		}

@@ -207,10 +207,10 @@ func textOnly(blocks []message.Block) bool {
 	return true
 }
 
-// appendAccepted appends the frame that reports that a message is durable.
-func appendAccepted(dst []byte, a runtime.Accepted, re, clientID string) []byte {
-	dst = append(dst, `{"type":"accepted"`...)
-	dst = appendMembers(dst, struct {
+// acceptedFrame returns the frame that reports that a message is durable.
+func acceptedFrame(a runtime.Accepted, re, clientID string) []byte {
+	raw, _ := encode(struct { // texts and ids: cannot fail
+		Type         string   `json:"type"`
 		Re           string   `json:"re,omitzero"`
 		Conversation id.ID    `json:"conversation_id,omitzero"`
 		Interaction  id.ID    `json:"interaction_id,omitzero"`
@@ -219,24 +219,14 @@ func appendAccepted(dst []byte, a runtime.Accepted, re, clientID string) []byte 
 		Duplicate    bool     `json:"duplicate"`
 		Cursor       string   `json:"cursor"`
 		Hidden       []string `json:"hidden,omitempty"`
-	}{re, a.Conversation, a.Interaction, a.Message, clientID, a.Duplicate, runtime.Cursor{Seq: a.Seq}.String(), a.Hidden})
-	return append(dst, '}')
+	}{"accepted", re, a.Conversation, a.Interaction, a.Message, clientID, a.Duplicate, runtime.Cursor{Seq: a.Seq}.String(), a.Hidden})
+	return raw
 }
 
-// appendAnswer appends a frame that has nothing but its type: ok or pong.
-func appendAnswer(dst []byte, typ, re string, conv id.ID) []byte {
-	dst = append(append(append(dst, `{"type":"`...), typ...), '"')
-	if re != "" {
-		dst = appendText(dst, "re", re)
-	}
-	return append(appendID(dst, "conversation_id", conv), '}')
-}
-
-// appendError appends the frame of an error, of a client's frame or of the watch of a conversation.
-func appendError(dst []byte, err error, re string, conv id.ID) []byte {
-	dst = appendAnswer(dst, "error", re, conv)
-	dst = httpauth.AppendMembers(append(dst[:len(dst)-1], ','), httpauth.Public(err))
-	return append(dst, '}')
+// errorFrame returns the frame of an error, of a client's frame or of the watch of a conversation.
+func errorFrame(err error, re string, conv id.ID) []byte {
+	raw, _ := encode(answer{Type: "error", Re: re, Conversation: conv}) // texts and ids: cannot fail
+	return append(httpauth.AppendMembers(append(raw[:len(raw)-1], ','), httpauth.Public(err)), '}')
 }
 
 // encode writes JSON without escapes for HTML.

@@ -60,7 +60,7 @@ func ok[F any](do func(*conn, *F) error) handler {
 	return func(c *conn, a *asked) error {
 		err := on(do)(c, a)
 		if err == nil && a.ID != "" {
-			c.tell(c.ctx, appendAnswer(nil, "ok", a.ID, a.about()))
+			return c.answer(answer{Type: "ok", Re: a.ID, Conversation: a.about()})
 		}
 		return err
 	}
@@ -88,10 +88,7 @@ func handlers() map[string]handler {
 		"approve_agent": on((*conn).approveAgent),
 		"deny_agent":    on((*conn).refuseAgent),
 		"revoke_agent":  on((*conn).refuseAgent),
-		"ping": on(func(c *conn, f *head) error {
-			c.tell(c.ctx, appendAnswer(nil, "pong", f.ID, id.ID{}))
-			return nil
-		}),
+		"ping":          on(func(c *conn, f *head) error { return c.answer(answer{Type: "pong", Re: f.ID}) }),
 	}
 }
 
@@ -117,24 +114,25 @@ func (c *conn) handle(data []byte) {
 	}
 	if err != nil {
 		c.log.Debug("a frame was refused", "type", a.Type, "error", err)
-		c.tell(c.ctx, appendError(nil, err, a.ID, a.about()))
+		c.tell(c.ctx, errorFrame(err, a.ID, a.about()))
 	}
 }
 
 // answer is a frame that is encoded by its Go types. Lists that the client is told are not nil, even
 // if they are empty.
 type answer struct {
-	Type      string                `json:"type"`
-	Re        string                `json:"re,omitzero"` // the id of the client's frame
-	Agents    []catalog.Listing     `json:"agents,omitzero"`
-	Agent     any                   `json:"agent,omitzero"` // a catalog.Listing or a catalog.Inspection
-	Approvals []effect.Question     `json:"approvals,omitzero"`
-	Approval  *effect.Question      `json:"approval,omitzero"`
-	Requests  []runtime.RequestView `json:"requests,omitzero"`
-	Request   *runtime.RequestView  `json:"request,omitzero"`
-	Events    []events.Event        `json:"events,omitzero"`
-	Changes   []*events.Change      `json:"changes,omitzero"`
-	Cursor    events.Cursor         `json:"cursor,omitzero"`
+	Type         string                `json:"type"`
+	Re           string                `json:"re,omitzero"` // the id of the client's frame
+	Conversation id.ID                 `json:"conversation_id,omitzero"`
+	Agents       []catalog.Listing     `json:"agents,omitzero"`
+	Agent        any                   `json:"agent,omitzero"` // a catalog.Listing or a catalog.Inspection
+	Approvals    []effect.Question     `json:"approvals,omitzero"`
+	Approval     *effect.Question      `json:"approval,omitzero"`
+	Requests     []runtime.RequestView `json:"requests,omitzero"`
+	Request      *runtime.RequestView  `json:"request,omitzero"`
+	Events       []events.Event        `json:"events,omitzero"`
+	Changes      []*events.Change      `json:"changes,omitzero"`
+	Cursor       events.Cursor         `json:"cursor,omitzero"`
 }
 
 // answer sends a frame to the client.
@@ -152,7 +150,7 @@ func (c *conn) fails(ctx context.Context, err error, re string, conv id.ID) {
 	if fault.Is(err, fault.Internal) {
 		c.log.Error("a frame could not be served", "error", err)
 	}
-	c.tell(ctx, appendError(nil, err, re, conv))
+	c.tell(ctx, errorFrame(err, re, conv))
 }
 
 func badMember(member, format string, args ...any) *fault.Error {

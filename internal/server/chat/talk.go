@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/runtime"
@@ -160,8 +161,8 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 	s.ok = true
 	t, err := c.talk(acc.Conversation)
 	if err != nil { // it was accepted nevertheless
-		c.tell(c.ctx, appendAccepted(nil, acc, re, s.turn.ClientID))
-		c.tell(c.ctx, appendError(nil, err, re, acc.Conversation))
+		c.tell(c.ctx, acceptedFrame(acc, re, s.turn.ClientID))
+		c.tell(c.ctx, errorFrame(err, re, acc.Conversation))
 		return
 	}
 	t.mu.Lock()
@@ -169,7 +170,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 		t.accepted[acc.Message] = struct{}{}
 	}
 	t.mu.Unlock()
-	c.tell(c.ctx, appendAccepted(nil, acc, re, s.turn.ClientID))
+	c.tell(c.ctx, acceptedFrame(acc, re, s.turn.ClientID))
 	c.follow(acc.Conversation, t, runtime.Cursor{Seq: acc.Seq}, false)
 }
 
@@ -211,8 +212,9 @@ func (c *conn) resume(f *resumeFrame) error {
 		return err
 	}
 	if f.ID != "" {
-		answer := appendAnswer(nil, "ok", f.ID, conv)
-		c.tell(c.ctx, append(appendText(answer[:len(answer)-1], "cursor", from.String()), '}'))
+		if err := c.answer(answer{Type: "ok", Re: f.ID, Conversation: conv, Cursor: events.Cursor(from.String())}); err != nil {
+			return err
+		}
 	}
 	c.follow(conv, t, from, true)
 	return nil

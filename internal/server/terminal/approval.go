@@ -196,7 +196,7 @@ func TermLines(p intent.Pattern) []string {
 // QuestionShown describes a question completely, within a width in columns; 0: any.
 // Unless whole is set, long arguments are cut.
 func QuestionShown(q *effect.Question, width int, now time.Time, whole bool) string {
-	t := turn{look: newLook(false), now: func() time.Time { return now }}
+	t := turn{look: look{}, now: func() time.Time { return now }}
 	if t.paint.width = width; width == 0 { // not for a terminal
 		t.paint.width = 1 << 16
 	}

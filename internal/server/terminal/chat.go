@@ -143,7 +143,10 @@ func newChat(ctx context.Context, o Options) (*chat, error) {
 // restyle adapts to the terminal's size, colours and background.
 func (m *chat) restyle() {
 	colour := m.profile >= colorprofile.ANSI
-	m.turn.look = newLook(colour)
+	m.turn.look = look{}
+	if colour {
+		m.turn.look = newLook()
+	}
 	styles := textarea.DefaultStyles(m.dark)
 	for _, s := range []*textarea.StyleState{&styles.Focused, &styles.Blurred} {
 		s.CursorLine = s.Text

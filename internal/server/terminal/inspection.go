@@ -14,7 +14,7 @@ import (
 // look at, and its files. If something was approved before, it shows only what
 // has changed since, unless all is set.
 func Inspected(i catalog.Inspection, all bool) string {
-	return inspected(newLook(false), 0, i, all)
+	return inspected(look{}, 0, i, all)
 }
 
 // StatusWords returns whether an agent or a source is allowed, in words.

@@ -68,7 +68,7 @@ Otherwise than you approved:
 }
 
 func TestInspectedInColoursAndColumns(t *testing.T) {
-	d := newLook(true)
+	d := newLook()
 	got := inspected(d, 30, inspection(), true)
 	for _, want := range []string{d.warn.Render("  ! ") + d.warn.Render("PROMPT.md holds"), d.bad.Render("-Be good."), d.good.Render("+Be ‹U+202E›evil."), d.dim.Render("@@ -1 +1 @@"), d.strong.Render("agent.yaml")} {
 		if !strings.Contains(got, want) {
@@ -86,7 +86,7 @@ func TestInspectedIsHarmless(t *testing.T) {
 			Items: []catalog.Item{{Name: text.Draw(t, "name"), Text: text.Draw(t, "text")}}}
 		i.Path, i.Description, i.By, i.Tools = "desk", text.Draw(t, "what"), text.Draw(t, "by"), []string{text.Draw(t, "tool")}
 		width := rapid.IntRange(30, 120).Draw(t, "width")
-		for _, line := range strings.Split(inspected(newLook(false), width, i, true), "\n") {
+		for _, line := range strings.Split(inspected(look{}, width, i, true), "\n") {
 			if lipgloss.Width(line) > width {
 				t.Fatalf("too wide: %q", line)
 			}

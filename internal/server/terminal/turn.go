@@ -12,16 +12,14 @@ import (
 	"steward/internal/record"
 )
 
-// look has the styles, in the terminal's own sixteen colours.
+// look has the styles, in the terminal's own sixteen colours. The zero value has
+// none.
 type look struct {
 	you, dim, good, bad, warn, strong lipgloss.Style
 }
 
-func newLook(colour bool) look {
+func newLook() look {
 	plain := lipgloss.NewStyle()
-	if !colour {
-		return look{plain, plain, plain, plain, plain, plain}
-	}
 	return look{
 		you:    plain.Foreground(lipgloss.Cyan).Bold(true),
 		dim:    plain.Faint(true),

@@ -18,7 +18,7 @@ import (
 func newTurn(t *testing.T, width int) *turn {
 	t.Helper()
 	now := time.Unix(1000, 0)
-	tr := &turn{look: newLook(false), now: func() time.Time { return now }}
+	tr := &turn{look: look{}, now: func() time.Time { return now }}
 	tr.paint.set(width, true, false)
 	return tr
 }
