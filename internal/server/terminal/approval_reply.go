@@ -142,9 +142,9 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 	case "v":
 		m.reply = reply{}
 		whole, _ := m.turn.question(&a.Frame, true)
-		m.print(m.turn.piece(kindNote, whole))
+		m.turn.print(kindNote, whole)
 		a.asked = false // so that it is printed again, below the whole
-		m.print(m.turn.ask()...)
+		m.turn.ask()
 	}
 	return nil, true
 }
@@ -173,8 +173,8 @@ func (m *chat) give(answer client.Answer, word string) tea.Cmd {
 		what = a.Approval.Tool + " of " + a.Approval.Agent
 	}
 	m.leaveReply()
-	m.print(m.turn.note(word + ": " + what))
-	m.print(m.turn.ask()...)
+	m.turn.note(word + ": " + what)
+	m.turn.ask()
 	which := a.Approval.ID
 	return func() tea.Msg {
 		if err := m.opt.Client.AnswerApproval(m.ctx, which, answer); err != nil {
@@ -199,7 +199,7 @@ func (m *chat) refused(which string, err error) {
 			a.Status, a.asked = client.CallAwaiting, false
 		}
 	}
-	m.print(m.turn.ask()...)
+	m.turn.ask()
 }
 
 // write puts a text into the input for the person to edit.
@@ -289,7 +289,7 @@ func (m *chat) showTerms(p intent.Pattern, hash string) {
 	if while := Ceiling(a.Approval.Labels); while != "" {
 		text += "\n" + m.turn.hang(m.turn.dim, while)
 	}
-	m.print(m.turn.piece(kindNote, text))
+	m.turn.print(kindNote, text)
 }
 
 // replyLines returns the line above the input, which asks, and the line below

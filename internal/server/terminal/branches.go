@@ -101,7 +101,7 @@ func (m *chat) count() tea.Cmd {
 	conv := m.conv
 	return elsewhere(m, m.stand, func(s standing) tea.Cmd {
 		if text := s.say(); text != "" && conv == m.conv {
-			m.print(m.turn.note(text))
+			m.turn.note(text)
 		}
 		return nil
 	})

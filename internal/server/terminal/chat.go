@@ -51,10 +51,9 @@ type chat struct {
 	cursor   string
 	watchers sync.WaitGroup
 
-	reply    reply    // to a call's question
-	pend     pending  // questions about agents and sources
-	ready    bool     // the first frame has been drawn; see drawn
-	queue    []string // lines to be printed above
+	reply    reply   // to a call's question
+	pend     pending // questions about agents and sources
+	ready    bool    // the first frame has been drawn; see drawn
 	printing bool
 	spinning bool
 	spin     int
@@ -233,17 +232,11 @@ func (m *chat) tell(text string) tea.Cmd {
 
 // say prints a note.
 func (m *chat) say(text string) {
-	m.print(m.turn.piece(kindSaid, m.turn.dim.Render(m.turn.paint.wrap(safe(text)))))
+	m.turn.print(kindSaid, m.turn.dim.Render(m.turn.paint.wrap(safe(text))))
 }
 
 // fail prints an error.
-func (m *chat) fail(err error) { m.print(m.turn.piece(kindError, m.turn.fault(err))) }
-
-func (m *chat) print(texts ...string) {
-	for _, t := range texts {
-		m.queue = append(m.queue, strings.Split(t, "\n")...)
-	}
-}
+func (m *chat) fail(err error) { m.turn.print(kindError, m.turn.fault(err)) }
 
 // part is a third of the screen. At most this much is printed at once, and the live
 // part takes at most the rest. Nothing live is pushed into the scrollback, where it
@@ -255,15 +248,15 @@ func (m *chat) flush() tea.Cmd {
 	if m.printing || !m.ready {
 		return nil
 	}
-	if len(m.queue) == 0 {
+	if len(m.turn.out) == 0 {
 		if m.leaving {
 			return tea.Quit
 		}
 		return nil
 	}
-	n := min(len(m.queue), m.part())
-	text := strings.Join(m.queue[:n], "\n")
-	m.queue = m.queue[n:]
+	n := min(len(m.turn.out), m.part())
+	text := strings.Join(m.turn.out[:n], "\n")
+	m.turn.out = m.turn.out[n:]
 	m.printing = true
 	if text == "" {
 		text = " " // an empty text would print nothing
@@ -429,7 +422,7 @@ func (m *chat) show(w watched) tea.Cmd {
 		if f.Type == client.FrameUser {
 			m.sending = ""
 		}
-		m.print(m.turn.frame(f)...)
+		m.turn.frame(f)
 		if f.Type == client.FrameComplete {
 			done = m.count()
 		}

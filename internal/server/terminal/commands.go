@@ -213,7 +213,7 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 	}
 	m.say(o.say)
 	for _, x := range o.recent {
-		m.print(m.turn.past(x)...)
+		m.turn.past(x)
 	}
 	if o.draft != "" && m.input.Value() == "" {
 		m.setInput(o.draft)
@@ -222,17 +222,16 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 }
 
 // past renders a message of the history.
-func (t *turn) past(m *message.Message) []string {
+func (t *turn) past(m *message.Message) {
 	switch m.Role {
 	case message.User:
-		return []string{t.user(contentOf(m))}
+		t.user(contentOf(m))
 	case message.Assistant:
-		return t.prose(m.Text())
+		t.prose(m.Text())
 	case message.Tool:
 		r := m.Result()
-		return []string{t.piece(kindCall, t.mark(r)+" "+t.dim.Render(cut(Visible(r.Name)+" → "+saidBy(r, 400), t.paint.width-3)))}
+		t.print(kindCall, t.mark(r)+" "+t.dim.Render(cut(Visible(r.Name)+" → "+saidBy(r, 400), t.paint.width-3)))
 	}
-	return nil
 }
 
 // contentOf converts a stored message to the content that a client sends.

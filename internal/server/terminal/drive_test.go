@@ -120,8 +120,8 @@ func newDrive(t *testing.T, d *down) *drive {
 func (d *drive) do(msg tea.Msg) {
 	cmd := d.update(msg)
 	d.settle()
-	d.out += strings.Join(d.queue, "\n") + "\n"
-	d.queue = nil
+	d.out += strings.Join(d.turn.out, "\n") + "\n"
+	d.turn.out = nil
 	d.settle()
 	if cmd == nil {
 		return
@@ -391,16 +391,15 @@ func TestThePartsFitTheScreen(t *testing.T) {
 
 func TestPast(t *testing.T) {
 	tr := newTurn(t, 40)
-	var out []string
 	for _, m := range []*message.Message{
 		{Role: message.User, Blocks: []message.Block{&message.Text{Text: "hello"}}},
 		{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Name: "a.b", Status: message.Failed}}},
 		{Role: message.Assistant, Blocks: []message.Block{&message.Text{Text: "hi"}}},
 		{Role: message.System},
 	} {
-		out = append(out, tr.past(m)...)
+		tr.past(m)
 	}
-	if got := strings.Join(out, "\n"); got != "› hello\n\n✗ a.b → \n\nhi" {
+	if got := tr.printed(); got != "› hello\n\n✗ a.b → \n\nhi" {
 		t.Errorf("%q", got)
 	}
 }

@@ -65,7 +65,7 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 		m.tab()
 		return nil
 	case "ctrl+r":
-		m.print(m.turn.unfold()...)
+		m.turn.unfold()
 		return nil
 	case "up", "down":
 		if m.recall(name) {

@@ -236,7 +236,7 @@ func (m *chat) idle() bool {
 // free reports whether the person may be asked something. Nobody is
 // interrupted in a turn or while typing.
 func (m *chat) free() bool {
-	return m.idle() && m.input.Value() == "" && m.editing == nil && len(m.queue) == 0 && !m.printing
+	return m.idle() && m.input.Value() == "" && m.editing == nil && len(m.turn.out) == 0 && !m.printing
 }
 
 // asking reports whether a question is shown.

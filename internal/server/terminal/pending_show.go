@@ -102,7 +102,7 @@ func (m *chat) showLooked(o *offer) {
 		m.fail(err)
 	}
 	for _, t := range o.things {
-		m.print(m.turn.piece(kindShown, strings.TrimSuffix(inspected(m.turn.look, m.width, t.shown, false), "\n")))
+		m.turn.print(kindShown, strings.TrimSuffix(inspected(m.turn.look, m.width, t.shown, false), "\n"))
 	}
 	o.things = slices.DeleteFunc(o.things, func(t thing) bool {
 		if t.Status == catalog.Invalid {
@@ -114,7 +114,7 @@ func (m *chat) showLooked(o *offer) {
 	case len(o.things) == 0:
 		m.pend.offer = nil
 	case len(o.things) > 1:
-		m.print(m.turn.piece(kindShown, m.summary(o.things)))
+		m.turn.print(kindShown, m.summary(o.things))
 	}
 }
 
@@ -151,7 +151,7 @@ func (m *chat) sayDecided(done []catalog.Listing) {
 	first := done[0]
 	name := Visible(first.Path)
 	if first.Status == catalog.Denied {
-		m.print(m.turn.piece(kindNote, m.turn.bad.Render("✗")+" "+m.turn.paint.wrap(name+" is denied; you are asked again when it changes")))
+		m.turn.print(kindNote, m.turn.bad.Render("✗")+" "+m.turn.paint.wrap(name+" is denied; you are asked again when it changes"))
 		return
 	}
 	text := name + " is allowed"
@@ -161,7 +161,7 @@ func (m *chat) sayDecided(done []catalog.Listing) {
 	case !first.Usable:
 		text += "; it can be used once those above it are allowed too"
 	}
-	m.print(m.turn.piece(kindNote, m.turn.good.Render("✓")+" "+m.turn.paint.wrap(text)))
+	m.turn.print(kindNote, m.turn.good.Render("✓")+" "+m.turn.paint.wrap(text))
 }
 
 // tellWaiting prints what waits, for a person who may not decide.

@@ -30,8 +30,8 @@ func newLook() look {
 	}
 }
 
-// turn shows a conversation: frames go in, and text for the scrollback comes
-// out when it is finished. live returns what may still change.
+// turn shows a conversation: frames go in, and lines for the scrollback are added
+// to out when they are finished. live returns what may still change.
 type turn struct {
 	look
 	paint painter
@@ -50,6 +50,7 @@ type turn struct {
 	last     string      // the kind of what was printed last
 	offline  bool        // the last answer came from the offline provider
 	model    string      // the model of the last answer
+	out      []string    // finished lines that have not been printed yet
 }
 
 // activity is a tool call on the screen, with its newest frame.
@@ -72,61 +73,60 @@ const (
 	kindShown = "shown" // of what is to be approved
 )
 
-// piece returns text after the blank line that its kind needs.
-func (t *turn) piece(kind, text string) string {
-	gap := t.last != "" && (kind != t.last || kind == kindText || kind == kindUser || kind == kindSaid || kind == kindShown)
-	t.last = kind
-	if gap {
-		return "\n" + text
+// print adds a text to out, after the blank line that its kind needs.
+func (t *turn) print(kind, text string) {
+	if t.last != "" && (kind != t.last || kind == kindText || kind == kindUser || kind == kindSaid || kind == kindShown) {
+		text = "\n" + text
 	}
-	return text
+	t.last = kind
+	t.out = append(t.out, strings.Split(text, "\n")...)
 }
 
-// frame takes a frame and returns the text that it finishes.
-func (t *turn) frame(f client.Frame) []string {
-	return append(t.take(&f), t.ask()...)
+// frame takes a frame.
+func (t *turn) frame(f client.Frame) {
+	t.take(&f)
+	t.ask()
 }
 
-func (t *turn) take(f *client.Frame) []string {
+func (t *turn) take(f *client.Frame) {
 	switch f.Type {
 	case client.FrameUser:
 		t.start()
 		t.thought = ""
-		return []string{t.user(f.Content)}
+		t.user(f.Content)
 	case client.FrameToken:
 		t.start()
-		out := append(t.fly(f.MessageID), t.conclude()...)
-		t.text += f.Text
-		done, rest := split(t.text)
+		t.fly(f.MessageID)
+		t.conclude()
+		done, rest := split(t.text + f.Text)
 		t.text = rest
-		return append(out, t.prose(done)...)
+		t.prose(done)
 	case client.FrameReasoning:
 		t.start()
-		out := t.fly(f.MessageID)
+		t.fly(f.MessageID)
 		t.thinking += f.Text
-		return out
 	case client.FrameCall:
 		t.start()
-		return t.call(f)
+		t.call(f)
 	case client.FrameResult:
-		return t.result(f)
+		t.result(f)
 	case client.FrameComplete:
-		return t.complete(f)
+		t.complete(f)
 	case client.FrameError:
-		out := t.flush()
+		t.flush()
 		t.stop()
-		return append(out, t.piece(kindError, t.fault(f.Err)))
+		t.print(kindError, t.fault(f.Err))
 	case client.FrameReset:
-		return t.reset(f.MessageID)
+		t.reset(f.MessageID)
 	case client.FrameNotice:
-		return []string{t.note(f.Text)}
+		t.note(f.Text)
 	case client.FrameTask:
 		t.task(f)
 	case client.FrameOpened:
 		t.start()
-		return append(t.flush(), t.opening(f.Content))
+		t.flush()
+		t.print(kindUser, t.warn.Render("« ")+cut(oneLine(firstOf(f.Content.Text()), 400), max(t.paint.width-3, 1)))
 	}
-	return nil
 }
 
 func (t *turn) start() {
@@ -141,62 +141,59 @@ func (t *turn) stop() {
 }
 
 // fly begins another message, and finishes the one before.
-func (t *turn) fly(msg string) []string {
-	if msg == t.flying {
-		return nil
+func (t *turn) fly(msg string) {
+	if msg != t.flying {
+		t.flush()
+		t.flying, t.told = msg, false
 	}
-	out := t.flush()
-	t.flying, t.told = msg, false
-	return out
 }
 
 // flush finishes the text that is still changing.
-func (t *turn) flush() []string {
+func (t *turn) flush() {
 	text := t.text
 	t.text = ""
-	return append(t.conclude(), t.prose(text)...)
+	t.conclude()
+	t.prose(text)
 }
 
 // conclude ends the reasoning in progress.
-func (t *turn) conclude() []string {
+func (t *turn) conclude() {
 	if t.thinking == "" {
-		return nil
+		return
 	}
 	t.thought, t.thinking = t.thinking, ""
-	if !t.unfolded {
-		return nil
+	if t.unfolded {
+		t.reasoning()
 	}
-	return []string{t.reasoning()}
 }
 
-func (t *turn) reasoning() string {
-	return t.piece(kindSaid, t.dim.Render(t.paint.wrap("thinking: "+safe(strings.TrimSpace(t.thought)))))
+func (t *turn) reasoning() {
+	t.print(kindSaid, t.dim.Render(t.paint.wrap("thinking: "+safe(strings.TrimSpace(t.thought)))))
 }
 
 // unfold switches between showing reasoning, including the last one, and folding
 // it.
-func (t *turn) unfold() []string {
+func (t *turn) unfold() {
 	t.unfolded = !t.unfolded
 	switch {
 	case !t.unfolded:
-		return []string{t.note("reasoning is folded again")}
-	case t.thinking != "":
-		return nil // it is live
+		t.note("reasoning is folded again")
+	case t.thinking != "": // it is live
 	case t.thought == "":
-		return []string{t.note("reasoning is shown whole from now on; there was none yet")}
+		t.note("reasoning is shown whole from now on; there was none yet")
+	default:
+		t.reasoning()
 	}
-	return []string{t.reasoning()}
 }
 
-func (t *turn) prose(text string) []string {
-	if strings.TrimSpace(text) == "" {
-		return nil
+func (t *turn) prose(text string) {
+	if strings.TrimSpace(text) != "" {
+		t.told = true
+		t.print(kindText, t.paint.markdown(text))
 	}
-	t.told = true
-	return []string{t.piece(kindText, t.paint.markdown(text))}
 }
 
-func (t *turn) user(said client.Content) string {
+func (t *turn) user(said client.Content) {
 	text := safe(said.Text())
 	for _, b := range said {
 		if b.Type == "image" || b.Type == "file" {
@@ -211,10 +208,10 @@ func (t *turn) user(said client.Content) string {
 		}
 		lines[i] = t.you.Render(mark) + l
 	}
-	return t.piece(kindUser, strings.Join(lines, "\n"))
+	t.print(kindUser, strings.Join(lines, "\n"))
 }
 
-func (t *turn) call(f *client.Frame) []string {
+func (t *turn) call(f *client.Frame) {
 	a := t.find(f.ID)
 	if a == nil {
 		a = &activity{began: t.now()}
@@ -224,7 +221,7 @@ func (t *turn) call(f *client.Frame) []string {
 		a.asked = false
 	}
 	a.Frame = *f
-	return t.flush()
+	t.flush()
 }
 
 // sameQuestion reports whether two approvals ask the same. A call can ask several
@@ -256,22 +253,17 @@ func (t *turn) task(f *client.Frame) {
 	}
 }
 
-// opening shows that a tool or an agent has started a turn.
-func (t *turn) opening(said client.Content) string {
-	return t.piece(kindUser, t.warn.Render("« ")+cut(oneLine(firstOf(said.Text()), 400), max(t.paint.width-3, 1)))
-}
-
 // ask prints the next question. An answer is to the last thing on the screen, so
 // there is one question at a time.
-func (t *turn) ask() []string {
+func (t *turn) ask() {
 	a, _ := t.pending()
 	if a == nil || a.asked {
-		return nil
+		return
 	}
 	a.asked, a.asks = true, t.now()
 	text, cut := t.question(&a.Frame, false)
 	a.cut = cut
-	return []string{t.piece(kindNote, text)}
+	t.print(kindNote, text)
 }
 
 func (t *turn) find(call string) *activity {

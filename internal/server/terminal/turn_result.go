@@ -15,7 +15,7 @@ import (
 	"steward/internal/message"
 )
 
-func (t *turn) result(f *client.Frame) []string {
+func (t *turn) result(f *client.Frame) {
 	took := ""
 	if a := t.find(f.ID); a != nil {
 		took = since(t.now().Sub(a.began))
@@ -50,7 +50,8 @@ func (t *turn) result(f *client.Frame) []string {
 	default:
 		line += "\n" + t.dim.Render("  → "+cut(tail, room-3))
 	}
-	return append(t.flush(), t.piece(kindCall, line))
+	t.flush()
+	t.print(kindCall, line)
 }
 
 // resultOf returns the result in a frame.
@@ -82,19 +83,19 @@ func saidBy(r *message.ToolResult, most int) string {
 	return text
 }
 
-func (t *turn) complete(f *client.Frame) []string {
-	out := t.fly(f.MessageID)
+func (t *turn) complete(f *client.Frame) {
+	t.fly(f.MessageID)
 	if !t.told && t.text == "" {
 		t.text = f.Content.Text() // the beginning of the message was not watched
 	}
-	out = append(out, t.flush()...)
+	t.flush()
 	if lines := sources(f.Citations); len(lines) > 0 {
-		out = append(out, t.piece(kindNote, t.paint.wrap(strings.Join(lines, "\n"))))
+		t.print(kindNote, t.paint.wrap(strings.Join(lines, "\n")))
 	}
 	t.model, t.offline = f.Model, strings.HasPrefix(f.Model, "offline/")
 	foot := t.foot(f)
 	t.stop()
-	return append(out, t.piece(kindNote, t.dim.Render(cut(foot, t.paint.width-1))))
+	t.print(kindNote, t.dim.Render(cut(foot, t.paint.width-1)))
 }
 
 // mostSources is the most sources of an answer that are shown.
@@ -133,21 +134,20 @@ func (t *turn) foot(f *client.Frame) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }
 
-func (t *turn) reset(msg string) []string {
+func (t *turn) reset(msg string) {
 	if msg != t.flying && msg != "" {
-		return nil
+		return
 	}
 	told := t.told
 	t.text, t.thinking, t.told, t.flying = "", "", false, ""
 	t.calls = slices.DeleteFunc(t.calls, func(a *activity) bool { return a.Status == client.CallWriting })
-	if !told {
-		return nil
+	if told {
+		t.note("what was shown of this answer is void; it begins anew")
 	}
-	return []string{t.note("what was shown of this answer is void; it begins anew")}
 }
 
-func (t *turn) note(text string) string {
-	return t.piece(kindNote, t.dim.Render(t.paint.wrap(safe(text))))
+func (t *turn) note(text string) {
+	t.print(kindNote, t.dim.Render(t.paint.wrap(safe(text))))
 }
 
 // fault shows an error with its remedy and its code.

@@ -24,11 +24,17 @@ func newTurn(t *testing.T, width int) *turn {
 }
 
 func show(tr *turn, frames ...client.Frame) string {
-	var out []string
 	for _, f := range frames {
-		out = append(out, tr.frame(f)...)
+		tr.frame(f)
 	}
-	return strings.Join(out, "\n")
+	return tr.printed()
+}
+
+// printed returns what was printed since the last call.
+func (t *turn) printed() string {
+	out := strings.Join(t.out, "\n")
+	t.out = nil
+	return out
 }
 
 func token(msg, text string) client.Frame {
@@ -92,14 +98,16 @@ func TestReasoningUnfolds(t *testing.T) {
 	if got := show(tr, think("first\nsecond\x1b[2J")); got != "" || strings.Join(tr.live(9, "*"), "|") != "thinking: second␛[2J" {
 		t.Errorf("%q, live %q", got, tr.live(9, "*"))
 	}
-	if got := tr.unfold(); got != nil || strings.Join(tr.live(9, "*"), "|") != "thinking: first|second␛[2J" {
+	tr.unfold()
+	if got := tr.printed(); got != "" || strings.Join(tr.live(9, "*"), "|") != "thinking: first|second␛[2J" {
 		t.Errorf("%q, live %q", got, tr.live(9, "*"))
 	}
 	if got := show(tr, token("one", "It is so.\n\n")); got != "thinking: first\nsecond␛[2J" {
 		t.Errorf("%q", got)
 	}
 	tr.unfold()
-	if got := strings.Join(tr.unfold(), ""); !strings.Contains(got, "thinking: first") {
+	tr.unfold()
+	if got := tr.printed(); !strings.Contains(got, "thinking: first") {
 		t.Errorf("the last one does not come again: %q", got)
 	}
 }
