@@ -68,7 +68,7 @@ var budgets = map[string]int{
 	"internal/server/openai":          1790,
 	"internal/server/rpc":             790,
 	"internal/server/services":        340,
-	"internal/server/terminal":        4440,
+	"internal/server/terminal":        4410,
 	"internal/service":                560,
 	"internal/service/local":          580,
 	"internal/service/remote":         240,
