@@ -240,9 +240,7 @@ func TestExplainPolicy(t *testing.T) {
 		t.Errorf("another's: %+v, %v", got, err)
 	}
 	fixed := newWorld(t)
-	if _, err := fixed.ExplainPolicy(t.Context(), "anna", runtime.PolicyQuestion{Tool: "math.multiply"}); !fault.HasCode(err, "policy_unexplained") {
-		t.Error(err)
-	}
+	coded(t, second(fixed.ExplainPolicy(t.Context(), "anna", runtime.PolicyQuestion{Tool: "math.multiply"})), "policy_unexplained")
 }
 
 // swapped is an authorizer that is exchanged between two calls.

@@ -1,11 +1,16 @@
 package runtime
 
 import (
+	"context"
 	"slices"
 
 	"steward/internal/effect"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
 )
 
 // TaskView is a background call as it is shown to a person.
@@ -83,4 +88,109 @@ func (f *feed) untask(task id.ID, end *Frame) {
 	if end != nil {
 		f.push(*end)
 	}
+}
+
+// stopTasks cancels the background calls of a deleted conversation and of the
+// conversations of the agents that were asked in it.
+func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
+	if n.leases.none() {
+		return
+	}
+	gone, err := n.conversations.Children(ctx, store.ForUser(user), conv)
+	if err != nil { // they notice when they have a result
+		n.log.Warn("the tasks of a deleted conversation go on", "conversation", conv.String(), "error", err)
+	}
+	n.leases.cancel(user, append(gone, conv), errDeleted)
+}
+
+// CancelRequest cancels what a user's request still does: its background call, or
+// those below it, and the runs of the agents that work on it. The result states
+// what had begun and cannot be undone. which names the request as for
+// RequestTree. Error codes: request_not_found, request_ambiguous, request_closed
+// (Conflict), request_begun (Conflict): something continues to its end;
+// everything else below the request is cancelled nevertheless.
+func (n *Node) CancelRequest(ctx context.Context, user, which string) error {
+	sc := store.ForUser(user)
+	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
+	if err != nil {
+		return err
+	}
+	r, err := findRequest(ctx, n.opt.Store, sc, own)
+	if err != nil {
+		return err
+	}
+	return n.cancelRequest(ctx, user, &r)
+}
+
+func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest) error {
+	sc := store.ForUser(user)
+	switch {
+	case r.state == "" && r.Kind != "":
+		return fault.New(fault.Conflict, "request_closed", "request %s is closed already", r.ID)
+	case r.Kind == record.RequestCall:
+		return fault.New(fault.Conflict, "request_begun", "%s was called from outside, and goes on to its end", r.Tool).
+			WithHint("call it again with the id %s to learn what becomes of it", r.CallID)
+	case r.Wish == record.WishQueued && r.state == record.RequestOpen:
+		withdrawn, err := n.cancelIntent(ctx, sc, r.Intent)
+		if err == nil && !withdrawn {
+			err = fault.New(fault.Conflict, "request_begun", "%s has begun, and goes on to its end", r.Tool).
+				WithHint("look with steward requests show at what becomes of it")
+		}
+		return err
+	case r.Kind == record.RequestTask && r.state == record.RequestOpen:
+		_, err := n.changeRequest(ctx, sc, r.at, func(r *storedRequest) error {
+			if r.state != record.RequestOpen || r.Error == codeCancelled {
+				return errUnchanged
+			}
+			r.Error = codeCancelled
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if t := n.leases.task(r.ID); t != nil {
+			t.cancel(errCancelled)
+		}
+		return nil
+	}
+	at, err := places(ctx, n.opt.Store, sc, r)
+	if err != nil {
+		return err
+	}
+	var begun error
+	for _, inter := range at {
+		n.stopRun(user, inter)
+		if err := n.endIdle(ctx, user, inter); err != nil {
+			return err
+		}
+		below, err := findRequests(ctx, n.opt.Store, sc, store.Query{Under: inter})
+		if err != nil {
+			return err
+		}
+		for i := range below {
+			b := &below[i]
+			if b.at == r.at || b.state == "" {
+				continue
+			}
+			switch err := n.cancelRequest(ctx, user, b); {
+			case err == nil, fault.HasCode(err, "request_closed"):
+			case fault.HasCode(err, "request_begun"):
+				begun = err
+			default:
+				return err
+			}
+		}
+	}
+	return begun
+}
+
+// stopRun stops the run of an interaction. It returns false if there is none.
+func (n *Node) stopRun(user string, inter resource.URI) bool {
+	c := n.enter(user, record.IDOf(inter, record.TypeConversation))
+	defer n.exit(c)
+	live := c.running(record.IDOf(inter, record.TypeInteraction))
+	if live != nil {
+		c.stop(live, request.ErrStop)
+	}
+	return live != nil
 }

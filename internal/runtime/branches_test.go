@@ -204,9 +204,7 @@ func TestEditsAndCrashes(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, "say one")
 	first := w.message(conv, 0)
 	w.faulty.set(func(store.Batch) error { return full })
-	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, ClientID: "e", Replace: first, Content: text("say two")}); !fault.HasCode(err, "disk_full") {
-		t.Error(err)
-	}
+	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, ClientID: "e", Replace: first, Content: text("say two")})), "disk_full")
 	w.faulty.set(nil)
 	w.reopen()
 	w.expect(conv, "say one", "one")
@@ -263,9 +261,7 @@ func TestRewindWithdrawsWhatWaits(t *testing.T) {
 	w.expect(conv, "say one", "one")
 	for _, a := range asked {
 		name, hash, _ := strings.Cut(a, " ")
-		if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: name, Hash: hash, Approve: true}); !fault.HasCode(err, "approval_decided") {
-			t.Error(err)
-		}
+		coded(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: name, Hash: hash, Approve: true}), "approval_decided")
 	}
 	w.turn(conv, "say on")
 	if w.ledger.list() != "" {

@@ -214,12 +214,8 @@ func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
 		waiting <- err
 	}()
 	w.close()
-	if err := <-waiting; !fault.HasCode(err, "closing") {
-		t.Error(err)
-	}
-	if _, err := node.Send(t.Context(), "anna", runtime.Turn{Content: text("say x")}); !fault.HasCode(err, "closing") {
-		t.Error(err)
-	}
+	coded(t, <-waiting, "closing")
+	coded(t, second(node.Send(t.Context(), "anna", runtime.Turn{Content: text("say x")})), "closing")
 }
 
 // A message that would steer a run which ends first begins a turn of its own.

@@ -77,9 +77,7 @@ func TestAuditedReads(t *testing.T) {
 
 func TestAuditThatCannotBe(t *testing.T) {
 	w := made(t, &world{opt: runtime.Options{AuditReads: []string{"a safe"}}})
-	if err := w.tryOpen(); !fault.HasCode(err, "audit_invalid") {
-		t.Error(err)
-	}
+	coded(t, w.tryOpen(), "audit_invalid")
 	if err := w.shut(); err != nil {
 		t.Error(err)
 	}
@@ -183,9 +181,7 @@ func TestObserveUntilTheNodeCloses(t *testing.T) {
 func TestSearching(t *testing.T) {
 	t.Parallel()
 	w := made(t, &world{memory: storetest.NewModel()}).open()
-	if _, err := w.Search(t.Context(), "anna", search.Query{Text: "x"}); !fault.HasCode(err, "search_off") {
-		t.Error(err)
-	}
+	coded(t, second(w.Search(t.Context(), "anna", search.Query{Text: "x"})), "search_off")
 	has := func(list []tool.Spec) bool {
 		for _, s := range list {
 			if s.Name == search.ToolName {

@@ -104,9 +104,7 @@ func (o *outer) listed(state string) {
 	if one, err := o.RequestTree(ctx, "anna", which); err != nil || !reflect.DeepEqual(one, list[0]) {
 		o.t.Errorf("%+v, %v", one, err)
 	}
-	if _, err := o.RequestTree(ctx, "bert", which); !fault.HasCode(err, "request_not_found") {
-		o.t.Errorf("to bert: %v", err)
-	}
+	coded(o.t, second(o.RequestTree(ctx, "bert", which)), "request_not_found") // to bert
 	code := map[string]string{record.RequestOpen: "request_begun", runtime.RequestClosed: "request_closed"}[state]
 	if err := o.CancelRequest(ctx, "anna", which); !fault.HasCode(err, code) {
 		o.t.Errorf("cancelled: %v", err)
@@ -220,9 +218,7 @@ func TestACallWaitsForItsTool(t *testing.T) {
 	}
 	o.drop = "ledger.slow"
 	o.reopen()
-	if _, err := o.do("ledger.slow", `{"what":"one"}`, "a"); !fault.HasCode(err, "tool_unknown") {
-		t.Errorf("without the tool: %v", err)
-	}
+	coded(t, second(o.do("ledger.slow", `{"what":"one"}`, "a")), "tool_unknown") // without the tool
 	if got := o.requests(); len(got) != 1 || !got[0].Closed.IsZero() {
 		t.Errorf("closed without its tool: %+v", got)
 	}
@@ -267,8 +263,6 @@ func TestAskingAgainAddsNothing(t *testing.T) {
 			t.Errorf("%+v, %v; done %d times", x, err, b.count("flour"))
 		}
 		e.Args = []byte(`{"what":"rye"}`)
-		if _, err := w.ExecuteTool(t.Context(), "anna", e); !fault.HasCode(err, "call_id_used") {
-			t.Error(err)
-		}
+		coded(t, second(w.ExecuteTool(t.Context(), "anna", e)), "call_id_used")
 	})
 }

@@ -233,3 +233,175 @@ func (k *Records) resolveIntent(ctx context.Context, sc store.Scope, which strin
 	}
 	return page.Items[0].URI, nil
 }
+
+// RetryIntent tries an action again that failed, expired or was cancelled. The
+// retry is a new intent with its own idempotency key, and is authorized anew; it
+// counts as the user's own approval where policy would ask the user. RetryIntent
+// returns the new intent once it is settled, waits for somebody else's approval,
+// or ctx is done; the intent then continues independently. which names an intent
+// as for Intent. Error codes: those of effect.Engine.Again, intent_not_found,
+// intent_ambiguous, intent_outside, tool_unknown.
+func (n *Node) RetryIntent(ctx context.Context, user, which string) (IntentView, error) {
+	return n.again(ctx, user, which, effect.Retry)
+}
+
+// UndoIntent undoes an action that was done. It works like RetryIntent.
+func (n *Node) UndoIntent(ctx context.Context, user, which string) (IntentView, error) {
+	return n.again(ctx, user, which, effect.Undo)
+}
+
+// again records the intent that follows a settled one, together with a request
+// that is closed once the intent is settled and the conversation is told, and has
+// the intent carried out.
+func (n *Node) again(ctx context.Context, user, which string, step effect.Step) (IntentView, error) {
+	sc := store.ForUser(user)
+	of, err := n.resolveIntent(ctx, sc, which)
+	if err != nil {
+		return IntentView{}, err
+	}
+	inter, ok := of.Find(record.TypeInteraction)
+	if !ok {
+		return IntentView{}, fault.New(fault.Unsupported, "intent_outside", "the action was called from outside, by a program: there is no conversation to which it belongs").
+			WithHint("call it again, or undo it by hand")
+	}
+	in, err := n.effects.Intent(ctx, sc, of)
+	if err != nil {
+		return IntentView{}, err
+	}
+	t, ok := n.callee(in.Agent, in.Tool)
+	if !ok {
+		return IntentView{}, fault.New(fault.NotFound, "tool_unknown", "the tool %s is not there any more, or its agent may not be used any more", in.Tool).
+			WithHint("look at steward agents list")
+	}
+	row := func(at resource.URI) resource.URI {
+		return inter.ChildID(record.TypeRequest, id.Derive("again", at.String()))
+	}
+	at, err := n.effects.Again(ctx, sc, of, step, t, func(at resource.URI) ([]store.Change, error) {
+		return n.opening(ctx, sc, row(at), requestAbout(at, &in, string(step)))
+	})
+	if err != nil {
+		return IntentView{}, err
+	}
+	carried, err := n.carry(user, row(at))
+	if err == nil && carried != nil {
+		err = n.await(ctx, carried)
+	}
+	if err != nil && ctx.Err() == nil {
+		return IntentView{}, err
+	}
+	return n.Intent(context.WithoutCancel(ctx), user, at.String())
+}
+
+// requestAbout returns the record of a request to carry out what a person wants
+// done about an action, and to tell the conversation.
+func requestAbout(at resource.URI, in *intent.Intent, wish string) record.Request {
+	turn := record.IDOf(at, record.TypeInteraction)
+	return record.Request{Parent: turn, Root: turn, Kind: record.RequestTask, Agent: in.Agent, Tool: in.Tool, Args: in.Args, Attended: true,
+		Labels: uint8(in.Labels), Status: record.TaskAcknowledged, Intent: at.String(), Wish: wish}
+}
+
+// carry makes the node work on the recorded request about an intent, unless it
+// already does. It returns nil if the request is closed.
+func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
+	n.leases.carrying.Lock()
+	defer n.leases.carrying.Unlock()
+	if t := n.leases.task(record.IDOf(at, record.TypeRequest)); t != nil {
+		return t, nil
+	}
+	ctx, inter := context.WithoutCancel(n.life), at.Parent()
+	turn := record.IDOf(inter, record.TypeInteraction)
+	n.leases.note(turn)
+	over, err := n.answerByRun(ctx, user, inter.ChildID(record.TypeRequest, turn), inter) // the turn was over before it led to anything
+	if err != nil {
+		return nil, err
+	}
+	if over {
+		n.leases.forget(turn)
+	}
+	row, err := loadRequest(ctx, n.opt.Store, store.ForUser(user), at)
+	if err != nil || row.state == "" {
+		return nil, notThere(err)
+	}
+	if !n.takeUp(user, &row) {
+		return nil, errClosed
+	}
+	return n.leases.task(row.ID), nil
+}
+
+// await waits until the outcome of a task is recorded, or a person is asked.
+func (n *Node) await(ctx context.Context, t *backgroundCall) error {
+	select {
+	case <-t.known:
+		return context.Cause(n.life)
+	case <-t.asks:
+		return nil
+	case <-ctx.Done():
+		return fault.Of(ctx.Err())
+	case <-n.life.Done():
+		return errClosed
+	}
+}
+
+// ResolveIntent records a person's statement about an action whose outcome is
+// unknown, and tells the conversation. Error codes: intent_not_found,
+// intent_ambiguous, intent_transition_illegal (Conflict).
+func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (IntentView, error) {
+	sc := store.ForUser(user)
+	uri, err := n.resolveIntent(ctx, sc, which)
+	if err != nil {
+		return IntentView{}, err
+	}
+	w.By = user
+	if err := n.effects.Resolve(ctx, sc, uri, w); err != nil {
+		return IntentView{}, err
+	}
+	if inter, ok := uri.Find(record.TypeInteraction); ok {
+		in, err := n.effects.Intent(ctx, sc, uri)
+		if err != nil {
+			return IntentView{}, err
+		}
+		at := inter.ChildID(record.TypeRequest, id.Derive("resolved", uri.String()))
+		if err := n.openRequest(context.WithoutCancel(ctx), user, at, requestAbout(uri, &in, record.WishResolve)); err != nil {
+			return IntentView{}, err
+		}
+		if _, err := n.carry(user, at); err != nil {
+			return IntentView{}, err
+		}
+	}
+	return n.Intent(ctx, user, uri.String())
+}
+
+// AnswerIntent records a person's answer about an action that waits for one. hash
+// repeats the hash of what was shown (IntentView.Hash). Error codes: those of
+// Decide, intent_not_found, intent_ambiguous.
+func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason string, approve bool) (IntentView, error) {
+	uri, err := n.resolveIntent(ctx, store.ForUser(user), which)
+	if err != nil {
+		return IntentView{}, err
+	}
+	if err := n.Decide(ctx, user, Verdict{ID: uri.String(), Hash: hash, Approve: approve, Reason: reason}); err != nil {
+		return IntentView{}, err
+	}
+	return n.Intent(ctx, user, uri.String())
+}
+
+// CancelIntent withdraws an action that has not begun. Error codes:
+// intent_not_found, intent_ambiguous, intent_transition_illegal (Conflict: it
+// has begun, or is settled).
+func (n *Node) CancelIntent(ctx context.Context, user, which string) (IntentView, error) {
+	sc := store.ForUser(user)
+	uri, err := n.resolveIntent(ctx, sc, which)
+	if err != nil {
+		return IntentView{}, err
+	}
+	ok, err := n.effects.Cancel(ctx, sc, uri, reasonCancelled)
+	if err != nil {
+		return IntentView{}, err
+	}
+	v, err := n.Intent(ctx, user, uri.String())
+	if err == nil && !ok {
+		err = fault.New(fault.Conflict, "intent_transition_illegal", "the action is %s: it cannot be cancelled any more", v.State).
+			Detail("from", string(v.State)).Detail("to", "cancelled").WithHint("what was done can perhaps be taken back: steward intents undo")
+	}
+	return v, err
+}

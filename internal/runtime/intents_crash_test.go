@@ -2,16 +2,20 @@ package runtime_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/policy"
+	"steward/internal/record"
 	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/tool"
 )
 
@@ -167,4 +171,204 @@ func TestWhatARunHadBegunThatIsGivenUp(t *testing.T) {
 	if list := w.intents(runtime.IntentFilter{}); len(list) != 1 {
 		t.Errorf("%+v", list)
 	}
+}
+
+func TestRetryUndoResolveAndCancel(t *testing.T) {
+	for _, delivery := range []tool.Delivery{tool.Inline, tool.Deferred} {
+		t.Run(string(delivery), func(t *testing.T) {
+			s := newShop("shop.order", delivery)
+			w := newShopWorld(t, s, allows{})
+			ctx := t.Context()
+			s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
+			conv, _ := w.turn(id.ID{}, order("tea"))
+			w.quietened(conv)
+			before := len(w.heard(conv, "intent:shop.order"))
+			failed := w.intents(runtime.IntentFilter{Dead: true})
+			if len(failed) != 1 || failed[0].State != intent.Failed {
+				t.Fatalf("%+v", failed)
+			}
+			short := failed[0].ID.String()[:8]
+			coded(t, second(w.UndoIntent(ctx, "anna", short)), "intent_not_done") // what was not done was undone
+			again, err := w.RetryIntent(ctx, "anna", short)                       // it fails once more
+			if err != nil || again.State != intent.Failed || again.Retries != failed[0].ID || again.Key == failed[0].Key {
+				t.Fatalf("%+v, %v", again, err)
+			}
+			coded(t, second(w.RetryIntent(ctx, "anna", short)), "intent_retried") // tried again twice
+			s.set(func(s *shop) { delete(s.fail, "tea"); s.lost = true })
+			lost, err := w.RetryIntent(ctx, "anna", again.ID.String())
+			if err != nil || lost.State != intent.Unknown || lost.Retries != again.ID || lost.Deferred {
+				t.Fatalf("%+v, %v", lost, err)
+			}
+			for _, f := range []func(context.Context, string, string) (runtime.IntentView, error){w.RetryIntent, w.UndoIntent} {
+				coded(t, second(f(ctx, "anna", lost.ID.String())), "intent_unknown") // of the unknown
+			}
+			coded(t, second(w.ResolveIntent(ctx, "bert", lost.ID.String(), effect.Resolution{Done: true})), "intent_not_found") // somebody else's
+			done, err := w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: true, Note: "it came"})
+			if err != nil || done.State != intent.Done || done.Resolved.By != "anna" || !strings.Contains(done.Result, "it came") {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			coded(t, second(w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: false})), "intent_transition_illegal") // resolved otherwise
+			undone, err := w.UndoIntent(ctx, "anna", lost.URI)
+			if err != nil || undone.State != intent.Done || undone.Undoes != lost.ID || s.list() != "tea,-tea" {
+				t.Fatalf("%+v, %v; %s", undone, err, s.list())
+			}
+			if v, err := w.Intent(ctx, "anna", lost.URI); err != nil || v.Undone != undone.ID {
+				t.Errorf("%+v, %v", v, err)
+			}
+			coded(t, second(w.UndoIntent(ctx, "anna", lost.URI)), "intent_undone")               // undone twice
+			coded(t, second(w.CancelIntent(ctx, "anna", lost.URI)), "intent_transition_illegal") // cancelled too late
+			w.quietened(conv)
+			told := strings.Join(w.heard(conv, "intent:shop.order")[before:], "\n")
+			for _, want := range []string{"tried again", "anna has looked: it was done. (it came)", "has taken back"} {
+				if strings.Count(told, want) != 1 {
+					t.Errorf("%q is in %s", want, told)
+				}
+			}
+			if v, err := w.Intent(ctx, "anna", failed[0].ID.String()); err != nil || v.Dead || len(v.History) < 3 || v.History[0].State != intent.Proposed {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+}
+
+func TestWishesThatCannotBe(t *testing.T) {
+	s := newShop("shop.order", tool.Inline)
+	w := newShopWorld(t, s, allows{})
+	ctx := t.Context()
+	for _, which := range []string{"", "abc", "12345678", id.New().String(), "cld:x.Y.1", "cld:effect.Intent.1"} {
+		if _, err := w.Intent(ctx, "anna", which); !fault.HasCode(err, "intent_not_found") && !fault.HasCode(err, "intent_ambiguous") {
+			t.Errorf("%q: %v", which, err)
+		}
+		if _, err := w.RetryIntent(ctx, "anna", which); err == nil {
+			t.Errorf("%q was tried again", which)
+		}
+	}
+	coded(t, third(w.Intents(ctx, "anna", runtime.IntentFilter{State: "odd"}, "", 10)), "state_invalid")
+	conv, _ := w.turn(id.ID{}, `call ledger.add {"what":"x"}`)
+	w.quietened(conv)
+	in := w.intents(runtime.IntentFilter{})[0]
+	coded(t, second(w.UndoIntent(ctx, "anna", in.ID.String())), "intent_not_undoable") // what cannot be taken back was
+	x, err := w.ExecuteTool(ctx, "anna", runtime.Execution{Tool: "shop.order", Args: []byte(`{"what":"tea"}`)})
+	if err != nil || x.Result.Status != message.OK {
+		t.Fatal(x, err)
+	}
+	if _, err := w.UndoIntent(ctx, "anna", w.intents(runtime.IntentFilter{})[0].ID.String()); !fault.HasCode(err, "intent_outside") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnActionIsAnsweredByItsHash(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	in := w.intents(runtime.IntentFilter{State: intent.Awaiting})[0]
+	v, err := w.Intent(t.Context(), "anna", in.ID.String())
+	if err != nil || v.Hash == "" || v.Expires.IsZero() {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if _, err := w.AnswerIntent(t.Context(), "anna", in.ID.String(), "x", "", true); !fault.Is(err, fault.Conflict) {
+		t.Errorf("another hash: %v", err)
+	}
+	coded(t, second(w.AnswerIntent(t.Context(), "bert", in.ID.String(), v.Hash, "", true)), "intent_not_found") // somebody else
+	if v, err = w.AnswerIntent(t.Context(), "anna", in.ID.String(), v.Hash, "", true); err != nil || v.State == intent.Awaiting {
+		t.Errorf("%+v, %v", v, err)
+	}
+	w.quietened(conv)
+	if s.list() != "tea" {
+		t.Errorf("done %s", s.list())
+	}
+}
+
+// Who does not wait is told how far it is; it goes on, over a restart too.
+func TestAWishThatTakesLong(t *testing.T) {
+	s := newShop("shop.order", tool.Inline)
+	s.spec.Dedupes = true
+	w := newShopWorld(t, s, allows{})
+	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	own := w.intents(runtime.IntentFilter{Dead: true})[0]
+	delete(s.fail, "tea")
+	s.gate = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
+		cancel()
+	}()
+	v, err := w.RetryIntent(ctx, "anna", own.ID.String())
+	if err != nil || v.State != intent.Executing || v.Retries != own.ID {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	w.close()
+	close(s.gate)
+	w.open()
+	w.quietened(conv)
+	if v, err = w.Intent(t.Context(), "anna", v.URI); err != nil || v.State != intent.Done || s.list() != "tea" {
+		t.Errorf("%+v, %v; done %s", v, err, s.list())
+	}
+	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "tried again") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// A retry of which nothing was recorded can be had again; and where nothing can
+// come of it, it is said why. A request of an older Steward, which was recorded
+// before its intent, is closed.
+func TestARetryOfWhichNothingWasRecorded(t *testing.T) {
+	s := newShop("shop.order", tool.Inline)
+	w := newShopWorld(t, s, allows{})
+	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	w.quietened(conv)
+	own := w.intents(runtime.IntentFilter{Dead: true})[0]
+	failed := own.ID.String()
+	fits := s.spec.Input
+	reopen := func(more ...tool.Tool) {
+		w.kill()
+		w.faulty.set(nil)
+		w.more = more
+		w.open()
+	}
+	s.spec.Input = []byte(`{"type":"object","properties":{"size":{"type":"string"}},"required":["size"]}`)
+	reopen(s)
+	coded(t, second(w.RetryIntent(t.Context(), "anna", failed)), "args_invalid") // arguments that the tool does not take any more
+	s.spec.Input = fits
+	reopen(s)
+	w.faulty.set(func(b store.Batch) error {
+		if slices.ContainsFunc(b.Changes, func(c store.Change) bool { return c.URI.Type() == effect.TypeIntent }) {
+			return errCrash
+		}
+		return nil
+	})
+	if _, err := w.RetryIntent(t.Context(), "anna", failed); err == nil {
+		t.Fatal("it was done")
+	}
+	w.faulty.set(nil)
+	w.plantOldRetry(own)
+	reopen(s)
+	w.quietened(conv)
+	if open := w.openOnes(); len(open) > 0 {
+		t.Errorf("still open: %+v", open)
+	}
+	if told := w.heard(conv, "intent:shop.order"); len(told) > 0 {
+		t.Errorf("told %q", told)
+	}
+	delete(s.fail, "tea")
+	again, err := w.RetryIntent(t.Context(), "anna", failed)
+	if err != nil || again.State != intent.Done || s.list() != "tea" {
+		t.Errorf("%+v, %v; %s", again, err, s.list())
+	}
+	coded(t, second(w.RetryIntent(t.Context(), "anna", failed)), "intent_retried")
+}
+
+// plantOldRetry records the request of a retry as older versions did, which
+// wrote the intent of it later.
+func (w *world) plantOldRetry(of runtime.IntentView) {
+	w.t.Helper()
+	at := record.RequestURI(of.Conversation, of.Interaction, id.Derive("wish", of.URI))
+	r := record.Request{Parent: of.Interaction, Root: of.Interaction, Kind: record.RequestTask, Agent: of.Agent, Tool: of.Tool,
+		Args: string(of.Args), User: "anna", Attended: true, Status: record.TaskAcknowledged, Created: time.Now(),
+		Intent: of.URI + "/effect.Intent.retry-1", Wish: record.WishRetry}
+	_, err := w.faulty.Commit(w.t.Context(), store.ForUser("anna"), store.Batch{Changes: []store.Change{{URI: at, Body: record.Encode(r),
+		State: record.RequestOpen, Terms: []store.Term{{Name: "request", Value: at.ID()}, {Name: "requests"}}}}})
+	ok(w.t, err)
 }

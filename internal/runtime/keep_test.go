@@ -71,17 +71,13 @@ func TestErasingAfterAWhile(t *testing.T) {
 		if says(t, w.store, "Schlehenfeuer") || !says(t, w.store, "Quittenbrot") || erased != 1 {
 			t.Errorf("kept for %s: a branch: %d erased", c.keep, erased)
 		}
-		if err := w.Undelete(ctx, "anna", w.conv, b.ID); !fault.HasCode(err, "branch_not_found") {
-			t.Error(err)
-		}
+		coded(t, w.Undelete(ctx, "anna", w.conv, b.ID), "branch_not_found")
 		ok(t, w.Delete(ctx, "anna", w.conv))
 		tend(c.not)
 		if says(t, w.store, "Quittenbrot") || erased != 2 {
 			t.Errorf("kept for %s: the conversation: %d erased", c.keep, erased)
 		}
-		if err := w.Undelete(ctx, "anna", w.conv, ""); !fault.HasCode(err, "conversation_not_found") {
-			t.Error(err)
-		}
+		coded(t, w.Undelete(ctx, "anna", w.conv, ""), "conversation_not_found")
 		tend(c.not)
 		if erased != 2 {
 			t.Errorf("told of %d erasures", erased)
@@ -284,9 +280,7 @@ func TestErasedFromTheFiles(t *testing.T) {
 	if c, err := w.Conversation(t.Context(), "anna", conv); err != nil || c.Title != "" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Active}, first); !fault.HasCode(err, "message_not_found") {
-		t.Error(err)
-	}
+	coded(t, second(w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Active}, first)), "message_not_found")
 	w.turn(conv, "say on")
 	w.turn(conv, "say "+word)
 	ok(t, w.Delete(t.Context(), "anna", conv))

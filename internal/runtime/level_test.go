@@ -12,7 +12,6 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/conversation"
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -374,20 +373,12 @@ func TestAChildsConversationIsItsOwn(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, ask("personal", ask("email", "say hello")))
 	personal, email := w.below("personal"), w.below("personal/email")
 	for _, c := range []id.ID{personal, email} {
-		if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: c, Content: text("say x")}); !fault.HasCode(err, "conversation_asked") {
-			t.Errorf("sending to it: %v", err)
-		}
-		if err := w.Delete(t.Context(), "anna", c); !fault.HasCode(err, "conversation_asked") {
-			t.Errorf("deleting it: %v", err)
-		}
-		if _, err := w.Conversation(t.Context(), "bob", c); !fault.HasCode(err, "conversation_not_found") {
-			t.Errorf("a stranger: %v", err)
-		}
+		coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: c, Content: text("say x")})), "conversation_asked") // sending to it
+		coded(t, w.Delete(t.Context(), "anna", c), "conversation_asked")                                                           // deleting it
+		coded(t, second(w.Conversation(t.Context(), "bob", c)), "conversation_not_found")                                          // a stranger
 	}
 	ok(t, w.Delete(t.Context(), "anna", conv))
-	if _, err := w.Conversation(t.Context(), "anna", email); !fault.HasCode(err, "conversation_not_found") {
-		t.Errorf("below a deleted one: %v", err)
-	}
+	coded(t, second(w.Conversation(t.Context(), "anna", email)), "conversation_not_found") // below a deleted one
 	ok(t, w.Undelete(t.Context(), "anna", conv, ""))
 	if c, err := w.Conversation(t.Context(), "anna", email); err != nil || c.Agent != "personal/email" {
 		t.Errorf("brought back: %+v, %v", c, err)
@@ -397,12 +388,8 @@ func TestAChildsConversationIsItsOwn(t *testing.T) {
 	if all := w.requests(); len(all) != 0 {
 		t.Errorf("erased, and there are: %+v", all)
 	}
-	if err := w.Undelete(t.Context(), "anna", conv, ""); !fault.HasCode(err, "conversation_not_found") {
-		t.Errorf("what was erased: %v", err)
-	}
-	if _, err := w.store.Get(t.Context(), store.ForUser("anna"), record.ConversationURI(email)); !fault.HasCode(err, "not_found") {
-		t.Errorf("the lowest is still there: %v", err)
-	}
+	coded(t, w.Undelete(t.Context(), "anna", conv, ""), "conversation_not_found")                                 // what was erased
+	coded(t, second(w.store.Get(t.Context(), store.ForUser("anna"), record.ConversationURI(email))), "not_found") // the lowest is still there
 }
 
 func conversationEngine(w *world) *conversation.Engine {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"steward/internal/catalog"
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -89,10 +88,8 @@ func TestARevokedAgentsNextCallIsRefused(t *testing.T) {
 	acc = w.send(acc.Conversation, ask("personal", "hang then"))
 	<-w.model.begun
 	g.plant()
-	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "personal", Content: text("say x")}); !fault.HasCode(err, "agent_not_found") {
-		t.Errorf("a revoked agent begins: %v", err)
-	}
-	close(w.model.gate) // the run keeps its kit, and ends
+	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Agent: "personal", Content: text("say x")})), "agent_not_found") // a revoked agent begins
+	close(w.model.gate)                                                                                                       // the run keeps its kit, and ends
 	frames = w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameComplete))
 	if said(frames) != "ok: half whole" {
 		t.Errorf("the run that was on: %s", said(frames))
@@ -145,9 +142,7 @@ func TestPersonas(t *testing.T) {
 	if got := w.model.last(); got != 11 {
 		t.Errorf("the last model call saw %d messages, want all that was said", got)
 	}
-	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: "clerk", Content: text("say x")}); !fault.HasCode(err, "agent_no_persona") {
-		t.Errorf("an agent that is no persona: %v", err)
-	}
+	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: "clerk", Content: text("say x")})), "agent_no_persona") // an agent that is no persona
 	w.reopen()
 	if got := said(turn("", `call math.multiply {"a":2,"b":3}`)); got != "ok: 6" {
 		t.Errorf("the poet, after a restart: %s", got)

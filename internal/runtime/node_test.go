@@ -149,9 +149,7 @@ func TestManage(t *testing.T) {
 		t.Error(out.String(), err)
 	}
 	ok(t, w.Delete(t.Context(), "anna", a))
-	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: a, Content: text("say x")}); !fault.HasCode(err, "conversation_not_found") {
-		t.Error(err)
-	}
+	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: a, Content: text("say x")})), "conversation_not_found")
 	if list, _, _ := w.Conversations(t.Context(), "anna", "", 0); len(list) != 1 {
 		t.Errorf("%v", list)
 	}

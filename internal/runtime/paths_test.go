@@ -136,13 +136,9 @@ func TestPathsAreToldInWords(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	for _, user := range []string{"eve", "anna"} {
-		if _, err := w.Paths(ctx, user, id.New(), false); !fault.HasCode(err, "conversation_not_found") {
-			t.Error(err)
-		}
+		coded(t, second(w.Paths(ctx, user, id.New(), false)), "conversation_not_found")
 	}
-	if _, err := w.Paths(ctx, "eve", conv, false); !fault.HasCode(err, "conversation_not_found") {
-		t.Error(err)
-	}
+	coded(t, second(w.Paths(ctx, "eve", conv, false)), "conversation_not_found")
 }
 
 func (w *world) path(conv id.ID, is func(runtime.Path) bool) runtime.Path {
@@ -269,9 +265,7 @@ func TestManagingBranches(t *testing.T) {
 	ok(err)
 	w.expect(copied, "say one", "one")
 	ok(w.DeleteBranch(ctx, "anna", conv, b.ID))
-	if err := w.Switch(ctx, "anna", conv, b.ID); !fault.HasCode(err, "branch_not_found") {
-		t.Error(err)
-	}
+	coded(t, w.Switch(ctx, "anna", conv, b.ID), "branch_not_found")
 	ok(w.Undelete(ctx, "anna", conv, b.ID))
 	ok(w.Switch(ctx, "anna", conv, record.MainBranch))
 	ok(w.Merge(ctx, "anna", conv, one, two))
@@ -293,12 +287,8 @@ func TestManagingBranches(t *testing.T) {
 			t.Errorf("%s: %v", how, err)
 		}
 	}
-	if _, err := w.Tidy(ctx, "anna", conv, runtime.TidyWhole, nil); !fault.HasCode(err, "nothing_to_undo") {
-		t.Error(err)
-	}
-	if _, err := w.Tidy(ctx, "anna", conv, "dust", nil); !fault.HasCode(err, "tidying_unknown") {
-		t.Error(err)
-	}
+	coded(t, second(w.Tidy(ctx, "anna", conv, runtime.TidyWhole, nil)), "nothing_to_undo")
+	coded(t, second(w.Tidy(ctx, "anna", conv, "dust", nil)), "tidying_unknown")
 	paths, err := w.Paths(ctx, "anna", conv, false)
 	if err != nil || len(paths) != 3 || paths[0].Title != "trunk" || !paths[0].Preferred || paths[0].Own != 4 {
 		t.Errorf("%+v %v", paths, err)

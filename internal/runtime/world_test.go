@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"steward/internal/conversation"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -282,7 +283,17 @@ func (w *world) messages(conv id.ID) []conversation.Entry {
 // asksPerson reports whether a frame shows a call that a person is asked about.
 func asksPerson(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil }
 
+// coded fails the test unless an error has a code.
+func coded(t testing.TB, err error, code string) {
+	t.Helper()
+	if !fault.HasCode(err, code) {
+		t.Errorf("the error is %v, want %s", err, code)
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
+
+func third[T, U any](_ T, _ U, err error) error { return err }
 
 func (w *world) tools() *tool.Registry {
 	type nums struct {
