@@ -18,8 +18,8 @@ import (
 	"steward/internal/tool"
 )
 
-// What waits is found by what is recorded: in all conversations, also after a
-// restart, and told again when it becomes otherwise.
+// Open questions are found in all conversations from the record, also after a
+// restart. FollowApprovals yields the list again when it changes.
 func TestApprovalsOfAllConversations(t *testing.T) {
 	w := newWorld(t)
 	one := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
@@ -70,7 +70,7 @@ func TestApprovalsOfAllConversations(t *testing.T) {
 	}
 }
 
-func TestGrantsOfANode(t *testing.T) {
+func TestGrants(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
@@ -109,7 +109,7 @@ func TestGrantsOfANode(t *testing.T) {
 	}
 }
 
-func TestFollowingEndsWithItsListener(t *testing.T) {
+func TestFollowApprovalsEndsWithItsContextAndTheNode(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -130,7 +130,7 @@ func TestFollowingEndsWithItsListener(t *testing.T) {
 	w.open()
 }
 
-// listener is a hook that keeps what it is told, and answers by the place.
+// listener is a hook that records its events and answers by their place.
 type listener struct {
 	mu      sync.Mutex
 	events  []tool.HookEvent
@@ -171,7 +171,7 @@ func newHooked(t *testing.T, answers map[string]func(tool.HookEvent) (tool.HookA
 	return w, l
 }
 
-// to sends a turn to the watched agent and waits for its end.
+// to sends a turn to the agent watched and waits for its end.
 func (w *world) to(words string) (id.ID, []runtime.Frame) {
 	w.t.Helper()
 	acc := w.sent(runtime.Turn{Agent: "watched", Content: text(words), Attended: true})
@@ -271,10 +271,9 @@ func TestHooksThatEndARun(t *testing.T) {
 	}
 }
 
-// What a hook leaves of the arguments is what is asked about and done, also
-// when the answer to the question comes after a crash and the hook has changed
-// its mind.
-func TestNarrowedArgumentsAreWhatIsJudged(t *testing.T) {
+// The arguments that a hook leaves are authorized and executed, even if the
+// answer to the question comes after a crash and the hook now returns others.
+func TestNarrowedArgumentsAreAuthorizedAndExecuted(t *testing.T) {
 	times := 0
 	w, _ := newHooked(t, replies{tool.BeforeTool: func(tool.HookEvent) (tool.HookAnswer, error) {
 		times++
@@ -308,7 +307,7 @@ func TestNotesOfSeveralHooks(t *testing.T) {
 	}
 }
 
-// slow is a hook that takes until it is stopped.
+// slow is a hook that runs until it is stopped.
 type slow struct{ begun chan struct{} }
 
 func (s slow) Fire(ctx context.Context, _ tool.HookEvent) (tool.HookAnswer, error) {
@@ -317,7 +316,7 @@ func (s slow) Fire(ctx context.Context, _ tool.HookEvent) (tool.HookAnswer, erro
 	return tool.HookAnswer{}, ctx.Err()
 }
 
-func TestAStopWhileAHookThinks(t *testing.T) {
+func TestStopWhileAHookRuns(t *testing.T) {
 	w, g := newLevels(t)
 	s := slow{make(chan struct{}, 1)}
 	plant := func(hooks ...tool.Hook) {

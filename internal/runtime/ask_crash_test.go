@@ -23,8 +23,8 @@ import (
 
 var errCrash = errors.New("the machine is gone")
 
-// after returns a store's failure: all commits but the first n fail. crashed is
-// closed with the first that does.
+// after returns a failure of the store: the first n commits succeed, all others
+// fail. crashed is closed at the first failure.
 func after(n int) (fail func(store.Batch) error, crashed chan struct{}) {
 	var mu sync.Mutex
 	crashed = make(chan struct{})
@@ -51,8 +51,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// through sends a turn of anna's, says yes to all that is asked, and returns
-// what was answered; or nothing when the machine is gone before.
+// through sends a turn of anna's, approves every question, and returns the answer,
+// or nothing if the store has crashed before.
 func (w *world) through(words string, crashed <-chan struct{}) (id.ID, string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
@@ -102,7 +102,7 @@ func (w *world) through(words string, crashed <-chan struct{}) (id.ID, string) {
 	return id.ID{}, ""
 }
 
-// gone fails the test unless the machine is.
+// gone fails the test unless the store has crashed.
 func (w *world) gone(crashed <-chan struct{}, err error) {
 	w.t.Helper()
 	if !isClosed(crashed) {
@@ -110,7 +110,7 @@ func (w *world) gone(crashed <-chan struct{}, err error) {
 	}
 }
 
-// kill ends the node without recording anything more.
+// kill ends the node as a crash does: nothing more is recorded.
 func (w *world) kill() {
 	w.t.Helper()
 	w.faulty.set(func(store.Batch) error { return errCrash })
@@ -123,7 +123,7 @@ func (w *world) kill() {
 	w.Node = nil
 }
 
-func TestACrashAtEachStepOfAsking(t *testing.T) {
+func TestCrashAtEachCommitOfAsking(t *testing.T) {
 	t.Parallel()
 	words := ask("personal", ask("email", `call mail.send {"what":"hello"}`)+"\n"+`call look.up {}`)
 	const want = "ok: ok: ok: done hello; ok: there"
@@ -160,8 +160,8 @@ func TestACrashAtEachStepOfAsking(t *testing.T) {
 	}
 }
 
-// An agent whose turn above was stopped before a crash is not left to work on.
-func TestAnOrphanIsStopped(t *testing.T) {
+// An agent whose asking turn was stopped before a crash does not continue.
+func TestOrphanedAgentIsStopped(t *testing.T) {
 	w, _ := newLevels(t)
 	w.model.begun = make(chan struct{}, 9)
 	acc := w.send(id.ID{}, ask("personal", "hang"))
@@ -190,7 +190,7 @@ func TestAnOrphanIsStopped(t *testing.T) {
 	}
 }
 
-func TestARunWhoseAgentIsGoneAfterARestart(t *testing.T) {
+func TestRunOfAnAgentThatIsGoneAfterARestart(t *testing.T) {
 	w, g := newLevels(t)
 	w.model.begun = make(chan struct{}, 9)
 	acc := w.send(id.ID{}, ask("personal", "hang"))
@@ -211,7 +211,7 @@ func TestARunWhoseAgentIsGoneAfterARestart(t *testing.T) {
 	w.closed(acc.Conversation, 2)
 }
 
-// opened opens the world; false where that crashed.
+// opened opens the world. It returns false if the store crashes meanwhile.
 func (w *world) opened(crashed <-chan struct{}) bool {
 	w.t.Helper()
 	if err := w.tryOpen(); err != nil {
@@ -222,7 +222,7 @@ func (w *world) opened(crashed <-chan struct{}) bool {
 	return true
 }
 
-// branch is an agent of a random tree, and what it does when it is asked.
+// branch is an agent of a random tree with what it does when it is asked.
 type branch struct {
 	path  string
 	below []*branch
@@ -247,7 +247,7 @@ func (b *branch) words() string {
 	return strings.Join(lines, "\n")
 }
 
-// answer is what the agent says in the end.
+// answer is the final answer of the agent.
 func (b *branch) answer() string {
 	var parts []string
 	for _, c := range b.below {
@@ -284,8 +284,8 @@ func drawBranch(t *rapid.T, path string, depth int) *branch {
 	return b
 }
 
-// Random trees of agents that ask each other and act, killed at random, end
-// with every request answered and closed, and no effect twice.
+// Random trees of agents that ask each other and act, killed at random times,
+// end with every request answered and closed, and with no effect done twice.
 func TestRandomTreesKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

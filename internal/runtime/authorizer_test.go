@@ -48,8 +48,7 @@ func judgedLevels(t *testing.T, j policy.Authorizer) *world {
 	return w
 }
 
-// TestDelegatedRights: an agent that is asked has at most the rights of who
-// asks it.
+// An asked agent has at most the rights of the agent that asks it.
 func TestDelegatedRights(t *testing.T) {
 	w := judgedLevels(t, policies(t, `trusted if input.tool.name == "mail.send"
 
@@ -69,7 +68,7 @@ deny contains "the assistant writes to nobody" if {
 	}
 }
 
-// TestDelegation: to ask an agent is decided by itself, and may be asked about.
+// Policy decides about asking an agent as such, and can require an approval.
 func TestDelegation(t *testing.T) {
 	w := judgedLevels(t, policies(t, `deny contains "the weather is nobody's business" if {
 	input.point == "delegate"
@@ -96,7 +95,7 @@ ask contains "may he be asked?" if {
 	}
 }
 
-// noting asks about actions and notes on whose behalf they are wanted.
+// noting requires approvals of actions and records on whose behalf they are.
 type noting struct {
 	mu  sync.Mutex
 	got []string
@@ -112,9 +111,8 @@ func (n *noting) Authorize(_ context.Context, q policy.Question) (policy.Decisio
 	return policy.Decision{Verdict: policy.Ask, Reason: "really?"}, nil
 }
 
-// TestLineageOutlivesRestarts: on whose behalf an agent acts is known after a
-// restart too.
-func TestLineageOutlivesRestarts(t *testing.T) {
+// After a restart it is still known on whose behalf an agent acts.
+func TestLineageSurvivesARestart(t *testing.T) {
 	j := &noting{}
 	w := judgedLevels(t, j)
 	acc := w.send(id.ID{}, ask("personal", ask("email", `call mail.send {"what":"hello"}`)))
@@ -134,7 +132,7 @@ func TestLineageOutlivesRestarts(t *testing.T) {
 	}
 }
 
-// TestModelGate: content goes to the models that policy allows it to go to.
+// Content goes only to the models that policy allows.
 func TestModelGate(t *testing.T) {
 	j := policies(t, `stays_local contains "private"
 
@@ -173,7 +171,7 @@ ask contains "a person would have to say" if {
 	}
 }
 
-// TestExplainPolicy explains what was judged, and what might be.
+// ExplainPolicy explains recorded decisions and hypothetical ones.
 func TestExplainPolicy(t *testing.T) {
 	w := judgedLevels(t, policies(t, `deny contains "not to eve" if input.args.what == "eve"`))
 	acc := w.send(id.ID{}, `call ledger.add {"what":"eve"}`+"\n"+`call ledger.add {"what":"bob"}`)
@@ -243,7 +241,7 @@ func TestExplainPolicy(t *testing.T) {
 	coded(t, second(fixed.ExplainPolicy(t.Context(), "anna", runtime.PolicyQuestion{Tool: "math.multiply"})), "policy_unexplained")
 }
 
-// swapped is an authorizer that is exchanged between two calls.
+// swapped is an authorizer that can be replaced between two calls.
 type swapped struct{ of *rego.Authorizer }
 
 func (s *swapped) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
@@ -254,14 +252,14 @@ func (s *swapped) Explain(ctx context.Context, q policy.Question) (rego.Explaine
 	return s.of.Explain(ctx, q)
 }
 
-// folk knows one family.
+// folk is a directory in which everybody is in the group family.
 type folk struct{}
 
 func (folk) Principal(_ context.Context, user string) (policy.Principal, error) {
 	return policy.Principal{User: user, Roles: []string{policy.RoleMember}, Groups: []string{"family"}}, nil
 }
 
-// houses are policies that decide about tools each in its own way.
+// houses are policies that decide about tools in different ways.
 var houses = []string{
 	``,
 	`trusted if true`,
@@ -289,14 +287,14 @@ ask contains "really?" if {
 trusted if input.labels.private`,
 }
 
-// trial is one call of the property below: what it is of, and how it is asked for.
+// trial is one call of the property below.
 type trial struct {
 	tool, what, labels string
 	alone              bool
 }
 
-// outcome makes the call in a conversation of its own, and tells what became of
-// it: a person was asked (and gave the answer), or it was allowed or denied.
+// outcome makes the call in a new conversation, and returns how it was decided. If
+// a person is asked, it gives the answer.
 func (w *world) outcome(t *rapid.T, c trial, answer runtime.Verdict) policy.Verdict {
 	call := fmt.Sprintf(`call %s {"what":%q}`, c.tool, c.what)
 	words := call
@@ -329,10 +327,9 @@ func (w *world) outcome(t *rapid.T, c trial, answer runtime.Verdict) policy.Verd
 	return policy.Deny
 }
 
-// TestExplainTellsWhatTheCallDoes: over random policies, tools with settings
-// and owners of all kinds, labels and standing approvals, what is explained is
-// what then happens.
-func TestExplainTellsWhatTheCallDoes(t *testing.T) {
+// Over random policies, tools with all kinds of settings and owners, labels and
+// standing approvals, a call is decided as ExplainPolicy says.
+func TestExplainedDecisionIsWhatHappens(t *testing.T) {
 	t.Parallel()
 	var judges []*rego.Authorizer
 	for _, rules := range houses {
@@ -377,7 +374,7 @@ func TestExplainTellsWhatTheCallDoes(t *testing.T) {
 	})
 }
 
-// toolsOfAllKinds are tools that differ in all that a decision goes by.
+// toolsOfAllKinds returns tools that differ in everything that decisions depend on.
 func toolsOfAllKinds() (out []tool.Spec) {
 	for _, eff := range []tool.Effect{tool.Query, tool.Action} {
 		for _, asks := range []bool{false, true} {
@@ -392,7 +389,7 @@ func toolsOfAllKinds() (out []tool.Spec) {
 	return out
 }
 
-// revokeAll takes back all standing approvals.
+// revokeAll revokes all standing approvals.
 func (w *world) revokeAll(t *rapid.T) {
 	list, err := w.Grants(w.t.Context(), "anna", false)
 	ok(t, err)

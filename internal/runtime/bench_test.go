@@ -7,8 +7,8 @@ import (
 	"steward/internal/runtime"
 )
 
-// BenchmarkTurn is a turn with one tool call, its model a function call away:
-// what Steward itself costs, its store included.
+// BenchmarkTurn measures a turn with one tool call and a model that answers at
+// once: the cost of Steward itself, including its store.
 func BenchmarkTurn(b *testing.B) {
 	w := newWorld(b)
 	acc, err := w.Send(b.Context(), "anna", runtime.Turn{Content: text("say begin")})

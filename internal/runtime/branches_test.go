@@ -20,7 +20,7 @@ import (
 	"steward/internal/tool"
 )
 
-// texts are what the messages of the preferred branch say.
+// texts returns the texts of the messages of the preferred branch.
 func (w *world) texts(conv id.ID) []string {
 	w.t.Helper()
 	page := w.messages(conv)
@@ -101,7 +101,7 @@ func TestReplaceAndRegenerate(t *testing.T) {
 	}
 }
 
-func TestTurnsThatMakeNoSense(t *testing.T) {
+func TestInvalidTurns(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, "say one")
 	answer := w.message(conv, 1)
@@ -136,8 +136,8 @@ func TestTurnsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// What replaces a message waits for the turn that runs; so does what moves the
-// branches, and a turn never changes the branch under its feet.
+// Replacing a message and moving branches wait for the running turn. A turn
+// never changes branch while it runs.
 func TestReplaceWhileATurnRuns(t *testing.T) {
 	w := newWorld(t)
 	w.model.begun = make(chan struct{}, 1)
@@ -167,9 +167,9 @@ func TestReplaceWhileATurnRuns(t *testing.T) {
 	close(w.model.gate)
 }
 
-// A turn and messages that steer it are sent at once, to a conversation that
-// is only being made.
-func TestSteeringFromTheStart(t *testing.T) {
+// A turn and messages that steer it are sent concurrently to a conversation
+// that does not exist yet.
+func TestSteeringANewConversation(t *testing.T) {
 	w := newWorld(t)
 	for range 10 {
 		conv := id.ID{}
@@ -196,8 +196,8 @@ func TestSteeringFromTheStart(t *testing.T) {
 	}
 }
 
-// A crash between the end of one turn and the recording of an edit leaves the
-// conversation as it was; one in the middle of the edited turn goes on there.
+// If an edit could not be recorded, the conversation stays as it was. After a
+// restart in the middle of an edited turn, that turn continues.
 func TestEditsAndCrashes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -234,7 +234,7 @@ func TestEditsAndCrashes(t *testing.T) {
 	w.expect(conv, "hang", "half whole")
 }
 
-func TestRewindWithdrawsWhatWaits(t *testing.T) {
+func TestRewindWithdrawsWaitingActions(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, "say one")
 	to := w.message(conv, 1)
@@ -272,9 +272,9 @@ func TestRewindWithdrawsWhatWaits(t *testing.T) {
 	}
 }
 
-// What a turn has queued, and a person is still asked about, is withdrawn too,
-// also where its branch was deleted.
-func TestRewindWithdrawsWhatWasLeft(t *testing.T) {
+// Rewind also withdraws a queued action that waits for an approval, even if its
+// branch was deleted.
+func TestRewindWithdrawsQueuedActions(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		w := newShopWorld(t, newShop("shop.order", tool.Deferred), allows{"shop.order": policy.Ask})
 		conv, _ := w.turn(id.ID{}, "say one")

@@ -44,9 +44,9 @@ func TestUserMessageThatCannotBeStored(t *testing.T) {
 	}
 }
 
-// A run that the store failed is told as an error, stays open, and is taken
-// up before the next turn.
-func TestRunThatCannotBeRecordedIsTakenUpLater(t *testing.T) {
+// If a run cannot be recorded, watchers get an error, the run stays open, and
+// it continues before the next turn.
+func TestRunThatCannotBeRecordedContinuesLater(t *testing.T) {
 	for _, role := range []message.Role{message.Tool, message.Assistant} {
 		t.Run(string(role), func(t *testing.T) {
 			w := newWorld(t)
@@ -77,8 +77,8 @@ func TestRunThatCannotBeRecordedIsTakenUpLater(t *testing.T) {
 	}
 }
 
-// Who begins to watch when a turn has failed already is told so, once.
-func TestFailureReachesWhoComesLater(t *testing.T) {
+// A watcher that comes after a turn has failed gets the failure once.
+func TestLaterWatcherGetsTheFailureOnce(t *testing.T) {
 	w := newWorld(t)
 	acc := w.send(id.ID{}, "fail")
 	first := w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameError))
@@ -141,9 +141,9 @@ func TestReasoningNoticesAndResets(t *testing.T) {
 	}
 }
 
-// Who comes after a notice was given sees it, also when the turn is over; who
-// has seen a part of the message has seen it.
-func TestNoticesReachWhoComesLater(t *testing.T) {
+// A watcher that comes after a notice gets it, even after the turn. A watcher
+// that has seen part of the message does not get it again.
+func TestLaterWatchersGetNotices(t *testing.T) {
 	w := newWorld(t)
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, "hang noting")
@@ -163,7 +163,7 @@ func TestNoticesReachWhoComesLater(t *testing.T) {
 	}
 }
 
-func TestDraftThatDiffersIsTakenBack(t *testing.T) {
+func TestDraftThatDiffersIsReset(t *testing.T) {
 	w := newWorld(t)
 	_, frames := w.turn(id.ID{}, "differ")
 	if k := kinds(frames); k != "user token reset token complete" || !strings.HasSuffix(said(frames), "other") {
@@ -194,7 +194,7 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
+func TestWaitingSendEndsWithItsContext(t *testing.T) {
 	w := newWorld(t)
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, "hang")
@@ -218,8 +218,8 @@ func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
 	coded(t, second(node.Send(t.Context(), "anna", runtime.Turn{Content: text("say x")})), "closing")
 }
 
-// A message that would steer a run which ends first begins a turn of its own.
-func TestSteeringTooLateBeginsATurn(t *testing.T) {
+// A steering message whose run ends first begins a turn of its own.
+func TestLateSteeringBeginsATurn(t *testing.T) {
 	w := newWorld(t)
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, "hang")
@@ -240,7 +240,7 @@ func TestSteeringTooLateBeginsATurn(t *testing.T) {
 	}
 }
 
-func TestIdleConversationsAreLetGo(t *testing.T) {
+func TestIdleConversationsAreEvicted(t *testing.T) {
 	for name, opt := range map[string]runtime.Options{"time": {IdleFor: time.Millisecond}, "bytes": {IdleBytes: 1, IdleFor: 4 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			w := made(t, &world{opt: opt})
@@ -281,7 +281,7 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesABrokenConfiguration(t *testing.T) {
+func TestOpenRefusesInvalidAgents(t *testing.T) {
 	w := newWorld(t)
 	for _, d := range []agent.Definition{{}, {Name: "x", Tools: []string{"no.such_tool"}}} {
 		opt := w.opt
@@ -309,8 +309,8 @@ func TestConversationWithFewerTools(t *testing.T) {
 	}
 }
 
-// While the end of a run that cannot go on cannot be recorded either, a turn is
-// refused with the store's error.
+// If a run cannot continue and its end cannot be recorded either, Send returns
+// the error of the store.
 func TestRunOfAnAgentThatIsGoneWhileTheStoreFails(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{}), begun: make(chan struct{}, 1)}, ledger: &ledger{}}
 	w.opt.Agents = []agent.Definition{{Name: "guest"}}

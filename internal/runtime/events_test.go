@@ -21,7 +21,7 @@ import (
 	"steward/internal/tree"
 )
 
-// happened collects so many events from a cursor on.
+// happened collects n events after a cursor.
 func (w *world) happened(user string, f events.Filter, from events.Cursor, n int) ([]events.Event, events.Cursor) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
@@ -37,8 +37,8 @@ func (w *world) happened(user string, f events.Filter, from events.Cursor, n int
 	return nil, ""
 }
 
-// What a turn does is told, live and from the log, to its user alone, and
-// goes on behind a cursor after a restart.
+// Only its user gets the events of a turn, live and from the log, and continues
+// at a cursor after a restart.
 func TestEventsOfTurns(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
@@ -62,7 +62,7 @@ func TestEventsOfTurns(t *testing.T) {
 	}
 }
 
-// An agent that reads what is audited is seen to, and so is a person.
+// Reads of audited types by an agent are recorded.
 func TestAuditedReads(t *testing.T) {
 	w := made(t, &world{opt: runtime.Options{AuditReads: []string{"home.Safe"}}})
 	w.open()
@@ -75,7 +75,7 @@ func TestAuditedReads(t *testing.T) {
 	}
 }
 
-func TestAuditThatCannotBe(t *testing.T) {
+func TestInvalidAuditedTypes(t *testing.T) {
 	w := made(t, &world{opt: runtime.Options{AuditReads: []string{"a safe"}}})
 	coded(t, w.tryOpen(), "audit_invalid")
 	if err := w.shut(); err != nil {
@@ -84,7 +84,7 @@ func TestAuditThatCannotBe(t *testing.T) {
 	w.Node = nil
 }
 
-// observed collects changes from a cursor on until one is of the kind.
+// observed collects changes after a cursor until one of the kind last.
 func (w *world) observed(user string, f events.ChangeFilter, from events.Cursor, last events.ChangeKind) ([]*events.Change, events.Cursor) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
@@ -101,8 +101,8 @@ func (w *world) observed(user string, f events.ChangeFilter, from events.Cursor,
 	return nil, ""
 }
 
-// A turn is told as what it stores, live and from the log alike, after a
-// restart too, and to nobody else.
+// Observers get the changes of a turn, the same live, from the log and after a
+// restart. Other users get nothing.
 func TestObserveTurns(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
@@ -152,7 +152,7 @@ func TestObserveTurns(t *testing.T) {
 	}
 }
 
-// Closing the node ends observers, with where to go on.
+// When the node closes, observers end with a cursor to continue from.
 func TestObserveUntilTheNodeCloses(t *testing.T) {
 	w := newWorld(t)
 	begun, ended := make(chan struct{}), make(chan error)
@@ -229,8 +229,8 @@ func TestSearching(t *testing.T) {
 	}
 }
 
-// An entry of the work log is a resource of whose call it was, below the
-// message that makes the call.
+// An entry of the work log is a resource of the user who made the call, below
+// the message that makes the call.
 func TestWorkLogAsResources(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, "call math.multiply {\"a\":6,\"b\":7}\ncall math.multiply {\"a\":2,\"b\":3}")

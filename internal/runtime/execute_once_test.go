@@ -18,7 +18,7 @@ import (
 	"steward/internal/store"
 )
 
-func TestAnActionIsDoneOnce(t *testing.T) {
+func TestExternalActionIsDoneOnce(t *testing.T) {
 	o := newOuter(t, allows{})
 	if got := o.must("ledger.add", `{"what":"one"}`, "a"); got != "ok: added one" {
 		t.Error(got)
@@ -61,7 +61,7 @@ func TestAnActionIsDoneOnce(t *testing.T) {
 	}
 }
 
-func TestAnActionGoesOnWithoutItsCaller(t *testing.T) {
+func TestExternalActionContinuesWithoutItsCaller(t *testing.T) {
 	o := newOuter(t, allows{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -91,8 +91,8 @@ func TestAnActionGoesOnWithoutItsCaller(t *testing.T) {
 	o.listed(runtime.RequestClosed)
 }
 
-// listed looks at the one call of anna's from outside, which is listed like
-// other requests, is below none, and is not to be cancelled.
+// listed checks that anna's only call from outside is listed like other requests
+// and cannot be cancelled.
 func (o *outer) listed(state string) {
 	o.t.Helper()
 	ctx := o.t.Context()
@@ -111,7 +111,7 @@ func (o *outer) listed(state string) {
 	}
 }
 
-func TestManyWithTheSameID(t *testing.T) {
+func TestConcurrentCallsWithOneID(t *testing.T) {
 	o := newOuter(t, allows{})
 	var wg sync.WaitGroup
 	for range 8 {
@@ -155,7 +155,7 @@ func TestClosingEndsCalls(t *testing.T) {
 			t.Errorf("%s ends with %v", name, err)
 		}
 	}
-	// It may have been done: the next start says so, and does nothing twice.
+	// It may have been done. The next start says so and does not repeat it.
 	if got := o.must("ledger.slow", `{"what":"one"}`, "a"); !strings.HasPrefix(got, "recorded unknown: ") || o.ledger.list() != "" {
 		t.Errorf("%s; %q was done", got, o.ledger.list())
 	}
@@ -169,10 +169,10 @@ func TestClosingEndsCalls(t *testing.T) {
 	}
 }
 
-// TestACrashAtEachCommit kills the store at each commit of a call: after the
-// next start the call is settled, with or without a caller who asks again, its
-// outcome is true, and nothing is done twice.
-func TestACrashAtEachCommit(t *testing.T) {
+// The store fails at each commit of a call in turn. After the next start the
+// call is settled, whether or not the caller asks again, the outcome is true,
+// and nothing is done twice.
+func TestCrashAtEachCommitOfAnExternalCall(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []bool{true, false} {
 		for crash := 1; ; crash++ {
@@ -210,7 +210,7 @@ func TestACrashAtEachCommit(t *testing.T) {
 	}
 }
 
-func TestACallWaitsForItsTool(t *testing.T) {
+func TestInterruptedCallWaitsForItsTool(t *testing.T) {
 	o := newOuter(t, allows{})
 	go func() { <-o.begun; o.faulty.set(func(store.Batch) error { return errCrash }); close(o.goOn) }()
 	if _, err := o.do("ledger.slow", `{"what":"one"}`, "a"); err == nil {
@@ -229,9 +229,9 @@ func TestACallWaitsForItsTool(t *testing.T) {
 	}
 }
 
-// Who asks again and again what became of an action that takes long leaves
-// nothing behind each time, and is told in the end.
-func TestAskingAgainAddsNothing(t *testing.T) {
+// A caller that repeatedly asks for the outcome of a long action adds no work,
+// and gets the outcome in the end.
+func TestPollingAddsNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, b := newStill(t), newBench()
 		w.judge, w.more = allows{}, b.tools(t)

@@ -20,7 +20,7 @@ import (
 	"steward/internal/tool"
 )
 
-// outer is a node that is called from outside, with tools that a test holds.
+// outer is a node whose tools are called from outside.
 type outer struct {
 	*world
 	begun chan struct{} // gets a token when ledger.slow has begun
@@ -98,7 +98,7 @@ func (o *outer) do(name, args, clientID string) (runtime.Executed, error) {
 	return o.ExecuteTool(ctx, "anna", runtime.Execution{Tool: name, Args: []byte(args), ClientID: clientID})
 }
 
-// must is do, and how it ended: "STATUS: TEXT".
+// must is do for calls that succeed; it returns "STATUS: TEXT".
 func (o *outer) must(name, args, clientID string) string {
 	o.t.Helper()
 	x, err := o.do(name, args, clientID)
@@ -112,7 +112,7 @@ func (o *outer) must(name, args, clientID string) string {
 	return how + string(x.Result.Status) + ": " + x.Result.Text()
 }
 
-func TestAQueryFromOutside(t *testing.T) {
+func TestExternalQuery(t *testing.T) {
 	o := newOuter(t, policy.Fixed{})
 	for _, name := range []string{"math.twice", "math__twice"} {
 		x, err := o.do(name, `{"n": 21}`, "mine")
@@ -130,7 +130,7 @@ func TestAQueryFromOutside(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCall(t *testing.T) {
+func TestInvalidExternalCalls(t *testing.T) {
 	o := newOuter(t, policy.Fixed{})
 	for _, c := range []struct {
 		e      runtime.Execution
@@ -156,7 +156,7 @@ func TestWhatIsNoCall(t *testing.T) {
 	}
 }
 
-func TestActionsNeedAPerson(t *testing.T) {
+func TestExternalActionsThatNeedAPersonAreDenied(t *testing.T) {
 	for name, judge := range map[string]policy.Authorizer{"fixed": policy.Fixed{}, "asks": allows{"": policy.Ask}} {
 		t.Run(name, func(t *testing.T) {
 			o := newOuter(t, judge)
@@ -176,8 +176,8 @@ func TestActionsNeedAPerson(t *testing.T) {
 	}
 }
 
-// TestTheRestOfAResult reads on in what was cut of an action's result.
-func TestTheRestOfAResult(t *testing.T) {
+// results.read reads the part of an action's result that was cut off.
+func TestRestOfAnExternalResult(t *testing.T) {
 	o := newOuter(t, allows{})
 	x, err := o.do("ledger.all", "", "a")
 	if err != nil || !x.Cut || x.Result.Rest == "" {
@@ -206,9 +206,9 @@ func (f outerHook) Fire(_ context.Context, ev tool.HookEvent) (tool.HookAnswer, 
 	return f(ev), nil
 }
 
-// TestCallsFromOutsideOfAnAgent calls tools of an agent that has hooks: what
-// they refuse, narrow and withhold, they do for calls from outside, too.
-func TestCallsFromOutsideOfAnAgent(t *testing.T) {
+// The hooks of an agent refuse, narrow and withhold calls from outside as they
+// do in turns.
+func TestExternalCallsOfAnAgent(t *testing.T) {
 	guard := &catalog.Agent{Path: "guard", Description: "Guards.", Uses: []string{"ledger.*"},
 		Hooks: map[string][]tool.Hook{
 			tool.BeforeTool: {outerHook(func(ev tool.HookEvent) tool.HookAnswer {

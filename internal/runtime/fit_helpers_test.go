@@ -27,8 +27,8 @@ import (
 	"steward/internal/tool"
 )
 
-// narrow is a provider whose model m takes so many tokens and refuses more. It
-// does what the user's words ask for:
+// narrow is a provider whose model m refuses requests of more than takes tokens.
+// It does what the user's words ask for:
 //
 //	work N     calls data.get with 1 to N, one after the other; which is next, it sees from its last call
 //	big N      calls data.big once, for N bytes
@@ -110,7 +110,7 @@ var (
 	goesOn  = regexp.MustCompile(`Read on at offset (\d+)\.`)
 )
 
-// think returns the tool that is called and its arguments, or the answer.
+// think returns the tool to call and its arguments, or "" and the answer.
 func think(msgs []*message.Message) (string, string) {
 	words, at := "", 0
 	for i, m := range msgs {
@@ -151,7 +151,7 @@ func think(msgs []*message.Message) (string, string) {
 	return "", "ok"
 }
 
-// tight is a node over a store in memory, with a model that takes little.
+// tight is a node over a store in memory whose model has a small window.
 type tight struct {
 	*world
 	model *narrow
@@ -159,7 +159,7 @@ type tight struct {
 	conv  id.ID
 }
 
-// newTight opens one. With known the model's window is configured.
+// newTight opens a tight node. If known is set, the model's window is configured.
 func newTight(t *testing.T, takes int64, known bool) *tight {
 	w := &tight{world: made(t, &world{memory: storetest.NewModel(), only: true, windows: map[string]int{}}), model: &narrow{takes: takes}}
 	if known {
@@ -181,14 +181,14 @@ func newTight(t *testing.T, takes int64, known bool) *tight {
 	return w
 }
 
-// writes has summaries written by a function.
+// writes makes a function the writer of summaries.
 func (w *tight) writes(summary func(string) (*llm.Reply, error)) {
 	if w.model.summary = summary; summary != nil {
 		w.aliases["fast"] = llm.Alias{Models: []string{"test/fast"}}
 	}
 }
 
-// big is a long text in which every place is another.
+// big returns a long text without repetitions.
 func big(n int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
@@ -220,7 +220,7 @@ func (w *tight) do(words string) (runtime.Frame, []string) {
 	return runtime.Frame{}, nil
 }
 
-// answered runs a turn that has to be answered so.
+// answered runs a turn and checks its answer.
 func (w *tight) answered(words, want string) {
 	w.t.Helper()
 	if f, _ := w.do(words); f.Kind != runtime.FrameComplete || f.Stored.Text() != want {
@@ -228,7 +228,7 @@ func (w *tight) answered(words, want string) {
 	}
 }
 
-// engine reads the conversation beside the node.
+// engine returns a conversation engine over the node's store.
 func (w *tight) engine() *conversation.Engine {
 	return conversation.New(w.store, conversation.Options{})
 }

@@ -19,10 +19,10 @@ import (
 	"steward/internal/store"
 )
 
-// A turn with many calls needs far more than the window: the view is fitted in
-// the middle of it, more than once, and it comes to its end. What the model is
-// shown always fits and is a history, and after a restart it is the same.
-func TestFittingInMidTurn(t *testing.T) {
+// A turn with many calls needs far more than the window. It is fitted more than
+// once while it runs, and completes. Each request fits and is a valid history,
+// and is the same after a restart.
+func TestFittingDuringATurn(t *testing.T) {
 	w := newTight(t, 5000, true)
 	w.answered("hello", "ok")
 	f, told := w.do("work 18")
@@ -61,8 +61,8 @@ func TestFittingInMidTurn(t *testing.T) {
 	}
 }
 
-// A provider that says that it was too much teaches what its window is, and
-// the turn succeeds; the next ones are fitted before they are sent.
+// A provider that refuses a request as too long teaches the window: the turn
+// succeeds, and later turns are fitted before they are sent.
 func TestRefusalTeachesTheWindow(t *testing.T) {
 	w := newTight(t, 5000, false)
 	for range 2 {
@@ -77,7 +77,7 @@ func TestRefusalTeachesTheWindow(t *testing.T) {
 	if w.model.refused == 0 || w.model.refused > 2 {
 		t.Errorf("%d requests were refused", w.model.refused)
 	}
-	// One message alone is too much: nothing helps, and the person is told.
+	// A single message that is too long cannot be fitted.
 	f, _ := w.do(strings.Repeat("very long ", 5000))
 	if f.Kind != runtime.FrameError || f.Err.Code != "context_too_long" {
 		t.Errorf("%+v", f)
@@ -86,7 +86,7 @@ func TestRefusalTeachesTheWindow(t *testing.T) {
 	w.answered("hello", "ok")
 }
 
-// The conversation's own window counts before what is known of the model.
+// The conversation's own window takes precedence over the model's.
 func TestWindowOfTheConversation(t *testing.T) {
 	w := newTight(t, 100_000, true)
 	w.answered("work 3", "ok")
@@ -102,8 +102,8 @@ func TestWindowOfTheConversation(t *testing.T) {
 	}
 }
 
-// A summary is what the fast model writes, in so many calls as it takes; where
-// it cannot be used, a list stands in its place, and the reason is logged.
+// The fast model writes the summary. If it cannot be used, a list takes its
+// place, and the reason is logged.
 func TestSummaries(t *testing.T) {
 	gone := fault.New(fault.Unavailable, "provider_error", "gone")
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestSummaries(t *testing.T) {
 					t.Errorf("the material lacks %q", want)
 				}
 			}
-			// What it has used is counted for the user.
+			// Its usage is recorded for the user.
 			var used int64
 			for u, err := range w.engine().Usage(t.Context(), time.Now().Add(-time.Hour)) {
 				ok(t, err)
@@ -158,7 +158,7 @@ func TestSummaries(t *testing.T) {
 			if reply, err := c.write(""); err == nil && reply != nil && used != 70*int64(len(w.model.material)) {
 				t.Errorf("%d tokens are counted for %d calls", used, len(w.model.material))
 			}
-			// It is taken back.
+			// The compaction is reverted.
 			ok(t, second(w.Tidy(t.Context(), "anna", w.conv, runtime.TidyWhole, nil)))
 			w.answered("hello at last", "ok")
 			if first := w.model.asked[len(w.model.asked)-1][0]; first.Text() != "work 16" {
@@ -168,8 +168,9 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// Material that is too much for one call is summarised in several, each going
-// on from the notes before; so is a later summary from an earlier one.
+// Material that is too long for one call is summarized in several, each
+// continuing the notes of the one before. A later summary continues an earlier
+// one.
 func TestSummaryInSeveralCalls(t *testing.T) {
 	w := newTight(t, 40_000, true)
 	w.close()
@@ -207,8 +208,8 @@ func TestNothingLeftToCompact(t *testing.T) {
 	w.answered("hello", "ok")
 }
 
-// A result that was clipped to make room is read on by the model, to its last
-// byte; one that was deleted is not, and none of another conversation.
+// The model reads a result that was clipped to its last byte, but no result of
+// another conversation.
 func TestClippedResultIsReadOn(t *testing.T) {
 	w := newTight(t, 14_000, true)
 	w.answered("big 24000", "ok")
@@ -249,7 +250,7 @@ func TestClippedResultIsReadOn(t *testing.T) {
 	w.isNotRead(uri, "of another conversation", func() { w.conv = id.ID{} })
 }
 
-// isNotRead has the model try to read a result.
+// isNotRead checks that the model cannot read a result.
 func (w *tight) isNotRead(uri, why string, before func()) {
 	w.t.Helper()
 	conv := w.conv
@@ -279,8 +280,8 @@ func TestDeletedResultIsNotReadOn(t *testing.T) {
 	w.isNotRead(user.String(), "that is a message of the user", func() {})
 }
 
-// What was learned of how a model counts outlives a restart; what cannot be
-// read of it is learned anew.
+// What was learned about how a model counts survives a restart. A broken record
+// is learned again.
 func TestCalibrationIsKept(t *testing.T) {
 	w := newTight(t, 100_000, true)
 	w.answered("work 3", "ok")

@@ -15,9 +15,9 @@ import (
 	"steward/internal/tool"
 )
 
-// Who follows questions looks again when the first of them expires, wherever
-// it stands.
-func TestTheFirstQuestionThatExpiresIsWaitedFor(t *testing.T) {
+// awaitChange wakes when the first question expires, whatever its place in the
+// list.
+func TestAwaitChangeWakesAtTheFirstExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var list []effect.Question
@@ -31,16 +31,15 @@ func TestTheFirstQuestionThatExpiresIsWaitedFor(t *testing.T) {
 	})
 }
 
-// byPoint decides by the point alone.
+// byPoint decides by the point only.
 type byPoint map[policy.Point]policy.Decision
 
 func (b byPoint) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
 	return b[q.Point], nil
 }
 
-// What either decision about asking an agent obliges to is not lost by the
-// other one.
-func TestToAskAnAgentObligesToBoth(t *testing.T) {
+// The obligations of both decisions about asking an agent apply.
+func TestDelegationKeepsBothObligations(t *testing.T) {
 	call := policy.Decision{Verdict: policy.Ask, Reason: "really?", Obligations: policy.Obligations{Mask: []string{"/a"}}}
 	ask := policy.Decision{Verdict: policy.Ask, Reason: "a parent says", Obligations: policy.Obligations{Approvers: "parents", Cap: 9}}
 	for _, j := range []byPoint{
@@ -55,8 +54,8 @@ func TestToAskAnAgentObligesToBoth(t *testing.T) {
 	}
 }
 
-// What a summary is made of is bounded: of very many messages, the newest.
-func TestASummaryIsMadeOfTheNewestMessages(t *testing.T) {
+// The material of a summary is bounded: the newest messages are kept.
+func TestSummaryUsesTheNewestMessages(t *testing.T) {
 	var msgs []*message.Message
 	for range 100 {
 		msgs = append(msgs, &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: strings.Repeat("word ", 100)}}})
@@ -73,8 +72,8 @@ func TestASummaryIsMadeOfTheNewestMessages(t *testing.T) {
 	}
 }
 
-// Outside of a turn there is nothing to plan, and nobody who reads.
-func TestPlanningIsForTurns(t *testing.T) {
+// Outside a turn, the planning tools are refused.
+func TestPlanningToolsWorkInTurnsOnly(t *testing.T) {
 	for _, x := range []tool.Tool{planTool{}, extractTool{}} {
 		if _, err := x.Call(context.Background(), tool.Invocation{Args: []byte(`{}`)}); !fault.HasCode(err, "plan_outside") {
 			t.Errorf("%s: %v", x.Spec().Name, err)
@@ -82,8 +81,8 @@ func TestPlanningIsForTurns(t *testing.T) {
 	}
 }
 
-// The built-in model is not offered what it cannot use.
-func TestToolsWithoutPlanning(t *testing.T) {
+// The built-in model is not offered the planning tools.
+func TestBuiltInModelGetsNoPlanningTools(t *testing.T) {
 	all, rest := llm.NewToolset(planTool{}.Spec()), llm.NewToolset()
 	for _, c := range []struct {
 		model string

@@ -20,8 +20,8 @@ import (
 )
 
 // A crash at each commit of a turn that queues two actions, one of which fails:
-// each is done once, and the failure is told once.
-func TestACrashAtEachStepOfSettling(t *testing.T) {
+// each is done once, and the failure is reported once.
+func TestCrashAtEachCommitOfSettling(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {
 		s := newShop("shop.order", tool.Deferred)
@@ -68,9 +68,9 @@ func (w *world) again(clientID, words string) runtime.Accepted {
 	return acc
 }
 
-// A crash at each commit of taking an action back: it is taken back once, and
-// told once, whether the node finds what is left or the person asks again.
-func TestACrashAtEachStepOfTakingBack(t *testing.T) {
+// A crash at each commit of an undo: the action is undone once and reported
+// once, whether the next start continues or the person asks again.
+func TestCrashAtEachCommitOfUndoing(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {
 		s := newShop("shop.order", tool.Inline)
@@ -132,9 +132,9 @@ func (w *world) openOnes() []runtime.RequestView {
 	return list
 }
 
-// A run that cannot go on after a restart leaves nothing behind that a later
-// turn would do again: what its calls had begun is settled when it is given up.
-func TestWhatARunHadBegunThatIsGivenUp(t *testing.T) {
+// When a run cannot continue after a restart, the effects that its calls had
+// begun are settled, so that no later turn repeats them.
+func TestEffectsOfARunThatIsGivenUp(t *testing.T) {
 	w := made(t, &world{judge: allows{}})
 	began := make(chan struct{}, 9)
 	send := newTool(tool.Spec{Name: "mail.send", Description: "It sends.", Effect: tool.Action, Timeout: time.Hour},
@@ -231,7 +231,7 @@ func TestRetryUndoResolveAndCancel(t *testing.T) {
 	}
 }
 
-func TestWishesThatCannotBe(t *testing.T) {
+func TestInvalidIntentRequests(t *testing.T) {
 	s := newShop("shop.order", tool.Inline)
 	w := newShopWorld(t, s, allows{})
 	ctx := t.Context()
@@ -257,7 +257,7 @@ func TestWishesThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestAnActionIsAnsweredByItsHash(t *testing.T) {
+func TestAnswerIntentNeedsItsHash(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 	conv, _ := w.turn(id.ID{}, order("tea"))
@@ -279,8 +279,9 @@ func TestAnActionIsAnsweredByItsHash(t *testing.T) {
 	}
 }
 
-// Who does not wait is told how far it is; it goes on, over a restart too.
-func TestAWishThatTakesLong(t *testing.T) {
+// A caller that does not wait gets the current state. The retry continues, even
+// over a restart.
+func TestLongRetryContinues(t *testing.T) {
 	s := newShop("shop.order", tool.Inline)
 	s.spec.Dedupes = true
 	w := newShopWorld(t, s, allows{})
@@ -310,10 +311,9 @@ func TestAWishThatTakesLong(t *testing.T) {
 	}
 }
 
-// A retry of which nothing was recorded can be had again; and where nothing can
-// come of it, it is said why. A request of an older Steward, which was recorded
-// before its intent, is closed.
-func TestARetryOfWhichNothingWasRecorded(t *testing.T) {
+// A retry of which nothing was recorded can be requested again. A request of an
+// older Steward, which recorded it before its intent, is closed.
+func TestRetryOfWhichNothingWasRecorded(t *testing.T) {
 	s := newShop("shop.order", tool.Inline)
 	w := newShopWorld(t, s, allows{})
 	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
@@ -361,7 +361,7 @@ func TestARetryOfWhichNothingWasRecorded(t *testing.T) {
 }
 
 // plantOldRetry records the request of a retry as older versions did, which
-// wrote the intent of it later.
+// recorded its intent later.
 func (w *world) plantOldRetry(of runtime.IntentView) {
 	w.t.Helper()
 	at := record.RequestURI(of.Conversation, of.Interaction, id.Derive("wish", of.URI))

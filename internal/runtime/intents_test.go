@@ -28,8 +28,7 @@ func (a allows) Authorize(_ context.Context, q policy.Question) (policy.Decision
 	return policy.Decision{Verdict: v, Reason: "as the test wants it", Rule: "test.rule", Version: "v7"}, nil
 }
 
-// shop is what the deferred tool of the tests changes: it knows keys again,
-// can take back, takes several at once, and fails as it is told to.
+// shop is an action tool that recognizes keys, can undo, and can be made to fail.
 type shop struct {
 	spec tool.Spec
 
@@ -125,7 +124,7 @@ func (w *world) intents(f runtime.IntentFilter) []runtime.IntentView {
 	return list
 }
 
-// heard returns what a conversation was told by an origin, in order.
+// heard returns the messages of an origin in a conversation, in order.
 func (w *world) heard(conv id.ID, origin string) []string {
 	w.t.Helper()
 	var out []string
@@ -138,7 +137,7 @@ func (w *world) heard(conv id.ID, origin string) []string {
 	return out
 }
 
-func TestWhatIsQueuedIsDoneWhenTheTurnEnds(t *testing.T) {
+func TestQueuedActionsAreDoneWhenTheTurnEnds(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{})
 	s.gate = make(chan struct{})
@@ -175,7 +174,7 @@ func TestWhatIsQueuedIsDoneWhenTheTurnEnds(t *testing.T) {
 	}
 }
 
-func TestWhatIsQueuedIsCancelledByAStop(t *testing.T) {
+func TestStopCancelsQueuedActions(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{})
 	w.model.begun = make(chan struct{}, 1)
@@ -201,7 +200,7 @@ func TestWhatIsQueuedIsCancelledByAStop(t *testing.T) {
 	}
 }
 
-func TestAQueuedActionThatIsAskedAbout(t *testing.T) {
+func TestQueuedActionThatNeedsAnApproval(t *testing.T) {
 	for _, yes := range []bool{true, false} {
 		s := newShop("shop.order", tool.Deferred)
 		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
@@ -223,7 +222,7 @@ func TestAQueuedActionThatIsAskedAbout(t *testing.T) {
 	}
 }
 
-// Runs at the same time never settle each other's actions, nor mix their order.
+// Concurrent runs never settle each other's actions, and each keeps its order.
 func TestConcurrentRunsDoNotMix(t *testing.T) {
 	t.Parallel()
 	s := newShop("shop.order", tool.Deferred)
@@ -270,7 +269,7 @@ func TestConcurrentRunsDoNotMix(t *testing.T) {
 	}
 }
 
-func TestAQueuedActionIsWithdrawn(t *testing.T) {
+func TestQueuedActionIsCancelled(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 	conv, _ := w.turn(id.ID{}, order("tea"))
@@ -288,9 +287,9 @@ func TestAQueuedActionIsWithdrawn(t *testing.T) {
 	}
 }
 
-// What waits in a conversation that is deleted, or below a request that is
-// cancelled, is withdrawn.
-func TestQueuedActionsFallAwayWithWhatTheyAreFor(t *testing.T) {
+// Queued actions of a deleted conversation, or below a cancelled request, are
+// withdrawn.
+func TestQueuedActionsEndWithTheirConversationOrRequest(t *testing.T) {
 	for _, deleted := range []bool{true, false} {
 		s := newShop("shop.order", tool.Deferred)
 		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
@@ -315,9 +314,10 @@ func TestQueuedActionsFallAwayWithWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// What has begun goes on to its end, and whoever cancels it is told; what has
-// not begun beside it is cancelled all the same.
-func TestAQueuedActionThatHasBegunIsNotCancelled(t *testing.T) {
+// An action that has begun continues to its end, and the caller of
+// CancelRequest is told so. Others that have not begun are cancelled
+// nevertheless.
+func TestQueuedActionThatHasBegunIsNotCancelled(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	s.gate = make(chan struct{})
 	w := newShopWorld(t, s, allows{})
@@ -335,8 +335,8 @@ func TestAQueuedActionThatHasBegunIsNotCancelled(t *testing.T) {
 	}
 }
 
-// A tool that is gone when what was queued of it is to be done is told of.
-func TestTheToolOfAQueuedActionIsGone(t *testing.T) {
+// The conversation is told if the tool of a queued action no longer exists.
+func TestToolOfAQueuedActionIsGone(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 	conv, _ := w.turn(id.ID{}, order("tea"))

@@ -23,7 +23,7 @@ import (
 
 const day = 24 * time.Hour
 
-// says reports whether a word stands anywhere in the log.
+// says reports whether the log holds a word.
 func says(t *testing.T, st store.Store, word string) bool {
 	t.Helper()
 	for e, err := range store.Entries(t.Context(), st, store.ForNode(resource.System), store.LogQuery{}) {
@@ -35,9 +35,9 @@ func says(t *testing.T, st store.Store, word string) bool {
 	return false
 }
 
-// What was deleted can be brought back for a while; then it is erased, and
-// what is derived from it follows.
-func TestErasingAfterAWhile(t *testing.T) {
+// Deleted resources can be restored for a while. Then they are erased, and
+// projections are told.
+func TestErasingAfterTheRetentionTime(t *testing.T) {
 	for _, c := range []struct {
 		keep      time.Duration
 		back, not time.Duration // after so long it can be brought back, and cannot
@@ -85,8 +85,8 @@ func TestErasingAfterAWhile(t *testing.T) {
 	}
 }
 
-// An erasure that projections could not follow is told, and done again.
-func TestErasingIsNotOverBeforeProjectionsHaveFollowed(t *testing.T) {
+// Tend returns the error of a projection that could not follow an erasure.
+func TestErasingReportsFailedProjections(t *testing.T) {
 	w := newTight(t, 100_000, true)
 	w.close()
 	behind := errors.New("the index is behind")
@@ -99,8 +99,8 @@ func TestErasingIsNotOverBeforeProjectionsHaveFollowed(t *testing.T) {
 	}
 }
 
-// A conversation that nobody uses is packed, once; of one that is in use, what
-// has fallen out of view is, when it is let go of.
+// An unused conversation is packed once. In one that is in use, the messages
+// that left the context window are packed when it is evicted.
 func TestPacking(t *testing.T) {
 	w := newTight(t, 4000, true)
 	ctx := t.Context()
@@ -142,9 +142,9 @@ func TestPacking(t *testing.T) {
 	}
 }
 
-// What has fallen out of view of a conversation that is not in memory any more
-// is packed at the next look.
-func TestPackingWhatFellOutOfView(t *testing.T) {
+// Messages that left the context window of an evicted conversation are packed
+// at the next pass.
+func TestPackingWhatLeftTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTight(t, 4000, true)
 		w.close()
@@ -190,7 +190,7 @@ func TestTendingByItself(t *testing.T) {
 	})
 }
 
-// What the keeper cannot do is told, and tried again the next time.
+// A failure of the keeper is logged, and it tries again the next time.
 func TestTendingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTight(t, 100_000, true)
@@ -212,8 +212,7 @@ func TestTendingFails(t *testing.T) {
 	})
 }
 
-// A person's conversation is looked at as a whole by nobody else: erasing goes
-// by the space of each.
+// Erasing keeps the spaces of users apart.
 func TestErasingOfSeveralUsers(t *testing.T) {
 	w := newTight(t, 100_000, true)
 	convs := map[string]id.ID{}
@@ -233,8 +232,8 @@ func TestErasingOfSeveralUsers(t *testing.T) {
 	}
 }
 
-// Of an erased conversation nothing is left in the database's files: neither
-// what was said, nor what was done, nor the rest of long results.
+// The files of the database hold nothing of an erased conversation: no message,
+// no effect, no overflow of a long result.
 func TestErasedFromTheFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -290,9 +289,9 @@ func TestErasedFromTheFiles(t *testing.T) {
 	}
 }
 
-// A turn that waits, for a person, say, keeps nothing else from being packed
-// or erased.
-func TestTendingPassesOverWhatIsBusy(t *testing.T) {
+// A turn that waits, for example for a person, does not keep other
+// conversations from being packed or erased.
+func TestTendingSkipsBusyConversations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStill(t).open()
 		busy := w.hangs(id.ID{})
@@ -316,9 +315,9 @@ func TestTendingPassesOverWhatIsBusy(t *testing.T) {
 	})
 }
 
-// What has fallen out of view of a conversation that gets busy just when it is
-// to be packed is packed the next time.
-func TestPackingWhatGotBusyIsTriedAgain(t *testing.T) {
+// A conversation that becomes busy just when it is to be packed is packed the
+// next time.
+func TestPackingOfABusyConversationIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTight(t, 4000, true)
 		w.close()

@@ -21,7 +21,7 @@ import (
 	"steward/internal/tool"
 )
 
-// grove is a catalog whose tree the tests change.
+// grove is a catalog whose tree can be replaced.
 type grove struct {
 	mu   sync.Mutex
 	tree atomic.Pointer[catalog.Tree]
@@ -29,8 +29,7 @@ type grove struct {
 
 func (g *grove) Tree() *catalog.Tree { return g.tree.Load() }
 
-// plant makes the tree anew: agents by their paths, those above before those
-// below them.
+// plant replaces the tree. Agents come before those below them.
 func (g *grove) plant(agents ...*catalog.Agent) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,7 +66,7 @@ func agentOf(path string, tools ...tool.Tool) *catalog.Agent {
 	return a
 }
 
-// ask writes the call by which an agent is asked, and what it is to do.
+// ask returns the call that asks an agent to do something.
 func ask(name, words string) string {
 	b, err := json.Marshal(map[string]string{"request": words})
 	if err != nil {
@@ -76,7 +75,7 @@ func ask(name, words string) string {
 	return fmt.Sprintf("call %s.ask %s", name, b)
 }
 
-// action is a tool that enters in the ledger what it is given.
+// action returns a tool that adds its argument to the ledger.
 func (w *world) action(name string) tool.Tool {
 	t := newTool(tool.Spec{Name: name, Description: "It does " + name + ".", Effect: tool.Action, Dedupes: true},
 		func(_ context.Context, in tool.Invocation, a struct {
@@ -88,14 +87,14 @@ func (w *world) action(name string) tool.Tool {
 	return t
 }
 
-// query is a tool that answers with its own words.
+// query returns a tool with a fixed answer.
 func query(name, says string, yields message.Labels) tool.Tool {
 	t := newTool(tool.Spec{Name: name, Description: "It tells " + name + ".", Effect: tool.Query, Yields: yields},
 		func(context.Context, tool.Invocation, struct{}) (string, error) { return says, nil })
 	return t
 }
 
-// enter enters an effect, once by its key.
+// enter adds an entry, once for each key.
 func (l *ledger) enter(key, what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,8 +115,7 @@ func (w *world) approve(conv id.ID, from runtime.Cursor, yes bool) runtime.Frame
 	return f
 }
 
-// assistant returns a world with a personal assistant that has an email agent
-// which sends.
+// newLevels returns a world with the agents personal, personal/email and weather.
 func newLevels(t testing.TB) (*world, *grove) {
 	w, g := made(t, &world{}), &grove{}
 	g.plant(agentOf("personal"), agentOf("personal/email", w.action("mail.send"), query("mail.read", "the secret of the mail", message.Private)),
@@ -127,8 +125,7 @@ func newLevels(t testing.TB) (*world, *grove) {
 	return w, g
 }
 
-// closed waits until all requests below a conversation are closed, and checks
-// how many there are.
+// closed waits until all requests are closed, and checks how many there are.
 func (w *world) closed(conv id.ID, want int) []record.Request {
 	w.t.Helper()
 	w.settled()
@@ -167,8 +164,7 @@ func (w *world) results(conv id.ID) []*message.ToolResult {
 	return out
 }
 
-// below returns the conversation in which the n-th agent was asked below one,
-// in the order of time.
+// below waits until an agent is asked, and returns its conversation.
 func (w *world) below(agent string) id.ID {
 	w.t.Helper()
 	var conv id.ID
@@ -183,7 +179,7 @@ func (w *world) below(agent string) id.ID {
 	return conv
 }
 
-func TestLabelsReachUpAndDown(t *testing.T) {
+func TestLabelsReachAskedAndAskingAgents(t *testing.T) {
 	w, _ := newLevels(t)
 	conv, _ := w.turn(id.ID{}, ask("personal", ask("email", "call mail.read {}")))
 	res := w.results(conv)
@@ -201,7 +197,7 @@ func TestLabelsReachUpAndDown(t *testing.T) {
 	}
 }
 
-func TestParallelChildrenAskTheirOwnQuestions(t *testing.T) {
+func TestParallelAgentsAskTheirOwnQuestions(t *testing.T) {
 	w, g := newLevels(t)
 	g.plant(agentOf("one", w.action("one.act")), agentOf("two", w.action("two.act")))
 	acc := w.send(id.ID{}, ask("one", `call one.act {"what":"a"}`+"\n"+`call one.act {"what":"b"}`)+"\n"+ask("two", `call two.act {"what":"c"}`))
@@ -230,7 +226,7 @@ func TestParallelChildrenAskTheirOwnQuestions(t *testing.T) {
 	w.closed(acc.Conversation, 3)
 }
 
-func TestStoppingStopsAllBelow(t *testing.T) {
+func TestStopReachesAskedAgents(t *testing.T) {
 	w, _ := newLevels(t)
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, ask("personal", ask("email", "hang")))
@@ -247,7 +243,7 @@ func TestStoppingStopsAllBelow(t *testing.T) {
 	}
 }
 
-func TestAStoppedChildIsAResult(t *testing.T) {
+func TestStoppedAgentIsAResult(t *testing.T) {
 	w, _ := newLevels(t)
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, ask("personal", "hang"))
@@ -260,7 +256,7 @@ func TestAStoppedChildIsAResult(t *testing.T) {
 	}
 }
 
-func TestWhyThereIsNoAnswer(t *testing.T) {
+func TestReasonsForNoAnswer(t *testing.T) {
 	w, g := newLevels(t)
 	bounded := agentOf("bounded", query("a.b", "c", 0))
 	bounded.Limits.Iterations = 1
@@ -284,7 +280,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestChildrenSpendTheirParentsBudget(t *testing.T) {
+func TestAskedAgentsSpendTheAskersBudget(t *testing.T) {
 	w, g := newLevels(t)
 	w.opt.Limits.Budget.MaxTokens = 5000
 	w.reopen()
@@ -305,7 +301,7 @@ func TestChildrenSpendTheirParentsBudget(t *testing.T) {
 	}
 }
 
-func TestWhatChildrenSpentCountsAfterACrash(t *testing.T) {
+func TestUsageOfAskedAgentsCountsAfterACrash(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]message.Role{"the result above": message.Tool, "the answer below": message.Assistant} {
 		t.Run(name, func(t *testing.T) {
@@ -358,7 +354,7 @@ func TestWhatChildrenSpentCountsAfterACrash(t *testing.T) {
 	}
 }
 
-func TestPicturesComeUp(t *testing.T) {
+func TestAttachmentsOfAnswersAreKept(t *testing.T) {
 	w, _ := newLevels(t)
 	w.model.blocks = []message.Block{&message.Text{Text: "see"}, &message.Image{MIME: "image/png", Data: []byte("png")}, &message.File{Name: "a.txt", MIME: "text/plain", Data: []byte("a")}}
 	conv, _ := w.turn(id.ID{}, ask("personal", "draw"))
@@ -368,7 +364,7 @@ func TestPicturesComeUp(t *testing.T) {
 	}
 }
 
-func TestAChildsConversationIsItsOwn(t *testing.T) {
+func TestConversationsOfAskedAgents(t *testing.T) {
 	w, _ := newLevels(t)
 	conv, _ := w.turn(id.ID{}, ask("personal", ask("email", "say hello")))
 	personal, email := w.below("personal"), w.below("personal/email")
@@ -396,8 +392,8 @@ func conversationEngine(w *world) *conversation.Engine {
 	return conversation.New(w.store, conversation.Options{})
 }
 
-// An agent that was asked labels whoever asked it with all that it read, also
-// where it answers nothing, fails, runs into a limit or is stopped.
+// An asked agent labels its asker with everything that it read, even if it
+// answers nothing, fails, reaches a limit or is stopped.
 func TestLabelsComeWithTheCallNotWithTheAnswer(t *testing.T) {
 	const both = message.Private | message.Untrusted
 	w, g := newLevels(t)

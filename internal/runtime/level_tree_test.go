@@ -16,7 +16,7 @@ import (
 	"steward/internal/tool"
 )
 
-func TestWhatCannotEvenBegin(t *testing.T) {
+func TestAgentThatCannotBegin(t *testing.T) {
 	w, g := newLevels(t)
 	a := agentOf("odd")
 	a.Model = "no/such"
@@ -32,7 +32,7 @@ func TestWhatCannotEvenBegin(t *testing.T) {
 	}
 }
 
-func TestAToolThatIsOtherwiseNowIsNotCalled(t *testing.T) {
+func TestChangedToolIsNotCalled(t *testing.T) {
 	w, g := newLevels(t)
 	var change sync.Once
 	with := func(says string, more ...tool.Tool) {
@@ -74,7 +74,7 @@ func TestDeclaredParameters(t *testing.T) {
 	}
 }
 
-func TestARevokedAgentsNextCallIsRefused(t *testing.T) {
+func TestRevokedAgentCannotBegin(t *testing.T) {
 	w, g := newLevels(t)
 	plant := func() { g.plant(agentOf("personal", w.action("do.it"))) }
 	plant()
@@ -96,7 +96,7 @@ func TestARevokedAgentsNextCallIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsRevokedMeanwhileIsNotCalled(t *testing.T) {
+func TestRevokedAgentsNextCallIsRefused(t *testing.T) {
 	w, g := newLevels(t)
 	var revoke sync.Once
 	look := newTool(tool.Spec{Name: "first.look", Description: "It looks.", Effect: tool.Query},
@@ -200,7 +200,7 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 }
 
-func TestSubAgentsStayWithTheChosenModel(t *testing.T) {
+func TestAskedAgentsInheritTheModel(t *testing.T) {
 	w, g := newLevels(t)
 	own := agentOf("own")
 	own.Model = "test/o"

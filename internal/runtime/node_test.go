@@ -21,8 +21,8 @@ import (
 	"steward/internal/tool"
 )
 
-// After each frame the watcher goes away and comes back with its cursor: what
-// it has been told in all is the same.
+// A watcher that leaves after each frame and returns with its cursor gets the
+// same in total.
 func TestResumeFromEveryCursor(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
@@ -70,7 +70,7 @@ func count(frames []runtime.Frame, k runtime.FrameKind) (n int) {
 	return n
 }
 
-func TestWatchersInMidMessageMissNothing(t *testing.T) {
+func TestWatchersWithinAMessageMissNothing(t *testing.T) {
 	w := newWorld(t)
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, "hang")
@@ -85,14 +85,14 @@ func TestWatchersInMidMessageMissNothing(t *testing.T) {
 	if said(early)+said(rest) != "half whole" {
 		t.Errorf("told %q then %q", said(early), said(rest))
 	}
-	// The same cursor is good after the message is durable.
+	// The same cursor is valid after the message is durable.
 	again := w.until(acc.Conversation, at, isKind(runtime.FrameComplete))
 	if said(again) != "whole" || count(again, runtime.FrameReset) != 0 {
 		t.Errorf("told %q (%s)", said(again), kinds(again))
 	}
 }
 
-func TestCloseSuspendsAndOpenGoesOn(t *testing.T) {
+func TestCloseSuspendsAndOpenResumes(t *testing.T) {
 	w := newWorld(t)
 	w.model.begun = make(chan struct{}, 2)
 	acc := w.send(id.ID{}, "hang")
@@ -260,9 +260,9 @@ func (c *crowd) tool(t *testing.T) tool.Tool {
 	return x
 }
 
-// Calls of a turn run side by side, as many as may. One that waits for a
-// person takes nobody's place.
-func TestCallsRunAsManyAtATimeAsMay(t *testing.T) {
+// Calls of a turn run concurrently up to the limit. A call that waits for a
+// person does not count.
+func TestLimitOfParallelCalls(t *testing.T) {
 	c := &crowd{gate: make(chan struct{}), came: make(chan struct{}, 10)}
 	w := made(t, &world{more: []tool.Tool{c.tool(t)}})
 	w.opt.Parallel, w.opt.Limits = 2, agent.Limits{Calls: 20}
@@ -295,7 +295,7 @@ func TestCallsRunAsManyAtATimeAsMay(t *testing.T) {
 	}
 }
 
-// hider hides one secret.
+// hider masks one secret.
 type hider struct{}
 
 func (hider) Mask(s string) string        { return strings.ReplaceAll(s, "hunter22", "«secret:P»") }
@@ -307,9 +307,10 @@ func (h hider) Found(s string) []string {
 	return nil
 }
 
-// What a user types is hidden before it is kept or shown to a model, and he is
-// told; so are the arguments and the results of tools.
-func TestSecretsOfAUserAreHidden(t *testing.T) {
+// Secrets that a user types are masked before they are recorded or shown to a
+// model, and the user is told. The same holds for arguments and results of
+// tools.
+func TestSecretsInMessagesAreMasked(t *testing.T) {
 	w := made(t, &world{})
 	w.opt.Secrets = hider{}
 	w.open()
@@ -343,8 +344,8 @@ func TestSecretsOfAUserAreHidden(t *testing.T) {
 	}
 }
 
-// The head of the log is kept elsewhere from time to time, also after it
-// could not be, and when the node closes.
+// The head of the log is anchored periodically, also after a failure, and when
+// the node closes.
 func TestAnchors(t *testing.T) {
 	w := made(t, &world{})
 	var kept atomic.Int64

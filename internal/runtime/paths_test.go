@@ -17,7 +17,7 @@ import (
 	"steward/internal/store"
 )
 
-// wording reads all that a reading tells, and joins what it says.
+// wording reads all pages of a reading and joins the texts.
 func (w *world) wording(conv id.ID, r runtime.Reading) string {
 	w.t.Helper()
 	var out []string
@@ -78,7 +78,7 @@ func TestReadingBranchesAndWhatWasDeleted(t *testing.T) {
 		}
 	}
 
-	// What is deleted is told in the order of its deletion, until it is back.
+	// Deleted messages are listed in the order of their deletion, until restored.
 	mark := func(state record.Validity, msg id.ID) {
 		t.Helper()
 		ok(t, second(w.Mark(ctx, "anna", conv, conversation.Verdict{State: state, Reason: "so"}, msg)))
@@ -98,14 +98,14 @@ func TestReadingBranchesAndWhatWasDeleted(t *testing.T) {
 	}
 }
 
-func TestPathsAreToldInWords(t *testing.T) {
+func TestPaths(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	conv, _ := w.turn(id.ID{}, "say "+strings.Repeat("long ", 60))
 	w.atRest(conv)
 	page, _, err := w.ReadMessages(ctx, "anna", conv, runtime.Reading{})
 	ok(t, err)
-	// An answer given anew, a question put anew, and a branch of a branch.
+	// A regenerated answer, a replaced question, and a branch of a branch.
 	from := runtime.Cursor{Seq: page[1].Seq}
 	ok(t, second(w.Send(ctx, "anna", runtime.Turn{Conversation: conv, Regenerate: page[1].ID})))
 	w.until(conv, from, isKind(runtime.FrameComplete))
@@ -154,7 +154,7 @@ func (w *world) path(conv id.ID, is func(runtime.Path) bool) runtime.Path {
 	return runtime.Path{}
 }
 
-// A store that fails is told of, whatever is read.
+// Errors of the store are returned.
 func TestReadingFromABrokenStore(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, "say one")
@@ -169,7 +169,7 @@ func TestReadingFromABrokenStore(t *testing.T) {
 	}
 }
 
-// everything is every operation on a conversation by its id.
+// everything runs every operation on a conversation by its id.
 func everything(w *world, user string, conv, msg, inter id.ID, branch string) map[string]error {
 	ctx := w.t.Context()
 	out := map[string]error{}
@@ -199,7 +199,7 @@ func everything(w *world, user string, conv, msg, inter id.ID, branch string) ma
 	return out
 }
 
-func TestForeignConversationsCannotBeTouched(t *testing.T) {
+func TestForeignAndDeletedConversations(t *testing.T) {
 	w := newWorld(t)
 	conv, frames := w.turn(id.ID{}, "say one")
 	msg, inter := w.message(conv, 0), frames[0].Interaction
@@ -216,7 +216,7 @@ func TestForeignConversationsCannotBeTouched(t *testing.T) {
 	if now := w.logged(); now != before {
 		t.Errorf("bert's attempts wrote %d entries", now-before)
 	}
-	// What is deleted is not there for its owner either, and can only come back.
+	// For its owner a deleted conversation can only be restored.
 	ok(t, w.Delete(t.Context(), "anna", conv))
 	before = w.logged()
 	for name, err := range everything(w, "anna", conv, msg, inter, record.MainBranch) {
@@ -234,7 +234,7 @@ func TestForeignConversationsCannotBeTouched(t *testing.T) {
 	}
 }
 
-// logged is the newest position of the log.
+// logged returns the newest position of the log.
 func (w *world) logged() uint64 {
 	w.t.Helper()
 	page, err := w.store.Log(w.t.Context(), store.ForNode("system"), store.LogQuery{Reverse: true, Limit: 1})
@@ -296,8 +296,8 @@ func TestManagingBranches(t *testing.T) {
 	w.turn(conv, "say three")
 }
 
-// What is renamed while a message is written anew keeps its name, and the
-// message is stored.
+// A conversation that is renamed while a message is replaced keeps its new
+// name, and the message is stored.
 func TestRenamingWhileEditing(t *testing.T) {
 	w := newTight(t, 100_000, true)
 	w.answered("hello", "ok")

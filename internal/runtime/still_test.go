@@ -21,7 +21,7 @@ import (
 // it waits, nothing more happens by itself. It has to be opened.
 func newStill(t *testing.T) *world { return made(t, &world{memory: storetest.NewModel()}) }
 
-// talk has a conversation begin with a turn that is over.
+// talk creates a conversation with one turn that has ended.
 func (w *world) talk() id.ID {
 	w.t.Helper()
 	conv := w.send(id.ID{}, "say hello").Conversation
@@ -29,7 +29,7 @@ func (w *world) talk() id.ID {
 	return conv
 }
 
-// hangs begins a turn that goes on until the model's gate is opened.
+// hangs begins a turn that runs until the model's gate is closed.
 func (w *world) hangs(conv id.ID) id.ID {
 	w.t.Helper()
 	conv = w.send(conv, "hang").Conversation
@@ -49,14 +49,14 @@ func (w *world) users(conv id.ID) (out []string) {
 	return out
 }
 
-// late is what became of something that may take long.
+// late is the outcome of a function that may take long.
 type late[T any] struct {
 	v    T
 	err  error
 	done chan struct{}
 }
 
-// aside begins something, and returns when it is over or waits.
+// aside starts a function, and returns when it has ended or waits.
 func aside[T any](do func() (T, error)) *late[T] {
 	l := &late[T]{done: make(chan struct{})}
 	go func() {
@@ -67,7 +67,7 @@ func aside[T any](do func() (T, error)) *late[T] {
 	return l
 }
 
-// over reports whether it is over; if so, what became of it can be read.
+// over reports whether the function has ended; then v and err are valid.
 func (l *late[T]) over() bool {
 	synctest.Wait()
 	select {
@@ -78,17 +78,17 @@ func (l *late[T]) over() bool {
 	}
 }
 
-// asks is a message upon which a person is asked.
+// asks is a message that leads to a question to a person.
 const asks = `call ledger.add {"what":"one"}`
 
-// sends begins to send a message of anna's by the client's own id.
+// sends starts to send a message of anna's with a fixed client id.
 func (w *world) sends(ctx context.Context, conv id.ID, words string, steer bool) *late[runtime.Accepted] {
 	return aside(func() (runtime.Accepted, error) {
 		return w.Send(ctx, "anna", runtime.Turn{Conversation: conv, ClientID: "b", Content: text(words), Attended: true, Steer: steer})
 	})
 }
 
-// decide answers the one question that stands.
+// decide answers the only open question.
 func (w *world) decide(approve bool) {
 	w.t.Helper()
 	list, err := w.Approvals(w.t.Context(), "anna")
@@ -99,10 +99,10 @@ func (w *world) decide(approve bool) {
 	synctest.Wait()
 }
 
-// Who sends a message again while the first sending of it waits for its turn
-// is told as soon as it has begun, not when it has ended: it may wait for a
+// A client that sends a message again while the first one waits is answered as
+// soon as the turn has begun, not when it has ended: the turn may wait for a
 // person, who is asked on the newer connection.
-func TestSentAgainWhileTheFirstWaits(t *testing.T) {
+func TestResendWhileTheFirstWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStill(t).open()
 		conv := w.hangs(id.ID{})
@@ -124,8 +124,8 @@ func TestSentAgainWhileTheFirstWaits(t *testing.T) {
 	})
 }
 
-// Where the first sending was given up, the other one goes on in its place.
-func TestSentAgainAndTheFirstGivenUp(t *testing.T) {
+// If the first sender gives up, the second takes its place.
+func TestResendReplacesAnAbandonedSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStill(t).open()
 		conv := w.hangs(id.ID{})
@@ -150,9 +150,9 @@ func TestSentAgainAndTheFirstGivenUp(t *testing.T) {
 	})
 }
 
-// A message that steers a turn, and is sent again, still steers it when the
-// first sending is given up.
-func TestSteeringSentAgain(t *testing.T) {
+// A steering message that is sent again still steers the turn if the first
+// sender gives up.
+func TestResendOfSteering(t *testing.T) {
 	for _, how := range []string{"both wait", "the first is given up", "the first did not steer"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -182,9 +182,9 @@ func TestSteeringSentAgain(t *testing.T) {
 	}
 }
 
-// Who waits for another one to send the same does not wait for longer than
-// the node is there.
-func TestSentAgainWhileTheNodeCloses(t *testing.T) {
+// A sender that waits for another one with the same message ends when the node
+// closes.
+func TestResendWhileTheNodeCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStill(t).open()
 		conv := w.hangs(id.ID{})
@@ -196,10 +196,9 @@ func TestSentAgainWhileTheNodeCloses(t *testing.T) {
 	})
 }
 
-// Who deletes a conversation, or rewinds it and calls off what came after,
-// does not wait for messages that wait for their turn: those are refused, and
-// nobody is asked on behalf of them.
-func TestWhatWaitsIsRefusedWhenAConversationIsLeft(t *testing.T) {
+// Deleting a conversation, or rewinding it with withdrawal, does not wait for
+// waiting messages: they are refused, and nobody is asked on their behalf.
+func TestWaitingMessagesAreRefusedAtDeleteAndRewind(t *testing.T) {
 	for name, leave := range map[string]func(*world, context.Context, id.ID, id.ID) error{
 		"delete": func(w *world, ctx context.Context, conv, _ id.ID) error { return w.Delete(ctx, "anna", conv) },
 		"rewind": func(w *world, ctx context.Context, conv, msg id.ID) error {
@@ -245,9 +244,9 @@ func TestWhatWaitsIsRefusedWhenAConversationIsLeft(t *testing.T) {
 	}
 }
 
-// A turn that had begun when the conversation was left, but of which nothing
-// ran yet, is stopped too.
-func TestWhatIsAboutToRunIsStoppedWhenAConversationIsLeft(t *testing.T) {
+// A turn that is just beginning when the conversation is deleted is stopped
+// too.
+func TestDeleteStopsATurnThatIsBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, gate := newStill(t), make(chan struct{})
 		var holds atomic.Bool
@@ -279,10 +278,10 @@ func TestWhatIsAboutToRunIsStoppedWhenAConversationIsLeft(t *testing.T) {
 	})
 }
 
-// Once a node is closed nothing of it begins any more: its store may be closed
-// by then. Here a turn of an agent that is gone is given up just then, which
-// would have what it had queued be settled.
-func TestNothingBeginsAfterTheEnd(t *testing.T) {
+// After Close nothing begins any more, since the store may be closed. Here the
+// turn of an agent that is gone is given up just then, which would otherwise
+// settle what the turn had queued.
+func TestNothingBeginsAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, g := newStill(t), &grove{}
 		g.plant(agentOf("personal"))

@@ -16,7 +16,7 @@ import (
 	"steward/internal/tool"
 )
 
-// thinker is a provider whose models do what a function says.
+// thinker is a provider whose models are a function.
 type thinker func(*llm.Request) []message.Block
 
 func (thinker) Name() string                               { return "test" }
@@ -37,7 +37,7 @@ func (k thinker) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, 
 	}
 }
 
-// asking notes what the authorizer is asked, and allows it.
+// asking is an authorizer that records its questions and allows everything.
 type asking struct{ got chan policy.Question }
 
 func (a asking) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
@@ -50,13 +50,13 @@ func (a asking) Authorize(_ context.Context, q policy.Question) (policy.Decision
 	return policy.Decision{Verdict: policy.Allow}, nil
 }
 
-// taintWorld has a mailbox, and a model that makes the calls of a script, one
-// after the other.
+// taintWorld returns a world with a mailbox and a model that makes the calls of a
+// script, one after the other.
 func taintWorld(t *testing.T, apart func(*llm.Request) string, script ...string) (*world, asking) {
 	return taintWorldOf(t, nil, apart, script...)
 }
 
-// taintWorldOf has agents below, too.
+// taintWorldOf is taintWorld with agents.
 func taintWorldOf(t *testing.T, below runtime.Catalog, apart func(*llm.Request) string, script ...string) (*world, asking) {
 	a := asking{make(chan policy.Question, 100)}
 	read := newTool(tool.Spec{Name: "mail.read", Description: "Read the mail.", Effect: tool.Query, Yields: message.Private | message.Untrusted, Reach: tool.ReachHere},
@@ -111,7 +111,7 @@ func none(*llm.Request) string { return "" }
 
 const twoSteps = `plan.fix {"steps":[{"id":"m","tool":"mail.read","args":{}},{"id":"n","tool":"ledger.add","args":{"what":{"$from":"m","field":"/text"}}}]}`
 
-func TestTheJudgeIsToldWhereACallComesFrom(t *testing.T) {
+func TestAuthorizerGetsTheFlowOfACall(t *testing.T) {
 	w, a := taintWorld(t, none, twoSteps, `mail.read {}`, `ledger.add {"what":"call me"}`, `ledger.add {"what":"call you"}`, `ledger.add nonsense`)
 	conv, _ := w.turn(id.ID{}, "note what the mail says")
 	w.atRest(conv)
@@ -124,7 +124,7 @@ func TestTheJudgeIsToldWhereACallComesFrom(t *testing.T) {
 	}
 }
 
-func TestAPlannerApartSeesTheUsersWordsAlone(t *testing.T) {
+func TestSeparatePlannerSeesOnlyTheUsersWords(t *testing.T) {
 	const plan = `{"steps":[{"id":"n","tool":"ledger.add","args":{"what":"hi"}}]}`
 	var shown []string
 	labels := message.AllLabels
@@ -151,7 +151,7 @@ func TestAPlannerApartSeesTheUsersWordsAlone(t *testing.T) {
 	}
 }
 
-func TestPlansThatCannotBeMade(t *testing.T) {
+func TestInvalidPlans(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		apart  func(*llm.Request) string
@@ -182,9 +182,10 @@ func TestPlansThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// A text is read by a model that has nothing else; its answer has the labels of
-// the text, and of who asks unless the plan had fixed what is asked.
-func TestTextIsReadApart(t *testing.T) {
+// A separate model reads the text and sees nothing else. The answer has the
+// labels of the text, and those of the caller unless the plan had fixed the
+// call.
+func TestExtractUsesASeparateModel(t *testing.T) {
 	var req *llm.Request
 	w, _ := taintWorld(t, func(r *llm.Request) string { req = r; return `{"sum": 42}` },
 		`plan.fix {"steps":[{"id":"m","tool":"mail.read","args":{}},{"id":"e","tool":"text.extract","args":{"instruction":"the sum","step":"m","field":"/sum","schema":{"type":"object"}}}]}`,
@@ -205,8 +206,8 @@ func TestTextIsReadApart(t *testing.T) {
 	}
 }
 
-// What is asked about a text may be secret where the text is not.
-func TestWhatIsAskedAboutATextKeepsItsLabels(t *testing.T) {
+// The instruction of text.extract may be secret although the text is not.
+func TestInstructionOfExtractKeepsItsLabels(t *testing.T) {
 	var req *llm.Request
 	const sum = `math.multiply {"a":2,"b":3}`
 	w, _ := taintWorld(t, func(r *llm.Request) string { req = r; return "no" }, `vault.read {}`,
@@ -223,7 +224,7 @@ func TestWhatIsAskedAboutATextKeepsItsLabels(t *testing.T) {
 	}
 }
 
-func TestAttachmentsAreNobodysWord(t *testing.T) {
+func TestAttachmentsAreUntrusted(t *testing.T) {
 	w, a := taintWorld(t, none, `ledger.add {"what":"x"}`)
 	acc := w.sent(runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: "note it"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
 	w.atRest(acc.Conversation)
@@ -232,7 +233,7 @@ func TestAttachmentsAreNobodysWord(t *testing.T) {
 	}
 }
 
-// What a person trusts is not held against the next turn.
+// Labels that a person has removed do not count in the next turn.
 func TestTrustedMessages(t *testing.T) {
 	w, a := taintWorld(t, none, `ledger.add {"what":"x"}`)
 	acc := w.sent(runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: "hello"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
@@ -252,9 +253,9 @@ func TestTrustedMessages(t *testing.T) {
 	}
 }
 
-// The tools for planning are there where something of others is read and
-// something done, for models that can plan, and in conversations only.
-func TestPlanningIsOfferedWhereItIsOfUse(t *testing.T) {
+// The planning tools are offered to models that can plan, in conversations
+// whose agent both reads untrusted text and acts.
+func TestWhenPlanningIsOffered(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"plan.fix", "text.extract"} {
 		res, err := w.ExecuteTool(t.Context(), "anna", runtime.Execution{Tool: name, Args: []byte(`{"steps":[]}`)})
@@ -273,9 +274,9 @@ func TestPlanningIsOfferedWhereItIsOfUse(t *testing.T) {
 	}
 }
 
-// What an agent is asked to the letter of a plan is as clean as the plan; what
-// it is asked in the words of others is not, nor what no plan says.
-func TestAnAgentThatIsAskedByPlanBeginsClean(t *testing.T) {
+// A request to an agent that the plan had fixed literally is as clean as the
+// plan. One with untrusted words, or outside the plan, is not.
+func TestAgentAskedByPlanBeginsClean(t *testing.T) {
 	g := &grove{}
 	g.plant(agentOf("weather", query("sky.look", "sunny", 0)))
 	w, _ := taintWorldOf(t, g, none,

@@ -22,7 +22,7 @@ import (
 	"steward/internal/store"
 )
 
-func TestTaskOfAToolThatIsGone(t *testing.T) {
+func TestBackgroundCallOfAToolThatIsGone(t *testing.T) {
 	w, _ := newSlowWorld(t)
 	conv, _ := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
 	w.close()
@@ -37,7 +37,7 @@ func TestTaskOfAToolThatIsGone(t *testing.T) {
 	}
 }
 
-func TestTaskOfAnAgentThatIsGone(t *testing.T) {
+func TestBackgroundCallOfAnAgentThatIsGone(t *testing.T) {
 	w, b := newSlowLevels(t)
 	conv, _ := w.grind()
 	w.close()
@@ -53,7 +53,7 @@ func TestTaskOfAnAgentThatIsGone(t *testing.T) {
 	}
 }
 
-// silent is a model that fails where a tool has opened the turn.
+// silent is a model that fails in turns that a tool has opened.
 type silent struct{ *scripted }
 
 func (m silent) Model(string) llm.Model { return m }
@@ -68,7 +68,7 @@ func (m silent) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 	return m.scripted.Stream(ctx, r)
 }
 
-func TestAnAgentThatCannotAnswerToAResult(t *testing.T) {
+func TestAgentThatFailsToAnswerAResult(t *testing.T) {
 	w, b := newSlowLevels(t)
 	w.close()
 	w.provider = silent{w.model}
@@ -81,7 +81,7 @@ func TestAnAgentThatCannotAnswerToAResult(t *testing.T) {
 	}
 }
 
-func TestActionsAsTasksOverARestart(t *testing.T) {
+func TestBackgroundActionOverARestart(t *testing.T) {
 	w, b := newSlowWorld(t)
 	acc := w.send(id.ID{}, `call slow.change {"what":"flour"}`)
 	w.approve(acc.Conversation, runtime.Cursor{}, true)
@@ -121,8 +121,8 @@ func TestActionsAsTasksOverARestart(t *testing.T) {
 	}
 }
 
-// While the store takes nothing, the result of a task waits.
-func TestTaskWhileTheStoreIsFull(t *testing.T) {
+// While the store accepts nothing, the result of a background call waits.
+func TestBackgroundResultWaitsForTheStore(t *testing.T) {
 	t.Parallel()
 	w, b := newSlowWorld(t)
 	conv, _ := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
@@ -141,8 +141,9 @@ func TestTaskWhileTheStoreIsFull(t *testing.T) {
 	}
 }
 
-// A task whose record cannot be kept is none: its turn goes on later.
-func TestTaskThatCannotBeRecorded(t *testing.T) {
+// A call that cannot be recorded does not become a background call; its turn
+// continues later.
+func TestBackgroundCallThatCannotBeRecorded(t *testing.T) {
 	w, b := newSlowWorld(t)
 	conv, _ := w.turn(id.ID{}, "say hello")
 	w.atRest(conv)
@@ -169,9 +170,9 @@ func TestTaskThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// What a crash left of a request that nobody goes on with is settled at the
-// start, and what stands above it with it.
-func TestOrphansAreSettled(t *testing.T) {
+// At the start, requests that a crash left behind and that nobody continues are
+// settled, together with those above them.
+func TestOrphanedRequestsAreSettled(t *testing.T) {
 	w, _ := newSlowWorld(t)
 	conv, frames := w.turn(id.ID{}, "say hello")
 	w.atRest(conv)
@@ -194,7 +195,7 @@ func TestOrphansAreSettled(t *testing.T) {
 	}
 }
 
-// Requests of a store that fails are told to fail.
+// Errors of the store are returned by the views of requests.
 func TestRequestsOfABrokenStore(t *testing.T) {
 	w, _ := newSlowWorld(t)
 	conv, frames := w.turn(id.ID{}, "say hello")
@@ -216,7 +217,7 @@ func TestRequestsOfABrokenStore(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// failing is a store of which every call after so many fails.
+// failing is a store whose reads fail after the first few.
 type failing struct {
 	store.Store
 	left   int
@@ -245,9 +246,9 @@ func (f *failing) Query(ctx context.Context, sc store.Scope, q store.Query) (sto
 	return f.Store.Query(ctx, sc, q)
 }
 
-// A task that runs ends with its user, whose
-// space has nothing left, also once it would have ended by itself.
-func TestTasksEndWithTheirUser(t *testing.T) {
+// Erasing a user ends the user's background calls, and nothing of them is
+// written later.
+func TestBackgroundCallsEndWithTheirUser(t *testing.T) {
 	w, b := newSlowWorld(t)
 	conv, _ := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
 	ok(t, w.EraseUser(t.Context(), "root", "anna"))

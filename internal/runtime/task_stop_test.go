@@ -9,16 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
 
-func TestStopBeforeItIsATask(t *testing.T) {
+func TestStopBeforeACallGoesToTheBackground(t *testing.T) {
 	w, b := newSlowWorld(t)
 	w.opt.IdleFor = 0
 	acc := w.send(id.ID{}, `call slow.later {"what":"tea"}`)
@@ -34,7 +34,7 @@ func TestStopBeforeItIsATask(t *testing.T) {
 	w.settled()
 }
 
-func TestStopDoesNotEndATask(t *testing.T) {
+func TestStopDoesNotEndABackgroundCall(t *testing.T) {
 	w, b := newSlowWorld(t)
 	w.model.begun = make(chan struct{}, 1)
 	conv, _ := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
@@ -48,7 +48,7 @@ func TestStopDoesNotEndATask(t *testing.T) {
 	}
 }
 
-func TestCancelledTaskIsToldSo(t *testing.T) {
+func TestCancelledBackgroundCall(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
 			w, b := newSlowWorld(t)
@@ -87,7 +87,7 @@ func TestCancelledTaskIsToldSo(t *testing.T) {
 	}
 }
 
-func TestCancellingATurnCancelsWhatItLedTo(t *testing.T) {
+func TestCancellingATurnCancelsItsBackgroundCalls(t *testing.T) {
 	w, _ := newSlowWorld(t)
 	_, frames := w.turn(id.ID{}, "call slow.work {\"what\":\"a\"}\ncall slow.work {\"what\":\"b\"}")
 	ok(t, w.CancelRequest(t.Context(), "anna", frames[0].Interaction.String()[:30]))
@@ -100,7 +100,7 @@ func TestCancellingATurnCancelsWhatItLedTo(t *testing.T) {
 	coded(t, w.CancelRequest(t.Context(), "anna", id.New().String()), "request_not_found")
 }
 
-func TestTaskOfADeletedConversation(t *testing.T) {
+func TestBackgroundCallOfADeletedConversation(t *testing.T) {
 	w, b := newSlowWorld(t)
 	conv, _ := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
 	ok(t, w.Delete(t.Context(), "anna", conv))
@@ -113,9 +113,9 @@ func TestTaskOfADeletedConversation(t *testing.T) {
 	}
 }
 
-// The machine goes off at each commit of a turn that begins a task, and of
-// what follows: the result is told once all the same.
-func TestTaskAndCrashes(t *testing.T) {
+// A crash at each commit of a turn that begins a background call, and of what
+// follows: the result is delivered once.
+func TestCrashAtEachCommitOfABackgroundCall(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {
 		died := false
@@ -156,7 +156,7 @@ func TestTaskAndCrashes(t *testing.T) {
 	}
 }
 
-// newSlowLevels returns a world in which an agent two levels down works for long.
+// newSlowLevels returns a world in which an agent two levels down has slow tools.
 func newSlowLevels(t testing.TB) (*world, *bench) {
 	b := newBench()
 	w := made(t, &world{})
@@ -169,14 +169,14 @@ func newSlowLevels(t testing.TB) (*world, *bench) {
 
 const askMiller = `call slow.work {"what":"flour"}`
 
-// grind has the agent two levels down begin a task, and returns the frames of
-// the turn.
+// grind makes the agent two levels down begin a background call, and returns the
+// frames of the turn.
 func (w *world) grind() (id.ID, []runtime.Frame) {
 	w.t.Helper()
 	return w.turn(id.ID{}, ask("personal", ask("miller", askMiller)))
 }
 
-func TestTaskOfAnAgentIsPassedUp(t *testing.T) {
+func TestBackgroundResultOfAnAgentIsPassedUp(t *testing.T) {
 	w, b := newSlowLevels(t)
 	conv, frames := w.grind()
 	if got := said(frames); !strings.HasPrefix(got, "ok: ok: accepted: Acknowledged") {
@@ -229,8 +229,8 @@ func TestTaskOfAnAgentIsPassedUp(t *testing.T) {
 	coded(t, second(w.RequestTree(t.Context(), "anna", "ffffffff-ffff")), "request_not_found")
 }
 
-// The machine goes off at each commit of what follows an agent's task.
-func TestPassingUpAndCrashes(t *testing.T) {
+// A crash at each commit after an agent's background call has ended.
+func TestCrashAtEachCommitOfPassingUp(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {
 		died := false
@@ -266,7 +266,7 @@ func TestPassingUpAndCrashes(t *testing.T) {
 	}
 }
 
-func TestDeletingEndsTheTasksOfAgents(t *testing.T) {
+func TestDeletingEndsBackgroundCallsOfAgents(t *testing.T) {
 	w, _ := newSlowLevels(t)
 	conv, _ := w.grind()
 	ok(t, w.Delete(t.Context(), "anna", conv))
@@ -276,7 +276,7 @@ func TestDeletingEndsTheTasksOfAgents(t *testing.T) {
 	}
 }
 
-func TestCancellingATurnReachesTheTasksOfAgents(t *testing.T) {
+func TestCancellingATurnReachesBackgroundCallsOfAgents(t *testing.T) {
 	w, _ := newSlowLevels(t)
 	_, frames := w.grind()
 	ok(t, w.CancelRequest(t.Context(), "anna", frames[0].Interaction.String()))
@@ -286,7 +286,7 @@ func TestCancellingATurnReachesTheTasksOfAgents(t *testing.T) {
 	}
 }
 
-func TestHooksSeeTheResultsOfTasks(t *testing.T) {
+func TestHooksSeeBackgroundResults(t *testing.T) {
 	b := newBench()
 	close(b.gate)
 	w := made(t, &world{})
@@ -318,25 +318,34 @@ func TestHooksSeeTheResultsOfTasks(t *testing.T) {
 	mu.Unlock()
 }
 
-// failsOnce has the store fail once, when the run of a turn is to be recorded
-// as over.
+// failsOnce makes the store fail once, when the end of a run is recorded, and then
+// once when the request of a background call is read.
 func (w *world) failsOnce() {
-	var once sync.Once
+	var once, read sync.Once
 	w.faulty.set(func(b store.Batch) (err error) {
 		for _, c := range b.Changes {
 			var r record.Run
 			if c.URI.Type() == record.TypeRun && record.Decode(c.URI, c.Body, &r) == nil && !r.Ended.IsZero() {
-				once.Do(func() { err = fault.New(fault.Exhausted, "disk_full", "no room") })
+				once.Do(func() {
+					err = full
+					w.faulty.mu.Lock()
+					defer w.faulty.mu.Unlock()
+					w.faulty.unread = func(u resource.URI) (fails bool) {
+						if u.Type() == record.TypeRequest && u.ID() != u.Parent().ID() {
+							read.Do(func() { fails = true })
+						}
+						return fails
+					}
+				})
 			}
 		}
 		return err
 	})
 }
 
-// The result of a task is told to the end, also where the store fails for a
-// moment while an agent answers to it; nobody has to say anything, nor to
-// restart.
-func TestTellingGoesOnAfterTheStoreFailed(t *testing.T) {
+// The result of a background call is delivered even if the store fails for a
+// moment while an agent answers it. Nobody has to say anything or restart.
+func TestDeliveryContinuesAfterTheStoreFailed(t *testing.T) {
 	for _, words := range []string{askMiller, ask("personal", ask("miller", askMiller))} {
 		t.Run(words, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

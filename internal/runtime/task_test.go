@@ -19,7 +19,7 @@ import (
 	"steward/internal/tool"
 )
 
-// bench is what the slow tools of the tests wait for and count.
+// bench controls and counts the calls of the slow tools.
 type bench struct {
 	gate  chan struct{} // slow.work and slow.change go on when it is closed
 	begun chan string   // gets the argument of each that has begun
@@ -95,7 +95,7 @@ func newSlowWorld(t testing.TB) (*world, *bench) {
 	return w, b
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition holds.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -107,7 +107,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// rows returns the requests that are recorded, by kind.
+// rows returns the recorded requests by kind.
 func (w *world) rows() map[string][]record.Request {
 	w.t.Helper()
 	out := map[string][]record.Request{}
@@ -155,7 +155,7 @@ func isTask(status string) func(runtime.Frame) bool {
 	return func(f runtime.Frame) bool { return f.Kind == runtime.FrameTask && f.Task.Status == status }
 }
 
-func TestTaskIsToldLater(t *testing.T) {
+func TestBackgroundResultIsDelivered(t *testing.T) {
 	w, b := newSlowWorld(t)
 	conv, frames := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
 	if got := said(frames); !strings.HasPrefix(got, "accepted: Acknowledged: slow.work goes on in the background as task ") {
@@ -179,7 +179,7 @@ func TestTaskIsToldLater(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Fatalf("open: %+v, %v", list, err)
 	}
-	// Who comes while it runs is told of it; the turn has been answered meanwhile.
+	// A watcher that comes while it runs sees it; the turn has been answered.
 	w.until(conv, runtime.Cursor{}, isTask(record.TaskRunning))
 	at := frames[len(frames)-1].Cursor
 	if log := w.told(worklog.Filter{}); len(log) != 1 || !strings.HasPrefix(log[0], "pending ") {
@@ -212,7 +212,7 @@ func TestTaskIsToldLater(t *testing.T) {
 	if log := w.told(worklog.Filter{Outcome: worklog.Success}); len(log) != 1 {
 		t.Errorf("the work log: %q", log)
 	}
-	// From the beginning everything is told in order, once.
+	// A replay from the beginning shows everything once, in order.
 	all := w.until(conv, runtime.Cursor{}, nth(isKind(runtime.FrameComplete), 2))
 	if n := count(all, runtime.FrameOpened); n != 1 {
 		t.Errorf("%d openings in %s", n, kinds(all))
@@ -238,7 +238,7 @@ func TestPlainTurnsRecordNoRequests(t *testing.T) {
 	}
 }
 
-func TestQuickCallsAreNoTasks(t *testing.T) {
+func TestQuickCallsStayInTheTurn(t *testing.T) {
 	w, b := newSlowWorld(t)
 	conv, frames := w.turn(id.ID{}, `call slow.quick {"what":"tea","ms":1}`)
 	if got := said(frames); got != "ok: did tea" {
@@ -256,8 +256,8 @@ func TestQuickCallsAreNoTasks(t *testing.T) {
 	}
 }
 
-// A call that ends just when it would become a task has one result.
-func TestCallsThatEndAsTheyBecomeTasks(t *testing.T) {
+// A call that ends just when it would go to the background has one result.
+func TestCallsThatEndAsTheyGoToTheBackground(t *testing.T) {
 	t.Parallel()
 	w, _ := newSlowWorld(t)
 	inline, later := 0, 0
@@ -277,7 +277,7 @@ func TestCallsThatEndAsTheyBecomeTasks(t *testing.T) {
 	t.Logf("%d inline, %d as tasks", inline, later)
 }
 
-func TestUnattendedActionIsNoTask(t *testing.T) {
+func TestUnattendedBackgroundActionIsDenied(t *testing.T) {
 	w, _ := newSlowWorld(t)
 	acc := w.sent(runtime.Turn{Content: text(`call slow.change {"what":"flour"}`)})
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
@@ -286,7 +286,7 @@ func TestUnattendedActionIsNoTask(t *testing.T) {
 	}
 }
 
-func TestTaskThatFails(t *testing.T) {
+func TestBackgroundCallThatFails(t *testing.T) {
 	w, b := newSlowWorld(t)
 	conv, _ := w.turn(id.ID{}, `call slow.work {"what":"bad"}`)
 	close(b.gate)
@@ -303,7 +303,7 @@ func TestTaskThatFails(t *testing.T) {
 	}
 }
 
-// endless is a model that begins a task whenever one has ended.
+// endless is a model that begins a background call whenever one has ended.
 type endless struct{ *scripted }
 
 func (m endless) Model(string) llm.Model { return m }
@@ -318,7 +318,7 @@ func (m endless) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event
 	return m.scripted.Stream(ctx, r)
 }
 
-func TestTasksThatBeginTasksComeToAnEnd(t *testing.T) {
+func TestChainOfBackgroundCallsIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	close(b.gate)

@@ -20,6 +20,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
+	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // scripted is a provider whose one model does what the user's words ask for:
 // "say WORDS", "call TOOL ARGS" (several, by line), "hang", "fail CODE". After
-// tool results it says what they said.
+// tool results it repeats them.
 type scripted struct {
 	mu     sync.Mutex
 	begun  chan struct{}   // gets a token when "hang" has begun, if not nil
@@ -142,7 +143,7 @@ func (s *scripted) done(yield func(llm.Event, error) bool, stop message.Stop, bl
 		Usage: message.Usage{Input: 10, Output: 3}}}, nil)
 }
 
-// ledger is what the action tool of the tests changes.
+// ledger is changed by the action tools of the tests.
 type ledger struct {
 	mu      sync.Mutex
 	entries []string
@@ -155,8 +156,8 @@ func (l *ledger) list() string {
 	return strings.Join(l.entries, ",")
 }
 
-// world is a node with a scripted model, and what the tests hold of it. It is made
-// by made and opened by open, which the test's end closes again.
+// world is a node with a scripted model and everything that tests control of it.
+// Call made, then open; the end of the test closes it.
 type world struct {
 	*runtime.Node
 	t      testing.TB
@@ -263,7 +264,7 @@ func ok(t interface {
 	}
 }
 
-// newTool is tool.New for specs that are right.
+// newTool is tool.New for valid specs.
 func newTool[A any, R any](spec tool.Spec, call func(context.Context, tool.Invocation, A) (R, error)) tool.Tool {
 	t, err := tool.New(spec, call)
 	if err != nil {
@@ -272,7 +273,7 @@ func newTool[A any, R any](spec tool.Spec, call func(context.Context, tool.Invoc
 	return t
 }
 
-// messages returns what is on the preferred branch of a conversation of anna's.
+// messages returns the preferred branch of a conversation of anna's.
 func (w *world) messages(conv id.ID) []conversation.Entry {
 	w.t.Helper()
 	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 1000)
@@ -362,7 +363,7 @@ func (w *world) until(conv id.ID, from runtime.Cursor, stop func(runtime.Frame) 
 	return nil
 }
 
-// told is what frames tell, for who wants to know why one did not come.
+// told renders frames for the error message of a test.
 func told(frames []runtime.Frame) string {
 	var b strings.Builder
 	for _, f := range frames {
@@ -419,12 +420,14 @@ func said(frames []runtime.Frame) string {
 	return b.String()
 }
 
-// faulty is a store that fails when it is told to, and counts what it packs.
+// faulty is a store whose commits and queries can be made to fail. It counts the
+// packed resources.
 type faulty struct {
 	store.Store
 	mu     sync.Mutex
 	fail   func(store.Batch) error
 	broken func(store.Query) bool // of queries
+	unread func(resource.URI) bool
 	packed int
 }
 
@@ -457,6 +460,15 @@ func (f *faulty) Query(ctx context.Context, sc store.Scope, q store.Query) (stor
 	return f.Store.Query(ctx, sc, q)
 }
 
+func (f *faulty) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unread != nil && f.unread(u) {
+		return resource.Resource{}, full
+	}
+	return f.Store.Get(ctx, sc, u)
+}
+
 func (f *faulty) set(fail func(store.Batch) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -469,7 +481,7 @@ func (f *faulty) breaks(fail func(store.Query) bool) {
 	f.broken = fail
 }
 
-// count returns how much was packed since it was asked last.
+// count returns how many resources were packed since the last call.
 func (f *faulty) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
