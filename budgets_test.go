@@ -56,7 +56,7 @@ var budgets = map[string]int{
 	"internal/record":                 580,
 	"internal/request":                580,
 	"internal/resource":               470,
-	"internal/runtime":                10370,
+	"internal/runtime":                10330,
 	"internal/search":                 1030,
 	"internal/search/fts":             1440,
 	"internal/search/words":           250,
