@@ -30,7 +30,7 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 	}
 	said := u.announced
 	if now != u || said == nil || hash != said.hash {
-		return Listing{}, fault.New(fault.Conflict, "agent_changed", "%s is not what was looked at: it is %s now", path, short(insp.Hash)).
+		return Listing{}, fault.New(fault.Conflict, "agent_changed", "%s has changed since it was inspected: its hash is %s now", path, short(insp.Hash)).
 			Detail("hash", insp.Hash).WithHint("look at it again: steward agents show %s", path)
 	}
 	if c.opt.Snapshots != "" && u.runs() {

@@ -107,7 +107,7 @@ func (g *grant) check() error {
 		g.stale()
 	}
 	if g.ended.Load() {
-		return tool.NotDone(fault.New(fault.Denied, "agent_changed", "%s is not what was approved any more, or not allowed any more", g.path).
+		return tool.NotDone(fault.New(fault.Denied, "agent_changed", "%s differs from what was approved, or is no longer allowed", g.path).
 			WithHint("a person can look at it and approve it: steward agents show %s", g.path))
 	}
 	return nil
@@ -180,7 +180,7 @@ func (t guarded) begin() error {
 		return err
 	}
 	if t.grant.differs.Load().off(t.spec.Name) {
-		return tool.NotDone(fault.New(fault.Denied, "tool_changed", "%s is not announced as it was approved any more", t.spec.Name).
+		return tool.NotDone(fault.New(fault.Denied, "tool_changed", "%s is no longer announced as it was approved", t.spec.Name).
 			WithHint("a person can look at it and approve it: steward agents show %s", t.grant.path))
 	}
 	return t.grant.acquire(&t.from.usage)

@@ -100,7 +100,7 @@ func (d Dialer) Check(ctx context.Context, address string) ([]netip.AddrPort, er
 	}
 	here, err := of()
 	if err != nil {
-		return nil, denied(address, "the addresses of this machine cannot be told: "+err.Error())
+		return nil, denied(address, "cannot determine the addresses of this machine: "+err.Error())
 	}
 	var good []netip.AddrPort
 	var why string

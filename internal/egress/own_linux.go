@@ -41,7 +41,7 @@ func ownPort(port uint16) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("which ports are Steward's own cannot be told: %w", err)
+		return fmt.Errorf("cannot determine which ports are Steward's own: %w", err)
 	}
 	return nil
 }

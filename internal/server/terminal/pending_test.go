@@ -270,7 +270,7 @@ func TestDecidedElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.press("y")
-	s.shows("other is not what was looked at", "agent_changed")
+	s.shows("other has changed since it was inspected", "agent_changed")
 	s.asks("? other (an agent) waits")
 	s.is(o, "other", catalog.Pending)
 	s.quit()

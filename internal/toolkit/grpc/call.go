@@ -137,9 +137,9 @@ func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Resul
 	m := o.methods[t.spec.Name]
 	switch {
 	case m == nil:
-		return res, false, s.env.Refuse(t.spec.Name, s.to.address+" does not offer it any more")
+		return res, false, s.env.Refuse(t.spec.Name, s.to.address+" no longer offers it")
 	case m.print != t.print:
-		return res, false, s.env.Refuse(t.spec.Name, s.to.address+" offers it otherwise than it was approved")
+		return res, false, s.env.Refuse(t.spec.Name, s.to.address+" offers it in another form than the approved one")
 	}
 	body, err := request(m.desc.Input(), o.ask, in.Args)
 	if err != nil {

@@ -169,7 +169,7 @@ func hostOf(host string) (string, error) {
 		scheme, rest = "", host
 	}
 	if !slices.Contains([]string{"", "https", "grpcs", "http", "grpc"}, scheme) {
-		return "", bad("has a scheme that is not understood")
+		return "", bad("has an unknown scheme")
 	}
 	rest = strings.TrimSuffix(rest, "/")
 	if rest == "" {

@@ -75,7 +75,7 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 	case err != nil || bad != nil:
 		return nil, errors.Join(err, bad)
 	case more:
-		return nil, fault.New(fault.Unavailable, "mcp_list_endless", "its list of tools does not end: at most %d are taken, of %d MiB", maxTools, maxListing>>20)
+		return nil, fault.New(fault.Unavailable, "mcp_list_endless", "its list of tools is too long: at most %d tools and %d MiB are read", maxTools, maxListing>>20)
 	}
 	return all, nil
 }

@@ -117,7 +117,7 @@ func (t *settled) Settle(ctx context.Context, in tool.Invocation) (happened bool
 	approved := ask != nil && t.src.approved[t.spec.Status] == ask.identity
 	t.src.mu.Unlock()
 	if err := t.same(x.offer(t.spec.Name)); err != nil || !approved {
-		return false, res, fault.New(fault.Denied, "tool_changed", "%s is not to be asked what became of %s: it is not as it was approved", t.spec.Status, t.spec.Name)
+		return false, res, fault.New(fault.Denied, "tool_changed", "%s cannot be asked for the outcome of %s: it differs from what was approved", t.spec.Status, t.spec.Name)
 	}
 	args, err := json.Marshal(map[string]string{"idempotency_key": in.Key})
 	if err != nil {
@@ -165,10 +165,10 @@ func (t *remote) same(o *offer) error {
 	switch {
 	case o == nil:
 		t.src.changed()
-		return tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the MCP server %s does not offer %s any more, or not so that it could be used", t.src.env.Name, t.spec.Name).
+		return tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the MCP server %s no longer offers %s in a usable form", t.src.env.Name, t.spec.Name).
 			WithHint("look at what it offers now: steward mcp test %s", t.src.env.Name).Detail("tool", t.spec.Name))
 	case o.identity != tool.Identity(t.spec):
-		return t.src.env.Refuse(t.spec.Name, "the MCP server "+t.src.env.Name+" offers it otherwise than it was approved")
+		return t.src.env.Refuse(t.spec.Name, "the MCP server "+t.src.env.Name+" offers it in another form than the approved one")
 	}
 	return nil
 }

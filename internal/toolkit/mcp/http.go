@@ -67,11 +67,11 @@ func originOf(u *url.URL) string {
 // headers are secret.
 func (g *guard) redirect(req *http.Request, via []*http.Request) error {
 	if to := originOf(req.URL); to != g.origin {
-		return fault.New(fault.Denied, "mcp_redirected", "the server sends on to %s, which nobody has approved", to).
+		return fault.New(fault.Denied, "mcp_redirected", "the server redirects to %s, which nobody has approved", to).
 			WithHint("if that is right, make it the server's url")
 	}
 	if len(via) >= 5 {
-		return fault.New(fault.Unavailable, "mcp_redirected", "the server sends on and on")
+		return fault.New(fault.Unavailable, "mcp_redirected", "the server redirects too often")
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (g *guard) whole(res *http.Response, a asked) ([]byte, error) {
 	}
 	m, err := jsonrpc.DecodeMessage(data)
 	if r, ok := m.(*jsonrpc.Response); err != nil || !ok || fmt.Sprint(r.ID.Raw()) != string(a.id) {
-		return instead(codeGarbled, "what came is no answer to the call"), nil
+		return instead(codeGarbled, "the response is no answer to the call"), nil
 	}
 	return data, nil
 }

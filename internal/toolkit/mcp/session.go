@@ -109,7 +109,7 @@ func (x *session) explain(ctx context.Context, err error) error {
 		}
 		return e.WithHint("run it by hand and see what it needs")
 	}
-	return fault.New(fault.Unavailable, "mcp_start_failed", "it cannot be agreed with: %s%s", x.mask(err.Error()), x.said())
+	return fault.New(fault.Unavailable, "mcp_start_failed", "the protocol cannot be negotiated: %s%s", x.mask(err.Error()), x.said())
 }
 
 // hasExited reports whether the program has ended or is just ending: the end of its output comes

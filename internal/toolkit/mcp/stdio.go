@@ -37,7 +37,7 @@ const (
 )
 
 var (
-	errFlood     = fault.New(fault.Unavailable, "mcp_server_floods", "it wrote too much that is no message")
+	errFlood     = fault.New(fault.Unavailable, "mcp_server_floods", "it wrote too much output that is no message")
 	errTooLarge  = fault.New(fault.Unavailable, "mcp_server_floods", "it sent a message of more than 8 MiB").WithHint("ask for less at once")
 	errNoMessage = errors.New("it is no message")
 )

@@ -73,7 +73,7 @@ func TestBadDeclarations(t *testing.T) {
 		"command: a\nidle: 5s" + one:                                                "mode: serve",
 		"command: a\nmode: serve\nidle: -5s" + one:                                  "negative",
 		"command: a\ntimeout: -5s" + one:                                            "negative",
-		"command: a\ninput: text" + one:                                             "no members",
+		"command: a\ninput: text" + one:                                             "no object",
 		"command: a\ninput: {type: string}" + one:                                   "object",
 		"command: a\neffect: both" + one:                                            "effect",
 		"command: a\nyields: [odd]" + one:                                           "odd",

@@ -120,7 +120,7 @@ func (h *hook) concerns(name string) bool {
 func (h *hook) run(ctx context.Context, p prepared, ev tool.HookEvent) ([]byte, error) {
 	line, err := json.Marshal(ev)
 	if err != nil {
-		return nil, fault.New(fault.Internal, "hook_failed", "the step cannot be told to the hook: %w", err)
+		return nil, fault.New(fault.Internal, "hook_failed", "cannot encode the step for the hook: %w", err)
 	}
 	proc, err := sandbox.Start(ctx, p.command)
 	if err != nil {
@@ -150,7 +150,7 @@ func answerOf(out []byte) (tool.HookAnswer, error) {
 		return a, nil
 	}
 	if err := jsonv2.Unmarshal(out, &a, jsonv2.RejectUnknownMembers(true)); err != nil {
-		return tool.HookAnswer{}, fault.New(fault.Invalid, "hook_failed", "the hook's answer cannot be understood: %s",
+		return tool.HookAnswer{}, fault.New(fault.Invalid, "hook_failed", "the hook's answer is invalid: %s",
 			strings.TrimPrefix(err.Error(), "json: ")).WithHint("let it write one JSON object with refuse, note, args or text, or nothing")
 	}
 	return a, nil

@@ -115,7 +115,7 @@ func settle(env tool.Env) (tool.Env, error) {
 		}
 		whole, err := filepath.Abs(*dir)
 		if err != nil {
-			return env, fault.New(fault.Unavailable, "process_declaration_invalid", "where the folder %s lies cannot be told: %w", *dir, err)
+			return env, fault.New(fault.Unavailable, "process_declaration_invalid", "cannot determine the path of the folder %s: %w", *dir, err)
 		}
 		*dir = whole
 	}
@@ -206,7 +206,7 @@ func schema(in any) ([]byte, error) {
 	}
 	m, ok := in.(map[string]any)
 	if !ok {
-		return nil, errors.New("it has no members")
+		return nil, errors.New("it is no object")
 	}
 	if _, typed := m["type"]; !typed {
 		if _, has := m["properties"]; has {

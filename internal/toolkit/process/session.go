@@ -97,7 +97,7 @@ func (x *session) read() error {
 			}
 		}
 		if noise > maxNoise || between > maxBetween || statuses > maxStatuses {
-			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much that is no answer%s", x.strange()).
+			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much output that is no answer%s", x.strange()).
 				WithHint("let it write other things to stderr"))
 			return nil
 		}

@@ -127,7 +127,7 @@ func (c *callable) Spec() tool.Spec { return c.spec }
 func (c *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	s := c.src
 	if declared, ok := s.specs[c.spec.Name]; !ok || tool.Identity(declared) != tool.Identity(c.spec) {
-		return tool.Result{}, s.env.Refuse(c.spec.Name, "it is not declared as it was approved")
+		return tool.Result{}, s.env.Refuse(c.spec.Name, "its declaration differs from what was approved")
 	}
 	if s.decl.Mode == ModeServe {
 		return s.serve(ctx, c.spec, in)

@@ -185,11 +185,11 @@ func grantable(path string) error {
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return bad("it is not there")
+		return bad("it does not exist")
 	}
 	for _, p := range []string{path, real} {
 		if p == "/" {
-			return bad("that is all there is")
+			return bad("it is the whole file system")
 		}
 		for _, kernel := range []string{"/proc", "/sys", "/dev"} {
 			if below(p, kernel) && !below(p, "/dev/shm") {

@@ -44,7 +44,7 @@ func Words(command any) (words []string, bad *fault.Error) {
 			words = []string{one}
 		}
 	} else if err = errors.Join(err, json.Unmarshal(b, &words)); err != nil {
-		return nil, fault.New(fault.Invalid, "command_invalid", "there is no command: it is neither a text nor a list of texts").
+		return nil, fault.New(fault.Invalid, "command_invalid", "there is no command: the value is neither a text nor a list of texts").
 			WithHint("write command: and the program, or a list of the program and its arguments, in quotes where they look like numbers")
 	}
 	return words, nil

@@ -56,7 +56,7 @@ func runnable(path string) error {
 		return fault.New(fault.NotFound, "program_not_found", "there is no program %s", path).
 			WithHint("install it, or correct the path")
 	case err != nil:
-		return fault.New(fault.NotFound, "program_not_found", "the program %s cannot be looked at: %w", path, err)
+		return fault.New(fault.NotFound, "program_not_found", "cannot read the program %s: %w", path, err)
 	case info.IsDir():
 		return unfit(path, "it is a folder")
 	case !info.Mode().IsRegular():
@@ -97,7 +97,7 @@ func format(path string) error {
 	}
 	of := elf.Machine(uint16(head[18]) | uint16(head[19])<<8)
 	if want, known := machines()[runtime.GOARCH]; known && of != want {
-		return unfit(path, "it is made for another machine ("+of.String()+")")
+		return unfit(path, "it was built for another machine ("+of.String()+")")
 	}
 	return nil
 }
