@@ -45,11 +45,12 @@ func chatIn(t *testing.T, o *served.Office) (*screen, node) {
 	return start(t, options(n)), n
 }
 
-// press answers what stands there, once the keyboard has rested.
-func (s *screen) press(key string) {
+// press presses a key once the keyboard has rested, and waits for the texts.
+func (s *screen) press(key string, texts ...string) {
 	s.t.Helper()
 	<-time.After(600 * time.Millisecond)
 	s.keys(key)
+	s.shows(texts...)
 }
 
 func (s *screen) quit() {
@@ -111,8 +112,7 @@ func TestWhatWaitsIsAskedAboutAtTheStart(t *testing.T) {
 	s.shows("desk  pending", "Look at this:", "! change something", "── agent.yaml", "name: desk", "── tool notes.add", "effect: action",
 		"desk/mail  pending", "To be allowed:", "desk       1 tool: notes.add  ! 1 warning", "desk/mail  1 tool", "? Allow", "o one by one")
 	s.is(o, "desk", catalog.Pending)
-	s.press("y")
-	s.shows("✓ desk is allowed, with the 1 below it")
+	s.press("y", "✓ desk is allowed, with the 1 below it")
 	s.is(o, "desk", catalog.Approved)
 	s.is(o, "desk/mail", catalog.Approved)
 	s.keys("/approve\r")
@@ -126,8 +126,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 	s.shows("hello there")
 	o.Agent("desk", "")
 	s.asks("? desk (an agent) waits for your approval. Look at it? y/n")
-	s.press("n")
-	s.shows("not now: desk; /approve desk asks again")
+	s.press("n", "not now: desk; /approve desk asks again")
 	s.is(o, "desk", catalog.Pending)
 
 	// To look at it elsewhere is no new question; something else is.
@@ -136,8 +135,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 	}
 	o.Agent("other", "")
 	s.asks("? other (an agent) waits")
-	s.press("d")
-	s.shows("✗ other is denied; you are asked again when it changes")
+	s.press("d", "✗ other is denied; you are asked again when it changes")
 	s.asks("")
 	s.is(o, "other", catalog.Denied)
 	o.Agent("desk", "version: 2.0.0\n")
@@ -145,8 +143,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 	s.press("y")
 	s.asks("? Allow desk as it is (1 tool, 1 warning)? y/n")
 	s.shows("desk  pending", "version: 2.0.0")
-	s.press("y")
-	s.shows("✓ desk is allowed")
+	s.press("y", "✓ desk is allowed")
 	s.is(o, "desk", catalog.Approved)
 
 	// What has changed is shown as a difference.
@@ -155,8 +152,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 	s.press("y")
 	s.asks("? Allow desk as it is")
 	s.shows("desk  changed by ada", "Otherwise than you approved:", "-version: 2.0.0", "+version: 2.0.1", "? Allow")
-	s.press("\x1b")
-	s.shows("not now: desk", "not now: desk")
+	s.press("\x1b", "not now: desk", "not now: desk")
 	s.asks("")
 	s.keys("/approve\r")
 	s.asks("? desk (an agent) is not as you approved it any more")
@@ -172,8 +168,7 @@ func TestSourcesAreAskedAboutLikewise(t *testing.T) {
 	s.asks("? Allow mcp:files as it is (1 tool, 2 warnings)?")
 	s.shows("mcp:files  pending", "runs unconfined", `"command": "serve-files"`, "── tool files.add")
 	s.lacks("hidden-value")
-	s.press("y")
-	s.shows("✓ mcp:files is allowed")
+	s.press("y", "✓ mcp:files is allowed")
 	s.is(o, "mcp:files", catalog.Approved)
 	s.keys("/agents\r")
 	s.shows("grpc:hash", "denied", "from steward.yaml", "mcp:files", "approved", "/agent NAME")
@@ -182,8 +177,7 @@ func TestSourcesAreAskedAboutLikewise(t *testing.T) {
 	s.keys("/approve grpc:hash\r")
 	s.asks("? Allow grpc:hash as it is")
 	s.shows("grpc:hash  denied by ada")
-	s.press("y")
-	s.shows("✓ grpc:hash is allowed")
+	s.press("y", "✓ grpc:hash is allowed")
 	s.is(o, "grpc:hash", catalog.Approved)
 	s.quit()
 }
@@ -204,16 +198,13 @@ func TestNobodyIsInterrupted(t *testing.T) {
 	s.asks("? desk (an agent) waits")
 
 	// Who writes something else is asked again when that is done.
-	s.press("let me think\r")
-	s.shows("you said: let me think")
+	s.press("let me think\r", "you said: let me think")
 	s.asks("? desk (an agent) waits")
 	s.press("y")
 	s.asks("? Allow desk as it is")
-	s.press("is it good?\r")
-	s.shows("you said: is it good?")
+	s.press("is it good?\r", "you said: is it good?")
 	s.asks("? Allow desk as it is")
-	s.press("n")
-	s.shows("not now: desk")
+	s.press("n", "not now: desk")
 	s.is(o, "desk", catalog.Pending)
 	s.quit()
 }
@@ -225,8 +216,7 @@ func TestWhatIsFoundOutWaitsForTheTurn(t *testing.T) {
 	o.Set(nil, holds)
 	s, n := chatIn(t, o)
 	s.asks("? desk (an agent) waits")
-	s.press("y")
-	s.shows("looking at desk")
+	s.press("y", "looking at desk")
 	s.hang(n)
 	close(holds)
 	s.keys("a word")
@@ -269,8 +259,7 @@ func TestDecidedElsewhere(t *testing.T) {
 	if err := os.WriteFile(file, []byte("name: other\ndescription: Evil.\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.press("y")
-	s.shows("other has changed since it was inspected", "agent_changed")
+	s.press("y", "other has changed since it was inspected", "agent_changed")
 	s.asks("? other (an agent) waits")
 	s.is(o, "other", catalog.Pending)
 	s.quit()
@@ -287,16 +276,13 @@ func TestOneByOne(t *testing.T) {
 	s.asks("? Allow these 5 as they are?")
 	s.press("o")
 	s.asks("? Allow desk as it is")
-	s.press("y")
-	s.shows("✓ desk is allowed")
+	s.press("y", "✓ desk is allowed")
 	s.asks("? Allow desk/calendar as it is")
 	s.press("y")
 	s.asks("? Allow desk/mail as it is")
-	s.press("n") // and what is below it is not asked about
-	s.shows("not now: desk/mail")
+	s.press("n", "not now: desk/mail") // what is below it is not asked about
 	s.asks("? Allow desk/task as it is")
-	s.press("d")
-	s.shows("✗ desk/task is denied")
+	s.press("d", "✗ desk/task is denied")
 	s.is(o, "desk/calendar", catalog.Approved)
 	s.is(o, "desk/mail", catalog.Pending)
 	s.is(o, "desk/mail/filter", catalog.Pending)
@@ -305,8 +291,7 @@ func TestOneByOne(t *testing.T) {
 	// By name, what waits below comes along.
 	s.keys("/approve desk\r")
 	s.asks("? Allow these 2 as they are?")
-	s.press("y")
-	s.shows("✓ desk/mail is allowed, with the 1 below it")
+	s.press("y", "✓ desk/mail is allowed, with the 1 below it")
 	s.keys("/approve desk\r")
 	s.shows("desk is allowed already")
 	s.quit()
@@ -328,8 +313,7 @@ func TestApproveByName(t *testing.T) {
 	s.shows("there is no agent or source nothing like it; /agents lists them")
 	s.keys("/approve desk/m\t\r")
 	s.asks("? Allow desk/mail as it is")
-	s.press("y")
-	s.shows("✓ desk/mail is allowed; it can be used once those above it are allowed too")
+	s.press("y", "✓ desk/mail is allowed; it can be used once those above it are allowed too")
 	s.keys("/agents\r")
 	s.shows("  broken ", "invalid", "nonsense", "  desk ", "pending", "  desk/mail", "approved, the one above is not", "/approve NAME allows one")
 	s.quit()
@@ -341,8 +325,7 @@ func TestWhatCannotBeLookedAt(t *testing.T) {
 	o.Agent("desk", "")
 	s, _ := chatIn(t, o)
 	s.asks("? desk")
-	s.press("y")
-	s.shows("what notes of desk offers cannot be learned", "start it", "server_gone")
+	s.press("y", "what notes of desk offers cannot be learned", "start it", "server_gone")
 	s.keys("/help\r")
 	s.shows("/approve [NAME]", "Ctrl-C twice leaves")
 	s.asks("")
@@ -355,8 +338,7 @@ func TestWhoMayNotDecideIsOnlyTold(t *testing.T) {
 	o.Agent("desk", "")
 	s, _ := chatIn(t, o)
 	s.asks("? desk")
-	s.press("y")
-	s.shows("it is decided elsewhere", "admin_only")
+	s.press("y", "it is decided elsewhere", "admin_only")
 	o.Agent("other", "")
 	s.shows("other (an agent) waits for an approval, which is given on the machine", "steward agents approve other")
 	s.asks("")
