@@ -1,5 +1,5 @@
-// Package proto describes Steward's services over gRPC: what reflection tells.
-// The .proto files beside it are the source, and gen makes the rest of them.
+// Package proto provides the descriptors of Steward's gRPC services for reflection. The .proto files beside
+// it are the source; gen generates everything else from them.
 package proto
 
 import (
@@ -19,9 +19,8 @@ var descriptors []byte
 // Resolver finds descriptors. It is a protodesc.Resolver.
 type Resolver struct{ own *protoregistry.Files }
 
-// Files returns the descriptors of Steward's services with the comments of
-// their .proto files, which the descriptors in generated code lack, and before
-// all others that the program has.
+// Files returns the descriptors of Steward's services, and after them all others of the program. Unlike the
+// descriptors in generated code, they have the comments of the .proto files.
 func Files() (*Resolver, error) {
 	var set descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal(descriptors, &set); err != nil {

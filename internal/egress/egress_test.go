@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// names resolves from a table; each look-up takes the next list of a name.
+// names resolves from a table. Each look-up takes the next list of a name.
 type names map[string][][]string
 
 func (n names) LookupNetIP(_ context.Context, _, name string) ([]netip.Addr, error) {
@@ -81,7 +81,7 @@ func TestRulesAreRead(t *testing.T) {
 	}
 }
 
-// What may be dialled, for each kind of rule and address.
+// Addresses that may be dialled, for each kind of rule and address.
 func TestWhatMayBeReached(t *testing.T) {
 	all := names{"public.test": {{"93.184.216.34"}}, "home.test": {{"192.168.1.2"}}, "both.test": {{"10.0.0.1", "93.184.216.34"}},
 		"meta.test": {{"169.254.169.254"}}, "six.test": {{"64:ff9b::5db8:d822"}}, "evil.test": {{"64:ff9b::7f00:1"}}, "none.test": {{}}, "self.test": {{"93.184.216.40"}}}
@@ -131,8 +131,7 @@ func TestWhatMayBeReached(t *testing.T) {
 	}
 }
 
-// The address that was checked is the one that is dialled: a name that has
-// another address a moment later gains nothing.
+// The checked address is the one that is dialled, so a name that changes its address gains nothing.
 func TestANameThatChangesItsAddress(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
@@ -156,7 +155,7 @@ func TestANameThatChangesItsAddress(t *testing.T) {
 	}
 }
 
-// What this process listens on is not reached, whoever opened it.
+// Ports that this process listens on are never reached.
 func TestOwnPortsAreNotReached(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	rule := must.Get(List(l.Addr().String()))
@@ -241,8 +240,7 @@ func TestAProxyForAList(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// Closing a proxy ends the tunnels through it, and one side's end is told to
-// the other.
+// Closing a proxy ends its tunnels, and the end of one side reaches the other.
 func TestATunnelEnds(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()

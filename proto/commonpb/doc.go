@@ -1,3 +1,2 @@
-// Package commonpb is what Steward's services share, made of
-// common.proto: the words on the wire.
+// Package commonpb has the messages that Steward's services share, generated from common.proto.
 package commonpb

@@ -1,4 +1,3 @@
-// Package eventpb is the service by which other programs publish events and are
-// told of them, made of event.proto: the words on the wire, a client, and what
-// a server implements.
+// Package eventpb is the service through which other programs publish events and subscribe to them. It
+// has the messages, a client, and the interface of a server, generated from event.proto.
 package eventpb

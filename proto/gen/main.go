@@ -1,5 +1,5 @@
-// Command gen makes the Go code of Steward's .proto files. It needs nothing
-// but Go: the files are compiled here, and the plugins are tools of the module.
+// Command gen generates the Go code for Steward's .proto files. It needs only Go: it compiles the files
+// itself, and the plugins are tools of the module.
 //
 //	go run ./proto/gen
 package main
@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// job is a folder of .proto files and the plugins that make code of them.
+// job is a folder of .proto files and the plugins that generate code from them.
 type job struct {
 	dir     string
 	files   []string
@@ -98,8 +98,7 @@ func generate(ctx context.Context, root string) (map[string][]byte, error) {
 	return made, nil
 }
 
-// compile returns the files with all that they import, each after what it
-// imports, as plugins want them.
+// compile returns the files and everything that they import, each after its imports, as plugins need them.
 func compile(ctx context.Context, dir string, names []string) ([]*descriptorpb.FileDescriptorProto, error) {
 	c := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{dir}}),
@@ -132,7 +131,7 @@ func ordered(linked linker.Files) []*descriptorpb.FileDescriptorProto {
 	return out
 }
 
-// run has the plugin make its files and adds them to made.
+// run runs the plugin and adds its files to made.
 func (p plugin) run(ctx context.Context, root string, files []*descriptorpb.FileDescriptorProto, names []string, made map[string][]byte) error {
 	in, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{FileToGenerate: names, Parameter: &p.parameter, ProtoFile: files})
 	if err != nil {

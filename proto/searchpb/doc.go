@@ -1,3 +1,3 @@
-// Package searchpb is the service by which other programs search in what was said, made of
-// search.proto: the words on the wire, a client, and what a server implements.
+// Package searchpb is the service through which other programs search messages. It has the messages, a
+// client, and the interface of a server, generated from search.proto.
 package searchpb

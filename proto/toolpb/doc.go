@@ -1,3 +1,3 @@
-// Package toolpb is the service by which other programs list and call tools, made of
-// tool.proto: the words on the wire, a client, and what a server implements.
+// Package toolpb is the service through which other programs list and call tools. It has the messages, a
+// client, and the interface of a server, generated from tool.proto.
 package toolpb

@@ -1,2 +1,2 @@
-// Package grpc tests gRPC tools against servers that are not ours.
+// Package grpc tests gRPC tools against servers of others.
 package grpc

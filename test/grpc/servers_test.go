@@ -23,7 +23,7 @@ import (
 
 const examples = "google.golang.org/grpc/examples"
 
-// patience is how long a server has until it listens.
+// patience bounds the wait until a server listens.
 const patience = 5 * time.Minute
 
 // start builds and runs a server of grpc-go's examples until the test ends,
@@ -57,8 +57,8 @@ func start(t *testing.T, pkg string, args ...string) string {
 	}
 }
 
-// listens returns the port on which a process listens, if it does: not every
-// server says which one it was given.
+// listens returns the port on which a process listens, or "". Not every server reports the port that it was
+// assigned.
 func listens(pid int) string {
 	own := map[string]bool{}
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is right
@@ -98,7 +98,7 @@ func open(t *testing.T, env tool.Env, decl string) tool.Source {
 	return s
 }
 
-// tools registers what a source announces.
+// tools registers the announced tools of a source.
 func tools(t *testing.T, s tool.Source, refused int, names ...string) *tool.Registry {
 	t.Helper()
 	a := must.Get(s.Announce(t.Context()))

@@ -46,8 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// node returns the Node of the packages: the suite needs a newer one than
-// many systems have.
+// node returns the Node of the packages, because the suite needs a newer one than many systems have.
 func node(t *testing.T) string {
 	t.Helper()
 	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
@@ -202,9 +201,8 @@ func TestEverythingOverHTTP(t *testing.T) {
 	everything(t, open(t, mcp.Decl{URL: "http://127.0.0.1:" + port + "/mcp"}))
 }
 
-// serve starts the server until the test ends and returns its port. It has to
-// be told one that is free; where another program has taken that meanwhile,
-// the server ends, and instead of the port comes what it has said.
+// serve starts the server until the test ends and returns its port. The server needs a free port as an
+// argument. If another program takes the port meanwhile, the server ends, and serve returns its stderr.
 func serve(t *testing.T) (port, said string) {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
@@ -296,7 +294,7 @@ func offered(scenario string) bool {
 	return !strings.HasPrefix(scenario, "auth/") && !strings.HasPrefix(scenario, "elicitation-")
 }
 
-// clients do what a scenario asks of a client.
+// clients perform what a scenario expects of a client.
 func clients() map[string]func(ctx context.Context, s tool.Source) error {
 	use := func(name, args string) func(context.Context, tool.Source) error {
 		return func(ctx context.Context, s tool.Source) error {
@@ -377,10 +375,9 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// checks reads what the suite has noted: every check counts, warnings too. But
-// whether a client is late also depends on the machine: what is said of that is
-// returned. A little late is good enough; very late, which is twice as long as
-// it was told to wait, is every client that waits for as long as it pleases.
+// checks reads the results of the suite. Every check counts, including warnings, except that a client is
+// late: that also depends on the machine, so it is returned. A little late is good enough, but twice the
+// time that it was told to wait is not.
 func checks(t *testing.T, dir string, out []byte) (late string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "checks.json"))
 	if deeper, _ := filepath.Glob(filepath.Join(dir, "checks.json")); len(files) == 0 {
