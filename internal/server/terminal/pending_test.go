@@ -53,6 +53,13 @@ func (s *screen) press(key string, texts ...string) {
 	s.shows(texts...)
 }
 
+// answer waits for a question, and answers it like press.
+func (s *screen) answer(question, key string, texts ...string) {
+	s.t.Helper()
+	s.asks(question)
+	s.press(key, texts...)
+}
+
 func (s *screen) quit() {
 	s.t.Helper()
 	s.keys("/quit\r")
@@ -125,8 +132,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 	s, _ := chatIn(t, o)
 	s.shows("hello there")
 	o.Agent("desk", "")
-	s.asks("? desk (an agent) waits for your approval. Look at it? y/n")
-	s.press("n", "not now: desk; /approve desk asks again")
+	s.answer("? desk (an agent) waits for your approval. Look at it? y/n", "n", "not now: desk; /approve desk asks again")
 	s.is(o, "desk", catalog.Pending)
 
 	// To look at it elsewhere is no new question; something else is.
@@ -134,13 +140,11 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Agent("other", "")
-	s.asks("? other (an agent) waits")
-	s.press("d", "✗ other is denied; you are asked again when it changes")
+	s.answer("? other (an agent) waits", "d", "✗ other is denied; you are asked again when it changes")
 	s.asks("")
 	s.is(o, "other", catalog.Denied)
 	o.Agent("desk", "version: 2.0.0\n")
-	s.asks("? desk (an agent) waits")
-	s.press("y")
+	s.answer("? desk (an agent) waits", "y")
 	s.asks("? Allow desk as it is (1 tool, 1 warning)? y/n")
 	s.shows("desk  pending", "version: 2.0.0")
 	s.press("y", "✓ desk is allowed")
@@ -148,8 +152,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 
 	// What has changed is shown as a difference.
 	o.Agent("desk", "version: 2.0.1\n")
-	s.asks("? desk (an agent) is not as you approved it any more. Look at what has changed?")
-	s.press("y")
+	s.answer("? desk (an agent) is not as you approved it any more. Look at what has changed?", "y")
 	s.asks("? Allow desk as it is")
 	s.shows("desk  changed by ada", "Otherwise than you approved:", "-version: 2.0.0", "+version: 2.0.1", "? Allow")
 	s.press("\x1b", "not now: desk", "not now: desk")
@@ -163,8 +166,7 @@ func TestSourcesAreAskedAboutLikewise(t *testing.T) {
 	o := newOffice(t)
 	o.Write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files","env":{"TOKEN":"hidden-value"}}}}`)
 	s, _ := chatIn(t, o)
-	s.asks("? mcp:files (an MCP server) waits for your approval")
-	s.press("y")
+	s.answer("? mcp:files (an MCP server) waits for your approval", "y")
 	s.asks("? Allow mcp:files as it is (1 tool, 2 warnings)?")
 	s.shows("mcp:files  pending", "runs unconfined", `"command": "serve-files"`, "── tool files.add")
 	s.lacks("hidden-value")
@@ -199,12 +201,9 @@ func TestNobodyIsInterrupted(t *testing.T) {
 
 	// Who writes something else is asked again when that is done.
 	s.press("let me think\r", "you said: let me think")
-	s.asks("? desk (an agent) waits")
-	s.press("y")
-	s.asks("? Allow desk as it is")
-	s.press("is it good?\r", "you said: is it good?")
-	s.asks("? Allow desk as it is")
-	s.press("n", "not now: desk")
+	s.answer("? desk (an agent) waits", "y")
+	s.answer("? Allow desk as it is", "is it good?\r", "you said: is it good?")
+	s.answer("? Allow desk as it is", "n", "not now: desk")
 	s.is(o, "desk", catalog.Pending)
 	s.quit()
 }
@@ -215,8 +214,7 @@ func TestWhatIsFoundOutWaitsForTheTurn(t *testing.T) {
 	holds := make(chan struct{})
 	o.Set(nil, holds)
 	s, n := chatIn(t, o)
-	s.asks("? desk (an agent) waits")
-	s.press("y", "looking at desk")
+	s.answer("? desk (an agent) waits", "y", "looking at desk")
 	s.hang(n)
 	close(holds)
 	s.keys("a word")
@@ -271,18 +269,12 @@ func TestOneByOne(t *testing.T) {
 		o.Agent(at, "")
 	}
 	s, _ := chatIn(t, o)
-	s.asks("? desk (an agent with 4 below it) waits")
-	s.press("y")
-	s.asks("? Allow these 5 as they are?")
-	s.press("o")
-	s.asks("? Allow desk as it is")
-	s.press("y", "✓ desk is allowed")
-	s.asks("? Allow desk/calendar as it is")
-	s.press("y")
-	s.asks("? Allow desk/mail as it is")
-	s.press("n", "not now: desk/mail") // what is below it is not asked about
-	s.asks("? Allow desk/task as it is")
-	s.press("d", "✗ desk/task is denied")
+	s.answer("? desk (an agent with 4 below it) waits", "y")
+	s.answer("? Allow these 5 as they are?", "o")
+	s.answer("? Allow desk as it is", "y", "✓ desk is allowed")
+	s.answer("? Allow desk/calendar as it is", "y")
+	s.answer("? Allow desk/mail as it is", "n", "not now: desk/mail") // what is below it is not asked about
+	s.answer("? Allow desk/task as it is", "d", "✗ desk/task is denied")
 	s.is(o, "desk/calendar", catalog.Approved)
 	s.is(o, "desk/mail", catalog.Pending)
 	s.is(o, "desk/mail/filter", catalog.Pending)
@@ -290,8 +282,7 @@ func TestOneByOne(t *testing.T) {
 
 	// By name, what waits below comes along.
 	s.keys("/approve desk\r")
-	s.asks("? Allow these 2 as they are?")
-	s.press("y", "✓ desk/mail is allowed, with the 1 below it")
+	s.answer("? Allow these 2 as they are?", "y", "✓ desk/mail is allowed, with the 1 below it")
 	s.keys("/approve desk\r")
 	s.shows("desk is allowed already")
 	s.quit()
@@ -312,8 +303,7 @@ func TestApproveByName(t *testing.T) {
 	s.keys("/approve nothing like it\r")
 	s.shows("there is no agent or source nothing like it; /agents lists them")
 	s.keys("/approve desk/m\t\r")
-	s.asks("? Allow desk/mail as it is")
-	s.press("y", "✓ desk/mail is allowed; it can be used once those above it are allowed too")
+	s.answer("? Allow desk/mail as it is", "y", "✓ desk/mail is allowed; it can be used once those above it are allowed too")
 	s.keys("/agents\r")
 	s.shows("  broken ", "invalid", "nonsense", "  desk ", "pending", "  desk/mail", "approved, the one above is not", "/approve NAME allows one")
 	s.quit()
@@ -324,8 +314,7 @@ func TestWhatCannotBeLookedAt(t *testing.T) {
 	o.Set(fault.New(fault.Unavailable, "server_gone", "it does not answer").WithHint("start it"), nil)
 	o.Agent("desk", "")
 	s, _ := chatIn(t, o)
-	s.asks("? desk")
-	s.press("y", "what notes of desk offers cannot be learned", "start it", "server_gone")
+	s.answer("? desk", "y", "what notes of desk offers cannot be learned", "start it", "server_gone")
 	s.keys("/help\r")
 	s.shows("/approve [NAME]", "Ctrl-C twice leaves")
 	s.asks("")
@@ -337,8 +326,7 @@ func TestWhoMayNotDecideIsOnlyTold(t *testing.T) {
 	o.Nobody = true
 	o.Agent("desk", "")
 	s, _ := chatIn(t, o)
-	s.asks("? desk")
-	s.press("y", "it is decided elsewhere", "admin_only")
+	s.answer("? desk", "y", "it is decided elsewhere", "admin_only")
 	o.Agent("other", "")
 	s.shows("other (an agent) waits for an approval, which is given on the machine", "steward agents approve other")
 	s.asks("")
