@@ -101,8 +101,7 @@ func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	o := served.NewOffice(t)
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
 	boss, ana := dial(t, url, "admin"), dial(t, url, "ana")
-	boss.send(`{"type":"ping","id":"a"}`)
-	boss.want(frame{"type": "pong", "re": "a"}) // nothing waits: nothing is told
+	boss.ask(`{"type":"ping","id":"a"}`, frame{"type": "pong", "re": "a"}) // nothing waits: nothing is told
 	o.Agent("desk", "")
 	boss.waits("desk")
 	o.Write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"}}}`)
@@ -115,8 +114,7 @@ func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 		return `,"hash":"` + boss.about("inspect_agent", path, "")["agent"].(map[string]any)["hash"].(string) + `"`
 	}
 	files := hash("mcp:files")
-	late.send(`{"type":"ping","id":"a"}`)
-	late.want(frame{"type": "pong"}) // to look at something is no news
+	late.ask(`{"type":"ping","id":"a"}`, frame{"type": "pong"}) // to look at something is no news
 	boss.send(`{"type":"approve_agent","path":"mcp:files"` + files + `}`)
 	late.waits("desk")
 	boss.waits("desk")
@@ -130,8 +128,7 @@ func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	late.waits("desk")
 
 	// Nobody else has been told.
-	ana.send(`{"type":"ping","id":"a"}`)
-	ana.want(frame{"type": "pong"})
+	ana.ask(`{"type":"ping","id":"a"}`, frame{"type": "pong"})
 
 	// When all have gone, it begins anew.
 	boss.CloseNow()

@@ -75,22 +75,11 @@ func (d *double) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]e
 	}
 }
 
-// asks sends a frame and returns the answer.
-func (c *client) asks(send string) frame {
-	c.t.Helper()
-	c.send(send)
-	f, err := c.read()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return f
-}
-
 func TestApprovalFrames(t *testing.T) {
 	d := newDouble(nil)
 	_, url := serve(t, chat.Options{Node: d})
 	c := dial(t, url, "")
-	if f := c.asks(`{"type":"approve","id":"2","approval_id":"q","hash":"h","standing":"conversation","pattern":{"path":{"like":"a*"}},"until":"2030-01-02T03:04:05Z"}`); f["type"] != "ok" {
+	if f := c.ask(`{"type":"approve","id":"2","approval_id":"q","hash":"h","standing":"conversation","pattern":{"path":{"like":"a*"}},"until":"2030-01-02T03:04:05Z"}`, nil); f["type"] != "ok" {
 		t.Fatal(f)
 	}
 	want := runtime.Verdict{ID: "q", Hash: "h", Approve: true, Standing: effect.InConversation, Pattern: intent.Pattern{"path": {Like: "a*"}}, Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -103,10 +92,10 @@ func TestApprovalsAreFollowed(t *testing.T) {
 	d := newDouble(nil)
 	_, url := serve(t, chat.Options{Node: d})
 	c := dial(t, url, "")
-	if f := c.asks(`{"type":"approvals","id":"1","follow":true}`); f["type"] != "approvals" || len(f["approvals"].([]any)) != 1 {
+	if f := c.ask(`{"type":"approvals","id":"1","follow":true}`, nil); f["type"] != "approvals" || len(f["approvals"].([]any)) != 1 {
 		t.Fatal(f)
 	}
-	if f := c.asks(`{"type":"approvals","id":"2","follow":true}`); f["code"] != "approvals_followed" {
+	if f := c.ask(`{"type":"approvals","id":"2","follow":true}`, nil); f["code"] != "approvals_followed" {
 		t.Fatal(f)
 	}
 	c.send(`{"type":"deny","approval_id":"cld:effect.Intent.1","hash":"9f86d081"}`)
@@ -114,10 +103,10 @@ func TestApprovalsAreFollowed(t *testing.T) {
 		t.Fatal(f, err)
 	}
 	eve := dial(t, url, "eve")
-	if f := eve.asks(`{"type":"approvals","id":"1"}`); len(f["approvals"].([]any)) != 0 {
+	if f := eve.ask(`{"type":"approvals","id":"1"}`, nil); len(f["approvals"].([]any)) != 0 {
 		t.Errorf("told a foreign user: %v", f)
 	}
-	if f := eve.asks(`{"type":"approval","id":"1","approval_id":"cld:effect.Intent.1"}`); f["code"] != "approval_not_found" {
+	if f := eve.ask(`{"type":"approval","id":"1","approval_id":"cld:effect.Intent.1"}`, nil); f["code"] != "approval_not_found" {
 		t.Errorf("told a foreign user: %v", f)
 	}
 	broken := newDouble(nil)
@@ -125,7 +114,7 @@ func TestApprovalsAreFollowed(t *testing.T) {
 	_, url = serve(t, chat.Options{Node: broken})
 	c = dial(t, url, "")
 	for _, send := range []string{`{"type":"approvals","id":"1"}`, `{"type":"approvals","id":"1","follow":true}`} {
-		if f := c.asks(send); f["code"] != "disk_full" || f["re"] != "1" {
+		if f := c.ask(send, nil); f["code"] != "disk_full" || f["re"] != "1" {
 			t.Errorf("%s: %v", send, f)
 		}
 	}

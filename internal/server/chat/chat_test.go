@@ -170,10 +170,8 @@ func TestWrongFrames(t *testing.T) {
 	}...)
 	c.sendAs(websocket.MessageBinary, `{"type":"ping"}`)
 	c.want(frame{"type": "error", "code": "binary_frame"})
-	c.send(`{"type":"ping","id":"alive"}`)
-	c.want(frame{"type": "pong", "re": "alive"})
-	c.send(`{"type":"message",` + in + `,"content":"again"}`)
-	c.want(frame{"type": "accepted", "conversation_id": conv})
+	c.ask(`{"type":"ping","id":"alive"}`, frame{"type": "pong", "re": "alive"})
+	c.ask(`{"type":"message",`+in+`,"content":"again"}`, frame{"type": "accepted", "conversation_id": conv})
 	c.want(frame{"type": "token", "text": "Hi."})
 	if n := len(d.talks); n != 1 {
 		t.Errorf("%d conversations, want 1", n)
@@ -192,8 +190,7 @@ func TestAcceptedComesFirst(t *testing.T) {
 			if withID {
 				mine = fmt.Sprintf(`"message_id":"m%d",`, i)
 			}
-			c.send(`{"type":"message",` + in + mine + `"id":"x","content":"hello"}`)
-			acc := c.want(frame{"type": "accepted", "re": "x", "duplicate": false})
+			acc := c.ask(`{"type":"message",`+in+mine+`"id":"x","content":"hello"}`, frame{"type": "accepted", "re": "x", "duplicate": false})
 			in = `"conversation_id":"` + acc["conversation_id"].(string) + `",`
 			for {
 				f := c.next()
@@ -237,8 +234,7 @@ func TestAnew(t *testing.T) {
 	if got := d.last(); got.Regenerate.String() != msg || !got.Replace.Zero() || got.Content != nil {
 		t.Errorf("%+v", got)
 	}
-	b.send(`{"type":"message",` + conv + `,"content":"three"}`)
-	b.want(frame{"type": "accepted"})
+	b.ask(`{"type":"message",`+conv+`,"content":"three"}`, frame{"type": "accepted"})
 	c.want(frame{"type": "user"})
 }
 
@@ -252,19 +248,16 @@ func TestDuplicate(t *testing.T) {
 	send := `{"type":"message","conversation_id":"` + conv + `","message_id":"m","content":"two"}`
 	for a.next()["type"] != "complete" {
 	}
-	a.send(send)
-	first := a.want(frame{"type": "accepted", "duplicate": false})
+	first := a.ask(send, frame{"type": "accepted", "duplicate": false})
 	for a.next()["type"] != "complete" {
 	}
 	b := dial(t, url, "")
-	b.send(send)
-	b.want(frame{"type": "accepted", "duplicate": true, "message_id": first["message_id"], "cursor": first["cursor"]})
+	b.ask(send, frame{"type": "accepted", "duplicate": true, "message_id": first["message_id"], "cursor": first["cursor"]})
 	b.want(frame{"type": "token", "text": "Hi."})
 	b.want(frame{"type": "complete"})
 	a.send(send) // where the conversation is followed, its turn has been told
 	a.want(frame{"type": "accepted", "duplicate": true})
-	a.send(`{"type":"ping"}`)
-	a.want(frame{"type": "pong"})
+	a.ask(`{"type":"ping"}`, frame{"type": "pong"})
 }
 
 // While a turn runs, messages wait in their order; stop and others do not.
@@ -281,10 +274,8 @@ func TestWaitingMessages(t *testing.T) {
 	for i := range waiting {
 		c.send(fmt.Sprintf(`{"type":"message","id":"%d",%s,"content":"%d"}`, i, in, i))
 	}
-	c.send(`{"type":"stop","id":"s",` + in + `}`)
-	c.want(frame{"type": "ok", "re": "s"})
-	c.send(`{"type":"message","id":"steering",` + in + `,"content":"left","steer":true}`)
-	c.want(frame{"type": "accepted", "re": "steering"})
+	c.ask(`{"type":"stop","id":"s",`+in+`}`, frame{"type": "ok", "re": "s"})
+	c.ask(`{"type":"message","id":"steering",`+in+`,"content":"left","steer":true}`, frame{"type": "accepted", "re": "steering"})
 	for i := range waiting {
 		d.hold <- struct{}{}
 		c.want(frame{"type": "accepted", "re": fmt.Sprint(i)})
@@ -306,14 +297,12 @@ func TestFailingMessage(t *testing.T) {
 	c := dial(t, url, "")
 	const none = `"conversation_id":"00000000-0000-7000-8000-0000000000ff"`
 	for range 3 {
-		c.send(`{"type":"message","id":"a",` + none + `,"content":"x"}`)
-		c.want(frame{"type": "error", "re": "a", "code": "conversation_not_found"})
+		c.ask(`{"type":"message","id":"a",`+none+`,"content":"x"}`, frame{"type": "error", "re": "a", "code": "conversation_not_found"})
 	}
 	d.breakDown(errors.New("/secret/path is gone"))
 	for _, f := range []string{`{"type":"message","id":"a","content":"x"}`, `{"type":"message","id":"a",` + none + `,"content":"x"}`,
 		`{"type":"stop","id":"a",` + none + `}`, `{"type":"resume","id":"a",` + none + `}`} {
-		c.send(f)
-		c.want(frame{"type": "error", "re": "a", "code": "internal", "message": "something went wrong inside Steward"})
+		c.ask(f, frame{"type": "error", "re": "a", "code": "internal", "message": "something went wrong inside Steward"})
 	}
 }
 
@@ -332,8 +321,7 @@ func TestWatchFails(t *testing.T) {
 		t.Errorf("got %v", f)
 	}
 	d.breakDown(nil)
-	c.send(`{"type":"resume","conversation_id":"` + conv + `"}`)
-	c.want(frame{"type": "user"})
+	c.ask(`{"type":"resume","conversation_id":"`+conv+`"}`, frame{"type": "user"})
 	c.want(frame{"type": "token"})
 }
 
@@ -347,8 +335,7 @@ func TestResume(t *testing.T) {
 	d := newDouble(answer(words...))
 	_, url := serve(t, chat.Options{Node: d})
 	c := dial(t, url, "")
-	c.send(`{"type":"message","content":"x"}`)
-	first := c.want(frame{"type": "accepted"})
+	first := c.ask(`{"type":"message","content":"x"}`, frame{"type": "accepted"})
 	conv := first["conversation_id"].(string)
 	c.CloseNow()
 	rapid.Check(t, func(r *rapid.T) {
@@ -384,17 +371,14 @@ func TestResumeAnew(t *testing.T) {
 	for c.next()["type"] != "complete" {
 	}
 	for range 50 {
-		c.send(`{"type":"resume","conversation_id":"` + conv + `"}`)
-		c.want(frame{"type": "user", "content": []any{map[string]any{"type": "text", "text": "x"}}})
+		c.ask(`{"type":"resume","conversation_id":"`+conv+`"}`, frame{"type": "user", "content": []any{map[string]any{"type": "text", "text": "x"}}})
 		c.want(frame{"type": "token"})
 		c.want(frame{"type": "complete"})
 	}
-	c.send(`{"type":"message","conversation_id":"` + conv + `","content":"y"}`)
-	c.want(frame{"type": "accepted"})
+	c.ask(`{"type":"message","conversation_id":"`+conv+`","content":"y"}`, frame{"type": "accepted"})
 	c.want(frame{"type": "token"})
 	c.want(frame{"type": "complete"})
-	c.send(`{"type":"ping"}`)
-	c.want(frame{"type": "pong"}) // and not the turn again
+	c.ask(`{"type":"ping"}`, frame{"type": "pong"}) // and not the turn again
 }
 
 // With a program nobody is there who can be asked, whatever it sends.

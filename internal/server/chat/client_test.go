@@ -138,6 +138,13 @@ func (c *client) want(members frame) frame {
 	return f
 }
 
+// ask sends a frame, and checks some members of the next frame that comes.
+func (c *client) ask(text string, members frame) frame {
+	c.t.Helper()
+	c.send(text)
+	return c.want(members)
+}
+
 // wantClosed reads until the connection is closed and returns the code.
 func (c *client) wantClosed() websocket.StatusCode {
 	c.t.Helper()

@@ -41,8 +41,7 @@ func TestTooManyConversations(t *testing.T) {
 	_, url := serve(t, chat.Options{Node: d})
 	c := dial(t, url, "")
 	quiet := func(x string) { // nothing is going on in it, as far as the connection is told
-		c.send(`{"type":"resume","conversation_id":"` + x + `","cursor":"now","id":"r"}`)
-		c.want(frame{"type": "ok"})
+		c.ask(`{"type":"resume","conversation_id":"`+x+`","cursor":"now","id":"r"}`, frame{"type": "ok"})
 	}
 	for _, x := range append(convs[:1024:1024], convs[0]) {
 		quiet(x)
@@ -63,19 +62,15 @@ func TestTooManyConversations(t *testing.T) {
 
 	busy := dial(t, url, "")
 	for _, x := range convs[2:1026] { // each has a turn without an end
-		busy.send(`{"type":"resume","conversation_id":"` + x + `","id":"r"}`)
-		busy.want(frame{"type": "ok"})
+		busy.ask(`{"type":"resume","conversation_id":"`+x+`","id":"r"}`, frame{"type": "ok"})
 		busy.want(frame{"type": "user"})
 	}
-	busy.send(`{"type":"resume","conversation_id":"` + convs[1026] + `","cursor":"now"}`)
-	busy.want(frame{"type": "error", "code": "too_many_conversations"})
-	busy.send(`{"type":"message","conversation_id":"` + convs[1027] + `","content":"x"}`)
-	busy.want(frame{"type": "error", "code": "too_many_conversations"})
+	busy.ask(`{"type":"resume","conversation_id":"`+convs[1026]+`","cursor":"now"}`, frame{"type": "error", "code": "too_many_conversations"})
+	busy.ask(`{"type":"message","conversation_id":"`+convs[1027]+`","content":"x"}`, frame{"type": "error", "code": "too_many_conversations"})
 	busy.send(`{"type":"message","content":"x"}`) // its conversation is not known before it is accepted
 	busy.want(frame{"type": "accepted"})
 	busy.want(frame{"type": "error", "code": "too_many_conversations"})
-	busy.send(`{"type":"message","conversation_id":"` + convs[2] + `","content":"x"}`)
-	busy.want(frame{"type": "accepted"})
+	busy.ask(`{"type":"message","conversation_id":"`+convs[2]+`","content":"x"}`, frame{"type": "accepted"})
 }
 
 // A frame that goes on and on is cut off; one that ends is only refused.
@@ -92,10 +87,8 @@ func TestEndlessFrame(t *testing.T) {
 	if code := c.wantClosed(); code != websocket.StatusMessageTooBig && code != -1 {
 		t.Errorf("closed with %d", code)
 	}
-	other.send(strings.Repeat("x", 7999))
-	other.want(frame{"type": "error", "code": "too_large"})
-	other.send(`{"type":"ping"}`)
-	other.want(frame{"type": "pong"})
+	other.ask(strings.Repeat("x", 7999), frame{"type": "error", "code": "too_large"})
+	other.ask(`{"type":"ping"}`, frame{"type": "pong"})
 }
 
 // gated is a listener whose connections write only while the gate is open,
@@ -228,8 +221,7 @@ func TestDeadClient(t *testing.T) {
 	server := chat.Handler(chat.Options{Node: d, Patience: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	url := listen(t, server, func(l net.Listener) net.Listener { return small{l} })
 	dead := dial(t, url, "")
-	dead.send(`{"type":"message","content":"x"}`)
-	dead.want(frame{"type": "accepted"})
+	dead.ask(`{"type":"message","content":"x"}`, frame{"type": "accepted"})
 	d.running.Wait() // the turn does not wait for the client
 	for server.Connections() > 0 {
 		<-time.After(time.Millisecond)
@@ -247,8 +239,7 @@ func TestShutdown(t *testing.T) {
 	for range 5 {
 		c := dial(t, url, "")
 		c.send(`{"type":"message","content":"never accepted"}`)
-		c.send(`{"type":"ping"}`)
-		c.want(frame{"type": "pong"})
+		c.ask(`{"type":"ping"}`, frame{"type": "pong"})
 		clients = append(clients, c)
 	}
 	var wg sync.WaitGroup
@@ -281,8 +272,7 @@ func TestShutdown(t *testing.T) {
 func TestShutdownOfADeafClient(t *testing.T) {
 	server, url := serve(t, chat.Options{Node: newDouble(nil)})
 	c := dial(t, url, "")
-	c.send(`{"type":"ping"}`)
-	c.want(frame{"type": "pong"}) // from now on it reads nothing, so answers nothing
+	c.ask(`{"type":"ping"}`, frame{"type": "pong"}) // from now on it reads nothing, so answers nothing
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -316,8 +306,7 @@ func TestRevokedKey(t *testing.T) {
 			}
 			defer ws.CloseNow()
 			cl := &client{t, ws}
-			cl.send(`{"type":"ping"}`)
-			cl.want(frame{"type": "pong"})
+			cl.ask(`{"type":"ping"}`, frame{"type": "pong"})
 			keys.Gone.Store(c.err)
 			if c.ping == time.Hour {
 				cl.send(`{"type":"message","content":"x"}`)

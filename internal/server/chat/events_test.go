@@ -43,10 +43,8 @@ func TestSubscribe(t *testing.T) {
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Events: h})
 	h.Put("ana", "before")
 	c := dial(t, url, "ana")
-	c.send(`{"type":"subscribe","id":"all"}`)
-	first := c.want(frame{"type": "events", "re": "all", "events": []any{}})
-	c.send(`{"type":"subscribe","id":"a","prefixes":["cld:note.Note.a"],"types":["note.*"],"sources":["user:ana"],"detail_types":["RESOURCE_PUT"],"bodies":true}`)
-	c.want(frame{"type": "events", "re": "a"})
+	first := c.ask(`{"type":"subscribe","id":"all"}`, frame{"type": "events", "re": "all", "events": []any{}})
+	c.ask(`{"type":"subscribe","id":"a","prefixes":["cld:note.Note.a"],"types":["note.*"],"sources":["user:ana"],"detail_types":["RESOURCE_PUT"],"bodies":true}`, frame{"type": "events", "re": "a"})
 	h.Put("eve", "eves")
 	h.Put("ana", "b")
 	if got := c.happened("all"); got[0] != "cld:note.Note.b" {
@@ -61,12 +59,10 @@ func TestSubscribe(t *testing.T) {
 			t.Errorf("%v", f)
 		}
 	}
-	c.send(`{"type":"unsubscribe","id":"1","re":"a"}`)
-	c.want(frame{"type": "ok", "re": "1"})
+	c.ask(`{"type":"unsubscribe","id":"1","re":"a"}`, frame{"type": "ok", "re": "1"})
 	h.Put("ana", "a")
 	c.happened("all")
-	c.send(`{"type":"ping","id":"2"}`)
-	c.want(frame{"type": "pong"}) // and nothing of the one that has ended
+	c.ask(`{"type":"ping","id":"2"}`, frame{"type": "pong"}) // and nothing of the one that has ended
 
 	// The other connection goes on from a cursor; somebody else's is told nothing of it.
 	d, eve := dial(t, url, "ana"), dial(t, url, "eve")
@@ -93,8 +89,7 @@ func TestRevokedKeyEndsSubscriptions(t *testing.T) {
 	defer s.Close()
 	defer server.Shutdown(context.Background())
 	c := dialKey(t, "ws"+strings.TrimPrefix(s.URL, "http"), "sk-steward-x")
-	c.send(`{"type":"subscribe","id":"1"}`)
-	c.want(frame{"type": "events"})
+	c.ask(`{"type":"subscribe","id":"1"}`, frame{"type": "events"})
 	k.Gone.Store(&revoked)
 	h.Put("ana", "secret")
 	if code := c.wantClosed(); code != chat.CloseRevoked {

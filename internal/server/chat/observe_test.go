@@ -57,8 +57,7 @@ func TestObserve(t *testing.T) {
 			t.Errorf("%s is %v, want %v", k, got[k], want)
 		}
 	}
-	c.send(`{"type":"unobserve","id":"u","re":"files"}`)
-	c.want(frame{"type": "ok", "re": "u"})
+	c.ask(`{"type":"unobserve","id":"u","re":"files"}`, frame{"type": "ok", "re": "u"})
 	d.changes.Commit("ana", calling(number(1), 15, "file.read"))
 	c.changes("all", 1)
 	c.send(`{"type":"unobserve","re":"all"}`)
@@ -86,10 +85,8 @@ func TestObservationsAreLimited(t *testing.T) {
 		c.send(fmt.Sprintf(`{"type":"observe","id":"%d","cursor":"now"}`, i))
 		c.changes(fmt.Sprint(i), 0)
 	}
-	c.send(`{"type":"observe","id":"3"}`)
-	c.want(frame{"type": "error", "code": "observation_exists", "re": "3"})
-	c.send(`{"type":"observe","id":"16"}`)
-	c.want(frame{"type": "error", "code": "too_many_observations", "re": "16"})
+	c.ask(`{"type":"observe","id":"3"}`, frame{"type": "error", "code": "observation_exists", "re": "3"})
+	c.ask(`{"type":"observe","id":"16"}`, frame{"type": "error", "code": "too_many_observations", "re": "16"})
 	c.send(`{"type":"unobserve","re":"3"}`)
 	c.send(`{"type":"observe","id":"16","cursor":"now"}`)
 	c.changes("16", 0)
@@ -99,8 +96,7 @@ func TestObservationsAreLimited(t *testing.T) {
 			t.Errorf("got %v", f)
 		}
 	}
-	c.send(`{"type":"ping"}`)
-	c.want(frame{"type": "pong"})
+	c.ask(`{"type":"ping"}`, frame{"type": "pong"})
 }
 
 // dated is a store all of whose entries bear one time.
