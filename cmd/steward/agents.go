@@ -27,8 +27,8 @@ func (a *app) agentsCommand() *cobra.Command {
 			"and gRPC endpoints of the settings are listed as mcp:NAME and grpc:NAME. None of them is used, or\n" +
 			"even started, until you have approved it as it is. If a byte of it changes, you are asked again.",
 	}, a.listAgents(), a.showAgent(), a.approveAgents(),
-		a.refuseAgent("deny", "Say no to an agent or a source", "It is not asked for again until it changes."),
-		a.refuseAgent("revoke", "Take an approval back, at once", "What runs is not stopped, but can call none of its tools any more."),
+		a.refuseAgent("deny", "Deny an agent or a tool source", "You are not asked about it again until it changes."),
+		a.refuseAgent("revoke", "Revoke an approval at once", "Running turns continue, but cannot call its tools any more."),
 		a.newAgent(), a.testAgents())
 }
 

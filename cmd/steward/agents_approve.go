@@ -166,7 +166,7 @@ func (a *app) approveOne(ctx context.Context, s *session, path string, o approvi
 		}
 		if insp.Status == catalog.Invalid {
 			return catalog.Listing{}, false, fault.New(fault.Invalid, "agent_invalid", "%s cannot be approved: %s", path, insp.Problems[0].String()).
-				WithHint("mend it; steward agents show %s tells all that is wrong", path)
+				WithHint("fix it; steward agents show %s lists everything that is wrong", path)
 		}
 		hash = insp.Hash
 		if !a.json && !a.quiet {
@@ -198,8 +198,8 @@ func (a *app) approveOne(ctx context.Context, s *session, path string, o approvi
 // agrees asks the user at a terminal.
 func (a *app) agrees(in *bufio.Reader, path string) (bool, error) {
 	if !isTerminal(a.stdin) {
-		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to approve %s", path).
-			WithHint("say --yes, or --hash with the hash that steward agents show tells")
+		return false, fault.New(fault.Invalid, "approval_unattended", "nobody can be asked to approve %s", path).
+			WithHint("give --yes, or --hash with the hash that steward agents show prints")
 	}
 	ok, err := a.confirm(in, "\nMay %s be used as it is shown?", path)
 	if err == nil && !ok {

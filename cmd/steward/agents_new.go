@@ -55,7 +55,7 @@ func (a *app) writeAgent(path, in string) error {
 	}
 	name := names[len(names)-1]
 	if found, err := folderOf(dir, name); err == nil {
-		return fault.New(fault.Conflict, "agent_exists", "there is an agent already: %s", found).WithHint("choose another name, or remove it")
+		return fault.New(fault.Conflict, "agent_exists", "the agent already exists: %s", found).WithHint("choose another name, or remove it")
 	}
 	dir = filepath.Join(dir, name)
 	if err := copyAgent(dir, strings.NewReplacer("NAME", name, "PATH", path)); err != nil {

@@ -119,7 +119,7 @@ func (a *app) join(set *settings.Loaded) (*session, error) {
 	n, err := readNotice(set.Data)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "server_unknown", "the Steward that uses %s does not say where it can be reached: %w", set.Data, err).
-			WithHint("end it, or begin with steward serve and chat beside it")
+			WithHint("stop it, or start steward serve and chat beside it")
 	}
 	token := a.token(set.Data)
 	if _, err := token(); err != nil {
@@ -175,7 +175,7 @@ func (s *session) which(ctx context.Context, name string) (string, error) {
 }
 
 func noConversation() error {
-	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").WithHint(`begin one: steward ask "…"`)
+	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").WithHint(`start one: steward ask "…"`)
 }
 
 // conversationID reads an id as a person has typed it.

@@ -201,7 +201,7 @@ func (a *app) command() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "settings `FILE` to use instead of ./steward.yaml")
 	f.StringVar(&a.data, "data", "", "data `FOLDER`: the database and everything else that Steward stores")
-	f.StringVar(&a.model, "model", "", "model to use: provider/model or an alias")
+	f.StringVar(&a.model, "model", "", "`MODEL` to use: provider/model or an alias")
 	f.StringArrayVar(&a.agentFolders, "agents", nil, "additional `FOLDER` of agents")
 	f.StringArrayVar(&a.mcpFiles, "mcp", nil, "additional JSON `FILE` with mcpServers")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print less on standard error")
@@ -232,7 +232,7 @@ func (a *app) settings() (*settings.Loaded, error) {
 		return nil, err
 	}
 	if set.Data == "" {
-		return nil, fault.New(fault.Invalid, "data_unknown", "it is not known where data are to be kept: HOME is not set").
+		return nil, fault.New(fault.Invalid, "data_unknown", "the data folder is unknown: HOME is not set").
 			WithHint("name a folder with --data")
 	}
 	for _, n := range set.Notices {

@@ -71,7 +71,7 @@ func questionNamed(ctx context.Context, s *session, which string) (effect.Questi
 }
 
 func (a *app) listApprovals() *cobra.Command {
-	return lists(a, &cobra.Command{Use: "list", Short: "List the actions that wait for your approval", Long: "List the actions that wait for your approval, oldest first."}, "nothing waits for your word",
+	return lists(a, &cobra.Command{Use: "list", Short: "List the actions that wait for your approval", Long: "List the actions that wait for your approval, oldest first."}, "no action waits for your approval",
 		func(ctx context.Context, s *session, _ []string) ([]effect.Question, error) {
 			return questionsOf(ctx, s)
 		},
@@ -147,10 +147,10 @@ func (a *app) approveQuestion() *cobra.Command {
 	}
 	f := c.Flags()
 	f.BoolVar(&o.once, "once", false, "approve it once (the default)")
-	f.BoolVar(&o.conversation, "conversation", false, "approve it from now on in the same conversation")
-	f.BoolVar(&o.always, "always", false, "approve it from now on, everywhere")
-	f.StringArrayVar(&o.pattern, "pattern", nil, "with --conversation or --always: what an `ARGUMENT` may be")
-	f.DurationVar(&o.until, "for", 0, "with --conversation or --always: how long, for example 24h")
+	f.BoolVar(&o.conversation, "conversation", false, "approve this and later calls in the same conversation")
+	f.BoolVar(&o.always, "always", false, "approve this and later calls, everywhere")
+	f.StringArrayVar(&o.pattern, "pattern", nil, "with --conversation or --always: the values that an `ARGUMENT` may have")
+	f.DurationVar(&o.until, "for", 0, "with --conversation or --always: for how long, for example 24h")
 	f.StringVar(&o.edit, "edit", "", "approve it once with these `ARGUMENTS`, a JSON object")
 	yesFlag(c, &o.yes)
 	c.MarkFlagsMutuallyExclusive("once", "conversation", "always")
@@ -219,13 +219,13 @@ func (a *app) approveNamed(ctx context.Context, s *session, which string, o *ans
 // a terminal to confirm.
 func (a *app) allows(q *effect.Question, v client.Answer) (bool, error) {
 	if !isTerminal(a.stdin) {
-		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to look at what would be allowed").
-			WithHint("look with steward approvals show %s, and say --yes", q.Short[:8])
+		return false, fault.New(fault.Invalid, "approval_unattended", "nobody can be asked whether to allow this").
+			WithHint("look with steward approvals show %s, and give --yes", q.Short[:8])
 	}
 	text := terminal.QuestionShown(q, a.width(), time.Now(), false) + "\n" + termsOf(q, v)
 	ok, err := a.confirm(nil, "%s\nAllow it?", text)
 	if err == nil && !ok {
-		a.note("nothing was answered: the question stands")
+		a.note("nothing was answered; the question stays open")
 	}
 	return ok, err
 }
@@ -276,7 +276,7 @@ func (a *app) denyQuestion() *cobra.Command {
 			}
 			return a.decided(ctx, s, &q, client.Answer{Hash: q.Hash, Reason: reason})
 		})
-	c.Flags().StringVar(&reason, "reason", "", "the reason, for the model")
+	c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), which the model is told")
 	return c
 }
 

@@ -68,10 +68,10 @@ func holds(path, text string) func() bool {
 
 func TestApprovalsOnTheCommandLine(t *testing.T) {
 	env, notes := writer(t)
-	if code, _, errs := in(t, "", env, "approvals", "list"); code != exitOK || errs != "nothing waits for your word\n" {
+	if code, _, errs := in(t, "", env, "approvals", "list"); code != exitOK || errs != "no action waits for your approval\n" {
 		t.Errorf("%d %s", code, errs)
 	}
-	if code, _, errs := in(t, "", env, "grants", "list"); code != exitOK || errs != "nothing is allowed beforehand\n" {
+	if code, _, errs := in(t, "", env, "grants", "list"); code != exitOK || errs != "there are no standing approvals\n" {
 		t.Errorf("%d %s", code, errs)
 	}
 	cmd, r := serveFor(t, env)
@@ -151,7 +151,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	if got := ok("grants", "edit", g, "--pattern", "path like notes/*", "--labels", "private", "--forever", "--yes"); !strings.Contains(got, "for ever") || !strings.Contains(got, "while nothing of others has been read") {
 		t.Error(got)
 	}
-	if got := ok("grants", "revoke", g[:8]); got != "files.write is asked about again: "+g[:8]+"\n" {
+	if got := ok("grants", "revoke", g[:8]); got != "you will be asked about files.write again ("+g[:8]+")\n" {
 		t.Error(got)
 	}
 	if got := ok("grants", "list", "--all"); !strings.Contains(got, "revoked") {

@@ -224,7 +224,7 @@ func (a *app) background(ctx context.Context, s *session, acc client.Accepted, o
 		if s.alone() {
 			when = "when Steward runs again"
 		}
-		a.note("%s goes on %s; --wait waits for it, and this tells of it: steward requests show %s", strings.Join(names, ", "), when, requestRef(acc.Interaction))
+		a.note("%s continues %s; --wait waits for it, and steward requests show %s shows it", strings.Join(names, ", "), when, requestRef(acc.Interaction))
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)

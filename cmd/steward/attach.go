@@ -85,9 +85,9 @@ func (a *app) question(ctx context.Context, args, files []string) ([]client.Bloc
 	}
 	switch {
 	case text == "" && len(attached) > 0:
-		return nil, usage("there is no question about what is attached; write it behind ask. If what is piped in are your own words: steward ask -")
+		return nil, usage("there is no question about what is attached; write it after ask. If what is piped in are your own words: steward ask -")
 	case text == "":
-		return nil, usage("there is no question; write it behind ask")
+		return nil, usage("there is no question; write it after ask")
 	}
 	return append(terminal.Words(text), attached...), nil
 }

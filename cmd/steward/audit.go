@@ -69,7 +69,7 @@ func (a *app) auditHead() *cobra.Command {
 }
 
 func databaseFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVar(file, "database", "", "a copy of the database in `FILE`, instead of Steward's own")
+	c.Flags().StringVar(file, "database", "", "use the copy of the database in `FILE`")
 }
 
 // auditFlags is what steward audit verify was asked for.
@@ -88,7 +88,7 @@ func (a *app) auditVerify() *cobra.Command {
 		Example: "  steward audit verify\n  steward audit verify --anchor 812:5f0c… --database /backup/steward.db\n  steward audit verify --export log.jsonl",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.verifyAudit(c.Context(), f) },
 	}
-	c.Flags().StringArrayVar(&f.anchors, "anchor", nil, "an earlier `HEAD`, as printed by steward audit head, or a file with such lines")
+	c.Flags().StringArrayVar(&f.anchors, "anchor", nil, "an earlier `HEAD` as printed by steward audit head, or a file with one per line")
 	databaseFlag(c, &f.database)
 	c.Flags().StringVar(&f.export, "export", "", "check the export in `FILE` (- is standard input); no database is needed")
 	c.MarkFlagsMutuallyExclusive("database", "export")
@@ -145,7 +145,7 @@ func (a *app) anchors(f auditFlags) (out []store.Head, err error) {
 	}
 	list, err := audit.ReadAnchors(set.Audit.AnchorFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		a.note("%s is not there yet: nothing is known of the log from elsewhere", set.Audit.AnchorFile)
+		a.note("%s does not exist yet: no heads are stored there", set.Audit.AnchorFile)
 		return out, nil
 	}
 	return append(out, list...), err

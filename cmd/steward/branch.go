@@ -124,7 +124,7 @@ func (a *app) switchBranch(conv *string) *cobra.Command {
 				ends = "; it ends with " + m.who() + ": " + cell(m.gist(), 60)
 				break
 			}
-			a.note("the conversation goes on with %s, %s%s", shorten(b.ID), plural(b.Messages, "message"), ends)
+			a.note("the conversation continues with %s, %s%s", shorten(b.ID), plural(b.Messages, "message"), ends)
 			return nil
 		})
 }
@@ -149,7 +149,7 @@ func (a *app) newBranch(conv *string) *cobra.Command {
 		})
 	c.Flags().StringVar(&at, "at", "", "after the message `ID`; by default the newest one")
 	c.Flags().BoolVar(&before, "before", false, "start before the message instead")
-	c.Flags().StringVar(&title, "title", "", "title of the branch")
+	c.Flags().StringVar(&title, "title", "", "the `TITLE` of the branch")
 	complete(c, "at", a.completeMessages(conv))
 	return c
 }
@@ -194,7 +194,7 @@ func (a *app) restoreBranch(conv *string) *cobra.Command {
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			err := t.Undelete(ctx, t.conv, b.ID)
 			if err == nil {
-				a.note("%s is there again; steward branch switch %s%s goes on with it", shorten(b.ID), shorten(b.ID), t.flag)
+				a.note("%s is restored; steward branch switch %s%s switches to it", shorten(b.ID), shorten(b.ID), t.flag)
 			}
 			return err
 		})

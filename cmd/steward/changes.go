@@ -94,7 +94,7 @@ func (a *app) rollbackMessages(conv *string) *cobra.Command {
 				return err
 			}
 			restored, err := t.Rollback(ctx, t.conv, inter, tool)
-			say := "there was nothing to take back"
+			say := "there was nothing to restore"
 			if restored > 0 {
 				say = counted(restored, "message is", "messages are") + " as before"
 			}

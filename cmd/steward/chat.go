@@ -132,7 +132,7 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, s *session, which 
 		o.Leaving = "the answer goes on when Steward is started again"
 	}
 	if !interactive {
-		a.note("steward: this is no terminal: each line is a message, and nothing that needs approval is done")
+		a.note("steward: not a terminal: each line is a message, and actions that need approval are not done")
 		var notes io.Writer = a.stderr
 		if a.quiet {
 			notes = io.Discard

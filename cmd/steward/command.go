@@ -185,8 +185,8 @@ func (v *ago) Set(text string) (err error) {
 
 // sinceUntil adds --since and --until.
 func sinceUntil(c *cobra.Command, since, until *time.Time, what string) {
-	c.Flags().Var(&ago{at: since}, "since", "only "+what+" since then: a duration such as 24h or 7d, or a `DATE` such as 2030-01-31")
-	c.Flags().Var(&ago{at: until}, "until", "only "+what+" before then: a duration or `DATE` like those of --since")
+	c.Flags().Var(&ago{at: since}, "since", "only "+what+" after this time: a duration before now such as 24h or 7d, or a `DATE` such as 2030-01-31")
+	c.Flags().Var(&ago{at: until}, "until", "only "+what+" before this time: a duration or `DATE` as for --since")
 }
 
 // past parses a date, or a duration before now.

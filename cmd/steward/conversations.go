@@ -28,10 +28,10 @@ func (a *app) conversationsCommand() *cobra.Command {
 			"the model is shown a summary of the older messages; steward conversations whole takes it back"),
 		a.tidyConversation(runtime.TidyWhole, "whole", "Undo the last compaction",
 			"Undo the last compaction: the model sees the summarised messages again.",
-			"the model is shown again what it was shown before the last compaction"),
+			"the model sees again what it saw before the last compaction"),
 		a.tidyConversation(runtime.TidyRefresh, "refresh", "Hide obsolete messages from the model now",
 			"Hide messages that tools have made obsolete from the model now, instead of when space is needed.\nsteward messages rollback shows them again.",
-			"the model is not shown any more what is obsolete"),
+			"the model no longer sees obsolete messages"),
 		a.optimizeConversation())
 }
 
@@ -129,7 +129,7 @@ func (a *app) exportTo(ctx context.Context, s *session, conv, format string, pri
 	path := a.path(output)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return fault.New(fault.Conflict, "file_exists", "%s is there already", output).WithHint("name another file with --output")
+		return fault.New(fault.Conflict, "file_exists", "%s already exists", output).WithHint("name another file with --output")
 	}
 	if err != nil {
 		return fault.New(fault.Invalid, "file_unwritable", "%w", err).WithHint("name another file with --output")
@@ -197,14 +197,14 @@ func (a *app) undeleteConversation() *cobra.Command {
 		func(ctx context.Context, s *session, args []string) error {
 			x, err := conversationID(args[0])
 			if err != nil {
-				return fault.Of(err).WithHint("give the whole id, as steward conversations delete told it")
+				return fault.Of(err).WithHint("give the whole id, as steward conversations delete printed it")
 			}
 			if err := s.Undelete(ctx, x.String(), ""); err != nil {
 				return err
 			}
 			now, err := s.Conversation(ctx, x.String())
 			if err == nil {
-				a.note("%s is there again: %s", x, plainLine(now.Title))
+				a.note("%s is restored: %s", x, plainLine(now.Title))
 			}
 			return err
 		})
@@ -289,7 +289,7 @@ func (a *app) optimizeConversation() *cobra.Command {
 			return a.told(map[string]int{"changed": changed}, err, "%s", say)
 		})
 	c.Flags().StringSliceVar(&tools, "for", nil, "the `TOOLS` that come next")
-	c.Flags().BoolVar(&undo, "undo", false, "show again what was left out")
+	c.Flags().BoolVar(&undo, "undo", false, "show the hidden results again")
 	c.MarkFlagsOneRequired("for", "undo")
 	c.MarkFlagsMutuallyExclusive("for", "undo")
 	complete(c, "for", a.completeTools)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -262,8 +263,8 @@ func flagTable(b *bytes.Buffer, flags *pflag.FlagSet) {
 		if value != "" {
 			name += " " + value
 		}
-		if f.DefValue != "" && f.DefValue != "false" {
-			usage += " (" + f.DefValue + " unless given)"
+		if !slices.Contains([]string{"", "false", "[]", "0", "0s"}, f.DefValue) {
+			usage += " (default " + f.DefValue + ")"
 		}
 		fmt.Fprintf(b, "| `%s` | %s |\n", name, usage)
 	})

@@ -76,7 +76,7 @@ func (a *app) doctor(ctx context.Context) error {
 	var checks []check
 	set, err := a.settings()
 	if err != nil {
-		checks = append(checks, failed("settings", bad, err).with("mend the settings; docs/reference/settings.md describes them"))
+		checks = append(checks, failed("settings", bad, err).with("fix the settings; docs/reference/settings.md describes them"))
 	} else {
 		checks = append(checks, a.checkSettings(set))
 		running, serving := readNotice(set.Data)
@@ -127,7 +127,7 @@ func (a *app) checkSettings(set *settings.Loaded) check {
 		}
 	}
 	if len(set.Notices) > 0 {
-		return ill("settings", warn, strings.Join(set.Notices, "\n"), "mend or remove what is not taken")
+		return ill("settings", warn, strings.Join(set.Notices, "\n"), "fix or remove what is not used")
 	}
 	if len(set.Files) == 0 {
 		return fine("settings", "no file; defaults, environment and flags hold")
@@ -149,7 +149,7 @@ func checkFolder(data string) check {
 	info, err := os.Stat(data)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fine("data", "%s is not there yet; it is made at the first start", data)
+		return fine("data", "%s is not there yet; it is created at the first start", data)
 	case err != nil:
 		return failed("data", bad, err).with("let yourself read it, or name another folder with --data")
 	case !info.IsDir():
@@ -169,7 +169,7 @@ func checkFolder(data string) check {
 func (a *app) checkDatabase(ctx context.Context, set *settings.Loaded) check {
 	st, err := sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), ReadOnly: true})
 	if fault.HasCode(err, "database_missing") {
-		return fine("database", "none yet; it is made at the first start")
+		return fine("database", "none yet; it is created at the first start")
 	}
 	if err != nil {
 		return failed("database", bad, err)
@@ -232,7 +232,7 @@ func checkDisk(data string) check {
 func (a *app) checkPolicies() check {
 	dir, p, err := a.policyFiles()
 	if err != nil {
-		return failed("policies", bad, err).with("mend the file, or move it out of " + dir)
+		return failed("policies", bad, err).with("fix the file, or move it out of " + dir)
 	}
 	return fine("policies", "version %s, with %s of your own", p.Version, plural(ownPolicies(p), "file"))
 }
@@ -279,7 +279,7 @@ func checkPort(set *settings.Loaded, running notice, serving bool) check {
 func checkToken(set *settings.Loaded) check {
 	switch _, err := httpauth.ReadToken(set.Data); {
 	case fault.HasCode(err, "token_missing"):
-		return fine("token", "it is made at the first start")
+		return fine("token", "it is created at the first start")
 	case err != nil:
 		return failed("token", bad, err)
 	}

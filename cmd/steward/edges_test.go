@@ -44,7 +44,7 @@ func TestDoctorOfAnOpenServer(t *testing.T) {
 	env := user(t)
 	conf(t, env, "listen: 0.0.0.0:0\n")
 	env = append(env, "STEWARD_LISTEN=")
-	if code, out, _ := in(t, "", env, "doctor"); code != exitOK || !strings.Contains(out, "0.0.0.0:0 is free") || !strings.Contains(out, "it is made at the first start") {
+	if code, out, _ := in(t, "", env, "doctor"); code != exitOK || !strings.Contains(out, "0.0.0.0:0 is free") || !strings.Contains(out, "it is created at the first start") {
 		t.Errorf("%d %s", code, out)
 	}
 	code, token, errs := in(t, "", env, "token")

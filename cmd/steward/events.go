@@ -79,7 +79,7 @@ func (a *app) watchEvents() *cobra.Command {
 	c.Flags().StringArrayVar(&f.types, "type", nil, "only resources of the type `TYPE`, or of those that match a prefix such as common.*")
 	c.Flags().StringArrayVar(&f.sources, "source", nil, "only events by `SOURCE`: user:NAME, agent:PATH, service:NAME, system, or a prefix such as agent:*")
 	c.Flags().StringArrayVar(&f.what, "what", nil, "only events of the kind `WHAT`: put, get or delete")
-	c.Flags().StringVar(&f.from, "from", "now", "begin at `CURSOR`, at now, or at the start of the log")
+	c.Flags().StringVar(&f.from, "from", "now", "begin at a `CURSOR`, now, or at the start of the log")
 	c.Flags().BoolVar(&f.bodies, "bodies", false, "with --json: include the contents of the resources")
 	c.Flags().IntVar(&f.limit, "limit", 0, "end after `N` events")
 	complete(c, "what", words("put", "get", "delete"))
@@ -158,7 +158,7 @@ func (a *app) eventsKept(ctx context.Context, set *settings.Loaded, f events.Fil
 		return err
 	}
 	if st == nil {
-		return fault.New(fault.NotFound, "nothing_kept", "nothing has happened yet: there are no data in %s", set.Data).
+		return fault.New(fault.NotFound, "nothing_kept", "nothing has happened yet: there is no data in %s", set.Data).
 			WithHint(`begin: steward ask "…", or steward serve`)
 	}
 	return errors.Join(a.eventsIn(ctx, st, set, f, w), st.Close())
@@ -213,7 +213,7 @@ func (w *eventPrinter) tell(batches iter.Seq2[events.Batch, error]) error {
 // end says where to go on.
 func (w *eventPrinter) end(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
-		w.app.note("go on with --from %s", w.cursor)
+		w.app.note("continue with --from %s", w.cursor)
 	}
 	if ctx.Err() != nil {
 		return nil // to stop watching is how it ends
@@ -304,10 +304,10 @@ func (a *app) publishEvent() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&what, "what", "put", "`WHAT` happened: put, get or delete")
-	c.Flags().StringVar(&body, "body", "", "the content of the resource now, as `JSON`")
+	c.Flags().StringVar(&body, "body", "", "the new content of the resource, as `JSON`")
 	c.Flags().StringVar(&own, "id", "", "your own `ID` for the event")
-	c.Flags().StringVar(&space, "space", "", "tell the members of a group: `group:NAME`")
-	c.Flags().StringVar(&at, "time", "", "when it happened: a `TIME` as in RFC 3339; by default now")
+	c.Flags().StringVar(&space, "space", "", "publish to the members of a group: `group:NAME`")
+	c.Flags().StringVar(&at, "time", "", "when it happened: a `TIME` in RFC 3339; by default now")
 	complete(c, "what", words("put", "get", "delete"))
 	return c
 }

@@ -55,7 +55,7 @@ func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantVie
 func (a *app) listGrants() *cobra.Command {
 	var all bool
 	c := lists(a, &cobra.Command{Use: "list", Short: "List your standing approvals",
-		Long: "List your standing approvals, newest first; with --all also those that were revoked or have ended."}, "nothing is allowed beforehand",
+		Long: "List your standing approvals, newest first; with --all also those that were revoked or have ended."}, "there are no standing approvals",
 		func(ctx context.Context, s *session, _ []string) ([]runtime.GrantView, error) {
 			return grantsOf(ctx, s, all)
 		},
@@ -123,10 +123,10 @@ func (a *app) editGrant() *cobra.Command {
 			"are no longer covered.",
 		Example: "  steward grants edit 3f2a --pattern 'path like notes/*' --for 24h"}
 	f := c.Flags()
-	f.StringArrayVar(&lines, "pattern", nil, "what an `ARGUMENT` may be: 'NAME is VALUE', 'NAME like GLOB', 'NAME any' or 'NAME none'")
+	f.StringArrayVar(&lines, "pattern", nil, "the values that an `ARGUMENT` may have: 'NAME is VALUE', 'NAME like GLOB', 'NAME any' or 'NAME none'")
 	f.StringSliceVar(&labels, "labels", nil, "the labels of what may have been read before: private, untrusted, or \"\" for neither")
-	f.DurationVar(&length, "for", 0, "how long it holds from now on, for example 24h")
-	f.BoolVar(&forever, "forever", false, "remove the end")
+	f.DurationVar(&length, "for", 0, "how long it is valid from now, for example 24h")
+	f.BoolVar(&forever, "forever", false, "remove the expiry")
 	f.BoolVar(&conversation, "conversation", false, "only in the conversation of the original question")
 	f.BoolVar(&always, "always", false, "everywhere")
 	yesFlag(c, &yes)
@@ -184,8 +184,8 @@ func (a *app) changeGrant(ctx context.Context, s *session, which string, lines [
 // widens asks a person at a terminal whether more is to be allowed than is.
 func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
 	if !isTerminal(a.stdin) {
-		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than it does, and nobody is there to look").
-			WithHint("say --yes if that is what you want")
+		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than it does, and nobody can be asked").
+			WithHint("give --yes if that is what you want")
 	}
 	ok, err := a.confirm(nil, "%s\nThat covers more than now. Allow it?", grantShown(next.Grant))
 	if err == nil && !ok {
@@ -208,7 +208,7 @@ func (a *app) revokeGrant() *cobra.Command {
 					return err
 				}
 				if !a.json {
-					a.note("%s is asked about again: %s", plainLine(g.Tool), g.ID.String()[:8])
+					a.note("you will be asked about %s again (%s)", plainLine(g.Tool), g.ID.String()[:8])
 				}
 			}
 			return nil

@@ -72,7 +72,7 @@ func (a *app) addGroup() *cobra.Command {
 	c.Flags().StringVar(&in.Display, "name", "", "display name of the group, in your own `WORDS`")
 	c.Flags().StringSliceVar(&in.Members, "member", nil, "the `USERS` who are members")
 	c.Flags().StringSliceVar(&in.Managers, "manager", nil, "the `USERS` who are members and manage the group")
-	c.Flags().BoolVar(&in.Inherit, "inherit", false, "take over what a removed group of this name has left")
+	c.Flags().BoolVar(&in.Inherit, "inherit", false, "take over what a removed group of this name left behind")
 	complete(c, "member", a.completeUsers())
 	complete(c, "manager", a.completeUsers())
 	return c
@@ -95,7 +95,7 @@ func (a *app) removeGroup() *cobra.Command {
 
 func (a *app) joinGroup() *cobra.Command {
 	var manages bool
-	c := a.eachMember("join GROUP USER…", "Put users in a group, at once", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
+	c := a.eachMember("join GROUP USER…", "Add users to a group", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
 		return s.JoinGroup(ctx, group, user, manages)
 	})
 	c.Flags().BoolVar(&manages, "manager", false, "make them managers of the group")
@@ -103,7 +103,7 @@ func (a *app) joinGroup() *cobra.Command {
 }
 
 func (a *app) leaveGroup() *cobra.Command {
-	return a.eachMember("leave GROUP USER…", "Take users out of a group, at once", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
+	return a.eachMember("leave GROUP USER…", "Remove users from a group", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
 		return s.LeaveGroup(ctx, group, user)
 	})
 }

@@ -42,7 +42,7 @@ func (a *app) listIntents() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			none := "there is no such action"
 			if q == (client.IntentQuery{}) {
-				none = "no agent has wanted to change anything yet"
+				none = "no agent has requested an action yet"
 			}
 			list, err := readList(c.Context(), a, func(s *session) (_ []client.Intent, err error) {
 				if q.Conversation, err = s.which(c.Context(), q.Conversation); err != nil {
@@ -52,9 +52,9 @@ func (a *app) listIntents() *cobra.Command {
 			})
 			return tellList(a, list, err, none, func(list []client.Intent) string { return intentTable(list, a.width()) })
 		}}
-	c.Flags().StringVar(&q.State, "state", "", "only those in a `STATE`: proposed, awaiting_approval, approved, executing, done, failed, unknown, …")
-	c.Flags().BoolVar(&q.Dead, "dead", false, "only those that need attention")
-	c.Flags().StringVar(&q.Conversation, "conversation", "", "only those of a conversation, by its `ID`; last is the newest")
+	c.Flags().StringVar(&q.State, "state", "", "only actions in the `STATE` proposed, awaiting_approval, approved, executing, done, failed, unknown, …")
+	c.Flags().BoolVar(&q.Dead, "dead", false, "only actions that need attention")
+	c.Flags().StringVar(&q.Conversation, "conversation", "", "only actions of the conversation `ID`; last means the one used last")
 	limitFlag(c, &limit, 50, "list at most `N`")
 	var names []string
 	for _, s := range intent.States() {
@@ -112,7 +112,7 @@ func (a *app) denyIntent() *cobra.Command {
 			}
 			return s.DenyIntent(ctx, which, v.Hash, reason)
 		})
-	c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), for the agent")
+	c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), which the agent is told")
 	return c
 }
 
@@ -173,7 +173,7 @@ func (a *app) toldIntent(ctx context.Context, s *session, v *client.Intent) erro
 	}
 	e := fault.New(fault.Unavailable, "intent_"+v.State, "it was not done: %s", plainLine(firstLine(v.Result)))
 	if v.State == intentUnknown {
-		e = fault.New(fault.Unavailable, "intent_unknown", "nobody knows whether it was done: %s", plainLine(v.Reason))
+		e = fault.New(fault.Unavailable, "intent_unknown", "it is unknown whether it was done: %s", plainLine(v.Reason))
 	}
 	return e.WithHint("steward intents show %s", intentRef(v.ID))
 }
@@ -227,11 +227,11 @@ func stateOfIntent(v *client.Intent) string {
 	s := strings.ReplaceAll(v.State, "_", " ")
 	switch {
 	case v.Undone != "":
-		s += ", and taken back"
+		s += ", undone"
 	case v.Retried != "":
-		s += ", and tried again"
+		s += ", retried"
 	case v.Dead && v.State == intentFailed:
-		s += ", nobody sees to it"
+		s += ", needs attention"
 	}
 	return s
 }

@@ -124,7 +124,7 @@ func TestActionsAreDrawn(t *testing.T) {
 	}
 	want := "01-02 03:04  ✓ done                     01000000  calendar.add {\"title\":\"T\\u001bea\"}\n" +
 		"01-02 03:04  ? unknown                  02000000  undo email.send  (the line went dead)\n" +
-		"01-02 03:04  ✗ failed, nobody sees to it  03000000  retry files.write\n"
+		"01-02 03:04  ✗ failed, needs attention  03000000  retry files.write\n"
 	got := intentTable(list, 0)
 	if squeezed(got) != squeezed(want) || strings.Contains(got, "\x1b") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

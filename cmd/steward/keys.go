@@ -52,12 +52,12 @@ func (a *app) createKey() *cobra.Command {
 				k, err := s.CreateKey(c.Context(), user, name, until)
 				err = tell(a, report(k), err, func(k keyReport) string { return k.Secret + "\n" })
 				if err == nil && !a.json {
-					a.note("the key %s of %s; it is shown this once and kept nowhere", k.ID, k.User)
+					a.note("key %s of %s; it is shown only once and not stored", k.ID, k.User)
 				}
 				return err
 			})
 		}}
-	c.Flags().StringVar(&user, "user", identity.Local, "`NAME` of the user that it belongs to")
+	c.Flags().StringVar(&user, "user", identity.Local, "the `NAME` of the user who owns it")
 	c.Flags().StringVar(&name, "name", "", "what it is for, in your own `WORDS`")
 	c.Flags().StringVar(&expires, "expires", "", "when it expires: a duration such as 90d or 12h, or a `DATE` such as 2030-01-31")
 	return c
@@ -98,7 +98,7 @@ func (a *app) listKeys() *cobra.Command {
 			}
 			return columns(rows, 0)
 		})
-	c.Flags().StringVar(&user, "user", "", "only those of the user `NAME`")
+	c.Flags().StringVar(&user, "user", "", "only keys of the user `NAME`")
 	return c
 }
 

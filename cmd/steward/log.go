@@ -32,9 +32,9 @@ func (a *app) logCommand() *cobra.Command {
 			"obsolete are marked. The last column names the call for steward log show.",
 		Example: "  steward log --since 24h --outcome failure\n  steward log --conversation last --tool 'files.*'\n  steward log show last",
 		RunE: func(c *cobra.Command, _ []string) error {
-			none := "no tool call is like that"
+			none := "no tool call matches"
 			if q == (client.LogQuery{}) {
-				none = "no tool was called yet"
+				none = "no tool has been called yet"
 			}
 			list, err := readList(c.Context(), a, func(s *session) (_ []client.LogEntry, err error) {
 				if q.Conversation, err = s.which(c.Context(), q.Conversation); err != nil {
@@ -47,7 +47,7 @@ func (a *app) logCommand() *cobra.Command {
 				return logTable(list, a.width(), q.Conversation == "", time.Now())
 			})
 		}}
-	c.Flags().StringVar(&q.Conversation, "conversation", "", "only calls on the current branch of the conversation `ID`; last is the one used last")
+	c.Flags().StringVar(&q.Conversation, "conversation", "", "only calls on the current branch of the conversation `ID`; last means the one used last")
 	c.Flags().StringVar(&q.Interaction, "interaction", "", "only calls of the interaction `ID`")
 	c.Flags().BoolVar(&q.AllBranches, "all-branches", false, "with --conversation: include all of its branches")
 	c.Flags().StringVar(&q.Tool, "tool", "", "only calls of the tool `NAME`, or of those that match a pattern such as files.*")
@@ -169,7 +169,7 @@ func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall
 			return client.LoggedCall{}, err
 		}
 		if len(list) == 0 {
-			return client.LoggedCall{}, fault.New(fault.NotFound, "call_not_found", "no tool was called yet")
+			return client.LoggedCall{}, fault.New(fault.NotFound, "call_not_found", "no tool has been called yet")
 		}
 		ref = list[0].ID
 	}

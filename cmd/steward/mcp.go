@@ -118,7 +118,7 @@ func (a *app) addServer(ctx context.Context, name string, d mcp.Decl, o approvin
 		return a.approveEach(ctx, s, []string{path}, o, set)
 	})
 	if err != nil {
-		a.note("it is kept and not used: steward mcp test %s looks at it again, steward agents approve %s allows it, steward mcp remove %s forgets it", name, path, name)
+		a.note("it is stored but not used: steward mcp test %s tests it, steward agents approve %s approves it, steward mcp remove %s removes it", name, path, name)
 	}
 	return err
 }

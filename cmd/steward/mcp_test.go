@@ -238,7 +238,7 @@ func ended(t *testing.T, file string) {
 func TestMCPServersAreAskedFor(t *testing.T) {
 	env := user(t, "WIKI_TOKEN="+wikiToken)
 	add := []string{"mcp", "add", "wiki", "--env", "TOKEN=${WIKI_TOKEN}", "--", "mcpserver"}
-	kept := "it is kept and not used: steward mcp test wiki looks at it again, steward agents approve mcp:wiki allows it, steward mcp remove wiki forgets it\n"
+	kept := "it is stored but not used: steward mcp test wiki tests it, steward agents approve mcp:wiki approves it, steward mcp remove wiki removes it\n"
 	state := func(want string) {
 		t.Helper()
 		if code, out, errs := in(t, "", env, "mcp", "list"); code != exitOK || !strings.Contains(out, "mcp:wiki  "+want) {
@@ -250,7 +250,7 @@ func TestMCPServersAreAskedFor(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "── tool wiki.save\n") {
 		t.Errorf("%d %s", code, out)
 	}
-	hears(t, "at a pipe", errs, "nobody is there to approve mcp:wiki", "say --yes", "(approval_unattended)", kept)
+	hears(t, "at a pipe", errs, "nobody can be asked to approve mcp:wiki", "give --yes", "(approval_unattended)", kept)
 	state("pending")
 	for _, no := range []string{"n\n", "\n", "yes?\n", "\x04"} {
 		code, _, errs = at(t, no, env, "agents", "approve", "mcp:wiki")
@@ -368,7 +368,7 @@ func TestABrokenFileOfServersIsTold(t *testing.T) {
 
 func TestMCPServersThatDoNotStart(t *testing.T) {
 	env := user(t, "WIKI_TOKEN="+wikiToken)
-	kept := "it is kept and not used"
+	kept := "it is stored but not used"
 	for name, c := range map[string]struct{ args, want []string }{
 		"gone":    {[]string{"--", "no-such-program"}, []string{"(program_not_found)", "no-such-program"}},
 		"dies":    {[]string{"--env", "MCP_MODE=die", "--env", "TOKEN=${WIKI_TOKEN}", "--", "mcpserver"}, []string{"(mcp_start_failed)", "there is no index for •••", "run it by hand"}},
@@ -424,7 +424,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 			if code != exitInterrupted || strings.Contains(errs.String(), "cannot be learned") { // that is what one who waits to the end is told
 				t.Errorf("%d %s", code, &errs)
 			}
-			hears(t, "left", errs.String(), "it is kept and not used", "steward: interrupted\n  (interrupted)")
+			hears(t, "left", errs.String(), "it is stored but not used", "steward: interrupted\n  (interrupted)")
 			if where == "alone" {
 				ended(t, pid)
 			}

@@ -24,7 +24,7 @@ func (a *app) messagesCommand() *cobra.Command {
 		Long: "Inspect and manage the messages of a conversation. A message is named by its id, by at least the first or\n" +
 			"last 6 characters of it (lists show the last 8), or by last.",
 	}, a.listMessages(&conv), a.showMessage(&conv),
-		a.pinMessages(&conv, true, "pin ID…", "Always keep messages in the model's context", "pinned"),
+		a.pinMessages(&conv, true, "pin ID…", "Always show messages to the model", "pinned"),
 		a.pinMessages(&conv, false, "unpin ID…", "Unpin messages", "not pinned any more:"), a.trustMessages(&conv),
 		a.markMessages(&conv, record.Archived, "archive ID…", "Keep messages for the record without showing them to a model", "archived"),
 		a.markMessages(&conv, record.Invalidated, "invalidate ID…", "Mark messages as obsolete", "obsolete now:"),
@@ -80,15 +80,15 @@ func (a *app) listMessages(conv *string) *cobra.Command {
 		}
 		err = tellList(a, raw, err, "there are no such messages", func([]json.RawMessage) string { return spokenTable(list, a.width(), time.Now()) })
 		if err == nil && more && !a.json {
-			a.note("there are older ones: --all shows them")
+			a.note("there are older messages: --all shows them")
 		}
 		return err
 	})
-	c.Flags().StringVar(&f.branch, "branch", "", "the messages of the branch `B`")
-	c.Flags().StringVar(&f.state, "state", "", "only those in the `STATE` active, obsolete, superseded, archived, deleted or pinned")
+	c.Flags().StringVar(&f.branch, "branch", "", "list the messages of the branch `B`")
+	c.Flags().StringVar(&f.state, "state", "", "only messages in the `STATE` active, obsolete, superseded, archived, deleted or pinned")
 	f.limit = 50
-	c.Flags().VarP((*atLeastOne)(&f.limit), "limit", "n", "the newest `N`")
-	c.Flags().BoolVar(&f.all, "all", false, "all of them")
+	c.Flags().VarP((*atLeastOne)(&f.limit), "limit", "n", "list at most the newest `N`")
+	c.Flags().BoolVar(&f.all, "all", false, "list all messages")
 	c.MarkFlagsMutuallyExclusive("all", "limit")
 	complete(c, "branch", a.completeBranches(conv))
 	complete(c, "state", words("active", "obsolete", "superseded", "archived", "deleted", "pinned"))
@@ -230,7 +230,7 @@ func (a *app) markMessages(conv *string, state record.Validity, use, short, done
 			changed, err := t.Mark(ctx, t.conv, client.Mark{Messages: msgs, State: string(state), Reason: reason, Erase: erase})
 			names := shortIDs(msgs)
 			if err == nil && !a.json && changed == 0 && !erase {
-				a.note("nothing has changed, it was so before: %s", names)
+				a.note("nothing has changed: %s", names)
 				return nil
 			}
 			if err := a.told(map[string]int{"changed": changed}, err, "%s %s", done, names); err != nil || a.json {
@@ -249,7 +249,7 @@ func (a *app) markMessages(conv *string, state record.Validity, use, short, done
 		c.Flags().BoolVar(&erase, "erase", false, "erase them for good, at once")
 	}
 	if state != record.Active {
-		c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), for the record")
+		c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), which is recorded")
 	}
 	return c
 }
@@ -299,7 +299,7 @@ func (a *app) insertMessage(conv *string) *cobra.Command {
 		})
 	c.Flags().StringVar(&after, "after", "", "insert it after the message `ID`")
 	c.Flags().BoolVar(&first, "first", false, "insert it before all others")
-	c.Flags().StringVar(&role, "role", "user", "who says it: user or assistant")
+	c.Flags().StringVar(&role, "role", "user", "the `ROLE` of the message: user or assistant")
 	c.MarkFlagsOneRequired("after", "first")
 	c.MarkFlagsMutuallyExclusive("after", "first")
 	complete(c, "after", a.completeMessages(conv))
@@ -318,7 +318,7 @@ func (a *app) made(ctx context.Context, t talk, route string, in any) error {
 	if err == nil {
 		err = json.Unmarshal(raw, &b)
 	}
-	err = a.told(raw, err, "the conversation goes on with the new branch %s; steward branch switch %s%s goes back", shorten(b.ID), shorten(b.Parent), t.flag)
+	err = a.told(raw, err, "the conversation continues with the new branch %s; steward branch switch %s%s goes back", shorten(b.ID), shorten(b.Parent), t.flag)
 	if err == nil && b.Withdrawn > 0 && !a.json {
 		a.note("%d withdrawn that had not been done yet", b.Withdrawn)
 	}
@@ -386,7 +386,7 @@ func (a *app) onTalk(n need, flag *string, c *cobra.Command, do func(ctx context
 		which := *flag
 		if named && len(args) > 0 {
 			if which != "" && args[0] != which {
-				return usage("the conversation is named twice: %s and --conversation %s", args[0], which)
+				return usage("two conversations are named: %s and --conversation %s", args[0], which)
 			}
 			which, args = args[0], nil
 		}

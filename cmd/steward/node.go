@@ -344,7 +344,7 @@ func closeWithin(limit time.Duration, log *slog.Logger, parts ...part) error {
 		case <-time.After(max(time.Until(until), limit/10)):
 			log.Error("a part of Steward does not close, and is left behind", "part", p.name)
 			all = errors.Join(all, fault.New(fault.Timeout, "closing_hangs", "%s could not be closed in time", p.name).
-				WithHint("what was told as stored is; if it happens again, tell what the log says"))
+				WithHint("nothing that was acknowledged is lost; if it happens again, report what the log says"))
 		}
 	}
 	return all

@@ -69,7 +69,7 @@ func newestRequest(ctx context.Context, s *session, which string) (string, error
 	}
 	list, err := s.Requests(ctx, true, false, 1)
 	if err == nil && len(list) == 0 {
-		err = fault.New(fault.NotFound, "request_not_found", "there is no request yet").WithHint(`begin one: steward ask "…"`)
+		err = fault.New(fault.NotFound, "request_not_found", "there is no request yet").WithHint(`start one: steward ask "…"`)
 	}
 	if err != nil {
 		return "", err
@@ -124,7 +124,7 @@ func (a *app) resumeRequest() *cobra.Command {
 // aboutRequest makes a command that decides about a request, perhaps another
 // user's.
 func (a *app) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
-	user := c.Flags().String("user", "", "the user `NAME` whose request it is; by default you")
+	user := c.Flags().String("user", "", "the `NAME` of the user whose request it is; by default you")
 	c.ValidArgsFunction = a.completeRequests()
 	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error { return do(ctx, s, args[0], *user) })
 }

@@ -40,16 +40,16 @@ func (a *app) listResources() *cobra.Command {
 			"  steward resources list --space group:family"},
 		func(ctx context.Context, s *session, _ []string) error {
 			all, err := s.Resources(ctx, q, limit)
-			return a.printThings(all, err, "nothing is there that fits", "--after "+all.Next)
+			return a.printThings(all, err, "no resource matches", "--after "+all.Next)
 		})
 	f := c.Flags()
 	f.StringVar(&q.Under, "under", "", "only resources at or below the `URI`")
 	f.StringVar(&q.Type, "type", "", "only resources of the `TYPE`, such as home.Note or tool.Tool")
 	f.StringVar(&q.Space, "space", "", "only resources of an `OWNER`: user:NAME, group:NAME or system")
 	f.StringVar(&q.State, "state", "", "only resources in the state `WORD`")
-	sinceUntil(c, &q.Since, &q.Until, "what was changed")
+	sinceUntil(c, &q.Since, &q.Until, "resources changed")
 	limitFlag(c, &limit, 100, "list at most `N`")
-	f.StringVar(&q.After, "after", "", "continue at the `CURSOR` of an earlier list")
+	f.StringVar(&q.After, "after", "", "continue an earlier list at its `CURSOR`")
 	f.BoolVar(&q.Bodies, "bodies", false, "include their contents (with --json)")
 	complete(c, "type", words("common.Conversation", "common.Request", "effect.Intent", "agent.Agent", "tool.Tool"))
 	complete(c, "space", a.completeSpaces)
@@ -165,14 +165,14 @@ func (a *app) putResource() *cobra.Command {
 			it.URI = args[0]
 			return a.with(c.Context(), toLook, func(s *session) error {
 				t, err := s.PutResource(c.Context(), it, raw, state, create)
-				return a.told(t, err, "kept %s, version %d", plainLine(t.URI), t.Version)
+				return a.told(t, err, "stored %s, version %d", plainLine(t.URI), t.Version)
 			})
 		}}
 	f := c.Flags()
-	f.StringVar(&body, "body", "", "what to store: a `JSON` object")
-	f.StringVar(&file, "file", "", "read it from `FILE`; - is standard input")
+	f.StringVar(&body, "body", "", "the body, a `JSON` object")
+	f.StringVar(&file, "file", "", "read the body from `FILE`; - is standard input")
 	f.StringVar(&state, "state", "", "its state, a `WORD` such as open")
-	f.Uint64Var(&it.Version, "version", 0, "only if it is at version `N` now")
+	f.Uint64Var(&it.Version, "version", 0, "only if it is at version `N`")
 	f.BoolVar(&create, "create", false, "only if it does not exist yet")
 	c.MarkFlagsMutuallyExclusive("body", "file")
 	c.MarkFlagsMutuallyExclusive("version", "create")
@@ -187,7 +187,7 @@ func (a *app) body(c *cobra.Command, body, file string) ([]byte, error) {
 	}
 	in := a.stdin
 	if file == "" && (in == nil || isTerminal(in)) {
-		return nil, usage("there is nothing to keep: give --body JSON or --file FILE, or pipe it in")
+		return nil, usage("there is nothing to store: give --body JSON or --file FILE, or pipe it in")
 	}
 	if file != "" && file != "-" {
 		f, err := os.Open(a.path(file))
@@ -223,7 +223,7 @@ func (a *app) deleteResource() *cobra.Command {
 			}
 			return nil
 		})
-	c.Flags().Uint64Var(&it.Version, "version", 0, "only if it is at version `N` now")
+	c.Flags().Uint64Var(&it.Version, "version", 0, "only if it is at version `N`")
 	c.Flags().BoolVar(&erase, "erase", false, "erase them for good, with all earlier versions")
 	a.spaceFlag(c, &it.Space)
 	return c
@@ -234,7 +234,7 @@ func (a *app) resourceParents() *cobra.Command {
 	c := a.over(toLook, &cobra.Command{Use: "parents URI", Short: "Show the resources above one", ValidArgsFunction: a.completeResources},
 		func(ctx context.Context, s *session, args []string) error {
 			all, err := s.ResourceParents(ctx, client.Item{URI: args[0], Space: space})
-			return a.printThings(all, err, "nothing is there above it", "")
+			return a.printThings(all, err, "there is nothing above it", "")
 		})
 	a.spaceFlag(c, &space)
 	return c

@@ -35,7 +35,7 @@ func (a *app) searchCommand() *cobra.Command {
 	var q search.Query
 	var conversation string
 	var limit int
-	c := &cobra.Command{Use: "search WORDS…", Short: "Find what was said in your conversations", GroupID: "keep",
+	c := &cobra.Command{Use: "search WORDS…", Short: "Search your conversations", GroupID: "keep",
 		Long: "Find messages, newest first. All words must occur, in any order, regardless of case and accents.\n" +
 			"\"words in quotes\" must be adjacent, word* matches the beginning of a word, -word must not occur,\n" +
 			"and OR between two words requires one of them. Deleted and secret messages are not found.",
@@ -64,10 +64,10 @@ func (a *app) searchCommand() *cobra.Command {
 			}
 			return a.printHits(page, limit)
 		}}
-	c.Flags().StringVar(&conversation, "conversation", "", "only in the conversation `ID`; last is the one used last")
+	c.Flags().StringVar(&conversation, "conversation", "", "only in the conversation `ID`; last means the one used last")
 	c.Flags().StringVar((*string)(&q.Role), "role", "", "only what `WHO` said: user, assistant or tool")
 	c.Flags().StringVar(&q.Tool, "tool", "", "only calls and results of the tool `NAME`")
-	sinceUntil(c, &q.Since, &q.Until, "what was said")
+	sinceUntil(c, &q.Since, &q.Until, "messages")
 	limitFlag(c, &limit, search.DefaultLimit, "show at most `N`")
 	c.Flags().IntVarP(&q.Around, "neighbours", "n", 0, "also show `N` messages before and after each")
 	complete(c, "conversation", a.completeConversations)

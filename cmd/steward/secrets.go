@@ -48,7 +48,7 @@ func (a *app) setSecret() *cobra.Command {
 			if err := s.Set(args[0], value); err != nil {
 				return err
 			}
-			a.note("kept; settings refer to it as store:%s", args[0])
+			a.note("stored; settings refer to it as store:%s", args[0])
 			return nil
 		},
 	}
@@ -78,7 +78,7 @@ func (a *app) listSecrets() *cobra.Command {
 				return err
 			}
 			list, err := s.List()
-			return tellList(a, list, err, "no secret is kept", func(list []secret.Info) string {
+			return tellList(a, list, err, "there are no secrets", func(list []secret.Info) string {
 				rows := [][]string{{"NAME", "CHANGED"}}
 				for _, one := range list {
 					rows = append(rows, []string{one.Name, one.Changed.Local().Format(time.DateTime)})

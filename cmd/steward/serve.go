@@ -60,7 +60,7 @@ func (a *app) serve(ctx context.Context) error {
 	l, err := a.openLocal(ctx, set, log)
 	if err != nil {
 		if n, other := readNotice(set.Data); other == nil && fault.HasCode(err, "data_in_use") {
-			return fault.Of(err).WithHint("it serves at %s: use that, end it, or name another folder with --data", n.URL)
+			return fault.Of(err).WithHint("it serves at %s: use it, stop it, or name another folder with --data", n.URL)
 		}
 		return err
 	}
@@ -74,7 +74,7 @@ func (a *app) serve(ctx context.Context) error {
 	defer a.tellAlong(ctx, l)()
 	select {
 	case <-ctx.Done():
-		a.note("steward: ending; what runs is put aside and goes on at the next start (Ctrl-C ends at once)")
+		a.note("steward: stopping; running turns are suspended and resume at the next start (Ctrl-C stops at once)")
 	case err = <-s.failed:
 	}
 	return errors.Join(err, s.Close(), l.Close())
@@ -211,7 +211,7 @@ func cannotListen(address string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fault.New(fault.Unavailable, "port_in_use", "another program listens on %s", address).
-			WithHint("end it, or take another port: steward serve --listen %s takes a free one", free)
+			WithHint("stop it, or take another port: steward serve --listen %s takes a free one", free)
 	case errors.Is(err, syscall.EACCES):
 		return fault.New(fault.Denied, "port_denied", "you may not listen on %s", address).
 			WithHint("take a port above 1023: steward serve --listen %s takes a free one", free)

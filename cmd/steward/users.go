@@ -15,13 +15,13 @@ import (
 
 func (a *app) usersCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "users", Aliases: []string{"user"}, Short: "Manage the users of this Steward and their roles", GroupID: "keep",
+		Use: "users", Aliases: []string{"user"}, Short: "Manage users and their roles", GroupID: "keep",
 		Long: "Users log in with their keys (steward keys) and have one or more roles: an admin decides about agents,\n" +
 			"people and policies; a member uses Steward; a guest chats but changes nothing; a service is a program,\n" +
 			"which cannot be asked for approval. The default role is member. Whoever sits at this machine is the\n" +
 			"user local, an admin.",
 	}, a.listUsers(), a.showUser(), a.addUser(), a.setUser(),
-		a.switchUser("disable USER…", "Lock users out at once", "is disabled: his keys open nothing", true),
+		a.switchUser("disable USER…", "Lock users out at once", "is disabled: the user's keys no longer work", true),
 		a.switchUser("enable USER…", "Enable disabled users again", "is enabled", false), a.deleteUsers())
 }
 
@@ -83,7 +83,7 @@ func (a *app) showUser() *cobra.Command {
 }
 
 func userText(u client.User) string {
-	account := "none: nothing was ever said about this user"
+	account := "none: nobody has added this user"
 	if !u.Created.IsZero() {
 		account = "since " + u.Created.Local().Format(time.DateOnly)
 	}
@@ -133,7 +133,7 @@ func anyRole(roles []string) string {
 
 func (a *app) setUser() *cobra.Command {
 	var f accountFlags
-	c := f.add(&cobra.Command{Use: "set USER", Short: "Change a user's name or roles at once", ValidArgsFunction: a.completeUsers(),
+	c := f.add(&cobra.Command{Use: "set USER", Short: "Change a user's name or roles", ValidArgsFunction: a.completeUsers(),
 		Example: "  steward users set ada --role admin"})
 	c.MarkFlagsOneRequired("name", "role")
 	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
@@ -165,7 +165,7 @@ func (a *app) switchUser(use, short, done string, off bool) *cobra.Command {
 
 func (a *app) deleteUsers() *cobra.Command {
 	var yes bool
-	c := &cobra.Command{Use: "delete USER…", Short: "Delete users and everything of theirs, for good", ValidArgsFunction: a.completeUsers(),
+	c := &cobra.Command{Use: "delete USER…", Short: "Delete users and erase everything of theirs", ValidArgsFunction: a.completeUsers(),
 		Long: "Delete users and, before the command ends, erase everything of theirs: conversations, resources, events\n" +
 			"that they published, questions, keys, memberships, profiles, and what agents store for them. What they\n" +
 			"shared with a group stays with the group. The log keeps that they existed and who deleted them, but not\n" +

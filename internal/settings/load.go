@@ -173,7 +173,7 @@ func (l *loading) file(path, shown string, kind Kind, optional bool) error {
 		return nil
 	case err != nil:
 		return fault.New(fault.Invalid, "settings_unreadable", "%s cannot be read: %w", shown, err).
-			WithHint("mend or move the file, or name another with --config")
+			WithHint("fix or move the file, or name another with --config")
 	}
 	d := decoder{file: shown, dir: filepath.Dir(path), kind: kind, home: l.home, from: l.from}
 	d.decodeFile(text, &l.Settings)
