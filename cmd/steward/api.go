@@ -24,8 +24,8 @@ import (
 	"steward/internal/settings"
 )
 
-// need is what a command needs of a data folder that nobody serves. Each opens
-// more than the one before.
+// need says how much of a data folder a command opens if no Steward serves it. Each value
+// opens more than the one before.
 type need int
 
 const (
@@ -36,8 +36,8 @@ const (
 	toAct                // a node that goes on with everything
 )
 
-// notice is what a Steward that serves leaves in its data folder, so that
-// commands find it.
+// notice is the file that a serving Steward leaves in its data folder, so that commands
+// find it.
 type notice struct {
 	URL     string `json:"url"`
 	PID     int    `json:"pid"`
@@ -58,8 +58,8 @@ func readNotice(data string) (notice, error) {
 	return n, nil
 }
 
-// session is the API as a command uses it: that of the Steward that serves the
-// data folder, or where none does, the same handler in this process.
+// session is the API as a command uses it: that of the Steward that serves the data folder
+// or, if there is none, the same handlers in this process.
 type session struct {
 	*client.Client
 	server notice // of the Steward that serves; zero: none does
@@ -70,7 +70,7 @@ type session struct {
 // errNothingYet is the error for a data folder in which nothing is stored.
 var errNothingYet = noConversation()
 
-// with runs do with the API.
+// with runs a function with the API.
 func (a *app) with(ctx context.Context, n need, do func(*session) error) error {
 	set, err := a.settings()
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *app) with(ctx context.Context, n need, do func(*session) error) error {
 	return errors.Join(do(s), s.end())
 }
 
-// withStored is with, where anything is stored.
+// withStored is like with, but fails if nothing is stored.
 func (a *app) withStored(ctx context.Context, n need, do func(*session) error) error {
 	set, err := a.settings()
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *app) withStored(ctx context.Context, n need, do func(*session) error) e
 	return a.with(ctx, n, do)
 }
 
-// connect finds the Steward that serves the data folder, or opens the folder.
+// connect connects to the Steward that serves the data folder, or opens the folder.
 func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
 	if n == toRead {
 		if s, err := a.join(set); err == nil && s.listens(ctx) {
@@ -114,7 +114,7 @@ func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *sl
 	return s, nil
 }
 
-// join connects to the Steward that has the data folder in use.
+// join connects to the Steward that uses the data folder.
 func (a *app) join(set *settings.Loaded) (*session, error) {
 	n, err := readNotice(set.Data)
 	if err != nil {
@@ -129,8 +129,8 @@ func (a *app) join(set *settings.Loaded) (*session, error) {
 		Client: client.New(client.Options{URL: n.URL, Token: token, HTTP: &http.Client{Transport: &http.Transport{}}, Fault: httpauth.FaultOf})}, nil
 }
 
-// listens reports whether the server is still there: neither its process nor
-// its port may have gone to another program, which would get the token.
+// listens reports whether the server is still there. Another program may have taken its
+// process id or its port, and would get the token.
 func (s *session) listens(ctx context.Context) bool {
 	u, err := url.Parse(s.server.URL)
 	if err != nil || s.server.PID <= 0 || errors.Is(unix.Kill(s.server.PID, 0), unix.ESRCH) {
@@ -142,7 +142,7 @@ func (s *session) listens(ctx context.Context) bool {
 	return err == nil && c.Close() == nil
 }
 
-// alone reports whether nobody serves the data folder.
+// alone reports whether no Steward serves the data folder.
 func (s *session) alone() bool { return s.server.URL == "" }
 
 // end closes what the session has open.
@@ -151,8 +151,8 @@ func (s *session) end() error {
 	return s.close()
 }
 
-// which finds the conversation that a person names: by its id, or as the last
-// used one. "" is none.
+// which returns the id of the conversation that the user named: by its id, or as last. The
+// name "" stands for none.
 func (s *session) which(ctx context.Context, name string) (string, error) {
 	switch name {
 	case "":
@@ -178,7 +178,7 @@ func noConversation() error {
 	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").WithHint(`start one: steward ask "…"`)
 }
 
-// conversationID reads an id as a person has typed it.
+// conversationID parses the id of a conversation.
 func conversationID(name string) (id.ID, error) {
 	conv, ok := id.Parse(strings.ToLower(name))
 	if !ok || conv.Zero() {
@@ -188,7 +188,7 @@ func conversationID(name string) (id.ID, error) {
 	return conv, nil
 }
 
-// readStored is the API of what is stored.
+// readStored returns a session over the database, opened read-only.
 func (a *app) readStored(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*session, error) {
 	st, err := a.reading(ctx)
 	if err != nil {
@@ -200,7 +200,7 @@ func (a *app) readStored(ctx context.Context, set *settings.Loaded, log *slog.Lo
 	return a.storedSession(st, set, log)
 }
 
-// openStored opens the data folder for this process, as far as is needed.
+// openStored opens the data folder for this process, as far as it is needed.
 func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
 	if n >= toLook {
 		a.idle = n == toLook
@@ -222,7 +222,7 @@ func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log 
 	return a.storedSession(st, set, log)
 }
 
-// apiOptions are those of the API of a node.
+// apiOptions returns the options of the API of a node.
 func (l *local) apiOptions() api.Options {
 	return api.Options{Audit: l.audit, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Logger: l.log, People: l.keys, Resources: l.node.Resources()}
 }

@@ -21,10 +21,10 @@ import (
 	"steward/internal/server/terminal"
 )
 
-// largestInput bounds what ask takes: its question, and all that is attached.
+// largestInput is the size limit of what ask sends: the question and everything attached.
 const largestInput = 10 << 20
 
-// sizeOf is how many bytes of text blocks have.
+// sizeOf returns how many bytes of text blocks have.
 func sizeOf(blocks []client.Block) (n int) {
 	for _, b := range blocks {
 		if b.Type != "image" {
@@ -34,8 +34,8 @@ func sizeOf(blocks []client.Block) (n int) {
 	return n
 }
 
-// costOf returns what so many tokens cost in a model, in US dollars; 0: it is
-// not known. Where Steward runs elsewhere, only full names of models are.
+// costOf returns a function that estimates what tokens cost in a model, in US dollars; 0:
+// unknown. If another process runs the node, only full names of models are known.
 func (a *app) costOf(s *session) func(model string, tokens int64) float64 {
 	price, err := a.pricing()
 	if err != nil {
@@ -53,14 +53,14 @@ func (a *app) costOf(s *session) func(model string, tokens int64) float64 {
 	}
 }
 
-// pipeWait is how long ask waits for the first byte of a pipe that it was not
-// told to read. Programs that start others leave such pipes open for ever.
+// pipeWait is how long ask waits for the first byte of a pipe that it was not told to read.
+// Some programs leave such pipes open forever.
 const pipeWait = 3 * time.Second
 
-// question makes a message of the command line. The words of the arguments
-// are the user's own. Files, and what is piped in, are attached: Steward takes
-// them for what others wrote (see docs/concepts/taint.md). "-" in place of the words
-// says that standard input has the user's own.
+// question makes a message of the command line. The arguments are the user's own words.
+// Files and piped input are attached, and count as written by others (see
+// docs/concepts/taint.md). "-" instead of words says that standard input has the user's own
+// words.
 func (a *app) question(ctx context.Context, args, files []string) ([]client.Block, error) {
 	text := strings.TrimSpace(strings.Join(args, " "))
 	own := text == "-"
@@ -92,8 +92,8 @@ func (a *app) question(ctx context.Context, args, files []string) ([]client.Bloc
 	return append(terminal.Words(text), attached...), nil
 }
 
-// piped reports whether there is anything on a standard input that nobody has
-// asked for.
+// piped reports whether there is anything on a standard input that the user did not
+// mention.
 func (a *app) piped(ctx context.Context) bool {
 	in, ok := a.stdin.(*input)
 	if !ok || isTerminal(in) {
@@ -110,7 +110,7 @@ func (a *app) piped(ctx context.Context) bool {
 	return len(in.got) > 0 || !errors.Is(in.err, io.EOF) && !errors.Is(in.err, os.ErrClosed)
 }
 
-// attach reads files; "-" is standard input. Together they have a bound.
+// attach reads files; "-" is standard input. Their total size is limited.
 func (a *app) attach(ctx context.Context, files []string) (blocks []client.Block, err error) {
 	left := largestInput
 	for _, path := range files {
@@ -157,7 +157,7 @@ func (a *app) readFile(ctx context.Context, path string, most int) ([]byte, erro
 	return readAll(&input{ctx: ctx, from: f}, path, most) // it may be a pipe
 }
 
-// readAll reads a source to its end, if that comes within the bound.
+// readAll reads a source to its end, up to a size limit.
 func readAll(in io.Reader, name string, most int) ([]byte, error) {
 	if in == nil {
 		return nil, nil
@@ -175,7 +175,7 @@ func readAll(in io.Reader, name string, most int) ([]byte, error) {
 	return b, nil
 }
 
-// attachment makes a block of a file. What it is, its content says.
+// attachment makes a block of a file. Its content determines its type.
 func attachment(name string, b []byte) (client.Block, error) {
 	switch kind := http.DetectContentType(b); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":

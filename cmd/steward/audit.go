@@ -27,8 +27,8 @@ func (a *app) auditCommand() *cobra.Command {
 	}, a.auditVerify(), a.auditHead(), a.auditExport())
 }
 
-// withAudit opens the log to read, beside a Steward that runs too: that of the
-// data folder, or of a copy of its database.
+// withAudit opens the log for reading, also while a Steward uses it: that of the data
+// folder, or of a copy of its database.
 func (a *app) withAudit(ctx context.Context, file string, do func(*audit.Log) error) error {
 	set, err := a.settings()
 	if err != nil {
@@ -72,7 +72,7 @@ func databaseFlag(c *cobra.Command, file *string) {
 	c.Flags().StringVar(file, "database", "", "use the copy of the database in `FILE`")
 }
 
-// auditFlags is what steward audit verify was asked for.
+// auditFlags holds the flags of steward audit verify.
 type auditFlags struct {
 	anchors          []string
 	database, export string
@@ -122,7 +122,8 @@ func (a *app) verifyAudit(ctx context.Context, f auditFlags) error {
 	return err
 }
 
-// anchors are the heads from before: those named, and those that Steward kept.
+// anchors returns earlier heads: those of the flags, and those of the setting
+// audit.anchor_file.
 func (a *app) anchors(f auditFlags) (out []store.Head, err error) {
 	for _, s := range f.anchors {
 		h, err := audit.ParseHead(s)
@@ -260,8 +261,8 @@ func (a *app) exportAudit(ctx context.Context, l *audit.Log, q audit.Query, file
 	return errors.Join(l.Export(ctx, who, q, out), out.Sync(), out.Close())
 }
 
-// anchor keeps the head of the log in the file that the settings name; nil:
-// they name none.
+// anchor returns a function that appends the head of the log to the file of the setting
+// audit.anchor_file; nil if it is not set.
 func (l *local) anchor(set *settings.Loaded) func(context.Context) error {
 	file := set.Audit.AnchorFile
 	if file == "" {

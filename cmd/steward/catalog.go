@@ -33,11 +33,11 @@ import (
 	"steward/internal/toolkit/sandbox"
 )
 
-// agentsFolder is where agents lie in a data folder.
+// agentsFolder is the folder of agents in a data folder.
 func agentsFolder(data string) string { return filepath.Join(data, "agents") }
 
-// openAgents opens the catalog of agents and what their programs are served.
-// Nothing is started or connected.
+// openAgents opens the catalog of agents and their services. It starts nothing and connects
+// to nothing.
 func (l *local) openAgents(ctx context.Context, a *app, set *settings.Loaded, tools *tool.Registry, log *slog.Logger) error {
 	l.services = newAgentServices(set, l.store, log, a.declared(set, log), l.bindings, func(ctx context.Context, user string) (json.RawMessage, error) {
 		p, err := l.profile(ctx, set, user)
@@ -81,7 +81,7 @@ func (l *local) openAgents(ctx context.Context, a *app, set *settings.Loaded, to
 	return nil
 }
 
-// waitingAgents says how many agents and sources a person has to decide about.
+// waitingAgents says how many agents and sources wait for a decision.
 func (l *local) waitingAgents() string {
 	n := waiting(l.catalog.Listings())
 	if n == 0 {
@@ -90,12 +90,12 @@ func (l *local) waitingAgents() string {
 	return counted(n, "agent waits", "agents wait") + " for your approval: steward agents list"
 }
 
-// closeAgents ends what agents have open.
+// closeAgents closes the catalog and the services of agents.
 func (l *local) closeAgents() error {
 	return errors.Join(l.catalog.Close(), l.services.Close())
 }
 
-// bindings are the services of an agent that may be used.
+// bindings returns the services of an agent that may be used.
 func (l *local) bindings(agent string) (service.Bindings, error) {
 	if agent == "" {
 		return service.Root(), nil
@@ -108,7 +108,7 @@ func (l *local) bindings(agent string) (service.Bindings, error) {
 	return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent %s that may be used", agent)
 }
 
-// openers are the kinds of sources that agents may have.
+// openers returns the kinds of sources that agents may have.
 func (l *local) openers(set *settings.Loaded) map[string]tool.Opener {
 	zone := l.zone(set)
 	fahrenheit := func(user string) bool {
@@ -129,14 +129,14 @@ func (l *local) openers(set *settings.Loaded) map[string]tool.Opener {
 	return all
 }
 
-// briefProfile is a user's profile where there is no context to ask with.
+// briefProfile returns a user's profile where there is no context.
 func (l *local) briefProfile(set *settings.Loaded, user string) (identity.Profile, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return l.profile(ctx, set, user)
 }
 
-// endpoints are the gRPC methods that the settings name, as sources.
+// endpoints returns the gRPC methods of the settings as sources.
 func endpoints(set *settings.Loaded) ([]catalog.RootSource, error) {
 	var out []catalog.RootSource
 	for _, name := range slices.Sorted(maps.Keys(set.Service.Tool.Endpoints)) {

@@ -49,8 +49,8 @@ func changesTable(list []client.Change, width int, now time.Time) string {
 	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
-// interaction finds an interaction by its id, or a part of it, among those
-// that have changed the validity of messages; "": none.
+// interaction finds an interaction by its id, or a part of it, among those that have
+// changed the validity of messages. The name "" stands for none.
 func (t talk) interaction(ctx context.Context, name string) (string, error) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	x, whole := id.Parse(name)

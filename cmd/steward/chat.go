@@ -144,7 +144,7 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, s *session, which 
 	return terminal.Run(ctx, o)
 }
 
-// historyFile holds what was typed into the chat.
+// historyFile is the file with what was typed into the chat.
 func historyFile(set *settings.Loaded) string { return filepath.Join(set.Data, "history") }
 
 func (l *local) toolLines() string {

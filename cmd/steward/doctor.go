@@ -55,7 +55,7 @@ func fine(name, format string, args ...any) check {
 	return check{Name: name, Status: good, Say: fmt.Sprintf(format, args...)}
 }
 
-// ill is a finding that somebody should do something about.
+// ill is a finding that needs attention.
 func ill(name, status, say, remedy string) check {
 	return check{Name: name, Status: status, Say: say, Remedy: remedy}
 }
@@ -227,8 +227,8 @@ func checkDisk(data string) check {
 	return fine("disk", "%s", say)
 }
 
-// checkPolicies looks whether the policies can be used as they are: with broken
-// ones Steward does not start.
+// checkPolicies checks whether the policies can take effect. With broken ones Steward does
+// not start.
 func (a *app) checkPolicies() check {
 	dir, p, err := a.policyFiles()
 	if err != nil {
@@ -237,7 +237,7 @@ func (a *app) checkPolicies() check {
 	return fine("policies", "version %s, with %s of your own", p.Version, plural(ownPolicies(p), "file"))
 }
 
-// checkSandbox looks whether programs of others can be confined here.
+// checkSandbox checks whether programs can be confined on this machine.
 func checkSandbox() check {
 	if err := sandbox.Available(); err != nil {
 		return failed("sandbox", warn, err)
@@ -286,7 +286,7 @@ func checkToken(set *settings.Loaded) check {
 	return fine("token", "%s; only you can read it", httpauth.TokenFile(set.Data))
 }
 
-// checkModels asks every provider what it has, which also tries its key.
+// checkModels asks every provider for its models, which also tests its key.
 func (a *app) checkModels(ctx context.Context, set *settings.Loaded) []check {
 	s, err := a.supply(ctx, set, nil, nil)
 	if err != nil {
@@ -315,8 +315,8 @@ func (a *app) checkModels(ctx context.Context, set *settings.Loaded) []check {
 	return append([]check{def}, out...)
 }
 
-// checkClock compares the clock with the newest that the data and the program
-// themselves know.
+// checkClock compares the clock with the newest time in the database and with that of the
+// build.
 func (a *app) checkClock(ctx context.Context, set *settings.Loaded) check {
 	now := time.Now()
 	known, from := built(), "this program was built"

@@ -56,7 +56,7 @@ func (a *app) eraseEvents() *cobra.Command {
 	return c
 }
 
-// eventFlags is what steward events watch was asked for.
+// eventFlags holds the flags of steward events watch.
 type eventFlags struct {
 	prefixes, types, sources, what []string
 	from                           string
@@ -121,9 +121,8 @@ func detailOf(flag, word string) (events.DetailType, error) {
 	return "", usage("%s wants put, get or delete, not %q", flag, word)
 }
 
-// events tells events until the context or the limit ends it: those of the
-// Steward that serves the data folder, and, without one or after its end,
-// those that stand in the folder.
+// events prints events until the context or the limit ends it: those of the Steward that
+// serves the data folder and, if there is none or it ends, those in the folder.
 func (a *app) events(ctx context.Context, f eventFlags) error {
 	filter, err := f.filter()
 	if err != nil {
@@ -141,8 +140,8 @@ func (a *app) events(ctx context.Context, f eventFlags) error {
 	return w.end(ctx, a.eventsKept(ctx, set, filter, w))
 }
 
-// eventsServed tells events of the Steward that serves; where there is none it
-// fails as unavailable.
+// eventsServed prints events of the Steward that serves. If there is none, it fails as
+// unavailable.
 func (a *app) eventsServed(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
 	s, err := a.join(set)
 	if err != nil {
@@ -151,7 +150,7 @@ func (a *app) eventsServed(ctx context.Context, set *settings.Loaded, f events.F
 	return errors.Join(w.tell(s.Subscribe(ctx, f, w.cursor)), s.end())
 }
 
-// eventsKept tells events that are in the data folder, and that come into it.
+// eventsKept prints events of the data folder, including those that are added to it.
 func (a *app) eventsKept(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
 	st, err := a.reading(ctx)
 	if err != nil {
@@ -179,7 +178,7 @@ func (a *app) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Load
 	return errors.Join(err, l.closePolicies())
 }
 
-// eventPrinter writes events, and remembers how far it has come.
+// eventPrinter prints events, and remembers how far it has come.
 type eventPrinter struct {
 	app    *app
 	width  int // of the terminal; 0: none
@@ -210,7 +209,7 @@ func (w *eventPrinter) tell(batches iter.Seq2[events.Batch, error]) error {
 	return nil
 }
 
-// end says where to go on.
+// end prints where to continue.
 func (w *eventPrinter) end(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		w.app.note("continue with --from %s", w.cursor)
@@ -250,8 +249,8 @@ func (w *eventPrinter) event(x *events.Event) error {
 	return nil
 }
 
-// line is one resource of an event: when, what, by whom, to what. A terminal
-// is shown short ids.
+// line formats one resource of an event: when, what, by whom, and which. On a terminal, ids
+// are short.
 func (w *eventPrinter) line(x *events.Event, r *events.Resource, at time.Time) string {
 	what := strings.ToLower(strings.TrimPrefix(string(x.Detail), "RESOURCE_"))
 	if x.Published {
@@ -272,8 +271,7 @@ func (w *eventPrinter) line(x *events.Event, r *events.Resource, at time.Time) s
 	return line + name
 }
 
-// shortURI is a URI for a person: the last step first, and of ids that are
-// UUIDs the end.
+// shortURI formats a URI for a person: the last step first, and only the ends of UUIDs.
 func shortURI(u resource.URI) string {
 	steps := u.Elements()
 	out := make([]string, 0, len(steps))
@@ -352,7 +350,7 @@ func (a *app) publish(ctx context.Context, x events.Publication) error {
 	return err
 }
 
-// Subscribe tells the events of the Steward that serves, over its WebSocket.
+// Subscribe yields the events of the Steward that serves, over its WebSocket.
 func (s *session) Subscribe(ctx context.Context, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error] {
 	return func(yield func(events.Batch, error) bool) {
 		if err := s.subscribe(ctx, f, from, yield); err != nil && ctx.Err() == nil {
@@ -361,7 +359,7 @@ func (s *session) Subscribe(ctx context.Context, f events.Filter, from events.Cu
 	}
 }
 
-// eventsFrame is a frame that tells events, or an error.
+// eventsFrame is a frame with events, or an error.
 type eventsFrame struct {
 	Type   string         `json:"type"`
 	Events []events.Event `json:"events"`
@@ -395,7 +393,7 @@ func (s *session) subscribe(ctx context.Context, f events.Filter, from events.Cu
 	}
 }
 
-// publish publishes an event: here, or over the RPC of the Steward that serves.
+// publish publishes an event: in this process, or over the RPC of the Steward that serves.
 func (s *session) publish(ctx context.Context, x events.Publication) (events.Published, error) {
 	if s.local != nil {
 		return s.local.node.Publish(ctx, s.local.user, x)
@@ -426,7 +424,7 @@ func (s *session) publish(ctx context.Context, x events.Publication) (events.Pub
 	return out, err
 }
 
-// ofRPC is the error that an RPC tells: see docs/reference/rpc.md.
+// ofRPC returns the error that an RPC reports: see docs/reference/rpc.md.
 func ofRPC(url string, err error) error {
 	var e *connect.Error
 	if !errors.As(err, &e) {
@@ -454,7 +452,7 @@ func unreachable(url string, err error) error {
 		WithHint("see whether it still runs; steward doctor tells more").Retrying(fault.RetryBackoff, 0)
 }
 
-// withoutEnd takes the remedy off a message that ends with it in brackets.
+// withoutEnd removes the remedy in brackets from the end of a message.
 func withoutEnd(message, remedy string) string {
 	if end := " (" + remedy + ")"; remedy != "" && len(message) > len(end) && message[len(message)-len(end):] == end {
 		return message[:len(message)-len(end)]

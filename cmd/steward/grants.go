@@ -35,7 +35,7 @@ func grantsOf(ctx context.Context, s *session, all bool) ([]runtime.GrantView, e
 	return out.Grants, err
 }
 
-// grantNamed finds the standing approval that a person names.
+// grantNamed finds a standing approval by its id or the beginning of it.
 func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantView, error) {
 	list, err := grantsOf(ctx, s, true)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *app) showGrant() *cobra.Command {
 		})
 }
 
-// grantShown tells all of a standing approval.
+// grantShown formats everything about a standing approval.
 func grantShown(g runtime.GrantView) string {
 	where := "everywhere"
 	if g.Standing == effect.InConversation {
@@ -155,7 +155,8 @@ func (a *app) editGrant() *cobra.Command {
 	})
 }
 
-// changeGrant shows what would be otherwise, asks where it is wider, and does it.
+// changeGrant shows the result of a change, asks the user if it covers more, and makes the
+// change.
 func (a *app) changeGrant(ctx context.Context, s *session, which string, lines []string, ch httpauth.GrantChange, yes bool) error {
 	g, err := grantNamed(ctx, s, which)
 	if err != nil {
@@ -181,7 +182,7 @@ func (a *app) changeGrant(ctx context.Context, s *session, which string, lines [
 	return tell(a, done, err, grantShown)
 }
 
-// widens asks a person at a terminal whether more is to be allowed than is.
+// widens asks the user at a terminal whether the approval may cover more.
 func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than it does, and nobody can be asked").

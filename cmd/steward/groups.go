@@ -36,7 +36,7 @@ func groupTable(list []client.Group) string {
 	return columns(rows, 0)
 }
 
-// members lists who is in a group; managers bear a star.
+// members lists the members of a group; managers are marked with a star.
 func members(g client.Group) string {
 	var out []string
 	for _, u := range g.Members {

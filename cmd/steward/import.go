@@ -41,7 +41,7 @@ func (a *app) importCommand() *cobra.Command {
 	return c
 }
 
-// importFiles imports files one after the other and tells what became of them.
+// importFiles imports files one after the other and reports the results.
 func (a *app) importFiles(ctx context.Context, files []string, format string) error {
 	var opened []*os.File
 	defer func() {
@@ -100,8 +100,8 @@ func (s *session) importAll(ctx context.Context, inputs []io.Reader, names []str
 	return all, nil
 }
 
-// tellImport prints what was imported, and what was not. cut is what ended
-// the import early.
+// tellImport prints what was imported and what was not. cut is the error that ended the
+// import early.
 func (a *app) tellImport(rep api.ImportReport, cut error) error {
 	if a.json {
 		if err := a.printJSON(rep); err != nil {
@@ -158,8 +158,7 @@ func (a *app) printImport(rep api.ImportReport) error {
 	return nil
 }
 
-// importNotes sums up the notes: what the same is of many conversations is
-// told once.
+// importNotes summarizes the notes: one that applies to many conversations is printed once.
 func importNotes(rep api.ImportReport) []string {
 	type sum struct{ count, chats int }
 	sums := map[string]*sum{}

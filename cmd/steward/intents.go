@@ -74,8 +74,7 @@ func (a *app) showIntent() *cobra.Command {
 		})
 }
 
-// onIntent makes a command that does something about an action and tells what
-// became of it.
+// onIntent makes a command that changes an action and prints the outcome.
 func (a *app) onIntent(state string, c *cobra.Command, do func(ctx context.Context, s *session, which string) (client.Intent, error)) *cobra.Command {
 	c.ValidArgsFunction = a.completeIntents(state)
 	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error {
@@ -87,7 +86,7 @@ func (a *app) onIntent(state string, c *cobra.Command, do func(ctx context.Conte
 	})
 }
 
-// approveIntent says yes to an action that waits for that.
+// approveIntent makes the command that approves an action.
 func (a *app) approveIntent() *cobra.Command {
 	return a.onIntent(intentAwaiting, &cobra.Command{Use: "approve ID", Short: "Approve an action that waits for your approval",
 		Long: "Approve an action that waits for your approval, once: exactly this one, with these arguments. For other\n" +
@@ -116,7 +115,7 @@ func (a *app) denyIntent() *cobra.Command {
 	return c
 }
 
-// changeIntent does what a person wants of an action.
+// changeIntent makes a command that cancels, retries or undoes an action.
 func (a *app) changeIntent(do func(*client.Client, context.Context, string) (client.Intent, error), use, short, long string) *cobra.Command {
 	return a.onIntent("", &cobra.Command{Use: use, Short: short, Long: long}, func(ctx context.Context, s *session, which string) (client.Intent, error) {
 		return do(s.Client, ctx, which)
@@ -151,9 +150,8 @@ const (
 
 func inFlight(state string) bool { return intent.State(state).InFlight() }
 
-// toldIntent tells what became of an action, and gives what follows from it a
-// while to be done before this process ends. An action that was to be done and
-// was not is an error.
+// toldIntent prints the outcome of an action, and waits a while for its consequences before
+// this process ends. It is an error if an action that was to be executed was not.
 func (a *app) toldIntent(ctx context.Context, s *session, v *client.Intent) error {
 	if a.json {
 		if err := a.printJSON(v); err != nil {
@@ -178,9 +176,9 @@ func (a *app) toldIntent(ctx context.Context, s *session, v *client.Intent) erro
 	return e.WithHint("steward intents show %s", intentRef(v.ID))
 }
 
-// awaitTold gives what follows from a person's word a while before this process
-// ends: a turn that waited for it goes on, and a conversation is told of what
-// became of an action.
+// awaitTold waits a while for the consequences of a person's decision before this process
+// ends: a turn that waited for it continues, and a conversation is told the outcome of an
+// action.
 func (s *session) awaitTold(ctx context.Context, inter string) error {
 	if inter == "" {
 		return nil
@@ -188,13 +186,13 @@ func (s *session) awaitTold(ctx context.Context, inter string) error {
 	return s.await(ctx, inter, 30*time.Second, func(r *client.Request) bool { return r.State != requestOpen && !led(r) || asks(r) })
 }
 
-// asks reports whether something below a request waits for somebody's approval.
+// asks reports whether something below a request waits for an approval.
 func asks(v *client.Request) bool {
 	return v.Intent == intentAwaiting || slices.ContainsFunc(v.Below, func(b client.Request) bool { return asks(&b) })
 }
 
-// led reports whether something that a person wanted of an action, or that was
-// queued, still goes on below a request; what waits for an approval does not.
+// led reports whether something that a person requested of an action, or that was queued,
+// is still in progress below a request. What waits for an approval does not count.
 func led(v *client.Request) bool {
 	if v.Wish != "" && v.State != requestClosed && v.Intent != intentAwaiting {
 		return true
@@ -202,10 +200,10 @@ func led(v *client.Request) bool {
 	return slices.ContainsFunc(v.Below, func(b client.Request) bool { return led(&b) })
 }
 
-// intentRef is the beginning of an id: enough to find it by.
+// intentRef returns the beginning of an id, which is enough to find it.
 func intentRef(x string) string { return x[:min(len(x), 8)] }
 
-// intentLine says what an action is and how it stands.
+// intentLine formats an action and its state on one line.
 func intentLine(v *client.Intent) string {
 	return intentMark(v.State) + " " + intentRef(v.ID) + "  " + intentWhat(v) + ": " + stateOfIntent(v)
 }
@@ -222,7 +220,7 @@ func intentMark(state string) string {
 	return "✗"
 }
 
-// stateOfIntent is how an action stands, in words.
+// stateOfIntent describes the state of an action.
 func stateOfIntent(v *client.Intent) string {
 	s := strings.ReplaceAll(v.State, "_", " ")
 	switch {
@@ -236,7 +234,7 @@ func stateOfIntent(v *client.Intent) string {
 	return s
 }
 
-// intentWhat says on one line what an action is to do.
+// intentWhat describes on one line what an action does.
 func intentWhat(v *client.Intent) string {
 	what := plainLine(v.Tool)
 	switch {
@@ -251,7 +249,7 @@ func intentWhat(v *client.Intent) string {
 	return what
 }
 
-// intentTable lists actions, one a line.
+// intentTable formats actions, one per line.
 func intentTable(list []client.Intent, width int) string {
 	rows := make([][]string, len(list))
 	for i := range list {
@@ -271,7 +269,7 @@ func intentTable(list []client.Intent, width int) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// intentText tells everything about an action.
+// intentText formats everything about an action.
 func intentText(v *client.Intent) string {
 	when := func(t time.Time) string {
 		if t.IsZero() {

@@ -63,7 +63,7 @@ func (a *app) createKey() *cobra.Command {
 	return c
 }
 
-// expiry reads a duration from now or a date.
+// expiry parses a duration from now or a date.
 func expiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -122,7 +122,7 @@ func (a *app) revokeKey() *cobra.Command {
 		})
 }
 
-// completeKeys offers the ids of keys that are still good.
+// completeKeys offers the ids of usable keys.
 func (a *app) completeKeys() completer {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Key, error) {
 		keys, err := s.Keys(ctx, "")

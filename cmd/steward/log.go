@@ -61,8 +61,8 @@ func (a *app) logCommand() *cobra.Command {
 	return c
 }
 
-// specs are those of the tools that Steward brings along, all of them: also
-// calls of tools that are not granted any more are told well.
+// specs returns the specs of all built-in tools, so that calls of tools that are no longer
+// granted are described too.
 func (a *app) specs() (map[string]tool.Spec, error) {
 	tools, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "folder", Path: ".", Write: true}}})
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *app) specs() (map[string]tool.Spec, error) {
 	return out, nil
 }
 
-// width is how many columns the terminal has; 0: there is none.
+// width returns the number of columns of the terminal; 0: there is none.
 func (a *app) width() int {
 	f := fileOf(a.stdout)
 	if f == nil {
@@ -100,8 +100,7 @@ func mark(outcome string) string {
 	return "?"
 }
 
-// logTable lays the entries out, under a heading for each day, within a width
-// (0: as wide as they are).
+// logTable formats the entries under a heading for each day, within a width (0: unlimited).
 func logTable(list []client.LogEntry, width int, across bool, now time.Time) string {
 	rows := make([][]string, len(list))
 	for i, en := range list {
@@ -124,7 +123,7 @@ func logTable(list []client.LogEntry, width int, across bool, now time.Time) str
 	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
-// what is the summary, and what the call affects where that does not say it.
+// what returns the summary of a call, and what it affected if the summary does not say so.
 func what(en client.LogEntry) string {
 	s := en.Summary
 	for _, i := range en.Impact {
@@ -138,7 +137,7 @@ func what(en client.LogEntry) string {
 	return s
 }
 
-// shortRef is the end of a call's id: enough to find it by.
+// shortRef returns the end of a call's id, which is enough to find it.
 func shortRef(ref string) string {
 	msg, block, ok := strings.Cut(ref, "/")
 	if !ok {
@@ -161,7 +160,7 @@ func (a *app) showLog() *cobra.Command {
 		})
 }
 
-// loggedCall finds a call by what the log calls it.
+// loggedCall finds a call by its reference in the log.
 func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall, error) {
 	if ref == "last" {
 		list, err := s.Log(ctx, client.LogQuery{}, 1)
@@ -181,7 +180,7 @@ func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall
 	return s.LogEntry(ctx, msg, block)
 }
 
-// callText tells one call at length.
+// callText formats a call in full.
 func callText(en client.LogEntry, msgs []*message.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n\n", mark(en.Outcome), plainLine(what(en)))
@@ -215,7 +214,7 @@ func blockOf(ref string) int {
 	return n
 }
 
-// argumentsText writes arguments one per line, a long text as it is.
+// argumentsText formats arguments one per line, and long texts as they are.
 func argumentsText(args []byte) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(args, &members) != nil {
@@ -237,7 +236,7 @@ func argumentsText(args []byte) string {
 	return b.String()
 }
 
-// indented sets a text in, without anything that does something to a terminal.
+// indented indents a text, without characters that affect a terminal.
 func indented(s string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRightFunc(s, unicode.IsSpace)) {
@@ -246,7 +245,7 @@ func indented(s string) string {
 	return b.String()
 }
 
-// completeTools offers the names of the tools that Steward brings along.
+// completeTools offers the names of the built-in tools.
 func (a *app) completeTools(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	specs, err := a.specs()
 	if err != nil {

@@ -28,7 +28,7 @@ func (a *app) mcpCommand() *cobra.Command {
 // mcpSource is the path under which a server is listed and approved.
 func mcpSource(name string) (string, error) { return catalog.SourcePath("mcp", name) }
 
-// mcpFile is where the servers of a data folder stand.
+// mcpFile is the file with the servers of a data folder.
 func (a *app) mcpFile() (string, error) {
 	set, err := a.settings()
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *app) addServer(ctx context.Context, name string, d mcp.Decl, o approvin
 	return err
 }
 
-// listed waits until a Steward that runs has seen what was added.
+// listed waits until a running Steward has found what was added.
 func listed(ctx context.Context, s *session, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

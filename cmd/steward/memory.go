@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// heedMemory has the collector heed the limit of memory that Steward's control
-// group has (a container's, a unit's): near it, it collects sooner instead of
-// letting the machine kill Steward. GOMEMLIMIT says otherwise.
+// heedMemory makes the garbage collector respect the memory limit of Steward's control
+// group (a container's or a unit's): near the limit it runs more often, before the system
+// kills Steward. GOMEMLIMIT takes precedence.
 func heedMemory(getenv func(string) string, root string) {
 	if getenv("GOMEMLIMIT") != "" {
 		return
@@ -21,8 +21,8 @@ func heedMemory(getenv func(string) string, root string) {
 	}
 }
 
-// groupMemory is the least limit of Steward's control group and those above it,
-// in the second version of control groups or the first; MaxInt64: none.
+// groupMemory is the lowest limit of Steward's control group and those above it, in version
+// 2 or 1 of control groups; MaxInt64: none.
 func groupMemory(root string) int64 {
 	most := int64(math.MaxInt64)
 	own, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))

@@ -41,14 +41,14 @@ func (a *app) conversationFlag(c *cobra.Command, conv *string) {
 	complete(c, "conversation", a.completeConversations)
 }
 
-// listing is what messages list was asked for.
+// listing holds the flags of steward messages list.
 type listing struct {
 	branch, state string
 	all           bool
 	limit         int
 }
 
-// states are what --state takes, and how the API calls it.
+// states maps the values of --state to those of the API.
 func states() map[string]record.Validity {
 	return map[string]record.Validity{"active": "", "obsolete": record.Invalidated, "invalidated": record.Invalidated,
 		"superseded": record.Superseded, "archived": record.Archived, "deleted": record.Deleted}
@@ -95,8 +95,7 @@ func (a *app) listMessages(conv *string) *cobra.Command {
 	return c
 }
 
-// newest returns the messages that a list is made of, the newest last, and
-// whether there are older ones.
+// newest returns the messages to list, newest last, and whether there are older ones.
 func (t talk) newest(ctx context.Context, f listing) (list []*spoken, more bool, err error) {
 	branch := ""
 	if f.branch != "" {
@@ -185,7 +184,7 @@ func (a *app) showCalled(ctx context.Context, call string) error {
 	return tellList(a, out.Messages, err, "", func([]json.RawMessage) string { return text.String() })
 }
 
-// onMessages makes a command that changes the messages which its arguments name.
+// onMessages makes a command that changes the messages named by its arguments.
 func (a *app) onMessages(conv *string, deleted bool, c *cobra.Command, do func(ctx context.Context, t talk, msgs []string) error) *cobra.Command {
 	c.ValidArgsFunction = a.completeMessages(conv)
 	return a.onTalk(toAct, conv, c, func(ctx context.Context, t talk, args []string) error {
@@ -254,8 +253,7 @@ func (a *app) markMessages(conv *string, state record.Validity, use, short, done
 	return c
 }
 
-// until says for how long a command brings back what was deleted, unless it
-// was erased.
+// until says how long a command can restore what was deleted, unless it was erased.
 func (a *app) until(erased bool, command string) string {
 	keep := time.Duration(0)
 	if a.set != nil {
@@ -307,7 +305,7 @@ func (a *app) insertMessage(conv *string) *cobra.Command {
 	return c
 }
 
-// made has the API make a branch, and tells of it.
+// made has the API create a branch, and reports it.
 func (a *app) made(ctx context.Context, t talk, route string, in any) error {
 	var raw json.RawMessage
 	err := t.Call(ctx, route, client.Params{"id": t.conv}, in, &raw)
@@ -339,7 +337,7 @@ func (a *app) completeMessages(conv *string) completer {
 	})
 }
 
-// completing offers names of things of a conversation.
+// completing offers names of things in a conversation.
 func (a *app) completing(conv *string, names func(context.Context, talk) ([]cobra.Completion, error)) completer {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
@@ -375,8 +373,8 @@ func (a *app) inTalk(ctx context.Context, n need, which string, do func(talk) er
 	})
 }
 
-// onTalk makes a command that is about a conversation: the one that the flag
-// names, or if it takes a CONVERSATION, its argument.
+// onTalk makes a command about a conversation: the one that the flag names or, if the
+// command takes a CONVERSATION, its argument.
 func (a *app) onTalk(n need, flag *string, c *cobra.Command, do func(ctx context.Context, t talk, args []string) error) *cobra.Command {
 	named := strings.HasSuffix(c.Use, "[CONVERSATION]")
 	if named {

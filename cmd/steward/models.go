@@ -35,11 +35,11 @@ const (
 	listTimeout  = 2 * time.Second        // what does he have?
 )
 
-// localOllama is where Ollama listens unless it was told otherwise.
+// localOllama is where Ollama listens by default.
 const localOllama = "http://127.0.0.1:11434"
 
-// preset are a vendor's models that Steward uses unless told otherwise. Their
-// prices are in the shipped table, so that cost limits hold for them.
+// preset holds the default models of a vendor. Their prices are in the built-in table, so
+// that cost limits apply to them.
 type preset struct{ standard, fast, strong, embed string }
 
 func presets() map[string]preset {
@@ -51,7 +51,7 @@ func presets() map[string]preset {
 	}
 }
 
-// source is a provider that there is, with what is known of its models.
+// source is an available provider, with what is known of its models.
 type source struct {
 	llm.Provider
 	rank  int // the smaller, the more it is preferred
@@ -103,7 +103,7 @@ func (a *app) supply(ctx context.Context, set *settings.Loaded, judge policy.Aut
 	return s, err
 }
 
-// missing says of each provider that was not found what brings it in.
+// missing says for each provider that was not found how to make it available.
 func missing(set *settings.Loaded, found []source) map[string]string {
 	out := map[string]string{}
 	for name, how := range map[string]string{
@@ -135,8 +135,8 @@ func (s *supply) recall(ctx context.Context, e *conversation.Engine) error {
 	})
 }
 
-// zoneOf is the time zone of a name that the settings have checked; the
-// machine's own for none.
+// zoneOf returns a time zone by its name, which the settings have checked. Without a name
+// it is the machine's.
 func zoneOf(name string) *time.Location {
 	if zone, err := time.LoadLocation(name); name != "" && err == nil {
 		return zone
@@ -144,8 +144,8 @@ func zoneOf(name string) *time.Location {
 	return time.Local
 }
 
-// sources finds the providers, the preferred ones first. All that must be
-// asked are asked at once.
+// sources finds the providers, in the order of preference. It asks all of them at the same
+// time.
 func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	var mu sync.Mutex
 	var found []source
@@ -198,7 +198,7 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	return append(found, source{Provider: offline.New(offline.Options{}), rank: 9, how: "always there", names: presets()["offline"]})
 }
 
-// rankOf puts what somebody wrote down before what stands in the environment.
+// rankOf ranks what is written in a settings file before what is in the environment.
 func rankOf(set *settings.Loaded, name string) int {
 	for _, key := range []string{".base_url", ".key", ".key_env", ".key_file", ".model"} {
 		switch set.SourceOf("providers." + name + key).Kind {
@@ -218,7 +218,7 @@ func howFound(set *settings.Loaded, name string) string {
 	return "in the settings"
 }
 
-// vendorOf makes the client of a vendor's own API.
+// vendorOf returns the client of a vendor's own API.
 func vendorOf(name string, p settings.Provider, t settings.Timeouts, client *http.Client) llm.Provider {
 	switch name {
 	case "anthropic":
@@ -229,8 +229,8 @@ func vendorOf(name string, p settings.Provider, t settings.Timeouts, client *htt
 	return openai.New(openai.Options{Name: name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
 }
 
-// served makes the client of a server that has whatever models its owner
-// chose, and asks it which, unless the settings say.
+// served returns the client of a server whose owner chose its models, and asks it for them
+// unless the settings name one.
 func (a *app) served(ctx context.Context, name string, p settings.Provider, t settings.Timeouts, client *http.Client) (llm.Provider, preset) {
 	var provider llm.Provider
 	takesTools := func(string) bool { return true }
@@ -265,7 +265,7 @@ func (a *app) served(ctx context.Context, name string, p settings.Provider, t se
 	return provider, names
 }
 
-// knock finds out, in a short time, whether somebody listens at a URL.
+// knock finds out, in a short time, whether anybody listens at a URL.
 func (a *app) knock(ctx context.Context, base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -287,15 +287,15 @@ func (a *app) knock(ctx context.Context, base string) bool {
 	return c.Close() == nil
 }
 
-// proxied reports whether requests to a URL go through a proxy, where a dial
-// says nothing.
+// proxied reports whether requests to a URL go through a proxy, so that a dial proves
+// nothing.
 func proxied(u *url.URL) bool {
 	p, err := http.ProxyFromEnvironment(&http.Request{URL: u})
 	return err == nil && p != nil
 }
 
-// aliases makes the names of models: those of the settings, and for default,
-// fast, strong and embed what the preferred provider has.
+// aliases returns the names of models: those of the settings and, for default, fast, strong
+// and embed, those of the preferred provider.
 func aliases(set *settings.Loaded, sources []source) (map[string]llm.Alias, error) {
 	out := map[string]llm.Alias{}
 	for name, al := range set.Models {
@@ -329,8 +329,8 @@ func aliases(set *settings.Loaded, sources []source) (map[string]llm.Alias, erro
 	return out, nil
 }
 
-// expand follows aliases of aliases to models. The settings have made sure
-// that none leads back to itself.
+// expand resolves aliases of aliases to models. The settings have checked that there are no
+// cycles.
 func expand(set *settings.Loaded, name string, chain []string) ([]string, error) {
 	for _, use := range set.Models[name].Use {
 		if strings.Contains(use, "/") {

@@ -36,13 +36,14 @@ import (
 	"steward/internal/toolkit/builtin"
 )
 
-// engine reads and writes conversations in a store, and thinks nothing.
+// engine returns an engine that reads and writes the conversations of a store. It calls no
+// model.
 func (a *app) engine(st store.Store) *conversation.Engine {
 	return conversation.New(st, conversation.Options{Key: a.exportKey, Codecs: runtime.Codecs()})
 }
 
-// exportKey is the key by which exports are signed: a secret in a file of its
-// own in the data folder, made when it is first needed.
+// exportKey returns the key that signs exports. It is a secret in a file of the data
+// folder, created when it is first needed.
 func (a *app) exportKey() ([]byte, error) {
 	set, err := a.settings()
 	if err != nil {
@@ -113,7 +114,7 @@ func makeData(set *settings.Loaded) error {
 	return nil
 }
 
-// wire makes the node of its parts.
+// wire creates the node and its parts.
 func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slog.Logger) error {
 	var err error
 	if err := l.openPolicies(set, log); err != nil {
@@ -163,8 +164,8 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	return nil
 }
 
-// erased has the search index forget what was erased, and the chat on this
-// machine what was typed into it: some of that may be the same.
+// erased returns a function that removes erased data from the search index, and from the
+// history of what was typed into the chat on this machine.
 func (l *local) erased(history string) func(context.Context, string) error {
 	return func(ctx context.Context, user string) error {
 		err := l.index.Catch(ctx)
@@ -177,7 +178,7 @@ func (l *local) erased(history string) func(context.Context, string) error {
 	}
 }
 
-// tools registers the tools that Steward brings along.
+// tools registers the built-in tools.
 func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
 	opt := builtin.Options{Zone: l.zone(set)}
 	opt.Groups = func(ctx context.Context, user string) ([]string, error) {
@@ -210,7 +211,7 @@ func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
 	return reg, nil
 }
 
-// bounded is a tool with the bounds of the settings.
+// bounded is a tool with the limits of the settings.
 type bounded struct {
 	tool.Tool
 	set settings.Tools
@@ -227,7 +228,7 @@ func (b bounded) Check(args []byte) error {
 	return nil
 }
 
-// Spec returns the tool's spec with its bounds.
+// Spec returns the tool's spec with its limits.
 func (b bounded) Spec() tool.Spec {
 	s := b.Tool.Spec()
 	if s.Timeout == 0 {
@@ -242,7 +243,7 @@ func (b bounded) Spec() tool.Spec {
 	return s
 }
 
-// profile is the user's own, over that of the settings.
+// profile returns a user's profile. For the local user, the settings fill in what it lacks.
 func (l *local) profile(ctx context.Context, set *settings.Loaded, user string) (identity.Profile, error) {
 	p, err := l.keys.Profile(ctx, user)
 	if err != nil || user != identity.Local {
@@ -259,7 +260,8 @@ func (l *local) profile(ctx context.Context, set *settings.Loaded, user string) 
 	return p, nil
 }
 
-// zone tells the time zones of users; this machine's, of whom none is known.
+// zone returns a function that looks up the time zone of a user; if it is unknown, that of
+// this machine.
 func (l *local) zone(set *settings.Loaded) func(user string) *time.Location {
 	return func(user string) *time.Location {
 		p, err := l.briefProfile(set, user)
@@ -270,9 +272,8 @@ func (l *local) zone(set *settings.Loaded) func(user string) *time.Location {
 	}
 }
 
-// about says to a model what it should know of its user. Only what stays the
-// same from turn to turn belongs here: it leads every prompt, and providers
-// keep what prompts have in common.
+// about describes a user to a model. Only what stays the same from turn to turn belongs
+// here: it begins every prompt, and providers cache common beginnings.
 func about(p identity.Profile) string {
 	var parts []string
 	for _, f := range []struct{ name, value string }{
@@ -288,7 +289,7 @@ func about(p identity.Profile) string {
 	return "About the user: " + strings.Join(parts, "; ") + "."
 }
 
-// Close puts running turns aside and closes the data folder.
+// Close suspends running turns and closes the data folder.
 func (l *local) Close() error {
 	grace := max(l.grace, time.Second)
 	talks := func() error {
@@ -310,7 +311,7 @@ func (l *local) Close() error {
 		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.store.Close})
 }
 
-// path makes a path that a person named absolute, from the app's folder.
+// path makes a path from the command line absolute, relative to the app's folder.
 func (a *app) path(p string) string {
 	if filepath.IsAbs(p) || a.dir == "" {
 		return p
@@ -323,15 +324,15 @@ func database(data string) string { return filepath.Join(data, "steward.db") }
 
 func terminalFile(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// part is something that is open, and what closes it.
+// part is something that is open, with the function that closes it.
 type part struct {
 	name  string
 	close func() error
 }
 
-// closeWithin closes parts one after the other. When the limit has passed the
-// rest are closed all the same, with a tenth of it for each: a part that hangs
-// must not keep the process, and with it the data folder, for ever.
+// closeWithin closes parts one after the other. After the time limit it still tries the
+// rest, with a tenth of the limit for each: a part that hangs must not keep the process,
+// and with it the data folder, forever.
 func closeWithin(limit time.Duration, log *slog.Logger, parts ...part) error {
 	var all error
 	until := time.Now().Add(limit)

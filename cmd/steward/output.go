@@ -16,8 +16,8 @@ func (a *app) print(text string) error {
 	return err
 }
 
-// confirm asks a person at a terminal; anything but y is a no. in is standard
-// input where it has been read from before.
+// confirm asks the user at a terminal; anything but y means no. in is standard input if it
+// has been read from before.
 func (a *app) confirm(in *bufio.Reader, format string, args ...any) (bool, error) {
 	if in == nil {
 		in = bufio.NewReader(a.stdin)
@@ -36,16 +36,15 @@ const (
 	leastWhat   = 20
 )
 
-// column says how a column of a table is laid out.
+// column describes the layout of a table column.
 type column struct {
 	most  int  // where the terminal has a width, it is cut to so much; 0: never
 	least int  // it gets what the other ones leave, but so much; 0: it is as wide as it is
 	right bool // it is flush right
 }
 
-// table lays rows out in columns, a line each, within a width (0: as wide as
-// they are), and returns how wide the columns are. Columns in which nothing
-// stands are left out.
+// table formats rows in columns within a width (0: unlimited), and returns the widths of
+// the columns. Empty columns are left out.
 func table(cols []column, rows [][]string, width int) (lines []string, wide []int) {
 	wide = make([]int, len(cols))
 	for _, r := range rows {
@@ -83,7 +82,7 @@ func table(cols []column, rows [][]string, width int) (lines []string, wide []in
 	return lines, wide
 }
 
-// grid is a table whose last column is cut to what the width leaves.
+// grid is a table whose last column gets the rest of the width.
 func grid(rows [][]string, width int) []string {
 	cols := make([]column, len(rows[0]))
 	cols[len(cols)-1].least = leastWhat
@@ -99,8 +98,8 @@ func columns(rows [][]string, width int) string {
 	return strings.Join(grid(rows, width), "\n") + "\n"
 }
 
-// withDays writes the lines of a table below headings for their days, each
-// with its hour. at tells the time of a line.
+// withDays puts the lines of a table under headings for their days, each with its time. at
+// returns the time of a line.
 func withDays(lines []string, at func(i int) time.Time, now time.Time) string {
 	var b strings.Builder
 	day := ""
@@ -118,7 +117,7 @@ func withDays(lines []string, at func(i int) time.Time, now time.Time) string {
 	return b.String()
 }
 
-// besideHours is the width that a table with days has for itself.
+// besideHours is the width of a table with days, without the times.
 func besideHours(width int) int {
 	if width == 0 {
 		return 0
@@ -126,8 +125,8 @@ func besideHours(width int) int {
 	return max(1, width-len("15:04  "))
 }
 
-// fields lists what is known of something, a line each, the names width columns
-// wide.
+// fields lists properties, one per line, with names of width columns. Empty ones are left
+// out.
 func fields(width int, rows [][2]string) string {
 	var b strings.Builder
 	for _, r := range rows {
@@ -173,7 +172,7 @@ func fill(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-lipgloss.Width(s)))
 }
 
-// minuteOf is a time as lists show it.
+// minuteOf formats a time as lists show it.
 func minuteOf(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
 func firstLine(s string) string {
@@ -181,7 +180,7 @@ func firstLine(s string) string {
 	return s
 }
 
-// counted is a number with its word.
+// counted formats a number with its noun.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -28,8 +28,8 @@ func (a *app) policyCommand() *cobra.Command {
 	}, a.showPolicy(), a.explainPolicy(), a.checkPolicy(), a.testPolicy(), a.usePolicy())
 }
 
-// policyFiles is what lies in the data folder, with what Steward brings along;
-// the error says why it cannot be in force.
+// policyFiles reads the policies of the data folder and the built-in ones. The error says
+// why they cannot take effect.
 func (a *app) policyFiles() (string, rego.Loaded, error) {
 	set, err := a.settings()
 	if err != nil {
@@ -116,8 +116,7 @@ type policyListFile struct {
 	Rules int    `json:"rules"`
 }
 
-// listPolicies lists the files. Where they cannot be in force, that is the
-// error in the end.
+// listPolicies lists the files. If they cannot take effect, it returns that error.
 func (a *app) listPolicies(dir string, p rego.Loaded, broken error) error {
 	out := policyList{p.Version, dir, []policyListFile{}, p.Tests}
 	var rows [][]string
@@ -134,8 +133,8 @@ func (a *app) listPolicies(dir string, p rego.Loaded, broken error) error {
 	}), broken)
 }
 
-// deciding begins a rule that decides, or that adds to what Steward's own
-// rules go by.
+// deciding matches the beginning of a rule that decides, or that adds to what the built-in
+// rules use.
 var deciding = regexp.MustCompile(`^((allow|ask|deny|approvers|cap|mask|stays_local|everyone_sees) contains |trusted (if|:=|=) ?)`)
 
 // rules counts the rules that decide.

@@ -107,7 +107,7 @@ func (a *app) explainPolicy() *cobra.Command {
 	return c
 }
 
-// asked reads what is asked about: a question as JSON, or an id.
+// asked parses the question: JSON, or an id.
 func asked(q *runtime.PolicyQuestion, arg string) error {
 	if !strings.HasPrefix(strings.TrimSpace(arg), "{") {
 		q.Request = arg
@@ -122,7 +122,7 @@ func asked(q *runtime.PolicyQuestion, arg string) error {
 	return nil
 }
 
-// explained tells of an answer, for a person.
+// explained formats an answer.
 func explained(x runtime.PolicyAnswer, all, input bool) string {
 	rows := [][2]string{{string(x.Verdict), x.Reason}, {"rule", x.Rule}, {"because of", x.Agent}}
 	row := func(name, text string) { rows = append(rows, [2]string{name, text}) }
@@ -164,7 +164,7 @@ func explained(x runtime.PolicyAnswer, all, input bool) string {
 	return b.String()
 }
 
-// ruleTable lists the rules that are about a question, those that held first.
+// ruleTable lists the rules that apply to a question, those that held first.
 func ruleTable(list []rego.RuleTrace, all bool) string {
 	var b strings.Builder
 	wide := 0
@@ -195,7 +195,7 @@ func ruleTable(list []rego.RuleTrace, all bool) string {
 	return b.String()
 }
 
-// onLine is the line of the condition that did not hold.
+// onLine names the line of the condition that did not hold.
 func onLine(r rego.RuleTrace) string {
 	if r.FailedAt == "" {
 		return ""

@@ -12,9 +12,8 @@ import (
 	"steward/internal/settings"
 )
 
-// places returns what says of a model ("provider/model") whether what it is
-// sent stays on this machine and its own network. Who is not known is not
-// there.
+// places returns a function that reports whether what a model ("provider/model") is sent
+// stays on this machine and its own network. For unknown providers it does not.
 func places(set *settings.Loaded) func(model string) bool {
 	local := map[string]bool{"offline": true, "ollama": true}
 	for name, p := range set.Providers {
@@ -34,14 +33,13 @@ func places(set *settings.Loaded) func(model string) bool {
 	}
 }
 
-// lent reports whether a model of Ollama is one that only passes on what it is
-// sent, to run it in the cloud (https://docs.ollama.com/cloud).
+// lent reports whether a model of Ollama runs in the cloud (https://docs.ollama.com/cloud).
 func lent(provider, model string) bool {
 	return provider == "ollama" && (strings.HasSuffix(model, "-cloud") || strings.HasSuffix(model, ":cloud"))
 }
 
-// near reports whether an address is this machine's or of a network at home:
-// by its number, or by a name that only such have.
+// near reports whether an address belongs to this machine or a private network, by its
+// number or by a name that only these have.
 func near(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -66,7 +64,7 @@ func near(base string) bool {
 	return !strings.Contains(host, ".")
 }
 
-// policiesFolder is where the user's own policies lie in a data folder.
+// policiesFolder is the folder of the user's own policies in a data folder.
 func policiesFolder(data string) string { return filepath.Join(data, "policies") }
 
 // policySettings are the settings that policies see.
@@ -90,7 +88,7 @@ func (l *local) openPolicies(set *settings.Loaded, log *slog.Logger) error {
 	return err
 }
 
-// closePolicies ends what openPolicies began.
+// closePolicies closes the authorizer, if it is open.
 func (l *local) closePolicies() error {
 	if l.judge == nil {
 		return nil

@@ -77,8 +77,7 @@ func newestRequest(ctx context.Context, s *session, which string) (string, error
 	return list[0].ID, nil
 }
 
-// pricing is what model calls cost by the settings, for what is not summed up
-// yet.
+// pricing returns the prices of model calls by the settings, for what has no total yet.
 func (a *app) pricing() (func(string, message.Usage) float64, error) {
 	set, err := a.settings()
 	if err != nil {
@@ -121,22 +120,20 @@ func (a *app) resumeRequest() *cobra.Command {
 	})
 }
 
-// aboutRequest makes a command that decides about a request, perhaps another
-// user's.
+// aboutRequest makes a command that changes a request, possibly another user's.
 func (a *app) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
 	user := c.Flags().String("user", "", "the `NAME` of the user whose request it is; by default you")
 	c.ValidArgsFunction = a.completeRequests()
 	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error { return do(ctx, s, args[0], *user) })
 }
 
-// awaitOver gives what was cancelled a while to end, so that it does before
-// this process does.
+// awaitOver waits a while for what was cancelled to end before this process does.
 func (s *session) awaitOver(ctx context.Context, which string) error {
 	return s.await(ctx, which, 5*time.Second, func(r *client.Request) bool { return r.State == requestClosed })
 }
 
-// await gives a request of this process some time until it is as it is to be.
-// What is left, the next start does.
+// await waits for a limited time until a request of this process is in the desired state.
+// The next start does the rest.
 func (s *session) await(ctx context.Context, which string, long time.Duration, done func(*client.Request) bool) error {
 	if s.local == nil {
 		return nil
@@ -174,10 +171,10 @@ const (
 	wishQueued = "queued"
 )
 
-// requestRef is the beginning of an id: enough to find it by.
+// requestRef returns the beginning of an id, which is enough to find it.
 func requestRef(x string) string { return x[:min(len(x), 13)] }
 
-// requestMark is a sign for how a request stands.
+// requestMark is a sign for the state of a request.
 func requestMark(v *client.Request) string {
 	outcome := v.Outcome
 	if v.Kind == requestTool || v.Kind == requestAgent && outcome == "" {
@@ -194,7 +191,7 @@ func requestMark(v *client.Request) string {
 	return "✗"
 }
 
-// requestWhat says what a request is, on one line.
+// requestWhat describes a request on one line.
 func requestWhat(v *client.Request) string {
 	var s string
 	switch v.Kind {
@@ -226,7 +223,7 @@ func requestWhat(v *client.Request) string {
 	return s
 }
 
-// requestState is what there is to say about how it stands, beside its mark.
+// requestState describes the state of a request, beyond its mark.
 func requestState(v *client.Request) string {
 	var parts []string
 	add := func(s string) {
@@ -266,7 +263,7 @@ func requestState(v *client.Request) string {
 	return strings.Join(parts, ", ")
 }
 
-// requestTable lists requests, one a line, and perhaps whose they are.
+// requestTable formats requests, one per line, and perhaps their users.
 func requestTable(list []client.Request, users bool, width int, now time.Time) string {
 	rows := make([][]string, len(list))
 	for i := range list {
@@ -281,7 +278,7 @@ func requestTable(list []client.Request, users bool, width int, now time.Time) s
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// tookOf is how long it took, or has taken until now.
+// tookOf returns how long a request took, or has taken until now.
 func tookOf(v *client.Request, now time.Time) string {
 	d := v.Took(now)
 	switch {
@@ -295,7 +292,7 @@ func tookOf(v *client.Request, now time.Time) string {
 	return d.String()
 }
 
-// requestTree draws a request and all below it.
+// requestTree formats a request and everything below it.
 func requestTree(v *client.Request, width int, now time.Time) string {
 	rows := [][]string{{"", "time", "tokens", "cost"}}
 	var draw func(v *client.Request, head, tail string)

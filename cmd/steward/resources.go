@@ -70,8 +70,7 @@ func (a *app) printThings(all client.ResourceList, err error, none, more string)
 	return err
 }
 
-// thingTable writes resources in columns; what describes them takes the room
-// that is left.
+// thingTable formats resources in columns. Their descriptions take the rest of the width.
 func thingTable(list []client.Resource, width int, now time.Time) string {
 	rows := [][]string{{"URI", "OWNER", "VERSION", "STATE", "CHANGED", "WHAT IT IS FOR"}}
 	for _, t := range list {
@@ -87,7 +86,7 @@ func thingTable(list []client.Resource, width int, now time.Time) string {
 	return columns(rows, width)
 }
 
-// when says a time shortly: the hour of today, else the day.
+// when formats a time briefly: the time of day for today, else the date.
 func when(at, now time.Time) string {
 	at = at.Local()
 	if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
@@ -114,7 +113,7 @@ func (a *app) spaceFlag(c *cobra.Command, space *string) {
 	complete(c, "space", a.completeSpaces)
 }
 
-// thingText is a resource: what is known of it, then what is in it.
+// thingText formats a resource: its properties, then its content.
 func thingText(t client.Resource) string {
 	var rows [][]string
 	line := func(name, value string) {
@@ -180,7 +179,7 @@ func (a *app) putResource() *cobra.Command {
 	return c
 }
 
-// body reads what is to be kept.
+// body reads the body to store.
 func (a *app) body(c *cobra.Command, body, file string) ([]byte, error) {
 	if c.Flags().Changed("body") {
 		return []byte(body), nil
@@ -270,8 +269,8 @@ func plainText(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// completeResources offers the URIs of what the user keeps. They are read from
-// the database: a node that could judge who sees what takes too long to open.
+// completeResources offers the URIs of the user's resources. They are read from the
+// database, because opening a node that checks access takes too long.
 func (a *app) completeResources(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
 		st, err := a.reading(ctx)

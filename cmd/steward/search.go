@@ -126,7 +126,7 @@ func (a *app) printHits(page search.Page, limit int) error {
 	return nil
 }
 
-// hitPrinter writes hits for a person.
+// hitPrinter formats hits for people.
 type hitPrinter struct {
 	colour  bool
 	width   int // of the terminal; 0: none
@@ -139,7 +139,7 @@ const (
 	narrowest = 50 // columns; below, nothing is wrapped
 )
 
-// page writes the hits below the titles of their conversations.
+// page formats hits under the titles of their conversations.
 func (p *hitPrinter) page(page search.Page) string {
 	around := false
 	for _, h := range page.Hits {
@@ -191,7 +191,7 @@ func (p *hitPrinter) hit(h search.Hit) {
 	}
 }
 
-// line writes one message, wrapped below itself.
+// line formats one message. Long ones wrap in their column.
 func (p *hitPrinter) line(at string, l search.Line, style string) {
 	text := l.Text
 	if style != "" {
@@ -217,7 +217,7 @@ func (p *hitPrinter) style(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// speaker names who speaks, as a person calls them.
+// speaker names the speaker for people.
 func speaker(l search.Line) string {
 	switch {
 	case l.Role == message.User:

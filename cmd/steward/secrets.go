@@ -108,7 +108,7 @@ func (a *app) removeSecret() *cobra.Command {
 	}
 }
 
-// completeSecrets completes the names of what is kept.
+// completeSecrets offers the names of secrets.
 func (a *app) completeSecrets(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	s, err := a.secrets()
 	if err != nil {

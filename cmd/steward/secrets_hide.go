@@ -20,7 +20,7 @@ import (
 	"steward/internal/settings"
 )
 
-// hidden is what hides the secrets of this run.
+// hidden returns the masker that hides the secrets of this run.
 func (a *app) hidden() *secret.Masker {
 	if a.masker == nil {
 		a.masker = &secret.Masker{}
@@ -28,13 +28,14 @@ func (a *app) hidden() *secret.Masker {
 	return a.masker
 }
 
-// resolver finds secrets by reference; what it finds is hidden from then on.
+// resolver returns a resolver of references to secrets. What it finds is hidden from then
+// on.
 func (a *app) resolver(set *settings.Loaded) *secret.Resolver {
 	return &secret.Resolver{Getenv: a.getenv, Dir: a.dir, Masker: a.hidden(), Store: secret.NewStore(secret.Folder(set.Data))}
 }
 
-// learn has the secrets hidden that are known by now: those that Steward
-// keeps, the token of the machine's own user, and the keys that stand in the settings and the environment.
+// learn hides the secrets that are known by now: the stored ones, the token of the
+// machine's own user, and the keys in the settings and the environment.
 func (a *app) learn(set *settings.Loaded) {
 	if err := secret.NewStore(secret.Folder(set.Data)).Learn(a.hidden()); err != nil {
 		a.note("steward: a secret is not used: %s", err)
@@ -54,7 +55,7 @@ func (a *app) hide(value, name string) {
 	}
 }
 
-// resolveKeys puts the keys in the place of references to them.
+// resolveKeys replaces references to keys by the keys.
 func (a *app) resolveKeys(ctx context.Context, set *settings.Loaded) error {
 	for name, p := range set.Providers {
 		if p.Off || !secret.Is(p.Key.Reveal()) {
@@ -71,9 +72,8 @@ func (a *app) resolveKeys(ctx context.Context, set *settings.Loaded) error {
 	return nil
 }
 
-// declared returns what finds the secrets that agents declare: a variable of
-// that name in the environment, which may be a reference, or else Steward's own
-// secret of that name.
+// declared returns a function that looks up the secrets that agents declare: the
+// environment variable of that name, which may be a reference, or else the stored secret.
 func (a *app) declared(set *settings.Loaded, log *slog.Logger) func(agent, name string) (string, bool) {
 	r := a.resolver(set)
 	return func(agent, name string) (string, bool) {
@@ -94,7 +94,7 @@ func (a *app) declared(set *settings.Loaded, log *slog.Logger) func(agent, name 
 	}
 }
 
-// hiding writes what it is given with secrets hidden; each write is whole.
+// hiding is a writer that masks secrets. Each write must be a whole text.
 type hiding struct {
 	to     io.Writer
 	masker *secret.Masker
@@ -107,14 +107,14 @@ func (h hiding) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// modelClient is the HTTP client for models: no secret leaves in a prompt.
+// modelClient returns the HTTP client for models, which masks secrets in prompts.
 func (a *app) modelClient() *http.Client {
 	c := providerwire.Pool()
 	c.Transport = discreet{c.Transport, a.hidden()}
 	return c
 }
 
-// discreet hides secrets in the bodies of requests.
+// discreet masks secrets in the bodies of requests.
 type discreet struct {
 	http.RoundTripper
 	masker *secret.Masker
@@ -161,9 +161,9 @@ func (d discreet) CloseIdleConnections() {
 	}
 }
 
-// masking hides secrets in what a server answers in text, whatever was asked.
-// The chat, whose connection is taken over, and answers of gRPC, whose messages
-// say how long they are, pass: what they tell was masked when it was recorded.
+// masking masks secrets in the text that a server answers. The chat, which takes over its
+// connection, and answers of gRPC, whose messages state their length, pass: what they
+// contain was masked when it was recorded.
 func masking(m *secret.Masker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == chat.Path {
@@ -176,7 +176,7 @@ func masking(m *secret.Masker, next http.Handler) http.Handler {
 	})
 }
 
-// maskedAnswer is an answer whose text is masked on its way.
+// maskedAnswer is an answer whose text is masked while it is written.
 type maskedAnswer struct {
 	http.ResponseWriter
 	masker *secret.Masker
@@ -231,8 +231,8 @@ func (x *maskedAnswer) end() {
 	}
 }
 
-// readHidden asks for a line that is not shown. When the command is interrupted
-// it returns at once, and the terminal shows again what is typed.
+// readHidden asks for a line without echo. If the command is interrupted, it returns at
+// once and turns the echo on again.
 func (a *app) readHidden(ctx context.Context, f *os.File, what string) (string, error) {
 	fd := int(f.Fd())
 	before, err := term.GetState(fd)
@@ -258,7 +258,7 @@ func (a *app) readHidden(ctx context.Context, f *os.File, what string) (string, 
 	}
 }
 
-// terminalInput is the terminal at which somebody can be asked.
+// terminalInput returns the terminal at which a person can be asked.
 func terminalInput(stdin any) (*os.File, bool) {
 	return fileOf(stdin), isTerminal(stdin)
 }

@@ -80,7 +80,7 @@ func (a *app) serve(ctx context.Context) error {
 	return errors.Join(err, s.Close(), l.Close())
 }
 
-// welcome says where Steward is and what to do next.
+// welcome prints where Steward serves and what to do next.
 func (a *app) welcome(set *settings.Loaded, s *server, l *local) error {
 	if a.json {
 		return a.printJSON(notice{URL: s.url, PID: os.Getpid(), Version: a.versionText()})
@@ -121,12 +121,12 @@ func (a *app) token(data string) func() (string, error) {
 	}
 }
 
-// shellWord is a text as one word of a POSIX shell.
+// shellWord quotes a text as one word of a POSIX shell.
 func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// server listens for a node.
+// server serves a node over HTTP.
 type server struct {
 	url    string
 	http   *http.Server
@@ -183,8 +183,8 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 	return s, nil
 }
 
-// hosts adds the listening address to the names under which Steward is
-// called, unless it stands for every address.
+// hosts adds the listening address to the names under which Steward may be called, unless
+// it stands for every address.
 func hosts(named []string, address string) []string {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
@@ -193,7 +193,7 @@ func hosts(named []string, address string) []string {
 	return append(append([]string{}, named...), host)
 }
 
-// urlOf is where a listener is reached from this machine.
+// urlOf returns the URL at which this machine reaches a listener.
 func urlOf(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
@@ -220,7 +220,7 @@ func cannotListen(address string, err error) error {
 		WithHint("give an address of this machine with --listen HOST:PORT")
 }
 
-// announce leaves the notice by which commands find the server.
+// announce writes the notice by which commands find the server.
 func (s *server) announce(version string) error {
 	b, err := json.Marshal(notice{URL: s.url, PID: os.Getpid(), Version: version})
 	if err != nil {
@@ -232,8 +232,7 @@ func (s *server) announce(version string) error {
 	return os.Rename(s.file+".new", s.file)
 }
 
-// Close takes no more requests and waits, for a limited time, for those that
-// are being answered.
+// Close accepts no more requests and waits, for a limited time, for those in progress.
 func (s *server) Close() error {
 	err := os.Remove(s.file)
 	grace := max(s.grace, time.Second)
@@ -254,8 +253,8 @@ func (s *server) Close() error {
 	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the chat", talks}, part{"the APIs", requests}))
 }
 
-// tellAlong tells at a terminal what comes to wait for an approval, until the
-// returned function is called.
+// tellAlong reports on a terminal what begins to wait for an approval, until the returned
+// function is called.
 func (a *app) tellAlong(ctx context.Context, l *local) (stop func()) {
 	if a.json || a.quiet || !isTerminal(a.stderr) {
 		return func() {}
@@ -273,8 +272,8 @@ func (a *app) tellAlong(ctx context.Context, l *local) (stop func()) {
 	}
 }
 
-// tellWaiting writes down what comes to wait for an approval, until ctx is
-// done. What waits at the beginning has been told.
+// tellWaiting reports what begins to wait for an approval, until ctx is done. What waits at
+// the beginning has been reported already.
 func tellWaiting(ctx context.Context, l *local, w io.Writer) error {
 	known := map[string]bool{}
 	first := true

@@ -29,8 +29,8 @@ import (
 	"steward/internal/store"
 )
 
-// agentServices hands agents their services, and their programs the address
-// and the token of those that the agent offers.
+// agentServices provides the services of agents, and gives their programs the address and a
+// token of those that an agent offers.
 type agentServices struct {
 	*service.Manager
 	bindings func(agent string) (service.Bindings, error) // of agents that may be used
@@ -51,8 +51,8 @@ type agentServices struct {
 	err  error
 }
 
-// farAgents is where the agents of other Stewards keep what is theirs: below
-// a name that none of ours can have, so that they are never taken for one.
+// farAgents is where agents of other Stewards store their data. None of our own agents can
+// have such a name.
 const farAgents = "remote-steward/"
 
 func newAgentServices(set *settings.Loaded, st store.Store, log *slog.Logger, secrets func(agent, name string) (string, bool),
@@ -79,15 +79,15 @@ func newAgentServices(set *settings.Loaded, st store.Store, log *slog.Logger, se
 	return s
 }
 
-// answer has the llm service answered by a handler.
+// answer sets the handler of the llm service.
 func (s *agentServices) answer(chat http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.chat = chat
 }
 
-// handler serves the services; users come by their keys where a guard stands
-// before it.
+// handler serves the services. Users authenticate with their keys if a guard stands before
+// it.
 func (s *agentServices) handler() http.Handler {
 	return services.Handler(services.Options{Services: s.Manager, Tokens: &s.tokens, Known: s.known, Logger: s.log,
 		Chat: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,8 +104,8 @@ func (s *agentServices) handler() http.Handler {
 
 var agentPath = regexp.MustCompile(`^[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*){0,7}$`)
 
-// known is what a user may use by an API key: what agents of another Steward
-// keep here for that user.
+// known returns what a user may use with an API key: what agents of another Steward store
+// here for that user.
 func (s *agentServices) known(_ context.Context, user, agent string) (services.Grant, error) {
 	if !agentPath.MatchString(agent) {
 		return services.Grant{}, fault.New(fault.Invalid, "agent_invalid", "%.80q is no path of an agent", agent).
@@ -128,7 +128,8 @@ func (s *agentServices) remoteModels(b service.Binding) (llm.Provider, error) {
 		FirstByte: s.timeouts.FirstByte, Idle: s.timeouts.Idle})), nil
 }
 
-// remoteModel returns the server that is known; where none is, it is made, unless that is nil.
+// remoteModel returns the server that is known. If there is none, it keeps made, unless
+// that is nil.
 func (s *agentServices) remoteModel(at string, made llm.Provider) llm.Provider {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,17 +142,17 @@ func (s *agentServices) remoteModel(at string, made llm.Provider) llm.Provider {
 	return made
 }
 
-// farModel begins the name under which programs have the model of an agent's llm
-// service that is at a URL; the agent's path follows.
+// farModel begins the name under which programs call the model of an agent's llm service at
+// a URL. The agent's path follows.
 const farModel = "service:"
 
-// programsNode is the node as programs' requests to models have it.
+// programsNode is the node for the requests of programs to models.
 type programsNode struct {
 	*runtime.Node
 	services *agentServices
 }
 
-// Resolve finds the models of agents' llm services too.
+// Resolve also finds the models of agents' llm services.
 func (n programsNode) Resolve(name string) (llm.Resolved, error) {
 	agent, far := strings.CutPrefix(name, farModel)
 	if !far {
@@ -164,12 +165,12 @@ func (n programsNode) Resolve(name string) (llm.Resolved, error) {
 	return n.ServiceModel(b)
 }
 
-// tokenLife is how long a program's token is good if nobody ends it before.
+// tokenLife is how long a program's token is valid unless it is revoked before.
 const tokenLife = 24 * time.Hour
 
-// environ returns what gives an agent's programs the services that it offers.
-// A program that is started for nobody yet, and kept, learns where they are;
-// each of its calls then brings a token.
+// environ returns the environment by which an agent's programs find the services that it
+// offers. A program that is started for no user and kept learns only the address; each of
+// its calls then brings a token.
 func (s *agentServices) environ(agent string) func(ctx context.Context) ([]string, func(), error) {
 	return func(ctx context.Context) ([]string, func(), error) {
 		rc, _ := request.From(ctx)
@@ -201,12 +202,12 @@ func (s *agentServices) environ(agent string) func(ctx context.Context) ([]strin
 	}
 }
 
-// offered are the services that an agent hands on.
+// offered returns the services that an agent offers to its programs.
 func offered(all service.Bindings) []service.Name {
 	return slices.DeleteFunc(service.Names(), func(n service.Name) bool { return !all[n].Offered })
 }
 
-// listen opens the listener for programs, on this machine alone.
+// listen opens the listener for programs, on loopback.
 func (s *agentServices) listen() {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -223,7 +224,7 @@ func (s *agentServices) listen() {
 	}()
 }
 
-// Close ends what is open.
+// Close closes everything.
 func (s *agentServices) Close() error {
 	s.once.Do(func() { s.err = fault.New(fault.Unavailable, "closing", "Steward is closing") })
 	var err error

@@ -47,7 +47,7 @@ func (m *spoken) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// marks says in words what is not usual about a message.
+// marks describes what is unusual about a message.
 func (m *spoken) marks() string {
 	var out []string
 	switch m.State {
@@ -70,7 +70,7 @@ func (m *spoken) marks() string {
 	return strings.Join(out, ", ")
 }
 
-// stateWord is what a person calls a validity.
+// stateWord names a validity for people.
 func stateWord(v record.Validity) string {
 	if v == record.Invalidated {
 		return "obsolete"
@@ -78,7 +78,7 @@ func stateWord(v record.Validity) string {
 	return string(v)
 }
 
-// who names who speaks.
+// who names the speaker.
 func (m *spoken) who() string {
 	switch {
 	case m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system":
@@ -92,11 +92,10 @@ func (m *spoken) who() string {
 	return string(m.Role)
 }
 
-// mostGist is how many columns of a message a list shows where the terminal
-// sets no bound.
+// mostGist is how many columns of a message a list shows if the terminal sets no limit.
 const mostGist = 200
 
-// gist is what a message says, on one line.
+// gist summarizes a message on one line.
 func (m *spoken) gist() string {
 	var parts []string
 	for _, b := range m.Blocks {
@@ -124,14 +123,14 @@ func (m *spoken) gist() string {
 	return cell(strings.Join(strings.Fields(plainLine(text)), " "), mostGist)
 }
 
-// shortID is the end of an id, which is what lists show: ids that were made
-// one after the other begin alike.
+// shortID returns the end of an id, as lists show it: ids that were made one after the
+// other begin alike.
 func shortID(x id.ID) string { return shorten(x.String()) }
 
 func shorten(s string) string { return s[max(0, len(s)-8):] }
 
-// spokenTable lists messages in their order, under a heading for each day,
-// within a width (0: as wide as they are).
+// spokenTable formats messages in their order, under a heading for each day, within a width
+// (0: unlimited).
 func spokenTable(list []*spoken, width int, now time.Time) string {
 	rows := make([][]string, len(list))
 	for i, m := range list {
@@ -141,7 +140,7 @@ func spokenTable(list []*spoken, width int, now time.Time) string {
 	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
-// spokenText tells one message at length.
+// spokenText formats a message in full.
 func spokenText(m *spoken, conv string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s\n\n", m.who(), m.At.Local().Format("2006-01-02 15:04:05"))
@@ -183,7 +182,7 @@ func spokenText(m *spoken, conv string) string {
 	return b.String()
 }
 
-// blockText tells a block at length.
+// blockText formats a block in full.
 func blockText(b message.Block) string {
 	if b.Base().Labels&message.Secret != 0 {
 		return "[secret]\n"
@@ -222,16 +221,15 @@ func byWord(tool, actor string) string {
 	return strings.TrimPrefix(actor, "agent:")
 }
 
-// pageOf is how many messages are asked for at once.
+// pageOf is how many messages are requested at once.
 const pageOf = 1000
 
-// newestFirst reads the messages of a branch ("": the preferred one), the
-// newest first.
+// newestFirst reads the messages of a branch ("": the current one), newest first.
 func (t talk) newestFirst(ctx context.Context, branch string, page int) iter.Seq2[*spoken, error] {
 	return t.messages(ctx, client.Params{"reverse": "true", "branch": branch}, page)
 }
 
-// deletedOnes reads the messages that can be brought back.
+// deletedOnes reads the deleted messages that can be restored.
 func (t talk) deletedOnes(ctx context.Context) iter.Seq2[*spoken, error] {
 	return t.messages(ctx, client.Params{"deleted": "true"}, pageOf)
 }
@@ -241,9 +239,8 @@ func (t talk) messages(ctx context.Context, p client.Params, page int) iter.Seq2
 	return client.Each[*spoken](ctx, t.Client, "GET /conversations/{id}/messages", "messages", p, page)
 }
 
-// everywhere reads the messages of all branches, each once: those of the
-// preferred branch first, the newest first. With deleted, those that can be
-// brought back come last.
+// everywhere reads the messages of all branches, each once: those of the current branch
+// first, newest first. With deleted, deleted messages that can be restored come last.
 func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, error] {
 	return func(yield func(*spoken, error) bool) {
 		branches, err := t.Branches(ctx, t.conv, false)
@@ -274,7 +271,7 @@ func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, e
 	}
 }
 
-// leastPart is how much of an id must be given.
+// leastPart is how many characters of an id the user must type.
 const leastPart = 6
 
 // find finds messages by what a person calls them: their ids, at least six

@@ -9,8 +9,8 @@ import (
 	"steward/internal/server/terminal"
 )
 
-// screened returns the stream through which everything reaches a terminal.
-// Other streams get their bytes as they are.
+// screened returns a writer that escapes what is written to a terminal. Other streams are
+// returned unchanged.
 func screened(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok && terminalFile(f) {
 		return terminal.NewScreen(f)
@@ -18,7 +18,7 @@ func screened(w io.Writer) io.Writer {
 	return w
 }
 
-// fileOf returns the file below a stream of the app; nil: it is none.
+// fileOf returns the file under a stream of the app; nil: there is none.
 func fileOf(stream any) *os.File {
 	switch s := stream.(type) {
 	case *os.File:
@@ -31,15 +31,15 @@ func fileOf(stream any) *os.File {
 	return nil
 }
 
-// isTerminal reports whether a stream of the app is one.
+// isTerminal reports whether a stream of the app is a terminal.
 func isTerminal(stream any) bool {
 	f := fileOf(stream)
 	return f != nil && terminalFile(f)
 }
 
-// input is standard input. Reading from a pipe or a terminal cannot be broken
-// off, so a read goes on in the background, and ends for the reader when the
-// command is interrupted. One goroutine at a time.
+// input is standard input. A read from a pipe or a terminal cannot be cancelled, so it
+// continues in the background, and ends for the reader when the command is interrupted. It
+// is for one goroutine at a time.
 type input struct {
 	ctx  context.Context
 	from io.Reader
@@ -49,7 +49,7 @@ type input struct {
 	under chan piece
 }
 
-// piece is what one read has brought.
+// piece is the result of one read.
 type piece struct {
 	got []byte
 	err error
@@ -68,8 +68,8 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// await waits until there is something to read, or the end. It gives up when
-// the command is interrupted, or when timeout fires.
+// await waits until there is something to read, or the end of the input. It gives up when
+// the command is interrupted or timeout fires.
 func (in *input) await(timeout <-chan time.Time) bool {
 	for len(in.got) == 0 && in.err == nil {
 		if in.under == nil {

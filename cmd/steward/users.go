@@ -91,7 +91,7 @@ func userText(u client.User) string {
 		{"groups", cmp.Or(strings.Join(u.Groups, ", "), "none")}, {"state", userState(u)}, {"account", account}})
 }
 
-// accountFlags are those of what is said about a user.
+// accountFlags holds the flags for the properties of a user.
 type accountFlags struct {
 	name  string
 	roles []string
@@ -104,7 +104,7 @@ func (f *accountFlags) add(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// change tells what was given.
+// change returns the flags that were given.
 func (f *accountFlags) change(c *cobra.Command) map[string]any {
 	out := map[string]any{}
 	if c.Flags().Changed("name") {
@@ -126,7 +126,7 @@ func (a *app) addUser() *cobra.Command {
 	})
 }
 
-// anyRole says roles in words: "a member", "an admin and a service".
+// anyRole describes roles in words: "a member", "an admin and a service".
 func anyRole(roles []string) string {
 	return strings.ReplaceAll("a "+strings.Join(roles, " and a "), "a admin", "an admin")
 }

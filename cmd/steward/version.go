@@ -20,8 +20,8 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// versionText is what the linker was told, else what Go noted of the module or
-// the commit.
+// versionText returns the version that the linker set, or else what Go recorded of the
+// module or the commit.
 func (a *app) versionText() string {
 	if a.version != "unknown" && a.version != "" {
 		return a.version

@@ -1,7 +1,11 @@
-// Package settings finds out how Steward is to run: defaults, the user's
-// file, the project's file, the environment and flags, each over the one
-// before, each value with the place that it came from. Files are read
-// strictly: all their faults are told at once, with line, column and remedy.
+// Package settings determines the effective settings. They come from defaults, the user's file,
+// the project's file, the environment and flags; each source overrides the ones before it, and
+// each value remembers where it came from. Files are read strictly: all their faults are reported
+// at once, with line, column and remedy.
+//
+// The struct Settings is the only table: a field and its tags are the key, its type, its check,
+// its documentation, and the name of its environment variable. Decoding, the reference in
+// docs/reference/settings.md and steward config show all walk this struct.
 package settings
 
 import (
@@ -11,8 +15,8 @@ import (
 	"steward/internal/secret"
 )
 
-// Settings are the effective settings. The struct is also the schema: the
-// tags name each key and say what it means and which values it takes.
+// Settings are the effective settings. The struct is also the schema: the tags name each key and
+// say what it means and which values it takes.
 //
 //	yaml    the key
 //	doc     one sentence for docs/reference/settings.md
@@ -21,30 +25,29 @@ import (
 //	form    a check by name, see forms
 //	names   what the keys of a map must look like, see forms
 //	short   on a struct's field: a bare value stands for this field alone
-//	project "no": a project's file may not set it; "less": only to less
-//	vendor  variables of others that set it, the first one wins
+//	project "no": a project's file may not set it; "less": it may only lower it
 type Settings struct {
 	Listen    string              `yaml:"listen" form:"listen" project:"no" doc:"Address of the server."`
-	Data      string              `yaml:"data" form:"path" project:"no" doc:"Folder of the database and everything else that Steward keeps."`
+	Data      string              `yaml:"data" form:"path" project:"no" doc:"Folder of the database and everything else that Steward stores."`
 	Hosts     []string            `yaml:"hosts" form:"host" project:"no" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
 	Origins   []string            `yaml:"origins" form:"origin" project:"no" doc:"Web origins, besides the server's own, whose pages may talk to it."`
 	Open      []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/models,/v1/embeddings" project:"no" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
 	Providers map[string]Provider `yaml:"providers" names:"provider" project:"no" doc:"openai, anthropic, gemini, ollama, and servers of your own that speak OpenAI's protocol under names of your own."`
 	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
-	Limits    Limits              `yaml:"limits" doc:"Bounds of what one turn and one user may use; 0 means no bound."`
-	Prices    map[string]Price    `yaml:"prices" names:"model" project:"no" doc:"Prices of models in US dollars per million tokens, over those that Steward ships."`
-	Windows   map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" project:"no" doc:"Context windows of models in tokens, over what is known of them. Conversations are fitted to them."`
-	Keep      Keep                `yaml:"keep" project:"no" doc:"How long things are kept as they are."`
-	Audit     Audit               `yaml:"audit" project:"no" doc:"What is recorded beyond all that changes."`
+	Limits    Limits              `yaml:"limits" doc:"Limits of one turn and one user; 0 means no limit."`
+	Prices    map[string]Price    `yaml:"prices" names:"model" project:"no" doc:"Prices of models in US dollars per million tokens, which override the built-in ones."`
+	Windows   map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" project:"no" doc:"Context windows of models in tokens, which override those that Steward knows. Conversations are fitted to them."`
+	Keep      Keep                `yaml:"keep" project:"no" doc:"How long Steward keeps things."`
+	Audit     Audit               `yaml:"audit" project:"no" doc:"What is recorded besides changes."`
 	Folders   []Folder            `yaml:"folders" project:"no" doc:"Folders that the files tools may use."`
-	Tools     Tools               `yaml:"tools" doc:"Bounds of tool calls."`
-	Approve   string              `yaml:"approve" oneof:"actions,unfixed" project:"no" doc:"What you are asked about before it is done: every action that changes something (actions), or those alone that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Policies of your own may say otherwise."`
-	Agents    []string            `yaml:"agents" form:"path" project:"no" doc:"Folders of agents, besides agents in the data folder. Each agent is asked for once."`
-	MCP       []string            `yaml:"mcp" form:"path" project:"no" doc:"JSON files with mcpServers, besides mcp.json in the data folder. Each server is asked for once."`
-	Service   Service             `yaml:"service" project:"no" doc:"Services of others that Steward calls."`
+	Tools     Tools               `yaml:"tools" doc:"Limits of tool calls."`
+	Approve   string              `yaml:"approve" oneof:"actions,unfixed" project:"no" doc:"Which actions need your approval: every action that changes something (actions), or only those that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Your own policies may decide otherwise."`
+	Agents    []string            `yaml:"agents" form:"path" project:"no" doc:"Folders of agents, besides agents in the data folder. You approve each agent once."`
+	MCP       []string            `yaml:"mcp" form:"path" project:"no" doc:"JSON files with mcpServers, besides mcp.json in the data folder. You approve each server once."`
+	Service   Service             `yaml:"service" project:"no" doc:"External services that Steward calls."`
 	Profile   Profile             `yaml:"profile" doc:"What Steward should know about you."`
 	Log       Log                 `yaml:"log" doc:"What is written to stderr."`
-	Timeouts  Timeouts            `yaml:"timeouts" doc:"How long Steward waits for others."`
+	Timeouts  Timeouts            `yaml:"timeouts" doc:"How long Steward waits."`
 }
 
 // Provider is an endpoint that offers models.
@@ -53,21 +56,21 @@ type Provider struct {
 	Key     Secret `yaml:"key" doc:"Its API key, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME (steward secrets set NAME)."`
 	KeyEnv  string `yaml:"key_env" form:"variable" doc:"Name of the environment variable that holds the key."`
 	KeyFile string `yaml:"key_file" form:"path" doc:"File that holds the key."`
-	Model   string `yaml:"model" doc:"The provider's own name of the model that is used unless another is asked for."`
-	Place   string `yaml:"place" oneof:"local,cloud" doc:"Whether what it is sent stays on this machine and its own network (local) or not (cloud), for policies; told from its address unless given."`
-	Off     bool   `yaml:"off" doc:"Do not use this provider, even where its key is in the environment."`
+	Model   string `yaml:"model" doc:"The provider's own name of its default model."`
+	Place   string `yaml:"place" oneof:"local,cloud" doc:"Whether requests stay on this machine and its own network (local) or not (cloud), for policies; by default derived from the address."`
+	Off     bool   `yaml:"off" doc:"Do not use this provider, even if its key is in the environment."`
 }
 
 // Alias is a name for a model or a chain of models.
 type Alias struct {
-	Use         []string `yaml:"use" short:"use" form:"model" doc:"provider/model or another alias; several: the next one answers when one cannot."`
-	Temperature *float64 `yaml:"temperature" min:"0" max:"2" doc:"How freely it writes."`
+	Use         []string `yaml:"use" short:"use" form:"model" doc:"provider/model or another alias; of several, the next one answers if one cannot."`
+	Temperature *float64 `yaml:"temperature" min:"0" max:"2" doc:"The sampling temperature."`
 	MaxTokens   int      `yaml:"max_tokens" min:"0" max:"10000000" doc:"Longest answer of one call, in tokens."`
 	Stop        []string `yaml:"stop" doc:"Texts at which it stops writing."`
 	Effort      string   `yaml:"effort" oneof:"none,low,medium,high" doc:"How much it may think before it answers."`
 }
 
-// Limits bound what one turn, and one user in a day, may use.
+// Limits limit one turn, and one user in a day.
 type Limits struct {
 	Iterations int           `yaml:"iterations" min:"1" max:"1000" project:"less" doc:"Model calls of one turn."`
 	Time       time.Duration `yaml:"time" min:"1s" max:"168h" project:"less" doc:"Duration of one turn."`
@@ -87,16 +90,16 @@ type Price struct {
 	CacheWrite float64 `yaml:"cache_write" min:"0" max:"100000" doc:"Of input tokens written to it."`
 }
 
-// Keep says how long things are kept as they are.
+// Keep says how long Steward keeps things.
 type Keep struct {
-	Deleted time.Duration `yaml:"deleted" min:"0s" max:"87600h" doc:"What was deleted can be brought back for so long; then it is erased for good."`
-	Unused  time.Duration `yaml:"unused" min:"1h" max:"87600h" doc:"After so long a conversation that nobody uses is kept compressed. It reads as before."`
+	Deleted time.Duration `yaml:"deleted" min:"0s" max:"87600h" doc:"How long deleted data can be restored before it is erased for good."`
+	Unused  time.Duration `yaml:"unused" min:"1h" max:"87600h" doc:"After this time an unused conversation is stored compressed. It reads as before."`
 }
 
-// Audit says what is recorded beyond all that changes.
+// Audit says what is recorded besides changes.
 type Audit struct {
-	AnchorFile  string        `yaml:"anchor_file" form:"path" doc:"File, best on another machine's disk, to which the head of the log is appended from time to time, so that steward audit verify can tell whether the log is the one that it was."`
-	AnchorEvery time.Duration `yaml:"anchor_every" min:"1m" max:"8760h" doc:"How often that is done, if there is something new."`
+	AnchorFile  string        `yaml:"anchor_file" form:"path" doc:"File, best on another machine's disk, to which the head of the log is appended periodically, so that steward audit verify detects changes of the log."`
+	AnchorEvery time.Duration `yaml:"anchor_every" min:"1m" max:"8760h" doc:"How often the head is appended, if there are new entries."`
 
 	Reads []string `yaml:"reads" form:"audited" doc:"Resources of which each read is recorded: types (email.Message), beginnings of types (email.*) and places (cld:…)."`
 }
@@ -105,40 +108,40 @@ type Audit struct {
 type Folder struct {
 	Name  string `yaml:"name" form:"word" doc:"The name under which the model knows it."`
 	Path  string `yaml:"path" form:"path" doc:"Where it is."`
-	Write bool   `yaml:"write" doc:"Files may be written too, after you have approved each."`
+	Write bool   `yaml:"write" doc:"Files may also be written, each after you have approved it."`
 
-	Users  []string `yaml:"users" doc:"Users who may use it; * is everybody. Without users and groups it is the machine's own user alone."`
+	Users  []string `yaml:"users" doc:"Users who may use it; * is everybody. Without users and groups, only the machine's own user may."`
 	Groups []string `yaml:"groups" doc:"Groups whose members may use it."`
 }
 
-// Tools bounds tool calls.
+// Tools limits tool calls.
 type Tools struct {
-	Timeout   time.Duration            `yaml:"timeout" min:"100ms" max:"24h" doc:"Time of a call, unless the tool has its own."`
-	Timeouts  map[string]time.Duration `yaml:"timeouts" names:"tool" min:"100ms" max:"24h" doc:"Time of a call of the named tool."`
-	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" doc:"Bytes of a result that the model is shown at once; it can read on."`
+	Timeout   time.Duration            `yaml:"timeout" min:"100ms" max:"24h" doc:"Time limit of a call, unless the tool has its own."`
+	Timeouts  map[string]time.Duration `yaml:"timeouts" names:"tool" min:"100ms" max:"24h" doc:"Time limit of a call of the named tool."`
+	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" doc:"Bytes of a result that the model sees at once; it can request the rest."`
 }
 
 // Service are the services of others.
 type Service struct {
-	Tool ToolService `yaml:"tool" doc:"Those that offer tools."`
+	Tool ToolService `yaml:"tool" doc:"Services that offer tools."`
 }
 
 // ToolService are the services that offer tools.
 type ToolService struct {
-	Endpoints map[string]Endpoint `yaml:"endpoints" names:"source" doc:"Methods of gRPC services as tools. Each is asked for once."`
+	Endpoints map[string]Endpoint `yaml:"endpoints" names:"source" doc:"Methods of gRPC services as tools. You approve each once."`
 }
 
 // Endpoint is a method of a gRPC service that is a tool.
 type Endpoint struct {
-	Call        string        `yaml:"call" form:"method" doc:"package.Service.Method; none: all that the server offers."`
-	Name        string        `yaml:"name" form:"tool_word" doc:"The tool's name after the endpoint's; the method's unless given."`
-	Description string        `yaml:"description" doc:"What the tool does, for the model; the method's comment unless given."`
+	Call        string        `yaml:"call" form:"method" doc:"package.Service.Method; by default all methods of the server."`
+	Name        string        `yaml:"name" form:"tool_word" doc:"The tool's name after the endpoint's; by default the method's."`
+	Description string        `yaml:"description" doc:"What the tool does, for the model; by default the method's comment."`
 	Host        string        `yaml:"host" doc:"HOST:PORT of the server."`
 	TLS         bool          `yaml:"tls" doc:"Speak TLS, with the system's certificates."`
-	Users       []string      `yaml:"users" doc:"Users who may call it; * is everybody. Without users and groups it is the machine's own user alone."`
+	Users       []string      `yaml:"users" doc:"Users who may call it; * is everybody. Without users and groups, only the machine's own user may."`
 	Groups      []string      `yaml:"groups" doc:"Groups whose members may call it."`
 	Effect      string        `yaml:"effect" oneof:"query,action" doc:"Whether it only reads (query) or changes something (action)."`
-	Timeout     time.Duration `yaml:"timeout" min:"100ms" max:"24h" doc:"Time of a call."`
+	Timeout     time.Duration `yaml:"timeout" min:"100ms" max:"24h" doc:"Time limit of a call."`
 
 	Metadata map[string]string `yaml:"metadata" names:"metadata" doc:"Sent along with each call; ${NAME} stands for a secret (steward secrets set NAME)."`
 }
@@ -161,13 +164,12 @@ type Log struct {
 type Timeouts struct {
 	FirstByte time.Duration `yaml:"first_byte" min:"100ms" max:"1h" doc:"For the first byte of a model's answer."`
 	Idle      time.Duration `yaml:"idle" min:"100ms" max:"1h" doc:"Between two pieces of a model's answer."`
-	Approval  time.Duration `yaml:"approval" min:"1m" max:"8760h" doc:"How long a question to a person stands, and an approval is good."`
-	Shutdown  time.Duration `yaml:"shutdown" min:"0s" max:"1h" doc:"For running turns to finish when Steward is asked to end."`
+	Approval  time.Duration `yaml:"approval" min:"1m" max:"8760h" doc:"How long a question stays open, and an approval valid."`
+	Shutdown  time.Duration `yaml:"shutdown" min:"0s" max:"1h" doc:"For running turns to finish when Steward is stopped."`
 }
 
-// Secret is text that must not be shown, or a reference to one (see package
-// secret). Everything that prints it prints a mask, or the reference; Reveal
-// gives it away.
+// Secret is text that must not be shown, or a reference to one (see package secret). Whatever
+// prints it prints a mask or the reference; Reveal returns the text.
 type Secret string
 
 // Reveal returns the secret itself.
@@ -194,8 +196,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText implements encoding.TextMarshaler with the mask.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Defaults returns the settings that hold where nobody says otherwise. Data
-// is left empty: it depends on the user.
+// Defaults returns the default settings. Data is empty, because it depends on the user.
 func Defaults() Settings {
 	return Settings{
 		Listen:   "127.0.0.1:7420",
