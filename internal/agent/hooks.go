@@ -3,56 +3,43 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/tool"
 )
 
-// begin calls the hook that sees what was asked, before the run's first model call. It
-// returns over if the run must end.
-func (l *loop) begin(ctx context.Context) (over bool, err error) {
+// begin is the hook that sees what was asked, before the run's first model call.
+func (l *loop) begin() func(context.Context) (string, error) {
 	if l.Hooks.Begin == nil || l.calls > 0 {
-		return false, nil
+		return nil
 	}
-	return l.hook(ctx, tool.BeforeRequest, func(ctx context.Context) (string, error) {
-		return l.Hooks.Begin(ctx, l.asked())
-	})
-}
-
-// asked returns the text that opened the turn.
-func (l *loop) asked() string {
-	msgs := l.Journal.Transcript().Messages()
-	for i := len(msgs) - 1; i >= 0; i-- {
-		if msgs[i].Role == message.User {
-			return msgs[i].Text()
+	return func(ctx context.Context) (string, error) {
+		for _, m := range slices.Backward(l.Journal.Transcript().Messages()) {
+			if m.Role == message.User {
+				return l.Hooks.Begin(ctx, m.Text())
+			}
 		}
+		return l.Hooks.Begin(ctx, "")
 	}
-	return ""
 }
 
-// before calls the hook that runs before each model call.
-func (l *loop) before(ctx context.Context) (over bool, err error) {
-	if l.Hooks.Before == nil {
-		return false, nil
-	}
-	return l.hook(ctx, tool.BeforeModel, l.Hooks.Before)
-}
-
-// after calls the hook that sees what the model wrote, before anyone else does.
-func (l *loop) after(ctx context.Context, m *message.Message) (over bool, err error) {
+// after is the hook that sees what the model wrote, before anyone else does.
+func (l *loop) after(m *message.Message) func(context.Context) (string, error) {
 	if l.Hooks.After == nil {
-		return false, nil
+		return nil
 	}
-	return l.hook(ctx, tool.AfterModel, func(ctx context.Context) (string, error) {
-		return "", l.Hooks.After(ctx, m.Text())
-	})
+	return func(ctx context.Context) (string, error) { return "", l.Hooks.After(ctx, m.Text()) }
 }
 
-// hook calls a hook and appends its note for the model. If the note was stored just before
+// hook calls a hook, unless it is nil, and appends its note for the model. It returns over
+// if the run must end. If the note was stored just before
 // a crash, the hook is not called again.
 func (l *loop) hook(ctx context.Context, place string, call func(context.Context) (string, error)) (over bool, err error) {
+	if call == nil {
+		return false, nil
+	}
 	if err := l.ready(); err != nil {
 		return true, unready{err}
 	}

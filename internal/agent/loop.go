@@ -12,6 +12,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/request"
+	"steward/internal/tool"
 )
 
 type loop struct {
@@ -46,7 +47,7 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 			return l.end(ctx, err)
 		}
 	}
-	if over, err := l.begin(ctx); over {
+	if over, err := l.hook(ctx, tool.BeforeRequest, l.begin()); over {
 		return l.refused(ctx, nil, err)
 	}
 	for {
@@ -56,14 +57,14 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		if why := l.bound(); why != "" {
 			return l.finish(ctx, system(why, message.StopBound), Bounded, nil)
 		}
-		if over, err := l.before(ctx); over {
+		if over, err := l.hook(ctx, tool.BeforeModel, l.Hooks.Before); over {
 			return l.refused(ctx, nil, err)
 		}
 		m, err := l.askPatiently(ctx)
 		if err != nil {
 			return l.failed(ctx, m, err)
 		}
-		if over, err := l.after(ctx, m); over {
+		if over, err := l.hook(ctx, tool.AfterModel, l.after(m)); over {
 			return l.refused(ctx, m, err)
 		}
 		calls := m.Calls()

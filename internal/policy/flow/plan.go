@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -219,8 +220,7 @@ type ref struct {
 func reference(m map[string]any) (ref, bool) {
 	if from, ok := m["$from"].(string); ok {
 		field, isText := m["field"].(string)
-		_, given := m["field"]
-		return ref{field: Field{from, field}}, given == isText && len(m) == 1+count(given)
+		return ref{field: Field{from, field}}, len(m) == 1 || isText && len(m) == 2
 	}
 	if item, ok := m["$item"].(string); ok && len(m) == 1 {
 		return ref{item: &item}, true
@@ -229,13 +229,6 @@ func reference(m map[string]any) (ref, bool) {
 		return ref{join: join}, true
 	}
 	return ref{}, false
-}
-
-func count(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // decode reads one JSON value; numbers keep their digits.
@@ -264,8 +257,8 @@ func at(v any, p string) (any, bool) {
 			}
 			v = y
 		case []any:
-			n, ok := index(word)
-			if !ok || n >= len(x) {
+			n, err := strconv.Atoi(word)
+			if err != nil || strconv.Itoa(n) != word || n < 0 || n >= len(x) { // RFC 6901: no sign, no leading zero
 				return nil, false
 			}
 			v = x[n]
@@ -274,19 +267,4 @@ func at(v any, p string) (any, bool) {
 		}
 	}
 	return v, true
-}
-
-// index reads an array index as in RFC 6901: digits, without a leading zero.
-func index(s string) (int, bool) {
-	if s == "" || len(s) > 6 || len(s) > 1 && s[0] == '0' {
-		return 0, false
-	}
-	n := 0
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n, true
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -265,7 +266,9 @@ func holdsWord(text, s string) bool {
 			return false
 		}
 		i += from
-		if !wordy(lastRune(text[:i])) && !wordy(firstRune(text[i+len(s):])) {
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[i+len(s):])
+		if !wordy(before) && !wordy(after) {
 			return true
 		}
 		from = i + 1
@@ -273,21 +276,6 @@ func holdsWord(text, s string) bool {
 }
 
 func wordy(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }
-
-func firstRune(s string) rune {
-	for _, c := range s {
-		return c
-	}
-	return ' '
-}
-
-func lastRune(s string) rune {
-	r := []rune(s[max(0, len(s)-4):])
-	if len(r) == 0 {
-		return ' '
-	}
-	return r[len(r)-1]
-}
 
 // open describes what a query would carry: `q` would carry what mail.read returned to
 // search.example.com.
