@@ -91,6 +91,24 @@ func give(t *testing.T, e *Engine, q *Question, st Standing, words string, until
 	decided(t, e, "ann", Decision{ID: q.ID, Hash: shown.Hash, Approve: true, Standing: st, Pattern: p, Until: until}, "")
 }
 
+// standing runs a call and approves it with a standing approval of a pattern.
+func standing(t *testing.T, e *Engine, c Call, st Standing, words string, until time.Time) {
+	t.Helper()
+	r := begin(t, e, c)
+	give(t, e, r.question(), st, words, until)
+	expect(t, <-r.end, message.OK)
+}
+
+// asked runs a call, about which a user must be asked, and answers.
+func asked(t *testing.T, e *Engine, c Call, user string, approve bool) {
+	t.Helper()
+	r := begin(t, e, c)
+	answer(t, e, user, r.question(), approve)
+	if res := <-r.end; (res.Status == message.OK) != approve {
+		t.Errorf("answered %v: %s", approve, describe(res))
+	}
+}
+
 func newEngine(s store.Store, more func(*Options)) *Engine {
 	o := Options{Store: s, Authorizer: policy.Fixed{}, Log: quiet}
 	if more != nil {
@@ -105,9 +123,7 @@ func TestAGrantCoversWhatWasShownAndNothingElse(t *testing.T) {
 	tl := fileTool(echo)
 	c := callOf(tl, `{"path":"notes/a","text":"x"}`)
 	c.Labels = message.Private
-	r := begin(t, e, c)
-	give(t, e, r.question(), Always, "path like notes/*\ntext any", time.Time{})
-	expect(t, r.unasked(), message.OK)
+	standing(t, e, c, Always, "path like notes/*\ntext any", time.Time{})
 	list := oneGrant(t, e)
 	other := fileTool(echo)
 	other.spec.Name = "files.append"
@@ -196,16 +212,11 @@ func TestAGrantOfWhatWasFixed(t *testing.T) {
 func TestAGrantOfAConversationIsForThatOne(t *testing.T) {
 	_, e := open(t, policy.Fixed{})
 	tl := fileTool(echo)
-	r := begin(t, e, callOf(tl, `{"path":"a"}`))
-	give(t, e, r.question(), InConversation, "", time.Time{})
-	expect(t, r.unasked(), message.OK)
+	standing(t, e, callOf(tl, `{"path":"a"}`), InConversation, "", time.Time{})
 	expect(t, begin(t, e, callOf(tl, `{"path":"a"}`)).unasked(), message.OK)
 	c := callOf(tl, `{"path":"a"}`)
 	c.Message = resource.Root("common.Conversation", "c2").Child("common.Interaction", "i").ChildID("common.Message", c.Ref.Message)
-	elsewhere := begin(t, e, c)
-	q := elsewhere.question()
-	answer(t, e, "ann", q, true)
-	expect(t, <-elsewhere.end, message.OK)
+	asked(t, e, c, "ann", true)
 }
 
 func TestAGrantEndsAndLapses(t *testing.T) {
@@ -213,27 +224,17 @@ func TestAGrantEndsAndLapses(t *testing.T) {
 		s := storetest.NewModel()
 		e := newEngine(s, nil)
 		tl := fileTool(echo)
-		refuse := func(r *running) {
-			t.Helper()
-			q := r.question()
-			answer(t, e, "ann", q, false)
-			<-r.end
-		}
-		r := begin(t, e, callOf(tl, `{"path":"a"}`))
-		give(t, e, r.question(), Always, "", time.Now().Add(72*time.Hour))
-		expect(t, r.unasked(), message.OK)
+		standing(t, e, callOf(tl, `{"path":"a"}`), Always, "", time.Now().Add(72*time.Hour))
 		time.Sleep(71 * time.Hour)
 		expect(t, begin(t, e, callOf(tl, `{"path":"a"}`)).unasked(), message.OK)
 		time.Sleep(time.Hour)
-		refuse(begin(t, e, callOf(tl, `{"path":"a"}`)))
+		asked(t, e, callOf(tl, `{"path":"a"}`), "ann", false)
 		if list, err := e.Grants(context.Background(), "ann", false); err != nil || len(list) != 0 {
 			t.Errorf("%+v, %v", list, err)
 		}
-		r = begin(t, e, callOf(tl, `{"path":"b"}`))
-		give(t, e, r.question(), Always, "", time.Time{})
-		r.unasked()
+		standing(t, e, callOf(tl, `{"path":"b"}`), Always, "", time.Time{})
 		tl.setVersion("2")
-		refuse(begin(t, e, callOf(tl, `{"path":"b"}`)))
+		asked(t, e, callOf(tl, `{"path":"b"}`), "ann", false)
 	})
 }
 
@@ -293,9 +294,7 @@ func TestEditingAGrant(t *testing.T) {
 	ctx := context.Background()
 	_, e := open(t, policy.Fixed{})
 	tl := fileTool(echo)
-	r := begin(t, e, callOf(tl, `{"path":"notes/a"}`))
-	give(t, e, r.question(), Always, "path like notes/*", time.Time{})
-	r.unasked()
+	standing(t, e, callOf(tl, `{"path":"notes/a"}`), Always, "path like notes/*", time.Time{})
 	list := oneGrant(t, e)
 	g := list[0].ID
 	soon, past, untrusted, secret := time.Now().Add(time.Hour), time.Now().Add(-time.Hour), message.Untrusted, message.Secret
@@ -351,10 +350,7 @@ func TestEditingAGrant(t *testing.T) {
 		t.Error(err)
 	}
 	c := callOf(tl, `{"path":"notes/c"}`)
-	again := begin(t, e, c)
-	q := again.question()
-	answer(t, e, "ann", q, false)
-	<-again.end
+	asked(t, e, c, "ann", false)
 	if list, err := e.Grants(ctx, "ann", true); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -23,9 +23,7 @@ func TestAGrantRevokedOnTheWay(t *testing.T) {
 	e := newEngine(w, nil)
 	other := newEngine(w.Store, nil) // of another process
 	tl := fileTool(echo)
-	r := begin(t, e, callOf(tl, `{"path":"a"}`))
-	give(t, e, r.question(), Always, "", time.Time{})
-	r.unasked()
+	standing(t, e, callOf(tl, `{"path":"a"}`), Always, "", time.Time{})
 	list := oneGrant(t, e)
 	for _, at := range []intent.State{intent.Approved, intent.Executing} {
 		once := false
@@ -56,9 +54,7 @@ func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
 	w := &hooked{Store: openStore(t)}
 	e := newEngine(w, nil)
 	tl := fileTool(echo)
-	r := begin(t, e, callOf(tl, `{"path":"a"}`))
-	give(t, e, r.question(), Always, "path any", time.Time{})
-	r.unasked()
+	standing(t, e, callOf(tl, `{"path":"a"}`), Always, "path any", time.Time{})
 	list := oneGrant(t, e)
 	once := false
 	w.before = func(b *store.Batch) {
@@ -133,9 +129,7 @@ func TestAGrantOfAQuery(t *testing.T) {
 	alone.Attended = false
 	expect(t, run(t, e, alone), message.DeniedCall, "nobody is there")
 	noIntent(t, s, alone)
-	r := begin(t, e, callOf(tl, `{"q":"a"}`))
-	give(t, e, r.question(), Always, "", time.Time{})
-	expect(t, r.unasked(), message.OK)
+	standing(t, e, callOf(tl, `{"q":"a"}`), Always, "", time.Time{})
 	alone = callOf(tl, `{"q":"a"}`)
 	alone.Attended = false
 	expect(t, run(t, e, alone), message.OK)
@@ -159,9 +153,7 @@ func TestAGrantDoesNotStandInForPolicy(t *testing.T) {
 	})
 	tl := query(says("read"))
 	e.opt.Tool = lookup(tl)
-	r := begin(t, e, callOf(tl, `{}`))
-	give(t, e, r.question(), Always, "", time.Time{})
-	expect(t, <-r.end, message.OK)
+	standing(t, e, callOf(tl, `{}`), Always, "", time.Time{})
 	c := callOf(tl, `{}`)
 	c.Attended = false
 	judged, out = 0, true

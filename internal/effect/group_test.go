@@ -128,10 +128,7 @@ func TestAGroupsAnswerIsOfWhoGaveIt(t *testing.T) {
 	s := openStore(t)
 	e := parents(s)
 	c := callOf(fileTool(echo), `{"path":"a"}`)
-	r := begin(t, e, c)
-	q := r.question()
-	answer(t, e, "dad", q, false)
-	<-r.end
+	asked(t, e, c, "dad", false)
 	page, err := s.Log(context.Background(), c.Scope, store.LogQuery{Type: TypeIntent})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,14 @@ func following(t testing.TB, e *Engine, c Call, of resource.URI, s Step, tl tool
 	return call
 }
 
+// cannot checks that a step after a settled intent is refused.
+func cannot(t testing.TB, e *Engine, c Call, of resource.URI, s Step, code string) {
+	t.Helper()
+	if _, err := e.Again(context.Background(), c.Scope, of, s, c.Tool, nil); !fault.HasCode(err, code) {
+		t.Errorf("%s of %s: %v; want %s", s, of.ID(), err, code)
+	}
+}
+
 func loadIntent(t testing.TB, e *Engine, c Call, uri resource.URI) intent.Intent {
 	t.Helper()
 	r, err := e.load(context.Background(), c.Scope, uri)
@@ -54,10 +63,9 @@ func loadIntent(t testing.TB, e *Engine, c Call, uri resource.URI) intent.Intent
 }
 
 func TestUndo(t *testing.T) {
-	s := openStore(t)
 	l := &laws{}
 	l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask, Reason: "all is asked about", Rule: "asks"})
-	e := engine(s, l)
+	s, e := open(t, l)
 	var key, said string
 	fails := tool.NotDone(fault.New(fault.Conflict, "changed_since", "it was changed since"))
 	tl := &orderTool{fake: action(says("ordered")), undo: func(_ context.Context, in tool.Invocation, res tool.Result) (tool.Result, error) {
@@ -65,138 +73,100 @@ func TestUndo(t *testing.T) {
 		return tool.Text("taken back"), fails
 	}}
 	c := callOf(tl, `{"a":1}`)
-	wg := answering(t, e, &c, true)
-	run(t, e, c)
-	wg.Wait()
+	expect(t, runAnswering(t, e, c, true), message.OK)
 	of := IntentURI(c.Message, c.Ref.Block)
-	first := following(t, e, c, of, Undo, tl)
-	expect(t, run(t, e, first), message.Failed, "changed since")
+	undo := of.Child(TypeIntent, "undo")
+	expect(t, run(t, e, following(t, e, c, of, Undo, tl)), message.Failed, "changed since")
 	if in := loadIntent(t, e, c, of); in.Undone != "" {
 		t.Errorf("%+v", in)
 	}
-	if _, err := e.Again(context.Background(), c.Scope, of.Child(TypeIntent, "undo"), Undo, tl, nil); !fault.HasCode(err, "intent_not_done") {
-		t.Errorf("the undoing of what was not undone: %v", err)
-	}
+	cannot(t, e, c, undo, Undo, "intent_not_done")
 	fails = nil
-	again := following(t, e, c, of.Child(TypeIntent, "undo"), Retry, tl) // the undoing is tried again
-	expect(t, run(t, e, again), message.OK, "taken back")
-	in2 := loadIntent(t, e, c, of.Child(TypeIntent, "undo").Child(TypeIntent, "retry-1"))
-	if in2.Undoes != of.String() || in2.Retries == "" || in2.State != intent.Done {
-		t.Errorf("%+v", in2)
-	}
-	if in := loadIntent(t, e, c, of); in.Undone == "" {
-		t.Errorf("%+v", in)
-	}
-	if _, err := e.Again(context.Background(), c.Scope, of, Undo, tl, nil); !fault.HasCode(err, "intent_undone") {
-		t.Error(err)
-	}
-	steps, err := s.Log(context.Background(), c.Scope, store.LogQuery{Of: of.Child(TypeIntent, "undo")})
-	if err != nil || len(steps.Entries) < 3 {
-		t.Fatal(steps, err)
-	}
-	for _, entry := range steps.Entries {
-		if entry.Request != c.Request.ID {
-			t.Errorf("the log tells of another request: %+v", entry)
-		}
-	}
+	expect(t, run(t, e, following(t, e, c, undo, Retry, tl)), message.OK, "taken back") // the undo is retried
 	in := loadIntent(t, e, c, of)
+	if again := loadIntent(t, e, c, undo.Child(TypeIntent, "retry-1")); again.Undoes != of.String() || again.Retries == "" || again.State != intent.Done || in.Undone == "" {
+		t.Errorf("%+v, %+v", in, again)
+	}
+	cannot(t, e, c, of, Undo, "intent_undone")
 	if key != in.Key || said != "ordered" {
 		t.Errorf("it was given the key %q and %q", key, said)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	undos := 0
-	for _, q := range l.asked {
-		if q.Action == "undo" {
-			undos++
-		}
+	steps, err := s.Log(context.Background(), c.Scope, store.LogQuery{Of: undo})
+	if err != nil || len(steps.Entries) < 3 || slices.ContainsFunc(steps.Entries, func(x resource.Entry) bool { return x.Request != c.Request.ID }) {
+		t.Errorf("%+v, %v", steps.Entries, err)
 	}
-	if undos == 0 {
-		t.Error("policy was not told that it is an undoing")
+	if !slices.ContainsFunc(l.asked, func(q policy.Question) bool { return q.Action == ActionUndo }) {
+		t.Error("policy does not see that it is an undo")
 	}
 }
 
-func TestRetryIsJudgedAndApprovedAnew(t *testing.T) {
-	s := openStore(t)
+func TestARetryIsJudgedAnew(t *testing.T) {
 	l := &laws{}
-	e := engine(s, l)
+	s, e := open(t, l)
 	var keys []string
 	err := tool.NotDone(fault.New(fault.Unavailable, "down", "it is down"))
 	tl := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
 		keys = append(keys, in.Key)
 		return tool.Text("sent"), err
 	})
-	c := callOf(tl, `{}`)
-	expect(t, run(t, e, c), message.Unavailable)
-	of := IntentURI(c.Message, c.Ref.Block)
-	if in := loadIntent(t, e, c, of); !in.Dead || in.State != intent.Failed {
+	fail := func() (Call, resource.URI) {
+		c := callOf(tl, `{}`)
+		expect(t, run(t, e, c), message.Unavailable)
+		return c, IntentURI(c.Message, c.Ref.Block)
+	}
+	c, of := fail()
+	if in := isState(t, s, c, intent.Failed); !in.Dead {
 		t.Fatalf("%+v", in)
 	}
-	page, qerr := s.Query(context.Background(), c.Scope, store.Query{Term: store.Term{Name: TermDead}})
-	if qerr != nil || len(page.Items) != 1 {
-		t.Fatal(page, qerr)
+	if page, err := s.Query(context.Background(), c.Scope, store.Query{Term: store.Term{Name: TermDead}}); err != nil || len(page.Items) != 1 {
+		t.Fatal(page, err)
 	}
 	l.set(policy.PointTool, policy.Decision{Verdict: policy.Deny, Reason: "not today"})
-	second := following(t, e, c, of, Retry, tl)
-	expect(t, run(t, e, second), message.DeniedCall, "not today")
+	expect(t, run(t, e, following(t, e, c, of, Retry, tl)), message.DeniedCall, "not today")
 	if in := loadIntent(t, e, c, of); in.Dead || in.Retried == "" {
 		t.Errorf("%+v", in)
 	}
-	if _, err := e.Again(context.Background(), c.Scope, of, Retry, tl, nil); !fault.HasCode(err, "intent_retried") {
-		t.Error(err)
-	}
-	if _, err := e.Again(context.Background(), c.Scope, of.Child(TypeIntent, "retry-1"), Retry, tl, nil); !fault.HasCode(err, "intent_not_failed") {
-		t.Errorf("what was denied: %v", err)
-	}
-	// What policy asks the user about, his wish has answered; what it asks a group about, not.
-	c2 := callOf(tl, `{}`)
+	cannot(t, e, c, of, Retry, "intent_retried")
+	cannot(t, e, c, of.Child(TypeIntent, "retry-1"), Retry, "intent_not_failed")
+
+	// The person's request answers what policy asks the user about.
 	l.set(policy.PointTool, policy.Decision{Verdict: policy.Allow})
-	run(t, e, c2)
-	of2 := IntentURI(c2.Message, c2.Ref.Block)
+	c, of = fail()
 	l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask, Reason: "asks"})
 	err = nil
-	third := following(t, e, c2, of2, Retry, tl)
-	third.Notify = func(p Progress) {
+	retry := following(t, e, c, of, Retry, tl)
+	retry.Notify = func(p Progress) {
 		if p.Status == Awaiting {
-			t.Error("asked, although the wish is the answer")
+			t.Error("the user is asked, although the user wants it")
 		}
 	}
-	expect(t, run(t, e, third), message.OK)
-	in := loadIntent(t, e, c2, of2.Child(TypeIntent, "retry-1"))
-	if in.Approval == nil || in.Approval.By != "ann" || in.Retries != of2.String() || in.Key != intent.RetryKey(loadIntent(t, e, c2, of2).Key, of2.Child(TypeIntent, "retry-1").String()) {
+	expect(t, run(t, e, retry), message.OK)
+	in := loadIntent(t, e, c, retry.at)
+	if in.Approval == nil || in.Approval.By != "ann" || in.Retries != of.String() || in.Key != intent.RetryKey(loadIntent(t, e, c, of).Key, retry.at.String()) {
 		t.Errorf("%+v", in)
 	}
 	if len(keys) != 3 || keys[1] == keys[2] {
 		t.Errorf("keys %v", keys)
 	}
-	done := of2.Child(TypeIntent, "retry-1")
-	if _, err := e.CallOf(context.Background(), c2.Scope, done.Child(TypeIntent, "undo"), tl); !fault.Is(err, fault.NotFound) {
-		t.Errorf("what is not recorded: %v", err)
+	if _, err := e.CallOf(context.Background(), c.Scope, retry.at.Child(TypeIntent, "undo"), tl); !fault.Is(err, fault.NotFound) {
+		t.Errorf("an intent that is not recorded: %v", err)
 	}
-	if _, err := e.Again(context.Background(), c2.Scope, done, Undo, tl, nil); !fault.HasCode(err, "intent_not_undoable") {
-		t.Errorf("what cannot be undone: %v", err)
-	}
+	cannot(t, e, c, retry.at, Undo, "intent_not_undoable")
 }
 
-func TestRetryOfWhatExpired(t *testing.T) {
+func TestRetryOfAnExpiredAction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewModel()
-		e := New(Options{Store: s, Authorizer: policy.Fixed{}, Log: quiet, ApprovalTimeout: time.Hour})
+		e := newEngine(s, func(o *Options) { o.ApprovalTimeout = time.Hour })
 		var w ledger
 		tl := deferred(&w)
-		c := callOf(tl, `{}`)
-		expect(t, run(t, e, c), message.Queued)
-		if _, err := e.Again(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), Retry, tl, nil); !fault.HasCode(err, "intent_unsettled") {
-			t.Error(err)
-		}
-		begun := time.Now()
-		out, err := e.Settle(context.Background(), settlement(c, tl))
-		if err != nil || len(out) != 1 || time.Since(begun) < time.Hour-time.Second {
-			t.Fatal(out, err, time.Since(begun))
-		}
+		c := queue(t, e, tl, `{}`)[0]
 		of := IntentURI(c.Message, c.Ref.Block)
-		if in := loadIntent(t, e, c, of); in.State != intent.Expired || w.total(false) != 0 {
-			t.Fatalf("%+v", in)
+		cannot(t, e, c, of, Retry, "intent_unsettled")
+		begun := time.Now()
+		settle(t, e, settlement(c, tl), message.DeniedCall)
+		if isState(t, s, c, intent.Expired); time.Since(begun) < time.Hour-time.Second {
+			t.Errorf("after %s", time.Since(begun))
 		}
 		time.Sleep(30 * 24 * time.Hour)
 		expect(t, run(t, e, following(t, e, c, of, Retry, tl)), message.OK)
@@ -231,22 +201,19 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	c := callOf(action(says("x")), `{}`)
-	plant(t, s, c, intent.Intent{State: intent.Executing})
-	if err := e.Resolve(ctx, c.Scope, IntentURI(c.Message, c.Ref.Block), Resolution{Done: true}); !fault.HasCode(err, "intent_transition_illegal") {
-		t.Errorf("what is being done: %v", err)
+	uri := IntentURI(c.Message, c.Ref.Block)
+	for _, early := range []intent.State{intent.Executing, intent.Proposed} {
+		plant(t, s, c, intent.Intent{State: early})
+		if err := e.Resolve(ctx, c.Scope, uri, Resolution{Done: early == intent.Executing}); !fault.HasCode(err, "intent_transition_illegal") {
+			t.Errorf("%s: %v", early, err)
+		}
 	}
-	early := callOf(action(says("x")), `{}`)
-	plant(t, s, early, intent.Intent{State: intent.Proposed})
-	if err := e.Resolve(ctx, c.Scope, IntentURI(early.Message, early.Ref.Block), Resolution{}); !fault.HasCode(err, "intent_transition_illegal") {
-		t.Errorf("what is to be judged: %v", err)
-	}
-	if err := e.Resolve(ctx, store.ForUser("bob"), IntentURI(c.Message, c.Ref.Block), Resolution{}); !fault.Is(err, fault.NotFound) {
+	if err := e.Resolve(ctx, store.ForUser("bob"), uri, Resolution{}); !fault.Is(err, fault.NotFound) {
 		t.Error(err)
 	}
 }
 
-// What is unknown of a taking back, and a person says that it was done, is
-// noted at what was taken back.
+// If a person says that an undo of unknown outcome was done, the action is marked as undone.
 func TestResolvedUndo(t *testing.T) {
 	e := engine(openStore(t), judge(policy.Allow))
 	tl := &orderTool{fake: action(says("ordered")), undo: func(context.Context, tool.Invocation, tool.Result) (tool.Result, error) {
@@ -265,8 +232,7 @@ func TestResolvedUndo(t *testing.T) {
 	}
 }
 
-// Who is asked about a taking back is told that it is one, and cannot allow
-// the doing with it.
+// The question about an undo says so, and no standing approval can be given for it.
 func TestAskedAboutAnUndo(t *testing.T) {
 	l := &laws{}
 	e := newEngine(openStore(t), func(o *Options) { o.Authorizer, o.Directory = l, family })
