@@ -96,22 +96,10 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 	if err != nil {
 		return err
 	}
-	var decided *intentRecord
-	err = e.amend(ctx, at.scope, at.uri, func(r *intentRecord) ([]store.Change, error) {
-		decided = nil
-		more, err := e.answer(ctx, at, r, d)
-		if err == nil {
-			decided = r
-		}
-		return more, err
-	})
+	err = e.amend(ctx, at.scope, at.uri, func(r *intentRecord) ([]store.Change, error) { return e.answer(ctx, at, r, d) })
 	if fault.HasCode(err, "not_found") { // it was erased in between
 		err = unasked(d.ID)
 	}
-	if err == nil && decided != nil {
-		e.answered(ctx, decided)
-	}
-	e.wake(at.uri) // after an error too: the waiting run checks for itself
 	return err
 }
 
@@ -195,9 +183,6 @@ func (e *Engine) approve(ctx context.Context, at questionAt, r *intentRecord, q 
 // answerable reports whether the intent waits for an answer. done means that the same
 // answer was given before.
 func (e *Engine) answerable(r *intentRecord, d Decision) (done bool, err error) {
-	conflict := func(code, format string, args ...any) (bool, error) {
-		return false, fault.New(fault.Conflict, code, format, args...).Detail("state", string(r.in.State))
-	}
 	a := r.in.Approval
 	switch st := r.in.State; {
 	case st == intent.Awaiting && time.Now().Before(r.in.Expires):
@@ -206,11 +191,17 @@ func (e *Engine) answerable(r *intentRecord, d Decision) (done bool, err error) 
 		!d.Approve && st == intent.Denied && r.in.DeniedBy != "":
 		return true, nil
 	case st == intent.Awaiting, st == intent.Expired:
-		return conflict("approval_expired", "the answer comes too late: the question has expired")
+		err = fault.New(fault.Conflict, "approval_expired", "the answer comes too late: the question has expired").Detail("state", string(st))
 	case st == intent.Proposed:
-		return conflict("approval_not_asked", "nobody was asked about this yet")
+		err = fault.New(fault.Conflict, "approval_not_asked", "nobody was asked about this yet").Detail("state", string(st))
+	default:
+		err = decidedAlready(r)
 	}
-	return conflict("approval_decided", "this has been decided already: it is %s", r.in.State)
+	return false, err
+}
+
+func decidedAlready(r *intentRecord) error {
+	return fault.New(fault.Conflict, "approval_decided", "this has been decided already: it is %s", r.in.State).Detail("state", string(r.in.State))
 }
 
 // sameAnswer refuses an approval of a question that was approved differently: with other
@@ -334,12 +325,12 @@ func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p in
 	if err != nil {
 		return Question{}, err
 	}
-	if _, err := e.answerable(&r, Decision{}); err != nil {
-		return Question{}, err
+	done, err := e.answerable(&r, Decision{})
+	if done {
+		err = decidedAlready(&r)
 	}
-	if r.in.State != intent.Awaiting {
-		return Question{}, fault.New(fault.Conflict, "approval_decided", "this has been decided already: it is %s", r.in.State).
-			Detail("state", string(r.in.State))
+	if err != nil {
+		return Question{}, err
 	}
 	return e.shown(ctx, at, &r.in, p)
 }

@@ -72,10 +72,7 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	q := Question{ID: uri.String(), Short: IntentID(uri).String(), Tool: in.Tool, Version: in.Version,
 		Args: jsontext.Value(in.Args), User: in.User, Agent: in.Agent, Lineage: in.Lineage,
 		Labels: in.Labels.Names(), Reason: in.Reason, Rule: in.Rule, Policy: in.Policy, Approvers: in.Approvers,
-		Asked: in.Created, Expires: in.Expires}
-	if conv, ok := uri.Find(record.TypeConversation); ok {
-		q.Conversation = conv.String()
-	}
+		Asked: in.Created, Expires: in.Expires, Conversation: conversationOf(uri)}
 	if q.Undoes = in.Undoes; q.Undoes != "" { // the tool and arguments are those of the original action
 		q.Reason = strings.TrimSuffix("this takes back what was done; "+q.Reason, "; ")
 	}

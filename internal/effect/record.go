@@ -89,10 +89,12 @@ const maxAmends = 20
 // errAsItIs ends an amend that has nothing to change.
 var errAsItIs = errors.New("it stays as it is")
 
-// amend changes an intent from outside of the run that works on it. If someone else has
-// changed the intent in between, it reloads it and tries again. change modifies the intent
-// and returns what else to commit with it. It may be called several times.
+// amend changes an intent from outside of the run that works on it, and wakes a run that
+// waits for it. If someone else has changed the intent in between, it reloads it and tries
+// again. change modifies the intent and returns what else to commit with it. It may be
+// called several times.
 func (e *Engine) amend(ctx context.Context, sc store.Scope, uri resource.URI, change func(*intentRecord) ([]store.Change, error)) error {
+	defer e.wake(uri) // after an error too: the waiting run checks for itself
 	for try := 1; ; try++ {
 		r, err := e.load(ctx, sc, uri)
 		if err != nil {
@@ -114,6 +116,9 @@ func (e *Engine) amend(ctx context.Context, sc store.Scope, uri resource.URI, ch
 			return err
 		}
 		_, err = e.opt.Store.Commit(context.WithoutCancel(ctx), sc, store.Batch{Request: requestOf(ctx), Changes: append([]store.Change{put}, more...)})
+		if err == nil && was == intent.Awaiting {
+			e.answered(ctx, &r)
+		}
 		if !fault.HasCode(err, "conflict") || try == maxAmends {
 			return err
 		}
