@@ -38,7 +38,6 @@ type Intent struct {
 	Args     string      `json:"args"`             // canonical JSON: authorized, shown and executed
 	ArgsHash string      `json:"args_hash"`        // see HashArgs
 	Call     message.Ref `json:"-"`
-	CallID   string      `json:"call_id,omitzero"` // the provider's id of the call
 	User     string      `json:"user,omitzero"`
 	Agent    string      `json:"agent,omitzero"`
 	Request  id.ID       `json:"request,omitzero"`
