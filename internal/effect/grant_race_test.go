@@ -27,18 +27,18 @@ func TestAGrantRevokedOnTheWay(t *testing.T) {
 	list := oneGrant(t, e)
 	for _, at := range []intent.State{intent.Approved, intent.Executing} {
 		once := false
-		w.before = func(b *store.Batch) {
+		w.set(func(b *store.Batch) {
 			if b != nil && b.Changes[0].State == string(at) && !once {
 				once = true
 				if _, err := other.Revoke(ctx, "ann", list[0].ID); err != nil {
 					t.Error(err)
 				}
 			}
-		}
+		})
 		c := callOf(tl, `{"path":"a"}`)
 		r := begin(t, e, c)
 		q := r.question()
-		w.before = nil
+		w.set(nil)
 		if in := stateOf(t, w, c); in.Attempts != 0 && in.State != intent.Awaiting || in.Approval != nil {
 			t.Errorf("at %s: %+v", at, in)
 		}
@@ -57,14 +57,14 @@ func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
 	standing(t, e, callOf(tl, `{"path":"a"}`), Always, "path any", time.Time{})
 	list := oneGrant(t, e)
 	once := false
-	w.before = func(b *store.Batch) {
+	w.set(func(b *store.Batch) {
 		if b != nil && b.Changes[0].State == string(intent.Executing) && !once {
 			once = true
 			if _, err := e.EditGrant(ctx, "ann", list[0].ID, GrantEdit{Pattern: intent.Pattern{"path": {Like: "*"}}}); err != nil {
 				t.Error(err)
 			}
 		}
-	}
+	})
 	expect(t, begin(t, e, callOf(tl, `{"path":"a"}`)).unasked(), message.OK)
 	if !once {
 		t.Error("it was not changed on the way")

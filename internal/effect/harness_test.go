@@ -210,12 +210,22 @@ func (m *mortal) Query(ctx context.Context, sc store.Scope, q store.Query) (stor
 // hooked is a store that calls back before each access, with the batch of a commit.
 type hooked struct {
 	store.Store
+	mu     sync.Mutex
 	before func(*store.Batch)
 }
 
+func (h *hooked) set(before func(*store.Batch)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.before = before
+}
+
 func (h *hooked) call(b *store.Batch) {
-	if h.before != nil {
-		h.before(b)
+	h.mu.Lock()
+	before := h.before
+	h.mu.Unlock()
+	if before != nil {
+		before(b)
 	}
 }
 
