@@ -73,6 +73,8 @@ func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
 	}
 	if ed.Until != nil {
 		next.Expires = ed.Until.UTC()
+	} else {
+		now = g.Created // the rest of an approval that has expired can be edited
 	}
 	if ed.Standing != Once {
 		next.Standing = ed.Standing

@@ -25,25 +25,24 @@ type Explained struct {
 	Mask      []string        `json:"mask,omitzero"`
 	Cap       int             `json:"cap,omitzero"`
 	Approvers string          `json:"approvers,omitzero"`
-	Agent     string          `json:"agent,omitzero"` // for whom it is judged, where that decided
-	Rules     []RuleTrace     `json:"rules"`          // those that are about the point, as they stand in the files
+	Agent     string          `json:"agent,omitzero"` // the agent of the lineage whose decision counts
+	Rules     []RuleTrace     `json:"rules"`          // those about the point, in the order of the files
 	Input     json.RawMessage `json:"input"`          // what the policies saw
 }
 
-// RuleTrace is what became of one rule.
+// RuleTrace says what a rule contributed to a decision.
 type RuleTrace struct {
-	Verdict policy.Verdict `json:"verdict"` // that it is for
+	Verdict policy.Verdict `json:"verdict"` // which the rule gives
 	Where   string         `json:"where"`   // file:line
 	Fired   bool           `json:"fired"`
-	Reasons []string       `json:"reasons,omitzero"` // where it fired
-	// Failed is the condition that did not hold, as it stands in the file, and
-	// FailedAt its file:line.
+	Reasons []string       `json:"reasons,omitzero"` // if it fired
+	// Failed is the text of the condition that did not hold, and FailedAt its file:line.
 	Failed   string `json:"failed,omitzero"`
 	FailedAt string `json:"failed_at,omitzero"`
 }
 
-// Explain decides a question as Authorizer does, with a trace of all rules that are
-// about its point. It is slow: for people.
+// Explain decides a question as Authorize does, and traces all rules about its point. It is
+// slow, because it is meant for people.
 func (j *Authorizer) Explain(ctx context.Context, q policy.Question) (Explained, error) {
 	d, err := j.Authorize(ctx, q)
 	if err != nil {
@@ -82,7 +81,7 @@ func pointNames() string {
 	return strings.Join(names, ", ")
 }
 
-// yields is the verdict of the rules that fired.
+// yields returns the verdict of the rules that fired.
 func yields(rules []RuleTrace) policy.Verdict {
 	for _, v := range verdicts {
 		if slices.ContainsFunc(rules, func(r RuleTrace) bool { return r.Fired && string(r.Verdict) == v }) {
@@ -92,7 +91,7 @@ func yields(rules []RuleTrace) policy.Verdict {
 	return policy.Deny
 }
 
-// traced asks the rules as they stand in the files, with the whole input.
+// traced evaluates the rules with the whole input.
 func (j *Authorizer) traced(ctx context.Context, p *program, a *asked) ([]RuleTrace, json.RawMessage, error) {
 	at := p.points[a.Point]
 	input, err := a.document(&point{term: at.term, members: members(readsAll)})
@@ -112,7 +111,7 @@ func (j *Authorizer) traced(ctx context.Context, p *program, a *asked) ([]RuleTr
 	if at.query != nil {
 		found, events, err = p.traced(ctx, at.query, input, 10*j.opt.Timeout)
 	}
-	// A rule that failed with an error is told among the others.
+	// A rule that failed with an error is listed among the others.
 	rules := p.trace(a.Point, events, found)
 	if err != nil && !slices.ContainsFunc(rules, func(r RuleTrace) bool { return r.Failed != "" }) {
 		return nil, nil, fault.New(fault.Invalid, "policy_failed", "the policy could not decide: %w", err)
@@ -120,7 +119,7 @@ func (j *Authorizer) traced(ctx context.Context, p *program, a *asked) ([]RuleTr
 	return rules, shown, nil
 }
 
-// trace tells of each rule that is about a point what became of it.
+// trace returns the trace of each rule about a point.
 func (p *program) trace(at policy.Point, events []*topdown.Event, found topdown.QueryResult) []RuleTrace {
 	fired := map[string][]string{}
 	for _, v := range verdicts {
@@ -157,7 +156,7 @@ func (p *program) trace(at policy.Point, events []*topdown.Event, found topdown.
 	return out
 }
 
-// split splits a place.
+// split splits a file:line.
 func split(where string) (file string, line int) {
 	i := strings.LastIndexByte(where, ':')
 	line, err := strconv.Atoi(where[i+1:])
@@ -167,8 +166,8 @@ func split(where string) (file string, line int) {
 	return where[:i], line
 }
 
-// failures returns, by the place of a rule, the furthest of its conditions
-// that did not hold.
+// failures returns the furthest condition of each rule that did not hold, by the rule's
+// file:line.
 func failures(events []*topdown.Event) map[string]*ast.Expr {
 	inside := map[uint64]*ast.Rule{} // by query
 	out := map[string]*ast.Expr{}
@@ -192,7 +191,7 @@ func failures(events []*topdown.Event) map[string]*ast.Expr {
 	return out
 }
 
-// written is a piece of a policy as it stands in the file, on one line.
+// written returns a piece of a policy's source on one line.
 func written(l *ast.Location) string {
 	const most = 200
 	text := strings.Join(strings.Fields(string(l.Text)), " ")

@@ -6,13 +6,13 @@ type Seen struct {
 	About string `json:"about"` // what it is, in a line
 }
 
-// Input tells all that policies see of a question.
+// Input describes all fields of a question that policies see.
 func Input() []Seen {
 	about := map[string]string{
 		"point":             `what is decided: "tool", "intent", "access", "agent", "model" or "delegate"`,
 		"user.name":         "on whose behalf it is done",
 		"user.roles":        `"admin", "member", "guest", "service"`,
-		"user.groups":       "names of the groups that he is in",
+		"user.groups":       "names of the user's groups",
 		"agent":             "the agent that acts: its path, such as email/filter",
 		"lineage":           "the agents on whose behalf that one acts, the outermost first",
 		"action":            `access: "read", "write" or "delete"; a call that takes back what was done: "undo"`,

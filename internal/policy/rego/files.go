@@ -15,13 +15,13 @@ import (
 //go:embed templates/*.rego
 var templates embed.FS
 
-// TemplateFile is the file of the user's folder that a template is written to.
+// TemplateFile is the file in the user's folder to which a template is written.
 const TemplateFile = "template.rego"
 
 // Template is a set of rules for a kind of household.
 type Template struct {
 	Name  string `json:"name"`
-	About string `json:"about"` // a line
+	About string `json:"about"` // in one line
 	Text  string `json:"text,omitzero"`
 }
 
@@ -39,9 +39,9 @@ func Templates() ([]Template, error) {
 	return out, nil
 }
 
-// Use writes a template into a folder in place of the one there, and returns
-// where. One that was changed by hand is kept as FILE.old with force, else
-// refused (policy_changed, Conflict).
+// Use writes a template into a folder, in place of the previous one, and returns the path of
+// the file. If the previous one was changed by hand, Use refuses (policy_changed, Conflict);
+// with force it keeps that file as FILE.old.
 func Use(dir, name string, force bool) (string, error) {
 	all, err := Templates()
 	if err != nil {
@@ -79,7 +79,7 @@ func Use(dir, name string, force bool) (string, error) {
 	return file, write(file, all[i].Text)
 }
 
-// write puts a file in place as a whole, so that a watcher never sees half of it.
+// write replaces a file as a whole, so that a watcher never sees half of it.
 func write(file, text string) error {
 	tmp := file + ".new"
 	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
@@ -101,14 +101,14 @@ type File struct {
 	Text string `json:"text"`
 }
 
-// Loaded is what lies in a folder, with the default bundle.
+// Loaded describes the policies of a folder together with the default bundle.
 type Loaded struct {
 	Version string `json:"version"`
 	Files   []File `json:"files"`
 	Tests   int    `json:"tests"` // files with tests
 }
 
-// Check reads and compiles policies as Open does, and tells what there is.
+// Check reads and compiles policies as Open does, and returns what it found.
 // Error codes: policy_invalid, policy_unreadable.
 func Check(dir string, settings map[string]any) (Loaded, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

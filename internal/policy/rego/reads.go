@@ -12,8 +12,8 @@ import (
 	"steward/internal/policy"
 )
 
-// point prepares a point of decision: the rules that can matter to it, and
-// which fields of the input these read.
+// point prepares a point of decision: the rules that can matter to it, and the fields of the
+// input that they read.
 func (p *program) point(name policy.Point) (*point, error) {
 	out := &point{term: ast.StringTerm(string(name))}
 	var parts []string
@@ -49,17 +49,16 @@ func (p *program) point(name policy.Point) (*point, error) {
 	return out, nil
 }
 
-// rules returns the rules of a name in the package that decides.
+// rules returns the rules with a name in the deciding package.
 func (p *program) rules(name string) []*ast.Rule {
 	return p.compiler.GetRulesExact(decidingPath.Append(ast.StringTerm(name)))
 }
 
-// maxDepth bounds how far is looked whether a rule can matter.
+// maxDepth bounds how many rules deep possible looks.
 const maxDepth = 16
 
-// possible reports whether a rule can hold at a point: false where one of its
-// conditions says, by itself or by a rule without arguments, that the point is
-// another one.
+// possible reports whether a rule can hold at a point. It cannot if one of its conditions,
+// itself or through a rule without arguments, requires another point.
 func (p *program) possible(r *ast.Rule, at policy.Point, depth int) bool {
 	if depth > maxDepth || r.Else != nil {
 		return true
@@ -93,8 +92,8 @@ func (p *program) excludes(e *ast.Expr, at policy.Point, depth int) bool {
 	return false
 }
 
-// never reports whether a reference to rules without arguments is to nothing
-// that is true at a point.
+// never reports whether a reference to rules without arguments is undefined or false at a
+// point.
 func (p *program) never(ref ast.Ref, at policy.Point, depth int) bool {
 	if !ref.IsGround() {
 		return false
@@ -116,7 +115,7 @@ func isPoint(t *ast.Term) bool {
 	return ok && len(ref) == 2 && ref[0].Equal(ast.InputRootDocument) && ref[1].Equal(ast.InternedTerm("point"))
 }
 
-// lacks reports whether a constant collection is without the point.
+// lacks reports whether a constant collection does not contain the point.
 func lacks(t *ast.Term, at policy.Point) bool {
 	if !t.IsGround() {
 		return false
@@ -131,9 +130,9 @@ func lacks(t *ast.Term, at policy.Point) bool {
 	return false
 }
 
-// readBy returns the fields that rules, and those that they depend on, can
-// read at a point. Where something puts another input in place of the question's,
-// a rule about another point may be asked all the same.
+// readBy returns the fields that rules, and the rules that they depend on, can read at a
+// point. If the policies use "with", rules about other points count too, because "with" can
+// replace the point.
 func (p *program) readBy(open []*ast.Rule, at policy.Point) fields {
 	var reads fields
 	replaced := p.replaces()
@@ -159,8 +158,7 @@ func (p *program) readBy(open []*ast.Rule, at policy.Point) fields {
 	return reads
 }
 
-// replaces reports whether something stands in place of something else while a
-// condition is tried ("with").
+// replaces reports whether the policies use "with".
 func (p *program) replaces() bool {
 	found := false
 	for _, m := range p.compiler.Modules {
@@ -172,14 +170,13 @@ func (p *program) replaces() bool {
 	return found
 }
 
-// inputPath is a place in the input that a rule reads; empty: all of it.
+// inputPath is a path in the input that a rule reads. Empty means the whole input.
 type inputPath struct {
 	text string
 	loc  *ast.Location
 }
 
-// inputs returns what a rule reads of the input: each reference as far as its
-// path is known.
+// inputs returns the paths of the input that a rule reads, each as far as it is constant.
 func inputs(r *ast.Rule) []inputPath {
 	var out []inputPath
 	ast.NewGenericVisitor(func(x any) bool {
@@ -187,7 +184,7 @@ func inputs(r *ast.Rule) []inputPath {
 		case *ast.Term:
 			if ref, ok := x.Value.(ast.Ref); ok && ref[0].Equal(ast.InputRootDocument) {
 				out = append(out, inputPath{known(ref), x.Location})
-				for _, t := range ref[1:] { // what stands in brackets
+				for _, t := range ref[1:] { // references in brackets
 					if inner, ok := t.Value.(ast.Ref); ok {
 						out = append(out, refInputs(inner, t.Location)...)
 					}
@@ -197,7 +194,7 @@ func inputs(r *ast.Rule) []inputPath {
 			if x.Equal(ast.InputRootDocument) {
 				out = append(out, inputPath{"", x.Location})
 			}
-		case ast.Ref: // one that stands for itself, such as a head's
+		case ast.Ref: // outside of a term, such as in a head
 			if x[0].Equal(ast.InputRootDocument) {
 				out = append(out, inputPath{known(x), r.Location})
 				return true
@@ -208,12 +205,12 @@ func inputs(r *ast.Rule) []inputPath {
 	return out
 }
 
-// refInputs is what a reference within another one reads.
+// refInputs returns what a reference within another one reads.
 func refInputs(ref ast.Ref, loc *ast.Location) []inputPath {
 	return inputs(&ast.Rule{Head: &ast.Head{}, Body: ast.NewBody(ast.NewExpr(ast.NewTerm(ref).SetLocation(loc)))})
 }
 
-// known is the part of a reference's path that is written out.
+// known returns the constant beginning of a reference's path.
 func known(ref ast.Ref) string {
 	var steps []string
 	for _, t := range ref[1:] {
@@ -226,8 +223,8 @@ func known(ref ast.Ref) string {
 	return strings.Join(steps, ".")
 }
 
-// known refuses policies that read what the input does not have: such a rule
-// would never hold, and nobody would know why.
+// known refuses policies that read fields that the input does not have. Such a rule would
+// never hold, and nobody would know why.
 func (p *program) known() error {
 	var faults []error
 	for _, name := range p.sources.names {
@@ -247,7 +244,7 @@ func (p *program) known() error {
 	return nil
 }
 
-// nearPath suggests the field that was perhaps meant.
+// nearPath suggests a field with a similar name.
 func nearPath(path string) string {
 	best, far := "", 4
 	for _, f := range Fields() {

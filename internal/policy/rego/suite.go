@@ -21,7 +21,7 @@ type Tested struct {
 	Name     string        `json:"name"`  // test_children_may_not_send
 	Where    string        `json:"where"` // file:line
 	Passed   bool          `json:"passed"`
-	Error    string        `json:"error,omitzero"`     // where it could not be run
+	Error    string        `json:"error,omitzero"`     // if it could not be run
 	Failed   string        `json:"failed,omitzero"`    // the condition that did not hold
 	FailedAt string        `json:"failed_at,omitzero"` // its file:line
 	Took     time.Duration `json:"took"`               // nanoseconds
@@ -42,7 +42,7 @@ func Test(ctx context.Context, dir string, settings map[string]any) ([]Tested, e
 		return nil, fault.New(fault.NotFound, "policy_no_tests", "%s has no tests", dir).
 			WithHint("write rules test_NAME in a file that ends in _test.rego; docs/guides/policies.md shows how")
 	}
-	if _, err := compile(src, settings); err != nil { // told with the better words
+	if _, err := compile(src, settings); err != nil { // its errors say more
 		return nil, err
 	}
 	data, err := src.documents(settings)
@@ -81,15 +81,14 @@ func Test(ctx context.Context, dir string, settings map[string]any) ([]Tested, e
 	return out, ctx.Err()
 }
 
-// testRule is a rule that is a test, and the name it is asked by.
+// testRule is a rule that is a test, and its name.
 type testRule struct {
 	*ast.Rule
 	name string
 }
 
-// testRules finds the tests in modules, in the order of files and lines. One
-// whose name an earlier one has gets another, so that neither stands in for the
-// other.
+// testRules finds the tests in modules, in the order of files and lines. A test with the same
+// name as an earlier one is renamed, so that each is run by itself.
 func testRules(modules map[string]*ast.Module) ([]testRule, error) {
 	var out []testRule
 	var faults []error
@@ -131,8 +130,8 @@ func isTestName(t *ast.Term) bool {
 	return false
 }
 
-// test runs one test. It passes where its rule holds, with any value but
-// false. A failed built-in function is an error, as it is when it is decided.
+// test runs one test. It passes if its rule holds with any value except false. A failed
+// built-in function is an error, as in a decision.
 func (p *program) test(ctx context.Context, r testRule) (Tested, error) {
 	out := Tested{Name: r.name, Where: placeOf(r.Location)}
 	query, err := p.compiler.QueryCompiler().Compile(ast.NewBody(ast.NewExpr(ast.NewTerm(r.Ref()))))
@@ -152,7 +151,7 @@ func (p *program) test(ctx context.Context, r testRule) (Tested, error) {
 	return out, nil
 }
 
-// failedIn is the last condition of a test's own file that did not hold.
+// failedIn returns the last condition in a test's own file that did not hold.
 func failedIn(events []*topdown.Event, file string) *ast.Expr {
 	for _, e := range slices.Backward(events) {
 		x, ok := e.Node.(*ast.Expr)
