@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,30 +177,40 @@ func TestChangedIntoWhatWasDone(t *testing.T) {
 	})
 }
 
-// While the first of two that are the same is asked about, a person says of
-// the other that it is to be another one, or that it is not to be.
-func TestTwinsOfWhichOneIsAnsweredMeanwhile(t *testing.T) {
-	for how, want := range map[string]message.Status{"changed": message.OK, "refused": message.DeniedCall, "allowed": message.Interrupted} {
-		synctest.Test(t, func(t *testing.T) {
-			x := settlingTwo(t, `{"n":1}`, `{"n":1}`)
-			d := Decision{ID: x.asked[1].ID, Hash: x.asked[1].Hash, Approve: how != "refused"}
-			if how == "changed" {
-				d.Args = []byte(`{"n":2}`)
-			}
-			for _, d := range []Decision{d, {ID: x.asked[0].ID, Hash: x.asked[0].Hash, Approve: true}} {
-				if err := x.e.Decide(context.Background(), x.scope, d); err != nil {
-					t.Fatal(err)
+// While the first of two equal actions is asked about, a person answers the question about
+// the other one.
+func TestAnswersAboutEqualActions(t *testing.T) {
+	for how, want := range map[string]struct {
+		first, second message.Status
+		effects       int
+	}{
+		"second changed":                     {message.OK, message.OK, 2},
+		"second refused":                     {message.OK, message.DeniedCall, 1},
+		"both allowed":                       {message.OK, message.Interrupted, 1},
+		"second allowed, first refused":      {message.DeniedCall, message.OK, 1},
+		"second not answered, first refused": {message.DeniedCall, message.Interrupted, 0},
+	} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := settlingTwo(t, `{"n":1}`, `{"n":1}`)
+				d := Decision{ID: x.asked[1].ID, Hash: x.asked[1].Hash, Approve: how != "second refused"}
+				if how == "second changed" {
+					d.Args = []byte(`{"n":2}`)
 				}
-			}
-			<-x.ended
-			if x.err != nil || len(x.out) != 2 {
-				t.Fatal(how, x.out, x.err)
-			}
-			expect(t, x.out[0].Result, message.OK)
-			expect(t, x.out[1].Result, want)
-			if n := map[bool]int{true: 2, false: 1}[how == "changed"]; x.l.total(false) != n {
-				t.Errorf("%s: %d effects", how, x.l.total(false))
-			}
+				if !strings.HasPrefix(how, "second not") {
+					decided(t, x.e, "ann", d, "")
+				}
+				answer(t, x.e, "ann", x.asked[0], !strings.HasSuffix(how, "first refused"))
+				<-x.ended
+				if x.err != nil || len(x.out) != 2 {
+					t.Fatal(x.out, x.err)
+				}
+				expect(t, x.out[0].Result, want.first)
+				expect(t, x.out[1].Result, want.second)
+				if n := x.l.total(false); n != want.effects {
+					t.Errorf("%d effects", n)
+				}
+			})
 		})
 	}
 }
