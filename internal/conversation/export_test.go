@@ -59,7 +59,7 @@ func TestExportOfSummaries(t *testing.T) {
 	}
 	var md strings.Builder
 	must(t, e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: "md"}, &md))
-	if n := strings.Count(md.String(), "the model is shown a summary"); n != 1 || strings.Contains(md.String(), "Replaced") || !strings.Contains(md.String(), "question 0") {
+	if n := strings.Count(md.String(), "or only a summary of them"); n != 1 || strings.Contains(md.String(), "Replaced") || !strings.Contains(md.String(), "question 0") {
 		t.Errorf("%d\n%s", n, md.String())
 	}
 	// A summary of what was deleted since is not part of it.

@@ -264,7 +264,7 @@ func (im *importer) ownBranches(o *importexport.Own) error {
 		}
 	}
 	if !there[im.c.BranchID()] {
-		return errors.New("the branch that it goes on with is not in it")
+		return errors.New("its preferred branch is missing")
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestMarkdown(t *testing.T) {
 	must(t, e.Switch(t.Context(), anna, conv, record.MainBranch))
 	var out strings.Builder
 	must(t, e.ExportAs(t.Context(), anna, conv, conversation.ExportOptions{Format: "md"}, &out))
-	for _, want := range []string{"# the word is hunter2\n", "*One of 2 branches", "*Obsolete: hunter2 is old.*", "1 message of these has become obsolete", "## Steward\n\nDone", "tool `a.b`"} {
+	for _, want := range []string{"# the word is hunter2\n", "*This is the preferred one of 2 branches.*", "*Obsolete: hunter2 is old.*", "Obsolete messages, which the model is no longer shown: 1.", "## Steward\n\nDone", "tool `a.b`"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}

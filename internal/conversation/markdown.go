@@ -20,7 +20,7 @@ func (x *exporter) markdown(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "# %s\n", title)
 	if n := len(x.branches); n > 1 {
-		fmt.Fprintf(w, "\n*One of %d branches: the one that the conversation goes on with.*\n", n)
+		fmt.Fprintf(w, "\n*This is the preferred one of %d branches.*\n", n)
 	}
 	obsolete, behind := 0, false // behind: the model is not shown the last message any more
 	for e, err := range x.preferred() {
@@ -28,7 +28,7 @@ func (x *exporter) markdown(out io.Writer) error {
 			return err
 		}
 		if behind && e.Shown {
-			fmt.Fprint(w, "\n---\n\n*What stands above is too long ago: the model is shown a summary of it, or none of it.*\n")
+			fmt.Fprint(w, "\n---\n\n*The model is no longer shown the messages above, or only a summary of them.*\n")
 		}
 		if behind = !e.Shown; behind && !e.Change.By.Zero() {
 			e.Change = record.Change{State: record.Active} // only the summary replaces it
@@ -39,11 +39,7 @@ func (x *exporter) markdown(out io.Writer) error {
 		x.paragraph(w, &e)
 	}
 	if obsolete > 0 {
-		are := "1 message of these has become obsolete"
-		if obsolete > 1 {
-			are = fmt.Sprintf("%d messages of these have become obsolete", obsolete)
-		}
-		fmt.Fprintf(w, "\n---\n\n*%s: the model is not shown this any more. It stands here because nothing is ever lost.*\n", are)
+		fmt.Fprintf(w, "\n---\n\n*Obsolete messages, which the model is no longer shown: %d. They are listed because nothing is ever lost.*\n", obsolete)
 	}
 	return w.Flush()
 }
@@ -73,7 +69,7 @@ func (x *exporter) paragraph(w *bufio.Writer, e *Entry) {
 	}
 	for i, c := range m.Citations() {
 		if i == 0 {
-			fmt.Fprint(w, "\nSources (of others):\n\n")
+			fmt.Fprint(w, "\nSources (third parties):\n\n")
 		}
 		fmt.Fprintf(w, "%d. %s\n", i+1, c)
 	}

@@ -196,8 +196,8 @@ func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools
 	return n, err
 }
 
-// makeRoom adds a decision. It stands for earlier ones that keep the same
-// tools; those that were taken back are forgotten where there are many.
+// makeRoom adds a decision. It replaces earlier ones that keep the same tools. If there are
+// too many, those that were undone are forgotten.
 func makeRoom(list []record.Room, add record.Room) ([]record.Room, error) {
 	out := slices.DeleteFunc(slices.Clone(list), func(r record.Room) bool {
 		same := r.Undone.IsZero() && slices.Equal(r.Keep, add.Keep)
@@ -210,8 +210,8 @@ func makeRoom(list []record.Room, add record.Room) ([]record.Room, error) {
 		out = slices.DeleteFunc(out, func(r record.Room) bool { return !r.Undone.IsZero() })
 	}
 	if len(out) >= mostRoom {
-		return nil, fault.New(fault.Conflict, "room_full", "room was made in %d ways already", len(out)).
-			WithHint("take them back first: steward conversations optimize --undo")
+		return nil, fault.New(fault.Conflict, "room_full", "this branch has %d decisions to make room already", len(out)).
+			WithHint("undo them first: steward conversations optimize --undo")
 	}
 	return append(out, add), nil
 }

@@ -285,7 +285,7 @@ func (e *Engine) judge(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 		m.Change = marks[m.Pos].on(b, m, false)
 		m.Shown = !b.PlaceOf(m.Branch, m.Pos).Before(start) || m.Pinned || slices.Contains(b.View.Keep, record.Point{Branch: m.Branch, Pos: m.Pos})
 		if !m.Shown && b.View.Summary != "" && m.Change.State == record.Active {
-			m.Change = record.Change{State: record.Superseded, By: summaryID(b), Reason: "a summary stands for it"}
+			m.Change = record.Change{State: record.Superseded, By: summaryID(b), Reason: "a summary replaces it"}
 		}
 	}
 	return nil

@@ -132,8 +132,8 @@ func (e *Engine) EraseSpace(ctx context.Context, actor string, space resource.Sp
 			return err
 		}
 	}
-	return fault.New(fault.Conflict, "space_in_use", "something goes on writing in %s", space).
-		WithHint("wait until what runs there has ended, and try again")
+	return fault.New(fault.Conflict, "space_in_use", "something is still writing to %s", space).
+		WithHint("wait until nothing runs there any more, and try again")
 }
 
 // eraseLogged erases everything that exists or of which the log still has a body,

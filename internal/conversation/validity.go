@@ -150,7 +150,7 @@ func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 		}
 		now := k.On(b, false)
 		if seen[by] || slices.ContainsFunc(group, func(x Entry) bool { return x.ID == by }) {
-			return first, fault.New(fault.Invalid, "supersedes_itself", "message %s would stand for itself", by).
+			return first, fault.New(fault.Invalid, "supersedes_itself", "message %s would replace itself", by).
 				WithHint("name a message that is shown and is none of these")
 		}
 		switch now.State {
@@ -159,7 +159,7 @@ func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 		case record.Superseded:
 			seen[by], by = true, now.By
 		default:
-			return first, fault.New(fault.Conflict, "superseded_by_hidden", "message %s cannot stand for others: it is %s", by, now.State).
+			return first, fault.New(fault.Conflict, "superseded_by_hidden", "message %s cannot replace others: it is %s", by, now.State).
 				WithHint("make it active first, or name another one")
 		}
 	}

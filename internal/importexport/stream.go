@@ -109,7 +109,7 @@ func (s *stream) expect(want jsontext.Kind) error {
 	if t, err := s.ReadToken(); err != nil {
 		return s.fault(err)
 	} else if t.Kind() != want {
-		return s.broken("%s stands where %s should", t.Kind(), want)
+		return s.broken("there is %s in place of %s", t.Kind(), want)
 	}
 	return nil
 }

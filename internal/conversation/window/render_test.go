@@ -204,7 +204,7 @@ func TestRenderExamples(t *testing.T) {
 		"something before is not shown": {func(c *chat) {
 			c.user("Hello")
 		}, window.Options{Cut: true}, "user: [Earlier messages of this conversation are not shown.]\nuser: Hello\n"},
-		"a summary stands for it": {func(c *chat) {
+		"a summary replaces it": {func(c *chat) {
 			c.system("Be brief.")
 			c.says("Hi")
 		}, window.Options{Cut: true, Summary: &message.Message{ID: id.Derive("s"), Role: message.Assistant, Blocks: []message.Block{text("model:m", "They met.")}}},

@@ -42,7 +42,7 @@ const MinClip = 512
 // messages, where the branch begins with them), whatever the states are:
 //
 //   - An invalidated result keeps its place, its status, ids, name and labels;
-//     a line that says why stands for its content.
+//     a line that says why replaces its content.
 //   - Messages that are superseded, archived or deleted are not shown, nor are
 //     other messages that are invalidated. An assistant message with calls and
 //     all their results are one group: hiding one of them hides all.
