@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"steward/internal/policy"
@@ -76,12 +75,6 @@ func (r *rights) decide(ctx context.Context, k kind) policy.Decision {
 	return d
 }
 
-// untold reports whether events about resources of a type are never delivered: the resources are
-// credentials, or internal to the tree.
-func untold(typ string) bool {
-	return typ == "identity.Key" || strings.HasPrefix(typ, "secret.") || strings.HasPrefix(typ, "tree.")
-}
-
 // permit reports whether the subscriber may receive an event of a space, and masks the bodies as
 // policy requires. own says that the event was published.
 func (r *rights) permit(ctx context.Context, x *Event, space resource.Space, own bool) bool {
@@ -91,7 +84,7 @@ func (r *rights) permit(ctx context.Context, x *Event, space resource.Space, own
 	for i := range x.Resources {
 		res := &x.Resources[i]
 		d := r.decide(ctx, kind{res.Type, space})
-		if d.Verdict != policy.Allow || untold(res.Type) {
+		if d.Verdict != policy.Allow || resource.Closed(res.Type) {
 			return false
 		}
 		switch {

@@ -10,19 +10,19 @@ import (
 	"steward/internal/id"
 )
 
-// Keys are the binary form of URIs: what the store sorts by. An element is a
-// type (one byte for the well-known ones) and an id (16 bytes for a UUID).
-// The key of a resource begins with the key of its parent, and no key begins
-// with another that is not an ancestor's; so a prefix scan finds exactly what
-// lies below a place. Every byte that can begin an element is below 0xff.
+// Keys are the binary form of URIs, by which the store sorts. An element is a type
+// (one byte for a well-known type) and an id (16 bytes for a UUID). The key of a
+// resource begins with the key of its parent, and a key is a prefix of another key
+// only if it is an ancestor's. So a prefix scan finds exactly a subtree. The first
+// byte of an element is always below 0xff.
 const (
 	tagNamedType = 0x7f // type as text, ended by 0x00
 	tagUUID      = 0x01 // id as 16 bytes
 	tagText      = 0x02 // id as text, ended by 0x00
 )
 
-// wellKnown are the types with a code of one byte, their place in this list
-// plus one. Only ever append: the codes are in people's databases.
+// wellKnown lists the types with a code of one byte: their index plus one. Only
+// append to it, since existing databases contain the codes.
 var wellKnown = []string{
 	"common.Conversation", "common.Interaction", "common.Message", "common.Branch",
 	"agent.Run", "agent.Agent", "effect.Intent", "effect.Approval",
@@ -42,9 +42,8 @@ var typeCode = func() map[string]byte {
 // Key returns the binary form. Do not modify it.
 func (u URI) Key() []byte { return []byte(u.key) }
 
-// FromKey reads the binary form; that of a string is not copied. A key that
-// Key would not give is refused (uri_key_broken), so that equal URIs have
-// equal keys.
+// FromKey decodes the binary form; a string is not copied. It refuses a key that
+// Key would not return (uri_key_broken), so that equal URIs have equal keys.
 func FromKey[K []byte | string](key K) (URI, error) {
 	u := URI{string(key)}
 	for rest := u.key; rest != ""; {
@@ -74,7 +73,7 @@ func appendElement(b []byte, typ, text string) []byte {
 	return append(b, 0)
 }
 
-// cutElement reads one element off a good key.
+// cutElement cuts the first element off a valid key.
 func cutElement(key string) (e Element, rest string) {
 	raw, rest, _ := cutRaw(key)
 	if raw.uuid {
@@ -83,14 +82,14 @@ func cutElement(key string) (e Element, rest string) {
 	return Element{raw.typ, raw.id}, rest
 }
 
-// rawElement is an element as it stands in a key.
+// rawElement is an element in its binary form.
 type rawElement struct {
 	typ, id string
 	uuid    bool // id is 16 bytes
 }
 
-// cutRaw reads one element off a key without copying; ok is false where the
-// key is broken, or is not the spelling that appendElement gives.
+// cutRaw cuts the first element off a key without copying. ok is false if the key
+// is not what appendElement writes.
 func cutRaw(key string) (e rawElement, rest string, ok bool) {
 	if key == "" {
 		return e, "", false
@@ -119,7 +118,7 @@ func cutRaw(key string) (e rawElement, rest string, ok bool) {
 	return e, "", false
 }
 
-// splitElement cuts "pkg.Type.id"; off is where the fault is.
+// splitElement splits "pkg.Type.id". off is the position of an error.
 func splitElement(s string) (typ, id string, off int, err error) {
 	at := 0
 	for {
@@ -143,8 +142,8 @@ func splitElement(s string) (typ, id string, off int, err error) {
 	return typ, id, 0, nil
 }
 
-// checkType wants lower-case package words and one last word that begins with
-// an upper-case letter.
+// checkType accepts lower-case package words and a last word that begins with an
+// upper-case letter.
 func checkType(t string) error {
 	words := strings.Split(t, ".")
 	for i, w := range words {
@@ -181,4 +180,10 @@ func checkID(s string) error {
 		return errors.New("an id is valid UTF-8")
 	}
 	return nil
+}
+
+// Closed reports whether nobody may read resources of a type: they are
+// credentials, or internal to the tree.
+func Closed(typ string) bool {
+	return typ == "identity.Key" || strings.HasPrefix(typ, "secret.") || strings.HasPrefix(typ, "tree.")
 }

@@ -19,7 +19,7 @@ func (s *Service) History(ctx context.Context, by Caller, uri resource.URI, afte
 	if err != nil {
 		return Page{}, err
 	}
-	if uri.Zero() || closed(uri.Type()) {
+	if uri.Zero() || resource.Closed(uri.Type()) {
 		return Page{}, absent(uri)
 	}
 	got, err := c.opt.Store.Log(ctx, c.reading(), store.LogQuery{Of: uri, Reverse: true, After: store.Cursor(after), Limit: limit})

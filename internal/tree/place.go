@@ -69,12 +69,6 @@ func owned(typ string) bool {
 	return ok
 }
 
-// closed reports whether nobody may read resources of the type: they are
-// credentials, or internal.
-func closed(typ string) bool {
-	return typ == "identity.Key" || word(typ) == "secret" || word(typ) == "tree"
-}
-
 // Limits of a URI.
 const (
 	maxSteps = 32

@@ -175,7 +175,7 @@ func absent(uri resource.URI) error {
 // get reads one resource, mounted or stored.
 func (c *call) get(ctx context.Context, uri resource.URI) (Resource, error) {
 	typ := uri.Type()
-	if uri.Zero() || closed(typ) {
+	if uri.Zero() || resource.Closed(typ) {
 		return Resource{}, absent(uri)
 	}
 	if m := c.mounts[typ]; m != nil {
@@ -224,7 +224,7 @@ func (c *call) mounted(ctx context.Context, m Mount, uri resource.URI) (Resource
 // Steward's own resources in the system space.
 func (c *call) hidden(typ string, space resource.Space) bool {
 	switch {
-	case closed(typ):
+	case resource.Closed(typ):
 		return true
 	case space != resource.System:
 		return false

@@ -1,5 +1,5 @@
 // Command node is a Steward for the kill test: the real store, provider,
-// runtime and WebSocket face, and tools whose effects are counted by a ledger
+// runtime and WebSocket server, and tools whose effects are counted by a ledger
 // outside. Usage: node DATA LISTEN MODEL-URL LEDGER-URL.
 package main
 
@@ -60,7 +60,7 @@ func serve(data, listen, model, ledger string) error {
 	if err != nil {
 		return err
 	}
-	face := chat.Handler(chat.Options{Node: node, Logger: log})
+	talks := chat.Handler(chat.Options{Node: node, Logger: log})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/open", func(w http.ResponseWriter, r *http.Request) {
 		open, err := node.Requests(r.Context(), "local", false, 10_000)
@@ -71,7 +71,7 @@ func serve(data, listen, model, ledger string) error {
 		fmt.Fprint(w, len(open))
 	})
 	mux.HandleFunc("/ws", func(w http.ResponseWriter, r *http.Request) {
-		face.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "local", Admin: true})))
+		talks.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "local", Admin: true})))
 	})
 	fmt.Println("ready", ln.Addr())
 	return http.Serve(ln, mux)
