@@ -95,10 +95,7 @@ func childCommit(s *Store, name string, n int) error {
 // child makes the command that plays a part; before is put before it.
 func child(t *testing.T, part, path string, before ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must(os.Executable())
 	args := append(before, self)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), childPart+"="+part, childPath+"="+path)
@@ -109,21 +106,15 @@ func child(t *testing.T, part, path string, before ...string) *exec.Cmd {
 func TestDataInUse(t *testing.T) {
 	path := dbPath(t)
 	cmd := child(t, "hold", path)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must(cmd.StdinPipe())
+	out := must(cmd.StdoutPipe())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
 		t.Fatalf("the child says %q, %v", line, err)
 	}
-	_, err = Open(t.Context(), Options{Path: path})
+	_, err := Open(t.Context(), Options{Path: path})
 	wantCode(t, err, "data_in_use")
 	pid := strconv.Itoa(cmd.Process.Pid)
 	if got := fault.Of(err).Details["pid"]; got != pid || !strings.Contains(err.Error(), pid) {
@@ -160,10 +151,7 @@ func TestSyncBeforeAcknowledgement(t *testing.T) {
 	if n := strings.Count(string(out), "ack "); n != 20 {
 		t.Fatalf("%d acknowledgements:\n%s", n, out)
 	}
-	b, err := os.ReadFile(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(os.ReadFile(trace))
 	acks, err := syncedAcks(string(b))
 	if err != nil {
 		t.Errorf("%v in\n%s", err, b)
@@ -224,10 +212,7 @@ func TestKilled(t *testing.T) {
 	acked := make(map[string]int) // by writer, the number of acknowledged batches
 	for range rounds {
 		cmd := child(t, "many", path)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(cmd.StdoutPipe())
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -81,10 +81,7 @@ func TestPackedForm(t *testing.T) {
 		t.Errorf("%d bodies stand apart (%v)", n, err)
 	}
 	b := shortMessage()
-	k, err := s.codec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must(s.codec())
 	if f := k.pack(b); len(b) > 350 || len(f) > len(b)*6/10 {
 		t.Errorf("a message of %d bytes is packed to %d", len(b), len(f))
 	}
@@ -96,10 +93,7 @@ func TestPackedForm(t *testing.T) {
 // A database of the first version is read and packed like any other.
 func TestPackInAnOldDatabase(t *testing.T) {
 	t.Parallel()
-	steps, err := schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := must(schema())
 	path := dbPath(t)
 	old := open1(t, path)
 	long := strings.Repeat("what was written by an earlier Steward; ", 200)
@@ -125,7 +119,7 @@ func TestPackInAnOldDatabase(t *testing.T) {
 	}
 	close1(t, s)
 	// The earlier one refuses what it would misread.
-	_, err = open(t.Context(), Options{Path: path}, steps[:1])
+	_, err := open(t.Context(), Options{Path: path}, steps[:1])
 	wantCode(t, err, "database_too_new")
 }
 
@@ -166,19 +160,10 @@ func TestPackedDamage(t *testing.T) {
 
 // The bound on what is unpacked holds, whatever a frame says of itself.
 func TestBombs(t *testing.T) {
-	k, err := newCodec(1 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	announced, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must(newCodec(1 << 20))
+	announced := must(zstd.NewWriter(nil))
 	var silent bytes.Buffer
-	w, err := zstd.NewWriter(&silent, zstd.WithWindowSize(1<<17))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(zstd.NewWriter(&silent, zstd.WithWindowSize(1<<17)))
 	for range 64 {
 		if _, err := w.Write(make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)

@@ -127,10 +127,7 @@ func TestDiskFull(t *testing.T) {
 	close1(t, s)
 	// Too full to open, and then not any more.
 	rest := filepath.Join(dir, "rest")
-	f, err := os.Create(rest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must(os.Create(rest))
 	for err == nil {
 		_, err = f.Write(make([]byte, 4096))
 	}

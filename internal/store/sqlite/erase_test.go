@@ -34,10 +34,7 @@ func files(t testing.TB, s *Store) []byte {
 	t.Helper()
 	var all []byte
 	for _, name := range []string{s.path, s.path + "-wal"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(os.ReadFile(name))
 		all = append(all, b...)
 	}
 	return all
@@ -50,10 +47,7 @@ func rawBodies(t testing.TB, s *Store, u resource.URI) (out [][]byte) {
 	defer st.reset()
 	st.argBlob(u.Key())
 	for {
-		ok, err := st.step()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok := must(st.step())
 		if !ok {
 			return out
 		}
@@ -166,10 +160,7 @@ func eraseAndLook(t *testing.T, s *Store, u resource.URI, was []written) {
 func TestErasureBesideAReader(t *testing.T) {
 	s := open1(t, dbPath(t))
 	commit(t, s, put(conv("c"), "a secret that is looked at"))
-	c, err := s.readers.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(s.readers.get(t.Context()))
 	if err := c.prepare("BEGIN").run(); err != nil {
 		t.Fatal(err)
 	}
@@ -205,10 +196,7 @@ func TestErasureByClose(t *testing.T) {
 	commit(t, s, put(conv("c"), "a secret that is looked at"), store.Change{Op: store.Delete, URI: conv("c")})
 	commit(t, s, store.Change{Op: store.Erase, URI: conv("c")})
 	close1(t, s)
-	b, err := os.ReadFile(s.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(os.ReadFile(s.path))
 	if _, err := os.Stat(s.path + "-wal"); !os.IsNotExist(err) || bytes.Contains(b, []byte("a secret that")) {
 		t.Error("the body is there still", err)
 	}

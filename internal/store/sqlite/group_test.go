@@ -165,10 +165,7 @@ func TestGroupWithFailure(t *testing.T) {
 func TestCancelledWhileWaiting(t *testing.T) {
 	path := dbPath(t)
 	s := open1(t, path)
-	other, err := openConn(path, 0x2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must(openConn(path, 0x2))
 	if err := other.exec("BEGIN IMMEDIATE"); err != nil { // the writer has to wait
 		t.Fatal(err)
 	}

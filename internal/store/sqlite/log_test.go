@@ -118,10 +118,7 @@ func TestLogPagesOfLargeBodies(t *testing.T) {
 	} {
 		found, last := 0, uint64(0)
 		for more := true; more; {
-			p, err := s.Log(t.Context(), ada, c.q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must(s.Log(t.Context(), ada, c.q))
 			size := 0
 			for _, e := range p.Entries {
 				if last != 0 && (e.Seq > last) == c.q.Reverse || e.Seq == last {

@@ -54,10 +54,7 @@ func TestReopen(t *testing.T) {
 		t.Errorf("head %d, %v", head, err)
 	}
 	for _, name := range []string{path, path + ".lock", path + "-wal"} {
-		f, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must(os.Stat(name))
 		if f.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s can be read by others: %v", name, f.Mode())
 		}
@@ -73,10 +70,7 @@ func TestSettingsAreInForce(t *testing.T) {
 			t.Errorf("%s is %d, want %d (%v)", name, got, want, err)
 		}
 	}
-	c, err := s.readers.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(s.readers.get(t.Context()))
 	defer s.readers.put(c)
 	if got, err := c.number("PRAGMA query_only"); err != nil || got != 1 {
 		t.Errorf("query_only is %d (%v)", got, err)
@@ -94,10 +88,7 @@ func TestSettingsAreInForce(t *testing.T) {
 // refusedUntouched opens a file that is to be refused, and wants it as it was.
 func refusedUntouched(t *testing.T, path, code string) {
 	t.Helper()
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must(os.ReadFile(path))
 	for _, readOnly := range []bool{false, true} {
 		s, err := Open(t.Context(), Options{Path: path, ReadOnly: readOnly})
 		if err == nil {
@@ -113,10 +104,7 @@ func refusedUntouched(t *testing.T, path, code string) {
 
 func TestNewerDatabase(t *testing.T) {
 	path := dbPath(t)
-	steps, err := schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := must(schema())
 	s, err := open(t.Context(), Options{Path: path}, append(steps, "CREATE TABLE future (x)"))
 	if err != nil {
 		t.Fatal(err)
@@ -135,10 +123,7 @@ func TestNoDatabase(t *testing.T) {
 	if err := errors.Join(c.exec("CREATE TABLE theirs (x); PRAGMA user_version=1"), c.close()); err != nil {
 		t.Fatal(err)
 	}
-	whole, err := os.ReadFile(foreign)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must(os.ReadFile(foreign))
 	for name, content := range map[string][]byte{
 		"text":       []byte("Dear diary, "),
 		"long text":  bytes.Repeat([]byte("Dear diary, "), 1000),
@@ -201,16 +186,10 @@ func TestMigration(t *testing.T) {
 	commit(t, s, put(conv("c"), "old"))
 	log, tree := contents(t, s)
 	close1(t, s)
-	steps, err := schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := must(schema())
 	backups := func() []string {
 		t.Helper()
-		found, err := filepath.Glob(fmt.Sprintf("%s.v%d-*.backup", path, len(steps)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must(filepath.Glob(fmt.Sprintf("%s.v%d-*.backup", path, len(steps))))
 		return found
 	}
 
@@ -227,7 +206,7 @@ func TestMigration(t *testing.T) {
 		t.Fatalf("%d backups", n)
 	}
 
-	s, err = open(t.Context(), Options{Path: path}, append(steps, "CREATE TABLE extra (x)", "INSERT INTO extra VALUES (42)"))
+	s, err := open(t.Context(), Options{Path: path}, append(steps, "CREATE TABLE extra (x)", "INSERT INTO extra VALUES (42)"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,10 +400,7 @@ func TestOpenedWhileAnotherProcessHasIt(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other, err := openConn(path, sqlite3.OpenReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must(openConn(path, sqlite3.OpenReadWrite))
 	for _, sql := range []string{"PRAGMA locking_mode=EXCLUSIVE", "CREATE TABLE other (x)"} {
 		if _, err := other.number(sql); err != nil && !strings.Contains(err.Error(), "no row") {
 			t.Fatal(sql, err)

@@ -45,10 +45,7 @@ func TestSalts(t *testing.T) {
 			}
 			want[i] = nil
 		}
-		again, err := decodeSalts(s.encode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must(decodeSalts(s.encode()))
 		got := again.leaves()
 		for i, w := range want {
 			if (got[i] == nil) != (w == nil) || w != nil && *got[i] != *w {
@@ -98,18 +95,12 @@ func TestErasedSaltsAreGone(t *testing.T) {
 	}
 	before := proofs()
 	keys := func() (out [][]byte) {
-		c, err := s.openReader()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(s.openReader())
 		defer c.close()
 		st := c.prepare("SELECT key FROM salt WHERE key NOT NULL ORDER BY id")
 		defer st.reset()
 		for {
-			ok, err := st.step()
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok := must(st.step())
 			if !ok {
 				return out
 			}

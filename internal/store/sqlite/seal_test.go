@@ -101,10 +101,7 @@ func TestKilledBeforeTheSeal(t *testing.T) {
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(cmd.StdoutPipe())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -131,10 +128,7 @@ func TestKilledBeforeTheSeal(t *testing.T) {
 func TestSealAfterAFailure(t *testing.T) {
 	s := open1(t, dbPath(t))
 	commit(t, s, put(conv("a"), "x"))
-	head, err := s.Seal(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must(s.Seal(t.Context()))
 	if err := s.writer.c.exec(`CREATE TEMP TRIGGER breaks BEFORE INSERT ON log WHEN new.seq = 4 BEGIN SELECT raise(FAIL, 'no'); END`); err != nil {
 		t.Fatal(err)
 	}

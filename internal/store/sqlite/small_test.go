@@ -80,10 +80,7 @@ func TestInterrupt(t *testing.T) {
 // one that is being read.
 func TestManyStatements(t *testing.T) {
 	s := open1(t, dbPath(t))
-	c, err := s.readers.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(s.readers.get(t.Context()))
 	defer s.readers.put(c)
 	outer := c.prepare("VALUES (1), (2), (3)")
 	if ok, err := outer.step(); !ok || err != nil {
@@ -170,11 +167,8 @@ func TestDamage(t *testing.T) {
 	s := open1(t, path)
 	commit(t, s, put(conv("key"), ""), put(conv("word"), ""), put(conv("refs"), ""))
 	close1(t, s)
-	c, err := openConn(path, 0x2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = c.exec(`UPDATE log SET key = x'7f', actor = 999 WHERE seq = 1;
+	c := must(openConn(path, 0x2))
+	err := c.exec(`UPDATE log SET key = x'7f', actor = 999 WHERE seq = 1;
 		UPDATE log SET space = 999, state = 999 WHERE seq = 2;
 		UPDATE tree SET refs = x'ff' WHERE seq = 3`)
 	if err := errors.Join(err, c.close()); err != nil {

@@ -97,3 +97,11 @@ func wantCode(t testing.TB, err error, code string) {
 		t.Errorf("the error %v does not say what to do", err)
 	}
 }
+
+// must returns v. An error ends the tests.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -17,12 +17,9 @@ import (
 // meddle changes a database behind Steward's back.
 func meddle(t testing.TB, path string, sql string, args ...any) {
 	t.Helper()
-	c, err := openConn(path, sqlite3.OpenReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(openConn(path, sqlite3.OpenReadWrite))
 	defer c.close()
-	err = c.prepare(sql).args(args).run()
+	err := c.prepare(sql).args(args).run()
 	if err == nil && c.db.Changes() == 0 {
 		err = errors.New("nothing was changed")
 	}
@@ -49,10 +46,7 @@ func verify(t testing.TB, path string, anchors ...store.Head) store.Verdict {
 		t.Fatal(err)
 	}
 	defer close1(t, s)
-	v, err := s.Verify(t.Context(), anchors...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must(s.Verify(t.Context(), anchors...))
 	return v
 }
 
@@ -63,17 +57,11 @@ type tampering func(t testing.TB, path string, r *rand.Rand, last uint64) (what 
 // at picks an entry of which a condition holds.
 func at(t testing.TB, path string, r *rand.Rand, last uint64, cond string) int64 {
 	t.Helper()
-	c, err := openConn(path, sqlite3.OpenReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(openConn(path, sqlite3.OpenReadOnly))
 	defer c.close()
 	from := 1 + r.Int64N(int64(last))
 	for _, sql := range []string{"SELECT min(seq) FROM log WHERE seq >= ? AND ", "SELECT max(seq) FROM log WHERE seq < ? AND "} {
-		n, err := c.prepare(sql + cond).argInt(from).numbers(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must(c.prepare(sql + cond).argInt(from).numbers(nil))
 		if n[0] > 0 {
 			return n[0]
 		}
@@ -241,10 +229,7 @@ func TestRewrittenChain(t *testing.T) {
 	path := dbPath(t)
 	s := open1(t, path)
 	randomLog(t, s, rand.New(rand.NewPCG(1, 1)), 200)
-	head, err := s.Seal(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must(s.Seal(t.Context()))
 	close1(t, s)
 	meddle(t, path, "UPDATE log SET at = at + 1 WHERE seq = 9")
 	meddle(t, path, "DELETE FROM seal")
