@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -55,13 +56,9 @@ func TestFailures(t *testing.T) {
 
 // serve answers everything with the exchange, over real HTTP.
 func serve(t testing.TB, e *apis.Exchange) *httptest.Server {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for k, vs := range e.Header {
-			w.Header()[k] = vs
-		}
-		w.WriteHeader(e.Status)
-		w.Write(bytes.ReplaceAll(e.Body, []byte("{{KEY}}"), []byte(testKey)))
-	}))
+	shown := *e
+	shown.Body = bytes.ReplaceAll(e.Body, []byte("{{KEY}}"), []byte(testKey))
+	s := httptest.NewServer(&shown)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -170,9 +167,7 @@ func (v vendor) leaves(t *testing.T, e *apis.Exchange, client func(llm.Model)) {
 	gone := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(gone)
-		for k, vs := range e.Header {
-			w.Header()[k] = vs
-		}
+		maps.Copy(w.Header(), e.Header)
 		w.Write(e.Body[:len(e.Body)/2])
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()

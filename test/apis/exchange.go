@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"os"
@@ -51,6 +52,13 @@ func Load(file string) (*Exchange, error) {
 	}
 	e.Body, err = io.ReadAll(r)
 	return e, err
+}
+
+// ServeHTTP implements http.Handler: every request gets the answer.
+func (e *Exchange) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	maps.Copy(w.Header(), e.Header)
+	w.WriteHeader(e.Status)
+	w.Write(e.Body)
 }
 
 // Raw returns the exchange as bytes of HTTP/1.1, its body chunked or ended by

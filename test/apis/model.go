@@ -19,6 +19,7 @@ type Says struct {
 	Status int    // zero: 200
 	Type   string // of the bodies
 	Bodies []string
+	Check  func(body []byte) error // of what it is sent; nil: everything is right
 
 	Sent   []string
 	Asked  []string // URLs
@@ -34,6 +35,12 @@ func (s *Says) RoundTrip(r *http.Request) (*http.Response, error) {
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
 			return nil, err
+		}
+		if s.Check != nil {
+			err = s.Check(b)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w\n%s", err, b)
 		}
 		s.Sent = append(s.Sent, string(b))
 	}

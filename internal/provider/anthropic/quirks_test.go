@@ -17,6 +17,9 @@ import (
 )
 
 func provider(s *apis.Says) *anthropic.Provider {
+	if s.Check == nil {
+		s.Check = apis.CheckAnthropic
+	}
 	return anthropic.New(anthropic.Options{BaseURL: "http://vendor.test/v1/", Key: "k", HTTP: &http.Client{Transport: s}})
 }
 
@@ -156,9 +159,6 @@ func TestSettings(t *testing.T) {
 		if !strings.Contains(s.Sent[0], c.has) || strings.Contains(rest, c.hasNo) || len(notices) != c.notices {
 			t.Errorf("%s %+v: notices %q\n%s", c.model, c.s, notices, rest)
 		}
-		if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
-			t.Errorf("%s: %v", c.model, err)
-		}
 		beta := s.Header.Get("Anthropic-Beta") != ""
 		if beta != strings.Contains(s.Sent[0], "block_binding") {
 			t.Errorf("%s: the beta header is %v", c.model, beta)
@@ -201,9 +201,6 @@ func TestOwnThinking(t *testing.T) {
 			if model == "claude-opus-4-5" && strings.Contains(s.Sent[0], `"thinking"`) {
 				t.Errorf("thinking in the middle of a turn: %s", s.Sent[0])
 			}
-			if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
-				t.Error(err)
-			}
 		}
 	}
 	// With its own thinking at the beginning of the turn it goes on.
@@ -213,9 +210,6 @@ func TestOwnThinking(t *testing.T) {
 	r.Sampling.Effort = llm.EffortHigh
 	if _, _, err := apis.Collect(provider(s).Model("claude-opus-4-5"), r); err != nil || !strings.Contains(s.Sent[0], `"type":"enabled"`) {
 		t.Errorf("%v\n%s", err, s.Sent[0])
-	}
-	if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -227,6 +221,7 @@ func TestStructured(t *testing.T) {
 		`"o":{"anyOf":[{"type":"string","format":"date"},{"type":"null"}]},"m":{"type":"object","additionalProperties":{"type":"string"}},"any":true},"required":["z"],"$defs":{"d":{"type":"object","additionalProperties":false}},"additionalProperties":false}`
 	s := &apis.Says{Status: 200, Bodies: []string{stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"{}"}}`)}}
 	r := ask()
+	s.Check = func([]byte) error { return nil } // some of the schema is refused by the real API, too
 	r.Schema = &llm.Schema{Name: "x", JSON: []byte(schema)}
 	if _, _, err := apis.Collect(provider(s).Model("claude-opus-4-6"), r); err != nil || !strings.Contains(s.Sent[0], `"format":{"type":"json_schema","schema":`+adjusted+`}`) {
 		t.Errorf("%v\n%s", err, s.Sent[0])
@@ -249,9 +244,6 @@ func TestStructured(t *testing.T) {
 		reply, notices, err := apis.Collect(provider(s).Model("claude-3-7-sonnet-20250219"), r)
 		if err != nil || apis.Tell(reply) != `text "{\"z\":\"y\"}";end` || len(notices) != 1 || !strings.Contains(s.Sent[0], c.want) {
 			t.Errorf("%v, %q\n%s", err, notices, s.Sent[0])
-		}
-		if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
-			t.Error(err)
 		}
 	}
 }
@@ -296,9 +288,6 @@ func TestPictures(t *testing.T) {
 		if !strings.Contains(s.Sent[0], want) {
 			t.Errorf("no %s in %s", want, s.Sent[0])
 		}
-	}
-	if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
-		t.Error(err)
 	}
 	for range provider(s).Model("claude-opus-4-6").Stream(context.Background(), r) {
 		break // at the notice: nobody is asked
@@ -442,9 +431,6 @@ func again(t *testing.T, s *apis.Says, m *message.Message) string {
 		t.Fatal(err)
 	}
 	sent := s.Sent[len(s.Sent)-1]
-	if err := apis.CheckAnthropic([]byte(sent)); err != nil {
-		t.Errorf("%v: %s", err, sent)
-	}
 	return sent
 }
 

@@ -23,13 +23,7 @@ func answering(t testing.TB, name string) *Provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serving(t, func(w http.ResponseWriter, r *http.Request) {
-		for k, v := range e.Header {
-			w.Header()[k] = v
-		}
-		w.WriteHeader(e.Status)
-		w.Write(e.Body)
-	})
+	return serving(t, e.ServeHTTP)
 }
 
 func serving(t testing.TB, h http.HandlerFunc) *Provider {

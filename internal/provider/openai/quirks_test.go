@@ -28,6 +28,9 @@ func hello() *llm.Request {
 }
 
 func provider(s *apis.Says, d openai.Dialect) *openai.Provider {
+	if s.Check == nil {
+		s.Check = apis.CheckOpenAI
+	}
 	return openai.New(openai.Options{BaseURL: "http://vendor.test/v1", HTTP: &http.Client{Transport: s}, Dialect: d})
 }
 
@@ -152,6 +155,7 @@ func TestKeptMembers(t *testing.T) {
 		`{"reasoning_details":[{"data":"B"}],"level":2,"role":"assistant","nothing":null}`,
 		`{"tool_calls":[{"index":0,"id":"a","function":{"name":"math__multiply","arguments":"{}"},"extra_content":{"google":{"thought_signature":"S\u003d"}}}]}`)
 	s := says(200, "text/event-stream", body)
+	s.Check = func([]byte) error { return nil } // the members are a compatible server's
 	reply, _, err := apis.Collect(provider(s, openai.Compatible).Model("m"), hello())
 	if err != nil {
 		t.Fatal(err)
@@ -259,9 +263,6 @@ func TestSettings(t *testing.T) {
 		if !strings.Contains(s.Sent[0], c.has) || strings.Contains(rest, c.hasNo) || len(notices) != c.notices {
 			t.Errorf("%s %+v: notices %q\n%s", c.model, c.s, notices, s.Sent[0])
 		}
-		if err := apis.CheckOpenAI([]byte(s.Sent[0])); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -277,6 +278,7 @@ func TestStrict(t *testing.T) {
 		`{"type":"array","items":{}}`: false, `{"type":"object"}`: false, `nonsense`: false, `{"type":"object","anyOf":[]}`: false,
 	} {
 		s := says(200, "text/event-stream", chunks("stop", `{"content":"{}"}`))
+		s.Check = func([]byte) error { return nil } // some are not JSON
 		r := hello()
 		r.Schema = &llm.Schema{JSON: []byte(schema)}
 		if _, _, err := apis.Collect(provider(s, openai.Official).Model("gpt-4.1"), r); err != nil {
@@ -347,9 +349,6 @@ func TestEmbed(t *testing.T) {
 	v, err := provider(s, openai.Compatible).Embedder("e").Embed(context.Background(), []string{"a", ""})
 	if err != nil || fmt.Sprint(v) != "{openai/e [[1 -2] [0.5 2]] 7}" || s.Asked[0] != "http://vendor.test/v1/embeddings" {
 		t.Errorf("%v, %v, %s", v, err, s.Asked)
-	}
-	if err := apis.CheckOpenAI([]byte(s.Sent[0])); err != nil {
-		t.Errorf("%v\n%s", err, s.Sent[0])
 	}
 	for _, bad := range []string{
 		`{"data":[{"index":5,"embedding":[1]}]}`, `{"data":[{"index":0,"embedding":[1]}]}`, `{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}`,
