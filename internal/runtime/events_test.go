@@ -260,6 +260,11 @@ func TestWorkLogAsResources(t *testing.T) {
 			}
 		}
 	}
+	for _, uri := range []resource.URI{resource.Root("tool.Tool", "math.multiply"), resource.Root("agent.Agent", "assistant")} {
+		if r, err := all.Get(ctx, anna, uri); err != nil || !strings.Contains(string(r.Body), "math.multiply") {
+			t.Errorf("%s: %s, %v", uri, r.Body, err)
+		}
+	}
 	if page, err = all.List(ctx, ben, tree.Query{Type: "worklog.Entry"}); err != nil || len(page.Items) != 0 {
 		t.Errorf("ben sees %+v, %v", page, err)
 	}

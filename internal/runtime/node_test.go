@@ -16,6 +16,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -110,6 +111,29 @@ func TestCloseSuspendsAndOpenResumes(t *testing.T) {
 	}
 }
 
+// A turn that ran at two crashes in a row is parked, until it is cancelled.
+func TestParkedTurnIsCancelled(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 9)
+	acc := w.send(id.ID{}, "hang")
+	for range record.MaxCrashes {
+		<-w.model.begun
+		w.kill()
+		w.open()
+	}
+	list := w.openOnes()
+	if len(list) != 1 || list[0].ID != acc.Interaction || list[0].Status != "parked" {
+		t.Fatalf("%+v", list)
+	}
+	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say on")})), "turn_parked")
+	ok(t, w.CancelRequest(t.Context(), "anna", acc.Interaction.String()))
+	w.quietened(acc.Conversation)
+	coded(t, w.ResumeRequest(t.Context(), "anna", acc.Interaction.String()), "request_not_parked")
+	if _, frames := w.turn(acc.Conversation, "say on"); said(frames) != "on" {
+		t.Errorf("told %q", said(frames))
+	}
+}
+
 func TestRefusedTurnsLeaveNothing(t *testing.T) {
 	w := newWorld(t)
 	for code, turn := range map[string]runtime.Turn{
@@ -177,6 +201,8 @@ func TestManage(t *testing.T) {
 	if len(own) != 3 || w.Tools("nobody") != nil {
 		t.Error(own)
 	}
+	ok(t, w.Erase(t.Context(), "anna", a))
+	coded(t, w.Undelete(t.Context(), "anna", a, ""), "conversation_not_found")
 }
 
 func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
