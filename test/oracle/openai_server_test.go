@@ -72,6 +72,8 @@ func (faceNode) Models(context.Context) (llm.Listing, []string) {
 	return llm.Listing{Models: []llm.Listed{{Provider: "test", Info: llm.Info{Name: "one"}}}}, []string{"default"}
 }
 
+func (faceNode) Agents(context.Context) []runtime.AgentView { return nil }
+
 func (faceNode) Embed(_ context.Context, _ string, texts []string) (embed.Vectors, error) {
 	v := embed.Vectors{Tokens: 3}
 	for range texts {
