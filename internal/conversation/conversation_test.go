@@ -1,7 +1,6 @@
 package conversation_test
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -281,10 +280,6 @@ func TestInvalidMessagesAreRefused(t *testing.T) {
 	}
 	finish(t, s, "fine")
 }
-
-type failing struct{}
-
-func (failing) Write([]byte) (int, error) { return 0, context.Canceled }
 
 func TestUsage(t *testing.T) {
 	e, _ := engine(t)
