@@ -156,7 +156,7 @@ func TestAToolThatHasChangedIsNotCalled(t *testing.T) {
 			s.say(words("Post it."), true)
 			return s.answers[0]
 		}
-		const refusal = "than it was approved"
+		const refusal = "error_code: tool_changed"
 		for until := time.Now().Add(patience); changed && !strings.Contains(post("hello"), refusal) && time.Now().Before(until); {
 		} // what the server announces takes its time to arrive
 		answer := post("eve")
