@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	_ "modernc.org/sqlite"
 
 	"steward/test/built"
 )
