@@ -156,10 +156,15 @@ func TestBranchesAreCounted(t *testing.T) {
 		if err != nil || len(list) != len(want) {
 			t.Fatalf("%d branches, %v", len(list), err)
 		}
+		branches := make([]*record.Branch, len(list))
 		for i := range list {
-			all, own, err := e.Count(ctx, anna, conv, &list[i])
-			if got := [2]int{all, own}; err != nil || got != want[list[i].ID] {
-				t.Errorf("%s: %d, want %d, %v", list[i].ID, got, want[list[i].ID], err)
+			branches[i] = &list[i]
+		}
+		all, own, err := e.Counts(ctx, anna, conv, branches)
+		must(t, err)
+		for i, b := range branches {
+			if got := [2]int{all[i], own[i]}; got != want[b.ID] {
+				t.Errorf("%s: %d, want %d", b.ID, got, want[b.ID])
 			}
 		}
 	}

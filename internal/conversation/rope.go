@@ -201,26 +201,53 @@ func (e *Engine) InView(ctx context.Context, sc store.Scope, conv id.ID) (int, e
 	return n, err
 }
 
-// Count returns the number of messages on a branch, and how many of them were
-// written on it.
-func (e *Engine) Count(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) (all, own int, err error) {
-	for _, s := range b.Spans() {
-		n, err := e.countSpan(ctx, sc, conv, s)
-		if err != nil {
-			return 0, 0, err
+// Counts returns the number of messages on each branch, and how many of them
+// were written on it. What branches share is counted once.
+func (e *Engine) Counts(ctx context.Context, sc store.Scope, conv id.ID, branches []*record.Branch) (all, own []int, err error) {
+	ends := map[string][]int64{} // by list: positions up to which messages are counted
+	for _, b := range branches {
+		for _, s := range b.Spans() {
+			ends[s.Branch] = append(ends[s.Branch], s.From-1, last(s))
 		}
-		if all += n; s.Branch == b.ID {
-			own += n
+	}
+	upTo := map[string]map[int64]int{} // by list and position
+	for list, at := range ends {
+		slices.Sort(at)
+		upTo[list] = map[int64]int{}
+		n, from := 0, int64(0)
+		for _, to := range slices.Compact(at) {
+			if to >= from {
+				more, err := e.countSpan(ctx, sc, conv, record.Span{Branch: list, From: from, To: to})
+				if err != nil {
+					return nil, nil, err
+				}
+				n, from = n+more, to+1
+			}
+			upTo[list][to] = n
+		}
+	}
+	all, own = make([]int, len(branches)), make([]int, len(branches))
+	for i, b := range branches {
+		for _, s := range b.Spans() {
+			n := upTo[s.Branch][last(s)] - upTo[s.Branch][s.From-1]
+			if all[i] += n; s.Branch == b.ID {
+				own[i] += n
+			}
 		}
 	}
 	return all, own, nil
 }
 
+// last returns the last position that a span can hold.
+func last(s record.Span) int64 {
+	if s.To == 0 {
+		return math.MaxInt64
+	}
+	return s.To
+}
+
 // countSpan returns the number of messages in a span.
 func (e *Engine) countSpan(ctx context.Context, sc store.Scope, conv id.ID, s record.Span) (int, error) {
-	if s.To == 0 {
-		s.To = math.MaxInt64
-	}
-	page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), Count: &store.Count{From: s.From, To: s.To}})
+	page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), Count: &store.Count{From: s.From, To: last(s)}})
 	return page.Count, err
 }

@@ -274,13 +274,21 @@ func (k *Records) Paths(ctx context.Context, user string, conv id.ID, deleted bo
 				break
 			}
 		}
-		if p.Messages, p.Own, err = k.conversations.Count(ctx, sc, conv, &p.Branch); err != nil {
-			return nil, err
-		}
-		if err := p.begins(ctx, k.store, sc, conv); err != nil {
-			return nil, err
-		}
 		out = append(out, p)
+	}
+	branches := make([]*record.Branch, len(out))
+	for i := range out {
+		branches[i] = &out[i].Branch
+	}
+	all, own, err := k.conversations.Counts(ctx, sc, conv, branches)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		out[i].Messages, out[i].Own = all[i], own[i]
+		if err := out[i].begins(ctx, k.store, sc, conv); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortStableFunc(out, func(a, b Path) int { return a.Created.Compare(b.Created) })
 	return out, nil
