@@ -23,8 +23,8 @@ import (
 	"steward/internal/tree"
 )
 
-// Options configure the server. Node and People are required. A node that was not opened, but
-// consists of its Records alone, serves what can be answered from the database.
+// Options configure the server. Node and People are required. A node that consists only of its
+// Records, without being opened, serves what can be answered from the database.
 type Options struct {
 	Node       *runtime.Node
 	People     *identity.Registry // users, their keys and groups
@@ -35,7 +35,7 @@ type Options struct {
 	Resources *tree.Service // nil: resources are not served
 	Audit     *audit.Log    // nil: the log is not audited
 
-	Inside bool // only the owner of this process calls: internal errors are told whole, and not logged
+	Inside bool // only the owner of this process calls: internal errors are returned in full and not logged
 }
 
 // maxBody is the default size limit of a request body, in bytes.
@@ -199,7 +199,7 @@ func (p page) limit() int { return cmp.Or(p.Limit, store.DefaultLimit) }
 // all makes a nil list an empty one, so that JSON never has null for a list.
 func all[T any](list []T) []T { return append([]T{}, list...) }
 
-// the returns an answer with one member.
+// the returns a JSON object with one member.
 func the[T any](member string, v T) map[string]T { return map[string]T{member: v} }
 
 // admins refuses callers who are not administrators.

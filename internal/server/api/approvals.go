@@ -11,13 +11,13 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// approvals answers with what waits for the caller's word.
+// approvals answers with the questions that wait for the caller's decision.
 func (f *server) approvals(ctx context.Context, c *call, _ struct{}) (map[string][]effect.Question, error) {
 	list, err := f.Node.Approvals(ctx, c.User)
 	return the("approvals", all(list)), err
 }
 
-// approval answers with one question, as it is shown with a pattern.
+// approval answers with one question, as it would be shown with the given pattern.
 func (f *server) approval(ctx context.Context, c *call, in struct {
 	ID      string `path:"id"`
 	Pattern string `query:"pattern"`
@@ -31,8 +31,8 @@ func (f *server) approval(ctx context.Context, c *call, in struct {
 	return f.Node.Approval(ctx, c.User, in.ID, p)
 }
 
-// answer records what the caller says to a question. The size is enough for
-// the arguments of a call as a person wants them.
+// answer records the caller's decision on a question. The size limit leaves room for
+// arguments that the person has edited.
 func (f *server) answer(ctx context.Context, c *call, in struct {
 	ID   string `path:"id"`
 	Body struct {
@@ -65,7 +65,7 @@ func (f *server) grants(ctx context.Context, c *call, in struct {
 	return the("grants", all(list)), err
 }
 
-// inGrant is the standing approval that stands in a path.
+// inGrant is the path parameter that names a standing approval.
 type inGrant struct {
 	ID id.ID `path:"id" what:"grant"`
 }
@@ -74,13 +74,13 @@ func (f *server) grant(ctx context.Context, c *call, in inGrant) (runtime.GrantV
 	return f.Node.Grant(ctx, c.User, in.ID)
 }
 
-// grantChange is how a standing approval is to be otherwise.
+// grantChange is a request to change a standing approval.
 type grantChange struct {
 	inGrant
 	Body httpauth.GrantChange `body:""`
 }
 
-// previewGrant answers with what a change would make of a standing approval.
+// previewGrant answers with the standing approval as it would be after a change.
 func (f *server) previewGrant(ctx context.Context, c *call, in grantChange) (runtime.GrantEdited, error) {
 	ed, err := in.Body.Edit(c.Caller)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"steward/internal/runtime"
 )
 
-// onBranch is the branch that stands in a path.
+// onBranch is the path parameters that name a branch.
 type onBranch struct {
 	inConversation
 	Branch string `path:"branch"`
@@ -104,7 +104,7 @@ func (f *server) copyBranch(ctx context.Context, c *call, in onBranch) (map[stri
 	return the("conversation_id", made), err
 }
 
-// rewound is a branch that goes on from an earlier message.
+// rewound is a branch that continues from an earlier message.
 type rewound struct {
 	client.NewBranch
 	Withdrawn int `json:"withdrawn"`

@@ -18,7 +18,7 @@ import (
 	"steward/internal/store"
 )
 
-// inConversation is the conversation that stands in a path.
+// inConversation is the path parameter that names a conversation.
 type inConversation struct {
 	Conv id.ID `path:"id" what:"conversation"`
 }
@@ -49,7 +49,7 @@ func (f *server) conversation(ctx context.Context, c *call, in inConversation) (
 
 const maxTitle = 200 // characters
 
-// title checks what something is to be called; empty: nothing.
+// title trims and checks a title. An empty title is valid.
 func title(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if utf8.RuneCountInString(s) > maxTitle || strings.ContainsFunc(s, unicode.IsControl) {
@@ -119,7 +119,7 @@ func (f *server) export(ctx context.Context, c *call, in struct {
 	})
 }
 
-// search answers with a page of the messages that match.
+// search answers with a page of matching messages.
 func (f *server) search(ctx context.Context, c *call, in struct {
 	Text         string        `query:"q"`
 	Role         message.Role  `query:"role"`

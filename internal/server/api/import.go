@@ -34,7 +34,7 @@ type ImportedView struct {
 	Updated  time.Time           `json:"updated"`
 	Messages int                 `json:"messages"` // of all branches, including calls and results
 	Branches int                 `json:"branches"`
-	Notes    []importexport.Note `json:"notes"` // on what has no place in a message
+	Notes    []importexport.Note `json:"notes"` // on content that a message cannot hold
 }
 
 // ImportFailure describes a conversation, or a part of a file, that was not imported.

@@ -36,7 +36,7 @@ func (f *server) approveAgent(ctx context.Context, c *call, in struct {
 	return f.agents().Approve(ctx, c.Caller, in.Body)
 }
 
-// refusal says no to an agent or a source.
+// refusal denies or revokes an agent or a source.
 type refusal struct {
 	Body httpauth.Refusal `body:""`
 }
@@ -84,12 +84,12 @@ func (f *server) models(ctx context.Context, _ *call, _ struct{}) (modelList, er
 
 type policyView struct {
 	Version string      `json:"version"`
-	Broken  string      `json:"broken,omitzero"` // why what lies in the folder is not in force
+	Broken  string      `json:"broken,omitzero"` // why the files in the folder are not in force
 	Files   []rego.File `json:"files,omitzero"`
 }
 
-// policy tells which policies are in force: of what they say, administrators
-// alone.
+// policy answers with the version of the policies in force. Only administrators also get
+// the files.
 func (f *server) policy(_ context.Context, c *call, _ struct{}) (policyView, error) {
 	p, ok := f.Authorizer.(*rego.Authorizer)
 	if !ok {
@@ -105,8 +105,7 @@ func (f *server) policy(_ context.Context, c *call, _ struct{}) (policyView, err
 	return out, nil
 }
 
-// explainPolicy explains a decision: of the caller's own, or, to an
-// administrator, of a user that he names.
+// explainPolicy explains a decision about the caller. Administrators may name another user.
 func (f *server) explainPolicy(ctx context.Context, c *call, in struct {
 	Body runtime.PolicyQuestion `body:""`
 }) (map[string][]runtime.PolicyAnswer, error) {
@@ -126,7 +125,7 @@ func (f *server) audit() (*audit.Log, error) {
 	return f.Audit, nil
 }
 
-// auditHead answers with the head of the chain, which tells nothing else.
+// auditHead answers with the head of the chain, which reveals nothing about the entries.
 func (f *server) auditHead(ctx context.Context, _ *call, _ struct{}) (store.Head, error) {
 	a, err := f.audit()
 	if err != nil {
@@ -135,8 +134,7 @@ func (f *server) auditHead(ctx context.Context, _ *call, _ struct{}) (store.Head
 	return a.Head(ctx)
 }
 
-// auditVerify looks through the whole log. Only administrators are told what
-// a wrong entry is about.
+// auditVerify verifies the whole log. Only administrators get the URI of a flawed entry.
 func (f *server) auditVerify(ctx context.Context, c *call, in struct {
 	Anchors []string `query:"anchor"`
 }) (store.Verdict, error) {
@@ -157,7 +155,7 @@ func (f *server) auditVerify(ctx context.Context, c *call, in struct {
 	return v, err
 }
 
-// auditExport answers with JSON lines: for administrators all, for a user his own.
+// auditExport answers with JSON lines: all entries for administrators, the caller's own for others.
 func (f *server) auditExport(ctx context.Context, c *call, in struct {
 	User   string    `query:"user"`
 	Since  time.Time `query:"since"`

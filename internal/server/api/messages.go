@@ -18,8 +18,8 @@ import (
 	"steward/internal/runtime"
 )
 
-// place is where a message stands and what became of it: the members that an
-// answer has besides those of its stored form.
+// place is the position and the state of a message: the members that an answer adds to the
+// message's stored form.
 type place struct {
 	Interaction  id.ID           `json:"interaction_id"`
 	Branch       string          `json:"branch,omitzero"`        // on which it was written
@@ -27,9 +27,9 @@ type place struct {
 	Reason       string          `json:"reason,omitzero"`        // of the state
 	By           string          `json:"by,omitzero"`            // the tool or the person that changed the state
 	Changed      time.Time       `json:"changed,omitzero"`       // when
-	SupersededBy id.ID           `json:"superseded_by,omitzero"` // the message that stands for it
+	SupersededBy id.ID           `json:"superseded_by,omitzero"` // the message that replaces it
 	Pinned       bool            `json:"pinned,omitzero"`
-	Shown        *bool           `json:"shown,omitempty"` // false: it lies before what a model is shown
+	Shown        *bool           `json:"shown,omitempty"` // false: outside the model's view of the branch
 }
 
 func placeOf(e *conversation.Entry) place {
@@ -64,7 +64,7 @@ func (f *server) messages(ctx context.Context, c *call, in struct {
 	return append(b, "}\n"...), err
 }
 
-// called answers with the messages that make a call with a provider's id.
+// called answers with the messages that contain the call with a provider's id.
 func (f *server) called(ctx context.Context, c *call, in struct {
 	Call string `query:"call"`
 }) (raw, error) {
@@ -85,8 +85,8 @@ func (f *server) called(ctx context.Context, c *call, in struct {
 	return append(b, "}\n"...), err
 }
 
-// placed begins an answer with messages in their stored form, each after the
-// members that say where it stands.
+// placed returns the beginning of an answer with messages: of each, the members of its place
+// and then those of its stored form. The caller closes the object.
 func placed[T any](list []T, of func(*T) (place any, m *message.Message)) ([]byte, error) {
 	b := []byte(`{"messages":[`)
 	for i := range list {
@@ -135,7 +135,7 @@ func (f *server) remove(ctx context.Context, c *call, in struct {
 	return viewBranch(b, true), err
 }
 
-// inserted is a branch with a message more.
+// inserted is a branch with a newly inserted message.
 type inserted struct {
 	client.NewBranch
 	Message id.ID `json:"message_id"`
@@ -169,7 +169,7 @@ func (f *server) mark(ctx context.Context, c *call, in struct {
 		State    record.Validity `json:"state"`
 		Reason   string          `json:"reason"`
 		By       id.ID           `json:"by"`
-		Erase    bool            `json:"erase"` // with the state deleted: for good
+		Erase    bool            `json:"erase"` // with the state deleted: permanently
 	} `body:""`
 }) (map[string]int, error) {
 	b := in.Body
@@ -200,7 +200,7 @@ func (f *server) pin(ctx context.Context, c *call, in struct {
 	return none{}, f.Node.Pin(ctx, c.User, in.Conv, pinned, in.Body.Messages...)
 }
 
-// trust takes labels off messages: untrusted unless others are named.
+// trust removes labels from messages: untrusted, unless the request names others.
 func (f *server) trust(ctx context.Context, c *call, in struct {
 	inConversation
 	Body struct {
@@ -240,13 +240,13 @@ func (f *server) changes(ctx context.Context, c *call, in struct {
 	return the("changes", viewChanges(list)), err
 }
 
-// inInteraction is the interaction that stands in a path.
+// inInteraction is the path parameters that name an interaction.
 type inInteraction struct {
 	inConversation
 	Interaction id.ID `path:"interaction"`
 }
 
-// interactionView is an interaction and what became of its messages.
+// interactionView is an interaction and the changes of its messages.
 type interactionView struct {
 	ID       id.ID             `json:"id"`
 	Origin   string            `json:"origin"`

@@ -70,8 +70,8 @@ func (f *server) setProfile(ctx context.Context, c *call, in struct {
 	return f.People.SetProfile(ctx, c.User, in.Body)
 }
 
-// Users and groups are managed by admins. Others see themselves and the groups
-// that they are in, and who manages a group says who is in it.
+// Admins manage users and groups. Other users see themselves and their own groups. The
+// managers of a group choose its members.
 
 // managesPeople refuses callers who may not manage people.
 func managesPeople(c *call) error {
@@ -86,7 +86,7 @@ func (f *server) users(ctx context.Context, c *call, _ struct{}) (map[string][]i
 	return the("users", list), err
 }
 
-// inUser is the user who stands in a path.
+// inUser is the path parameter that names a user.
 type inUser struct {
 	User string `path:"user"`
 }
@@ -96,7 +96,7 @@ type userView struct {
 	Groups []string `json:"groups"`
 }
 
-// user tells of a user: to himself and to admins.
+// user answers with a user. Only the user and admins may call it.
 func (f *server) user(ctx context.Context, c *call, in inUser) (userView, error) {
 	if err := managesPeople(c); err != nil && in.User != c.User {
 		return userView{}, err
@@ -137,8 +137,8 @@ func (f *server) setUser(ctx context.Context, c *call, in struct {
 	return f.People.SetUser(ctx, c.User, in.User, in.Body)
 }
 
-// deleteUser erases a user with everything. After a failure it can be asked
-// again: the user is let in no more, and the account goes last.
+// deleteUser erases a user and all their data. It can be retried after a failure: it locks
+// the user out first and removes the account last.
 func (f *server) deleteUser(ctx context.Context, c *call, in inUser) (none, error) {
 	if err := managesPeople(c); err != nil {
 		return none{}, err
@@ -156,7 +156,7 @@ func (f *server) deleteUser(ctx context.Context, c *call, in inUser) (none, erro
 	return none{}, err
 }
 
-// eraseEvent erases what the caller has published, or, for admins, another user.
+// eraseEvent erases an event that the caller has published. Admins may name another user.
 func (f *server) eraseEvent(ctx context.Context, c *call, in ofUser) (none, error) {
 	which, ok := id.Parse(in.ID)
 	if !ok || which.Zero() {
@@ -177,12 +177,12 @@ func (f *server) groups(ctx context.Context, c *call, _ struct{}) (map[string][]
 	return the("groups", all(slices.DeleteFunc(list, hidden))), err
 }
 
-// inGroup is the group that stands in a path.
+// inGroup is the path parameter that names a group.
 type inGroup struct {
 	Group string `path:"group"`
 }
 
-// seen returns a group that the caller may know of.
+// seen returns a group if the caller may see it.
 func (f *server) seen(ctx context.Context, c *call, name string) (identity.Group, error) {
 	g, err := f.People.Group(ctx, name)
 	if err == nil && !c.Admin && !g.Has(c.User) {
@@ -238,7 +238,7 @@ func notManager(g identity.Group) error {
 		WithHint("ask one of them, or an admin")
 }
 
-// leave ends a membership. Everybody may end his own.
+// leave ends a membership. Users may always end their own.
 func (f *server) leave(ctx context.Context, c *call, in struct {
 	inGroup
 	inUser

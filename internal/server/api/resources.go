@@ -14,7 +14,7 @@ import (
 	"steward/internal/tree"
 )
 
-// asking is the caller as the tree knows him.
+// asking converts the caller for the tree.
 func asking(c *call) tree.Caller {
 	return tree.Caller{User: c.User, Attended: c.Attended(), Request: id.New()}
 }
@@ -28,11 +28,11 @@ func (f *server) tree() (*tree.Service, error) {
 
 // item is the resource that a request names.
 type item struct {
-	Space resource.Space `query:"space"` // that the name is meant in
+	Space resource.Space `query:"space"` // in which the name is resolved
 	URI   string         `query:"uri"`
 }
 
-// find returns the tree, and the URI that an item names.
+// find returns the tree and the URI of an item.
 func (f *server) find(c *call, it item) (*tree.Service, resource.URI, error) {
 	all, err := f.tree()
 	if err != nil {
@@ -98,8 +98,8 @@ func (f *server) getResource(ctx context.Context, c *call, in struct {
 
 func etag(version uint64) string { return `"` + strconv.FormatUint(version, 10) + `"` }
 
-// ifMatch adds If-Match: "3" (RFC 9110, section 13.1) to the version that the
-// query says.
+// ifMatch returns the version that a request requires: that of the query or that of the
+// header If-Match: "3" (RFC 9110, section 13.1).
 func ifMatch(c *call, version uint64) (uint64, error) {
 	m := c.r.Header.Get("If-Match")
 	if m == "" {
@@ -117,7 +117,7 @@ func ifMatch(c *call, version uint64) (uint64, error) {
 	return n, nil
 }
 
-// putResource takes the resource's body as the request's.
+// putResource stores the request's body as the resource's.
 func (f *server) putResource(ctx context.Context, c *call, in struct {
 	item
 	Version uint64 `query:"version"`

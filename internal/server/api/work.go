@@ -51,7 +51,7 @@ type loggedCall struct {
 	Messages []json.RawMessage `json:"messages"`
 }
 
-// workLogEntry answers with one call and the messages that it was made in.
+// workLogEntry answers with one call and the messages that contain it.
 func (f *server) workLogEntry(ctx context.Context, c *call, in struct {
 	Message string `path:"message"`
 	Block   string `path:"block"`
@@ -82,7 +82,7 @@ func (f *server) requests(ctx context.Context, c *call, in struct {
 	return the("requests", all(list)), err
 }
 
-// named is what an id, or its beginning, stands in the path for.
+// named is the path parameter that holds an id or its beginning.
 type named struct {
 	ID string `path:"id"`
 }
@@ -92,7 +92,7 @@ func (f *server) request(ctx context.Context, c *call, in named) (runtime.Reques
 	return f.Node.RequestTree(ctx, c.User, in.ID)
 }
 
-// ofUser is a request of the caller, or, for an admin, of the user that is named.
+// ofUser names a request of the caller. Admins may name another user.
 type ofUser struct {
 	ID   string `path:"id"`
 	User string `query:"user"`
@@ -102,7 +102,7 @@ func (f *server) cancelRequest(ctx context.Context, c *call, in ofUser) (none, e
 	return onRequest(ctx, c, in, f.Node.CancelRequest)
 }
 
-// resumeRequest goes on with a turn that is parked.
+// resumeRequest resumes a parked turn.
 func (f *server) resumeRequest(ctx context.Context, c *call, in ofUser) (none, error) {
 	return onRequest(ctx, c, in, f.Node.ResumeRequest)
 }
@@ -122,7 +122,7 @@ type intentPage struct {
 	Next    store.Cursor         `json:"next,omitempty"`
 }
 
-// intents answers with a user's actions, those that changed last first.
+// intents answers with the caller's actions, the most recently changed first.
 func (f *server) intents(ctx context.Context, c *call, in struct {
 	page
 	State        intent.State `query:"state"`
@@ -139,8 +139,8 @@ func (f *server) intent(ctx context.Context, c *call, in named) (runtime.IntentV
 	return f.Node.Intent(ctx, c.User, in.ID)
 }
 
-// wishWait is how long a caller waits for what becomes of an action; it goes
-// on by itself.
+// wishWait is how long a request waits for the outcome of an action. After that the action
+// continues in the background.
 const wishWait = time.Minute
 
 func wish(ctx context.Context, c *call, which string, do func(ctx context.Context, user, which string) (runtime.IntentView, error)) (runtime.IntentView, error) {
@@ -165,7 +165,7 @@ func (f *server) undoIntent(ctx context.Context, c *call, in named) (runtime.Int
 	return wish(ctx, c, in.ID, f.Node.UndoIntent)
 }
 
-// intentAnswer is a person's word about an action that waits for it.
+// intentAnswer is a person's decision on an action that waits for approval.
 type intentAnswer struct {
 	ID   string `path:"id"`
 	Body struct {
@@ -190,8 +190,8 @@ func (f *server) answerIntent(ctx context.Context, c *call, in intentAnswer, app
 	return f.Node.AnswerIntent(ctx, c.User, said.ID, said.Hash, said.Reason, said.Approve)
 }
 
-// resolveIntent records a person's word about an action of which nobody knew
-// whether it was done.
+// resolveIntent records a person's statement whether an action with an unknown outcome was
+// carried out.
 func (f *server) resolveIntent(ctx context.Context, c *call, in struct {
 	ID   string `path:"id"`
 	Body struct {
