@@ -13,12 +13,12 @@ import (
 
 // decoder reads one file over the settings so far.
 type decoder struct {
-	file    string // as it is named to the person
-	dir     string // what relative paths start from
+	file    string // as messages name it
+	dir     string // relative paths start here
 	kind    Kind
 	home    string
 	from    map[string]Source
-	bare    *Source // it is no file, but one value of this source, as text
+	bare    *Source // set: the input is one value from this source, as text; nil: a file
 	faults  []string
 	notices []string
 }
@@ -101,7 +101,7 @@ func (d *decoder) unknown(f strict.Field, path string, words []string) {
 	d.fault(f.Position, "unknown key %q%s; known are %s", strict.Clip(f.Key), where, strings.Join(words, ", "))
 }
 
-// value reads one value, whatever it is. A key without a value says nothing.
+// value reads one value of any kind. It ignores a key without a value.
 func (d *decoder) value(n *strict.Node, v reflect.Value, path string, r rules) {
 	switch {
 	case n.Kind == strict.Null:
@@ -140,14 +140,14 @@ func (d *decoder) dictionary(n *strict.Node, v reflect.Value, path string, r rul
 	}
 }
 
-// list reads a sequence of structs; it replaces what was there before.
+// list reads a sequence of structs, which replaces the earlier list.
 func (d *decoder) list(n *strict.Node, v reflect.Value, path string, r rules) {
 	if n.Kind != strict.List {
 		d.fault(n.Position, "%s: expected a list, found %s", path, n)
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.List), len(n.List))
-	quiet := *d // the elements' own sources are of no interest, their faults are
+	quiet := *d // collects the elements' faults and notices, but not their sources
 	quiet.from = map[string]Source{}
 	for i, e := range n.List {
 		quiet.structure(e, out.Index(i), fmt.Sprintf("%s[%d]", path, i), rules{project: r.project})
@@ -212,7 +212,7 @@ func (d *decoder) record(path string, p strict.Position) {
 	d.from[path] = Source{Kind: d.kind, Where: fmt.Sprintf("%s:%d", d.file, p.Line)}
 }
 
-// barePaths makes the paths of a bare value absolute, if it has any.
+// barePaths makes the paths in a bare value absolute if the setting holds paths.
 func (d *decoder) barePaths(text string, v reflect.Value, r rules) string {
 	switch {
 	case r.form != "path":
@@ -227,8 +227,8 @@ func (d *decoder) barePaths(text string, v reflect.Value, r rules) string {
 	return strings.Join(paths, ",")
 }
 
-// resolve makes a path of a file absolute: "~" is the user's home, and
-// relative ones start at the file.
+// resolve makes a path absolute: "~" is the user's home, and relative paths
+// start at d.dir.
 func (d *decoder) resolve(path string) string { return resolve(path, d.dir, d.home) }
 
 func resolve(path, dir, home string) string {
@@ -245,8 +245,8 @@ func resolve(path, dir, home string) string {
 	return filepath.Join(dir, path)
 }
 
-// scalar returns the text of a scalar node if it is of the kind that the type
-// wants: the text "5" is no number, and the number 5 is no text.
+// scalar returns the text of a scalar node if its kind fits the type: the text
+// "5" is not a number, and the number 5 is not a text.
 func scalar(n *strict.Node, t reflect.Type) (string, bool) {
 	switch n.Kind {
 	case strict.Text:
@@ -265,7 +265,7 @@ func scalar(n *strict.Node, t reflect.Type) (string, bool) {
 	return "", false
 }
 
-// texts returns a list of texts; one alone counts as a list of one.
+// texts returns a list of texts. A single text counts as a list of one.
 func texts(n *strict.Node) ([]string, bool) {
 	list := []*strict.Node{n}
 	if n.Kind == strict.List {

@@ -17,10 +17,10 @@ const Prefix = "STEWARD_"
 // Vendors returns the names of the providers that need no base_url.
 func Vendors() []string { return []string{"openai", "anthropic", "gemini", "ollama"} }
 
-// vendor is a variable of somebody else's that Steward heeds.
+// vendor is an environment variable of another vendor, and the setting it sets.
 type vendor struct{ name, key string }
 
-// vendors returns them, of two for one key the weaker first.
+// vendors returns the variables. If two set the same key, the later one wins.
 func vendors() []vendor {
 	return []vendor{
 		{"OPENAI_API_KEY", "providers.openai.key"},
@@ -34,12 +34,12 @@ func vendors() []vendor {
 	}
 }
 
-// extra are variables with a name of their own.
+// extra returns the variables whose names do not follow from their keys.
 func extra() map[string]string {
 	return map[string]string{"STEWARD_MODEL": "models.default.use"}
 }
 
-// environ applies the environment. An empty variable counts as none.
+// environ applies the environment. It ignores empty variables.
 func (l *loading) environ() {
 	for _, v := range vendors() {
 		text := strings.TrimSpace(l.env[v.name])
@@ -78,8 +78,8 @@ func (l *loading) environ() {
 	}
 }
 
-// stranger tells of a variable that looks like Steward's and is not. It is no
-// fault: container platforms set such names of their own accord.
+// stranger adds a notice if an unknown STEWARD_ variable resembles a known one.
+// It is not a fault, because container platforms set such names themselves.
 func (l *loading) stranger(name string, known map[string]string) {
 	words := make([]string, 0, len(known))
 	for k := range known {
@@ -91,8 +91,8 @@ func (l *loading) stranger(name string, known map[string]string) {
 	}
 }
 
-// ollamaURL turns what Ollama's own programs take for OLLAMA_HOST into a URL:
-// scheme and port may be missing, and the address may be one to listen on.
+// ollamaURL converts a value of OLLAMA_HOST to a URL. The scheme and the port
+// may be missing, and the address may be one to listen on, such as 0.0.0.0.
 // Source: https://docs.ollama.com/faq
 func ollamaURL(text string) string {
 	scheme, rest, ok := strings.Cut(text, "://")
@@ -130,7 +130,7 @@ type Key struct {
 	Env     string // the variable that sets it, or ""
 	Doc     string
 	Project string // "", "no" or "less": what a project's file may do
-	Section bool   // it only holds others
+	Section bool   // it only groups other settings
 }
 
 // Keys returns all settings in the order of the struct.

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/text/language"
 )
 
-// check says what is wrong with a value, as the end of the sentence
-// "KEY: VALUE …", or "" if nothing is.
+// check returns what is wrong with a value, worded as the end of the sentence
+// "KEY: VALUE …", or "" if it is valid.
 func check(form, value string) string {
 	switch form {
 	case "":

@@ -11,7 +11,7 @@ import (
 	"steward/internal/strict"
 )
 
-// rules are what a field's tags say about its values.
+// rules are the constraints on a field's values, read from its tags.
 type rules struct {
 	form, names, oneof, min, max string
 	project                      string // "", "no" or "less"
@@ -26,7 +26,7 @@ func rulesOf(f reflect.StructField, outer rules) rules {
 	return r
 }
 
-// isLeaf reports whether a value of the type is set as one.
+// isLeaf reports whether a type is a scalar or a list of texts, which is set as a whole.
 func isLeaf(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
@@ -39,7 +39,7 @@ func isLeaf(t reflect.Type) bool {
 
 func isDuration(t reflect.Type) bool { return t == reflect.TypeFor[time.Duration]() }
 
-// typeName says what a leaf takes, for a person.
+// typeName describes the values of a leaf for a person.
 func typeName(t reflect.Type) string {
 	switch {
 	case isDuration(t):
@@ -58,8 +58,8 @@ func typeName(t reflect.Type) string {
 	return "a text"
 }
 
-// parse reads a leaf from text. The second result says what is wrong, as the
-// end of the sentence "KEY: …".
+// parse reads a leaf from text. The second result is what is wrong, worded as
+// the end of the sentence "KEY: …", or "" if the text is valid.
 func parse(text string, t reflect.Type, r rules) (reflect.Value, string) {
 	v := reflect.New(t).Elem()
 	switch {
@@ -132,7 +132,7 @@ func parseScalar(text string, v reflect.Value, r rules) string {
 	return ""
 }
 
-// checkText applies a text's rules. Emptiness is allowed: it clears a value.
+// checkText applies the rules of a text. An empty text is valid: it clears a value.
 func checkText(text string, r rules) string {
 	if text == "" {
 		return ""
@@ -170,8 +170,8 @@ func parseList(items []string, r rules) ([]string, string) {
 	return out, ""
 }
 
-// bound reads a bound from a tag. A tag that cannot be read is a mistake in
-// this package.
+// bound parses a bound from a tag. It panics on an invalid tag, which is a bug
+// in this package.
 func bound[T any](s string, read func(string) (T, error), none T) T {
 	if s == "" {
 		return none
@@ -193,8 +193,8 @@ func outside(text string, r rules) string {
 	return fmt.Sprintf("%s is out of range; give one from %s to %s", strict.Clip(text), r.min, r.max)
 }
 
-// looser reports whether a bound of next would allow more than that of now;
-// 0 allows everything.
+// looser reports whether the limit next allows more than the limit now. 0 means
+// unlimited.
 func looser(next, now reflect.Value) bool {
 	var a, b float64
 	switch now.Kind() {

@@ -32,7 +32,7 @@ const (
 	FromFlag    Kind = "flag"
 )
 
-// Source is where a value comes from.
+// Source says where a value comes from.
 type Source struct {
 	Kind  Kind   `json:"kind"`
 	Where string `json:"where,omitempty"` // "FILE:LINE", "OPENAI_API_KEY", "--data"
@@ -49,26 +49,26 @@ func (s Source) String() string {
 type Flag struct {
 	Key   string // path of a scalar or list, such as "listen"
 	Value string
-	Name  string // as the person wrote it, "--listen"
+	Name  string // as the person wrote it, such as "--listen"
 }
 
-// Options say where to look.
+// Options name the sources of the settings.
 type Options struct {
-	File    string   // a file named by the person; it takes the place of the project's and is trusted
+	File    string   // a file named by the person: it replaces the project's file and is trusted
 	Dir     string   // the project's folder; empty: the current one
 	Environ []string // as from os.Environ
 	Flags   []Flag
 }
 
-// Loaded is the outcome of Load.
+// Loaded is the result of Load.
 type Loaded struct {
 	Settings
 	Files   []string // the files that were read
-	Notices []string // what was not taken, and why
+	Notices []string // what was ignored, and why
 	from    map[string]Source
 }
 
-// loading is the work in progress of Load.
+// loading is the state of a running Load.
 type loading struct {
 	*Loaded
 	env    map[string]string
@@ -77,9 +77,9 @@ type loading struct {
 	faults []string
 }
 
-// Load reads all sources. Errors: settings_unreadable, and settings_invalid
-// with every fault of every source in the message and in Details["faults"].
-// Nothing is written.
+// Load reads all sources and writes nothing. Errors: settings_unreadable, and
+// settings_invalid with the faults of all sources in the message and in
+// Details["faults"].
 func Load(o Options) (*Loaded, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -126,8 +126,8 @@ func environment(list []string) map[string]string {
 	return env
 }
 
-// base returns an XDG base directory. The specification wants relative ones
-// ignored.
+// base returns an XDG base directory. It ignores relative values, as the
+// specification requires.
 func (l *loading) base(name, below string) string {
 	if d := l.env[name]; filepath.IsAbs(d) {
 		return d
@@ -138,7 +138,7 @@ func (l *loading) base(name, below string) string {
 	return filepath.Join(l.home, below)
 }
 
-// files reads the user's file and the project's, or the one that was named.
+// files reads the user's file, and then the named file or else the project's.
 func (l *loading) files(named string) error {
 	user := ""
 	if d := l.base("XDG_CONFIG_HOME", ".config"); d != "" {
@@ -183,8 +183,8 @@ func (l *loading) file(path, shown string, kind Kind, optional bool) error {
 	return nil
 }
 
-// set puts one value, of the environment or a flag: as a file would that has
-// nothing else, but that its value is a bare text.
+// set applies one value of the environment or a flag, like a file that contains
+// only this key. The value is given as text, whatever its type.
 func (l *loading) set(key, text string, src Source) {
 	n := &strict.Node{Kind: strict.Text, Text: text}
 	parts := strings.Split(key, ".")
@@ -196,7 +196,7 @@ func (l *loading) set(key, text string, src Source) {
 	l.faults = append(l.faults, d.faults...)
 }
 
-// whole checks what no single value shows.
+// whole checks the constraints that involve several values.
 func (l *loading) whole() {
 	for _, name := range sortedKeys(reflect.ValueOf(l.Providers)) {
 		l.provider(name)
@@ -265,7 +265,7 @@ func (l *loading) provider(name string) {
 	l.Providers[name] = p
 }
 
-// where names the first source below a path, for a fault about all of it.
+// where names the first source below a path, for a fault of the whole section.
 func (l *loading) where(path string) string {
 	var keys []string
 	for k := range l.from {
@@ -282,7 +282,7 @@ func (l *loading) where(path string) string {
 
 // chains refuses aliases that lead back to themselves.
 func (l *loading) chains() {
-	state := map[string]int{} // 1: on the way, 2: done
+	state := map[string]int{} // 1: being visited, 2: done
 	var visit func(name string) bool
 	visit = func(name string) bool {
 		switch state[name] {

@@ -121,7 +121,7 @@ type Tools struct {
 	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" doc:"Bytes of a result that the model sees at once; it can request the rest."`
 }
 
-// Service are the services of others.
+// Service configures external services.
 type Service struct {
 	Tool ToolService `yaml:"tool" doc:"Services that offer tools."`
 }
@@ -168,8 +168,8 @@ type Timeouts struct {
 	Shutdown  time.Duration `yaml:"shutdown" min:"0s" max:"1h" doc:"For running turns to finish when Steward is stopped."`
 }
 
-// Secret is text that must not be shown, or a reference to one (see package secret). Whatever
-// prints it prints a mask or the reference; Reveal returns the text.
+// Secret is a text that must not be shown, or a reference to one (see package secret). It prints
+// as a mask or as the reference; Reveal returns the text.
 type Secret string
 
 // Reveal returns the secret itself.
@@ -179,7 +179,7 @@ func (s Secret) Reveal() string { return string(s) }
 func (s Secret) String() string {
 	const short = 16
 	switch {
-	case s == "", secret.Is(string(s)): // where it is, is none
+	case s == "", secret.Is(string(s)): // a reference is not secret
 		return string(s)
 	case len(s) < short:
 		return "••••"

@@ -6,8 +6,8 @@ import (
 	"steward/internal/strict"
 )
 
-// Likely returns the word that was probably meant, or "" if none is near: the
-// nearest by edits, or the only one that begins with word.
+// Likely returns the word that was probably meant: the nearest by edit distance
+// or else the only one that begins with word. It returns "" if there is neither.
 func Likely(word string, words []string) string {
 	best := strict.Likely(word, words)
 	if best != "" || len(word) < 3 {
