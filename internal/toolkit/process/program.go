@@ -105,7 +105,7 @@ func place(dir, path string) (string, error) {
 func (p *Program) files(dir string) []string {
 	words, err := p.words()
 	if err != nil {
-		return nil // it was checked
+		return nil // check has reported it
 	}
 	var out []string
 	if strings.Contains(words[0], "/") {
@@ -131,7 +131,7 @@ func (p *Program) files(dir string) []string {
 		}
 		found, err := filepath.Glob(path)
 		if err != nil || len(found) == 0 {
-			found = []string{path} // whoever pins it reports that it is missing
+			found = []string{path} // pinning it reports that it is missing
 		}
 		out = append(out, found...)
 	}
@@ -144,7 +144,7 @@ func inside(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// system reports whether a program comes with the machine. Its updates are not subject to an
+// system reports whether a program belongs to the operating system. Its updates are not subject to an
 // agent's approval.
 func system(path string) bool {
 	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/opt", "/nix/store", "/gnu/store"} {

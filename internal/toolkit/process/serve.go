@@ -12,7 +12,7 @@ import (
 const (
 	firstPause = 500 * time.Millisecond
 	healthy    = 30 * time.Second
-	silentFor  = 2 * time.Second // after a call was given up
+	silentFor  = 2 * time.Second // silence after a call was given up
 )
 
 // Done implements sandbox.Kept.
@@ -48,8 +48,8 @@ func (x *session) spent() bool {
 }
 
 // suspect is called when a call was given up. If the program then writes nothing for a while and
-// has no other call, it hangs, and is ended with everything that it has started. This is also how
-// a call is stopped that a person no longer wants.
+// has no other call, it counts as hanging and is ended with all its children. Calls that a person
+// cancels are stopped in the same way.
 func (x *session) suspect() {
 	x.mu.Lock()
 	x.suspected = true

@@ -227,9 +227,8 @@ func (x *session) reason(rerr, werr error) error {
 	return werr
 }
 
-// open marks an error as leaving open whether an action was done, because the program had been
-// asked before it ended. Only a program that could not be executed at all has certainly done
-// nothing.
+// open makes an error uncertain about whether an action was done, because the program had received
+// the request before it ended. Only a program that could not be executed has certainly done nothing.
 func open(err error) error {
 	f := *fault.Of(err)
 	if f.Code != "program_not_executable" && tool.Certain(err) {
