@@ -46,8 +46,8 @@ func (t *remote) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 	return res, err
 }
 
-// twice repeats an operation if the server answered only that it has forgotten the session, or
-// had ended before it was asked. In both cases the server has done nothing.
+// twice retries an operation once if the server no longer knows the session, or had ended before
+// the request was sent. In both cases the server has done nothing.
 func twice(do func() error) error {
 	err := do()
 	if ended := fault.HasCode(err, "mcp_server_ended") && tool.Certain(err); ended || errors.Is(err, sdk.ErrSessionMissing) {
@@ -173,7 +173,8 @@ func (t *remote) same(o *offer) error {
 	return nil
 }
 
-// meta is the metadata of a call: who asks, for tracing (https://www.w3.org/TR/trace-context/).
+// meta returns the metadata of a call: its idempotency key, its request ids and the trace context
+// (https://www.w3.org/TR/trace-context/).
 func meta(in tool.Invocation) sdk.Meta {
 	m := sdk.Meta{}
 	if in.Key != "" {
@@ -229,7 +230,7 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), sdk.ErrSessionMissing)
 	case shutOut(status):
 		return unauthorized(name, status)
-	case errors.Is(err, errFlood) && errors.As(err, &why), errors.As(x.reason(), &why): // it may have been cut off before it noticed that itself
+	case errors.Is(err, errFlood) && errors.As(err, &why), errors.As(x.reason(), &why): // the session may have been ended before the call noticed why
 		x.src.keeper.Lost(x)
 		return fault.New(fault.Unavailable, why.Code, "the MCP server %s was ended (%s): %s", name, what, why.Message).WithHint("%s", why.Remedy)
 	case errors.As(err, &f):

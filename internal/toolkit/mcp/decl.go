@@ -173,7 +173,7 @@ func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
-		return nil, badDecl("url: this is none") // the parser's message would contain all of it, including secrets
+		return nil, badDecl("url: this is none") // not with the parser's message, which contains the whole URL, including secrets
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return nil, badDecl("url: it has to begin with http:// or https:// and a host")
 	case u.User != nil:

@@ -223,7 +223,7 @@ func (x *session) allow(cmd *sandbox.Command) error {
 	if env.Dir != "" {
 		cmd.Read = append(cmd.Read, env.Dir)
 	} else if cmd.Unsandboxed {
-		env.Data = "" // it stores its data where it does without Steward
+		env.Data = "" // it stores its data in the same place as without Steward
 	}
 	secrets, release, err := cmd.Equip(x.ctx, env)
 	x.secrets, x.giveBack = append(x.secrets, secrets...), release
@@ -253,7 +253,7 @@ func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		x.cancel() // whatever it waits for
+		x.cancel() // unblocks it, whatever it waits for
 		_ = x.wire.Close()
 		<-done
 		return ctx.Err()
@@ -339,7 +339,7 @@ func (x *session) fail(err error) {
 func (x *session) ending() error {
 	select {
 	case <-x.over:
-	case <-time.After(100 * time.Millisecond): // its calls may know a little earlier
+	case <-time.After(100 * time.Millisecond): // its calls may learn of the end a little earlier
 	}
 	why := x.reason()
 	var f *fault.Error

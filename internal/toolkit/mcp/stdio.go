@@ -50,7 +50,7 @@ type lines struct {
 	out   io.Reader
 	log   *slog.Logger
 	heard func()      // called for every message
-	ended func(error) // called with the reason why there are no more, before anyone else learns of the end
+	ended func(error) // called first when there are no more messages, with the reason
 
 	incoming chan event
 	closed   chan struct{}
@@ -70,7 +70,7 @@ type mark struct {
 
 type markKey struct{}
 
-// markOf returns the mark of a call's context. For anything else, it returns one that nobody reads.
+// markOf returns the mark of a call's context, or an unused one if there is none.
 func markOf(ctx context.Context) *mark {
 	if m, ok := ctx.Value(markKey{}).(*mark); ok {
 		return m
@@ -164,8 +164,8 @@ func (c *lines) read() {
 	err := c.messages(bufio.NewReaderSize(c.out, 64<<10))
 	c.ended(err)
 	c.deliver(event{err: err})
-	// Nobody wants the remaining output. It is read until the program has ended, because the
-	// program would block otherwise.
+	// The remaining output is read and discarded until the program has ended, because the program
+	// would block otherwise.
 	_, _ = io.Copy(io.Discard, c.out)
 }
 
@@ -224,8 +224,7 @@ func messageOf(line []byte) (jsonrpc.Message, error) {
 }
 
 // idle reports whether a line is a notification that needs no further parsing. It recognises the
-// common ones by their beginning: parsing them all would let a server keep Steward busy by
-// talking.
+// common ones by their beginning: if all were parsed, a chatty server could keep Steward busy.
 func (c *lines) idle(line []byte) bool {
 	head := line[:min(len(line), 96)]
 	for _, method := range []string{"message", "tools/list_changed"} {
