@@ -115,7 +115,7 @@ func (x *Expander) Missing() string {
 // Mask removes the values of secrets from a text.
 func Mask(text string, secrets []string) string {
 	for _, v := range secrets {
-		if len(v) >= 4 { // a shorter one is no secret, and masking it would blot out half of the text
+		if len(v) >= 4 { // a shorter one is not secret, and masking it would garble the text
 			text = strings.ReplaceAll(text, v, "•••")
 		}
 	}

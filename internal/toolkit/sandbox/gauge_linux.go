@@ -37,7 +37,7 @@ func (g *gauge) size() int64 {
 	var sum int64
 	_ = filepath.WalkDir(g.dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // it has disappeared meanwhile
+			return nil // it was removed during the walk
 		}
 		if info, err := d.Info(); err == nil {
 			sum += max(leastEntry, info.Sys().(*syscall.Stat_t).Blocks*512)

@@ -12,7 +12,7 @@ func below(path, parent string) bool {
 	return path == parent || strings.HasPrefix(path, strings.TrimSuffix(parent, "/")+"/")
 }
 
-// instead returns the place of the approved copy of a path, or the path itself.
+// instead returns the path of the approved copy of a path, or the path itself.
 func (c *Command) instead(path string) string {
 	for was, now := range c.Instead {
 		if filepath.IsAbs(path) && below(filepath.Clean(path), was) {
@@ -22,8 +22,8 @@ func (c *Command) instead(path string) string {
 	return path
 }
 
-// rewrite replaces paths by those of the approved copies, for a program in whose file system
-// nothing can be mounted over the originals.
+// rewrite replaces paths by those of the approved copies. It is for a program that runs without
+// mounts, so that no copy can be mounted over its original.
 func (c *Command) rewrite() {
 	c.Path, c.Dir, c.Args = c.instead(c.Path), c.instead(c.Dir), slices.Clone(c.Args)
 	for i, a := range c.Args {
@@ -31,9 +31,9 @@ func (c *Command) rewrite() {
 	}
 }
 
-// Unseen returns the first of a confined program's arguments that names a file here which the
-// program would not see, or whose neighbours it would not see, such as a script's modules. It
-// returns "" if there is none.
+// Unseen returns the path of the first file or folder that a confined program's command names and
+// that the program could not see: it is in no folder that is shown, so files beside it, such as a
+// script's modules, would be missing too. It returns "" if there is none.
 func (c *Command) Unseen() string {
 	if c.Unsandboxed {
 		return ""

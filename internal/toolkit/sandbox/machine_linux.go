@@ -17,7 +17,7 @@ type machine struct {
 	able string // its absolute path, once it has been shown to work
 }
 
-// thisMachine holds nothing but a fact about the computer.
+// thisMachine caches a fact about this computer, so it may be global.
 var thisMachine = new(machine)
 
 func (m *machine) available() error {
@@ -25,8 +25,8 @@ func (m *machine) available() error {
 	return err
 }
 
-// confiner returns the path of a working bubblewrap: one that has confined a program that does
-// nothing, in the same way as all others will be.
+// confiner returns the path of a working bubblewrap. To test it, it runs a program that does
+// nothing, confined in the same way as every other program.
 func (m *machine) confiner() (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -70,7 +70,7 @@ func (f *forwarder) serve(l net.Listener, dial dialer, address string) {
 		defer f.hold(l)()
 		passing := make(chan struct{}, mostPassed)
 		for {
-			passing <- struct{}{} // close ends those that are passed on
+			passing <- struct{}{} // close ends the forwarded connections
 			conn, err := l.Accept()
 			if err != nil {
 				return
@@ -88,12 +88,12 @@ func (f *forwarder) pass(from net.Conn, dial dialer, address string) {
 	defer f.hold(from)()
 	to, err := dial(f.ctx, "tcp", address)
 	if err != nil {
-		return // the caller sees its connection end
+		return // the program sees its connection close
 	}
 	defer f.hold(to)()
 	var wg sync.WaitGroup
 	copyTo := func(dst, src net.Conn) {
-		_, _ = io.Copy(dst, src) // the end is passed on, whatever its reason
+		_, _ = io.Copy(dst, src) // the other side is closed, whatever the error
 		if half, ok := dst.(interface{ CloseWrite() error }); ok {
 			half.CloseWrite()
 		}

@@ -29,7 +29,7 @@ func find(name string, lists ...string) (string, error) {
 	for _, list := range lists {
 		for _, dir := range filepath.SplitList(list) {
 			if !filepath.IsAbs(dir) {
-				continue // programs in the working directory are not meant
+				continue // relative folders in PATH are ignored
 			}
 			path := filepath.Join(dir, name)
 			err := runnable(path)
@@ -88,7 +88,7 @@ func format(path string) error {
 	}
 	defer f.Close()
 	var head [20]byte
-	n, _ := f.ReadAt(head[:], 0) // a short file is none of both
+	n, _ := f.ReadAt(head[:], 0) // n is smaller for a short file
 	switch {
 	case n > 2 && head[0] == '#' && head[1] == '!':
 		return nil

@@ -63,7 +63,7 @@ func (r *running) killAll() {
 		if r.first < 0 {
 			killBelow(r.cmd.Process.Pid)
 		}
-		_ = r.cmd.Process.Kill() // likewise
+		_ = r.cmd.Process.Kill() // an error means that it has already ended
 	}
 }
 

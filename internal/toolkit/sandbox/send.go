@@ -9,7 +9,7 @@ import (
 // Sender writes to the input of a program that may not be reading it.
 type Sender struct {
 	to     io.WriteCloser
-	turn   chan struct{} // a semaphore: whoever has put in its one element may write
+	turn   chan struct{} // a semaphore with one slot, which the current writer holds
 	closed chan struct{}
 	close  sync.Once
 }

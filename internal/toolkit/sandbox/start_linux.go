@@ -103,8 +103,8 @@ func closeOnExec() error {
 	return nil
 }
 
-// startConfined starts bubblewrap, sets the limits of the first process inside while that is held
-// back, and then lets it go.
+// startConfined starts bubblewrap with the first process inside blocked, sets the limits of that
+// process, and then unblocks it.
 func (r *running) startConfined(c Command, bwrap string) error {
 	in := &confined{Command: c, program: r.program}
 	defer in.close()
@@ -135,7 +135,7 @@ func (r *running) startConfined(c Command, bwrap string) error {
 	return err
 }
 
-// hold limits a process that does not run yet, and begins to watch it.
+// hold sets the limits of a process that is still blocked, and begins to watch it.
 func (r *running) hold(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *running) hold(pid int) error {
 // watchOver begins to watch the tree of a process.
 func (r *running) watchOver(pid int) {
 	r.watch = newWatch(pid, r.first < 0, r.limits, r.data, r.end)
-	go r.watch.run() // not before its end is certain to be noticed
+	go r.watch.run() // only now is the end of the program certain to be noticed
 }
 
 // startFree starts a program with Steward's own rights, on a machine where nothing can be hidden

@@ -65,7 +65,7 @@ func makeTemp() (path string, remove func(), err error) {
 			return "", nil, err
 		}
 		if unlock, ok := lockFolder(path); ok {
-			if _, err := os.Lstat(path); err == nil { // nobody has removed it as a leftover
+			if _, err := os.Lstat(path); err == nil { // no other process has removed it as a leftover
 				return path, func() { _ = removeTemp(path); unlock() }, nil
 			}
 			unlock()
