@@ -152,8 +152,8 @@ func (b *builder) named(required []string) ([]string, error) {
 	return out, nil
 }
 
-// implied returns the fields of a request that are made required although protobuf does not say
-// so: texts, bytes and numbers that are not marked optional. A missing one would silently go to the
+// implied returns the fields of a request that the schema requires although protobuf does not:
+// texts, bytes and numbers that are not marked optional. A missing one would silently go to the
 // server as "" or 0. If the request has field behaviours, they alone decide; and the fields for
 // paging and filtering (https://google.aip.dev/132, /158) are always optional.
 func (b *builder) implied() (out []string) {

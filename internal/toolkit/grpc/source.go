@@ -284,7 +284,7 @@ func (s *source) learned(o *offer) {
 	}
 }
 
-// stale makes the next call ask the server anew.
+// stale makes the next call ask the server again.
 func (s *source) stale() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -121,7 +121,7 @@ func failure(ctx context.Context, what string, err error, r resolver) error {
 	return e.WithHint("%s", is.remedy)
 }
 
-// told is a cause whose text is already in the message.
+// told is a cause whose text the message already contains.
 type told struct{ error }
 
 func (told) Error() string   { return "" }
