@@ -49,7 +49,7 @@ type token struct {
 	word bool
 }
 
-// same maps other spellings of an operator to ASCII.
+// same maps Unicode spellings of an operator to ASCII.
 func same(r rune) rune {
 	switch r {
 	case '×', '·', '⋅', '∙':

@@ -10,8 +10,9 @@ import (
 	"steward/internal/tool"
 )
 
-// Obsolete implements tool.Optimizer. A write makes those listings obsolete that would look different
-// now: of its folder, and of a folder above that did not yet show the way to it.
+// Obsolete implements tool.Optimizer. A write makes the listings obsolete that would now look
+// different: those of its folder, and of a folder above that did not yet list the next folder on the
+// path.
 func (w *writer) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
 	written, err := w.k.pathOf(call)
 	if err != nil {
@@ -22,7 +23,7 @@ func (w *writer) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past
 		if e.Name != "files.list" {
 			continue
 		}
-		if p, err := w.k.pathOf(e); err == nil && changes(p, written, e) { // an error: the list of granted folders, which no write changes
+		if p, err := w.k.pathOf(e); err == nil && changes(p, written, e) { // an error means that it listed the granted folders, which no write changes
 			out = append(out, tool.Obsolete{Ref: e.Ref, Reason: written + " was written after the folder was listed"})
 		}
 	}

@@ -149,7 +149,7 @@ func (p place) prepare(root *os.Root, temp, content string, mode fs.FileMode) (e
 }
 
 // publish gives the temporary file its name. Without overwrite it links it, because a link does not
-// replace a file that somebody else has made meanwhile. If the file system has no links, it checks once
+// replace a file that was created in the meantime. If the file system has no links, it checks once
 // more and renames it.
 func (p place) publish(root *os.Root, temp string, overwrite bool) error {
 	if !overwrite {
