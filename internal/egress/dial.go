@@ -140,7 +140,7 @@ type machine struct {
 	listen func(port uint16) error // returns an error if this process listens on a port
 }
 
-// thisMachine reads the interfaces anew each time, because they come and go.
+// thisMachine reads the interfaces each time, because they come and go.
 func thisMachine() (machine, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
