@@ -157,7 +157,7 @@ func (r *replay) waits(i int) string {
 	return ""
 }
 
-// begun reports whether a step was taken, as far as later steps are concerned.
+// begun reports whether later steps may follow a step: it was taken, or its list is empty.
 func (r *replay) begun(i int) bool {
 	if slices.ContainsFunc(r.bound[i], func(b *binding) bool { return !b.void() }) {
 		return true
@@ -169,7 +169,7 @@ func (r *replay) begun(i int) bool {
 	return false
 }
 
-// void reports whether the call came to nothing, so that the step may be taken again.
+// void reports whether the call certainly had no effect, so that the step may be taken again.
 func (b *binding) void() bool {
 	if b.result == nil {
 		return false
