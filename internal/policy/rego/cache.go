@@ -9,7 +9,7 @@ import (
 // Limits of the cache of one point's decisions.
 const (
 	maxKnown = 4096
-	maxKey   = 1 << 10 // bytes; longer questions are decided anew each time
+	maxKey   = 1 << 10 // bytes; longer questions are not cached
 )
 
 // memory caches the decisions of one point under one version of the policies.

@@ -224,7 +224,7 @@ func known(ref ast.Ref) string {
 }
 
 // known refuses policies that read fields that the input does not have. Such a rule would
-// never hold, and nobody would know why.
+// silently never hold.
 func (p *program) known() error {
 	var faults []error
 	for _, name := range p.sources.names {
