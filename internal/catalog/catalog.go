@@ -77,7 +77,7 @@ type Example struct {
 	Expect string   `yaml:"expect" json:"expect,omitzero"` // part of the answer, case ignored; empty: any answer
 }
 
-// Status says how far an agent or a source of the settings is allowed.
+// Status says whether an agent or a source of the settings is approved.
 type Status string
 
 // The statuses.

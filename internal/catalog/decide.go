@@ -12,8 +12,8 @@ import (
 	"steward/internal/tool"
 )
 
-// Approve implements Approver. It approves what was read and announced under this hash, not what
-// may be there a moment later.
+// Approve implements Approver. It approves the content and the announcement with this hash, even if
+// the files change a moment later.
 func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[string]ToolSetting) (Listing, error) {
 	u, insp, err := c.inspect(ctx, path, false)
 	if err != nil {
@@ -199,7 +199,7 @@ func (c *Catalog) refuse(ctx context.Context, by, path, reason string, s Status)
 // at once.
 func (c *Catalog) sourceChanged(u *unit, s *liveSource) {
 	if s.changes.Add(1) > 1 || c.life.Err() != nil {
-		return // the comparison under way will compare once more
+		return // the running comparison will be repeated
 	}
 	c.work.Go(func() {
 		for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Minute) {
@@ -208,7 +208,7 @@ func (c *Catalog) sourceChanged(u *unit, s *liveSource) {
 			if s.changes.CompareAndSwap(seen, 0) {
 				return
 			}
-			select { // a source that keeps changing its tools must cost little
+			select { // rate limit for a source that keeps changing its tools
 			case <-c.life.Done():
 				return
 			case <-time.After(pause):

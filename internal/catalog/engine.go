@@ -182,8 +182,8 @@ func (c *Catalog) again() {
 	}
 }
 
-// tops describes the modification times of the folders and files that are read, but not of their
-// contents.
+// tops returns a digest over the sizes and times of the configured folders and files themselves,
+// without what is in the folders.
 func (c *Catalog) tops() string {
 	var b strings.Builder
 	for _, name := range slices.Concat(c.opt.Folders, c.opt.Servers) {
@@ -238,7 +238,7 @@ func (c *Catalog) scan() {
 	c.publish()
 }
 
-// complain logs problems, once for as long as they stay the same.
+// complain logs problems, unless the same ones were logged last time.
 func (c *Catalog) complain(what string, problems []Problem) {
 	var lines []string
 	for _, p := range problems {
@@ -381,7 +381,8 @@ func (c *Catalog) Bindings(path string) (service.Bindings, error) {
 	return u.bindings, nil
 }
 
-// status returns how far a unit is allowed. Called under mu.
+// status returns the status of a unit, and whether it has changed since its approval. Called under
+// mu.
 func (c *Catalog) status(u *unit) (s Status, changed bool) {
 	rec := c.records[u.path]
 	switch {

@@ -28,7 +28,7 @@ const (
 	deepest     = 8    // levels of agents
 )
 
-// pin is a file as it was read: this content is approved, and this content is used.
+// pin is a file with the content that was read. Exactly this content is approved and used.
 type pin struct {
 	name string // relative to the agent's folder; absolute outside it
 	path string // absolute
@@ -36,9 +36,9 @@ type pin struct {
 	hash string // SHA-256, hex
 	size int64
 	info fs.FileInfo
-	run  bool // it is executed, or may be loaded by what is
+	run  bool // it is executed, or a program may load it
 
-	named bool // by the source itself; the others lie beside it
+	named bool // the source names it itself; the others are files beside it
 }
 
 func hashOf(b []byte) string {
@@ -186,7 +186,7 @@ func unrelated(name string, dir bool) bool {
 		return true
 	}
 	if !slices.Contains([]string{"", ".md", ".txt", ".rst"}, path.Ext(low)) {
-		return false // license.py is a program
+		return false // license.py may be a program
 	}
 	for _, doc := range []string{"readme", "license", "licence", "changelog", "copying", "notice", "authors"} {
 		if strings.HasPrefix(low, doc) {
@@ -210,7 +210,7 @@ func (f folder) walk(name string, into map[string]bool, left *int, depth int) er
 		inner := path.Join(name, e.name)
 		switch {
 		case unrelated(e.name, e.dir) && (name == "." || strings.HasPrefix(e.name, ".")):
-		case e.dir: // links to folders too, under the link's name: the target may belong to no program
+		case e.dir: // also a link to a folder, under the name of the link: its target may be unrelated to programs
 			if err := f.walk(inner, into, left, depth+1); err != nil {
 				return err
 			}

@@ -161,7 +161,7 @@ const (
 	announceTimeout = time.Minute
 )
 
-// unfit says why an announced tool cannot be used, or returns "".
+// unfit returns why an announced tool cannot be used, or "".
 func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
 	if category(spec.Name) != s.name {
 		return fmt.Sprintf("%s: the tools of %s are named %s.…", spec.Name, s.name, s.name)
@@ -269,7 +269,7 @@ func diffOne(was, now Item) string {
 		switch {
 		case it.Text == "":
 			return nil
-		case was.Text == now.Text: // the difference is not in the text
+		case was.Text == now.Text: // only the hashes differ
 			return fmt.Appendf(nil, "%sSHA-256 %s\n", ended(it.Text), it.Hash)
 		}
 		return []byte(ended(it.Text))

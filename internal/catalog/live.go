@@ -77,7 +77,7 @@ func (u *usage) busy() bool {
 	return u.calls > 0
 }
 
-// settle closes if it is retired and idle; it unlocks mu.
+// settle closes the source or hook if it is retired and idle. It unlocks mu.
 func (u *usage) settle() {
 	over := u.retired && u.calls <= 0 && !u.done
 	if over {
@@ -97,7 +97,7 @@ type grant struct {
 	ended    atomic.Bool
 	differs  atomic.Pointer[difference] // of what is announced: these tools are off
 	run      atomic.Pointer[[]pin]      // files that are executed, as approved
-	stale    func()                     // called when one of them is not
+	stale    func()                     // called when one of them has changed
 }
 
 // check refuses a call that is no longer covered by an approval.
@@ -117,8 +117,8 @@ func (g *grant) check() error {
 // names. The watch over the folders covers the others.
 const mostLooked = 128
 
-// look sets the files to check before each call: those that the source names, which may lie where
-// nothing watches, and the first of the others.
+// look sets the files to check before each call: those that the source names, which may be outside
+// the watched folders, and the first mostLooked of the others.
 func (g *grant) look(run []pin) {
 	var named, beside []pin
 	for _, p := range run {
@@ -186,8 +186,8 @@ func (t guarded) begin() error {
 	return t.grant.acquire(&t.from.usage)
 }
 
-// acquire begins a call of what was approved. A source or hook that has been closed meanwhile is
-// no longer what was approved.
+// acquire begins a call under the grant. If the source or hook has been closed in the meantime, the
+// grant ends.
 func (g *grant) acquire(u *usage) error {
 	if u.acquire() {
 		return nil
@@ -274,7 +274,7 @@ func (h guardedHook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnsw
 func (c *Catalog) openUnit(u *unit) {
 	for _, d := range u.decls {
 		open := c.opt.Openers[d.kind]
-		if open == nil { // the kinds that are no domains always have one
+		if open == nil { // every kind but the domains has an opener
 			c.unknownDomain(u, d)
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 // Looked is a model's assessment of one tool, from its name, schema and description.
 type Looked struct {
 	Name    string   `json:"name"`
-	Private bool     `json:"private"` // what it returns may be private to whom it is fetched for
+	Private bool     `json:"private"` // its results may be private data of the user
 	Targets []string `json:"targets"` // arguments that say to whom or where to
 }
 
@@ -29,7 +29,7 @@ type proposal struct {
 	how string // in words
 }
 
-// look has a model look at those of the tools which it could make stricter.
+// look has a model assess the tools that its assessment could make stricter.
 func (c *Catalog) look(ctx context.Context, specs []tool.Spec) *proposal {
 	p := &proposal{set: map[string]ToolSetting{}, how: "from names and schemas"}
 	var open []tool.Spec

@@ -86,7 +86,7 @@ func SourcePath(kind, name string) (string, error) {
 func sourceName(name string) (string, error) {
 	word, err := tool.Word(name)
 	if err != nil {
-		word = name // the error names its faults
+		word = name // badName reports what is wrong with it
 	}
 	if why := badName(word); why != "" {
 		return "", fault.New(fault.Invalid, "name_invalid", "%q cannot be the name of a source: %s", strict.Clip(visible(name)), why).WithHint(nameRemedy)

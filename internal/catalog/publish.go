@@ -68,8 +68,8 @@ func (c *Catalog) grantTo(u *unit, rec *record) {
 	c.makeTools(u, rec)
 }
 
-// makeTools makes those of the approved tools that are announced as approved, under the current
-// grant. Called under mu.
+// makeTools makes the approved tools that are not known to be announced differently, under the
+// current grant. Called under mu.
 func (c *Catalog) makeTools(u *unit, rec *record) {
 	d := u.differs(rec)
 	u.grant.differs.Store(&d)

@@ -74,7 +74,7 @@ func (r *reader) skill(f folder, u *unit, name string) {
 			continue
 		}
 		beside, err := f.text(file)
-		if err != nil { // not a text, or too long: pinned by its hash only
+		if err != nil { // not a text, or too long: only its hash is pinned
 			if beside, err = f.bytes(file); err != nil {
 				u.unreadable(file, err)
 				continue

@@ -53,7 +53,7 @@ func (u *unit) add(p strict.Position, code, remedy, format string, args ...any) 
 	reporter(u.file, &u.problems)(p, code, remedy, format, args...)
 }
 
-// content is a hash over what was read as text, and its problems.
+// content returns a hash over the files that were read as text, and their problems.
 func (u *unit) content() string {
 	h := sha256.New()
 	for _, p := range u.pins {

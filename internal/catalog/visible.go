@@ -9,9 +9,9 @@ import (
 	"steward/internal/tool"
 )
 
-// visible writes out what a person would not see, or would see differently than a model: control,
-// bidirectional, zero-width and tag characters, variation selectors and bytes that are not UTF-8,
-// as ‹U+202E›. Different texts stay different.
+// visible replaces characters that a person would not see, or would see differently than a model,
+// by marks such as ‹U+202E›: control, bidirectional, zero-width and tag characters, variation
+// selectors, and bytes that are not UTF-8. Different texts stay different.
 func visible(s string) string {
 	if !hides(s) {
 		return s
@@ -32,7 +32,7 @@ func visible(s string) string {
 	return b.String()
 }
 
-// marks reports whether what follows a "‹" reads as a mark of ours.
+// marks reports whether a "‹" before rest would look like a mark that visible writes.
 func marks(rest string) bool {
 	return strings.HasPrefix(rest, "U+") || strings.HasPrefix(rest, "0x")
 }
@@ -49,7 +49,7 @@ func hides(s string) bool {
 	return false
 }
 
-// hidden reports whether a character is not seen as what it is.
+// hidden reports whether a character is invisible or changes how others are displayed.
 func hidden(r rune) bool {
 	return r != '\n' && r != '\t' && !unicode.Is(unicode.Zs, r) && tool.Unseen(r)
 }

@@ -2,12 +2,12 @@ package catalog
 
 import "strings"
 
-// Waiting returns the listings that need a person's decision. Nothing below a refused or faulty
-// agent does.
+// Waiting returns the listings that need a person's decision. It leaves out everything below a
+// denied, revoked or invalid agent.
 func Waiting(list []Listing) []Listing {
 	var out []Listing
 	shut := map[string]bool{}
-	for _, l := range list { // an agent stands before those below it
+	for _, l := range list { // an agent comes before those below it
 		above := ""
 		if i := strings.LastIndexByte(l.Path, '/'); i >= 0 {
 			above = l.Path[:i]
@@ -25,8 +25,8 @@ func Waiting(list []Listing) []Listing {
 // Waits reports whether a person has something to decide about a listing.
 func (l Listing) Waits() bool { return l.Status == Pending || len(l.Waiting) > 0 }
 
-// Told returns the part of a listing that users who may not decide are shown: the agents that may
-// be used, and what they do.
+// Told returns what users without the right to decide are shown: the agents that may be used, and
+// what they do.
 func Told(list []Listing) []Listing {
 	var out []Listing
 	for _, l := range list {
