@@ -111,7 +111,7 @@ func members(object []byte) (names []string, values []json.RawMessage, ok bool) 
 // latinLike are letters of other alphabets that look like Latin ones.
 const latinLike = "асеорхуіјѕһԁԛԝӏьАВЕКМНОРСТХУІЈЅԌ" + "οαινρυκτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"
 
-// looksAlike reports whether a text has letters that pass for others: a word that mixes Latin
+// looksAlike reports whether a text has letters that can be mistaken for others: a word that mixes Latin
 // letters with look-alikes of them, or that consists only of look-alikes in an otherwise Latin
 // text; or letters that exist only to look like plain ones.
 func looksAlike(s string) bool {

@@ -106,7 +106,7 @@ func canonicalNumber(lit []byte) ([]byte, error) {
 		return nil, fault.New(fault.Invalid, "args_invalid", "the number %s is out of range", Clip(string(lit), 40)).
 			WithHint("send it as a string if the tool takes one")
 	}
-	short := jsontext.AppendFloat(nil, f+0, 64) // +0: there is no negative zero
+	short := jsontext.AppendFloat(nil, f+0, 64) // +0 turns a negative zero into 0
 	if parseDecimal(string(short)) == parseDecimal(string(lit)) {
 		return short, nil
 	}

@@ -40,7 +40,7 @@ func referring(schema []byte) (root any, err error) {
 		}
 	}
 	if err != io.EOF || !bytes.Contains(schema, []byte(`Ref"`)) && !bytes.Contains(schema, []byte(`$ref"`)) {
-		return nil, nil // if it is no JSON, decoding it fails later
+		return nil, nil // if it is not JSON, decoding it fails later
 	}
 	if err := json.Unmarshal(schema, &root); err != nil {
 		return nil, err

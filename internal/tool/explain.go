@@ -17,7 +17,7 @@ import (
 	"steward/internal/strict"
 )
 
-// maxFaults bounds the faults of one call that a model is told.
+// maxFaults bounds how many faults of one call are reported to a model.
 const maxFaults = 8
 
 // maxDepth bounds how deep a schema is explained.

@@ -51,7 +51,7 @@ func (e *entry) Call(ctx context.Context, in Invocation) (Result, error) {
 
 // Add registers a tool. Error codes: tool_conflict (Conflict) if the name is taken, also in its
 // wire form; those of CheckSpec (Invalid); and tool_tidy_invalid for a custom strategy of a tool
-// that is no Optimizer. Since an agent calls few of its tools, a schema is compiled at the first
+// that is not an Optimizer. Since an agent calls few of its tools, a schema is compiled at the first
 // call, which then reports what CheckSpec would find wrong deep within it.
 func (r *Registry) Add(t Tool) error {
 	if t == nil {

@@ -38,11 +38,11 @@ const (
 // Reach says where a tool's arguments go.
 type Reach string
 
-// The reaches. For a tool that does not declare one, the worst is assumed: a built-in query stays
-// here, everything else goes out.
+// The reaches. Without a declared reach, queries of built-in tools and of an agent's own state count
+// as ReachHere, and everything else as ReachOut.
 const (
 	ReachHere Reach = "here" // it stays on this node, in the user's own places
-	ReachOut  Reach = "out"  // it leaves: to a person, a server, a program of others
+	ReachOut  Reach = "out"  // it leaves: to a person, a server, or a program outside Steward
 )
 
 // Out reports whether the tool's arguments leave the node.
@@ -187,7 +187,7 @@ type Settler interface {
 // Undoer is a tool whose effect can be undone.
 type Undoer interface {
 	// Undo undoes the effect with in.Key, which returned res. It may be called again after a
-	// crash: an effect that is already undone is no error. An effect that can no longer be undone
+	// crash: an effect that is already undone is not an error. An effect that can no longer be undone
 	// is refused with a coded error for which Certain holds.
 	Undo(ctx context.Context, in Invocation, res Result) (Result, error)
 }

@@ -19,7 +19,7 @@ type Validator struct {
 	later func() (*Validator, error) // compiles a validator at its first use; nil: it is compiled
 }
 
-// compiled returns the validator, compiled.
+// compiled returns the validator after compiling its schema if necessary.
 func (v *Validator) compiled() (*Validator, error) {
 	if v.later == nil {
 		return v, nil
