@@ -24,7 +24,7 @@ type Follower struct {
 // stores with Set. Errors are logged.
 func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		log.Debug("the folder of the secrets cannot be made", "error", err) // Set reports it
+		log.Debug("the folder of the secrets cannot be made", "error", err) // Set reports this error
 	}
 	if err := s.Learn(m); err != nil {
 		log.Debug("a secret is not hidden", "error", err) // reported at the start

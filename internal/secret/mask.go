@@ -34,8 +34,9 @@ const minForm = MinLength
 // minLine is the minimum length of a line of a secret to be masked on its own.
 const minLine = 20
 
-// Add adds a secret (secret_short, secret_invalid). A value keeps its first name.
-// Earlier values of a name stay known, since they may still appear.
+// Add adds a secret (secret_short, secret_invalid). A value that is added again
+// keeps its first name. Earlier values of a name stay known, since they may still
+// appear.
 func (m *Masker) Add(name, value string) error {
 	if m == nil {
 		return nil
@@ -91,7 +92,7 @@ func (m *Masker) MaskBytes(b []byte) []byte {
 		return b
 	}
 	x := m.now.Load()
-	// Not copied: the text is only read, and nothing of it is kept.
+	// This does not copy b, because the text is only read and not retained.
 	out, _ := x.mask(nil, unsafe.String(unsafe.SliceData(b), len(b)), true)
 	switch {
 	case out == nil:
@@ -287,7 +288,7 @@ func newMatcher(known map[string]string) *matcher {
 	for i := range x.beyond {
 		x.beyond[i] = uint8(x.least - 1)
 	}
-	for _, list := range x.forms { // the longest first; the rest only so that it is always the same
+	for _, list := range x.forms { // longest first; the other criteria make the order deterministic
 		slices.SortFunc(list, func(a, b form) int {
 			if len(a.text) != len(b.text) {
 				return len(b.text) - len(a.text)
@@ -304,8 +305,8 @@ func newMatcher(known map[string]string) *matcher {
 	return x
 }
 
-// skip returns a position from i on before which no form begins. It stops where
-// less than need bytes are left.
+// skip returns the next position from i on at which a form may begin. It stops
+// where fewer than need bytes are left.
 func (x *matcher) skip(text string, i, need int) int {
 	for i+need <= len(text) {
 		n := x.beyond[pairHash(text[i+x.least-2], text[i+x.least-1])]
@@ -354,12 +355,12 @@ func (x *matcher) opens(text string, i int) bool {
 	return false
 }
 
-// mask appends the text to out, with its secrets hidden, and returns how much
-// of it was used up: all of it, or what stands before the beginning of
-// something that may be a secret. out is nil if nothing was hidden. Where
-// secrets overlap, all of them is hidden, under the first one's name.
+// mask appends the text to out, with its secrets hidden, and returns how many
+// bytes of it were consumed. If all is false, it stops before the beginning of
+// something that may be a secret. If nothing was hidden, it appends nothing.
+// Overlapping secrets are hidden as one, under the first one's name.
 func (x *matcher) mask(out []byte, text string, all bool) ([]byte, int) {
-	done := 0 // up to here it is in out
+	done := 0 // text[:done] is in out
 	for i := 0; i < len(text); i++ {
 		if all {
 			if i = x.skip(text, i, x.least); i+x.least > len(text) {
@@ -381,7 +382,7 @@ func (x *matcher) mask(out []byte, text string, all bool) ([]byte, int) {
 			if g := x.at(text, k); g != nil {
 				end = max(end, k+len(g.text))
 			}
-			held = !all && x.opens(text, k) // another one that begins in this one
+			held = !all && x.opens(text, k) // another form that begins within this one
 		}
 		if held {
 			if done > 0 {

@@ -6,7 +6,7 @@
 //	env:NAME        the environment variable
 //	file:PATH       a file that nobody else can read, without its last line break
 //	command:ARGV    what a program prints; no shell, words in quotes stay together
-//	store:NAME      Steward's own: a file under <data>/secrets
+//	store:NAME      a secret of Steward's own store: a file under <data>/secrets
 package secret
 
 import (

@@ -15,7 +15,7 @@ import (
 	"steward/internal/fault"
 )
 
-// Store keeps each secret in a file that only its owner can read.
+// Store keeps each secret in a file of its own, which only the owner can read.
 type Store struct {
 	dir string
 }
@@ -23,7 +23,7 @@ type Store struct {
 // Folder returns the folder of the secrets in a data folder.
 func Folder(data string) string { return filepath.Join(data, "secrets") }
 
-// NewStore returns the store in a folder, which is created when it is needed.
+// NewStore returns the store in a folder. The folder is created when needed.
 func NewStore(dir string) *Store { return &Store{dir} }
 
 // Info describes a secret without its value.
@@ -43,7 +43,7 @@ func (s *Store) path(name string) (string, error) {
 	return filepath.Join(s.dir, name), nil
 }
 
-// Set stores a secret, and replaces one of the same name in one step. The secret
+// Set stores a secret, and atomically replaces one of the same name. The secret
 // is durable when Set returns.
 func (s *Store) Set(name, value string) (err error) {
 	path, err := s.path(name)
@@ -107,9 +107,9 @@ func (s *Store) Get(name string) (string, error) {
 	return string(b), err
 }
 
-// ReadPrivate reads a regular file that only its owner can read, who is the
-// user that this process runs as, or root (secret_exposed). Of a longer file it
-// returns the first MaxLength+2 bytes.
+// ReadPrivate reads a regular file that only its owner can read. The owner must
+// be root or the user that this process runs as (secret_exposed). ReadPrivate
+// returns at most the first MaxLength+2 bytes.
 func ReadPrivate(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would wait for its writer
 	if err != nil {
