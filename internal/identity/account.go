@@ -208,7 +208,7 @@ func (r *Registry) ForgetUser(ctx context.Context, by, user string) error {
 	if err != nil {
 		return err
 	}
-	b := store.Batch{Changes: []store.Change{{Op: store.Erase, URI: accountURI(user)}}} // the last step: until then ForgetUser can be repeated
+	b := store.Batch{Changes: []store.Change{{Op: store.Erase, URI: accountURI(user)}}} // done last, so that a failed ForgetUser can be repeated
 	for _, k := range keys {
 		if err := r.Revoke(ctx, k.ID); err != nil {
 			return err
@@ -282,8 +282,8 @@ func (a Account) same(b Account) bool {
 	return a.Display == b.Display && a.Disabled == b.Disabled && slices.Equal(a.Roles, b.Roles)
 }
 
-// commitAccount records an account. If an admin is removed, the batch also requires
-// that there is another one.
+// commitAccount records an account. If the user stops being an admin, the batch
+// also requires that another admin exists.
 func (r *Registry) commitAccount(ctx context.Context, by string, was, now Account, version uint64) error {
 	cond := store.If{Version: version, Absent: version == 0}
 	b := store.Batch{Changes: []store.Change{now.change(cond)}}

@@ -12,23 +12,23 @@ import (
 	"steward/internal/store"
 )
 
-// TypeGroup is the type of the resources that say who is in a group, in the
-// system space.
+// TypeGroup is the type of the resources that record groups and their members.
+// They are in the system space.
 const TypeGroup = "identity.Group"
 
-// Group is users who share a space.
+// Group is a set of users who share a space.
 type Group struct {
 	Name     string    `json:"name"`
 	Display  string    `json:"display,omitzero"` // the name that people read
 	Members  []string  `json:"members"`          // sorted
-	Managers []string  `json:"managers"`         // those of the members who say who else is one; sorted
+	Managers []string  `json:"managers"`         // the members who may add and remove members; sorted
 	Created  time.Time `json:"created"`
 }
 
 // Has reports whether the user is a member.
 func (g Group) Has(user string) bool { return slices.Contains(g.Members, user) }
 
-// Manages reports whether the user says who is a member.
+// Manages reports whether the user may add and remove members.
 func (g Group) Manages(user string) bool { return slices.Contains(g.Managers, user) }
 
 const (
@@ -106,26 +106,26 @@ func (r *Registry) group(ctx context.Context, name string) (Group, uint64, error
 	return g, res.Version, err
 }
 
-// NoGroup is the error for a group that is not there (group_not_found).
+// NoGroup returns the error for a group that does not exist (group_not_found).
 func NoGroup(name string) error {
 	return fault.New(fault.NotFound, "group_not_found", "there is no group %.80q", name).
 		WithHint("steward groups list shows those that there are")
 }
 
-// NewGroup is a group to be made.
+// NewGroup describes a group to create.
 type NewGroup struct {
 	Name     string   `json:"name"`
 	Display  string   `json:"display"`
 	Members  []string `json:"members"`
-	Managers []string `json:"managers"` // are members too
-	// Inherit: a group of this name was there before, and its members are to
-	// have what it left.
+	Managers []string `json:"managers"` // also become members
+	// Inherit gives the new members the resources that an earlier group of this
+	// name left behind.
 	Inherit bool `json:"inherit"`
 }
 
-// AddGroup makes a group on behalf of by. Errors: group_invalid,
-// group_exists and group_left (Conflict; one of this name was there and has
-// left something), display_invalid, user_invalid, group_full, and the store's.
+// AddGroup creates a group on behalf of by. Errors: group_invalid,
+// group_exists and group_left (Conflict; an earlier group of this name left
+// resources), display_invalid, user_invalid, group_full, and the store's.
 func (r *Registry) AddGroup(ctx context.Context, by string, n NewGroup) (Group, error) {
 	if err := CheckGroup(n.Name); err != nil {
 		return Group{}, err
@@ -168,13 +168,13 @@ func (g Group) check() error {
 	return nil
 }
 
-// nothingLeft refuses a name that a group had which has left something in its
-// space: new members must not find what was never shared with them.
+// nothingLeft refuses a name if an earlier group of that name left resources in
+// its space: new members must not see what was never shared with them.
 func (r *Registry) nothingLeft(ctx context.Context, name string) error {
 	if _, err := r.Group(ctx, name); !fault.Is(err, fault.NotFound) {
-		return err // it exists: the commit tells so
+		return err // if it exists, the commit reports that
 	}
-	// What was deleted counts: its history can still be read, and events told of it.
+	// Deleted resources count too: their history and events can still be read.
 	sc := store.Scope{Actor: "system", Read: []resource.Space{resource.GroupSpace(name)}}
 	for _, err := range store.Entries(ctx, r.store, sc, store.LogQuery{Limit: 1}) {
 		if err != nil {
@@ -186,8 +186,8 @@ func (r *Registry) nothingLeft(ctx context.Context, name string) error {
 	return nil
 }
 
-// RemoveGroup ends a group on behalf of by. What it shared stays, and nobody
-// reaches it. Errors: group_not_found, and the store's.
+// RemoveGroup deletes a group on behalf of by. Its resources are kept, but
+// nobody can read them. Errors: group_not_found, and the store's.
 func (r *Registry) RemoveGroup(ctx context.Context, by, name string) error {
 	if _, _, err := r.group(ctx, name); err != nil {
 		return err
@@ -199,9 +199,9 @@ func (r *Registry) RemoveGroup(ctx context.Context, by, name string) error {
 	return err
 }
 
-// Join makes a user a member of a group, on behalf of by: one who manages it,
-// or one who does not. Errors: user_invalid, group_not_found, group_full, and
-// the store's.
+// Join makes a user a member of a group on behalf of by. manages says whether
+// the user may manage the members. Errors: user_invalid, group_not_found,
+// group_full, and the store's.
 func (r *Registry) Join(ctx context.Context, by, name, user string, manages bool) (Group, error) {
 	if err := CheckUser(user); err != nil {
 		return Group{}, err
@@ -216,7 +216,8 @@ func (r *Registry) Join(ctx context.Context, by, name, user string, manages bool
 	})
 }
 
-// Leave ends a user's membership, on behalf of by, at once for this process.
+// Leave ends a user's membership on behalf of by. In this process it takes
+// effect at once.
 // Errors: group_not_found, not_a_member, and the store's.
 func (r *Registry) Leave(ctx context.Context, by, name, user string) (Group, error) {
 	return r.setGroup(ctx, by, name, func(g *Group) error {
@@ -244,7 +245,7 @@ func (r *Registry) setGroup(ctx context.Context, by, name string, change func(*G
 		}
 		_, err = r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{g.change(store.If{Version: version})}})
 		if fault.Is(err, fault.Conflict) {
-			continue // overtaken: look again
+			continue // another change came first: retry
 		}
 		if err != nil {
 			return Group{}, err

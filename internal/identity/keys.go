@@ -41,7 +41,7 @@ type Key struct {
 	Hint    string // the first characters of the secret
 	Created time.Time
 	Expires time.Time // zero: never
-	Revoked time.Time // zero: it was not revoked
+	Revoked time.Time // zero: not revoked
 }
 
 // Usable reports whether the key is valid at a time.
@@ -100,7 +100,7 @@ func (r *Registry) Create(ctx context.Context, user, name string, expires time.T
 		return Key{}, "", err
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	if expires.Year() > 9999 { // RFC 3339 knows no later ones
+	if expires.Year() > 9999 { // RFC 3339 has no later years
 		return Key{}, "", fault.New(fault.Invalid, "key_expiry_invalid", "the year %d is too far away", expires.Year()).
 			WithHint("give no time for a key that never expires")
 	}
@@ -203,8 +203,8 @@ func (r *Registry) Revoke(ctx context.Context, x id.ID) error {
 }
 
 // Authenticate returns the user of a secret. It looks the key up in the store
-// each time, so a revocation by another process counts at once. A text that is
-// no secret, an unknown, revoked or expired key, and the key of a disabled user
+// each time, so a revocation by another process counts at once. A
+// malformed secret, an unknown, revoked or expired key, and the key of a disabled user
 // are Unauthentic: key_malformed, key_unknown, key_revoked, key_expired,
 // user_disabled. Other errors are the store's.
 func (r *Registry) Authenticate(ctx context.Context, secret string) (string, error) {
