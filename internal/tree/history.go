@@ -9,8 +9,9 @@ import (
 )
 
 // History returns a page of the versions of a resource, newest first, even if it
-// was deleted. A deletion is a version without a body in the state Deleted. Errors: not_found, cursor_invalid, limit_invalid,
-// user_disabled, and the store's.
+// was deleted. A deletion is a version without a body in the state Deleted.
+// Errors: not_found, cursor_invalid, limit_invalid, user_disabled, and the
+// store's.
 func (s *Service) History(ctx context.Context, by Caller, uri resource.URI, after string, limit int) (Page, error) {
 	if limit < 0 || limit > MaxPage {
 		return Page{}, fault.New(fault.Invalid, "limit_invalid", "%d is no limit", limit).WithHint("use a number from 1 to %d", MaxPage)

@@ -26,7 +26,7 @@ type Query struct {
 	After  string    // the cursor of an earlier answer to the same query
 	Limit  int       // zero: store.DefaultLimit; at most MaxPage
 	Bodies bool      // with bodies; else with metadata only
-	Actors bool      // with who made them
+	Actors bool      // with their authors
 }
 
 // MaxPage is the maximum number of resources in a page.
@@ -281,7 +281,7 @@ func (c *call) readLog(ctx context.Context, sc store.Scope, q Query, after store
 		}
 		r, err := c.opt.Store.Get(ctx, sc, e.URI)
 		switch {
-		case fault.Is(err, fault.NotFound) || err == nil && r.Seq != e.Seq: // something came after it
+		case fault.Is(err, fault.NotFound) || err == nil && r.Seq != e.Seq: // the resource has a newer entry
 			continue
 		case err == nil:
 			err = c.admit(ctx, q, r, &out)

@@ -127,9 +127,9 @@ func (s *Service) settled(ctx context.Context, by Caller, space resource.Space, 
 	return e, err == nil, err
 }
 
-// undo takes back the action with a key: what was there before is there
-// again. What has changed since is left alone (resource_changed), and what was
-// erased is gone (resource_erased).
+// undo reverts the action with a key: it restores the version before the action,
+// or deletes the resource if there was none. It fails if the resource has changed
+// since (resource_changed), or if that version was erased (resource_erased).
 func (s *Service) undo(ctx context.Context, by Caller, space resource.Space, key string) (resource.URI, error) {
 	c, err := s.call(ctx, by)
 	if err != nil {

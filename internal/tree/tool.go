@@ -167,7 +167,7 @@ func (s *Service) listTool() (tool.Tool, error) {
 }
 
 // labelsOf returns the labels of a resource that is read. Text that the user wrote
-// is trusted; anything else may contain text of others.
+// is trusted; anything else may contain text from other people.
 func labelsOf(user string, r Resource) message.Labels {
 	if r.Actor == user && !owned(r.URI.Type()) {
 		return message.Private
@@ -282,8 +282,8 @@ func (s *Service) deleteTool() (tool.Tool, error) {
 
 func deleted(uri resource.URI) string { return fmt.Sprintf("Deleted %s.", uri) }
 
-// action is a tool that changes something. Its key tells whether it was done, and
-// it can be undone.
+// action is a tool that changes something. Its idempotency key tells whether it
+// was done. An action can be undone.
 type action struct {
 	tool.Tool
 	s *Service

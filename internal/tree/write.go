@@ -65,7 +65,7 @@ type Removal struct {
 	Version uint64 // if not zero, the resource must have this version
 	Erase   bool   // also remove the bodies of all versions permanently
 
-	key string // as in Put
+	key string // the idempotency key, as in Put
 }
 
 // Delete deletes a resource. Resources below it stay, and so does its history,
