@@ -20,8 +20,8 @@ func parallel(n int, name string, args any) []edge.Call {
 	return calls
 }
 
-// A model that asks for thousands of calls at once gets a few of them, and the
-// node goes on serving everybody.
+// A model asks for thousands of calls in one reply. Only a few of them are
+// made, and the node keeps serving everybody.
 func TestCallsOfOneReplyAreBounded(t *testing.T) {
 	t.Parallel()
 	n := edge.Serve(t, edge.Options{Settings: "limits: {calls: 10}", Model: edge.Script(t, func(in edge.Asked) edge.Reply {
@@ -48,8 +48,8 @@ func TestCallsOfOneReplyAreBounded(t *testing.T) {
 	}
 }
 
-// A reply without an end is ended with a coded error, the provider's request
-// is cancelled, and it is not asked again.
+// An endless reply ends with a coded error. The provider's request is cancelled
+// and not retried.
 func TestAReplyWithoutAnEndIsEnded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 64<<10)
@@ -98,7 +98,7 @@ func TestAReplyWithoutAnEndIsEnded(t *testing.T) {
 	}
 }
 
-// One event of a stream with a million of anything ends its turn soon.
+// A single stream event with a million elements ends its turn quickly.
 func TestAnEventWithAMillionPartsIsRefused(t *testing.T) {
 	t.Parallel()
 	many := func(n int, form string) string {
@@ -127,8 +127,9 @@ func TestAnEventWithAMillionPartsIsRefused(t *testing.T) {
 	}
 }
 
-// A model that is silent when it is to write a summary holds up no turn: the
-// summary has a part of the turn's time, and a digest stands in for it.
+// A model that stays silent when asked for a summary does not hold up the turn.
+// The summary may use only part of the turn's time; after that a digest
+// replaces it.
 func TestASilentSummaryModelDoesNotDelayATurn(t *testing.T) {
 	t.Parallel()
 	var silent atomic.Int64

@@ -16,8 +16,8 @@ import (
 	"steward/test/edge"
 )
 
-// simulator is an MCP server in the test's own process, which survives the
-// Steward that talks to it.
+// simulator is an MCP server in the test process. It outlives the Steward that
+// talks to it.
 type simulator struct {
 	*sdk.Server
 	url string
@@ -27,7 +27,7 @@ func newSimulator(t testing.TB) *simulator {
 	s := sdk.NewServer(&sdk.Implementation{Name: "sim", Version: "1"}, nil)
 	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
 	t.Cleanup(func() {
-		for session := range s.Sessions() { // of clients that were killed, too
+		for session := range s.Sessions() { // including those of killed clients
 			session.Close() //nolint:errcheck // it may have ended
 		}
 		h.CloseClientConnections()
@@ -36,7 +36,7 @@ func newSimulator(t testing.TB) *simulator {
 	return &simulator{s, h.URL}
 }
 
-// offers adds a tool; call nil answers "did NAME".
+// offers adds a tool. If call is nil, the tool answers "did NAME".
 func (s *simulator) offers(t *sdk.Tool, call func(ctx context.Context, r *sdk.CallToolRequest) string) {
 	if t.Description == "" {
 		t.Description = "It is " + t.Name + "."
@@ -53,12 +53,12 @@ func (s *simulator) offers(t *sdk.Tool, call func(ctx context.Context, r *sdk.Ca
 	})
 }
 
-// reads is a tool that says that it only reads.
+// reads returns a tool that declares itself read-only.
 func reads(name string) *sdk.Tool {
 	return &sdk.Tool{Name: name, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}
 }
 
-// listed is how a node lists an agent or a source.
+// listed is an agent or a source as a node lists it.
 type listed struct {
 	Path, Status, Hash   string
 	Usable               bool
@@ -77,7 +77,7 @@ func listing(n *edge.Node, path string) listed {
 	return listed{}
 }
 
-// servers writes the data folder's mcp.json.
+// servers writes mcp.json into the data folder.
 func servers(n *edge.Node, decls map[string]any) {
 	n.T.Helper()
 	b, err := json.Marshal(map[string]any{"mcpServers": decls})
@@ -175,7 +175,7 @@ func TestProgressOfASynchronousToolIsTold(t *testing.T) {
 			}
 		}
 		select {
-		case <-seen: // the newest, while the call runs
+		case <-seen: // keep the newest while the call runs
 		case <-ctx.Done():
 		}
 		return "stepped"
@@ -225,9 +225,10 @@ answer '"all of it"'
 	}
 }
 
-// A kill -9 while three actions are under way at a real MCP server. Where the
-// server recognises the key, or can be asked about it, each is done once and
-// has its result; where it can do neither, it is left to a person.
+// Steward is killed (kill -9) while five actions are in flight at a real MCP
+// server. If the server recognises the idempotency key or can report a call's
+// status, the action happens once and gets its result. Otherwise it is left to
+// a person.
 func TestAnActionInFlightAtAKillIsSettledWhereTheServerCan(t *testing.T) {
 	t.Parallel()
 	sim := newSimulator(t)
@@ -241,8 +242,9 @@ func TestAnActionInFlightAtAKillIsSettledWhereTheServerCan(t *testing.T) {
 		}
 		return k
 	}
-	// pays counts an effect; the first call of it never answers. before says
-	// that the process is killed before the effect happens.
+	// pays adds a tool that counts its effects by key. Its first call never
+	// answers. If before is true, the process is killed before the effect
+	// happens.
 	pays := func(name string, meta sdk.Meta, recognises, before bool) {
 		done[name] = map[string]int{}
 		sim.offers(&sdk.Tool{Name: name, Meta: meta}, func(ctx context.Context, r *sdk.CallToolRequest) string {
@@ -268,7 +270,7 @@ func TestAnActionInFlightAtAKillIsSettledWhereTheServerCan(t *testing.T) {
 	pays("repeated", sdk.Meta{"steward/dedupes": true}, true, false)
 	pays("asked", sdk.Meta{"steward/status_tool": "status"}, false, false)
 	pays("undone", sdk.Meta{"steward/status_tool": "status"}, false, true)
-	pays("entry", nil, true, false) // its entry in mcp.json says it
+	pays("entry", nil, true, false) // declared in its mcp.json entry
 	pays("parked", nil, false, false)
 	sim.offers(reads("status"), func(_ context.Context, r *sdk.CallToolRequest) string {
 		var in struct {

@@ -28,12 +28,12 @@ import (
 type aim struct {
 	URL, Data     string
 	PID           int
-	Listed, Other string // servers of the test's own
+	Listed, Other string // servers that the test runs
 }
 
-// probe is what the test binary is as a program of others: it tries all that
-// such a program must not be able to, and answers with what it could do. As
-// "tool" it is asked in Steward's envelope, as "server" over MCP.
+// probe runs the test binary as a third-party program. It tries everything that
+// such a program must not be able to do and reports what worked. Called with
+// "tool" it speaks Steward's envelope, with "server" MCP.
 func probe(how string) int {
 	if how == "server" {
 		s := sdk.NewServer(&sdk.Implementation{Name: "probe", Version: "1"}, nil)
@@ -59,7 +59,7 @@ func probe(how string) int {
 	return 0
 }
 
-// try returns what got through, a line each.
+// try returns what worked, one line each.
 func (a aim) try() string {
 	var got []string
 	through := func(format string, args ...any) { got = append(got, fmt.Sprintf(format, args...)) }
@@ -126,7 +126,7 @@ func (a aim) try() string {
 	return strings.Join(got, "\n")
 }
 
-// ownAddresses are those of this machine's interfaces.
+// ownAddresses returns the addresses of this machine's interfaces.
 func ownAddresses() []string {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -141,7 +141,7 @@ func ownAddresses() []string {
 	return out
 }
 
-// testBinary is this program, as a declaration names it.
+// testBinary returns the path of this program for use in a declaration.
 func testBinary(t testing.TB) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -151,17 +151,18 @@ func testBinary(t testing.TB) string {
 	return self
 }
 
-// answering serves "here" for a program to reach.
+// answering starts a server that answers "here".
 func answering(t testing.TB) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here") })) //nolint:errcheck // the program may be gone
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// The chain by which a confined program took command: it tries to read what
-// Steward has, to make a key, to approve and to have a turn, with Steward's own
-// port even named in its list, and gets nothing. So do an unsandboxed program
-// and a server of mcp.json.
+// This is the chain of steps by which a confined program once took control: it
+// tries to read Steward's files, create a key, approve a question and start a
+// turn, even with Steward's own port in its network list. All of it fails. It
+// also fails for an unsandboxed program and a server of mcp.json, which reach
+// only other servers.
 func TestAConfinedProgramCannotApprove(t *testing.T) {
 	t.Parallel()
 	var n *edge.Node
@@ -213,12 +214,12 @@ func TestAConfinedProgramCannotApprove(t *testing.T) {
 	if n.Token() != token {
 		t.Error("the token was changed")
 	}
-	// Another list is another agent.
+	// A changed network list makes it a different agent.
 	n.Write("name: spy\ndescription: A spy.\nprocess:\n"+program("listed", "sandbox: {network: true}"), "data", "agents", "spy", "agent.yaml")
 	n.Until("the agent waits again", func() bool { return listing(n, "spy").Status == "pending" })
 }
 
-// shTool is an agent with one program, a shell script: see edge.Tool.
+// shTool creates an agent with one program, a shell script; see edge.Tool.
 func shTool(n *edge.Node, agent, more, script string) {
 	n.Write("name: "+agent+"\ndescription: An agent.\nprocess:\n  "+agent+":\n    command: ./run.sh\n"+more+
 		"    tools: [{name: run, description: Run., effect: query, reach: here, yields: [], timeout: 5m}]\n", "data", "agents", agent, "agent.yaml")
@@ -226,12 +227,12 @@ func shTool(n *edge.Node, agent, more, script string) {
 	n.Must("agents", "approve", agent, "--yes")
 }
 
-// own is a path in the folder of a program that shTool has made.
+// own returns a path in the folder of a program that shTool created.
 func own(n *edge.Node, agent, name string) string {
 	return n.Data("private", "agents", agent, "sources", agent, name)
 }
 
-// calling is a model that calls the tool that the user names.
+// calling is a model that calls the tool named in the user's message.
 func calling(t testing.TB) http.Handler {
 	return edge.Script(t, func(in edge.Asked) edge.Reply {
 		if in.Rounds() == 0 {
@@ -241,7 +242,7 @@ func calling(t testing.TB) http.Handler {
 	})
 }
 
-// call has the agent's tool called, and returns what it answers.
+// call makes the agent's tool run and returns its answer.
 func call(n *edge.Node, agent string) string {
 	c := n.Dial()
 	defer c.Close()
@@ -252,8 +253,8 @@ func exists(path string) func() bool {
 	return func() bool { _, err := os.Stat(path); return err == nil }
 }
 
-// What runs is what was approved, whatever becomes of the folder meanwhile, and
-// nothing runs from a copy that was touched.
+// What runs is what was approved, even if the agent's folder changes meanwhile.
+// Nothing runs from a copy that was modified.
 func TestASwappedFileDoesNotRun(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: calling(t)})
@@ -288,7 +289,8 @@ func TestASwappedFileDoesNotRun(t *testing.T) {
 	if got := call(n, "slow"); !strings.Contains(got, "snapshot_changed") && !strings.Contains(got, "has been changed") {
 		t.Errorf("from a copy that was touched: %s", got)
 	}
-	// Without the copy, as after an approval by an older Steward, it is made anew.
+	// If the copy is missing, as after an approval by an older Steward, it is
+	// created again.
 	if err := os.RemoveAll(n.Data("snapshots")); err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +308,7 @@ func TestAProgramsDataFolderIsBounded(t *testing.T) {
 	n := edge.New(t, edge.Options{Model: calling(t)})
 	shTool(n, "hoard", "    sandbox: {limits: {data: 33554432}}\n", "i=0; while :; do head -c 4000000 /dev/zero >\"$STEWARD_DATA/$i\"; i=$((i+1)); done\n")
 	n.Serve()
-	for range 2 { // while it writes, and at the next start
+	for range 2 { // first while it writes, then at the next start
 		if got := call(n, "hoard"); !strings.Contains(got, "more than 32 MiB in its own folder") {
 			t.Errorf("%s", got)
 		}
@@ -323,8 +325,8 @@ func TestAProgramsDataFolderIsBounded(t *testing.T) {
 	}
 }
 
-// What a killed Steward leaves in the temporary folder is removed at the next
-// start, and only that.
+// The next start removes what a killed Steward left in the temporary folder,
+// and nothing else.
 func TestTemporaryFoldersAreRemoved(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: calling(t)})
@@ -351,7 +353,7 @@ func TestTemporaryFoldersAreRemoved(t *testing.T) {
 	if folders() != 1 {
 		t.Errorf("%d folders of a program that runs", folders())
 	}
-	n.Must("agents", "list") // another process does not take them for leftovers
+	n.Must("agents", "list") // another process does not mistake them for leftovers
 	if folders() != 1 {
 		t.Error("the folder of a program that runs was removed")
 	}
@@ -366,7 +368,8 @@ func TestTemporaryFoldersAreRemoved(t *testing.T) {
 	}
 }
 
-// A sandboxed server whose script needs what it cannot see is told what to set.
+// A sandboxed server whose script needs a file that it cannot see is told what
+// to set.
 func TestASandboxedServerThatCannotSeeItsScript(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{})

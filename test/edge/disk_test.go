@@ -12,8 +12,8 @@ import (
 	"steward/test/edge"
 )
 
-// A limit of the size of files stands for a full disk: writes fail in the same
-// place, and it can be lifted while Steward runs.
+// A file size limit stands in for a full disk: writes fail in the same place,
+// and the limit can be lifted while Steward runs.
 func TestAFullDiskIsReportedByReadyz(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "noted"} })})

@@ -25,7 +25,7 @@ import (
 	"steward/test/edge"
 )
 
-// routes are all that Steward serves to those who have a credential, as
+// routes returns every route that Steward serves to an authenticated client, as
 // "METHOD /path", from the servers' own tables.
 func routes(t *testing.T) []string {
 	t.Helper()
@@ -84,8 +84,8 @@ func TestNothingAnswersWithoutACredential(t *testing.T) {
 	}
 }
 
-// stranger runs commands as another account of the machine, in a folder of its
-// own. Only root can do that.
+// stranger runs a command as another account of the machine, in a folder of
+// that account. Only root can do that.
 func stranger(t *testing.T, dir string, name string, args ...string) (out string, err error) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -109,7 +109,7 @@ func TestAnotherAccountOfTheMachineGetsNothing(t *testing.T) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		return // nobody else can be tried: the modes above say it
+		return // no other account to try; the modes above suffice
 	}
 	c := n.Dial()
 	tried := false
@@ -132,8 +132,8 @@ func TestAnotherAccountOfTheMachineGetsNothing(t *testing.T) {
 	}
 }
 
-// attack tries, as another account, all that would be worth it while a
-// question waits.
+// attack tries, as another account, everything worth trying while a question
+// waits.
 func attack(t *testing.T, n *edge.Node, q edge.Approval) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "steward-stranger-")
@@ -266,8 +266,9 @@ func TestATokenFileThatOthersCanReadIsRefused(t *testing.T) {
 	}
 }
 
-// The token is in no environment and no argument of what Steward starts, in no
-// log, and in no file but its own, even where somebody pastes it.
+// The token appears in no environment and no argument of the programs that
+// Steward starts, in no log, and in no file but its own, even if somebody
+// pastes it into a message.
 func TestTheTokenStaysInItsFile(t *testing.T) {
 	t.Parallel()
 	look := edge.Steps(edge.Call{Name: "spy.look", Args: map[string]any{}})
@@ -336,7 +337,7 @@ func TestAWebSocketAnswersAfterManyConversations(t *testing.T) {
 func TestServePrintsACommandThatWorks(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{})
-	cmd := exec.Command(edge.Binary(), "serve", "--listen", "0.0.0.0:0", "--data", n.Data("it's")) // a folder that has to be quoted
+	cmd := exec.Command(edge.Binary(), "serve", "--listen", "0.0.0.0:0", "--data", n.Data("it's")) // a folder whose name needs quoting
 	cmd.Env, cmd.Dir = n.Env, n.Dir
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -1,6 +1,6 @@
-// Package edge drives the built steward binary in tests: it starts
-// "steward serve" on a data folder of its own, runs commands beside it, and
-// talks to it over its sockets as a stranger would.
+// Package edge drives the built steward binary in tests: it starts "steward
+// serve" on its own data folder, runs commands next to it, and talks to its
+// sockets as an external client.
 //
 // A test package that uses it needs
 //
@@ -27,8 +27,8 @@ import (
 	"steward/test/leak"
 )
 
-// Patience is how long a test waits for what must happen. It is long enough
-// for any machine, so that no test depends on speed.
+// Patience is how long a test waits for something that must happen. It is long
+// enough for any machine, so no test depends on speed.
 const Patience = 3 * time.Minute
 
 var binary string
@@ -48,27 +48,28 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Binary is the path of the built binary.
+// Binary returns the path of the built binary.
 func Binary() string { return binary }
 
-// Options of a Node. With the zero value the node has the offline model only.
+// Options configure a Node. With the zero value the node has only the offline
+// model.
 type Options struct {
-	Model    http.Handler // a double of an OpenAI server; see Script
+	Model    http.Handler // a fake OpenAI server; see Script
 	Settings string       // the content of steward.yaml
-	Env      []string     // more environment, as NAME=value
+	Env      []string     // additional environment variables, as NAME=value
 }
 
-// Node is a data folder, and the Steward that serves it between Serve and Stop.
+// Node is a data folder and the Steward that serves it between Serve and Stop.
 type Node struct {
 	T   testing.TB
-	Dir string // the home and working folder; steward.yaml lies here
-	URL string // where it serves
+	Dir string // the home and working folder; contains steward.yaml
+	URL string // base URL of the served Steward
 	Env []string
 
 	model string
 	cmd   *exec.Cmd
 	done  chan struct{} // closed when cmd has ended
-	err   error         // how it ended
+	err   error         // set before done is closed
 	log   lockedBuffer
 }
 
@@ -99,12 +100,12 @@ func Serve(t testing.TB, o Options) *Node {
 	return n
 }
 
-// Data is a path in the data folder.
+// Data returns a path in the data folder.
 func (n *Node) Data(names ...string) string {
 	return filepath.Join(append([]string{n.Dir, "data"}, names...)...)
 }
 
-// Write writes a file below Dir, executable, and returns its path.
+// Write writes an executable file below Dir and returns its path.
 func (n *Node) Write(text string, names ...string) string {
 	n.T.Helper()
 	path := filepath.Join(append([]string{n.Dir}, names...)...)
@@ -114,15 +115,15 @@ func (n *Node) Write(text string, names ...string) string {
 	return path
 }
 
-// Serve starts "steward serve --json" with more arguments and waits until it
-// says where it serves. The test's end stops it.
+// Serve starts "steward serve --json" with additional arguments and waits until
+// it reports its address. It is stopped when the test ends.
 func (n *Node) Serve(args ...string) {
 	n.T.Helper()
 	n.cmd = exec.Command(binary, append([]string{"serve", "--json"}, args...)...)
 	n.start()
 }
 
-// ServeUnder starts it likewise, by a program that runs it: "prlimit", "systemd-run" …
+// ServeUnder is Serve under a program such as "prlimit" or "systemd-run".
 func (n *Node) ServeUnder(prefix []string, args ...string) {
 	n.T.Helper()
 	all := append(append(append([]string{}, prefix[1:]...), binary, "serve", "--json"), args...)
@@ -155,7 +156,7 @@ func (n *Node) start() {
 	n.T.Cleanup(n.Stop)
 }
 
-// Alive reports whether the served Steward still runs.
+// Alive reports whether the served Steward is still running.
 func (n *Node) Alive() bool {
 	select {
 	case <-n.done:
@@ -165,13 +166,14 @@ func (n *Node) Alive() bool {
 	}
 }
 
-// PID is the process that Serve started.
+// PID returns the id of the process that Serve started.
 func (n *Node) PID() int { return n.cmd.Process.Pid }
 
-// Log is what the served Steward has written to standard error so far.
+// Log returns what the served Steward has written to standard error so far.
 func (n *Node) Log() string { return n.log.String() }
 
-// Stop ends the served Steward as Ctrl-C does. An exit code is an error.
+// Stop ends the served Steward as Ctrl-C does. A non-zero exit code fails the
+// test.
 func (n *Node) Stop() {
 	n.T.Helper()
 	if n.cmd == nil {
@@ -206,17 +208,17 @@ func (n *Node) Kill() {
 	n.cmd = nil
 }
 
-// Result is what became of a command.
+// Result is the outcome of a command.
 type Result struct {
 	Out, Err string
 	Code     int
 }
 
-// Run runs a command of steward on the node's data folder, with an empty
-// standard input.
+// Run runs a steward command on the node's data folder with an empty standard
+// input.
 func (n *Node) Run(args ...string) Result { n.T.Helper(); return n.RunIn("", args...) }
 
-// RunIn runs a command with a text piped into it.
+// RunIn is Run with a text as standard input.
 func (n *Node) RunIn(stdin string, args ...string) Result {
 	n.T.Helper()
 	cmd := n.Command(args...)
@@ -233,7 +235,7 @@ func (n *Node) RunIn(stdin string, args ...string) Result {
 	return Result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
 }
 
-// Must runs a command that has to succeed and returns its standard output.
+// Must runs a command that must succeed and returns its standard output.
 func (n *Node) Must(args ...string) string {
 	n.T.Helper()
 	r := n.Run(args...)
@@ -243,7 +245,7 @@ func (n *Node) Must(args ...string) string {
 	return r.Out
 }
 
-// JSON runs a command with --json that has to succeed, and reads its output into
+// JSON runs a command with --json that must succeed and decodes its output into
 // out.
 func (n *Node) JSON(out any, args ...string) {
 	n.T.Helper()
@@ -253,7 +255,7 @@ func (n *Node) JSON(out any, args ...string) {
 	}
 }
 
-// Key creates an API key of a user.
+// Key creates an API key for a user.
 func (n *Node) Key(user string) (secret string) {
 	n.T.Helper()
 	var key struct{ Secret string }
@@ -263,16 +265,15 @@ func (n *Node) Key(user string) (secret string) {
 	return key.Secret
 }
 
-// Tool begins a shell script that is a tool: it reads the request, and answer
-// sends a JSON value as its result.
+// Tool is the beginning of a shell script that implements a tool: it reads the
+// request, and answer sends a JSON value as the result.
 const Tool = `#!/bin/sh
 read -r request
 id=$(printf '%s' "$request" | sed 's/.*"request_id":"\([^"]*\)".*/\1/')
 answer() { printf '{"type":"result","request_id":"%s","status":"success","data":%s}\n' "$id" "$1"; }
 `
 
-// Token is the credential of the machine's own user, as it lies in the data
-// folder.
+// Token returns the credential of the machine's own user from the data folder.
 func (n *Node) Token() string {
 	n.T.Helper()
 	b, err := os.ReadFile(n.Data("token"))
@@ -282,9 +283,9 @@ func (n *Node) Token() string {
 	return strings.TrimSpace(string(b))
 }
 
-// HTTP makes a request with the token. A body that is not nil is sent as
-// JSON, bytes as they are. Headers are pairs of a name and a value; an empty
-// value removes the header.
+// HTTP makes a request with the token. A non-nil body is sent as JSON, a []byte
+// body unchanged. Headers are pairs of name and value; an empty value removes
+// the header.
 func (n *Node) HTTP(method, path string, body any, headers ...string) (status int, answer []byte) {
 	n.T.Helper()
 	var in io.Reader
@@ -323,7 +324,7 @@ func (n *Node) HTTP(method, path string, body any, headers ...string) (status in
 	return res.StatusCode, answer
 }
 
-// Get reads a JSON answer into out. Any status but 200 ends the test.
+// Get decodes a JSON answer into out. Any status but 200 fails the test.
 func (n *Node) Get(path string, out any) {
 	n.T.Helper()
 	status, b := n.HTTP(http.MethodGet, path, nil)
@@ -335,7 +336,7 @@ func (n *Node) Get(path string, out any) {
 	}
 }
 
-// Until waits until something has become true.
+// Until waits until the condition holds.
 func (n *Node) Until(what string, true func() bool) {
 	n.T.Helper()
 	for end := time.Now().Add(Patience); !true(); time.Sleep(20 * time.Millisecond) {
@@ -345,7 +346,7 @@ func (n *Node) Until(what string, true func() bool) {
 	}
 }
 
-// lockedBuffer is a buffer that a test reads while a process writes it.
+// lockedBuffer is a buffer that a test can read while a process writes to it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -363,7 +364,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// Command prepares a command of steward on the node's data folder.
+// Command prepares a steward command on the node's data folder.
 func (n *Node) Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Env, cmd.Dir = n.Env, n.Dir

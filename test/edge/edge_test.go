@@ -14,8 +14,8 @@ func TestMain(m *testing.M) {
 	os.Exit(edge.Main(m))
 }
 
-// The harness itself: a turn with a tool call, over the WebSocket, against the
-// shipped binary with its default settings.
+// This tests the harness itself: a turn with a tool call over the WebSocket,
+// against the shipped binary with its default settings.
 func TestATurn(t *testing.T) {
 	n := edge.Serve(t, edge.Options{Model: edge.Script(t, edge.Steps(edge.Call{Name: "math.multiply", Args: map[string]any{"a": 6, "b": 7}}))})
 	a := n.Ask("What is 6 times 7?", nil)

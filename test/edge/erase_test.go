@@ -13,7 +13,7 @@ import (
 	"steward/test/edge"
 )
 
-// holders are the files below a node's data folder that hold a text.
+// holders returns the files below a node's data folder that contain a text.
 func holders(n *edge.Node, text string) (found []string) {
 	n.T.Helper()
 	err := filepath.WalkDir(n.Data(), func(path string, d fs.DirEntry, err error) error {
@@ -32,7 +32,7 @@ func holders(n *edge.Node, text string) (found []string) {
 	return found
 }
 
-// talker is a model that repeats what it was told.
+// talker is a model that repeats its input.
 func talker(t *testing.T) http.Handler {
 	return edge.Script(t, func(in edge.Asked) edge.Reply { return edge.Reply{Text: "You said " + in.User()} })
 }
@@ -43,7 +43,7 @@ func TestErasedTextIsInNoFileWithoutAServer(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: talker(t)})
 	n.Must("ask", "remember "+canary)
-	n.Write(`"remember `+canary+`"`+"\n", "data", "history") // as the chat keeps what was typed
+	n.Write(`"remember `+canary+`"`+"\n", "data", "history") // as the chat stores typed input
 	conv := strings.Fields(n.Must("conversations", "list"))
 	n.Must("search", canary)
 	if len(holders(n, canary)) == 0 {
@@ -94,7 +94,7 @@ func TestErasedTextIsInNoFileBesideReaders(t *testing.T) {
 			a := watching.Turn(map[string]any{"content": "remember " + canary}, nil)
 			stop := make(chan struct{})
 			searched := make(chan struct{})
-			go func() { // reads the database and the index all the time
+			go func() { // reads the database and the index continuously
 				defer close(searched)
 				for {
 					select {

@@ -6,9 +6,9 @@ import (
 	"steward/test/edge"
 )
 
-// What `policy explain` says of a call is what becomes of it: also of a tool
-// that asks each time, of one that is somebody else's, of one that a standing
-// approval covers, and where nobody is there to be asked.
+// What "policy explain" says about a call is what happens to it. This also
+// holds for a tool that asks each time, for another user's data, for a call
+// that a standing approval covers, and where nobody is there to answer.
 func TestWhatIsExplainedIsWhatHappens(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: calling(t)})
@@ -48,9 +48,9 @@ func TestWhatIsExplainedIsWhatHappens(t *testing.T) {
 	check("house.look", "local", "allow")
 	check("house.light", "local", "allow")
 	check("house.heat", "local", "ask")
-	check("house.door", "local", "ask") // trusted, and asks each time
+	check("house.door", "local", "ask") // trusted, but asks each time
 	check("document.list", "local", "allow")
-	check("document.list", "bob", "deny") // another's papers
+	check("document.list", "bob", "deny") // another user's documents
 	if told, rule := explained("house.door", "local", "--alone"); told != "deny" || rule != "tool.asks" {
 		t.Errorf("with nobody there: %s by %s", told, rule)
 	}

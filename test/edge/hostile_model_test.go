@@ -19,20 +19,20 @@ import (
 	"steward/test/apis"
 )
 
-// dialect is the wire of a vendor: the events of a stream, each as the JSON of
-// one "data:" line.
+// dialect is a vendor's wire format: the events of a stream, each as the JSON
+// of one "data:" line.
 type dialect struct {
-	name  string // of the provider, and of its part of the paths
+	name  string // the provider's name, also part of its paths
 	model string
-	check func([]byte) error // of a request
+	check func([]byte) error // validates a request
 	begin []string
-	text  func(quoted string) string                // a piece of text, as JSON
-	call  func(i, id, name, quoted string) []string // a call, its arguments as a JSON string
-	parts func(n int) string                        // one event with many elements
+	text  func(quoted string) string                // a chunk of text; quoted is a JSON string
+	call  func(i, id, name, quoted string) []string // a tool call; quoted is its arguments as a JSON string
+	parts func(n int) string                        // one event with n elements
 	end   []string
 }
 
-// dialects are those of OpenAI, Anthropic and Gemini.
+// dialects returns those of OpenAI, Anthropic and Gemini.
 func dialects() []*dialect {
 	args := func(quoted string) string { // Gemini's arguments are an object
 		var s string
@@ -84,7 +84,8 @@ func dialects() []*dialect {
 	}}
 }
 
-// list is a list of n elements; each may have its number in it.
+// list returns a JSON list of n elements. form may contain a verb for the
+// element's number.
 func list(n int, form string) string {
 	var b strings.Builder
 	for i := range n {
@@ -100,19 +101,19 @@ func list(n int, form string) string {
 	return b.String()
 }
 
-// hostile is a server of three vendors' protocols. What it answers to a turn
-// is drawn by the seed and the number that the turn's message names.
+// hostile is a server of three vendors' protocols. It draws its answers from
+// the seed and the number in the turn's message.
 type hostile struct {
 	t    testing.TB
 	seed uint64
 	mu   sync.Mutex
-	asks map[string]uint64 // how often each turn has asked
-	did  map[string]int    // the answers by kind
+	asks map[string]uint64 // requests made by each turn
+	did  map[string]int    // answers by kind
 }
 
 var numbered = regexp.MustCompile(`hostile turn ([0-9]+)\.`)
 
-// rounds is how many hostile answers a turn gets before a good one.
+// rounds is the number of hostile answers that a turn gets before a good one.
 const rounds = 3
 
 func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -125,13 +126,13 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the caller was stopped
+		return // the request was cancelled
 	}
 	for _, d := range dialects() {
 		if !strings.HasPrefix(r.URL.Path, "/"+d.name+"/") {
 			continue
 		}
-		if err := d.check(body); err != nil && !strings.Contains(err.Error(), "unknown object member") { // what it said itself goes back to it
+		if err := d.check(body); err != nil && !strings.Contains(err.Error(), "unknown object member") { // its own output comes back in later requests
 			h.t.Errorf("%s: %.500v: %.3000s", d.name, err, body)
 		}
 		turn, n := "none", uint64(rounds)
@@ -142,7 +143,7 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.asks[turn]++
 			h.mu.Unlock()
 		}
-		number, _ := strconv.ParseUint(turn, 10, 64) // none: 0
+		number, _ := strconv.ParseUint(turn, 10, 64) // 0 if there is none
 		h.answer(&reply{w: w, r: r, dialect: d, rand: rand.New(rand.NewPCG(h.seed, number<<8|n))}, n >= rounds)
 		return
 	}
@@ -162,7 +163,7 @@ func (h *hostile) answer(a *reply, good bool) {
 	k.do(a)
 }
 
-// reply is one answer that is being written.
+// reply is an answer being written.
 type reply struct {
 	*dialect
 	w    http.ResponseWriter
@@ -170,7 +171,7 @@ type reply struct {
 	rand *rand.Rand
 }
 
-// write writes a text, and reports whether there is still somebody who reads.
+// write writes a text and reports whether anybody still reads.
 func (a *reply) write(s string) bool {
 	_, err := io.WriteString(a.w, s)
 	return err == nil && a.r.Context().Err() == nil
@@ -195,12 +196,12 @@ func (a *reply) events(data ...string) bool {
 	return true
 }
 
-// whole is a well-formed answer with some events in its middle.
+// whole writes a well-formed answer with additional events in its middle.
 func (a *reply) whole(middle ...string) {
 	_ = a.events(a.begin...) && a.events(middle...) && a.events(a.end...)
 }
 
-// calls are n calls of a tool, with arguments as JSON.
+// calls returns n calls of a tool. args is JSON.
 func (a *reply) calls(n int, name, args string) (out []string) {
 	for i := range n {
 		out = append(out, a.call(strconv.Itoa(i), fmt.Sprintf(`"call_%d_%d"`, a.rand.Uint32(), i), quote(name), quote(args))...)
@@ -216,7 +217,8 @@ func quote(s string) string {
 	return string(b)
 }
 
-// size is a random number of bytes, each order of magnitude as often.
+// size returns a random number of bytes; each order of magnitude is equally
+// likely.
 func (a *reply) size(most int) int {
 	n := 1 << a.rand.IntN(25)
 	return min(most, n+a.rand.IntN(n))
@@ -230,19 +232,19 @@ func (a *reply) noise(n int) string {
 	return string(b)
 }
 
-// deed is a way to be hostile.
+// deed is a way of being hostile.
 type deed struct {
 	name string
 	do   func(*reply)
 }
 
-// bomb is 256 MiB of zeros, packed.
+// bomb is 256 MiB of zeros, compressed.
 var bomb = sync.OnceValue(func() string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	for range 256 {
 		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
-			panic(err) // a buffer takes all
+			panic(err) // writing to a buffer cannot fail
 		}
 	}
 	if err := z.Close(); err != nil {
@@ -251,7 +253,7 @@ var bomb = sync.OnceValue(func() string {
 	return b.String()
 })
 
-// deeds are all ways; see the package's TestHostileReplies.
+// deeds returns all ways of being hostile; see TestHostileReplies.
 func deeds() []deed {
 	tools := map[string]string{"math__multiply": `{"a":6,"b":7}`, "math__evaluate": `{"expression":"2+3*4"}`, "time__now": `{}`, "files__list": `{}`,
 		"files__write": `{"path":"docs/a.txt","content":"hello","overwrite":true}`, "conversation__search": `{"query":"hostile"}`, "nosuch": `{}`}
@@ -459,7 +461,7 @@ func deeds() []deed {
 	}
 }
 
-// pieces is a text of a random size in pieces of a random size.
+// pieces splits a text of random size into pieces of random size.
 func (a *reply) pieces(most int, event func(string) []string) {
 	piece := strings.Repeat("h", a.size(1<<20))
 	ok := a.events(a.begin...)

@@ -27,20 +27,20 @@ import (
 )
 
 const (
-	most = 512 << 20       // bytes that Steward may use
-	soon = 5 * time.Second // until /readyz answers, on a machine that is busy otherwise
+	most = 512 << 20       // memory that Steward may use, in bytes
+	soon = 5 * time.Second // time limit for /readyz on an otherwise busy machine
 
-	// returns is how many bytes more than before it may hold once it is idle
-	// again. Most of them are SQLite's: its allocator (modernc.org/memory) keeps
-	// what is freed for reuse, up to the most that it ever had.
+	// returns is how many bytes above the start it may hold once idle again.
+	// Most of them belong to SQLite: its allocator (modernc.org/memory) keeps
+	// freed memory for reuse, up to the most that it ever had.
 	returns = 160 << 20
 )
 
-// Models that answer whatever harms, to many clients at a time over the
-// WebSocket and the OpenAI server, in three vendors' protocols. Steward stays
-// ready within 512 MB, each turn ends or is parked, and the memory comes back.
-// This is the short form; HOSTILE_TIME=10m is the long one (make test-long).
-// HOSTILE_SEED repeats what the models answer, though not the timing.
+// Hostile models answer many clients at once, over the WebSocket and the OpenAI
+// server, in three vendors' protocols. Steward stays ready within 512 MiB, each
+// turn ends or is parked, and the memory is given back. By default the test is
+// short; HOSTILE_TIME=10m makes it long (make test-long). HOSTILE_SEED repeats
+// the models' answers, but not their timing.
 func TestHostileReplies(t *testing.T) {
 	t.Parallel()
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv("HOSTILE_TIME"), "10s"))
@@ -61,7 +61,7 @@ func TestHostileReplies(t *testing.T) {
 	n.Write(fmt.Sprintf("models: {default: {use: [openai/gpt-test]}}\nlimits: {time: 5s}\nfolders: [{name: docs, path: %q, write: true}]\n", filepath.Join(n.Dir, "docs")), ".config", "steward", "steward.yaml")
 	if prefix := confined(t); prefix != nil {
 		n.ServeUnder(prefix)
-	} else { // as somebody would run it there
+	} else { // as an operator would run it there
 		n.Env = append(n.Env, "GOMEMLIMIT=320MiB")
 		n.Serve()
 	}
@@ -84,7 +84,7 @@ func TestHostileReplies(t *testing.T) {
 	t.Logf("the models answered so: %v", model.did)
 }
 
-// fine is one good turn with each model.
+// fine makes one good turn with each model.
 func fine(n *edge.Node) {
 	n.T.Helper()
 	ws := n.Dial()
@@ -96,9 +96,9 @@ func fine(n *edge.Node) {
 	}
 }
 
-// confined makes a control group with a limit of memory, and returns the
-// program that starts another one in it; nil where that is not to be had:
-// then the peak alone tells.
+// confined creates a control group with a memory limit and returns the command
+// prefix that starts a program in it. It returns nil where that is impossible;
+// the test then relies on the peak alone.
 func confined(t *testing.T) []string {
 	t.Helper()
 	own, err := os.ReadFile("/proc/self/cgroup")
@@ -146,7 +146,7 @@ func (h *hostile) total() (n int) {
 	return n
 }
 
-// crowd is the clients, and those who look on.
+// crowd is the set of clients and observers.
 type crowd struct {
 	n     *edge.Node
 	token string
@@ -155,12 +155,13 @@ type crowd struct {
 	turns atomic.Int64
 
 	mu      sync.Mutex
-	ends    map[string]int // of turns: how they ended
-	asked   int            // how often /readyz was
+	ends    map[string]int // turns by outcome
+	asked   int            // requests to /readyz
 	slowest time.Duration
 }
 
-// run has the clients at it for a while, until all their turns are over.
+// run lets the clients work for a while and waits until all their turns are
+// over.
 func (c *crowd) run(lasts time.Duration) {
 	t := c.n.T
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
@@ -192,7 +193,7 @@ func (c *crowd) run(lasts time.Duration) {
 	}
 }
 
-// watch asks again and again whether Steward is ready.
+// watch polls whether Steward is ready.
 func (c *crowd) watch(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -213,7 +214,7 @@ func (c *crowd) watch(ctx context.Context) {
 	}
 }
 
-// browse reads what there is, as a page of the browser does.
+// browse reads everything that is listed, as the web page does.
 func (c *crowd) browse(ctx context.Context) {
 	for i := 0; ctx.Err() == nil && c.n.Alive(); i++ {
 		var list struct{ Conversations []struct{ ID string } }
@@ -237,7 +238,7 @@ func (c *crowd) browse(ctx context.Context) {
 	}
 }
 
-// do makes a request, and reads the answer to its end.
+// do makes a request and reads the whole answer.
 func (c *crowd) do(ctx context.Context, method, path string, body any) (int, []byte, error) {
 	var in io.Reader
 	if body != nil {
@@ -266,7 +267,7 @@ func (c *crowd) do(ctx context.Context, method, path string, body any) (int, []b
 
 func said(turn int) string { return fmt.Sprintf("This is hostile turn %d.", turn) }
 
-// complete asks a model by the OpenAI server, with tools of its own.
+// complete asks a model through the OpenAI server, with the client's own tools.
 func (c *crowd) complete(r *rand.Rand, turn int) (string, error) {
 	list := dialects()
 	body := map[string]any{"model": list[r.IntN(len(list))].model, "stream": r.IntN(2) == 0,
@@ -279,13 +280,13 @@ func (c *crowd) complete(r *rand.Rand, turn int) (string, error) {
 	return c.completion(body)
 }
 
-// agent asks an agent by it, which has tools.
+// agent asks an agent, which has tools, through the OpenAI server.
 func (c *crowd) agent(r *rand.Rand, turn int) (string, error) {
 	return c.completion(map[string]any{"model": "agent:assistant", "stream": r.IntN(2) == 0, "messages": []any{map[string]any{"role": "user", "content": said(turn)}}})
 }
 
 func (c *crowd) completion(body map[string]any) (string, error) {
-	ctx, cancel := context.WithTimeout(c.n.T.Context(), 10*time.Second) // a model alone may be silent for longer
+	ctx, cancel := context.WithTimeout(c.n.T.Context(), 10*time.Second) // a plain model may be silent for longer
 	defer cancel()
 	status, b, err := c.do(ctx, "POST", "/v1/chat/completions", body)
 	switch {
@@ -308,8 +309,8 @@ func (c *crowd) completion(body map[string]any) (string, error) {
 	return "ok", nil
 }
 
-// chat makes a few turns of a conversation over a WebSocket, and in the middle
-// of some of them hangs up, stops, or reads nothing for a while.
+// chat makes a few turns of a conversation over a WebSocket. In some of them it
+// hangs up, stops the turn, or reads nothing for a while.
 func (c *crowd) chat(r *rand.Rand, turn int) (end string, err error) {
 	ctx, cancel := context.WithTimeout(c.n.T.Context(), edge.Patience)
 	defer cancel()
@@ -364,7 +365,7 @@ func (c *crowd) follow(ctx context.Context, ws *websocket.Conn, message map[stri
 		case f.Approval != nil && f.Status == "awaiting_approval" && !asked[f.Approval.Hash]:
 			asked[f.Approval.Hash] = true
 			err = send(map[string]any{"id": "word", "type": []string{"approve", "deny"}[r.IntN(2)], "approval_id": f.Approval.ID, "hash": f.Approval.Hash})
-		case f.Type == "notice" && bytes.Contains(b, []byte(`"waiting":true`)): // for a model that asks for a pause, of a day perhaps
+		case f.Type == "notice" && bytes.Contains(b, []byte(`"waiting":true`)): // the model asks for a pause, perhaps of a day
 			err = send(map[string]any{"type": "stop", "conversation_id": conv})
 		case f.Type == "complete":
 			return conv, f.Stop, nil
@@ -377,8 +378,8 @@ func (c *crowd) follow(ctx context.Context, ws *websocket.Conn, message map[stri
 	}
 }
 
-// open are the requests that are neither over nor parked. What waits for a
-// model is cancelled, as a person does.
+// open returns the requests that are neither finished nor parked. It cancels
+// those that wait for a model, as a person would.
 func (c *crowd) open() []string {
 	var list struct {
 		Requests []struct{ ID, State, Status string }
@@ -396,8 +397,8 @@ func (c *crowd) open() []string {
 	return out
 }
 
-// idle waits, where that is wanted, until Steward has given back its memory,
-// and returns what it has.
+// idle returns the memory that Steward holds. If wait is true, it first waits
+// until Steward holds at most enough bytes.
 func (c *crowd) idle(enough int, wait bool) int {
 	now := memory(c.n.T.(*testing.T), c.n, "VmRSS")
 	for end := time.Now().Add(2 * edge.Patience); wait && now > enough; now = memory(c.n.T.(*testing.T), c.n, "VmRSS") {

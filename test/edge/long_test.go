@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	_ "modernc.org/sqlite" // its driver
+	_ "modernc.org/sqlite" // SQL driver
 
 	"steward/test/edge"
 )
 
-// longChat imports a conversation of so many messages over the API, and
-// returns its path.
+// longChat imports a conversation with the given number of messages through the
+// API and returns its path.
 func longChat(t *testing.T, n *edge.Node, messages int) string {
 	t.Helper()
 	var b strings.Builder
@@ -31,7 +31,7 @@ func longChat(t *testing.T, n *edge.Node, messages int) string {
 	return "/api/v1/conversations/" + got.Imported[0].ID
 }
 
-// newestOf are the ids of the newest messages, the newest first.
+// newestOf returns the ids of the newest messages, newest first.
 func newestOf(n *edge.Node, conv string) (ids []string) {
 	var list struct{ Messages []struct{ ID string } }
 	n.Get(conv+"/messages?reverse=true&limit=20", &list)
@@ -41,7 +41,7 @@ func newestOf(n *edge.Node, conv string) (ids []string) {
 	return ids
 }
 
-// entries is how long the node's log is.
+// entries returns the length of the node's log.
 func entries(t *testing.T, n *edge.Node) (count int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+n.Data("steward.db")+"?mode=ro")
@@ -55,8 +55,8 @@ func entries(t *testing.T, n *edge.Node) (count int) {
 	return count
 }
 
-// What changes the view of a long conversation, or a message of it, writes a
-// few entries and not one for each message.
+// A change to the view of a long conversation, or to one of its messages,
+// writes a few log entries, not one for each message.
 func TestALongConversationIsChangedByFewEntries(t *testing.T) {
 	t.Parallel()
 	n := edge.Serve(t, edge.Options{})
@@ -97,8 +97,8 @@ func TestALongConversationIsChangedByFewEntries(t *testing.T) {
 	}
 }
 
-// The first search after an import answers before all is indexed, and says so;
-// it is complete a little later.
+// The first search after an import answers before everything is indexed, and
+// says so. A little later it is complete.
 func TestTheFirstSearchAfterAnImportDoesNotWait(t *testing.T) {
 	t.Parallel()
 	n := edge.Serve(t, edge.Options{})
@@ -122,13 +122,13 @@ func TestTheFirstSearchAfterAnImportDoesNotWait(t *testing.T) {
 	}
 }
 
-// No message vanishes because what stands for it is not shown either.
+// No message disappears because its successor is hidden, too.
 func TestAHiddenMessageCannotSupersedeAnother(t *testing.T) {
 	t.Parallel()
 	n := edge.Serve(t, edge.Options{})
 	conv := longChat(t, n, 8)
 	newest := newestOf(n, conv)
-	a, b, c := newest[0], newest[3], newest[4] // an answer, a question and the answer before
+	a, b, c := newest[0], newest[3], newest[4] // an answer, a question and the answer before it
 	mark := func(state, by string, msgs ...string) string {
 		in := map[string]any{"messages": msgs, "state": state}
 		if by != "" {
@@ -144,7 +144,7 @@ func TestAHiddenMessageCannotSupersedeAnother(t *testing.T) {
 	for _, s := range []struct{ state, by, of, want string }{
 		{"superseded", a, a, "supersedes_itself"},
 		{"superseded", a, b, ""},
-		{"superseded", b, a, "supersedes_itself"}, // a circle
+		{"superseded", b, a, "supersedes_itself"}, // a cycle
 		{"deleted", "", c, ""},
 		{"superseded", c, a, "superseded_by_hidden"},
 	} {

@@ -12,10 +12,11 @@ import (
 	"steward/test/edge"
 )
 
-// At approval a model looks once at the tools that names alone would leave
-// open. What it says makes the proposal stricter and never laxer, whatever a
-// description asks of it; where it fails or is not there, what names derive
-// stands, and the approval says so. What is declared is left as it is.
+// At approval, a model looks once at the tools whose names leave a question
+// open. Its answer can make the proposal stricter but never laxer, whatever a
+// tool's description asks for. If the look fails or no model is available, the
+// proposal derived from the names stands, and the approval says so. Declared
+// properties are never changed.
 func TestALookByAModelOnlyMakesAProposalStricter(t *testing.T) {
 	t.Parallel()
 	var looks atomic.Int64
@@ -68,8 +69,8 @@ func TestALookByAModelOnlyMakesAProposalStricter(t *testing.T) {
 		t.Errorf("approved with %s, want %s", got, want)
 	}
 
-	// The API, and a look that fails: names alone count. The person's own word
-	// stands in any case.
+	// Over the API, and with a failed look, only the names count. The person's
+	// own decision always stands.
 	answer.Store("I cannot say.")
 	offer("weather", "Tells the weather in words.", `{"url":{"type":"string"}}`, true)
 	var insp struct{ Hash, Data string }
@@ -86,7 +87,8 @@ func TestALookByAModelOnlyMakesAProposalStricter(t *testing.T) {
 		t.Errorf("%d %s; approved with %s, want %s", status, body, got, want)
 	}
 
-	// Declared, it is looked at no more; and the offline model is never asked.
+	// Once declared, the tool is not looked at again. The offline model is
+	// never asked.
 	before := looks.Load()
 	servers(n, map[string]any{"sim": map[string]any{"url": sim.url, "yields": []string{"untrusted"}, "targets": map[string][]string{"*": {"url"}}}})
 	n.Until("the declaration is read", func() bool {

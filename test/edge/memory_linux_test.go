@@ -9,10 +9,10 @@ import (
 	"steward/test/edge"
 )
 
-// peak is how much memory the served Steward has had at most, in bytes.
+// peak returns the most memory that the served Steward has had, in bytes.
 func peak(t *testing.T, n *edge.Node) int { return memory(t, n, "VmHWM") }
 
-// memory reads a size of the served Steward from /proc.
+// memory returns a size of the served Steward from /proc, in bytes.
 func memory(t *testing.T, n *edge.Node, name string) (kib int) {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.PID()))

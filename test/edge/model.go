@@ -12,25 +12,25 @@ import (
 	"steward/test/apis"
 )
 
-// Call is a tool call that the model is to make. Args is marshalled as JSON,
-// except a json.RawMessage or a string, which is sent as it is.
+// Call is a tool call for the model to make. Args is marshalled as JSON; a
+// json.RawMessage or a string is sent unchanged.
 type Call struct {
 	Name string // as Steward names it, with dots
 	Args any
 }
 
-// Reply is what the model answers to one request.
+// Reply is the model's answer to one request.
 type Reply struct {
 	Text   string
 	Calls  []Call
-	Finish string // of the protocol; empty: "stop" or "tool_calls"
-	Input  int    // tokens of input that are reported; 0: none
+	Finish string // finish reason of the protocol; empty: "stop" or "tool_calls"
+	Input  int    // input tokens to report; 0: none
 	// Raw, if not nil, writes the whole answer itself.
 	Raw func(w http.ResponseWriter, r *http.Request)
 }
 
-// Refuse is an answer with an error status and a body. Headers are pairs of a
-// name and a value.
+// Refuse returns an answer with an error status and a body. Headers are pairs
+// of name and value.
 func Refuse(status int, body string, headers ...string) Reply {
 	return Reply{Raw: func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i+1 < len(headers); i += 2 {
@@ -41,7 +41,7 @@ func Refuse(status int, body string, headers ...string) Reply {
 	}}
 }
 
-// Said is a message of the request.
+// Said is a message of a request.
 type Said struct {
 	Role    string
 	Content any // a string or a list of parts
@@ -52,7 +52,7 @@ type Said struct {
 	CallID string `json:"tool_call_id"`
 }
 
-// Text is the message's content as one text.
+// Text returns the message's content as one text.
 func (s Said) Text() string {
 	if text, ok := s.Content.(string); ok {
 		return text
@@ -69,7 +69,7 @@ func (s Said) Text() string {
 	return b.String()
 }
 
-// Asked is a request that the model got.
+// Asked is a request that the model received.
 type Asked struct {
 	Model    string
 	Messages []Said
@@ -82,10 +82,10 @@ type Asked struct {
 	Body []byte
 }
 
-// Last is the newest message.
+// Last returns the newest message.
 func (a Asked) Last() Said { return a.Messages[len(a.Messages)-1] }
 
-// User is the newest message of the user as text.
+// User returns the newest message of the user as text.
 func (a Asked) User() string {
 	for i := len(a.Messages) - 1; i >= 0; i-- {
 		if a.Messages[i].Role == "user" {
@@ -95,7 +95,7 @@ func (a Asked) User() string {
 	return ""
 }
 
-// Results are the tool results since the last message of the model.
+// Results returns the tool results since the model's last message.
 func (a Asked) Results() []string {
 	var out []string
 	for i := len(a.Messages) - 1; i >= 0 && a.Messages[i].Role == "tool"; i-- {
@@ -104,7 +104,8 @@ func (a Asked) Results() []string {
 	return out
 }
 
-// Rounds is how many replies the model has given since the user's last message.
+// Rounds returns how many replies the model has given since the user's last
+// message.
 func (a Asked) Rounds() int {
 	n := 0
 	for i := len(a.Messages) - 1; i >= 0 && a.Messages[i].Role != "user"; i-- {
@@ -115,17 +116,17 @@ func (a Asked) Rounds() int {
 	return n
 }
 
-// Script is a double of an OpenAI server that streams chat completions. It
-// checks each request as strictly as the vendor does and answers by reply,
-// which any goroutine may call.
+// Script is a fake OpenAI server that streams chat completions. It checks each
+// request as strictly as the vendor does and answers with reply, which may be
+// called from several goroutines.
 //
-// Asked to look at tools that are to be approved, it has nothing to say.
+// When asked to look at tools awaiting approval, it has nothing to say.
 func Script(t testing.TB, reply func(Asked) Reply) http.Handler {
 	return ScriptLooking(t, func(Asked) Reply { return Reply{Text: `{"tools":[]}`} }, reply)
 }
 
-// Steps is a reply for Script: it makes the calls one after the other, and then
-// says their results.
+// Steps returns a reply for Script that makes the calls one after the other and
+// then repeats their results as text.
 func Steps(calls ...Call) func(Asked) Reply {
 	return func(in Asked) Reply {
 		if in.Rounds() < len(calls) {
@@ -135,8 +136,8 @@ func Steps(calls ...Call) func(Asked) Reply {
 	}
 }
 
-// ScriptLooking is Script where look answers for the look at tools that are to
-// be approved.
+// ScriptLooking is Script with look answering the requests to look at tools
+// awaiting approval.
 func ScriptLooking(t testing.TB, look, reply func(Asked) Reply) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
@@ -145,7 +146,7 @@ func ScriptLooking(t testing.TB, look, reply func(Asked) Reply) http.Handler {
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the caller was stopped
+			return // the request was cancelled
 		}
 		asked := Asked{Body: body}
 		if err := json.Unmarshal(body, &asked); err != nil {
@@ -203,12 +204,12 @@ func answer(t testing.TB, w http.ResponseWriter, r *http.Request, asked Asked, r
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// Chunk writes one event of a streamed chat completion; for Reply.Raw.
+// Chunk writes one event of a streamed chat completion, for use in Reply.Raw.
 func Chunk(w io.Writer, delta map[string]any, finish any) {
 	b, err := json.Marshal(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test",
 		"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
 	if err != nil {
-		panic(err) // a delta of a test is always JSON
+		panic(err) // a test's delta can always be marshalled
 	}
 	fmt.Fprintf(w, "data: %s\n\n", b) //nolint:errcheck // the caller may be gone
 }

@@ -14,8 +14,8 @@ import (
 	"steward/test/edge"
 )
 
-// small is a node with the offline model under a limit of its data segment:
-// what takes memory without a bound ends it.
+// small returns a node with the offline model and a limit on its data segment.
+// Unbounded use of memory ends it.
 func small(t *testing.T) *edge.Node {
 	n := edge.New(t, edge.Options{Env: []string{"GOMEMLIMIT=400MiB"}})
 	n.ServeUnder([]string{"prlimit", "--data=" + strconv.Itoa(3<<30)})
@@ -90,8 +90,8 @@ func TestTheOfflineEmbedderRefusesAHugeText(t *testing.T) {
 	}
 }
 
-// Clients that hang up leave nothing behind that computes: the process comes
-// to rest, so that its CPU time stands still.
+// Clients that hang up leave no computation behind: the process becomes idle,
+// and its CPU time stops growing.
 func TestTheOfflineModelStopsWhenItsClientHangsUp(t *testing.T) {
 	t.Parallel()
 	n := small(t)
@@ -115,7 +115,7 @@ func TestTheOfflineModelStopsWhenItsClientHangsUp(t *testing.T) {
 		req.Header.Set("Authorization", "Bearer "+n.Token())
 		go cancel()
 		if res, err := http.DefaultClient.Do(req); err == nil {
-			_, _ = bufio.NewReader(res.Body).ReadByte() // some of it may have come
+			_, _ = bufio.NewReader(res.Body).ReadByte() // part of the answer may have arrived
 			res.Body.Close()
 		} else if !errors.Is(err, context.Canceled) {
 			t.Error(err)
@@ -134,7 +134,7 @@ func TestTheOfflineModelStopsWhenItsClientHangsUp(t *testing.T) {
 	})
 }
 
-// cpu is the CPU time that a process has used, in ticks.
+// cpu returns the CPU time that a process has used, in ticks.
 func cpu(t *testing.T, pid int) string {
 	t.Helper()
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

@@ -10,13 +10,13 @@ import (
 	"steward/test/edge"
 )
 
-// testdata/older.tar.gz is the data folder of a Steward from before background
-// calls, context windows and the agents' databases were rewritten (commit
-// 2a78422), with the agent lists. That Steward was killed while an action
-// waited for an answer. It holds a conversation with two branches and messages
-// that are pinned and obsolete, a deleted conversation, a standing approval, a
-// user with a key, a secret and a published event. The action may be answered
-// until 2126, the deletion be undone until 2036.
+// testdata/older.tar.gz is the data folder of an older Steward, with the agent
+// lists. It predates the rewrite of background calls, context windows and the
+// agents' databases (commit 2a78422). That Steward was killed while an action
+// waited for an answer. The folder holds a conversation with two branches and
+// with pinned and obsolete messages, a deleted conversation, a standing
+// approval, a user with a key, a secret and a published event. The action can
+// be answered until 2126, and the deletion can be undone until 2036.
 func TestADataFolderOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{})
@@ -48,7 +48,8 @@ func TestADataFolderOfAnOlderVersion(t *testing.T) {
 	check("conversations undelete 01a20a7b-c94c-7b30-af73-780d59d9d065", "")
 	check("conversations show 01a20a7b-c94c-7b30-af73-780d59d9d065", "Add (a 2, b 2): 4.")
 
-	// The waiting action is done once, and the turn that waited for it goes on.
+	// The waiting action happens once, and the turn that waited for it
+	// continues.
 	todo := func() string {
 		b, err := os.ReadFile(n.Dir + "/agents/lists/todo.md")
 		if err != nil {
@@ -67,7 +68,7 @@ func TestADataFolderOfAnOlderVersion(t *testing.T) {
 		return list[0].State == "done" && list[1].State == "done"
 	})
 	n.Until("no request is open", func() bool { return strings.TrimSpace(n.Must("--json", "requests", "list")) == "[]" })
-	// The standing approval of before still answers.
+	// The earlier standing approval still answers.
 	check("ask --agent lists Add the task \"buy milk\"", "buy milk")
 	if got := todo(); strings.Count(got, "] call Ann") != 1 || strings.Count(got, "] buy milk") != 2 {
 		t.Error(got)

@@ -13,7 +13,7 @@ import (
 	"steward/test/edge"
 )
 
-// request is what "steward requests list --json" tells of a request.
+// request is a request as "steward requests list --json" prints it.
 type request struct {
 	ID, User, Kind, State, Status, Message string
 	Conversation                           string `json:"conversation_id"`
@@ -26,7 +26,7 @@ func requests(n *edge.Node, args ...string) []request {
 	return list
 }
 
-// hangs is an answer that never comes.
+// hangs returns a reply that never ends.
 func hangs(begun chan<- struct{}) edge.Reply {
 	return edge.Reply{Raw: func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -49,7 +49,7 @@ func begin(n *edge.Node, text string) (conversation string) {
 	}
 }
 
-// last is the text of a conversation's newest message.
+// last returns the text of a conversation's newest message.
 func last(n *edge.Node, conversation string) string {
 	var page struct {
 		Messages []struct{ Blocks []struct{ Text string } }
@@ -67,8 +67,8 @@ func without(env []string, prefixes ...string) []string {
 	})
 }
 
-// A start in a shell that lacks the provider's key, whatever it is for, ends
-// no turn, cancels no question, and has no other model act in its place.
+// A start from a shell without the provider's key, whatever its purpose, ends
+// no turn, cancels no question and lets no other model take over.
 func TestAStartWithoutTheKeyKeepsOpenWork(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
@@ -124,8 +124,8 @@ func TestAStartWithoutTheKeyKeepsOpenWork(t *testing.T) {
 	n.Until("nothing waits", func() bool { return len(requests(n)) == 0 })
 }
 
-// A turn whose server is down at the start waits for it, and goes on as soon
-// as it is there.
+// A turn whose server is down at the start waits for the server and continues
+// as soon as it is back.
 func TestATurnGoesOnWhenItsServerIsBack(t *testing.T) {
 	t.Parallel()
 	var hang atomic.Bool
@@ -169,8 +169,8 @@ func TestATurnGoesOnWhenItsServerIsBack(t *testing.T) {
 	n.Until("the turn goes on", func() bool { return last(n, conv) == "Here I am." })
 }
 
-// A turn that ran at two crashes in a row is not taken up any more until
-// somebody says so. An end in good order is no crash.
+// A turn that was running at two crashes in a row is not resumed until somebody
+// asks for it. An orderly stop does not count as a crash.
 func TestATurnIsParkedAfterTwoCrashes(t *testing.T) {
 	t.Parallel()
 	var hang atomic.Bool
@@ -188,7 +188,7 @@ func TestATurnIsParkedAfterTwoCrashes(t *testing.T) {
 	n.Kill()
 	n.Serve()
 	<-begun
-	n.Stop() // in good order: the count begins anew
+	n.Stop() // an orderly stop resets the count
 	n.Serve()
 	<-begun
 	n.Kill()
@@ -200,8 +200,8 @@ func TestATurnIsParkedAfterTwoCrashes(t *testing.T) {
 	if len(parked) != 2 || parked[0].Status != "parked" || parked[1].Status != "parked" || parked[0].User != "local" {
 		t.Fatalf("%+v", parked)
 	}
-	// Each watcher is told, also one that comes back with the cursor at which it
-	// was told before: what it answered may have been lost in another crash.
+	// Each watcher is told, even one that comes back with the cursor at which
+	// it was told before: its answer may have been lost in another crash.
 	c, cursor := n.Dial(), ""
 	for range 2 {
 		c = n.Dial()

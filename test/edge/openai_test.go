@@ -10,7 +10,7 @@ import (
 	"steward/test/edge"
 )
 
-// completion is what an OpenAI client reads.
+// completion is a chat completion as an OpenAI client reads it.
 type completion struct {
 	Choices []struct {
 		Message struct {
@@ -21,7 +21,7 @@ type completion struct {
 	Error struct{ Code string }
 }
 
-// complete posts a chat completion as a client with the token does.
+// complete posts a chat completion with the node's token.
 func complete(t *testing.T, n *edge.Node, body map[string]any) (int, completion) {
 	t.Helper()
 	status, b := n.HTTP(http.MethodPost, "/v1/chat/completions", body)
@@ -42,8 +42,8 @@ func complete(t *testing.T, n *edge.Node, body map[string]any) (int, completion)
 
 func user(text string) []any { return []any{map[string]string{"role": "user", "content": text}} }
 
-// steady serves a node whose model always answers the same. asked returns
-// what the model was sent last.
+// steady serves a node whose model always gives the same answer. asked returns
+// the last request to the model.
 func steady(t *testing.T, text string) (n *edge.Node, asked func() string) {
 	var body atomic.Value
 	n = edge.Serve(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {

@@ -13,8 +13,8 @@ import (
 	"steward/test/edge"
 )
 
-// A page of somebody else that a browser has open can neither ask nor send
-// anything, whatever credential the browser might add, and no form can.
+// A foreign page open in a browser can neither ask nor send anything, whatever
+// credential the browser adds. Neither can an HTML form.
 func TestAForeignPageChangesNothing(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{})
@@ -54,7 +54,7 @@ func TestAForeignPageChangesNothing(t *testing.T) {
 	}
 }
 
-// head is how far the log has come.
+// head returns the position of the log's newest entry.
 func head(t *testing.T, n *edge.Node) uint64 {
 	t.Helper()
 	var h struct{ Seq uint64 }
@@ -125,7 +125,8 @@ func TestAnOpenPathAllowsChatOnly(t *testing.T) {
 			t.Errorf("%q: %d %s", credential, status, b)
 		}
 	}
-	// It continues no conversation, and an agent that is asked changes nothing.
+	// An open path continues no conversation, and an agent that is asked
+	// through it changes nothing.
 	if status, b := chat(`,"metadata":{"conversation_id":"`+mine+`"}`, "Authorization", ""); status != http.StatusUnauthorized || strings.Contains(b, "4711") {
 		t.Errorf("a conversation is continued: %d %s", status, b)
 	}
@@ -136,7 +137,8 @@ func TestAnOpenPathAllowsChatOnly(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(n.Dir, "home", "evil.txt")); err == nil {
 		t.Error("an agent has written a file for somebody without a credential")
 	}
-	// From elsewhere, with a key that is not good, or from a page: nothing.
+	// Requests from another machine, with an invalid key, or from a page are
+	// refused.
 	for status, headers := range map[int][][]string{
 		http.StatusUnauthorized: {{"Authorization", "Bearer " + identity.NewSecret()}, {"Authorization", "", "X-Forwarded-For", "203.0.113.9"}},
 		http.StatusForbidden:    {{"Authorization", "", "Origin", "https://evil.example"}, {"Authorization", "", "Sec-Fetch-Site", "cross-site"}},
@@ -174,7 +176,7 @@ func TestOnlyPathsOfChatsCanBeOpened(t *testing.T) {
 		}
 	}
 	n.Write("", ".config", "steward", "steward.yaml")
-	n.Write("open: [/v1/chat/completions]\n", "steward.yaml") // the project's
+	n.Write("open: [/v1/chat/completions]\n", "steward.yaml") // the project's settings
 	n.Serve()
 	if status, b := n.HTTP("POST", "/v1/chat/completions", json.RawMessage(`{"model":"default","messages":[{"role":"user","content":"Hello?"}]}`),
 		"Authorization", ""); status != http.StatusUnauthorized {

@@ -10,7 +10,7 @@ import (
 	"steward/test/edge"
 )
 
-// sums is a model that calculates once and then answers. Each reply takes 105
+// sums is a model that calculates once and then answers. Each reply uses 105
 // tokens.
 func sums(in edge.Asked) edge.Reply {
 	r := edge.Steps(edge.Call{Name: "math.evaluate", Args: map[string]any{"expression": "6*7"}})(in)

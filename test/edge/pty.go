@@ -15,12 +15,12 @@ import (
 	"github.com/creack/pty"
 )
 
-// Screen runs a command with a terminal of 100 by 40 as its standard streams
-// and returns every byte that reached the terminal, with the exit code.
+// Screen runs a command with a terminal of 100 by 40 characters as its standard
+// streams. It returns every byte that reached the terminal and the exit code.
 func (n *Node) Screen(args ...string) (string, int) { n.T.Helper(); return n.Type("", "", args...) }
 
-// Type is Screen for a command that asks: once the terminal shows a text, keys
-// are typed.
+// Type is Screen for a command that asks for input: once the terminal shows the
+// text at, it types keys.
 func (n *Node) Type(at, keys string, args ...string) (string, int) {
 	n.T.Helper()
 	cmd := exec.Command(binary, args...)
@@ -42,14 +42,14 @@ func (n *Node) Type(at, keys string, args ...string) (string, int) {
 	if _, err := tty.WriteString(keys); err != nil {
 		n.T.Fatal(err)
 	}
-	if _, err := io.Copy(&out, tty); err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrClosed) { // EIO: the other side is gone
+	if _, err := io.Copy(&out, tty); err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrClosed) { // EIO: the other side has closed
 		n.T.Fatal(err)
 	}
 	cmd.Wait() //nolint:errcheck // the exit code says it
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-// Commands are all commands of the binary, as "conversations list".
+// Commands returns all commands of the binary, such as "conversations list".
 func (n *Node) Commands() []string {
 	n.T.Helper()
 	dir := n.Dir + "/man"
@@ -61,7 +61,8 @@ func (n *Node) Commands() []string {
 	return commandsOf(files)
 }
 
-// commandsOf reads the names of manual pages: each command has one.
+// commandsOf derives the commands from the names of manual pages; each command
+// has one.
 func commandsOf(files []os.DirEntry) (out []string) {
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), filepath.Ext(f.Name()))

@@ -9,8 +9,8 @@ import (
 	"steward/test/edge"
 )
 
-// imported imports a file as whoever the header names, and reports whether
-// every message of it is untrusted, or none.
+// imported imports a file with the credential in auth and reports whether its
+// messages are untrusted. It fails the test if only some of them are.
 func imported(n *edge.Node, text string, auth ...string) (foreign bool) {
 	n.T.Helper()
 	status, b := n.HTTP("POST", "/api/v1/import", []byte(text), append(auth, "Content-Type", "application/octet-stream")...)
@@ -55,7 +55,7 @@ func TestARestoredConversationHasItsRights(t *testing.T) {
 		t.Error("another user's import came back as her own")
 	}
 	lines := strings.SplitAfter(text, "\n")
-	at := len(lines) - 5 // the last message but one
+	at := len(lines) - 5 // the second-to-last message
 	edits := map[string]string{
 		"a word":         strings.Replace(text, "the second", "the sekond", 1),
 		"the last word":  strings.Replace(text, "You said the third", "You said the thirt", 1),

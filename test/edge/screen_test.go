@@ -12,16 +12,16 @@ import (
 	"steward/test/edge"
 )
 
-// evil is a text that would set the clipboard, clear the screen, write over
-// its line, turn the direction of writing and carry words that nobody sees.
+// evil is a text that tries to set the clipboard, clear the screen, overwrite
+// its line, reverse the writing direction and hide words.
 const evil = "pay \x1b]52;c;ZXZpbA==\x07 \x1b[2J \u009b2J\rover \u202egnp\u2066x\u2069 \U000e0041\u200b shown"
 
-// evilLine is as evil as a name can be, which has no control characters.
+// evilLine is the worst possible name: names cannot contain control characters.
 const evilLine = "pay \u202egnp\u2066x\u2069 \U000e0041\u200b shown"
 
-// unsafe returns the first thing in what a terminal got that should not be
-// there. A pty writes a line feed as "\r\n"; the colours that the search and
-// cobra write are the program's own.
+// unsafe returns the first unsafe sequence in a terminal's output. A pty writes
+// a line feed as "\r\n"; the colours of the search and of cobra are the
+// program's own.
 func unsafe(out string) string {
 	for _, own := range []string{"\r\n", "\x1b[1;36m", "\x1b[1;33m", "\x1b[2m", "\x1b[0m"} {
 		out = strings.ReplaceAll(out, own, "\n")
@@ -38,7 +38,7 @@ func unsafe(out string) string {
 }
 
 // TestNoCommandLetsTextOfOthersControlTheTerminal runs every command of the
-// binary at a pty, over things whose texts are evil.
+// binary at a pty on data whose texts are evil.
 func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	notes := t.TempDir()
@@ -86,8 +86,9 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 	n.Must("keys", "create", "--user", "ada", "--name", "key "+evilLine)
 	message := done.Frames[len(done.Frames)-1].MessageID
 
-	// Those that print texts of others, which must be seen ("shown"), and
-	// those that only need not to break the terminal with what they are given.
+	// Commands with an entry print foreign text, which must be visible
+	// ("shown"). Other commands only must not break the terminal with their
+	// arguments.
 	shows := map[string][]string{
 		"agents list": {}, "agents show": {"helper"}, "approvals list": {}, "approvals show": {question.ID}, "ask": {"tell " + evil},
 		"conversations list": {}, "conversations show": {conv}, "conversations export": {conv, "--format", "markdown"},
@@ -112,7 +113,7 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 	}
 	for _, name := range commands {
 		if groups[name] && shows[name] == nil {
-			continue // has no work of its own
+			continue // only groups other commands
 		}
 		args, content := shows[name]
 		if !content {
@@ -122,9 +123,9 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 			}
 			args = []string{"--agent=" + evil, evil, evil}
 			if name == "users delete" {
-				args = append(args, "--yes") // it would ask, and wait
+				args = append(args, "--yes") // otherwise it would ask and wait
 			}
-			for _, flag := range []string{"--agent", ""} { // an unknown flag and a wrong argument are told as errors
+			for _, flag := range []string{"--agent", ""} { // errors quote an unknown flag and a wrong argument
 				if flag == "" {
 					args = args[1:]
 				}
@@ -142,15 +143,15 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 			t.Errorf("steward %s: exit %d, and it does not show the text: %s", name, code, out)
 		}
 	}
-	// A program gets the bytes as they are.
+	// A program receives the bytes unchanged.
 	if out := n.Must("conversations", "export", conv, "--format", "markdown"); !strings.Contains(out, "\u202egnp") {
 		t.Errorf("%q", out)
 	}
 }
 
-// TestALongArgumentHidesNoShortOne: 110 KB of body stand before a bcc that the
-// schema does not declare and a recipient with a look-alike letter. What there
-// is to know of each argument comes first, wherever a person decides.
+// TestALongArgumentHidesNoShortOne: 110 KB of body precede a bcc that the
+// schema does not declare and a recipient with a look-alike letter. Wherever a
+// person decides, the important facts about each argument come first.
 func TestALongArgumentHidesNoShortOne(t *testing.T) {
 	t.Parallel()
 	args := map[string]any{"Xbody": strings.Repeat("lorem ipsum ", 9000), "bcc": "mallory@evil.example", "to": "ann@ex\u0430mple.com"}

@@ -15,7 +15,7 @@ type Conn struct {
 	ws *websocket.Conn
 }
 
-// Frame is a frame that Steward sent; Raw is all of it.
+// Frame is a frame that Steward sent. Raw is the whole frame.
 type Frame struct {
 	Type, Re, ID, Name, Status, Result, Code, Message, Text, Stop, Remedy, Cursor string
 
@@ -54,7 +54,7 @@ func (n *Node) Dial(credential ...string) *Conn {
 	return &Conn{n.T, ws}
 }
 
-// Close hangs up.
+// Close closes the connection without a closing handshake.
 func (c *Conn) Close() { c.ws.CloseNow() } //nolint:errcheck // it may be closed
 
 // Send sends a frame.
@@ -85,8 +85,8 @@ func (c *Conn) Read() Frame {
 	return f
 }
 
-// Ended reads until the connection ends and returns its close code, or -1
-// without one.
+// Ended reads until the connection ends and returns its close code, or -1 if
+// there is none.
 func (c *Conn) Ended() int {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), Patience)
@@ -101,10 +101,10 @@ func (c *Conn) Ended() int {
 	}
 }
 
-// Answer is what became of a turn.
+// Answer is the outcome of a turn.
 type Answer struct {
 	Conversation string
-	Results      []Frame    // of type tool_result, in the order in which they came
+	Results      []Frame    // frames of type tool_result, in order of arrival
 	Asked        []Approval // the questions
 	Text         string
 	Stop         string
@@ -112,9 +112,9 @@ type Answer struct {
 	Frames       []Frame
 }
 
-// Turn sends a message and follows its turn to the end. Questions are
-// answered by decide: "approve", "deny" or "" (neither; the turn then ends
-// only if somebody else decides); nil denies all.
+// Turn sends a message and follows its turn to the end. decide answers each
+// question: "approve", "deny" or "" (no answer; the turn then ends only if
+// somebody else decides). A nil decide denies all.
 func (c *Conn) Turn(message map[string]any, decide func(Approval) string) Answer {
 	c.t.Helper()
 	frame := map[string]any{"type": "message", "id": "turn"}
@@ -159,7 +159,7 @@ func (c *Conn) Turn(message map[string]any, decide func(Approval) string) Answer
 	}
 }
 
-// Ask makes one turn of a new conversation over a connection of its own.
+// Ask makes one turn of a new conversation over its own connection.
 func (n *Node) Ask(text string, decide func(Approval) string) Answer {
 	n.T.Helper()
 	c := n.Dial()

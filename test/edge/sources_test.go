@@ -11,11 +11,11 @@ import (
 	"steward/test/edge"
 )
 
-// vendors are providers as their documentation shows the stream of an answer
-// that rests on a search of their own. The title tries to move the cursor.
+// vendors are providers that stream an answer based on their own search, as
+// their documentation shows it. The title tries to move the cursor.
 var vendors = map[string]struct {
 	env, model, list, path, stream string
-	back                           string // what of it goes back in the next request; empty: nothing
+	back                           string // the part that the next request returns to the provider; empty: none
 }{
 	"anthropic": {"ANTHROPIC", "anthropic/claude-opus-4-6", `{"data":[{"id":"claude-opus-4-6","type":"model","created_at":"2026-01-01T00:00:00Z"}],"has_more":false}`, "/v1/messages",
 		event(`{"type":"message_start","message":{"usage":{"input_tokens":1}}}`) +

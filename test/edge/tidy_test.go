@@ -17,8 +17,9 @@ import (
 	"steward/test/edge"
 )
 
-// remoteNotes is a gRPC server that answers each call with a note, and the
-// .proto file by which it is read: its methods say what they make obsolete.
+// remoteNotes starts a gRPC server that answers each call with a note. It
+// returns the server's address and a .proto file whose methods declare what
+// they make obsolete.
 func remoteNotes(t *testing.T) (address, proto string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,9 +44,9 @@ service Notes {
 `
 }
 
-// notebook is a node with tools of a user's own: a program, an MCP server and a
-// gRPC service, each of which declares what its calls make obsolete. The model
-// calls the tools that the user names, one after the other.
+// notebook serves a node with a user's own tools: a program, an MCP server and
+// a gRPC service. Each declares what its calls make obsolete. The model calls
+// the tools that the user names, one after the other.
 func notebook(t *testing.T) (*edge.Node, *edge.Conn) {
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		calls := strings.Fields(in.User())
@@ -88,7 +89,7 @@ process:
 	return n, n.Dial()
 }
 
-// kept is a message as the API tells it.
+// kept is a message as the API returns it.
 type kept struct {
 	ID, State, Role string
 	Interaction     string `json:"interaction_id"`
@@ -103,7 +104,7 @@ func messages(n *edge.Node, conv string) []kept {
 	return out.Messages
 }
 
-// stale tells which tools' results are obsolete, in order.
+// stale returns the names of the tools whose results are obsolete, in order.
 func stale(n *edge.Node, conv string) string {
 	n.T.Helper()
 	var out []string
@@ -115,9 +116,9 @@ func stale(n *edge.Node, conv string) string {
 	return strings.Join(out, " ")
 }
 
-// What a program, an MCP server and a gRPC service declare is what becomes of
-// earlier results, cascades included. A rollback takes back what one turn said,
-// and nothing that a write of another turn made stale, too.
+// The declarations of a program, an MCP server and a gRPC service decide what
+// becomes of earlier results, cascades included. A rollback undoes what one
+// turn declared, but not what a write of another turn has also made obsolete.
 func TestToolsOfAUserDeclareWhatTheirCallsMakeObsolete(t *testing.T) {
 	t.Parallel()
 	n, c := notebook(t)
@@ -162,8 +163,8 @@ func TestToolsOfAUserDeclareWhatTheirCallsMakeObsolete(t *testing.T) {
 	}
 }
 
-// A message that stands for others and is deleted afterwards leaves them: they
-// are shown again, and give way when it comes back.
+// If a message replaces others and is then deleted, the others are shown again.
+// When it is restored, they are hidden again.
 func TestDeletingASuccessorRestoresAMessage(t *testing.T) {
 	t.Parallel()
 	var seen []string

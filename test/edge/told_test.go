@@ -8,9 +8,9 @@ import (
 	"steward/test/edge"
 )
 
-// TestDenialsOfAChildAgentAreReported: an agent that was asked is denied a
-// call and says that it did all. Whoever reads only the line of the asking
-// call, or the log of the conversation, learns of it none the less.
+// TestDenialsOfAChildAgentAreReported: an agent called by another one is denied
+// a call but claims success. The denial still shows in the line of the calling
+// tool call and in the conversation's log.
 func TestDenialsOfAChildAgentAreReported(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
@@ -54,8 +54,8 @@ func TestDenialsOfAChildAgentAreReported(t *testing.T) {
 	}
 }
 
-// TestTheChatShowsTheSizeOfALongText: how much is sent, and what it costs
-// where a price is known.
+// TestTheChatShowsTheSizeOfALongText: the chat shows how much is sent and, if a
+// price is known, what it costs.
 func TestTheChatShowsTheSizeOfALongText(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "read"} })})
@@ -73,8 +73,8 @@ func TestTheChatShowsTheSizeOfALongText(t *testing.T) {
 	}
 }
 
-// TestOneInterruptEndsTheQuestionForASecret: the first Ctrl-C is enough, and
-// nothing is kept.
+// TestOneInterruptEndsTheQuestionForASecret: the first Ctrl-C ends it, and
+// nothing is stored.
 func TestOneInterruptEndsTheQuestionForASecret(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{})

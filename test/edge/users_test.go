@@ -9,7 +9,7 @@ import (
 	"steward/test/edge"
 )
 
-// key makes a key for a user and returns the header that goes with it.
+// key creates a key for a user and returns the header that carries it.
 func key(n *edge.Node, user string) []string {
 	n.T.Helper()
 	return []string{"Authorization", "Bearer " + n.Key(user)}
@@ -17,7 +17,7 @@ func key(n *edge.Node, user string) []string {
 
 func secretOf(header []string) string { return strings.TrimPrefix(header[1], "Bearer ") }
 
-// fill has ada keep the canary wherever a user can keep something.
+// fill stores the canary for ada wherever a user can store something.
 func fill(n *edge.Node, ada []string) {
 	n.T.Helper()
 	do := func(method, path string, body any, more ...string) {
@@ -30,7 +30,7 @@ func fill(n *edge.Node, ada []string) {
 	n.Dial(secretOf(ada)).Turn(map[string]any{"content": "remember " + canary}, nil)
 	do("PUT", note+"a", map[string]string{"text": canary})
 	do("PUT", note+"b", map[string]string{"text": canary})
-	do("DELETE", note+"b", nil) // in the log alone
+	do("DELETE", note+"b", nil) // only the log has it now
 	do("PUT", "/api/v1/profile", map[string]string{"location": canary})
 	do("PUT", "/services/v1/state/k", canary, "Steward-Agent", "desk")
 	do("POST", "/services/v1/db/exec", map[string]any{"statements": []any{

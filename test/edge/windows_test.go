@@ -13,8 +13,8 @@ import (
 	"steward/test/edge"
 )
 
-// configure writes the settings of the machine's user. Unless they say
-// otherwise the model is one that nobody knows.
+// configure writes the settings of the machine's user. By default they name a
+// model that Steward does not know.
 func configure(n *edge.Node, settings string) {
 	n.T.Helper()
 	if !strings.Contains(settings, "models:") {
@@ -23,7 +23,7 @@ func configure(n *edge.Node, settings string) {
 	n.Write(settings, ".config", "steward", "steward.yaml")
 }
 
-// converse makes many turns of one conversation, all with the same message.
+// converse makes many turns of one conversation with the same message.
 func converse(t *testing.T, n *edge.Node, turns int, message map[string]any) {
 	t.Helper()
 	c := n.Dial()
@@ -35,11 +35,11 @@ func converse(t *testing.T, n *edge.Node, turns int, message map[string]any) {
 	}
 }
 
-// tokensOf is how many tokens the double's models make of a request.
+// tokensOf returns how many tokens the fake models count in a request.
 func tokensOf(in edge.Asked) int { return len(in.Body) / 4 }
 
-// A server that refuses a request as too long, in whatever words, is given
-// less in the same turn; and after a restart nothing it would refuse is sent.
+// If a server refuses a request as too long, in whatever words, it gets less in
+// the same turn. After a restart, Steward sends nothing that it would refuse.
 func TestAServersReportedWindowIsUsed(t *testing.T) {
 	t.Parallel()
 	const takes = 12_000
@@ -63,7 +63,7 @@ func TestAServersReportedWindowIsUsed(t *testing.T) {
 			}))})
 			configure(n, "")
 			if name == "OpenAI" {
-				configure(n, "windows: {openai/gpt-test: 60000}\n") // which is wrong, as what the server lists
+				configure(n, "windows: {openai/gpt-test: 60000}\n") // wrong, like the size that the server lists
 			}
 			n.Serve()
 			conv := ""
@@ -78,7 +78,7 @@ func TestAServersReportedWindowIsUsed(t *testing.T) {
 			}
 			c := n.Dial()
 			turns(c, 20)
-			strict.Store(true) // as if another server stood there
+			strict.Store(true) // as if the server had been replaced
 			turns(c, 1)
 			if refused.Load() == 0 {
 				t.Fatal("the server refused nothing: the test shows nothing")
@@ -88,15 +88,15 @@ func TestAServersReportedWindowIsUsed(t *testing.T) {
 			before := refused.Load()
 			n.Serve()
 			turns(n.Dial(), 3)
-			if name != "OpenAI" && refused.Load() != before { // a setting is believed anew at each start
+			if name != "OpenAI" && refused.Load() != before { // each start trusts the settings again
 				t.Errorf("after a restart %d requests more are refused", refused.Load()-before)
 			}
 		})
 	}
 }
 
-// lists has a double list its model with so many tokens, and counts how often
-// it is asked.
+// lists wraps script: the server lists its model with a window of takes tokens.
+// asked counts the requests for it.
 func lists(takes int, asked *atomic.Int64, script http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/models" {
@@ -110,9 +110,9 @@ func lists(takes int, asked *atomic.Int64, script http.Handler) http.Handler {
 	})
 }
 
-// Of a model that nothing is known of, no more is assumed than 32,768 tokens:
-// a long conversation is fitted, and a message that is longer is refused
-// before it is sent, with the numbers.
+// An unknown model is assumed to take at most 32,768 tokens. A long
+// conversation is trimmed to fit, and a longer message is refused, with the
+// numbers, before it is sent.
 func TestAnUnknownWindowIsBounded(t *testing.T) {
 	t.Parallel()
 	var largest atomic.Int64
@@ -136,7 +136,7 @@ func TestAnUnknownWindowIsBounded(t *testing.T) {
 	}
 }
 
-// A server that tells its window is believed, and asked once.
+// A window that a server reports is used, and requested only once.
 func TestAServerIsAskedForTheWindow(t *testing.T) {
 	t.Parallel()
 	for _, takes := range []int{8_192, 200_000} {
@@ -152,13 +152,13 @@ func TestAServerIsAskedForTheWindow(t *testing.T) {
 		if got := int(largest.Load()); got > takes || takes > 100_000 && got < 35_000 {
 			t.Errorf("of %d tokens %d are used", takes, got)
 		}
-		if asked.Load() == 0 || asked.Load() > 2 { // at the start, and of the window
+		if asked.Load() == 0 || asked.Load() > 2 { // once at the start, once for the window
 			t.Errorf("it was asked %d times", asked.Load())
 		}
 	}
 }
 
-// Ollama tells by /api/show what a model takes.
+// Ollama reports a model's window through /api/show.
 func TestOllamaIsAskedForTheWindow(t *testing.T) {
 	t.Parallel()
 	var largest atomic.Int64
@@ -185,8 +185,8 @@ func TestOllamaIsAskedForTheWindow(t *testing.T) {
 	}
 }
 
-// A window that the system prompt and the tools fill already is told of, with
-// numbers and what to do, and nothing is sent.
+// If the system prompt and the tools already fill the window, nothing is sent.
+// The error gives the numbers and says what to do.
 func TestAPromptThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -206,8 +206,8 @@ func TestAPromptThatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
-// What a budget has room for is reckoned in tokens as the server counts them,
-// and a refusal tells what the call would take, what is spent and the limit.
+// Whether a call fits a budget is calculated in tokens as the server counts
+// them. A refusal states what the call would cost, what is spent and the limit.
 func TestABudgetGoesByTheServersCount(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
@@ -217,7 +217,7 @@ func TestABudgetGoesByTheServersCount(t *testing.T) {
 	n.Serve()
 	say := func(words int) string { return n.Ask(strings.Repeat("so it goes on ", words), nil).Text }
 	i := 0
-	n.Until("what costs 2.30 USD is affordable", func() bool { // 4 USD by an estimate that nothing was learned for
+	n.Until("what costs 2.30 USD is affordable", func() bool { // an uncorrected estimate would be 4 USD
 		i++
 		if text := say(500 + 300*(i%4)); text != "ok" {
 			t.Fatal(text)
@@ -232,7 +232,7 @@ func TestABudgetGoesByTheServersCount(t *testing.T) {
 	}
 }
 
-// chained serves two models of a chain; the first refuses as told.
+// chained serves a chain of two models. first answers for the first one.
 func chained(t *testing.T, settings string, first func(edge.Asked) edge.Reply) (n *edge.Node, asked func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -255,8 +255,8 @@ func chained(t *testing.T, settings string, first func(edge.Asked) edge.Reply) (
 	}
 }
 
-// What the first model of a chain refuses and the next one can do, the next
-// one does: with its tools, its effort, its larger window.
+// If the first model of a chain refuses a request that the next one can handle,
+// the next one answers, with its own tools, effort and larger window.
 func TestTheNextModelOfAChainDoesWhatTheFirstCannot(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ settings, refusal, want string }{
@@ -282,8 +282,8 @@ func TestTheNextModelOfAChainDoesWhatTheFirstCannot(t *testing.T) {
 	}
 }
 
-// A model whose server asks for a pause is not asked before that is over, by
-// no turn; the next of the chain is used at once.
+// If a model's server asks for a pause, no turn calls the model until the pause
+// is over. The next model of the chain is used at once.
 func TestAPausedModelIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	for _, after := range []string{"7200", "30"} {
