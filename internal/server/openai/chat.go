@@ -88,8 +88,8 @@ func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error
 	return nil
 }
 
-// labelsOf returns the labels of messages from outside of Steward's conversations. Nobody knows who
-// wrote attachments or results of the caller's tools.
+// labelsOf returns the labels of messages from outside Steward's conversations. Attachments and results
+// of the caller's tools have unknown authors.
 func labelsOf(msgs []*message.Message) message.Labels {
 	for _, m := range msgs {
 		for _, b := range m.Blocks {

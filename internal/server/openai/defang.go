@@ -7,13 +7,12 @@ import (
 	"steward/internal/message"
 )
 
-// defanger removes images from agents' answers, and everything else that clients of this protocol,
-// which show Markdown and the HTML in it, fetch by themselves. Through an address in injected text they
-// would send out what the model has read. An image becomes a link, which a person has to follow, and a
-// tag becomes its text.
+// defanger removes images from agents' answers, and everything else that a client fetches on its own
+// when it renders Markdown or HTML. Otherwise injected text could name a URL that carries out what the
+// model has read. An image becomes a link, which a person has to click, and a tag becomes its text.
 type defanger struct{ held string }
 
-// next returns a piece of text without images. It holds back the beginning of what may be one.
+// next returns a piece of text without images. It holds back an end that may begin an image or a tag.
 func (d *defanger) next(text string) string {
 	text = defang(d.held + text)
 	keep := len(text) - len(strings.TrimRight(text, "!"))
@@ -58,8 +57,8 @@ func defang(text string) string {
 // maxTag is how much of a tag is examined and held back, in bytes.
 const maxTag = 2 << 10
 
-// tag reads the tag at the beginning of a text: its name, in lower case, and its content. whole is false
-// if more of it may follow.
+// tag parses the tag at the beginning of a text: its name, in lower case, and its content. whole is false
+// if the tag may continue.
 func tag(text string) (name, rest string, whole bool) {
 	n := 1
 	for n < len(text) && n <= 20 && (text[n]|0x20 >= 'a' && text[n]|0x20 <= 'z' || n > 1 && (text[n] >= '0' && text[n] <= '9' || text[n] == '-')) {
@@ -78,8 +77,8 @@ func tag(text string) (name, rest string, whole bool) {
 	return name, text[n:], len(text)-n > maxTag
 }
 
-// tagEnd returns where a tag ends, given its attributes and what follows; -1: not yet. A '>' in the quotes
-// of a value does not end it.
+// tagEnd returns where a tag ends, given its attributes and what follows; -1: the end is not there yet. A
+// '>' within a quoted value does not end it.
 func tagEnd(text string) int {
 	var quote, last byte
 	for i := range len(text) {
@@ -106,8 +105,8 @@ func tagEnd(text string) int {
 var fetching = [...]string{"applet", "audio", "base", "bgsound", "body", "embed", "feimage", "fencedframe", "frame", "iframe", "image", "img", "input",
 	"link", "meta", "object", "script", "source", "style", "svg", "track", "use", "video"}
 
-// fetches reports whether a browser may fetch something for a tag: for its element, a style or a
-// background. A tag that is too long to be examined may.
+// fetches reports whether a browser may fetch something for a tag: because of its element, a style or a
+// background. It returns true for a tag that is too long to examine.
 func fetches(name, rest string) bool {
 	rest = strings.ToLower(rest)
 	return slices.Contains(fetching[:], name) || name != "" && (len(rest) > maxTag || strings.Contains(rest, "style") || strings.Contains(rest, "background"))

@@ -49,22 +49,22 @@ func history(form wire.Codec, raw []jsontext.Value) (system string, msgs []*mess
 		}
 		msgs = append(msgs, m)
 	}
-	if len(msgs) == 0 { // a prompt alone is the question
+	if len(msgs) == 0 { // a lone system prompt is the question
 		return "", []*message.Message{{ID: id.New(), Role: message.User,
 			Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "user"}, Text: strings.Join(prompt, "\n\n")}}}}, nil
 	}
 	return strings.Join(prompt, "\n\n"), msgs, nil
 }
 
-// settle sets who wrote a message, and removes what only providers can set. Clients send answers back
-// with everything that they found in them.
+// settle sets who wrote a message, and removes what only providers can set: clients send answers back
+// with all their members.
 func settle(m *message.Message) {
 	origin := "import:openai"
 	if m.Role == message.User {
 		origin = "user"
 	}
 	m.Meta = message.Meta{}
-	for _, b := range m.Blocks { // reasoning stays, and without metadata goes to no model
+	for _, b := range m.Blocks { // reasoning stays, but without metadata no model receives it
 		b.Base().Meta, b.Base().Origin = message.Meta{}, origin
 		switch b := b.(type) {
 		case *message.Image:
@@ -82,7 +82,7 @@ func settle(m *message.Message) {
 	}
 }
 
-// refusal converts an error of the codec to one that OpenAI's clients know.
+// refusal converts an error of the codec to one that OpenAI's clients understand.
 func refusal(err error) error {
 	e := fault.Of(err)
 	at, _ := e.Details["at"].(string)
@@ -161,7 +161,7 @@ func foreign(b message.Block) (kind string, ok bool) {
 	return "", false
 }
 
-// shows reports whether an image is on the web or included.
+// shows reports whether an image has a web URL or contains its data.
 func shows(b *message.Image) bool {
 	if b.URL == "" {
 		return strings.HasPrefix(b.MIME, "image/")

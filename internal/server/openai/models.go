@@ -81,7 +81,7 @@ func (f *server) model(w http.ResponseWriter, r *http.Request, _ string) error {
 		WithHint("GET /v1/models lists them").Detail("param", "model")
 }
 
-// maxInputs is the most texts that are embedded at once, as in OpenAI's API.
+// maxInputs is the largest number of texts in one request for embeddings, as in OpenAI's API.
 const maxInputs = 2048
 
 type embeddingRequest struct {

@@ -35,11 +35,11 @@ type completed struct {
 	ID      string         `json:"id"`
 	Object  string         `json:"object"`
 	Created int64          `json:"created"`
-	Model   string         `json:"model"` // as it was asked for
+	Model   string         `json:"model"` // as requested
 	Choices []choice       `json:"choices"`
 	Usage   jsontext.Value `json:"usage,omitzero"`
 
-	// Steward has notices for the person. Clients that do not know this member ignore it.
+	// Steward holds notices for the person. Clients that do not know this member ignore it.
 	Steward notices `json:"steward,omitzero"`
 }
 

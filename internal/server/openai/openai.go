@@ -186,7 +186,7 @@ func bad(param, format string, args ...any) *fault.Error {
 }
 
 // unsupported returns the error for a parameter, or a value of one, that Steward does not support.
-// To ignore it would be to answer a different question.
+// Ignoring it would answer a different question.
 func unsupported(param, format string, args ...any) *fault.Error {
 	return fault.New(fault.Unsupported, "unsupported_parameter", format, args...).Detail("param", param)
 }

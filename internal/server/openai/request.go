@@ -14,8 +14,8 @@ import (
 	"steward/internal/tool"
 )
 
-// completion is the body of POST /v1/chat/completions. Raw values are read by functions of their own,
-// or have no effect.
+// completion is the body of POST /v1/chat/completions. Other functions decode the raw values, except
+// those that have no effect.
 type completion struct {
 	Model         string           `json:"model"`
 	Messages      []jsontext.Value `json:"messages"`
@@ -39,8 +39,8 @@ type completion struct {
 	FrequencyPenalty *float64          `json:"frequency_penalty"`
 	PresencePenalty  *float64          `json:"presence_penalty"`
 
-	// Rest has the members that Steward ignores, known to the protocol or not. Programs send many that
-	// they do not depend on.
+	// Rest holds the members that Steward ignores, whether the protocol knows them or not. Programs
+	// send many that they do not depend on.
 	Rest map[string]jsontext.Value `json:",embed"`
 }
 
@@ -50,7 +50,7 @@ type toolPart struct {
 		Name        string         `json:"name"`
 		Description string         `json:"description"`
 		Parameters  jsontext.Value `json:"parameters"`
-		Strict      *bool          `json:"strict"` // whether it is followed depends on the provider
+		Strict      *bool          `json:"strict"` // only some providers respect it
 	} `json:"function"`
 	Custom jsontext.Value `json:"custom"`
 }
@@ -90,11 +90,11 @@ func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*compl
 // silent are members that never change an answer.
 var silent = []string{"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
 
-// asDefault are the values of other members that ask for nothing but the default.
+// asDefault are the default values of other members, which have no effect.
 var asDefault = map[string]string{"n": "1", "store": "false", "logit_bias": "{}", "logprobs": "false", "top_logprobs": "0",
 	"modalities": `["text"]`, "verbosity": `"medium"`, "functions": "[]", "function_call": `"none"`}
 
-// ignored returns the names of members that are ignored although they ask for something, sorted.
+// ignored returns the sorted names of the members that would have an effect but are ignored.
 func (c *completion) ignored() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(c.Rest)) {
@@ -122,7 +122,7 @@ func (c *completion) sampling() (s llm.Sampling, err error) {
 	for _, n := range []struct {
 		name string
 		v    *int
-	}{{"max_tokens", c.MaxTokens}, {"max_completion_tokens", c.MaxCompletion}} { // the second one outranks the first
+	}{{"max_tokens", c.MaxTokens}, {"max_completion_tokens", c.MaxCompletion}} { // the second one takes precedence
 		if n.v != nil && *n.v < 1 {
 			return s, bad(n.name, "%s is at least 1, not %d", n.name, *n.v)
 		} else if n.v != nil {

@@ -39,7 +39,7 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 		}
 		return f.begun(ctx, w, user, t)
 	}
-	if system != "" { // the conversation has its own
+	if system != "" { // the conversation has its own system prompt
 		w.Header().Add(ignoredHeader, "system messages")
 	}
 	if user == identity.Anonymous { // all callers without a credential share this name
@@ -61,7 +61,7 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 	}, nil
 }
 
-// own refuses what a conversation with tools of its own cannot use.
+// own refuses parameters that a conversation with its own tools cannot use.
 func own(conv string, c *completion, last *message.Message) error {
 	what := "a stored conversation"
 	if conv == "" {
@@ -79,8 +79,8 @@ func own(conv string, c *completion, last *message.Message) error {
 }
 
 // transcript returns the earlier messages of a client's conversation, which Steward does not know, as
-// an attachment. Nobody knows who wrote them. To the agent they are therefore untrusted content, even
-// instructions of the role system.
+// an attachment. Steward cannot tell who wrote them, so the agent treats all of them as untrusted
+// content, even those of the role system.
 func transcript(system string, msgs []*message.Message) message.Block {
 	var b strings.Builder
 	add := func(who, text string) {
@@ -154,7 +154,7 @@ func (f *server) agents(ctx context.Context) []string {
 // teller converts the frames of one turn to the events of a model's stream.
 type teller struct {
 	turn    id.ID
-	message id.ID // whose text was sent last
+	message id.ID // the message whose text was sent last
 	some    bool  // text was sent
 	images  defanger
 }

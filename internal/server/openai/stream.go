@@ -38,7 +38,7 @@ type sse struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
 	answer *answer
-	usage  bool // the caller asked for the usage
+	usage  bool // the caller requested the usage
 
 	mu      sync.Mutex // against the keep-alive
 	started bool       // the header and at least one byte were sent
@@ -51,7 +51,7 @@ type sse struct {
 
 type streamedCall struct {
 	index int
-	args  strings.Builder // that were sent
+	args  strings.Builder // the arguments sent so far
 }
 
 func (s *sse) run(from events) error {
@@ -84,7 +84,7 @@ func (s *sse) tell(ev llm.Event) (done bool, err error) {
 	case llm.CallArgs:
 		s.args(ev.Block, ev.Text)
 	case llm.Reset:
-		if s.shown { // this protocol cannot take anything back
+		if s.shown { // the protocol cannot retract what was sent
 			return true, brokenOff()
 		}
 		s.calls = map[int]*streamedCall{}
@@ -202,7 +202,7 @@ func (s *sse) write(b []byte) {
 		h := s.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-store")
-		h.Set("X-Accel-Buffering", "no") // nginx holds streams back otherwise
+		h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers streams
 		s.w.WriteHeader(http.StatusOK)
 	}
 	if _, err := s.w.Write(b); err != nil {

@@ -11,9 +11,10 @@ import (
 	"steward/internal/tool"
 )
 
-// structured asks a model. If the request has a schema, the answer is held back until it fits. The
-// model is asked once more if it does not, with the reason; if the second answer does not fit either, the
-// error is schema_unmet. Many servers accept a schema and do not follow it.
+// structured calls a model. If the request has a schema, structured holds the answer back until it has
+// checked it, because many servers accept a schema and do not follow it. If the answer does not fit, it
+// calls the model once more with the reason. If the second answer does not fit either, the error is
+// schema_unmet.
 func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*message.Message) (events, error) {
 	if r.Schema == nil {
 		return model.Stream(ctx, r), nil
@@ -32,7 +33,7 @@ func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*me
 			text, _ := textOf(reply.Blocks)
 			wrong := form.Validate([]byte(strings.TrimSpace(text)))
 			if wrong == nil || reply.Stop != message.StopEnd && reply.Stop != message.StopSequence {
-				reply.Usage = reply.Usage.Add(spent) // the finish reason says if it was cut short or refused
+				reply.Usage = reply.Usage.Add(spent) // the finish reason tells if it was cut short or refused
 				yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
 				return
 			}
