@@ -12,9 +12,9 @@ import (
 	"steward/internal/resource"
 )
 
-// Agents manages agents and tool sources for callers. Callers whom policy does not let decide see
-// only the agents that they may use; other methods refuse them (admin_only or policy_denied,
-// Denied). Other errors are those of the Approver.
+// Agents manages agents and tool sources for callers. If policy does not let a caller decide, List
+// returns only the agents that the caller may use, and the other methods return admin_only or
+// policy_denied (Denied). Other errors are those of the Approver.
 type Agents struct {
 	Catalog    catalog.Approver  // nil: there are none (agents_unsupported)
 	Authorizer policy.Authorizer // nil: administrators decide
@@ -33,9 +33,8 @@ type Refusal struct {
 	Reason string `json:"reason"`
 }
 
-// may refuses a caller who may not decide about an agent or a source or, if path is empty, about
-// agents in general. Policy decides this. Nobody is asked for approval here, so a decision to ask
-// counts as no.
+// may returns an error if policy does not let the caller decide about an agent or a source or, if
+// path is empty, about agents in general. A policy decision to ask for approval counts as a refusal.
 func (a Agents) may(ctx context.Context, c Caller, path string) error {
 	if a.Catalog == nil {
 		return fault.New(fault.Unsupported, "agents_unsupported", "this Steward has no agents")
@@ -106,7 +105,7 @@ func (a Agents) Inspect(ctx context.Context, c Caller, path string) (catalog.Ins
 	return a.Catalog.Inspect(ctx, path)
 }
 
-// Approve approves what was shown under a hash.
+// Approve approves the version with the hash that was shown.
 func (a Agents) Approve(ctx context.Context, c Caller, in Approval) (catalog.Listing, error) {
 	if err := a.may(ctx, c, in.Path); err != nil {
 		return catalog.Listing{}, err

@@ -15,7 +15,7 @@ import (
 
 // Answer is a person's answer to an approval request, as programs send it.
 type Answer struct {
-	Hash     string         `json:"hash"` // of what was shown
+	Hash     string         `json:"hash"` // of the question as it was shown
 	Reason   string         `json:"reason,omitzero"`
 	Standing string         `json:"standing,omitzero"` // once (also where it is left out), conversation or always
 	Pattern  intent.Pattern `json:"pattern,omitzero"`  // of a standing approval, as it was shown; left out: as it was proposed
@@ -75,7 +75,7 @@ type GrantChange struct {
 	Until    string         `json:"until"`           // RFC 3339, or never
 	Standing string         `json:"standing"`        // conversation or always
 	Labels   *[]string      `json:"labels,omitzero"` // what may have been read before: private, untrusted
-	Hash     string         `json:"hash"`            // of what was shown, where it covers more then
+	Hash     string         `json:"hash"`            // of the change as it was shown; required if it covers more
 }
 
 // Edit returns the change as an edit by the caller.

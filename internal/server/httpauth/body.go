@@ -18,9 +18,8 @@ import (
 // MaxBody is the default size limit of a request's body or a WebSocket message, in bytes.
 const MaxBody = 32 << 20
 
-// drainFactor limits how much of a body that is too large is read and discarded, as a multiple of
-// the limit. If a server stops reading it resets the connection, and the client never sees the
-// error.
+// drainFactor limits how much of an oversized body is read and discarded, as a multiple of the limit.
+// A server that stops reading resets the connection, and the client never sees the error.
 const drainFactor = 8
 
 // ReadBody returns a request's body, which must be JSON (media_type). A body of more than limit
@@ -64,7 +63,7 @@ func mediaType(r *http.Request) string {
 }
 
 // formless refuses a body that a form on any web page, or a script without permission, could have
-// sent: every server accepts only types of application/.
+// sent. All servers accept only application/ types, except that of forms.
 func formless(r *http.Request) error {
 	t := mediaType(r)
 	if r.ContentLength == 0 || strings.HasPrefix(t, "application/") && t != "application/x-www-form-urlencoded" {
@@ -142,7 +141,7 @@ func syntax(e *jsontext.SyntacticError) error {
 		Detail("position", e.ByteOffset)
 }
 
-// pointer shortens what a client wrote as a name.
+// pointer shortens a pointer, whose names come from the client.
 func pointer(p jsontext.Pointer) string {
 	const most = 200
 	if len(p) > most {

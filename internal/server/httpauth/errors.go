@@ -109,7 +109,7 @@ func AppendMembers(dst []byte, e *fault.Error) []byte {
 	return append(dst, b[1:len(b)-1]...)
 }
 
-// ErrorBody returns the answer that tells an error: {"error":{…}}.
+// ErrorBody returns the answer that reports an error: {"error":{…}}.
 func ErrorBody(e *fault.Error) []byte {
 	return append(AppendMembers([]byte(`{"error":{`), e), "}}\n"...)
 }

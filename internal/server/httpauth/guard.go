@@ -31,7 +31,7 @@ type Options struct {
 	AnyHost bool     // without Hosts, any name is accepted: for servers that other machines reach under unknown names
 	Hosts   []string // names besides those of the loopback that requests may be addressed to: "name" or "name:port"
 	Origins []string // origins of web pages besides our own that may call: "https://app.example"
-	Open    []string // paths that programs on this machine may use without a credential, as identity.Anonymous
+	Open    []string // paths that programs on this machine may call without a credential, as identity.Anonymous
 	Logger  *slog.Logger
 	// People looks up the roles and groups of callers; identity.Registry implements it. If nil,
 	// nobody has any, and the local user is an admin.
@@ -64,7 +64,7 @@ func (c Caller) Principal() policy.Principal {
 	return policy.Principal{User: c.User, Roles: c.Roles, Groups: c.Groups}
 }
 
-// Attended reports whether a person is present who can be asked for approval. A service has nobody.
+// Attended reports whether the caller is a person, who can be asked for approval, and not a service.
 func (c Caller) Attended() bool { return !slices.Contains(c.Roles, policy.RoleService) }
 
 // Recheck returns an error if the caller would no longer be let in, or not as the same principal.
@@ -130,7 +130,7 @@ func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 // caller authenticates the caller.
 func (g *Guard) caller(r *http.Request) (Caller, error) {
 	secret := bearer(r)
-	if !strings.HasPrefix(secret, identity.Prefix) && g.open(r) { // many clients always send some key
+	if !strings.HasPrefix(secret, identity.Prefix) && g.open(r) { // many clients always send some key, even a dummy
 		return Caller{User: identity.Anonymous, Roles: []string{policy.RoleGuest, policy.RoleService}}, nil
 	}
 	if secret == "" {
@@ -139,7 +139,7 @@ func (g *Guard) caller(r *http.Request) (Caller, error) {
 	}
 	if g.isToken(secret) == nil {
 		c, err := g.person(r.Context(), identity.Local, func(context.Context) error { return g.isToken(secret) })
-		if err != nil { // who holds the token mends it
+		if err != nil { // the token's holder must be able to repair the account
 			c = Caller{User: identity.Local}
 		}
 		c.Admin = true
@@ -184,7 +184,7 @@ func (g *Guard) isToken(secret string) error {
 	if err != nil {
 		g.o.Logger.Warn("the token opens nothing", "error", err)
 		if fault.Is(err, fault.Unavailable) {
-			return err // it may still be the one
+			return err // the secret may still be the token
 		}
 		return unknown()
 	}

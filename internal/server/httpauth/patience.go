@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Patience limits how long a peer may keep a request waiting. The deadlines of http.Server do not
-// help: they apply to whole requests, and some requests last as long as a model thinks or a
+// Patience limits how long a peer may keep a request waiting. The deadlines of http.Server are
+// unsuitable: they apply to whole requests, and some requests last as long as a model thinks or a
 // subscriber listens.
 type Patience struct {
 	Read  time.Duration // for the next bytes of a body; zero: 30 s
@@ -38,7 +38,7 @@ func (p Patience) Wrap(next http.Handler) http.Handler {
 		talks := r.ProtoMajor == 2 && p.Talks != nil && p.Talks(r)
 		if r.Body != nil && r.Body != http.NoBody && !talks {
 			x.body = &awaited{ReadCloser: r.Body, patience: p.Read, rc: x.rc}
-			r = r.WithContext(r.Context()) // net/http looks at the body of its own
+			r = r.WithContext(r.Context()) // a copy: net/http inspects the body of its own request
 			r.Body = x.body
 		}
 		defer x.leave()
@@ -51,7 +51,7 @@ func (p Patience) Wrap(next http.Handler) http.Handler {
 func (p Patience) Server(h http.Handler) *http.Server {
 	p = p.orDefaults()
 	return &http.Server{Handler: p.Wrap(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		HTTP2: &http.HTTP2Config{WriteByteTimeout: p.Write}} // a stream cannot be reset over a connection that takes nothing
+		HTTP2: &http.HTTP2Config{WriteByteTimeout: p.Write}} // a blocked connection cannot even carry the reset of a stream
 }
 
 // awaited is a body whose reads have a deadline. The deadline must not remain set between reads: at
@@ -61,7 +61,7 @@ type awaited struct {
 	io.ReadCloser
 	patience time.Duration
 	rc       *http.ResponseController
-	over     atomic.Bool // there is nothing more to wait for
+	over     atomic.Bool // no more bytes are awaited
 }
 
 // Read implements io.Reader.
@@ -111,11 +111,11 @@ type answering struct {
 	http.ResponseWriter
 	patience Patience
 	rc       *http.ResponseController
-	body     *awaited // nil: there is none, or it may take its time
-	old      bool     // HTTP/1, where requests and answers of a connection take turns
-	expects  bool     // the client sends its body once it is asked to
+	body     *awaited // nil: there is none, or its reads have no deadline
+	old      bool     // HTTP/1, where a connection alternates requests and answers
+	expects  bool     // the client sends its body only after 100 Continue
 	settled  bool     // what is left of the body has been dealt with
-	taken    bool     // the connection is somebody else's
+	taken    bool     // the handler has hijacked the connection
 }
 
 // settle deals with what is left of the body before the header of the answer is sent. Otherwise

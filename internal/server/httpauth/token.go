@@ -59,7 +59,7 @@ func MakeSecret(folder, name string) (string, error) {
 	if token, err := readSecret(folder, name); !fault.HasCode(err, "token_missing") {
 		return token, err
 	}
-	// If two processes make it at the same time, one wins.
+	// If two processes create it at the same time, one wins and both read its token.
 	if err := writeSecret(folder, name, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", unwritable(folder, err)
 	}
