@@ -19,7 +19,7 @@ import (
 // domain is the domain of Steward's error codes in google.rpc.ErrorInfo.
 const domain = "steward"
 
-// codeOf has gRPC's codes for the kinds of errors. All others are internal.
+// codeOf maps the kinds of errors to gRPC's codes. All other kinds are internal.
 var codeOf = map[fault.Kind]connect.Code{
 	fault.Invalid:     connect.CodeInvalidArgument,
 	fault.NotFound:    connect.CodeNotFound,
@@ -36,10 +36,10 @@ var codeOf = map[fault.Kind]connect.Code{
 	fault.Cancelled:   connect.CodeCanceled,
 }
 
-// asConnect converts an error to an RPC's. The code depends on the kind, and the message says what
-// happened and what to do. A google.rpc.ErrorInfo has the same for programs: reason and error_code,
-// kind, remedy, retry_strategy, retry_after_ms, recoverable, and the details. If the error says when
-// to retry, there is a google.rpc.RetryInfo as well.
+// asConnect converts an error to that of an RPC. The code follows from the kind, and the message says
+// what happened and what to do. A google.rpc.ErrorInfo holds the same for programs: reason and
+// error_code, kind, remedy, retry_strategy, retry_after_ms, recoverable, and the details. If the error
+// has a retry delay, a google.rpc.RetryInfo follows.
 func asConnect(err error) *connect.Error {
 	if own, ok := errors.AsType[*connect.Error](err); ok {
 		return own
@@ -58,7 +58,7 @@ func asConnect(err error) *connect.Error {
 	return out
 }
 
-// Limits of an error's facts, which gRPC sends in a header.
+// Limits of an error's metadata, which gRPC sends in a header.
 const (
 	maxFact  = 500 // bytes
 	maxFacts = 20

@@ -20,7 +20,7 @@ type Events interface {
 	Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error]
 }
 
-// happenings is the service event.Event.
+// happenings implements the service event.Event.
 type happenings struct {
 	node   Events
 	server *Server
@@ -112,7 +112,7 @@ func send(out *connect.ServerStream[eventpb.Occurrence], b *events.Batch) error 
 	for i := range b.Events {
 		x := occurrenceOf(&b.Events[i])
 		if i == len(b.Events)-1 {
-			x.Cursor = string(b.Cursor) // it is also after events that the filter left out
+			x.Cursor = string(b.Cursor) // it also skips the events that the filter left out
 		}
 		if err := out.Send(x); err != nil {
 			return err

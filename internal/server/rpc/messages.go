@@ -14,7 +14,7 @@ import (
 	"steward/proto/searchpb"
 )
 
-// messages is the service search.Search.
+// messages implements the service search.Search.
 type messages struct{ node Node }
 
 // QueryMessages implements searchpb.SearchHandler.

@@ -53,7 +53,7 @@ const maxRequest = 4 << 20
 // Server serves the services. It is safe for concurrent use.
 type Server struct {
 	Options
-	ends context.Context // done when the server is closed
+	ends context.Context // done once the server is closed
 	end  context.CancelFunc
 }
 
@@ -204,6 +204,6 @@ func closing() error {
 	return asConnect(fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0))
 }
 
-// Talks reports whether a request is a stream of messages from the client, who may be silent between
+// Talks reports whether a request is a stream of messages from the client, which may pause between
 // them. Only reflection is: Steward's own methods and those of health take one message.
 func Talks(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/grpc.reflection.") }

@@ -18,7 +18,7 @@ import (
 	"steward/proto/toolpb"
 )
 
-// tools is the service tool.Tool.
+// tools implements the service tool.Tool.
 type tools struct{ node Node }
 
 // ExecuteTool implements toolpb.ToolHandler.
@@ -105,7 +105,7 @@ func resultOf(x runtime.Executed) *commonpb.ToolCallResult {
 	return out
 }
 
-// statuses are the ways in which a call can end. All others are unknown.
+// statuses maps the statuses of results to those of the protocol. All others are unknown.
 var statuses = map[message.Status]commonpb.CallStatus{
 	message.OK:          commonpb.CallStatus_CALL_STATUS_OK,
 	message.Failed:      commonpb.CallStatus_CALL_STATUS_FAILED,
