@@ -9,7 +9,7 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// Agents approves agents and sources of tools, and reports changes. catalog.Catalog implements it.
+// Agents approves agents and tool sources, and reports changes. catalog.Catalog implements it.
 type Agents interface {
 	catalog.Approver
 	// Changed returns a channel that is closed at the next change.
@@ -32,7 +32,7 @@ type (
 	}
 )
 
-// desk decides about agents on behalf of callers.
+// desk returns the part that manages agents on behalf of callers.
 func (s *Server) desk() httpauth.Agents {
 	if s.o.Agents == nil {
 		return httpauth.Agents{}
@@ -68,7 +68,7 @@ func (c *conn) refuseAgent(f *refusalFrame) error {
 	})
 }
 
-// aboutAgent answers with what do returns about one agent.
+// aboutAgent calls do with one agent and answers with its result.
 func (c *conn) aboutAgent(re, path string, do func(context.Context) (any, error)) error {
 	if path == "" {
 		return missing("path")
@@ -79,7 +79,8 @@ func (c *conn) aboutAgent(re, path string, do func(context.Context) (any, error)
 	})
 }
 
-// later answers a frame when do is done, which may read folders and start programs.
+// later runs do in the background, because it may read folders and start programs, and then answers
+// the frame.
 func (c *conn) later(re string, do func(context.Context) (answer, error)) error {
 	if c.pending.Add(1) > maxPending {
 		c.pending.Add(-1)

@@ -50,8 +50,8 @@ type Options struct {
 	Patience   time.Duration     // how long a client may block a write; 0: 10 seconds
 	Logger     *slog.Logger
 
-	// Mask hides secrets in frames for clients. It returns the frame, or another one to send in its
-	// place. If nil, there are none.
+	// Mask hides secrets in frames for clients. It returns the frame unchanged or a masked one. If nil,
+	// there are no secrets.
 	Mask func(frame []byte) []byte
 }
 

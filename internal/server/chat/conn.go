@@ -25,7 +25,7 @@ type conn struct {
 	server *Server
 	caller httpauth.Caller
 	log    *slog.Logger
-	ctx    context.Context // of everything that the connection started
+	ctx    context.Context // for everything that the connection starts
 	cancel context.CancelCauseFunc
 	cork   *cork
 	out    chan item
@@ -156,8 +156,8 @@ func (c *conn) refuse(err error) error {
 	return err
 }
 
-// lookEvery is how often access is rechecked while the client only listens, and so the longest that
-// a connection outlives it.
+// lookEvery is how often access is rechecked while the client only listens. A connection outlives its
+// access at most by this time.
 const lookEvery = time.Second
 
 // looking rechecks whether the caller's key was revoked or roles have changed, even while a ping

@@ -16,8 +16,7 @@ import (
 )
 
 // The members that all frames of a conversation have are appended by hand, and so are pieces of text.
-// Most frames are such pieces, and reflection would cost more than everything else that is done to
-// them.
+// Most frames are such pieces, and encoding them by reflection would dominate their cost.
 
 // appendFrame appends the JSON of a frame of the runtime.
 func appendFrame(dst []byte, f *runtime.Frame) []byte {
@@ -149,8 +148,8 @@ func taskOf(v *runtime.TaskView) task {
 	return t
 }
 
-// approval is what a person is asked about the call of its frame or, with Agent, about another call
-// below it.
+// approval is the question about the call of its frame or, if Agent is set, about another call below
+// it.
 type approval struct {
 	runtime.ApprovalView
 	Args json.RawMessage `json:"args,omitempty"`

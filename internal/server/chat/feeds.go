@@ -112,7 +112,7 @@ func (c *conn) feed(all *feeds, key string, follow func(context.Context) iter.Se
 	c.work.Go(func() {
 		err := c.tellBatches(ctx, key, all == &c.observing, follow(ctx))
 		c.mu.Lock()
-		delete(all.ongoing, key) // before the client can know
+		delete(all.ongoing, key) // before the client learns of the end
 		c.mu.Unlock()
 		if err != nil {
 			c.fails(ctx, err, key, id.ID{})

@@ -118,8 +118,8 @@ func (c *conn) handle(data []byte) {
 	}
 }
 
-// answer is a frame that is encoded by its Go types. Lists that the client is told are not nil, even
-// if they are empty.
+// answer is a frame that is encoded by reflection. A list that belongs to the frame is never nil, so
+// that an empty one is sent as [].
 type answer struct {
 	Type         string                `json:"type"`
 	Re           string                `json:"re,omitzero"` // the id of the client's frame

@@ -69,7 +69,7 @@ func (f *messageFrame) turn() (t runtime.Turn, err error) {
 	return t, err
 }
 
-// anew reads what the turn replaces: a message of the user or an answer.
+// anew parses what the turn replaces: a message of the user or an answer.
 func (f *messageFrame) anew(t *runtime.Turn) error {
 	if f.Replace == "" && f.Regenerate == "" {
 		return nil
@@ -167,7 +167,7 @@ func content(v jsontext.Value) ([]message.Block, error) {
 	return out, nil
 }
 
-// within puts the place of a value before the place of an error in it.
+// within prefixes the path of an error with the path of the value that contains it.
 func within(at string, err error) error {
 	e := fault.Of(err)
 	if m, ok := e.Details["member"].(string); ok {
@@ -216,7 +216,7 @@ func (b *block) read() (message.Block, error) {
 	return nil, bad("there is no block of the type %.80q", b.Type)
 }
 
-// blocksOf returns content for clients, without what a person is not shown.
+// blocksOf returns content for clients, without the blocks that a person does not see.
 func blocksOf(content []message.Block) []block {
 	out := []block{}
 	for _, b := range content {

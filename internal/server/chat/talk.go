@@ -30,7 +30,7 @@ type talk struct {
 	mu       sync.Mutex
 	watching *watching
 	sending  []*sending
-	accepted map[id.ID]struct{} // messages sent by this connection that the watch has not seen yet
+	accepted map[id.ID]struct{} // messages of this connection that the watch has not seen yet
 	lanes    [2]chan struct{}   // per lane (waiting, steering): closed when its last message has been handed over
 	used     uint64             // the connection's count at the last use; guarded by the connection
 	running  atomic.Bool        // a turn has been sent in part
@@ -160,7 +160,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 	}
 	s.ok = true
 	t, err := c.talk(acc.Conversation)
-	if err != nil { // it was accepted nevertheless
+	if err != nil { // but the message was accepted
 		c.tell(c.ctx, acceptedFrame(acc, re, s.turn.ClientID))
 		c.tell(c.ctx, errorFrame(err, re, acc.Conversation))
 		return
