@@ -88,8 +88,8 @@ func argumentList(args []client.Argument) (list string, marked bool) {
 	return fmt.Sprintf("%s, %s: %s", counted(len(args), "argument"), SizeOf(total), strings.Join(all, " · ")), len(first) > 0
 }
 
-// ArgumentsLine shows the arguments of a question on one line. None takes the room
-// of the others, and the names of marked ones come first.
+// ArgumentsLine shows the arguments of a question on one line. It shortens long ones so
+// that all fit, and puts the names of marked ones first.
 func ArgumentsLine(q *effect.Question) string {
 	var parts []string
 	for _, l := range members(string(q.Args)) {
@@ -171,7 +171,7 @@ func Ceiling(labels []string) string {
 	return ""
 }
 
-// TermLines returns what each argument may be, in columns, with nothing hidden.
+// TermLines lists the values that each argument may have, in columns, with nothing hidden.
 func TermLines(p intent.Pattern) []string {
 	names := slices.Sorted(maps.Keys(p))
 	wide := 0

@@ -143,7 +143,7 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 		m.reply = reply{}
 		whole, _ := m.turn.question(&a.Frame, true)
 		m.turn.print(kindNote, whole)
-		a.asked = false // so that it is printed again, below the whole
+		a.asked = false // so that it is printed again, below the full text
 		m.turn.ask()
 	}
 	return nil, true
@@ -192,7 +192,7 @@ func (m *chat) refused(which string, err error) {
 	m.fail(err)
 	switch fault.Of(err).Code {
 	case "approval_decided", "approval_expired", "approval_not_found", "approval_changed":
-		return // a frame shows what has become of it
+		return // a frame shows the outcome
 	}
 	for _, a := range m.turn.calls {
 		if a.Approval != nil && a.Approval.ID == which && a.Status == client.CallRunning {

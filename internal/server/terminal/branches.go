@@ -107,7 +107,8 @@ func (m *chat) count() tea.Cmd {
 	})
 }
 
-// edit replaces the last message: at once by a text, or else in the input.
+// edit replaces the last message by a text. If the text is empty, the person edits the
+// message in the input.
 func (m *chat) edit(text string) tea.Cmd {
 	return elsewhere(m, m.asked, func(s standing) tea.Cmd {
 		m.editing = s.asked

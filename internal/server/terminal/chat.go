@@ -35,10 +35,10 @@ type chat struct {
 
 	conv    string // id of the conversation; empty: it starts with the next message
 	named   string // title of the conversation
-	model   string // that the person chose
+	model   string // chosen by the person
 	agent   string // likewise
 	agents  []string
-	shelf   []client.Conversation // as /list has shown them
+	shelf   []client.Conversation // in the order of the last /list
 	models  []string
 	sending string           // the message that is being sent
 	outbox  []string         // the messages that are sent after it
@@ -104,8 +104,8 @@ func elsewhere[T any](m *chat, do func(conv string) (T, error), done func(T) tea
 // listTimeout is how long the lists of models and agents may take.
 const listTimeout = 10 * time.Second
 
-// quiet is how long the keyboard must have rested, and a question have been shown,
-// before a key answers it. Nobody approves by typing on.
+// quiet is how long the keyboard must have been idle, and a question on the screen,
+// before a key answers it, so that nobody approves by accident while typing.
 const quiet = 500 * time.Millisecond
 
 // firstFrame is more than the time that drawing the first frame takes. Until then

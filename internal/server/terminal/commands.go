@@ -272,7 +272,7 @@ func (m *chat) choose(name string) tea.Cmd {
 		case name == "":
 			m.say(strings.Join(append(slices.Clone(names), "/model NAME uses one"), "\n"))
 		case slices.Contains(names, name), full && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, provider+"/") }) && slices.Contains(settings.Vendors(), provider):
-			m.model = name // a vendor whose models cannot be listed now may have it
+			m.model = name // a vendor whose models cannot be listed now may offer it
 			m.say("from now on: " + name)
 		default:
 			m.sayUnknown("model ", name, "; /model lists them", "/model ", names)

@@ -15,9 +15,9 @@ import (
 	"steward/internal/fault"
 )
 
-// Waiting yields the agents and sources that wait for an approval: now, and
-// again whenever the list changes. It reconnects for as long as necessary: the
-// person learns from the conversation that Steward is gone.
+// Waiting yields the agents and sources that wait for an approval, at once and
+// after each change. It reconnects for as long as necessary, because the
+// conversation already tells the person that Steward is gone.
 func Waiting(ctx context.Context, c *client.Client) iter.Seq2[[]catalog.Listing, error] {
 	return func(yield func([]catalog.Listing, error) bool) {
 		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
@@ -45,8 +45,8 @@ func hearWaiting(ctx context.Context, c *client.Client, yield func([]catalog.Lis
 		return err
 	}
 	defer s.Close()
-	// Steward sends what waits only if anything does. The list tells that
-	// nothing waits, also after the connection broke.
+	// On a new connection, Steward sends the list only if it is not empty. This request
+	// also shows that nothing waits any more, such as after a reconnect.
 	if err := s.Send(ctx, map[string]string{"type": "agents", "id": "1"}); err != nil {
 		return err
 	}
@@ -64,18 +64,18 @@ func hearWaiting(ctx context.Context, c *client.Client, yield func([]catalog.Lis
 	}
 }
 
-// pending is what the person is asked about agents and sources. The question
-// stands over the input line. A key answers it only if nobody can have pressed
-// it by typing on: the question has been seen, and the keyboard has rested
-// before the key and rests after it.
+// pending holds the questions about agents and sources. A question is shown above
+// the input line. A key answers it only if it cannot be a part of typed text: the
+// question has been visible for a while, and the keyboard is idle before the key
+// and after it.
 type pending struct {
 	waiting []catalog.Listing
 	asked   map[string]bool // questions that were answered in this chat
 	offer   *offer          // what the person is asked about now
-	told    bool            // the person may not decide, and is only told
+	told    bool            // the person may not decide, and is only informed
 
 	line  string    // the question as it is shown
-	since time.Time // since when
+	since time.Time // since when it is shown
 	key   string    // the key that answers it, until the keyboard has rested
 	keys  int       // counts these keys
 	heard chan heardMsg
@@ -91,13 +91,13 @@ type offer struct {
 	errs   []error
 }
 
-// thing is an agent or a source, and what was shown of it.
+// thing is an agent or a source, with the inspection that was shown.
 type thing struct {
 	catalog.Listing
 	shown catalog.Inspection
 }
 
-// stage is how far an offer is.
+// stage is the progress of an offer.
 type stage int
 
 const (
@@ -117,11 +117,11 @@ type (
 	answeredMsg struct{ keys int }
 )
 
-// resting is how long the keyboard has to rest after an answer. If the person
+// resting is how long the keyboard must be idle after an answer. If the person
 // types on, the key was the beginning of a text.
 const resting = 350 * time.Millisecond
 
-// followWaiting starts to listen to what waits.
+// followWaiting starts to watch what waits for an approval.
 func (m *chat) followWaiting() tea.Cmd {
 	out := make(chan heardMsg)
 	m.pend.heard = out
@@ -155,7 +155,7 @@ func (m *chat) hear(h heardMsg) tea.Cmd {
 	}
 	m.pend.waiting = h.waiting
 	if o := m.pend.offer; o != nil && o.stage == offered {
-		m.pend.offer = nil // settle makes another one from what waits now
+		m.pend.offer = nil // settle makes a new one from what waits now
 	}
 	return m.hearWaiting()
 }
@@ -167,8 +167,8 @@ func (p *pending) still(o *offer) bool {
 	})
 }
 
-// groups returns what waits, each together with what waits below it. A parent
-// comes before its children in waiting.
+// groups groups what waits: each entry with the entries below it. In waiting, a
+// parent must come before its children.
 func groups(waiting []catalog.Listing) (out [][]thing) {
 	for _, l := range waiting {
 		if n := len(out) - 1; n >= 0 && strings.HasPrefix(l.Path, out[n][0].Path+"/") {
@@ -195,8 +195,8 @@ func (p *pending) mark(things []thing) {
 	}
 }
 
-// settle continues with what the person is asked, as soon as nothing else goes
-// on. It is called after each message.
+// settle continues with the questions as soon as nothing else is going on. It is
+// called after each message.
 func (m *chat) settle() {
 	p := &m.pend
 	if o := p.offer; o != nil && (o.stage == looked || o.stage == allowing) && m.idle() {
@@ -221,7 +221,7 @@ func (m *chat) settle() {
 	if line == p.line {
 		return
 	}
-	if p.key != "" { // the question that it was to answer is gone
+	if p.key != "" { // the question that the key answered is gone
 		m.input.InsertString(p.key)
 	}
 	p.line, p.since, p.key = line, m.now(), ""
@@ -245,7 +245,7 @@ func (m *chat) asking() bool {
 	return o != nil && (o.stage == offered || o.stage == allowing) && m.free()
 }
 
-// working reports whether Steward inspects something or is sent an answer.
+// working reports whether an inspection or the sending of an answer is in progress.
 func (p *pending) working() bool {
 	return p.offer != nil && (p.offer.stage == looking || p.offer.stage == deciding)
 }
@@ -279,7 +279,7 @@ func (m *chat) word(name string, now, before time.Time) (tea.Cmd, bool) {
 	return m.tick(resting, func(time.Time) tea.Msg { return answeredMsg{n} }), true
 }
 
-// rested is called when the keyboard has rested after an answer.
+// rested is called when the keyboard has been idle for long enough after an answer.
 func (m *chat) rested(a answeredMsg) tea.Cmd {
 	p := &m.pend
 	key := p.key
@@ -344,7 +344,7 @@ func (m *chat) leaveOut(o *offer, below bool) {
 	}
 }
 
-// look inspects what an offer is about, which starts what has to be started.
+// look inspects what an offer is about. Inspection may start programs.
 func (m *chat) look(o *offer) tea.Cmd {
 	o.stage = looking
 	things := o.things
@@ -356,7 +356,7 @@ func (m *chat) look(o *offer) tea.Cmd {
 			if err := m.opt.Client.Call(m.ctx, "POST /agents/inspect", nil, map[string]string{"path": t.Path}, &insp); err == nil {
 				found = append(found, thing{insp.Listing, insp})
 			} else if errs = append(errs, err); len(found) == 0 {
-				break // without the one above, nothing below counts
+				break // what is below needs the one above
 			}
 		}
 		return m.about(o, func() {
@@ -376,8 +376,7 @@ func (m *chat) about(o *offer, do func()) then {
 	}
 }
 
-// decideOffer sends Steward what the person has decided about things, in their
-// order.
+// decideOffer sends Steward the person's decision about things, in their order.
 func (m *chat) decideOffer(o *offer, route string, things []thing) tea.Cmd {
 	o.stage = deciding
 	return func() tea.Msg {
@@ -402,7 +401,7 @@ func (m *chat) decideOffer(o *offer, route string, things []thing) tea.Cmd {
 			}
 			m.pend.told = m.pend.told || fault.HasCode(err, "admin_only")
 			m.fail(err)
-			m.pend.mark(o.things[len(done) : len(done)+1]) // if it has changed, it is another question
+			m.pend.mark(o.things[len(done) : len(done)+1]) // once it changes, it is a new question
 			m.pend.offer = nil
 		})
 	}

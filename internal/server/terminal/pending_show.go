@@ -60,7 +60,7 @@ func describe(about []thing) string {
 	return fmt.Sprintf("%s (%s)", Visible(about[0].Path), kind)
 }
 
-// asks returns the lines above the input: the question, or what is being done.
+// asks returns the lines above the input: the question, or what is in progress.
 func (m *chat) asks() []string {
 	o := m.pend.offer
 	switch {

@@ -64,8 +64,8 @@ const acceptTimeout = 2 * time.Second
 // Follow sends a message and calls each with the frames of its turn until the turn
 // is over. It returns the turn's error, if there is one.
 func Follow(ctx context.Context, c *client.Client, m client.Message, each func(client.Frame) error) (client.Accepted, error) {
-	// The model may be asked before the message is accepted. Whoever interrupts in
-	// between still has to learn which turn to stop.
+	// The model may start before the message is accepted. After an interrupt in between,
+	// Follow still needs the answer, which names the turn to stop.
 	asked, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(acceptTimeout, end) })()
@@ -108,7 +108,7 @@ func refuse(ctx context.Context, c *client.Client, m client.Message, f *client.F
 	}
 	err := c.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: f.Approval.Hash, Reason: "nobody is there who could be asked"})
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
-		return nil // somebody else has answered
+		return nil // it was answered elsewhere
 	}
 	return err
 }

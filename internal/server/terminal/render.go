@@ -18,7 +18,7 @@ import (
 
 // renderer turns parsed Markdown into lines for a terminal. It exists because
 // the usual library loads the grammars of 250 programming languages whenever
-// the program starts, also to print its version.
+// the program starts, even just to print its version.
 type renderer struct {
 	parser parser.Parser
 	colour bool
@@ -50,7 +50,7 @@ func (r *renderer) render(source string, width int) []string {
 }
 
 // blocks renders the children of a node, with a blank line between them except
-// in a list whose items stand close together.
+// in a tight list.
 func (r *renderer) blocks(parent ast.Node, src []byte, width int) (out []string) {
 	tight := false
 	if l, ok := parent.(*ast.List); ok {
@@ -151,7 +151,7 @@ func (r *renderer) table(n *extast.Table, src []byte, width int) []string {
 	return strings.Split(out, "\n")
 }
 
-// inline renders what stands within a line.
+// inline renders the inline content of a node.
 func (r *renderer) inline(parent ast.Node, src []byte) string {
 	var b strings.Builder
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
@@ -168,7 +168,7 @@ func (r *renderer) inline(parent ast.Node, src []byte) string {
 		case *ast.CodeSpan:
 			var code string
 			for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-				if t, ok := c.(*ast.Text); ok { // neither escapes nor entities mean anything in code
+				if t, ok := c.(*ast.Text); ok { // code has neither escapes nor entities
 					code += strings.ReplaceAll(string(t.Value(src)), "\n", " ")
 				}
 			}
@@ -201,13 +201,13 @@ func (r *renderer) inline(parent ast.Node, src []byte) string {
 	return b.String()
 }
 
-// plain resolves escapes and entities. What they stand for may be a control
-// character, as of &#27;, which must not get to the terminal either.
+// plain resolves escapes and entities. The result may be a control character, such as
+// that of &#27;, which must not reach the terminal either.
 func plain(text []byte) string {
 	return safe(string(util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(text)))))
 }
 
-// linked shows where a link leads whenever its text does not say so.
+// linked renders a link, with its target unless the text is the target.
 func (r *renderer) linked(label, target string) string {
 	if label == target || label == "" {
 		return r.link.Render(target)
@@ -219,7 +219,7 @@ func (r *renderer) wrap(s string, width int) []string {
 	width = max(width, 1)
 	out := lipgloss.Wrap(s, width, "")
 	for less := width - 1; less > 0 && lipgloss.Width(out) > width; less-- {
-		out = lipgloss.Wrap(s, less, "") // hyphens at the end of a line may stand beyond it
+		out = lipgloss.Wrap(s, less, "") // Wrap may put a hyphen beyond the width
 	}
 	return strings.Split(out, "\n")
 }

@@ -42,9 +42,9 @@ type turn struct {
 	flying   string      // the message being written
 	text     string      // of that message: the Markdown that may still change
 	told     bool        // a part of it is in the scrollback already
-	thinking string      // of it: the reasoning in progress
+	thinking string      // of that message: the reasoning in progress
 	thought  string      // the last reasoning
-	unfolded bool        // reasoning is shown whole
+	unfolded bool        // reasoning is shown in full
 	calls    []*activity // in progress
 	tasks    []*activity // in the background
 	last     string      // the kind of what was printed last
@@ -82,7 +82,7 @@ func (t *turn) print(kind, text string) {
 	t.out = append(t.out, strings.Split(text, "\n")...)
 }
 
-// frame takes a frame.
+// frame handles a frame and asks the next question.
 func (t *turn) frame(f client.Frame) {
 	t.take(&f)
 	t.ask()
@@ -230,8 +230,8 @@ func sameQuestion(a, b *client.Approval) bool {
 	return a != nil && b != nil && a.ID == b.ID && a.Hash == b.Hash && a.Expires.Equal(b.Expires)
 }
 
-// task takes the progress of a background call, whose questions are asked like
-// those of other calls.
+// task handles the progress of a background call. Its questions are asked like those
+// of other calls.
 func (t *turn) task(f *client.Frame) {
 	of := func(a *activity) bool { return a.ID == f.ID }
 	over := f.Status == record.TaskCompleted || f.Status == record.TaskError
@@ -253,8 +253,8 @@ func (t *turn) task(f *client.Frame) {
 	}
 }
 
-// ask prints the next question. An answer is to the last thing on the screen, so
-// there is one question at a time.
+// ask prints the next question. An answer belongs to the last question on the screen,
+// so only one is shown at a time.
 func (t *turn) ask() {
 	a, _ := t.pending()
 	if a == nil || a.asked {

@@ -73,8 +73,8 @@ func (t *turn) mark(r *message.ToolResult) string {
 	return t.good.Render("✓")
 }
 
-// saidBy returns the text of a result on one line. It begins with what was denied
-// to agents below the call, whose answer may claim otherwise.
+// saidBy returns the text of a result on one line. It begins with the tools that were
+// denied to agents below the call, because their answer may claim otherwise.
 func saidBy(r *message.ToolResult, most int) string {
 	text := oneLine(r.Plain(), most)
 	if len(r.Denied) > 0 {
@@ -210,7 +210,7 @@ func members(args string) []string {
 	return append(lines, "}")
 }
 
-// short writes a call's arguments for a line of activity.
+// short formats a call's arguments for a line of activity.
 func short(args string) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(args)); err == nil {
