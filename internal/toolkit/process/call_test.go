@@ -82,13 +82,13 @@ func TestErrors(t *testing.T) {
 			length := fmt.Sprintf("84%06d", os.Getpid())
 			decl := behaving(t, behaviour, "env: {MARK: "+quoted(length)+"}")
 			switch behaviour {
-			case "memory": // tail keeps what has no line
+			case "memory": // tail buffers input without a newline
 				decl = "command: [sh, -c, '{ head -c 250000000 /dev/zero; sleep 60; } | tail']\ndescription: d\nsandbox: {limits: {memory: 134217728}}"
 			}
 			src := open_(t, testEnv(t), decl)
 			limit := ample
 			if want.kind == fault.Timeout {
-				limit = 5 * time.Second // it is asked by then
+				limit = 5 * time.Second // by then it has received the request
 			}
 			before := memory()
 			began := time.Now()
@@ -186,14 +186,14 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("the services were released %d times", n)
 	}
 	src := open_(t, env, behaving(t, "keep", ""))
-	for _, want := range []string{"Done.", "x", "xx"} { // an empty text is nothing
+	for _, want := range []string{"Done.", "x", "xx"} { // an empty text is left out
 		if res, err := only(t, src).Call(within(t, ample), invocation(`{}`)); err != nil || text(res) != want {
 			t.Errorf("%q, %v; want %q", text(res), err, want)
 		}
 	}
 }
 
-// A program that cannot be started has done nothing.
+// A call whose program cannot be started has certainly done nothing.
 func TestNotStarted(t *testing.T) {
 	env := testEnv(t)
 	write := func(name, content string, mode os.FileMode) {
@@ -243,7 +243,7 @@ func TestChanged(t *testing.T) {
 	env.Changed = func() { changed++ }
 	src := open_(t, env, behaving(t, "message", ""))
 	spec := only(t, src).Spec()
-	spec.Effect, spec.Delivery, spec.Asks = tool.Query, "", true // as a person has set it
+	spec.Effect, spec.Delivery, spec.Asks = tool.Query, "", true // as if changed by a person
 	if _, err := src.Tool(spec).Call(within(t, ample), invocation(`{}`)); err != nil || changed != 0 {
 		t.Errorf("%v, changed %d times", err, changed)
 	}

@@ -30,7 +30,7 @@ func serveCall(t *testing.T, src *source, ctx context.Context, args string) (ser
 	return s, err
 }
 
-// current returns the program that serves.
+// current returns the session of the serving program.
 func current(t *testing.T, src *source) *session {
 	t.Helper()
 	x, release, err := src.keeper.Take(within(t, ample))
@@ -71,7 +71,7 @@ func TestServe(t *testing.T) {
 	if err := hang(t, src); !fault.Is(err, fault.Timeout) || tool.Certain(err) {
 		t.Errorf("the call that hangs: %v", err)
 	}
-	current(t, src).replace() // as it will be when it has been silent for long
+	current(t, src).replace() // called by a timer when it has been silent for long
 	if s, err := serveCall(t, src, within(t, ample), `{"n":"again"}`); err != nil || s.Life != lives[0] {
 		t.Errorf("another one: %+v, %v", s, err)
 	}
@@ -87,8 +87,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// A program that serves many users has no token of its own. Each call has one for its user, which ends
-// with it.
+// A program that serves many users has no token of its own. Each call has a token for its user, which
+// ends with the call.
 func TestServeTokens(t *testing.T) {
 	type user struct{}
 	env := testEnv(t)

@@ -169,10 +169,10 @@ func forks() {
 	c := exec.Command("sh", "-c", "sleep "+length+" & setsid sleep "+length+" & echo; exec sleep "+length)
 	out := must.Get(c.StdoutPipe())
 	must.Get(0, c.Start())
-	must.Get(out.Read(make([]byte, 1))) // they are there
+	must.Get(out.Read(make([]byte, 1))) // the processes are running
 }
 
-// life is one run of a program that serves. It has an id because process ids in the sandbox are always the
+// life is one run of a serving program. It has an id because process ids in the sandbox are always the
 // same.
 type life struct {
 	id       string
@@ -194,7 +194,7 @@ func (l life) serve(a asked) {
 		return
 	case "crash":
 		os.Exit(4)
-	case "token": // spelled, so that it is not taken out
+	case "token": // with blanks, so that it is not masked
 		spelled := strings.Join(strings.Split(a.Metadata["token"], ""), " ")
 		a.ok(quoted(fmt.Sprintf("%s %s|%s|%s", os.Getenv("STEWARD_SERVICES_URL"), os.Getenv("STEWARD_TOKEN"), spelled, a.Metadata["token"])))
 		return
@@ -243,7 +243,7 @@ func invocation(args string) tool.Invocation {
 	return tool.Invocation{Args: []byte(args), Request: id.New(), User: "ann", Agent: "lab", Key: "k1", Trace: "00-aa-bb-01"}
 }
 
-// noLeak fails a test that leaves goroutines behind.
+// noLeak fails a test that leaks goroutines.
 func noLeak(t *testing.T, before goleak.Option) {
 	t.Helper()
 	if err := leak.Find(before); err != nil {
