@@ -59,7 +59,7 @@ func TestChanges(t *testing.T) {
 	w := start(t, "friendly")
 	echo, grow, change := w.tool(t, "srv.echo"), w.tool(t, "srv.grow"), w.tool(t, "srv.change")
 	wantText(t, grow, `{}`, "grown")
-	wantText(t, echo, `{}`, `{}`) // what is not concerned goes on
+	wantText(t, echo, `{}`, `{}`) // unaffected tools keep working
 	eventually(t, "a new tool is told", func() bool { return w.changed.Load() > 0 })
 	told := w.changed.Load()
 	wantText(t, change, `{}`, "changed")
@@ -67,6 +67,6 @@ func TestChanges(t *testing.T) {
 	_, err := call(within(t, ample), echo, `{}`)
 	wantCode(t, err, fault.Denied, "tool_changed")
 	spec := w.announced(t)["srv.echo"]
-	spec.Effect, spec.Asks, spec.Delivery = tool.Action, true, tool.Deferred // as a person may set them
+	spec.Effect, spec.Asks, spec.Delivery = tool.Action, true, tool.Deferred // as if changed by a person
 	wantText(t, w.Tool(spec), `{}`, "changed")
 }

@@ -86,7 +86,7 @@ func TestMetaAndProgress(t *testing.T) {
 			t.Errorf("%+v; want %+v", p, want)
 		}
 	}
-	(&progress{}).tell(nil) // says nothing to nobody
+	(&progress{}).tell(nil) // without a listener: does nothing
 }
 
 func TestCancel(t *testing.T) {
@@ -95,7 +95,7 @@ func TestCancel(t *testing.T) {
 	stop := errors.New("stopped by a person")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	in := tool.Invocation{Args: []byte(`{}`), Progress: func(tool.Progress) { cancel(stop) }} // the server has it
+	in := tool.Invocation{Args: []byte(`{}`), Progress: func(tool.Progress) { cancel(stop) }} // the server has received the call
 	if _, err := wait.Call(ctx, in); !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}

@@ -22,11 +22,11 @@ func TestAnswerTooLarge(t *testing.T) {
 	if tool.Certain(err) {
 		t.Error("it has been done all the same")
 	}
-	wantText(t, work, `{}`, "worked") // by another life of the server
+	wantText(t, work, `{}`, "worked") // by the restarted server
 }
 
-// Servers that do not start, or do not finish listing their tools, are unavailable. They hold up no caller
-// longer than its timeout.
+// Servers that do not start, or do not finish listing their tools, are unavailable. No caller waits
+// longer for them than its timeout.
 func TestHostileStarts(t *testing.T) {
 	for mode, code := range map[string]string{
 		"hang_all": "mcp_timeout", "hang_init": "mcp_timeout", "hang_list": "mcp_timeout",
@@ -129,7 +129,7 @@ func TestRugPull(t *testing.T) {
 	if strings.Contains(said(), `"n":2`) {
 		t.Errorf("what was sent: %s", said())
 	}
-	// Also with a source that has seen nothing before, as after a restart.
+	// The same holds for a source without an earlier announcement, as after a restart.
 	again := start(t, "rug", func(_ *tool.Env, d *Decl) { d.Timeout = time.Minute })
 	spec := work.Spec()
 	spec.Description = "It worked otherwise once."
@@ -177,7 +177,7 @@ func TestListThatIsGone(t *testing.T) {
 }
 
 func memory(t *testing.T) func() int64 {
-	debug.FreeOSMemory() // what came before does not count, nor how long it stays
+	debug.FreeOSMemory() // releases the memory of earlier tests, so that it does not count
 	before := resident(t)
 	var most atomic.Int64
 	stop, done := make(chan struct{}), make(chan struct{})

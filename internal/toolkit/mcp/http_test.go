@@ -21,7 +21,7 @@ import (
 	"steward/internal/tool"
 )
 
-// remoteWorld makes a source of a handler.
+// remoteWorld opens a source for an HTTP server with the handler.
 func remoteWorld(t *testing.T, h http.Handler, more ...func(*tool.Env, *Decl)) *world {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -79,7 +79,7 @@ func TestHTTPChanges(t *testing.T) {
 	wantCode(t, err, fault.Denied, "tool_changed")
 }
 
-// far is a handwritten HTTP server of an older version, with plain JSON.
+// far is a handwritten HTTP server of an older protocol version that answers with plain JSON.
 type far struct {
 	lists atomic.Int32
 	get   http.HandlerFunc
@@ -152,7 +152,7 @@ func TestHostileHTTP(t *testing.T) {
 	for name, c := range map[string]struct {
 		call answer
 		code string
-		same bool // the session goes on
+		same bool // the session continues
 	}{
 		"wrong id": {func(w http.ResponseWriter, _ *http.Request, _ string) {
 			respond(w, `{"jsonrpc":"2.0","id":4711,"result":`+worked+`}`)
@@ -196,10 +196,10 @@ func TestHostileHTTP(t *testing.T) {
 			rise := memory(t)
 			patience := ample
 			if c.code == "mcp_timeout" {
-				patience = 2 * time.Second // it is sent by then
+				patience = 2 * time.Second // by then the call has been sent
 			}
 			_, err := call(within(t, patience), work, `{}`)
-			// An event that is too large ends the session, which the call may learn of first.
+			// An event that is too large ends the session. The call may notice that first.
 			ended := name == "large event" && fault.HasCode(err, "mcp_server_ended")
 			if !fault.HasCode(err, c.code) && !ended || tool.Certain(err) != (c.code == "mcp_unauthorized") {
 				t.Errorf("%v; want %s", err, c.code)
@@ -288,7 +288,7 @@ func TestAskingHTTP(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(b), `"q`) {
 			most.Store(max(most.Load(), answers.Add(1)))
-			<-r.Context().Done() // as long as it wants
+			<-r.Context().Done() // until the client ends the request
 			answers.Add(-1)
 			return
 		}
@@ -338,7 +338,7 @@ func TestRedirects(t *testing.T) {
 	}
 	leaked.Range(func(k, v any) bool { t.Errorf("%v: %v", k, v); return true })
 
-	// Within the server, it may move; in circles it may not.
+	// A redirect within the server is followed; a redirect loop is refused.
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", http.RedirectHandler("/new", http.StatusTemporaryRedirect))
 	mux.Handle("/new", &far{})

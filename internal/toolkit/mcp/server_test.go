@@ -15,7 +15,7 @@ import (
 	"steward/test/leak"
 )
 
-// TestMain also runs the test binary as the servers of the tests.
+// TestMain runs the tests, or one of the test servers if the binary was started as one.
 func TestMain(m *testing.M) {
 	if mode := os.Getenv("STEWARD_TEST_SERVER"); mode != "" {
 		if serve, ok := programs()[mode]; ok {
@@ -141,7 +141,7 @@ type wire struct {
 	out   *bufio.Writer
 	tools func(cursor string) string            // the result of tools/list
 	call  func(w *wire, id, params string)      // answers tools/call
-	other func(w *wire, method, id string) bool // does something else than usual
+	other func(w *wire, method, id string) bool // handles a method in an unusual way
 	more  string                                // capabilities beside tools
 }
 

@@ -207,13 +207,13 @@ func TestEnvironment(t *testing.T) {
 		t.Error("it inherits Steward's own environment")
 	}
 	must.Do(t, w.Close())
-	if given.Load() != 2 || released.Load() != 2 { // to the program, and to its call
+	if given.Load() != 2 || released.Load() != 2 { // once for the program and once for its call
 		t.Errorf("the services were given %d times and taken back %d times", given.Load(), released.Load())
 	}
 }
 
-// A program serves many users, so each call has a token of its own, which ends with it. A server at an
-// address gets none.
+// A program serves many users, so each call has a token of its own, which ends with the call. A
+// server at a URL gets none.
 func TestCallsBringTheirTokens(t *testing.T) {
 	type user struct{}
 	var open atomic.Int32

@@ -24,7 +24,7 @@ import (
 	"steward/test/must"
 )
 
-// pipes returns a connection to a program that the test plays.
+// pipes returns a connection to a program. The test acts as the program.
 func pipes() (c *lines, in *io.PipeReader, out *io.PipeWriter) {
 	in, theirs := io.Pipe()
 	ours, out := io.Pipe()
@@ -59,7 +59,7 @@ func TestClosedConnection(t *testing.T) {
 			t.Error(err)
 		}
 		m := &mark{}
-		// Nobody reads: the first one is on its way for ever, the second has not left.
+		// Nothing reads the input: the first write blocks for ever, and the second never starts.
 		stuck, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer stop()
 		if err := c.Write(stuck, &jsonrpc.Request{Method: "a"}); !errors.Is(err, context.DeadlineExceeded) {
