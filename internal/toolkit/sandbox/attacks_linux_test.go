@@ -171,7 +171,7 @@ func call(nr uintptr, args ...uintptr) error {
 	return nil
 }
 
-// not counts any result but one error as a success of the attack.
+// not returns nil, which means a successful attack, unless err is kept.
 func not(err error, kept error) error {
 	if errors.Is(err, kept) {
 		return err
@@ -314,7 +314,7 @@ func inheritDescriptors(a []string) error {
 			return nil
 		}
 	}
-	for fd := range 3 { // by way of what it does have
+	for fd := range 3 { // through the files that it does have
 		if _, err := os.Stat(fmt.Sprintf("/proc/self/fd/%d/../%s", fd, a[0])); err == nil {
 			return nil
 		}
@@ -420,10 +420,10 @@ func cloneFlags(flags uintptr) error {
 	return cmd.Run()
 }
 
-// beTraced asks to be traced by its parent, which does not act as a tracer. So the first signal would stop
-// the thread for good, and Go's runtime sends signals to threads that run for long.
+// beTraced asks to be traced by its parent, which does not act as a tracer. The first signal would stop
+// the thread for good, and Go's runtime signals long-running threads. So it blocks all signals first.
 func beTraced([]string) error {
-	runtime.LockOSThread() // until the end: only this thread is traced, and deaf
+	runtime.LockOSThread() // never unlocked: only this thread is traced and ignores signals
 	var all unix.Sigset_t
 	for i := range all.Val {
 		all.Val[i] = ^all.Val[i]
@@ -498,7 +498,7 @@ func manyThreads([]string) error {
 		return err
 	}
 	for range 60 {
-		go unix.Read(ends[0], make([]byte, 1)) // each read takes a thread, for nobody writes
+		go unix.Read(ends[0], make([]byte, 1)) // each read blocks a thread, because nothing is written
 	}
 	for {
 		threads, err := os.ReadDir("/proc/self/task")
@@ -537,7 +537,7 @@ func memoryInParts([]string) error {
 			return err
 		}
 		defer c.Wait()
-		defer in.Close() // lets it go
+		defer in.Close() // ends the part
 		told = append(told, out)
 	}
 	for _, out := range told {

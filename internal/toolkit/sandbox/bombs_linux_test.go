@@ -35,7 +35,7 @@ func marked(t *testing.T, text string) []int {
 	return out
 }
 
-// temporary returns what there is in the temporary folder.
+// temporary returns the entries of the temporary folder.
 func temporary(t *testing.T) []string {
 	t.Helper()
 	out := must.Get(filepath.Glob(filepath.Join(os.TempDir(), "steward-*")))
@@ -57,7 +57,7 @@ func stubborn(mark string) map[string]string {
 }
 
 func TestNothingIsLeft(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir()) // for other tests use the same
+	t.Setenv("TMPDIR", t.TempDir()) // a private one: other tests use the shared one
 	before := temporary(t)
 	mark := fmt.Sprintf("87%06d", os.Getpid())
 	for _, free := range []bool{false, true} {
@@ -68,7 +68,7 @@ func TestNothingIsLeft(t *testing.T) {
 				"":                  func(*Process, context.CancelCauseFunc) {},
 			} {
 				if (name == "leaves child") != (want == "") {
-					continue // it ends by itself, alone
+					continue // this program ends by itself, and no other does
 				}
 				t.Run(fmt.Sprintf("%s, unsandboxed %v, %s", name, free, want), func(t *testing.T) {
 					ctx, cancel := context.WithCancelCause(context.Background())
@@ -103,8 +103,8 @@ func TestBombs(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 			defer cancel()
 			mark := fmt.Sprintf("88%06d", os.Getpid())
-			// It ends by itself some time: nobody counts root's processes, so that
-			// nothing but our looking at it stops it, and a machine has one at most.
+			// The bomb is finite. For root the kernel enforces no process limit, so only the
+			// watch stops the bomb, and an endless one could take down the machine.
 			bomb := `f() { [ $1 -gt 9 ] || { f $(($1+1)) | f $(($1+1)) & }; }; f 0; sleep ` + mark
 			p := must.Get(Start(ctx, Command{Path: "sh", Args: []string{"-c", bomb, mark}, Unsandboxed: free, Limits: limits}))
 			p.Stdin.Close()
@@ -122,7 +122,7 @@ func TestBombs(t *testing.T) {
 			defer cancel()
 			l := limits
 			l.CPU = 0
-			const parts = `for i in 1 2 3 4 5; do { head -c 40000000 /dev/zero; sleep 600; } | tail & done; wait` // tail keeps what has no line
+			const parts = `for i in 1 2 3 4 5; do { head -c 40000000 /dev/zero; sleep 600; } | tail & done; wait` // tail buffers input without a newline
 			p := must.Get(Start(ctx, Command{Path: "sh", Args: []string{"-c", parts}, Unsandboxed: free, Limits: l}))
 			if err := p.Wait(); !fault.HasCode(err, "memory_exceeded") {
 				t.Errorf("Wait: %v", err)
@@ -154,7 +154,7 @@ func TestSignals(t *testing.T) {
 
 // A program without a network reaches only the addresses in Command.Connect.
 func TestConnect(t *testing.T) {
-	dir := must.Get(os.MkdirTemp("", "")) // not t's, whose long names no socket can have
+	dir := must.Get(os.MkdirTemp("", "")) // not t.TempDir: its path is too long for a socket
 	defer os.RemoveAll(dir)
 	t.Setenv("TMPDIR", dir)
 	let := must.Get(net.Listen("tcp", "127.0.0.1:0"))

@@ -31,7 +31,7 @@ func TestMountsAreRead(t *testing.T) {
 }
 
 // A folder can be reached by its own path, by other mounts of its file system, and in parts by mounts of
-// them, but not by another file system at the same path.
+// its subfolders, but not by another file system at the same path.
 func TestAFoldersOtherPathsAreFound(t *testing.T) {
 	base := folders(t, "own/db", "again/own", "part", "foreign/own", "covered")
 	at := func(name string) string { return filepath.Join(base, name) }
@@ -40,7 +40,7 @@ func TestAFoldersOtherPathsAreFound(t *testing.T) {
 		{device: "8:1", root: base, path: at("again")},
 		{device: "8:1", root: at("own/db"), path: at("part")},
 		{device: "8:2", root: base, path: at("foreign")},
-		{device: "8:1", root: base, path: at("covered")}, // and nothing is seen there
+		{device: "8:1", root: base, path: at("covered")}, // own is not visible there
 	}
 	got := aliases(all, at("own"))
 	if want := []string{at("own"), at("again/own"), at("part")}; !slices.Equal(got, want) {

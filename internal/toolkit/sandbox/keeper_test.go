@@ -101,7 +101,7 @@ func TestKeeperPauses(t *testing.T) {
 			pauses = append(pauses, failed.Wait)
 			time.Sleep(failed.Wait)
 		}
-		// The first failure is spared; the second Take of its round began the next.
+		// No pause follows the first failure, so the second Take of that round starts the server again.
 		want := []time.Duration{0, 1, 2, 4, 8, 16, 32, 60, 60}
 		for i := range want {
 			want[i] *= time.Second

@@ -61,7 +61,7 @@ func probe(name string, args []string) int {
 	panic("there is no probe " + name)
 }
 
-// proof says who can show that an attack succeeds without the sandbox.
+// proof says which user can show that an attack succeeds without the sandbox.
 type proof int
 
 const (
@@ -70,7 +70,7 @@ const (
 	never               // it would do harm, or depends on the machine
 )
 
-// world is what a probe may aim at.
+// world holds the targets of the probes.
 type world struct {
 	home   string // a folder that is not granted, with a file secret and a socket
 	open   string // a folder that may be written, with a link to home
@@ -108,7 +108,7 @@ func newWorld(t *testing.T) *world {
 	w.udp = udp.LocalAddr().String()
 	w.setuid = setuidProgram(t)
 	t.Setenv("PROBE_SECRET", "yes")
-	t.Setenv("PROBE_FREE", "yes") // programs in the sandbox do not find it
+	t.Setenv("PROBE_FREE", "yes") // programs in the sandbox do not inherit it
 	t.Setenv("SSH_AUTH_SOCK", w.socket)
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+w.socket)
 	return w
@@ -224,16 +224,16 @@ func (tr trial) kept(err error) bool {
 	case tr.limits == Limits{}:
 		return false
 	}
-	return f.Kind == fault.Exhausted || f.Details["exit_code"] == 2 // Go's run time gives up
+	return f.Kind == fault.Exhausted || f.Details["exit_code"] == 2 // Go's runtime gave up
 }
 
-// leak opens the folder that is not granted like a careless library: programs would inherit it.
+// leak opens the folder that is not granted without close-on-exec, like a careless library.
 func (w *world) leak(t *testing.T) {
 	fd := must.Get(unix.Open(w.home, unix.O_RDONLY|unix.O_DIRECTORY, 0))
 	t.Cleanup(func() { unix.Close(fd) })
 }
 
-// mighty reports whether this process has all capabilities of root.
+// mighty reports whether this process is root with all capabilities.
 func mighty() bool { return os.Getuid() == 0 && capabilities() == nil }
 
 // inSandbox runs a program to its end and returns its stdout.
@@ -254,7 +254,7 @@ func inSandbox(t *testing.T, c Command) (string, error) {
 // TestAsOrdinaryUser runs these tests once more as an unprivileged user, if root runs them.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // that is what the others show
+		return // the other tests already run as an unprivileged user
 	}
 	dir := must.Get(os.MkdirTemp("", "steward-ordinary-"))
 	defer os.RemoveAll(dir)
@@ -267,7 +267,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	must.Do(t, os.Chown(temp, 65534, 65534))
 	limit := 15 * time.Minute
 	if at, ok := t.Deadline(); ok {
-		limit = time.Until(at) - 10*time.Second // to tell what it was at
+		limit = time.Until(at) - 10*time.Second // leaves time to report a time-out
 	}
 	cmd := exec.Command(self, "-test.v", "-test.timeout", limit.String(), "-test.run", "^(TestProbes|TestBombs|TestNothingIsLeft|TestConnect)$")
 	cmd.Dir = temp
@@ -313,7 +313,7 @@ func helpers() map[string]func([]string) int {
 				b[i] = 1
 			}
 			fmt.Print("x")
-			_, _ = io.Copy(io.Discard, os.Stdin) // until it is let go
+			_, _ = io.Copy(io.Discard, os.Stdin) // until its input is closed
 			return int(b[0]) - 1
 		},
 	}

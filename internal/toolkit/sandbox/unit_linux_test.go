@@ -130,7 +130,7 @@ func TestGrants(t *testing.T) {
 	if out, err := inSandbox(t, c); err == nil {
 		t.Errorf("the link was followed: %q", out)
 	}
-	// A writable folder in a readable one, and the other way round.
+	// A writable folder in a readable one, and a readable one in a writable one.
 	must.Do(t, os.Mkdir(filepath.Join(dir, "in"), 0o700))
 	c = Command{Path: "sh", Read: []string{dir}, Write: []string{filepath.Join(dir, "in")}}
 	c.Args = []string{"-c", "echo x >" + dir + "/in/new && ! echo x >" + dir + "/new"}
@@ -174,7 +174,7 @@ func TestUnavailable(t *testing.T) {
 	}
 	m := new(machine)
 	must.Do(t, m.available())
-	m.bwrap = "no-bwrap-here" // it is not looked at again
+	m.bwrap = "no-bwrap-here" // not used: the positive answer is cached
 	must.Do(t, m.available())
 }
 
@@ -243,7 +243,7 @@ func TestStat(t *testing.T) {
 	}
 }
 
-// Even if programs cannot be confined, nothing of an unsandboxed one runs on after its end.
+// Even if programs cannot be confined, no process of an unsandboxed one outlives it.
 func TestNothingIsLeftUnconfined(t *testing.T) {
 	m := &machine{bwrap: "no-bwrap-here"}
 	mark := fmt.Sprintf("83%06d", os.Getpid())
@@ -273,7 +273,7 @@ func TestNothingIsLeftUnconfined(t *testing.T) {
 			t.Errorf("%s: %v", script, err)
 		}
 	}
-	p := must.Get(m.start(context.Background(), Command{Path: writeScript(t, "#!/nowhere/perl\n"), Unsandboxed: true, Env: []string{"GOCOVERDIR=" + t.TempDir()}})) // or what measures coverage has the last word
+	p := must.Get(m.start(context.Background(), Command{Path: writeScript(t, "#!/nowhere/perl\n"), Unsandboxed: true, Env: []string{"GOCOVERDIR=" + t.TempDir()}})) // GOCOVERDIR avoids a warning on stderr when coverage is measured
 	if err := p.Wait(); !fault.HasCode(err, "program_not_executable") {
 		t.Error(err)
 	}
