@@ -12,7 +12,7 @@ import (
 	"steward/test/must"
 )
 
-// A model is told what to correct, even if the schema does not describe it.
+// The error tells a model what to correct, even for rules that the schema does not describe.
 func TestMisfits(t *testing.T) {
 	in := describing(t, "testdata/kinds.proto", "testdata/old.proto")
 	r := resolver{Types: in.types}
@@ -50,7 +50,7 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// All spellings of a value are accepted.
+// All spellings of a value that ProtoJSON allows are accepted.
 func TestLenientArguments(t *testing.T) {
 	in := describing(t, "testdata/kinds.proto", "testdata/old.proto", "testdata/edition.proto")
 	r := resolver{Types: in.types, opaque: opaque()}

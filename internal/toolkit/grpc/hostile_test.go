@@ -128,7 +128,7 @@ func TestRetries(t *testing.T) {
 		return send(in)
 	}
 	srv, _, tl := hashes(t, "effects: {Sha256Hash: query}", flaky)
-	_, err := call(t.Context(), tl, `{"input":"x"}`) // who calls tries again, and counts
+	_, err := call(t.Context(), tl, `{"input":"x"}`) // the caller retries and counts the attempts
 	if e := wantCode(t, err, fault.Unavailable, "grpc_unavailable"); srv.calls.Load() != 1 || e.Retry != fault.RetryAfter || e.After != 10*time.Millisecond {
 		t.Errorf("a query: %+v after %d calls", e, srv.calls.Load())
 	}
@@ -138,7 +138,7 @@ func TestRetries(t *testing.T) {
 	if wantCode(t, err, fault.Unavailable, "grpc_unavailable"); srv.calls.Load() != 1 {
 		t.Errorf("an action was called %d times", srv.calls.Load())
 	}
-	// A method that says it may be repeated is, and keeps its key.
+	// A method that declares itself idempotent is retried with the same idempotency key.
 	n = 0
 	srv = serve(t, describing(t, "testdata/kinds.proto"), serving{handle: map[string]handler{"Keep": flaky}})
 	s := open(t, tool.Env{}, "host: "+srv.address)
@@ -151,7 +151,7 @@ func TestRetries(t *testing.T) {
 	if wantCode(t, err, fault.Unavailable, "grpc_unavailable"); srv.calls.Load() != maxAttempts {
 		t.Errorf("an idempotent action: %v after %d calls", err, srv.calls.Load())
 	}
-	// There is no time to wait for.
+	// The server asks for a longer wait than a call allows.
 	n = 0
 	srv, _, tl = hashes(t, "effects: {Sha256Hash: query}", func(context.Context, *dynamicpb.Message, func(proto.Message) error) error {
 		return with(codes.Unavailable, "", &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
@@ -220,7 +220,7 @@ func TestNobodyThere(t *testing.T) {
 				t.Errorf("error = %v", err)
 			}
 		}
-		// It comes, and is used at once: who asks waits for the repair.
+		// Once the server is up, it is used at once: callers wait for the repair.
 		srv := serve(t, describing(t, "testdata/hash.proto"), serving{listen: address, handle: map[string]handler{"Sha256Hash": echo}})
 		repaired(t, func() error { _, err := s.Announce(t.Context()); return err })
 		spec = specOf(t, s, "h.sha256_hash")

@@ -22,7 +22,7 @@ import (
 	_ "steward/test/seed"
 )
 
-// wellKnown are the types of Google's that random messages use, and their files.
+// wellKnown returns Google's types that random messages use, with their files.
 func wellKnown() map[string]string {
 	return map[string]string{
 		".google.protobuf.Timestamp": "timestamp", ".google.protobuf.Duration": "duration", ".google.protobuf.Struct": "struct",
@@ -68,7 +68,7 @@ func randomType(t *rapid.T, f *descriptorpb.FileDescriptorProto, syntax string, 
 			fd.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
 		case shape == "map":
 			asMap(t, m, fd, j)
-		case shape == "oneof" && oneof && (inOneof == 0 || m.Field[j-1].OneofIndex != nil && !m.Field[j-1].GetProto3Optional()): // they stand together
+		case shape == "oneof" && oneof && (inOneof == 0 || m.Field[j-1].OneofIndex != nil && !m.Field[j-1].GetProto3Optional()): // fields of a oneof must be adjacent
 			fd.OneofIndex, inOneof = proto.Int32(0), inOneof+1
 		case shape == "required" && syntax == "proto2" && fd.TypeName == nil:
 			fd.Label = descriptorpb.FieldDescriptorProto_LABEL_REQUIRED.Enum()
@@ -83,7 +83,7 @@ func randomType(t *rapid.T, f *descriptorpb.FileDescriptorProto, syntax string, 
 		m.Field = append(m.Field, &descriptorpb.FieldDescriptorProto{Name: proto.String("last"), Number: proto.Int32(99), OneofIndex: proto.Int32(0),
 			Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()})
 	}
-	for _, fd := range m.Field { // synthetic ones stand behind
+	for _, fd := range m.Field { // synthetic oneofs come after the real ones
 		if fd.GetProto3Optional() {
 			*fd.OneofIndex += int32(len(m.OneofDecl))
 		}
@@ -177,7 +177,7 @@ func draw(t *rapid.T, fd protoreflect.FieldDescriptor, empty func() protoreflect
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		return protoreflect.ValueOf(rapid.Uint64().Draw(t, "uint64"))
 	case protoreflect.FloatKind:
-		return protoreflect.ValueOf(rapid.Float32().Draw(t, "float") + 0) // no -0, which canonical JSON has not
+		return protoreflect.ValueOf(rapid.Float32().Draw(t, "float") + 0) // no -0, which canonical JSON does not have
 	case protoreflect.DoubleKind:
 		return protoreflect.ValueOf(rapid.Float64().Draw(t, "double") + 0)
 	case protoreflect.BytesKind:
@@ -245,7 +245,7 @@ func TestRandomMessages(t *testing.T) {
 		wire := must.Get(proto.Marshal(m))
 		text := must.Get(answer(md, r, wire))
 		if odd(text) {
-			return // a field whose only name models cannot be given is set by default
+			return // a field that has no name usable by models is set
 		}
 		args := must.Get(tool.Canonical(text))
 		if err := v.Validate(args); err != nil {

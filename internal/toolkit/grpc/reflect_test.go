@@ -18,7 +18,7 @@ import (
 	"steward/test/must"
 )
 
-// liar answers the reflection protocol as a test wants.
+// liar answers the reflection protocol as a test specifies.
 type liar struct {
 	reflection.UnimplementedServerReflectionServer
 	answer func(*reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse

@@ -108,7 +108,7 @@ func TestSchemaOfRecursion(t *testing.T) {
 func TestSchemaOfMuch(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`syntax = "proto3"; package big;`)
-	for i := range 30 { // each names the next one twice: 2^30 if written out
+	for i := range 30 { // each refers to the next one twice: 2^30 if written out
 		fmt.Fprintf(&b, "message M%d { optional string a = 1; optional string b = 2; M%d x = 3; M%d y = 4; }\n", i, i+1, i+1)
 	}
 	b.WriteString("message M30 { optional string a = 1; }\n")

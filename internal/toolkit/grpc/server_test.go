@@ -38,12 +38,12 @@ import (
 const ample = 5 * time.Minute
 
 // aside is an address for a server that later reuses its port. Everything else uses 127.0.0.1, so that
-// nothing takes the port meanwhile.
+// nothing else takes the port in between.
 const aside = "127.0.0.77:0"
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// handler answers a call: it sends as many messages as it likes.
+// handler answers a call with any number of messages.
 type handler func(ctx context.Context, in *dynamicpb.Message, send func(proto.Message) error) error
 
 // server is a real gRPC server with services from .proto files.
@@ -139,7 +139,7 @@ func serve(t testing.TB, in *described, how serving) *server {
 	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := s.Serve(s.conns); err != nil && !errors.Is(err, rpc.ErrServerStopped) { // before it began
+		if err := s.Serve(s.conns); err != nil && !errors.Is(err, rpc.ErrServerStopped) { // stopped before it began to serve
 			t.Error(err)
 		}
 	})
@@ -147,7 +147,7 @@ func serve(t testing.TB, in *described, how serving) *server {
 	return s
 }
 
-// named says which services there are.
+// named lists the services for reflection.
 type named struct {
 	s    *server
 	only []string

@@ -141,7 +141,7 @@ func TestProtosOfTheFolder(t *testing.T) {
 	_, err := call(t.Context(), s.Tool(a.Specs[1]), `{"input":"x"}`)
 	wantCode(t, err, fault.Unsupported, "grpc_unimplemented")
 
-	// A call that the found files do not have is left to reflection, as is all with reflection: true.
+	// Reflection describes a call that is not in the found files, and everything with reflection: true.
 	srv = serve(t, in, serving{})
 	s = open(t, tool.Env{Name: "box", Dir: dir}, "host: "+srv.address+"\ncall: /kinds.v1.Others/Echo\nrequired: {Echo: [word]}")
 	if spec := specOf(t, s, "box.echo"); !strings.HasSuffix(string(spec.Input), `"required":["word"]}`) {
@@ -169,7 +169,7 @@ func TestServerStream(t *testing.T) {
 		}
 		if in.Get(in.Descriptor().Fields().ByName("fail")).Bool() {
 			<-ctx.Done()
-			return status.FromContextError(ctx.Err()).Err() // a good end would race with the client's own deadline
+			return status.FromContextError(ctx.Err()).Err() // an end without an error would race with the client's own deadline
 		}
 		return nil
 	}}})
@@ -186,16 +186,16 @@ func TestServerStream(t *testing.T) {
 	if err != nil || !strings.Contains(got, `{"n":"2","last":false}]`+"\nThe stream was cut after 3 messages: 3 are the most") {
 		t.Errorf("endless = %s, %v", got, err)
 	}
-	<-endless // the server was told
+	<-endless // the server has noticed the cancellation
 
-	// What came before the deadline is told.
+	// The messages that came before the deadline are returned.
 	if got, err = call(within(t, 5*time.Second), tl, `{"number":1,"fail":true}`); err != nil || !strings.Contains(got, "cut after 1 messages: the time") {
 		t.Errorf("slow = %s, %v", got, err)
 	}
 	_, err = call(within(t, 300*time.Millisecond), tl, `{"number":0,"fail":true}`)
 	wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded")
 
-	// Stop means stop, for the server too.
+	// Cancelling the call also cancels it on the server.
 	ctx, cancel := context.WithCancel(t.Context())
 	var reported []string
 	_, err = tl.Call(ctx, tool.Invocation{Args: []byte(`{"fail":true,"number":1}`), Progress: func(p tool.Progress) {
@@ -222,7 +222,7 @@ func TestToolChanged(t *testing.T) {
 	s := open(t, env, "host: "+srv.address)
 	a := announce(t, s)
 	md5, sha := s.Tool(a.Specs[0]), s.Tool(a.Specs[1])
-	asked := a.Specs[1] // set otherwise by a person: still the same
+	asked := a.Specs[1] // a person changed its settings: its identity is the same
 	asked.Effect, asked.Delivery, asked.Asks = tool.Query, "", true
 	for _, tl := range []tool.Tool{md5, sha, s.Tool(asked)} {
 		must.Get(call(t.Context(), tl, `{"input":"x"}`))
@@ -251,7 +251,7 @@ func TestToolChanged(t *testing.T) {
 	spec := specOf(t, s, "h.sha256_hash")
 	must.Get(call(t.Context(), s.Tool(spec), `{"input":"x"}`))
 
-	// A source that was approved in an earlier life compares at its first call.
+	// After a restart, an approved source compares at its first call.
 	fresh := open(t, env, "host: "+srv.address)
 	_, err := call(t.Context(), fresh.Tool(a.Specs[1]), `{"input":"x"}`)
 	wantCode(t, err, fault.Denied, "tool_changed")
@@ -265,7 +265,7 @@ func TestToolChangedOnTheSameConnection(t *testing.T) {
 	a := announce(t, s)
 	tl := s.Tool(a.Specs[0])
 	_, err := call(t.Context(), tl, `{"input":"x"}`)
-	wantCode(t, err, fault.Unsupported, "grpc_unimplemented") // makes the next call look again
+	wantCode(t, err, fault.Unsupported, "grpc_unimplemented") // makes the next call ask the server again
 	s.mu.Lock()
 	last := *s.last
 	s.mu.Unlock()
@@ -298,7 +298,7 @@ func TestConnectionsAreShared(t *testing.T) {
 		spec := specOf(t, s, "test.sha256_hash")
 		tl := s.Tool(spec)
 		must.Get(call(t.Context(), tl, `{"input":"x"}`))
-		for range 2 { // closing twice is no harm
+		for range 2 { // closing twice is harmless
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
