@@ -102,7 +102,7 @@ func TestWallClocks(t *testing.T) {
 			}
 		})
 	}
-	// Samoa left out a whole day.
+	// Samoa skipped a whole day.
 	apia := zoneOf(t, "Pacific/Apia")
 	if _, note := settleWall(time.Date(2011, 12, 30, 12, 0, 0, 0, time.UTC), apia); !strings.Contains(note, "does not exist") {
 		t.Errorf("%q", note)

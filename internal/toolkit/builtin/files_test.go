@@ -122,7 +122,7 @@ func TestNothingLeadsOut(t *testing.T) {
 			args := must.Get(json.Marshal(m))
 			got, err := call(t, r, name, string(args))
 			if name == "files.write" && strings.Contains(p, "%2e") && err == nil {
-				continue // a name like any other
+				continue // an ordinary name
 			}
 			if name == "files.list" && strings.Trim(p, "./") == "" {
 				continue // the list of granted folders
@@ -228,7 +228,7 @@ func TestPagesGiveTheWhole(t *testing.T) {
 		text := strings.ToValidUTF8(rapid.StringN(1, 300, 1000).Draw(t2, "text"), "?")
 		text = strings.ReplaceAll(text, "\x00", "0")
 		if sniff("x", []byte(text), int64(len(text))) != "" {
-			return // looks like something else
+			return // its content is not recognised as text
 		}
 		must.Do(t, os.WriteFile(filepath.Join(dir, "page"), []byte(text), 0o600))
 		limit := rapid.IntRange(1, 40).Draw(t2, "limit")
@@ -292,7 +292,7 @@ func noTempFiles(t *testing.T, dir string) {
 
 func TestFailuresOfWritingLeaveTheFileAlone(t *testing.T) {
 	dir, r := sandbox(t)
-	// A folder of the temporary file's name stands in the way.
+	// A folder with the name of the temporary file blocks the write.
 	in := tool.Invocation{Args: []byte(`{"path":"notes/a.txt","content":"new","overwrite":true}`), Key: "k"}
 	block := filepath.Join(dir, tempName("a.txt", "k"))
 	must.Do(t, os.MkdirAll(filepath.Join(block, "full"), 0o755))
@@ -301,7 +301,7 @@ func TestFailuresOfWritingLeaveTheFileAlone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	must.Do(t, os.RemoveAll(block))
-	// What a crash left of an earlier attempt is replaced.
+	// The temporary file that a crash left behind is replaced.
 	must.Do(t, os.WriteFile(block, []byte("half of i"), 0o600))
 	must.Get(invoke(t, r, "files.write", in))
 	if b, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(b) != "new" {
@@ -434,7 +434,7 @@ func TestSettleThatCannotLook(t *testing.T) {
 	}
 }
 
-// Readers never see a part of a file that is being written.
+// Readers never see a partly written file.
 func TestWritesAreAtomic(t *testing.T) {
 	_, r := sandbox(t)
 	long := map[string]bool{}

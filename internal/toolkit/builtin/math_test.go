@@ -218,7 +218,7 @@ func TestExpressionErrorsSayWhere(t *testing.T) {
 	}
 }
 
-// term is a random expression with its value, worked out apart from the parser.
+// term is a random expression with its value, computed independently of the parser.
 type term struct {
 	text string
 	r    *big.Rat

@@ -75,17 +75,17 @@ func TestWhatReadingAndWritingMakeObsolete(t *testing.T) {
 	)
 	s.expect("files.read", a)
 	s.expect("files.read", b)
-	s.expect("files.read", page) // a part of it, which the whole does not replace
+	s.expect("files.read", page) // reading the whole file does not make a page obsolete
 	s.expect("files.read", a, "files.read"+a)
 	s.expect("files.list", top)
 	s.expect("files.list", sub)
 	s.expect("files.list", `{}`)
 	s.expect("files.list", top, "files.list"+top)
-	s.expect("files.write", `{"path":"notes/a.txt","content":"x"}`) // it is there already: refused, and nothing falls
+	s.expect("files.write", `{"path":"notes/a.txt","content":"x"}`) // the file exists: the write is refused, and nothing becomes obsolete
 	s.expect("files.write", `{"path":"notes/a.txt","content":"x","overwrite":true}`, "files.read"+a, "files.read"+page, "files.list"+top)
 	s.expect("files.list", top)
 	s.expect("files.read", a)
-	s.expect("files.write", `{"path":"notes/sub/new.txt","content":"x"}`, "files.list"+sub) // the folder above looks as before
+	s.expect("files.write", `{"path":"notes/sub/new.txt","content":"x"}`, "files.list"+sub) // the listing of the folder above is unchanged
 	s.expect("files.write", `{"path":"notes/fresh/new.txt","content":"x"}`, "files.list"+top)
 	s.expect("files.list", `{"path":"notes/"}`)
 	s.expect("files.write", `{"path":"notes/c.txt","content":"x"}`, `files.list{"path":"notes/"}`)
@@ -113,13 +113,13 @@ func TestAListingThatCannotBeUnderstoodStays(t *testing.T) {
 func TestWhatTheClockMakesObsolete(t *testing.T) {
 	s := newSession(t, kitOf(t, clockKit(t)))
 	s.expect("time.now", `{}`)
-	s.expect("time.now", `{"zone":"Tokyo"}`) // both were asked for
+	s.expect("time.now", `{"zone":"Tokyo"}`) // both zones were asked for
 	s.expect("time.now", `{}`, "time.now{}")
 	s.expect("time.convert", `{"time":"15:30","to":"Tokyo"}`)
 	s.expect("time.convert", `{"time":"15:30","to":"UTC"}`)
 	s.expect("time.convert", `{"time":"15:30","to":"UTC"}`, `time.convert{"time":"15:30","to":"UTC"}`)
 	s.expect("math.add", `{"a":1,"b":2}`)
-	s.expect("math.add", `{"a":1,"b":2}`) // it is as true as before
+	s.expect("math.add", `{"a":1,"b":2}`) // an earlier sum stays valid
 	s.at = s.at.Add(maxClockAge)
 	var fell []string
 	for _, o := range s.track.Aged(s.at) {
