@@ -217,7 +217,7 @@ func TestAProxyForAList(t *testing.T) {
 		t.Errorf("%q, want %q", body, want)
 	}
 	whole(must.Get(client.Get(secure.URL)))
-	for _, path := range []string{other.URL, plain.URL + "/away", // a redirect is a request like others
+	for _, path := range []string{other.URL, plain.URL + "/away", // redirects are checked like first requests
 		"http://" + strings.Replace(in, "127.0.0.1", "127.0.0.2", 1)} {
 		status, body := whole(must.Get(client.Get(path)))
 		if status != http.StatusForbidden || !strings.Contains(body, "sandbox.network") {
