@@ -14,9 +14,9 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// awayAndGone makes folders in dir and has w watch them, then moves each of
-// them away and deletes it: the system says that they moved when their watch is
-// gone already, which fsnotify reports as an error for each.
+// awayAndGone makes folders in dir, watches them with w, and then moves each one
+// away and deletes it. The event of the move arrives after the watch has been
+// removed, so fsnotify reports an error for each folder.
 func awayAndGone(t *testing.T, w *Watcher, dir string) (folders []string) {
 	t.Helper()
 	for i := range 40 {
@@ -32,7 +32,7 @@ func awayAndGone(t *testing.T, w *Watcher, dir string) (folders []string) {
 	return folders
 }
 
-// One loop reads events and removes folders, as its users do.
+// One loop reads events and removes folders, as the users of Watcher do.
 func TestALoopThatReadsAndRemoves(t *testing.T) {
 	for range 5 {
 		dir := t.TempDir()
@@ -44,7 +44,7 @@ func TestALoopThatReadsAndRemoves(t *testing.T) {
 				if filepath.Dir(ev.Name) != dir {
 					t.Fatalf("an event of %s", ev.Name)
 				}
-				_ = w.Remove(ev.Name) // as one does who does not know that its watch has gone with it
+				_ = w.Remove(ev.Name) // as a user would that does not know that the watch is already gone
 				if ev.Has(fsnotify.Rename) {
 					gone++
 				}
@@ -55,7 +55,7 @@ func TestALoopThatReadsAndRemoves(t *testing.T) {
 	}
 }
 
-// Close ends also while nobody reads.
+// Close returns even if nobody reads Events and Errors.
 func TestCloseWhileErrorsComeAndNobodyReads(t *testing.T) {
 	for range 5 {
 		w := must.Get(New())
