@@ -13,7 +13,7 @@ import (
 	"steward/internal/tool"
 )
 
-// from records a result and whose private data it is.
+// from records a result with private data of a source.
 func (x *turn) from(source, tool, text string) {
 	ref := x.call(tool + " {}")[0]
 	c := message.Common{Origin: "tool:" + tool, Labels: both, Sources: []string{source}}
@@ -21,14 +21,14 @@ func (x *turn) from(source, tool, text string) {
 		Content: []message.Block{&message.Text{Common: c, Text: text}}}}})
 }
 
-// asked is a turn that begins with the user's words.
+// asked returns a turn that begins with the user's words.
 func asked(t *testing.T, text string) *turn {
 	x := begin(t)
 	x.msgs[0].Blocks[0].(*message.Text).Text = text
 	return x
 }
 
-// query judges a query of search.find with arguments.
+// query returns the flow of a query of search.find with arguments.
 func (x *turn) query(args string, sources ...string) policy.Flow {
 	spec := tool.Spec{Name: "search.find", Origin: "mcp:search", Effect: tool.Query, Host: "search.example.com", Targets: []string{"to"},
 		Input: []byte(`{"type":"object","properties":{"q":{"type":"string"},"sort":{"enum":["new","old"]},"limit":{"type":"integer"},"page":{"type":"integer","default":1},"to":{"type":"string"}}}`)}
@@ -36,18 +36,18 @@ func (x *turn) query(args string, sources ...string) policy.Flow {
 	return flow.OfQuery(x.msgs, ref, spec, []byte(args), sources, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
 }
 
-// A query that reaches outside may take what the user typed, what the schema
-// lists, what is usual, and what is not private; never what another source
-// returned.
+// A query that reaches outside may contain what the user typed, values that the
+// schema lists, usual values and data that is not private, but never what
+// another source returned.
 func TestAQueryCarriesNothingOfAnotherSource(t *testing.T) {
 	for args, fixed := range map[string]bool{
 		`{}`:                           true,
 		`{"q":"lighthouse opening"}`:   true,
 		`{"q":"Opening, lighthouse!"}`: true,
-		`{"q":"lighthouse lighthouse lighthouse"}`: false, // said once
+		`{"q":"lighthouse lighthouse lighthouse"}`: false, // the user typed the word only once
 		`{"q":"lighthouse PIN"}`:                   false,
 		`{"q":"4711"}`:                             false,
-		`{"q":"harbour"}`:                          true, // of a public result
+		`{"q":"harbour"}`:                          true, // from a public result
 		`{"q":"arbou"}`:                            false,
 		`{"q":"secret harbour"}`:                   false,
 		`{"sort":"old"}`:                           true,
@@ -62,7 +62,7 @@ func TestAQueryCarriesNothingOfAnotherSource(t *testing.T) {
 		`{"q":null,"x":true}`:                      true,
 		`{"q":["lighthouse",{"PIN":1}]}`:           false,
 		`{"to":"lighthouse"}`:                      true,
-		`{"to":"harbour"}`:                         false, // says where to
+		`{"to":"harbour"}`:                         false, // a target
 		`no JSON`:                                  false,
 	} {
 		x := asked(t, "opening hours of the lighthouse")
@@ -90,7 +90,7 @@ func TestWhatAQueryWouldCarryIsSaid(t *testing.T) {
 	}
 }
 
-// What a source returned goes back to it, but not to where it says.
+// The data that a source returned may go back to it, but not into a target.
 func TestAQueryMayCarryItsOwnSourcesData(t *testing.T) {
 	x := asked(t, "look")
 	x.from("search", "search.find", "Page canary4711 of ann@example.com.")
@@ -102,7 +102,7 @@ func TestAQueryMayCarryItsOwnSourcesData(t *testing.T) {
 	}
 }
 
-// A model that may choose among a few values tells something by each choice.
+// Each choice among a few values leaks a little, so the number of choices is bounded.
 func TestManyChoicesTellSomething(t *testing.T) {
 	x := asked(t, "look")
 	x.from("diary", "diary.read", "The PIN is 4711.")
