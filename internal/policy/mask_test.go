@@ -14,7 +14,7 @@ func TestMask(t *testing.T) {
 	for _, c := range []struct {
 		in       string
 		pointers []string
-		out      string // empty: it cannot be met
+		out      string // empty: masking is refused
 	}{
 		{`{"a":1,"b":[{"c":2,"d":3},{"c":4}]}`, []string{"/b/*/c"}, `{"a":1,"b":[{"c":"***","d":3},{"c":"***"}]}`},
 		{`{"a":1,"b":{"c":2}}`, []string{"/b", "/x"}, `{"a":1,"b":"***"}`},
@@ -27,7 +27,7 @@ func TestMask(t *testing.T) {
 		{`no json`, []string{"/a"}, ``},
 		{`{"a":1} and more`, []string{"/a"}, ``},
 		{`{"a":1}{"a":2}`, []string{"/a"}, ``},
-		{`{"a":1,"a":2}`, []string{"/a"}, ``}, // which one would be read?
+		{`{"a":1,"a":2}`, []string{"/a"}, ``}, // ambiguous: readers differ in which member they take
 		{`{"a":1`, []string{"/a"}, ``},
 		{``, []string{"/a"}, ``},
 		{`{"a":1}`, []string{"a"}, ``},
@@ -39,7 +39,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Nothing that is masked is left, and nothing else is touched.
+// Masking removes every masked value and changes nothing else.
 func TestMaskHidesAndOnlyThat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"a", "b", "c/d", "e~f", "é"})
