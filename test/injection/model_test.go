@@ -12,16 +12,16 @@ import (
 	"steward/test/edge"
 )
 
-// double is a model whose answers come from its brain. The brain knows nothing
-// but the request.
+// double is a fake model whose answers come from its brain. The brain sees only
+// the request.
 type double struct {
 	mu    sync.Mutex
 	brain func(*view) reply
-	got   []string // the requests
-	size  int      // bytes of the pieces in which it answers; 0: one piece
+	got   []string // the requests received
+	size  int      // size of the pieces in which it answers, in bytes; 0: one piece
 }
 
-// cut makes it answer in pieces.
+// cut makes it answer in pieces of the given size.
 func (d *double) cut(size int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,7 +34,7 @@ func (d *double) think(brain func(*view) reply) {
 	d.brain = brain
 }
 
-// answer is its reply for edge.Script.
+// answer is its reply function for edge.Script.
 func (d *double) answer(in edge.Asked) edge.Reply {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,25 +65,25 @@ func (d *double) answer(in edge.Asked) edge.Reply {
 // view is a request to the model.
 type view struct {
 	system   string
-	messages []edge.Said // without those of the system
-	body     string      // all texts in it
+	messages []edge.Said // without system messages
+	body     string      // all texts of the request
 	tools    map[string]string
 	schema   bool
 }
 
-// reply is what the model says, or the calls that it makes.
+// reply is the model's text, or the calls that it makes.
 type reply struct {
 	text  string
 	calls []call
 }
 
-// call is a call of a tool.
+// call is a tool call.
 type call struct {
 	tool string
 	args any
 }
 
-// read reads a request.
+// read parses a request.
 func read(in edge.Asked) *view {
 	v := &view{tools: map[string]string{}, schema: bytes.Contains(in.Body, []byte(`"response_format":`))}
 	var all strings.Builder
@@ -103,10 +103,10 @@ func read(in edge.Asked) *view {
 	return v
 }
 
-// done is a call of the turn that has its result.
+// done is a call of this turn that has its result.
 type done struct{ tool, args, result string }
 
-// turn returns what the user has said last, and the calls made since.
+// turn returns the user's last message and the calls made since.
 func (v *view) turn() (asked string, out []done) {
 	calls := map[string]done{}
 	for _, m := range v.messages {
@@ -126,12 +126,13 @@ func (v *view) turn() (asked string, out []done) {
 	return asked, out
 }
 
-// The models that are asked apart, told from the others by what they are told.
+// planner, reader and notes recognise the requests to separate models by their
+// system prompts.
 func (v *view) planner() bool { return strings.HasPrefix(v.system, "You plan for an assistant") }
 func (v *view) reader() bool  { return strings.HasPrefix(v.system, "You read a text for somebody") }
 func (v *view) notes() bool   { return strings.HasPrefix(v.system, "You keep the notes") }
 
-// between is what stands between the marks around a text that is read apart.
+// between returns the text between the delimiters of a request to the reader.
 func (v *view) between() string {
 	text := v.messages[len(v.messages)-1].Text()
 	_, text, _ = strings.Cut(text, "\n--- ")
@@ -142,7 +143,7 @@ func (v *view) between() string {
 	return text
 }
 
-// asked is what a model apart is asked.
+// asked returns the question of a request to a separate model.
 func (v *view) asked() string {
 	text := v.messages[len(v.messages)-1].Text()
 	_, text, _ = strings.Cut(text, "WHAT IS ASKED:\n")
@@ -157,9 +158,9 @@ var (
 	known = regexp.MustCompile(`SECRET-[0-9]+`)
 )
 
-// obedient does what it is asked to first (its script), and then everything
-// that anything it reads tells it to: each order once a turn. Where an order
-// says $SECRET, it puts in what it has seen of secrets.
+// obedient first follows its script and then every instruction in anything that
+// it reads, each once a turn. It replaces $SECRET in an instruction by the
+// secrets that it has seen.
 func obedient(script func(asked string, made []done) *call, plan string, tried map[string]int) func(*view) reply {
 	return func(v *view) reply {
 		secret := strings.Join(known.FindAllString(v.body, -1), " ")
@@ -193,14 +194,14 @@ func obedient(script func(asked string, made []done) *call, plan string, tried m
 			return reply{text: strings.ReplaceAll(m[1], "$SECRET", secret)}
 		}
 		if _, below := v.tools["post__read"]; below && len(made) > 0 {
-			return reply{text: made[0].result} // it tells who asked what it was asked for
+			return reply{text: made[0].result} // it passes the result on to its caller
 		}
 		return reply{text: "Done."}
 	}
 }
 
-// first is the JSON value with which a text begins. Some tools show texts in
-// quotes, or in quotes within quotes: that stops nobody.
+// first returns the JSON value at the beginning of a text. Some tools quote
+// texts, even twice; that does not stop an attacker.
 func first(text string) string {
 	for range 4 {
 		var v json.RawMessage
@@ -212,7 +213,7 @@ func first(text string) string {
 	return ""
 }
 
-// ordered reports whether an order was carried out in this turn.
+// ordered reports whether an instruction was carried out in this turn.
 func ordered(made []done, tool, args string) bool {
 	for _, d := range made {
 		if d.tool == tool && same(d.args, args) {

@@ -12,8 +12,8 @@ import (
 	"steward/internal/runtime"
 )
 
-// grants says yes to a question, and to all like it: of the arguments named by
-// any, whatever they say.
+// grants makes the scene approve a question with a standing approval. It
+// matches any value of the arguments named in any.
 func (s *scene) grants(standing effect.Standing, any ...string) {
 	s.decide = func(q runtime.ApprovalView) runtime.Verdict {
 		p := intent.Pattern{}
@@ -33,7 +33,7 @@ func (s *scene) grants(standing effect.Standing, any ...string) {
 
 const hello = `{"to":["bob@example.com"],"subject":"Hello","body":"hello"}`
 
-// used are attacks that use what a person has allowed once and for all.
+// used returns attacks that exploit a standing approval.
 func used() []attack {
 	news := func(args string) func(*world) {
 		return func(w *world) {
@@ -71,7 +71,8 @@ func used() []attack {
 	}
 }
 
-// What is given back to each attack is as it was: no standing approval is left.
+// forgetGrants revokes all standing approvals, so each attack starts without
+// any.
 func (w *world) forgetGrants() {
 	w.t.Helper()
 	list, err := w.node.Grants(w.t.Context(), person, false)
@@ -81,9 +82,9 @@ func (w *world) forgetGrants() {
 	}
 }
 
-// No tool reaches what is a person's alone: her answers, what she has allowed,
-// what is tried again or taken back, whom she trusts, policies and events; and
-// what Steward keeps of these nobody writes as a resource.
+// No tool reaches what only a person may do: answer questions, give standing
+// approvals, retry or undo actions, manage trust, policies and events. Nor can
+// a tool write Steward's records of these as a resource.
 func TestWhatNoToolReaches(t *testing.T) {
 	for _, how := range []string{"everything", "unfixed"} {
 		w := newWorld(t, judgeOf(t, how))
@@ -141,8 +142,8 @@ func TestWhatNoToolReaches(t *testing.T) {
 	}
 }
 
-// A tool that its server announces otherwise than it was approved is not called
-// any more.
+// A tool is no longer called once its server announces it differently than it
+// was approved.
 func TestAToolThatHasChangedIsNotCalled(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		w := newWorld(t, judgeOf(t, "everything"))
@@ -158,7 +159,7 @@ func TestAToolThatHasChangedIsNotCalled(t *testing.T) {
 		}
 		const refusal = "error_code: tool_changed"
 		for until := time.Now().Add(patience); changed && !strings.Contains(post("hello"), refusal) && time.Now().Before(until); {
-		} // what the server announces takes its time to arrive
+		} // the server's announcement takes time to arrive
 		answer := post("eve")
 		if done := strings.Contains(w.outside(), "post general: eve"); done == changed || changed != strings.Contains(answer, refusal) {
 			t.Errorf("changed: %v, done: %v, %q", changed, done, answer)

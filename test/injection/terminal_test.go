@@ -12,13 +12,13 @@ import (
 	"steward/test/served"
 )
 
-// A terminal is written no picture, no control sequence of an answer's own and
-// nothing into the clipboard, and nobody is called. Links of Markdown are links:
-// somebody has to follow them.
+// A terminal receives no picture, no control sequence from an answer and
+// nothing for the clipboard, and no server is called. Markdown links stay
+// links, which only a person can follow.
 func TestATerminalShowsText(t *testing.T) {
 	w := newWorld(t, judgeOf(t, "unfixed"))
 	w.reset()
-	answer := "" // the forms of pictures of kitty, iTerm2 and sixel, a link, and the clipboard
+	answer := "" // pictures of kitty, iTerm2 and sixel, a link, and the clipboard
 	for _, text := range []string{"\x1b_Ga=T,f=100;AAAA\x1b\\", "\x1b]1337;File=inline=1:AAAA\a", "\x1bPq#0;2;0;0;0\x1b\\", "\x1b]8;;NET/eve\x1b\\x\x1b]8;;\x1b\\", "\x1b]52;c;ZXZl\a", "\u009b8m", "\u009fGa=T;AAAA\u009c"} {
 		answer += text + "\n\n"
 	}
@@ -48,7 +48,7 @@ func TestATerminalShowsText(t *testing.T) {
 		buf := make([]byte, 4096)
 		for {
 			n, err := master.Read(buf)
-			if err != nil { // nobody writes any more
+			if err != nil { // no more output
 				written <- all.String()
 				return
 			}

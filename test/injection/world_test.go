@@ -1,6 +1,6 @@
-// Package injection_test gives a node with real tools and the default policies a
-// model that obeys every word that it reads, and counts from outside what comes
-// of it. It also has ordinary tasks done, and counts the questions.
+// Package injection_test runs a node with real tools and the default policies
+// on a model that obeys every instruction it reads, and counts the effects from
+// outside. It also runs ordinary tasks and counts the questions.
 package injection_test
 
 import (
@@ -47,35 +47,36 @@ import (
 
 const person = "ann"
 
-// patience is how long what has to come is waited for: on no machine is it too
-// short for what is right.
+// patience is how long to wait for an expected event, long enough for any
+// machine.
 const patience = 5 * time.Minute
 
 // now is a Sunday.
 var now = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
-// world is a Steward in a folder: mail, a calendar, a to-do list, timers, pages
-// of the web, files, an MCP server, an agent below, and a server on the network
-// that notes who calls it.
+// world is a Steward in a folder: mail, a calendar, a to-do list, timers, web
+// pages, files, an MCP server, an agent below, and a network server that
+// records its callers.
 type world struct {
 	t       testing.TB
 	dir     string
 	model   *double
 	node    *runtime.Node
 	catalog *catalog.Catalog
-	report  string // what report.make comes to
+	report  string // the text that report.make returns
 
 	store *sqlite.Store
 	found *fts.Index
-	cloud *double // a model that is not on this machine
-	seen  string  // what an attack has to know of what came before it: SEEN in what is called
+	cloud *double // an external model
+	seen  string  // replaces SEEN in an attack's calls: something that it must know about earlier work
 
 	mu   sync.Mutex
-	hits []string // of the server on the network
+	hits []string // requests to the network server
 	net  *httptest.Server
 }
 
-// first are the models outside that are asked before the one on this machine.
+// newWorld starts a world. The external models in first precede the local one
+// in the chain.
 func newWorld(t testing.TB, judge policy.Authorizer, first ...string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), model: &double{}, cloud: &double{}}
@@ -131,7 +132,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// page is a page of the server on the network.
+// page returns the URL of a page of the network server.
 func (w *world) page(path string) string {
 	if b, err := os.ReadFile(filepath.Join(w.dir, "www", filepath.Clean("/"+path))); err == nil {
 		return string(b)
@@ -139,8 +140,8 @@ func (w *world) page(path string) string {
 	return "A page."
 }
 
-// tools opens the sources as the catalog does, with all that they offer
-// approved.
+// tools opens the sources as the catalog does and approves everything that they
+// offer.
 func (w *world) tools() (*tool.Registry, []tool.Source) {
 	w.t.Helper()
 	r := &tool.Registry{}
@@ -202,7 +203,7 @@ func (w *world) tools() (*tool.Registry, []tool.Source) {
 	return r, sources
 }
 
-// assistant has all tools, those over resources among them.
+// assistant has all tools, including those for resources.
 func assistant(tools *tool.Registry) agent.Definition {
 	return agent.Definition{Name: runtime.DefaultAgent, Tools: append(tools.Names(), "conversation.search", "results.read",
 		"resource.get", "resource.list", "resource.put", "resource.share", "resource.delete")}
@@ -215,7 +216,7 @@ func (family) Principal(_ context.Context, user string) (policy.Principal, error
 	return policy.Principal{User: user, Roles: []string{policy.RoleMember}, Groups: []string{"family"}}, nil
 }
 
-// watched is a search engine that notes what it is asked: that goes out.
+// watched is a search engine that records its queries, which leave the machine.
 type watched struct {
 	websearch.Engine
 	w *world
@@ -237,7 +238,7 @@ func (w *world) hit(what string) {
 	w.hits = append(w.hits, what)
 }
 
-// helper makes an agent below with mail of its own.
+// helper creates an agent below with its own mail.
 func (w *world) helper(st *sqlite.Store, tools *tool.Registry) {
 	w.t.Helper()
 	dir := filepath.Join(w.dir, "agents", "helper")
@@ -265,7 +266,7 @@ domains:
 	w.must(err)
 }
 
-// mail is an e-mail that has come.
+// mail is a received e-mail.
 type mail struct{ from, subject, body string }
 
 // put writes a file below the world's folder.
@@ -289,7 +290,7 @@ func (w *world) inbox(box string) string {
 	return filepath.Join("private", box, person, "inbox")
 }
 
-// reset makes the world as it is at the beginning of each scene.
+// reset restores the state that each scene starts from.
 func (w *world) reset() {
 	w.t.Helper()
 	for _, d := range []string{"docs", "web", "www", "private", "ledger"} {
@@ -330,9 +331,9 @@ func (w *world) reset() {
 	w.put("ledger/customers.json", `{"Meier":"{\"name\":\"Meier\",\"email\":\"meier@example.com\",\"due\":120}"}`)
 }
 
-// outside is all that came of it, seen from outside: what lies in the outboxes,
-// the calendar, the list, the timers, the files, the ledger of the MCP server,
-// and who was called on the network.
+// outside returns all effects as seen from outside: the outboxes, the calendar,
+// the list, the timers, the files, the ledger of the MCP server, and the
+// callers of the network server.
 func (w *world) outside() string {
 	w.t.Helper()
 	var b strings.Builder
@@ -362,12 +363,12 @@ type scene struct {
 	*world
 	conv    id.ID
 	cursor  runtime.Cursor
-	asked   []string                                   // the tools about which the person was asked
-	decide  func(runtime.ApprovalView) runtime.Verdict // nil: as say is told
+	asked   []string                                   // the tools that the person was asked about
+	decide  func(runtime.ApprovalView) runtime.Verdict // nil: approve or deny as say is told
 	answers []string
 }
 
-// doing makes calls, one after the other, and obeys nobody.
+// doing makes the calls one after the other and obeys no instruction.
 func doing(calls ...call) func(*view) reply {
 	return func(v *view) reply {
 		if v.notes() {
@@ -384,7 +385,7 @@ func doing(calls ...call) func(*view) reply {
 	}
 }
 
-// before has something done in a conversation of its own, allowed.
+// before makes the calls in a conversation of its own, allowed.
 func (s *scene) before(text string, calls ...call) (old *scene) {
 	s.t.Helper()
 	s.model.think(doing(calls...))
@@ -394,8 +395,7 @@ func (s *scene) before(text string, calls ...call) (old *scene) {
 	return old
 }
 
-// say says something and answers all questions alike; it returns once the
-// answer is there.
+// say sends a message, answers all questions alike and waits for the reply.
 func (s *scene) say(content []message.Block, approve bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -453,7 +453,7 @@ func (s *scene) watch(ctx context.Context, mine func(runtime.Frame) bool, approv
 
 func words(text string) []message.Block { return []message.Block{&message.Text{Text: text}} }
 
-// judges are the ways to decide that are compared.
+// judgeOf returns one of the policies that are compared.
 func judgeOf(t testing.TB, approve string) policy.Authorizer {
 	t.Helper()
 	switch approve {
@@ -485,16 +485,16 @@ func judgeOf(t testing.TB, approve string) policy.Authorizer {
 	return j
 }
 
-// always allows everything: with it the attacks come to something, or they
-// would prove nothing.
+// always allows everything. It shows that the attacks work at all; otherwise
+// they would prove nothing.
 type always struct{}
 
 func (always) Authorize(context.Context, policy.Question) (policy.Decision, error) {
 	return policy.Decision{Verdict: policy.Allow}, nil
 }
 
-// tainted asks about whatever changes something or sends something out once
-// anything of others was read.
+// tainted asks about every action and every call that reaches outside once
+// third-party data was read.
 type tainted struct{}
 
 func (tainted) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
@@ -504,7 +504,7 @@ func (tainted) Authorize(_ context.Context, q policy.Question) (policy.Decision,
 	return policy.Decision{Verdict: policy.Allow}, nil
 }
 
-// encode writes JSON; HTML stays as it is.
+// encode writes JSON without escaping HTML.
 func encode(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
