@@ -14,13 +14,13 @@ import (
 	"steward/test/edge"
 )
 
-// step is one call of a server: an HTTP request, frames over the WebSocket, a
-// stream, or a command.
+// step is one request: an HTTP request, frames over the WebSocket, a stream, a
+// turn, or a command.
 type step struct {
 	method, path string
 	body         string
 	header       [2]string
-	stream       bool     // Connect's streaming protocol: the answer is read until what happens meanwhile was told
+	stream       bool     // Connect's streaming protocol; read until it reports what happens meanwhile
 	frames       []string // without their ids
 	args         []string // of a command
 	agent, say   string   // a turn with an agent
@@ -37,16 +37,16 @@ func stream(path, body string) step {
 	return step{method: http.MethodPost, path: path, body: body, stream: true}
 }
 
-// said is a turn of the caller's.
+// said is a turn of the caller.
 func said(agent, text string) step { return step{agent: agent, say: text} }
 
-// as is the step of an agent's services.
+// as makes the step with an agent's services.
 func (s step) as(agent string) step {
 	s.header = [2]string{"Steward-Agent", agent}
 	return s
 }
 
-// endless is a command that goes on and on.
+// endless reports whether the step is a command that does not end by itself.
 func (s step) endless() bool { return len(s.args) > 1 && s.args[0] == "events" && s.args[1] == "watch" }
 
 func (s step) String() string {
@@ -61,14 +61,14 @@ func (s step) String() string {
 	return s.method + " " + s.path + " " + s.body
 }
 
-// answer is what came back.
+// answer is the result of a step.
 type answer struct {
-	code string // of the error; empty: it was done
-	body string // every byte of it
+	code string // error code; empty: success
+	body string // the whole body
 }
 
-// do makes a step for a user. Where something is streamed, meanwhile is run
-// once it has begun.
+// do makes a step as a user. If the step streams, meanwhile runs once the
+// stream has begun.
 func (w *world) do(user string, s step, meanwhile func()) answer {
 	w.T.Helper()
 	switch {
@@ -114,7 +114,7 @@ func codeOf(body, otherwise string) string {
 		Error struct{ Code string }
 		Code  string
 		Type  string
-		// Connect's form has Steward's code in a detail.
+		// Connect's format has Steward's code in a detail.
 		Details []struct {
 			Debug struct{ Metadata map[string]string }
 		}
@@ -140,7 +140,7 @@ func codeOf(body, otherwise string) string {
 type socket struct {
 	*edge.Conn
 	w    *world
-	told bytes.Buffer // all that came
+	told bytes.Buffer // everything received
 }
 
 func (w *world) dial(user string) *socket {
@@ -148,7 +148,7 @@ func (w *world) dial(user string) *socket {
 	return &socket{Conn: w.Dial(w.secrets[user]), w: w}
 }
 
-// until reads frames until one is what was looked for.
+// until reads frames until one satisfies is.
 func (s *socket) until(is func(f map[string]any) bool) map[string]any {
 	s.w.T.Helper()
 	for {
@@ -164,7 +164,7 @@ func (s *socket) until(is func(f map[string]any) bool) map[string]any {
 	}
 }
 
-// chat sends frames one after the other and returns all that came, and the
+// chat sends frames one after the other. It returns everything received and the
 // code of the last error.
 func (w *world) chat(user string, list []string, meanwhile func()) (a answer) {
 	w.T.Helper()
@@ -195,8 +195,8 @@ func (w *world) chat(user string, list []string, meanwhile func()) (a answer) {
 	return a
 }
 
-// stream reads the first message of a stream, or all until what was done
-// meanwhile was told, or its end.
+// stream reads the first message of a stream. If meanwhile is not nil, it reads
+// until the stream reports what meanwhile did, or ends.
 func (w *world) stream(user string, s step, meanwhile func()) (a answer) {
 	w.T.Helper()
 	ctx, cancel := context.WithTimeout(w.T.Context(), edge.Patience)
@@ -235,7 +235,7 @@ func (w *world) stream(user string, s step, meanwhile func()) (a answer) {
 			w.T.Fatal(err)
 		}
 		all.Write(append(msg, '\n'))
-		if head[0]&2 != 0 { // the end
+		if head[0]&2 != 0 { // end of stream
 			return answer{code: codeOf(string(msg), ""), body: all.String()}
 		}
 		if meanwhile != nil && !begun {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// pages returns the commands that do something: those without commands below
-// them, and "steward log".
+// pages returns the commands that do something: those without subcommands, and
+// "steward log".
 func (w *world) pages() (all []string) {
 	commands := w.Commands()
 	for _, name := range commands {
@@ -17,10 +17,10 @@ func (w *world) pages() (all []string) {
 	return all
 }
 
-// commandLines are the commands, which are those of who can read the data
-// folder: the local user, who is the admin. What they tell of conversations
-// and the like is his own; those that look after the node or its people are
-// open to him by what he is.
+// commandLines returns the commands. They run as whoever can read the data
+// folder: the local user, who is the admin. The conversations and similar data
+// that they print are his own. Commands that manage the node or its people are
+// open to him as admin.
 func commandLines() []entry {
 	const node = "it looks after the node, and he is its admin"
 	const people = "it looks after people, and he is the admin"

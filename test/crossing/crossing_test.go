@@ -15,12 +15,12 @@ import (
 	"steward/internal/server/services"
 )
 
-// table holds the calls that a server or the command line is asked.
+// table holds the calls to make to a server or the command line.
 type table struct {
 	name    string
 	entries []entry
-	serves  func(*world) []string // the routes that it says it serves
-	local   bool                  // it serves the local user only
+	serves  func(*world) []string // the routes that it declares
+	local   bool                  // it serves only the local user
 }
 
 func tables() []table {
@@ -41,7 +41,7 @@ func tables() []table {
 	}
 }
 
-// tools are those of the node and of its agents, for any user.
+// tools returns the tools of the node and of its agents, for any user.
 func (w *world) tools() (all []string) {
 	for _, agent := range []string{"", "desk", "keeper"} {
 		var out struct{ Tools []struct{ Name string } }
@@ -56,9 +56,9 @@ func (w *world) tools() (all []string) {
 	return all
 }
 
-// TestNothingCrosses asks for ann's things as other users. Then it makes the
-// same calls as ann: that is what a server would answer if it took everybody for
-// ann. The checks must notice each of these answers, or they would not notice a
+// TestNothingCrosses requests ann's things as other users. Then it makes the
+// same calls as ann, since a server that took everybody for ann would answer
+// like that. The checks must notice each of these answers, or they would miss a
 // leak.
 func TestNothingCrosses(t *testing.T) {
 	w := newWorld(t)
@@ -111,7 +111,7 @@ func TestARouteWithoutAnEntry(t *testing.T) {
 	}
 }
 
-// lacks compares a table with what the server serves.
+// lacks compares a table with the routes that the server declares.
 func (tab table) lacks(serves []string) (faults []string) {
 	known := map[string]bool{}
 	for _, e := range tab.entries {
@@ -131,8 +131,8 @@ func (tab table) lacks(serves []string) (faults []string) {
 	return faults
 }
 
-// foreign are the calls of an entry that are foreign to somebody: those for
-// ann's things to everybody else, those for the family's to who is not in it.
+// foreign returns the calls that a user must be refused: ann's things for
+// everybody else, and the family's for those outside it.
 func (e entry) foreign(who string, x things) []step {
 	if who == local && (e.admin || e.ruled) {
 		return nil
@@ -144,8 +144,8 @@ func (e entry) foreign(who string, x things) []step {
 	return list
 }
 
-// crossed asks as the foreigners, and returns what they should not have been
-// answered.
+// crossed makes the calls as each foreigner and returns the answers that they
+// should not have got.
 func (w *world) crossed(tab table, e entry, hers things) (faults []string) {
 	for _, who := range []string{bob, eve, local} {
 		if tab.local && who != local {
@@ -174,9 +174,9 @@ func (w *world) crossed(tab table, e entry, hers things) (faults []string) {
 	return faults
 }
 
-// unfound asks as ann, or as the admin, and has to find something; and as a
-// member for what is the family's. Commands are the local user's: they are
-// asked for what is his.
+// unfound makes the calls as ann, or as the admin, and must find something;
+// calls for the family's things are made as a member. Commands run as the local
+// user and are made for the local user's things.
 func (w *world) unfound(tab table, e entry, hers, locals things) string {
 	who := ann
 	if e.admin {
@@ -196,7 +196,7 @@ func (w *world) unfound(tab table, e entry, hers, locals things) string {
 	return fault
 }
 
-// silent says that nothing was found where something may be had.
+// silent returns a fault if nothing was found although something is there.
 func (w *world) silent(e entry, owner, who string, steps []step) string {
 	var all []string
 	for _, s := range steps {
@@ -213,7 +213,8 @@ func (w *world) silent(e entry, owner, who string, steps []step) string {
 		who, e.route, strings.Join(all, "\n"))
 }
 
-// asked makes a step and finds what it tells and changes of an owner's.
+// asked makes a step and returns what it reveals or changes of the owner's
+// data.
 func (w *world) asked(owner, who string, s step, live bool) (got answer, finds []string) {
 	if s.endless() {
 		acc, _ := w.turn(who, "", "", "and I?")
@@ -253,7 +254,7 @@ func (w *world) asked(owner, who string, s step, live bool) (got answer, finds [
 	}
 	for i, sp := range spaces {
 		list, last := w.entries(sp, before[i])
-		list = slices.DeleteFunc(list, func(x resource.Entry) bool { // a task goes on by itself
+		list = slices.DeleteFunc(list, func(x resource.Entry) bool { // a task continues by itself
 			return x.URI.ID() == w.task && !strings.Contains(s.String(), w.task)
 		})
 		if w.seen[sp] = last; len(list) > 0 && !live {
@@ -263,8 +264,8 @@ func (w *world) asked(owner, who string, s step, live bool) (got answer, finds [
 	return got, finds
 }
 
-// ours reports whether an answer tells of what is the family's, and was not
-// named by who asks.
+// ours reports whether an answer reveals something of the family that the
+// caller did not name.
 func (w *world) ours(who string, s step, body string) bool {
 	return strings.Contains(body, w.shared) || slices.ContainsFunc(uuid.FindAllString(body, -1), func(x string) bool {
 		return w.ids[family][x] && !strings.Contains(s.String(), x) && !w.named[who+x]

@@ -1,6 +1,6 @@
 package crossing
 
-// frameTypes are the frames of the chat.
+// frameTypes returns the frames of the chat.
 func frameTypes() []entry {
 	about := func(typ, conv string) string { return `{"type":"` + typ + `","conversation_id":"` + conv + `"}` }
 	return []entry{
@@ -52,8 +52,8 @@ func frameTypes() []entry {
 	}
 }
 
-// toolNames are the tools that a user of the node's, or of the desk's, may
-// call. What a tool says is in its result; a call that is made has no code.
+// toolNames returns the tools that a user of the node or of the desk may call.
+// A tool's error is in its result; the call itself has no code.
 func toolNames() []entry {
 	const pure = "it computes with its arguments"
 	const shared = "the folders of the settings are everybody's"

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestMounts checks that there is a table for each handler that Steward mounts.
-// A server without a table would be asked nothing.
+// TestMounts checks that each handler that Steward mounts has a table. A server
+// without a table would not be tested.
 func TestMounts(t *testing.T) {
 	known := []string{`"/"`, `"/api/v1/"`, `"/healthz"`, `"/readyz"`, `"/v1/"`, `chat.Path`, `services.Prefix + "/"`} // and those of rpc, which mounts itself
 	fset := token.NewFileSet()

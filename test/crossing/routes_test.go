@@ -2,38 +2,39 @@ package crossing
 
 import "net/url"
 
-// entry is what is asked of a route for somebody's things, and what a
-// foreigner is answered.
+// entry describes the calls to a route for somebody's things and the answers
+// that a foreigner must get.
 type entry struct {
 	route string
 	calls func(x things) []step
 	// want are the codes with which a foreigner is refused; "" stands for an
-	// answer that has nothing but his own.
+	// answer with only the foreigner's own data.
 	want []string
-	// shared are calls that are about what is the family's: its members are
-	// told, others are refused like foreigners.
+	// shared are calls about the family's things. Members get an answer, others
+	// are refused like foreigners.
 	shared func(x things) []step
-	// managed: of the family, its manager may do it, who is ann.
+	// managed: within the family, only its manager (ann) may make the shared
+	// calls.
 	managed bool
-	// ruled: admins look after it, whoever's it is.
+	// ruled: admins may do it, whoever owns the things.
 	ruled bool
-	// admin: it is for admins. Everybody else is refused (want: admin_only),
-	// and the admin is not a foreigner.
+	// admin: only admins may do it. Everybody else is refused (want:
+	// admin_only), and the admin is not a foreigner.
 	admin bool
-	// open says why it matters to nobody who asks: there is nothing of any
-	// user's in it.
+	// open says why the caller does not matter: the answer contains no user's
+	// data.
 	open string
-	// live: what happens is told as it happens.
+	// live: events are reported as they happen.
 	live bool
-	// turn is when ann does it: what takes away what others ask for is done
-	// late, and what takes away people last.
+	// turn is when ann makes the calls: those that remove what other calls need
+	// come late, those that remove people last.
 	turn turn
-	// apart: what a foreigner has of his own is changed by asking, so that the
-	// same question again has another answer.
+	// apart: asking changes the foreigner's own data, so the same request again
+	// has another answer.
 	apart bool
 }
 
-// turn is a place in an order.
+// turn is a position in an order.
 type turn int
 
 const (
@@ -48,10 +49,10 @@ var (
 	admin    = []string{"admin_only"}
 )
 
-// to are calls that are the same for everybody's things.
+// to returns calls that are the same for everybody's things.
 func to(s ...step) func(things) []step { return func(things) []step { return s } }
 
-// apiRoutes are in the order in which ann could do them one after the other.
+// apiRoutes returns the routes in an order in which ann can call all of them.
 func apiRoutes() []entry {
 	const api = "/api/v1"
 	conv := func(x things) string { return api + "/conversations/" + x.Conv }
@@ -200,7 +201,7 @@ func apiRoutes() []entry {
 		{route: "POST /api/v1/conversations/{id}/undelete", want: notFound, calls: func(x things) []step {
 			return []step{post(api+"/conversations/"+x.Deleted+"/undelete", `{}`), post(conv(x)+"/undelete", `{"branch":"`+x.Branch+`"}`)}
 		}},
-		{route: "POST /api/v1/import", want: own, calls: to(post(api+"/import?name=x.json", `[{"role":"user","content":"hello"},{"role":"assistant","content":"hm"}]`)), // into nobody's space but one's own
+		{route: "POST /api/v1/import", want: own, calls: to(post(api+"/import?name=x.json", `[{"role":"user","content":"hello"},{"role":"assistant","content":"hm"}]`)), // only into the caller's own space
 			open: "what is imported becomes the caller's own, and names no other's"},
 		{route: "POST /api/v1/convert", want: own, calls: to(post(api+"/convert?from=openai&to=anthropic", `[{"role":"user","content":"hello"}]`)),
 			open: "what is converted is the body alone, and nothing of it is kept"},
@@ -282,7 +283,7 @@ func apiRoutes() []entry {
 	}
 }
 
-// openaiRoutes are the routes of OpenAI's API.
+// openaiRoutes returns the routes of OpenAI's API.
 func openaiRoutes() []entry {
 	return []entry{
 		{route: "POST /v1/chat/completions", want: notFound, calls: func(x things) []step {
@@ -295,7 +296,7 @@ func openaiRoutes() []entry {
 	}
 }
 
-// serviceRoutes are the services of agents.
+// serviceRoutes returns the agents' services.
 func serviceRoutes() []entry {
 	const at = "/services/v1"
 	return []entry{
@@ -320,7 +321,7 @@ func serviceRoutes() []entry {
 	}
 }
 
-// methods are those of the services over gRPC, by Connect's JSON.
+// methods returns the methods of the gRPC services, called with Connect's JSON.
 func methods() []entry {
 	return []entry{
 		{route: "search.Search.QueryMessages", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {

@@ -11,36 +11,36 @@ import (
 	"steward/internal/id"
 )
 
-// bait is a word of all that ann says, by which it can be searched for.
+// bait is a word in everything that ann says, so that a search can find it.
 const bait = "lighthousekeeper"
 
-// things are the ids of what is somebody's: of ann's, or of nobody's. Each is
-// text, so that those of nobody can be made for all of them.
+// things are the ids of one user's things, or ids that belong to nobody. All
+// fields are strings, so that nobodys can replace each of them.
 type things struct {
 	Conv, Asked, Said, Turn string // a conversation, the first message in it, its answer, their interaction
 	Second                  string // the interaction after it
-	Wrote                   string // the interaction in which a file was written that had been read
+	Wrote                   string // the interaction that wrote a file which had been read
 	Branch, Next            string // its second branch; the cursor of a page of its messages
 	LogMessage              string // the message of a call, which is entry LogMessage/0 of the work log
 	CallID                  string // the provider's id of that call
 	Pages                   string // the cursor of a page of conversations
 	Waiting, Question       string // a conversation whose turn waits for an approval; the question
-	Seen                    string // the hash of what was shown of the question: the member of an answer that repeats it
+	Seen                    string // the hash of the question as shown: the member of an answer that repeats it
 	Task                    string // the request of a task
-	Rest                    string // the resource that holds what was cut off a result
-	Victim, VictimBranch    string // a conversation that is to be deleted, and a branch of it
-	Deleted                 string // a conversation that is deleted
+	Rest                    string // the resource that holds the part cut off a result
+	Victim, VictimBranch    string // a conversation to delete, and a branch of it
+	Deleted                 string // a deleted conversation
 	Key                     string
-	Intent, Done            string // the waiting action, by its id, and one that was done
+	Intent, Done            string // the ids of a waiting action and of a completed one
 	Grant                   string // a standing approval
-	Mail                    string // the id of an e-mail that was sent
-	Families, FamilySeen    string // a question that the family answers, and what was shown of it
+	Mail                    string // the id of a sent e-mail
+	Families, FamilySeen    string // a question that the family answers, and its hash as shown
 	StateKey                string
-	Event                   string // an event that was published
-	Note, Shared, Spare     string // URIs of resources: of ann's, and of the family's
+	Event                   string // a published event
+	Note, Shared, Spare     string // URIs of resources: one of ann's, and the family's
 }
 
-// uris are the URIs of what is ann's.
+// uris returns the URIs of ann's things.
 func (x things) uris() []string {
 	conv := "cld:common.Conversation." + x.Conv
 	return []string{x.Note, conv, conv + "/common.Interaction." + x.Turn, conv + "/common.Interaction." + x.Turn + "/common.Message." + x.Said,
@@ -55,7 +55,7 @@ var published = regexp.MustCompile(`"id": *"([^"]+)"`)
 
 var mail = regexp.MustCompile(`(outbox[^ "\\]*)`)
 
-// group is what the first group found.
+// group returns the match of the first group, or "".
 func group(found []string) string {
 	if found == nil {
 		return ""
@@ -63,7 +63,7 @@ func group(found []string) string {
 	return found[1]
 }
 
-// nobodys are ids of the same form that are nobody's.
+// nobodys returns ids of the same form that belong to nobody.
 func (x things) nobodys() things {
 	made := map[string]string{}
 	v := reflect.ValueOf(&x).Elem()
@@ -78,7 +78,7 @@ func (x things) nobodys() things {
 	return x
 }
 
-// whole reports a field that ann's things lack.
+// whole returns an error if ann's things lack a field.
 func (x things) whole() error {
 	v := reflect.ValueOf(x)
 	for i := range v.NumField() {
@@ -89,16 +89,16 @@ func (x things) whole() error {
 	return nil
 }
 
-// mark is a text that may come back to nobody but a user.
+// mark returns a text that only this user may get back.
 func (w *world) mark(user, of string) string { return bait + " " + of + " " + w.canary[user] }
 
-// maker makes things as a user.
+// maker creates things as a user.
 type maker struct {
 	*world
 	user string
 }
 
-// do makes a step, which has to be done, and keeps the ids that are told.
+// do makes a step that must succeed and records the ids in its answer.
 func (w maker) do(s step) string {
 	w.T.Helper()
 	a := w.world.do(w.user, s, nil)
@@ -127,7 +127,7 @@ func (w *world) learn(user, text string) {
 	}
 }
 
-// turn is a turn of a user's to its end, or until it waits for an approval.
+// turn makes a turn of a user and waits until it ends or needs an approval.
 func (w *world) turn(user, conv, agent, text string) (accepted, last map[string]any) {
 	w.T.Helper()
 	s := w.dial(user)
@@ -157,18 +157,18 @@ func (w *world) turn(user, conv, agent, text string) (accepted, last map[string]
 
 func text(f map[string]any, key string) string { s, _ := f[key].(string); return s }
 
-// question returns the id of what a turn waits for, and the member of an answer
-// that says what was shown.
+// question returns the id of the question that a turn waits for, and the member
+// of an answer that repeats the hash shown.
 func question(waiting map[string]any) (id, seen string) {
 	q, _ := waiting["approval"].(map[string]any)
 	return text(q, "id"), fmt.Sprintf(`"hash":%q`, text(q, "hash"))
 }
 
-// approved is a turn that the user approves. It returns its interaction.
+// approved makes a turn, approves it as the user and returns its interaction.
 func (w maker) approved(conv, agent, said string) string {
 	w.T.Helper()
 	acc, end := w.turn(conv, agent, said)
-	if end["status"] != "awaiting_approval" { // it needs none
+	if end["status"] != "awaiting_approval" { // no approval needed
 		return text(acc, "interaction_id")
 	}
 	s := w.dial(w.user)
@@ -184,7 +184,7 @@ func (w maker) approved(conv, agent, said string) string {
 	return text(acc, "interaction_id")
 }
 
-// share makes what is in a text the family's.
+// share records the ids in a text as the family's.
 func (w *world) share(text string) {
 	for _, x := range uuid.FindAllString(text, -1) {
 		delete(w.ids[ann], x)
@@ -192,8 +192,8 @@ func (w *world) share(text string) {
 	}
 }
 
-// intent is the id of an action in a state: of the one named, or of the newest
-// that can be taken back.
+// intent returns the id of an action in a state: of the one with the URI, or,
+// without a URI, of the first task.add listed.
 func (w maker) intent(state, uri string) string {
 	w.T.Helper()
 	var out struct {
@@ -211,7 +211,7 @@ func (w maker) intent(state, uri string) string {
 	return ""
 }
 
-// made makes one of everything as a user.
+// made creates one of everything as a user.
 func (w *world) made(user string) things { return maker{w, user}.made() }
 
 func (w maker) made() (x things) {
@@ -318,7 +318,7 @@ func (w maker) made() (x things) {
 	for _, of := range []*string{&x.Shared, &x.Spare} {
 		*of = "cld:identity.Group.family/home.Note." + id.New().String()
 		w.share(*of)
-		if w.user != ann { // what is the family's is ann's to make
+		if w.user != ann { // ann creates the family's things
 			continue
 		}
 		if a := w.world.do(ann, put("/api/v1/resources/item?space=group:family&uri="+*of, `{"text":"`+w.shared+`"}`), nil); a.code != "" {
@@ -331,7 +331,7 @@ func (w maker) made() (x things) {
 	return x
 }
 
-// keep makes what the tools of the desk keep.
+// keep stores something with each of the desk's tools.
 func (w maker) keep() {
 	w.T.Helper()
 	for _, c := range []struct{ tool, args string }{

@@ -1,6 +1,6 @@
-// Package crossing asks the real binary for another user's data by each route,
-// frame, method, tool and command. It compares its tables with those that the
-// servers serve from, so a route without an entry here is a failure.
+// Package crossing requests another user's data from the real binary by each
+// route, frame, method, tool and command. It compares its tables with those of
+// the servers, so a route without an entry here is a failure.
 package crossing
 
 import (
@@ -25,29 +25,29 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(edge.Main(m)) }
 
-// The people. Ann and bob are in the group family, eve is in none, and local
-// is the admin whose machine it is.
+// Ann and bob are in the group family, eve is in none, and local is the admin,
+// who owns the machine.
 const (
 	ann, bob, eve = "ann", "bob", "eve"
 	local         = identity.Local
 	family        = "family"
 )
 
-// world is a node that serves, and all that is known of it.
+// world is a served node and everything known about its users' data.
 type world struct {
 	*edge.Node
-	secrets map[string]string          // what each user shows
+	secrets map[string]string          // each user's credential
 	log     *sqlite.Store              // for reading
 	spare   map[string]id.ID           // keys of users that can be revoked
-	known   string                     // is in the names of people and groups, which admins look after
-	shared  string                     // is in all that is the family's
-	canary  map[string]string          // is in all that is a user's
-	ids     map[string]map[string]bool // of what is a user's
-	named   map[string]bool            // ids that a user has named himself, behind his name
-	seen    map[resource.Space]uint64  // how far the log was read
-	task    string                     // the task of ann's, which says how far it is
-	told    string                     // all that came in the last turn
-	marker  string                     // what is told last, where something is streamed
+	known   string                     // in the names of people and groups, which admins manage
+	shared  string                     // in all of the family's data
+	canary  map[string]string          // in all of a user's data
+	ids     map[string]map[string]bool // ids of each user's things
+	named   map[string]bool            // ids that a user has named, each preceded by the user's name
+	seen    map[resource.Space]uint64  // last sequence number read of the log
+	task    string                     // ann's task, which reports progress
+	told    string                     // everything received in the last turn
+	marker  string                     // the text that ends a streamed answer
 }
 
 func newWorld(t *testing.T) *world {
@@ -77,7 +77,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// desk writes the settings, an agent that has one of each domain, and one that
+// desk writes the settings, an agent with one of each domain, and an agent that
 // keeps resources.
 func (w *world) desk() {
 	w.Write(fmt.Sprintf("agents: [%q]\nfolders: [{name: notes, path: %q, write: true, users: [\"*\"]}]\nmodels: {default: {use: openai/gpt-test}}\n",
@@ -92,8 +92,8 @@ func (w *world) desk() {
 	w.Write("welcome\n", "notes", "welcome.txt")
 }
 
-// law is the policy: nothing is asked but what is about files, and some of it
-// is asked of the family.
+// law is the policy: only calls about files need approval, and the family
+// approves some of them.
 const law = `package steward
 
 trusted if not startswith(input.tool.name, "files.")
@@ -101,7 +101,7 @@ trusted if not startswith(input.tool.name, "files.")
 approvers contains "family" if contains(input.args.path, "ours.txt")
 `
 
-// people makes the users, their group and their keys.
+// people creates the users, their group and their keys.
 func (w *world) people() {
 	ctx := context.Background()
 	st, err := sqlite.Open(ctx, sqlite.Options{Path: w.Data("steward.db")})
@@ -147,7 +147,7 @@ func (w *world) watched(args ...string) edge.Result {
 	return edge.Result{Out: string(all.all), Code: cmd.ProcessState.ExitCode()}
 }
 
-// until says when a text has been written to it.
+// until is a writer that calls seen once text has been written to it.
 type until struct {
 	all  []byte
 	text string
@@ -161,8 +161,8 @@ func (u *until) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// entries are the changes of a space after a sequence number, and the newest
-// number.
+// entries returns the changes of a space after a sequence number, and the
+// newest number.
 func (w *world) entries(sp resource.Space, after uint64) (list []resource.Entry, last uint64) {
 	w.T.Helper()
 	last = after
@@ -177,7 +177,7 @@ func (w *world) entries(sp resource.Space, after uint64) (list []resource.Entry,
 }
 
 // reply is the model: if the user says CALL tool {…}, it makes that call.
-// Otherwise it repeats what it was told.
+// Otherwise it repeats its input.
 func reply(in edge.Asked) edge.Reply {
 	text := in.Last().Text()
 	if _, rest, ok := strings.Cut(text, "CALL "); ok && in.Last().Role == "user" {
