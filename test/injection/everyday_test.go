@@ -29,9 +29,9 @@ import (
 	"steward/test/edge"
 )
 
-// everyday is a Steward with third-party servers. Their names and schemas
-// derive the proposals, which are approved unchanged. It records all calls that
-// they receive.
+// everyday is a Steward with third-party servers. The proposals are derived from
+// their tools' names and schemas and approved unchanged. It records all calls
+// that the servers receive.
 type everyday struct {
 	scene
 	specs   map[string]tool.Spec
@@ -215,10 +215,10 @@ func lowWords(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) })
 }
 
-// leaks returns private data that a query carried from one source to another,
-// external one without a question. It looks for words of at least three bytes,
-// numbers included, that occur neither in what the user said nor in the
-// receiver's data nor in public data.
+// leaks returns private data that a query carried from one source to another
+// source that reaches outside, without a question. It looks for words of at
+// least three bytes, numbers included, that occur neither in what the user said
+// nor in the receiver's data nor in public data.
 func (e *everyday) leaks(say string, rounds [][]call) (out []string) {
 	private := map[string][]string{} // by source
 	known := lowWords(say + " " + dates.Replace("TODAY TOMORROW NEXTWEEK"))
