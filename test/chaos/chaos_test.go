@@ -1,6 +1,6 @@
-// Package chaos kills Steward at random moments of many conversations, and
+// Package chaos kills Steward at random moments of many conversations. It
 // checks from outside that nothing acknowledged is lost, no effect happens
-// twice, and every turn goes on.
+// twice, and every turn continues.
 package chaos
 
 import (
@@ -35,14 +35,14 @@ import (
 
 const (
 	conversations = 32
-	// restartLimit is how soon after a restart the turns that it interrupted are
-	// over. Only the long form asks for it: a slow machine may take its time.
+	// restartLimit is how soon after a restart the turns that it interrupted
+	// must end. Only the long form enforces it, since a machine may be slow.
 	restartLimit = 10 * time.Second
 	long         = 200 // kills
 )
 
 // TestKill is the short form; CHAOS_KILLS=200 is the long one (make chaos).
-// CHAOS_SEED repeats a run's choices, though not its timing.
+// CHAOS_SEED repeats a run's choices, but not its timing.
 func TestKill(t *testing.T) {
 	kills := number(t, "CHAOS_KILLS", 10)
 	seed := uint64(number(t, "CHAOS_SEED", 1))
@@ -123,7 +123,7 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// chooser returns which tools the turns of a conversation call.
+// chooser returns a function that draws the tools that a turn calls.
 func chooser(seed uint64) func() string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	kinds := []string{"ledger.look", "ledger.ask", "ledger.dedup", "ledger.blind", "ledger.ask,ledger.look", "ledger.dedup,ledger.ask,ledger.blind",
@@ -138,7 +138,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// node is the Steward that is killed.
+// node is the Steward process that is killed.
 type node struct {
 	t      *testing.T
 	binary string
@@ -157,7 +157,7 @@ func (n *node) address() string {
 	return n.addr
 }
 
-// start starts it and returns when it began.
+// start starts the process and returns the time of the start.
 func (n *node) start() time.Time {
 	n.t.Helper()
 	began := time.Now()
@@ -181,7 +181,7 @@ func (n *node) start() time.Time {
 	return began
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (n *node) kill() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -193,7 +193,7 @@ func (n *node) kill() {
 	n.cmd, n.addr = nil, "127.0.0.1:1"
 }
 
-// drain waits until nothing that was asked for is open any more.
+// drain waits until no request is open.
 func (n *node) drain(ctx context.Context) {
 	n.t.Helper()
 	var open string
@@ -211,7 +211,7 @@ func (n *node) drain(ctx context.Context) {
 	n.t.Errorf("requests are still open: %s", open)
 }
 
-// intents returns how the actions stand, by their token.
+// intents returns the states of the actions by token.
 func intents(t *testing.T, db store.Store) map[string]intent.State {
 	t.Helper()
 	out := map[string]intent.State{}
@@ -235,8 +235,8 @@ func intents(t *testing.T, db store.Store) map[string]intent.State {
 	return out
 }
 
-// check compares what the clients were told, what the ledger counted, and
-// what is stored; and, if asked to, that nobody was told late.
+// check compares what the clients were told, what the ledger counted and what
+// is stored. If inTime is true, it also fails for turns that ended late.
 func check(t *testing.T, data string, clients []*client, led *ledger, inTime bool) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(data, "steward.db")})
@@ -279,8 +279,8 @@ func check(t *testing.T, data string, clients []*client, led *ledger, inTime boo
 	t.Logf("%d turns, %d effects, none twice, %d reported as unknown; calls: %v", turns, effects, unknown, kinds)
 }
 
-// judge compares one call's effect count with what the conversation says of
-// it, or its record where the conversation was told that it is queued.
+// judge compares the effect count of a call with its status in the
+// conversation. For a queued call it uses the state of the intent.
 func judge(t *testing.T, tn *turn, k int, tool string, n int, state intent.State) (unknown int) {
 	var status string
 	for id, s := range tn.statuses {

@@ -11,7 +11,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// frame is what the client reads of a server frame.
+// frame holds the fields of a server frame that the client reads.
 type frame struct {
 	Type         string `json:"type"`
 	Conversation string `json:"conversation_id"`
@@ -29,44 +29,44 @@ type frame struct {
 	Approvals    []question `json:"approvals"`
 }
 
-// question is what a person is asked.
+// question is a question to a person.
 type question struct {
 	ID           string `json:"id"`
 	Hash         string `json:"hash"`
 	Conversation string `json:"conversation"`
 }
 
-// turn is one turn that a client has sent.
+// turn is a turn that a client has sent.
 type turn struct {
 	token    string
 	tools    string
 	accepted bool
 	opened   string // its interaction
-	answer   string // of the complete frame
+	answer   string // content of the complete frame
 	statuses map[string]string
-	killed   bool      // a kill came after it was acknowledged
-	since    time.Time // the restart from which its end is awaited
+	killed   bool      // killed after it was acknowledged
+	since    time.Time // time of the restart from which its end is awaited
 }
 
-// client drives one conversation: it sends a turn, approves what it is asked
-// for, waits for the answer, sends the next. When Steward dies it connects
-// again, sends again what was not acknowledged, and resumes.
+// client drives one conversation: it sends a turn, approves its questions,
+// waits for the answer and sends the next one. When Steward dies, the client
+// reconnects, repeats what was not acknowledged, and resumes.
 type client struct {
 	number int
 	board  *board
 	addr   func() string
 	tools  func() string
-	rest   func() time.Duration // between turns
+	rest   func() time.Duration // pause between turns
 
 	mu     sync.Mutex
 	conv   string
 	cursor string
 	turns  []*turn
 	errors map[string]int
-	late   []string // turns that took longer than they may after a restart
+	late   []string // turns that took longer than restartLimit after a restart
 }
 
-// run drives the conversation until stop is closed and the last turn is over.
+// run drives the conversation until stop is closed and the last turn has ended.
 func (c *client) run(ctx context.Context, stop <-chan struct{}) error {
 	for {
 		if err := c.connected(ctx, stop); err == nil {
@@ -76,7 +76,7 @@ func (c *client) run(ctx context.Context, stop <-chan struct{}) error {
 		} else {
 			c.errors[err.Error()]++
 		}
-		select { // Steward is down: try again soon
+		select { // Steward is down; retry soon
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(10 * time.Millisecond):
@@ -84,7 +84,7 @@ func (c *client) run(ctx context.Context, stop <-chan struct{}) error {
 	}
 }
 
-// connected lives as long as one connection; nil means that all is done.
+// connected runs for one connection. It returns nil if all is done.
 func (c *client) connected(ctx context.Context, stop <-chan struct{}) error {
 	ws, _, err := websocket.Dial(ctx, "ws://"+c.addr()+"/ws", nil)
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *client) resume(ctx context.Context, ws *websocket.Conn, stop <-chan str
 	return nil
 }
 
-// next sends the next turn, unless the test is over.
+// next sends the next turn unless stop is closed.
 func (c *client) next(ctx context.Context, ws *websocket.Conn, stop <-chan struct{}) error {
 	select {
 	case <-stop:
@@ -200,7 +200,7 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 			c.board.set(t.token, awaiting)
 			return write(ctx, ws, map[string]any{"type": "approve", "approval_id": f.Approval.ID, "hash": f.Approval.Hash})
 		}
-	case "approvals": // what waits, also from before a restart
+	case "approvals": // open questions, including those from before a restart
 		for _, q := range f.Approvals {
 			if c.conv == "" || !strings.Contains(q.ID, c.conv) {
 				continue
@@ -217,7 +217,7 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 		c.mu.Lock()
 		if t.answer != "" || !t.accepted || f.Interaction != t.opened {
 			c.mu.Unlock()
-			return nil // of an earlier turn, told again, or of one that tells of a queued action
+			return nil // of an earlier turn, repeated, or of a turn that reports a queued action
 		}
 		if err := json.Unmarshal(f.Content, &t.answer); err != nil {
 			c.mu.Unlock()
@@ -234,9 +234,9 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 		switch f.Code {
 		case "approval_decided", "approval_settled", "approval_not_found":
 			return nil // answered before the kill
-		case "turn_parked": // it was killed in twice: a person looks, and lets it go on
+		case "turn_parked": // two crashes in a row; resume it as a person would
 			return write(ctx, ws, map[string]any{"type": "resume_turn", "request_id": f.Interaction})
-		case "request_not_parked": // by the connection before
+		case "request_not_parked": // resumed by the previous connection
 			return nil
 		}
 		return fmt.Errorf("error frame %s: %s", f.Code, f.Text)
@@ -244,11 +244,11 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 	return nil
 }
 
-// answerAll approves whatever is asked until ctx is done: a client that has its
-// last answer goes, and what that turn has queued may be asked about later.
+// answerAll approves every question until ctx is done. A client leaves after
+// its last answer, and the actions queued by that turn may need approval later.
 func answerAll(ctx context.Context, addr string) error {
 	ws, _, err := websocket.Dial(ctx, "ws://"+addr+"/ws", nil)
-	if err != nil && ctx.Err() != nil { // nothing was left to ask about
+	if err != nil && ctx.Err() != nil { // no question was left
 		return nil
 	}
 	if err != nil {
@@ -279,7 +279,7 @@ func answerAll(ctx context.Context, addr string) error {
 	}
 }
 
-// struck notes that Steward has been killed and was started again at the time.
+// struck records that Steward was killed and restarted at the given time.
 func (c *client) struck(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

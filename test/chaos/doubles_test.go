@@ -13,7 +13,7 @@ import (
 	"steward/test/edge"
 )
 
-// phases of a turn, as they are seen from outside of Steward.
+// These are the phases of a turn, as seen from outside Steward.
 const (
 	sending   = "message sent, not acknowledged"
 	asked     = "acknowledged, model asked"
@@ -26,13 +26,14 @@ const (
 	settled   = "answered"
 )
 
-// board knows in which phase each conversation is.
+// board records the phase of each conversation.
 type board struct {
 	mu    sync.Mutex
 	phase map[string]string // by conversation
 }
 
-// set notes the phase of a turn; its token names the conversation first.
+// set records the phase of a turn. The conversation is the first part of its
+// token.
 func (b *board) set(token, phase string) {
 	conversation, _, _ := strings.Cut(token, "-")
 	b.mu.Lock()
@@ -49,8 +50,8 @@ func (b *board) count(tally map[string]int) {
 	}
 }
 
-// model calls the tools that the user's message names. Then it says their
-// results, slowly.
+// model calls the tools that the user's message names and then slowly repeats
+// their results.
 type model struct {
 	board *board
 	pace  func() time.Duration
@@ -65,7 +66,7 @@ func (m *model) reply(in edge.Asked) edge.Reply {
 
 func (m *model) stream(in edge.Asked, s *sse) {
 	tools, token, _ := strings.Cut(in.User(), " ") // "TOOL[,TOOL…] TOKEN"
-	if strings.Contains(token, " ") {              // not the user's: it tells what became of a queued action
+	if strings.Contains(token, " ") {              // not from the user: it reports the result of a queued action
 		if s.chunk(map[string]any{"content": "Noted."}, nil) {
 			s.end("stop")
 		}
@@ -81,7 +82,7 @@ func (m *model) stream(in edge.Asked, s *sse) {
 		return
 	}
 	if len(results) > 0 {
-		for i, r := range results { // an answer that takes longer than from kill to kill would never come
+		for i, r := range results { // an answer longer than the time between kills would never end
 			words := strings.Fields(r)
 			results[i] = strings.Join(words[:min(len(words), 4)], " ")
 		}
@@ -144,9 +145,9 @@ type ledger struct {
 	pace  func() time.Duration
 
 	mu      sync.Mutex
-	effects map[string]int         // by token: how often it was written
-	keys    map[string]string      // by idempotency key: the answer that was given
-	busy    map[string]*sync.Mutex // by key: a receiver handles one request of a key at a time
+	effects map[string]int         // number of effects by token
+	keys    map[string]string      // answer by idempotency key
+	busy    map[string]*sync.Mutex // by idempotency key: serialises requests with the same key
 }
 
 func newLedger(b *board, pace func() time.Duration) *ledger {
@@ -178,10 +179,10 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.mu.Unlock()
 	case "/add", "/add-once":
 		l.board.set(turn, executing)
-		<-time.After(l.pace()) // the request has come; its sender may die now
+		<-time.After(l.pace()) // the request has arrived; its sender may die now
 		answer.WriteString(l.write(in.Key, in.Token, r.URL.Path == "/add-once"))
 		l.board.set(turn, resulting)
-		<-time.After(l.pace()) // it has happened; the sender does not know yet
+		<-time.After(l.pace()) // the effect has happened; the sender does not know yet
 	}
 	w.Write(answer.Bytes())
 }
@@ -206,7 +207,8 @@ func (l *ledger) write(key, token string, once bool) string {
 	return l.keys[key]
 }
 
-// pacer returns random waits from a seed; safe for concurrent use.
+// pacer returns a function that draws random waits from a seed. It is safe for
+// concurrent use.
 func pacer(seed uint64, most time.Duration) func() time.Duration {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -1,6 +1,6 @@
 // Command node is a Steward for the kill test: the real store, provider,
-// runtime and WebSocket server, and tools whose effects are counted by a ledger
-// outside. Usage: node DATA LISTEN MODEL-URL LEDGER-URL.
+// runtime and WebSocket server, with tools whose effects an external ledger
+// counts. Usage: node DATA LISTEN MODEL-URL LEDGER-URL.
 package main
 
 import (
@@ -77,17 +77,18 @@ func serve(data, listen, model, ledger string) error {
 	return http.Serve(ln, mux)
 }
 
-// patience is how long a call may take: one that ends for its time would be
-// taken for one that was lost.
+// patience is the timeout of a call. A call that times out would look like one
+// that was lost.
 const patience = 5 * time.Minute
 
 type entry struct {
 	Token string `json:"token"`
 }
 
-// ledgerTools are one query and, done at once or queued until the turn ends,
-// the kinds of actions: an effect that can be asked about, one that the
-// receiver deduplicates, one with neither; and one that is done in batches.
+// ledgerTools returns one query and several kinds of actions, each executed at
+// once or queued until the turn ends: with a status check, with deduplication
+// by the receiver, and with neither. One more queued action is executed in
+// batches.
 func ledgerTools(base string) (*tool.Registry, error) {
 	l := &ledgerClient{base: base, http: &http.Client{Timeout: patience}}
 	r := &tool.Registry{}
@@ -127,8 +128,8 @@ func ledgerTools(base string) (*tool.Registry, error) {
 	return r, nil
 }
 
-// batch is a tool that takes several queued actions at once. Its ledger knows
-// each by its key.
+// batch is a tool that executes several queued actions at once. Its ledger
+// identifies each by its key.
 type batch struct {
 	tool.Tool
 	ledger *ledgerClient
@@ -149,10 +150,10 @@ func (b batch) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcom
 	return out
 }
 
-// Unwrap lets the tool's own check be found.
+// Unwrap gives access to the wrapped tool's own check.
 func (b batch) Unwrap() tool.Tool { return b.Tool }
 
-// asked is a tool whose ledger can be asked what has happened.
+// asked is a tool whose ledger can report whether a call happened.
 type asked struct {
 	tool.Tool
 	ledger *ledgerClient
@@ -167,7 +168,7 @@ func (a asked) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Resul
 	return text != "", tool.Text(text), nil
 }
 
-// Unwrap lets the tool's own check be found.
+// Unwrap gives access to the wrapped tool's own check.
 func (a asked) Unwrap() tool.Tool { return a.Tool }
 
 type ledgerClient struct {
