@@ -1,5 +1,5 @@
-// Package histories puts conversations through random sequences of everything
-// that can be done to them, and checks after each step what must always hold.
+// Package histories applies random sequences of all operations to conversations
+// and checks the invariants after each step.
 package histories
 
 import (
@@ -36,7 +36,7 @@ import (
 
 var anna = store.ForUser("anna")
 
-// vendors are the provider clients with the strict checkers of their requests.
+// vendors are the provider clients with strict checkers of their requests.
 var vendors = []struct {
 	name  string
 	make  func(*http.Client) llm.Provider
@@ -52,7 +52,7 @@ var vendors = []struct {
 
 var errCaught = errors.New("caught")
 
-// catcher keeps the body of a request, and sends none.
+// catcher keeps the body of a request and does not send it.
 type catcher struct{ body []byte }
 
 func (c *catcher) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -69,7 +69,7 @@ func (c *catcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errCaught
 }
 
-// accepted checks that every provider accepts what the model would be asked.
+// accepted checks that every provider accepts the request for this transcript.
 func accepted(ctx context.Context, t *rapid.T, tr *llm.Transcript) {
 	for _, v := range vendors {
 		c := &catcher{}
@@ -86,7 +86,7 @@ type fileArgs struct {
 	Page int    `json:"page,omitzero"`
 }
 
-// kit are tools that tidy up in every way.
+// kit returns tools with all kinds of tidying strategies.
 func kit(t *rapid.T) *tool.Registry {
 	reg := &tool.Registry{}
 	for _, sp := range []tool.Spec{
@@ -105,14 +105,14 @@ func kit(t *rapid.T) *tool.Registry {
 	return reg
 }
 
-// machine is a conversation under test, and what is known of it.
+// machine is a conversation under test and what is known about it.
 type machine struct {
 	ctx    context.Context
 	store  *storetest.Model
 	engine *conversation.Engine
 	conv   id.ID
 	inters []id.ID
-	said   map[id.ID]string // every message ever stored, as it was
+	said   map[id.ID]string // every message ever stored, in its original form
 	order  []id.ID
 }
 
@@ -194,7 +194,7 @@ func (m *machine) finish(t *rapid.T, s *conversation.Session) {
 	m.same(t, s)
 }
 
-// called runs a turn that calls tools, and returns its interaction.
+// called runs a turn that calls tools and returns its interaction.
 func (m *machine) called(t *rapid.T) id.ID {
 	s := m.open(t)
 	m.begin(t, s, say(message.User, words(t, "ask")))
@@ -228,7 +228,7 @@ func (m *machine) open(t *rapid.T) *conversation.Session {
 	return s
 }
 
-// view is what the model would be shown now, as bytes.
+// view returns what the model would be shown now, as serialised messages.
 func (m *machine) view(t *rapid.T) []string {
 	return texts(m.open(t).Transcript().Messages())
 }
@@ -241,7 +241,7 @@ func texts(msgs []*message.Message) []string {
 	return out
 }
 
-// same checks that a session shows what one that is opened now shows.
+// same checks that a session shows the same as a newly opened one.
 func (m *machine) same(t *rapid.T, s *conversation.Session) {
 	if a, b := texts(s.Transcript().Messages()), m.view(t); !slices.Equal(a, b) {
 		t.Fatalf("in memory the model is shown\n%s\nread anew\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
@@ -268,7 +268,7 @@ func (m *machine) fit(t *rapid.T, s *conversation.Session) {
 	m.same(t, s)
 }
 
-// pick draws a message that was ever stored and not deleted.
+// pick draws a stored message that was not deleted.
 func (m *machine) pick(t *rapid.T) id.ID {
 	for range 50 {
 		x := m.order[rapid.IntRange(0, len(m.order)-1).Draw(t, "message")]
@@ -280,7 +280,8 @@ func (m *machine) pick(t *rapid.T) id.ID {
 	return id.ID{}
 }
 
-// may accepts refusals that are right.
+// may accepts errors with the given codes and reports whether there was no
+// error.
 func may(t *rapid.T, err error, codes ...string) bool {
 	for _, c := range codes {
 		if fault.HasCode(err, c) {
@@ -349,7 +350,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			may(t, err)
 			for _, y := range was.Entries {
 				if y.Change.State != record.Active {
-					return // what is taken back would be more than the deletion
+					return // a rollback would undo more than the deletion
 				}
 			}
 			may(t, second(e.Refresh(ctx, anna, m.conv)))
@@ -404,7 +405,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			may(t, err)
 		},
 		"tidy and roll back": func(t *rapid.T) {
-			m.called(t) // what was found obsolete before is recorded now
+			m.called(t) // records what was already obsolete
 			may(t, second(e.Refresh(ctx, anna, m.conv)))
 			before := m.view(t)
 			inter := m.called(t)
@@ -435,7 +436,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// check holds after each step.
+// check verifies the invariants after each step.
 func (m *machine) check(t *rapid.T) {
 	s := m.open(t)
 	msgs := s.Transcript().Messages()
@@ -457,8 +458,8 @@ func (m *machine) check(t *rapid.T) {
 	}
 }
 
-// onDeletedBranch reports whether a message stands in the list of a branch
-// that is hidden, where the store still has it.
+// onDeletedBranch reports whether a message belongs to a hidden branch and is
+// still in the store.
 func (m *machine) onDeletedBranch(t *rapid.T, x id.ID) bool {
 	for it, err := range store.Items(m.ctx, m.store, anna, store.Query{Under: record.ConversationURI(m.conv), Type: record.TypeMessage}) {
 		must(t, err)
@@ -469,9 +470,9 @@ func (m *machine) onDeletedBranch(t *rapid.T, x id.ID) bool {
 	return false
 }
 
-// Whatever is done to a conversation: the view is a history that every
-// provider accepts, the same in memory and read anew, and no message is lost
-// or changed.
+// TestConversationsHold checks that after any operation the view is a history
+// that every provider accepts, that it is the same in memory and reloaded, and
+// that no message is lost or changed.
 func TestConversationsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Each check is a long one: some are enough where nobody asks for more
-// (-rapid.checks, make histories).
+// TestMain runs few checks by default, since each takes long. Use -rapid.checks
+// (make histories) for more.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
