@@ -9,30 +9,30 @@ import (
 	"steward/test/edge"
 )
 
-// call is a call that the model is to make.
+// call is a tool call for the model to make.
 type call struct {
 	Name string `json:"name"`
 	Args any    `json:"args"`
 }
 
-// model makes the calls that the user's message lists as JSON: a list of calls
-// for each round. After the last round it says "done". It checks that each call
-// has exactly one result.
+// model makes the calls that the user's message lists as JSON, one list of
+// calls for each round. After the last round it says "done". It checks that
+// each call has exactly one result.
 type model struct {
 	t     *testing.T
-	after atomic.Int32  // rounds of calls before it stops once; zero: it never stops
-	reach chan struct{} // receives a token when it has stopped
-	let   chan struct{} // a token lets it continue
+	after atomic.Int32  // the round at which it stops once, plus one; zero: never
+	reach chan struct{} // receives a value when it has stopped
+	let   chan struct{} // a value lets it continue
 
 	mu   sync.Mutex
-	told []string // the results that it was sent, in order
+	told []string // the results that it received, in order
 }
 
 func newModel(t *testing.T) *model {
 	return &model{t: t, reach: make(chan struct{}), let: make(chan struct{})}
 }
 
-// pauses makes the model stop once, after some rounds of calls.
+// pauses makes the model stop once, after the given number of rounds of calls.
 func (m *model) pauses(rounds int32) { m.after.Store(rounds + 1) }
 
 func (m *model) reply(in edge.Asked) edge.Reply {
@@ -53,8 +53,7 @@ func (m *model) reply(in edge.Asked) edge.Reply {
 	return out
 }
 
-// next returns the calls to make now, and checks that each earlier call has one
-// result.
+// next returns the next calls. It checks that each earlier call has one result.
 func (m *model) next(in edge.Asked) []call {
 	results := map[string]int{}
 	for _, msg := range in.Messages {

@@ -13,23 +13,25 @@ import (
 	"time"
 )
 
-// deed is what a rogue does in a call, and what is to come of it.
+// deed is what a rogue does in a call, and the expected outcome.
 type deed struct {
 	do     string
 	status string
-	code   string // in the text of a result that is no good, or the text of one that is
-	gone   bool   // nothing of it runs any more soon after the call
+	code   string // expected in the text of the result
+	gone   bool   // no process of it is left soon after the call
 }
 
-// mostRise is by how much Steward's memory may rise, whatever a tool does.
+// mostRise is by how many bytes Steward's memory may rise, whatever a tool
+// does.
 const mostRise = 64 << 20
 
-// endsIn is how long it may take until nothing is left of a program that was
-// ended: until it has not answered a ping, and has had its time to end.
+// endsIn is how long the processes of an ended program may remain: it must miss
+// a ping and then gets time to end.
 const endsIn = time.Minute
 
-// timeout is that of its call: short where it is to be waited for, though a
-// call of a server that runs comes there in that time on any machine.
+// timeout returns the timeout of the deed's call. It is short where the timeout
+// is expected, but long enough for a call to reach a running server on any
+// machine.
 func (d deed) timeout() time.Duration {
 	if strings.HasSuffix(d.code, "_timeout") {
 		return 5 * time.Second
@@ -47,7 +49,8 @@ func (s *steward) servers(list map[string]any) {
 	s.write(string(b), "mcp.json")
 }
 
-// rogue is an entry of it. The file behaviour says how it starts.
+// mcp returns an entry of mcp.json for a rogue. The file behaviour contains its
+// mode.
 func (s *steward) mcp(name, behaviour string, timeout time.Duration) map[string]any {
 	e := map[string]any{"command": s.rogue, "args": []string{"mcp", name}, "timeout": timeout.String()}
 	if behaviour != "" {
@@ -56,15 +59,15 @@ func (s *steward) mcp(name, behaviour string, timeout time.Duration) map[string]
 	return e
 }
 
-// suffer has the rogues do their deeds, all of a group at the same time. Each
-// call has one result, in time and in bounded memory; an ordinary tool and a
-// good server work as ever; and of what was ended nothing is left.
+// suffer runs the deeds, those of a group in parallel. Each call gets one
+// result, in time and in bounded memory. An ordinary tool and a good server
+// keep working, and ended programs leave no processes behind.
 func (s *steward) suffer(agent, prefix, good string, groups ...[]deed) {
 	s.t.Helper()
 	if r := s.do(agent, good, "").one(s.t); r.Status != "ok" || r.Result != "worked" {
 		s.t.Fatalf("%+v", r)
 	}
-	for _, d := range slices.Concat(groups...) { // one that is kept runs from now on: no deed has to wait for its start
+	for _, d := range slices.Concat(groups...) { // starts kept programs now, so no deed waits for a start
 		eventually(s.t, prefix+d.do+" works", patience, func() bool { return s.do(agent, prefix+d.do+".do", "").one(s.t).Status == "ok" })
 	}
 	stop := s.watch()
@@ -95,7 +98,7 @@ func (s *steward) suffer(agent, prefix, good string, groups ...[]deed) {
 	}
 }
 
-// try has a rogue do its deed, on a source of that name.
+// try makes a rogue do its deed. The source is named after the deed.
 func (s *steward) try(agent, prefix string, d deed) {
 	name := prefix + d.do
 	c := call{name + ".do", map[string]string{"do": d.do}}
@@ -125,8 +128,8 @@ func (s *steward) try(agent, prefix string, d deed) {
 	}
 }
 
-// killInCall waits until a rogue is in the middle of a call, in which it stays,
-// sees that an ordinary tool works all the same, and kills the rogue.
+// killInCall waits until a rogue hangs in a call, checks that an ordinary tool
+// still works, and kills the rogue.
 func (s *steward) killInCall(name string) {
 	var pids []int
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -156,7 +159,7 @@ func TestHostileServers(t *testing.T) {
 		{do: "forks_hang", status: "error", code: "_timeout", gone: true},
 		{do: "forks_die", status: "unavailable", code: "mcp_server_ended", gone: true},
 		{do: "wrong_id", status: "error", code: "_timeout"},
-		{do: "half", status: "error", code: "_timeout", gone: true}, // what confines it keeps its output open
+		{do: "half", status: "error", code: "_timeout", gone: true}, // its sandbox keeps its output open
 		{do: "half_line", status: "error", code: "_timeout"},
 		{do: "twice", status: "ok", code: "first"},
 		{do: "swap", status: "ok", code: "answer"},
@@ -180,7 +183,8 @@ func TestHostileServers(t *testing.T) {
 	s.suffer("", "", "good.do", append([][]deed{quiet}, loud...)...)
 }
 
-// TestServersThatDoNotStart any more, once they are approved.
+// TestServersThatDoNotStart: these servers stop starting after they were
+// approved.
 func TestServersThatDoNotStart(t *testing.T) {
 	t.Parallel()
 	s := newSteward(t)
@@ -189,7 +193,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 	for m := range modes {
 		start := patience
 		if strings.HasPrefix(m, "hang") {
-			start = time.Second // the others end, however busy the machine is
+			start = time.Second // the others exit by themselves, however busy the machine is
 		}
 		list[m] = s.mcp(m, s.write("", "..", "switches", m), start)
 	}
@@ -208,7 +212,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 		for m, status := range modes {
 			all.Go(func() {
 				r := s.do("", m+".do", "").one(t)
-				over := strings.HasPrefix(m, "hang") && strings.Contains(r.Result, "mcp_start_timeout") // on a slow machine its start may be
+				over := strings.HasPrefix(m, "hang") && strings.Contains(r.Result, "mcp_start_timeout") // the start may time out on a slow machine
 				if r.Status != status && !over || !strings.Contains(r.Result, "recoverable: ") {
 					t.Errorf("%s: %+v", m, r)
 				}
@@ -225,21 +229,21 @@ func TestServersThatDoNotStart(t *testing.T) {
 	if w.rise > mostRise {
 		t.Errorf("memory rose by %d MiB", w.rise>>20)
 	}
-	// One that always ends again is started again after longer and longer
-	// pauses: not more than a few times in this while.
+	// A server that keeps exiting is restarted after increasing pauses, so only
+	// a few times by now.
 	b, err := os.ReadFile(s.Data("..", "switches", "restart.log"))
 	if n := strings.Count(string(b), "\n"); err != nil || n == 0 || n > 8 {
 		t.Errorf("started %d times, %v", n, err)
 	}
-	// They can be used again when they have come to themselves.
+	// The servers can be used again once they behave.
 	for m := range modes {
 		s.write("", "..", "switches", m)
 	}
 	eventually(t, "what ends at once works again", patience, func() bool { return s.do("", "exit.do", "").one(t).Status == "ok" })
 }
 
-// TestHostilePrograms: the same with confined programs of an agent's folder,
-// one process for each call, and one for all.
+// TestHostilePrograms does the same with sandboxed programs in an agent's
+// folder, with one process for each call or one for all.
 func TestHostilePrograms(t *testing.T) {
 	t.Parallel()
 	quiet := []deed{
@@ -261,8 +265,8 @@ func TestHostilePrograms(t *testing.T) {
 		{{do: "flood_talk", status: "unavailable", code: "process_noise", gone: true}},
 		{{do: "long", status: "unavailable", code: "output_too_large", gone: true}},
 	}
-	// A program that ends with its input has not answered; one that is kept
-	// may still do so.
+	// A program that ends with its input has not answered. A kept program may
+	// still answer.
 	more := map[string][]deed{
 		"once": {{do: "wrong_id", status: "unavailable", code: "process_failed", gone: true}, {do: "half_line", status: "unavailable", code: "process_failed", gone: true}},
 		"serve": {{do: "wrong_id", status: "error", code: "_timeout"}, {do: "half_line", status: "error", code: "_timeout"},
@@ -277,7 +281,7 @@ func TestHostilePrograms(t *testing.T) {
 				groups = append(groups, slices.Clone(group))
 			}
 			for _, group := range groups {
-				for i := range group { // nothing of a process per call outlives that for long
+				for i := range group { // a process for a single call does not outlive it for long
 					group[i].gone = group[i].gone || mode == "once"
 				}
 			}

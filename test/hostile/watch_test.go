@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// quick calls one of Steward's own tools from outside, and returns how long
-// that took.
+// quick calls one of Steward's own tools from outside and returns how long that
+// took.
 func (s *steward) quick(client *http.Client) (time.Duration, error) {
 	began := time.Now()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.URL+"/tool.Tool/ExecuteTool",
@@ -38,7 +38,7 @@ func (s *steward) quick(client *http.Client) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// resident is how much memory the Steward holds, in bytes.
+// resident returns Steward's resident memory in bytes.
 func (s *steward) resident() int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
 	if err != nil {
@@ -56,25 +56,25 @@ func (s *steward) resident() int64 {
 	return 0
 }
 
-// watched is what was seen of a Steward over a time.
+// watched holds measurements of a Steward over a period.
 type watched struct {
-	rise  int64           // of its memory, at most
-	times []time.Duration // of calls of an ordinary tool
+	rise  int64           // the most that its memory rose, in bytes
+	times []time.Duration // durations of calls of an ordinary tool
 }
 
-// median and longest of the times.
+// latency returns the median and the longest of the times.
 func (w *watched) latency() (median, longest time.Duration) {
 	slices.Sort(w.times)
 	return w.times[len(w.times)/2], w.times[len(w.times)-1]
 }
 
-// watch watches its memory, and calls an ordinary tool all the while, until
-// it is stopped.
+// watch measures Steward's memory and calls an ordinary tool repeatedly until
+// stop is called.
 func (s *steward) watch() (stop func() *watched) {
 	s.t.Helper()
 	w := &watched{}
 	client := &http.Client{Transport: &http.Transport{}}
-	for range 5 { // connected, and warm
+	for range 5 { // warm up the connection
 		if _, err := s.quick(client); err != nil {
 			s.t.Fatal(err)
 		}
@@ -112,8 +112,8 @@ func (s *steward) watch() (stop func() *watched) {
 	}
 }
 
-// alive returns the rogues that run, with their command lines; of one name, or
-// all.
+// alive returns the running rogues with their command lines, by process id. An
+// empty name stands for all.
 func (s *steward) alive(name string) map[int]string {
 	s.t.Helper()
 	found := map[int]string{}
@@ -124,7 +124,7 @@ func (s *steward) alive(name string) map[int]string {
 	for _, exe := range list {
 		file, err := os.Readlink(exe) // a copy of the program, or the program itself
 		if err != nil || filepath.Base(strings.TrimSuffix(file, " (deleted)")) != filepath.Base(s.rogue) {
-			continue // it has ended, or is another one
+			continue // it has ended or is another program
 		}
 		dir := filepath.Dir(exe)
 		b, err := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -136,7 +136,7 @@ func (s *steward) alive(name string) map[int]string {
 	return found
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, within time.Duration, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -150,8 +150,8 @@ func eventually(t *testing.T, what string, within time.Duration, is func() bool)
 	}
 }
 
-// inCall returns the ids of a rogue's processes that say that they are in the
-// middle of a call.
+// inCall returns the ids of a rogue's processes that report to be in the middle
+// of a call.
 func (s *steward) inCall(name string) []int {
 	s.t.Helper()
 	var out []int

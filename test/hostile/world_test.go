@@ -1,6 +1,6 @@
-// Package hostile gives a real Steward servers and programs that behave like
-// hostile and broken ones. Steward survives them, each call has one result, and
-// none of their processes is left.
+// Package hostile runs a real Steward with servers and programs that behave
+// like hostile and broken ones. Steward survives them, each call has one
+// result, and none of their processes is left.
 package hostile
 
 import (
@@ -18,8 +18,8 @@ import (
 	"steward/test/edge"
 )
 
-// roguePath is the built rogue program. Each steward has a link to it, by which
-// it finds its processes.
+// roguePath is the built rogue program. Each steward has its own link to it,
+// which identifies its processes.
 var roguePath string
 
 var worlds atomic.Int64
@@ -30,14 +30,14 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // they wait for time limits rather than compute
+	if err := flag.Set("test.parallel", "8"); err != nil { // the tests wait for timeouts more than they compute
 		panic(err)
 	}
 	os.Exit(edge.Main(m))
 }
 
-// patience is how long the tests wait for what must happen. It is long enough
-// for any machine.
+// patience is how long the tests wait for something that must happen. It is
+// long enough for any machine.
 const patience = edge.Patience
 
 // steward is a node with its model and the rogue program.
@@ -56,14 +56,14 @@ func newSteward(t *testing.T) *steward {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(s.rogue) })
-	cannot := func(edge.Asked) edge.Reply { return edge.Refuse(http.StatusNotImplemented, "{}") } // so only names count
+	cannot := func(edge.Asked) edge.Reply { return edge.Refuse(http.StatusNotImplemented, "{}") } // so that only names count
 	s.Node = edge.New(t, edge.Options{Model: edge.ScriptLooking(t, cannot, s.model.reply),
 		Env: []string{"STEWARD_TIMEOUTS_SHUTDOWN=" + (2 * patience).String()}})
 	s.Write("windows: {openai/gpt-test: 10000000}\n", ".config", "steward", "steward.yaml")
 	return s
 }
 
-// write writes a file of the data folder.
+// write writes a file in the data folder.
 func (s *steward) write(text string, names ...string) string {
 	s.t.Helper()
 	return s.Write(text, append([]string{"data"}, names...)...)
@@ -75,8 +75,8 @@ func (s *steward) serve() {
 	s.t.Cleanup(s.end)
 }
 
-// end stops Steward. It must not wait for what hangs, and none of the processes
-// that it started may be left.
+// end stops Steward. Steward must not wait for hanging processes and must leave
+// none of the processes that it started.
 func (s *steward) end() {
 	s.t.Helper()
 	s.Stop()
@@ -88,7 +88,7 @@ func (s *steward) end() {
 	}
 }
 
-// must runs a command that has to succeed, and returns all that it prints.
+// must runs a command that must succeed and returns all its output.
 func (s *steward) must(args ...string) string {
 	s.t.Helper()
 	r := s.Run(args...)
@@ -101,7 +101,7 @@ func (s *steward) must(args ...string) string {
 // answer is the outcome of a turn.
 type answer struct{ edge.Answer }
 
-// one returns its only result. Any goroutine may call it.
+// one returns the only result. It may be called from any goroutine.
 func (a answer) one(t *testing.T) edge.Frame {
 	t.Helper()
 	if len(a.Results) != 1 {
@@ -111,15 +111,15 @@ func (a answer) one(t *testing.T) edge.Frame {
 	return a.Results[0]
 }
 
-// ask has the model make calls, round by round, and approves them. A call with
-// two results is an error.
+// ask lets the model make calls, round by round, and approves them. It fails
+// the test if a call has two results.
 func (s *steward) ask(agent string, rounds ...[]call) answer {
 	s.t.Helper()
 	return s.converse(agent, nil, rounds)
 }
 
-// narrowed asks in a conversation that has only some of the tools, since a
-// provider takes a limited number.
+// narrowed is ask in a conversation with only some of the tools, since a
+// provider accepts a limited number.
 func (s *steward) narrowed(tools []string, rounds ...[]call) answer {
 	s.t.Helper()
 	return s.converse("", tools, rounds)
@@ -145,7 +145,7 @@ func (s *steward) converse(agent string, tools []string, rounds [][]call) answer
 	return a
 }
 
-// during asks, and calls meanwhile while the model has stopped.
+// during is ask that calls meanwhile while the model has stopped.
 func (s *steward) during(meanwhile func(), agent string, rounds ...[]call) answer {
 	s.t.Helper()
 	asked := make(chan answer, 1)
@@ -162,7 +162,7 @@ func (s *steward) during(meanwhile func(), agent string, rounds ...[]call) answe
 	return <-asked
 }
 
-// do has one tool called.
+// do makes one tool call.
 func (s *steward) do(agent, name, do string) answer {
 	s.t.Helper()
 	return s.ask(agent, []call{{name, map[string]string{"do": do}}})

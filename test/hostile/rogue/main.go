@@ -1,5 +1,5 @@
-// Command rogue is a tool that does whatever a hostile or a broken tool may do
-// to who calls it. It speaks MCP, or Steward's envelope.
+// Command rogue is a tool that does to its caller whatever a hostile or broken
+// tool may do. It speaks MCP or Steward's envelope.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage: rogue mcp|envelope NAME, or rogue sleep NAME. The file ROGUE_SWITCH,
-// if there is one, says how it behaves at its start.
+// Usage: rogue mcp|envelope NAME, or rogue sleep NAME. The file named by
+// ROGUE_SWITCH, if set, contains the mode in which it starts.
 func main() {
 	if os.Args[1] == "sleep" {
 		time.Sleep(time.Hour)
@@ -59,7 +59,7 @@ type rogue struct {
 	in      *bufio.Reader
 	out     *bufio.Writer
 	calls   int
-	waiting []string // ids of the calls that wait to be swapped
+	waiting []string // ids of the calls whose answers are to be swapped
 }
 
 func (r *rogue) say(format string, args ...any) {
@@ -67,7 +67,7 @@ func (r *rogue) say(format string, args ...any) {
 	r.out.Flush()
 }
 
-// protocol answers a message of MCP.
+// protocol answers an MCP message.
 func (r *rogue) protocol(line []byte) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -103,8 +103,8 @@ func (r *rogue) protocol(line []byte) {
 	}
 }
 
-// tools are what the mode says, if that is a list, else one that does
-// whatever its argument says.
+// tools returns the mode itself if it is a list of tools, a hundred tools in
+// mode "hundred", and otherwise one tool that does what its argument says.
 func (r *rogue) tools() string {
 	if strings.HasPrefix(r.mode, "{") {
 		return r.mode
@@ -131,7 +131,7 @@ func (r *rogue) request(line []byte) {
 	}
 }
 
-// answer is an answer's line.
+// answer formats a result as a line.
 func (r *rogue) answer(id, text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *rogue) answer(id, text string) string {
 
 func forever() { time.Sleep(time.Hour) }
 
-// note adds a line to a file.
+// note appends a line to a file.
 func note(file string) {
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -156,8 +156,7 @@ func note(file string) {
 	}
 }
 
-// rename gives this thread another name, so that those outside can see how far
-// it is.
+// rename renames this thread, so that other processes can see how far it is.
 func rename(name string) {
 	b, err := unix.BytePtrFromString(name)
 	if err == nil {
@@ -215,7 +214,7 @@ func (r *rogue) behave(id, do string) {
 		r.say("%s", r.answer(id, "first"))
 		r.say("%s", r.answer(id, "second"))
 		return
-	case "swap": // two calls get each other's answers
+	case "swap": // each of two calls gets the other's answer
 		if r.waiting = append(r.waiting, id); len(r.waiting) == 2 {
 			for i, other := range []int{1, 0} {
 				r.say("%s", r.answer(r.waiting[other], fmt.Sprintf("answer %d", i)))
@@ -232,12 +231,12 @@ func (r *rogue) behave(id, do string) {
 	r.say("%s", good)
 }
 
-// patiently is how many bytes are written where somebody may read them all:
-// four times what Steward's memory may rise by, and no more, as slow machines
-// have to read them too.
+// patiently is the number of bytes to write where somebody may read them all:
+// four times the rise in memory that Steward may have. It is no larger because
+// slow machines have to read them, too.
 const patiently = 256 << 20
 
-// flood writes a lot of something.
+// flood writes at least the given number of bytes, repeating piece.
 func flood(f *os.File, piece string, bytes int) {
 	block := []byte(strings.Repeat(piece, 1+(64<<10)/len(piece)))
 	for n := bytes; n > 0; n -= len(block) {
@@ -247,9 +246,9 @@ func flood(f *os.File, piece string, bytes int) {
 	}
 }
 
-// forks leaves children behind that are to outlive everything: in their own
-// sessions, of parents that have ended, with nothing in their environment and
-// no file in common.
+// forks leaves children behind that try to outlive everything: in their own
+// sessions, with parents that have ended, with an empty environment and no
+// shared files.
 func forks() {
 	self, err := os.Executable()
 	if err != nil {
@@ -271,7 +270,7 @@ func forks() {
 			os.Exit(1)
 		}
 		if program == "/bin/sh" {
-			c.Wait() // its own child is an orphan then
+			c.Wait() // makes its child an orphan
 		}
 	}
 	run(false, true, true, self, "sleep", name)
