@@ -284,7 +284,7 @@ func (c *Client) watch(ctx context.Context, conv string, cursor *string, yield f
 			*cursor = f.Cursor
 		}
 		if f.Conversation == "" || f.Type == "ok" {
-			continue // it is no event of the conversation
+			continue // not an event of the conversation
 		}
 		var e *Error
 		if errors.As(f.Err, &e) {

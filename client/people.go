@@ -12,8 +12,8 @@ type User struct {
 	Display  string    `json:"display,omitzero"`
 	Roles    []string  `json:"roles"`
 	Disabled bool      `json:"disabled,omitzero"`
-	Created  time.Time `json:"created,omitzero"` // zero: nothing was ever said about the user
-	Groups   []string  `json:"groups,omitzero"`  // where one user was asked for
+	Created  time.Time `json:"created,omitzero"` // zero: the user has no account record
+	Groups   []string  `json:"groups,omitzero"`  // only if a single user was requested
 }
 
 // Users returns all users. It requires an admin.
@@ -56,7 +56,7 @@ type Group struct {
 	Name     string    `json:"name"`
 	Display  string    `json:"display,omitzero"`
 	Members  []string  `json:"members"`
-	Managers []string  `json:"managers"` // those of the members who say who else is one
+	Managers []string  `json:"managers"` // the members who choose the other members
 	Created  time.Time `json:"created"`
 }
 
@@ -79,7 +79,7 @@ type NewGroup struct {
 	Display  string   `json:"display"`
 	Members  []string `json:"members"`
 	Managers []string `json:"managers"`
-	Inherit  bool     `json:"inherit"` // have what a removed group of this name has left
+	Inherit  bool     `json:"inherit"` // take over what a removed group of this name has left
 }
 
 // AddGroup adds a group.
@@ -112,7 +112,7 @@ type Key struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"`
 	Usable  bool      `json:"usable"`
-	Secret  string    `json:"secret,omitempty"` // told once: when it is made
+	Secret  string    `json:"secret,omitempty"` // returned only when the key is created
 }
 
 // Keys returns the keys of one user, or of all users.
@@ -120,7 +120,7 @@ func (c *Client) Keys(ctx context.Context, user string) ([]Key, error) {
 	return whole[Key](ctx, c, "GET /keys", "keys", Params{"user": user})
 }
 
-// CreateKey makes a key; expires is zero for one that does not end.
+// CreateKey creates a key. A zero expires means that the key never expires.
 func (c *Client) CreateKey(ctx context.Context, user, name string, expires time.Time) (Key, error) {
 	in := map[string]any{"user": user, "name": name}
 	if !expires.IsZero() {
@@ -129,7 +129,7 @@ func (c *Client) CreateKey(ctx context.Context, user, name string, expires time.
 	return ask[Key](ctx, c, "POST /keys", nil, in)
 }
 
-// RevokeKey ends a key, at once.
+// RevokeKey revokes a key at once.
 func (c *Client) RevokeKey(ctx context.Context, key string) error {
 	return c.Call(ctx, "DELETE /keys/{id}", Params{"id": key}, nil, nil)
 }

@@ -68,5 +68,5 @@ func (s *Stream) Receive(ctx context.Context, frame any) error {
 	return nil
 }
 
-// Close breaks the connection off.
+// Close closes the connection at once, without a closing handshake.
 func (s *Stream) Close() { s.conn.CloseNow() } //nolint:errcheck // how it ends is of no interest

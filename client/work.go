@@ -87,7 +87,7 @@ type Intent struct {
 	Lineage      []string        `json:"lineage,omitzero"`
 	Labels       []string        `json:"labels,omitzero"` // the labels of what the model had seen
 	Fixed        bool            `json:"fixed"`           // decided before anything untrusted was read
-	Open         []string        `json:"open,omitzero"`   // which parts were not
+	Open         []string        `json:"open,omitzero"`   // the parts that were not
 	Deferred     bool            `json:"deferred,omitzero"`
 	Reason       string          `json:"reason,omitzero"`
 	Rule         string          `json:"rule,omitzero"`
