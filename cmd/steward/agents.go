@@ -32,9 +32,9 @@ func (a *app) agentsCommand() *cobra.Command {
 		a.newAgent(), a.testAgents())
 }
 
-// openCatalog is the API over the agents of a data folder that nobody else uses.
+// openCatalog returns a session over the agents of a data folder that no other process uses.
 func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store) (*session, error) {
-	log := slog.New(slog.DiscardHandler) // what is wrong is listed
+	log := slog.New(slog.DiscardHandler) // the list reports problems
 	l := &local{store: st, keys: identity.New(st), log: log}
 	tools, err := l.tools(set)
 	if err == nil {
@@ -87,7 +87,7 @@ func waiting(list []catalog.Listing) int {
 	return len(catalog.Waiting(list))
 }
 
-// agentTable writes agents in columns, each below the one that it belongs to.
+// agentTable formats agents in columns, each below its parent.
 func agentTable(list []catalog.Listing, width int) string {
 	rows := [][]string{{"AGENT", "STATUS", "TOOLS", "WHAT IT DOES"}}
 	for _, l := range list {

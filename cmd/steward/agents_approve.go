@@ -13,7 +13,7 @@ import (
 	"steward/internal/tool"
 )
 
-// approval holds the flags of an approval.
+// approving holds the flags of an approval.
 type approving struct {
 	all, yes bool
 	hash     string
@@ -94,7 +94,7 @@ func toolSettings(flags []string) (map[string]catalog.ToolSetting, error) {
 	return out, nil
 }
 
-// approveEach goes through what is named, the ones above first.
+// approveEach approves the chosen agents and sources, parents first.
 func (a *app) approveEach(ctx context.Context, s *session, args []string, o approving, set map[string]catalog.ToolSetting) error {
 	list, err := s.agents(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *app) approveEach(ctx context.Context, s *session, args []string, o appr
 		if err != nil && len(paths) == 1 {
 			return err
 		}
-		if err != nil { // the rest is asked for all the same
+		if err != nil { // continue with the others
 			a.explain(err, "steward agents approve")
 		}
 		if ok {
@@ -156,7 +156,7 @@ func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
 	return out, nil
 }
 
-// approveOne shows one, asks, and approves what was shown.
+// approveOne shows an agent or a source, asks the user, and approves what it showed.
 func (a *app) approveOne(ctx context.Context, s *session, path string, o approving, set map[string]catalog.ToolSetting, in *bufio.Reader) (catalog.Listing, bool, error) {
 	hash := o.hash
 	if hash == "" {

@@ -14,7 +14,7 @@ import (
 	"steward/internal/fault"
 )
 
-// agentTemplate is a working agent. NAME and PATH in its files are replaced by its own.
+// agentTemplate is a working agent. NAME and PATH in its files stand for those of the new one.
 //
 //go:embed agent_template
 var agentTemplate embed.FS
@@ -84,7 +84,7 @@ func copyAgent(dir string, names *strings.Replacer) (err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	building, err := os.MkdirTemp(filepath.Dir(dir), ".new-") // hidden: it is no agent yet
+	building, err := os.MkdirTemp(filepath.Dir(dir), ".new-") // hidden, so that it does not count as an agent
 	if err != nil {
 		return err
 	}

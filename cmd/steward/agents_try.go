@@ -112,8 +112,8 @@ func testable(list []catalog.Listing, paths []string) ([]catalog.Listing, error)
 	return out, nil
 }
 
-// trialNode is a node over a temporary data folder. What the tests need is approved in it
-// as it is approved here.
+// trialNode opens a node over a temporary data folder, and copies the approvals that the
+// tests need to it.
 func (a *app) trialNode(ctx context.Context, set *settings.Loaded, list, tested []catalog.Listing) (*local, func() error, error) {
 	dir, err := os.MkdirTemp("", "steward-test-")
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *app) trialNode(ctx context.Context, set *settings.Loaded, list, tested 
 	return l, done, nil
 }
 
-// needed reports whether an agent is one of those, above or below one.
+// needed reports whether an agent is a tested one, or above or below one.
 func needed(path string, tested []catalog.Listing) bool {
 	return slices.ContainsFunc(tested, func(t catalog.Listing) bool {
 		return path == t.Path || strings.HasPrefix(path, t.Path+"/") || strings.HasPrefix(t.Path, path+"/")
@@ -182,7 +182,7 @@ func (l *local) try(ctx context.Context, path, model string, e catalog.Example, 
 	return out
 }
 
-// falls says how an answer fails an example; it returns "" if it passes.
+// falls returns how an answer fails an example, or "" if it passes.
 func falls(e catalog.Example, t trial) string {
 	next := 0
 	for _, name := range t.Tools {

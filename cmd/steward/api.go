@@ -24,20 +24,20 @@ import (
 	"steward/internal/settings"
 )
 
-// need says how much of a data folder a command opens if no Steward serves it. Each value
+// need is how much of a data folder a command opens if no Steward serves it. Each value
 // opens more than the one before.
 type need int
 
 const (
-	toRead   need = iota // the database for reading: also beside a process that has it in use
-	toDecide             // the database: no run goes on by what is written
+	toRead   need = iota // the database, read-only, even while another process uses it
+	toDecide             // the database, for changes that need no running node
 	toManage             // the agents too
-	toLook               // a node that takes up nothing that was interrupted
-	toAct                // a node that goes on with everything
+	toLook               // a node that does not resume interrupted work
+	toAct                // a node that resumes interrupted work
 )
 
-// notice is the file that a serving Steward leaves in its data folder, so that commands
-// find it.
+// notice is the content of the file by which commands find the Steward that serves the
+// data folder.
 type notice struct {
 	URL     string `json:"url"`
 	PID     int    `json:"pid"`
@@ -58,11 +58,11 @@ func readNotice(data string) (notice, error) {
 	return n, nil
 }
 
-// session is the API as a command uses it: that of the Steward that serves the data folder
-// or, if there is none, the same handlers in this process.
+// session is a command's connection to the API: to the Steward that serves the data folder
+// or, if there is none, to the same handlers in this process.
 type session struct {
 	*client.Client
-	server notice // of the Steward that serves; zero: none does
+	server notice // of the Steward that serves the folder; zero: there is none
 	local  *local // the node in this process; nil: there is none
 	close  func() error
 }
@@ -129,8 +129,8 @@ func (a *app) join(set *settings.Loaded) (*session, error) {
 		Client: client.New(client.Options{URL: n.URL, Token: token, HTTP: &http.Client{Transport: &http.Transport{}}, Fault: httpauth.FaultOf})}, nil
 }
 
-// listens reports whether the server is still there. Another program may have taken its
-// process id or its port, and would get the token.
+// listens reports whether the server still runs and listens. After a crash, another program
+// may have its process id or its port, and would receive the token.
 func (s *session) listens(ctx context.Context) bool {
 	u, err := url.Parse(s.server.URL)
 	if err != nil || s.server.PID <= 0 || errors.Is(unix.Kill(s.server.PID, 0), unix.ESRCH) {
@@ -145,14 +145,14 @@ func (s *session) listens(ctx context.Context) bool {
 // alone reports whether no Steward serves the data folder.
 func (s *session) alone() bool { return s.server.URL == "" }
 
-// end closes what the session has open.
+// end closes the session.
 func (s *session) end() error {
 	s.Client.Close()
 	return s.close()
 }
 
-// which returns the id of the conversation that the user named: by its id, or as last. The
-// name "" stands for none.
+// which returns the id of the conversation that the user named: by its id, or as last. For
+// the name "" it returns "".
 func (s *session) which(ctx context.Context, name string) (string, error) {
 	switch name {
 	case "":
@@ -200,7 +200,7 @@ func (a *app) readStored(ctx context.Context, set *settings.Loaded, log *slog.Lo
 	return a.storedSession(st, set, log)
 }
 
-// openStored opens the data folder for this process, as far as it is needed.
+// openStored opens as much of the data folder as n requires, for this process alone.
 func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
 	if n >= toLook {
 		a.idle = n == toLook

@@ -41,15 +41,15 @@ type app struct {
 
 	// Global flags.
 	config, data, model string
-	agent               string // to talk to
+	agent               string // the agent to talk to
 	quiet, json         bool
 	agentFolders        []string // besides those of the settings
 	mcpFiles            []string
 
 	knockFor, listFor time.Duration // limits of the search for models; zero: knockTimeout, listTimeout
 
-	idle  bool            // the command takes up nothing that was interrupted
-	flags []settings.Flag // those of the command that are settings
+	idle  bool            // do not resume interrupted work
+	flags []settings.Flag // the command's flags that are settings
 	set   *settings.Loaded
 
 	masker *secret.Masker // hides the secrets of this run; see hidden
@@ -85,7 +85,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	interrupted := errors.Is(context.Cause(ctx), errInterrupted)
 	if interrupted && (errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) || fault.Is(err, fault.Internal)) {
-		err = fault.New(fault.Cancelled, "interrupted", "interrupted") // whatever it was that broke off
+		err = fault.New(fault.Cancelled, "interrupted", "interrupted") // in place of the error that it caused
 	}
 	a.explain(err, ran.CommandPath())
 	var usage usageError
@@ -187,8 +187,8 @@ func (a *app) command() *cobra.Command {
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
 	}
-	// Not cobra's own, which takes a template: whatever executes templates makes
-	// the linker keep every method of every type, a tenth of the binary.
+	// Cobra's own flag executes a template. Templates make the linker keep every
+	// method of every type, a tenth of the binary.
 	version := root.Flags().BoolP("version", "v", false, "version for steward")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *version {
@@ -250,8 +250,8 @@ func (a *app) note(format string, args ...any) {
 	}
 }
 
-// logger writes log lines to stderr as the settings want; a chat in the
-// terminal must not be disturbed by them and passes a file or io.Discard.
+// logger returns a logger for w with the level and format of the settings. A chat
+// passes a file or io.Discard, to keep log lines off its screen.
 func (a *app) logger(set *settings.Loaded, w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(set.Log.Level)); err != nil {
@@ -304,8 +304,8 @@ func (p plainLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (p plainLog) WithGroup(string) slog.Handler { return p }
 
-// user is the user that the commands act for: whoever can read the data folder is the
-// local user.
+// user returns the user that the commands act for. Whoever can read the data folder is
+// the local user.
 func (a *app) user() string { return identity.Local }
 
 // printJSON prints a value as JSON.

@@ -63,11 +63,11 @@ func questionNamed(ctx context.Context, s *session, which string) (effect.Questi
 		return found[0], nil
 	case len(found) > 1:
 		return effect.Question{}, fault.New(fault.Invalid, "approval_ambiguous", "%d questions begin with %q", len(found), which).WithHint("type more of it")
-	case len(which) < 32: // a name that was typed, and nothing waits under it
+	case len(which) < 32: // a typed prefix that matches no open question
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "nothing waits under %.80q", which).
 			WithHint("steward approvals list shows what waits")
 	}
-	return s.question(ctx, which, nil) // it may say what has become of it
+	return s.question(ctx, which, nil) // its error may tell the outcome
 }
 
 func (a *app) listApprovals() *cobra.Command {
@@ -78,7 +78,7 @@ func (a *app) listApprovals() *cobra.Command {
 		func(list []effect.Question) string { return questionTable(list, a.width(), time.Now()) })
 }
 
-// questionTable draws the list.
+// questionTable formats questions in columns.
 func questionTable(list []effect.Question, width int, now time.Time) string {
 	rows := [][]string{{"ID", "ASKED", "UNTIL", "WHO", "WHAT"}}
 	for _, q := range list {
@@ -160,8 +160,8 @@ func (a *app) approveQuestion() *cobra.Command {
 	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error { return a.approveNamed(ctx, s, args[0], &o) })
 }
 
-// answer returns the answer that the flags give to a question as it is shown, which may be
-// with another pattern.
+// answer returns the answer that the flags give. For a standing approval, it replaces *q by
+// the question as it is shown with the flags' pattern.
 func (o *answerFlags) answer(ctx context.Context, s *session, q *effect.Question) (client.Answer, error) {
 	v := client.Answer{Hash: q.Hash, Approve: true}
 	switch {
@@ -285,7 +285,7 @@ func (a *app) completeApprovals() completer {
 	return offers(a, toRead, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], q.Tool })
 }
 
-// question looks at a question, as it is shown with a pattern.
+// question fetches a question, as it would be shown with the pattern p.
 func (s *session) question(ctx context.Context, which string, p intent.Pattern) (q effect.Question, err error) {
 	in := client.Params{"id": which}
 	if p != nil {

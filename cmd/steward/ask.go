@@ -55,10 +55,10 @@ type answer struct {
 	Usage        client.Usage      `json:"usage"`
 	Tools        []toolUse         `json:"tools"`
 	Citations    []client.Citation `json:"citations,omitempty"`
-	Later        []string          `json:"later,omitzero"` // with --wait: what was answered to results that came later
+	Later        []string          `json:"later,omitzero"` // with --wait: the answers to results that came later
 
-	cursor string // behind what was told
-	last   string // the stored message that was told last
+	cursor string // after the last reported frame
+	last   string // the last reported message
 }
 
 type toolUse struct {
@@ -66,7 +66,7 @@ type toolUse struct {
 	Args   string `json:"args"`
 	Status string `json:"status"`
 	Result string `json:"result"`
-	// Denied are tools that were denied to an agent that the call asked.
+	// Denied are the tools that were denied to an agent that the call invoked.
 	Denied []string `json:"denied,omitempty"`
 }
 
@@ -133,7 +133,7 @@ func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bo
 }
 
 // stopTimeout is how long an interrupted ask waits for its turn to stop. After that the
-// turn is put aside.
+// turn is suspended.
 const stopTimeout = 2 * time.Second
 
 // abandon stops the turn when the user interrupts it, so that it does not resume at the
@@ -178,8 +178,8 @@ func backgroundCalls(v *client.Request) (calls []*client.Request) {
 	return calls
 }
 
-// openTools returns the tools of the calls that still go on, and whether one of them is an
-// action that the turn has queued and that waits for nobody's approval.
+// openTools returns the tools of the calls that are still open, and whether one of them is a
+// queued action that does not wait for approval.
 func openTools(calls []*client.Request) (names []string, queued bool) {
 	for _, c := range calls {
 		if c.State != requestClosed {
@@ -190,8 +190,8 @@ func openTools(calls []*client.Request) (names []string, queued bool) {
 	return names, queued
 }
 
-// noteEnds notes how calls have ended. The writer leaves out what it has noted already: the
-// frame that tells of an end reaches only those who watch at that moment.
+// noteEnds notes how calls have ended, because the frame of an end reaches only clients that
+// watch at that moment. The writer skips what it has noted already.
 func noteEnds(w *terminal.Writer, calls []*client.Request) error {
 	for _, c := range calls {
 		if c.State == requestClosed {

@@ -24,7 +24,7 @@ import (
 // largestInput is the size limit of what ask sends: the question and everything attached.
 const largestInput = 10 << 20
 
-// sizeOf returns how many bytes of text blocks have.
+// sizeOf returns the number of bytes of text in blocks.
 func sizeOf(blocks []client.Block) (n int) {
 	for _, b := range blocks {
 		if b.Type != "image" {
@@ -39,7 +39,7 @@ func sizeOf(blocks []client.Block) (n int) {
 func (a *app) costOf(s *session) func(model string, tokens int64) float64 {
 	price, err := a.pricing()
 	if err != nil {
-		return nil // the settings were read before
+		return nil // unlikely: the settings were loaded before
 	}
 	aliases := map[string]llm.Alias{}
 	if s.local != nil {
@@ -54,12 +54,12 @@ func (a *app) costOf(s *session) func(model string, tokens int64) float64 {
 }
 
 // pipeWait is how long ask waits for the first byte of a pipe that it was not told to read.
-// Some programs leave such pipes open forever.
+// Some programs start others with a pipe that stays open and silent forever.
 const pipeWait = 3 * time.Second
 
-// question makes a message of the command line. The arguments are the user's own words.
+// question makes a message from the command line. The arguments are the user's own words.
 // Files and piped input are attached, and count as written by others (see
-// docs/concepts/taint.md). "-" instead of words says that standard input has the user's own
+// docs/concepts/taint.md). The argument "-" stands for standard input, as the user's own
 // words.
 func (a *app) question(ctx context.Context, args, files []string) ([]client.Block, error) {
 	text := strings.TrimSpace(strings.Join(args, " "))
@@ -92,8 +92,8 @@ func (a *app) question(ctx context.Context, args, files []string) ([]client.Bloc
 	return append(terminal.Words(text), attached...), nil
 }
 
-// piped reports whether there is anything on a standard input that the user did not
-// mention.
+// piped reports whether there is input on standard input although the user did not
+// mention it.
 func (a *app) piped(ctx context.Context) bool {
 	in, ok := a.stdin.(*input)
 	if !ok || isTerminal(in) {
@@ -175,7 +175,7 @@ func readAll(in io.Reader, name string, most int) ([]byte, error) {
 	return b, nil
 }
 
-// attachment makes a block of a file. Its content determines its type.
+// attachment makes a block from a file. The content determines its type.
 func attachment(name string, b []byte) (client.Block, error) {
 	switch kind := http.DetectContentType(b); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":

@@ -27,8 +27,8 @@ func (a *app) auditCommand() *cobra.Command {
 	}, a.auditVerify(), a.auditHead(), a.auditExport())
 }
 
-// withAudit opens the log for reading, also while a Steward uses it: that of the data
-// folder, or of a copy of its database.
+// withAudit opens the log of the data folder, or of a copy of its database, for reading,
+// even while a Steward uses it.
 func (a *app) withAudit(ctx context.Context, file string, do func(*audit.Log) error) error {
 	set, err := a.settings()
 	if err != nil {

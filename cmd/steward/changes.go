@@ -50,7 +50,7 @@ func changesTable(list []client.Change, width int, now time.Time) string {
 }
 
 // interaction finds an interaction by its id, or a part of it, among those that have
-// changed the validity of messages. The name "" stands for none.
+// changed the validity of messages. For the name "" it returns "".
 func (t talk) interaction(ctx context.Context, name string) (string, error) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	x, whole := id.Parse(name)

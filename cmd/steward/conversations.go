@@ -35,7 +35,7 @@ func (a *app) conversationsCommand() *cobra.Command {
 		a.optimizeConversation())
 }
 
-// reading opens the database read-only, also while a Steward uses it. It returns nil if
+// reading opens the database read-only, even while a Steward uses it. It returns nil if
 // there is no database yet.
 func (a *app) reading(ctx context.Context) (*sqlite.Store, error) {
 	set, err := a.settings()
@@ -148,7 +148,7 @@ func (a *app) deleteConversations() *cobra.Command {
 			"for good. With --erase they are erased before the command ends."},
 		func(ctx context.Context, s *session, args []string) error {
 			var listed []string
-			for i, arg := range args { // all are looked at before one is touched
+			for i, arg := range args { // check all before changing any
 				conv, err := s.which(ctx, arg)
 				if err != nil {
 					return err

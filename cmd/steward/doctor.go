@@ -55,7 +55,7 @@ func fine(name, format string, args ...any) check {
 	return check{Name: name, Status: good, Say: fmt.Sprintf(format, args...)}
 }
 
-// ill is a finding that needs attention.
+// ill returns a finding that needs attention.
 func ill(name, status, say, remedy string) check {
 	return check{Name: name, Status: status, Say: say, Remedy: remedy}
 }
@@ -199,7 +199,7 @@ func (a *app) checkDatabase(ctx context.Context, set *settings.Loaded) check {
 	return fine("database", "sound, and the log is as it was written: %d entries, the last one of %s", log.Entries[0].Seq, log.Entries[0].At.Local().Format(time.DateTime))
 }
 
-// Room on the disk.
+// Thresholds for free disk space, in bytes.
 const (
 	littleRoom = 1 << 30
 	noRoom     = 100 << 20

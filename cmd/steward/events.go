@@ -121,8 +121,8 @@ func detailOf(flag, word string) (events.DetailType, error) {
 	return "", usage("%s wants put, get or delete, not %q", flag, word)
 }
 
-// events prints events until the context or the limit ends it: those of the Steward that
-// serves the data folder and, if there is none or it ends, those in the folder.
+// events prints events until the context ends or the limit is reached. They come from the
+// Steward that serves the data folder or, if there is none or it ends, from the folder.
 func (a *app) events(ctx context.Context, f eventFlags) error {
 	filter, err := f.filter()
 	if err != nil {
@@ -140,8 +140,8 @@ func (a *app) events(ctx context.Context, f eventFlags) error {
 	return w.end(ctx, a.eventsKept(ctx, set, filter, w))
 }
 
-// eventsServed prints events of the Steward that serves. If there is none, it fails as
-// unavailable.
+// eventsServed prints events of the Steward that serves the data folder. If there is none, it
+// returns an error of the kind Unavailable.
 func (a *app) eventsServed(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
 	s, err := a.join(set)
 	if err != nil {
@@ -150,7 +150,7 @@ func (a *app) eventsServed(ctx context.Context, set *settings.Loaded, f events.F
 	return errors.Join(w.tell(s.Subscribe(ctx, f, w.cursor)), s.end())
 }
 
-// eventsKept prints events of the data folder, including those that are added to it.
+// eventsKept prints events from the data folder, including new ones.
 func (a *app) eventsKept(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
 	st, err := a.reading(ctx)
 	if err != nil {
@@ -178,11 +178,11 @@ func (a *app) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Load
 	return errors.Join(err, l.closePolicies())
 }
 
-// eventPrinter prints events, and remembers how far it has come.
+// eventPrinter prints events and keeps the cursor after the last one.
 type eventPrinter struct {
 	app    *app
 	width  int // of the terminal; 0: none
-	left   int // events that are still to be told; 0: any number
+	left   int // the number of events to print; 0: unlimited
 	over   bool
 	cursor events.Cursor
 	day    string
@@ -215,7 +215,7 @@ func (w *eventPrinter) end(ctx context.Context, err error) error {
 		w.app.note("continue with --from %s", w.cursor)
 	}
 	if ctx.Err() != nil {
-		return nil // to stop watching is how it ends
+		return nil // interrupting is the normal end
 	}
 	return err
 }
@@ -374,7 +374,7 @@ func (s *session) subscribe(ctx context.Context, f events.Filter, from events.Cu
 	defer c.Close()
 	ask := map[string]any{"type": "subscribe", "id": "1", "sources": f.Sources, "types": f.Types, "prefixes": f.Prefixes,
 		"detail_types": f.Details, "bodies": f.Bodies, "cursor": from}
-	for name, v := range ask { // what is not asked for is left out
+	for name, v := range ask { // leave out what is not set
 		if b, err := json.Marshal(v); err == nil && string(b) == "null" {
 			delete(ask, name)
 		}

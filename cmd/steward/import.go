@@ -50,7 +50,7 @@ func (a *app) importFiles(ctx context.Context, files []string, format string) er
 		}
 	}()
 	inputs := make([]io.Reader, len(files))
-	for i, name := range files { // all are looked at before one is read
+	for i, name := range files { // open all before reading any
 		if name == "-" {
 			inputs[i] = a.stdin
 			continue
@@ -115,7 +115,7 @@ func (a *app) tellImport(rep api.ImportReport, cut error) error {
 	}
 	for _, r := range rep.Refused {
 		if r.Code != "import_chat_empty" {
-			return exitCode(exitFailed) // it has been told
+			return exitCode(exitFailed) // the failures are printed already
 		}
 	}
 	return nil

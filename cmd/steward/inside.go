@@ -33,7 +33,7 @@ func (a *app) within(o api.Options, talks http.Handler, log *slog.Logger, close 
 	var serving sync.WaitGroup
 	serving.Go(func() { server.Serve(ln) }) //nolint:errcheck // it ends when it is closed
 	end := func() error {
-		err := server.Shutdown(context.Background()) // waits for handlers whose answers have been read
+		err := server.Shutdown(context.Background()) // waits for handlers that still run after their answers were read
 		serving.Wait()
 		return errors.Join(err, close())
 	}

@@ -140,7 +140,7 @@ func (a *app) resolveIntent() *cobra.Command {
 	return c
 }
 
-// What the API says of an action's state.
+// States of an action in the API.
 const (
 	intentAwaiting = string(intent.Awaiting)
 	intentDone     = string(intent.Done)
@@ -151,7 +151,7 @@ const (
 func inFlight(state string) bool { return intent.State(state).InFlight() }
 
 // toldIntent prints the outcome of an action, and waits a while for its consequences before
-// this process ends. It is an error if an action that was to be executed was not.
+// this process ends. It returns an error if an action that should be executed was not.
 func (a *app) toldIntent(ctx context.Context, s *session, v *client.Intent) error {
 	if a.json {
 		if err := a.printJSON(v); err != nil {
@@ -177,8 +177,7 @@ func (a *app) toldIntent(ctx context.Context, s *session, v *client.Intent) erro
 }
 
 // awaitTold waits a while for the consequences of a person's decision before this process
-// ends: a turn that waited for it continues, and a conversation is told the outcome of an
-// action.
+// ends: the turn that waited for it, or the turn that reports the outcome of an action.
 func (s *session) awaitTold(ctx context.Context, inter string) error {
 	if inter == "" {
 		return nil
@@ -191,8 +190,8 @@ func asks(v *client.Request) bool {
 	return v.Intent == intentAwaiting || slices.ContainsFunc(v.Below, func(b client.Request) bool { return asks(&b) })
 }
 
-// led reports whether something that a person requested of an action, or that was queued,
-// is still in progress below a request. What waits for an approval does not count.
+// led reports whether a queued action, or what a person requested for an action, is still in
+// progress below a request. What waits for approval does not count.
 func led(v *client.Request) bool {
 	if v.Wish != "" && v.State != requestClosed && v.Intent != intentAwaiting {
 		return true

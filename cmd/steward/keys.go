@@ -105,7 +105,7 @@ func (a *app) listKeys() *cobra.Command {
 func (a *app) revokeKey() *cobra.Command {
 	return a.over(toDecide, &cobra.Command{Use: "revoke ID…", Short: "Revoke keys at once", ValidArgsFunction: a.completeKeys()},
 		func(ctx context.Context, s *session, args []string) error {
-			for i, arg := range args { // all are looked at before one is touched
+			for i, arg := range args { // check all before changing any
 				x, ok := id.Parse(strings.ToLower(arg))
 				if !ok {
 					return fault.New(fault.Invalid, "key_invalid", "%.80q is no id of a key", arg).WithHint("steward keys list shows the ids")

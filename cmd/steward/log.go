@@ -137,7 +137,7 @@ func what(en client.LogEntry) string {
 	return s
 }
 
-// shortRef returns the end of a call's id, which is enough to find it.
+// shortRef shortens a call's id to its end, which is enough to find the call.
 func shortRef(ref string) string {
 	msg, block, ok := strings.Cut(ref, "/")
 	if !ok {

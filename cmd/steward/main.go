@@ -6,7 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // time zones also where the machine has none
+	_ "time/tzdata" // time zones, for machines that have none
 
 	"steward/internal/toolkit/sandbox"
 )

@@ -123,7 +123,7 @@ func (a *app) addServer(ctx context.Context, name string, d mcp.Decl, o approvin
 	return err
 }
 
-// listed waits until a running Steward has found what was added.
+// listed waits until a running Steward lists the added server.
 func listed(ctx context.Context, s *session, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

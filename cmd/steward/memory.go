@@ -17,17 +17,17 @@ func heedMemory(getenv func(string) string, root string) {
 		return
 	}
 	if most := groupMemory(root); most < math.MaxInt64 {
-		debug.SetMemoryLimit(most / 8 * 5) // the rest is for what the collector does not see: the program, SQLite
+		debug.SetMemoryLimit(most / 8 * 5) // leave room for memory outside the Go heap: the program, SQLite
 	}
 }
 
-// groupMemory is the lowest limit of Steward's control group and those above it, in version
-// 2 or 1 of control groups; MaxInt64: none.
+// groupMemory returns the lowest memory limit of Steward's control group (version 1 or 2) and
+// the groups above it, in bytes; MaxInt64: there is no limit.
 func groupMemory(root string) int64 {
 	most := int64(math.MaxInt64)
 	own, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
-		return most // there are none on this system
+		return most // this system has no control groups
 	}
 	for line := range strings.Lines(string(own)) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -49,7 +49,7 @@ func groupMemory(root string) int64 {
 			}
 		}
 	}
-	if most >= 1<<50 { // how the first version says that there is none
+	if most >= 1<<50 { // version 1 writes a huge number for no limit
 		return math.MaxInt64
 	}
 	return most

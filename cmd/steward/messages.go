@@ -124,7 +124,7 @@ func (t talk) newest(ctx context.Context, f listing) (list []*spoken, more bool,
 			break
 		}
 	}
-	if deleted { // in no order of their own
+	if deleted { // deleted messages come unordered
 		slices.SortStableFunc(list, func(x, y *spoken) int { return y.At.Compare(x.At) })
 	}
 	if more = !f.all && len(list) > f.limit; more {
@@ -253,7 +253,8 @@ func (a *app) markMessages(conv *string, state record.Validity, use, short, done
 	return c
 }
 
-// until says how long a command can restore what was deleted, unless it was erased.
+// until tells how long a command can restore what was deleted, or that it is erased
+// permanently.
 func (a *app) until(erased bool, command string) string {
 	keep := time.Duration(0)
 	if a.set != nil {
@@ -354,7 +355,7 @@ func (a *app) completing(conv *string, names func(context.Context, talk) ([]cobr
 type talk struct {
 	*session
 	conv string
-	flag string // what commands that are about it too need: "" or " --conversation ID"
+	flag string // what suggested commands need to name it: "" or " --conversation ID"
 }
 
 // inTalk runs do with the conversation that a person has named; "" and "last"

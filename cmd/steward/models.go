@@ -29,10 +29,10 @@ import (
 	"steward/internal/settings"
 )
 
-// Time limits of the search for models at the start, unless the app has others.
+// Default time limits of the search for models at the start.
 const (
-	knockTimeout = 300 * time.Millisecond // is somebody there?
-	listTimeout  = 2 * time.Second        // what does he have?
+	knockTimeout = 300 * time.Millisecond // to find out whether a server listens
+	listTimeout  = 2 * time.Second        // to list its models
 )
 
 // localOllama is where Ollama listens by default.
@@ -54,7 +54,7 @@ func presets() map[string]preset {
 // source is an available provider, with what is known of its models.
 type source struct {
 	llm.Provider
-	rank  int // the smaller, the more it is preferred
+	rank  int // smaller ranks are preferred
 	how   string
 	names preset
 }
@@ -72,9 +72,9 @@ func (s *supply) offlineOnly() bool {
 	return strings.HasPrefix(s.aliases[llm.DefaultAlias].Models[0], "offline/")
 }
 
-// supply finds the providers: those of the settings, then those whose key is in the
-// environment, then a local Ollama, then the offline one. judge is the policy that decides
-// which model may be asked; nil: any.
+// supply finds the providers: those of the settings, then those with a key in the
+// environment, then a local Ollama, then the offline one. judge decides which models may be
+// called; nil: all.
 func (a *app) supply(ctx context.Context, set *settings.Loaded, judge policy.Authorizer, log *slog.Logger) (*supply, error) {
 	if err := a.resolveKeys(ctx, set); err != nil {
 		return nil, err
@@ -121,10 +121,10 @@ func missing(set *settings.Loaded, found []source) map[string]string {
 	return out
 }
 
-// recall tells the day's ledger what was spent before this start.
+// recall loads what was spent before this start into the day's ledger.
 func (s *supply) recall(ctx context.Context, e *conversation.Engine) error {
 	return s.ledger.Load(func(add func(user string, at time.Time, spent llm.Spend)) error {
-		for u, err := range e.Usage(ctx, time.Now().Add(-26*time.Hour)) { // the longest day, where clocks are set back
+		for u, err := range e.Usage(ctx, time.Now().Add(-26*time.Hour)) { // more than the longest day, when clocks are set back
 			if err != nil {
 				return fmt.Errorf("what was spent today cannot be told: %w", err)
 			}
@@ -135,8 +135,8 @@ func (s *supply) recall(ctx context.Context, e *conversation.Engine) error {
 	})
 }
 
-// zoneOf returns a time zone by its name, which the settings have checked. Without a name
-// it is the machine's.
+// zoneOf returns a time zone by its name, which the settings have checked. For "" it returns
+// the machine's.
 func zoneOf(name string) *time.Location {
 	if zone, err := time.LoadLocation(name); name != "" && err == nil {
 		return zone
@@ -144,8 +144,7 @@ func zoneOf(name string) *time.Location {
 	return time.Local
 }
 
-// sources finds the providers, in the order of preference. It asks all of them at the same
-// time.
+// sources finds the providers concurrently, and returns them in order of preference.
 func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	var mu sync.Mutex
 	var found []source
@@ -158,13 +157,13 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	var asking sync.WaitGroup
 	for name, p := range set.Providers {
 		if p.Off || p.BaseURL == "" && (name == "ollama" || !slices.Contains(settings.Vendors(), name)) {
-			continue // without an address Ollama is looked for below
+			continue // Ollama without an address is searched for below
 		}
 		src := source{rank: rankOf(set, name), how: howFound(set, name)}
 		switch name {
 		case "openai", "anthropic", "gemini":
 			if p.Key == "" && p.BaseURL == "" {
-				continue // something is set, but nothing by which it could be reached
+				continue // not usable: neither a key nor an address is set
 			}
 			src.Provider, src.names = vendorOf(name, p, set.Timeouts, client), presets()[name]
 			src.names.standard = cmp.Or(p.Model, src.names.standard)
@@ -189,7 +188,7 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	}
 	asking.Wait()
 	found = slices.DeleteFunc(found, func(s source) bool { return s.Provider == nil })
-	place := func(s source) int { // among equals: servers of one's own, then the vendors in their order
+	place := func(s source) int { // at equal rank: the user's own servers, then the vendors in their order
 		return slices.Index(settings.Vendors(), s.Name())
 	}
 	slices.SortFunc(found, func(x, y source) int {
@@ -198,7 +197,7 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	return append(found, source{Provider: offline.New(offline.Options{}), rank: 9, how: "always there", names: presets()["offline"]})
 }
 
-// rankOf ranks what is written in a settings file before what is in the environment.
+// rankOf ranks providers from the user's settings before those from elsewhere.
 func rankOf(set *settings.Loaded, name string) int {
 	for _, key := range []string{".base_url", ".key", ".key_env", ".key_file", ".model"} {
 		switch set.SourceOf("providers." + name + key).Kind {
@@ -229,8 +228,8 @@ func vendorOf(name string, p settings.Provider, t settings.Timeouts, client *htt
 	return openai.New(openai.Options{Name: name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
 }
 
-// served returns the client of a server whose owner chose its models, and asks it for them
-// unless the settings name one.
+// served returns the client of a server whose owner chose its models. It lists them unless
+// the settings name one.
 func (a *app) served(ctx context.Context, name string, p settings.Provider, t settings.Timeouts, client *http.Client) (llm.Provider, preset) {
 	var provider llm.Provider
 	takesTools := func(string) bool { return true }
@@ -245,7 +244,7 @@ func (a *app) served(ctx context.Context, name string, p settings.Provider, t se
 	}
 	names := preset{standard: p.Model}
 	if !a.knock(ctx, p.BaseURL) {
-		return provider, names // it may come up later
+		return provider, names // the server may start later
 	}
 	infos, err := provider.Models(ctx)
 	if err != nil {
@@ -265,7 +264,7 @@ func (a *app) served(ctx context.Context, name string, p settings.Provider, t se
 	return provider, names
 }
 
-// knock finds out, in a short time, whether anybody listens at a URL.
+// knock reports within a short time whether a server listens at a URL.
 func (a *app) knock(ctx context.Context, base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -278,7 +277,7 @@ func (a *app) knock(ctx context.Context, base string) bool {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.knockFor, knockTimeout))
 	defer cancel()
 	if u.Scheme == "https" || proxied(u) {
-		return true // not at home: the listing has its own limit
+		return true // not a local server: listing its models has its own time limit
 	}
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
@@ -315,7 +314,7 @@ func aliases(set *settings.Loaded, sources []source) (map[string]llm.Alias, erro
 		}
 		for _, s := range sources {
 			if name := of(s.names); name != "" {
-				al := set.Models[alias] // may set sampling alone
+				al := set.Models[alias] // it may set only sampling
 				out[alias] = llm.Alias{Models: []string{s.Name() + "/" + name}, Sampling: llm.Sampling{
 					Temperature: al.Temperature, MaxTokens: al.MaxTokens, Stop: al.Stop, Effort: llm.Effort(al.Effort)}}
 				return

@@ -65,13 +65,13 @@ type local struct {
 	node   *runtime.Node
 	log    *slog.Logger
 	chat   *chat.Server
-	own    *session // over the node
+	own    *session // the API of the node
 
 	resolve func(model string) (llm.Resolved, error)
 
 	grace time.Duration
 
-	beyond   time.Duration // the grace: how long closing may take; zero: 30 s
+	beyond   time.Duration // how long closing may take beyond the grace; zero: 30 s
 	audit    *audit.Log
 	catalog  *catalog.Catalog
 	services *agentServices
@@ -159,13 +159,13 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
-	// What a program asks may hold whatever it was given and has read.
+	// A program's request may contain anything that it was given or has read.
 	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))
 	return nil
 }
 
-// erased returns a function that removes erased data from the search index, and from the
-// history of what was typed into the chat on this machine.
+// erased returns a function that removes erased data from the search index, and clears the
+// chat's input history on this machine.
 func (l *local) erased(history string) func(context.Context, string) error {
 	return func(ctx context.Context, user string) error {
 		err := l.index.Catch(ctx)
@@ -211,7 +211,7 @@ func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
 	return reg, nil
 }
 
-// bounded is a tool with the limits of the settings.
+// bounded applies the limits of the settings to a tool.
 type bounded struct {
 	tool.Tool
 	set settings.Tools
@@ -260,7 +260,7 @@ func (l *local) profile(ctx context.Context, set *settings.Loaded, user string) 
 	return p, nil
 }
 
-// zone returns a function that looks up the time zone of a user; if it is unknown, that of
+// zone returns a function that returns the time zone of a user or, if it is unknown, that of
 // this machine.
 func (l *local) zone(set *settings.Loaded) func(user string) *time.Location {
 	return func(user string) *time.Location {
@@ -272,8 +272,8 @@ func (l *local) zone(set *settings.Loaded) func(user string) *time.Location {
 	}
 }
 
-// about describes a user to a model. Only what stays the same from turn to turn belongs
-// here: it begins every prompt, and providers cache common beginnings.
+// about describes a user to a model. The description must not change from turn to turn: it
+// begins every prompt, and providers cache common prefixes.
 func about(p identity.Profile) string {
 	var parts []string
 	for _, f := range []struct{ name, value string }{
@@ -324,7 +324,7 @@ func database(data string) string { return filepath.Join(data, "steward.db") }
 
 func terminalFile(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// part is something that is open, with the function that closes it.
+// part is an open resource with the function that closes it.
 type part struct {
 	name  string
 	close func() error

@@ -29,7 +29,7 @@ func (a *app) confirm(in *bufio.Reader, format string, args ...any) (bool, error
 	return err == nil && strings.TrimSpace(strings.ToLower(line)) == "y", nil
 }
 
-// Columns of tables that may be cut where the terminal is narrow.
+// Widths of columns that are cut on a narrow terminal.
 const (
 	widestTool  = 16
 	widestTitle = 14
@@ -38,9 +38,9 @@ const (
 
 // column describes the layout of a table column.
 type column struct {
-	most  int  // where the terminal has a width, it is cut to so much; 0: never
-	least int  // it gets what the other ones leave, but so much; 0: it is as wide as it is
-	right bool // it is flush right
+	most  int  // the widest that the column gets if the width is limited; 0: unlimited
+	least int  // the column gets the remaining width, but at least this; 0: it fits its content
+	right bool // align right
 }
 
 // table formats rows in columns within a width (0: unlimited), and returns the widths of
@@ -82,7 +82,7 @@ func table(cols []column, rows [][]string, width int) (lines []string, wide []in
 	return lines, wide
 }
 
-// grid is a table whose last column gets the rest of the width.
+// grid formats a table whose last column gets the rest of the width.
 func grid(rows [][]string, width int) []string {
 	cols := make([]column, len(rows[0]))
 	cols[len(cols)-1].least = leastWhat
@@ -90,7 +90,7 @@ func grid(rows [][]string, width int) []string {
 	return lines
 }
 
-// columns is a grid as one text.
+// columns returns a grid as one text.
 func columns(rows [][]string, width int) string {
 	if len(rows) == 0 {
 		return "\n"
@@ -98,8 +98,8 @@ func columns(rows [][]string, width int) string {
 	return strings.Join(grid(rows, width), "\n") + "\n"
 }
 
-// withDays puts the lines of a table under headings for their days, each with its time. at
-// returns the time of a line.
+// withDays groups the lines of a table under a heading for each day, and puts its time
+// before each. at returns the time of a line.
 func withDays(lines []string, at func(i int) time.Time, now time.Time) string {
 	var b strings.Builder
 	day := ""
@@ -117,7 +117,7 @@ func withDays(lines []string, at func(i int) time.Time, now time.Time) string {
 	return b.String()
 }
 
-// besideHours is the width of a table with days, without the times.
+// besideHours returns the width that a table with days has beside the times.
 func besideHours(width int) int {
 	if width == 0 {
 		return 0

@@ -48,7 +48,7 @@ func (a *app) showPolicy() *cobra.Command {
 			"lists the input that rules can use.",
 		Example: "  steward policy show\n  steward policy show default/tools.rego\n  steward policy show --input",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			_, p, _ := a.policyFiles() // what can be read is offered
+			_, p, _ := a.policyFiles() // offer what can be read
 			var names []cobra.Completion
 			for _, f := range p.Files {
 				names = append(names, f.Name)
@@ -148,7 +148,7 @@ func rules(text string) int {
 	return n
 }
 
-// headline is the first line of a file's first comment.
+// headline returns the first line of a file's first comment.
 func headline(text string) string {
 	for line := range strings.Lines(text) {
 		if s, ok := strings.CutPrefix(line, "# "); ok {
@@ -180,7 +180,7 @@ func (a *app) checkPolicy() *cobra.Command {
 		}}
 }
 
-// ownPolicies counts the files that are not Steward's.
+// ownPolicies counts the user's own files.
 func ownPolicies(p rego.Loaded) (own int) {
 	for _, f := range p.Files {
 		if !strings.HasPrefix(f.Name, rego.DefaultPrefix) {

@@ -12,8 +12,8 @@ import (
 	"steward/internal/settings"
 )
 
-// places returns a function that reports whether what a model ("provider/model") is sent
-// stays on this machine and its own network. For unknown providers it does not.
+// places returns a function that reports whether requests to a model ("provider/model") stay
+// on this machine and its own network. For unknown providers it returns false.
 func places(set *settings.Loaded) func(model string) bool {
 	local := map[string]bool{"offline": true, "ollama": true}
 	for name, p := range set.Providers {
@@ -38,8 +38,8 @@ func lent(provider, model string) bool {
 	return provider == "ollama" && (strings.HasSuffix(model, "-cloud") || strings.HasSuffix(model, ":cloud"))
 }
 
-// near reports whether an address belongs to this machine or a private network, by its
-// number or by a name that only these have.
+// near reports whether an address belongs to this machine or a private network, judging by
+// its IP address or by a name that only these have.
 func near(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {

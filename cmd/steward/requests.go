@@ -77,7 +77,8 @@ func newestRequest(ctx context.Context, s *session, which string) (string, error
 	return list[0].ID, nil
 }
 
-// pricing returns the prices of model calls by the settings, for what has no total yet.
+// pricing returns a function that computes the cost of model calls by the settings, for
+// requests that have no total yet.
 func (a *app) pricing() (func(string, message.Usage) float64, error) {
 	set, err := a.settings()
 	if err != nil {
@@ -127,13 +128,13 @@ func (a *app) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *ses
 	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error { return do(ctx, s, args[0], *user) })
 }
 
-// awaitOver waits a while for what was cancelled to end before this process does.
+// awaitOver waits a while for a cancelled request to end before this process does.
 func (s *session) awaitOver(ctx context.Context, which string) error {
 	return s.await(ctx, which, 5*time.Second, func(r *client.Request) bool { return r.State == requestClosed })
 }
 
 // await waits for a limited time until a request of this process is in the desired state.
-// The next start does the rest.
+// The next start completes what is left.
 func (s *session) await(ctx context.Context, which string, long time.Duration, done func(*client.Request) bool) error {
 	if s.local == nil {
 		return nil
@@ -160,7 +161,7 @@ func (a *app) completeRequests() completer {
 		func(r *client.Request) (string, string) { return requestRef(r.ID), requestWhat(r) })
 }
 
-// What the API says of a request's kind, state and status.
+// Kinds, states and statuses of a request in the API.
 const (
 	requestTurn, requestAgent, requestTask, requestTool = "turn", "agent", "task", "tool"
 
@@ -171,10 +172,10 @@ const (
 	wishQueued = "queued"
 )
 
-// requestRef returns the beginning of an id, which is enough to find it.
+// requestRef shortens an id to its beginning, which is enough to find the request.
 func requestRef(x string) string { return x[:min(len(x), 13)] }
 
-// requestMark is a sign for the state of a request.
+// requestMark returns a symbol for the state of a request.
 func requestMark(v *client.Request) string {
 	outcome := v.Outcome
 	if v.Kind == requestTool || v.Kind == requestAgent && outcome == "" {

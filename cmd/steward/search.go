@@ -23,7 +23,7 @@ import (
 	"steward/internal/store"
 )
 
-// searchFile is the search index of a data folder.
+// searchFile returns the path of the search index in a data folder.
 func searchFile(data string) string { return filepath.Join(data, "search.db") }
 
 // newIndex makes the search index over a store.
@@ -115,7 +115,7 @@ func (a *app) printHits(page search.Page, limit int) error {
 	p := hitPrinter{colour: isTerminal(a.stdout) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb", width: a.width()}
 	out := a.stdout
 	if p.colour {
-		out = fileOf(a.stdout) // the colours are its own, and all else is plainLine's
+		out = fileOf(a.stdout) // unescaped, for the printer's colours; plainLine cleans the text
 	}
 	if _, err := io.WriteString(out, p.page(page)); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (a *app) printHits(page search.Page, limit int) error {
 type hitPrinter struct {
 	colour  bool
 	width   int // of the terminal; 0: none
-	speaker int // the width of the column of who speaks
+	speaker int // the width of the speaker's column
 	out     strings.Builder
 }
 
@@ -177,7 +177,7 @@ func (p *hitPrinter) hit(h search.Hit) {
 	at := 0
 	for _, s := range h.Spans {
 		if s.From < at || s.To < s.From || s.To > len(h.Text) {
-			continue // not of this text
+			continue // outside this text
 		}
 		text.WriteString(plainLine(h.Text[at:s.From]) + p.style("1;33", plainLine(h.Text[s.From:s.To])))
 		at = s.To

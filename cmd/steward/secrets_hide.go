@@ -28,8 +28,8 @@ func (a *app) hidden() *secret.Masker {
 	return a.masker
 }
 
-// resolver returns a resolver of references to secrets. What it finds is hidden from then
-// on.
+// resolver returns a resolver of references to secrets. The secrets that it finds are hidden
+// from then on.
 func (a *app) resolver(set *settings.Loaded) *secret.Resolver {
 	return &secret.Resolver{Getenv: a.getenv, Dir: a.dir, Masker: a.hidden(), Store: secret.NewStore(secret.Folder(set.Data))}
 }
@@ -42,7 +42,7 @@ func (a *app) learn(set *settings.Loaded) {
 	}
 	a.token(set.Data)() //nolint:errcheck // the command that needs it fails
 	for _, p := range set.Providers {
-		if key := p.Key.Reveal(); key != "" && !secret.Is(key) && secret.Check(key) == nil { // shorter ones are no secrets
+		if key := p.Key.Reveal(); key != "" && !secret.Is(key) && secret.Check(key) == nil { // too short ones cannot be masked
 			a.hide(key, "provider key")
 		}
 	}
@@ -124,7 +124,7 @@ func (d discreet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || !d.masker.Any() {
 		return d.RoundTripper.RoundTrip(r)
 	}
-	if r.GetBody != nil { // nearly always there is nothing to hide: look before copying a long conversation
+	if r.GetBody != nil { // there is rarely anything to hide: check before copying a long conversation
 		body, err := r.GetBody()
 		if err != nil {
 			return nil, err
@@ -161,9 +161,9 @@ func (d discreet) CloseIdleConnections() {
 	}
 }
 
-// masking masks secrets in the text that a server answers. The chat, which takes over its
-// connection, and answers of gRPC, whose messages state their length, pass: what they
-// contain was masked when it was recorded.
+// masking masks secrets in the text of a server's answers. It passes on the chat, which takes
+// over its connection, and gRPC, whose messages state their length: their content was masked
+// when it was recorded.
 func masking(m *secret.Masker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == chat.Path {
@@ -180,7 +180,7 @@ func masking(m *secret.Masker, next http.Handler) http.Handler {
 type maskedAnswer struct {
 	http.ResponseWriter
 	masker *secret.Masker
-	out    *secret.Writer // nil: it is no text, or has not begun
+	out    *secret.Writer // nil: the answer is not text, or has not begun
 	begun  bool
 }
 
@@ -191,12 +191,12 @@ func (x *maskedAnswer) begin() {
 	x.begun = true
 	h := x.Header()
 	if h.Get("Content-Length") != "" && !x.masker.Any() {
-		return // it is whole; a stream may outlast the moment at which a secret becomes known
+		return // a complete answer, and no secrets; during a stream a secret may become known
 	}
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	framed := strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect")
 	if !framed && (strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || kind == "") {
-		h.Del("Content-Length") // it may become another one
+		h.Del("Content-Length") // masking may change it
 		x.out = x.masker.Writer(x.ResponseWriter)
 	}
 }
@@ -214,7 +214,7 @@ func (x *maskedAnswer) Write(p []byte) (int, error) {
 	return x.out.Write(p)
 }
 
-// Unwrap is for http.ResponseController: flushing what is not kept back.
+// Unwrap is for http.ResponseController.
 func (x *maskedAnswer) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // Flush implements http.Flusher.

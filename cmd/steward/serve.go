@@ -110,8 +110,8 @@ func (a *app) welcome(set *settings.Loaded, s *server, l *local) error {
 }
 
 // token returns a function that returns the token of the machine's own user in a data
-// folder. It reads the file again when it has changed, because every request asks, and has
-// the token hidden wherever Steward writes. Safe for concurrent use.
+// folder. Every request calls it, so it reads the file only after a change. It also hides the
+// token in everything that Steward writes. It is safe for concurrent use.
 func (a *app) token(data string) func() (string, error) {
 	var mu sync.Mutex
 	var known string
@@ -119,7 +119,7 @@ func (a *app) token(data string) func() (string, error) {
 	return func() (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		// A file that is replaced between the look and the read is read again the next time.
+		// If the file is replaced between Lstat and the read, the next call reads it again.
 		now, err := os.Lstat(httpauth.TokenFile(data))
 		if err == nil && of != nil && os.SameFile(of, now) && of.Mode() == now.Mode() && of.ModTime().Equal(now.ModTime()) {
 			return known, nil
@@ -145,7 +145,7 @@ type server struct {
 	http   *http.Server
 	chat   *chat.Server
 	grace  time.Duration
-	beyond time.Duration // the grace: how long closing may take; zero: 10 s
+	beyond time.Duration // how long closing may take beyond the grace; zero: 10 s
 	file   string        // the notice
 	log    *slog.Logger
 	failed chan error
@@ -196,8 +196,8 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 	return s, nil
 }
 
-// hosts adds the listening address to the names under which Steward may be called, unless
-// it stands for every address.
+// hosts adds the host of the listening address to the names under which Steward may be
+// called, unless it stands for all addresses.
 func hosts(named []string, address string) []string {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
@@ -213,7 +213,7 @@ func urlOf(addr net.Addr) string {
 		return "http://" + addr.String()
 	}
 	if host == "::" || host == "0.0.0.0" {
-		host = "127.0.0.1" // a listener on every address says "::" whichever was asked for
+		host = "127.0.0.1" // a listener on all addresses reports "::" even for IPv4
 	}
 	return "http://" + net.JoinHostPort(host, port)
 }
@@ -251,8 +251,8 @@ func (s *server) Close() error {
 	grace := max(s.grace, time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	// Long requests end when the node puts their turns aside; nothing is lost
-	// by cutting off those that do not end by themselves.
+	// Long requests end when the node suspends their turns. Cutting off those that
+	// do not end by themselves loses nothing.
 	talks := func() error {
 		s.chat.Shutdown(ctx) //nolint:errcheck // says that it has cut some off
 		return nil
@@ -266,8 +266,8 @@ func (s *server) Close() error {
 	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the chat", talks}, part{"the APIs", requests}))
 }
 
-// tellAlong reports on a terminal what begins to wait for an approval, until the returned
-// function is called.
+// tellAlong reports new pending approvals on a terminal until the returned function is
+// called.
 func (a *app) tellAlong(ctx context.Context, l *local) (stop func()) {
 	if a.json || a.quiet || !isTerminal(a.stderr) {
 		return func() {}
@@ -285,8 +285,8 @@ func (a *app) tellAlong(ctx context.Context, l *local) (stop func()) {
 	}
 }
 
-// tellWaiting reports what begins to wait for an approval, until ctx is done. What waits at
-// the beginning has been reported already.
+// tellWaiting reports new pending approvals until ctx is done. Those that exist at the
+// beginning have been reported already.
 func tellWaiting(ctx context.Context, l *local, w io.Writer) error {
 	known := map[string]bool{}
 	first := true

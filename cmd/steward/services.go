@@ -34,7 +34,7 @@ import (
 type agentServices struct {
 	*service.Manager
 	bindings func(agent string) (service.Bindings, error) // of agents that may be used
-	declared func(agent string) (service.Bindings, error) // of any
+	declared func(agent string) (service.Bindings, error) // of any agent
 	db       *servicelocal.DB
 	kv       servicelocal.KV
 	tokens   services.Tokens
@@ -43,10 +43,10 @@ type agentServices struct {
 
 	mu     sync.Mutex
 	chat   http.Handler            // of the llm service; nil until there is a node
-	models map[string]llm.Provider // at URLs, by owner and URL
+	models map[string]llm.Provider // remote servers by owner and URL
 
 	once sync.Once
-	url  string // of the listener for programs, which opens with the first
+	url  string // of the listener for programs, which opens with the first program
 	http *http.Server
 	err  error
 }
@@ -86,8 +86,8 @@ func (s *agentServices) answer(chat http.Handler) {
 	s.chat = chat
 }
 
-// handler serves the services. Users authenticate with their keys if a guard stands before
-// it.
+// handler returns the handler of the services. Users authenticate with their keys if a guard
+// wraps it.
 func (s *agentServices) handler() http.Handler {
 	return services.Handler(services.Options{Services: s.Manager, Tokens: &s.tokens, Known: s.known, Logger: s.log,
 		Chat: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,8 +104,8 @@ func (s *agentServices) handler() http.Handler {
 
 var agentPath = regexp.MustCompile(`^[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*){0,7}$`)
 
-// known returns what a user may use with an API key: what agents of another Steward store
-// here for that user.
+// known returns what a user may use with an API key: the data that agents of another Steward
+// store here for that user.
 func (s *agentServices) known(_ context.Context, user, agent string) (services.Grant, error) {
 	if !agentPath.MatchString(agent) {
 		return services.Grant{}, fault.New(fault.Invalid, "agent_invalid", "%.80q is no path of an agent", agent).
@@ -120,7 +120,7 @@ func (s *agentServices) remoteModels(b service.Binding) (llm.Provider, error) {
 	if p := s.remoteModel(at, nil); p != nil {
 		return p, nil
 	}
-	key, err := s.Key(b) // without the lock: a program may be run for it, which may ask us for a model itself
+	key, err := s.Key(b) // without the lock: it may run a program, which may itself request a model here
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,8 @@ func (s *agentServices) remoteModels(b service.Binding) (llm.Provider, error) {
 		FirstByte: s.timeouts.FirstByte, Idle: s.timeouts.Idle})), nil
 }
 
-// remoteModel returns the server that is known. If there is none, it keeps made, unless
-// that is nil.
+// remoteModel returns the known server. If there is none, it stores and returns made, which
+// may be nil.
 func (s *agentServices) remoteModel(at string, made llm.Provider) llm.Provider {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *agentServices) remoteModel(at string, made llm.Provider) llm.Provider {
 // a URL. The agent's path follows.
 const farModel = "service:"
 
-// programsNode is the node for the requests of programs to models.
+// programsNode is the node as programs use it to call models.
 type programsNode struct {
 	*runtime.Node
 	services *agentServices
@@ -168,14 +168,14 @@ func (n programsNode) Resolve(name string) (llm.Resolved, error) {
 // tokenLife is how long a program's token is valid unless it is revoked before.
 const tokenLife = 24 * time.Hour
 
-// environ returns the environment by which an agent's programs find the services that it
-// offers. A program that is started for no user and kept learns only the address; each of
-// its calls then brings a token.
+// environ returns the environment variables with which an agent's programs find the services
+// that it offers. A program that is started without a user and kept running gets only the
+// address; each of its calls then brings a token.
 func (s *agentServices) environ(agent string) func(ctx context.Context) ([]string, func(), error) {
 	return func(ctx context.Context) ([]string, func(), error) {
 		rc, _ := request.From(ctx)
 		find := s.bindings
-		if rc.User == "" { // perhaps to see what it is before it is approved
+		if rc.User == "" { // it may be started for inspection, before its approval
 			find = s.declared
 		}
 		all, err := find(agent)
@@ -224,7 +224,7 @@ func (s *agentServices) listen() {
 	}()
 }
 
-// Close closes everything.
+// Close closes the listener, the services and their databases.
 func (s *agentServices) Close() error {
 	s.once.Do(func() { s.err = fault.New(fault.Unavailable, "closing", "Steward is closing") })
 	var err error

@@ -17,14 +17,14 @@ import (
 	"steward/internal/record"
 )
 
-// spoken is a message as the API tells it.
+// spoken is a message as the API returns it.
 type spoken struct {
 	*message.Message
 	standing
 	raw json.RawMessage
 }
 
-// standing is where a message stands and what became of it.
+// standing is the position and the state of a message.
 type standing struct {
 	Interaction  id.ID           `json:"interaction_id"`
 	Branch       string          `json:"branch"`
@@ -34,7 +34,7 @@ type standing struct {
 	Changed      time.Time       `json:"changed"`
 	SupersededBy id.ID           `json:"superseded_by"`
 	Pinned       bool            `json:"pinned"`
-	Shown        bool            `json:"shown"` // it lies in what a model is shown; true unless told otherwise
+	Shown        bool            `json:"shown"` // a model sees it; left out: true
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -117,14 +117,14 @@ func (m *spoken) gist() string {
 		}
 	}
 	text := strings.Join(parts, " ")
-	if len(text) > 4*mostGist { // enough of it, and no more to look at
+	if len(text) > 4*mostGist { // more would not be shown
 		text = strings.ToValidUTF8(text[:4*mostGist], "")
 	}
 	return cell(strings.Join(strings.Fields(plainLine(text)), " "), mostGist)
 }
 
-// shortID returns the end of an id, as lists show it: ids that were made one after the
-// other begin alike.
+// shortID returns the end of an id, as lists show it, because ids that were made at about
+// the same time share their beginnings.
 func shortID(x id.ID) string { return shorten(x.String()) }
 
 func shorten(s string) string { return s[max(0, len(s)-8):] }
@@ -239,8 +239,8 @@ func (t talk) messages(ctx context.Context, p client.Params, page int) iter.Seq2
 	return client.Each[*spoken](ctx, t.Client, "GET /conversations/{id}/messages", "messages", p, page)
 }
 
-// everywhere reads the messages of all branches, each once: those of the current branch
-// first, newest first. With deleted, deleted messages that can be restored come last.
+// everywhere reads the messages of all branches, each once, newest first and the current
+// branch first. If deleted is set, deleted messages that can be restored follow.
 func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, error] {
 	return func(yield func(*spoken, error) bool) {
 		branches, err := t.Branches(ctx, t.conv, false)
@@ -274,12 +274,12 @@ func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, e
 // leastPart is how many characters of an id the user must type.
 const leastPart = 6
 
-// find finds messages by what a person calls them: their ids, at least six
-// characters of the beginning or the end of these, or "last". Error codes:
-// message_invalid, message_not_found, message_ambiguous.
+// find finds messages by their ids, by at least six characters of the beginning
+// or the end of their ids, or as "last". Error codes: message_invalid,
+// message_not_found, message_ambiguous.
 func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoken, error) {
 	found := make([][]*spoken, len(names))
-	open := len(names) // that one message cannot settle
+	open := len(names) // names that match no full id yet
 	for i, name := range names {
 		names[i] = strings.ToLower(strings.TrimSpace(name))
 		if _, whole := id.Parse(names[i]); !whole && names[i] != "last" && !isPart(names[i]) {
@@ -320,12 +320,12 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 	return out, nil
 }
 
-// isPart reports whether a text can be a part of an id that is long enough.
+// isPart reports whether a text is a long enough part of a possible id.
 func isPart(s string) bool {
 	return len(s) >= leastPart && strings.Trim(s, "0123456789abcdef-") == ""
 }
 
-// ambiguous is the error for a part of an id that several have.
+// ambiguous returns the error for a part that several ids have in common.
 func ambiguous[T any](what, plural, name string, list []T, idOf func(T) string) error {
 	var full, short []string
 	for _, x := range list {

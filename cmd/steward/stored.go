@@ -14,8 +14,8 @@ import (
 	"steward/internal/tool"
 )
 
-// storedSession returns a session over what the database alone can answer: what is recorded,
-// and decisions about what waits for a person. It looks for no models and takes up no work.
+// storedSession returns a session for what needs only the database: records, and decisions
+// about what waits for a person. It searches for no models and resumes no work.
 func (a *app) storedSession(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (*session, error) {
 	price, err := a.pricing()
 	if err != nil {

@@ -37,15 +37,15 @@ func isTerminal(stream any) bool {
 	return f != nil && terminalFile(f)
 }
 
-// input is standard input. A read from a pipe or a terminal cannot be cancelled, so it
-// continues in the background, and ends for the reader when the command is interrupted. It
-// is for one goroutine at a time.
+// input is standard input. A read from a pipe or a terminal cannot be cancelled. So it runs
+// in the background, and Read returns early when the command is interrupted. Only one
+// goroutine may use it at a time.
 type input struct {
 	ctx  context.Context
 	from io.Reader
 
-	got   []byte // and not yet read
-	err   error  // what came after it
+	got   []byte // received, but not yet read
+	err   error  // the error after got
 	under chan piece
 }
 

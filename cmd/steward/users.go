@@ -32,8 +32,8 @@ func userState(u client.User) string {
 	return "enabled"
 }
 
-// people makes a command that tells what is known of users and groups. If nothing is stored
-// yet, that is the machine's own user.
+// people makes a command that shows users and groups. If nothing is stored yet, there is
+// only the machine's own user.
 func (a *app) people(c *cobra.Command, do work) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call := func(s *session) error { return do(c.Context(), s, args) }

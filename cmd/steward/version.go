@@ -20,15 +20,15 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// versionText returns the version that the linker set, or else what Go recorded of the
-// module or the commit.
+// versionText returns the version that the linker set, or else the version of the module or
+// the commit that Go recorded.
 func (a *app) versionText() string {
 	if a.version != "unknown" && a.version != "" {
 		return a.version
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v := info.Main.Version; v != "" && v != "(devel)" {
-			return v // Go makes it of the tag, or of the commit and its time
+			return v // Go derives it from the tag, or from the commit and its time
 		}
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
