@@ -10,8 +10,8 @@ import (
 	"steward/internal/tool"
 )
 
-// benchQuestion is an action after something untrusted was read: most of the
-// default rules have to be looked at.
+// benchQuestion returns a question about an action after something untrusted was
+// read. Most of the default rules must be evaluated for it.
 func benchQuestion() policy.Question {
 	return policy.Question{Point: policy.PointTool, User: "ann", Agent: "assistant", Attended: true,
 		Labels: message.Private | message.Untrusted, Args: []byte(`{"to":"bob@example.org"}`),
@@ -27,7 +27,7 @@ func openBench(b *testing.B) *Authorizer {
 	return j
 }
 
-// BenchmarkUncached is a decision that was not made before.
+// BenchmarkUncached measures a decision that is not cached.
 func BenchmarkUncached(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -67,7 +67,7 @@ func BenchmarkUncached(b *testing.B) {
 	}
 }
 
-// BenchmarkCached is one that was.
+// BenchmarkCached measures a cached decision.
 func BenchmarkCached(b *testing.B) {
 	j, q, ctx := openBench(b), benchQuestion(), context.Background()
 	b.ReportAllocs()
@@ -78,7 +78,7 @@ func BenchmarkCached(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen is what the start of a program pays.
+// BenchmarkOpen measures opening the default policies at start-up.
 func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		j, err := Open(Options{Settings: map[string]any{"approve": "actions"}})

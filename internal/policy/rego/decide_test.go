@@ -78,7 +78,7 @@ func TestDefault(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := opened(t, Options{})
-			for range 2 { // the second time from memory
+			for range 2 { // the second time from the cache
 				d := judged(t, j, c.q)
 				if d.Verdict != c.want || !strings.Contains(d.Reason, c.why) || !strings.HasPrefix(d.Rule, c.rule) {
 					t.Fatalf("%+v; want %s because %q by %q", d, c.want, c.why, c.rule)
@@ -96,8 +96,8 @@ func asksModel(local bool, l message.Labels) policy.Question {
 	return policy.Question{Point: policy.PointModel, User: "ann", Labels: l, Model: policy.Model{Provider: "openai", Name: "gpt", Local: local}}
 }
 
-// TestAsFixed compares the default bundle with the authorizer that needs none, on
-// what that one knows of: calls by members of nothing tainted.
+// TestAsFixed compares the default bundle with policy.Fixed, on what Fixed knows:
+// calls by members without untrusted data.
 func TestAsFixed(t *testing.T) {
 	j := opened(t, Options{Settings: map[string]any{"approve": "actions"}})
 	for _, effect := range []tool.Effect{tool.Query, tool.Action, "", "write"} {
@@ -109,7 +109,7 @@ func TestAsFixed(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := judged(t, j, q)
-				if got.Verdict == policy.Ask && !attended { // as the engine takes it
+				if got.Verdict == policy.Ask && !attended { // as the effect engine treats it
 					got.Verdict, got.Reason = policy.Deny, want.Reason
 				}
 				if got.Verdict != want.Verdict || got.Reason != want.Reason {
@@ -141,7 +141,7 @@ func TestUnfixed(t *testing.T) {
 	}
 }
 
-// TestTrusted is the rule that users are meant to add to.
+// TestTrusted tests "trusted", the rule that users are meant to extend.
 func TestTrusted(t *testing.T) {
 	dir := folder(t, map[string]string{"house.rego": "package steward\n\ntrusted if input.tool.name == \"light.on\"\n"})
 	j := opened(t, Options{Dir: dir})
@@ -152,7 +152,7 @@ func TestTrusted(t *testing.T) {
 	if d := judged(t, j, policy.Question{User: "ann", Tool: send(), Attended: true}); d.Verdict != policy.Ask {
 		t.Errorf("%+v", d)
 	}
-	// What is trusted is asked about all the same where it could leak.
+	// Even a trusted call is asked about if it could leak data.
 	d := judged(t, j, policy.Question{User: "ann", Tool: light, Attended: true, Labels: tainted})
 	if d.Verdict != policy.Ask || strings.Contains(d.Reason, "changes something") {
 		t.Errorf("%+v", d)

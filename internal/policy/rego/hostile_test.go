@@ -10,7 +10,7 @@ import (
 	"steward/internal/policy"
 )
 
-// TestRefused: policies that cannot be used are refused, with the place.
+// TestRefused checks that invalid policies are refused with the position of the fault.
 func TestRefused(t *testing.T) {
 	head := "package steward\n\n"
 	for _, c := range []struct{ name, text, place, says string }{
@@ -81,8 +81,8 @@ func TestRefusedData(t *testing.T) {
 	}
 }
 
-// TestCannotWiden: whatever a user's file adds, a reason to deny or to ask of
-// the default bundle stands.
+// TestCannotWiden checks that a user's file cannot remove a reason of the default
+// bundle to deny or to ask.
 func TestCannotWiden(t *testing.T) {
 	text := `package steward
 
@@ -105,13 +105,13 @@ extra contains x if some x in deny
 	if d := judged(t, j, policy.Question{User: "ann", Tool: send(), Attended: true}); d.Verdict != policy.Ask {
 		t.Errorf("%+v", d)
 	}
-	// What nobody forbids can be allowed.
+	// A user's rule can allow what no rule forbids.
 	if d := judged(t, j, policy.Question{Point: policy.PointAgent, User: "ann"}); d.Verdict != policy.Allow || d.Rule != "house.rego:3" {
 		t.Errorf("%+v", d)
 	}
 }
 
-// TestFailuresDeny: errors, conflicts and obligations that cannot be met.
+// TestFailuresDeny checks that errors, conflicts and invalid obligations deny.
 func TestFailuresDeny(t *testing.T) {
 	for _, c := range []struct{ name, rules, says string }{
 		{"builtin", `deny contains "x" if to_number(input.agent) > 3`, "to_number"},
@@ -146,7 +146,7 @@ func TestArguments(t *testing.T) {
 		`{"to":"eve"}`:            "not him",
 		`{"to":"bob"}`:            "email.send changes something",
 		`{"to":"bob","to":"eve"}`: "policy could not decide",
-		`{"to": "bob"}`:           "policy could not decide", // not what the executor would get
+		`{"to": "bob"}`:           "policy could not decide", // not canonical: differs from what the executor would get
 		`{"to":"b\u006fb"}`:       "policy could not decide",
 		`{`:                       "policy could not decide",
 		``:                        "email.send changes something",
@@ -158,7 +158,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestTimeout: a policy that tries too much is stopped, and denies.
+// TestTimeout checks that a slow policy is stopped, and denies.
 func TestTimeout(t *testing.T) {
 	slow := `package steward
 
@@ -190,8 +190,8 @@ deny contains "much ado" if {
 	}
 }
 
-// FuzzPolicy: whatever stands in a user's file, it is refused or it decides;
-// it never panics, and never takes a reason of the default bundle away.
+// FuzzPolicy checks that any user's file is either refused or decides. It never
+// panics and never removes a reason of the default bundle.
 func FuzzPolicy(f *testing.F) {
 	f.Add("trusted if input.tool.name == \"light.on\"")
 	f.Add("deny contains \"x\" if { some x in ask; x != \"\" }")

@@ -19,8 +19,8 @@ import (
 	_ "steward/test/seed"
 )
 
-// anyQuestion draws questions from few values, so that rules and memory are
-// hit often.
+// anyQuestion draws questions from few values, so that they often match rules and
+// hit the cache.
 func anyQuestion() *rapid.Generator[policy.Question] {
 	return rapid.Custom(func(t *rapid.T) policy.Question {
 		pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
@@ -45,7 +45,7 @@ func anyQuestion() *rapid.Generator[policy.Question] {
 	})
 }
 
-// probing is a policy that reads nearly everything, in many ways.
+// probing is a policy that reads nearly all fields, in many ways.
 const probing = `package steward
 
 import data.lists
@@ -135,8 +135,8 @@ func probed(t testing.TB) string {
 	return folder(t, map[string]string{"probing.rego": probing, "data.json": `{"lists": {"limit": 100, "strangers": ["eve"]}}`})
 }
 
-// TestCachedIsUncached: what is decided from memory, from what a point's rules
-// read of the input, and from the whole input, is the same.
+// TestCachedIsUncached checks that a decision is the same from the cache, from the
+// fields that a point's rules read, and from the whole input.
 func TestCachedIsUncached(t *testing.T) {
 	dirs := map[string]string{"default": "", "probing": probed(t)}
 	for _, name := range []string{"family", "team", "locked"} {
@@ -181,8 +181,8 @@ func TestCachedIsUncached(t *testing.T) {
 	}
 }
 
-// shape is a decision to compare with others; in what words an error is told
-// does not matter.
+// shape returns a decision in a form for comparison, without the wording of an
+// error.
 func shape(d policy.Decision) string {
 	if why, _, failed := strings.Cut(d.Reason, "could not decide"); failed {
 		d.Reason = why
@@ -190,7 +190,7 @@ func shape(d policy.Decision) string {
 	return fmt.Sprintf("%+v", d)
 }
 
-// byTheBook decides without memory, with the whole input, for each agent of the
+// byTheBook decides without the cache, with the whole input, for each agent of the
 // lineage.
 func (j *Authorizer) byTheBook(t *rapid.T, p *program, at *point, q policy.Question) policy.Decision {
 	one := func(agent string, lineage []string) policy.Decision {
@@ -219,7 +219,7 @@ func (j *Authorizer) byTheBook(t *rapid.T, p *program, at *point, q policy.Quest
 	return a.deserted(d)
 }
 
-// TestReads: what a point's rules can read is known, and no more is asked for.
+// TestReads checks which fields a point's rules can read. No others are computed.
 func TestReads(t *testing.T) {
 	read := func(j *Authorizer, at policy.Point) []string {
 		var out []string
@@ -269,7 +269,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestInput: policies see the fields that are listed, and nothing else.
+// TestInput checks that policies see exactly the listed fields.
 func TestInput(t *testing.T) {
 	q := policy.Question{Point: policy.PointTool, User: "kim", Agent: "email", Lineage: []string{"assistant"}, Action: "undo",
 		Tool: tool.Spec{Name: "email.send", Effect: tool.Action, Origin: "domain:email", Targets: []string{"to"}, Yields: message.Private,

@@ -41,7 +41,7 @@ func closed(t testing.TB, j *Authorizer) {
 	}
 }
 
-// opened is an authorizer that is closed at the end.
+// opened returns an authorizer that is closed with the test.
 func opened(t testing.TB, opt Options) *Authorizer {
 	t.Helper()
 	if opt.Directory == nil {

@@ -9,7 +9,7 @@ import (
 	"steward/internal/fault"
 )
 
-// folder is a folder of policies.
+// folder makes a folder of policies.
 func folder(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,8 +40,7 @@ func testdata(t testing.TB, name string) string {
 	return string(b)
 }
 
-// TestRules runs the tests that are written in Rego, of the default bundle and
-// of each template.
+// TestRules runs the Rego tests of the default bundle and of each template.
 func TestRules(t *testing.T) {
 	settings := map[string]any{"approve": "actions"}
 	for _, name := range []string{"default", "family", "team", "locked"} {
@@ -60,7 +59,7 @@ func TestRules(t *testing.T) {
 			ran := 0
 			for _, r := range results {
 				if name != "default" && strings.HasPrefix(r.Where, "default_test.rego") {
-					continue // what a template says otherwise
+					continue // a template may change the default
 				}
 				ran++
 				if !r.Passed {
@@ -96,7 +95,7 @@ func TestTestsTellWhatFails(t *testing.T) {
 	if got[2].Passed || got[2].Error == "" {
 		t.Errorf("%+v", got[2])
 	}
-	if got[3].Passed || got[3].Name != "test_light" || got[3].FailedAt != "house_test.rego:14" { // one more of that name
+	if got[3].Passed || got[3].Name != "test_light" || got[3].FailedAt != "house_test.rego:14" { // the second test of that name
 		t.Errorf("%+v", got[3])
 	}
 	if !got[4].Passed {

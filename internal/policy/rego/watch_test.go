@@ -78,7 +78,7 @@ func TestHotReload(t *testing.T) {
 		t.Fatalf("%+v", denied)
 	}
 
-	// A broken version keeps the one before in force, and says so.
+	// With invalid policies, the previous version stays in force, and the error is logged.
 	put(t, dir, "house.rego", "package steward\n\ndeny contains \"x\" if nothing\n")
 	said.await(t, "house.rego:3")
 	if d := judged(t, j, q); d.Reason != "not now" || d.Version != denied.Version {
@@ -88,14 +88,14 @@ func TestHotReload(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Mended as it was before.
+	// The previous text is restored.
 	put(t, dir, "house.rego", "package steward\n\ndeny contains \"not now\" if true\n")
 	said.await(t, "again as they are in force")
 	if err := j.Broken(); err != nil {
 		t.Fatal(err)
 	}
 
-	// Data count, and so does a folder within.
+	// Changes of data.json and in subfolders count.
 	put(t, dir, "data.json", `{"closed": ["time.now"]}`)
 	said.await(t, "the policies have changed")
 	put(t, dir, "more/rules.rego", "package steward\n\ndeny contains \"closed\" if input.tool.name in data.closed\n")
@@ -104,7 +104,7 @@ func TestHotReload(t *testing.T) {
 		t.Fatalf("%+v", d)
 	}
 
-	// A file that is gone is gone; a folder that is gone is not.
+	// Removing a file removes its rules. Removing the folder does not.
 	if err := os.Remove(filepath.Join(dir, "house.rego")); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestHotReload(t *testing.T) {
 	said.await(t, "again as they are in force")
 }
 
-// TestReloadWhileJudging: each decision is of one version as a whole.
+// TestReloadWhileJudging checks that each decision uses a single version.
 func TestReloadWhileJudging(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -156,7 +156,7 @@ func TestReloadWhileJudging(t *testing.T) {
 	work.Wait()
 }
 
-// TestPeopleChange: who gets another role is judged by it at once.
+// TestPeopleChange checks that a changed role takes effect at once.
 func TestPeopleChange(t *testing.T) {
 	who := &changing{roles: []string{policy.RoleMember}}
 	j := opened(t, Options{Directory: who})
@@ -194,7 +194,7 @@ func (c *changing) Principal(context.Context, string) (policy.Principal, error) 
 	return policy.Principal{User: "ann", Roles: c.roles}, nil
 }
 
-// TestMemory: what is remembered is bounded, and follows the clock.
+// TestMemory checks that the cache is bounded and follows the clock.
 func TestMemory(t *testing.T) {
 	dir := folder(t, map[string]string{"house.rego": "package steward\n\ndeny contains \"night\" if input.time.hour >= 22\n\n" +
 		"deny contains \"not him\" if input.args.to == \"eve\"\n"})
@@ -222,7 +222,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestLineage: who asks another one to act does not get more by it.
+// TestLineage checks that an agent gains nothing by asking another one to act.
 func TestLineage(t *testing.T) {
 	text := `package steward
 
@@ -286,7 +286,7 @@ deny contains "second hand" if input.lineage == ["assistant", "third"]
 	}
 }
 
-// A folder that something else writes to all the time is read all the same.
+// A folder that changes all the time is read nevertheless.
 func TestReloadInARestlessFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
