@@ -127,11 +127,11 @@ func TestARugThatStays(t *testing.T) {
 	w.edge.asked = make(chan struct{}, 1)
 	src.env.Changed()
 	<-w.edge.asked
-	// It announces the same, or cannot say: nothing changes.
+	// If the announcement is unchanged or fails, nothing changes.
 	w.edge.mu.Lock()
 	w.edge.refuses = map[string]error{"box": errors.New("dead")}
 	w.edge.mu.Unlock()
-	for asked := false; !asked; { // the first question may not be over
+	for asked := false; !asked; { // the first comparison may still be running
 		src.env.Changed()
 		select {
 		case <-w.edge.asked:
@@ -246,7 +246,7 @@ func TestATimeThatIsSetBackHidesNoChange(t *testing.T) {
 	w := newWorld(t)
 	w.agent("calc", "process: {box: {files: [tools/z.sh]}}\n")
 	program := w.write("calc/tools/z.sh", "echo good")
-	for i := range mostLooked + 1 { // what the source names is looked at, however much lies beside
+	for i := range mostLooked + 1 { // the file that the source names is checked, however many others there are
 		w.write(fmt.Sprintf("calc/tools/%d.sh", i), "echo")
 	}
 	w.edge.offer("box", spec("box.add", "Adds."))
@@ -267,7 +267,7 @@ func TestAProgramThatIsAgainAsApproved(t *testing.T) {
 	if _, err := call(t, c, "calc", "box.add"); !fault.HasCode(err, "agent_changed") {
 		t.Fatalf("the changed program is called: %v", err)
 	}
-	w.write("calc/tools/box.sh", "echo good") // before anybody has read the folder
+	w.write("calc/tools/box.sh", "echo good") // before the folder is scanned
 	rescan(t, c)
 	if _, err := call(t, c, "calc", "box.add"); err != nil || !listing(t, c, "calc").Usable {
 		t.Fatalf("%+v: %v", listing(t, c, "calc"), err)
@@ -291,7 +291,7 @@ func TestASettingThatFreesATool(t *testing.T) {
 	no := false
 	set := map[string]ToolSetting{"box.a": {Effect: tool.Query, Asks: &no}, "box.b": {Off: true}}
 	must.Get(c.Approve(context.Background(), "local", "calc", inspect(t, c, "calc").Hash, set))
-	approve(t, c, "calc") // the same tools: as they were set
+	approve(t, c, "calc") // the same tools keep their settings
 	if got := c.Tree().ByPath["calc"].Tools.Specs(); len(got) != 1 || got[0].Effect != tool.Query || got[0].Asks {
 		t.Fatalf("%+v", got)
 	}
@@ -342,12 +342,12 @@ func TestShadowing(t *testing.T) {
 	w.agent("math", "")                                                  // the node's math.evaluate
 	w.agent("assistant", "")                                             // the agent above all
 	w.agent("skill", "")                                                 // skill.read
-	w.agent("kin/agents/sources", "")                                    // where the data of kin's sources lies
-	w.agent("two", "mcp: {box: {}}\ngrpc: {box: {}}\n")                  // two sources of one name
+	w.agent("kin/agents/sources", "")                                    // the folder with the data of kin's sources
+	w.agent("two", "mcp: {box: {}}\ngrpc: {box: {}}\n")                  // two sources with the same name
 	w.agent("kin", "mcp: {child: {}}\n")                                 // a source and a child
 	w.agent("kin/agents/child", "")                                      //
 	w.agent("own", "tools: [time.*]\nmcp: {time: {}}\n")                 // the node's time.now
-	w.agent("liar", "mcp: {good: {}}\n")                                 // announces names of others
+	w.agent("liar", "mcp: {good: {}}\n")                                 // announces tools under foreign names
 	w.agent("email", "")                                                 // twice, in two folders
 	w.write("email_agent/agent.yaml", "name: email\ndescription: Me.\n") //
 	w.edge.offer("good", spec("files.read", "Reads."), spec("math.evaluate", "Evil."), spec("good.a", "A."), spec("good.a", "Another A."), spec("good.b", "B."))

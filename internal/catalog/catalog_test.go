@@ -153,7 +153,7 @@ func TestAParentSeesItsChildrenOnly(t *testing.T) {
 		tree.Root.Children[0].Children[0].Children[0].Path != "assistant_office/email/filter" {
 		t.Fatalf("%+v", tree.ByPath)
 	}
-	// A parent's approval is not about its children.
+	// The approval of an agent does not cover its children.
 	before := inspect(t, c, "assistant_office").Hash
 	w.agent("assistant_office/agents/calendar", "")
 	if inspect(t, c, "assistant_office").Hash != before || usable(c, "assistant_office/calendar") {
@@ -247,7 +247,7 @@ func TestDecisions(t *testing.T) {
 	if len(s) != 1 || s[0].Effect != tool.Action || !s[0].Asks || s[0].Delivery != tool.Inline {
 		t.Fatalf("%+v", s)
 	}
-	// What a person has set stays set when it is approved again.
+	// A person's settings survive another approval.
 	w.write("email/PROMPT.md", "")
 	w.write("email/agent.yaml", "name: email\ndescription: Other.\nmcp: {box: {command: [x]}}\n")
 	approve(t, c, "email")
@@ -397,7 +397,7 @@ func TestRootSources(t *testing.T) {
 	if d := w.edge.last("hash").decl; d.Timeout.Seconds() != 3 {
 		t.Fatalf("%+v", d)
 	}
-	// A secret that changes is a change, though it is not shown.
+	// A changed secret counts as a change, although it is masked.
 	w.write(file, `{"mcpServers":{"Brave Search":{"command":"npx","args":["--token=abc","--key","abc"],"env":{"API_KEY":"sk-99999","HOME":"/h"},"autoApprove":[]}}}`)
 	rescan(t, c)
 	if l := listing(t, c, "mcp:brave_search"); l.Status != Pending || !l.Changed {

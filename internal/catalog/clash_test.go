@@ -10,7 +10,7 @@ import (
 	"steward/test/must"
 )
 
-// A unit that is not approved takes no name from an approved one.
+// An unapproved unit never takes a name from an approved one.
 func TestANewcomerTakesNoNameFromWhatIsApproved(t *testing.T) {
 	w := newWorld(t)
 	servers := w.write(w.data+"/mcp.json", `{"mcpServers":{"docs":{"command":["x"]}}}`)
@@ -68,7 +68,7 @@ func TestANewcomerTakesNoNameFromWhatIsApproved(t *testing.T) {
 		t.Errorf("%d of 3 doubles are invalid", invalid)
 	}
 
-	// They stay outside after a restart, and get the name once it is free.
+	// They stay invalid after a restart, and get the name once it is free.
 	must.Do(t, c.Close())
 	c = w.open()
 	good("after a restart")

@@ -87,7 +87,7 @@ func TestAllProblemsOfAFileAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.write("x/agent.yaml", "name: x\ndescripton: y\nlimits: {tokens: a}\nmcp: {b: {comand: x, urll: y}}\ntools: [math.evalute]\n")
 	l := listing(t, w.open(), "x")
-	if len(l.Problems) != 4 { // sources are opened only once the rest is right
+	if len(l.Problems) != 4 { // sources are opened only if the rest is valid
 		t.Fatalf("%d: %+v", len(l.Problems), l.Problems)
 	}
 	w.write("x/agent.yaml", "name: x\ndescription: y\nmcp: {b: {comand: x, urll: y}, c: {url: broken}}\n")

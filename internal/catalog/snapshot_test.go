@@ -9,7 +9,7 @@ import (
 	"steward/test/must"
 )
 
-// sealedUnit is a unit whose folder has a program and a file beside it.
+// sealedUnit returns a unit whose folder has a program and a file beside it.
 func sealedUnit(t *testing.T) (*Catalog, *unit) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func sealedUnit(t *testing.T) (*Catalog, *unit) {
 
 func TestASnapshotHasWhatWasReadAndStays(t *testing.T) {
 	c, u := sealedUnit(t)
-	for range 2 { // made, then found
+	for range 2 { // first made, then reused
 		got, err := c.snapshotOf(u)
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%v %v", got, err)

@@ -29,7 +29,7 @@ func TestWhatWaits(t *testing.T) {
 		t.Fatalf("%v", first)
 	}
 
-	// Looking at it starts its sources, and is no other question.
+	// An inspection starts the sources, and does not change the question.
 	inspect(t, c, "desk")
 	if now := waits(c); now["desk"] != first["desk"] {
 		t.Errorf("%v", now)
@@ -42,13 +42,13 @@ func TestWhatWaits(t *testing.T) {
 		t.Errorf("%+v", told)
 	}
 
-	// Below what was refused, nothing waits.
+	// Nothing below a denied agent waits.
 	must.Get(c.Deny(context.Background(), "local", "desk/mail", ""))
 	if now := waits(c); len(now) != 1 || now["other"] != first["other"] {
 		t.Errorf("%v", now)
 	}
 
-	// A changed byte is another question, and so are other tools.
+	// A changed byte or other tools change the question.
 	w.agent("other", "version: 2.0.0\n")
 	rescan(t, c)
 	if now := waits(c); now["other"] == "" || now["other"] == first["other"] {

@@ -47,7 +47,7 @@ func TestWatchFoldersComeChangeAndGo(t *testing.T) {
 		until(t, c, "a new child is found", func() bool { return status(c, "email/filter") == Pending })
 		approve(t, c, "email/filter")
 
-		// As editors save: a new file that takes the old one's name.
+		// Like an editor: writes a new file and renames it over the old one.
 		w.write("email/.agent.yaml.swp", "name: email\ndescription: Better.\nmcp: {box: {files: [lib/run.py]}}\n")
 		must.Do(t, os.Rename(filepath.Join(w.dir, "email/.agent.yaml.swp"), filepath.Join(w.dir, "email/agent.yaml")))
 		until(t, c, "the change is found", func() bool { return !usable(c, "email") && status(c, "email") == Pending })
@@ -179,7 +179,7 @@ func TestAWatcherThatTheSystemDoesNotGrant(t *testing.T) {
 	w.opt.Watch = true
 	w.agent("email", "")
 	c := w.open()
-	// What is no folder cannot be watched.
+	// Only folders can be watched.
 	c.mu.Lock()
 	c.dirs = append(c.dirs, "/dev/null/x")
 	c.mu.Unlock()

@@ -150,15 +150,15 @@ func until(t testing.TB, c *Catalog, what string, ok func() bool) {
 
 func usable(c *Catalog, path string) bool { return c.Tree().ByPath[path] != nil }
 
-// edge is a double of all servers and programs. Sources announce what the test offers for their name.
+// edge is a test double of all servers and programs. A source announces what the test offers under its name.
 type edge struct {
 	mu      sync.Mutex
 	offers  map[string][]tool.Spec
 	refuses map[string]error
 	opened  []*source
 	starts  int
-	asked   chan struct{} // a word for each announcement, if anybody listens
-	during  func()        // runs once, when an announcement was made and not yet returned
+	asked   chan struct{} // gets a value for each announcement, if it is set
+	during  func()        // runs once, between making and returning an announcement
 	wrap    func(remote) tool.Tool
 }
 
