@@ -40,7 +40,7 @@ func TestAPartOfASchemaThatRefersToItselfWithoutEndAdmitsNothing(t *testing.T) {
 	}
 }
 
-// multiplying is a schema of n definitions each of which applies the next twice.
+// multiplying returns a schema of n definitions, each of which applies the next one twice.
 func multiplying(n int) string {
 	var defs []string
 	for i := range n {
@@ -60,8 +60,8 @@ func TestASchemaOfATreeHolds(t *testing.T) {
 	must.Get(NewValidator([]byte(multiplying(8))))
 }
 
-// The time of a schema that refers to itself several times below a property would multiply with each
-// level. The cost is computed before.
+// A schema that refers to itself several times below a property takes time that multiplies with each
+// level. The cost is computed before the validation.
 func TestArgumentsThatTakeTooLongToCheckAreRefused(t *testing.T) {
 	nested := func(depth int) []byte {
 		return []byte(strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth))

@@ -11,7 +11,7 @@ import (
 	"steward/internal/tool"
 )
 
-// bare is a tool that does nothing.
+// bare is a tool without behaviour.
 type bare tool.Spec
 
 func (b bare) Spec() tool.Spec { return tool.Spec(b) }

@@ -60,7 +60,7 @@ func TestRegistryRefuses(t *testing.T) {
 		{named("a..b"), "tool_name_invalid"},
 		{named("a__b"), "tool_name_invalid"},
 		{named("a__b.c"), "tool_name_invalid"},
-		{named("a_.b"), "tool_name_invalid"}, // a___b would come back as a._b
+		{named("a_.b"), "tool_name_invalid"}, // its wire name a___b would be read as a._b
 		{named("A.b"), "tool_name_invalid"},
 		{named("a.b-c"), "tool_name_invalid"},
 		{named("a.ü"), "tool_name_invalid"},

@@ -10,7 +10,7 @@ import (
 	"steward/test/must"
 )
 
-// plainTool is a tool that is only described.
+// plainTool is a tool with a spec only.
 type plainTool struct{ spec tool.Spec }
 
 func (p plainTool) Spec() tool.Spec { return p.spec }
@@ -31,7 +31,7 @@ func tidySpec(log tool.LogSpec, ss ...tool.Strategy) tool.Spec {
 
 func TestCheckSpecTidy(t *testing.T) {
 	for _, c := range []struct {
-		code string // "" where it is good
+		code string // "": valid
 		s    tool.Strategy
 	}{
 		{"", tool.Strategy{Kind: tool.ByParameters, Parameters: []string{"path", "limit"}}},
@@ -57,7 +57,7 @@ func TestCheckSpecTidy(t *testing.T) {
 			t.Errorf("%+v: %v", c.s, err)
 		}
 	}
-	// A schema that leaves open which parameters there are allows any.
+	// A schema that allows additional properties allows any parameter.
 	open := tidySpec(tool.LogSpec{Summary: "Read {anything}"}, tool.Strategy{Kind: tool.ByParameters, Parameters: []string{"any"}})
 	open.Input = []byte(`{"type":"object"}`)
 	if _, _, err := tool.CheckSpec(open); err != nil {
