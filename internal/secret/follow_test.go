@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// lines is a log that is read while it is written.
+// lines is a log that can be read while it is written.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -81,7 +81,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What was kept between a program's start and the watch is learned as well.
+// A secret stored between the program's start and the start of the watch is learned as well.
 func TestFollowLearnsExistingSecrets(t *testing.T) {
 	st := NewStore(filepath.Join(t.TempDir(), "secrets"))
 	if err := st.Set("early", "an early value"); err != nil {

@@ -31,7 +31,7 @@ func masker(t testing.TB, values ...string) *Masker {
 	return m
 }
 
-// A secret is found in every form that texts have it in.
+// A secret is found in each of its forms.
 func TestMaskForms(t *testing.T) {
 	secret := `p<ss/wörd & "more"+\x`
 	m := masker(t, secret)
@@ -82,7 +82,7 @@ func TestMaskForms(t *testing.T) {
 	}
 }
 
-// Other languages escape other characters than Go.
+// Other languages escape different characters than Go does.
 func TestMaskFormsOfOthers(t *testing.T) {
 	m := masker(t, `p@ss w/rd&é😀!(x)*'`)
 	for name, text := range map[string]string{
@@ -101,7 +101,7 @@ func TestMaskFormsOfOthers(t *testing.T) {
 	}
 }
 
-// A name is a file's or a program's, and what is masked stays JSON.
+// A name may have any characters, and masked JSON stays valid.
 func TestMaskNames(t *testing.T) {
 	var m Masker
 	m.Add("my \"key\"\\\n\xff", "correct-horse")
@@ -111,8 +111,8 @@ func TestMaskNames(t *testing.T) {
 	}
 }
 
-// A secret of digits is found in numbers by chance: a time in microseconds
-// begins with the same six for hours. What is written stays readable.
+// A secret of digits may occur in numbers by chance: for days, times in
+// microseconds begin with the same six digits. Masked JSON stays valid.
 func TestMaskKeepsJSON(t *testing.T) {
 	m := masker(t, "171234", `a"b\c:1`)
 	for text, want := range map[string]string{
@@ -120,7 +120,7 @@ func TestMaskKeepsJSON(t *testing.T) {
 		`[171234,"a\"","\\","171234",{"171234":null}]`:  `[171234,"a\"","\\","«secret:S0»",{"«secret:S0»":null}]`,
 		`{"n":171234,"x":"y a\"b\\c:1 z"}`:              `{"n":171234,"x":"y «secret:S1» z"}`,
 		`{"n":1712340}`:                                 `{"n":1712340}`,
-		`n=1712340`:                                     `n=«secret:S0»0`, // it is no JSON
+		`n=1712340`:                                     `n=«secret:S0»0`, // not JSON
 		`{"t":"1712340"}`:                               `{"t":"«secret:S0»0"}`,
 	} {
 		if got := string(m.MaskBytes([]byte(text))); got != want {
@@ -143,7 +143,7 @@ func TestMaskOverlaps(t *testing.T) {
 	for text, want := range map[string]string{
 		"abcdef":            "«secret:S0»",
 		"abcdefgh.":         "«secret:S1».",
-		"abcdefghijkl!":     "«secret:S1»!", // two that overlap
+		"abcdefghijkl!":     "«secret:S1»!", // two overlapping secrets
 		"xyzabcdefghijklmn": "«secret:S3»mn",
 		"abcde abcdef":      "abcde «secret:S0»",
 		"":                  "",
@@ -182,7 +182,7 @@ func TestMaskerRefuses(t *testing.T) {
 	}
 }
 
-// Of secrets that overlap nothing comes out, whichever piece ends in which.
+// Nothing of overlapping secrets is written, however the text is split.
 func TestWriterOverlaps(t *testing.T) {
 	m := masker(t, "abcdef", "defghi", "hijklmn")
 	for _, text := range []string{"abcdefghi.", "abcdefgh", "abcdefghijklmn", "abcdefghijklm"} {
@@ -198,8 +198,8 @@ func TestWriterOverlaps(t *testing.T) {
 	}
 }
 
-// However a stream is cut, what comes out is what Mask makes of the whole; and
-// as soon as nothing can be a secret any more, it has come out.
+// However a stream is split, the output equals Mask of the whole text. Text that
+// cannot be part of a secret any more is written at once.
 func TestWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.StringMatching(`[ab"/]{6,9}`), 1, 3).Draw(t, "secrets")
@@ -217,7 +217,7 @@ func TestWriter(t *testing.T) {
 			}
 		}
 		text := strings.Join(parts, "")
-		for _, v := range values { // where they overlap, what is hidden may begin elsewhere
+		for _, v := range values { // skips overlapping secrets: their masks may begin elsewhere
 			for _, u := range values {
 				for k := 1; k < len(v); k++ {
 					if strings.HasPrefix(u, v[k:]) || strings.Contains(u[1:], v) {
@@ -248,8 +248,8 @@ func TestWriter(t *testing.T) {
 	})
 }
 
-// A secret is found wherever the buffer's end cuts it, and one that is longer
-// than the buffer too.
+// A secret is found wherever the end of the buffer splits it, even if it is longer
+// than the buffer.
 func TestInFindsSecretsAcrossReads(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 3<<10)
 	for _, value := range []string{"hunter2hunter2", long} {
@@ -278,7 +278,7 @@ func TestWriterHoldsBackLittle(t *testing.T) {
 	w := m.Writer(&out)
 	for _, step := range []struct{ in, out string }{
 		{"hello ", "hello "}, {"abc", "hello "}, {"xyz", "hello abcxyz"}, {"abcdef", "hello abcxyz"},
-		{"gh", "hello abcxyz"}, // its base64 behind another byte begins with h
+		{"gh", "hello abcxyz"}, // h may begin a base64 form of the secret
 		{"ab", "hello abcxyz«secret:S0»"},
 	} {
 		if _, err := w.Write([]byte(step.in)); err != nil || out.String() != step.out {

@@ -11,7 +11,7 @@ import (
 	"steward/internal/fault"
 )
 
-// A pipe is refused: to open it would wait for somebody to write.
+// A pipe is refused without waiting for a writer.
 func TestPipeIsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -22,8 +22,7 @@ func TestPipeIsNoFile(t *testing.T) {
 	}
 }
 
-// Nor does one among Steward's own secrets hold anybody up, who follows them
-// least of all.
+// A pipe in the store's folder blocks neither Get nor a Follower.
 func TestPipeAmongTheSecrets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "secrets")
 	st, m := NewStore(dir), &Masker{}

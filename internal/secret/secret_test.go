@@ -126,7 +126,7 @@ func TestStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(t, filepath.Join(dir, ".new-77"), "broken off", 0o600) // by a crash
+	write(t, filepath.Join(dir, ".new-77"), "broken off", 0o600) // left by a crash
 	list, err := s.List()
 	if err != nil || len(list) != 2 || list[0].Name != "A_KEY" || list[1].Name != "b" || list[0].Changed.IsZero() {
 		t.Fatalf("%v, %v", list, err)
@@ -181,7 +181,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// What split gives is what was quoted.
+// split returns the words that were quoted.
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.StringN(1, 10, 40), 1, 5).Draw(t, "words")
