@@ -96,7 +96,7 @@ func TestAuthenticateRefuses(t *testing.T) {
 		if _, err := reg.Authenticate(ctx, short); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // the bubble's clock; the cache still holds it
+		time.Sleep(time.Second) // of the synctest clock; the entry is still cached
 		_, err = reg.Authenticate(ctx, short)
 		wantCode(t, err, fault.Unauthentic, "key_expired")
 	})

@@ -10,8 +10,7 @@ import (
 	"steward/internal/store/storetest"
 )
 
-// watched is a store of which is counted what is read, and which fails as a
-// test wants.
+// watched is a store that counts reads, and fails as a test specifies.
 type watched struct {
 	store.Store
 	mu     sync.Mutex

@@ -22,7 +22,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// must returns what a call that cannot fail returned.
+// must returns the value of a call that must not fail.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -171,7 +171,7 @@ func TestDisabledUsersKeysAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // and again: no cache lets him in
+	for range 3 { // repeated, because a cache must not let the user in
 		must(reg.SetUser(ctx, "local", "ana", identity.AccountChange{Disabled: ptr(true)}))
 		_, err = reg.Authenticate(ctx, secret)
 		wantCode(t, err, fault.Unauthentic, "user_disabled")
@@ -187,7 +187,7 @@ func TestGroupsLeaveNothingToStrangers(t *testing.T) {
 	x := resource.Root(identity.TypeGroup, "family").Child("home.Note", "x")
 	for name, then := range map[string][]store.Change{
 		"kept": nil,
-		// Its versions can still be read by who is in the space, and events tell of them.
+		// Members of the space can still read its versions and events.
 		"deleted": {{URI: x, Op: store.Delete}},
 		"erased":  {{URI: x, Op: store.Erase}},
 	} {
@@ -210,8 +210,8 @@ func TestGroupsLeaveNothingToStrangers(t *testing.T) {
 	}
 }
 
-// Whatever is done, in whatever order and by whom at once: an admin is left
-// who is not disabled.
+// Whatever changes are made, in any order and concurrently, one enabled admin
+// remains.
 func TestTheLastAdminStays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
@@ -296,13 +296,13 @@ func TestPrincipalsAreCached(t *testing.T) {
 	})
 }
 
-// A look-up that a change overtook is not remembered.
+// A look-up is not cached if a change was made during it.
 func TestChangeOvertakesLookUp(t *testing.T) {
 	st := newWatched()
 	reg := identity.New(st)
 	st.then = func() { must(reg.SetUser(context.Background(), "local", "ana", roles("guest"))) }
 	if got := principal(t, reg, "ana"); got != "member in " {
-		t.Fatal(got) // so it was when the store was asked
+		t.Fatal(got) // the state when the store was read
 	}
 	if got := principal(t, reg, "ana"); got != "guest in " {
 		t.Errorf("ana is %s", got)
