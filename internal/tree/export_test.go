@@ -1,4 +1,4 @@
 package tree
 
-// LabelsOf is labelsOf.
+// LabelsOf exports labelsOf for tests.
 var LabelsOf = labelsOf

@@ -30,7 +30,7 @@ func TestPolicyDecides(t *testing.T) {
 	if p := must(o.List(ctx, agent, tree.Query{Type: "home.Note"})); len(p.Items) != 21 {
 		t.Errorf("%d", len(p.Items))
 	}
-	if len(o.judge.asked) != 1 { // the mount has no such type
+	if len(o.judge.asked) != 1 { // the mount does not have this type
 		t.Errorf("%d questions for one list", len(o.judge.asked))
 	}
 	q := o.judge.asked[0]
@@ -134,7 +134,7 @@ func TestTypesThatNobodyReads(t *testing.T) {
 	}
 	sys := store.ForNode(resource.System)
 	hidden := []resource.URI{resource.Root("identity.Key", key.ID.String()), resource.Root("secret.Secret", "s"), resource.Root("identity.User", "local").Child("tree.Done", "d"),
-		resource.Root("tool.Tool", "stored")} // a mount stands before it
+		resource.Root("tool.Tool", "stored")} // hidden by a mount
 	admins := []resource.URI{resource.Root("identity.Group", "family"), resource.Root("llm.Calibration", "c")}
 	for _, u := range append(hidden[1:], admins[1]) {
 		must(o.st.Commit(ctx, sys, store.Batch{Changes: []store.Change{{URI: u, Body: []byte(`{}`)}}}))
@@ -172,7 +172,7 @@ func TestReadsAreAudited(t *testing.T) {
 	if got := strings.Join(o.audit.reads, "; "); got != fmt.Sprintf("ana a %s user:ana; ana  %s user:ana", x, x) {
 		t.Errorf("recorded: %s", got)
 	}
-	// What is told with others is read, too, if its body is told.
+	// A resource in a list is recorded as read if its body is returned.
 	o.audit.reads = nil
 	notes := tree.Query{Type: "home.Note"}
 	must(o.List(ctx, ana, notes))

@@ -82,8 +82,8 @@ func TestListRefuses(t *testing.T) {
 	wantCode(t, err, fault.NotFound, "not_found")
 }
 
-// A list that is read while things come, go and change shows everything that
-// was there all the while, once.
+// A list that is read page by page during changes shows each resource that exists
+// the whole time exactly once.
 func TestListsWhileThingsChange(t *testing.T) {
 	ctx := t.Context()
 	o := open(t)

@@ -50,7 +50,7 @@ func database(t testing.TB) store.Store {
 	return st
 }
 
-// kept is what the model knows of a resource.
+// kept is the state of a resource in the model.
 type kept struct {
 	space   resource.Space
 	version uint64
@@ -59,21 +59,21 @@ type kept struct {
 	gone    bool
 }
 
-// world is the model: what is where, and who is in the group.
+// world is the model: the resources and the members of the group.
 type world struct {
 	t       *rapid.T
 	s       *tree.Service
 	people  *identity.Registry
 	things  map[resource.URI]*kept
 	members map[string]bool
-	foreign []resource.URI // what Steward itself keeps for ana
+	foreign []resource.URI // Steward's own resources for ana
 }
 
 func (w *world) sees(user string, space resource.Space) bool {
 	return space == resource.UserSpace(user) || space == "group:family" && w.members[user]
 }
 
-// where draws a URI as a user may write it, and where it leads.
+// where draws a URI as a user may write it, and returns it with its resolved form.
 func (w *world) where(user string) (string, resource.Space, resource.URI) {
 	space := rapid.SampledFrom([]resource.Space{"", "user:ana", "user:bo", "group:family"}).Draw(w.t, "space")
 	short := "home.Note." + rapid.SampledFrom([]string{"a", "b", "a/home.Part.x"}).Draw(w.t, "name")
@@ -178,7 +178,7 @@ func (w *world) join(*rapid.T) {
 	w.members[user] = in
 }
 
-// check looks at everything through the eyes of both users.
+// check compares everything that each of the two users sees with the model.
 func (w *world) check(*rapid.T) {
 	ctx := context.Background()
 	for _, user := range []string{"ana", "bo"} {
@@ -215,7 +215,7 @@ func (w *world) check(*rapid.T) {
 	}
 }
 
-// list reads lists in pages, as the user, in tree order and from the log.
+// list reads lists as the user, page by page, in tree order and from the log.
 func (w *world) list(user string, want []resource.URI) {
 	slices.SortFunc(want, func(a, b resource.URI) int { return bytes.Compare(a.Key(), b.Key()) })
 	size := rapid.IntRange(1, 5).Draw(w.t, "page")
@@ -262,8 +262,8 @@ func (w *world) list(user string, want []resource.URI) {
 	}
 }
 
-// Two users and a group: whatever they do, each sees what is his and the
-// group's while he is in it, and nothing else.
+// With two users and a group, each user always sees exactly their own resources
+// and, as a member, those of the group.
 func TestNothingCrosses(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		st := database(t)

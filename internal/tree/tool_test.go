@@ -16,7 +16,7 @@ import (
 	"steward/internal/tree"
 )
 
-// kit are the tools by name.
+// kit returns the tools by name.
 func kit(t testing.TB, o office) map[string]tool.Tool {
 	t.Helper()
 	out := map[string]tool.Tool{}
@@ -144,9 +144,7 @@ func TestAgentsKeepAndRead(t *testing.T) {
 	}
 }
 
-// An action that is asked for again by its key is not done again, whether it
-// comes once more or many times at once, and is told of as it was.
-// What is secret in what Steward has recorded is secret as a resource too.
+// Content that Steward has recorded as secret keeps that label as a resource.
 func TestSecretLabelsAreKept(t *testing.T) {
 	const all = message.Private | message.Untrusted | message.Secret
 	for body, want := range map[string]message.Labels{
@@ -164,7 +162,7 @@ func TestSecretLabelsAreKept(t *testing.T) {
 	}
 }
 
-// What the user has tried again is what the agent wrote still.
+// What is written in a conversation counts as the agent's, even if the user retried the call.
 func TestActorsOfResources(t *testing.T) {
 	o := open(t)
 	k := kit(t, o)
@@ -188,6 +186,8 @@ func TestActorsOfResources(t *testing.T) {
 	}
 }
 
+// A repeated action with the same idempotency key is not done again, even
+// concurrently, and returns the same result.
 func TestActionsHappenOnce(t *testing.T) {
 	ctx := t.Context()
 	o := open(t)
@@ -252,7 +252,7 @@ func TestActionsHappenOnce(t *testing.T) {
 	if _, _, err := run(t, put, "ana", "k5", `{"uri":"cld:home.Note.a","body":{},"create":true}`); !fault.HasCode(err, "resource_exists") {
 		t.Error(err)
 	}
-	// Different actions race for one resource: each is done, once.
+	// Different actions race for one resource: each is done exactly once.
 	before := must(o.Get(ctx, ana, note("ana", "a"))).Version
 	for i := range 8 {
 		wg.Go(func() {
@@ -299,7 +299,7 @@ func TestActionsAreUndone(t *testing.T) {
 	do(tree.ToolPut, "k2", two)
 	wantCode(t, undo(tree.ToolPut, "k1", one), fault.Conflict, "resource_changed")
 	is(`{"n":2}`)
-	for range 2 { // what is taken back already is no error
+	for range 2 { // undoing again is not an error
 		if err := undo(tree.ToolPut, "k2", two); err != nil {
 			t.Fatal(err)
 		}

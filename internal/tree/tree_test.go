@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 var start = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// judge decides by rules of a test, and counts.
+// judge decides by the rules of a test, and records the questions.
 type judge struct {
 	mu    sync.Mutex
 	asked []policy.Question
@@ -41,7 +41,7 @@ func (j *judge) Authorize(_ context.Context, q policy.Question) (policy.Decision
 	return j.rule(q)
 }
 
-// shelf is a mount of two tools, one of which only admins may know of.
+// shelf is a mount of two tools, one of which only admins may see.
 type shelf struct{}
 
 func (shelf) Types() []string { return []string{"tool.Tool"} }
@@ -109,8 +109,7 @@ func uris(p tree.Page) string {
 	return strings.Join(out, " ")
 }
 
-// A page of large bodies is a short one, and nothing is missing in those that
-// follow.
+// A page of large bodies is cut short, and the following pages have the rest.
 func TestPagesOfLargeBodies(t *testing.T) {
 	o := open(t)
 	body := []byte(`{"purpose":"` + strings.Repeat("x", 1<<19) + `"}`)
@@ -281,11 +280,11 @@ func TestParentsAndHistory(t *testing.T) {
 			t.Errorf("version %d still has its body", r.Version)
 		}
 	}
-	must(o.Get(ctx, ana, part)) // what lies below stays
+	must(o.Get(ctx, ana, part)) // resources below it stay
 }
 
-// Many at once replace the version that they have read: each version is
-// replaced once.
+// Concurrent writers replace the version that they have read. Each version is
+// replaced exactly once.
 func TestCompareAndSet(t *testing.T) {
 	ctx := t.Context()
 	o := open(t)
