@@ -15,7 +15,7 @@ import (
 	"steward/internal/store"
 )
 
-// member is one of the crowd.
+// member is one client of the crowd.
 type member struct {
 	*history
 	who int
@@ -26,7 +26,8 @@ func (h *history) fail(what kind, err error) {
 	h.t.Errorf("%s: %v", what, err)
 }
 
-// write sends a message, in place of another one or not, twice at once or not.
+// write sends a message, possibly replacing another one. If twice is true, it
+// sends the message twice concurrently.
 func (m *member) write(c call, turn runtime.Turn, twice bool) {
 	m.mu.Lock()
 	s := sent{client: fmt.Sprintf("%d-%d", m.who, len(m.ops)), marked: m.r.IntN(3) == 0}
@@ -66,7 +67,7 @@ func (m *member) write(c call, turn runtime.Turn, twice bool) {
 	wg.Wait()
 }
 
-// depart makes a branch by an operation that returns it.
+// depart creates a branch by an operation that returns it.
 func (m *member) depart(c call, do func(context.Context) (record.Branch, error)) {
 	at := m.start()
 	b, err := do(at.ctx)
@@ -129,7 +130,7 @@ func (m *member) list() {
 	m.note(m.who, at, call{kind: branches}, answer{branch: preferred, list: names})
 }
 
-// become changes what becomes of a message.
+// become archives or pins a message, or reverts that.
 func (m *member) become(k kind, of sent, on bool) {
 	at := m.start()
 	var err error
@@ -162,7 +163,8 @@ func (m *member) switchTo(branch string) {
 	m.note(m.who, at, call{kind: move, target: branch}, answer{})
 }
 
-// last does a little of everything and looks at it, when all others are gone.
+// last runs a few operations of several kinds and reads the results, after all
+// other members have finished.
 func (m *member) last() {
 	for _, b := range []string{m.branches[len(m.branches)-1], record.MainBranch} {
 		m.read()
@@ -179,7 +181,7 @@ func (m *member) last() {
 	}
 }
 
-// act does one thing.
+// act runs one random operation.
 func (m *member) act() {
 	placed, ok := m.some(m.r, false)
 	n := m.r.IntN(100)

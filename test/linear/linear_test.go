@@ -1,5 +1,6 @@
-// Package linear checks that one conversation, used by many at once, behaves
-// as if everything had happened one after the other.
+// Package linear checks that one conversation used by many clients at once is
+// linearizable: it behaves as if the operations had happened one after the
+// other.
 package linear
 
 import (
@@ -34,15 +35,15 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 const (
-	crowd = 64 // at one conversation
-	each  = 5  // things that each of them does
-	few   = 16 // where something is wrong: the checker has to try everything
+	crowd = 64 // clients of one conversation
+	each  = 5  // operations of each client
+	few   = 16 // clients of a faulty node: the checker has to try everything
 	user  = "anna"
 
-	patience = 15 * time.Minute // for the checker and whatever else has to come to its end
+	patience = 15 * time.Minute // for the checker and everything else that must end
 )
 
-// parrot is a provider whose model says what the newest message says.
+// parrot is a provider whose model repeats the newest message.
 type parrot struct{}
 
 func (parrot) Name() string                               { return "test" }
@@ -56,7 +57,7 @@ func (parrot) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, err
 	}
 }
 
-// node is what of a node is put to the test.
+// node is the part of a node that is tested.
 type node interface {
 	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
 	Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error)
@@ -90,8 +91,8 @@ func open(t *testing.T, st store.Store) *runtime.Node {
 	return n
 }
 
-// receipts is a store that notes what an operation wrote: where the log has
-// it, and when it was written.
+// receipts is a store that records the log position and the commit time of each
+// operation's write.
 type receipts struct {
 	store.Store
 	mu    sync.Mutex
@@ -103,7 +104,7 @@ type written struct {
 	from, till time.Time
 }
 
-// number is what an operation's context bears: its number.
+// number is the context key of an operation's number.
 type number struct{}
 
 func (r *receipts) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
@@ -117,7 +118,7 @@ func (r *receipts) Commit(ctx context.Context, sc store.Scope, b store.Batch) (s
 	return rec, err
 }
 
-// history is what a crowd did, and what came of it.
+// history is the crowd's operations and their results.
 type history struct {
 	t     *testing.T
 	node  node
@@ -126,21 +127,21 @@ type history struct {
 
 	mu       sync.Mutex
 	ops      []porcupine.Operation
-	numbers  []int  // of ops
-	count    int    // numbers given out
-	messages []sent // all that were acknowledged
+	numbers  []int  // operation numbers of ops
+	count    int    // number of operations started
+	messages []sent // all acknowledged messages
 	branches []string
 }
 
-// sent is a message that was acknowledged.
+// sent is an acknowledged message.
 type sent struct {
 	id     id.ID
 	client string // the client's own id
 	text   string
-	marked bool // what becomes of it changes; of the others, the place
+	marked bool // its state may change; of other messages only the place
 }
 
-// started is an operation that runs.
+// started is a running operation.
 type started struct {
 	ctx    context.Context
 	number int
@@ -154,13 +155,13 @@ func (h *history) start() started {
 	return started{context.WithValue(h.t.Context(), number{}, h.count), h.count, time.Since(h.began)}
 }
 
-// note adds an operation that has returned. The caller holds the lock.
+// note adds an operation that has returned. The caller must hold the lock.
 func (h *history) note(who int, s started, c call, a answer) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: who, Input: c, Output: a, Call: int64(s.at), Return: int64(time.Since(h.began))})
 	h.numbers = append(h.numbers, s.number)
 }
 
-// some picks a message that was acknowledged.
+// some picks an acknowledged message.
 func (h *history) some(r *rand.Rand, marked bool) (sent, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,7 +173,7 @@ func (h *history) some(r *rand.Rand, marked bool) (sent, bool) {
 	return sent{}, false
 }
 
-// run has a crowd at one conversation, and returns the history with the order
+// run lets a crowd use one conversation. It returns the history with the order
 // of its changes filled in.
 func run(t *testing.T, st store.Store, seed uint64, crowd int, wrap func(*runtime.Node) node) (*history, string) {
 	t.Helper()
@@ -201,10 +202,9 @@ func run(t *testing.T, st store.Store, seed uint64, crowd int, wrap func(*runtim
 	return h, acc.Message.String()
 }
 
-// order ranks the changes by where the log has them. A change
-// must have taken effect while it was committed, which is a part of the time
-// that its operation took: that is asked of it, and leaves the checker less to
-// try.
+// order ranks the changes by their log position. It also narrows each change to
+// the time of its commit, since it must have taken effect then; that leaves the
+// checker less to try.
 func (h *history) order(wrote map[int]written) {
 	var changes []int
 	for i := range h.ops {
@@ -224,13 +224,13 @@ func (h *history) order(wrote map[int]written) {
 	}
 }
 
-// check has the checker judge the history.
+// check lets the checker judge the history.
 func (h *history) check(first string) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(model(first), h.ops, patience)
 }
 
-// explain keeps a picture of a history that is not linearizable, and tells
-// the operations on which it fails.
+// explain writes a picture of a history that is not linearizable and fails the
+// test with its path.
 func (h *history) explain(first string, seed uint64) {
 	_, info := porcupine.CheckOperationsVerbose(model(first), h.ops, patience)
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("linear-%d.html", seed))
@@ -240,8 +240,8 @@ func (h *history) explain(first string, seed uint64) {
 	h.t.Errorf("seed %d: the history is not linearizable; a picture of it is in %s", seed, path)
 }
 
-// kept checks that no message that was acknowledged is lost or changed, and
-// that the model is shown a proper history.
+// kept checks that no acknowledged message is lost or changed, and that the
+// model is shown a valid history on each branch.
 func (h *history) kept(st store.Store) {
 	e := conversation.New(st, conversation.Options{})
 	sc := store.ForUser(user)
@@ -269,7 +269,7 @@ func (h *history) kept(st store.Store) {
 	}
 }
 
-// rest waits until the last turn is over.
+// rest waits until the last turn has ended.
 func rest(t *testing.T, n *runtime.Node, conv id.ID) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -9,55 +9,54 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// kind is what an operation does.
+// kind is the kind of an operation.
 type kind string
 
 const (
-	send       kind = "send"       // a message at the end of the preferred branch
-	replace    kind = "replace"    // a message in place of another one, on a branch of its own
-	regenerate kind = "regenerate" // a message is answered anew, on a branch of its own
-	fork       kind = "fork"       // a branch that departs before or after a message
-	remove     kind = "remove"     // a branch without a message
+	send       kind = "send"       // adds a message at the end of the preferred branch
+	replace    kind = "replace"    // replaces a message on a new branch
+	regenerate kind = "regenerate" // answers a message again on a new branch
+	fork       kind = "fork"       // creates a branch that departs before or after a message
+	remove     kind = "remove"     // creates a branch without a message
 	move       kind = "switch"     // prefers another branch
-	read       kind = "read"       // the messages of the preferred branch, and what became of them
-	branches   kind = "branches"   // all branches, and the preferred one
-	again      kind = "again"      // a message that had been sent before is sent again
-	mark       kind = "mark"       // a message is archived, or active again
-	pin        kind = "pin"        // a message is pinned, or not any more
+	read       kind = "read"       // reads the preferred branch's messages and their states
+	branches   kind = "branches"   // lists all branches and the preferred one
+	again      kind = "again"      // sends a message a second time
+	mark       kind = "mark"       // archives a message or makes it active again
+	pin        kind = "pin"        // pins or unpins a message
 )
 
-// call is what was asked for. Messages and branches go by their ids.
+// call is a request. Messages and branches are identified by their ids.
 type call struct {
 	kind
 	message string // the message written, replaced, …
 	target  string // the message replaced, or the branch switched to
 	before  bool   // fork: before the message
-	on      bool   // mark, pin: what it is to be
+	on      bool   // mark, pin: the new state
 }
 
-// answer is what came of it.
+// answer is the result of a call.
 type answer struct {
-	rank   int    // which of the changes it was, by the log; 0: nothing was written
-	branch string // that was written to, or made
-	parent string // of the branch that was made
+	rank   int    // position among the changes in the log; 0: nothing was written
+	branch string // the branch written to, or created
+	parent string // parent of the created branch
 	list   []string
 }
 
-// world is a conversation. Its maps are not written to once
-// it is made.
+// world is the state of a conversation. Its maps are immutable.
 type world struct {
-	rank      int // of the newest change, which all the rest follows from
+	rank      int // rank of the newest change; reads are consistent with it
 	preferred string
-	lists     map[string][]string // of each branch, the user's messages
-	home      map[string]string   // the branch on which a message was written
-	is        map[string]bool     // "mark M": M is archived; "pin M": it is pinned
+	lists     map[string][]string // the user's messages, by branch
+	home      map[string]string   // the branch on which each message was written
+	is        map[string]bool     // "mark M": M is archived; "pin M": M is pinned
 }
 
 func begin(first string) world {
 	return world{preferred: "main", lists: map[string][]string{"main": {first}}, home: map[string]string{first: "main"}, is: map[string]bool{}}
 }
 
-// states are added to a message that was read.
+// states returns the suffix that describes a message's states.
 func states(archived, pinned bool) string {
 	s := ""
 	if archived {
@@ -69,7 +68,7 @@ func states(archived, pinned bool) string {
 	return s
 }
 
-// with returns the world with another list of a branch.
+// with returns a copy of the world with a new list for a branch.
 func (w world) with(branch string, list []string) world {
 	w.lists = maps.Clone(w.lists)
 	w.lists[branch] = list
@@ -77,7 +76,7 @@ func (w world) with(branch string, list []string) world {
 	return w
 }
 
-// holding is the branch from which a change departs that is about a message.
+// holding returns the branch from which a change of the message departs.
 func (w world) holding(message string) string {
 	if slices.Contains(w.lists[w.preferred], message) {
 		return w.preferred
@@ -85,7 +84,7 @@ func (w world) holding(message string) string {
 	return w.home[message]
 }
 
-// upTo is a branch's list up to a message.
+// upTo returns a branch's list up to a message.
 func (w world) upTo(branch, message string, including bool) []string {
 	list := w.lists[branch]
 	at := slices.Index(list, message)
@@ -95,9 +94,9 @@ func (w world) upTo(branch, message string, including bool) []string {
 	return slices.Clone(list[:at])
 }
 
-// step says whether an operation can have had its outcome now, and what is
-// there then. Changes come in the order that the log gives them: that this
-// order agrees with what everybody saw is what is checked.
+// step reports whether an operation can have its outcome in this state, and
+// returns the next state. Changes must come in the log's order; the checker
+// finds out whether that order agrees with what every client saw.
 func (w world) step(c call, a answer) (bool, world) {
 	if a.rank != 0 && a.rank != w.rank+1 {
 		return false, w
@@ -122,7 +121,7 @@ func (w world) step(c call, a answer) (bool, world) {
 		return true, w
 	case mark, pin:
 		about := string(c.kind) + " " + c.message
-		if a.rank == 0 { // nothing was written: it was so before
+		if a.rank == 0 { // no change: the state was the same before
 			return w.is[about] == c.on, w
 		}
 		w.is = maps.Clone(w.is)
@@ -141,7 +140,7 @@ func (w world) step(c call, a answer) (bool, world) {
 	return false, w
 }
 
-// depart makes a branch.
+// depart creates a branch.
 func (w world) depart(c call, a answer) (bool, world) {
 	about := c.message
 	if c.kind == replace {
@@ -174,7 +173,7 @@ func (w world) depart(c call, a answer) (bool, world) {
 	return true, next
 }
 
-// model is the conversation for the checker.
+// model returns the checker's model of the conversation.
 func model(first string) porcupine.Model {
 	return porcupine.Model{
 		Init:  func() any { return begin(first) },

@@ -18,7 +18,7 @@ import (
 	"steward/internal/store/storetest"
 )
 
-// forgetful is a node that does not show every seventh message that was sent.
+// forgetful is a node that omits every seventh sent message.
 type forgetful struct {
 	*runtime.Node
 	mu   sync.Mutex
@@ -43,7 +43,7 @@ func (f *forgetful) Messages(ctx context.Context, user string, conv id.ID, after
 	return slices.DeleteFunc(page, func(e conversation.Entry) bool { return slices.Contains(f.lost, e.ID) }), next, err
 }
 
-// stale is a node that answers every third reading with what it read before.
+// stale is a node that answers every third read with the previous result.
 type stale struct {
 	*runtime.Node
 	mu   sync.Mutex
@@ -79,20 +79,20 @@ func (s shuffled) Messages(ctx context.Context, user string, conv id.ID, after s
 	return page, next, err
 }
 
-// lazy is a node that says that it has marked a message, and has not.
+// lazy is a node that claims to mark a message but does not.
 type lazy struct{ *runtime.Node }
 
 func (lazy) Mark(context.Context, string, id.ID, conversation.Verdict, ...id.ID) (int, error) {
 	return 0, nil
 }
 
-// stubborn is a node that does not switch.
+// stubborn is a node that does not switch branches.
 type stubborn struct{ *runtime.Node }
 
 func (stubborn) Switch(context.Context, string, id.ID, string) error { return nil }
 
-// A checker that accepts everything is worth nothing: what these nodes do
-// wrong, it finds.
+// A checker that accepts everything is worthless. This test shows that it finds
+// the faults of these nodes.
 func TestMutantsAreCaught(t *testing.T) {
 	mutants := map[string]func(*runtime.Node) node{
 		"forgetful": func(n *runtime.Node) node { return &forgetful{Node: n} },

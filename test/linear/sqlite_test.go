@@ -10,7 +10,7 @@ import (
 	"steward/internal/store/sqlite"
 )
 
-// The same on the real store. The race detector makes it too slow.
+// This is the same test on the real store. The race detector makes it too slow.
 func TestLinearizableOnSQLite(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
 	if err != nil {
