@@ -11,8 +11,8 @@ var update = flag.Bool("update", false, "write the generated parts of the docume
 
 const document = "../../docs/concepts/messages.md"
 
-// inDocument compares what stands between the markers of a part of the
-// document with what it is to be, or writes it.
+// inDocument compares the text between the markers of a part of the document
+// with want, or writes it.
 func inDocument(t *testing.T, part, want string) {
 	t.Helper()
 	b, err := os.ReadFile(document)
@@ -37,7 +37,7 @@ func inDocument(t *testing.T, part, want string) {
 	}
 }
 
-// snippet returns what stands between the markers of a part of a source file.
+// snippet returns the text between the markers of a part of a source file.
 func snippet(t *testing.T, file, part string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)

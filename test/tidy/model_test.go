@@ -13,16 +13,17 @@ import (
 	"steward/internal/llm/tokens"
 )
 
-// bookkeeper is an OpenAI-compatible server whose model knows nothing but what
-// it is shown: it computes its answers from the texts of the files in the
-// transcript, and calls a tool where it does not see what it needs.
+// bookkeeper is an OpenAI-compatible server whose model knows only what it is
+// shown. It computes its answers from the file texts in the transcript and
+// calls a tool if something is missing.
 type bookkeeper struct {
 	mu    sync.Mutex
-	last  []byte // the body of the last request
-	calls int    // of tools, that it has asked for
+	last  []byte // body of the last request
+	calls int    // number of tool calls made
 }
 
-// shown returns the body of the last request, and about how many tokens it takes.
+// shown returns the body of the last request and its approximate number of
+// tokens.
 func (k *bookkeeper) shown() (string, int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -42,7 +43,7 @@ type wireMessage struct {
 	CallID string `json:"tool_call_id"`
 }
 
-// text is the content, be it a string or parts.
+// text returns the content, whether a string or parts.
 func (m *wireMessage) text() string {
 	parts, ok := m.Content.([]any)
 	if !ok {
@@ -59,13 +60,14 @@ func (m *wireMessage) text() string {
 	return b.String()
 }
 
-// outcome is a call that has its result, as the model is shown both.
+// outcome is a completed call with its result, as the model is shown both.
 type outcome struct {
 	tool, path, content, result string
-	now                         bool // it belongs to what is asked now
+	now                         bool // it belongs to the current request
 }
 
-// seen reads what is shown: the last request, and the calls with their results.
+// seen parses a request body: the last request, and the calls with their
+// results.
 func seen(body []byte) (request string, outcomes []outcome, err error) {
 	var in struct {
 		Messages []wireMessage `json:"messages"`
@@ -107,7 +109,7 @@ var (
 	changed  = regexp.MustCompile(`has been changed`)
 )
 
-// answer is what the model says, or the call that it makes.
+// answer is the model's text, or the call that it makes.
 type answer struct {
 	text string
 	tool string
@@ -149,9 +151,10 @@ func think(body []byte) (answer, error) {
 	return answer{tool: "files__write", args: map[string]any{"path": m[3], "content": text, "overwrite": true}}, err
 }
 
-// known returns the text of a file as the transcript shows it: the newest
-// result of reading it, unless it was written since, is marked as obsolete or
-// shown in part only. With stale, what was read before the request is too old.
+// known returns the text of a file from the newest result of reading it. That
+// result does not count if the file was written since, or if it is marked as
+// obsolete or shown only in part. If stale is true, results from before the
+// current request do not count, either.
 func known(outcomes []outcome, path string, stale bool) (string, bool) {
 	for i := len(outcomes) - 1; i >= 0; i-- {
 		o := outcomes[i]
@@ -166,7 +169,8 @@ func known(outcomes []outcome, path string, stale bool) (string, bool) {
 	return "", false
 }
 
-// read reads a file, once: where that does not help, it says so.
+// read reads a file once. If it has already done so, it says that this does not
+// help.
 func read(outcomes []outcome, path string) answer {
 	for _, o := range outcomes {
 		if o.now && o.tool == "files__read" && o.path == path {
@@ -192,7 +196,7 @@ func total(text string) (sum, n int, err error) {
 	return sum, n, nil
 }
 
-// set gives the line that begins with a name another number.
+// set changes the number in the line that begins with a name.
 func set(text, name, value string) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {

@@ -30,12 +30,12 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 const user = "anna"
 
-// patience is how long what has to come is waited for: on no machine is it too
-// short for what is right.
+// patience is how long to wait for an expected event, long enough for any
+// machine.
 const patience = 5 * time.Minute
 
-// office is a Steward with the real files tools over a folder of real files,
-// and a model that sees no more than what it is sent.
+// office is a Steward with the real files tools, a folder of real files, and a
+// model that sees only what it is sent.
 type office struct {
 	*runtime.Node
 	t     *testing.T
@@ -44,14 +44,14 @@ type office struct {
 	conv  id.ID
 }
 
-// allow is an authorizer that approves of everything.
+// allow is an authorizer that allows everything.
 type allow struct{}
 
 func (allow) Authorize(context.Context, policy.Question) (policy.Decision, error) {
 	return policy.Decision{Verdict: policy.Allow, Reason: "the folder is a test's own", Rule: "test"}, nil
 }
 
-// plain is a tool whose strategies are taken away.
+// plain is a tool without its tidying strategies.
 type plain struct{ tool.Tool }
 
 func (p plain) Spec() tool.Spec {
@@ -60,13 +60,14 @@ func (p plain) Spec() tool.Spec {
 	return s
 }
 
-// Unwrap leads to the tool.
+// Unwrap returns the wrapped tool.
 func (p plain) Unwrap() tool.Tool { return p.Tool }
 
 // Check implements tool.Checker.
 func (p plain) Check(args []byte) error { return p.Tool.(tool.Checker).Check(args) }
 
-// open opens an office. With a window, that is how many tokens its model takes.
+// open opens an office. window is the context window of its model in tokens;
+// zero means that everything fits.
 func open(t *testing.T, strategies bool, window int) *office {
 	t.Helper()
 	o := &office{t: t, dir: t.TempDir(), model: &bookkeeper{}}
@@ -74,7 +75,7 @@ func open(t *testing.T, strategies bool, window int) *office {
 	server := httptest.NewServer(o.model)
 	config := llm.Config{Providers: []llm.Provider{openai.New(openai.Options{Name: "test", BaseURL: server.URL + "/v1", HTTP: server.Client()})},
 		Aliases: map[string]llm.Alias{"default": {Models: []string{"test/bookkeeper"}}}, Retry: llm.RetryPolicy{Attempts: 1}}
-	config.Windows = map[string]int{"test/bookkeeper": cmp.Or(window, 10_000_000)} // without one, nothing is to be fitted
+	config.Windows = map[string]int{"test/bookkeeper": cmp.Or(window, 10_000_000)} // large enough for everything by default
 	models, err := llm.New(config)
 	o.must(err)
 	st := storetest.NewModel()
@@ -120,7 +121,7 @@ func (o *office) tools(strategies bool) *tool.Registry {
 	return r
 }
 
-// furnish writes three files: a name, a description and a number on each line.
+// furnish writes three files. Each line has a name, a description and a number.
 func (o *office) furnish() {
 	for _, f := range []struct {
 		name, line string
@@ -138,7 +139,7 @@ func (o *office) furnish() {
 	}
 }
 
-// file returns what is in a file now.
+// file returns the current content of a file.
 func (o *office) file(path string) string {
 	o.t.Helper()
 	b, err := os.ReadFile(filepath.Join(o.dir, strings.TrimPrefix(path, "office/")))
@@ -146,7 +147,7 @@ func (o *office) file(path string) string {
 	return string(b)
 }
 
-// edit changes a file as a person does, beside Steward.
+// edit changes a file outside Steward, as a person does.
 func (o *office) edit(path, old, new string) {
 	o.t.Helper()
 	text := o.file(path)
@@ -156,8 +157,8 @@ func (o *office) edit(path, old, new string) {
 	o.must(os.WriteFile(filepath.Join(o.dir, strings.TrimPrefix(path, "office/")), []byte(strings.Replace(text, old, new, 1)), 0o644))
 }
 
-// ask sends a request and returns the answer, with how many tokens the model
-// was shown when it gave it.
+// ask sends a request. It returns the answer and the number of tokens that the
+// model was shown for it.
 func (o *office) ask(words string) (string, int64) {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(o.t.Context(), patience)

@@ -12,12 +12,12 @@ import (
 	"steward/internal/runtime"
 )
 
-// request is what Anna asks for, and what somebody does to the file before.
+// request is a request of Anna and what happens to the file before it.
 type request struct {
 	words    string
 	path     string
-	old, new string // an edit of the file, by hand
-	tidied   string // the tool that makes a result obsolete by then, if one does
+	old, new string // a manual edit of the file
+	tidied   string // the tool that makes a result obsolete before it, if any
 }
 
 var script = []request{
@@ -46,7 +46,7 @@ type told struct {
 	shown   []int64
 }
 
-// play runs the script; after is done after each request.
+// play runs the script and calls after following each request.
 func play(t *testing.T, strategies bool, window int, after func(*office)) *told {
 	t.Helper()
 	r := &told{office: open(t, strategies, window)}
@@ -70,7 +70,7 @@ func play(t *testing.T, strategies bool, window int, after func(*office)) *told 
 	return r
 }
 
-// count is the right answer, from the file itself.
+// count computes the right answer from the file itself.
 func (o *office) count(path string) string {
 	o.t.Helper()
 	sum, n := 0, 0
@@ -89,12 +89,13 @@ func refresh(o *office) {
 	o.must(err)
 }
 
-// window is how many tokens the model takes, input and output, in the run in
-// which nobody asks for room but the window itself: less than what all comes to.
+// window is the model's context window in tokens, input and output, for the run
+// in which only the window limits the transcript. The whole transcript does not
+// fit.
 const window = 20000
 
-// TestSession plays a morning in the office three times. What is shown shrinks
-// by more than half, the answers stay the same, and nothing is lost.
+// TestSession plays a morning in the office three times. The transcript shown
+// shrinks by more than half, the answers stay the same, and nothing is lost.
 func TestSession(t *testing.T) {
 	whole := play(t, false, 0, nil)
 	tidy := play(t, true, 0, refresh)
@@ -120,8 +121,8 @@ func TestSession(t *testing.T) {
 	tidy.rollsBack()
 }
 
-// keptAll compares what the messages tell with the run in which nothing became
-// obsolete, and with what the script says who made what obsolete.
+// keptAll compares the messages with those of the run without obsolete results,
+// and with the script's list of what made them obsolete.
 func (r *told) keptAll(whole *told) {
 	r.t.Helper()
 	got, want := r.all(), whole.all()
@@ -158,9 +159,9 @@ func (r *told) keptAll(whole *told) {
 	}
 }
 
-// rollsBack takes back what the last reading made obsolete: the result is shown
-// again, whole, and the next answer is right none the less. What the first one
-// made obsolete was read again since, and stays so.
+// rollsBack undoes what the last reading made obsolete: that result is shown
+// again in full, and the next answer is still right. What the first reading
+// made obsolete was read again since and stays obsolete.
 func (r *told) rollsBack() {
 	t := r.t
 	t.Helper()
@@ -190,7 +191,7 @@ func (r *told) rollsBack() {
 	}
 }
 
-// shows reports whether the model was shown a result of a tool.
+// shows reports whether the model was shown a tool result.
 func (o *office) shows(text string) bool {
 	o.t.Helper()
 	body, _ := o.model.shown()
@@ -216,8 +217,8 @@ func table(whole, tidy, pressed *told) string {
 	return b.String()
 }
 
-// log is the work log of the session, the oldest entry first, without what
-// differs from run to run.
+// log returns the work log of the session, oldest entry first, without what
+// differs between runs.
 func (o *office) log() string {
 	o.t.Helper()
 	list, next, err := o.WorkLog(o.t.Context(), user, worklog.Filter{Conversation: o.conv}, "", 0)

@@ -34,7 +34,7 @@ type dayArgs struct {
 	Day string `json:"day" jsonschema:"YYYY-MM-DD"`
 }
 
-// house is what the example's tools work on.
+// house is the state that the example's tools work on.
 type house struct {
 	celsius map[string]float64
 	events  map[string][]string // by day
@@ -122,7 +122,7 @@ func (h *house) move(a moveArgs) error {
 	return nil
 }
 
-// rest returns the tools of the example that the document does not show.
+// rest returns the example's tools that the document does not show.
 func (h *house) rest() ([]tool.Tool, error) {
 	overview, err := tool.New(tool.Spec{Name: "heating.overview", Description: "How warm the house is.", Effect: tool.Query},
 		func(context.Context, tool.Invocation, struct{}) (map[string]float64, error) { return h.celsius, nil })
@@ -136,7 +136,7 @@ func (h *house) rest() ([]tool.Tool, error) {
 	return []tool.Tool{overview, day}, err
 }
 
-// TestStrategies calls the tools that the document shows, and sees which
+// TestStrategies calls the tools that the document shows and checks which
 // results become obsolete.
 func TestStrategies(t *testing.T) {
 	inDocument(t, "strategies", snippet(t, "strategies_test.go", "strategies"))
@@ -174,7 +174,7 @@ func TestStrategies(t *testing.T) {
 		{"calendar.day", `{"day":"2026-05-05"}`, ""},
 		{"calendar.day", `{"day":"2026-05-06"}`, ""},
 		{"calendar.move", `{"event":"dentist","from":"2026-05-04","to":"2026-05-06"}`, "7: dentist was moved from 2026-05-04 to 2026-05-06; 9: dentist was moved from 2026-05-04 to 2026-05-06"},
-		{"calendar.move", `{"event":"dentist","from":"2026-05-04","to":"2026-05-05"}`, ""}, // it is not there any more
+		{"calendar.move", `{"event":"dentist","from":"2026-05-04","to":"2026-05-05"}`, ""}, // no longer there
 	} {
 		if got := b.call(c.tool, c.args); got != c.want {
 			t.Errorf("call %d, %s %s: %q, want %q", b.n, c.tool, c.args, got, c.want)
@@ -188,17 +188,17 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// branch calls tools and has a tracker see it.
+// branch calls tools and reports them to a tracker.
 type branch struct {
 	t       *testing.T
 	tools   *tool.Registry
 	tracker *tidy.Tracker
 	at      time.Time
 	n       int
-	calls   map[message.Ref]string // their numbers
+	calls   map[message.Ref]string // number of each call
 }
 
-// call calls a tool and tells what became obsolete.
+// call calls a tool and returns what became obsolete.
 func (b *branch) call(name, args string) string {
 	b.t.Helper()
 	b.n++
