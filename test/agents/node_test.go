@@ -23,16 +23,16 @@ import (
 
 const person = "local"
 
-// patience is how long what has to come is waited for: on no machine is it too
-// short for what is right.
+// patience is how long to wait for an expected event, long enough for any
+// machine.
 const patience = 5 * time.Minute
 
-// home is a data folder with the example agents, and the node over it. Its
-// clock shows now at the beginning.
+// home is a data folder with the example agents, and the node that uses it. Its
+// clock starts at now.
 type home struct {
 	t       *testing.T
 	began   time.Time
-	ahead   time.Duration // of the clock
+	ahead   time.Duration // how far the clock was advanced
 	dir     string
 	store   *sqlite.Store
 	catalog *catalog.Catalog
@@ -56,7 +56,8 @@ func newHome(t *testing.T) *home {
 	return h
 }
 
-// clock is read by what runs: it is put forward only while nothing does.
+// clock returns the current time of the node. It is advanced only while the
+// node is closed.
 func (h *home) clock() time.Time { return now.Add(time.Since(h.began) + h.ahead) }
 
 func (h *home) must(err error) {
@@ -66,7 +67,7 @@ func (h *home) must(err error) {
 	}
 }
 
-// open starts the node, and close ends it; what was going on goes on at the
+// open starts the node and close stops it. Unfinished work continues at the
 // next start.
 func (h *home) open() {
 	h.t.Helper()
@@ -90,15 +91,15 @@ func (h *home) close() {
 	h.node = nil
 }
 
-// talk is what became of something that was said.
+// talk is the outcome of a message.
 type talk struct {
 	conv   id.ID
 	answer string
-	asked  []runtime.ApprovalView // what the person was asked about
+	asked  []runtime.ApprovalView // the questions to the person
 	cursor runtime.Cursor
 }
 
-// say says something to an agent, in a new conversation, and answers all
+// say sends a message to an agent in a new conversation and answers all
 // questions alike.
 func (h *home) say(agent, text string, approve bool) talk {
 	h.t.Helper()
@@ -128,7 +129,7 @@ func (h *home) say(agent, text string, approve bool) talk {
 	return out
 }
 
-// told waits for the answer to something that opened a turn by itself.
+// told waits for the answer of a turn that opened by itself.
 func (h *home) told(t talk) string {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
@@ -147,10 +148,10 @@ func (h *home) told(t talk) string {
 	return ""
 }
 
-// files finds files by their ending, agents' own left out.
+// files returns the agents' private files with a suffix.
 func (h *home) files(ending string) []string {
 	h.t.Helper()
-	private := filepath.Join(h.dir, "private") // made when it is needed
+	private := filepath.Join(h.dir, "private") // the agents create it only when needed
 	h.must(os.MkdirAll(private, 0o700))
 	var out []string
 	h.must(filepath.WalkDir(private, func(path string, d fs.DirEntry, err error) error {
@@ -169,7 +170,7 @@ func (h *home) read(path string) string {
 	return string(b)
 }
 
-// tools are the tools of the questions that were asked, with their agents.
+// tools returns the tools of the questions, with their agents.
 func (t talk) tools() []string {
 	var out []string
 	for _, q := range t.asked {
@@ -262,8 +263,9 @@ func TestATimerGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
-// Every example that an agent declares is right: said to the agent itself, and
-// those of the agents at the top also to the assistant above them.
+// Every example that an agent declares is right when said to the agent itself.
+// Those of the top-level agents are also right when said to the assistant above
+// them.
 func TestTheExamplesAreRight(t *testing.T) {
 	h := newHome(t)
 	for path, a := range h.catalog.Tree().ByPath {

@@ -14,7 +14,7 @@ import (
 	"steward/internal/store/storetest"
 )
 
-// leaf is a call of a tool at the end of the way.
+// leaf is a tool call at the end of a route.
 type leaf struct {
 	path, tool string
 	args       map[string]any
@@ -28,7 +28,7 @@ func (l leaf) String() string {
 	return l.path + ": " + l.tool + string(b)
 }
 
-// router sends utterances down the levels through the offline model.
+// router routes requests through the levels of agents with the offline model.
 type router struct {
 	tb    testing.TB
 	model llm.Model
@@ -41,8 +41,8 @@ func newRouter(tb testing.TB) *router {
 	return &router{tb, p.Model(offline.ModelName), levels(tb, c.Tree())}
 }
 
-// route returns the calls of tools that a text leads to from an agent on, in
-// order, and the agent's answer. The tools at the end do nothing.
+// route returns the tool calls that a text leads to from an agent on, in order,
+// and the agent's answer. The called tools do nothing.
 func (r *router) route(path, text string) (out []leaf, answer string) {
 	r.tb.Helper()
 	log := llm.NewTranscript(&message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: text}}})
@@ -97,8 +97,8 @@ func (r *router) reply(req *llm.Request) *llm.Reply {
 	return reply
 }
 
-// Sentences find their way from the assistant at the top down to one tool of
-// an agent, with all arguments; what is not certain reaches none.
+// Sentences are routed from the assistant at the top to one tool of an agent,
+// with all arguments. An uncertain sentence reaches no tool.
 func TestSentencesReachTheRightToolThreeLevelsDown(t *testing.T) {
 	const pa, re = "personal_assistant/", "research/"
 	r := newRouter(t)

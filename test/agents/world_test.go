@@ -1,5 +1,5 @@
-// Package agents_test tries the agents of examples/agents: how requests find
-// their way to the right tool, and the whole of it through a node.
+// Package agents_test tests the agents of examples/agents: whether requests are
+// routed to the right tool, and whole turns through a node.
 package agents_test
 
 import (
@@ -69,7 +69,8 @@ func copyAgents(tb testing.TB, dir string) {
 	}
 }
 
-// openers are the domains as cmd/steward hands them over, with a clock.
+// openers returns the domains as cmd/steward passes them, but with a given
+// clock.
 func openers(tb testing.TB, clock func() time.Time) map[string]tool.Opener {
 	z := zone(tb)
 	of := func(string) *time.Location { return z }
@@ -84,7 +85,7 @@ func openers(tb testing.TB, clock func() time.Time) map[string]tool.Opener {
 	}
 }
 
-// ownTools are the node's own tools.
+// ownTools returns the node's own tools.
 func ownTools(tb testing.TB) *tool.Registry {
 	tb.Helper()
 	r := &tool.Registry{}
@@ -100,8 +101,8 @@ func ownTools(tb testing.TB) *tool.Registry {
 	return r
 }
 
-// openCatalog opens a catalog over a copy of the example agents, all of them
-// approved.
+// openCatalog opens a catalog of a copy of the example agents and approves all
+// of them.
 func openCatalog(tb testing.TB, dir string, st store.Store, clock func() time.Time) *catalog.Catalog {
 	tb.Helper()
 	agents := filepath.Join(dir, "agents")
@@ -140,8 +141,9 @@ func openCatalog(tb testing.TB, dir string, st store.Store, clock func() time.Ti
 	return c
 }
 
-// levels are the tools that each agent of a tree sees, as the runtime gives
-// them: its own, its children's NAME.ask, and at the top the node's own.
+// levels returns the tools that each agent of a tree sees, as the runtime
+// provides them: its own, its children's NAME.ask, and at the top the node's
+// own.
 func levels(tb testing.TB, tree *catalog.Tree) map[string]*llm.Toolset {
 	tb.Helper()
 	read := effect.New(effect.Options{Store: storetest.NewModel(), Authorizer: policy.Fixed{}}).ReadTool()
