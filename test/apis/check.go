@@ -44,7 +44,8 @@ var (
 	ollamaSchema    = schema("ollama")
 )
 
-// read checks that a body is strict JSON and valid under a schema, and reads what the code checks.
+// read checks that a body is strict JSON and valid under a schema, and decodes
+// it into into.
 func read(schema *jsonschema.Resolved, body []byte, into any) error {
 	var v any
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -56,7 +57,7 @@ func read(schema *jsonschema.Resolved, body []byte, into any) error {
 	return json.Unmarshal(body, into, json.MatchCaseInsensitiveNames(true))
 }
 
-// names returns the names, of which none may come twice.
+// names returns the names as a set. A duplicate is an error.
 func names(list ...string) (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, n := range list {
@@ -68,7 +69,7 @@ func names(list ...string) (map[string]bool, error) {
 	return out, nil
 }
 
-// named has the name of a tool or call in its form.
+// named has the name of a tool or call in OpenAI's nesting.
 type named struct {
 	Name     string `json:"name"`
 	Function struct {
@@ -139,7 +140,7 @@ func CheckOpenAI(body []byte) error {
 	return nil
 }
 
-// strict checks what strict mode requires of a schema, at any depth:
+// strict checks the requirements of strict mode on a schema, at any depth:
 // https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
 func strict(path string, v any) error {
 	s, ok := v.(map[string]any)
@@ -299,7 +300,7 @@ func CheckGemini3(body []byte) error {
 		checked := false
 		for _, p := range c.Parts {
 			if c.Role == "user" && p.FunctionResponse == nil {
-				return nil // here the current turn begins
+				return nil // start of the current turn
 			}
 			if p.FunctionCall != nil && !checked && p.ThoughtSignature == "" {
 				return fmt.Errorf("function call %s in the %d. content block is missing a thought_signature", p.FunctionCall.Name, i)
@@ -310,8 +311,8 @@ func CheckGemini3(body []byte) error {
 	return nil
 }
 
-// check: a turn with calls comes right after a turn of the user and right before one with the same
-// number of responses, in the same order, and nothing else.
+// check verifies that a turn with calls directly follows a turn of the user and
+// directly precedes a turn that has only their responses, in the same order.
 func (r *geminiRequest) check(body []byte) error {
 	if err := read(geminiSchema(), body, r); err != nil {
 		return err

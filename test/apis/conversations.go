@@ -1,6 +1,6 @@
-// Package apis holds, for tests, what models' APIs take: strict checkers of the
-// vendors' published rules for requests, answers from files, and conversations
-// and tools to try clients with.
+// Package apis helps to test clients of model APIs. It has strict checkers of
+// the vendors' published rules for requests, recorded answers, and
+// conversations and tools to try clients with.
 package apis
 
 import (
@@ -13,10 +13,10 @@ import (
 	"steward/internal/tool"
 )
 
-// WantBadArgs are arguments that are no JSON.
+// WantBadArgs are arguments that are not JSON.
 const WantBadArgs = `{"a": 6, "b": `
 
-// Tools returns the tools that tests' requests offer.
+// Tools returns the tools that test requests offer.
 func Tools() *llm.Toolset {
 	spec := func(name, description, schema string) tool.Spec {
 		return tool.Spec{Name: name, Description: description, Input: []byte(schema), Effect: tool.Query, Version: "1"}
@@ -29,7 +29,7 @@ func Tools() *llm.Toolset {
 	)
 }
 
-// Schema returns the form in which tests want an answer.
+// Schema returns the schema of the answer that tests request.
 func Schema() *llm.Schema {
 	return &llm.Schema{Name: "city", JSON: []byte(`{"type":"object","properties":{"city":{"type":"string"},"population":{"type":"integer"}},"required":["city","population"],"additionalProperties":false}`)}
 }
@@ -41,8 +41,8 @@ type Conversation struct {
 	Messages []*message.Message
 }
 
-// Foreign is found in the provider metadata of every fixture, with the
-// provider's name after it: what must not reach another provider.
+// Foreign, followed by the provider's name, is in the provider metadata of
+// every fixture. It must not reach another provider.
 const Foreign = "sig-only-for-"
 
 // PNG returns a picture of one pixel.
@@ -60,7 +60,8 @@ func PDF() []byte {
 }
 
 // Conversations returns histories that every provider must be able to send.
-// They all end with what a model answers to: a user's message or a result.
+// Each ends with a message that a model answers: a user's message or a tool
+// result.
 func Conversations() []Conversation {
 	var out []Conversation
 	for _, p := range []string{"openai", "anthropic", "gemini", "ollama", "offline"} {
@@ -89,7 +90,7 @@ func simple(name string, msgs ...*message.Message) Conversation {
 	return Conversation{Name: name, Messages: Linked(msgs)}
 }
 
-// Linked gives the messages ids and the results their calls.
+// Linked sets the ids of the messages and links the results to their calls.
 func Linked(msgs []*message.Message) []*message.Message {
 	calls := map[string]message.Ref{}
 	var prev id.ID
@@ -106,7 +107,7 @@ func Linked(msgs []*message.Message) []*message.Message {
 	return msgs
 }
 
-// User returns a message of the user's.
+// User returns a user's message.
 func User(s string) *message.Message {
 	return &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: s}}}
 }
@@ -138,7 +139,7 @@ func Result(id, name string, status message.Status, content ...message.Block) *m
 
 func text(s string) message.Block { return &message.Text{Text: s} }
 
-// fullOf is a conversation with everything that a provider's models write:
+// fullOf returns a conversation with everything that a provider's models write:
 // reasoning with its signature, parallel calls after text, results, errors.
 func fullOf(p string) Conversation {
 	meta := func(fields string) message.Common {
@@ -179,7 +180,7 @@ func fullOf(p string) Conversation {
 	})}
 }
 
-// malformed: arguments that are no JSON object stay in the history.
+// malformed has arguments that are not JSON objects. They stay in the history.
 func malformed() Conversation {
 	return simple("malformed arguments", User("Multiply"),
 		calls(call("c1", "math.multiply", WantBadArgs), call("c2", "math.multiply", ""),
@@ -209,7 +210,7 @@ func pictures() Conversation {
 	)
 }
 
-// outcomes: each status that a result can have.
+// outcomes has a result with each status.
 func outcomes() Conversation {
 	turn := calls()
 	msgs := []*message.Message{User("Try everything"), turn}
@@ -222,8 +223,8 @@ func outcomes() Conversation {
 	return simple("every outcome", append(msgs, User("And now?"))...)
 }
 
-// reused: some servers count their call ids from zero in every message, some
-// write ids that another vendor's rules forbid.
+// reused has call ids that some servers produce: counted from zero in every
+// message, or in a form that another vendor's rules forbid.
 func reused() Conversation {
 	long := "call:" + string(bytes.Repeat([]byte("x"), 90)) + "/ü.1"
 	return simple("call ids used again, long and strange", User("Go"),
@@ -233,7 +234,8 @@ func reused() Conversation {
 		Result(long, "time.now", message.OK, text("12:02")), Result("", "time.now", message.OK, text("12:03")))
 }
 
-// interleaved: a person spoke while tools ran, and a result came without text.
+// interleaved has a user's message sent while tools ran, and a result without
+// text.
 func interleaved() Conversation {
 	return simple("the user speaks between results", User("Go"),
 		calls(call("a", "time.now", `{}`), call("b", "time.now", `{}`)),

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Exchange is one recorded or handmade answer.
+// Exchange is one recorded or handwritten answer.
 type Exchange struct {
 	Source string
 	Status int
@@ -54,15 +54,15 @@ func Load(file string) (*Exchange, error) {
 	return e, err
 }
 
-// ServeHTTP implements http.Handler: every request gets the answer.
+// ServeHTTP implements http.Handler. Every request gets the same answer.
 func (e *Exchange) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	maps.Copy(w.Header(), e.Header)
 	w.WriteHeader(e.Status)
 	w.Write(e.Body)
 }
 
-// Raw returns the exchange as bytes of HTTP/1.1, its body chunked or ended by
-// the closing of the connection.
+// Raw returns the exchange as bytes of HTTP/1.1. Its body is chunked or ends
+// when the connection closes.
 func (e *Exchange) Raw(chunked bool) []byte {
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 " + strconv.Itoa(e.Status) + " " + http.StatusText(e.Status) + "\r\n")

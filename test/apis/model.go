@@ -13,13 +13,13 @@ import (
 	"steward/internal/message"
 )
 
-// Says is a transport that answers with its bodies, the last one again and
-// again, and keeps what it was sent.
+// Says is a transport that answers with its bodies in order and repeats the
+// last one. It records the requests.
 type Says struct {
 	Status int    // zero: 200
-	Type   string // of the bodies
+	Type   string // content type of the bodies
 	Bodies []string
-	Check  func(body []byte) error // of what it is sent; nil: everything is right
+	Check  func(body []byte) error // checks each request body; nil: accept all
 
 	Sent   []string
 	Asked  []string // URLs
@@ -56,7 +56,7 @@ func (s *Says) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: cmp.Or(s.Status, http.StatusOK), Header: h, Request: r, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// Hello is a request with one user's message.
+// Hello returns a request with one user message.
 func Hello(more ...message.Block) *llm.Request {
 	return &llm.Request{Transcript: llm.NewTranscript(&message.Message{ID: id.New(),
 		Role: message.User, Blocks: append([]message.Block{&message.Text{Text: "Hello"}}, more...)})}
@@ -77,7 +77,7 @@ func Collect(m llm.Model, r *llm.Request) (reply *llm.Reply, notices []string, e
 	return reply, notices, err
 }
 
-// Tell says what a reply is.
+// Tell describes a reply as text.
 func Tell(r *llm.Reply) string {
 	var b strings.Builder
 	for _, x := range r.Blocks {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// refusals are requests with the words of their refusal; an empty one is good. A schema refuses in its
-// own words.
+// refusals checks a list of requests, each with a part of the expected error;
+// empty means valid. An error of the schema may have any text.
 func refusals(t *testing.T, check func([]byte) error, list [][2]string) {
 	t.Helper()
 	for _, c := range list {
