@@ -17,11 +17,11 @@ import (
 	"github.com/coder/websocket"
 )
 
-// figures are what a window has cost: CPU ms of the server per turn, which is
+// figures are the costs of a window: the server's CPU ms per turn, which equals
 // CPU s per 1,000 turns, and the median time of a turn in ms.
 type figures struct{ cpu, p50 float64 }
 
-// talk is a conversation, over a connection of its own.
+// talk is a conversation over its own connection.
 type talk struct {
 	ws *websocket.Conn
 	id string
@@ -81,7 +81,7 @@ func (c *talk) turn() error {
 	return err
 }
 
-// run runs a number of conversations, atOnce at a time.
+// run runs conversations, atOnce of them concurrently.
 func (s *server) run(conversations, turns int) (figures, error) {
 	var begun atomic.Int64
 	return s.window(atOnce, func(took func(time.Duration)) error {
@@ -100,8 +100,8 @@ func (s *server) run(conversations, turns int) (figures, error) {
 	})
 }
 
-// after returns the CPU ms of a turn in new conversations that had some turns
-// already.
+// after returns the CPU ms of a turn in new conversations that already had the
+// given number of turns.
 func (s *server) after(chats, turns, sample int) (float64, error) {
 	open, err := s.connect(chats)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *server) after(chats, turns, sample int) (float64, error) {
 	return f.cpu, err
 }
 
-// connect opens conversations that stay open.
+// connect opens connections that stay open.
 func (s *server) connect(n int) ([]*talk, error) {
 	open := make([]*talk, n)
 	for i := range open {
@@ -131,7 +131,7 @@ func (s *server) connect(n int) ([]*talk, error) {
 	return open, nil
 }
 
-// measure runs turns in each of some open conversations.
+// measure runs turns in each of the open conversations.
 func (s *server) measure(open []*talk, turns int) (figures, error) {
 	var next atomic.Int64
 	return s.window(len(open), func(took func(time.Duration)) error {
@@ -150,7 +150,7 @@ func (c *talk) some(turns int, took func(time.Duration)) error {
 	return nil
 }
 
-// window runs clients at the same time and measures the server meanwhile.
+// window runs clients concurrently and measures the server meanwhile.
 func (s *server) window(clients int, client func(took func(time.Duration)) error) (figures, error) {
 	var mu sync.Mutex
 	var times []time.Duration

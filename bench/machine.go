@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// machine says what the two things cost here that a durable turn does most
-// besides computing: system calls and synced writes.
+// machine measures what mainly costs a durable turn time besides computing: a
+// system call and a synced write.
 func machine() (string, error) {
 	const calls, syncs = 200_000, 300
 	began := time.Now()

@@ -1,9 +1,8 @@
-// Command bench measures what ships: the built steward binary with its
-// default settings, driven over its WebSocket, beside a bare loop that serves
-// a WebSocket over the same SQLite with the same syncs (package bare). One
-// driver serves both, in alternating windows of one run. The model server, the
-// driver and the two servers are processes of their own; only the CPU of the
-// servers counts.
+// Command bench compares the built steward binary with its default settings,
+// driven over its WebSocket, with a bare loop that serves a WebSocket over the
+// same SQLite with the same syncs (package bare). One driver serves both, in
+// alternating windows of one run. The model server, the driver and the two
+// servers are separate processes; only the CPU time of the servers counts.
 package main
 
 import (
@@ -21,15 +20,15 @@ import (
 	"steward/test/built"
 )
 
-// shape is one way of using a chat server.
+// shape is a pattern of using a chat server.
 type shape struct {
-	turns   int // of each conversation
+	turns   int // turns of each conversation
 	window  int // conversations in a window
 	windows int
 }
 
-// atOnce is how many conversations run at the same time, each over a
-// connection of its own that ends with it.
+// atOnce is how many conversations run concurrently, each over its own
+// connection, which closes with it.
 const atOnce = 32
 
 var (
@@ -55,7 +54,7 @@ func main() {
 	}
 }
 
-// child runs one of the processes until its standard input ends.
+// child runs one of the child processes until its standard input ends.
 func child(kind string, args []string) error {
 	var handler http.Handler
 	switch kind {
@@ -128,7 +127,7 @@ type bench struct {
 	shapes             []shape
 	aged, sample       int
 	starts             int
-	made               int // folders made so far
+	made               int // number of folders created
 }
 
 // both starts a bare server and a Steward in fresh folders.
@@ -196,9 +195,9 @@ func (b *bench) turnsOf(s shape) error {
 	return nil
 }
 
-// agedTurns measures what a turn costs early and late in conversations of many
-// turns. Both times it measures as many turns: what a server puts off and does
-// for many turns at once has to fall into both.
+// agedTurns measures what a turn costs early and late in long conversations.
+// Both measurements include the same number of turns, so that work that a
+// server defers and batches falls into both.
 func (b *bench) agedTurns() error {
 	const chats, rounds = 8, 5
 	fmt.Printf("\n%d conversations at once, each over one connection: CPU ms of a turn after 10 turns and after %d, the mean of %d turns.\n\n",

@@ -21,7 +21,7 @@ import (
 	"steward/bench/bare"
 )
 
-// server is a chat server under measurement, a process of its own.
+// server is a chat server under measurement, in its own process.
 type server struct {
 	name, folder, url, token string
 	pid                      int
@@ -34,8 +34,8 @@ type process struct {
 	stdin io.Closer
 }
 
-// start runs this program as one of its children and returns the line that it
-// prints first.
+// start runs this program as one of its children and returns the first line of
+// its output.
 func start(kind string, args ...string) (*process, string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -58,7 +58,7 @@ func start(kind string, args ...string) (*process, string, error) {
 	return &process{cmd, in}, strings.TrimSpace(line), err
 }
 
-// stop ends the process as it likes to end: its standard input ends.
+// stop ends the process by closing its standard input.
 func (p *process) stop() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
 
 func (b *bench) openBare(folder string) (*server, error) {
@@ -95,7 +95,7 @@ func (b *bench) openSteward(folder string) (*server, error) {
 	return s, nil
 }
 
-// profiling passes what Go itself reads from the environment.
+// profiling returns the Go runtime's settings from the environment.
 func profiling() (env []string) {
 	for _, name := range []string{"GODEBUG", "GOGC", "GOMEMLIMIT"} {
 		if v, ok := os.LookupEnv(name); ok {
@@ -105,7 +105,8 @@ func profiling() (env []string) {
 	return env
 }
 
-// bareServer serves the bare loop: a conversation a connection, a frame a token.
+// bareServer serves the bare loop: one conversation per connection, one frame
+// per token.
 func bareServer(folder, model string) (http.Handler, func(), error) {
 	l, err := bare.Open(filepath.Join(folder, "bare.db"), model)
 	if err != nil {
@@ -152,7 +153,7 @@ func frame(kind, content string) []byte {
 	return append(b, '}')
 }
 
-// cpu is what a process has used so far, user and system, in steps of the
+// cpu returns the user and system CPU time of a process, in steps of the
 // kernel's clock tick (10 ms).
 func cpu(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -183,7 +184,7 @@ func rss(pid int) float64 {
 	return kb / 1024
 }
 
-// size is how many bytes the files below a folder have.
+// size returns the total size in bytes of the files below a folder.
 func size(folder string) (total float64, err error) {
 	err = filepath.WalkDir(folder, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -198,7 +199,8 @@ func size(folder string) (total float64, err error) {
 	return total, err
 }
 
-// start measures what a command costs that only tells about itself.
+// start measures what a command costs that only prints information about the
+// program.
 func (b *bench) start() error {
 	fmt.Printf("\nA command that only tells about itself, CPU ms, median of %d:\n\n", b.starts)
 	for _, args := range [][]string{{"--help"}, {"version"}, {"__complete", "ask", "--mo"}} {

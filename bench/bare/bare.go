@@ -1,9 +1,9 @@
-// Package bare is the loop that Steward is measured beside: chat over HTTP
-// with one tool and every message durably committed, and nothing else. It
-// imports nothing of Steward. It has what a careful programmer would give it:
-// the history kept encoded, a connection pool, streams read by a fast parser,
-// the user's message committed while the model is being asked, and group
-// commit over all conversations.
+// Package bare is the loop that Steward is compared with: chat over HTTP with
+// one tool, every message durably committed, and nothing else. It imports
+// nothing from Steward. It has what a careful programmer would give it: an
+// encoded history, a connection pool, a fast stream parser, group commit over
+// all conversations, and a commit of the user's message while the model request
+// runs.
 package bare
 
 import (
@@ -25,7 +25,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// Loop is a bare chat server over one model and one database.
+// Loop is a bare chat server with one model and one database.
 type Loop struct {
 	url    string
 	client *http.Client
@@ -34,7 +34,7 @@ type Loop struct {
 	done   chan struct{}
 }
 
-// Chat is one conversation. It is used by one goroutine at a time.
+// Chat is one conversation. It is not safe for concurrent use.
 type Chat struct {
 	loop    *Loop
 	id      int64
@@ -49,7 +49,7 @@ type write struct {
 }
 
 type row struct {
-	chat, pos, tokens int64 // tokens: only with no body, of the conversation
+	chat, pos, tokens int64 // tokens: of the conversation, only if body is nil
 	role              string
 	body              []byte
 }
@@ -78,7 +78,7 @@ func Open(path, modelURL string) (*Loop, error) {
 	return l, nil
 }
 
-// Close ends the writer and closes the database.
+// Close stops the writer and closes the database.
 func (l *Loop) Close() error {
 	close(l.queue)
 	<-l.done
@@ -91,7 +91,7 @@ func (l *Loop) Checkpoint() error {
 	return err
 }
 
-// writer commits what waits as a group.
+// writer commits the queued writes in groups.
 func (l *Loop) writer() {
 	defer close(l.done)
 	ins, err := l.db.Prepare("INSERT INTO message VALUES(?,?,?,?,?)")
@@ -163,8 +163,8 @@ func (c *Chat) add(role string, body []byte) row {
 	return row{chat: c.id, pos: c.pos, role: role, body: body}
 }
 
-// Turn has the model answer the text and returns its answer. onToken is told
-// each piece of it as it comes; it may be nil.
+// Turn asks the model about the text and returns its answer. onToken, if not
+// nil, is called with each piece as it arrives.
 func (c *Chat) Turn(ctx context.Context, text string, onToken func(string)) (string, error) {
 	saved := c.loop.store(c.add("user", appendMessage(nil, "user", text, "")))
 	for {
@@ -234,8 +234,8 @@ const (
 	tail = `]}`
 )
 
-// ask sends the history and reads the stream. What *saved waits for, if
-// anything, is awaited before the first piece is passed on.
+// ask sends the history and reads the stream. If *saved is not nil, it waits
+// for it before it passes on the first piece.
 func (l *Loop) ask(ctx context.Context, history []byte, saved *<-chan error, onToken func(string)) (answer, error) {
 	body := io.MultiReader(strings.NewReader(head), bytes.NewReader(history), strings.NewReader(tail))
 	req, err := http.NewRequestWithContext(ctx, "POST", l.url, body)
@@ -279,7 +279,7 @@ func read(r io.Reader, onToken func(string)) (answer, error) {
 		}
 		if bytes.HasPrefix(data, []byte("[DONE]")) {
 			a.text = string(text)
-			io.Copy(io.Discard, in) // to the end, so that the connection is used again
+			io.Copy(io.Discard, in) // read to the end so that the connection is reused
 			return a, nil
 		}
 		dec.Reset(bytes.NewBuffer(data))

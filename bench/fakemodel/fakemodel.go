@@ -1,6 +1,6 @@
-// Package fakemodel is an OpenAI-compatible model server that answers at
-// once: with a tool call when the conversation's last message is a user's,
-// with a sentence when it is a tool's. It serves the benchmark.
+// Package fakemodel is an OpenAI-compatible model server for the benchmark. It
+// answers at once: with a tool call if the last message is a user's, with a
+// sentence if it is a tool's.
 package fakemodel
 
 import (
@@ -12,10 +12,10 @@ import (
 	"sync"
 )
 
-// Answer is what the model says after a tool result, a token a chunk.
+// Answer is the model's text after a tool result, one token per chunk.
 var Answer = []string{"The", " product", " of", " the", " two", " numbers", " is", " what", " the", " tool", " said", "."}
 
-// Handler returns the server. The wire name of the tool that it calls is tool.
+// Handler returns the server. tool is the wire name of the tool that it calls.
 func Handler(tool string) http.Handler {
 	call, text := callStream(tool), textStream()
 	bodies := sync.Pool{New: func() any { return new(bytes.Buffer) }}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newest are the ids of the newest messages, the newest first.
+// newest returns the ids of the newest messages, newest first.
 func (b *bench) newest() ([]string, error) { return b.page("&reverse=true") }
 
 func (b *bench) page(how string) ([]string, error) {
@@ -98,7 +98,7 @@ func (b *bench) dial() error {
 	return err
 }
 
-// turn sends a message and waits for the end of its turn.
+// turn sends a message and waits until its turn ends.
 func (b *bench) turn(frame map[string]any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -125,7 +125,7 @@ func (b *bench) turn(frame map[string]any) error {
 	return err
 }
 
-// time measures an operation several times and tells the median.
+// time measures an operation several times and reports the median.
 func (b *bench) time(what string, times int, do func(round int) error) error {
 	if err := b.settle(); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (b *bench) time(what string, times int, do func(round int) error) error {
 	return nil
 }
 
-// once measures an operation that is not repeated, at once.
+// once measures an operation once, without waiting for the server to settle.
 func (b *bench) once(what string, do func() error) error {
 	d, err := b.spend(do)
 	if err != nil {
@@ -167,7 +167,7 @@ func (b *bench) spend(do func() error) (time.Duration, error) {
 	return after - before, err
 }
 
-// settle waits until the server does nothing in the background.
+// settle waits until the server is idle.
 func (b *bench) settle() error {
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		d, err := b.spend(func() error { time.Sleep(200 * time.Millisecond); return nil })
@@ -181,7 +181,8 @@ func (b *bench) settle() error {
 	return fmt.Errorf("the server does not come to rest")
 }
 
-// cpu is what a process has used, by its CPU-time clock (clock_getcpuclockid(3)).
+// cpu returns the CPU time of a process, by its CPU-time clock
+// (clock_getcpuclockid(3)).
 func cpu(pid int) (time.Duration, error) {
 	const sched = 2
 	var t unix.Timespec
@@ -189,7 +190,7 @@ func cpu(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), err
 }
 
-// memory is what the server has resident, and had at most, in MB.
+// memory returns the server's current and peak resident memory in MB.
 func (b *bench) memory() (now, peak float64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.pid))
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command long measures what operations on one long conversation cost the
-// shipped binary: the CPU time of "steward serve" for each request of its
-// HTTP API and WebSocket, in conversations of several lengths, so that what
-// grows with the length is seen.
+// shipped binary: the CPU time of "steward serve" for each request of its HTTP
+// API and WebSocket. It uses conversations of several lengths to show which
+// costs grow with the length.
 //
 //	go run ./bench/long -sizes 1000,10000,100000
 package main
@@ -100,7 +100,7 @@ func (b *bench) run() error {
 	}
 	model := httptest.NewServer(http.HandlerFunc(answer))
 	defer model.Close()
-	// A model whose window is known: 128,000 tokens.
+	// This model's context window is known: 128,000 tokens.
 	if err := os.WriteFile(filepath.Join(b.dir, "steward.yaml"), []byte("models: {default: openai/gpt-4o, fast: openai/gpt-4o}\n"), 0o600); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (b *bench) run() error {
 	return b.measure()
 }
 
-// answer is a model that says one thing.
+// answer is a model that always gives the same answer.
 func answer(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-4o","object":"model","created":1}]}`)
@@ -145,7 +145,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// history writes the conversation as OpenAI's messages: questions, calls,
+// history returns the conversation as OpenAI's messages: questions, calls,
 // results and answers.
 func history(size int) []byte {
 	out := bytes.NewBufferString("[")
@@ -167,7 +167,7 @@ func history(size int) []byte {
 		}
 		b, err := json.Marshal(m)
 		if err != nil {
-			panic(err) // it is all text
+			panic(err) // strings can always be marshalled
 		}
 		if i > 0 {
 			out.WriteByte(',')
@@ -178,7 +178,7 @@ func history(size int) []byte {
 	return out.Bytes()
 }
 
-// rounds is how often an operation is repeated; the median counts.
+// rounds is how often an operation is repeated; the median is reported.
 const rounds = 5
 
 func (b *bench) measure() error {
@@ -251,7 +251,7 @@ func (b *bench) measure() error {
 	return b.turns()
 }
 
-// tidying measures what is done to all that a model is shown.
+// tidying measures operations on everything that the model is shown.
 func (b *bench) tidying() error {
 	before, err := b.head()
 	if err != nil {
@@ -295,7 +295,7 @@ func (b *bench) tidy(how string) error {
 	return b.do("POST", "/tidy", in)
 }
 
-// head is the log's newest position, as the database has it.
+// head returns the position of the log's newest entry, read from the database.
 func (b *bench) head() (int64, error) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.dir, "data", "steward.db")+"?mode=ro")
 	if err != nil {
@@ -306,12 +306,12 @@ func (b *bench) head() (int64, error) {
 	return n, db.QueryRow("SELECT max(seq) FROM log").Scan(&n)
 }
 
-// forget has the kernel measure the peak of memory anew.
+// forget makes the kernel reset the peak memory.
 func (b *bench) forget() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", b.pid), []byte("5"), 0)
 }
 
-// turns measures what ends in a model call, and the compactions.
+// turns measures the operations that end in a model call, and compactions.
 func (b *bench) turns() error {
 	if err := b.dial(); err != nil {
 		return err
