@@ -59,8 +59,8 @@ type ToolBody struct {
 	Timeout     time.Duration `yaml:"timeout"`
 	Yields      any           `yaml:"yields"`  // labels of what it returns; see tool.Spec.Flows
 	Reach       tool.Reach    `yaml:"reach"`   // where its arguments go: here or out; empty: here if it has no network
-	Targets     []string      `yaml:"targets"` // the arguments that say to whom or where to
-	Dedupes     bool          `yaml:"dedupes"` // it recognises the idempotency_key of its request's metadata
+	Targets     []string      `yaml:"targets"` // the arguments that name recipients or destinations
+	Dedupes     bool          `yaml:"dedupes"` // it deduplicates calls by the idempotency_key in the request's metadata
 
 	Tidy []tool.StrategyDecl `yaml:"tidy"` // which earlier results a call makes obsolete
 }
