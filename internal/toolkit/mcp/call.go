@@ -160,7 +160,7 @@ func statusOf(name string, out *sdk.CallToolResult) (happened bool, res tool.Res
 	return false, res, fault.New(fault.Unavailable, "mcp_status_unknown", "%s does not say whether it was done: %s", name, tool.Clip(string(raw), 200))
 }
 
-// same returns an error unless what is offered now is what was approved.
+// same returns an error unless the offered tool is the approved one.
 func (t *remote) same(o *offer) error {
 	switch {
 	case o == nil:

@@ -329,7 +329,7 @@ func (x *session) reason() error {
 	return x.why
 }
 
-// fail ends a session that is of no more use.
+// fail ends a session that cannot be used any more.
 func (x *session) fail(err error) {
 	x.blame(err)
 	x.cancel()
