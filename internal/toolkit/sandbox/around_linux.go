@@ -14,8 +14,8 @@ import (
 // aroundFlag makes this executable run around a program that cannot be confined.
 const aroundFlag = "--around-program"
 
-// gateNumber is the file descriptor that holds back the process around a program until the limits
-// are set, and by which that process notices the end of Steward.
+// gateNumber is the file descriptor that blocks the process around a program until the limits are
+// set. Through it, that process also notices the end of Steward.
 const gateNumber = 3
 
 // around runs a program to its end and returns its exit code. Processes that the program leaves

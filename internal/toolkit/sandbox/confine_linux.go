@@ -232,8 +232,8 @@ func (c *confined) environment() []string {
 	return append(args, "--chdir", dir)
 }
 
-// channels hands over the filter, and the two pipe ends by which the program is held back until
-// its limits are set.
+// channels hands over the filter, and the two pipe ends that block the program until its limits are
+// set.
 func (c *confined) channels() ([]string, error) {
 	var args []string
 	if !c.Unsandboxed {

@@ -34,11 +34,11 @@ func (c *confined) wholeMachine() ([]string, error) {
 	return append(append(args, "--proc", "/proc"), more...), err
 }
 
-// granted returns bubblewrap's arguments for what is shown besides the base: the folder of the
+// granted returns bubblewrap's arguments for everything shown besides the base: the folder of the
 // command, the paths that it may read and write, the approved copies, and the program itself if
-// it lies elsewhere, parents first; and for what of that is hidden. Paths below a writable path
-// are shown with it and get no mount of their own: a link that the program leaves behind could
-// misdirect such a mount the next time.
+// it lies elsewhere. Parents come first. The arguments also hide the parts in Hide. Paths below a
+// writable path are shown with it and get no mount of their own: a link that the program leaves
+// behind could misdirect such a mount the next time.
 func (c *confined) granted(base ...grant) ([]string, error) {
 	all := c.wanted()
 	hidden, err := places(c.Hide)

@@ -181,7 +181,7 @@ func (k *Keeper[S]) Lost(server S) {
 	k.cur = nil
 }
 
-// Drop gives up a server that is of no more use, so that the next Take starts another one at
+// Drop gives up a server that cannot be used any more, so that the next Take starts another one at
 // once.
 func (k *Keeper[S]) Drop(server S) {
 	k.mu.Lock()

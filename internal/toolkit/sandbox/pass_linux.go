@@ -13,8 +13,8 @@ import (
 // A confined program has an empty network namespace, but may reach Steward's services, loopback
 // addresses of its rule, and its proxy. For these, listeners are opened inside: this executable
 // runs in front of the program there, opens the listeners, hands them to Steward through a socket
-// that it has inherited, and becomes the program. Steward then accepts outside what is dialled
-// inside.
+// that it has inherited, and becomes the program. Steward, outside, then accepts the connections
+// that are dialled inside.
 const (
 	insideProgram = "/run/steward/program"
 	insideFlag    = "--inside-sandbox"
