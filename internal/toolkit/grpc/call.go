@@ -126,8 +126,8 @@ func pause(ctx context.Context, n int, err error) bool {
 	}
 }
 
-// once makes one attempt. repeatable says that another attempt does no harm, may help, and is not
-// the caller's to make.
+// once makes one attempt. repeatable says that another attempt is harmless, may help, and is not
+// left to the caller.
 func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Result, repeatable bool, err error) {
 	s := t.source
 	o, c, err := s.current(ctx)

@@ -54,7 +54,7 @@ type Declaration struct {
 
 	tool.Overrides `yaml:",inline"`
 	Required       map[string][]string `yaml:"required" json:"required,omitzero"` // arguments that must be given, overriding the descriptor
-	Dedupes        bool                `yaml:"dedupes" json:"dedupes,omitzero"`   // the server recognises the metadata idempotency-key
+	Dedupes        bool                `yaml:"dedupes" json:"dedupes,omitzero"`   // the server deduplicates calls by the metadata idempotency-key
 	Trusted        bool                `yaml:"trusted" json:"trusted,omitzero"`   // answers are not labelled as foreign content
 
 	Metadata    map[string]string `yaml:"metadata" json:"metadata,omitzero"` // sent with each call; ${NAME} is a secret

@@ -269,8 +269,8 @@ func (s *source) description(m protoreflect.MethodDescriptor) string {
 	return clip(strings.Join(parts, "\n"), maxDescription)
 }
 
-// unusedKeys returns errors for keys of the declaration that match no method: what the person
-// wanted there would have no effect.
+// unusedKeys returns errors for keys of the declaration that match no method, which would silently
+// have no effect.
 func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[protoreflect.FullName]string) (out []error) {
 	var known []string
 	for _, m := range methods {
