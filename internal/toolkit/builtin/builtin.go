@@ -32,8 +32,8 @@ type Folder struct {
 	For *tool.Audience
 }
 
-// Tools returns the tools. Errors: Invalid, folder_invalid (a bad or repeated name, or a path that is no
-// folder).
+// Tools returns the tools. Errors: Invalid, folder_invalid (a bad or repeated name, or a path that is
+// not a folder).
 func Tools(opt Options) ([]tool.Tool, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
