@@ -84,8 +84,8 @@ func (r *replay) judge(spec tool.Spec, args []byte) policy.Flow {
 	return policy.Flow{Fixed: true}
 }
 
-// isTarget reports whether an argument says to whom or where to. For a foreign tool that does not
-// declare its targets, every argument might.
+// isTarget reports whether an argument names a recipient or destination. For a foreign tool that
+// does not declare its targets, every argument counts as one.
 func isTarget(spec tool.Spec, arg string) bool {
 	if spec.Targets == nil && spec.Origin != "" && spec.Origin != tool.OriginOwn && !strings.HasPrefix(spec.Origin, "domain:") {
 		return true

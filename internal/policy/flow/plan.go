@@ -13,7 +13,7 @@ import (
 	"steward/internal/tool"
 )
 
-// The tools by which a model declares a plan in advance, and has foreign text read for it.
+// The tools with which a model declares a plan in advance and has foreign text read on its behalf.
 const (
 	PlanTool    = "plan.fix"
 	ExtractTool = "text.extract"
@@ -25,7 +25,7 @@ const (
 	maxDepth = 16 // of references and lists inside an argument
 )
 
-// Plan is what a model, or a planner in its place, has written down before it read any foreign
+// Plan lists the calls that a model, or a planner in its place, declared before it read any foreign
 // content.
 type Plan struct {
 	Steps []Step `json:"steps"`

@@ -34,7 +34,7 @@ const maxChosen = 8
 //     own, and in no private result of another source.
 //
 // If all private data came from the same source that is queried, every argument is clean, except
-// those that say where to (tool.Spec.Targets), which must be fixed or typed.
+// targets (tool.Spec.Targets), which must be fixed or typed.
 func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte, sources []string, at time.Time) policy.Flow {
 	if clean(turn, call) {
 		return policy.Flow{Fixed: true}
@@ -79,7 +79,7 @@ func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []b
 	return q.open(names, given, sources)
 }
 
-// query is what is known about the turn of a query.
+// query holds what is needed to judge one query.
 type query struct {
 	spec   tool.Spec
 	at     time.Time
