@@ -39,7 +39,7 @@ type program struct {
 	points   map[policy.Point]*point
 }
 
-// point is what is needed for one point of decision.
+// point holds the prepared rules of one decision point.
 type point struct {
 	query   ast.Body  // nil: nothing allows anything here
 	term    *ast.Term // its name
