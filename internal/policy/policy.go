@@ -72,7 +72,7 @@ type Directory interface {
 	Principal(ctx context.Context, user string) (Principal, error)
 }
 
-// Question is what is to be decided. Fields that do not apply to a point are zero.
+// Question describes what is to be decided. Fields that do not apply to a point are zero.
 type Question struct {
 	Point    Point // zero: PointTool
 	User     string
