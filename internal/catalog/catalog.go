@@ -51,7 +51,7 @@ type Agent struct {
 	Services    service.Configs
 	Bindings    service.Bindings       // its services, resolved through the levels above
 	Hooks       map[string][]tool.Hook // by place (tool.BeforeRequest, …)
-	Persona     bool                   // may take over a conversation as it stands
+	Persona     bool                   // may take over a running conversation
 	Dir         string
 
 	// Tools are those of the agent's own level: the tools that its own sources offer and the
@@ -104,8 +104,8 @@ type Listing struct {
 	Status      Status    `json:"status"`
 	Changed     bool      `json:"changed,omitzero"` // pending because it differs from what was approved
 	Usable      bool      `json:"usable"`           // approved, and so are all agents above it
-	Hash        string    `json:"hash,omitzero"`    // of what is there now, as far as known without starting anything
-	Static      string    `json:"static,omitzero"`  // always of just the part known without starting anything
+	Hash        string    `json:"hash,omitzero"`    // of the current content, and of the announced tools if they are known
+	Static      string    `json:"static,omitzero"`  // of only the part that is known without starting anything
 	By          string    `json:"by,omitzero"`      // who decided
 	At          time.Time `json:"at,omitzero"`
 	Reason      string    `json:"reason,omitzero"`
@@ -162,7 +162,7 @@ type ToolSetting struct {
 
 	Yields  *[]string  `json:"yields,omitzero"`  // labels of what it returns
 	Reach   tool.Reach `json:"reach,omitzero"`   // where its arguments go: here or out
-	Targets *[]string  `json:"targets,omitzero"` // the arguments that say to whom or where to
+	Targets *[]string  `json:"targets,omitzero"` // the arguments that name recipients or destinations
 }
 
 // Approver decides about agents and sources, for the servers. Paths are those of listings. Error

@@ -13,7 +13,7 @@ type claim struct {
 	by    *unit
 	file  string
 	place strict.Position
-	what  string // for the others
+	what  string // describes it in the problems of the others
 }
 
 // settleNames decides who gets a name that several claim on one level. A unit that is still as it

@@ -284,7 +284,7 @@ func (c checker) services(d *definition) {
 	}
 }
 
-// fields returns the fields of a map. It reports anything else than a map.
+// fields returns the fields of a map. It reports anything other than a map.
 func (c checker) fields(n *strict.Node, remedy, expected string) []strict.Field {
 	switch {
 	case n == nil || n.Kind == strict.Null:

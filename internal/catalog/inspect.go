@@ -182,8 +182,8 @@ func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
 	return ""
 }
 
-// toolItem returns a tool as an item of an approval. Its hash covers this text, so a change of it
-// would ask for all approvals again.
+// toolItem returns a tool as an item of an approval. The hash covers this text, so changing its
+// format would invalidate all approvals.
 func toolItem(s tool.Spec) Item {
 	var b strings.Builder
 	if s.FullName != "" {
@@ -232,7 +232,7 @@ func reachOf(s tool.Spec) string {
 	return "out"
 }
 
-// targetsOf names the arguments that say to whom or where to send something.
+// targetsOf lists the arguments that name recipients or destinations.
 func targetsOf(s tool.Spec) string {
 	switch {
 	case s.Targets == nil:

@@ -95,7 +95,7 @@ type grant struct {
 	path     string
 	approval *approval // as the record has it
 	ended    atomic.Bool
-	differs  atomic.Pointer[difference] // of what is announced: these tools are off
+	differs  atomic.Pointer[difference] // between announcement and approval: these tools are off
 	run      atomic.Pointer[[]pin]      // files that are executed, as approved
 	stale    func()                     // called when one of them has changed
 }

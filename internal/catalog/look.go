@@ -15,7 +15,7 @@ import (
 type Looked struct {
 	Name    string   `json:"name"`
 	Private bool     `json:"private"` // its results may be private data of the user
-	Targets []string `json:"targets"` // arguments that say to whom or where to
+	Targets []string `json:"targets"` // arguments that name recipients or destinations
 }
 
 // Looker asks a model to assess tools. by names the model; it is empty if no model is available.

@@ -60,7 +60,7 @@ func (c *Catalog) grantTo(u *unit, rec *record) {
 	}
 	u.grant = &grant{path: u.path, approval: rec.Approved, stale: c.again}
 	u.grant.look(u.run)
-	if c.opt.Snapshots != "" && u.runs() { // those of older approvals have none yet
+	if c.opt.Snapshots != "" && u.runs() { // an older approval may have no snapshot yet
 		if _, err := c.snapshotOf(u); err != nil {
 			c.log.Warn("the programs of an approved agent cannot be run", "agent", u.path, "error", err)
 		}

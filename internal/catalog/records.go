@@ -32,7 +32,7 @@ type record struct {
 	Version     string          `json:"version,omitzero"`
 	Config      json.RawMessage `json:"config,omitempty"`
 	Status      Status          `json:"status"`
-	Hash        string          `json:"hash"`   // of what was decided about
+	Hash        string          `json:"hash"`   // of the content that was decided on
 	Static      string          `json:"static"` // of the part that is known without starting anything
 	By          string          `json:"by"`
 	At          time.Time       `json:"at"`
@@ -44,7 +44,7 @@ type record struct {
 	version uint64
 }
 
-// approval is what was approved.
+// approval is the approved content of a unit.
 type approval struct {
 	Hash     string                 `json:"hash"`
 	By       string                 `json:"by"`

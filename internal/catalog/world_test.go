@@ -157,7 +157,7 @@ type edge struct {
 	refuses map[string]error
 	opened  []*source
 	starts  int
-	asked   chan struct{} // gets a value for each announcement, if it is set
+	asked   chan struct{} // gets a value for each announcement, unless it is full
 	during  func()        // runs once, between making and returning an announcement
 	wrap    func(remote) tool.Tool
 }
