@@ -19,8 +19,8 @@ type Overrides struct {
 	// Tidy says which earlier results a call makes obsolete.
 	Tidy map[string][]StrategyDecl `yaml:"tidy" json:"tidy,omitempty"`
 	// Yields are the labels of results, and Reach says where arguments go, each for all tools or
-	// by tool; Targets are the arguments that say to whom or where to. What is not declared is
-	// proposed (Spec.Flows) and approved with the tools.
+	// by tool; Targets are the arguments that name recipients or destinations. What is not declared
+	// is proposed (Spec.Flows) and approved with the tools.
 	Yields  any                 `yaml:"yields" json:"yields,omitzero"`
 	Reach   any                 `yaml:"reach" json:"reach,omitzero"`
 	Targets map[string][]string `yaml:"targets" json:"targets,omitempty"`

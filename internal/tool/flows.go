@@ -12,8 +12,8 @@ import (
 )
 
 // Declared is what the declaration of a source says about one of its tools: the labels of its
-// results, where its arguments go, and which arguments say where to. Nil or empty fields are not
-// declared.
+// results, where its arguments go, and which arguments name recipients or destinations. Nil or empty
+// fields are not declared.
 type Declared struct {
 	Yields  *message.Labels
 	Reach   Reach

@@ -212,7 +212,7 @@ func CheckSpec(s Spec) (Spec, *Validator, error) {
 	return s, v, err
 }
 
-// settled is CheckSpec without compiling the schema, of which it checks only the outside.
+// settled is CheckSpec without compiling the schema. It checks only the top level of the schema.
 func settled(s Spec) (Spec, *Validator, error) {
 	if err := checkName(s.Name); err != nil {
 		return s, nil, err

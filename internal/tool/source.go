@@ -35,7 +35,7 @@ type Source interface {
 }
 
 // OriginOwn is the Origin of tools over an agent's own state and database: their changes affect
-// nobody but the agent.
+// only the agent.
 const OriginOwn = "own"
 
 // Announcement is what a source offers.

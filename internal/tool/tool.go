@@ -86,14 +86,14 @@ type Spec struct {
 	Concurrency int            // calls at once, over all runs; zero means no limit
 	ResultCap   int            // zero means DefaultResultCap
 	Yields      message.Labels // labels on what it returns
-	Dedupes     bool           // actions: the receiver recognises Invocation.Key
+	Dedupes     bool           // actions: the receiver deduplicates calls by Invocation.Key
 	Status      string         // actions: the tool of the same source that reports the outcome for Invocation.Key; empty: none
 	Tidy        []Strategy     // which results in a conversation its calls make obsolete
 	Log         LogSpec        // how its calls are described in the work log
 	Metadata    resource.Metadata
 
 	// Reach says where the arguments go. Targets are the arguments (names of top-level members)
-	// that say to whom or where.
+	// that name recipients or destinations.
 	Reach   Reach
 	Targets []string
 	Host    string // where Reach leads, for people: "search.example.com"; empty: unknown
