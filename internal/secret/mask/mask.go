@@ -1,6 +1,6 @@
-// Package mask hides secrets in what is shown of tool calls. It recognises them by
-// the names of parameters, by the look of values, and by values that it has
-// recognised before.
+// Package mask hides secrets where tool calls are shown. It recognises them by the
+// names of parameters, by the look of values, and by values that it has recognised
+// before.
 package mask
 
 import (
@@ -168,7 +168,7 @@ func secretName(p string, v any) bool {
 	if !strings.Contains(p, "token") {
 		return false
 	}
-	switch v.(type) { // "max_tokens": 100 counts
+	switch v.(type) { // a number such as "max_tokens": 100 is not secret
 	case json.Number, bool:
 		return !strings.Contains(p, "tokens") && !strings.Contains(p, "tokencount") && !strings.Contains(p, "tokenlimit")
 	}
@@ -251,7 +251,8 @@ func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }
 
-// maskNamed masks the value in "password: hunter2"; a number of tokens stays.
+// maskNamed masks the value in texts such as "password: hunter2". It leaves numbers
+// of tokens as they are.
 func maskNamed(s string) string {
 	p := namedPattern.FindStringSubmatch(s)
 	if strings.Trim(p[3], "0123456789.,") == "" && strings.Contains(strings.ToLower(p[1]), "tokens") {
@@ -264,8 +265,8 @@ func maskNamed(s string) string {
 	return p[1] + p[2] + quote + Secret + quote
 }
 
-// enough is how many characters of a secret give it away. Tools quote their
-// arguments, cut to a length.
+// enough is how many characters of a secret give it away. Tools often quote their
+// arguments truncated.
 const enough = 8
 
 // without masks a secret in a text, even if only its beginning is left.

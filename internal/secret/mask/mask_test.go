@@ -37,7 +37,7 @@ func TestTextsAreMasked(t *testing.T) {
 		m := New(nil, nil, false)
 		got := m.Text(c.in)
 		if c.in == "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY" {
-			continue // with a single digit it could be a path; only its name can tell
+			continue // with a single digit it could be a path; only a name can mark it as secret
 		}
 		if got != c.want {
 			t.Errorf("%q\nbecame %q\nwant   %q", c.in, got, c.want)
@@ -67,7 +67,7 @@ func TestNamesOfSecrets(t *testing.T) {
 	}
 }
 
-// FuzzText: masking never panics, leaves valid text, and is stable.
+// FuzzText checks that masking never panics, leaves valid text, and is idempotent.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"password: x", "-----BEGIN PRIVATE KEY-----", "sk-abcdefghijk", "\xff=\x00", "https://a:b@c/?sig=d", `{"token":"a\"`, "Bearer  "} {
 		f.Add(s, "hunter2hunter2")
