@@ -86,9 +86,9 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 	n.Must("keys", "create", "--user", "ada", "--name", "key "+evilLine)
 	message := done.Frames[len(done.Frames)-1].MessageID
 
-	// Commands with an entry print foreign text, which must be visible
-	// ("shown"). Other commands only must not break the terminal with their
-	// arguments.
+	// shows holds the commands that print foreign text, which must be visible
+	// ("shown"), with their arguments. given lists the others, which only must
+	// not break the terminal with the arguments that they receive.
 	shows := map[string][]string{
 		"agents list": {}, "agents show": {"helper"}, "approvals list": {}, "approvals show": {question.ID}, "ask": {"tell " + evil},
 		"conversations list": {}, "conversations show": {conv}, "conversations export": {conv, "--format", "markdown"},
