@@ -60,7 +60,8 @@ func PDF() []byte {
 }
 
 // Conversations returns histories that every provider must be able to send.
-// Each ends with a message that a model answers: a user's message or a tool
+// Each ends with something that a model can answer, such as a user's message or
+// a tool result.
 // result.
 func Conversations() []Conversation {
 	var out []Conversation
