@@ -129,7 +129,7 @@ func (l *local) openers(set *settings.Loaded) map[string]tool.Opener {
 	return all
 }
 
-// briefProfile returns a user's profile where there is no context.
+// briefProfile returns a user's profile for callers without a context. It waits at most a second.
 func (l *local) briefProfile(set *settings.Loaded, user string) (identity.Profile, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -81,7 +81,7 @@ func (a *app) width() int {
 	if f == nil {
 		return 0
 	}
-	w, _, err := term.GetSize(int(f.Fd())) // an error where it is no terminal
+	w, _, err := term.GetSize(int(f.Fd())) // fails if it is not a terminal
 	if err != nil {
 		return 0
 	}

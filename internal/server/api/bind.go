@@ -47,7 +47,7 @@ type (
 //
 //	path   the part of the path with this name
 //	query  the parameter with this name, which may be left out
-//	what   of an id: what it is the id of, unless the name says so
+//	what   of an id: the noun for error messages; by default the name
 //	range  of a number: the minimum and the maximum
 //	body   on a struct: the body, read strictly; "optional": it may be left out
 //	size   of a body: its size limit in bytes, if not maxBody

@@ -16,7 +16,7 @@ import (
 // subscriber listens.
 type Patience struct {
 	Read  time.Duration // for the next bytes of a body; zero: 30 s
-	Write time.Duration // until the next piece of an answer is taken; zero: a minute
+	Write time.Duration // for the peer to accept the next piece of an answer; zero: a minute
 	// Talks reports whether the caller of a request over HTTP/2 may be silent for any length of
 	// time between what it sends. If nil, no caller may.
 	Talks func(r *http.Request) bool

@@ -13,8 +13,8 @@ import (
 // the chat, a second Enter sends it.
 const Long = 50_000
 
-// Weight describes the size of a text for a model, and what it costs at least if
-// cost knows that.
+// Weight describes the size of a text for a model, and its least cost if cost is
+// not nil and knows the model's price.
 func Weight(size int, cost func(model string, tokens int64) float64, model string) string {
 	tokens := int64(size / 4)
 	say := fmt.Sprintf("That is %s of text, about %d thousand tokens", SizeOf(size), max(1, tokens/1000))

@@ -70,7 +70,7 @@ const (
 	kindNote  = "note"
 	kindSaid  = "said"
 	kindError = "error"
-	kindShown = "shown" // of what is to be approved
+	kindShown = "shown" // what an approval would cover
 )
 
 // print adds a text to out, after the blank line that its kind needs.
