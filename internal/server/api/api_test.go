@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	some = "00000000-0000-7000-8000-000000000001" // an id of nothing
+	some = "00000000-0000-7000-8000-000000000001" // an id that names nothing
 	zero = "00000000-0000-0000-0000-000000000000"
 )
 
@@ -75,7 +75,7 @@ func TestConversations(t *testing.T) {
 	w.want("ana", "POST", conv+"/undelete", `{}`, 404, "conversation_not_found")
 }
 
-// What a request contains is checked where it is read, whichever the route, and by the route.
+// The parts of a request are checked when they are read, on any route, and then by the route.
 func TestRefusals(t *testing.T) {
 	w := newTown(t)
 	const conv = "/conversations/" + some
@@ -191,7 +191,7 @@ func TestRefusals(t *testing.T) {
 	if _, _, h := w.as("ana", "PUT", conv, ""); h.Get("Allow") != "GET, PATCH, DELETE" {
 		t.Error(h.Get("Allow"))
 	}
-	w.o = api.Options{Logger: w.o.Logger} // a server that has nothing
+	w.o = api.Options{Logger: w.o.Logger} // a server without optional parts
 	for path, code := range map[string]string{"GET /audit/verify": "audit_unsupported", "GET /resources": "resources_unsupported",
 		"POST /agents/inspect": "agents_unsupported", "GET /policy": "policy_unsupported"} {
 		method, path, _ := strings.Cut(path, " ")
@@ -200,7 +200,7 @@ func TestRefusals(t *testing.T) {
 	w.want("ana", "GET", "/agents", "", 200, `{"agents":[]}`)
 }
 
-// Every route of the table refuses what it would have to pass over.
+// Every route of the table refuses parameters and members that it would otherwise ignore.
 func TestEveryRouteRefusesUnknownParameters(t *testing.T) {
 	w := newTown(t)
 	routes := api.Routes()
@@ -218,8 +218,8 @@ func TestEveryRouteRefusesUnknownParameters(t *testing.T) {
 	}
 }
 
-// A failure that is not the caller's is not told, and an answer that breaks off does not look
-// whole.
+// Internal errors are not shown to the caller, and an interrupted answer does not look
+// complete.
 func TestFailures(t *testing.T) {
 	w := newTown(t)
 	long := strings.Repeat(`{"role":"user","content":"`+strings.Repeat("x", 500)+`"},`, 300) + `{"role":"user","content":"x"}`
@@ -245,7 +245,7 @@ func TestFailures(t *testing.T) {
 	if cut == 0 {
 		t.Error("no export broke off")
 	}
-	w.o.Inside = true // the owner of the process is told
+	w.o.Inside = true // the owner of the process sees internal errors
 	w.store.left.Store(1)
 	r := httptest.NewRequest("GET", api.Prefix+conv+"/branches", nil)
 	out := httptest.NewRecorder()
@@ -379,7 +379,7 @@ func TestWork(t *testing.T) {
 	if tree.ID != asked.Interaction || tree.State != "open" || len(tree.Below) != 1 || tree.Below[0].Intent != "awaiting_approval" {
 		t.Errorf("%+v", tree)
 	}
-	w.want("ana", "GET", "/requests?all=true&limit=5", "", 200, `{"requests":[]}`) // it led to no other request
+	w.want("ana", "GET", "/requests?all=true&limit=5", "", 200, `{"requests":[]}`) // the list contains no tools' requests
 	w.want("boss+admin", "GET", "/requests?all=true&all_users=true", "", 200, `{"requests":[]}`)
 	w.want("eve", "DELETE", "/requests/"+asked.Interaction, "", 404, "request_not_found")
 	w.want("ana", "POST", "/requests/"+asked.Interaction+"/resume", "", 409, "request_")
@@ -445,12 +445,12 @@ func TestIntents(t *testing.T) {
 	for _, verb := range []string{"approve", "deny", "cancel", "retry", "undo"} {
 		w.want("eve", "POST", one+"/"+verb, body, 404, "intent_not_found")
 	}
-	w.service = true // a service approves nothing; it may say no
+	w.service = true // a service cannot approve, but may deny
 	w.want("ana", "POST", one+"/approve", body, 403, "approval_unattended")
 	w.service = false
 	w.want("ana", "GET", one[:len("/intents/")+8], "", 200, `"state":"awaiting_approval"`)
 	w.want("ana", "POST", one+"/approve", body, 200, `"id":"`+list[0].ID)
-	for { // the tool is called in the background
+	for { // the tool runs in the background
 		v := get[client.Intent](w, "GET", one, "")
 		if v.State == "done" {
 			break
@@ -472,7 +472,7 @@ func TestIntents(t *testing.T) {
 	w.want("ana", "POST", other+"/deny", `{"hash":"`+get[client.Intent](w, "GET", other, "").Hash+`","reason":"no"}`, 200, `"state":"denied"`)
 	w.service = false
 
-	// What waits for somebody else's approval is accepted, and goes on by itself.
+	// An action that waits for another user's approval is accepted, and continues by itself.
 	w.say("ana", "", "test.put salt")
 	third := "/intents/" + get[struct{ Intents []client.Intent }](w, "GET", "/intents?state=awaiting_approval", "").Intents[0].ID
 	w.want("ana", "POST", third+"/cancel", `{}`, 200, `"state":"cancelled"`)

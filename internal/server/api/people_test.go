@@ -34,7 +34,7 @@ func TestGroupsOverTheAPI(t *testing.T) {
 	w.want("ana", "GET", "/groups", "", 200, `"name":"family"`)
 	w.want("ana", "GET", "/groups/family", "", 200, `"name":"family"`)
 	w.want("ana", "GET", "/users/ana", "", 200, `"groups":["family"]`)
-	for _, eve := range []string{"family", "none"} { // to her, both are not there
+	for _, eve := range []string{"family", "none"} { // she sees neither
 		w.want("eve", "GET", "/groups/"+eve, "", 404, "group_not_found")
 		w.want("eve", "PUT", "/groups/"+eve+"/members/eve", "", 404, "group_not_found")
 		w.want("eve", "DELETE", "/groups/"+eve+"/members/ana", "", 404, "group_not_found")

@@ -37,7 +37,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// scripted is a model that calls the tool which the last message begins with, and otherwise
+// scripted is a model that calls the tool that the last message begins with, and otherwise
 // repeats the message.
 type scripted struct{}
 
@@ -79,8 +79,8 @@ func (errand) Undo(context.Context, tool.Invocation, tool.Result) (tool.Result, 
 	return tool.Text("undone"), nil
 }
 
-// town is the server over a real node, with policies, two agents that nobody has approved, and
-// everything else that it can serve.
+// town is the server over a real node, with policies, two unapproved agents, and everything
+// else that it can serve.
 type town struct {
 	t       *testing.T
 	o       api.Options
@@ -93,7 +93,7 @@ type town struct {
 	service bool   // callers have the role of a service
 }
 
-// faulty is a store whose reads fail once so many have been made; 0: never.
+// faulty is a store whose reads fail after a number of them; 0: never.
 type faulty struct {
 	*sqlite.Store
 	left atomic.Int64
@@ -147,8 +147,8 @@ func newTown(t *testing.T) *town {
 	return w
 }
 
-// say sends words of a user's to a conversation ("": a new one), and waits until they are
-// answered or a question about a call waits.
+// say sends a user's message to a conversation ("": a new one), and waits until it is
+// answered or a call waits for approval.
 func (w *town) say(user, conv, words string) client.Accepted {
 	w.t.Helper()
 	c := served.To(w.t, w.node, user, nil)
@@ -168,7 +168,7 @@ func (w *town) say(user, conv, words string) client.Accepted {
 }
 
 // as sends a request as a user ("+admin" for an admin, "-" for nobody) and returns the status
-// and the body, or the error's code, and the head.
+// and the body, or the error's code, and the headers.
 func (w *town) as(user, method, path, body string, head ...string) (int, string, http.Header) {
 	w.t.Helper()
 	r := httptest.NewRequest(method, api.Prefix+path, strings.NewReader(body))

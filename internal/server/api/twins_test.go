@@ -10,8 +10,8 @@ import (
 	"steward/internal/runtime"
 )
 
-// The client has types of its own for what the API answers with, as it imports
-// nothing of Steward's. They have the same members.
+// The client imports none of Steward's packages, so it has its own types for the
+// API's answers. They have the same members.
 func TestTheClientReadsWhatTheAPIAnswers(t *testing.T) {
 	for _, c := range []struct{ theirs, ours any }{
 		{client.Intent{}, runtime.IntentView{}},

@@ -74,7 +74,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// A call without an id of the provider's gets one of ours.
+// A call without a provider's id gets a new one.
 func TestCallWithoutID(t *testing.T) {
 	n := &node{events: []llm.Event{done(message.StopTools, &message.ToolCall{Name: "a.b", Args: []byte("{}")}, &message.ToolCall{Name: "a.b", Args: []byte("{}")})}}
 	_, _, b := do(t, serve(t, n, openai.Options{}), "POST", "/v1/chat/completions", "{"+hello+"}")
@@ -240,7 +240,7 @@ func TestStreamFails(t *testing.T) {
 	})
 }
 
-// A client that goes away cancels the model's request.
+// A disconnected client cancels the model's request.
 func TestClientGoesAway(t *testing.T) {
 	n := &node{pause: make(chan struct{})}
 	s := serve(t, n, openai.Options{KeepAlive: time.Millisecond})
@@ -254,7 +254,7 @@ func TestClientGoesAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A model that thinks is not taken for a dead connection.
+	// Keep-alives are sent while the model thinks.
 	line, err := bufio.NewReader(res.Body).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, ":") {
 		t.Errorf("got %q, %v", line, err)
@@ -467,8 +467,8 @@ func TestAnAnswerThatDoesNotFitItsSchema(t *testing.T) {
 	}
 }
 
-// What a policy is told of a call without a conversation: nobody knows who
-// wrote what is attached, and what tools of the caller have told.
+// The labels that a policy sees for a call without a conversation: attachments and
+// results of the caller's tools have unknown authors.
 func TestLabelsOfWhatIsSent(t *testing.T) {
 	const foreign = message.Private | message.Untrusted
 	for name, c := range map[string]struct {

@@ -34,7 +34,7 @@ func TestDefang(t *testing.T) {
 		if whole := defang(in); whole != want {
 			t.Errorf("%q: %q, want %q", in, whole, want)
 		}
-		for size := 1; size <= min(len(in), 60); size++ { // however it is cut into pieces
+		for size := 1; size <= min(len(in), 60); size++ { // cut into pieces of each size
 			d := defanger{}
 			var b strings.Builder
 			for rest := in; rest != ""; {
@@ -50,8 +50,8 @@ func TestDefang(t *testing.T) {
 	}
 }
 
-// What an agent answers holds no image that a client would fetch by itself,
-// neither as it comes nor as a whole.
+// An agent's answer contains no image that a client would fetch on its own,
+// neither streamed nor as a whole.
 func TestAgentsAnswersHoldNoImages(t *testing.T) {
 	turn := id.New()
 	tell := teller{turn: turn}

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // node stands in for the runtime: a model that plays events, and
 // conversations whose turns play frames.
 type node struct {
-	events []llm.Event        // what the model says; the last may be err
-	stream func() []llm.Event // makes the events of each call; nil: they are events
+	events []llm.Event        // the model's events; after them comes err, if it is set
+	stream func() []llm.Event // returns the events of each call; nil: those of the field events
 	err    error
 	pause  chan struct{} // when set, the model waits for it before its first event
 	frames func(acc runtime.Accepted) []runtime.Frame
@@ -241,7 +241,7 @@ func done(stop message.Stop, blocks ...message.Block) llm.Event {
 
 const usage = `{"prompt_tokens":20,"completion_tokens":7,"total_tokens":27,"prompt_tokens_details":{"cached_tokens":5},"completion_tokens_details":{"reasoning_tokens":3}}`
 
-// handler is the server for the user ana, without a network.
+// handler returns the server for the user ana, without a network.
 func handler(n *node) http.Handler {
 	h := openai.Handler(openai.Options{Node: n, Logger: slog.New(slog.DiscardHandler)})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -278,7 +278,7 @@ func TestModelErrors(t *testing.T) {
 	}
 }
 
-// Whatever a request holds is answered in OpenAI's form.
+// Every request is answered in OpenAI's form.
 func FuzzCompletion(f *testing.F) {
 	for _, s := range []string{hello, continuing, hello + `,"tools":[{"type":"function","function":{"name":"x"}}],"tool_choice":"auto"`,
 		hello + `,"stop":["a"],"n":1.0,"response_format":{"type":"json_object"}`, hello + `,"stream":true`} {

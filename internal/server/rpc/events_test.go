@@ -58,7 +58,7 @@ func (s *stream) next() *eventpb.Occurrence {
 	return out
 }
 
-// told reads the next event over those that tell nothing.
+// told reads the next event, and skips messages without one.
 func (s *stream) told() *eventpb.Occurrence {
 	s.t.Helper()
 	for {
@@ -105,7 +105,7 @@ func TestSubscribeByGRPC(t *testing.T) {
 	if _, err := time.Parse(time.RFC3339Nano, x.GetTime()); err != nil {
 		t.Error(err)
 	}
-	// What is published comes; the same id is the same event.
+	// A published event arrives, and its id deduplicates it.
 	in := &eventpb.Occurrence{Id: "one", Time: "2030-01-02T03:04:05.5Z", DetailType: eventpb.DetailType_RESOURCE_DELETE,
 		Resources: []*eventpb.Resource{{Uri: "cld:home.Lamp.kitchen", Body: `{"on": true}`}}}
 	var done, again eventpb.PublishResponse
@@ -120,7 +120,7 @@ func TestSubscribeByGRPC(t *testing.T) {
 		y.GetDetailType() != eventpb.DetailType_RESOURCE_DELETE || y.GetResources()[0].GetBody() != `{"on":true}` {
 		t.Errorf("%v", y)
 	}
-	// From a cursor on, in another stream; it ends when its client ends it.
+	// Another stream starts from a cursor, and ends when its client cancels it.
 	once, stop := context.WithCancel(ctx)
 	more := s.stream(once, &eventpb.SubscribeRequest{Prefixes: []string{"cld:home.Lamp.kitchen"}, Sources: []string{"user:*"}, DetailTypes: []string{"RESOURCE_DELETE"}, Cursor: "start"}, anna...)
 	if z := more.told(); z.GetId() != y.GetId() || z.GetResources()[0].GetBody() != "" {
@@ -131,7 +131,7 @@ func TestSubscribeByGRPC(t *testing.T) {
 	if z := s.stream(ctx, &eventpb.SubscribeRequest{Cursor: x.GetCursor()}, anna...).told(); z.GetId() != y.GetId() {
 		t.Errorf("%v", z)
 	}
-	// And all end when the server closes.
+	// All streams end when the server closes.
 	s.server.Close()
 	st.ends(codes.Unavailable, "CLOSING")
 }
@@ -175,7 +175,7 @@ func TestSubscribeRefuses(t *testing.T) {
 
 var revoked = error(fault.New(fault.Unauthentic, "key_revoked", "the key was revoked"))
 
-// Whose key is revoked is told nothing more, and told so, too, while nothing
+// A subscriber with a revoked key gets no more events, and an error even if nothing
 // happens.
 func TestRevokedKeyEndsStreams(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
@@ -203,7 +203,7 @@ func TestRevokedKeyEndsStreams(t *testing.T) {
 	}
 }
 
-// The same stream as a browser reads it, over gRPC-Web and as Connect's JSON.
+// The same stream over gRPC-Web and as Connect's JSON, as browsers read it.
 func TestSubscribeFromTheWeb(t *testing.T) {
 	h := served.NewEvents(t, storetest.NewModel(), 0)
 	s := serve(t, httpauth.Options{}, Options{Events: h})
@@ -245,7 +245,7 @@ func TestSubscribeFromTheWeb(t *testing.T) {
 			t.Errorf("%s: %+v", typ, x)
 		}
 	}
-	// And publishing, as curl does.
+	// Publish with plain JSON, as curl does.
 	code, _, body := s.post(eventpb.EventPublishProcedure, `{"resources":[{"uri":"cld:home.Lamp.kitchen"}],"detail_type":"RESOURCE_GET"}`)
 	if code != http.StatusOK || !strings.Contains(body, `"success":true`) {
 		t.Errorf("%d %s", code, body)

@@ -148,8 +148,7 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// TestWhoMayBeSilent: everybody who may send more than one message, and nobody
-// else.
+// TestWhoMayBeSilent: only clients that may send several messages.
 func TestWhoMayBeSilent(t *testing.T) {
 	files, err := proto.Files()
 	if err != nil {

@@ -117,7 +117,7 @@ func TestExecuteTool(t *testing.T) {
 			t.Errorf("%v: asked %+v, told %v", c.in, asked, &got)
 		}
 	}
-	// A tool call as OpenAI's models write it, with what else they put there.
+	// A tool call in OpenAI's form, with its additional members.
 	_, _, body := s.post(toolpb.ToolExecuteToolProcedure, `{"index":0,"id":"call_1","type":"function","function":{"name":"math__multiply","arguments":"{\"a\":1}"}}`)
 	if !strings.Contains(body, `"status":"CALL_STATUS_OK"`) || string(asked.Args) != `{"a":1}` || asked.ClientID != "call_1" {
 		t.Errorf("asked %+v, told %s", asked, body)
@@ -189,7 +189,7 @@ func TestAPanicIsAnError(t *testing.T) {
 }
 
 // TestWhoIsLetIn tries every protocol with and without keys, from foreign
-// pages and under foreign names.
+// origins and under foreign host names.
 func TestWhoIsLetIn(t *testing.T) {
 	s := serve(t, httpauth.Options{Keys: keys{}, Token: func() (string, error) { return "admin", nil }, Hosts: []string{"127.0.0.1"}, Origins: []string{"https://app.example"}}, Options{})
 	var user string
@@ -347,7 +347,7 @@ func TestQueryMessages(t *testing.T) {
 	}
 }
 
-// FuzzJSON sends what may be JSON: every answer is JSON with a code, or a result.
+// FuzzJSON sends arbitrary bodies: every answer is JSON with a code, or a result.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{`{}`, `{"function":{"name":"a.b","arguments":"{}"}}`, `{"query":"x","limit":3}`, `[1]`, `{"id":1e400}`, "\xff", `{"agent":"\u0000"}`} {
 		f.Add(true, s)

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// node is a runtime that answers as a test wants it.
+// node is a runtime whose answers a test sets.
 type node struct {
 	execute func(ctx context.Context, user string, e runtime.Execution) (runtime.Executed, error)
 	list    func(user, agent, namespace string) ([]tool.Spec, error)
@@ -68,7 +68,7 @@ type world struct {
 	conn   *grpc.ClientConn
 }
 
-// logs is what was logged.
+// logs collects log output.
 type logs struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -89,7 +89,7 @@ func (l *logs) String() string {
 func serve(t *testing.T, guard httpauth.Options, o Options) *world {
 	s := &world{t: t, node: &node{}, logs: &logs{}}
 	guard.Logger = slog.New(slog.NewTextHandler(s.logs, nil))
-	mine := guard.Keys == nil // where nobody has a key, all calls come with the token
+	mine := guard.Keys == nil // without keys, all calls use the token
 	if mine {
 		guard.Token = func() (string, error) { return "token", nil }
 	}

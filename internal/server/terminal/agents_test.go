@@ -14,7 +14,7 @@ import (
 	"steward/internal/server/terminal"
 )
 
-// poets are agents of whom nothing is asked any more; err: they cannot be listed.
+// poets are agents that need no approval any more; err: they cannot be listed.
 type poets struct {
 	chat.Agents
 	err error
@@ -26,7 +26,7 @@ func (p poets) Listings() []catalog.Listing {
 func (p poets) List(context.Context) ([]catalog.Listing, error) { return p.Listings(), p.err }
 func (poets) Changed() <-chan struct{}                          { return nil }
 
-// newest returns the conversation that was used last.
+// newest returns the last used conversation.
 func (n node) newest(t *testing.T) client.Conversation {
 	t.Helper()
 	list, err := n.Conversations(t.Context(), 1)

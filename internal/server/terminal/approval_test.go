@@ -19,7 +19,7 @@ import (
 	"steward/internal/tool"
 )
 
-// questionWith is the question 1 with another pattern, under a hash of its own.
+// questionWith returns question 1 with another pattern, under its own hash.
 func questionWith(which, text string) (effect.Question, error) {
 	var p intent.Pattern
 	if which != "1" {
@@ -34,7 +34,7 @@ func questionWith(which, text string) (effect.Question, error) {
 	return effect.Question{ID: which, Args: []byte(`{}`), Hash: "shown with " + strings.Join(p.Lines(), "; "), Pattern: p}, nil
 }
 
-// asking is a chat in which a question stands.
+// asking returns a chat that shows a question.
 func asking(t *testing.T, change func(*client.Approval)) (*drive, *down) {
 	t.Helper()
 	node := &down{}
@@ -62,7 +62,7 @@ func asking(t *testing.T, change func(*client.Approval)) (*drive, *down) {
 	return d, node
 }
 
-// slowly presses keys as a person does who has read what stands there.
+// slowly presses keys like a person who has read the screen.
 func (d *drive) slowly(keys ...tea.Msg) {
 	for _, k := range keys {
 		d.at = d.at.Add(2 * quiet)
@@ -70,10 +70,10 @@ func (d *drive) slowly(keys ...tea.Msg) {
 	}
 }
 
-// seen is all that the person sees.
+// seen returns everything that the person sees.
 func (d *drive) seen() string { return d.look() + "\n" + stripped(d.screen()) }
 
-// typing puts a text in place of what the input holds.
+// typing replaces the text in the input.
 func (d *drive) typing(text string) {
 	d.input.SetValue(text)
 }
@@ -111,7 +111,7 @@ func TestAStandingApprovalIsShownBeforeItIsGiven(t *testing.T) {
 				t.Errorf("%s: %q is not in:\n%s", key, line, got)
 			}
 		}
-		d.do(press("y")) // typed on: it cannot have been read
+		d.do(press("y")) // too soon after another key: the person was typing
 		if len(node.decided) != 0 {
 			t.Fatal("given by typing on")
 		}
@@ -158,7 +158,7 @@ func TestAPatternThatIsNone(t *testing.T) {
 	if d.input.Value() != "" || d.reply.stage != notReplying || len(node.decided) != 0 {
 		t.Errorf("%+v, input %q", d.reply, d.input.Value())
 	}
-	d.slowly(press("y")) // the question stands as it did
+	d.slowly(press("y")) // the question is unchanged
 	node.only(t)
 }
 
@@ -196,7 +196,7 @@ func TestNoWithAReason(t *testing.T) {
 func TestADraftIsNotLost(t *testing.T) {
 	d, node := asking(t, nil)
 	d.typing("what I was about to say")
-	d.slowly(press("p")) // that is a letter of it
+	d.slowly(press("p")) // a letter of the draft
 	if d.reply.stage != notReplying || d.input.Value() != "what I was about to sayp" {
 		t.Errorf("%q", d.input.Value())
 	}
@@ -324,7 +324,7 @@ func TestTasksAreShownWhileTheyGoOn(t *testing.T) {
 	if got := tr.live(5, "*"); len(got) != 1 || !strings.HasPrefix(got[0], "∙ archive.count in the background 50%: page") || strings.Contains(got[0], "\x1b[2J") {
 		t.Errorf("live: %q", got)
 	}
-	// It asks, and is answered.
+	// The task asks a question, which is answered.
 	task.Status, task.Args, task.Approval = client.CallAwaiting, []byte(`{"a":1}`), &client.Approval{ID: "q", Reason: "it changes something"}
 	if got := show(tr, task); !strings.Contains(got, "? archive.count") || !strings.Contains(got, `"a":1`) {
 		t.Errorf("the question: %q", got)

@@ -9,8 +9,8 @@ import (
 	"steward/internal/server/terminal"
 )
 
-// The person edits, asks again, looks at the versions and goes back; nothing
-// that was said is lost.
+// The person edits, asks again, looks at the versions and goes back; no message
+// is lost.
 func TestVersions(t *testing.T) {
 	n := newNode(t)
 	o := options(n)
@@ -28,7 +28,7 @@ func TestVersions(t *testing.T) {
 	s.enter("one", "› one", "you said: one", "scripted/one")
 	s.enter("/next", "there is no other version after this one")
 	s.enter("/again", "another answer:", "you said: one", "scripted/one", "this answer (2 of 2) · /prev and /next")
-	s.rests() // that it was sent may be told after the answer
+	s.rests() // the report that it was sent may come after the answer
 	s.enter("/again", "another answer:", "you said: one", "this answer (3 of 3)")
 	s.rests()
 	s.enter("/prev", "goes on from here", "› one", "you said: one", "this answer (2 of 3)")
@@ -44,7 +44,7 @@ func TestVersions(t *testing.T) {
 	s.enter("/switch x", "wants a number")
 	s.enter("/switch 2", "goes on from here", "this answer (2 of 3)")
 
-	// What is being edited is left as it is by Esc, Ctrl-C, and other commands.
+	// Esc, Ctrl-C and other commands leave the edited message unchanged.
 	s.enter("/edit", "in place of your last message")
 	s.keys("\x1b")
 	s.wait("Ask something")
@@ -65,7 +65,7 @@ func TestVersions(t *testing.T) {
 	s.enter("/compact all", "/compact takes undo, or nothing")
 	s.enter("/log", "the log")
 
-	// While an answer comes, the way is not changed.
+	// The branch cannot be changed during an answer.
 	s.hang(n)
 	s.enter("/again", "wait for the answer, or stop it with Esc, first")
 	s.keys("\x1b")
@@ -84,8 +84,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// The first message can be taken back, and one that failed asked again; what
-// a message holds besides its text it keeps when that is edited.
+// The first message can be rewound, and a failed one asked again. An edited message
+// keeps its other blocks.
 func TestVersionsOfTheBeginning(t *testing.T) {
 	n := newNode(t)
 	look := append(terminal.Words("look"), client.Block{Type: "image", MIME: "image/png", Data: []byte{1}})

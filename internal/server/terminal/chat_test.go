@@ -85,7 +85,7 @@ func (s scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Even
 	}
 }
 
-// put is an action: it needs a person's word.
+// put is an action, which needs approval.
 type put struct {
 	mu   sync.Mutex
 	done []string
@@ -113,18 +113,18 @@ func (p *put) all() string {
 	return strings.Join(p.done, ", ")
 }
 
-// node is a real node of one user, and what serves it to her.
+// node is a real node of one user, with a client of its server.
 type node struct {
 	*client.Client
 	put   *put
-	hangs chan struct{} // gives one for each time that the model hangs
+	hangs chan struct{} // receives a value each time the model hangs
 }
 
 const ada = "ada"
 
-// newNode is a node without agents but Steward's own.
+// newNode returns a node with no other agents than Steward's own.
 func newNode(t *testing.T) node {
-	t.Parallel() // most of the time a screen is waited for
+	t.Parallel() // most of the time is spent waiting for the screen
 	return nodeWith(t, nil, policy.Fixed{})
 }
 
@@ -163,13 +163,13 @@ func nodeWith(t *testing.T, agents chat.Agents, judge policy.Authorizer) node {
 // screen is a terminal with the chat in it.
 type screen struct {
 	t    *testing.T
-	tty  *os.File // what the chat sees
-	pty  *os.File // what the person sees
+	tty  *os.File // the chat's end
+	pty  *os.File // the person's end
 	done chan error
 
 	mu   sync.Mutex
 	text strings.Builder // what was written since the last keys
-	vt   *vt.Emulator    // what stands there
+	vt   *vt.Emulator    // the screen's content
 	more chan struct{}
 }
 
@@ -183,7 +183,7 @@ func start(t *testing.T, o terminal.Options) *screen {
 		t.Fatal(err)
 	}
 	s := &screen{t: t, tty: tty, pty: master, done: make(chan error, 1), more: make(chan struct{}, 1), vt: vt.NewEmulator(80, 24)}
-	go io.Copy(io.Discard, s.vt) // its answers to questions of the program
+	go io.Copy(io.Discard, s.vt) // its replies to the program's queries
 	go s.read()
 	o.In, o.Out, o.Environ = tty, tty, []string{"TERM=xterm-256color", "NO_COLOR=1"}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -215,7 +215,7 @@ func (s *screen) read() {
 	}
 }
 
-// all is the scrollback and the screen, as text. s.mu is held.
+// all returns the scrollback and the screen as text. The caller holds s.mu.
 func (s *screen) all() string {
 	var out strings.Builder
 	for _, line := range s.vt.Scrollback().Lines() {
@@ -224,8 +224,8 @@ func (s *screen) all() string {
 	return out.String() + s.vt.String()
 }
 
-// patience is how long is waited for what must come. It is long because
-// machines are slow; what comes at once costs nothing.
+// patience is how long a test waits for something that must happen. It is long, for
+// slow machines; fast ones do not wait that long.
 const patience = 2 * time.Minute
 
 // until waits until nothing is missing.
@@ -266,7 +266,7 @@ func (s *screen) wait(texts ...string) {
 	s.until(func() string { return lacking(s.text.String(), texts) })
 }
 
-// rests waits until nothing is sent and no turn runs, as the chat has it.
+// rests waits until the chat shows that nothing is being sent and no turn runs.
 func (s *screen) rests() {
 	s.t.Helper()
 	s.until(func() string {
@@ -277,7 +277,7 @@ func (s *screen) rests() {
 	})
 }
 
-// hang has the model hang, and waits until the chat has it that a turn runs.
+// hang makes the model hang, and waits until the chat shows that a turn runs.
 func (s *screen) hang(n node) {
 	s.t.Helper()
 	s.rests()
@@ -336,7 +336,7 @@ func TestChat(t *testing.T) {
 	s.wait("hello there")
 	s.enter("one", "› one", "you said: one", "scripted/one")
 	s.enter("two\\\rlines", "you said: two", "lines", "scripted/one")
-	s.keys("\x1b[A\x1b[A\x1b[A\r") // over the two lines to what was typed before
+	s.keys("\x1b[A\x1b[A\x1b[A\r") // up over the two lines, to the earlier input
 	s.wait("you said: one", "scripted/one")
 	s.enter("fail", "the model refused", "ask something else", "request_refused")
 	s.enter("/title A talk", "the title is now: A talk")
@@ -432,7 +432,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// asks is a policy that asks whether or not anybody is there.
+// asks is a policy that asks even if nobody is present.
 type asks struct{}
 
 func (asks) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {

@@ -26,22 +26,22 @@ import (
 
 var errDown = fault.New(fault.Unavailable, "down", "it is down")
 
-// down is a Steward that cannot be reached, but for its answers to approvals.
+// down is a Steward that cannot be reached, except for answers to approvals.
 type down struct {
 	decided []verdict
-	refuses error // what an answer comes to
-	looked  int   // at the agent desk
+	refuses error // the error of an answer
+	looked  int   // how often the agent desk was inspected
 	allowed int
 }
 
-// verdict is an answer to a question, as it was sent.
+// verdict is a sent answer to a question.
 type verdict struct {
 	ID      string
 	Pattern intent.Pattern `json:"pattern"`
 	client.Answer
 }
 
-// client is what calls it.
+// client returns a client of it.
 func (d *down) client() *client.Client {
 	return client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: d}, Fault: httpauth.FaultOf})
 }
@@ -85,7 +85,7 @@ func desk(s catalog.Status) catalog.Listing {
 	return catalog.Listing{Path: "desk", Kind: catalog.KindAgent, Status: s, Usable: s == catalog.Approved}
 }
 
-// drive is a chat without a screen, at a clock of its own.
+// drive is a chat without a screen, with a simulated clock.
 type drive struct {
 	*chat
 	t      *testing.T
@@ -115,8 +115,8 @@ func newDrive(t *testing.T, d *down) *drive {
 	return dr
 }
 
-// do handles a message and what its command brings; for timers see pass. What
-// is printed is printed at once.
+// do handles a message and the messages of its command, except timers: see pass.
+// Printing takes effect at once.
 func (d *drive) do(msg tea.Msg) {
 	cmd := d.update(msg)
 	d.settle()
@@ -131,7 +131,7 @@ func (d *drive) do(msg tea.Msg) {
 	}
 }
 
-// pass lets time pass, and the timers come that are due by then.
+// pass lets time pass, and fires the timers that are due by then.
 func (d *drive) pass(by time.Duration) {
 	d.at = d.at.Add(by)
 	all := d.timers
@@ -232,7 +232,7 @@ func TestAWatchThatBreaksIsTakenUpAgain(t *testing.T) {
 	if d.watch != before+1 {
 		t.Error("it was not taken up again")
 	}
-	d.do(rewatch{before}) // of a watch that is over
+	d.do(rewatch{before}) // from an ended watch
 	d.do(watched{watch: before, frames: []client.Frame{token("m", "old")}})
 	if d.watch != before+1 || strings.Contains(d.turn.text, "old") {
 		t.Error("an old watch is heeded")
@@ -285,8 +285,8 @@ func TestNobodyApprovesByTypingOn(t *testing.T) {
 	}
 }
 
-// A key answers once the keyboard has rested behind it: who types on has not
-// answered but begun to write.
+// A key answers once the keyboard has been idle after it: a person who types on
+// has not answered, but begun a text.
 func TestNobodyAllowsByTypingOn(t *testing.T) {
 	w := &down{}
 	d := newDrive(t, w)
@@ -319,24 +319,24 @@ func TestNobodyAllowsByTypingOn(t *testing.T) {
 	d.typing("")
 	d.settle()
 	d.slowly(press("y"))
-	d.do(press("enter")) // as some do
+	d.do(press("enter")) // some people press Enter after the key
 	sees("? Allow desk as it is? y/n", 1, 0, "")
 	d.pass(time.Minute)
 	for _, key := range []string{"backspace", "esc", "ctrl+c"} {
 		d.slowly(press("y"))
 		sees("? Allow desk as it is? y/n y", 1, 0, "")
-		d.do(press(key)) // taken back
+		d.do(press(key)) // withdraws the answer
 		d.pass(time.Minute)
 		sees("? Allow desk as it is? y/n\n", 1, 0, "")
 	}
 	d.slowly(press("y"))
-	d.do(press("o")) // typed on
+	d.do(press("o")) // the person continues typing
 	d.pass(time.Minute)
 	sees("› yo", 1, 0, "yo")
 	d.typing("")
 	d.settle()
 	d.slowly(press("y"), press("backspace"), press("y"))
-	d.pass(resting - time.Millisecond) // the timer of the first one comes late
+	d.pass(resting - time.Millisecond) // the timer of the first y has no effect
 	sees("? Allow desk as it is? y/n y", 1, 0, "")
 	d.pass(time.Millisecond)
 	sees("✓ desk is allowed", 1, 1, "")

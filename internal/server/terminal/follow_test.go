@@ -16,7 +16,7 @@ import (
 	"steward/internal/server/terminal"
 )
 
-// pipes is a listener for connections within a bubble of synctest, which
+// pipes is a listener for in-memory connections, because a synctest bubble
 // cannot wait for the network.
 type pipes chan net.Conn
 
@@ -30,8 +30,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (pipes) Close() error   { return nil }
 func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// interrupted follows a message whose turn is interrupted before the server
-// accepts it, which takes the server that long.
+// interrupted follows a message that is interrupted before the server accepts it.
+// The server takes the given time to accept.
 func interrupted(t *testing.T, takes time.Duration) (acc client.Accepted, took time.Duration, err error) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func interrupted(t *testing.T, takes time.Duration) (acc client.Accepted, took t
 	return acc, took, err
 }
 
-// Whoever interrupts still learns which turn to stop.
+// An interrupted Follow still returns the turn to stop.
 func TestAnInterruptBeforeTheMessageIsAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		acc, _, err := interrupted(t, time.Second)

@@ -77,8 +77,8 @@ func TestInspectedInColoursAndColumns(t *testing.T) {
 	}
 }
 
-// Whatever an agent says of itself, it stays within the columns, and none of
-// it reaches the terminal as a command or unseen.
+// Whatever an agent's files contain stays within the columns, and reaches the terminal
+// neither as a control sequence nor invisibly.
 func TestInspectedIsHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`( |\t|[a-z\x1b\x{202e}]|[-+]|\n){0,200}`))

@@ -71,7 +71,7 @@ func TestAModelThatIsNotThereIsNotTaken(t *testing.T) {
 			t.Errorf("%s: %q is used: %s", name, d.model, got)
 		}
 	}
-	for _, name := range []string{"default", "openai/gpt-5", "anthropic/claude-x"} { // a vendor that is not listed now may have it
+	for _, name := range []string{"default", "openai/gpt-5", "anthropic/claude-x"} { // an unlisted vendor may offer it
 		if d.do(d.obey("/model " + name)()); d.model != name {
 			t.Errorf("%s is not taken: %s", name, d.look())
 		}

@@ -14,9 +14,9 @@ import (
 	"steward/test/served"
 )
 
-// newOffice is an office with an endpoint that was denied until a test wants it.
+// newOffice returns an office with an endpoint that is denied at first.
 func newOffice(t *testing.T) *served.Office {
-	t.Parallel() // most of the time the keyboard rests
+	t.Parallel() // most of the time is spent idle
 	o := served.NewOffice(t, catalog.RootSource{Kind: "grpc", Name: "hash", File: "steward.yaml", Definition: []byte(`{"host":"127.0.0.1:1"}`)})
 	if _, err := o.Catalog.Deny(t.Context(), "ada", "grpc:hash", ""); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func chatIn(t *testing.T, o *served.Office) (*screen, node) {
 	return start(t, options(n)), n
 }
 
-// press presses a key once the keyboard has rested, and waits for the texts.
+// press presses a key after the keyboard was idle, and waits for the texts.
 func (s *screen) press(key string, texts ...string) {
 	s.t.Helper()
 	<-time.After(600 * time.Millisecond)
@@ -66,15 +66,14 @@ func (s *screen) quit() {
 	s.end()
 }
 
-// shows waits until the texts stand on the screen or have scrolled out of it,
-// in order. What stood there before the last keys counts as well.
+// shows waits until the texts are on the screen or in the scrollback, in order.
+// Text from before the last keys counts as well.
 func (s *screen) shows(texts ...string) {
 	s.t.Helper()
 	s.until(func() string { return lacking(s.all(), texts) })
 }
 
-// question is what the person is asked on the screen; empty: nothing. s.mu is
-// held.
+// question returns the question on the screen, or "". The caller holds s.mu.
 func (s *screen) question() string {
 	lines := strings.Split(s.vt.String(), "\n")
 	for i, l := range lines {
@@ -85,7 +84,7 @@ func (s *screen) question() string {
 	return ""
 }
 
-// asks waits until a question stands over the input; "" is none.
+// asks waits until a question is above the input; "": none.
 func (s *screen) asks(question string) {
 	s.t.Helper()
 	s.until(func() string {
@@ -96,7 +95,7 @@ func (s *screen) asks(question string) {
 	})
 }
 
-// lacks reports a text that stands there and should not.
+// lacks fails the test if the text is on the screen.
 func (s *screen) lacks(text string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -135,7 +134,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 	s.answer("? desk (an agent) waits for your approval. Look at it? y/n", "n", "not now: desk; /approve desk asks again")
 	s.is(o, "desk", catalog.Pending)
 
-	// To look at it elsewhere is no new question; something else is.
+	// An inspection elsewhere does not repeat the question; another agent is a new one.
 	if _, err := o.Catalog.Inspect(t.Context(), "desk"); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +149,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 	s.press("y", "✓ desk is allowed")
 	s.is(o, "desk", catalog.Approved)
 
-	// What has changed is shown as a difference.
+	// A change is shown as a diff.
 	o.Agent("desk", "version: 2.0.1\n")
 	s.answer("? desk (an agent) is not as you approved it any more. Look at what has changed?", "y")
 	s.asks("? Allow desk as it is")
@@ -175,7 +174,7 @@ func TestSourcesAreAskedAboutLikewise(t *testing.T) {
 	s.keys("/agents\r")
 	s.shows("grpc:hash", "denied", "from steward.yaml", "mcp:files", "approved", "/agent NAME")
 
-	// What was denied can be allowed on request.
+	// A denied agent can be allowed on request.
 	s.keys("/approve grpc:hash\r")
 	s.asks("? Allow grpc:hash as it is")
 	s.shows("grpc:hash  denied by ada")
@@ -190,7 +189,7 @@ func TestNobodyIsInterrupted(t *testing.T) {
 	s.shows("hello there")
 	s.hang(n)
 	o.Agent("desk", "")
-	s.keys("some words") // while it runs, and stays in the input
+	s.keys("some words") // typed during the turn; stays in the input
 	s.shows("some words")
 	s.lacks("desk")
 	s.keys("\x1b")
@@ -199,7 +198,7 @@ func TestNobodyIsInterrupted(t *testing.T) {
 	s.keys(strings.Repeat("\x7f", len("some words")))
 	s.asks("? desk (an agent) waits")
 
-	// Who writes something else is asked again when that is done.
+	// A person who writes something else is asked again after the answer.
 	s.press("let me think\r", "you said: let me think")
 	s.answer("? desk (an agent) waits", "y")
 	s.answer("? Allow desk as it is", "is it good?\r", "you said: is it good?")
@@ -250,7 +249,7 @@ func TestDecidedElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What changes between the look and the answer is not allowed.
+	// A change between the inspection and the answer is not allowed.
 	s.keys("/approve other\r")
 	s.asks("? Allow other as it is")
 	file := filepath.Join(o.Dir, "agents/other/agent.yaml")
@@ -273,14 +272,14 @@ func TestOneByOne(t *testing.T) {
 	s.answer("? Allow these 5 as they are?", "o")
 	s.answer("? Allow desk as it is", "y", "✓ desk is allowed")
 	s.answer("? Allow desk/calendar as it is", "y")
-	s.answer("? Allow desk/mail as it is", "n", "not now: desk/mail") // what is below it is not asked about
+	s.answer("? Allow desk/mail as it is", "n", "not now: desk/mail") // no question about those below it
 	s.answer("? Allow desk/task as it is", "d", "✗ desk/task is denied")
 	s.is(o, "desk/calendar", catalog.Approved)
 	s.is(o, "desk/mail", catalog.Pending)
 	s.is(o, "desk/mail/filter", catalog.Pending)
 	s.is(o, "desk/task", catalog.Denied)
 
-	// By name, what waits below comes along.
+	// A named agent includes those that wait below it.
 	s.keys("/approve desk\r")
 	s.answer("? Allow these 2 as they are?", "y", "✓ desk/mail is allowed, with the 1 below it")
 	s.keys("/approve desk\r")

@@ -58,8 +58,8 @@ func TestAnyMarkdownFits(t *testing.T) {
 	})
 }
 
-// TestAScreenPutsTogetherWhatWritesCut: characters and line ends that two
-// writes share are whole again, and nothing unsafe comes of pieces.
+// TestAScreenPutsTogetherWhatWritesCut: characters and line ends that are split over
+// two writes come out whole, and pieces never join to something unsafe.
 func TestAScreenPutsTogetherWhatWritesCut(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "tty"))
 	if err != nil {

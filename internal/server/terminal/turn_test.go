@@ -14,7 +14,7 @@ import (
 	"steward/internal/message"
 )
 
-// newTurn is a turn without colours at a fixed time.
+// newTurn returns a turn without colours at a fixed time.
 func newTurn(t *testing.T, width int) *turn {
 	t.Helper()
 	now := time.Unix(1000, 0)
@@ -178,7 +178,7 @@ func TestResultsOfEveryKind(t *testing.T) {
 	if got := show(newTurn(t, 60), inside); got != "! desk.ask → denied in it: files.write; done" {
 		t.Errorf("%q", got)
 	}
-	// Where the line has no room, the result gets one of its own.
+	// If the line has no room for the result, it gets its own line.
 	tr := newTurn(t, 24)
 	got := show(tr, call("x/1", "files.a_long_name", `{"path":"notes/a.txt"}`, "running"), result("x/1", "files.a_long_name", "ok", "written"))
 	if !strings.Contains(got, "\n  → written") {
@@ -314,8 +314,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitDoesNotDependOnTheCuts feeds a text in pieces: the same blocks
-// come out however it is cut.
+// TestSplitDoesNotDependOnTheCuts feeds a text in pieces. The blocks do not
+// depend on where it is cut.
 func TestSplitDoesNotDependOnTheCuts(t *testing.T) {
 	words := []string{"text ", "\n", "\n\n", "- ", "1. ", "```\n", "> ", "  ", "longer words here ", "\t"}
 	rapid.Check(t, func(t *rapid.T) {
