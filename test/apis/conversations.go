@@ -62,7 +62,6 @@ func PDF() []byte {
 // Conversations returns histories that every provider must be able to send.
 // Each ends with something that a model can answer, such as a user's message or
 // a tool result.
-// result.
 func Conversations() []Conversation {
 	var out []Conversation
 	for _, p := range []string{"openai", "anthropic", "gemini", "ollama", "offline"} {
