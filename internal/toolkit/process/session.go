@@ -321,8 +321,8 @@ func envelopeOf(spec tool.Spec, in tool.Invocation, token string) request.Envelo
 	return e
 }
 
-// send writes a request. In mode once it closes the input afterwards. A program that does not
-// read the request may answer all the same.
+// send writes a request. In mode once it closes the input afterwards. A program may
+// answer even if it does not read the request.
 func (x *session) send(ctx context.Context, line []byte) error {
 	written, err := x.input.Send(ctx, line)
 	switch {
