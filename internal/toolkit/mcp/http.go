@@ -63,7 +63,7 @@ func originOf(u *url.URL) string {
 	return u.Scheme + "://" + u.Hostname() + ":" + port
 }
 
-// redirect allows a server to redirect only within itself: the request may be private, and the
+// redirect allows a server to redirect only within its own origin: the request may be private, and the
 // headers are secret.
 func (g *guard) redirect(req *http.Request, via []*http.Request) error {
 	if to := originOf(req.URL); to != g.origin {
@@ -118,8 +118,8 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.bound(ctx, res, asked, end)
 }
 
-// noStream is the response of a server that has no messages of its own to send. It replaces a
-// response that leaves this open.
+// noStream returns the response of a server that has no stream for its own messages. It stands in
+// for a server that does not answer the request for this stream in time.
 func noStream(req *http.Request) *http.Response {
 	return &http.Response{Status: "405 Method Not Allowed", StatusCode: http.StatusMethodNotAllowed, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{}, Body: http.NoBody, Request: req}
