@@ -31,9 +31,9 @@ func (c *Command) rewrite() {
 	}
 }
 
-// Unseen returns the path of the first file or folder that a confined program's command names and
-// that the program could not see: it is in no folder that is shown, so files beside it, such as a
-// script's modules, would be missing too. It returns "" if there is none.
+// Unseen returns the first path in a confined program's command that exists here but lies in no
+// folder that the program sees. The program would miss the file itself, or files beside it such as
+// a script's modules. Unseen returns "" if there is no such path.
 func (c *Command) Unseen() string {
 	if c.Unsandboxed {
 		return ""
