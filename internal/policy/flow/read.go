@@ -157,8 +157,8 @@ func wordsOf(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) && c != '@' && c != '\'' })
 }
 
-// leaves calls f with all texts in a value, including the names of members, until f returns
-// false.
+// leaves calls f with each scalar and each member name in a value, until f returns false. It
+// reports whether f always returned true.
 func leaves(v any, f func(any) bool) bool {
 	switch v := v.(type) {
 	case map[string]any:

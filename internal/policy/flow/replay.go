@@ -427,7 +427,7 @@ func (x *resolver) join(parts []any) (any, error) {
 }
 
 // Result returns the text of a step's result in a turn, or the part at a field of it, with the
-// labels of its origin, for a reader in the model's place. It returns false if there is no such
+// labels of its origin, for a reader that stands in for the model. It returns false if there is no such
 // result (yet).
 func Result(turn []*message.Message, f Field) (string, message.Labels, bool) {
 	r := all(turn)
