@@ -219,7 +219,8 @@ func (j *Authorizer) byTheBook(t *rapid.T, p *program, at *point, q policy.Quest
 	return a.deserted(d)
 }
 
-// TestReads checks which fields a point's rules can read. No others are computed.
+// TestReads checks which fields a point's rules can read. Only these are put into
+// the input.
 func TestReads(t *testing.T) {
 	read := func(j *Authorizer, at policy.Point) []string {
 		var out []string

@@ -139,9 +139,9 @@ func (j *Authorizer) Authorize(ctx context.Context, q policy.Question) (policy.D
 	return a.deserted(d), nil
 }
 
-// deserted denies Ask for a program, even if the question says that a person is present. If
-// nobody is said to be present, Ask stays: a standing approval may cover it, which the effect
-// engine knows.
+// deserted turns Ask into Deny for a service user, even if the question says that a person is
+// present. Ask stays if nobody is said to be present: a standing approval, which only the effect
+// engine knows, may cover the call. At PointIntent it stays as well.
 func (a *asked) deserted(d policy.Decision) policy.Decision {
 	if d.Verdict != policy.Ask || !a.Attended || a.Point == policy.PointIntent || !a.who.Has(policy.RoleService) {
 		return d
