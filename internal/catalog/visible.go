@@ -49,7 +49,8 @@ func hides(s string) bool {
 	return false
 }
 
-// hidden reports whether a character is invisible or changes how others are displayed.
+// hidden reports whether a character is invisible or changes how others are displayed. Line feeds,
+// tabs and blanks are not hidden.
 func hidden(r rune) bool {
 	return r != '\n' && r != '\t' && !unicode.Is(unicode.Zs, r) && tool.Unseen(r)
 }
