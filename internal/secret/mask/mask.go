@@ -168,7 +168,7 @@ func secretName(p string, v any) bool {
 	if !strings.Contains(p, "token") {
 		return false
 	}
-	switch v.(type) { // a number such as "max_tokens": 100 is not secret
+	switch v.(type) { // "max_tokens": 100 is a count, not a secret
 	case json.Number, bool:
 		return !strings.Contains(p, "tokens") && !strings.Contains(p, "tokencount") && !strings.Contains(p, "tokenlimit")
 	}
