@@ -61,9 +61,9 @@ func short(v []byte) string {
 	return "#" + string(sum[:]) // no JSON value begins with #
 }
 
-// key combines the values of the given parameters into one string. It returns
-// false if they are unknown, as with malformed arguments, which match nothing.
-// Missing parameters match each other.
+// key combines the values of the given parameters into one lookup key. It returns
+// false if a value is unknown, for example because the arguments are malformed:
+// such a call matches no other. Missing parameters match each other.
 func (v values) key(params []string) (string, bool) {
 	var b []byte
 	for _, p := range params {

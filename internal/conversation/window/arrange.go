@@ -51,8 +51,9 @@ func arrange(items []Item, summary *message.Message) *arrangement {
 	return a
 }
 
-// gather determines the groups and marks what is not shown: hidden leads with
-// their whole groups, results without a call, and duplicates.
+// gather determines the groups and returns the calls. It sets gone for the items
+// that are not shown: the leads of hidden groups, results without a call, and
+// duplicates.
 func (a *arrangement) gather(items []Item, summary *message.Message, gone []bool) map[message.Ref]*asked {
 	seen := make(map[id.ID]bool, len(items))
 	if summary != nil {
@@ -99,8 +100,8 @@ type open struct {
 	lead  int // -1: none
 }
 
-// close completes a group before the next message: it places results that come
-// later in the list, and answers calls without a result.
+// close completes a group before the next message. It places the results that come
+// later in the list and adds an answer for each call without a result.
 func (o *open) close(next int) {
 	if o.lead >= 0 {
 		m := o.items[o.lead].Message
@@ -129,7 +130,7 @@ func (o *open) close(next int) {
 	}
 }
 
-// asked is a call and the place of its result.
+// asked is a call and the index of its result.
 type asked struct {
 	call   message.Call
 	lead   int

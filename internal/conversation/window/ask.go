@@ -14,11 +14,11 @@ import (
 	"steward/internal/tool"
 )
 
-// patience is the timeout of an optimizer.
+// patience is how long an optimizer may take.
 const patience = 100 * time.Millisecond
 
-// ask calls a tool's optimizer, which says which of the results that it is shown
-// are now obsolete, and why.
+// ask calls a tool's optimizer with earlier results, and returns those that the
+// optimizer declares obsolete, with its reasons. Errors go to OnRefused.
 func (t *Tracker) ask(ctx context.Context, o tool.Optimizer, call *entry, targets []string) (hit []*entry, reasons []string) {
 	shown := t.shownTo(call.tool, targets)
 	if o == nil || len(shown) == 0 {

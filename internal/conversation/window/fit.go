@@ -6,11 +6,11 @@ import "steward/internal/message"
 // shown so far.
 type Budget struct {
 	Window        int64 // for messages
-	Target        int64 // fit down to this, so that the view does not overflow again at once; 0: 0.7 * Window
-	SummaryTokens int64 // reserved for the summary of what leaves the view; 0: no summary is made
+	Target        int64 // size after fitting, below Window so that the view has room to grow; 0: 0.7 * Window
+	SummaryTokens int64 // reserved for a summary of the messages that leave the view; 0: no summary is made
 
 	Start   int64            // the position at which the view starts now; 0: at the first item
-	Clip    int              // the present Options.Clip, which never grows again; 0: none
+	Clip    int              // the present Options.Clip, which only ever shrinks; 0: none
 	Summary *message.Message // the present Options.Summary, which stays unless Start moves
 	Cut     bool             // the present Options.Cut
 }
@@ -29,17 +29,17 @@ type Plan struct {
 	Fits       bool  // Tokens is at most Window
 }
 
-// Fit decides how much of a branch is shown, so that it fits. The items are those
-// of the present view (pinned items before its start, and all items from there
-// on) with all recorded changes. If the changes alone bring the view within the
-// target, nothing else is done. Otherwise oversized results are clipped first.
-// Then the start moves forward: to a person's message that begins a turn if that
-// keeps at least half the target, otherwise to the beginning of a group. If even
-// the minimum that must stay is too much, results are clipped further.
+// Fit decides how much of a branch is shown, so that the view fits the budget. The
+// items are those of the present view (pinned items before its start, and all
+// items from the start on) with all recorded changes. If the view is already
+// within the target, Fit changes nothing. Otherwise it first clips oversized
+// results. Then it moves the start forward: to a person's message if at least
+// half the target remains, otherwise to the beginning of a group. If even the
+// minimum that must stay exceeds the target, Fit clips results further.
 //
-// A call is never separated from its results. The following always stays: pinned
-// messages, system messages at the beginning, open calls, what the model has not
-// answered yet, a person's newest message, and the one that opened the running
+// A call is never separated from its results. These always stay: pinned messages,
+// system messages at the beginning, open calls, messages that the model has not
+// answered yet, a person's newest message, and the message that opened the running
 // turn. count returns the tokens of a message as it is shown. Fit is
 // deterministic.
 func Fit(items []Item, b Budget, count func(*message.Message) int64) Plan {
@@ -67,9 +67,9 @@ func Fit(items []Item, b Budget, count func(*message.Message) int64) Plan {
 	return f.plan(f.most, steps[len(steps)-1])
 }
 
-// ladder returns the clip sizes to try, the present one first: gentle ones, down
-// to about a sixteenth of the target per result, and harsh ones for when nothing
-// else helps.
+// ladder returns the clip sizes to try, largest first. gentle begins with the
+// present size and goes down to about a sixteenth of the target per result; harsh
+// continues below it, for when nothing else helps.
 func ladder(present int, target int64) (gentle, harsh []int) {
 	const most = 1 << 16
 	floor := most // the highest power of two that is at most target/4 bytes
@@ -89,7 +89,8 @@ func ladder(present int, target int64) (gentle, harsh []int) {
 	return gentle, harsh
 }
 
-// plan returns the plan for a start and a clip size, if it helps.
+// plan returns the plan for a start and a clip size. It keeps the present clip size
+// if the new one saves nothing.
 func (f *fitter) plan(start, clip int) Plan {
 	if f.total(start, clip) == f.total(start, f.b.Clip) {
 		clip = f.b.Clip

@@ -9,7 +9,7 @@ import (
 	"steward/internal/record"
 )
 
-// fitter knows the cost of each way to show the items.
+// fitter computes the tokens of the items for each start and clip size.
 type fitter struct {
 	items []Item
 	b     Budget
@@ -18,13 +18,13 @@ type fitter struct {
 
 	start  int    // where the view starts now
 	most   int    // the latest possible start
-	must   []bool // of a lead: its group stays wherever the view starts
-	needed []bool // it must be pinned if the view starts after it
+	must   []bool // by lead: its group is always shown
+	needed []bool // by item: it must be pinned if the view starts after it
 	cuts   []int  // possible starts after start, in order
-	turns  []bool // of an item: a person's message
+	turns  []bool // by item: a person wrote it
 
-	tokens map[int][]int64 // by clip size: of each slot
-	fronts [2]int64        // tokens of what comes before the items: now, and if the start moves
+	tokens map[int][]int64 // of each slot, by clip size
+	fronts [2]int64        // tokens of the summary or notice before the items: now, and if the start moves
 }
 
 func newFitter(items []Item, b Budget, count func(*message.Message) int64) *fitter {
@@ -47,7 +47,8 @@ func newFitter(items []Item, b Budget, count func(*message.Message) int64) *fitt
 	return f
 }
 
-// startOf returns the index of the item at a position.
+// startOf returns the index of the item at a position. If that item has left the
+// branch, it returns the index of the first item that is not pinned.
 func startOf(items []Item, pos int64) int {
 	if pos == 0 {
 		return 0
@@ -79,7 +80,7 @@ func person(m *message.Message) bool {
 	return false
 }
 
-// findMust finds the items that stay wherever the view starts.
+// findMust finds the items that stay, whatever the start of the view.
 func (f *fitter) findMust() {
 	for i := range f.items {
 		if f.items[i].Pinned {
@@ -107,12 +108,12 @@ func (f *fitter) findMust() {
 	}
 }
 
-// turn returns the newest message of a person and the one that opened the running
-// turn, or -1 if there is none. What a person says between calls belongs to the
+// turn returns the indices of the newest message of a person and of the one that
+// opened the running turn, or -1. A person's message between calls belongs to the
 // turn that makes the calls.
 func (f *fitter) turn() (newest, opener int) {
 	newest, opener = -1, -1
-	running := true // as far as seen so far (from the end), no answer has ended the turn
+	running := true // scanning from the end, no answer that ends a turn has been found
 	for at := len(f.a.slots) - 1; at >= 0; at-- {
 		i := f.a.slots[at].item
 		if i < 0 {
@@ -137,8 +138,8 @@ func (f *fitter) turn() (newest, opener int) {
 	return newest, opener
 }
 
-// findMost finds the latest possible start: what the model has not answered
-// stays.
+// findMost finds the latest possible start: the messages that the model has not
+// answered yet must stay.
 func (f *fitter) findMost() {
 	last := -1 // the last assistant message
 	f.most = f.start
@@ -162,8 +163,8 @@ func (f *fitter) findMost() {
 	f.most = max(f.most, at)
 }
 
-// findCuts finds the possible starts: shown items that lead their group, with no
-// group extending across the cut.
+// findCuts finds the possible starts: shown items that lead their group, where no
+// other group extends across the cut. It lowers most to the last of them.
 func (f *fitter) findCuts() {
 	shown := make([]bool, len(f.items))
 	for _, s := range f.a.slots {
@@ -171,7 +172,7 @@ func (f *fitter) findCuts() {
 			shown[s.item] = true
 		}
 	}
-	reach := -1 // the end of the groups that have begun so far
+	reach := -1 // the highest end of the groups before i
 	for i := range f.items {
 		g := f.a.groups[i]
 		if i > f.start && i <= f.most && g.lead == i && reach < i && shown[i] {
@@ -185,7 +186,7 @@ func (f *fitter) findCuts() {
 	}
 }
 
-// weighFronts counts the tokens of what comes before the items.
+// weighFronts counts the tokens of the summary or notice before the items.
 func (f *fitter) weighFronts() {
 	notice := func(cut bool) int64 {
 		if n := f.a.notice(f.items, cut); n != nil {
@@ -241,9 +242,9 @@ func (f *fitter) total(start, clip int) int64 {
 	return n
 }
 
-// choose returns the start that brings the view within the target: the earliest
-// possible one, or the beginning of a turn if that keeps at least half the
-// target.
+// choose returns the start that brings the view within the target: the next
+// beginning of a turn if that keeps at least half the target, otherwise the
+// earliest possible start.
 func (f *fitter) choose(clip int) int {
 	if f.total(f.start, clip) <= f.b.Target {
 		return f.start

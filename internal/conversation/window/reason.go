@@ -34,7 +34,7 @@ func (c cause) reason(e *entry) string {
 	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s%s", e.told(), c.by, with), maxReason)
 }
 
-// cascade says why an entry became obsolete together with another one.
+// cascade says why an entry became obsolete as a consequence of another one.
 func (c cause) cascade(e, first *entry) string {
 	if c.call == nil {
 		return oneLine(fmt.Sprintf("%s does not hold any more since %s is too old", e.told(), first.told()), maxReason)
@@ -57,8 +57,9 @@ func listed(words []string) string {
 	return strings.Join(words, "")
 }
 
-// subject returns what a call is about: the first short value among the given
-// parameters that may be shown. Parameters in secret are never shown.
+// subject returns the first value of the parameters in about that is short and not
+// a secret, as a description of what the call is about. It skips the parameters in
+// secret, and values that look like credentials.
 func (m members) subject(about, secret []string) string {
 	for _, name := range about {
 		raw, ok := m[name]

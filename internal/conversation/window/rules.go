@@ -8,23 +8,24 @@ import (
 	"steward/internal/tool"
 )
 
-// rules is what the tracker knows of a tool that it has met.
+// rules holds what the tracker has learned from a tool's spec.
 type rules struct {
 	strategies []tool.Strategy
-	params     []string // the parameters that the strategies name
+	params     []string // the parameters that the strategies compare
 	about      []string // the parameters that say what a call is about
 	secret     []string // the parameters that are never shown
 	optimizer  tool.Optimizer
 }
 
-// known says what to remember of a tool's results.
+// known says how a tool's results are indexed.
 type known struct {
-	params [][]string // the lists of parameters by whose values results are looked up
-	shown  bool       // optimizers are shown the results
+	params [][]string // lists of parameters; each is a lookup key
+	shown  bool       // optimizers receive the results
 }
 
-// Meet learns the rules of tools, and from now on remembers the results that they
-// are about. A tool that was not found before is looked up again.
+// Meet loads the rules of tools. From then on the tracker indexes the results that
+// these rules can make obsolete. Meet ignores tools that it knows already; a tool
+// that lookup does not find is looked up again at the next call.
 func (t *Tracker) Meet(names ...string) {
 	for _, name := range names {
 		if t.rules[name] != nil {
@@ -45,7 +46,7 @@ func (t *Tracker) Meet(names ...string) {
 	}
 }
 
-// remember notes which results a strategy of a tool is about.
+// remember registers the results that a strategy of a tool can make obsolete.
 func (t *Tracker) remember(name string, s *tool.Strategy) {
 	of := func(name string) *known {
 		if t.known[name] == nil {
@@ -91,10 +92,10 @@ func union(a, b []string) []string {
 
 // cause is why results become obsolete.
 type cause struct {
-	by       string
-	call     *entry // nil: age
+	by       string // the tool whose rule it is
+	call     *entry // the call that triggered it; nil: age
 	strategy *tool.Strategy
-	before   uint64 // only entries earlier than this cascade
+	before   uint64 // only entries with a lower seq cascade
 }
 
 // verdict is an entry that became obsolete.
@@ -118,7 +119,7 @@ func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
 	var out []verdict
 	r := t.rules[e.tool]
 	if r == nil {
-		return nil // there is no such tool (any more)
+		return nil // the tool does not exist (any more)
 	}
 	for i := range r.strategies {
 		s := &r.strategies[i]
@@ -135,7 +136,7 @@ func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
 		case tool.Custom:
 			hit, reasons := t.ask(ctx, r.optimizer, e, s.Tools)
 			vs := t.fall(c, hit)
-			for j := range reasons { // cascading entries come after them
+			for j := range reasons { // vs begins with hit; cascading entries follow
 				if why := oneLine(reasons[j], maxReason); why != "" && !secretValue(why) {
 					vs[j].Reason = why
 				}
@@ -160,11 +161,12 @@ func (t *Tracker) matching(name string, params []string, e *entry) []*entry {
 	return slices.Clone(t.index[k])
 }
 
-// fall drops the entries that a cause has hit, and those that cascade from them.
+// fall drops the entries in hit and those that the strategy's cascade adds. It
+// returns a verdict for each, in this order.
 func (t *Tracker) fall(c cause, hit []*entry) []verdict {
 	var out []verdict
 	for _, e := range hit {
-		if e.keys != nil { // a tool may be named twice
+		if e.keys != nil { // otherwise dropped already: a strategy may name a tool twice
 			out = append(out, t.verdict(c, e, c.reason(e)))
 		}
 	}
@@ -191,9 +193,9 @@ func (t *Tracker) verdict(c cause, e *entry, reason string) verdict {
 }
 
 // Related returns the tools whose earlier results are worth keeping in view when
-// some tools are about to be used: these tools, the tools that their strategies
-// are about, and the tools whose strategies are about them. The last are searched
-// for among names, the tools that may be called.
+// the given tools are about to be used: these tools themselves, the tools that
+// their strategies name, and those of names whose strategies name one of them.
+// names are the tools that may be called.
 func Related(lookup func(name string) (tool.Tool, bool), tools []string, names ...string) map[string]bool {
 	out := map[string]bool{}
 	targets := func(name string) (all []string) {

@@ -9,11 +9,10 @@ import (
 	"steward/internal/record"
 )
 
-// One returns how the last message of a branch is shown to a model, as Render
-// would with the same Clip.
+// One returns the last message of a branch as Render shows it with the same Clip.
 func One(it Item, clip int) *message.Message { return show(&it, clip) }
 
-// show returns an item's message as a model is shown it.
+// show returns an item's message in the form in which a model sees it.
 func show(it *Item, clip int) *message.Message {
 	r := it.Message.Result()
 	switch {
@@ -29,7 +28,7 @@ func show(it *Item, clip int) *message.Message {
 	return it.Message
 }
 
-// clips reports whether an item is longer than a clip size.
+// clips reports whether show shortens an item at a clip size.
 func clips(it *Item, clip int) bool {
 	if clip <= 0 || it.Pinned || it.State.State == record.Invalidated {
 		return false
@@ -38,8 +37,7 @@ func clips(it *Item, clip int) bool {
 	return r != nil && textBytes(r) > max(clip, MinClip)
 }
 
-// withContent returns a copy of a tool message with another content in its
-// result.
+// withContent returns a copy of a tool message whose result has the given content.
 func withContent(m *message.Message, r *message.ToolResult, content []message.Block) *message.Message {
 	out, res := *m, *r
 	res.Content = content
@@ -57,15 +55,14 @@ func obsolete(r *message.ToolResult, reason string) []message.Block {
 // maxShownReason bounds the length of a reason shown to a model, in bytes.
 const maxShownReason = 400
 
-// line returns a text of Steward's own that replaces a result's content and keeps
-// its labels.
+// line returns a text with origin system that replaces a result's content and
+// keeps its labels.
 func line(r *message.ToolResult, text string) *message.Text {
 	return &message.Text{Common: message.Common{Origin: originSystem, Labels: message.LabelsOf(r.Content)}, Text: text}
 }
 
-// Whole returns the text that the offsets of clipped results refer to: the
-// result's text blocks, each on a line of its own. Reading on in a message by its
-// URI reads this text.
+// Whole returns the result's text blocks, joined by line breaks. The offsets in
+// clipped results, and those of results.read for a message, refer to this text.
 func Whole(r *message.ToolResult) string {
 	var texts []string
 	for _, b := range r.Content {
@@ -76,14 +73,14 @@ func Whole(r *message.ToolResult) string {
 	return strings.Join(texts, "\n")
 }
 
-// clipped returns a result's content with at most clip bytes of text: its
-// beginning, a line that says how to read on, and a bit of its end. Pictures and
-// files stay. It returns nil if that would save nothing.
+// clipped returns a result's content with its text cut to about clip bytes: the
+// beginning, a line that says how to read on, and a short piece of the end. Images
+// and files stay. It returns nil if that would save nothing.
 func clipped(r *message.ToolResult, clip int, uri string) []message.Block {
 	whole := Whole(r)
 	tail := min(clip/8, 256)
 	if r.Rest != "" {
-		tail, uri = 0, r.Rest // what is stored here does not include the end of the result
+		tail, uri = 0, r.Rest // the end of the result is stored elsewhere
 	}
 	head := boundary(whole, max(clip-tail-len(note(uri, len(whole), len(whole), r.Rest != "")), clip/2))
 	from := len(whole) - tail
@@ -110,8 +107,8 @@ func clipped(r *message.ToolResult, clip int, uri string) []message.Block {
 	return out
 }
 
-// note says what is left out and how to read on. The full length of a result that
-// was cut before it was stored is not known here.
+// note returns the line that says how much is left out and how to read on. If the
+// result was cut before it was stored (cutBefore), its full length is unknown.
 func note(uri string, more, offset int, cutBefore bool) string {
 	switch {
 	case uri == "":
@@ -133,7 +130,7 @@ func textBytes(r *message.ToolResult) int {
 	return n + max(0, texts-1)
 }
 
-// boundary returns the highest index, at most n, at which a character begins.
+// boundary returns the highest index up to n at which a character begins or s ends.
 func boundary(s string, n int) int {
 	if n >= len(s) {
 		return len(s)

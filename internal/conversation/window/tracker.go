@@ -18,25 +18,24 @@ import (
 // cost of a message does not depend on the length of the conversation. It changes
 // no message and records nothing. It is not safe for concurrent use.
 //
-// A result is earlier than another if its message was observed first: of two
-// parallel calls, the one whose result is recorded later remains valid. A tool's
-// strategies are those of its spec when the tracker first met it, and apply to
-// what comes after that.
+// Results are ordered by when they were observed, not by when their calls were
+// made: of two parallel calls, the one whose result is recorded later remains
+// valid. The tracker reads a tool's strategies when it first meets the tool, and
+// applies them to later messages only.
 type Tracker struct {
-	// OnRefused, if set, receives the errors of optimizers whose verdict was not
-	// applied: because they named results that they were not shown, failed,
-	// panicked or took too long. The errors have the codes tidy_refused and
-	// tidy_failed.
+	// OnRefused, if set, receives an error when an optimizer names results that it
+	// was not shown (code tidy_refused), or fails, panics or takes too long
+	// (tidy_failed). Such verdicts are not applied.
 	OnRefused func(error)
 
 	lookup  func(name string) (tool.Tool, bool)
 	rules   map[string]*rules // the tools met so far, by name
-	known   map[string]*known // what to remember of a tool's results
+	known   map[string]*known // how the results of tools are indexed, by tool name
 	aging   []string          // the tools whose results become obsolete by age
 	pending map[message.Ref]*entry
 	entries map[message.Ref]*entry
-	index   map[indexKey][]*entry // the valid ones, oldest first
-	gone    []*entry              // the newest obsolete ones, which may become valid again
+	index   map[indexKey][]*entry // valid entries, oldest first
+	gone    []*entry              // the newest obsolete entries, which may become valid again
 	seq     uint64
 	hanging map[string]chan struct{} // optimizers that have not returned yet
 }
@@ -53,37 +52,37 @@ type Obsolete struct {
 	By       string      // the tool whose rule made it obsolete
 	Call     message.Ref // the call that caused it; zero if the cause is age
 	Strategy string      // the tool.StrategyKind
-	Reason   string      // half a sentence, for the model and a person
+	Reason   string      // a short phrase for the model and the user
 }
 
 // entry is a remembered call.
 type entry struct {
 	ref     message.Ref
 	tool    string
-	args    []byte // as the model wrote them; nil if no optimizer is shown them
+	args    []byte // as the model wrote them; nil if no optimizer receives them
 	secret  bool   // the arguments are labelled secret
 	values  values
 	message id.ID
 	pos     int64
 	at      time.Time
 	seq     uint64
-	result  *message.ToolResult // nil if no optimizer is shown it
-	subject string              // what the call was about, for a reason; may be empty
-	ageless bool                // a person kept it: age alone does not make it obsolete
-	keys    []indexKey          // the lists that contain it; none: it is obsolete
+	result  *message.ToolResult // nil if no optimizer receives it
+	subject string              // what the call was about, for Obsolete.Reason; may be empty
+	ageless bool                // Keep was called: age does not make it obsolete
+	keys    []indexKey          // the lists that contain it; nil: it is obsolete
 }
 
-// indexKey names a list of entries: all of a tool, or those with the same values
-// of some parameters.
+// indexKey identifies a list of entries: all entries of a tool, or those with the
+// same values of some parameters.
 type indexKey struct {
 	tool   string
-	params string // joined; empty: all of the tool
+	params string // see joined; empty: all entries of the tool
 	values string
 }
 
-// NewTracker returns a tracker of an empty branch. lookup finds a tool by its
-// name. The tracker meets the tools in names at once, and others when they are
-// first called.
+// NewTracker returns a tracker for an empty branch. lookup finds a tool by its
+// name. The tracker loads the rules of the tools in names immediately, and those
+// of others when they are first called; see Meet.
 func NewTracker(lookup func(name string) (tool.Tool, bool), names ...string) *Tracker {
 	t := &Tracker{
 		lookup: lookup, rules: map[string]*rules{}, known: map[string]*known{}, pending: map[message.Ref]*entry{},
@@ -93,8 +92,8 @@ func NewTracker(lookup func(name string) (tool.Tool, bool), names ...string) *Tr
 	return t
 }
 
-// Observe takes the next message of the branch with its position. It returns the
-// results that it made obsolete, oldest first.
+// Observe processes the next message of the branch, at position pos. It returns
+// the results that the message made obsolete, oldest first.
 func (t *Tracker) Observe(ctx context.Context, m *message.Message, pos int64) []Obsolete {
 	if m.Role == message.Assistant {
 		t.calls(m)
@@ -120,9 +119,8 @@ func (t *Tracker) Observe(ctx context.Context, m *message.Message, pos int64) []
 	return inOrder(out)
 }
 
-// calls remembers the calls of an assistant message until their results come.
-// Unanswered calls of an earlier message are dropped, since no result can follow
-// any more.
+// calls stores the calls of an assistant message until their results arrive. It
+// drops unanswered calls of earlier messages, which can no longer be answered.
 func (t *Tracker) calls(m *message.Message) {
 	calls := m.Calls()
 	if len(calls) > 0 {
@@ -175,8 +173,8 @@ func (t *Tracker) add(e *entry) {
 	}
 }
 
-// enter inserts an entry into a list. One that becomes valid again returns to its
-// old place.
+// enter inserts an entry into a list, which is sorted by seq. So an entry that
+// becomes valid again returns to its old place.
 func (t *Tracker) enter(e *entry, k indexKey) {
 	i, _ := slices.BinarySearchFunc(t.index[k], e.seq, bySeq)
 	t.index[k] = slices.Insert(t.index[k], i, e)
@@ -205,8 +203,8 @@ func bySeq(e *entry, seq uint64) int { return cmp.Compare(e.seq, seq) }
 // joined combines a list of parameters into one string.
 func joined(params []string) string { return strings.Join(params, "\x00") }
 
-// Forget records that a result became obsolete for another reason: a person said
-// so, or its message is not part of the branch any more.
+// Forget records that a result became obsolete for another reason: a person
+// invalidated it, or its message left the branch.
 func (t *Tracker) Forget(ref message.Ref) {
 	delete(t.pending, ref)
 	if e := t.entries[ref]; e != nil && e.keys != nil {
@@ -215,8 +213,8 @@ func (t *Tracker) Forget(ref message.Ref) {
 }
 
 // Keep records that a person reverted an invalidation: the result is valid again
-// until a later call makes it obsolete. It has no effect if more than 256 others
-// became obsolete since.
+// until a later call makes it obsolete. Keep has no effect if at least 256 other
+// results have become obsolete since.
 func (t *Tracker) Keep(ref message.Ref) {
 	e := t.entries[ref]
 	if e == nil {

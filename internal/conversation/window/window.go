@@ -1,8 +1,9 @@
-// Package window computes the model's context window: what a model is shown of a
-// branch's messages. Render turns them into a history that every provider
-// accepts, whatever their states. Fit makes that history fit into a number of
-// tokens. Tracker finds the earlier results that a tool call makes obsolete. The
-// package has no side effects: it changes no message and records nothing.
+// Package window computes the model's context window: the part of a branch's
+// messages that a model sees, and in which form. Render turns the messages,
+// whatever their states, into a history that every provider accepts. Fit makes
+// that history fit a number of tokens. Tracker finds the earlier results that a
+// tool call makes obsolete. The package has no side effects: it changes no message
+// and records nothing.
 package window
 
 import (
@@ -15,47 +16,46 @@ import (
 type Item struct {
 	Message *message.Message
 	Pos     int64
-	State   record.Change // the change in effect; the zero value: the message is active
-	Pinned  bool          // it stays in view however small the window is, and is never clipped
-	URI     string        // of a tool message: where the rest of its result can be read
+	State   record.Change // the change in effect; zero value: the message is active
+	Pinned  bool          // it always stays in view and is never clipped
+	URI     string        // for a tool message: where the rest of its result can be read
 }
 
 // Options say how a branch is shown. The zero value shows all of it.
 type Options struct {
-	// Clip is the maximum size of a result's text in bytes. A longer one is shown
-	// as its beginning, a line that says how to read on, and a bit of its end. 0:
-	// no limit. Values below MinClip count as MinClip.
+	// Clip is the maximum size of a result's text in bytes. Of a longer text, the
+	// model sees the beginning, a line that says how to read on, and a short piece
+	// of the end. 0: no limit. Values below MinClip count as MinClip.
 	Clip int
 
 	// Summary replaces the messages before the items; nil: there is none.
 	Summary *message.Message
 
-	// Cut says that there are messages before the items, which are not shown.
+	// Cut says that messages exist before the items. They are not shown.
 	Cut bool
 }
 
 // MinClip is the minimum of Options.Clip, in bytes.
 const MinClip = 512
 
-// Render returns what a model is shown of a branch, oldest first. The result
-// always obeys message.CheckView, and begins with a user message (after system
-// messages, where the branch begins with them), whatever the states are:
+// Render returns the messages that a model sees of a branch, oldest first. Whatever
+// the states of the items, the result satisfies message.CheckView and its first
+// message that is not a system message is a user message. The rules are:
 //
-//   - An invalidated result keeps its place, its status, ids, name and labels;
-//     a line that says why replaces its content.
-//   - Messages that are superseded, archived or deleted are not shown, nor are
-//     other messages that are invalidated. An assistant message with calls and
-//     all their results are one group: hiding one of them hides all.
-//   - Results stand right after their calls. A result without its call is not
-//     shown. A call without a result gets one that says so, unless it is of
-//     the last message: such a call is open, and its result is still to come.
-//   - The summary comes first. Without one, where something before the first
-//     message is not shown, a user message of origin "system" says so.
+//   - An invalidated result keeps its place, status, ids, name and labels; a line
+//     with the reason replaces its content.
+//   - Superseded, archived and deleted messages are hidden, and so are invalidated
+//     messages other than results. An assistant message with calls and all their
+//     results form a group: hiding one of them hides all.
+//   - Results follow their calls directly. A result without its call is hidden. A
+//     call without a result gets a result that says so, unless no user or assistant
+//     message follows: then the call is open, and its result may still come.
+//   - The summary comes first. Without a summary, a notice (a user message of origin
+//     "system") comes first if Cut is set or the view would not begin with a user.
 //
-// Messages that the rules do not touch are returned as the same pointers; the
-// others are copies with the same ids. Rendering is deterministic, and what a
-// message is shown as does not depend on those that come later, but for its
-// call's results.
+// Render returns unchanged messages as the same pointers, and changed ones as
+// copies with the same ids. It is deterministic. The form of a message depends on
+// earlier messages only, except for the results of its calls.
 func Render(items []Item, o Options) []*message.Message {
 	a := arrange(items, o.Summary)
 	out := make([]*message.Message, 0, len(a.slots)+1)
@@ -87,7 +87,9 @@ func asUser(m *message.Message) *message.Message {
 
 const originSystem = "system"
 
-// notice returns the message to put in front, or nil if none is needed.
+// notice returns a user message to put in front that says that earlier messages
+// are hidden, or that the conversation begins with the assistant. It returns nil
+// if none is needed.
 func (a *arrangement) notice(items []Item, cut bool) *message.Message {
 	var first *message.Message
 	for _, s := range a.slots {
