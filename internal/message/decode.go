@@ -18,8 +18,8 @@ import (
 // message_member_invalid, message_role_unknown, message_stop_unknown,
 // message_status_unknown, message_label_unknown, message_block_unknown,
 // message_result_content). Members that this version does not know are kept
-// unchanged. Validate checks the rules between the parts of a message. Decode
-// neither modifies nor retains b.
+// unchanged. Decode does not check the rules of Validate. It neither modifies nor
+// retains b.
 func Decode(b []byte) (*Message, error) {
 	if err := check(b); err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func decodeMembers(v value, list []member, unknown *[]byte) error {
 	})
 }
 
-// decodeStrictly reads an object that cannot keep unknown members, as a newer
-// version may write them.
+// decodeStrictly reads an object whose type has no place for unknown members, and
+// returns an error for one. A newer version may have written it.
 func decodeStrictly(v value, where string, list []member) error {
 	return v.each(func(name []byte, _, v value) error {
 		if known := find(list, name); known != nil {
@@ -164,7 +164,7 @@ var (
 	statuses = [...]Status{OK, Failed, DeniedCall, Queued, Accepted, Unavailable, UnknownEnd, Interrupted}
 )
 
-// newBlock returns an empty block of the kind, or nil.
+// newBlock returns an empty block of the kind, or nil for an unknown kind.
 func newBlock(kind string) Block {
 	switch kind {
 	case "text":

@@ -66,7 +66,7 @@ func ParseLabels(s string) (Labels, error) {
 	return l, nil
 }
 
-// UnknownSource is the source of private data whose origin is not known.
+// UnknownSource is the source of private data of unknown origin.
 const UnknownSource = "?"
 
 // SourcesOf returns the sorted sources of the private data that blocks may hold.

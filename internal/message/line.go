@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// OneLine returns a text on one line, cut after most characters (then "…" follows).
-// It leaves out what could disturb a terminal: control characters and those that
-// change the direction of writing.
+// OneLine returns a text on one line. A text of more than most characters is cut
+// and ends in "…". OneLine removes what could disturb a terminal: control
+// characters and those that change the direction of writing.
 func OneLine(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

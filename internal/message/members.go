@@ -10,19 +10,19 @@ type member struct {
 	at   any // a pointer to one of the types of appendValue and decodeValue
 }
 
-// Types that select a stored form which the Go type alone does not determine.
+// Types that select a stored form where the Go type alone does not determine it.
 type (
 	argsText  []byte        // as a string
 	data      []byte        // in base64
 	object    []byte        // a JSON object, unchanged
 	micros    time.Time     // as microseconds since 1970
 	millis    time.Duration // as milliseconds
-	blockList []Block       // those of a message
-	content   []Block       // those of a result
+	blockList []Block       // the blocks of a message
+	content   []Block       // the content of a result
 )
 
-// The lists are appended to dst, which is on the caller's stack, so that the
-// codec does not allocate for them.
+// mostMembers is the maximum number of members. Callers append the lists to a buffer
+// on their stack, so that the codec does not allocate for them.
 const mostMembers = 13
 
 type buffer [mostMembers]member

@@ -1,6 +1,6 @@
 // Package message defines Steward's message model: roles, blocks and the rules
-// between them. Its codec is the only one by which messages are stored,
-// exported and shown.
+// that messages must obey. Messages are stored, exported and shown in the form
+// that its codec (Append, Decode) defines.
 package message
 
 import (
@@ -39,10 +39,10 @@ const (
 type Message struct {
 	ID     id.ID
 	Role   Role
-	At     time.Time // kept in whole microseconds, UTC
-	Prev   id.ID     // the message before it; zero for the first
+	At     time.Time // UTC; stored in microseconds
+	Prev   id.ID     // the previous message; zero for the first
 	Blocks []Block
-	Final  bool   // an assistant message that ends its turn: no tool was asked for
+	Final  bool   // an assistant message that ends its turn: it has no tool calls
 	Model  string // "provider/model" that wrote it; assistant messages only
 	Stop   Stop   // why the model stopped; assistant messages only
 	Usage  Usage  // what the model call cost; assistant messages only
@@ -72,8 +72,8 @@ const (
 	StopLength    Stop = "length"    // out of output tokens: continue
 	StopSequence  Stop = "sequence"  // it wrote a stop sequence
 	StopRefused   Stop = "refused"   // the provider's safety system or the model declined
-	StopCancelled Stop = "cancelled" // stopped from outside; the text received so far is kept
-	StopBound     Stop = "bound"     // written by Steward: a bound of the run was hit
+	StopCancelled Stop = "cancelled" // cancelled by the caller; the text received so far is kept
+	StopBound     Stop = "bound"     // set by Steward: the run reached a limit
 )
 
 // Usage counts tokens as the provider reported them. Zero means not reported.
@@ -116,7 +116,7 @@ type Common struct {
 	Origin string // "user", "model:PROVIDER/MODEL", "tool:NAME", "system", "import:…"
 	Labels Labels
 	// Sources names the origins of the private data that the block may hold:
-	// the first words of tools' names, sorted. If it is empty and Private is set,
+	// the categories of tools (the first words of their names), sorted. If it is empty and Private is set,
 	// the origins are unknown. The sources of a result also apply to its content.
 	Sources []string
 	Meta    Meta
@@ -134,7 +134,7 @@ type Block interface {
 // Base returns c.
 func (c *Common) Base() *Common { return c }
 
-// Text is prose.
+// Text is plain text.
 type Text struct {
 	Common
 	Text      string
@@ -201,7 +201,7 @@ const (
 	Queued      Status = "queued"      // a deferred intent was recorded
 	Accepted    Status = "accepted"    // the tool is still working; its result opens an interaction of its own
 	Unavailable Status = "unavailable" // the tool is known but cannot be reached
-	UnknownEnd  Status = "unknown"     // it is not known whether the effect happened
+	UnknownEnd  Status = "unknown"     // unknown whether the effect happened
 	Interrupted Status = "interrupted" // stopped before it ran
 )
 
@@ -268,8 +268,8 @@ func (m *Message) Citations() []Citation {
 	return out
 }
 
-// Foreign reports whether a model's message contains third-party content,
-// because its provider looked something up for it.
+// Foreign reports whether a model's message contains third-party content, which
+// its provider looked up: a vendor block or a text with citations.
 func (m *Message) Foreign() bool {
 	return slices.ContainsFunc(m.Blocks, func(b Block) bool {
 		t, text := b.(*Text)
@@ -278,8 +278,8 @@ func (m *Message) Foreign() bool {
 	})
 }
 
-// FactsMark begins the last line of a failed result. That line gives the model
-// what a program would get: the error code and whether to retry.
+// FactsMark begins the last line of a failed result. That line tells the model the
+// error code and whether to retry.
 const FactsMark = "[error_code: "
 
 // Plain returns the text of the result for a person, without the FactsMark line.
@@ -359,9 +359,9 @@ func LabelsOf(blocks []Block) Labels {
 	return l
 }
 
-// MapBlocks returns a list in which each block is replaced by what f returns for
-// it. f gets a result as a copy whose content has been replaced already. The given
-// blocks are not changed.
+// MapBlocks returns the results of f for each block, in order. It maps the content
+// of a tool result first and passes f a copy with the new content. It does not
+// change the given blocks.
 func MapBlocks(blocks []Block, f func(Block) Block) []Block {
 	out := make([]Block, len(blocks))
 	for i, b := range blocks {

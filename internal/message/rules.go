@@ -8,9 +8,8 @@ import (
 	"steward/internal/id"
 )
 
-// Validate checks the rules of one message. Each violation has a code of its
-// own, all of kind Invalid (in the order of the checks below); Details["block"]
-// is the place of the block at fault.
+// Validate checks the rules for a single message. Each violation has its own error
+// code, of kind Invalid. Details["block"] is the index of the invalid block.
 func Validate(m *Message) error {
 	if err := checkHead(m); err != nil {
 		return err
@@ -86,7 +85,7 @@ func checkAssistantOnly(m *Message) *fault.Error {
 	return nil
 }
 
-// checkPlace checks that a block may stand in a message of the role.
+// checkPlace checks that a message of the role may hold the block.
 func checkPlace(r Role, b Block) *fault.Error {
 	switch b.(type) {
 	case *ToolCall:
@@ -113,7 +112,7 @@ func checkPlace(r Role, b Block) *fault.Error {
 	return nil
 }
 
-// checkBlock checks a block by itself.
+// checkBlock checks a block independently of its message.
 func checkBlock(b Block) *fault.Error {
 	c := b.Base()
 	if c.Labels&^AllLabels != 0 {
@@ -190,7 +189,7 @@ func checkResult(r *ToolResult) *fault.Error {
 	return checkUTF8("a tool result", r.CallID, r.Name, r.Rest)
 }
 
-// contentBlock reports whether a block may stand inside a result.
+// contentBlock reports whether a result may hold the block.
 func contentBlock(b Block) bool {
 	switch b.(type) {
 	case *Text, *Image, *File:
@@ -222,7 +221,7 @@ func checkUTF8(what string, texts ...string) *fault.Error {
 	return nil
 }
 
-// checkExtras checks the raw JSON that goes into the stored form as it is.
+// checkExtras checks the raw JSON that the stored form contains unchanged.
 func checkExtras(m Meta, unknown []byte, known func([]member) []member) *fault.Error {
 	if err := checkUTF8("the provider's name", m.Provider); err != nil {
 		return err
@@ -239,7 +238,7 @@ func checkExtras(m Meta, unknown []byte, known func([]member) []member) *fault.E
 	}
 	list := known(nil)
 	var bad *fault.Error
-	_ = object.each(func(name []byte, _, _ value) error { // its errors are f's, and f has none
+	_ = object.each(func(name []byte, _, _ value) error { // f returns no error
 		if find(list, name) != nil {
 			bad = broken("message_unknown_invalid", "%q is among the unknown members, and known", name)
 		}
@@ -252,21 +251,20 @@ func broken(code, format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, code, format, args...)
 }
 
-// CheckHistory checks the rules between the messages of one branch, oldest
-// first, each of which is valid by itself: each message names the one before
-// it (the first may name one that is not shown), and what CheckView says.
-// Codes, all Invalid: message_prev_broken and those of CheckView;
-// Details["message"] is the place in msgs.
+// CheckHistory checks the messages of one branch, oldest first, against each other.
+// Each must be valid by itself. Prev of each message must be the ID of the message
+// before it (the first may name one that is not in msgs), and the rules of
+// CheckView apply. Codes, all Invalid: message_prev_broken and those of CheckView.
+// Details["message"] is the index in msgs.
 func CheckHistory(msgs []*Message) error { return checkPairs(msgs, true) }
 
-// CheckView checks the rules between the messages that a model is shown, where
-// some of a branch may be left out: ids are different; each result answers an
-// earlier call, in the call's own words, and only once; and calls are answered
-// before the next user or assistant message. Calls of the last assistant
-// message may be open (see Dangling). Codes, all Invalid: message_id_repeated,
-// message_result_call_unknown, message_result_repeated,
-// message_result_mismatch, message_call_unanswered; Details["message"] is the
-// place in msgs.
+// CheckView checks the messages of a view against each other. A view may omit
+// messages of its branch. IDs must be unique. Each result must answer an earlier
+// call, with the same CallID and Name, and each call has at most one result. Calls
+// must be answered before the next user or assistant message, so only calls of the
+// last one may be open (see Dangling). Codes, all Invalid: message_id_repeated,
+// message_result_call_unknown, message_result_repeated, message_result_mismatch,
+// message_call_unanswered. Details["message"] is the index in msgs.
 func CheckView(msgs []*Message) error { return checkPairs(msgs, false) }
 
 func checkPairs(msgs []*Message, linked bool) error {

@@ -13,16 +13,16 @@ import (
 	"steward/internal/id"
 )
 
-// Decoding happens in two steps: check reads the whole input once, strictly
-// (RFC 8259 and RFC 7493: no duplicate names, valid UTF-8); what it accepted
-// is then taken apart by a scanner that need not look for faults again.
+// Decoding has two steps. First, check validates the whole input strictly (RFC 8259
+// and RFC 7493: no duplicate names, valid UTF-8). Then the scanner below splits the
+// accepted input into values; it relies on valid JSON.
 
-// check refuses what is not exactly one strict JSON value.
+// check returns an error unless b is exactly one strict JSON value.
 func check(b []byte) error {
 	if jsontext.Value(b).IsValid() {
 		return nil
 	}
-	// Once more, for the reason: this is the path of faults.
+	// Parse it again to find out what is wrong.
 	d := jsontext.NewDecoder(bytes.NewReader(b))
 	_, err := d.ReadValue()
 	if err == nil {
@@ -45,9 +45,9 @@ func check(b []byte) error {
 // value is one checked JSON value, without white space around it.
 type value []byte
 
-// each calls f for the members of an object, in order. name is unescaped; raw
-// is the member as it stands, `"name":value` without white space around the colon.
-// A mistyped that f returns becomes the coded error for that member.
+// each calls f for the members of an object, in order. name is unescaped; quoted is
+// the name as written, with quotes and escapes. If f returns a mistyped error, each
+// returns the coded error for that member.
 func (v value) each(f func(name []byte, quoted, val value) error) error {
 	if v[0] != '{' {
 		return mistyped("an object")
@@ -142,12 +142,13 @@ func (v value) id() (id.ID, error) {
 	return id.ID{}, mistyped("a UUID in lower case")
 }
 
-// mistyped says what a value must be and is not.
+// mistyped is the error for a value of the wrong type. It names the right one.
 type mistyped string
 
 func (m mistyped) Error() string { return "it must be " + string(m) }
 
-// ofMember makes a mistyped into the coded error that names the member.
+// ofMember converts a mistyped error to the coded error for the named member. It
+// returns other errors unchanged.
 func ofMember[T string | []byte](name T, err error) error {
 	if want, ok := err.(mistyped); ok {
 		return fault.New(fault.Invalid, "message_member_invalid", "%.40q must be %s", name, string(want)).Detail("member", string(name))
@@ -160,7 +161,7 @@ func unquote(v value) []byte {
 	if bytes.IndexByte(v, '\\') < 0 {
 		return v[1 : len(v)-1]
 	}
-	b, _ := jsontext.AppendUnquote(nil, v) // checked before
+	b, _ := jsontext.AppendUnquote(nil, v) // check has validated it
 	return b
 }
 
