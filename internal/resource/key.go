@@ -42,8 +42,9 @@ var typeCode = func() map[string]byte {
 // Key returns the binary form. Do not modify it.
 func (u URI) Key() []byte { return []byte(u.key) }
 
-// FromKey decodes the binary form; a string is not copied. It refuses a key that
-// Key would not return (uri_key_broken), so that equal URIs have equal keys.
+// FromKey decodes the binary form; a string is not copied. It returns an
+// error (uri_key_broken) for a key that Key would not return, so that equal URIs
+// have equal keys.
 func FromKey[K []byte | string](key K) (URI, error) {
 	u := URI{string(key)}
 	for rest := u.key; rest != ""; {
@@ -142,8 +143,8 @@ func splitElement(s string) (typ, id string, off int, err error) {
 	return typ, id, 0, nil
 }
 
-// checkType accepts lower-case package words and a last word that begins with an
-// upper-case letter.
+// checkType returns an error unless t is one or more lower-case package words and a
+// last word that begins with an upper-case letter, separated by dots.
 func checkType(t string) error {
 	words := strings.Split(t, ".")
 	for i, w := range words {
@@ -182,8 +183,8 @@ func checkID(s string) error {
 	return nil
 }
 
-// Closed reports whether nobody may read resources of a type: they are
-// credentials, or internal to the tree.
+// Closed reports whether resources of a type are unreadable for everybody, because
+// they are credentials or internal to the tree.
 func Closed(typ string) bool {
 	return typ == "identity.Key" || strings.HasPrefix(typ, "secret.") || strings.HasPrefix(typ, "tree.")
 }

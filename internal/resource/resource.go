@@ -9,13 +9,13 @@ import (
 // Space is the owner of a resource: "user:NAME", "group:NAME" or System.
 type Space string
 
-// System owns what belongs to the node itself.
+// System is the space of the node itself.
 const System Space = "system"
 
 // UserSpace returns the space of a user.
 func UserSpace(user string) Space { return Space("user:" + user) }
 
-// GroupSpace returns the space of a group: its members read it.
+// GroupSpace returns the space of a group, which its members can read.
 func GroupSpace(group string) Space { return Space("group:" + group) }
 
 // Metadata is the four-part description that search uses to find agents for
@@ -47,16 +47,16 @@ type Resource struct {
 	URI     URI
 	Space   Space
 	Version uint64 // 1 for the first, counting up by one
-	Seq     uint64 // of the log entry that made this version
-	State   string // a word while something is in flight, empty when settled
+	Seq     uint64 // of the log entry that wrote this version
+	State   string // a word while work is in progress; empty when settled
 	At      time.Time
 	Body    []byte
 }
 
-// Op is what a log entry did.
+// Op is the operation that a log entry records.
 type Op uint8
 
-// The operations. Only ever append: the numbers are in people's databases.
+// The operations. Do not renumber them: existing databases contain the numbers.
 const (
 	OpPut    Op = 1
 	OpDelete Op = 2
@@ -68,11 +68,11 @@ type Entry struct {
 	Seq     uint64
 	At      time.Time
 	Space   Space
-	Actor   string // who: a user's name, "agent:NAME" or "system"
+	Actor   string // a user's name, "agent:NAME" or "system"
 	Request id.ID
 	Op      Op
 	URI     URI
 	Version uint64
 	State   string
-	Body    []byte // nil for a deletion, and for what was erased since
+	Body    []byte // nil for a deletion, or if erased since
 }

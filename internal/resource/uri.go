@@ -28,9 +28,8 @@ type URI struct {
 // Root returns the URI of a top-level resource.
 func Root(typ, id string) URI { return URI{}.Child(typ, id) }
 
-// Child returns the URI of a resource below u. It panics on a type or id that
-// Parse would refuse: these are written by programs; text from outside goes
-// through Parse.
+// Child returns the URI of a resource below u. It panics on a type or id that Parse
+// would refuse. Use Parse for input from outside.
 func (u URI) Child(typ, id string) URI {
 	if _, known := typeCode[typ]; !known {
 		if err := checkType(typ); err != nil {
@@ -43,7 +42,7 @@ func (u URI) Child(typ, id string) URI {
 	return URI{string(appendElement([]byte(u.key), typ, id))}
 }
 
-// ChildID is Child for an id of package id, which is not zero.
+// ChildID is like Child, for an ID of package id, which must not be zero.
 func (u URI) ChildID(typ string, x id.ID) URI {
 	c, known := typeCode[typ]
 	if !known || x.Zero() {
@@ -100,7 +99,7 @@ func (u URI) Parent() URI {
 // Under reports whether u is p or lies below it.
 func (u URI) Under(p URI) bool { return strings.HasPrefix(u.key, p.key) }
 
-// Find returns the nearest of u and its ancestors that has the type.
+// Find returns the nearest resource of the type among u and its ancestors.
 func (u URI) Find(typ string) (URI, bool) {
 	at, found := 0, -1
 	for rest := u.key; rest != ""; {
@@ -155,10 +154,10 @@ func (u *URI) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Parse reads the text form. The type of an element is its leading words up
-// to and including the first that begins with an upper-case letter (as in
-// "common.Message"); what follows the next dot is the id. The error
-// ("uri_invalid") carries the position of the fault in Details["position"].
+// Parse parses the text form. The type of an element consists of its leading words,
+// up to and including the first that begins with an upper-case letter (as in
+// "common.Message"). The id follows the next dot. Error code: uri_invalid;
+// Details["position"] is the byte offset of the error.
 func Parse(s string) (URI, error) {
 	if !strings.HasPrefix(s, Scheme) {
 		return URI{}, bad(s, 0, "it must begin with %q", Scheme)
