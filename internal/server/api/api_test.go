@@ -379,7 +379,7 @@ func TestWork(t *testing.T) {
 	if tree.ID != asked.Interaction || tree.State != "open" || len(tree.Below) != 1 || tree.Below[0].Intent != "awaiting_approval" {
 		t.Errorf("%+v", tree)
 	}
-	w.want("ana", "GET", "/requests?all=true&limit=5", "", 200, `{"requests":[]}`) // the list contains no tools' requests
+	w.want("ana", "GET", "/requests?all=true&limit=5", "", 200, `{"requests":[]}`) // the turn led to no further requests, so it is not listed
 	w.want("boss+admin", "GET", "/requests?all=true&all_users=true", "", 200, `{"requests":[]}`)
 	w.want("eve", "DELETE", "/requests/"+asked.Interaction, "", 404, "request_not_found")
 	w.want("ana", "POST", "/requests/"+asked.Interaction+"/resume", "", 409, "request_")

@@ -12,7 +12,7 @@ import (
 	"steward/test/served"
 )
 
-// paths are those of the agents that a frame tells of.
+// paths returns the paths of the agents in a frame.
 func paths(f frame) string {
 	var out []string
 	list, _ := f["agents"].([]any)
@@ -22,7 +22,7 @@ func paths(f frame) string {
 	return strings.Join(out, " ")
 }
 
-// answer reads on to the answer of a frame.
+// answer reads frames until the answer to a frame.
 func (c *client) answer(re string) frame {
 	c.t.Helper()
 	for {
@@ -32,7 +32,7 @@ func (c *client) answer(re string) frame {
 	}
 }
 
-// waits reads on until just these wait for an approval.
+// waits reads frames until exactly these wait for an approval.
 func (c *client) waits(want string) {
 	c.t.Helper()
 	for {
@@ -66,7 +66,7 @@ func TestAgentsAreDecidedAbout(t *testing.T) {
 	if len(items) != 2 || items[1].(map[string]any)["name"] != "tool notes.add" || len(seen["warnings"].([]any)) != 1 || seen["status"] != "pending" {
 		t.Fatalf("%v", seen)
 	}
-	// The hash that was shown is what counts.
+	// An approval needs the hash that was shown.
 	if f := boss.about("approve_agent", "desk", `,"hash":"123"`); f["code"] != "agent_changed" {
 		t.Fatalf("%v", f)
 	}
@@ -78,7 +78,7 @@ func TestAgentsAreDecidedAbout(t *testing.T) {
 		t.Error("the tool is not set to ask")
 	}
 
-	// Others are told of what they may use.
+	// Other users see what they may use.
 	ana.send(`{"type":"agents","id":"1"}`)
 	f = ana.answer("1")
 	if want := []any{map[string]any{"path": "desk", "kind": "agent", "description": "Does desk.", "status": "approved", "usable": true}}; !reflect.DeepEqual(f["agents"], want) {
@@ -101,20 +101,20 @@ func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	o := served.NewOffice(t)
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
 	boss, ana := dial(t, url, "admin"), dial(t, url, "ana")
-	boss.ask(`{"type":"ping","id":"a"}`, frame{"type": "pong", "re": "a"}) // nothing waits: nothing is told
+	boss.ask(`{"type":"ping","id":"a"}`, frame{"type": "pong", "re": "a"}) // nothing waits, so no list is sent
 	o.Agent("desk", "")
 	boss.waits("desk")
 	o.Write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"}}}`)
 	boss.waits("desk mcp:files")
 
-	// Who comes later learns what waits at once.
+	// A later connection gets the list at once.
 	late := dial(t, url, "admin")
 	late.want(frame{"type": "agents_waiting"})
 	hash := func(path string) string {
 		return `,"hash":"` + boss.about("inspect_agent", path, "")["agent"].(map[string]any)["hash"].(string) + `"`
 	}
 	files := hash("mcp:files")
-	late.ask(`{"type":"ping","id":"a"}`, frame{"type": "pong"}) // to look at something is no news
+	late.ask(`{"type":"ping","id":"a"}`, frame{"type": "pong"}) // an inspection changes nothing
 	boss.send(`{"type":"approve_agent","path":"mcp:files"` + files + `}`)
 	late.waits("desk")
 	boss.waits("desk")
@@ -127,10 +127,10 @@ func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	boss.waits("desk")
 	late.waits("desk")
 
-	// Nobody else has been told.
+	// Other users get no list.
 	ana.ask(`{"type":"ping","id":"a"}`, frame{"type": "pong"})
 
-	// When all have gone, it begins anew.
+	// A new connection gets the current list after all others have closed.
 	boss.CloseNow()
 	late.CloseNow()
 	o.Write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"},"Other":{"url":"http://127.0.0.1:1/"}}}`)
@@ -138,8 +138,8 @@ func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	again.waits("desk mcp:other")
 }
 
-// The examples about agents in docs/reference/websocket.md are run as they stand, over
-// a real catalog. Only where and when things are is made the same.
+// The examples about agents in docs/reference/websocket.md are run unchanged, over a
+// real catalog. Only paths and times are replaced.
 func TestDocumentedAgents(t *testing.T) {
 	const where, when = "/home/ada/.local/share/steward/agents", "2030-01-02T03:04:05Z"
 	_, block, ok := strings.Cut(documentation(t), "## Agents and sources\n")
@@ -164,7 +164,7 @@ func TestDocumentedAgents(t *testing.T) {
 			t.Fatalf("%s: %v", body, err)
 		}
 		found := -1
-		for i := 0; found < 0; i++ { // answers and news come in no order
+		for i := 0; found < 0; i++ { // answers and changes come in any order
 			if i == len(early) {
 				early = append(early, pinned(c.next(), filepath.Join(o.Dir, "agents"), where, when))
 			}
@@ -180,7 +180,7 @@ func TestDocumentedAgents(t *testing.T) {
 	}
 }
 
-// pinned is a frame as it is everywhere and always.
+// pinned replaces the paths and times in a frame by fixed ones.
 func pinned(f map[string]any, dir, where, when string) map[string]any {
 	for k, v := range f {
 		switch v := v.(type) {

@@ -17,7 +17,7 @@ import (
 	"steward/internal/server/chat"
 )
 
-// waits is what waits in the examples.
+// waits returns the question that waits in the examples.
 func waits(p intent.Pattern, hash string) effect.Question {
 	return effect.Question{ID: "cld:effect.Intent.1", Short: number(33).String(), Tool: "files.write", Version: "1",
 		Args: jsontext.Value(`{"path":"note.txt","text":"hello"}`), User: "local", Agent: "assistant",
@@ -30,7 +30,7 @@ func exactly() intent.Pattern {
 	return intent.Pattern{"path": {Is: jsontext.Value(`"note.txt"`)}, "text": {Is: jsontext.Value(`"hello"`)}}
 }
 
-// Approvals has the double's one question.
+// Approvals returns the double's one question.
 func (d *double) Approvals(_ context.Context, user string) ([]effect.Question, error) {
 	if user != "local" {
 		return nil, d.failed()
@@ -48,8 +48,8 @@ func (d *double) Approval(_ context.Context, user, which string, p intent.Patter
 	return waits(p, "b94d27b9"), nil
 }
 
-// FollowApprovals tells of the one question, and that there is none once it
-// is answered.
+// FollowApprovals yields the one question, and an empty list once it is
+// answered.
 func (d *double) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error] {
 	return func(yield func([]effect.Question, error) bool) {
 		list, err := d.Approvals(ctx, user)

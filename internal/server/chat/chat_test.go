@@ -20,7 +20,7 @@ import (
 	"steward/test/served"
 )
 
-// answer says some words, one token each, and completes.
+// answer returns a reply that sends some words, one token each, and completes.
 func answer(words ...string) func(*double, turn) {
 	return func(d *double, t turn) {
 		msg := d.newID()
@@ -33,8 +33,8 @@ func answer(words ...string) func(*double, turn) {
 	}
 }
 
-// Whatever is wrong with a frame, it is told with a code, and the connection
-// and everything else go on.
+// A wrong frame is answered with a coded error, and the connection and everything
+// else continue.
 func TestWrongFrames(t *testing.T) {
 	d := newDouble(answer("Hi."))
 	d.changes = served.NewEvents(t, storetest.NewModel(), 0)
@@ -179,7 +179,7 @@ func TestWrongFrames(t *testing.T) {
 }
 
 // In a conversation that is followed already, accepted still comes before
-// everything that the message leads to, and the message itself is not told.
+// everything that the message leads to, and the message itself is not repeated.
 func TestAcceptedComesFirst(t *testing.T) {
 	for _, withID := range []bool{false, true} {
 		_, url := serve(t, chat.Options{Node: newDouble(answer("a", "b"))})
@@ -205,8 +205,8 @@ func TestAcceptedComesFirst(t *testing.T) {
 	}
 }
 
-// A message is written anew and an answer given anew on branches of their own;
-// what is sent meanwhile from elsewhere is told.
+// A replaced message and a regenerated answer each start a new branch. Messages of
+// other connections are reported.
 func TestAnew(t *testing.T) {
 	d := newDouble(answer("Hi."))
 	_, url := serve(t, chat.Options{Node: d})
@@ -238,7 +238,7 @@ func TestAnew(t *testing.T) {
 	c.want(frame{"type": "user"})
 }
 
-// A repeated message does nothing twice, and its turn is told again.
+// A repeated message has no further effect, and its turn is sent again.
 func TestDuplicate(t *testing.T) {
 	d := newDouble(answer("Hi."))
 	_, url := serve(t, chat.Options{Node: d})
@@ -255,12 +255,12 @@ func TestDuplicate(t *testing.T) {
 	b.ask(send, frame{"type": "accepted", "duplicate": true, "message_id": first["message_id"], "cursor": first["cursor"]})
 	b.want(frame{"type": "token", "text": "Hi."})
 	b.want(frame{"type": "complete"})
-	a.send(send) // where the conversation is followed, its turn has been told
+	a.send(send) // a follows the conversation, so the turn is not repeated
 	a.want(frame{"type": "accepted", "duplicate": true})
 	a.ask(`{"type":"ping"}`, frame{"type": "pong"})
 }
 
-// While a turn runs, messages wait in their order; stop and others do not.
+// While a turn runs, messages wait in their order; stop and other frames do not wait.
 func TestWaitingMessages(t *testing.T) {
 	d := newDouble(nil)
 	d.hold = make(chan struct{})
@@ -287,10 +287,10 @@ func TestWaitingMessages(t *testing.T) {
 		c.send(fmt.Sprintf(`{"type":"message","id":"%d",%s,"content":"%d"}`, i, in, i))
 	}
 	c.want(frame{"type": "error", "code": "too_many_pending", "re": "32", "retry": "backoff"})
-	c.CloseNow() // what waits was never acknowledged, and is not sent
+	c.CloseNow() // waiting messages were never acknowledged, and are not sent
 }
 
-// A message that fails leaves the next one its turn.
+// A failed message does not block the next one.
 func TestFailingMessage(t *testing.T) {
 	d := newDouble(answer("Hi."))
 	_, url := serve(t, chat.Options{Node: d})
@@ -306,7 +306,7 @@ func TestFailingMessage(t *testing.T) {
 	}
 }
 
-// When following a conversation fails, that is told, and it can be resumed.
+// A failed watch is reported, and can be resumed.
 func TestWatchFails(t *testing.T) {
 	d := newDouble(answer("Hi."))
 	_, url := serve(t, chat.Options{Node: d})
@@ -325,8 +325,8 @@ func TestWatchFails(t *testing.T) {
 	c.want(frame{"type": "token"})
 }
 
-// However often the connection breaks, who resumes from the last cursor
-// misses nothing and is told nothing twice.
+// However often the connection breaks, a client that resumes from its last cursor
+// misses nothing and gets nothing twice.
 func TestResume(t *testing.T) {
 	words := make([]string, 60)
 	for i := range words {
@@ -378,10 +378,10 @@ func TestResumeAnew(t *testing.T) {
 	c.ask(`{"type":"message","conversation_id":"`+conv+`","content":"y"}`, frame{"type": "accepted"})
 	c.want(frame{"type": "token"})
 	c.want(frame{"type": "complete"})
-	c.ask(`{"type":"ping"}`, frame{"type": "pong"}) // and not the turn again
+	c.ask(`{"type":"ping"}`, frame{"type": "pong"}) // the turn is not repeated
 }
 
-// With a program nobody is there who can be asked, whatever it sends.
+// A service cannot be asked for approval, whatever it sends.
 func TestServicesAreNeverAttended(t *testing.T) {
 	d := newDouble(nil)
 	_, url := serve(t, chat.Options{Node: d})

@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// serve runs the server before a node, for the caller that the header X-User
-// names ("local" without one); "admin" is the local user as administrator,
-// "robot" a program.
+// serve runs the server for the caller that the header X-User names ("local"
+// without one). "admin" is the local user as an administrator, and "robot" is a
+// service.
 func serve(t *testing.T, o chat.Options) (*chat.Server, string) {
 	t.Helper()
 	o.Logger = slog.New(slog.DiscardHandler)
@@ -138,7 +138,7 @@ func (c *client) want(members frame) frame {
 	return f
 }
 
-// ask sends a frame, and checks some members of the next frame that comes.
+// ask sends a frame and checks some members of the next frame that arrives.
 func (c *client) ask(text string, members frame) frame {
 	c.t.Helper()
 	c.send(text)

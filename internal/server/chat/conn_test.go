@@ -25,8 +25,8 @@ import (
 	"steward/test/served"
 )
 
-// One connection follows a bounded number of conversations: those in which
-// something is going on stay, and of the others the one that was used last.
+// One connection follows a bounded number of conversations. It drops the least
+// recently used idle one, and keeps those that are busy.
 func TestTooManyConversations(t *testing.T) {
 	d := newDouble(nil)
 	for range 1030 {
@@ -40,13 +40,13 @@ func TestTooManyConversations(t *testing.T) {
 	}
 	_, url := serve(t, chat.Options{Node: d})
 	c := dial(t, url, "")
-	quiet := func(x string) { // nothing is going on in it, as far as the connection is told
+	quiet := func(x string) { // follows an idle conversation
 		c.ask(`{"type":"resume","conversation_id":"`+x+`","cursor":"now","id":"r"}`, frame{"type": "ok"})
 	}
 	for _, x := range append(convs[:1024:1024], convs[0]) {
 		quiet(x)
 	}
-	quiet(convs[1024]) // in the place of convs[1]
+	quiet(convs[1024]) // replaces convs[1]
 	for _, f := range []struct {
 		conv  string
 		heard bool
@@ -56,7 +56,7 @@ func TestTooManyConversations(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f.heard {
-			c.want(frame{"type": "user", "conversation_id": f.conv}) // and nothing before it
+			c.want(frame{"type": "user", "conversation_id": f.conv}) // nothing comes before it
 		}
 	}
 
@@ -67,13 +67,13 @@ func TestTooManyConversations(t *testing.T) {
 	}
 	busy.ask(`{"type":"resume","conversation_id":"`+convs[1026]+`","cursor":"now"}`, frame{"type": "error", "code": "too_many_conversations"})
 	busy.ask(`{"type":"message","conversation_id":"`+convs[1027]+`","content":"x"}`, frame{"type": "error", "code": "too_many_conversations"})
-	busy.send(`{"type":"message","content":"x"}`) // its conversation is not known before it is accepted
+	busy.send(`{"type":"message","content":"x"}`) // a new conversation is known only after it is accepted
 	busy.want(frame{"type": "accepted"})
 	busy.want(frame{"type": "error", "code": "too_many_conversations"})
 	busy.ask(`{"type":"message","conversation_id":"`+convs[2]+`","content":"x"}`, frame{"type": "accepted"})
 }
 
-// A frame that goes on and on is cut off; one that ends is only refused.
+// An endless frame ends the connection; one that ends is only refused.
 func TestEndlessFrame(t *testing.T) {
 	_, url := serve(t, chat.Options{Node: newDouble(nil), MaxMessage: 1000})
 	other := dial(t, url, "")
@@ -92,12 +92,12 @@ func TestEndlessFrame(t *testing.T) {
 }
 
 // gated is a listener whose connections write only while the gate is open,
-// whatever their deadline: a client that does not read, without the kernel's
-// buffers between.
+// whatever their deadline. It simulates a client that does not read, without the
+// kernel's buffers in between.
 type gated struct {
 	net.Listener
 	gate    sync.RWMutex
-	blocked chan struct{} // told when a write waits
+	blocked chan struct{} // receives a value when a write waits
 }
 
 type gatedConn struct {
@@ -144,8 +144,8 @@ func listen(t *testing.T, server *chat.Server, wrap func(net.Listener) net.Liste
 	return "ws" + strings.TrimPrefix(s.URL, "http")
 }
 
-// A client that does not read for a while is cut off with a code of its own,
-// and can resume where it was.
+// A client that does not read for a while is disconnected with a special code, and
+// can resume where it was.
 func TestSlowClient(t *testing.T) {
 	const patience = 20 * time.Millisecond
 	d := newDouble(long)
@@ -159,7 +159,7 @@ func TestSlowClient(t *testing.T) {
 	door.gate.Lock()
 	c.send(`{"type":"message","content":"x"}`)
 	<-door.blocked
-	<-time.After(20 * patience) // longer than the patience lasts, on a busy machine too
+	<-time.After(20 * patience) // longer than the patience, even on a busy machine
 	door.gate.Unlock()
 	frames, conv, cursor := 0, "", ""
 	for {
@@ -178,7 +178,7 @@ func TestSlowClient(t *testing.T) {
 	if frames == 200 {
 		t.Error("nothing was held back")
 	}
-	other := chat.Handler(chat.Options{Node: d, PingEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)}) // one that has patience
+	other := chat.Handler(chat.Options{Node: d, PingEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)}) // a server with the default patience
 	c = dial(t, listen(t, other, func(l net.Listener) net.Listener { return l }), "")
 	c.send(`{"type":"resume","conversation_id":"` + conv + `","cursor":"` + cursor + `"}`)
 	for c.next()["type"] != "complete" {
@@ -196,8 +196,8 @@ func TestSlowClient(t *testing.T) {
 	d.running.Wait()
 }
 
-// small makes the kernel's buffers small, so that a client that does not
-// read is soon noticed.
+// small makes the kernel's buffers small, so that a client that does not read is
+// noticed soon.
 type small struct{ net.Listener }
 
 func (l small) Accept() (net.Conn, error) {
@@ -208,7 +208,7 @@ func (l small) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// A client that never reads again is dropped and keeps nobody waiting.
+// A client that never reads again is dropped and blocks nothing else.
 func TestDeadClient(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	d := newDouble(func(d *double, t turn) {
@@ -272,7 +272,7 @@ func TestShutdown(t *testing.T) {
 func TestShutdownOfADeafClient(t *testing.T) {
 	server, url := serve(t, chat.Options{Node: newDouble(nil)})
 	c := dial(t, url, "")
-	c.ask(`{"type":"ping"}`, frame{"type": "pong"}) // from now on it reads nothing, so answers nothing
+	c.ask(`{"type":"ping"}`, frame{"type": "pong"}) // from now on it reads nothing and answers nothing
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -318,7 +318,7 @@ func TestRevokedKey(t *testing.T) {
 	}
 }
 
-// Pings come without being asked for, and a client that is gone is noticed.
+// The server sends pings, and notices a client that is gone.
 func TestPings(t *testing.T) {
 	_, url := serve(t, chat.Options{Node: newDouble(nil), PingEvery: time.Millisecond})
 	pinged := make(chan struct{}, 100)
@@ -370,7 +370,7 @@ func TestHandshake(t *testing.T) {
 	if w.Code != 401 || !strings.Contains(w.Body.String(), "unauthenticated") {
 		t.Errorf("got %d %s without a guard", w.Code, w.Body)
 	}
-	// A ResponseWriter that cannot be taken over.
+	// A ResponseWriter that cannot be hijacked.
 	r := httptest.NewRequest("GET", "/ws", nil)
 	for k, v := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
 		r.Header.Set(k, v)

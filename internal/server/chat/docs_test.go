@@ -10,8 +10,8 @@ import (
 	"steward/internal/server/chat"
 )
 
-// The examples of docs/reference/websocket.md are run as they stand: each block on a
-// connection of its own, all of them before one node.
+// The examples of docs/reference/websocket.md are run unchanged: each block on its own
+// connection, all of them with one node.
 func TestDocumentedExamples(t *testing.T) {
 	d := newDouble(documented)
 	d.changes = documentedChanges(t)
@@ -24,7 +24,7 @@ func TestDocumentedExamples(t *testing.T) {
 			continue // see TestDocumentedAgents
 		}
 		c := dial(t, url, "")
-		var early []frame // that came before an ok which they led to
+		var early []frame // frames that arrived before the ok that the document shows first
 		for line := range strings.Lines(block) {
 			line = strings.TrimSuffix(line, "\n")
 			dir, body, ok := strings.Cut(line, " ")
@@ -54,7 +54,7 @@ func TestDocumentedExamples(t *testing.T) {
 					early = append(early, got)
 					got = read()
 				}
-				// Pieces of a text may come joined or apart.
+				// Pieces of a text may be joined or separate.
 				for want["type"] == "token" && got["type"] == "token" && got["text"] != want["text"] {
 					more := read()
 					if more["type"] != "token" {

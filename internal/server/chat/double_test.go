@@ -17,11 +17,11 @@ import (
 	"steward/test/served"
 )
 
-// double stands in for the runtime at the edge that the server sees: it keeps
-// what was sent, tells it to watchers from any cursor on, and answers by a
-// script. Ids and log positions count up from one.
+// double stands in for the runtime. It stores what was sent, replays it to watchers
+// from any cursor, and answers by a script. Ids and log positions count up from
+// one.
 type double struct {
-	reply   func(d *double, t turn) // what a turn leads to; runs on a goroutine of its own
+	reply   func(d *double, t turn) // sends the frames of a turn; runs in its own goroutine
 	hold    chan struct{}           // when set, Send takes one token before it accepts
 	fail    error                   // when set, every call fails with it
 	changes *served.Events
@@ -44,7 +44,7 @@ type script struct {
 	sent   map[string]runtime.Accepted // by client id
 }
 
-// turn is a turn that was accepted.
+// turn is an accepted turn.
 type turn struct {
 	runtime.Turn
 	runtime.Accepted
@@ -68,7 +68,7 @@ func (d *double) newID() id.ID {
 	return number(d.ids)
 }
 
-// last returns the turn that was accepted last.
+// last returns the last accepted turn.
 func (d *double) last() runtime.Turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,14 +136,14 @@ func (d *double) Send(ctx context.Context, user string, t runtime.Turn) (runtime
 	return acc, nil
 }
 
-// wake tells the watchers. The caller holds d.mu.
+// wake wakes the watchers. The caller holds d.mu.
 func (d *double) wake() {
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
 
-// tell adds a frame of a turn. With stored it is of a durable message and
-// takes a log position.
+// tell adds a frame of a turn. If stored is set, the frame belongs to a durable
+// message and takes a log position.
 func (d *double) tell(t turn, stored bool, f runtime.Frame) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -190,7 +190,7 @@ func (d *double) Watch(ctx context.Context, user string, conv id.ID, from runtim
 		d.mu.Lock()
 		at := 0
 		for i, f := range s.frames {
-			if f.Cursor == from { // what bears the same cursor comes after it
+			if f.Cursor == from { // frames with the same cursor follow it
 				at = i + 1
 				break
 			}
@@ -231,7 +231,7 @@ func (d *double) failed() error {
 	return d.fail
 }
 
-// breakDown lets everything fail from now on.
+// breakDown makes everything fail from now on.
 func (d *double) breakDown(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -307,7 +307,7 @@ func (d *double) CancelRequest(_ context.Context, _, which string) error {
 	return nil
 }
 
-// until waits until something is so.
+// until waits until a condition holds.
 func (d *double) until(what func() bool) {
 	for {
 		d.mu.Lock()
@@ -320,7 +320,7 @@ func (d *double) until(what func() bool) {
 	}
 }
 
-// documented answers as docs/reference/websocket.md tells.
+// documented answers as docs/reference/websocket.md shows.
 func documented(d *double, t turn) {
 	switch said := t.Content[0].(*message.Text).Text; {
 	case strings.Contains(said, "12 times 12"):

@@ -20,7 +20,7 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// Whatever a frame says, it is one line of JSON, and what it says comes out.
+// Every frame is encoded as one line of JSON that decodes to its content.
 func TestFramesAreJSON(t *testing.T) {
 	kinds := []runtime.FrameKind{runtime.FrameUser, runtime.FrameToken, runtime.FrameReasoning, runtime.FrameCall, runtime.FrameResult,
 		runtime.FrameComplete, runtime.FrameError, runtime.FrameReset, runtime.FrameNotice}
@@ -77,7 +77,7 @@ func TestCallFrames(t *testing.T) {
 	}
 }
 
-// Pieces of one text that wait together are told together, others are not.
+// Queued pieces of one text are joined; others are not.
 func TestJoin(t *testing.T) {
 	tok := func(kind runtime.FrameKind, conv, msg byte, block int, text string, end int) item {
 		return item{frame: runtime.Frame{Kind: kind, Conversation: id.ID{conv}, Message: id.ID{msg}, Block: block, Text: text, Cursor: runtime.Cursor{Seq: 1, Offset: end}}}
@@ -168,8 +168,8 @@ func TestCork(t *testing.T) {
 	}
 }
 
-// Whatever a client sends as a message is refused with a code, or becomes a
-// message that holds by the rules of messages.
+// Whatever a client sends as a message is refused with a code or becomes a valid
+// message.
 func FuzzMessageFrame(f *testing.F) {
 	for _, s := range []string{
 		`{"type":"message","content":"hello"}`, `{"type":"message","content":[{"type":"text","text":"a"},{"type":"image","mime":"image/png","data":"aGk="}]}`,

@@ -18,7 +18,7 @@ import (
 	"steward/test/served"
 )
 
-// happened reads frames of a subscription until one tells events, and returns
+// happened reads frames of a subscription until one has events, and returns
 // what they are about.
 func (c *client) happened(re string) []string {
 	c.t.Helper()
@@ -36,8 +36,8 @@ func (c *client) happened(re string) []string {
 	}
 }
 
-// Several subscriptions go on side by side, each with its filter, and end one
-// by one; one goes on elsewhere from its cursor.
+// Several subscriptions run at the same time, each with its filter, and end one by
+// one; another connection continues one from its cursor.
 func TestSubscribe(t *testing.T) {
 	h := served.NewEvents(t, storetest.NewModel(), 0)
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Events: h})
@@ -51,7 +51,7 @@ func TestSubscribe(t *testing.T) {
 		t.Errorf("told %v", got)
 	}
 	h.Put("ana", "a")
-	for range 2 { // in whatever order
+	for range 2 { // in any order
 		f := c.next()
 		x := f["events"].([]any)[0].(map[string]any)
 		r := x["resources"].([]any)[0].(map[string]any)
@@ -62,9 +62,9 @@ func TestSubscribe(t *testing.T) {
 	c.ask(`{"type":"unsubscribe","id":"1","re":"a"}`, frame{"type": "ok", "re": "1"})
 	h.Put("ana", "a")
 	c.happened("all")
-	c.ask(`{"type":"ping","id":"2"}`, frame{"type": "pong"}) // and nothing of the one that has ended
+	c.ask(`{"type":"ping","id":"2"}`, frame{"type": "pong"}) // nothing arrives for the ended one
 
-	// The other connection goes on from a cursor; somebody else's is told nothing of it.
+	// Another connection continues from a cursor; another user's gets nothing.
 	d, eve := dial(t, url, "ana"), dial(t, url, "eve")
 	d.send(`{"type":"subscribe","id":"x","cursor":"` + first["cursor"].(string) + `"}`)
 	got := d.happened("x")
@@ -80,7 +80,7 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// Whose key is revoked is told of nothing more, and is cut off.
+// A connection with a revoked key gets nothing more and is closed.
 func TestRevokedKeyEndsSubscriptions(t *testing.T) {
 	h, k := served.NewEvents(t, storetest.NewModel(), 0), &served.Keys{User: "ana"}
 	server := chat.Handler(chat.Options{Node: newDouble(nil), Events: h, PingEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)})
@@ -102,7 +102,7 @@ func dialKey(t *testing.T, url, key string) *client {
 	return dialWith(t, url, http.Header{"Authorization": {"Bearer " + key}})
 }
 
-// documentedEvents is the log of which docs/reference/websocket.md tells.
+// documentedEvents returns the log that docs/reference/websocket.md shows.
 func documentedEvents(t *testing.T) *served.Events {
 	st := dated{storetest.NewModel()}
 	h := served.NewEvents(t, st, 0)

@@ -18,13 +18,13 @@ import (
 	"steward/test/served"
 )
 
-// calling is the message by which a model calls a tool.
+// calling returns a message with which a model calls a tool.
 func calling(conv id.ID, n uint64, tool string) store.Change {
 	return store.Change{URI: record.InteractionURI(conv, number(900)).ChildID(record.TypeMessage, number(n)),
 		Body: message.Append(nil, &message.Message{Role: message.Assistant, Blocks: []message.Block{&message.ToolCall{Name: tool, Args: []byte("{}")}}})}
 }
 
-// changes reads a frame of so many changes under the id.
+// changes reads a frame with this number of changes under the id.
 func (c *client) changes(re string, n int) frame {
 	c.t.Helper()
 	f := c.want(frame{"type": "changes", "re": re})
@@ -34,8 +34,8 @@ func (c *client) changes(re string, n int) frame {
 	return f
 }
 
-// Several observations go on side by side, each with its filter, and end one
-// by one; one goes on elsewhere from its cursor.
+// Several observations run at the same time, each with its filter, and end one by
+// one; another connection continues one from its cursor.
 func TestObserve(t *testing.T) {
 	d := newDouble(nil)
 	d.changes = served.NewEvents(t, storetest.NewModel(), 0)
@@ -75,7 +75,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// A connection has a limited number of observations, each under an id of its own.
+// A connection has a limited number of observations, each under its own id.
 func TestObservationsAreLimited(t *testing.T) {
 	d := newDouble(nil)
 	d.changes = served.NewEvents(t, storetest.NewModel(), 0)
@@ -99,7 +99,7 @@ func TestObservationsAreLimited(t *testing.T) {
 	c.ask(`{"type":"ping"}`, frame{"type": "pong"})
 }
 
-// dated is a store all of whose entries bear one time.
+// dated is a store whose entries all have the same time.
 type dated struct{ store.Store }
 
 func (d dated) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
@@ -110,7 +110,7 @@ func (d dated) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store
 	return page, err
 }
 
-// documentedChanges is the log of which docs/reference/websocket.md tells: a file is
+// documentedChanges returns the log that docs/reference/websocket.md shows: a file is
 // read and then written.
 func documentedChanges(t *testing.T) *served.Events {
 	st := dated{storetest.NewModel()}
@@ -138,7 +138,7 @@ func documentedChanges(t *testing.T) *served.Events {
 	return served.NewEvents(t, st, 0)
 }
 
-// Every kind of changes is documented.
+// Every kind of change is documented.
 func TestKindsAreDocumented(t *testing.T) {
 	text := documentation(t)
 	for _, k := range events.ChangeKinds() {

@@ -26,8 +26,8 @@ func (r roles) Principal(_ context.Context, user string) (policy.Principal, erro
 	return policy.Principal{User: user, Roles: []string{r[user]}}, nil
 }
 
-// TestPolicyDecidesWhoDecides: administrators decide about agents by default;
-// rules can give others a part of it, and take it from anybody.
+// TestPolicyDecidesWhoDecides: administrators decide about agents by default. Rules
+// can grant others a part of this right, and deny it to anybody.
 func TestPolicyDecidesWhoDecides(t *testing.T) {
 	dir, own := t.TempDir(), t.TempDir()
 	for _, name := range []string{"desk", "till", "vault"} {
@@ -80,11 +80,11 @@ ask contains "ask somebody" if {
 	for _, c := range []struct {
 		who  httpauth.Caller
 		path string
-		code string // empty: he decides
+		code string // empty: the caller may decide
 	}{
 		{boss, "desk", ""}, {boss, "till", ""}, {boss, "vault", "policy_denied"}, {boss, "mcp:docs", "policy_denied"},
 		{ana, "desk", "admin_only"}, {ana, "till", ""}, {ana, "vault", "policy_denied"},
-		{httpauth.Caller{User: "ghost", Admin: true}, "desk", ""}, // he has the token
+		{httpauth.Caller{User: "ghost", Admin: true}, "desk", ""}, // the caller has the token
 		{httpauth.Caller{User: "ghost"}, "desk", "admin_only"},
 	} {
 		_, err := desk.Inspect(ctx, c.who, c.path)

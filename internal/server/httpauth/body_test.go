@@ -19,7 +19,7 @@ import (
 
 const limit = 1000
 
-// bodies runs a server that tells how many bytes came, or the error.
+// bodies runs a server that answers with the number of bytes read, or the error.
 func bodies(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := httpauth.ReadBody(w, r, limit)
@@ -41,7 +41,7 @@ func TestReadBody(t *testing.T) {
 		body   io.Reader
 		expect bool
 		status int
-		reused bool // the connection serves the next request
+		reused bool // the connection can be reused
 	}{
 		"empty":                     {text(0), false, 200, true},
 		"some":                      {text(10), false, 200, true},
@@ -174,15 +174,15 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// own is a type with a coded error of its own.
+// own is a type with its own coded error.
 type own struct{}
 
 func (*own) UnmarshalJSON([]byte) error {
 	return fault.New(fault.Invalid, "own_code", "it does not hold")
 }
 
-// Whatever comes is either read or refused with a code, and what is read
-// writes back to what was meant.
+// Any input is either decoded or refused with a code, and what is decoded encodes to
+// the same value.
 func FuzzUnmarshal(f *testing.F) {
 	for _, s := range []string{`{}`, `[1,2]`, `"x"`, `{"a":{"b":[null,true]}}`, `{"a":1,"a":2}`, "\xff", `{"a":`, "\"\\ud800\""} {
 		f.Add([]byte(s))

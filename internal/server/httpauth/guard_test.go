@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// keys is a set of secrets that one may take from.
+// keys maps secrets to users. Tests may remove some.
 type keys map[string]string
 
 func (k keys) Authenticate(_ context.Context, secret string) (string, error) {
@@ -191,13 +191,13 @@ func TestGuard(t *testing.T) {
 
 func TestCrossOriginAnswers(t *testing.T) {
 	s, _ := serve(t, httpauth.Options{Origins: []string{"https://app.example"}})
-	// A browser's preliminary question bears no key.
+	// A browser's preflight request has no key.
 	status, _, h := ask(t, s, "OPTIONS", "", "Origin: https://app.example", "Access-Control-Request-Method: POST")
 	if status != 204 || h.Get("Access-Control-Allow-Origin") != "https://app.example" || h.Get("Vary") != "Origin" ||
 		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") {
 		t.Errorf("got %d %v", status, h)
 	}
-	// The refusal can be read by the page.
+	// The page can read the refusal.
 	status, code, h := ask(t, s, "GET", "", "Origin: https://app.example")
 	if status != 401 || code != "key_missing" || h.Get("Access-Control-Allow-Origin") == "" {
 		t.Errorf("got %d %s %v", status, code, h)
@@ -391,7 +391,7 @@ func TestAReplacedTokenOpensNothing(t *testing.T) {
 	if c, code := let(t, guard, second); code != "" || c.Recheck(t.Context()) != nil {
 		t.Errorf("the new one: %s", code)
 	}
-	// What cannot be told now is no reason to hang up.
+	// A connection survives a check that fails temporarily.
 	var broken error
 	busy := httpauth.New(httpauth.Options{Token: func() (string, error) { return second, broken }})
 	c, _ = let(t, busy, second)
@@ -454,7 +454,7 @@ func TestAnOpenPathNeedsNoCredentialOnThisMachine(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, host, from string
 		header           [2]string
-		answer           string // the user, or a code
+		answer           string // the user or an error code
 	}{
 		"open":                  {"/v1/models", "localhost:7420", "127.0.0.1:9", [2]string{}, identity.Anonymous},
 		"below":                 {"/v1/models/x", "127.0.0.1", "127.0.0.1:9", [2]string{}, identity.Anonymous},

@@ -16,10 +16,10 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// forEver is when a test gives up.
+// forEver is how long a test waits before it fails.
 const forEver = time.Minute
 
-// impatient runs a server, over HTTP/2 too, that soon loses patience.
+// impatient runs a server with short limits, also over HTTP/2.
 func impatient(t *testing.T, p httpauth.Patience, h http.HandlerFunc) *httptest.Server {
 	s := httptest.NewUnstartedServer(nil)
 	s.Config = p.Server(h)
@@ -58,7 +58,7 @@ func (p *peer) send(text string) {
 	}
 }
 
-// answer reads an answer as a whole.
+// answer reads a complete answer.
 func (p *peer) answer() (*http.Response, string) {
 	p.t.Helper()
 	res, err := http.ReadResponse(p.in, nil)
@@ -86,8 +86,8 @@ const (
 	bare      = "GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 )
 
-// TestABodyThatDoesNotCome: an answer does not wait for it, and the connection
-// does not stay.
+// TestABodyThatDoesNotCome: the answer does not wait for the body, and the
+// connection is closed.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	s := impatient(t, httpauth.Patience{Read: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -98,7 +98,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 				httpauth.WriteError(w, r, nil, err)
 			}
 		case "/unread":
-			fmt.Fprint(w, strings.Repeat("x", 10_000)) // more than is kept back until the end
+			fmt.Fprint(w, strings.Repeat("x", 10_000)) // more than the server buffers
 		case "/flushed":
 			if err := http.NewResponseController(w).Flush(); err != nil {
 				t.Error(err)
@@ -127,7 +127,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// TestARefusalIsToldAtOnce waits for no body.
+// TestARefusalIsToldAtOnce: a refusal does not wait for the body.
 func TestARefusalIsToldAtOnce(t *testing.T) {
 	s := impatient(t, httpauth.Patience{Read: 2 * forEver}, func(w http.ResponseWriter, r *http.Request) {
 		httpauth.New(httpauth.Options{AnyHost: true}).Wrap(nil, nil).ServeHTTP(w, r)
@@ -139,8 +139,8 @@ func TestARefusalIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestPatienceIsForPeersAlone: a handler takes its time, whether it has read
-// the body, left it, or there is none; and the connection goes on.
+// TestPatienceIsForPeersAlone: a handler may take its time, whether it has read the
+// body, has left it, or there is none. The connection stays open.
 func TestPatienceIsForPeersAlone(t *testing.T) {
 	const patience = 500 * time.Millisecond
 	begun, goOn := make(chan struct{}, 8), make(chan struct{})
@@ -185,7 +185,7 @@ func TestPatienceIsForPeersAlone(t *testing.T) {
 		<-begun
 		peers = append(peers, p)
 	}
-	for range 2 { // who began later has been given up by then
+	for range 2 { // the server gives up on these, which began later
 		p := dial(t, s)
 		p.send(fmt.Sprintf(announced, "stalls"))
 		p.dropped()
@@ -212,7 +212,8 @@ func (p *peer) dropped() {
 	}
 }
 
-// TestAnAnswerThatIsNotTaken: neither a long one, nor many short ones.
+// TestAnAnswerThatIsNotTaken: a peer that does not read its answer is disconnected,
+// for a long answer and for many short ones.
 func TestAnAnswerThatIsNotTaken(t *testing.T) {
 	ended := make(chan error, 1)
 	s := impatient(t, httpauth.Patience{Write: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
@@ -248,8 +249,8 @@ func TestAnAnswerThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestPatienceOverHTTP2: a stalled stream ends alone, and conversations may be
-// silent.
+// TestPatienceOverHTTP2: a stalled stream ends without the others, and requests that
+// Talks names may be silent.
 func TestPatienceOverHTTP2(t *testing.T) {
 	const patience = 500 * time.Millisecond
 	talks := func(r *http.Request) bool { return r.URL.Path == "/talk" }
@@ -292,7 +293,7 @@ func TestPatienceOverHTTP2(t *testing.T) {
 		return res
 	}
 	words, says := io.Pipe()
-	talk := post("/talk", words) // and silence
+	talk := post("/talk", words) // the client then stays silent
 	defer talk.Body.Close()
 	for range 2 {
 		nothing, never := io.Pipe()
@@ -330,7 +331,7 @@ func TestPatienceOverHTTP2(t *testing.T) {
 	res.Body.Close()
 }
 
-// TestPatienceWithWhatIsTakenOver: it is nobody else's any more.
+// TestPatienceWithWhatIsTakenOver: a hijacked connection has no limits any more.
 func TestPatienceWithWhatIsTakenOver(t *testing.T) {
 	s := impatient(t, httpauth.Patience{Read: time.Nanosecond, Write: time.Nanosecond}, func(w http.ResponseWriter, r *http.Request) {
 		c, rw, err := http.NewResponseController(w).Hijack()

@@ -111,7 +111,7 @@ func TestWhoACallerIs(t *testing.T) {
 	}
 }
 
-// lost is a directory that cannot tell anything.
+// lost is a directory that always fails.
 type lost struct{}
 
 func (lost) Principal(context.Context, string) (policy.Principal, error) {
