@@ -14,8 +14,7 @@ import (
 	"steward/client"
 )
 
-// canned is a server that answers with what it has for a request, and keeps
-// what it was asked.
+// canned is a server with canned answers that records its requests.
 func canned(t *testing.T, answers map[string]string) (*client.Client, func() []string) {
 	t.Helper()
 	var asked []string
@@ -89,7 +88,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// What an answer lacks or garbles is an error, never an empty list.
+// A missing or garbled member of an answer is an error, never an empty list.
 func TestGarbledAnswers(t *testing.T) {
 	ctx := t.Context()
 	for _, answer := range []string{`{}`, `x`, `{"groups":7}`, `{"groups":[7]}`, `{"groups":[{"name":"a"}`} {

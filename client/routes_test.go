@@ -17,7 +17,7 @@ import (
 
 var route = regexp.MustCompile(`^(GET|POST|PUT|PATCH|DELETE) /`)
 
-// routesIn returns the routes that Go files name.
+// routesIn returns the routes that occur in Go files.
 func routesIn(t *testing.T, pattern string) (all []string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -44,8 +44,7 @@ func routesIn(t *testing.T, pattern string) (all []string) {
 	return all
 }
 
-// The client and the commands ask for nothing that the API does not have, and
-// what the API has can be asked for.
+// The client and the commands call only routes that the API has.
 func TestRoutes(t *testing.T) {
 	var served []string
 	for _, r := range api.Routes() {
@@ -58,7 +57,7 @@ func TestRoutes(t *testing.T) {
 	}
 	asked := append(typed, routesIn(t, "../cmd/steward/*.go")...)
 	for _, r := range asked {
-		if !slices.Contains(served, r) && r != "POST /agents/" { // which the verb follows
+		if !slices.Contains(served, r) && r != "POST /agents/" { // the verb is appended
 			t.Errorf("the API has no route %s", r)
 		}
 	}
