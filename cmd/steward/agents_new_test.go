@@ -14,7 +14,7 @@ func TestANewAgent(t *testing.T) {
 	if code != exitOK || out != "" || !strings.Contains(errs, "steward agents approve greeter, then steward agents test greeter") {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
-	// It works as it is.
+	// The new agent works unchanged.
 	if code, out, errs := in(t, "", env, "agents", "approve", "greeter", "--yes"); code != exitOK || strings.Contains(out, "  ! ") {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}

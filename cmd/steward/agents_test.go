@@ -46,7 +46,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 		t.Errorf("%d %q", code, errs)
 	}
 
-	// Nobody is there to be asked.
+	// No person can be asked.
 	code, out, errs = in(t, "", env, "agents", "approve", "chores", "--all")
 	if code != exitFailed || !strings.Contains(errs, "approval_unattended") || !strings.Contains(out, "── agent.yaml\n   name: chores\n") ||
 		!strings.Contains(out, "── tool task.add\n   effect: action\n") || !strings.Contains(out, "! change something") {
@@ -85,7 +85,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 
-	// A change is asked for again, and shown as a diff.
+	// A changed agent needs approval again, and is shown as a diff.
 	writeAgent(t, dir, "chores/PROMPT.md", "Be \u202eevil.\n")
 	code, out, errs = in(t, "", env, "agents", "approve", "chores")
 	if code != exitFailed || !strings.Contains(out, "chores  changed by local") || !strings.Contains(out, "+Be ‹U+202E›evil.\n") ||

@@ -15,7 +15,7 @@ import (
 	"steward/internal/server/terminal"
 )
 
-// writer is a user whose assistant may write notes, if he is asked.
+// writer returns the environment of a user whose assistant may write notes with approval.
 func writer(t *testing.T) (env []string, notes string) {
 	t.Helper()
 	env, notes = user(t), t.TempDir()
@@ -26,7 +26,7 @@ func writer(t *testing.T) (env []string, notes string) {
 	return env, notes
 }
 
-// eventually waits until a check holds.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -41,7 +41,7 @@ func eventually(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// oneQuestion returns the one question that waits, as the command lists it.
+// oneQuestion returns the only waiting question, as the command lists it.
 func oneQuestion(t *testing.T, env []string) effect.Question {
 	t.Helper()
 	var list []effect.Question
@@ -158,7 +158,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 		t.Error(got)
 	}
 
-	// What is answered while Steward is down counts when it is up again.
+	// An answer that is given while Steward is down takes effect at the next start.
 	q = ask(`Write "late" to notes/d.txt`)
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	eventually(t, "what was approved meanwhile", holds(filepath.Join(notes, "d.txt"), "late"))
 }
 
-// beginWith says something in a conversation of its own, with somebody there.
+// beginWith sends an attended message to a new conversation.
 func beginWith(t *testing.T, r *session, text string) client.Accepted {
 	t.Helper()
 	acc, err := r.Say(t.Context(), client.Message{Content: terminal.Words(text), ID: id.New().String()})

@@ -16,7 +16,7 @@ import (
 	"steward/internal/server/terminal"
 )
 
-// answer presses a key once the keyboard has rested.
+// answer presses a key after the keyboard was idle.
 func (x *tmux) answer(key string) {
 	x.t.Helper()
 	<-time.After(700 * time.Millisecond)
@@ -35,8 +35,7 @@ func TestTheChatAsksAboutAgents(t *testing.T) {
 	x.say("/agents")
 	x.wait("broken", "invalid", "chores/helper  approved")
 
-	// What comes while the chat is open, in another chat too: an answer in one
-	// is one in both.
+	// Two open chats ask about a new source, and an approval in one counts in both.
 	y := newTmux(t, 60, 20, env, "chat")
 	y.wait("joined the Steward at")
 	putFile(t, mcpFileOf(env), `{"mcpServers":{"Wiki":{"command":"mcpserver","env":{"TOKEN":"${WIKI_TOKEN}"}}}}`)
@@ -54,7 +53,7 @@ func TestTheChatAsksAboutAgents(t *testing.T) {
 	x.say("/agents")
 	x.wait("mcp:wiki       approved")
 
-	// A changed byte is shown as a difference.
+	// A changed byte is shown as a diff.
 	writeAgent(t, dir, "chores/agents/helper/PROMPT.md", "Be \u202eevil.\n")
 	x.wait("? chores/helper (an agent) is not as you approved it any more.")
 	x.answer("y")
@@ -97,7 +96,7 @@ func TestServeOnATerminalOnlyTells(t *testing.T) {
 	}
 }
 
-// What waits is told over the wire, after a connection that broke too.
+// Waiting yields what waits from a remote server, even after a broken connection.
 func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 	env := user(t)
 	dir := agentFolder(t, env)
@@ -149,7 +148,7 @@ func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 		t.Error("Steward has ended")
 	}
 
-	// Who has no right to is refused, and knows it.
+	// A caller without a valid key gets an error.
 	stranger := client.New(client.Options{URL: r.URL(), HTTP: &http.Client{Transport: &http.Transport{}}, Fault: httpauth.FaultOf,
 		Token: func() (string, error) { return "sk-steward-none", nil }})
 	defer stranger.Close()

@@ -14,8 +14,8 @@ import (
 	"steward/internal/server/terminal"
 )
 
-// The frame with the end of a background call reaches only those who watch at that
-// moment. Ask tells of the end all the same, and once.
+// The frame of a background call's end reaches only clients that watch at that moment.
+// Ask reports the end nevertheless, and only once.
 func TestAskTellsOfACallThatEndedBeforeAnybodyWatched(t *testing.T) {
 	env := user(t)
 	agents := t.TempDir()
@@ -55,7 +55,7 @@ func TestAskTellsOfACallThatEndedBeforeAnybodyWatched(t *testing.T) {
 	acc, err := terminal.Follow(t.Context(), s.Client, m, func(f client.Frame) error {
 		out.note(f)
 		if f.Type == client.FrameTask {
-			return nil // as if it had come after the last frame
+			return nil // simulates a frame that comes after the last one
 		}
 		return w.Frame(f)
 	})

@@ -17,7 +17,7 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// A chat and one that joined it see the same versions of what was said.
+// A chat and another one that joined it show the same versions of the messages.
 func TestVersionsOnAScreen(t *testing.T) {
 	env := user(t)
 	x := newTmux(t, 80, 50, env, "chat")
@@ -120,7 +120,7 @@ func TestSpokenTable(t *testing.T) {
 	}
 }
 
-// nilBlock is a block of a kind that is not known.
+// nilBlock is a block of an unknown kind.
 type nilBlock struct{ message.Block }
 
 func TestChangesTable(t *testing.T) {
@@ -156,7 +156,7 @@ func TestBranchTree(t *testing.T) {
 	}
 }
 
-// A part of an id that several have is refused with the whole ids.
+// An ambiguous part of an id is refused with the full ids.
 func TestPartsOfSeveralIDs(t *testing.T) {
 	var many []string
 	for i := range 9 {
@@ -173,8 +173,8 @@ func TestPartsOfSeveralIDs(t *testing.T) {
 	}
 }
 
-// The API within answers as one over the wire does: with coded errors, and as
-// long as it is wanted.
+// The API in this process behaves like one over the network: it returns coded errors,
+// and stops when the caller cancels.
 func TestTheAPIWithin(t *testing.T) {
 	env := user(t)
 	if code, _, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != exitOK {

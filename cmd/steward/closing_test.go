@@ -21,8 +21,8 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// TestAPartThatHangsIsLeftBehind: the others are closed, in order, and it is
-// named.
+// TestAPartThatHangsIsLeftBehind: the other parts are closed in order, and the error
+// names the one that hangs.
 func TestAPartThatHangsIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -51,7 +51,7 @@ func TestAPartThatHangsIsLeftBehind(t *testing.T) {
 	})
 }
 
-// TestStewardEndsThoughAPartHangs, and the data folder is free.
+// TestStewardEndsThoughAPartHangs: the data folder is free afterwards.
 func TestStewardEndsThoughAPartHangs(t *testing.T) {
 	a := &app{stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, environ: user(t), dir: t.TempDir()}
 	set, err := a.settings()
@@ -80,7 +80,7 @@ func TestStewardEndsThoughAPartHangs(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it does not end")
 	}
-	for began := time.Now(); ; { // a slow machine may still be at it
+	for began := time.Now(); ; { // a slow machine may still be closing
 		if l, err = a.openLocal(t.Context(), set, log); err == nil || time.Since(began) > time.Minute {
 			break
 		}
@@ -95,7 +95,7 @@ func TestStewardEndsThoughAPartHangs(t *testing.T) {
 	<-left
 }
 
-// deaf is a node that heeds no context.
+// deaf is a node that ignores contexts.
 type deaf struct {
 	chat.Node
 	begun, release chan struct{}
@@ -107,7 +107,7 @@ func (d deaf) Send(context.Context, string, runtime.Turn) (runtime.Accepted, err
 	return runtime.Accepted{}, fault.New(fault.Unavailable, "late", "too late")
 }
 
-// TestTheChatThatHangs does not keep the server open.
+// TestTheChatThatHangs: a chat that hangs does not keep the server open.
 func TestTheChatThatHangs(t *testing.T) {
 	d := deaf{begun: make(chan struct{}), release: make(chan struct{})}
 	log := slog.New(slog.DiscardHandler)

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// chatConsole is a chat in a document: lines that begin with "› " are said,
-// "[y]" is a key, and what else stands there the screen has to show, where "…"
-// stands for anything.
+// chatConsole runs a chat from a document: lines that begin with "› " are typed,
+// "[y]" is a key press, and the screen must show all other lines. "…" stands for
+// any text.
 func chatConsole(t *testing.T, env []string, line string, says []string) {
 	t.Helper()
 	x := newTmux(t, 100, 60, env, strings.Fields(line)[1:]...)

@@ -60,15 +60,15 @@ func fenced(text, language string) []string {
 	return out
 }
 
-// console runs commands, which begin with "$ " (and go on in lines that begin
-// with "> "), and compares what they print.
+// console runs commands, which begin with "$ " (and continue in lines that begin
+// with "> "), and compares their output.
 func console(t *testing.T, block string) {
 	env, dir := user(t), t.TempDir()
 	examples, err := filepath.Abs(repo + "/examples")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(examples, filepath.Join(dir, "examples")); err != nil { // as in the repository
+	if err := os.Symlink(examples, filepath.Join(dir, "examples")); err != nil { // the same layout as in the repository
 		t.Fatal(err)
 	}
 	var cmd string
@@ -154,7 +154,7 @@ func serving(t *testing.T, cmd *exec.Cmd) {
 
 func matches(got, want string) bool {
 	re := regexp.QuoteMeta(strings.TrimSpace(want))
-	re = regexp.MustCompile(` {2,}`).ReplaceAllString(re, " {2,}") // columns are as wide as they must
+	re = regexp.MustCompile(` {2,}`).ReplaceAllString(re, " {2,}") // the widths of columns vary
 	re = strings.ReplaceAll(re, "\n…", `(?s:.*)`)
 	re = strings.ReplaceAll(re, "…", `[^\n]*`)
 	return regexp.MustCompile("^" + re + "$").MatchString(strings.TrimSpace(got))
@@ -171,8 +171,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestGeneratedCLI and TestGeneratedSettings keep the references what the
-// code is.
+// TestGeneratedCLI and TestGeneratedSettings check that the references match the
+// code.
 func TestGeneratedCLI(t *testing.T) { generated(t, "docs/reference/cli.md", cliReference(t)) }
 
 func TestGeneratedSettings(t *testing.T) {

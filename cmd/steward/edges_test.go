@@ -17,7 +17,7 @@ import (
 	"steward/internal/tool"
 )
 
-// conf writes the settings of the user.
+// conf writes the user's settings.
 func conf(t *testing.T, env []string, text string) {
 	t.Helper()
 	file := filepath.Join(homeOf(env), ".config/steward/steward.yaml")
@@ -32,7 +32,7 @@ func TestTheDayHasALimit(t *testing.T) {
 	if code, out, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != exitOK {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
-	for range 2 { // the second start knows what the first one spent
+	for range 2 { // the second start counts what the first one spent
 		code, out, errs := in(t, "", env, "ask", "What is 6 times 7?")
 		if code == exitOK || !strings.Contains(out+errs, "budget") {
 			t.Errorf("%d %q %q", code, out, errs)
@@ -69,8 +69,8 @@ func TestDoctorOfAnOpenServer(t *testing.T) {
 	}
 }
 
-// TestALockWithoutAServer: something has the folder in use and does not say
-// where it can be reached.
+// TestALockWithoutAServer: another process uses the folder without a notice of its
+// address.
 func TestALockWithoutAServer(t *testing.T) {
 	env := user(t)
 	data := filepath.Join(homeOf(env), ".local/share/steward")

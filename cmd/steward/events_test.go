@@ -16,7 +16,7 @@ import (
 	"steward/internal/resource"
 )
 
-// A terminal is shown what fits into its lines, and nothing that moves its
+// Output for a terminal fits into its lines, and contains nothing that moves its
 // cursor.
 func TestEventsOnATerminal(t *testing.T) {
 	var out bytes.Buffer
@@ -45,7 +45,7 @@ func TestEventsOnATerminal(t *testing.T) {
 	}
 }
 
-// What is no error of Steward's is told as a server that does not answer.
+// An error that Steward did not send is reported as an unreachable server.
 func TestErrorsOfRPC(t *testing.T) {
 	for _, err := range []error{errInterrupted, connect.NewError(connect.CodeInternal, errInterrupted)} {
 		if got := ofRPC("http://x", err); !fault.HasCode(got, "server_unreachable") {
@@ -54,8 +54,8 @@ func TestErrorsOfRPC(t *testing.T) {
 	}
 }
 
-// What is watched beside a server is watched on when the server ends, from
-// where it was, and nothing comes twice.
+// When the server ends, watching continues from the data folder at the same position,
+// and no event comes twice.
 func TestWatchingOutlivesTheServer(t *testing.T) {
 	env := user(t)
 	cmd, r := serveFor(t, env)
@@ -74,12 +74,12 @@ func TestWatchingOutlivesTheServer(t *testing.T) {
 		done <- a.run(t.Context(), []string{"events", "watch", "--json", "-q", "--from", "start", "--type", "home.Bell", "--limit", "3"})
 	}()
 	out.await(t)
-	publish("two") // through the server
+	publish("two") // published through the server
 	out.await(t)
 	if err := errors.Join(r.end(), cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
 		t.Fatal(err)
 	}
-	publish("three") // without one
+	publish("three") // published without a server
 	select {
 	case code := <-done:
 		if n := strings.Count(out.String(), "\n"); code != exitOK || n != 3 || errs.Len() > 0 {
@@ -90,7 +90,7 @@ func TestWatchingOutlivesTheServer(t *testing.T) {
 	}
 }
 
-// shared is a buffer that says when something is written to it.
+// shared is a buffer that reports writes.
 type shared struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer

@@ -18,8 +18,8 @@ import (
 	"steward/internal/runtime"
 )
 
-// asking has an agent ask for a file to be written, and closes that Steward
-// before anybody has answered. It returns the id of the action.
+// asking makes an agent request to write a file, and closes Steward before the
+// request is answered. It returns the id of the action.
 func asking(t *testing.T, env []string, config, words string) string {
 	t.Helper()
 	var errs bytes.Buffer

@@ -22,9 +22,9 @@ import (
 	"steward/internal/toolkit/sandbox"
 )
 
-// TestMain makes this test binary the program as well: the command steward of
-// scripts and tests runs main in a process of its own; the others are programs
-// for it.
+// TestMain lets this test binary also be the programs of scripts and tests: the
+// command steward runs main in a separate process, and the other commands are
+// programs that Steward runs.
 func TestMain(m *testing.M) {
 	if code, mine := sandbox.Inside(os.Args); mine {
 		os.Exit(code)
@@ -40,8 +40,8 @@ func thermostat() {
 	}
 }
 
-// home writes the settings that keep tests from finding an Ollama which runs
-// on the machine, and returns the environment of a fresh user.
+// home writes settings that keep tests from finding an Ollama on the machine, and
+// returns the environment of a fresh user.
 func home(dir string) ([]string, error) {
 	conf := filepath.Join(dir, ".config", "steward")
 	if err := os.MkdirAll(conf, 0o700); err != nil {
@@ -66,11 +66,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// patience is how long is waited for what must come. It is long because
-// machines are slow; what comes at once costs nothing.
+// patience is how long a test waits for something that must happen. It is long, for
+// slow machines; fast ones do not wait that long.
 const patience = 2 * time.Minute
 
-// await FILE waits until a file is there.
+// await FILE waits until a file exists.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	file := ts.MkAbs(args[0])
 	deadline := time.Now().Add(patience)
@@ -86,8 +86,8 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// setid VAR MEMBER takes a member of the JSON on the last standard output; of
-// a list, of its first element.
+// setid VAR MEMBER sets a variable to a member of the JSON object on the last
+// standard output or, if that is a list, of its first element.
 func setID(ts *testscript.TestScript, _ bool, args []string) {
 	text := strings.TrimSpace(ts.ReadFile("stdout"))
 	var one map[string]any
@@ -104,7 +104,7 @@ func setID(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], value)
 }
 
-// occupy VAR takes a port until the script ends.
+// occupy VAR occupies a port until the script ends.
 func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -120,7 +120,7 @@ func hangUp(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // poke FILE PATH fetches a path of the server whose notice is in FILE, with the
-// token that lies beside it.
+// token in the same folder.
 func poke(ts *testscript.TestScript, neg bool, args []string) {
 	var n notice
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &n))
@@ -153,7 +153,7 @@ func user(t *testing.T, more ...string) []string {
 	return append(append(env, "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+os.Getenv("GOCOVERDIR")), more...)
 }
 
-// program prepares the program in a process of its own.
+// program prepares the program in a separate process.
 func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath("steward")

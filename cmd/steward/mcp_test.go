@@ -22,14 +22,14 @@ import (
 	"steward/internal/tool"
 )
 
-// wikiToken is a secret of the user's, which opens the servers of these tests.
+// wikiToken is a secret of the user that gives access to the servers of these tests.
 const wikiToken = "sesame-open-the-door"
 
 // mcpServer is the program mcpserver: a server over its standard input and
-// output. It locks the file MCP_PID, if that is named.
+// output. If the variable MCP_PID names a file, it locks the file.
 func mcpServer() {
 	if file := os.Getenv("MCP_PID"); file != "" {
-		// Its lock ends with this process, whose id means nothing outside of its namespace.
+		// The lock ends with this process. The process id is useless outside its namespace.
 		fd, err := syscall.Open(file, syscall.O_CREAT|syscall.O_WRONLY|syscall.O_CLOEXEC, 0o600)
 		if err = errors.Join(err, syscall.Flock(fd, syscall.LOCK_EX)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -48,7 +48,7 @@ func mcpServer() {
 	}
 }
 
-// wiki offers its tools to who has the token.
+// wiki offers its tools to callers with the token.
 func wiki(token string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "wiki", Version: "1"}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}}})
 	if token != wikiToken {
@@ -63,7 +63,7 @@ func wiki(token string) *mcp.Server {
 	return s
 }
 
-// wikiAt serves it over streamable HTTP, to those who have the token.
+// wikiAt serves the wiki over streamable HTTP, to callers with the token.
 func wikiAt(t *testing.T) string {
 	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return wiki(wikiToken) }, nil)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +97,7 @@ func putFile(t *testing.T, file, text string) {
 	}
 }
 
-// at runs the program in this process, with a person at a terminal who types.
+// at runs the program in this process, with typed input from a terminal.
 func at(t *testing.T, typed string, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	person, tty, err := pty.Open()
@@ -118,7 +118,7 @@ func at(t *testing.T, typed string, env []string, args ...string) (code int, std
 	return code, out.String(), errs.String()
 }
 
-// hears checks what a command has said.
+// hears checks the output of a command.
 func hears(t *testing.T, what string, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -188,7 +188,7 @@ func keepServers(t *testing.T, env []string, url string) {
 		t.Errorf("%d %s", code, out)
 	}
 
-	// What is there already is left alone.
+	// An existing server is left unchanged.
 	before := fileText(t, file)
 	if code, _, errs := run("add", "teamWiki", "--", "mcpserver"); code != exitFailed || !strings.Contains(errs, "(mcp_server_conflict)") || fileText(t, file) != before {
 		t.Errorf("%d %s", code, errs)
@@ -216,7 +216,7 @@ func keepServers(t *testing.T, env []string, url string) {
 	ended(t, pid)
 }
 
-// ended waits until the process is gone that has locked a file.
+// ended waits until the process that has locked a file is gone.
 func ended(t *testing.T, file string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -245,7 +245,7 @@ func TestMCPServersAreAskedFor(t *testing.T) {
 			t.Errorf("%d %s %s", code, out, errs)
 		}
 	}
-	// A yes in a pipe is not a person's.
+	// A yes from a pipe does not count.
 	code, out, errs := in(t, "y\n", env, add...)
 	if code != exitFailed || !strings.Contains(out, "── tool wiki.save\n") {
 		t.Errorf("%d %s", code, out)
@@ -267,8 +267,8 @@ func TestMCPServersAreAskedFor(t *testing.T) {
 	if code, _, errs := in(t, "", env, "mcp", "remove", "wiki"); code != exitOK {
 		t.Errorf("%d %s", code, errs)
 	}
-	// What was approved once, and is the same, is asked for again when it is
-	// added again; a no leaves it as it was.
+	// A server that was approved before and is unchanged needs approval again
+	// when it is added again. A no leaves its status unchanged.
 	code, out, errs = at(t, "n\n", env, add...)
 	if code != exitFailed {
 		t.Errorf("%d %s", code, out)
@@ -278,7 +278,7 @@ func TestMCPServersAreAskedFor(t *testing.T) {
 	if code != exitOK {
 		t.Errorf("%d %s", code, errs)
 	}
-	// Another command is another server.
+	// A server with another command is a different one.
 	text := strings.Replace(fileText(t, mcpFileOf(env)), `"mcpserver"`, `"mcpserver", "args": ["--all"]`, 1)
 	putFile(t, mcpFileOf(env), text)
 	state("changed")
@@ -291,7 +291,7 @@ func TestMCPServersThatAreWrong(t *testing.T) {
 	file := mcpFileOf(env)
 	had := "{\n  \"mcpServers\": {\n    \"old\": {\"command\": \"x\", \"note\": \"kept\"}\n  },\n  \"other\": [1, 2]\n}\n"
 	for _, c := range []struct {
-		had  string // in the file; empty: an ordinary one
+		had  string // the file's content; empty: an ordinary one
 		args []string
 		code int
 		want []string
@@ -340,7 +340,7 @@ func TestMCPServersThatAreWrong(t *testing.T) {
 	if code != exitOK || errs != "" {
 		t.Errorf("%d %s", code, errs)
 	}
-	// What was there stays when a server is added beside it.
+	// Adding a server keeps the rest of the file.
 	putFile(t, file, had)
 	if code, _, errs := in(t, "", env, "mcp", "add", "wiki", "--env", "TOKEN=${WIKI_TOKEN}", "--yes", "--", "mcpserver"); code != exitOK {
 		t.Errorf("%d %s", code, errs)
@@ -351,8 +351,8 @@ func TestMCPServersThatAreWrong(t *testing.T) {
 	}
 }
 
-// TestABrokenFileOfServersIsTold: a file that cannot be read must not look
-// like one that is empty.
+// TestABrokenFileOfServersIsTold: a file that cannot be read must not look like an
+// empty one.
 func TestABrokenFileOfServersIsTold(t *testing.T) {
 	env := user(t)
 	for _, text := range []string{`{"mcpServers": {"a": `, `{"mcpServers": []}`, `[]`, `{"mcpServers": {"1st": {"command": "x"}}}`} {
@@ -392,14 +392,14 @@ func TestMCPServersThatDoNotStart(t *testing.T) {
 	}
 }
 
-// notMCP is a web server that knows nothing of MCP.
+// notMCP is a web server that does not speak MCP.
 func notMCP(t *testing.T) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>Hello</html>") }))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// TestAnMCPServerThatHangsCanBeLeft: Ctrl-C ends the waiting, and the server.
+// TestAnMCPServerThatHangsCanBeLeft: Ctrl-C ends the wait and the server.
 func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 	for _, where := range []string{"alone", "beside a Steward that runs"} {
 		t.Run(where, func(t *testing.T) {
@@ -421,7 +421,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 				signals <- os.Interrupt
 			}()
 			code := a.run(context.Background(), []string{"mcp", "add", "hangs", "--yes", "--env", "MCP_MODE=hang", "--env", "MCP_PID=" + pid, "--", "mcpserver"})
-			if code != exitInterrupted || strings.Contains(errs.String(), "cannot be learned") { // that is what one who waits to the end is told
+			if code != exitInterrupted || strings.Contains(errs.String(), "cannot be learned") { // which is reported only without an interrupt
 				t.Errorf("%d %s", code, &errs)
 			}
 			hears(t, "left", errs.String(), "it is stored but not used", "steward: interrupted\n  (interrupted)")
@@ -439,8 +439,8 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 	}
 }
 
-// TestNamesOfServers: the path under which a server is listed begins with the
-// word with which the names of its tools begin.
+// TestNamesOfServers: the path of a server ends with the word that begins the names
+// of its tools.
 func TestNamesOfServers(t *testing.T) {
 	for _, name := range []string{"docs", "Team Wiki", "HTTPServer", "brave-search", "@scope/pkg", "GitHub", "x2Y", "a__b"} {
 		path, err := mcpSource(name)

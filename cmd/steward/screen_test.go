@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tmux is a terminal of a size with a program in it, as a person sees it.
+// tmux is a terminal of a given size that runs a program, as a person sees it.
 type tmux struct {
 	t      *testing.T
 	socket string
@@ -22,7 +22,7 @@ func newTmux(t *testing.T, width, height int, env []string, args ...string) *tmu
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "tmux") // short: the path of a socket has a limit
+	dir, err := os.MkdirTemp("", "tmux") // a short path, because that of a socket is limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func (x *tmux) do(args ...string) (string, error) {
 	return string(out), err
 }
 
-// screen is what stands on the screen and in the scrollback.
+// screen returns the text on the screen and in the scrollback.
 func (x *tmux) screen() string {
 	x.t.Helper()
 	out, err := x.do("capture-pane", "-p", "-S", "-1000")
@@ -56,8 +56,8 @@ func (x *tmux) screen() string {
 	return out
 }
 
-// wait looks until all of the texts stand there, and returns the screen. What
-// stood there before counts as well: see done.
+// wait waits until all of the texts are on the screen, and returns the screen.
+// Earlier text counts as well: see done.
 func (x *tmux) wait(texts ...string) string {
 	x.t.Helper()
 	return x.until(func(screen string) (missing string) {
@@ -70,7 +70,7 @@ func (x *tmux) wait(texts ...string) string {
 	})
 }
 
-// until looks until nothing is missing, and returns the screen.
+// until waits until nothing is missing, and returns the screen.
 func (x *tmux) until(missing func(screen string) string) string {
 	x.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -90,9 +90,9 @@ func (x *tmux) until(missing func(screen string) string) string {
 	}
 }
 
-// done waits until all of the texts stand there, in order, below what was said
-// last, and the chat has it that nothing is sent and no turn runs: what is said
-// earlier is said into the turn.
+// done waits until all of the texts are on the screen, in order and below the last
+// input, and the chat shows that nothing is being sent and no turn runs. Input before
+// that would go to the running turn.
 func (x *tmux) done(said string, texts ...string) string {
 	x.t.Helper()
 	return x.until(func(screen string) string {
@@ -104,7 +104,7 @@ func (x *tmux) done(said string, texts ...string) string {
 			}
 		}
 		for _, w := range []string{"sending: ", "Esc stops"} {
-			if strings.Contains(rest, w) { // above may stand what was drawn before the first frame
+			if strings.Contains(rest, w) { // text above may be from before the first frame
 				return "rest"
 			}
 		}
@@ -112,7 +112,7 @@ func (x *tmux) done(said string, texts ...string) string {
 	})
 }
 
-// ended waits until the program has ended, and well.
+// ended waits until the program has ended successfully.
 func (x *tmux) ended() {
 	x.t.Helper()
 	x.wait("it ended with 0")
@@ -166,7 +166,7 @@ func onScreen(t *testing.T, width, height int) {
 	x.say("/tools")
 	x.wait("[action]", "text.hash")
 
-	// A second chat joins, and both see the same.
+	// A second chat joins, and both show the same.
 	y := newTmux(t, width, height, env, "chat", "--continue")
 	y.wait("joined the Steward at", "› please hang")
 	y.say("from the other side")
@@ -176,7 +176,7 @@ func onScreen(t *testing.T, width, height int) {
 	y.wait("the title is now: Both")
 	y.keys("C-d")
 	y.ended()
-	x.keys("C-c") // once, it ends nothing
+	x.keys("C-c") // a single Ctrl-C does not end the chat
 	x.say("/quit")
 	x.ended()
 	screen = x.screen()

@@ -22,9 +22,9 @@ import (
 	"steward/internal/secret"
 )
 
-// spy is a vendor that keeps what it is sent, has a file read when it is asked
-// to leak, and fails with the key that it was given when it is asked to fail.
-// Asked to go slowly it writes on once somebody has seen how it begins.
+// spy is a vendor that records its requests. When asked to leak, it calls a tool that
+// reads a file; when asked to fail, its error contains the key; when asked to go
+// slowly, it pauses until the test has seen the beginning.
 type spy struct {
 	url  string
 	seen chan struct{}
@@ -104,14 +104,14 @@ func newSpy(t *testing.T, tell string) *spy {
 	return s
 }
 
-// guises are what a value looks like where it leaks.
+// guises returns the forms in which a value may leak.
 func guises(v string) []string {
 	b, _ := json.Marshal(v)
 	return []string{v, string(b[1 : len(b)-1]), url.QueryEscape(v), url.PathEscape(v), base64.StdEncoding.EncodeToString([]byte(v)), hex.EncodeToString([]byte(v))}
 }
 
-// No secret is found in anything that Steward keeps, logs, tells or sends to a
-// model, wherever it came from; but where it is kept on purpose.
+// No secret, wherever it comes from, occurs in what Steward stores, logs, prints or
+// sends to a model, except where it is stored on purpose.
 func TestCanaries(t *testing.T) {
 	canaries := map[string]string{
 		"env":   "canary-env-3f9a/7+q&x",
@@ -142,7 +142,7 @@ func TestCanaries(t *testing.T) {
 	if code, out, errs := in(t, canaries["store"]+"\n", env, "secrets", "set", "STORED"); code != exitOK || out != "" || !strings.Contains(errs, "store:STORED") {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
-	var told, live bytes.Buffer // by every server, and the log; the pieces of answers, put together
+	var told, live bytes.Buffer // output of all servers and the log; the joined pieces of answers
 	seen := false
 	cmd, r := serveFor(t, env)
 	server := cmd.Stderr.(*bytes.Buffer)
@@ -241,7 +241,7 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// A secret that is kept while Steward runs is hidden without a restart.
+// A secret that is stored while Steward runs is hidden without a restart.
 func TestASecretThatIsKeptWhileStewardRuns(t *testing.T) {
 	env := user(t)
 	cmd, r := serveFor(t, env)
@@ -265,7 +265,7 @@ func TestASecretThatIsKeptWhileStewardRuns(t *testing.T) {
 	}
 }
 
-// Answers in text are masked in whatever pieces they come; others pass.
+// Text answers are masked however they are split; others pass unchanged.
 func TestMaskingAnswers(t *testing.T) {
 	m := &secret.Masker{}
 	h := masking(m, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -290,7 +290,7 @@ func TestMaskingAnswers(t *testing.T) {
 	if got := get("application/json"); got != "15|a canary-1234 b" {
 		t.Errorf("without secrets: %q", got)
 	}
-	stream := httptest.NewRecorder() // one that began when nothing was known
+	stream := httptest.NewRecorder() // a stream that began before a secret was known
 	masking(m, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
@@ -309,7 +309,7 @@ func TestMaskingAnswers(t *testing.T) {
 			t.Errorf("%s: %q", typ, got)
 		}
 	}
-	for _, header := range [][]string{{"Content-Type", "application/grpc+proto"}, {"Upgrade", "x"}} { // what was asked does not matter
+	for _, header := range [][]string{{"Content-Type", "application/grpc+proto"}, {"Upgrade", "x"}} { // the request's headers do not matter
 		if got := get("text/plain", header...); got != "|a «secret:C» b" {
 			t.Errorf("%s: %q", header[0], got)
 		}

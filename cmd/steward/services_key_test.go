@@ -13,8 +13,8 @@ import (
 	"steward/internal/service"
 )
 
-// TestAKeyThatTakesItsTime: the program that says the key of one agent's model
-// may itself ask Steward for a model; nobody waits for it.
+// TestAKeyThatTakesItsTime: the program that prints the key of one agent's model may
+// itself request a model from Steward. Nothing else waits for it.
 func TestAKeyThatTakesItsTime(t *testing.T) {
 	at := func(owner, key string) service.Binding {
 		return service.Binding{Owner: owner, Source: service.Remote, Config: service.Config{URL: "http://127.0.0.1:9/v1", Key: key}}
@@ -25,7 +25,7 @@ func TestAKeyThatTakesItsTime(t *testing.T) {
 	token, revoke := s.tokens.Mint(services.Grant{Services: service.Names(), Model: "default", Expires: time.Now().Add(time.Hour)})
 	defer revoke()
 	asked := 0
-	var among llm.Provider // made while the key was being said
+	var among llm.Provider // made while the key was being looked up
 	s.Manager = service.NewManager(service.Options{Log: s.log, Secret: func(_, name string) (string, bool) {
 		if asked++; name != "FAR" || asked > 1 {
 			return "key", true

@@ -21,14 +21,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// errand is what the programs of these tests are asked for: a call of their
-// services, or a connection to an address.
+// errand is a request to the programs of these tests: a call of their services, or a
+// connection to an address.
 type errand struct {
 	Method, Path, Body string
 	Dial               string
 }
 
-// done is what came of it. The token is written so that nobody takes it out.
+// done is the result of an errand. The token is encoded, so that it is not masked.
 type done struct {
 	Status int
 	Body   string
@@ -37,7 +37,7 @@ type done struct {
 	Error  string
 }
 
-// do does it, with a token where the call brought one.
+// do runs the errand, with the call's token if there is one.
 func (e errand) do(token string) done {
 	out := done{URL: os.Getenv("STEWARD_SERVICES_URL")}
 	if token == "" {
@@ -84,8 +84,8 @@ func serviceCall(method, url, token, agent, body string) (int, string, error) {
 	return res.StatusCode, string(b), err
 }
 
-// clerk is the program clerk: it does errands that come in envelopes, until
-// its input ends.
+// clerk is the program clerk: it runs errands that arrive in envelopes, until its
+// input ends.
 func clerk() {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -124,15 +124,15 @@ func desk() {
 	}
 }
 
-// office is a Steward that serves, with an agent whose programs do errands.
+// office is a serving Steward with an agent whose programs run errands.
 type office struct {
 	t    *testing.T
 	env  []string
 	r    *session
-	keys map[string]string // by user
+	keys map[string]string // the users' keys
 }
 
-// office opens one whose agent has these services.
+// newOffice starts an office whose agent has the given services.
 func newOffice(t *testing.T, env []string, services string) *office {
 	t.Helper()
 	path := map[string]string{}
@@ -199,7 +199,7 @@ func (o *office) call(user, tool string, args any) string {
 	return out.Content
 }
 
-// errand has a program do something for a user.
+// errand makes a program run an errand for a user.
 func (o *office) errand(user, program string, e errand) done {
 	o.t.Helper()
 	var d done
@@ -219,8 +219,8 @@ func (o *office) wants(user, program string, e errand, status int, body string) 
 	return d
 }
 
-// TestProgramsReachTheServicesOfTheirAgent from inside the sandbox, where they
-// have no network: for the user who asks, and for as long as the call lasts.
+// TestProgramsReachTheServicesOfTheirAgent: programs in the sandbox, which have no
+// network, reach them for the calling user and for the duration of the call.
 func TestProgramsReachTheServicesOfTheirAgent(t *testing.T) {
 	v := newVendor(t)
 	o := newOffice(t, v.env(t), "{state: {offering: serve}, llm: {offering: serve}, user: {offering: none}}")
@@ -236,7 +236,7 @@ func TestProgramsReachTheServicesOfTheirAgent(t *testing.T) {
 		o.wants("ada", program, errand{Method: "GET", Path: "/user"}, http.StatusForbidden, "service_not_offered")
 		o.wants("ada", program, errand{Method: "POST", Path: "/llm/chat/completions", Body: `{"model":"evil","messages":[{"role":"user","content":"hello"}]}`}, http.StatusOK, "You said: hello")
 
-		// No way leads to anything else.
+		// No other address can be reached.
 		for _, at := range []string{strings.TrimPrefix(o.r.URL(), "http://"), strings.TrimPrefix(v.url, "http://"), "192.0.2.1:80"} {
 			if d := o.errand("ada", program, errand{Dial: at}); d.Error == "" {
 				t.Errorf("%s reaches %s", program, at)
@@ -254,13 +254,13 @@ func TestProgramsReachTheServicesOfTheirAgent(t *testing.T) {
 			t.Errorf("%d %v", status, err)
 		}
 	}
-	// The agent's own tools see the same state.
+	// The agent's built-in tools see the same state.
 	if text := o.call("ada", "state.get", map[string]string{"key": "once"}); !strings.Contains(text, "ada") {
 		t.Error(text)
 	}
 }
 
-// stops waits until a token opens nothing any more: when its program has ended.
+// stops waits until a token is invalid, which it is once its program has ended.
 func stops(t *testing.T, what string, call func() (int, error)) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -281,8 +281,8 @@ func stops(t *testing.T, what string, call func() (int, error)) {
 	}
 }
 
-// TestAProgramsModelIsItsAgents: where that is at a URL, what the program says
-// goes there, and nowhere else.
+// TestAProgramsModelIsItsAgents: if the agent's model is at a URL, the program's
+// requests go there.
 func TestAProgramsModelIsItsAgents(t *testing.T) {
 	near, v := newVendor(t), newVendor(t)
 	var asked []string
@@ -306,7 +306,8 @@ func TestAProgramsModelIsItsAgents(t *testing.T) {
 	o.wants("ada", "once", ask, http.StatusOK, "hello")
 }
 
-// TestAgentsWhoseProgramsAreServedNothing have no way to anything.
+// TestAgentsWhoseProgramsAreServedNothing: they get no address and no token, and can
+// connect to nothing.
 func TestAgentsWhoseProgramsAreServedNothing(t *testing.T) {
 	o := newOffice(t, user(t), "{state: {source: local}}")
 	for _, program := range []string{"once", "kept", "desk"} {
@@ -316,8 +317,8 @@ func TestAgentsWhoseProgramsAreServedNothing(t *testing.T) {
 	}
 }
 
-// TestAnAgentsModelAtAURL: any server that speaks OpenAI's protocol; while it
-// cannot be reached, the node's own answers, if the agent has said so.
+// TestAnAgentsModelAtAURL: the server may be any that speaks OpenAI's protocol. While
+// it cannot be reached, the node's own model answers if the agent allows that.
 func TestAnAgentsModelAtAURL(t *testing.T) {
 	v := newVendor(t)
 	var keys []string
@@ -357,8 +358,8 @@ func TestAnAgentsModelAtAURL(t *testing.T) {
 	}
 }
 
-// TestAnAgentsStateAtAnotherSteward: it is kept there for the user of the key,
-// apart from what that one's own agents keep.
+// TestAnAgentsStateAtAnotherSteward: the state is stored there for the user of the
+// key, separate from that of its own agents.
 func TestAnAgentsStateAtAnotherSteward(t *testing.T) {
 	there := newOffice(t, user(t), "{state: {offering: serve}}")
 	there.wants("ada", "once", errand{Method: "PUT", Path: "/state/x", Body: `"its own"`}, http.StatusNoContent, "")
@@ -368,7 +369,7 @@ func TestAnAgentsStateAtAnotherSteward(t *testing.T) {
 	here.wants("ada", "once", errand{Method: "PUT", Path: "/state/x", Body: `"from afar"`}, http.StatusNoContent, "")
 	here.wants("ada", "desk", errand{Method: "GET", Path: "/state/x"}, http.StatusOK, `"from afar"`)
 	there.wants("ada", "once", errand{Method: "GET", Path: "/state/x"}, http.StatusOK, `"its own"`)
-	// It lies at the other one, for the user of the key.
+	// The state is stored at the other Steward, for the user of the key.
 	get := func(user, agent string) (int, string) {
 		t.Helper()
 		status, body, err := serviceCall("GET", there.r.URL()+"/services/v1/state/x", there.keys[user], agent, "")

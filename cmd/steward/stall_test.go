@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// stalled asks an address and sends no byte of the body that it announces. The
-// answer has to come all the same.
+// stalled sends a request without the body that it announces. The answer must come
+// nevertheless.
 func stalled(t *testing.T, address, path string) *http.Response {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -34,7 +34,8 @@ func stalled(t *testing.T, address, path string) *http.Response {
 	return res
 }
 
-// TestNobodyWithoutAKeyKeepsAConnection by stalling, at whatever server.
+// TestNobodyWithoutAKeyKeepsAConnection: a stalled request without a key does not keep
+// its connection, on any server.
 func TestNobodyWithoutAKeyKeepsAConnection(t *testing.T) {
 	_, r := serveFor(t, user(t))
 	for _, path := range []string{"/ws", "/v1/chat/completions", "/api/v1/keys", "/services/v1/log", "/tool.Tool/ListTools", "/nowhere"} {
@@ -44,7 +45,8 @@ func TestNobodyWithoutAKeyKeepsAConnection(t *testing.T) {
 	}
 }
 
-// TestAProgramThatStalls keeps no connection to the services either.
+// TestAProgramThatStalls: a program that stalls does not keep its connection to the
+// services either.
 func TestAProgramThatStalls(t *testing.T) {
 	s := &agentServices{log: slog.New(slog.DiscardHandler)}
 	if s.once.Do(s.listen); s.err != nil {

@@ -24,11 +24,11 @@ import (
 	"steward/test/apis"
 )
 
-// vendor speaks OpenAI's protocol, and what Steward asks of Ollama.
+// vendor speaks OpenAI's protocol, and the part of Ollama's that Steward uses.
 type vendor struct {
 	t     *testing.T
 	url   string
-	asked chan string // gets what a request that is to hang had said
+	asked chan string // receives the text of each request that should hang
 	gone  chan struct{}
 }
 
@@ -61,7 +61,7 @@ func newVendor(t *testing.T) *vendor {
 	return v
 }
 
-// chat does what the last message says.
+// chat answers as the last message asks.
 func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Model    string
@@ -72,7 +72,7 @@ func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // whoever asked was killed while asking
+		return // the client was killed during the request
 	}
 	if err := errors.Join(apis.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		v.t.Errorf("%v: %s", err, body)
@@ -118,7 +118,7 @@ func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// env is a user who has the vendor's key.
+// env returns the environment of a user with the vendor's key.
 func (v *vendor) env(t *testing.T, more ...string) []string {
 	return user(t, append([]string{"OPENAI_API_KEY=right", "OPENAI_BASE_URL=" + v.url + "/v1"}, more...)...)
 }
@@ -136,7 +136,7 @@ func TestAskAVendor(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "what is this?") || !strings.Contains(out, "the context") || errs != "" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
-	// Where nobody can be asked, nothing is done.
+	// Without a person to ask, nothing is done.
 	conf := filepath.Join(homeOf(env), "steward.yaml")
 	if err := os.WriteFile(conf, []byte("folders: [{name: notes, path: "+t.TempDir()+", write: true}]\nlimits: {iterations: 1}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestSignals(t *testing.T) {
 	if code != exitOK || !strings.Contains(show, "please hang") {
 		t.Errorf("%d %s", code, show)
 	}
-	// The turn was stopped, so that nothing goes on by itself.
+	// The turn was stopped, so it is not resumed.
 	if code, answer, errs := in(t, "", env, "ask", "-q", "--continue", "still there?"); code != exitOK || !strings.Contains(answer, "still there?") {
 		t.Errorf("%d %q %s", code, answer, errs)
 	}
@@ -225,8 +225,8 @@ func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// serveFor runs a server in a process of its own and returns a session that has
-// joined it.
+// serveFor runs a server in a separate process and returns a session that is connected
+// to it.
 func serveFor(t *testing.T, env []string) (*exec.Cmd, *session) {
 	t.Helper()
 	cmd := program(t, env, "serve", "--json")
@@ -300,7 +300,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d errors", n)
 	}
-	// Another kind of server, and a wrong token.
+	// A server that is not Steward, and a wrong token.
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	s.Client = client.New(client.Options{URL: other.URL, HTTP: s.HTTP(), Fault: httpauth.FaultOf})
@@ -312,7 +312,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	}
 }
 
-// TestAChatIsJoined: while a chat is open other commands use it.
+// TestAChatIsJoined: while a chat is open, other commands use its server.
 func TestAChatIsJoined(t *testing.T) {
 	v := newVendor(t)
 	env := v.env(t)
