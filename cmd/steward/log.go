@@ -123,7 +123,7 @@ func logTable(list []client.LogEntry, width int, across bool, now time.Time) str
 	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
-// what returns the summary of a call, and what it affected if the summary does not say so.
+// what returns the summary of a call, followed by what it affected unless the summary names it.
 func what(en client.LogEntry) string {
 	s := en.Summary
 	for _, i := range en.Impact {

@@ -118,7 +118,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 				if res.StatusCode != status || path == "read" && !strings.Contains(body, "body_broken") {
 					t.Errorf("%d %s", res.StatusCode, body)
 				}
-				if !res.Close && path != "closed" { // of that the head is written once it is known
+				if !res.Close && path != "closed" { // after Body.Close, the header does not announce the end
 					t.Error("the connection is said to go on")
 				}
 			}

@@ -182,7 +182,7 @@ func do(t *testing.T, s *httptest.Server, method, path, body string, headers ...
 	return res.StatusCode, res.Header, b
 }
 
-// tidy replaces what differs from run to run.
+// tidy replaces the values that differ from run to run.
 func tidy(t *testing.T, b []byte) string {
 	t.Helper()
 	var v struct {

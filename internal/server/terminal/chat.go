@@ -224,7 +224,7 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// tell is say as a continuation of elsewhere.
+// tell prints a note, in a form that elsewhere accepts as its last step.
 func (m *chat) tell(text string) tea.Cmd {
 	m.say(text)
 	return nil

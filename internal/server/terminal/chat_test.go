@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m, goleak.IgnoreTopFunction("charm.land/bubbletea/v2.Tick.func1"))
 }
 
-// scripted is a model that does what the last message says.
+// scripted is a model that follows the last message.
 type scripted struct{ hangs chan struct{} }
 
 func (scripted) Name() string                               { return "scripted" }
@@ -168,7 +168,7 @@ type screen struct {
 	done chan error
 
 	mu   sync.Mutex
-	text strings.Builder // what was written since the last keys
+	text strings.Builder // written since the last keys
 	vt   *vt.Emulator    // the screen's content
 	more chan struct{}
 }

@@ -91,7 +91,7 @@ type drive struct {
 	t      *testing.T
 	at     time.Time
 	timers []timer
-	out    string // what was printed since the last look
+	out    string // printed since the last look
 }
 
 type timer struct {

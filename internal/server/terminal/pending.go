@@ -366,7 +366,7 @@ func (m *chat) look(o *offer) tea.Cmd {
 	}
 }
 
-// about calls do, unless the person is asked about another offer by now.
+// about returns a continuation that calls do if o is still the current offer.
 func (m *chat) about(o *offer, do func()) then {
 	return func() tea.Cmd {
 		if m.pend.offer == o {
