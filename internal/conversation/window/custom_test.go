@@ -75,7 +75,7 @@ func TestCustom(t *testing.T) {
 			t.Errorf("%s: told %v", name, told)
 		}
 	}
-	// Without somebody to be told, and without an optimizer, nothing happens.
+	// Nothing happens without OnRefused or without an optimizer.
 	tr.OnRefused = nil
 	want(t, "nobody told", b.does("n", "mail.sort", `{}`), "")
 	ts["mail.sort"] = ts["mail.sort"].(optimizing).fake
@@ -84,8 +84,8 @@ func TestCustom(t *testing.T) {
 	want(t, "no optimizer", b.does("2", "mail.sort", `{}`), "")
 }
 
-// TestCustomReasons: what an optimizer says is bounded, and a secret in it is
-// left out.
+// TestCustomReasons: an optimizer's reason is cut to a limit, and not used if it
+// contains a secret.
 func TestCustomReasons(t *testing.T) {
 	for said, want := range map[string]string{
 		"it is old":              "it is old",
@@ -106,8 +106,8 @@ func TestCustomReasons(t *testing.T) {
 	}
 }
 
-// TestShownIsBounded: an optimizer is shown the newest results, and what it is
-// not shown it cannot name.
+// TestShownIsBounded: an optimizer receives only the newest results, and cannot
+// name others.
 func TestShownIsBounded(t *testing.T) {
 	n, last := 0, message.Ref{}
 	ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom, Tools: []string{"c.d"}}), func(_ context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
@@ -128,8 +128,8 @@ func TestShownIsBounded(t *testing.T) {
 	}
 }
 
-// TestSlowOptimizer: it is waited for, but not for long, and not called again
-// while it hangs.
+// TestSlowOptimizer: an optimizer has a timeout, and is not called again while it
+// hangs.
 func TestSlowOptimizer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
@@ -137,7 +137,7 @@ func TestSlowOptimizer(t *testing.T) {
 		var told []error
 		ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom}), func(ctx context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
 			if calls.Add(1) == 1 {
-				<-release // deaf to ctx
+				<-release // ignores ctx
 			}
 			return []tool.Obsolete{{Ref: e[0].Ref}}, nil
 		}}}

@@ -16,7 +16,7 @@ import (
 	_ "steward/test/seed"
 )
 
-// count is a simple measure of tokens: four bytes are one.
+// count estimates tokens: one for four bytes.
 func count(m *message.Message) int64 {
 	n := 8
 	for _, b := range m.Blocks {
@@ -67,8 +67,8 @@ func budgets(items []window.Item) *rapid.Generator[window.Budget] {
 	})
 }
 
-// A plan that is said to fit does so without a summary, too: the window may be
-// too small for any, and the notice that stands there is then the longer one.
+// A plan that fits also fits without the summary: if the window is too small for
+// any summary, the notice takes its place and may be longer.
 func TestFitsWithoutTheSummary(t *testing.T) {
 	items := []window.Item{
 		{Pos: 1, Message: &message.Message{ID: id.Derive("1"), Role: message.User, Blocks: []message.Block{text("user", strings.Repeat("long ", 100))}}},
@@ -85,11 +85,11 @@ func TestFitsWithoutTheSummary(t *testing.T) {
 	}
 }
 
-// tokensOf is what a plan costs when it is rendered.
+// tokensOf returns the tokens of a plan, and its messages as rendered.
 func tokensOf(items []window.Item, b window.Budget, p window.Plan) (int64, []*message.Message) {
 	kept, o := applied(p, items, b)
 	if p.StartIndex > 0 && b.SummaryTokens > 0 {
-		notice := window.Render(kept, o)[0] // it stands there if no summary comes about
+		notice := window.Render(kept, o)[0] // shown if no summary can be made
 		o.Summary = &message.Message{ID: id.Derive("new"), Role: message.User, Blocks: []message.Block{text("system", "x")}}
 		msgs := window.Render(kept, o)
 		return sum(msgs[1:]) + max(b.SummaryTokens, count(notice)), msgs
@@ -98,9 +98,8 @@ func tokensOf(items []window.Item, b window.Budget, p window.Plan) (int64, []*me
 	return sum(msgs), msgs
 }
 
-// wholeGroups makes what stands before the start of a view pinned, with all of
-// its group, as it is in a view that Fit has made; a start inside of a group
-// is put before it.
+// wholeGroups pins all items before the start of a view, as in a view that Fit has
+// made. If the start is inside a group, it moves the start to the beginning.
 func wholeGroups(items []window.Item, b *window.Budget) {
 	start := slices.IndexFunc(items, func(it window.Item) bool { return it.Pos == b.Start })
 	leads := map[id.ID]int{}
@@ -120,8 +119,8 @@ func wholeGroups(items []window.Item, b *window.Budget) {
 	}
 }
 
-// TestFitKeeps: a plan is counted right, obeys the rules, and keeps what must
-// be kept.
+// TestFitKeeps: a plan has the right number of tokens, obeys the rules, and keeps
+// everything that must stay.
 func TestFitKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := unique(mess(t, draw(t)))
@@ -212,7 +211,7 @@ func checkPlan(t *rapid.T, items []window.Item, b window.Budget, p window.Plan) 
 	if p.Tokens <= b.Target {
 		return
 	}
-	// More than wanted: then it is the least that must stay.
+	// Above the target, only the minimum that must stay is left.
 	least := b
 	least.Window, least.Target = 1, 1
 	q := window.Fit(items, least, count)
@@ -224,7 +223,7 @@ func checkPlan(t *rapid.T, items []window.Item, b window.Budget, p window.Plan) 
 	}
 }
 
-// TestFitSettles: a view that was fitted stays as it is.
+// TestFitSettles: Fit does not change a view that it has fitted.
 func TestFitSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := draw(t)
@@ -327,8 +326,8 @@ func TestFitExamples(t *testing.T) {
 	}
 }
 
-// TestPersons: what was imported and what has no origin is a person's, what
-// Steward itself put in is not.
+// TestPersons: user messages that were imported or have no origin count as a
+// person's; those that Steward inserted do not.
 func TestPersons(t *testing.T) {
 	for origin, want := range map[string]bool{"user": true, "": true, "import:chatgpt": true, "system": false, "tool:a.b": false} {
 		c := &chat{}

@@ -75,7 +75,7 @@ func state(it *window.Item, s record.Validity, reason string) {
 	it.State = record.Change{State: s, Reason: reason}
 }
 
-// told writes a view as one line a message: role and text.
+// told formats a view with one line for each message: role and text.
 func told(msgs []*message.Message) string {
 	var b strings.Builder
 	for _, m := range msgs {
@@ -88,9 +88,9 @@ func told(msgs []*message.Message) string {
 	return b.String()
 }
 
-// histories draws histories as the providers' models write them, with parallel
-// calls, signed reasoning, pictures, long results, and what a person says in
-// between; realistic ones, or anything that is valid.
+// histories draws histories: either realistic ones, with parallel calls, signed
+// reasoning, pictures, long results and a person's messages in between, or any
+// valid history.
 func histories() *rapid.Generator[[]window.Item] {
 	return rapid.Custom(func(t *rapid.T) []window.Item {
 		if rapid.Bool().Draw(t, "anything valid") {
@@ -112,9 +112,9 @@ func histories() *rapid.Generator[[]window.Item] {
 	})
 }
 
-// foreign makes of a generated message, which is valid, one as it is really
-// met: what is said to be a provider's metadata is nobody's, the calls of one
-// message have different ids, and a system message is text.
+// foreign makes a generated message realistic: its metadata belongs to no known
+// provider, the calls of one message have different ids, and a system message is
+// text.
 func foreign(m *message.Message) {
 	m.Meta.Provider = "elsewhere"
 	for i, b := range m.Blocks {
@@ -188,8 +188,8 @@ func sign(t *rapid.T, m *message.Message) {
 	m.Blocks = append([]message.Block{think}, m.Blocks...)
 }
 
-// fixRefs makes results name the blocks of their calls again, after blocks
-// were put in front.
+// fixRefs corrects the calls that results name after blocks were inserted before
+// the calls.
 func fixRefs(items []window.Item) {
 	for i := range items {
 		r := items[i].Message.Result()
@@ -206,8 +206,8 @@ func fixRefs(items []window.Item) {
 	}
 }
 
-// mess draws what may become of a history: states, pins, messages that are not
-// there, or in another order.
+// mess draws changes to a history: states, pins, and missing, reordered or repeated
+// messages.
 func mess(t *rapid.T, items []window.Item) []window.Item {
 	out := slices.Clone(items)
 	for i := range out {
@@ -221,13 +221,13 @@ func mess(t *rapid.T, items []window.Item) []window.Item {
 		}
 	}
 	switch rapid.IntRange(0, 4).Draw(t, "damage") {
-	case 0: // some are not there
+	case 0: // some are missing
 		out = slices.DeleteFunc(out, func(window.Item) bool { return rapid.IntRange(0, 5).Draw(t, "lost") == 0 })
-	case 1: // one stands elsewhere
+	case 1: // one is at another place
 		i, j := rapid.IntRange(0, len(out)-1).Draw(t, "from"), rapid.IntRange(0, len(out)-1).Draw(t, "to")
 		it := out[i]
 		out = slices.Insert(slices.Delete(out, i, i+1), j, it)
-	case 2: // one stands there twice
+	case 2: // one occurs twice
 		i := rapid.IntRange(0, len(out)-1).Draw(t, "which")
 		out = append(out, out[i])
 	}
@@ -260,11 +260,12 @@ func same(t interface{ Fatalf(string, ...any) }, a, b []*message.Message) {
 	}
 }
 
-// applied returns what Render takes to show a plan, the new summary aside.
+// applied returns the arguments with which Render shows a plan, without its new
+// summary.
 func applied(p window.Plan, items []window.Item, b window.Budget) ([]window.Item, window.Options) {
 	o := window.Options{Clip: p.Clip, Summary: b.Summary, Cut: b.Cut}
 	start := slices.IndexFunc(items, func(it window.Item) bool { return it.Pos == b.Start })
-	if b.Start != 0 && start < 0 { // its message is not on the branch any more
+	if b.Start != 0 && start < 0 { // its message has left the branch
 		start = slices.IndexFunc(items, func(it window.Item) bool { return !it.Pinned })
 	}
 	start = max(start, 0)
@@ -283,8 +284,8 @@ func applied(p window.Plan, items []window.Item, b window.Budget) ([]window.Item
 	return append(out, items[start:]...), o
 }
 
-// shown reports for each item whether a model is shown it, be it only as a
-// line that stands for it.
+// shown reports for each item whether a view contains it, even if only one line
+// replaces its content.
 func shown(items []window.Item) []bool {
 	in := map[id.ID]bool{}
 	for _, m := range window.Render(items, window.Options{}) {

@@ -10,7 +10,7 @@ import (
 	"steward/internal/tool"
 )
 
-// subjectOf returns what a reason tells of a call's arguments.
+// subjectOf returns the part of a reason that comes from a call's arguments.
 func subjectOf(t *testing.T, param, value string) string {
 	t.Helper()
 	ts := tools{"a.b": with("a.b", tool.Strategy{Kind: tool.ByParameters, Parameters: []string{param}})}
@@ -29,8 +29,8 @@ func subjectOf(t *testing.T, param, value string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(what, "a.b"), " of ")
 }
 
-// TestSecretsAreNotTold: neither where the parameter's name says that it is a
-// secret nor where the value looks like one; ordinary values are.
+// TestSecretsAreNotTold: reasons contain ordinary values, but none whose parameter
+// has a secret's name and none that looks like a secret.
 func TestSecretsAreNotTold(t *testing.T) {
 	for _, name := range []string{"password", "api_key", "apiKey", "access-token", "Authorization", "client_secret", "pin", "basic_auth", "cookie"} {
 		if got := subjectOf(t, name, "open sesame"); got != "" {
@@ -56,8 +56,8 @@ func TestSecretsAreNotTold(t *testing.T) {
 	}
 }
 
-// FuzzArguments: whatever a model writes as arguments, the same arguments are
-// the same if they are one strict JSON object, and nothing is otherwise.
+// FuzzArguments: equal arguments match each other if they are one strict JSON
+// object, and match nothing otherwise.
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{`{"path":"a"}`, `{}`, ``, ` `, `{"path":1.0,"x":[{}]}`, `{"path":"a","path":"b"}`, `{"path"`, `[]`, `null`, `{"path":1e999}`,
 		"{\"path\":\"\xff\"}", `{"x":1e999}`, `{"path":"\ud800"}`, `{}x`, `{"":{"":""}}`} {
@@ -69,7 +69,7 @@ func FuzzArguments(f *testing.F) {
 		got := b.does("2", "files.read", string(args)) == "1"
 		canon, err := tool.Canonical(args)
 		want := err == nil && canon[0] == '{' || len(bytes.TrimSpace(args)) == 0
-		outOfRange := err != nil && strings.Contains(err.Error(), "out of range") // in a member that is not compared
+		outOfRange := err != nil && strings.Contains(err.Error(), "out of range") // in a member that the tracker does not compare
 		if got != want && !outOfRange {
 			t.Errorf("%q is the same: %v", args, got)
 		}

@@ -22,8 +22,8 @@ func draw(t *rapid.T) []window.Item {
 	return items
 }
 
-// TestRenderObeys: whatever became of the messages, what a model is shown
-// obeys the rules, and the messages themselves are left alone.
+// TestRenderObeys: for all states of the messages, the view obeys the rules, and
+// Render does not change the messages.
 func TestRenderObeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := mess(t, draw(t))
@@ -58,8 +58,8 @@ func TestRenderObeys(t *testing.T) {
 	})
 }
 
-// checkStates: each state has its effect, on whole groups, and no other message
-// is touched.
+// checkStates checks that each state has its effect, on whole groups, and that no
+// other message changes.
 func checkStates(t *rapid.T, items []window.Item, o window.Options, out []*message.Message) {
 	byID := map[id.ID]*message.Message{}
 	for _, m := range out {
@@ -153,8 +153,8 @@ func checkClipped(t *rapid.T, it *window.Item, is *message.ToolResult, clip int)
 	}
 }
 
-// TestPrefix: what comes later leaves what is shown as it is, so that caches of
-// prompts hold; and the last message is shown alone as among the others.
+// TestPrefix: later messages do not change the earlier part of the view, so that
+// prompt caches stay valid; and One shows the last message as Render does.
 func TestPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := draw(t)
@@ -255,7 +255,7 @@ func TestRenderExamples(t *testing.T) {
 	}
 }
 
-// TestSummaryLabels: what is said about private messages stays private.
+// TestSummaryLabels: a summary of private messages is private.
 func TestSummaryLabels(t *testing.T) {
 	s := &message.Message{ID: id.Derive("s"), Role: message.Assistant,
 		Blocks: []message.Block{&message.Text{Common: message.Common{Labels: message.Private}, Text: "a"}}}
@@ -263,7 +263,7 @@ func TestSummaryLabels(t *testing.T) {
 	if len(out) != 1 || out[0].ID != s.ID || message.LabelsOf(out[0].Blocks) != message.Private {
 		t.Errorf("shown as %+v", out)
 	}
-	// Where the summary stands among the items, too, it is shown once.
+	// A summary that is also among the items is shown once.
 	out = window.Render([]window.Item{{Message: s}}, window.Options{Summary: s})
 	if len(out) != 1 {
 		t.Errorf("%d messages", len(out))

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// fake is a tool that is only described.
+// fake is a tool that has only a spec.
 type fake struct{ spec tool.Spec }
 
 func (f fake) Spec() tool.Spec { return f.spec }
@@ -28,7 +28,7 @@ func (f fake) Call(context.Context, tool.Invocation) (tool.Result, error) {
 	return tool.Result{}, errors.New("not called")
 }
 
-// optimizing is a tool that says itself what is obsolete.
+// optimizing is a tool with its own optimizer.
 type optimizing struct {
 	fake
 	say func(ctx context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error)
@@ -55,8 +55,8 @@ func tracking(ts tools) *window.Tracker { return window.NewTracker(ts.get, ts.na
 
 func with(name string, ss ...tool.Strategy) fake { return fake{tool.Spec{Name: name, Tidy: ss}} }
 
-// files are tools as they are in earnest: a read, a write after it, a list
-// that falls with it, an answer that gets old.
+// files are realistic tools: reading, writing, which makes readings obsolete,
+// listing, which cascades, and an answer that expires.
 func files() tools {
 	return tools{
 		"files.read": with("files.read", tool.Strategy{Kind: tool.ByParameters, Parameters: []string{"path"}}),
@@ -70,12 +70,12 @@ func files() tools {
 	}
 }
 
-// branch feeds a tracker as a conversation does.
+// branch passes messages to a tracker as a conversation does.
 type branch struct {
 	*window.Tracker
 	n    int64
 	at   time.Time
-	refs map[message.Ref]string // what the test calls a call
+	refs map[message.Ref]string // the test's names of calls
 }
 
 func newBranch(t *window.Tracker) *branch {
@@ -99,7 +99,7 @@ func (b *branch) asks(calls ...call) []message.Call {
 	return out
 }
 
-// gets adds the result of a call and tells what became obsolete, by name.
+// gets adds the result of a call and returns the names of the obsolete results.
 func (b *branch) gets(c message.Call, status message.Status) string {
 	b.n++
 	m := &message.Message{ID: id.Derive("m", fmt.Sprint(b.n)), Role: message.Tool, At: b.at, Blocks: []message.Block{
@@ -115,7 +115,7 @@ func (b *branch) told(os []window.Obsolete) string {
 	return strings.Join(out, " ")
 }
 
-// does calls a tool, with its result.
+// does adds a call of a tool and its result.
 func (b *branch) does(name, tool, args string) string {
 	return b.gets(b.asks(call{name, tool, args})[0], message.OK)
 }
@@ -178,8 +178,8 @@ func TestByParameters(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatSucceeded: failed calls neither fall nor make others fall, nor
-// do calls and results that do not belong together.
+// TestOnlyWhatSucceeded: failed calls neither become obsolete nor make others
+// obsolete. The same holds for calls and results that do not match.
 func TestOnlyWhatSucceeded(t *testing.T) {
 	for _, status := range []message.Status{message.Failed, message.DeniedCall, message.Queued, message.Unavailable, message.UnknownEnd, message.Interrupted} {
 		b := newBranch(tracking(files()))
@@ -204,8 +204,8 @@ func TestOnlyWhatSucceeded(t *testing.T) {
 	b.Observe(t.Context(), &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: "x"}}}, 99)
 }
 
-// TestParallel: of two reads of the same file in one message, the one whose
-// result is recorded later stands, in whatever order they come.
+// TestParallel: of two reads of the same file in one message, the one whose result
+// is recorded later remains valid, in either order.
 func TestParallel(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		b := newBranch(tracking(files()))
@@ -215,7 +215,7 @@ func TestParallel(t *testing.T) {
 		want(t, "the second", b.gets(cs[order[1]], message.OK), fmt.Sprint(order[0]))
 		want(t, "the next read", b.does("n", "files.read", `{"path":"a"}`), fmt.Sprint(order[1]))
 	}
-	// A read whose result is recorded after that of a write stands.
+	// A read remains valid if its result is recorded after that of a write.
 	b := newBranch(tracking(files()))
 	cs := b.asks(call{"r", "files.read", `{"path":"a"}`}, call{"w", "files.write", `{"path":"a"}`})
 	want(t, "the write", b.gets(cs[1], message.OK), "")
@@ -253,14 +253,14 @@ func TestForgetAndKeep(t *testing.T) {
 	b := newBranch(tracking(files()))
 	b.does("1", "files.read", `{"path":"a"}`)
 	want(t, "2", b.does("2", "files.read", `{"path":"a"}`), "1")
-	b.Keep(b.ref("1")) // rolled back: both hold
-	b.Keep(b.ref("2")) // holds anyway
+	b.Keep(b.ref("1")) // rolled back: both are valid
+	b.Keep(b.ref("2")) // valid anyway
 	want(t, "3", b.does("3", "files.read", `{"path":"a"}`), "1 2")
 	b.Keep(b.ref("2"))
 	b.Forget(b.ref("2"))
 	b.Forget(b.ref("3"))
 	want(t, "4", b.does("4", "files.read", `{"path":"a"}`), "")
-	b.Keep(b.ref("3")) // what was forgotten comes back too
+	b.Keep(b.ref("3")) // Keep also restores forgotten results
 	want(t, "5", b.does("5", "files.write", `{"path":"a"}`), "3 4")
 	c := b.asks(call{"6", "files.read", `{"path":"a"}`})[0]
 	b.Forget(c.Ref)
@@ -270,8 +270,8 @@ func TestForgetAndKeep(t *testing.T) {
 	b.Forget(message.Ref{})
 }
 
-// TestMetLater: the rules of a tool are about what comes after it is met; one
-// that is registered after its first call is met with the next one.
+// TestMetLater: the rules of a tool apply after Meet has loaded them. A tool that is
+// registered after its first call is loaded at its next call.
 func TestMetLater(t *testing.T) {
 	ts := tools{"files.read": with("files.read")}
 	b := newBranch(tracking(ts))
@@ -283,7 +283,7 @@ func TestMetLater(t *testing.T) {
 	want(t, "the next write", b.does("w", "files.write", `{"path":"a"}`), "r")
 }
 
-// TestBounded: what is remembered does not grow with what cannot matter.
+// TestBounded: the tracker does not store calls that no rule concerns.
 func TestBounded(t *testing.T) {
 	b := newBranch(tracking(files()))
 	for i := range 5000 {
@@ -335,7 +335,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	// Arguments that are labelled secret are not told.
+	// Reasons do not contain arguments labelled secret.
 	b := newBranch(tracking(ts))
 	m := &message.Message{ID: id.New(), Role: message.Assistant, Blocks: []message.Block{
 		&message.ToolCall{Common: message.Common{Labels: message.Secret}, Name: "files.read", Args: []byte(`{"path":"a"}`)}}}
@@ -346,7 +346,7 @@ func TestReasons(t *testing.T) {
 	if len(got) != 1 || !strings.HasPrefix(got[0].Reason, "files.read was made") {
 		t.Errorf("%+v", got)
 	}
-	// What cascades names its cause.
+	// The reason of a cascading result names the cause.
 	b = newBranch(tracking(ts))
 	b.does("l", "files.list", `{}`)
 	b.does("r", "files.read", `{"path":"a"}`)
@@ -389,8 +389,8 @@ func TestRelated(t *testing.T) {
 	}
 }
 
-// TestAgainstModel: over random calls, the tracker says what a plain search of
-// the whole history says.
+// TestAgainstModel: for random calls, the tracker finds the same results as a plain
+// search of the whole history.
 func TestAgainstModel(t *testing.T) {
 	type past struct {
 		name, path string
