@@ -118,7 +118,7 @@ func (e *Engine) eraseAsked(ctx context.Context, sc store.Scope, m *Entry, conv 
 			return err
 		}
 		if record.IDOf(c.Asked, record.TypeConversation) != conv {
-			continue // a copy's
+			continue // a copy of the call
 		}
 		if err := e.eraseBelow(ctx, sc, c.ID); err != nil {
 			return err

@@ -26,7 +26,7 @@ func (e *Engine) CopyBranch(ctx context.Context, sc store.Scope, conv id.ID, bra
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	c.Branch, c.Last, c.Created, c.Updated = "", 0, now, now
-	c.Messages, c.ToolCalls, c.Tokens = 0, 0, message.Usage{} // counted anew
+	c.Messages, c.ToolCalls, c.Tokens = 0, 0, message.Usage{} // the copied messages are counted as they are stored
 	cp := &copying{importer: e.importer(ctx, sc), from: conv, by: sc.Actor, known: map[id.ID]bool{}}
 	cp.trust, cp.sc.Actor = true, actorImport+sc.Actor // the original's usage counts, the copy's does not
 	if err := cp.begin(c, now); err != nil {
@@ -41,7 +41,7 @@ func (e *Engine) CopyBranch(ctx context.Context, sc store.Scope, conv id.ID, bra
 		if err := cp.copy(&m, out); err != nil {
 			return id.ID{}, err
 		}
-		for i := range main.View.Room { // positions are counted anew
+		for i := range main.View.Room { // positions are assigned again
 			if m.Pos <= b.View.Room[i].Upto {
 				main.View.Room[i].Upto = cp.c.Last
 			}
@@ -61,8 +61,8 @@ type copying struct {
 	known map[id.ID]bool // interactions
 }
 
-// copy copies a message, with its interaction if that is new. One that a Room
-// covers, and that is active, was made so by a person.
+// copy copies a message, and its interaction with the first of its messages. If a
+// Room covers an active message, a person has made it active.
 func (c *copying) copy(m *Entry, room bool) error {
 	if !c.known[m.Interaction] {
 		c.known[m.Interaction] = true

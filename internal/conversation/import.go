@@ -74,7 +74,7 @@ func (e *Engine) importer(ctx context.Context, sc store.Scope) *importer {
 
 // begin stores the conversation, hidden.
 func (im *importer) begin(c record.Conversation, now time.Time) error {
-	c.Asked = resource.URI{} // it is a person's now
+	c.Asked = resource.URI{} // the importing user owns it now
 	im.c = c
 	c.ID, c.Title, c.Deleted = im.conv, "(an import that was not finished)", now
 	ch := putConversation(&c, store.If{Absent: true})
@@ -154,8 +154,8 @@ func (im *importer) message(inter id.ID, m *message.Message, at record.Point) (r
 	return u, im.put(putMessage(u, m, place))
 }
 
-// distrust labels blocks from a file as untrusted: whoever wrote the file may have
-// written anything into it, in anybody's name.
+// distrust labels blocks from a file as untrusted: the file may contain anything,
+// under any name.
 func distrust(blocks []message.Block) {
 	for _, b := range blocks {
 		b.Base().Labels |= message.Untrusted

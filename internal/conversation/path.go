@@ -23,7 +23,7 @@ import (
 type Entry struct {
 	*message.Message
 	Interaction id.ID
-	Branch      string // whose list holds it
+	Branch      string // the branch whose list holds it
 	Seq         uint64 // its log position
 	Pos         int64  // its position in the list
 	Change      record.Change
@@ -437,7 +437,7 @@ func (e *Engine) pinned(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 	for _, p := range slices.Compact(points) {
 		m, err := e.at(ctx, sc, conv, p.Branch, p.Pos)
 		if fault.Is(err, fault.NotFound) {
-			continue // it was erased
+			continue // erased
 		}
 		if err != nil {
 			return nil, 0, err

@@ -65,7 +65,7 @@ func (e *Engine) purge(ctx context.Context, in store.Scope, q store.Query, befor
 		switch it.URI.Type() {
 		case record.TypeConversation:
 			var c record.Conversation
-			// Those that agents hold go with the one above them.
+			// A conversation that an agent holds is erased with its parent.
 			if err = record.Decode(it.URI, it.Body, &c); err == nil && c.Asked.Zero() && c.Deleted.Before(before) {
 				if err = e.eraseBelow(ctx, sc, record.IDOf(it.URI, record.TypeConversation)); err == nil {
 					erased, err = true, e.erase(ctx, sc, it.URI)
@@ -86,8 +86,8 @@ func (e *Engine) purge(ctx context.Context, in store.Scope, q store.Query, befor
 	return n, nil
 }
 
-// erase erases a resource and everything below it. The resource itself comes
-// last, so that the rest is found again after a crash.
+// erase erases a resource and everything below it. It erases the resource itself
+// last, so that a retry after a crash finds the rest.
 func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) error {
 	if err := store.EraseAbout(ctx, e.store, sc.Actor, sc.Write, u); err != nil {
 		return err
@@ -110,10 +110,10 @@ func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) erro
 	return erasing.flush()
 }
 
-// EraseSpace erases everything that was ever kept in a space, on behalf of an
-// actor, and what describes its conversations elsewhere. If it returns no error,
-// nothing is left. Error code: space_in_use (Conflict), if somebody keeps writing
-// to the space.
+// EraseSpace erases everything that was ever stored in a space, on behalf of an
+// actor, and the records about its conversations in other spaces. If it returns no
+// error, nothing is left. Error code: space_in_use (Conflict), if something keeps
+// writing to the space.
 func (e *Engine) EraseSpace(ctx context.Context, actor string, space resource.Space) error {
 	sc := store.Scope{Actor: actor, Read: []resource.Space{space}, Write: space}
 	for range maxTries {
@@ -136,14 +136,13 @@ func (e *Engine) EraseSpace(ctx context.Context, actor string, space resource.Sp
 		WithHint("wait until nothing runs there any more, and try again")
 }
 
-// eraseLogged erases everything that exists or of which the log still has a body,
-// and returns how many resources these were. Deleted resources are only found in
-// the log.
+// eraseLogged erases all resources that exist or have a body in the log, and
+// returns their number. Deleted resources are found only in the log.
 func (e *Engine) eraseLogged(ctx context.Context, sc store.Scope) (int, error) {
 	erasing := &batch{engine: e, ctx: ctx, sc: sc}
 	add := func(u resource.URI) error {
 		if slices.ContainsFunc(erasing.changes, func(c store.Change) bool { return c.URI == u }) {
-			return nil // a batch names nothing twice
+			return nil // a batch may not contain a URI twice
 		}
 		return erasing.add(store.Change{Op: store.Erase, URI: u})
 	}
@@ -167,8 +166,8 @@ func (e *Engine) eraseLogged(ctx context.Context, sc store.Scope) (int, error) {
 	return erasing.done, err
 }
 
-// purgeBranch erases a branch, the messages that are then on no branch, and what
-// was derived from these.
+// purgeBranch erases a branch, the messages that no other branch holds, and
+// everything derived from these messages.
 func (e *Engine) purgeBranch(ctx context.Context, sc store.Scope, it store.Item, before time.Time) (bool, error) {
 	b := record.Branch{ID: it.URI.ID()}
 	if err := record.Decode(it.URI, it.Body, &b); err != nil || !b.Deleted.Before(before) {
@@ -180,7 +179,7 @@ func (e *Engine) purgeBranch(ctx context.Context, sc store.Scope, it store.Item,
 		return false, err
 	}
 	others = slices.DeleteFunc(others, func(o record.Branch) bool { return o.ID == b.ID })
-	lists := listsOf(b) // including those of branches that are already gone
+	lists := listsOf(b) // including those of branches that were erased before
 	for _, l := range lists {
 		if err := e.purgeList(ctx, sc, conv, l, others); err != nil {
 			return false, err
@@ -235,11 +234,11 @@ type summarized struct {
 	record.Branch
 	seq     uint64
 	uri     string
-	earlier string // the summary that the version before had
+	earlier string // the summary in the previous version
 }
 
-// summaries returns the versions of branches in which summaries came into
-// view, in the order of the log.
+// summaries returns the versions of branches in which a summary entered the view,
+// in the order of the log.
 func (e *Engine) summaries(ctx context.Context, sc store.Scope, conv id.ID, branches ...record.Branch) ([]summarized, error) {
 	var out []summarized
 	for _, b := range branches {
@@ -276,8 +275,8 @@ func (e *Engine) eraseSummary(ctx context.Context, sc store.Scope, uri string) e
 	return err
 }
 
-// purgeMessage erases a deleted message and what was derived from it. Its mark
-// stays, without a reason.
+// purgeMessage erases a deleted message and everything derived from it. Its mark
+// stays, without reasons.
 func (e *Engine) purgeMessage(ctx context.Context, sc store.Scope, it store.Item, before time.Time) (bool, error) {
 	f := found[record.Mark]{Item: it}
 	if err := record.Decode(it.URI, it.Body, &f.Record); err != nil {
@@ -308,8 +307,9 @@ func (e *Engine) purgeMessage(ctx context.Context, sc store.Scope, it store.Item
 	return err == nil, err
 }
 
-// unreason takes the reasons that the calls of a message gave out of all
-// versions of a mark. Without a message all go: what was marked is erased.
+// unreason removes from all versions of a mark the reasons of changes whose Call
+// begins with calls. If calls is "", it removes all reasons and settles the mark,
+// because the marked message is erased.
 func (e *Engine) unreason(ctx context.Context, sc store.Scope, conv id.ID, k *marked, calls string) error {
 	for i := range k.Changes {
 		if c := &k.Changes[i]; strings.HasPrefix(c.Call, calls) {
@@ -317,18 +317,18 @@ func (e *Engine) unreason(ctx context.Context, sc store.Scope, conv id.ID, k *ma
 		}
 	}
 	erase := store.Change{Op: store.Erase, URI: record.MarkURI(conv, k.Message), If: store.If{Version: k.version}}
-	k.version = 0 // it is put anew
+	k.version = 0 // the mark is created again
 	put := k.put(conv)
 	if calls == "" {
-		put.State = "" // it is done
+		put.State = "" // the deletion is complete
 	}
 	_, err := e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{erase, put}})
 	return err
 }
 
-// forget erases what was derived from a message: summaries made of it, and
-// summaries made of those; a title made of it; and the reasons that its calls
-// gave for making results obsolete.
+// forget erases everything derived from a message: its summaries and summaries of
+// those, a title made from it, and the reasons with which its calls made results
+// obsolete.
 func (e *Engine) forget(ctx context.Context, sc store.Scope, conv id.ID, m *Entry) error {
 	branches, err := e.branches(ctx, sc, conv)
 	if err != nil {
@@ -362,8 +362,8 @@ func (e *Engine) forget(ctx context.Context, sc store.Scope, conv id.ID, m *Entr
 	return e.untitle(ctx, sc, conv, m.Message)
 }
 
-// unreasonAll takes out the reasons that the calls of a message gave for making
-// results obsolete.
+// unreasonAll removes the reasons with which the calls of a message made results
+// obsolete.
 func (e *Engine) unreasonAll(ctx context.Context, sc store.Scope, conv id.ID, m *message.Message) error {
 	if len(m.Calls()) == 0 {
 		return nil
@@ -384,7 +384,7 @@ func (e *Engine) unreasonAll(ctx context.Context, sc store.Scope, conv id.ID, m 
 	return nil
 }
 
-// unsummarize takes a summary that is to be erased out of a branch's view.
+// unsummarize removes a summary that will be erased from a branch's view.
 func (e *Engine) unsummarize(ctx context.Context, sc store.Scope, conv id.ID, branch string, derived map[string]bool) error {
 	return e.rewrite(ctx, sc, conv, branch, func(b *record.Branch) (bool, error) {
 		had := derived[b.View.Summary]
@@ -394,8 +394,8 @@ func (e *Engine) unsummarize(ctx context.Context, sc store.Scope, conv id.ID, br
 	})
 }
 
-// untitle erases all versions of a conversation's own facts but the present
-// one, if one had a title that was made of a message; and that title.
+// untitle removes a title made from a message. If any version of the conversation's
+// record has it, all versions are erased and the record is written without it.
 func (e *Engine) untitle(ctx context.Context, sc store.Scope, conv id.ID, m *message.Message) error {
 	title := titleOf(m)
 	if m.Role != message.User || title == "" {

@@ -36,7 +36,7 @@ type Session struct {
 	sources    []string
 	pos        int64  // the highest position assigned
 	seq        uint64 // of the newest message's entry
-	broken     error  // set when memory and store may differ: the session must be reopened
+	broken     error  // set when memory and store may differ: reopen the session
 	handed     bool   // it was handed to another agent: Finish records that
 
 	request     id.ID
@@ -233,8 +233,8 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 }
 
 // titles reports whether the turn's first message gives the conversation its
-// title. It does if a person wrote it, or if it is what an agent was asked,
-// unless that is secret.
+// title. It does if a person wrote it, or if it is an agent's request to another
+// agent and not secret.
 func (s *Session) titles(o *Opening) bool {
 	if o.Message == nil {
 		return false

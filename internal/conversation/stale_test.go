@@ -15,7 +15,7 @@ import (
 	"steward/internal/tool"
 )
 
-// A result grows too old in a turn that calls no tool, too.
+// A result also expires in a turn that calls no tool.
 func TestAgeIsSeenInATurnWithoutCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := &tool.Registry{}
