@@ -270,8 +270,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is accepted survives being stored and read again, and
-// known and unknown parts alike stay as they are.
+// FuzzDecode: each message that Decode accepts is equal after encoding and decoding,
+// including unknown members.
 func FuzzDecode(f *testing.F) {
 	f.Add(message.Append(nil, whole()))
 	f.Add([]byte(`{"id":"` + id.Derive("a").String() + `","role":"tool","blocks":[{"type":"tool_result","call":"` + id.Derive("b").String() + `/0","status":"ok","content":[{"type":"image","data":"AP8=","mime":"x"}]}]}`))
@@ -299,7 +299,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzParseLabels: what is read has one text form, which is read the same.
+// FuzzParseLabels: parsed labels have one text form, which parses to the same labels.
 func FuzzParseLabels(f *testing.F) {
 	f.Add("private,secret")
 	f.Add(" untrusted , untrusted")

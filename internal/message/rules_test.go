@@ -112,13 +112,13 @@ func TestValidate(t *testing.T) {
 		{"message_unknown_invalid", textWith(message.Common{Unknown: []byte(`"a":1,"l\u0061bels":[]`)})},
 		{"message_unknown_invalid", textWith(message.Common{Unknown: []byte(`"type":"x"`)})},
 		{"message_unknown_invalid", with(user(hello()), func(m *message.Message) { m.Unknown = []byte(`"role":"user"`) })},
-		{"", with(user(hello()), func(m *message.Message) { m.Unknown = []byte(`"text":1`) })}, // a block's, not a message's
+		{"", with(user(hello()), func(m *message.Message) { m.Unknown = []byte(`"text":1`) })}, // known in blocks, not in messages
 	} {
 		err := message.Validate(c.m)
 		if c.code == "" && err != nil || c.code != "" && (!fault.HasCode(err, c.code) || !fault.Is(err, fault.Invalid)) {
 			t.Errorf("%s: Validate = %v", c.code, err)
 		}
-		// What is valid can be stored; what can't be read back is not valid.
+		// A valid message can be stored and read back.
 		_, decodeErr := message.Decode(message.Append(nil, skipNil(c.m)))
 		if c.code == "" && decodeErr != nil {
 			t.Errorf("a valid message is not read back: %v", decodeErr)
@@ -250,8 +250,8 @@ func TestCheckHistory(t *testing.T) {
 	}
 }
 
-// Every generated history holds; and taking out, doubling or swapping a result
-// is noticed where it matters.
+// Every generated history is valid, and removing, repeating or swapping a result is
+// detected where it matters.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		msgs := messagetest.History().Draw(t, "history")
@@ -294,8 +294,8 @@ func TestHistories(t *testing.T) {
 	})
 }
 
-// TestCheckView: what is left out of a history matters to the chain of
-// messages only, not to the pairs of calls and results.
+// TestCheckView: omitted messages break the chain of Prev only, not the pairs of
+// calls and results.
 func TestCheckView(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		msgs := messagetest.History().Draw(t, "history")
@@ -348,7 +348,7 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// FuzzCheckHistory: no list of readable messages makes the rules panic.
+// FuzzCheckHistory: the rules do not panic on any list of decodable messages.
 func FuzzCheckHistory(f *testing.F) {
 	a := assistant(&message.ToolCall{CallID: "1", Name: "a.b"})
 	f.Add(message.Append(nil, a), message.Append(nil, answer(a.Calls()[0])))
