@@ -15,8 +15,8 @@ import (
 	_ "steward/test/seed"
 )
 
-// typeName and idText generate what an element may be made of, with ids that
-// look like other things.
+// typeName and idText generate the types and ids of elements, including ids that
+// look like something else.
 var typeName = rapid.OneOf(
 	rapid.SampledFrom([]string{"common.Conversation", "common.Message", "plan.Task", "llm.Usage"}),
 	rapid.StringMatching(`([a-z0-9_][a-zA-Z0-9_]{0,5}\.){1,3}[A-Z][A-Za-z0-9_]{0,6}`),
@@ -82,8 +82,8 @@ func TestPaths(t *testing.T) {
 	})
 }
 
-// What lies below a place, and nothing else, has a key that begins with the
-// place's: the promise on which prefix scans stand.
+// A key is a prefix of another key exactly if the other resource lies below its own.
+// Prefix scans rely on this.
 func TestAKeyIsAPrefixOfItsDescendantsOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := uris().Draw(t, "a"), uris().Draw(t, "b")
@@ -133,7 +133,7 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// The keys are in people's databases: they must never change.
+// Existing databases contain the keys: they must never change.
 func TestKeysStayAsTheyAre(t *testing.T) {
 	for want, u := range map[string]resource.URI{
 		"\x01\x02c\x00": resource.Root("common.Conversation", "c"),
@@ -207,7 +207,7 @@ func TestFromKeyRefuses(t *testing.T) {
 	for _, key := range []string{
 		"\x00", "\x12", "\xff", "\x01", "\x01\x03", "\x01\x01short", "\x01\x02open", "\x01\x02\x00", "\x7f", "\x7fa.B", "\x7fab\x00\x02x\x00",
 		"\x01\x02a/b\x00", "\x01\x02c\x00\x00",
-		// Other spellings of keys that exist.
+		// Other encodings of existing keys.
 		"\x7fcommon.Conversation\x00\x02c\x00",
 		"\x01\x02" + uuid.String() + "\x00",
 	} {
@@ -257,7 +257,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzFromKey: a key that is accepted is the key of what it is read as.
+// FuzzFromKey: if FromKey accepts a key, Key returns the same key.
 func FuzzFromKey(f *testing.F) {
 	f.Add(resource.Root("common.Conversation", "c").ChildID("a.B", id.Derive("x")).Key())
 	f.Add([]byte("\x7fcommon.Conversation\x00\x02c\x00"))
