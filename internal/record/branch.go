@@ -186,7 +186,7 @@ const (
 type Mark struct {
 	Message id.ID    `json:"-"`
 	Pos     int64    `json:"pos"` // the message's position
-	Branch  string   `json:"in"`  // the branch in whose list it stands
+	Branch  string   `json:"in"`  // the branch whose list holds it
 	Changes []Change `json:"changes"`
 }
 
