@@ -37,7 +37,7 @@ func matches(text string, phrases []Phrase, f func(phrase int, s Span) bool) {
 	}
 }
 
-// endsAt reports whether the phrase ends with the last of n tokens, and its bytes.
+// endsAt reports whether the phrase ends at the last of n tokens, and returns its range.
 func (p *Phrase) endsAt(ring []Token, n int) (Span, bool) {
 	k := len(p.Words)
 	if n < k {
@@ -76,8 +76,8 @@ func (t *Terms) Snippet(text string) (string, []Span) {
 	return line, joined(spans)
 }
 
-// bestPlace returns where the most different phrases are close together. It examines
-// only the first matches.
+// bestPlace returns the offset at which most of the phrases occur close together. It
+// examines only the first 64 matches.
 func bestPlace(text string, phrases []Phrase) int {
 	const most = 64
 	type match struct{ phrase, at int }
@@ -154,7 +154,7 @@ func boundary(text string, at int) int {
 		}
 		i -= n
 	}
-	for at > 0 { // not between a letter and its marks
+	for at > 0 { // do not separate a letter from its marks
 		r, _ := utf8.DecodeRuneInString(text[at:])
 		if !unicode.IsMark(r) {
 			break

@@ -24,7 +24,7 @@ type Terms struct {
 // Phrase is a sequence of adjacent words.
 type Phrase struct {
 	Words  []string // as in Token.Text; not empty
-	Prefix bool     // the last one is only the beginning of a word
+	Prefix bool     // the last word is a prefix
 }
 
 // Parse parses a person's query. All words must occur, in any order, and "words in
@@ -125,8 +125,8 @@ func phrase(text string, prefix bool) (Phrase, bool) {
 		return Phrase{}, false
 	}
 	if last := toks[n-1]; last.Dense {
-		// A query may end in the middle of a word: its last character is part of the
-		// pair before, or begins any pair.
+		// A query may end in the middle of a word: its last character is either part
+		// of the preceding pair or the beginning of any pair.
 		prefix = n == 1 || !toks[n-2].Dense || toks[n-2].To != last.To
 		if !prefix {
 			toks = toks[:n-1]

@@ -1,4 +1,4 @@
-// Package search is the contract of the search in messages, and what all
+// Package search defines the search in messages (Index) and the parts that all
 // implementations share: which parts of a message are searched (Read), how text is
 // split into words (Tokens), how a person's query is parsed (Parse), and how a hit is
 // shown (Terms.Snippet). Package fts implements Index.
@@ -14,8 +14,8 @@ import (
 	"steward/internal/store"
 )
 
-// Index finds messages. It is a projection of the log: it may be lost at any time and
-// is rebuilt from the log. It is safe for concurrent use.
+// Index finds messages. It is a projection of the log: if it is lost, it is rebuilt
+// from the log. It is safe for concurrent use.
 type Index interface {
 	// Search returns a page of the matching messages in the scope's readable spaces,
 	// newest first. It finds everything that was committed before the call, with one
@@ -40,9 +40,9 @@ type Query struct {
 	Text         string
 	Conversation id.ID
 	Role         message.Role
-	Tool         string    // messages that call this tool, or hold its result
-	Since        time.Time // said at this time or later
-	Until        time.Time // said before this time
+	Tool         string    // only messages that call this tool or hold its result
+	Since        time.Time // written at this time or later
+	Until        time.Time // written before this time
 	Except       id.ID     // a message whose whole interaction is left out
 	Around       int       // how many messages to show before and after each hit, at most MaxAround
 	Limit        int       // hits in a page, at most MaxLimit; zero means DefaultLimit

@@ -85,7 +85,7 @@ func FuzzTokens(f *testing.F) {
 				t.Fatalf("%q: %+v after %d", s, tok, last)
 			}
 			last = tok.From
-			for _, r := range tok.Text { // what FTS5's ascii tokenizer would part
+			for _, r := range tok.Text { // characters at which FTS5's ascii tokenizer would split
 				if r < utf8.RuneSelf && !unicode.IsLower(r) && !unicode.IsDigit(r) {
 					t.Fatalf("%q: %q has %q", s, tok.Text, r)
 				}
@@ -210,7 +210,7 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// A snippet of any text is valid, of bounded length, and shows what matches.
+// A snippet of any text is valid UTF-8, of bounded length, and shows the matches.
 func TestSnippetsOfAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"needle", "hay ", " ", "\n", "日本", "é", "e\u0301", "🎉", "ก่", strings.Repeat("x", 50), "stack. "}), 1, 200).Draw(t, "parts")
@@ -288,7 +288,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// shelf is an index that answers with one page, and notes what it was asked.
+// shelf is an index that returns one page and records the query.
 type shelf struct {
 	page  search.Page
 	asked search.Query

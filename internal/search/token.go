@@ -29,8 +29,8 @@ type class uint8
 
 const (
 	gap   class = iota // between words
-	word               // of a word
-	dense              // of a script without spaces
+	word               // part of a word
+	dense              // part of a script without spaces
 	emoji              // a word of its own
 	mark               // belongs to the character before it
 )
@@ -101,7 +101,7 @@ func classify(s string) (class, int) {
 	return gap, n
 }
 
-// skin reports whether a character colours the emoji before it.
+// skin reports whether a character sets the skin tone of the emoji before it.
 func skin(r rune) bool { return 0x1f3fb <= r && r <= 0x1f3ff }
 
 const softHyphen = '\u00ad'
@@ -112,7 +112,7 @@ func isDense(r rune) bool {
 		return false
 	}
 	if r == 'ー' || r == 'ｰ' || r == 'ﾞ' || r == 'ﾟ' {
-		return true // Japanese, though not for Unicode's scripts
+		return true // Japanese, although not in Unicode's Japanese scripts
 	}
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
@@ -205,7 +205,7 @@ func plain(s string) string {
 				b.WriteRune(r)
 			}
 			continue
-		case r == 'ـ' || skin(r): // the first one stretches an Arabic word
+		case r == 'ـ' || skin(r): // 'ـ' stretches an Arabic word
 			continue
 		case !unicode.IsLetter(r) && !unicode.IsNumber(r) && (r < utf8.RuneSelf || !unicode.IsSymbol(r)):
 			continue

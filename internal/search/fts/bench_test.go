@@ -15,8 +15,8 @@ import (
 	"steward/internal/store"
 )
 
-// fill adds n messages of about 40 words, as frequent as words are (Zipf), in
-// ten conversations of two users.
+// fill adds n messages of about 40 words, with Zipf's distribution, in ten
+// conversations of two users.
 func (w *world) fill(n int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	z := rand.NewZipf(r, 1.1, 3, 20_000)
@@ -49,8 +49,8 @@ func (w *world) fill(n int) {
 	}
 }
 
-// BenchmarkSearch searches in 100,000 messages: the median of each kind of
-// query, and what taking them in costs.
+// BenchmarkSearch searches 100,000 messages. It reports the median of each kind of
+// query, and the cost of indexing.
 func BenchmarkSearch(b *testing.B) {
 	w := openWorld(b, b.TempDir())
 	defer w.close()
@@ -92,7 +92,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkCatch takes in turns of a chat with a tool call, four messages each.
+// BenchmarkCatch indexes turns of a chat with a tool call, of four messages each.
 func BenchmarkCatch(b *testing.B) {
 	w := openWorld(b, b.TempDir())
 	defer w.close()

@@ -22,7 +22,8 @@ const batch = 512
 // Catch implements search.Index.
 func (x *Index) Catch(ctx context.Context) error { return x.catch(ctx, 0) }
 
-// catch is Catch with a pause after each batch: the time that the batch took, times rest.
+// catch is like Catch, but pauses after each batch: for the duration of the batch
+// times rest.
 func (x *Index) catch(ctx context.Context, rest time.Duration) error {
 	return x.with(ctx, func(d *database) error {
 		for more := true; more; {
@@ -54,7 +55,7 @@ func (x *Index) advance(ctx context.Context, d *database) (behind uint64, err er
 	}
 	select {
 	case x.hurry <- struct{}{}:
-	default: // it was told already
+	default: // Follow has been woken already
 	}
 	var seq int64
 	err = d.use(ctx, func(c *sqlite.Conn) error {
@@ -122,7 +123,7 @@ func (x *Index) apply(ctx context.Context, c *sqlite.Conn, at string, page store
 		string(page.Next), last.Seq, last.At.UnixMicro(), last.URI.Key(), w.erased)
 }
 
-// expunge rewrites the lists of words without erased ones, a bit at a time so that searches
+// expunge rewrites the lists of words without erased ones, in small steps so that searches
 // can run, and truncates the write-ahead log. Freed pages are overwritten (secure_delete).
 func expunge(c *sqlite.Conn) error {
 	due, _, err := number(c, "SELECT erase FROM state")
@@ -142,7 +143,7 @@ func expunge(c *sqlite.Conn) error {
 		return fault.New(fault.Unavailable, "search_busy", "the search index is being read for too long to erase from it").
 			Retrying(fault.RetryBackoff, time.Second)
 	}
-	// What was erased meanwhile is left for the next time.
+	// Anything erased meanwhile is expunged next time.
 	return exec(c, "UPDATE state SET erase = 0 WHERE erase = ?", due)
 }
 

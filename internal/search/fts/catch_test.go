@@ -44,7 +44,7 @@ func TestDeletedBranches(t *testing.T) {
 	w.expect("ana", "fig", "own [fig]", "shared [fig]")
 }
 
-// Records that cannot be read are left out, and the rest is found.
+// The index skips unreadable records and finds the rest.
 func TestBrokenRecords(t *testing.T) {
 	w := newWorld(t)
 	c := w.talk("ana", "x")
@@ -87,7 +87,7 @@ func TestSpacesAreApart(t *testing.T) {
 	}
 }
 
-// Follow reads on when the log rests, or when it has grown a lot.
+// Follow reads the log when it is quiet, or when the backlog is large.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestFollow(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		wg.Go(func() { ix.Follow(ctx) })
-		for i := range 50 { // it never rests for long
+		for i := range 50 { // it is never quiet for long
 			c.say(fmt.Sprint("word ", i))
 			time.Sleep(time.Second)
 		}
@@ -115,7 +115,7 @@ func TestFollow(t *testing.T) {
 		if n := docs(t, w.path()); n != 150 {
 			t.Errorf("%d messages were taken in when the log rested", n)
 		}
-		time.Sleep(2 * time.Minute) // then the file is closed, and opened again
+		time.Sleep(2 * time.Minute) // the file is closed meanwhile, and opened again
 		if _, err := os.Stat(w.path() + "-wal"); !os.IsNotExist(err) {
 			t.Errorf("the file is still open: %v", err)
 		}
@@ -126,7 +126,7 @@ func TestFollow(t *testing.T) {
 		}
 		cancel()
 		wg.Wait()
-		// It ends with the store, or with the index.
+		// Follow ends when the store or the index is closed.
 		wg.Go(func() { ix.Follow(context.Background()) })
 		synctest.Wait()
 		if err := ix.Close(); err != nil {
@@ -167,8 +167,8 @@ func (d *deaf) Query(ctx context.Context, sc store.Scope, q store.Query) (store.
 	return d.Store.Query(ctx, sc, q)
 }
 
-// What the store cannot tell is told by its error; what is gone between the
-// look into the index and that into the store is left out.
+// A search returns errors of the store. It omits messages that are erased between
+// reading the index and reading the store.
 func TestTheStoreHasTheLastWord(t *testing.T) {
 	w := newWorld(t)
 	c := w.talk("ana", "x")
@@ -208,8 +208,8 @@ func TestTheStoreHasTheLastWord(t *testing.T) {
 	must(t, ix.Close())
 }
 
-// When only earlier versions of a conversation's own facts are erased, what
-// was said in it is still found, also by an index that is rebuilt.
+// If only earlier versions of a conversation's record are erased, its messages are
+// still found, even by a rebuilt index.
 func TestErasedVersionsOfAConversation(t *testing.T) {
 	w := newWorld(t)
 	c := w.talk("ana", "the sloe")
@@ -225,9 +225,8 @@ func TestErasedVersionsOfAConversation(t *testing.T) {
 	w.expect("ana", "sloe", "a [sloe]")
 }
 
-// A search after much was added at once reads a few batches of it, says that
-// more is to come, and has Follow go on at once. Where nobody follows the log,
-// the search reads all.
+// With a large backlog, a search reads a few batches, reports how many entries are
+// left, and wakes Follow. If Follow does not run, the search reads everything.
 func TestASearchDoesNotWaitForAnImport(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -244,12 +243,12 @@ func TestASearchDoesNotWaitForAnImport(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		wg.Go(func() { w.index.Follow(ctx) })
-		synctest.Wait() // it waits for the log to rest
+		synctest.Wait() // it waits until the log is quiet
 		page := w.search("ana", search.Query{Text: "word"})
 		if page.Behind < messages-read || page.Behind > messages || len(page.Hits) == 0 {
 			t.Errorf("%d entries behind, %d hits", page.Behind, len(page.Hits))
 		}
-		time.Sleep(time.Second) // less than the log must rest otherwise
+		time.Sleep(time.Second) // less than the usual quiet time
 		if page = w.search("ana", search.Query{Text: "word"}); page.Behind != 0 || docs(t, w.path()) != messages {
 			t.Errorf("%d entries behind, %d messages are indexed", page.Behind, docs(t, w.path()))
 		}

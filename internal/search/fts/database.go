@@ -172,7 +172,7 @@ func remove(path string) error {
 }
 
 // lost returns an error if the file has been removed or replaced since it was opened:
-// nobody else would see changes to it.
+// changes to it would be lost.
 func (d *database) lost() error {
 	if now, err := os.Stat(d.path); err != nil || !os.SameFile(d.file, now) {
 		return broken("it was removed")

@@ -23,8 +23,8 @@ import (
 	"steward/internal/store"
 )
 
-// The file may be lost, cut, written over or of another version at any time:
-// what is found stays the same, and the log tells of it.
+// The file may be removed, truncated, overwritten or replaced by another version at
+// any time: searches still find the same, and a message is logged.
 func TestTheFileIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, path string){
@@ -84,7 +84,7 @@ func tamper(t *testing.T, path, statement string) {
 	must(t, errors.Join(sqlitex.ExecuteScript(c, statement, nil), c.Close()))
 }
 
-// A file that is removed, or spoiled, while it is open.
+// The file is removed or damaged while it is open.
 func TestTheFileIsLostUnderOurHands(t *testing.T) {
 	w := newWorld(t)
 	c := w.talk("ana", "fruit")
@@ -128,7 +128,7 @@ func TestWhereNoFileCanBe(t *testing.T) {
 	}
 }
 
-// Two that use one file do not take anything in twice.
+// Two indexes that share a file index nothing twice.
 func TestTwoIndexesOverOneFile(t *testing.T) {
 	w := newWorld(t)
 	other := w.another(fts.Options{})
@@ -171,7 +171,7 @@ func (w *world) bytesOf(t *testing.T) []byte {
 	return all
 }
 
-// What was erased is in no byte of the file once Catch has returned.
+// Once Catch has returned, the file contains no byte of erased text.
 func TestErasedForGood(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{false, true} {
@@ -180,7 +180,7 @@ func TestErasedForGood(t *testing.T) {
 		for i := range 2000 {
 			c.say(fmt.Sprintf("common words and word%d", i))
 			if i%100 == 0 {
-				must(t, w.index.Catch(context.Background())) // makes many segments, and merges of them
+				must(t, w.index.Catch(context.Background())) // creates and merges many segments
 			}
 		}
 		secret := d.say("the xylophonequartet plays")
@@ -197,7 +197,7 @@ func TestErasedForGood(t *testing.T) {
 		} else {
 			w.commit("ana", store.Change{Op: store.Erase, URI: d.uri(secret)})
 		}
-		w.expect("ana", "xylophonequartet") // which does not wait until it is expunged
+		w.expect("ana", "xylophonequartet") // does not wait for expunging
 		must(t, w.index.Catch(context.Background()))
 		if at := bytes.Index(w.bytesOf(t), []byte("phonequ")); at >= 0 {
 			t.Errorf("whole %v: it is still there at byte %d", whole, at)

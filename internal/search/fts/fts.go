@@ -24,7 +24,7 @@ import (
 
 var _ search.Index = (*Index)(nil)
 
-// Options of New. Path and Store are needed.
+// Options of New. Path and Store are required.
 type Options struct {
 	Path  string // of the index's own file, which is created if missing
 	Store store.Store
@@ -44,7 +44,7 @@ type Index struct {
 	turn chan struct{} // holds a token while the file is being written
 
 	followed atomic.Bool   // Follow runs
-	hurry    chan struct{} // tells Follow that a search found a backlog
+	hurry    chan struct{} // wakes Follow when a search finds a backlog
 
 	mu     sync.RWMutex // held for reading while db is in use
 	db     *database

@@ -215,8 +215,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Imported messages stand where they were said, and many of one time stay in
-// their order.
+// Imported messages are ordered by their own times, and messages of the same time
+// keep their order.
 func TestOrderIsOfTime(t *testing.T) {
 	w := newWorld(t)
 	c := w.talk("ana", "imported")

@@ -23,7 +23,7 @@ import (
 	_ "steward/test/seed"
 )
 
-// said is a message as the model knows it.
+// said is a message in the reference model.
 type said struct {
 	id            id.ID
 	user          string
@@ -35,7 +35,7 @@ type said struct {
 	deleted, gone bool // gone: erased
 }
 
-// machine drives a store with an index, and a list that is scanned.
+// machine drives a store with an index, and a list for comparison.
 type machine struct {
 	*world
 	t      *rapid.T
@@ -162,7 +162,7 @@ func (m *machine) catch() {
 	}
 }
 
-// interrupt breaks off reading the log somewhere.
+// interrupt interrupts reading the log at some point.
 func (m *machine) interrupt() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ix := fts.New(fts.Options{Path: m.path(), Store: &broken{m.store, cancel, m.pick("calls", 6)}})
@@ -194,7 +194,7 @@ func (b *broken) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (sto
 	return page, err
 }
 
-// term is a part of a query, and what it means to a scan.
+// term is a part of a query, and its meaning for scan.
 type term struct {
 	text string
 	is   func(*said) bool
@@ -264,7 +264,7 @@ func (m *machine) search() {
 	m.compare(sc, q, m.scan(sc, tests))
 }
 
-// scan looks through everything.
+// scan searches all messages without an index.
 func (m *machine) scan(sc store.Scope, tests []func(*said) bool) []id.ID {
 	var found []*said
 	for _, s := range m.said {
@@ -310,7 +310,7 @@ func (m *machine) compare(sc store.Scope, q search.Query, want []id.ID) {
 	}
 }
 
-// visible checks that neighbours are of the scope and not deleted.
+// visible checks that neighbours are in the scope and not deleted.
 func (m *machine) visible(sc store.Scope, lines []search.Line) {
 	for _, l := range lines {
 		i := slices.IndexFunc(m.said, func(s *said) bool { return s.id == l.Message })
@@ -320,8 +320,8 @@ func (m *machine) visible(sc store.Scope, lines []search.Line) {
 	}
 }
 
-// The index finds exactly what a scan of all messages finds, whatever happens
-// to the messages, to the file, and to those who read the log.
+// The index finds exactly what a scan of all messages finds, whatever happens to the
+// messages, the file and the readers of the log.
 func TestIndexAgainstAScan(t *testing.T) {
 	t.Parallel()
 	n := 0

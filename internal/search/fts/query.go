@@ -238,8 +238,8 @@ func choice(phrases []search.Phrase) string {
 	return strings.Join(out, " OR ")
 }
 
-// around finds the keys of the docs' neighbours. A message names the one before it; of those
-// that name it, the newest counts.
+// around finds the keys of the docs' neighbours. A message names its predecessor; if several
+// messages name it, the newest is its successor.
 func (s *sought) around(docs []doc) error {
 	if s.q.Around <= 0 || len(docs) == 0 {
 		return nil
@@ -293,7 +293,7 @@ func (s *sought) walk(step string, conv int64, from []byte) (keys [][]byte, err 
 	return keys, nil
 }
 
-// reading makes hits from docs. It reads the texts from the store in the scope of the
+// reading builds hits from docs. It reads the texts from the store in the scope of the
 // caller, which checks access again.
 type reading struct {
 	ctx    context.Context

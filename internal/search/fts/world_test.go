@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// fatal is what a world needs of a test.
+// fatal is the part of testing.TB that a world needs.
 type fatal interface {
 	Helper()
 	Fatal(...any)
@@ -98,7 +98,7 @@ func (w *world) talk(user, title string) *talk {
 	return c
 }
 
-// put writes the conversation's own facts.
+// put writes the conversation's record.
 func (c *talk) put() {
 	c.t.Helper()
 	c.commit(c.Owner, store.Change{URI: record.ConversationURI(c.ID), Body: record.Encode(&c.Conversation)})
@@ -108,8 +108,8 @@ func (c *talk) uri(msg id.ID) resource.URI {
 	return record.InteractionURI(c.ID, c.inter).ChildID(record.TypeMessage, msg)
 }
 
-// change makes the change that adds a message, a second after the last one
-// unless it has a time.
+// change returns the change that adds a message. A message without a time gets one a
+// second after the last.
 func (c *talk) change(m *message.Message) store.Change {
 	if m.ID.Zero() {
 		m.ID = id.New()
@@ -148,7 +148,7 @@ func (c *talk) answer(s string) id.ID {
 	return c.add(&message.Message{Role: message.Assistant, Blocks: text(s), Final: true, Stop: message.StopEnd})
 }
 
-// mark writes what became of a message.
+// mark writes a message's mark.
 func (c *talk) mark(msg id.ID, changes ...record.Change) {
 	c.t.Helper()
 	c.commit(c.Owner, store.Change{URI: record.MarkURI(c.ID, msg), Body: record.Encode(record.Mark{Branch: record.MainBranch, Changes: changes})})
@@ -163,7 +163,7 @@ func (w *world) search(user string, q search.Query) search.Page {
 	return page
 }
 
-// find returns the snippets that a search finds, with what matched in brackets.
+// find returns the snippets that a search finds, with the matches in brackets.
 func (w *world) find(user string, q search.Query) []string {
 	w.t.Helper()
 	var out []string

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Field is a part of a document: its text, and the weight of its words from 0 to 1.
+// Field is a part of a document: a text, and the weight of its words, from 0 to 1.
 type Field struct {
 	Text   string
 	Weight float64
@@ -15,8 +15,8 @@ type Field struct {
 // maxField bounds how many bytes of a field are read.
 const maxField = 16 << 10
 
-// Index holds documents by their words. It does not change and is safe for
-// concurrent use.
+// Index finds documents by their words. It is immutable and safe for concurrent
+// use.
 type Index struct {
 	docs  int
 	terms map[string][]posting // by stem
@@ -24,7 +24,7 @@ type Index struct {
 
 type posting struct {
 	doc    int
-	weight float64 // the greatest of the fields that have the word
+	weight float64 // the highest weight of the fields that contain the stem
 }
 
 // NewIndex returns an index of documents, which are identified by their indexes in the
@@ -59,13 +59,13 @@ func (x *Index) Weight(doc int, stem string) float64 {
 	return 0
 }
 
-// Rarity returns how rare a stem is: 1 if no document has it, less the more documents
-// have it, and never 0.
+// Rarity returns how rare a stem is: 1 if no document contains it, and less the more
+// documents contain it. It is always above 0.
 func (x *Index) Rarity(stem string) float64 {
 	return math.Log(1+float64(x.docs+1)/float64(len(x.terms[stem])+1)) / math.Log(float64(x.docs+2))
 }
 
-// Term is a stem of a query. Weight scales how much it counts, from 0 to 1.
+// Term is a stem of a query with its weight, from 0 to 1.
 type Term struct {
 	Stem   string
 	Weight float64
@@ -74,7 +74,7 @@ type Term struct {
 // Match is a document that shares words with a query.
 type Match struct {
 	Doc   int
-	Score float64 // the part of the query that the document matches, from 0 to 1
+	Score float64 // the fraction of the query that the document matches, from 0 to 1
 }
 
 // Rank returns the documents that share a word with the query, most similar first.

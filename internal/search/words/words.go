@@ -1,13 +1,12 @@
 // Package words finds, among many descriptions, those that share the most
 // words with a text.
 //
-// A text is split into words, and a word is cut to its stem, so that
-// "Schedules", "scheduled" and "scheduling" are one. Function words ("the",
+// A text is split into words, and each word is reduced to its stem, so that
+// "Schedules", "scheduled" and "scheduling" are equal. Function words ("the",
 // "what", "please") say nothing about a subject and are called common. An
-// Index holds documents, each made of fields with a weight; Rank compares a
-// query with all of them at once. A word that few documents have counts more
-// than one that many have. Meaning does not count: words that share no stem
-// are unrelated.
+// Index holds documents, each made of weighted fields; Rank compares a query
+// with all of them at once. Rare words count more than frequent ones. Meaning
+// does not count: words that share no stem are unrelated.
 //
 // All functions take time proportional to their input, and are deterministic.
 package words
@@ -54,7 +53,7 @@ func next(text string) int {
 	return end
 }
 
-// hyphens cuts a hyphenated word in two where both parts are long.
+// hyphens splits a hyphenated word if both parts are long.
 func hyphens(word string) []string {
 	parts := strings.Split(word, "-")
 	for _, p := range parts {
@@ -65,7 +64,7 @@ func hyphens(word string) []string {
 	return parts
 }
 
-// camel cuts "addEvent" into two and drops a possessive "'s".
+// camel splits "addEvent" into two words and drops a possessive "'s".
 func camel(word string) []string {
 	for _, s := range []string{"'s", "’s", "'S", "’S"} {
 		word = strings.TrimSuffix(word, s)
@@ -82,8 +81,8 @@ func camel(word string) []string {
 	return append(out, strings.ToLower(word[start:]))
 }
 
-// Stem cuts an English word in lower case to its stem. The stem need not be a
-// word itself.
+// Stem reduces an English word in lower case to its stem, which need not be a word
+// itself.
 func Stem(word string) string {
 	w := word
 	switch {
