@@ -51,7 +51,7 @@ type Chat struct {
 	Number           int    // its number in the input, from 1
 	Nodes            []Node // parents come before their children
 	Current          int    // the node where the chat continues; -1 without nodes
-	Notes            []Note // on what has no place in a message
+	Notes            []Note // about content that has no place in a message
 	Own              *Own   // Steward's own export
 }
 

@@ -338,7 +338,7 @@ func (b *ownReader) verify() error {
 // message reads one message with its place.
 func (b *ownReader) message() (Placed, error) {
 	at := b.s.at()
-	raw, err := b.s.value(2 * b.MaxChat) // what the caps of its results cut off comes with it
+	raw, err := b.s.value(2 * b.MaxChat) // it includes what the size limit cut off its results
 	if errors.Is(err, errOversize) {
 		return Placed{}, fault.New(fault.TooLarge, "import_too_large", "%sa message is larger than %d bytes", at, 2*b.MaxChat).
 			WithHint("import it with a larger limit")

@@ -240,7 +240,7 @@ func appendMember(raw []byte, name string, v []byte) []byte {
 	} else {
 		raw = append(raw, ',')
 	}
-	raw, _ = jsontext.AppendQuote(raw, name) // the error is of UTF-8, which it mends
+	raw, _ = jsontext.AppendQuote(raw, name) // the only error is invalid UTF-8, which it replaces
 	return append(append(raw, ':'), v...)
 }
 

@@ -35,7 +35,7 @@ type chatHead struct {
 // messages take several times the memory.
 type list struct {
 	doc    []byte
-	source string // the vendor that the first telling message shows
+	source string // the vendor according to the first message that shows one
 }
 
 // add adds a message. It returns false if the list becomes too large.

@@ -143,7 +143,7 @@ func (w *weaver) put(at end, e *entry) end {
 		return w.answer(at, e)
 	}
 	if len(e.blocks) == 0 {
-		return at // nothing was said
+		return at // the message is empty
 	}
 	m := &message.Message{Role: e.role, At: e.at, Blocks: e.blocks, Meta: metaOf(w.source, e.rest), Model: e.model, Stop: e.stop}
 	if m.Role != message.System {

@@ -68,7 +68,7 @@ func (x *Writer) Message(p Placed) error {
 func (x *Writer) message(list string, p Placed) {
 	b := append(x.buf[:0], `{"interaction":"`...)
 	b = append(p.Interaction.AppendText(b), `","branch":`...)
-	b, _ = jsontext.AppendQuote(b, p.Branch) // the error is of UTF-8, which holds in ids
+	b, _ = jsontext.AppendQuote(b, p.Branch) // the only error is invalid UTF-8, and ids are valid
 	b = strconv.AppendInt(append(b, `,"pos":`...), p.Pos, 10)
 	b = message.Append(append(b, `,"message":`...), p.Message)
 	if len(p.Rests) > 0 {
@@ -101,7 +101,7 @@ func (x *Writer) open(list string) {
 		x.put("\n]")
 	}
 	if x.list = list; list == "messages" {
-		x.sign("signed") // so that a reader knows at once whether the rest can be trusted
+		x.sign("signed") // so that a reader can decide early whether to trust the rest
 	}
 	x.w.WriteString(",\n")
 	x.put(`"` + list + `":[`)
