@@ -5,11 +5,15 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -19,21 +23,28 @@ import (
 //go:embed *.json
 var files embed.FS
 
-func schema(vendor string) func() *jsonschema.Resolved {
-	return sync.OnceValue(func() *jsonschema.Resolved {
+// rules are a vendor's schema as it is, and without its rules against unknown members.
+type rules struct{ strict, open *jsonschema.Resolved }
+
+func schema(vendor string) func() rules {
+	return sync.OnceValue(func() rules {
 		b, err := files.ReadFile(vendor + ".json")
-		var s jsonschema.Schema
-		if err == nil {
-			err = json.Unmarshal(b, &s)
+		resolved := func(b []byte) *jsonschema.Resolved {
+			var s jsonschema.Schema
+			if err == nil {
+				err = json.Unmarshal(b, &s)
+			}
+			if err != nil {
+				panic(err) // the embedded file is broken
+			}
+			r, err := s.Resolve(nil)
+			if err != nil {
+				panic(err)
+			}
+			return r
 		}
-		if err != nil {
-			panic(err) // the embedded file is broken
-		}
-		r, err := s.Resolve(nil)
-		if err != nil {
-			panic(err)
-		}
-		return r
+		closed := regexp.MustCompile(`"additionalProperties":\s*false`)
+		return rules{resolved(b), resolved(closed.ReplaceAll(b, []byte(`"additionalProperties": true`)))}
 	})
 }
 
@@ -44,14 +55,34 @@ var (
 	ollamaSchema    = schema("ollama")
 )
 
-// read checks that a body is strict JSON and valid under a schema, and decodes
-// it into into.
-func read(schema *jsonschema.Resolved, body []byte, into any) error {
+// anyNumber reads numbers that a float64 cannot hold as the largest that it can.
+var anyNumber = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported
+	}
+	raw, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseFloat(string(raw), 64)
+	if errors.Is(err, strconv.ErrRange) {
+		n, err = math.Copysign(math.MaxFloat64, n), nil
+	}
+	*v = n
+	return err
+}))
+
+// read checks that a body is strict JSON and valid under a schema, and reads what the code checks.
+// If it has members that the schema does not know, and no other fault, the error says "unknown object member".
+func read(r rules, body []byte, into any) error {
 	var v any
-	if err := json.Unmarshal(body, &v); err != nil {
+	if err := json.Unmarshal(body, &v, anyNumber); err != nil {
 		return fmt.Errorf("not a request: %w", err)
 	}
-	if err := schema.Validate(v); err != nil {
+	if err := r.strict.Validate(v); err != nil {
+		if r.open.Validate(v) == nil {
+			return fmt.Errorf("unknown object member: %w", err)
+		}
 		return fmt.Errorf("not a request of the API: %w", err)
 	}
 	return json.Unmarshal(body, into, json.MatchCaseInsensitiveNames(true))

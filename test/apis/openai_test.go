@@ -17,7 +17,7 @@ func refusals(t *testing.T, check func([]byte) error, list [][2]string) {
 func refuses(t *testing.T, check func([]byte) error, body, want string) {
 	t.Helper()
 	err := check([]byte(body))
-	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) && !strings.HasPrefix(err.Error(), "not a request") {
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) && !strings.HasPrefix(err.Error(), "not a request") && !strings.HasPrefix(err.Error(), "unknown object member") {
 		t.Errorf("%s: %v, want %q", body, err, want)
 	}
 }
@@ -74,4 +74,17 @@ func TestCheckOpenAI(t *testing.T) {
 		{`{"model":"m","input":[""],"encoding_format":"base64"}`, "empty"}, {`{"model":"m","input":["a"]}`, "encoding_format"},
 		{`{"model":"m","input":["a"],"encoding_format":"float","stream":true}`, "completion"},
 	})
+}
+
+func TestUnknownMembersAndHugeNumbers(t *testing.T) {
+	for message, want := range map[string]string{
+		`{"role":"assistant","content":"Hi","odd":1}`:                      "unknown object member",
+		`{"role":"assistant","odd":1}`:                                     "not a request of the API",
+		`{"role":"assistant","content":"Hi","reasoning_details":[-1e999]}`: "",
+	} {
+		err := CheckOpenAI([]byte(`{"model":"m","messages":[{"role":"user","content":"Hi"},` + message + `]}`))
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", message, err, want)
+		}
+	}
 }
