@@ -19,7 +19,7 @@ import (
 	_ "steward/test/seed"
 )
 
-// expected is what a call is to be told as.
+// expected is the expected entry of a call.
 type expected struct {
 	ref     string
 	conv    id.ID
@@ -27,11 +27,11 @@ type expected struct {
 	tool    string
 	outcome worklog.Outcome
 	at      time.Time
-	off     bool // it does not stand on the preferred branch
+	off     bool // it is not on the preferred branch
 	seq     int  // the order in which the calls were stored
 }
 
-// history grows conversations at random and keeps what is to be told of them.
+// history builds random conversations and keeps the expected entries.
 type history struct {
 	t     *rapid.T
 	chats []*chat
@@ -75,7 +75,7 @@ func (h *history) turn(c *chat) {
 	c.flush()
 }
 
-// result answers a call somehow.
+// result answers a call with a random outcome.
 func (h *history) result(c *chat, k message.Call, en *expected) {
 	status := rapid.SampledFrom([]message.Status{message.OK, message.OK, message.Failed, message.DeniedCall, message.Unavailable,
 		message.Interrupted, message.Queued, message.UnknownEnd}).Draw(h.t, "status")
@@ -105,12 +105,12 @@ func (h *history) result(c *chat, k message.Call, en *expected) {
 	}
 }
 
-// fork goes on from here on another branch, the preferred one from now on: the
-// last turn stays on the branch before.
+// fork continues on another branch, which becomes the preferred one. The last turn
+// stays on the previous branch.
 func (h *history) fork(c *chat, before int64, n int) {
 	name := fmt.Sprint("b", n)
 	rope := append(slices.Clone(c.rope), record.Span{Branch: c.branch, From: c.open, To: before})
-	if before < max(c.open, 1) { // nothing of its own was before that
+	if before < max(c.open, 1) { // it has no earlier messages of its own
 		rope = slices.Clone(c.rope)
 	}
 	c.rope, c.branch, c.open = rope, name, c.pos+1
@@ -119,8 +119,8 @@ func (h *history) fork(c *chat, before int64, n int) {
 	c.flush()
 }
 
-// For random conversations, each call is told once, in order, with its
-// outcome; pages of whatever size put together are the whole; filters select.
+// For random conversations, the log contains each call once, in order, with its
+// outcome. Pages of any size together form the whole log, and filters work.
 func TestRandomHistories(t *testing.T) {
 	t.Parallel()
 	st := openStore(t)

@@ -43,8 +43,8 @@ func TestArgumentsAreMasked(t *testing.T) {
 	}
 }
 
-// anyArgs draws arguments in which secrets are planted: under a name that says
-// so, at any depth. What is planted is added to the list.
+// anyArgs draws arguments with secrets under telling names, at any depth, and
+// appends the secrets to the list.
 func anyArgs(t *rapid.T, depth int, planted *[]string) map[string]any {
 	out := map[string]any{}
 	for i := range rapid.IntRange(0, 4).Draw(t, "members") {
@@ -70,14 +70,13 @@ func anyArgs(t *rapid.T, depth int, planted *[]string) map[string]any {
 	return out
 }
 
-// Whatever secrets a call is given, nothing that is told of it shows one: not
-// the summary, not the parameters, not what it affects, nor an error that
-// repeats them, whole or cut.
+// An entry shows no secret of its call: neither in the summary, the parameters or the
+// impact, nor in an error that repeats the secret, whole or cut.
 func TestNoSecretIsEverTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var planted []string
 		args := anyArgs(t, 3, &planted)
-		if len(planted) > 0 { // where the others are known, one may stand anywhere
+		if len(planted) > 0 { // repeat a known secret at any place
 			args["path"] = "before " + planted[0] + " after"
 		}
 		b, err := json.Marshal(args)
@@ -115,7 +114,7 @@ func TestNoSecretIsEverTold(t *testing.T) {
 	})
 }
 
-// What a secret looks like is enough, wherever it stands.
+// A value that looks like a secret is masked at any place.
 func TestWhatLooksLikeASecretIsNeverTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.OneOf(

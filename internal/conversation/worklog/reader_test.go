@@ -83,7 +83,7 @@ func TestCursors(t *testing.T) {
 	f := worklog.Filter{Conversation: c.id}
 	first, next := page(t, e, ana, f, "", 1)
 	expect(t, first, "success Read c")
-	c.final("So") // what comes meanwhile is not on later pages
+	c.final("So") // later pages do not include new messages
 	c.turn("Second")
 	k = c.calls(call{"files.read", `{"path":"d"}`})
 	c.result(k[0], message.OK, "")
@@ -105,7 +105,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// A long stretch without a call is gone through in pieces.
+// A long range without calls is read in several pages.
 func TestASparseFilterGoesOnInPieces(t *testing.T) {
 	t.Parallel()
 	st := openStore(t)

@@ -194,7 +194,7 @@ func TestBranches(t *testing.T) {
 			"success Read newer", "success Read new", "success Read aside", "success Read old", "success Read a")
 	}
 	list, _ := page(t, e, ana, main, old, 10)
-	expect(t, list, "success Read a") // a page of the old branch goes on with the old branch
+	expect(t, list, "success Read a") // a cursor of the old branch continues on the old branch
 	c.commit(store.Change{URI: record.BranchURI(c.id, "main"), Body: record.Encode(record.Branch{Open: c.pos + 1})})
 	if _, _, err := e.Log(context.Background(), ana, main, old, 0); !fault.HasCode(err, "cursor_invalid") {
 		t.Errorf("a place that is not on its branch any more: %v", err)
@@ -246,13 +246,13 @@ func TestWhatBecameOfMessages(t *testing.T) {
 	if _, _, err := e.Show(context.Background(), ana, k[3].Ref.String()); !fault.HasCode(err, "call_not_found") {
 		t.Errorf("a deleted call is shown: %v", err)
 	}
-	// On another branch than the preferred one, what was last said of a message counts.
+	// For messages that are not on the preferred branch, the newest change counts.
 	c.commit(store.Change{URI: record.ConversationURI(c.id), Body: record.Encode(record.Conversation{Branch: "empty"})})
 	expect(t, all(t, e, ana, worklog.Filter{}, 50), "success Read c", "success Read b (obsolete)", "success Read a (obsolete)")
 	if list := all(t, e, ana, worklog.Filter{Conversation: c.id}, 50); len(list) != 0 {
 		t.Errorf("%q", told(list))
 	}
-	// The whole call is gone when its message is, and all of it with the conversation.
+	// Deleting the message removes its calls, and deleting the conversation all of them.
 	c.commit(store.Change{URI: record.ConversationURI(c.id), Body: record.Encode(record.Conversation{})})
 	c.mark(k[0].Message, 2, record.Change{State: record.Deleted})
 	if list := all(t, e, ana, worklog.Filter{Conversation: c.id}, 50); len(list) != 0 {
@@ -272,7 +272,7 @@ func TestWhatBecameOfMessages(t *testing.T) {
 	}
 }
 
-// A copy of a conversation does not do again what was done in it.
+// A copy of a conversation adds no entries for the copied calls.
 func TestCopies(t *testing.T) {
 	st := openStore(t)
 	e := engine(t, st)
@@ -339,10 +339,10 @@ func TestShow(t *testing.T) {
 	k := c.calls(call{"files.read", `{"path":"a"}`}, call{"mail.send", `{"to":"bob","route":"backdoor","api_key":"hunter2"}`})
 	c.result(k[0], message.OK, "It holds sk-abcdefghijklmnop and hunter2.")
 	c.result(k[1], message.Failed, "no")
-	old := id.ID{6: 0x40, 8: 0x80, 15: 9} // an id that does not tell when it was made
+	old := id.ID{6: 0x40, 8: 0x80, 15: 9} // an id that contains no time
 	imported := c.say(&message.Message{ID: old, Role: message.Assistant, Blocks: []message.Block{&message.ToolCall{Name: "files.list", Args: []byte(`{}`)}}})
 	c.result(imported.Calls()[0], message.OK, "x")
-	for range 20 { // something else to look through
+	for range 20 { // other messages to search
 		newChat(t, st, ana, "Other")
 	}
 	whole := k[0].Ref.String()

@@ -40,7 +40,7 @@ func openStore(t testing.TB) *sqlite.Store {
 	return s
 }
 
-// registry holds tools whose calls are told in every way.
+// registry holds tools whose calls are described in all ways.
 func registry(t testing.TB) *tool.Registry {
 	t.Helper()
 	r := &tool.Registry{}
@@ -73,7 +73,7 @@ func engine(t testing.TB, s store.Store) *worklog.Engine {
 	})
 }
 
-// chat builds a conversation in the store, as the engine of conversations does.
+// chat builds a conversation in the store, as conversation.Engine does.
 type chat struct {
 	t       testing.TB
 	st      store.Store
@@ -188,7 +188,7 @@ func (c *chat) intent(k message.Call, state intent.State, reason string, deferre
 	c.commit(store.Change{URI: c.uri(k.Message).Child("effect.Intent", fmt.Sprint(k.Block)), Body: body, State: state.Mark()})
 }
 
-// mark records what became of a message.
+// mark records a change of a message's state.
 func (c *chat) mark(m id.ID, pos int64, changes ...record.Change) {
 	c.commit(store.Change{URI: record.MarkURI(c.id, m), Body: record.Encode(record.Mark{Pos: pos, Branch: c.branch, Changes: changes}),
 		Place: &store.Place{List: record.MarksURI(c.id), Pos: pos}})
