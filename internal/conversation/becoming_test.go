@@ -22,7 +22,7 @@ func (k *talk) mark(state record.Validity, msgs ...id.ID) {
 	k.ok(second(k.e.Mark(k.t.Context(), anna, k.conv, conversation.Verdict{State: state, Reason: "a test"}, msgs...)))
 }
 
-// states tells what became of each message of the preferred branch.
+// states returns the state of each message of the preferred branch.
 func (k *talk) states() string {
 	k.t.Helper()
 	page, _, err := k.e.Messages(k.t.Context(), anna, k.conv, "", 1000, false)
@@ -34,8 +34,8 @@ func (k *talk) states() string {
 	return strings.Join(out, " ")
 }
 
-// What a tool makes obsolete holds where the call that did so is; what a
-// person says of a message holds everywhere.
+// A change by a tool's call applies to branches that hold the call; a change by a
+// person applies to all branches.
 func TestMarksAcrossBranches(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -51,23 +51,23 @@ func TestMarksAcrossBranches(t *testing.T) {
 	if v := k.view(); !strings.HasPrefix(v[2], "[obsolete: ") {
 		t.Errorf("%q", v)
 	}
-	// A sibling without the write: the reading holds.
+	// On a sibling without the write, the read is valid.
 	aside, err := k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: write[0], Before: true})
 	k.ok(err)
 	if got := k.states(); got != "ac ac ac ac" {
 		t.Errorf("on the sibling: %s", got)
 	}
 	k.expect("the sibling's view", k.view(), "read", "call file.read", "content 1 of file.read a", "re: read")
-	// One that departs after the write: it does not.
+	// On a branch that departs after the write, it is not.
 	_, err = k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: write[2]})
 	k.ok(err)
 	if got := k.states(); got != "ac ac in ac ac ac ac" {
 		t.Errorf("behind the write: %s", got)
 	}
-	if v := k.view(); !strings.HasPrefix(v[2], "[obsolete: ") { // the revision goes along
+	if v := k.view(); !strings.HasPrefix(v[2], "[obsolete: ") { // the branch inherits the revision
 		t.Errorf("%q", v)
 	}
-	// A write on the sibling makes it obsolete there, by itself.
+	// A write on the sibling makes it obsolete there independently.
 	k.ok(k.e.Switch(ctx, anna, k.conv, aside.ID))
 	k.turn("write here", "file.write a")
 	if got := k.states(); got != "ac ac in ac ac ac ac ac" {
@@ -78,10 +78,10 @@ func TestMarksAcrossBranches(t *testing.T) {
 		t.Errorf("%d, %v: %s", n, err, k.states())
 	}
 	k.ok(k.e.Switch(ctx, anna, k.conv, record.MainBranch))
-	if got := k.states(); got != "ac ac in ac ac ac ac ac ac ac" { // its own cause stands
+	if got := k.states(); got != "ac ac in ac ac ac ac ac ac ac" { // its own cause remains
 		t.Errorf("on main, after the sibling's rollback: %s", got)
 	}
-	// A person's word holds on all, and takes the whole call with it.
+	// A person's change applies to all branches and to the whole call.
 	k.mark(record.Archived, read[2])
 	for _, b := range []string{record.MainBranch, aside.ID} {
 		k.ok(k.e.Switch(ctx, anna, k.conv, b))
@@ -97,7 +97,7 @@ func TestMarksAcrossBranches(t *testing.T) {
 		t.Errorf("active again: %s", got)
 	}
 	before := k.seq()
-	k.mark(record.Active, read[1]) // it is so already
+	k.mark(record.Active, read[1]) // it has this state already
 	if k.seq() != before {
 		t.Error("nothing was written down as a change")
 	}
@@ -117,10 +117,10 @@ func TestWhatCallsMakeObsolete(t *testing.T) {
 	k.begin(s, "do")
 	k.call(s, "file.read a", "file.read b", "file.list x")
 	k.call(s, "file.write a")
-	k.call(s, "file.read b", "file.read b") // of parallel calls the later one stands
+	k.call(s, "file.read b", "file.read b") // of parallel calls, the later one remains valid
 	k.end(s, "done")
 	k.expect("what became", strings.Fields(k.states()), strings.Fields("ac ac in in in ac ac ac in ac ac")...)
-	// It is recorded with the message that causes it, in one commit.
+	// The change is recorded in the same commit as the message that causes it.
 	changes, err := k.e.Audit(t.Context(), anna, k.conv, id.ID{}, "")
 	k.ok(err)
 	for _, c := range changes {
@@ -146,7 +146,7 @@ func TestOptimizeAndRestore(t *testing.T) {
 	pinned := k.all[8] // the second page
 	k.ok(k.e.Pin(ctx, anna, k.conv, true, pinned))
 	before := k.view()
-	n, err := k.e.Optimize(ctx, anna, k.conv, []string{"file.write"}) // which is about reading and listing
+	n, err := k.e.Optimize(ctx, anna, k.conv, []string{"file.write"}) // its rules name reading and listing
 	v := k.view()
 	if n != 1 || err != nil || !strings.HasPrefix(v[4], "[obsolete: left out") || v[8] != before[8] || v[2] != before[2] {
 		t.Fatalf("%d left, %v\n%s", n, err, strings.Join(v, "\n"))
@@ -164,7 +164,7 @@ func TestOptimizeAndRestore(t *testing.T) {
 	if n, err := k.e.Restore(ctx, anna, k.conv); n != 0 || err != nil {
 		t.Errorf("%d restored again, %v", n, err)
 	}
-	k.turn("on", "file.write a") // later calls go on as ever
+	k.turn("on", "file.write a") // later calls work as before
 	if got := k.states(); got[6:8] != "in" {
 		t.Errorf("%s", got)
 	}
@@ -208,7 +208,7 @@ func TestErrorCodes(t *testing.T) {
 	k.ok(second(k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: result}))) // of another branch
 	k.expect("behind the result", k.list(), "one", "call file.read", "content 1 of file.read a")
 	k.ok(k.e.Switch(ctx, anna, k.conv, record.MainBranch))
-	// What nobody asked cannot be answered anew.
+	// Without a question, there is nothing to answer again.
 	_, err = k.e.Remove(ctx, anna, k.conv, user)
 	k.ok(err)
 	_, err = k.e.OpenAgain(ctx, anna, k.conv, answer)
@@ -257,7 +257,7 @@ func TestMergedInteractions(t *testing.T) {
 	if part.Into != a || len(part.Entries) != 6 || len(part.Changes) != 1 || part.Changes[0].Tool != "file.read" {
 		t.Errorf("%+v", part)
 	}
-	// All of it obsolete: so is the interaction, and it tells by whom.
+	// If all results are obsolete, so is the interaction, and it names the cause.
 	k.mark(record.Archived, k.all[len(k.all)-2], k.all[len(k.all)-1])
 	whole, err := k.e.Interaction(ctx, anna, k.conv, c)
 	k.ok(err)
@@ -312,7 +312,7 @@ func TestCopies(t *testing.T) {
 	if err != nil || c.Messages != 6 || c.ToolCalls != 2 || c.Owner != "anna" || c.Title != "one" || c.BranchID() != record.MainBranch {
 		t.Errorf("%+v, %v", c, err)
 	}
-	k.turn("on") // it is a conversation like any
+	k.turn("on") // it can be continued like any other
 	k.conv = from
 	k.expect("the original", k.list(), list...)
 	k.conv = longer
@@ -321,8 +321,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// Five thousand messages, some made long before they were stored, some on
-// branches, some with ids derived from clients': each is found, in its place.
+// Of five thousand messages, some are created long before they are stored, some are
+// on branches, and some have ids derived from clients' ids: Find finds each.
 func TestFindAmongMany(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -365,14 +365,14 @@ func TestFindAmongMany(t *testing.T) {
 	_, err := k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: ids[100]})
 	k.ok(err)
 	k.ok(k.e.DeleteBranch(ctx, anna, k.conv, record.MainBranch))
-	look(ids[50], "50") // of the deleted branch's list, and on the other one
+	look(ids[50], "50") // in the deleted branch's list, and on the other branch
 	if _, err := k.e.Find(ctx, anna, k.conv, id.New()); !fault.HasCode(err, "message_not_found") {
 		t.Error(err)
 	}
 }
 
-// What is packed reads as before, also from another process, and more can be
-// said after it.
+// Packed messages read as before, also from another process, and new messages can be
+// appended.
 func TestPackThenRead(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -408,8 +408,8 @@ func TestPackThenRead(t *testing.T) {
 	}
 }
 
-// A summary stands for what people, models and tools said, not for what
-// Steward put between.
+// A summary covers the messages of people, models and tools, not the texts that
+// Steward inserted.
 func TestWhatADigestIsMadeOf(t *testing.T) {
 	k := newTalk(t)
 	s := k.session()
@@ -452,7 +452,7 @@ func TestWhatADigestIsMadeOf(t *testing.T) {
 	}
 }
 
-// active counts the messages of an interaction that hold.
+// active counts the active messages of an interaction.
 func active(in conversation.Interaction) (n int) {
 	for _, e := range in.Entries {
 		if e.Change.State == record.Active {

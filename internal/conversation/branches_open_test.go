@@ -13,8 +13,8 @@ import (
 	"steward/internal/tool"
 )
 
-// Calls without results are not carried over to a branch: whoever went on there
-// would make them again.
+// A branch does not take over calls without results: an agent that continued there
+// would repeat them.
 func TestAForkWhileCallsAreOpen(t *testing.T) {
 	k := newTalk(t)
 	s := k.session()
@@ -46,12 +46,12 @@ func TestAForkWhileCallsAreOpen(t *testing.T) {
 	k.ok(err)
 }
 
-// What became obsolete is recorded on the branch that goes on first, and is
-// shown on another one, too, when that is refreshed: not at some later change.
+// Obsolete results are recorded on the branch that continues first. Another branch
+// shows them as obsolete when it is refreshed, not at some later change.
 func TestObsoleteOnABranchThatIsNotRefreshedAsOften(t *testing.T) {
 	k := newTalk(t)
 	known := k.e
-	k.e = conversation.New(k.db, conversation.Options{ // the tools do not say yet what they make obsolete
+	k.e = conversation.New(k.db, conversation.Options{ // the tools have no rules yet
 		Tools: func(string, string) (tool.Tool, bool) { return nil, false }, Names: func(string) []string { return nil }})
 	k.turn("look", "file.read a")
 	k.turn("change", "file.write a")

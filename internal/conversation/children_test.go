@@ -13,7 +13,7 @@ import (
 	"steward/internal/store/storetest"
 )
 
-// family is a conversation in which an agent is asked, which asks another one.
+// family is a conversation that calls an agent, which calls another agent.
 type family struct {
 	t      *testing.T
 	st     store.Store
@@ -21,7 +21,7 @@ type family struct {
 	top    id.ID
 	child  id.ID
 	grand  id.ID
-	call   message.Ref // of the top
+	call   message.Ref // in the top conversation
 	result id.ID
 }
 

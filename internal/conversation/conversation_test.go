@@ -112,8 +112,8 @@ func TestLongTitleIsCutAtAWord(t *testing.T) {
 	}
 }
 
-// A session that is opened in the middle of a turn counts what the
-// conversation's own record does not have yet.
+// A session opened in the middle of a turn counts the messages that the
+// conversation's record does not include yet.
 func TestOpenInMidTurn(t *testing.T) {
 	e, _ := engine(t)
 	s := create(e)

@@ -16,8 +16,7 @@ import (
 	"steward/internal/store"
 )
 
-// fitted makes a conversation of which the model is shown the end, with a
-// summary before it.
+// fitted makes a conversation whose view is a summary followed by the end.
 func fitted(t *testing.T, e *conversation.Engine) id.ID {
 	t.Helper()
 	s := create(e)
@@ -62,7 +61,7 @@ func TestExportOfSummaries(t *testing.T) {
 	if n := strings.Count(md.String(), "or only a summary of them"); n != 1 || strings.Contains(md.String(), "Replaced") || !strings.Contains(md.String(), "question 0") {
 		t.Errorf("%d\n%s", n, md.String())
 	}
-	// A summary of what was deleted since is not part of it.
+	// Summaries of messages deleted since are not exported.
 	page, _, err := e.Messages(t.Context(), anna, conv, "", 0, false)
 	must(t, err)
 	must(t, second(e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Deleted}, page[1].ID)))
@@ -71,7 +70,7 @@ func TestExportOfSummaries(t *testing.T) {
 	}
 }
 
-// Of a branch that was deleted, what other branches hold is exported.
+// Of a deleted branch, the messages that other branches hold are exported.
 func TestExportOfDeletedBranch(t *testing.T) {
 	e, _ := engine(t)
 	s := create(e)
@@ -156,7 +155,7 @@ func TestImportAll(t *testing.T) {
 	}
 }
 
-// What an own export says wrongly of its parts is found, whatever part it is.
+// Import detects invalid content in every part of Steward's own export.
 func TestImportRefusesParts(t *testing.T) {
 	e, db := engine(t)
 	conv := sample(t, e, 0)
@@ -175,7 +174,7 @@ func TestImportRefusesParts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// An interaction that is only named is made.
+	// An interaction that is only referenced is created.
 	lines := strings.Split(good, "\n")
 	last := lines[len(lines)-3]
 	if _, err := reimport(t, e, anna, strings.Replace(good, last, strings.Replace(last, last[1:len(zero)+1], zero, 1), 1)); err != nil {
@@ -183,8 +182,8 @@ func TestImportRefusesParts(t *testing.T) {
 	}
 }
 
-// What is exported in a vendor's form says what was said, is taken for what it
-// is when it comes back, and then is written as it was.
+// An export in a vendor's form contains all texts. Import recognizes the form, and
+// another export is identical.
 func TestExportToVendors(t *testing.T) {
 	e, _ := engine(t)
 	got, err := reimport(t, e, anna, `{"title":"Stones","messages":[{"role":"system","content":"Be nice"},

@@ -78,8 +78,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// Imported messages were paid for elsewhere, and copied ones before: neither
-// counts for a budget.
+// The usage of imported and copied messages does not count towards a budget, since
+// it was counted elsewhere or earlier.
 func TestImportsAndCopiesAreNotUsage(t *testing.T) {
 	e, _ := engine(t)
 	conv := sample(t, e, 0)
@@ -101,7 +101,7 @@ func TestImportsAndCopiesAreNotUsage(t *testing.T) {
 	}
 }
 
-// A run that had not ended is not taken up where it is imported.
+// An import does not continue a run that had not ended.
 func TestImportEndsRuns(t *testing.T) {
 	e, _ := engine(t)
 	s := create(e)
@@ -125,7 +125,7 @@ func TestImportEndsRuns(t *testing.T) {
 	}
 }
 
-// Version 1 held the messages of one branch and their interactions' ids.
+// Version 1 contained the messages of one branch and their interactions' ids.
 func TestImportVersion1(t *testing.T) {
 	e, _ := engine(t)
 	conv, inter := id.New(), id.New()
@@ -221,8 +221,8 @@ func mustFind(t *testing.T, e *conversation.Engine, conv id.ID, text string) id.
 	return id.ID{}
 }
 
-// However far an import came before it broke off: nothing of it is seen, and
-// Purge leaves nothing of it.
+// Wherever an import is interrupted, nothing of it is visible, and Purge erases all
+// of it.
 func TestBrokenImport(t *testing.T) {
 	t.Parallel()
 	e, db := engine(t)
@@ -294,7 +294,7 @@ func TestImportRefuses(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Errorf("%d conversations, %v", len(list), err)
 	}
-	// Marks and pins of what is not there are left out, and told.
+	// Marks and pins of missing messages are left out with a note.
 	got, err := reimport(t, e, anna, strings.Replace(strings.Replace(good, `"marks":[`+"\n"+`{"message":"0`, `"marks":[`+"\n"+`{"message":"1`, 1),
 		`"pins":[`+"\n"+`{"message":"0`, `"pins":[`+"\n"+`{"message":"1`, 1))
 	if err != nil || len(got.Notes) != 2 {
@@ -311,8 +311,8 @@ func lineWith(lines []string, part string) string {
 	return ""
 }
 
-// What a file says of labels and of who wrote what is worth nothing: its
-// writer may be anybody. All that was imported is untrusted.
+// Labels and origins in a file are not trusted, since anybody may have written it.
+// All imported content is untrusted.
 func TestImportedIsUntrusted(t *testing.T) {
 	e, db := engine(t)
 	s := create(e)

@@ -23,11 +23,11 @@ import (
 
 var errCrash = fault.New(fault.Unavailable, "crash", "the process is gone")
 
-// crashing is a store that crashes at a call, and stays so until it is mended.
+// crashing is a store that fails from a given call on, until it is repaired.
 type crashing struct {
 	store.Store
 	mu   sync.Mutex
-	left int // calls until then; negative: it is sound
+	left int // calls until the crash; negative: no crash
 }
 
 func (b *crashing) crash(after int) {
@@ -78,7 +78,7 @@ func (b *crashing) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (s
 
 const password = "Wacholderbusch"
 
-// place is a conversation with a bit of everything.
+// place is a conversation with some of everything.
 type place struct {
 	*talk
 	st       *crashing
@@ -95,7 +95,7 @@ func newPlace(t *testing.T) *place {
 	p.over(p.st)
 	ctx := t.Context()
 	p.turn("one", "file.read a")
-	second := p.turn(password, "file.read a", "file.list x") // what the first read is obsolete by now
+	second := p.turn(password, "file.read a", "file.list x") // it makes the first read obsolete
 	p.question, p.reading, p.second = second[0], second[1:3], slices.Clone(second)
 	p.ok(p.e.Pin(ctx, anna, p.conv, true, p.all[3]))
 	b, err := p.e.Fork(ctx, anna, p.conv, conversation.Fork{Message: p.question, Before: true, Title: "aside"})
@@ -120,14 +120,14 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// operation is something that can be done to a place by whom a scope names.
+// operation is an operation on a place, in a scope.
 type operation struct {
 	name  string
 	do    func(ctx context.Context, p *place, e *conversation.Engine, sc store.Scope) error
-	node  bool // it is the node's own business, or done with a session that is open: no scope to be refused
+	node  bool // done by the node, or with an open session: the scope is not checked
 	reads bool // it changes nothing
-	parts bool // it is done in several commits
-	once  bool // done again it does something else
+	parts bool // it makes several commits
+	once  bool // it is not idempotent
 }
 
 func operations() []operation {
@@ -206,7 +206,7 @@ func operations() []operation {
 		}},
 		{name: "remove", do: func(ctx c, p *place, e E, sc S) error { _, err := e.Remove(ctx, sc, p.conv, p.reading[0]); return err }},
 		{name: "remove where the view begins", do: func(ctx c, p *place, e E, sc S) error {
-			at := p.all[slices.Index(p.all, p.question)+20] // the rest that is shown follows
+			at := p.all[slices.Index(p.all, p.question)+20] // the rest of the view follows
 			_, err := e.Remove(ctx, sc, p.conv, at)
 			return err
 		}},
@@ -254,7 +254,7 @@ func operations() []operation {
 	}
 }
 
-// state is all that can be seen of a conversation.
+// state is the visible state of a conversation.
 func (p *place) state() string {
 	p.t.Helper()
 	ctx := p.t.Context()
@@ -277,8 +277,8 @@ func (p *place) state() string {
 	return b.String()
 }
 
-// Whatever is done, and wherever a crash ends it: it is told, the conversation
-// is as it was before or as it is afterwards, and doing it again does it.
+// Wherever a crash interrupts an operation, it returns an error, the conversation is
+// in the state before or after it, and a retry completes it.
 func TestCrashesEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, op := range operations() {
@@ -300,7 +300,7 @@ func TestCrashesEverywhere(t *testing.T) {
 					if n == 0 {
 						t.Fatal("it asks nothing of the store")
 					}
-					break // it asks for no more
+					break // no more calls of the store
 				}
 				if !errors.Is(err, errCrash) {
 					t.Fatalf("at call %d: %v", n, err)
@@ -308,7 +308,7 @@ func TestCrashesEverywhere(t *testing.T) {
 				if now := p.state(); now != before && now != done && !op.parts {
 					t.Fatalf("after a crash at call %d it is\n%s\nbefore it was\n%s", n, now, before)
 				}
-				if op.once { // it may have begun, or be done
+				if op.once { // it may be partly or completely done
 					continue
 				}
 				p.ok(op.do(t.Context(), p, p.e, anna))
@@ -320,7 +320,7 @@ func TestCrashesEverywhere(t *testing.T) {
 	}
 }
 
-// A place is for its owner alone; what others try writes nothing.
+// Only the owner has access to a place; others' attempts write nothing.
 func TestForeignScopes(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -344,7 +344,7 @@ func TestForeignScopes(t *testing.T) {
 	}
 	p.ok(p.e.Delete(t.Context(), anna, p.conv))
 	for _, op := range operations() {
-		if op.node || op.name == "find" || op.name == "siblings" || op.name == "title" || op.name == "merge" { // the runtime looks first
+		if op.node || op.name == "find" || op.name == "siblings" || op.name == "title" || op.name == "merge" { // the runtime checks access first
 			continue
 		}
 		if err := op.do(t.Context(), p, p.e, anna); !fault.HasCode(err, "conversation_not_found") {
@@ -352,11 +352,11 @@ func TestForeignScopes(t *testing.T) {
 		}
 	}
 	p.ok(p.e.Undelete(t.Context(), anna, p.conv))
-	p.ok(p.e.Undelete(t.Context(), anna, p.conv)) // it is there already
+	p.ok(p.e.Undelete(t.Context(), anna, p.conv)) // it exists already
 }
 
-// Erasing may be ended by a crash at any call: done again, nothing is left of
-// what was deleted, be it a conversation, a branch or a message.
+// A crash may interrupt erasing at any call. After a retry, nothing is left of the
+// deleted conversation, branch or message.
 func TestPurgeAfterCrashes(t *testing.T) {
 	t.Parallel()
 	what := map[string]func(p *place) error{
@@ -369,7 +369,7 @@ func TestPurgeAfterCrashes(t *testing.T) {
 	}
 	for name, remove := range what {
 		t.Run(name, func(t *testing.T) {
-			for n, done := 0, false; !done; n += 1 + n/8 { // the first calls all, later ones some
+			for n, done := 0, false; !done; n += 1 + n/8 { // all of the first calls, some of the later ones
 				p := newPlace(t)
 				p.ok(remove(p))
 				p.st.crash(n)
@@ -395,7 +395,7 @@ func TestPurgeAfterCrashes(t *testing.T) {
 	}
 }
 
-// A session on a fork that never commits leaves nothing, and stands in nobody's way.
+// A session on a fork that never commits leaves nothing and blocks nothing.
 func TestForkThatNeverBegins(t *testing.T) {
 	p := newPlace(t)
 	before, seq := p.state(), p.seq()

@@ -63,7 +63,7 @@ func TestEveryTraceOfADeletedMessageIsErased(t *testing.T) {
 	without, err := k.e.Remove(t.Context(), anna, k.conv, m...)
 	k.ok(err)
 	more()
-	k.fit(long) // one on a branch that does not hold the message any more
+	k.fit(long) // a summary on a branch that no longer holds the message
 	k.ok(second(k.e.Mark(t.Context(), anna, k.conv, conversation.Verdict{State: record.Deleted, Reason: "it says " + secret}, m...)))
 	if n, err := k.e.Purge(t.Context(), time.Now().Add(time.Hour)); n != 2 || err != nil {
 		t.Fatal(n, err)
@@ -78,7 +78,7 @@ func TestEveryTraceOfADeletedMessageIsErased(t *testing.T) {
 	k.gone(secret)
 }
 
-// gone checks that a word stands nowhere in the store's files.
+// gone checks that the store's files do not contain a word.
 func (k *talk) gone(words ...string) {
 	k.t.Helper()
 	for _, name := range []string{k.path, k.path + "-wal"} {
@@ -101,7 +101,7 @@ func TestNothingOfADeletedBranchStays(t *testing.T) {
 	k.edit(conversation.Fork{}, "Reineclaude")
 	third := k.branch().ID
 	k.ok(k.e.Switch(t.Context(), anna, k.conv, "main"))
-	for _, b := range []string{second, third} { // the messages of the second go with the third, which holds them
+	for _, b := range []string{second, third} { // the third branch holds messages of the second
 		k.ok(k.e.DeleteBranch(t.Context(), anna, k.conv, b))
 		n, err := k.e.Purge(t.Context(), time.Now().Add(time.Hour))
 		if n != 1 || err != nil {

@@ -22,7 +22,7 @@ import (
 	"steward/internal/store/sqlite"
 )
 
-// meter counts what is read of a store, and what is written to it.
+// meter counts the reads and writes of a store.
 type meter struct {
 	store.Store
 	rows, written atomic.Int64
@@ -57,7 +57,7 @@ func history(messages int) string {
 	return strings.TrimSuffix(b.String(), ",") + "]"
 }
 
-// imported is an engine with a conversation of many messages.
+// imported returns an engine with a conversation of many messages.
 func imported(t *testing.T, messages int) (*meter, *conversation.Engine, id.ID) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
@@ -75,8 +75,8 @@ func imported(t *testing.T, messages int) (*meter, *conversation.Engine, id.ID) 
 	return nil, nil, id.ID{}
 }
 
-// What is done near the end of a long conversation reads no more than a few
-// pages of it, wherever the conversation comes from.
+// Operations near the end of a long conversation read only a few pages of it,
+// whatever its source.
 func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
 	t.Parallel()
 	const messages, most = 20_000, 8000 // rows: a page of them, and the messages of one millisecond of the import
@@ -129,8 +129,7 @@ func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
 	}
 }
 
-// Branches are told with the number of their messages; what is erased does not
-// count.
+// Counts returns the number of messages on each branch, without erased ones.
 func TestBranchesAreCounted(t *testing.T) {
 	t.Parallel()
 	const messages = 400
@@ -181,8 +180,8 @@ func TestBranchesAreCounted(t *testing.T) {
 	count()
 }
 
-// To make room is one record, however many results leave the view; a person's
-// later word about one of them counts, on copies too.
+// Making room writes one record, however many results leave the view. A person's
+// later change of one of them applies, on copies too.
 func TestMakingRoomIsOneRecord(t *testing.T) {
 	t.Parallel()
 	const messages = 4000

@@ -46,7 +46,7 @@ func reimport(t errorer, e *conversation.Engine, sc store.Scope, text string) (c
 	return conversation.Imported{}, nil
 }
 
-// same compares two exports but for the conversations' ids.
+// same compares two exports, ignoring the conversations' ids.
 func same(t errorer, a string, x id.ID, b string, y id.ID) {
 	t.Helper()
 	a, b = trusted(a), trusted(b)
@@ -61,8 +61,8 @@ func same(t errorer, a string, x id.ID, b string, y id.ID) {
 	}
 }
 
-// trusted takes the label untrusted off an export: what is imported has it,
-// whatever it had before.
+// trusted removes the label untrusted from an export, since all imported content
+// has it.
 func trusted(text string) string {
 	text = keptRest.ReplaceAllStringFunc(text, func(rest string) string {
 		b, err := base64.StdEncoding.DecodeString(keptRest.FindStringSubmatch(rest)[1])
@@ -77,7 +77,7 @@ func trusted(text string) string {
 // keptRest is the rest of a result in an export.
 var keptRest = regexp.MustCompile(`"body":"([A-Za-z0-9+/=]*)"`)
 
-// shownTo returns what a model is shown of a conversation, without its id.
+// shownTo returns the model's view of a conversation, without its id.
 func shownTo(t errorer, e *conversation.Engine, conv id.ID) string {
 	t.Helper()
 	s, err := e.Open(context.Background(), anna, conv)
@@ -89,7 +89,7 @@ func shownTo(t errorer, e *conversation.Engine, conv id.ID) string {
 	return strings.ReplaceAll(trusted(string(b)), conv.String(), "C")
 }
 
-// author does to a conversation what people, models and tools do.
+// author changes a conversation as people, models and tools do.
 type author struct {
 	t    *rapid.T
 	e    *conversation.Engine
@@ -101,7 +101,7 @@ func (a *author) check(err error) {
 	a.t.Helper()
 	for _, code := range []string{"splits_call", "message_not_found", "branch_last", "conversation_empty", "branch_not_found"} {
 		if fault.HasCode(err, code) {
-			return // not every draw makes sense
+			return // some draws are not possible
 		}
 	}
 	if err != nil {
@@ -119,8 +119,8 @@ func (a *author) pick() id.ID {
 	return page[rapid.IntRange(0, len(page)-1).Draw(a.t, "message")].ID
 }
 
-// turn runs a turn with some calls, in whose results there may be secrets and
-// more than fits.
+// turn runs a turn with some calls, whose results may contain secrets and exceed the
+// size limit.
 func (a *author) turn() {
 	ctx := context.Background()
 	s, err := a.e.Open(ctx, anna, a.conv)
@@ -198,8 +198,8 @@ func (a *author) act() {
 	}
 }
 
-// Whatever is done to a conversation: what is exported, imported and exported
-// again is the same, and a model is shown the same of it.
+// After any changes, exporting, importing and exporting a conversation again gives
+// the same export and the same view.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	e, db := engine(t)

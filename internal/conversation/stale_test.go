@@ -42,9 +42,9 @@ func TestAgeIsSeenInATurnWithoutCalls(t *testing.T) {
 	})
 }
 
-// What a rollback takes back is what one interaction said: a result that a
-// write of another one made stale, too, stays so, and says so by that one. Two
-// writes of one interaction are taken back together.
+// A rollback reverts the changes of one interaction. A result that another
+// interaction's write also made obsolete stays obsolete, with that cause. Two writes
+// of one interaction are reverted together.
 func TestARollbackDoesNotReviveWhatAnotherWriteMadeStale(t *testing.T) {
 	k := newTalk(t)
 	ctx := t.Context()
@@ -54,7 +54,7 @@ func TestARollbackDoesNotReviveWhatAnotherWriteMadeStale(t *testing.T) {
 	k.turn("write again", "file.write a")
 	holds := func(what string, want record.Validity, cause id.ID) {
 		t.Helper()
-		k.turn(what) // opens the conversation anew
+		k.turn(what) // opens the conversation again
 		m, err := k.e.Find(ctx, anna, k.conv, read)
 		k.ok(err)
 		i, err := k.e.Interaction(ctx, anna, k.conv, m.Interaction)
@@ -82,8 +82,8 @@ func TestARollbackDoesNotReviveWhatAnotherWriteMadeStale(t *testing.T) {
 	holds("a person says that it holds", record.Active, id.ID{})
 }
 
-// An interaction that is rolled back as a whole takes back what each of its
-// calls says, not only what the first one of them said.
+// Rolling back a whole interaction reverts the changes of all its calls, not only of
+// the first.
 func TestARollbackTakesBackWhatEachCallOfATurnSays(t *testing.T) {
 	k := newTalk(t)
 	k.turn("read", "file.read a")
@@ -96,7 +96,7 @@ func TestARollbackTakesBackWhatEachCallOfATurnSays(t *testing.T) {
 	k.expect("the view", k.view()[:len(before)], before...)
 }
 
-// A deletion that is taken back leaves what was left out to make room as it was.
+// Reverting a deletion does not restore results that were left out to make room.
 func TestADeletionTakenBackMakesNoRoomUndone(t *testing.T) {
 	k := newTalk(t)
 	ctx := t.Context()
@@ -115,8 +115,8 @@ func TestADeletionTakenBackMakesNoRoomUndone(t *testing.T) {
 	}
 }
 
-// What stands for others and is hidden afterwards, or is not on the branch,
-// takes nothing with it: they are shown until it is.
+// If a message that replaces others is hidden or not on the branch, the others are
+// shown.
 func TestWhatStoodForMessagesLeavesThemWhenItGoes(t *testing.T) {
 	k := newTalk(t)
 	ctx := t.Context()

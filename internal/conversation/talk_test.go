@@ -21,7 +21,8 @@ import (
 
 var bert = store.ForUser("bert")
 
-// talk is a conversation of anna's, on a real store, whose tools tidy up.
+// talk is a conversation of anna's, on a real store, with tools that make results
+// obsolete.
 type talk struct {
 	t    *testing.T
 	e    *conversation.Engine
@@ -32,8 +33,8 @@ type talk struct {
 	in   []id.ID // every interaction
 }
 
-// files are the tools: reading again replaces, writing makes obsolete what was
-// read, and listings go with it.
+// files are the tools: reading again or writing makes earlier reads obsolete, and
+// writing also makes listings obsolete.
 func files(t testing.TB) *tool.Registry {
 	t.Helper()
 	type args struct {
@@ -79,7 +80,7 @@ func (k *talk) open() {
 	k.over(db)
 }
 
-// over makes the engine over a store.
+// over creates the engine over a store.
 func (k *talk) over(st store.Store) {
 	k.t.Helper()
 	reg := files(k.t)
@@ -88,7 +89,7 @@ func (k *talk) over(st store.Store) {
 		Names: func(string) []string { return reg.Names() }})
 }
 
-// session opens the conversation, or makes it.
+// session opens the conversation, or creates it.
 func (k *talk) session() *conversation.Session {
 	k.t.Helper()
 	s, err := k.e.Open(k.t.Context(), anna, k.conv)
@@ -189,7 +190,7 @@ func (k *talk) edit(f conversation.Fork, words string) []id.ID {
 	return k.all[from:]
 }
 
-// counting tells 100 tokens of each message.
+// counting counts each message as 100 tokens.
 func counting(tokens int64) conversation.Window {
 	return conversation.Window{Tokens: tokens, Count: func(*message.Message) int64 { return 100 }}
 }
@@ -203,13 +204,13 @@ func (k *talk) fit(w conversation.Window) {
 	}
 }
 
-// branch is the preferred one.
+// branch returns the preferred branch.
 func (k *talk) branch() record.Branch {
 	k.t.Helper()
 	return k.session().Branch()
 }
 
-// list tells the texts of the preferred branch's messages.
+// list returns the texts of the preferred branch's messages.
 func (k *talk) list() []string {
 	k.t.Helper()
 	var out []string
@@ -225,7 +226,7 @@ func (k *talk) list() []string {
 	}
 }
 
-// view tells what a model is shown, and checks that a provider would take it.
+// view returns the model's view, and checks that a provider would accept it.
 func (k *talk) view() []string {
 	k.t.Helper()
 	msgs := k.session().Transcript().Messages()
@@ -257,7 +258,7 @@ func (k *talk) expect(what string, got []string, want ...string) {
 	}
 }
 
-// seq is the newest log position.
+// seq returns the newest log position.
 func (k *talk) seq() uint64 {
 	k.t.Helper()
 	page, err := k.db.Log(k.t.Context(), store.ForNode(resource.System), store.LogQuery{Reverse: true, Limit: 1})

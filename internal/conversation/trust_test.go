@@ -12,8 +12,8 @@ import (
 	"steward/internal/store"
 )
 
-// A person takes a label off a message: what the model is shown of it counts
-// as clean then, the record says who decided it, and nothing else changes.
+// A person's decision to trust a message removes the label from the view. The record
+// says who decided, and nothing else changes.
 func TestTrust(t *testing.T) {
 	e, db := engine(t)
 	s := create(e)

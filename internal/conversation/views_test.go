@@ -137,7 +137,7 @@ func TestAnswerAnewNeedsTheQuestion(t *testing.T) {
 	k.code(err, "nothing_asked")
 }
 
-// Where what the view began with is removed, it begins with what follows.
+// If the first message of the view is removed, the view begins with the next one.
 func TestRemovingWhereTheViewBegins(t *testing.T) {
 	k := newTalk(t)
 	for range 12 {
@@ -162,13 +162,13 @@ func TestRemovingWhereTheViewBegins(t *testing.T) {
 	}
 	_, err = k.e.Remove(t.Context(), anna, k.conv, rest...)
 	k.ok(err)
-	if v := k.view(); len(v) != at { // nothing is left behind the start: all is shown
+	if v := k.view(); len(v) != at { // nothing follows the start: everything is shown
 		t.Errorf("%d of %d are shown", len(v), at)
 	}
 }
 
-// What a crash interrupted is counted when the conversation is opened, also
-// where a part of the turn has fallen out of view.
+// Opening a conversation counts the messages of a turn that a crash interrupted, even
+// if a part of the turn has left the view.
 func TestCountsAfterACrash(t *testing.T) {
 	for _, pinned := range []bool{false, true} {
 		k := newTalk(t)
@@ -190,8 +190,8 @@ func TestCountsAfterACrash(t *testing.T) {
 	}
 }
 
-// A message whose branch was deleted is gone on from where another one holds
-// it; where none does, not at all.
+// If a message's branch was deleted, a fork departs from another branch that holds
+// the message. Without one, the fork fails.
 func TestMessagesOfDeletedBranches(t *testing.T) {
 	k := newTalk(t)
 	ctx := t.Context()
