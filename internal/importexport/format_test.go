@@ -31,7 +31,7 @@ func all(chats []*importexport.Chat) string {
 	return b.String()
 }
 
-// Everything in one table: what a file is, is seen from its content.
+// Read detects the format from the content, for all formats.
 func TestFormats(t *testing.T) {
 	for _, c := range []struct{ name, in, chats, errs string }{
 		{"plain", `[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"},{"role":"user","content":" "},{"role":"user","content":"Bye"}]`, `
@@ -160,7 +160,7 @@ plain "" from
 			chats, errs := read(t, strings.NewReader(c.in), importexport.Options{Name: "x"})
 			same(t, all(chats), c.chats)
 			same(t, told(errs), c.errs)
-			// However the stream comes, what is read is the same.
+			// The result does not depend on how the stream is split into reads.
 			again, errs2 := read(t, iotest.OneByteReader(strings.NewReader(c.in)), importexport.Options{Name: "x"})
 			if all(chats) != all(again) || told(errs) != told(errs2) {
 				t.Errorf("byte by byte it is\n%s%s", all(again), told(errs2))
@@ -186,7 +186,7 @@ func TestFormatIsHeeded(t *testing.T) {
 	}
 }
 
-// What is too large is left out, and what comes behind it is read.
+// Chats that are too large are skipped, and the following ones are read.
 func TestBounds(t *testing.T) {
 	big := strings.Repeat("x", 3000)
 	small := `{"messages":[{"role":"user","content":"a"}]}`
@@ -229,7 +229,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A caller that has seen enough is not asked again.
+// Read stops when the caller stops the iteration.
 func TestStop(t *testing.T) {
 	for _, in := range []string{
 		`[{"x":1},{"messages":[{"role":"user","content":"a"}]},{"messages":[]}]`,
@@ -295,7 +295,7 @@ chatgpt "Pictures" from
 	if len(said) != 1 || !strings.Contains(said[0], "and 3 more") || strings.Contains(said[0], "..") || strings.Contains(said[0], "\n") || strings.Contains(said[0], "AbC") {
 		t.Errorf("%q", said)
 	}
-	// The same from a file, which is read where it stands.
+	// The same from a file, which is read in place.
 	path := filepath.Join(t.TempDir(), "x")
 	must(t, os.WriteFile(path, z, 0o600))
 	f, err := os.Open(path)
@@ -314,7 +314,7 @@ func TestZipBounds(t *testing.T) {
 	if len(chats) != 1 || len(errs) != 1 || !fault.HasCode(errs[0], "import_too_large") {
 		t.Errorf("%d chats, %v", len(chats), errs)
 	}
-	// Two files share the bound.
+	// Two files share the limit.
 	half := `[{"messages":[{"role":"user","content":"` + strings.Repeat("0", 600<<10) + `"}]}]`
 	chats, errs = read(t, bytes.NewReader(archive(t, map[string]string{"conversations-1.json": half, "conversations-2.json": half})), importexport.Options{MaxTotal: 1 << 20})
 	if len(chats) != 1 || len(errs) != 1 || !fault.HasCode(errs[0], "import_too_large") {
@@ -346,8 +346,8 @@ func TestZipBounds(t *testing.T) {
 	}
 }
 
-// What a list of messages says comes out of it: every text, call and result,
-// in order, whatever the history.
+// For any history, reading a list of messages returns every text, call and result, in
+// order.
 func TestNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		history := messagetest.History().Draw(t, "history")

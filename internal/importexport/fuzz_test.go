@@ -7,8 +7,8 @@ import (
 	"steward/internal/importexport"
 )
 
-// fuzz reads whatever comes: nothing panics, and what is yielded obeys the
-// rules of histories (see read and check).
+// fuzz reads any input: nothing panics, and all chats obey the rules of histories
+// (see read and check).
 func fuzz(f *testing.F, format string, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))

@@ -30,7 +30,7 @@ func codecs() map[string]llm.Codec {
 	}
 }
 
-// read reads all of a file and checks what holds of every chat.
+// read reads a whole file and checks the invariants of every chat.
 func read(t testing.TB, in io.Reader, o importexport.Options) (chats []*importexport.Chat, errs []error) {
 	t.Helper()
 	o.Codecs = codecs()
@@ -51,8 +51,8 @@ func read(t testing.TB, in io.Reader, o importexport.Options) (chats []*importex
 	return chats, errs
 }
 
-// check checks that every path of a foreign chat is a history, with all calls
-// answered and nothing of others taken for the user's own.
+// check checks that every path of a foreign chat is a valid history, with all calls
+// answered and no foreign text attributed to the user.
 func check(t testing.TB, c *importexport.Chat) {
 	t.Helper()
 	if c.Own != nil {

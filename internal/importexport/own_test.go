@@ -125,8 +125,8 @@ func generated(t *rapid.T) *whole {
 	return w
 }
 
-// What is written is read: as it streams, byte for byte the same again; in a
-// list; and one export behind the other.
+// Exports can be read again: as a stream, which then writes the same bytes; in a
+// list; and several in a row.
 func TestOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := generated(t)
@@ -211,7 +211,7 @@ func TestOwnBroken(t *testing.T) {
 	}
 }
 
-// The messages that nobody asked for are skipped.
+// Messages that the caller does not consume are skipped.
 func TestOwnSkipped(t *testing.T) {
 	good, _ := example(t)
 	for take := range 3 {

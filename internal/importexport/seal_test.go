@@ -9,9 +9,9 @@ import (
 	"steward/internal/importexport"
 )
 
-// What was signed verifies under the same key for the same space. A byte that
-// changed, and a line that was moved, removed or added, does not, unless it
-// reads as what was written.
+// A signed export verifies under the same key for the same space. It does not verify
+// after a byte has changed or a line was moved, removed or added, unless the result
+// decodes to the same content.
 func TestOnlyWhatWasExportedVerifies(t *testing.T) {
 	seal := importexport.NewSeal([]byte("key"), "user:ana")
 	rapid.Check(t, func(t *rapid.T) {
@@ -37,7 +37,7 @@ func TestOnlyWhatWasExportedVerifies(t *testing.T) {
 	})
 }
 
-// tampered changes a text somewhere.
+// tampered changes a text at some place.
 func tampered(t *rapid.T, text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	pick := func(label string) int { return rapid.IntRange(0, len(lines)-1).Draw(t, label) }
