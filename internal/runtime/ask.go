@@ -109,7 +109,7 @@ func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invoca
 		return tool.Result{}, err
 	}
 	t := Turn{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
-		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, opens: own, asked: child, above: at, under: a.meter(), derived: true}
+		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, Opens: own, asked: child, above: at, under: a.meter(), derived: true}
 	if n.ownModel(path) == "" {
 		t.Model = a.run.Model // it inherits the chosen model
 	}

@@ -156,7 +156,7 @@ func (n *Node) sendTold(ctx context.Context, t *backgroundCall, r *storedRequest
 		return err
 	}
 	turn := Turn{Conversation: c.ID, ClientID: t.id.String(), Content: what.blocks, Attended: r.Attended,
-		origin: what.origin, labels: what.labels, sources: what.sources, opens: inter, asked: rc}
+		origin: what.origin, labels: what.labels, sources: what.sources, Opens: inter, asked: rc}
 	if level > 0 {
 		turn.ClientID += "/" + strconv.Itoa(level)
 	}

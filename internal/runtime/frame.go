@@ -25,6 +25,9 @@ type Turn struct {
 	// Replace is a user message that this turn's message replaces, on a new
 	// branch. The old one is kept.
 	Replace id.ID
+	// Opens is the new id of the interaction that the turn opens; zero: Send makes
+	// one. A server that sets it recognizes the turn's frames before Send returns.
+	Opens id.ID
 	// Regenerate is an answer to be generated again, on a new branch. The old one
 	// is kept. Content must be empty.
 	Regenerate id.ID
@@ -36,7 +39,6 @@ type Turn struct {
 	origin  string          // who opens it: "tool:NAME", "agent:PATH"; empty: the user
 	labels  message.Labels  // of the content
 	sources []string        // whose private data the content is
-	opens   id.ID           // the interaction that it opens; zero: a new one
 	asked   request.Context // its lineage; zero: it has no parent
 	above   resource.URI    // the request that the conversation, if it is created, answers
 	under   *llm.Meter      // the meter of the asking turn; nil: none

@@ -126,8 +126,8 @@ func (n *Node) duplicate(ctx context.Context, c *chat, t Turn, m *message.Messag
 // regenerates an answer has no message, so it is recognized by this id, which is
 // derived from the client id.
 func (t *Turn) interaction() id.ID {
-	if !t.opens.Zero() {
-		return t.opens
+	if !t.Opens.Zero() {
+		return t.Opens
 	}
 	if t.ClientID == "" || t.Regenerate.Zero() {
 		return id.New()

@@ -181,16 +181,19 @@ func TestWrongFrames(t *testing.T) {
 // In a conversation that is followed already, accepted still comes before
 // everything that the message leads to, and the message itself is not repeated.
 func TestAcceptedComesFirst(t *testing.T) {
-	for _, withID := range []bool{false, true} {
+	for _, kind := range []string{"plain", "with an id", "regenerate"} {
 		_, url := serve(t, chat.Options{Node: newDouble(answer("a", "b"))})
 		c := dial(t, url, "")
 		in := ""
 		for i := range 200 {
-			mine := ""
-			if withID {
-				mine = fmt.Sprintf(`"message_id":"m%d",`, i)
+			mine := `"content":"hello"`
+			switch {
+			case kind == "with an id":
+				mine = fmt.Sprintf(`"message_id":"m%d",`, i) + mine
+			case kind == "regenerate" && i > 0:
+				mine = `"regenerate":"00000000-0000-7000-8000-0000000000aa"`
 			}
-			acc := c.ask(`{"type":"message",`+in+mine+`"id":"x","content":"hello"}`, frame{"type": "accepted", "re": "x", "duplicate": false})
+			acc := c.ask(`{"type":"message",`+in+`"id":"x",`+mine+`}`, frame{"type": "accepted", "re": "x", "duplicate": false})
 			in = `"conversation_id":"` + acc["conversation_id"].(string) + `",`
 			for {
 				f := c.next()

@@ -120,7 +120,7 @@ func (d *double) Send(ctx context.Context, user string, t runtime.Turn) (runtime
 	d.ids += 2
 	acc := runtime.Accepted{Conversation: t.Conversation, Interaction: number(d.ids - 1), Message: number(d.ids), Seq: d.seq}
 	if !t.Regenerate.Zero() {
-		acc.Message = id.ID{}
+		acc.Interaction, acc.Message = t.Opens, id.ID{}
 	}
 	s.sent[t.ClientID] = acc
 	d.turns = append(d.turns, t)

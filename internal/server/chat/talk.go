@@ -112,6 +112,9 @@ func (c *conn) begin(re string, turn runtime.Turn) error {
 		c.pending.Add(-1)
 		return tooManyPending()
 	}
+	if !turn.Regenerate.Zero() {
+		turn.Opens = id.New() // no message announces this turn: its frames are recognized by it
+	}
 	s := &sending{turn: turn, done: make(chan struct{})}
 	var before chan struct{}
 	if !turn.Conversation.Zero() {
@@ -257,9 +260,14 @@ func (c *conn) follow(conv id.ID, t *talk, from runtime.Cursor, anew bool) {
 
 // watch sends the client what happens in the conversation until ctx is done.
 func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Cursor) error {
+	var last id.ID // the interaction of the last frame
 	for f, err := range c.server.o.Node.Watch(ctx, c.caller.User, conv, from) {
 		if err != nil {
 			return err
+		}
+		if f.Interaction != last {
+			last = f.Interaction
+			t.answered(ctx, func(s *sending) bool { return !last.Zero() && s.turn.Opens == last })
 		}
 		switch f.Kind {
 		case runtime.FrameUser, runtime.FrameOpened, runtime.FrameToken, runtime.FrameReasoning, runtime.FrameCall:
@@ -277,12 +285,25 @@ func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Curs
 	return nil
 }
 
-// knows reports whether a user message was sent by this connection. While the message is being
-// sent, knows waits, so that the client reads "accepted" first.
+// knows reports whether a user message was sent by this connection.
 func (t *talk) knows(ctx context.Context, f *runtime.Frame) bool {
+	mine := t.answered(ctx, func(s *sending) bool { return s.is(f) })
+	if ctx.Err() != nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.accepted[f.Message]
+	delete(t.accepted, f.Message)
+	return ok || mine != nil && mine.ok
+}
+
+// answered returns the message that is being sent and that is meant, or nil. It waits until its
+// client has been answered, so that the client reads "accepted" before what the message leads to.
+func (t *talk) answered(ctx context.Context, is func(*sending) bool) *sending {
 	t.mu.Lock()
 	var mine *sending
-	if i := slices.IndexFunc(t.sending, func(s *sending) bool { return s.is(f) }); i >= 0 {
+	if i := slices.IndexFunc(t.sending, is); i >= 0 {
 		mine = t.sending[i]
 	}
 	t.mu.Unlock()
@@ -290,12 +311,7 @@ func (t *talk) knows(ctx context.Context, f *runtime.Frame) bool {
 		select {
 		case <-mine.done:
 		case <-ctx.Done():
-			return true
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.accepted[f.Message]
-	delete(t.accepted, f.Message)
-	return ok || mine != nil && mine.ok
+	return mine
 }
