@@ -41,8 +41,8 @@ type Conversation struct {
 	Messages []*message.Message
 }
 
-// Foreign, followed by the provider's name, is in the provider metadata of
-// every fixture. It must not reach another provider.
+// Foreign and the provider's name after it are in the provider metadata of
+// every fixture. They must not reach another provider.
 const Foreign = "sig-only-for-"
 
 // PNG returns a picture of one pixel.
