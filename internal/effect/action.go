@@ -3,7 +3,6 @@ package effect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"steward/internal/fault"
@@ -397,97 +396,6 @@ func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*messa
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
 	}
 	return f.findOut(ctx, how.err, how.abandoned, false)
-}
-
-// recover resumes an execution that a crash interrupted, or whose outcome could not be
-// recorded.
-func (f *execution) recover(ctx context.Context) (*message.ToolResult, error) {
-	_, hangs := f.e.hanging.Load(f.uri)
-	why := errors.New("the process ended while it was being done")
-	switch {
-	case f.spec.Effect == tool.Query && f.dropped != nil:
-		return f.settle(ctx, intent.Failed, f.dropped.why, f.dropped.res)
-	case f.spec.Effect == tool.Query:
-		return f.again(ctx)
-	case f.dropped != nil:
-		why = errors.New("Steward stopped while it was being done, and " + f.dropped.why)
-	case hangs:
-		why = errors.New("it did not end in time")
-	}
-	return f.findOut(ctx, why, hangs, true)
-}
-
-// findOut handles an execution that ended without saying whether the effect happened, for
-// the reason why. It asks the receiver. If the effect did not happen, it fails, or is done
-// now if a crash had interrupted it. If the receiver cannot say, the effect is repeated if
-// the receiver deduplicates, and its outcome is unknown otherwise. While a call of it hangs,
-// a receiver's "not done" may still become untrue.
-func (f *execution) findOut(ctx context.Context, why error, hangs, crashed bool) (*message.ToolResult, error) {
-	if suspended(ctx) { // the next start finds it executing
-		return f.stopped(ctx)
-	}
-	happened, res, err := f.inquire(ctx)
-	repeatable := f.dropped == nil && ctx.Err() == nil && f.in.Version == f.spec.Version && f.in.Attempts < maxAttempts && f.repeats < maxRepeats
-	undone := err == nil && !happened && !hangs
-	switch {
-	case suspended(ctx):
-		return f.stopped(ctx)
-	case err == nil && happened:
-		return f.finish(ctx, intent.Done, f.outcome(res, end{}))
-	case repeatable && undone && crashed, repeatable && !undone && f.spec.Dedupes:
-		f.repeats++
-		f.doubt = !undone
-		return f.again(ctx)
-	case undone:
-		return f.finish(ctx, intent.Failed, f.outcome(tool.Result{}, end{err: fmt.Errorf("it was not done: %w", why)}))
-	}
-	return f.settleUnknown(ctx, why)
-}
-
-// again starts the effect once more under the same idempotency key.
-func (f *execution) again(ctx context.Context) (*message.ToolResult, error) {
-	release, err := f.place(ctx)
-	if err != nil {
-		if suspended(ctx) {
-			return f.stopped(ctx)
-		}
-		return f.settleUnknown(ctx, err)
-	}
-	return f.execute(ctx, release)
-}
-
-var errNoSettler = errors.New("the receiver cannot be asked")
-
-// inquire asks the receiver whether the effect happened. It does so even if the run was
-// stopped in between.
-func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result, err error) {
-	s, ok := tool.SettlerOf(f.c.Tool)
-	if !ok {
-		return false, res, errNoSettler
-	}
-	timeout := f.spec.Timeout
-	if timeout == 0 {
-		timeout = tool.DefaultTimeout // for the inquiry, however long the effect itself may take
-	}
-	_, how := protect(context.WithoutCancel(ctx), f.e, f.spec.Name, timeout, func(ctx context.Context) (struct{}, error) {
-		var err error
-		happened, res, err = s.Settle(ctx, f.invocation(f.in.Key))
-		return struct{}{}, err
-	})
-	if how.err != nil { // an abandoned call may still write to the results: do not read them
-		f.e.log.WarnContext(ctx, "whether an effect happened could not be found out", "tool", f.spec.Name, "error", how.err)
-		return false, tool.Result{}, how.err
-	}
-	return happened, res, nil
-}
-
-// settleUnknown records that nobody knows whether the effect happened.
-func (f *execution) settleUnknown(ctx context.Context, why error) (*message.ToolResult, error) {
-	f.e.log.WarnContext(ctx, "nobody knows whether an effect happened", "tool", f.spec.Name, "intent", f.uri.String(), "error", why)
-	res := f.c.told(message.UnknownEnd, "It is not known whether this was done: "+why.Error()+". Do not do it again. "+
-		"Tell the user that it may or may not have happened, and that they should look.")
-	labelled(res, f.spec.Yields) // why may quote the tool
-	return f.settle(ctx, intent.Unknown, why.Error(), res)
 }
 
 func (f *execution) queued() *message.ToolResult {
