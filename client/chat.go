@@ -16,6 +16,7 @@ type Message struct {
 	Content      []Block `json:"content,omitempty"`
 	Agent        string  `json:"agent,omitzero"`
 	Model        string  `json:"model,omitzero"`
+	Plan         bool    `json:"plan,omitzero"` // a person decides about the agent's plan before it is carried out
 	Replace      string  `json:"replace,omitzero"`
 	Regenerate   string  `json:"regenerate,omitzero"`
 	Unattended   bool    `json:"unattended,omitzero"` // nobody is present to be asked for approval
@@ -77,6 +78,7 @@ type Frame struct {
 	Name         string          `json:"name"`
 	Tool         string          `json:"tool"`
 	Args         json.RawMessage `json:"args"`
+	Summary      string          `json:"summary"` // what a call does, in words for a person
 	Status       string          `json:"status"`
 	Progress     float64         `json:"progress"`
 	Approval     *Approval       `json:"approval"`
@@ -86,6 +88,7 @@ type Frame struct {
 	Stop         string          `json:"stop"`
 	DurationMS   int64           `json:"duration_ms"`
 	Usage        Usage           `json:"usage"`
+	Context      int64           `json:"context"` // tokens of the model's context window that are used
 	Citations    []Citation      `json:"citations"`
 
 	Message string `json:"message"` // the progress of a call or a task; of an error, its message
@@ -154,6 +157,7 @@ type Approval struct {
 	Read      []string        `json:"read"`
 	Approvers string          `json:"approvers"`
 	Foreign   bool            `json:"foreign"`
+	Preview   string          `json:"preview"` // what would change, such as a diff
 	Pattern   json.RawMessage `json:"pattern"`
 	NoGrant   string          `json:"no_grant"`
 	Each      []Argument      `json:"arguments"` // the call's arguments, in order

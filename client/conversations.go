@@ -29,6 +29,7 @@ type Usage struct {
 	Reasoning  int64 `json:"reasoning,omitzero"`
 	CacheRead  int64 `json:"cache_read,omitzero"`
 	CacheWrite int64 `json:"cache_write,omitzero"`
+	Searches   int64 `json:"searches,omitzero"`
 }
 
 // Conversations returns at most limit conversations, the most recently used first.

@@ -46,6 +46,16 @@ func (r *Request) Took(now time.Time) time.Duration {
 	return max(0, now.Sub(r.Started))
 }
 
+// MarshalJSON sets how long the request took, once it has ended.
+func (r Request) MarshalJSON() ([]byte, error) {
+	type plain Request
+	if !r.Started.IsZero() && !r.Ended.IsZero() {
+		ms := r.Took(r.Ended).Milliseconds()
+		r.TookMS = &ms
+	}
+	return json.Marshal(plain(r))
+}
+
 // Requests returns at most limit requests without their children: the open ones or, with all, the
 // newest. Requests of all users require an admin.
 func (c *Client) Requests(ctx context.Context, all, allUsers bool, limit int) ([]Request, error) {
@@ -68,6 +78,16 @@ func (c *Client) CancelRequest(ctx context.Context, which, user string) error {
 // ResumeRequest resumes a parked turn.
 func (c *Client) ResumeRequest(ctx context.Context, which, user string) error {
 	return c.Call(ctx, "POST /requests/{id}/resume", Params{"id": which, "user": user}, nil, nil)
+}
+
+// PauseTask pauses a task of a plan, and what is below it.
+func (c *Client) PauseTask(ctx context.Context, which, user string) error {
+	return c.Call(ctx, "POST /requests/{id}/pause", Params{"id": which, "user": user}, nil, nil)
+}
+
+// RetryTask begins a task of a plan again that is over without an output.
+func (c *Client) RetryTask(ctx context.Context, which, user string) error {
+	return c.Call(ctx, "POST /requests/{id}/retry", Params{"id": which, "user": user}, nil, nil)
 }
 
 // Intent is an action that an agent requested, with its state and its history.

@@ -1,36 +1,36 @@
-// Package proto provides the descriptors of Steward's gRPC services for reflection. The .proto files beside
-// it are the source; gen generates everything else from them.
+// Package proto has the .proto files of Steward's gRPC services, and makes their descriptors.
 package proto
 
 import (
-	_ "embed"
+	"context"
+	"embed"
 	"fmt"
+	"io"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-//go:embed descriptors.binpb
-var descriptors []byte
+//go:embed *.proto
+var sources embed.FS
 
 // Resolver finds descriptors. It is a protodesc.Resolver.
-type Resolver struct{ own *protoregistry.Files }
+type Resolver struct{ own linker.Resolver }
 
-// Files returns the descriptors of Steward's services, and after them all others of the program. Unlike the
-// descriptors in generated code, they have the comments of the .proto files.
+// Files compiles the .proto files, which takes a few milliseconds, and returns the descriptors of Steward's
+// services, and after them all others of the program. They have the comments of the files, for reflection.
 func Files() (*Resolver, error) {
-	var set descriptorpb.FileDescriptorSet
-	if err := proto.Unmarshal(descriptors, &set); err != nil {
-		return nil, fmt.Errorf("the descriptors of Steward's services: %w", err)
-	}
-	own, err := protodesc.NewFiles(&set)
+	c := protocompile.Compiler{SourceInfoMode: protocompile.SourceInfoStandard,
+		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
+			Accessor: func(name string) (io.ReadCloser, error) { return sources.Open(name) },
+		})}
+	files, err := c.Compile(context.Background(), "common.proto", "tool.proto", "search.proto", "event.proto")
 	if err != nil {
 		return nil, fmt.Errorf("the descriptors of Steward's services: %w", err)
 	}
-	return &Resolver{own}, nil
+	return &Resolver{files.AsResolver()}, nil
 }
 
 // FindFileByPath implements protodesc.Resolver.

@@ -14,8 +14,8 @@ import (
 func agentFolder(t *testing.T, env []string) string {
 	t.Helper()
 	dir := filepath.Join(homeOf(env), ".local/share/steward/agents")
-	writeAgent(t, dir, "chores/agent.yaml", "name: chores\ndescription: Keeps the to-do list.\nversion: 1.2.0\ndomains: {task: }\n"+
-		"examples:\n  - say: What is on my to-do list?\n    tools: [task.list]\n  - say: What is on my to-do list?\n    expect: never said\n")
+	writeAgent(t, dir, "chores/agent.yaml", "name: chores\ndescription: Keeps the to-do list.\nversion: 1.2.0\ntools: [todo.*]\nservices: {state: {tools: true}}\n"+
+		"examples:\n  - say: What is on my to-do list?\n    tools: [todo.list]\n  - say: What is on my to-do list?\n    expect: never said\n")
 	writeAgent(t, dir, "chores/agents/helper/agent.yaml", "name: helper\ndescription: Helps.\n")
 	writeAgent(t, dir, "broken/agent.yaml", "name: broken\ndescripton: typo\n")
 	return dir
@@ -49,7 +49,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 	// No person can be asked.
 	code, out, errs = in(t, "", env, "agents", "approve", "chores", "--all")
 	if code != exitFailed || !strings.Contains(errs, "approval_unattended") || !strings.Contains(out, "── agent.yaml\n   name: chores\n") ||
-		!strings.Contains(out, "── tool task.add\n   effect: action\n") || !strings.Contains(out, "! change something") {
+		!strings.Contains(out, "── tool state.put\n   effect: action\n") || !strings.Contains(out, "! change something") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 	code, _, errs = in(t, "", env, "agents", "approve", "chores", "--hash", "123")
@@ -61,7 +61,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &insp); err != nil || code != exitOK {
 		t.Fatalf("%d %s %s %v", code, out, errs, err)
 	}
-	code, out, errs = in(t, "", env, "agents", "approve", "chores", "--hash", insp.Hash, "--tool", "task.delete=off", "--tool", "task.list=ask")
+	code, out, errs = in(t, "", env, "agents", "approve", "chores", "--hash", insp.Hash, "--tool", "state.delete=off", "--tool", "state.list=ask")
 	if code != exitOK || out != "" || errs != "chores is approved\n" {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
@@ -71,7 +71,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 	}
 	code, out, _ = in(t, "", env, "agents", "list", "--json")
 	var list []catalog.Listing
-	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 3 || !list[1].Usable || !list[2].Usable || !list[1].Settings["task.delete"].Off || !*list[1].Settings["task.list"].Asks {
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 3 || !list[1].Usable || !list[2].Usable || !list[1].Settings["state.delete"].Off || !*list[1].Settings["state.list"].Asks {
 		t.Errorf("%d %s %v", code, out, err)
 	}
 

@@ -223,6 +223,6 @@ func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log 
 }
 
 // apiOptions returns the options of the API of a node.
-func (l *local) apiOptions() api.Options {
-	return api.Options{Audit: l.audit, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Logger: l.log, People: l.keys, Resources: l.node.Resources()}
+func (l *local) apiOptions(set *settings.Loaded) api.Options {
+	return api.Options{Audit: l.audit, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Logger: l.log, People: l.keys, Own: ownProfile(set), Resources: l.node.Resources()}
 }

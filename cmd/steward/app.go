@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"steward/internal/fault"
@@ -208,18 +209,15 @@ func (a *app) command() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print JSON, for programs")
 	complete(root, "model", a.completeModels)
 	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
-	root.AddCommand(a.chatCommand(), a.askCommand(), a.serveCommand(),
-		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.agentsCommand(), a.mcpCommand(), a.approvalsCommand(), a.grantsCommand(), a.tokenCommand(), a.keysCommand(), a.secretsCommand(), a.usersCommand(), a.groupsCommand(), a.resourcesCommand(),
+	root.AddCommand(a.chatCommand(), a.askCommand(), a.planCommand(), a.setupCommand(), a.serveCommand(),
+		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.agentsCommand(), a.mcpCommand(), a.approvalsCommand(), a.grantsCommand(), a.tokenCommand(), a.keysCommand(), a.secretsCommand(), a.accountsCommand(), a.skillsCommand(), a.usersCommand(), a.groupsCommand(), a.resourcesCommand(),
 		a.logCommand(), a.auditCommand(), a.policyCommand(), a.eventsCommand(), a.requestsCommand(), a.intentsCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(root))
 	strict(root)
 	return root
 }
 
-// settings loads the settings, once.
-func (a *app) settings() (*settings.Loaded, error) {
-	if a.set != nil {
-		return a.set, nil
-	}
+// loadSettings loads the settings from all their sources.
+func (a *app) loadSettings() (*settings.Loaded, error) {
 	flags := a.flags
 	if a.data != "" {
 		flags = append(flags, settings.Flag{Key: "data", Value: a.data, Name: "--data"})
@@ -227,7 +225,15 @@ func (a *app) settings() (*settings.Loaded, error) {
 	if a.model != "" && a.model != "default" {
 		flags = append(flags, settings.Flag{Key: "models.default.use", Value: a.model, Name: "--model"})
 	}
-	set, err := settings.Load(settings.Options{File: a.config, Dir: a.dir, Environ: a.environ, Flags: flags})
+	return settings.Load(settings.Options{File: a.config, Dir: a.dir, Environ: a.environ, Flags: flags})
+}
+
+// settings loads the settings, once.
+func (a *app) settings() (*settings.Loaded, error) {
+	if a.set != nil {
+		return a.set, nil
+	}
+	set, err := a.loadSettings()
 	if err != nil {
 		return nil, err
 	}
@@ -246,8 +252,16 @@ func (a *app) settings() (*settings.Loaded, error) {
 // note prints a line for the user, unless --quiet is given.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, format+"\n", args...)
+		fmt.Fprintln(a.stderr, a.wrapped(fmt.Sprintf(format, args...)))
 	}
+}
+
+// wrapped breaks the lines of a text between words where standard error is a terminal.
+func (a *app) wrapped(text string) string {
+	if w := widthOf(a.stderr); w > 0 {
+		return ansi.Wordwrap(text, w, "")
+	}
+	return text
 }
 
 // logger returns a logger for w with the level and format of the settings. A chat

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -14,16 +15,21 @@ import (
 	"steward/internal/server/terminal"
 )
 
+// askFlags are the flags of ask and plan.
+type askFlags struct {
+	which            string
+	last, wait, plan bool
+	files            []string
+}
+
 func (a *app) askCommand() *cobra.Command {
-	var which string
-	var last, wait bool
-	var files []string
+	var o askFlags
 	c := &cobra.Command{
 		Use: "ask [TEXT…]", Short: "Ask one question and print the answer", GroupID: "talk", Args: cobra.ArbitraryArgs,
 		Long: "Ask one question. The answer streams to standard output, progress goes to standard error.\n" +
-			"TEXT is your own words. Piped input and each --file (text, image or PDF, 10 MB in all) are\n" +
-			"attached: they count as private and possibly written by others, and the model is told that they\n" +
-			"are content, not instructions. A lone - as TEXT means that standard input has your own words.\n" +
+			"TEXT is your own words. Piped input and each --file (text, image, recording, PDF or Word file,\n" +
+			"10 MB in all) are attached: they count as private and possibly written by others, and the model\n" +
+			"is told that they are content, not instructions. What the model cannot read is turned into text. A lone - as TEXT means that standard input has your own words.\n" +
 			"A pipe that sends nothing for 3 seconds is ignored, unless --file - is given.\n\n" +
 			"Nobody can be asked for approval, so tools that change something are denied. The command does\n" +
 			"not wait for background work unless --wait is given; steward requests lists that work.\n\n" +
@@ -34,13 +40,15 @@ func (a *app) askCommand() *cobra.Command {
 			"  steward ask --file invoice.pdf --file terms.txt 'Does the invoice comply with the terms?'\n" +
 			"  steward ask --continue 'And in French?'",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.ask(c.Context(), args, files, which, last, wait)
+			return a.ask(c.Context(), args, &o)
 		},
 	}
-	a.whichFlags(c, &which, &last)
+	a.whichFlags(c, &o.which, &o.last)
 	a.agentFlag(c)
-	c.Flags().StringArrayVar(&files, "file", nil, "attach a `FILE`: text, an image or a PDF; - is standard input")
-	c.Flags().BoolVar(&wait, "wait", false, "wait for background work, and print its results")
+	c.Flags().StringArrayVar(&o.files, "file", nil, "attach a `FILE`: text, an image, a recording, a PDF or a Word file; - is standard input")
+	c.Flags().BoolVar(&o.wait, "wait", false, "wait for background work, and print its results")
+	c.Flags().BoolVar(&o.plan, "plan", false, "have the request planned, and decide about the plan before it is carried out")
+	c.MarkFlagsMutuallyExclusive("plan", "agent")
 	return c
 }
 
@@ -70,8 +78,8 @@ type toolUse struct {
 	Denied []string `json:"denied,omitempty"`
 }
 
-func (a *app) ask(ctx context.Context, args, files []string, which string, last, wait bool) error {
-	content, err := a.question(ctx, args, files)
+func (a *app) ask(ctx context.Context, args []string, o *askFlags) error {
+	content, err := a.question(ctx, args, o.files)
 	if err != nil {
 		return err
 	}
@@ -79,8 +87,8 @@ func (a *app) ask(ctx context.Context, args, files []string, which string, last,
 	if err != nil {
 		return err
 	}
-	if last {
-		which = "last"
+	if o.last {
+		o.which = "last"
 	}
 	s, err := a.connect(ctx, set, toAct, a.plainLogger(set))
 	if err != nil {
@@ -89,10 +97,13 @@ func (a *app) ask(ctx context.Context, args, files []string, which string, last,
 	if size := sizeOf(content); size > terminal.Long {
 		a.note("steward: %s", terminal.Weight(size, a.costOf(s), a.model))
 	}
-	conv, err := s.which(ctx, which)
+	conv, err := s.which(ctx, o.which)
 	if err == nil {
 		m := client.Message{Conversation: conv, Model: a.model, Agent: a.agent, Content: content, Unattended: true}
-		err = a.askOver(ctx, s, m, wait)
+		if o.plan {
+			planned(&m)
+		}
+		err = a.askOver(ctx, s, m, o.wait)
 	}
 	return errors.Join(err, s.end())
 }
@@ -107,10 +118,17 @@ func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bo
 		w.Out = io.Discard
 	}
 	var out answer
+	d := decider{a, s, bufio.NewReader(a.stdin), map[string]bool{}}
 	acc, err := terminal.Follow(ctx, s.Client, m, func(f client.Frame) error {
 		out.note(f)
-		return w.Frame(f)
+		if err := w.Frame(f); err != nil || !m.Plan {
+			return err
+		}
+		return d.frame(ctx, &f)
 	})
+	if errors.Is(err, errPlanWaits) {
+		return nil
+	}
 	if err == nil && len(out.Tools) > 0 {
 		err = a.background(ctx, s, acc, &out, w, wait)
 	}

@@ -20,8 +20,8 @@ func TestAskTellsOfACallThatEndedBeforeAnybodyWatched(t *testing.T) {
 	env := user(t)
 	agents := t.TempDir()
 	for file, text := range map[string]string{
-		filepath.Join(agents, "lists", "agent.yaml"):                             "name: lists\ndescription: Keeps the to-do list of tasks.\ndomains:\n  task:\n    file: ./todo.md\n    delivery: deferred\n",
-		filepath.Join(homeOf(env), ".local/share/steward/policies", "mine.rego"): "package steward\n\ntrusted if input.tool.name == \"task.add\"\n",
+		filepath.Join(agents, "lists", "agent.yaml"):                             "name: lists\ndescription: Keeps the to-do list of tasks.\ntools: [todo.*]\ndeferred: [todo.*]\n",
+		filepath.Join(homeOf(env), ".local/share/steward/policies", "mine.rego"): "package steward\n\ntrusted if input.tool.name == \"todo.add\"\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestAskTellsOfACallThatEndedBeforeAnybodyWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(notes.String(), "∙ task.add in the background: completed\n"); n != 1 {
+	if n := strings.Count(notes.String(), "∙ todo.add in the background: completed\n"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, &notes)
 	}
 }

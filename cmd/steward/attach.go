@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/server/terminal"
+	"steward/internal/settings"
 )
 
 // largestInput is the size limit of what ask sends: the question and everything attached.
@@ -36,7 +36,7 @@ func sizeOf(blocks []client.Block) (n int) {
 
 // costOf returns a function that estimates what tokens cost in a model, in US dollars; 0:
 // unknown. If another process runs the node, only full names of models are known.
-func (a *app) costOf(s *session) func(model string, tokens int64) float64 {
+func (a *app) costOf(s *session) func(model string, u client.Usage) float64 {
 	price, err := a.pricing()
 	if err != nil {
 		return nil // unlikely: the settings were loaded before
@@ -45,12 +45,24 @@ func (a *app) costOf(s *session) func(model string, tokens int64) float64 {
 	if s.local != nil {
 		aliases = s.local.found.aliases
 	}
-	return func(model string, tokens int64) float64 {
+	return func(model string, u client.Usage) float64 {
 		if chain := aliases[cmp.Or(model, llm.DefaultAlias)].Models; len(chain) > 0 {
 			model = chain[0]
 		}
-		return price(model, message.Usage{Input: tokens})
+		return price(model, message.Usage(u))
 	}
+}
+
+// windowOf returns a function that returns the size of a model's context window in tokens.
+func (a *app) windowOf(s *session, set *settings.Loaded) func(model string) int {
+	models, err := llm.New(llm.Config{Windows: set.Windows})
+	if s.local != nil { // it has asked the providers
+		models, err = s.local.found.Models, nil
+	}
+	if err != nil {
+		return nil // unlikely: the settings were checked
+	}
+	return func(model string) int { return models.Window([]string{model}) }
 }
 
 // pipeWait is how long ask waits for the first byte of a pipe that it was not told to read.
@@ -129,7 +141,7 @@ func (a *app) attach(ctx context.Context, files []string) (blocks []client.Block
 			continue
 		}
 		left -= len(b)
-		x, err := attachment(name, b)
+		x, err := terminal.Attachment(name, b)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +152,7 @@ func (a *app) attach(ctx context.Context, files []string) (blocks []client.Block
 
 func (a *app) readFile(ctx context.Context, path string, most int) ([]byte, error) {
 	unreadable := func(err error) error {
-		return fault.New(fault.Invalid, "file_unreadable", "the file cannot be attached: %w", err).WithHint("name a file of text, an image or a PDF")
+		return fault.New(fault.Invalid, "file_unreadable", "the file cannot be attached: %w", err).WithHint("name a file of text, an image, a recording, a PDF or a Word file")
 	}
 	f, err := os.Open(a.path(path))
 	if err != nil {
@@ -173,23 +185,4 @@ func readAll(in io.Reader, name string, most int) ([]byte, error) {
 			WithHint("attach less")
 	}
 	return b, nil
-}
-
-// attachment makes a block from a file. The content determines its type.
-func attachment(name string, b []byte) (client.Block, error) {
-	switch kind := http.DetectContentType(b); kind {
-	case "image/png", "image/jpeg", "image/gif", "image/webp":
-		return client.Block{Type: "image", MIME: kind, Data: b}, nil
-	case "application/pdf":
-		return client.Block{Type: "file", MIME: kind, Name: name, Data: b}, nil
-	}
-	if !utf8.Valid(b) || slices.Contains(b, 0) {
-		return client.Block{}, fault.New(fault.Invalid, "input_invalid", "%s is no text in UTF-8, no image (PNG, JPEG, GIF, WebP) and no PDF", name).
-			WithHint("convert it to one of these")
-	}
-	kind := message.MediaType(name, "text/plain")
-	if !strings.HasPrefix(kind, "text/") && kind != "application/json" {
-		kind = "text/plain"
-	}
-	return client.Block{Type: "file", MIME: kind, Name: name, Data: b}, nil
 }

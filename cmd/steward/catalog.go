@@ -11,14 +11,7 @@ import (
 	"time"
 
 	"steward/internal/catalog"
-	"steward/internal/domain/calendar"
-	"steward/internal/domain/document"
-	"steward/internal/domain/email"
 	"steward/internal/domain/own"
-	"steward/internal/domain/task"
-	"steward/internal/domain/timer"
-	"steward/internal/domain/weather"
-	"steward/internal/domain/websearch"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/identity"
@@ -44,6 +37,7 @@ func (l *local) openAgents(ctx context.Context, a *app, set *settings.Loaded, to
 		if err != nil {
 			return nil, err
 		}
+		p.Personas, p.Persona = nil, nil // they are for agents that talk with the user
 		return json.Marshal(p)
 	})
 	opt := catalog.Options{
@@ -110,21 +104,7 @@ func (l *local) bindings(agent string) (service.Bindings, error) {
 
 // openers returns the kinds of sources that agents may have.
 func (l *local) openers(set *settings.Loaded) map[string]tool.Opener {
-	zone := l.zone(set)
-	fahrenheit := func(user string) bool {
-		p, err := l.briefProfile(set, user)
-		return err == nil && p.Units == "imperial"
-	}
-	all := map[string]tool.Opener{
-		"mcp": mcp.Open, "grpc": (&grpc.Kit{}).Open, "process": process.Open,
-		"domain:email":     email.Opener(email.Options{Zone: zone}),
-		"domain:calendar":  calendar.Opener(calendar.Options{Zone: zone}),
-		"domain:task":      task.Opener(task.Options{Zone: zone}),
-		"domain:timer":     timer.Opener(timer.Options{Zone: zone}),
-		"domain:weather":   weather.Opener(weather.Options{Zone: zone, Fahrenheit: fahrenheit}),
-		"domain:websearch": websearch.Opener(websearch.Options{}),
-		"domain:document":  document.Opener(),
-	}
+	all := map[string]tool.Opener{"mcp": mcp.Opener(tokensOf(set, l.resolver.Masker)), "grpc": (&grpc.Kit{}).Open, "process": process.Open}
 	maps.Copy(all, own.Openers(l.services, l.services))
 	return all
 }

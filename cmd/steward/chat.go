@@ -59,6 +59,14 @@ func (a *app) chat(ctx context.Context, which string, last bool) error {
 		return err
 	}
 	interactive := isTerminal(a.stdin) && isTerminal(a.stdout) && a.getenv("TERM") != "dumb"
+	if interactive && which == "" && !last && a.agent == "" && a.firstRun(set) {
+		if err := a.setup(ctx, false); err != nil {
+			return err
+		}
+		if set, err = a.settings(); err != nil {
+			return err
+		}
+	}
 	log := a.logger(set, a.stderr)
 	if interactive {
 		file, err := a.logFile(set)
@@ -109,8 +117,8 @@ func (a *app) alongside(ctx context.Context, set *settings.Loaded, own *session,
 func (a *app) greeting(l *local, url string) string {
 	lines := []string{"Steward " + a.versionText() + " · " + strings.Join(l.found.aliases["default"].Models, ", then ")}
 	if l.found.offlineOnly() {
-		lines = append(lines, "No language model was found: the offline provider answers, by rules. Set OPENAI_API_KEY, "+
-			"ANTHROPIC_API_KEY or GEMINI_API_KEY, or start Ollama, for a real one.")
+		lines = append(lines, "No language model was found: the offline provider answers, by rules. "+
+			"steward setup helps to get a real one.")
 	}
 	if url != "" {
 		lines = append(lines, "serving at "+url)
@@ -126,7 +134,7 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, s *session, which 
 	if err != nil {
 		return err
 	}
-	o := terminal.Options{Client: s.Client, Log: s.chatLog, Cost: a.costOf(s), Conversation: conv, Model: a.model, Agent: a.agent}
+	o := terminal.Options{Client: s.Client, Log: s.chatLog, Cost: a.costOf(s), Window: a.windowOf(s, set), Conversation: conv, Model: a.model, Agent: a.agent}
 	if s.local != nil {
 		o.Tools = s.local.toolLines
 		o.Leaving = "the answer goes on when Steward is started again"
@@ -139,6 +147,7 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, s *session, which 
 		}
 		return terminal.Plain(ctx, o, a.stdin, a.stdout, notes)
 	}
+	o.Folder = func(path string, write bool) (string, error) { return a.grantFolder(path, write, s) }
 	o.Greeting, o.History = greeting, historyFile(set)
 	o.In, o.Out, o.Environ = fileOf(a.stdin), fileOf(a.stdout), a.environ
 	return terminal.Run(ctx, o)

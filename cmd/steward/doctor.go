@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	domainlocal "steward/internal/domain/local"
 	"steward/internal/fault"
+	"steward/internal/llm"
 	"steward/internal/server/httpauth"
 	"steward/internal/settings"
 	"steward/internal/store"
@@ -30,7 +35,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check for problems and suggest fixes", GroupID: "look",
 		Long: "Check settings, data folder, database (SQLite's integrity check and the audit's), disk, policies, port,\n" +
-			"models, clock and terminal. Nothing is changed. The exit code is 1 if a check fails.",
+			"models, clock, built-in tools and terminal. Nothing is changed. The exit code is 1 if a check fails.",
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
 	}
 }
@@ -40,6 +45,7 @@ const (
 	good = "ok"
 	warn = "warn" // Steward runs, but not as well as it could
 	bad  = "fail"
+	off  = "off" // not set up, which is fine
 )
 
 // check is one finding of the doctor.
@@ -87,9 +93,50 @@ func (a *app) doctor(ctx context.Context) error {
 			checkPort(set, running, serving == nil))
 		checks = append(checks, a.checkModels(ctx, set)...)
 		checks = append(checks, a.checkClock(ctx, set))
+		checks = append(checks, a.checkTools(ctx, set)...)
+		checks = append(checks, a.checkMCP(set)...)
 	}
 	checks = append(checks, checkSandbox(), a.checkTerminal())
 	return a.printChecks(checks)
+}
+
+// groupTimeout is how long a group of built-in tools may take to say whether it works.
+const groupTimeout = 20 * time.Second
+
+// checkTools asks all groups of built-in tools at once whether they can work. A group that is not
+// set up is fine.
+func (a *app) checkTools(ctx context.Context, set *settings.Loaded) []check {
+	groups := (&local{log: slog.New(slog.DiscardHandler), resolver: a.resolver(set)}).builtIns(set)
+	checks := make([]check, len(groups))
+	var asking sync.WaitGroup
+	for i, g := range groups {
+		asking.Go(func() { checks[i] = checkGroup(ctx, g) })
+	}
+	asking.Wait()
+	return checks
+}
+
+// checkGroup asks one group, and does not wait for longer than the limit, whatever the group does.
+func checkGroup(ctx context.Context, g builtIn) check {
+	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
+	defer cancel()
+	if g.health == nil {
+		return fine(g.name, "ready; no settings are needed")
+	}
+	told := make(chan domainlocal.Health, 1)
+	go func() { told <- g.health(ctx) }()
+	select {
+	case h := <-told:
+		switch h.State {
+		case domainlocal.Ready:
+			return fine(g.name, "%s", h.Say)
+		case domainlocal.Off:
+			return check{Name: g.name, Status: off, Say: h.Say, Remedy: h.Remedy}
+		}
+		return ill(g.name, warn, h.Say, h.Remedy)
+	case <-ctx.Done():
+		return ill(g.name, warn, fmt.Sprintf("it did not say within %s whether it works", groupTimeout), "look whether its server can be reached")
+	}
 }
 
 func (a *app) printChecks(checks []check) error {
@@ -104,10 +151,15 @@ func (a *app) printChecks(checks []check) error {
 			return err
 		}
 	} else {
+		wide := 10
 		for _, c := range checks {
-			fmt.Fprintf(a.stdout, "%-4s  %-10s %s\n", c.Status, c.Name, strings.ReplaceAll(c.Say, "\n", "\n                 "))
+			wide = max(wide, len(c.Name))
+		}
+		below := "\n" + strings.Repeat(" ", wide+7)
+		for _, c := range checks {
+			fmt.Fprintf(a.stdout, "%-4s  %-*s %s\n", c.Status, wide, c.Name, strings.ReplaceAll(c.Say, "\n", below))
 			if c.Remedy != "" && c.Status != good {
-				fmt.Fprintf(a.stdout, "                 → %s\n", c.Remedy)
+				fmt.Fprintf(a.stdout, "%s→ %s\n", below[1:], strings.ReplaceAll(c.Remedy, "\n", below+"  "))
 			}
 		}
 		fmt.Fprintln(a.stdout, map[string]string{good: "all is well", warn: "Steward can run; some things could be better", bad: "something is wrong: see what fails above"}[worst])
@@ -310,7 +362,11 @@ func (a *app) checkModels(ctx context.Context, set *settings.Loaded) []check {
 	def := fine("models", "default is %s", strings.Join(s.aliases["default"].Models, ", then "))
 	if s.offlineOnly() {
 		def = ill("models", warn, "no language model was found, not even an Ollama on this machine: the offline provider answers, by rules",
-			"set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or start Ollama")
+			fmt.Sprintf("set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or get Ollama from https://ollama.com/download and run: ollama pull %s", fitting(totalMemory("/proc/meminfo")).name))
+	}
+	provider, _, _ := strings.Cut(s.aliases[llm.DefaultAlias].Models[0], "/")
+	if !slices.ContainsFunc(s.sources, func(src source) bool { return src.Name() == provider }) {
+		def = ill("models", warn, def.Say+", but "+provider+" is not available", cmp.Or(missing(set, s.sources)[provider], "steward setup chooses another"))
 	}
 	return append([]check{def}, out...)
 }

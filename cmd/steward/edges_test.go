@@ -28,7 +28,7 @@ func conf(t *testing.T, env []string, text string) {
 
 func TestTheDayHasALimit(t *testing.T) {
 	env := user(t)
-	conf(t, env, "prices: {offline/steward: {input: 1000, output: 1000}}\nlimits: {day_cost: 6}\nprofile: {time_zone: Europe/Vienna}\n")
+	conf(t, env, "prices: {offline/steward: {input: 0, output: 1000}}\nlimits: {day_cost: 0.08}\nprofile: {time_zone: Europe/Vienna}\n")
 	if code, out, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != exitOK {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"steward/internal/events"
 	"steward/internal/fault"
@@ -22,7 +20,6 @@ import (
 	"steward/internal/settings"
 	"steward/internal/store/follow"
 	"steward/internal/store/sqlite"
-	"steward/proto/eventpb"
 )
 
 func (a *app) eventsCommand() *cobra.Command {
@@ -322,6 +319,9 @@ func publication(uris []string, what, body, at string) (x events.Publication, er
 	if body != "" && len(uris) > 1 {
 		return x, usage("--body is that of one resource, and there are %d", len(uris))
 	}
+	if body != "" && !json.Valid([]byte(body)) {
+		return x, fault.New(fault.Invalid, "event_invalid", "the event cannot be published: its body is not valid JSON").WithHint("write --body as JSON: '{\"on\": true}'")
+	}
 	for _, s := range uris {
 		u, err := resource.Parse(s)
 		if err != nil {
@@ -334,15 +334,14 @@ func publication(uris []string, what, body, at string) (x events.Publication, er
 
 func (a *app) publish(ctx context.Context, x events.Publication) error {
 	var done events.Published
-	err := a.with(ctx, toLook, func(s *session) (err error) {
-		done, err = s.publish(ctx, x)
-		return err
+	err := a.with(ctx, toLook, func(s *session) error {
+		return s.Call(ctx, "POST /events", nil, x, &done)
 	})
 	switch {
 	case err != nil:
 		return err
 	case a.json:
-		return a.printJSON(map[string]any{"id": done.ID, "uri": done.URI, "cursor": done.Cursor, "duplicate": done.Duplicate})
+		return a.printJSON(done)
 	case done.Duplicate:
 		a.note("it was published before")
 	}
@@ -391,71 +390,4 @@ func (s *session) subscribe(ctx context.Context, f events.Filter, from events.Cu
 			return nil
 		}
 	}
-}
-
-// publish publishes an event: in this process, or over the RPC of the Steward that serves.
-func (s *session) publish(ctx context.Context, x events.Publication) (events.Published, error) {
-	if s.local != nil {
-		return s.local.node.Publish(ctx, s.local.user, x)
-	}
-	in := &eventpb.Occurrence{Id: x.ID, Source: x.Source, Space: string(x.Space),
-		DetailType: eventpb.DetailType(eventpb.DetailType_value[string(x.Detail)])}
-	if !x.Time.IsZero() {
-		in.Time = x.Time.Format(time.RFC3339Nano)
-	}
-	for _, res := range x.Resources {
-		in.Resources = append(in.Resources, &eventpb.Resource{Uri: res.URI.String(), Body: string(res.Body)})
-	}
-	auth := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			if err := s.Authorize(req.Header()); err != nil {
-				return nil, err
-			}
-			return next(ctx, req)
-		}
-	})
-	res, err := eventpb.NewEventClient(s.HTTP(), s.URL(), connect.WithInterceptors(auth)).Publish(ctx, in)
-	if err != nil {
-		return events.Published{}, ofRPC(s.URL(), err)
-	}
-	out := events.Published{Cursor: events.Cursor(res.GetCursor()), Duplicate: res.GetDuplicate()}
-	out.ID, _ = id.Parse(res.GetId())
-	out.URI, err = resource.Parse(res.GetUri())
-	return out, err
-}
-
-// ofRPC returns the error that an RPC reports: see docs/reference/rpc.md.
-func ofRPC(url string, err error) error {
-	var e *connect.Error
-	if !errors.As(err, &e) {
-		return unreachable(url, err)
-	}
-	for _, d := range e.Details() {
-		v, err := d.Value()
-		info, ok := v.(*errdetails.ErrorInfo)
-		if err != nil || !ok {
-			continue
-		}
-		m := info.GetMetadata()
-		out := fault.New(fault.Kind(m["kind"]), m["error_code"], "%s", withoutEnd(e.Message(), m["remedy"])).
-			Retrying(fault.Retry(m["retry_strategy"]), 0)
-		if m["remedy"] != "" {
-			out = out.WithHint("%s", m["remedy"])
-		}
-		return out
-	}
-	return unreachable(url, err)
-}
-
-func unreachable(url string, err error) error {
-	return fault.New(fault.Unavailable, "server_unreachable", "the Steward at %s does not answer: %w", url, err).
-		WithHint("see whether it still runs; steward doctor tells more").Retrying(fault.RetryBackoff, 0)
-}
-
-// withoutEnd removes the remedy in brackets from the end of a message.
-func withoutEnd(message, remedy string) string {
-	if end := " (" + remedy + ")"; remedy != "" && len(message) > len(end) && message[len(message)-len(end):] == end {
-		return message[:len(message)-len(end)]
-	}
-	return message
 }

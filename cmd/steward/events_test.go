@@ -9,10 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"steward/internal/events"
-	"steward/internal/fault"
 	"steward/internal/resource"
 )
 
@@ -41,15 +38,6 @@ func TestEventsOnATerminal(t *testing.T) {
 	for _, l := range lines {
 		if strings.Contains(l, "\x1b") || len([]rune(l)) > 78 {
 			t.Errorf("%q", l)
-		}
-	}
-}
-
-// An error that Steward did not send is reported as an unreachable server.
-func TestErrorsOfRPC(t *testing.T) {
-	for _, err := range []error{errInterrupted, connect.NewError(connect.CodeInternal, errInterrupted)} {
-		if got := ofRPC("http://x", err); !fault.HasCode(got, "server_unreachable") {
-			t.Errorf("%v", got)
 		}
 	}
 }

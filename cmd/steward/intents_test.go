@@ -48,7 +48,7 @@ func asking(t *testing.T, env []string, config, words string) string {
 			t.Fatal(err)
 		}
 		if len(list) == 1 {
-			return list[0].ID.String()
+			return list[0].ID
 		}
 		<-time.After(5 * time.Millisecond)
 	}

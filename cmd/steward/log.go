@@ -64,7 +64,7 @@ func (a *app) logCommand() *cobra.Command {
 // specs returns the specs of all built-in tools, so that calls of tools that are no longer
 // granted are described too.
 func (a *app) specs() (map[string]tool.Spec, error) {
-	tools, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "folder", Path: ".", Write: true}}})
+	tools, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "folder", Path: ".", Write: true}}, Trash: func(string) string { return "" }, Notes: "folder/Notes"})
 	if err != nil {
 		return nil, err
 	}
@@ -76,16 +76,19 @@ func (a *app) specs() (map[string]tool.Spec, error) {
 }
 
 // width returns the number of columns of the terminal; 0: there is none.
-func (a *app) width() int {
-	f := fileOf(a.stdout)
+func (a *app) width() int { return widthOf(a.stdout) }
+
+// widthOf is width of any stream.
+func widthOf(w any) int {
+	f := fileOf(w)
 	if f == nil {
 		return 0
 	}
-	w, _, err := term.GetSize(int(f.Fd())) // fails if it is not a terminal
+	columns, _, err := term.GetSize(int(f.Fd())) // fails if it is not a terminal
 	if err != nil {
 		return 0
 	}
-	return w
+	return columns
 }
 
 func mark(outcome string) string {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	_ "time/tzdata" // time zones, for machines that have none
 
+	"steward/internal/extract"
 	"steward/internal/toolkit/sandbox"
 )
 
@@ -16,6 +17,9 @@ var version = "unknown"
 
 func main() {
 	if code, mine := sandbox.Inside(os.Args); mine { // started by Steward itself, around a confined program
+		os.Exit(code)
+	}
+	if code, mine := extract.Inside(os.Args, os.Stdin, os.Stdout); mine { // started to read a document
 		os.Exit(code)
 	}
 	signals := make(chan os.Signal, 2)

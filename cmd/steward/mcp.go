@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,18 +14,19 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/secret"
 	"steward/internal/server/terminal"
 	"steward/internal/toolkit/mcp"
 )
 
 func (a *app) mcpCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "mcp", Short: "Add, list, test and remove MCP servers of your own", GroupID: "keep",
+		Use: "mcp", Short: "Add, connect, list, test and remove MCP servers of your own", GroupID: "keep",
 		Long: "Manage the MCP servers whose tools Steward's assistant may use. They are stored in the file mcp.json of\n" +
 			"the data folder, in the format that other programs use (mcpServers). A server's tools are used only\n" +
 			"after you have approved them, and only as approved. Agents declare servers of their own in their\n" +
 			"agent.yaml.",
-	}, a.addMCP(), a.listMCP(), a.testMCP(), a.removeMCP())
+	}, a.addMCP(), a.connectMCP(), a.listMCP(), a.testMCP(), a.removeMCP())
 }
 
 // mcpSource is the path under which a server is listed and approved.
@@ -42,16 +46,31 @@ func (a *app) addMCP() *cobra.Command {
 	var env, headers []string
 	var o approving
 	var confined bool
+	var folder string
 	c := &cobra.Command{
 		Use: "add NAME [--] [COMMAND [ARG…]]", Short: "Add a server, review its tools, and approve them",
 		Long: "Add a server to mcp.json: a program that speaks MCP over its standard input and output, or with --url\n" +
 			"one that is reached over streamable HTTP. It is started, its tools are shown, and you are asked.\n" +
+			"Some servers are known by name and need nothing else; you are asked for the secrets that they need:\n" +
+			knownNames() + ".\n" +
 			"${NAME} in the values of --env and --header is replaced by the environment variable of that name.",
-		Example: "  steward mcp add docs -- npx -y @modelcontextprotocol/server-filesystem ~/Documents\n" +
+		Example: "  steward mcp add github\n" +
+			"  steward mcp add docs -- npx -y @modelcontextprotocol/server-filesystem ~/Documents\n" +
 			"  steward mcp add wiki --url https://example.com/mcp --header 'Authorization: Bearer ${WIKI_TOKEN}'",
 		RunE: func(c *cobra.Command, args []string) error {
+			name := args[0]
+			if k, ok := mcp.KnownServer(name); ok && len(args) == 1 && d.URL == "" {
+				set, err := toolSettings(o.tools)
+				if err != nil {
+					return err
+				}
+				if d, err = a.knownServer(c.Context(), k, folder); err != nil {
+					return err
+				}
+				return a.addServer(c.Context(), k.Name, d, o, set)
+			}
 			if (len(args) == 1) == (d.URL == "") {
-				return usage("give a command after the name, or --url")
+				return usage("give a command after the name, or --url; these need neither: %s", knownNames())
 			}
 			d.Command, d.Args = nil, nil
 			if len(args) > 1 {
@@ -71,17 +90,61 @@ func (a *app) addMCP() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.addServer(c.Context(), args[0], d, o, set)
+			return a.addServer(c.Context(), name, d, o, set)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&d.URL, "url", "", "`ADDRESS` of a server over streamable HTTP")
 	f.StringArrayVar(&env, "env", nil, "environment variable `NAME=VALUE` for the program")
 	f.StringArrayVar(&headers, "header", nil, "header `'NAME: VALUE'` to send with each request")
+	f.StringVar(&folder, "folder", "", "`FOLDER` for a server that works in one; default: the workspace")
 	f.BoolVar(&confined, "sandbox", false, "run the program in a sandbox: no network, no files except its own")
 	yesFlag(c, &o.yes)
 	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` to use tools: query, action, ask, noask or off; NAME may be a glob")
 	return c
+}
+
+// knownNames lists the servers that need nothing but their name.
+func knownNames() string {
+	var names []string
+	for _, k := range mcp.KnownServers() {
+		names = append(names, k.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// knownServer returns the declaration of a known server. It asks for the secrets that it needs
+// and that are not there yet.
+func (a *app) knownServer(ctx context.Context, k mcp.Known, folder string) (mcp.Decl, error) {
+	set, err := a.settings()
+	if err != nil {
+		return mcp.Decl{}, err
+	}
+	if folder = cmp.Or(folder, set.Workspace); k.Folder {
+		if folder == "" {
+			return mcp.Decl{}, usage("name a folder with --folder")
+		}
+		folder = a.path(folder)
+	}
+	have := a.declared(set, slog.New(slog.DiscardHandler))
+	for _, name := range slices.Sorted(maps.Keys(k.Secrets)) {
+		if _, ok := have("", name); ok {
+			continue
+		}
+		if _, terminal := terminalInput(a.stdin); !terminal {
+			return mcp.Decl{}, fault.New(fault.Invalid, "secret_missing", "%s needs %s: %s", k.Name, name, k.Secrets[name]).
+				WithHint("steward secrets set %s", name)
+		}
+		a.note("%s needs %s: %s", k.Name, name, k.Secrets[name])
+		value, err := a.readSecret(ctx, name)
+		if err == nil {
+			err = secret.NewStore(secret.Folder(set.Data)).Set(name, value)
+		}
+		if err != nil {
+			return mcp.Decl{}, err
+		}
+	}
+	return k.In(folder), nil
 }
 
 // pairs reads NAME<sep>VALUE flags.
@@ -117,7 +180,9 @@ func (a *app) addServer(ctx context.Context, name string, d mcp.Decl, o approvin
 		}
 		return a.approveEach(ctx, s, []string{path}, o, set)
 	})
-	if err != nil {
+	if fault.HasCode(err, "oauth_not_connected") {
+		a.note("it is stored; it is used when you have connected and approved it")
+	} else if err != nil {
 		a.note("it is stored but not used: steward mcp test %s tests it, steward agents approve %s approves it, steward mcp remove %s removes it", name, path, name)
 	}
 	return err
@@ -153,8 +218,21 @@ func (a *app) listMCP() *cobra.Command {
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
 			list = slices.DeleteFunc(list, func(l catalog.Listing) bool { return !strings.HasPrefix(l.Path, "mcp:") })
-			return tellList(a, list, err, "there are no MCP servers; steward mcp add NAME -- COMMAND adds one",
+			err = tellList(a, list, err, "there are no MCP servers; steward mcp add NAME -- COMMAND adds one",
 				func(list []catalog.Listing) string { return agentTable(list, a.width()) })
+			if err != nil {
+				return err
+			}
+			set, err := a.settings()
+			if err != nil {
+				return err
+			}
+			for name, keys := range a.mcpKeys(set) {
+				if lacks, _ := keys.Lacks(); lacks != "" {
+					a.note("%s: %s; run %s", name, lacks, keys.Connect)
+				}
+			}
+			return nil
 		})
 }
 

@@ -450,3 +450,29 @@ func TestNamesOfServers(t *testing.T) {
 		}
 	}
 }
+
+// A known server needs its name alone, and says which secrets it needs.
+func TestAKnownServerIsAdded(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "npx"), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	env := user(t)
+	code, _, errs := in(t, "", env, "mcp", "add", "github")
+	if code == exitOK || !strings.Contains(errs, "github needs GITHUB_PERSONAL_ACCESS_TOKEN: a personal access token") || !strings.Contains(errs, "steward secrets set GITHUB_PERSONAL_ACCESS_TOKEN") {
+		t.Errorf("%d %s", code, errs)
+	}
+	code, _, errs = in(t, "", env, "mcp", "add", "filesystem", "--folder", bin, "--yes")
+	if code == exitOK || !strings.Contains(errs, "it is stored but not used") { // this npx starts nothing
+		t.Errorf("%d %s", code, errs)
+	}
+	_, out, _ := in(t, "", env, "mcp", "list")
+	if !strings.Contains(out, "filesystem") || strings.Contains(out, "github") {
+		t.Error(out)
+	}
+	code, _, errs = in(t, "", env, "mcp", "add", "nothing")
+	if code != exitUsage || !strings.Contains(errs, "these need neither: github, filesystem") {
+		t.Errorf("%d %s", code, errs)
+	}
+}

@@ -85,7 +85,7 @@ func (a *app) supply(ctx context.Context, set *settings.Loaded, judge policy.Aut
 		return nil, err
 	}
 	s.ledger = llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
-	cfg := llm.Config{Ledger: s.ledger, Aliases: s.aliases, Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.hidden(),
+	cfg := llm.Config{Ledger: s.ledger, Aliases: s.aliases, Known: knownModels(set, log), Tested: testedModels(set, log), Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.hidden(),
 		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
 		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}
 	for _, src := range s.sources {
@@ -165,7 +165,7 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 			if p.Key == "" && p.BaseURL == "" {
 				continue // not usable: neither a key nor an address is set
 			}
-			src.Provider, src.names = vendorOf(name, p, set.Timeouts, client), presets()[name]
+			src.Provider, src.names = a.vendorOf(name, p, set.Timeouts, client), presets()[name]
 			src.names.standard = cmp.Or(p.Model, src.names.standard)
 			add(src)
 		default:
@@ -186,6 +186,16 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 			add(src)
 		})
 	}
+	for _, known := range settings.Servers() {
+		if _, set := set.Providers[known.Name]; !known.Local || set || known.Name == "localai" { // LocalAI listens where llama.cpp does
+			continue
+		}
+		asking.Go(func() {
+			if s := a.localServer(ctx, known, set.Timeouts, client); s.names.standard != "" {
+				add(s)
+			}
+		})
+	}
 	asking.Wait()
 	found = slices.DeleteFunc(found, func(s source) bool { return s.Provider == nil })
 	place := func(s source) int { // at equal rank: the user's own servers, then the vendors in their order
@@ -195,6 +205,15 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(place(x), place(y)), strings.Compare(x.Name(), y.Name()))
 	})
 	return append(found, source{Provider: offline.New(offline.Options{}), rank: 9, how: "always there", names: presets()["offline"]})
+}
+
+// localServer looks for a server where it listens by default. Without models it is none.
+func (a *app) localServer(ctx context.Context, known settings.Server, t settings.Timeouts, client *http.Client) source {
+	s := source{rank: 4, how: "found at " + known.BaseURL}
+	if a.knock(ctx, known.BaseURL) {
+		s.Provider, s.names = a.served(ctx, known.Name, settings.Provider{BaseURL: known.BaseURL}, t, client)
+	}
+	return s
 }
 
 // rankOf ranks providers from the user's settings before those from elsewhere.
@@ -218,14 +237,20 @@ func howFound(set *settings.Loaded, name string) string {
 }
 
 // vendorOf returns the client of a vendor's own API.
-func vendorOf(name string, p settings.Provider, t settings.Timeouts, client *http.Client) llm.Provider {
+func (a *app) vendorOf(name string, p settings.Provider, t settings.Timeouts, client *http.Client) llm.Provider {
+	switch p.Dialect {
+	case settings.Vertex, settings.VertexClaude, settings.Bedrock:
+		return a.cloudOf(name, p, t, client)
+	}
+	client = adding(client, p, settings.ServerNamed(name).KeyHeader)
 	switch name {
 	case "anthropic":
-		return anthropic.New(anthropic.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
+		return anthropic.New(anthropic.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle, Tools: p.Tools})
 	case "gemini":
-		return gemini.New(gemini.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
+		return gemini.New(gemini.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle, Tools: p.Tools})
 	}
-	return openai.New(openai.Options{Name: name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
+	return openai.New(openai.Options{Name: name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle,
+		Dialect: cmp.Or(openai.Dialect(p.Dialect), openai.DialectOf(p.BaseURL)), Tools: p.Tools, Stores: p.Stores})
 }
 
 // served returns the client of a server whose owner chose its models. It lists them unless
@@ -236,13 +261,14 @@ func (a *app) served(ctx context.Context, name string, p settings.Provider, t se
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.listFor, listTimeout))
 	defer cancel()
 	if name == "ollama" {
-		o := ollama.New(ollama.Options{Host: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
+		o := ollama.New(ollama.Options{Host: p.BaseURL, Key: p.Key.Reveal(), HTTP: adding(client, p, ""), FirstByte: t.FirstByte, Idle: t.Idle})
 		takesTools = func(model string) bool { return o.TakesTools(ctx, model) }
 		provider = o
 	} else {
-		provider = vendorOf(name, p, t, client)
+		provider = a.vendorOf(name, p, t, client)
 	}
-	names := preset{standard: p.Model}
+	known := settings.ServerNamed(name)
+	names := preset{cmp.Or(p.Model, known.Model), known.Fast, known.Strong, known.Embed}
 	if !a.knock(ctx, p.BaseURL) {
 		return provider, names // the server may start later
 	}
@@ -356,18 +382,20 @@ func expand(set *settings.Loaded, name string, chain []string) ([]string, error)
 func prices(set *settings.Loaded) map[string]llm.Price {
 	out := map[string]llm.Price{}
 	for name, p := range set.Prices {
-		out[name] = llm.Price{Rates: llm.Rates{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}}
+		out[name] = llm.Price{Search: p.Search, Rates: llm.Rates{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}}
 	}
 	return out
 }
 
 func (a *app) modelsCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "models", Short: "List the models and the names for them", GroupID: "look",
 		Long: "List the providers and how each was found, the models behind the names default, fast, strong and\n" +
 			"embed, and the models that the providers have.",
-		RunE: func(c *cobra.Command, _ []string) error { return a.listModels(c.Context()) },
+		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return a.listModels(c.Context()) },
 	}
+	c.AddCommand(a.modelsTestCommand(), a.modelsUpdateCommand())
+	return c
 }
 
 // modelReport is what steward models --json writes.

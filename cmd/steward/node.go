@@ -17,8 +17,10 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/conversation"
 	domainlocal "steward/internal/domain/local"
+	"steward/internal/extract"
 	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/jobs"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy/rego"
@@ -32,8 +34,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
-	"steward/internal/tool"
-	"steward/internal/toolkit/builtin"
+	"steward/internal/toolkit/browser"
 )
 
 // engine returns an engine that reads and writes the conversations of a store. It calls no
@@ -67,7 +68,14 @@ type local struct {
 	chat   *chat.Server
 	own    *session // the API of the node
 
-	resolve func(model string) (llm.Resolved, error)
+	browsers *browser.Browsers // nil: none is installed
+	reader   extract.Reader    // of documents, for all tools
+	granted  granted           // folders, since the start
+	off      []string          // groups of built-in tools that are not set up
+
+	resolve  func(model string) (llm.Resolved, error)
+	resolver *secret.Resolver // of the secrets in the settings
+	alarms   *jobs.Scheduler
 
 	grace time.Duration
 
@@ -77,6 +85,9 @@ type local struct {
 	services *agentServices
 	secrets  *secret.Follower
 }
+
+// readAtOnce is how many documents are read at a time.
+const readAtOnce = 3
 
 // openLocal opens the data folder for this process and wires a node over it.
 func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*local, error) {
@@ -88,14 +99,18 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	l := &local{audit: trail, store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
-		user: a.user(), engine: a.engine(st)}
+	command, err := extract.Command()
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	l := &local{reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
+		user: a.user(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), resolver: a.resolver(set)}
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.hidden(), log)
 	l.chat = chat.Handler(chat.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Events: l.node, Logger: log})
-	l.own = a.within(l.apiOptions(), l.chat, log, func() error { return nil })
+	l.own = a.within(l.apiOptions(set), l.chat, log, func() error { return nil })
 	l.own.local = l
 	return l, nil
 }
@@ -117,6 +132,9 @@ func makeData(set *settings.Loaded) error {
 // wire creates the node and its parts.
 func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slog.Logger) error {
 	var err error
+	if err := checkPersonas(set); err != nil {
+		return err
+	}
 	if err := l.openPolicies(set, log); err != nil {
 		return err
 	}
@@ -136,6 +154,10 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	if err := l.openAgents(ctx, a, set, tools, log); err != nil {
 		return err
 	}
+	alert, err := l.alert(set)
+	if err != nil {
+		return errors.Join(err, l.closeAgents())
+	}
 	l.index = newIndex(set.Data, l.store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
 		ExportKey: a.exportKey, Forget: func(user string) error {
@@ -148,13 +170,17 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 		KeepDeleted:     max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
 		Catalog: l.catalog,
 		Store:   l.store, Models: l.found.Models, Tools: tools, Authorizer: l.judge, People: l.keys, AuditReads: set.Audit.Reads, Log: log,
-		Profile: func(ctx context.Context, user string) (string, error) {
+		Profile: func(ctx context.Context, user, speaks string) (string, error) {
 			p, err := l.profile(ctx, set, user)
-			return about(p), err
+			return strings.TrimSpace(about(p) + "\n\n" + p.PersonaLines(speaks)), err
 		},
+		Skills:       skillStore(set).About,
+		Documents:    a.documents(l, set).read,
 		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},
 		Parallel:     set.Limits.Parallel,
+		ToolBudget:   runtime.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		RemoteModels: l.services.remoteModels,
+		Alarms:       l.alarms, Notify: alert,
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
@@ -178,86 +204,34 @@ func (l *local) erased(history string) func(context.Context, string) error {
 	}
 }
 
-// tools registers the built-in tools.
-func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
-	opt := builtin.Options{Zone: l.zone(set)}
-	opt.Groups = func(ctx context.Context, user string) ([]string, error) {
-		p, err := l.keys.Principal(ctx, user)
-		return p.Groups, err
-	}
-	for _, f := range set.Folders {
-		opt.Folders = append(opt.Folders, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
-	}
-	tools, err := builtin.Tools(opt)
-	if err != nil {
-		return nil, err
-	}
-	reg := &tool.Registry{}
-	for _, t := range tools {
-		if err := reg.Add(bounded{t, set.Tools}); err != nil {
-			return nil, err
-		}
-	}
-	for name := range set.Tools.Timeouts {
-		if _, ok := reg.Get(name); !ok {
-			e := fault.New(fault.Invalid, "tool_unknown", "tools.timeouts (%s) names %q, which is no tool",
-				set.SourceOf("tools.timeouts.["+name+"]"), name)
-			if w := settings.Likely(name, reg.Names()); w != "" {
-				return nil, e.WithHint("did you mean %s?", w)
-			}
-			return nil, e.WithHint("the tools are %s", strings.Join(reg.Names(), ", "))
-		}
-	}
-	return reg, nil
-}
-
-// bounded applies the limits of the settings to a tool.
-type bounded struct {
-	tool.Tool
-	set settings.Tools
-}
-
-// Unwrap returns the tool itself.
-func (b bounded) Unwrap() tool.Tool { return b.Tool }
-
-// Check implements tool.Checker.
-func (b bounded) Check(args []byte) error {
-	if c, ok := b.Tool.(tool.Checker); ok {
-		return c.Check(args)
-	}
-	return nil
-}
-
-// Spec returns the tool's spec with its limits.
-func (b bounded) Spec() tool.Spec {
-	s := b.Tool.Spec()
-	if s.Timeout == 0 {
-		s.Timeout = b.set.Timeout
-	}
-	if t, ok := b.set.Timeouts[s.Name]; ok {
-		s.Timeout = t
-	}
-	if s.ResultCap == 0 {
-		s.ResultCap = b.set.ResultCap
-	}
-	return s
-}
-
 // profile returns a user's profile. For the local user, the settings fill in what it lacks.
 func (l *local) profile(ctx context.Context, set *settings.Loaded, user string) (identity.Profile, error) {
-	p, err := l.keys.Profile(ctx, user)
-	if err != nil || user != identity.Local {
-		return p, err
+	return l.keys.About(ctx, user, ownProfile(set))
+}
+
+// ownProfile is what the settings say about the machine's own user.
+func ownProfile(set *settings.Loaded) identity.Profile {
+	s := set.Profile
+	p := identity.Profile{TimeZone: s.TimeZone, Location: s.Location, Locale: s.Locale, Units: identity.Units(s.Units), Personas: map[string]identity.Persona{}}
+	for name, x := range s.Personas {
+		p.Personas[name] = identity.Persona(x)
 	}
-	for _, f := range []struct{ own, set *string }{
-		{&p.TimeZone, &set.Profile.TimeZone}, {&p.Location, &set.Profile.Location},
-		{&p.Locale, &set.Profile.Locale}, {(*string)(&p.Units), &set.Profile.Units},
-	} {
-		if *f.own == "" {
-			*f.own = *f.set
-		}
+	if s.Persona != "" {
+		p.Persona = map[string]string{identity.AnyAgent: s.Persona}
 	}
-	return p, nil
+	return p
+}
+
+// checkPersonas reports faults in the personas of the settings.
+func checkPersonas(set *settings.Loaded) error {
+	p, err := ownProfile(set).Check()
+	if err == nil && set.Profile.Persona != "" {
+		err = p.CheckPersona(set.Profile.Persona)
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("profile in the settings: %w", err)
 }
 
 // zone returns a function that returns the time zone of a user or, if it is unknown, that of
@@ -307,6 +281,7 @@ func (l *local) Close() error {
 		return nil
 	}
 	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.own.close},
+		part{"the browsers", l.closeBrowsers},
 		part{"the agents", l.catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.closePolicies},
 		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.store.Close})
 }

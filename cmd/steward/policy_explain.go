@@ -27,7 +27,7 @@ func (a *app) explainPolicy() *cobra.Command {
 			"JSON instead of the REQUEST. For each rule that applies to it, the output says whether it held, and if\n" +
 			"not, why not.",
 		Example: "  steward policy explain 0193b2c4\n" +
-			"  steward policy explain --tool email.send --user ann --args '{\"to\": \"bob@example.org\"}'\n" +
+			"  steward policy explain --tool mail.send --user ann --args '{\"to\": \"bob@example.org\"}'\n" +
 			"  steward policy explain --tool web.fetch --labels private,untrusted --late\n" +
 			"  steward policy explain --point model --model openai/gpt-5.4 --labels secret\n" +
 			"  steward policy explain '{\"point\": \"access\", \"action\": \"read\", \"type\": \"home.Note\", \"space\": \"group:family\"}'",
@@ -117,7 +117,7 @@ func asked(q *runtime.PolicyQuestion, arg string) error {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(q); err != nil {
 		return fault.New(fault.Invalid, "policy_question", "the question cannot be read: %w", err).
-			WithHint(`write it like {"tool": "email.send", "user": "ann", "args": {"to": "bob"}}`)
+			WithHint(`write it like {"tool": "mail.send", "user": "ann", "args": {"to": "bob"}}`)
 	}
 	return nil
 }

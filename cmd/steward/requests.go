@@ -21,7 +21,9 @@ func (a *app) requestsCommand() *cobra.Command {
 		Long: "What you ask is a request. So is each call of an agent that results from it, and each background task.\n" +
 			"A request is closed when everything that it led to is closed. It is named by its id, or by at least the\n" +
 			"first 8 characters of it.",
-	}, a.listRequests(), a.showRequest(), a.cancelRequest(), a.resumeRequest())
+	}, a.listRequests(), a.showRequest(), a.cancelRequest(), a.resumeRequest(),
+		a.orderTask("pause ID", "Pause a task of a plan", "Pause a task of a plan that is being worked on, and everything below it; resume goes on with it.", "paused", (*session).PauseTask),
+		a.orderTask("retry ID", "Begin a task of a plan again", "Begin a task again that failed, was skipped, cancelled or parked, with what was skipped because of it.", "begun again", (*session).RetryTask))
 }
 
 func (a *app) listRequests() *cobra.Command {
@@ -121,6 +123,17 @@ func (a *app) resumeRequest() *cobra.Command {
 	})
 }
 
+// orderTask makes a command about a task of a plan.
+func (a *app) orderTask(use, short, long, done string, do func(s *session, ctx context.Context, which, user string) error) *cobra.Command {
+	return a.aboutRequest(&cobra.Command{Use: use, Short: short, Long: long}, func(ctx context.Context, s *session, which, user string) error {
+		err := do(s, ctx, which, user)
+		if err == nil {
+			a.note("%s", done)
+		}
+		return err
+	})
+}
+
 // aboutRequest makes a command that changes a request, possibly another user's.
 func (a *app) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
 	user := c.Flags().String("user", "", "the `NAME` of the user whose request it is; by default you")
@@ -164,6 +177,7 @@ func (a *app) completeRequests() completer {
 // Kinds, states and statuses of a request in the API.
 const (
 	requestTurn, requestAgent, requestTask, requestTool = "turn", "agent", "task", "tool"
+	requestPlanned                                      = "plan_task" // a task of a plan
 
 	requestOpen, requestAnswered, requestClosed = "open", "answered", "closed"
 
@@ -208,6 +222,10 @@ func requestWhat(v *client.Request) string {
 		if v.Title != "" {
 			s += ": " + v.Title
 		}
+	case requestPlanned:
+		if s = v.Title; v.Agent != "" {
+			s += " → " + v.Agent
+		}
 	case requestTask:
 		switch s = "task " + v.Tool; v.Wish {
 		case wishQueued:
@@ -239,6 +257,8 @@ func requestState(v *client.Request) string {
 			add(fmt.Sprintf("%d%%", int(v.Progress*100)))
 		}
 		add(v.Message)
+	case v.Kind == requestPlanned && v.State == requestOpen:
+		add(v.Status)
 	case v.Status == requestParked, v.Status == requestWaiting:
 		add(v.Status)
 		add(v.Message)

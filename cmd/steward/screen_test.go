@@ -151,7 +151,7 @@ func onScreen(t *testing.T, width, height int) {
 	x.say("write a.txt")
 	x.wait("? files.write", `"content":"text<U+202E>",`, `"path":"notes/a.txt"`, "Allow files.write? y/n")
 	x.answer("y")
-	x.done("allowed: files.write", "✓ files.write", "The tool said:", "openai/gpt-5.4")
+	x.done("allowed: files.write", "✓ Write notes/a.txt · files.write", "The tool said:", "openai/gpt-5.4")
 	if _, err := os.Stat(filepath.Join(notes, "a.txt")); err != nil {
 		t.Error(err)
 	}
@@ -162,7 +162,15 @@ func onScreen(t *testing.T, width, height int) {
 	<-v.gone
 	x.wait("stopped · ")
 	x.say("/model")
-	x.wait("openai/newer", "/model NAME uses one")
+	x.wait("openai/newer", "type to filter")
+	x.keys("Escape")
+	// A terminal takes Escape and a key right behind it for Alt and the key.
+	x.until(func(screen string) string {
+		if strings.Contains(screen, "type to filter") {
+			return "the end of the list"
+		}
+		return ""
+	})
 	x.say("/tools")
 	x.wait("[action]", "text.hash")
 
@@ -180,6 +188,9 @@ func onScreen(t *testing.T, width, height int) {
 	x.say("/quit")
 	x.ended()
 	screen = x.screen()
+	if strings.Contains(screen, "model: ▏") {
+		t.Errorf("the list has left something behind:\n%s", screen)
+	}
 	for line := range strings.SplitSeq(screen, "\n") {
 		if len([]rune(line)) > width {
 			t.Errorf("too wide: %q", line)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"steward/internal/fault"
@@ -239,6 +240,10 @@ func (a *app) readHidden(ctx context.Context, f *os.File, what string) (string, 
 	if err != nil {
 		return "", fmt.Errorf("asking for %s: %w", what, err)
 	}
+	defer term.Restore(fd, before) //nolint:errcheck // the terminal is gone
+	if err := echoOff(fd); err != nil {
+		return "", fmt.Errorf("asking for %s: %w", what, err)
+	}
 	fmt.Fprintf(a.stderr, "%s: ", what)
 	defer fmt.Fprintln(a.stderr)
 	type line struct {
@@ -254,8 +259,19 @@ func (a *app) readHidden(ctx context.Context, f *os.File, what string) (string, 
 	case l := <-read:
 		return string(l.text), l.err
 	case <-ctx.Done():
-		return "", errors.Join(context.Cause(ctx), term.Restore(fd, before))
+		return "", context.Cause(ctx)
 	}
+}
+
+// echoOff stops a terminal from showing what is typed. It is called before the prompt appears,
+// because nothing that is typed from then on may be shown.
+func echoOff(fd int) error {
+	t, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return err
+	}
+	t.Lflag &^= unix.ECHO
+	return unix.IoctlSetTermios(fd, setTermios, t)
 }
 
 // terminalInput returns the terminal at which a person can be asked.

@@ -149,6 +149,7 @@ type server struct {
 	file   string        // the notice
 	log    *slog.Logger
 	failed chan error
+	deaf   func() // ends that new mail is noticed
 }
 
 // listen opens the servers at an address.
@@ -169,7 +170,7 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 	mux := http.NewServeMux()
 	mux.Handle(chat.Path, guard.Wrap(s.chat, nil))
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
-	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions()), nil))
+	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions(set)), nil))
 	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
 	mux.Handle("/healthz", health)
 	mux.Handle("/readyz", health)
@@ -186,6 +187,9 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	s.http.RegisterOnShutdown(calls.Close)
 	if err := s.announce(a.versionText()); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	if s.deaf, err = l.watchMail(set); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
 	go func() {
@@ -247,6 +251,9 @@ func (s *server) announce(version string) error {
 
 // Close accepts no more requests and waits, for a limited time, for those in progress.
 func (s *server) Close() error {
+	if s.deaf != nil {
+		s.deaf()
+	}
 	err := os.Remove(s.file)
 	grace := max(s.grace, time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)

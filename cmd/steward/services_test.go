@@ -146,7 +146,6 @@ func newOffice(t *testing.T, env []string, services string) *office {
 	writeAgent(t, filepath.Join(homeOf(env), ".local/share/steward/agents"), "office/agent.yaml", fmt.Sprintf(`name: office
 description: Does errands.
 secrets: [FAR_KEY]
-domains: {state: }
 services: %s
 process:
   once: {command: %[2]q, %[4]s}
@@ -223,7 +222,7 @@ func (o *office) wants(user, program string, e errand, status int, body string) 
 // network, reach them for the calling user and for the duration of the call.
 func TestProgramsReachTheServicesOfTheirAgent(t *testing.T) {
 	v := newVendor(t)
-	o := newOffice(t, v.env(t), "{state: {offering: serve}, llm: {offering: serve}, user: {offering: none}}")
+	o := newOffice(t, v.env(t), "{state: {tools: true, offering: serve}, llm: {offering: serve}, user: {offering: none}}")
 	for _, program := range []string{"once", "kept", "desk"} {
 		key := "/state/" + program
 		d := o.wants("ada", program, errand{Method: "PUT", Path: key, Body: `{"of":"ada"}`}, http.StatusNoContent, "")
@@ -309,7 +308,7 @@ func TestAProgramsModelIsItsAgents(t *testing.T) {
 // TestAgentsWhoseProgramsAreServedNothing: they get no address and no token, and can
 // connect to nothing.
 func TestAgentsWhoseProgramsAreServedNothing(t *testing.T) {
-	o := newOffice(t, user(t), "{state: {source: local}}")
+	o := newOffice(t, user(t), "{state: {tools: true, source: local}}")
 	for _, program := range []string{"once", "kept", "desk"} {
 		if d := o.errand("ada", program, errand{Dial: strings.TrimPrefix(o.r.URL(), "http://")}); d.URL != "" || d.Token != "" || d.Error == "" {
 			t.Errorf("%s: %+v", program, d)
@@ -361,10 +360,10 @@ func TestAnAgentsModelAtAURL(t *testing.T) {
 // TestAnAgentsStateAtAnotherSteward: the state is stored there for the user of the
 // key, separate from that of its own agents.
 func TestAnAgentsStateAtAnotherSteward(t *testing.T) {
-	there := newOffice(t, user(t), "{state: {offering: serve}}")
+	there := newOffice(t, user(t), "{state: {tools: true, offering: serve}}")
 	there.wants("ada", "once", errand{Method: "PUT", Path: "/state/x", Body: `"its own"`}, http.StatusNoContent, "")
 	here := newOffice(t, user(t, "FAR_KEY="+there.keys["ada"]),
-		fmt.Sprintf("{state: {source: remote, offering: serve, url: %q, key: FAR_KEY}}", there.r.URL()+"/services/v1"))
+		fmt.Sprintf("{state: {tools: true, source: remote, offering: serve, url: %q, key: FAR_KEY}}", there.r.URL()+"/services/v1"))
 	here.wants("ada", "once", errand{Method: "GET", Path: "/state/x"}, http.StatusNotFound, "")
 	here.wants("ada", "once", errand{Method: "PUT", Path: "/state/x", Body: `"from afar"`}, http.StatusNoContent, "")
 	here.wants("ada", "desk", errand{Method: "GET", Path: "/state/x"}, http.StatusOK, `"from afar"`)

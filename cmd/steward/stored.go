@@ -33,6 +33,6 @@ func (a *app) storedSession(st *sqlite.Store, set *settings.Loaded, log *slog.Lo
 			spec, ok := all[name]
 			return spec, ok
 		}})}
-	return a.within(api.Options{Node: node, People: people}, nil, log,
+	return a.within(api.Options{Node: node, People: people, Own: ownProfile(set)}, nil, log,
 		func() error { return errors.Join(index.Close(), st.Close()) }), nil
 }

@@ -81,10 +81,12 @@ type Progress struct {
 
 // Job is the work of one run.
 type Job struct {
-	Journal  Journal
-	Model    llm.Model
-	System   string
-	Tools    *llm.Toolset
+	Journal Journal
+	Model   llm.Model
+	System  string
+	Tools   *llm.Toolset
+	// Shown returns the tools that the model is shown, once the Fitter was asked. nil: Tools.
+	Shown    func() *llm.Toolset
 	Sampling llm.Sampling
 	Limits   Limits
 	User     string
@@ -118,6 +120,9 @@ type Job struct {
 	Spent func(model string, u message.Usage) llm.Spend
 	// Below returns the usage of the agents that were asked in this turn. May be nil.
 	Below func(context.Context) message.Usage
+	// Answer returns the turn's answer if what was called has given it already, so that no
+	// model is asked to repeat it; otherwise nil. May be nil.
+	Answer func(context.Context) (*message.Message, error)
 	// Hooks are called between the run's steps.
 	Hooks Hooks
 }

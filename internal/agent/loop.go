@@ -54,6 +54,12 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		if err := l.steer(ctx); err != nil {
 			return Failure, err
 		}
+		if m, err := l.answered(ctx); m != nil || err != nil {
+			if err != nil {
+				return l.failed(ctx, nil, err)
+			}
+			return l.finish(ctx, m, Answered, nil)
+		}
 		if why := l.bound(); why != "" {
 			return l.finish(ctx, system(why, message.StopBound), Bounded, nil)
 		}
@@ -84,6 +90,21 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 			return l.finish(ctx, m, Answered, nil)
 		}
 	}
+}
+
+// answered returns the answer that the results of the last calls are, or nil.
+func (l *loop) answered(ctx context.Context) (*message.Message, error) {
+	if l.Answer == nil || l.pending {
+		return nil, nil
+	}
+	m, err := l.Answer(ctx)
+	if m != nil {
+		for _, b := range m.Blocks {
+			b.Base().Labels |= l.Journal.Labels()
+			b.Base().Sources = l.Journal.Sources()
+		}
+	}
+	return m, err
 }
 
 // recall counts the work that the turn had done before a crash, so that its limits cover
@@ -246,7 +267,11 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 	m := &message.Message{ID: id.New(), Role: message.Assistant}
 	var partial bytes.Buffer
 	var reply *llm.Reply
-	req := &llm.Request{System: l.System, Transcript: l.Journal.Transcript(), Tools: l.Tools, Sampling: l.Sampling, User: l.User, Meter: l.Meter,
+	tools := l.Tools
+	if l.Shown != nil {
+		tools = l.Shown()
+	}
+	req := &llm.Request{System: l.System, Transcript: l.Journal.Transcript(), Tools: tools, Sampling: l.Sampling, User: l.User, Meter: l.Meter,
 		Labels: l.Journal.Labels(), Agent: l.Agent, Lineage: l.Lineage}
 	for ev, err := range l.Model.Stream(ctx, req) {
 		if err := l.ready(); err != nil {

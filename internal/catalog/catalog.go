@@ -59,6 +59,7 @@ type Agent struct {
 	// the tools that the settings name.
 	Tools    *tool.Registry
 	Uses     []string // names and globs of the node's own tools that it may use, as Registry.Select takes them; none: none
+	Deferred []string // names and globs of those of its tools whose actions are performed when the turn ends
 	Children []*Agent // sorted by name
 }
 

@@ -266,9 +266,9 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-func TestDomainsAndHooks(t *testing.T) {
+func TestSourcesAndHooks(t *testing.T) {
 	w := newWorld(t)
-	w.agent("diary", "domains: {calendar: }\nhooks:\n  before_tool: {files: [hooks/check.sh]}\n  after_request: [{files: [hooks/check.sh]}, {}]\n")
+	w.agent("diary", "mcp: {calendar: {}}\nhooks:\n  before_tool: {files: [hooks/check.sh]}\n  after_request: [{files: [hooks/check.sh]}, {}]\n")
 	w.write("diary/hooks/check.sh", "#!/bin/sh\n")
 	w.edge.offer("calendar", spec("calendar.list", "Lists."))
 	c := w.open()
@@ -291,6 +291,20 @@ func TestDomainsAndHooks(t *testing.T) {
 	}
 	if env := w.edge.last("calendar").env; env.Agent != "diary" || env.Dir != filepath.Join(w.dir, "diary") || !strings.HasPrefix(env.Data, w.data) || env.Log == nil {
 		t.Fatalf("%+v", env)
+	}
+}
+
+// The tools of an agent's own services are a source that is approved like any other. An alias of
+// Steward's own tools is no fault, even if the tools are not set up.
+func TestToolsOfServicesAndAliases(t *testing.T) {
+	w := newWorld(t)
+	w.agent("desk", "services: {state: {tools: true}}\ntools: [notification, math.evaluate]\ndeferred: [math.*]\n")
+	w.edge.offer("state", spec("state.get", "Gets."))
+	c := w.approved("desk")
+	a := c.Tree().ByPath["desk"]
+	got, ok := a.Tools.Get("state.get")
+	if !ok || got.Spec().Origin != tool.OriginOwn || !slices.Equal(a.Uses, []string{"notification", "math.evaluate"}) || !slices.Equal(a.Deferred, []string{"math.*"}) {
+		t.Fatalf("%+v", a)
 	}
 }
 

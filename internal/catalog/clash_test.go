@@ -203,3 +203,18 @@ func TestListingIsFromMemory(t *testing.T) {
 	w.agent("four", "")
 	until(t, c, "the fourth is listed", func() bool { return len(c.Listings()) == 4 })
 }
+
+// Below an agent, only those of Steward's own tools shadow a name that the agent uses.
+func TestNamesOfToolsThatAnAgentDoesNotUse(t *testing.T) {
+	w := newWorld(t)
+	w.agent("home", "tools: [math.*]\n")
+	w.agent("home/agents/math", "")
+	w.agent("home/agents/files", "")
+	w.agent("files", "")
+	c := w.open()
+	for path, invalid := range map[string]bool{"home/math": true, "home/files": false, "files": true} {
+		if l := listing(t, c, path); (l.Status == Invalid) != invalid {
+			t.Errorf("%+v", l)
+		}
+	}
+}

@@ -48,10 +48,11 @@ type definition struct {
 	Services     service.Configs `yaml:"services"`
 	Hooks        *strict.Node    `yaml:"hooks"`
 	Tools        []string        `yaml:"tools"`
+	Deferred     []string        `yaml:"deferred"`
 	MCP          *strict.Node    `yaml:"mcp"`
 	GRPC         *strict.Node    `yaml:"grpc"`
 	Process      *strict.Node    `yaml:"process"`
-	Domains      *strict.Node    `yaml:"domains"`
+	Domains      *strict.Node    `yaml:"domains"` // no longer used
 
 	metadata resource.Metadata
 }
@@ -98,7 +99,7 @@ func parseDefinition(file string, text []byte, names []string) *parsed {
 	c.definition(&d.definition)
 	d.sources = slices.Concat(
 		c.sources("mcp", d.MCP, file), c.sources("grpc", d.GRPC, file),
-		c.sources("process", d.Process, file), c.sources("domain", d.Domains, file))
+		c.sources("process", d.Process, file), c.ownTools(d.Services, file))
 	d.hooks = c.hooks(d.Hooks, file)
 	return d
 }
@@ -154,7 +155,32 @@ func (c checker) definition(d *definition) {
 	for i, t := range d.Tools {
 		c.uses(c.item("tools", i), t)
 	}
+	for i, t := range d.Deferred {
+		if _, err := path.Match(t, ""); err != nil || t == "" {
+			c.bad(c.item("deferred", i), "value_invalid", "write a name, or a glob such as todo.*", "%q is no pattern for tools", strict.Clip(t))
+		}
+	}
+	for _, f := range c.fields(d.Domains, "write tools: and names of Steward's own tools", "names") {
+		remedy := "see docs/guides/agents.md for the sources of tools"
+		if instead := formerDomains[f.Key]; instead != "" {
+			remedy = "write " + instead
+		}
+		c.bad(f.Position, "domain_removed", remedy, "agents have no domains any more, and so no %q", strict.Clip(f.Key))
+	}
 	c.services(d)
+}
+
+// formerDomains names, for each domain of earlier versions, what to write instead of it.
+var formerDomains = map[string]string{
+	"calendar":  "tools: [calendar.*]",
+	"db":        "services: {db: {tools: true}}",
+	"document":  "tools: [files.*]",
+	"email":     "tools: [mail.*]",
+	"state":     "services: {state: {tools: true}}",
+	"task":      "tools: [todo.*]",
+	"timer":     "tools: [timer.*]",
+	"weather":   "tools: [weather.*]",
+	"websearch": "tools: [web.*]",
 }
 
 var (
@@ -250,7 +276,8 @@ func (c checker) uses(p strict.Position, pattern string) {
 		c.bad(p, "value_invalid", "write a name, or a glob such as math.*", "%q is no pattern for tools", strict.Clip(pattern))
 		return
 	}
-	if c.names == nil || strings.ContainsAny(glob, `*?[\`) || slices.Contains(c.names, glob) {
+	_, alias := tool.Alias(glob)
+	if c.names == nil || alias || tool.IsGlob(glob) || slices.Contains(c.names, glob) {
 		return
 	}
 	remedy := "tools are category.name; a glob such as math.* takes all of a category"
@@ -275,6 +302,9 @@ func (c checker) services(d *definition) {
 		oneOf("source", string(s.Source), "local", "remote", "parent")
 		oneOf("offering", string(s.Offering), "none", "serve")
 		oneOf("fallback", string(s.Fallback), "local")
+		if s.Tools && name != service.State && name != service.DB {
+			c.bad(c.at("services", string(name), "tools"), "value_invalid", "leave tools out", "only state and db have tools, and services.%s has none", name)
+		}
 		switch {
 		case s.Source == service.Remote && s.URL == "":
 			c.bad(p, "value_invalid", "give url", "services.%s is remote and has no url", name)
@@ -317,14 +347,22 @@ func (c checker) sources(kind string, n *strict.Node, file string) []decl {
 			c.bad(f.Position, "name_invalid", nameRemedy, "%q is no name for a source of tools: %s", strict.Clip(f.Key), why)
 			continue
 		}
-		k := kind
-		if kind == "domain" {
-			k += ":" + f.Key
-		}
 		if f.Value.Kind == strict.Null { // its faults are reported at its name
 			f.Value.Position = f.Position
 		}
-		out = append(out, decl{k, f.Key, declaration{file: file, node: f.Value}})
+		out = append(out, decl{kind, f.Key, declaration{file: file, node: f.Value}})
+	}
+	return out
+}
+
+// ownTools returns the sources of the tools for the agent's own services.
+func (c checker) ownTools(services service.Configs, file string) []decl {
+	var out []decl
+	for _, name := range []service.Name{service.State, service.DB} {
+		if services[name].Tools {
+			at := &strict.Node{Kind: strict.Map, Position: c.at("services", string(name), "tools")}
+			out = append(out, decl{string(name), string(name), declaration{file: file, node: at}})
+		}
 	}
 	return out
 }

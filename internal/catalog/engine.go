@@ -13,12 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/catalog/watch"
 	"steward/internal/fault"
 	"steward/internal/service"
 	"steward/internal/store"
 	"steward/internal/strict"
 	"steward/internal/tool"
-	"steward/internal/watch"
 )
 
 // rootName is the name of the agent above all others.
@@ -30,7 +30,7 @@ type Options struct {
 	Folders []string // folders of agents; they need not exist
 	Servers []string // mcpServers JSON files; they need not exist
 	Root    []RootSource
-	Openers map[string]tool.Opener // by kind: "mcp", "grpc", "process", "domain:NAME"
+	Openers map[string]tool.Opener // by kind: "mcp", "grpc", "process", "state", "db"
 	// HookOpener opens hooks.
 	HookOpener tool.HookOpener
 	// Data is the folder in which sources get private folders of their own.

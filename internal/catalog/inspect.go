@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"steward/internal/fault"
+	"steward/internal/service"
 	"steward/internal/tool"
 )
 
@@ -173,11 +174,8 @@ func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
 		return fmt.Sprintf("%s: %v", spec.Name, err)
 	}
 	// Policies rely on the origin, so a source from outside must not choose it.
-	if _, domain := cutDomain(s.kind); !domain || spec.Origin == "" {
-		spec.Origin = s.kind + ":" + s.name
-		if domain {
-			spec.Origin = s.kind
-		}
+	if spec.Origin = s.kind + ":" + s.name; s.kind == string(service.State) || s.kind == string(service.DB) {
+		spec.Origin = tool.OriginOwn
 	}
 	return ""
 }

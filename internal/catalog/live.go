@@ -5,14 +5,12 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
+	"steward/internal/catalog/watch"
 	"steward/internal/fault"
-	"steward/internal/strict"
 	"steward/internal/tool"
-	"steward/internal/watch"
 )
 
 // live is an open source or hook. It is closed when it is retired and no call of it is running.
@@ -274,8 +272,8 @@ func (h guardedHook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnsw
 func (c *Catalog) openUnit(u *unit) {
 	for _, d := range u.decls {
 		open := c.opt.Openers[d.kind]
-		if open == nil { // every kind but the domains has an opener
-			c.unknownDomain(u, d)
+		if open == nil {
+			reporter(d.file, &u.problems)(d.node.Position, "source_unknown", "leave it out", "this Steward has no %s", d.kind)
 			continue
 		}
 		s := &liveSource{decl: d}
@@ -308,22 +306,6 @@ func openPart[S part](c *Catalog, u *unit, s *live[S], env tool.Env, what string
 		reporter(s.file, &u.problems)(s.node.Position, e.Code, e.Remedy, "%s: %s", what, withoutRemedy(e))
 	}
 	return false
-}
-
-// unknownDomain reports a domain that Steward does not have.
-func (c *Catalog) unknownDomain(u *unit, d decl) {
-	var known []string
-	for _, k := range sortedKeys(c.opt.Openers) {
-		if rest, ok := cutDomain(k); ok {
-			known = append(known, rest)
-		}
-	}
-	name, _ := cutDomain(d.kind)
-	remedy := "the domains are " + strings.Join(known, ", ")
-	if w := strict.Likely(name, known); w != "" {
-		remedy = "did you mean " + w + "?"
-	}
-	reporter(d.file, &u.problems)(d.node.Position, "domain_unknown", remedy, "there is no domain %q", name)
 }
 
 func withoutRemedy(e *fault.Error) string {

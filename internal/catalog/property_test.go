@@ -141,16 +141,16 @@ func FuzzDefinition(f *testing.F) {
 		"name: !!binary eA==\n? [a]\n: b\n<<: {a: b}\n",
 		"examples:\n  - say: |\n      hello\n    tools: [a.b]\n---\nname: y\n",
 		"config: {a: .inf, b: 0x1F, c: 1_000, d: ~, e: 2024-05-01, f: 1e400}\n",
-		"\xff\xfe\x00", "name: \u202ex\n", "%YAML 1.1\n---\nname: on\n", strings.Repeat("[", 200), "a:\n\t- b\n",
+		"\xff\xfe\x00", "name: \u202ex\n", "%YAML 1.1\n---\nname: on\n", strings.Repeat("[", 200), "a:\n\t- b\n", "\r\r\r\ri",
 	} {
 		f.Add([]byte(seed))
 	}
 	names := []string{"math.evaluate"}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d := parseDefinition("agent.yaml", text, names)
-		lines := bytes.Count(text, []byte("\n")) + 2
+		lines := bytes.Count(text, []byte("\n")) + bytes.Count(text, []byte("\r")) + 2 // a carriage return alone breaks a line too (YAML 1.2, 5.4)
 		for _, p := range d.problems {
-			if p.File != "agent.yaml" || p.Line < 1 || p.Line > lines || p.Column < 1 || p.Code == "" || p.Message == "" || p.Remedy == "" || hides(p.Message) {
+			if p.File != "agent.yaml" || p.Line < 1 || p.Line > lines || p.Column < 1 || p.Code == "" || p.Message == "" || p.Remedy == "" || strings.ContainsFunc(p.Message, hidden) {
 				t.Fatalf("%+v of %d lines", p, lines)
 			}
 		}

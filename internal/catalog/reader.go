@@ -231,7 +231,7 @@ func (r *reader) check() {
 		if u.kind == KindAgent && u.path == rootName {
 			u.add(u.namePlace(), "name_taken", "give it another name", "an agent cannot be called %q: the agent above all others is", u.name)
 		}
-		if why := taken(u.name, r.names); why != "" && badName(u.name) == "" {
+		if why := taken(u.name, r.ownTools(u)); why != "" && badName(u.name) == "" {
 			u.add(u.namePlace(), "name_taken", "give it another name", "%s %s cannot be called %q: %s", article(u.kind), u.kind, u.name, why)
 		}
 		if u.def != nil {
@@ -288,6 +288,20 @@ func (r *reader) bind() {
 			u.bindings, bound[u.dir] = b, b
 		}
 	}
+}
+
+// ownTools returns the names of Steward's own tools on the level that a unit belongs to: all of
+// them above all agents, and below an agent those that it uses.
+func (r *reader) ownTools(u *unit) []string {
+	if u.above == "" {
+		return r.names
+	}
+	for _, parent := range r.units {
+		if parent.path == u.above && parent.def != nil {
+			return parent.uses(r.names)
+		}
+	}
+	return nil
 }
 
 // sourceNames refuses sources of an agent that shadow each other or Steward's own tools.

@@ -17,7 +17,7 @@ func waits(c *Catalog) map[string]string {
 
 func TestWhatWaits(t *testing.T) {
 	w := newWorld(t)
-	w.agent("desk", "domains: {calendar: }\n")
+	w.agent("desk", "mcp: {calendar: {}}\n")
 	w.agent("desk/agents/mail", "")
 	w.agent("desk/agents/mail/agents/filter", "")
 	w.agent("other", "")

@@ -3,7 +3,7 @@ package catalog
 import (
 	"slices"
 
-	"steward/internal/watch"
+	"steward/internal/catalog/watch"
 )
 
 // watch looks after the folders until Close.

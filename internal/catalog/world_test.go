@@ -14,9 +14,9 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
 	"steward/test/must"
+	"steward/test/storetest"
 )
 
 // world is the environment of a catalog: a folder of agents, a store, and sources whose announcements the
@@ -39,8 +39,7 @@ func newWorld(t testing.TB) *world {
 		Names:      func() []string { return []string{"math.evaluate", "time.now", "files.read"} },
 		Quiet:      5 * time.Millisecond,
 		HookOpener: w.edge.hook,
-		Openers: map[string]tool.Opener{"mcp": w.edge.open, "grpc": w.edge.open, "process": w.edge.open,
-			"domain:calendar": w.edge.open}}
+		Openers:    map[string]tool.Opener{"mcp": w.edge.open, "grpc": w.edge.open, "process": w.edge.open, "state": w.edge.open}}
 	return w
 }
 

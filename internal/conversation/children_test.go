@@ -10,7 +10,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // family is a conversation that calls an agent, which calls another agent.

@@ -30,7 +30,9 @@ package conversation
 import (
 	"context"
 	"iter"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -110,6 +112,21 @@ func (e *Engine) commit(ctx context.Context, sc store.Scope, prepare func() ([]s
 		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
+		if err := yieldTo(ctx, try); err != nil {
+			return err
+		}
+	}
+}
+
+// yieldTo waits after a conflict, at random and longer with each try, up to
+// maxYield. Without it a slow writer loses to faster ones every time.
+func yieldTo(ctx context.Context, try int) error {
+	const maxYield = 20 * time.Millisecond
+	select {
+	case <-time.After(rand.N(min(time.Duration(try)*500*time.Microsecond, maxYield))):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 var errCrash = fault.New(fault.Unavailable, "crash", "the process is gone")

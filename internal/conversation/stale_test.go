@@ -11,8 +11,8 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/id"
 	"steward/internal/record"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 // A result also expires in a turn that calls no tool.

@@ -11,8 +11,8 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/request"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 func TestApprovalThatIsForgedOrLapsedIsVoid(t *testing.T) {

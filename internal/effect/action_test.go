@@ -14,8 +14,8 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 func TestKeyDoesNotDependOnTheProvider(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/resource"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // laws is an authorizer whose mind a test changes, by the point.

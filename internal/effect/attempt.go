@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/message"
 	"steward/internal/request"
 	"steward/internal/tool"
 )
@@ -72,9 +74,18 @@ func (j *job) try(ctx context.Context, key string, timeout time.Duration, releas
 	return protect(ctx, j.e, j.spec.Name, timeout, func(ctx context.Context) (tool.Result, error) {
 		defer release()
 		in := j.invocation(key)
-		in.Progress = p.report
+		in.Progress, in.Ask, in.Generate = p.report, j.ask, j.c.Generate
 		return j.c.Tool.Call(ctx, in)
 	})
+}
+
+// ask implements tool.Invocation.Ask. The question has an intent of its own, beside the call's.
+func (j *job) ask(ctx context.Context, t tool.Tool, args []byte) (*message.ToolResult, error) {
+	c, sum := j.c, sha256.Sum256(args)
+	c.Name, c.Tool, c.Args, c.Room = t.Spec().Name, t, args, nil
+	c.at = j.c.Message.Child(TypeIntent, fmt.Sprintf("%d-%x", c.Ref.Block, sum[:8]))
+	defer j.running("")
+	return j.e.Run(ctx, c)
 }
 
 // retry reports whether a call that ended like this is retried, and after how long. An

@@ -16,8 +16,8 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/policy"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 // heard keeps what a call tells.

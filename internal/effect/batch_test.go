@@ -13,8 +13,8 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/policy"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 // many is a deferred tool that takes several calls at once.

@@ -39,6 +39,7 @@ type Question struct {
 	Rule         string          `json:"rule,omitzero"`
 	Policy       string          `json:"policy,omitzero"` // version of the policy
 	Approvers    string          `json:"approvers,omitzero"`
+	Preview      string          `json:"preview,omitzero"` // what would change, such as a diff; see tool.Previewer
 	Pattern      intent.Pattern  `json:"pattern,omitzero"` // what a standing approval would cover
 	Asked        time.Time       `json:"asked"`
 	Expires      time.Time       `json:"expires"`
@@ -85,13 +86,20 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	if q.Pattern, err = p.Over([]byte(in.Args)); err != nil {
 		return q, err
 	}
+	t, _ := e.toolOf(uri, in)
+	if p != nil && divisible(in, t) && !coversCall(q.Pattern, t, []byte(in.Args)) {
+		return q, fault.New(fault.Conflict, "grant_other", "the pattern does not cover every command that was asked about").
+			WithHint("widen it, or approve once")
+	}
+	if q.Preview, err = e.preview(ctx, t, in); err != nil {
+		return q, err
+	}
 	b, err := json.Marshal(q, json.Deterministic(true))
 	if err != nil {
 		return q, fault.New(fault.Internal, "intent_broken", "the question cannot be shown: %w", err)
 	}
 	sum := sha256.Sum256(b)
 	q.Hash = hex.EncodeToString(sum[:])
-	t, _ := e.toolOf(uri, in)
 	q.NoGrant = grantable(in, t)
 	var schema []byte
 	if t != nil {
@@ -99,6 +107,29 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	}
 	q.Arguments = tool.Arguments(q.Args, schema)
 	return q, nil
+}
+
+// maxPreview bounds Question.Preview.
+const maxPreview = 32 << 10
+
+// preview returns what an action would change, as far as its tool can show that.
+func (e *Engine) preview(ctx context.Context, t tool.Tool, in *intent.Intent) (string, error) {
+	p, ok := tool.PreviewerOf(t)
+	if !ok || in.Undoes != "" {
+		return "", nil
+	}
+	text, err := p.Preview(ctx, tool.Invocation{Args: []byte(in.Args), Key: in.Key, User: in.User, Agent: in.Agent})
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		text = "As things are, it would fail: " + fault.Of(err).Message
+	}
+	text = e.mask(strings.ToValidUTF8(text, "\uFFFD"))
+	if len(text) > maxPreview {
+		text = cut(text, maxPreview) + "\n[Cut here.]"
+	}
+	return text, nil
 }
 
 // toolOf finds the tool of an intent: the waiting run's, or else by name.

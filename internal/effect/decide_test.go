@@ -21,8 +21,8 @@ import (
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 // suspendedAt runs a call until it asks, and then ends as a closing node does.

@@ -121,6 +121,8 @@ type Call struct {
 	// Notify reports the progress of the call before it has a result. It is called by one
 	// goroutine at a time, and must not block. It may be nil.
 	Notify func(Progress)
+	// Generate is the tool's Invocation.Generate. It may be nil.
+	Generate func(context.Context, tool.Prompt) (tool.Answer, error)
 }
 
 // ActionUndo is the Action of a call that undoes an earlier effect.

@@ -70,7 +70,7 @@ type Grant struct {
 func grantURI(grant id.ID) resource.URI { return resource.Root(typeGrant, grant.String()) }
 
 // covers reports whether the grant allows an action.
-func (g *Grant) covers(in *intent.Intent, conversation string, labels message.Labels, now time.Time) bool {
+func (g *Grant) covers(t tool.Tool, in *intent.Intent, conversation string, labels message.Labels, now time.Time) bool {
 	if g.Tool != in.Tool || g.Version != in.Version || g.User != in.User || g.Agent != in.Agent || !slices.Equal(g.Lineage, in.Lineage) {
 		return false
 	}
@@ -83,8 +83,28 @@ func (g *Grant) covers(in *intent.Intent, conversation string, labels message.La
 	if g.Standing != Always && (g.Conversation == "" || g.Conversation != conversation) {
 		return false
 	}
-	_, ok := g.Pattern.Covers([]byte(in.Args))
-	return ok
+	return coversCall(g.Pattern, t, []byte(in.Args))
+}
+
+// coversCall reports whether a pattern covers a call: if the tool divides it, each part. A pattern that
+// names the very argument that is divided covers exactly that.
+func coversCall(p intent.Pattern, t tool.Tool, args []byte) bool {
+	_, whole := p.Covers(args)
+	d, divides := tool.DividerOf(t)
+	if !divides {
+		return whole
+	}
+	argument, parts, ok := d.Parts(args)
+	if !ok || len(parts) == 0 {
+		return false
+	}
+	if whole && len(p[argument].Is) > 0 {
+		return true
+	}
+	return !slices.ContainsFunc(parts, func(part []byte) bool {
+		_, covered := p.Covers(part)
+		return !covered
+	})
 }
 
 // put returns the change that records a grant if cond holds.
@@ -122,10 +142,22 @@ func grantable(in *intent.Intent, t tool.Tool) string {
 		return "it takes something back"
 	case in.Approvers != "":
 		return "the group " + in.Approvers + " answers each time"
+	case !divisible(in, t):
+		return "it cannot be told from the text what it would run"
 	case in.Labels.Has(message.Secret):
 		return "it was decided after something secret had been read"
 	}
 	return ""
+}
+
+// divisible reports whether the parts of a call can be told, if the tool divides calls.
+func divisible(in *intent.Intent, t tool.Tool) bool {
+	d, divides := tool.DividerOf(t)
+	if !divides {
+		return true
+	}
+	_, _, ok := d.Parts([]byte(in.Args))
+	return ok
 }
 
 // grantID derives the ID of the grant that an answer gives, so that repeating the answer
@@ -183,7 +215,7 @@ func (f *execution) granted(ctx context.Context, d policy.Decision) *intent.Appr
 	now := time.Now().UTC()
 	for i := range list {
 		g := &list[i]
-		if !g.covers(&f.in, conversationOf(f.uri), f.c.Labels, now) {
+		if !g.covers(f.c.Tool, &f.in, conversationOf(f.uri), f.c.Labels, now) {
 			continue
 		}
 		until := now.Add(f.e.opt.ApprovalTimeout)
@@ -227,7 +259,7 @@ func (f *execution) consume(ctx context.Context) (checks []store.Change, why str
 	if err != nil {
 		return nil, "", err
 	}
-	if f.spec.Asks || !g.covers(&f.in, conversationOf(f.uri), f.c.Labels, time.Now()) {
+	if f.spec.Asks || !g.covers(f.c.Tool, &f.in, conversationOf(f.uri), f.c.Labels, time.Now()) {
 		return nil, gone, nil
 	}
 	return []store.Change{{Op: store.Check, URI: uri, If: store.If{Version: g.version}}}, "", nil

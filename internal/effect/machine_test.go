@@ -17,9 +17,9 @@ import (
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
 	_ "steward/test/seed"
+	"steward/test/storetest"
 )
 
 // plainTool is a receiver that can neither be asked nor knows a key again; the

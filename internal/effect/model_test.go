@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // openStore is the store's model in memory: under the race detector SQLite's

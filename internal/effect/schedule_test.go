@@ -20,8 +20,8 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 // schedules is how many TestSchedules goes through.

@@ -17,8 +17,8 @@ import (
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 func TestDeferredActionsAreDoneInOrderWhenTheRunEnds(t *testing.T) {

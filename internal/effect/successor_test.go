@@ -15,8 +15,8 @@ import (
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 // order is an action that can be taken back.

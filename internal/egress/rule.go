@@ -80,6 +80,14 @@ func List(hosts ...string) (Rule, error) {
 	return r, nil
 }
 
+// Public makes a rule that allows any public host, and the hosts of a list. Error code:
+// network_rule_invalid.
+func Public(hosts ...string) (Rule, error) {
+	r, err := List(hosts...)
+	r.public = true
+	return r, err
+}
+
 func badRule(text, why string) error {
 	return fault.New(fault.Invalid, "network_rule_invalid", "%.200q cannot be allowed: %s", text, why).
 		WithHint(`write true for any public host, or a list such as ["api.example.org", "*.example.net:8443", "192.168.1.20:8123"]`)

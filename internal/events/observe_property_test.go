@@ -12,8 +12,8 @@ import (
 
 	"steward/internal/store"
 	"steward/internal/store/follow"
-	"steward/internal/store/storetest"
 	_ "steward/test/seed"
+	"steward/test/storetest"
 )
 
 // Whatever is written, whatever an observer asks for, and however often he

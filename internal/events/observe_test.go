@@ -22,7 +22,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/follow"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // notes is one conversation of ana's with an interaction, to which messages

@@ -19,7 +19,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/follow"
 	"steward/internal/store/sqlite"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // ask is a subscriber of the property: who he is and what he wants.

@@ -20,20 +20,20 @@ import (
 type Publication struct {
 	// ID is the caller's own id. Publishing the same event again under the same id has no effect. A
 	// UUID becomes the event's id. If ID is empty, the event gets a new one.
-	ID        string
-	Source    string         // empty: the caller's own, which is the only one allowed
-	Space     resource.Space // whose subscribers receive it: the caller's own space (empty), or that of one of the caller's groups
-	Time      time.Time      // when it happened; zero: now
-	Detail    DetailType     // empty: Put
-	Resources []Resource     // only URI and Body are used
+	ID        string         `json:"id,omitzero"`
+	Source    string         `json:"source,omitzero"`      // empty: the caller's own, which is the only one allowed
+	Space     resource.Space `json:"space,omitzero"`       // whose subscribers receive it: the caller's own space (empty), or that of one of the caller's groups
+	Time      time.Time      `json:"time,omitzero"`        // when it happened; zero: now
+	Detail    DetailType     `json:"detail_type,omitzero"` // empty: Put
+	Resources []Resource     `json:"resources"`            // only URI and Body are used
 }
 
 // Published is an event that is in the log.
 type Published struct {
-	ID        id.ID
-	URI       resource.URI
-	Cursor    Cursor // after it
-	Duplicate bool   // it existed already
+	ID        id.ID        `json:"id"`
+	URI       resource.URI `json:"uri"`
+	Cursor    Cursor       `json:"cursor"`    // after it
+	Duplicate bool         `json:"duplicate"` // it existed already
 }
 
 // Limits of published events.

@@ -17,7 +17,7 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 func lamp(body string) Publication {

@@ -13,7 +13,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/follow"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 func TestEveryChangeIsAnEvent(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/follow"
-	"steward/internal/store/storetest"
 	"steward/test/leak"
+	"steward/test/storetest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

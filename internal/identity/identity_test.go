@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -220,7 +221,7 @@ func TestProfile(t *testing.T) {
 	ctx := t.Context()
 	m := newWatched()
 	reg := identity.New(m)
-	if p, err := reg.Profile(ctx, "ana"); err != nil || p != (identity.Profile{}) {
+	if p, err := reg.Profile(ctx, "ana"); err != nil || !reflect.DeepEqual(p, identity.Profile{}) {
 		t.Fatalf("got %+v, %v before any was set", p, err)
 	}
 	in := identity.Profile{TimeZone: "Europe/Vienna", Location: "Graz, Österreich", Locale: "DE_at", Units: identity.Metric}
@@ -228,10 +229,10 @@ func TestProfile(t *testing.T) {
 	if err != nil || kept.Locale != "de-AT" {
 		t.Fatalf("got %+v, %v", kept, err)
 	}
-	if p, err := reg.Profile(ctx, "ana"); err != nil || p != kept {
+	if p, err := reg.Profile(ctx, "ana"); err != nil || !reflect.DeepEqual(p, kept) {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	if p, err := reg.Profile(ctx, "bo"); err != nil || p != (identity.Profile{}) {
+	if p, err := reg.Profile(ctx, "bo"); err != nil || !reflect.DeepEqual(p, identity.Profile{}) {
 		t.Errorf("bo has %+v, %v", p, err)
 	}
 	if r := must(m.Store.Get(ctx, store.ForUser("ana"), resource.Root(identity.TypeUser, "ana"))); r.Space != resource.UserSpace("ana") {
@@ -240,8 +241,61 @@ func TestProfile(t *testing.T) {
 	if _, err := reg.SetProfile(ctx, "ana", identity.Profile{}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := reg.Profile(ctx, "ana"); err != nil || p != (identity.Profile{}) {
+	if p, err := reg.Profile(ctx, "ana"); err != nil || !reflect.DeepEqual(p, identity.Profile{}) {
 		t.Errorf("got %+v, %v after it was emptied", p, err)
+	}
+}
+
+// A persona adds lines and nothing else: the user's own before the one of the settings, an agent's own
+// choice before that for all.
+func TestPersona(t *testing.T) {
+	ctx := t.Context()
+	reg := identity.New(newWatched())
+	set := identity.Profile{Personas: map[string]identity.Persona{"butler": {Name: "James", Tone: "dry"}, "brief": {Tone: "terse"}}, Persona: map[string]string{identity.AnyAgent: "butler"}}
+	lines := func(user, agent string) string {
+		p, err := reg.About(ctx, user, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, own, _ := strings.Cut(p.PersonaLines(agent), ":\n")
+		return own
+	}
+	choose := func(user, agent, name, code string) {
+		t.Helper()
+		if _, err := reg.ChoosePersona(ctx, user, set, agent, name); err != nil && !fault.HasCode(err, code) || err == nil && code != "" {
+			t.Errorf("%s chooses %s: %v", user, name, err)
+		}
+	}
+	if got := lines(identity.Local, "desk"); got != "- Your name: James\n- Your tone: dry" {
+		t.Errorf("%q", got)
+	}
+	if got := lines("ana", "desk"); got != "" {
+		t.Errorf("ana has what the settings say about another: %q", got)
+	}
+	choose(identity.Local, "desk", "brief", "")
+	choose("ana", "desk", "formal", "")
+	choose("ana", "desk", "butler", "persona_unknown")
+	if _, err := reg.SetProfile(ctx, "bo", identity.Profile{Personas: map[string]identity.Persona{"butler": {Language: "Latin"}}}); err != nil {
+		t.Fatal(err)
+	}
+	choose("bo", identity.AnyAgent, "butler", "")
+	choose("bo", "desk", identity.NoPersona, "")
+	for who, want := range map[string]string{identity.Local + " desk": "- Your tone: terse", identity.Local + " mail": "- Your name: James\n- Your tone: dry",
+		"ana mail": "", "bo desk": "", "bo mail": "- Your language: Latin"} {
+		user, agent, _ := strings.Cut(who, " ")
+		if got := lines(user, agent); got != want {
+			t.Errorf("%s: %q", who, got)
+		}
+	}
+	many := map[string]string{}
+	for i := range 100 {
+		many[fmt.Sprint(i)] = "off"
+	}
+	if _, err := reg.SetProfile(ctx, "bo", identity.Profile{Persona: many}); !fault.HasCode(err, "persona_invalid") {
+		t.Error(err)
+	}
+	if _, err := reg.SetProfile(ctx, "bo", identity.Profile{Personas: map[string]identity.Persona{"off": {}}}); !fault.HasCode(err, "persona_invalid") {
+		t.Error(err)
 	}
 }
 
@@ -252,6 +306,7 @@ func TestProfileRefuses(t *testing.T) {
 		"location_invalid":  {Location: "a\x00b"},
 		"locale_invalid":    {Locale: "no locale"},
 		"units_unknown":     {Units: "cubits"},
+		"persona_invalid":   {Personas: map[string]identity.Persona{"x": {Tone: "a\nb"}}},
 	} {
 		_, err := reg.SetProfile(t.Context(), "ana", p)
 		wantCode(t, err, fault.Invalid, code)

@@ -7,7 +7,7 @@ import (
 
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // watched is a store that counts reads, and fails as a test specifies.

@@ -17,7 +17,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 func ptr[T any](v T) *T { return &v }

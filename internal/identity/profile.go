@@ -19,6 +19,9 @@ type Profile struct {
 	Location string `json:"location,omitzero"`  // in words: "Graz, Austria"
 	Locale   string `json:"locale,omitzero"`    // BCP 47, "de-AT"
 	Units    Units  `json:"units,omitzero"`
+
+	Personas map[string]Persona `json:"personas,omitzero"` // the user's own, by name
+	Persona  map[string]string  `json:"persona,omitzero"`  // the name of the one that an agent has, by the agent's path
 }
 
 // Units is a system of units.
@@ -33,7 +36,8 @@ const (
 const maxLocation = 200 // characters
 
 // Check returns the profile with its locale in canonical form. Errors:
-// time_zone_unknown, location_invalid, locale_invalid, units_unknown.
+// time_zone_unknown, location_invalid, locale_invalid, units_unknown,
+// persona_invalid.
 func (p Profile) Check() (Profile, error) {
 	if p.TimeZone == "Local" { // Go's name for the server's zone
 		return p, fault.New(fault.Invalid, "time_zone_unknown", "%q names no place", p.TimeZone).WithHint(zoneHint)
@@ -53,6 +57,9 @@ func (p Profile) Check() (Profile, error) {
 				WithHint("give a language and perhaps a region, such as en-GB")
 		}
 		p.Locale = tag.String()
+	}
+	if err := p.checkPersonas(); err != nil {
+		return p, err
 	}
 	switch p.Units {
 	case "", Metric, Imperial:

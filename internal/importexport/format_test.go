@@ -19,7 +19,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/importexport"
 	"steward/internal/message"
-	"steward/internal/message/messagetest"
+	"steward/test/messagetest"
 	_ "steward/test/seed"
 )
 

@@ -14,8 +14,8 @@ import (
 	"steward/internal/id"
 	"steward/internal/importexport"
 	"steward/internal/message"
-	"steward/internal/message/messagetest"
 	"steward/internal/record"
+	"steward/test/messagetest"
 )
 
 // whole is an export with its messages read.

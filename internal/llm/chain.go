@@ -96,7 +96,7 @@ func (c *chain) pass(ctx context.Context, yield func(Event, error) bool, at, nex
 // tools, or after a pause.
 func passedOver(err error) bool {
 	f := fault.Of(err)
-	return f.Code == "tools_unsupported" || f.Code == "rate_limited" && f.Retry == fault.RetryAfter && f.After <= longAfter
+	return adaptableCode(f.Code) || f.Code == "rate_limited" && f.Retry == fault.RetryAfter && f.After <= longAfter
 }
 
 // nextHelps reports whether another model may succeed where this one failed.
@@ -108,10 +108,7 @@ func nextHelps(err error) bool {
 	case fault.Denied:
 		return f.Code == notAllowed
 	case fault.Unsupported:
-		switch f.Code {
-		case "tools_unsupported", "images_unsupported", "schema_unsupported", "effort_unsupported":
-			return true
-		}
+		return adaptableCode(f.Code) || f.Code == "effort_unsupported"
 	}
 	return false
 }

@@ -8,8 +8,8 @@ import (
 
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/message/messagetest"
 	"steward/internal/tool"
+	"steward/test/messagetest"
 )
 
 func TestEstimateRequest(t *testing.T) {

@@ -13,3 +13,6 @@ func (l *DayLedger) Users() int {
 	defer l.mu.Unlock()
 	return len(l.users)
 }
+
+// Window returns the window of a model by its name alone.
+func (k Known) Window(model string) int { return k.family(model).Window }

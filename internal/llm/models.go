@@ -29,8 +29,10 @@ type Config struct {
 	Providers []Provider
 	Later     []Provider // not available yet: used only for chains that are pinned to them
 	Aliases   map[string]Alias
-	Prices    map[string]Price // override DefaultPrices; see Price for the names
-	Windows   map[string]int   // context windows in tokens by "provider/model"; they override what providers report
+	Known     *Known            // nil: DefaultKnown
+	Tested    map[string]Tested // by "provider/model": what tests found; it overrides Known
+	Prices    map[string]Price  // override those of Known; see Price for the names
+	Windows   map[string]int    // context windows in tokens by "provider/model"; they override what providers report
 	Retry     RetryPolicy
 
 	PerRequest Budget // of one request and everything it leads to: of one Meter
@@ -101,12 +103,16 @@ func New(cfg Config) (*Models, error) {
 		cfg.Ledger = NewDayLedger(nil)
 	}
 	cfg.Retry = cfg.Retry.withDefaults()
-	prices := DefaultPrices()
-	maps.Copy(prices.Models, cfg.Prices)
+	if cfg.Known == nil {
+		known := DefaultKnown()
+		cfg.Known = &known
+	}
+	prices := maps.Clone(cfg.Known.Prices)
+	maps.Copy(prices, cfg.Prices)
 	m := &Models{
 		cfg:       cfg,
 		providers: map[string]Provider{},
-		prices:    prices.Models,
+		prices:    prices,
 		aliases:   map[string]Resolved{},
 		direct:    map[string]Resolved{},
 		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, ledger: cfg.Ledger, log: cfg.Log},
@@ -175,10 +181,14 @@ func (m *Models) linkTo(p Provider, model, full string) link {
 	if m.cfg.Hide != nil {
 		inner = &discreet{inner, m.cfg.Hide}
 	}
-	inner = &adapted{name: full, next: inner, models: m}
+	return m.guarded(full, &adapted{name: full, next: inner, models: m})
+}
+
+// guarded returns a model with budgets and retries.
+func (m *Models) guarded(full string, next Model) link {
 	price, priced := priceOf(m.prices, full)
-	inner = &metered{name: full, next: inner, gate: m.gate, models: m, price: price, priced: priced}
-	return link{name: full, model: &retrying{name: full, next: inner, allow: m.cfg.Allow, policy: m.cfg.Retry, pauses: &m.pauses, log: m.cfg.Log}}
+	next = &metered{name: full, next: next, gate: m.gate, models: m, price: price, priced: priced}
+	return link{name: full, model: &retrying{name: full, next: next, allow: m.cfg.Allow, policy: m.cfg.Retry, pauses: &m.pauses, log: m.cfg.Log}}
 }
 
 // Resolve resolves an alias or a "provider/model" name, which is cut at the first '/'. The empty

@@ -2,23 +2,18 @@ package llm
 
 import (
 	"cmp"
-	_ "embed"
-	"encoding/json"
 	"regexp"
 	"strings"
 
 	"steward/internal/message"
 )
 
-//go:embed prices.json
-var priceFile []byte
-
 // Rates are token prices in USD per million tokens.
 type Rates struct {
 	Input      float64 `json:"input"`
 	Output     float64 `json:"output"`
-	CacheRead  float64 `json:"cache_read"`  // zero: the same as Input
-	CacheWrite float64 `json:"cache_write"` // zero: the same as Input
+	CacheRead  float64 `json:"cache_read,omitzero"`  // zero: the same as Input
+	CacheWrite float64 `json:"cache_write,omitzero"` // zero: the same as Input
 }
 
 // Price is the price of a model. It is looked up under "provider/model", also for a dated version
@@ -26,31 +21,9 @@ type Rates struct {
 // of a provider.
 type Price struct {
 	Rates
-	LongFrom int64  `json:"long_from"` // calls with more input tokens are priced by Long, unless zero
-	Long     Rates  `json:"long"`
-	AsOf     string `json:"as_of"` // the day on which the price was valid, YYYY-MM-DD
-}
-
-// PriceTable is a list of prices with its date and its source.
-type PriceTable struct {
-	AsOf   string           `json:"as_of"`
-	Source string           `json:"source"`
-	Models map[string]Price `json:"models"`
-}
-
-// DefaultPrices returns the built-in prices. The caller may modify them.
-func DefaultPrices() PriceTable {
-	var t PriceTable
-	if err := json.Unmarshal(priceFile, &t); err != nil {
-		panic("llm: the embedded price table is broken: " + err.Error())
-	}
-	for name, p := range t.Models {
-		if p.AsOf == "" {
-			p.AsOf = t.AsOf
-			t.Models[name] = p
-		}
-	}
-	return t
+	Search   float64 `json:"search,omitzero"`    // USD of one search of the web by the provider
+	LongFrom int64   `json:"long_from,omitzero"` // calls with more input tokens are priced by Long, unless zero
+	Long     Rates   `json:"long,omitzero"`
 }
 
 // Free reports whether the model costs nothing.
@@ -60,8 +33,8 @@ func (p Price) Free() bool { return p.Rates == (Rates{}) && p.Long == (Rates{}) 
 func (p Price) Cost(u message.Usage) float64 {
 	r := p.rates(u.Input)
 	plain := max(u.Input-u.CacheRead-u.CacheWrite, 0)
-	return (float64(plain)*r.Input + float64(u.Output)*r.Output +
-		float64(u.CacheRead)*cmp.Or(r.CacheRead, r.Input) + float64(u.CacheWrite)*cmp.Or(r.CacheWrite, r.Input)) / 1e6
+	return (float64(plain)*r.Input+float64(u.Output)*r.Output+
+		float64(u.CacheRead)*cmp.Or(r.CacheRead, r.Input)+float64(u.CacheWrite)*cmp.Or(r.CacheWrite, r.Input))/1e6 + float64(u.Searches)*p.Search
 }
 
 // most returns the highest possible cost of a call with these token counts: it assumes that nothing

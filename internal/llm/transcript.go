@@ -21,6 +21,24 @@ type Transcript struct {
 	size     int // bytes of the encodings
 	parts    tokens.Parts
 	counted  int // messages in parts
+
+	base *Transcript // of a view; it does everything
+	name string
+	see  func(*message.Message) *message.Message
+}
+
+// As returns a view of the transcript in which see has changed the messages. A message keeps its
+// side: the model's stays the model's. Encodings are cached in t, under the view's name.
+func (t *Transcript) As(name string, see func(*message.Message) *message.Message) *Transcript {
+	return &Transcript{base: t, name: name, see: see}
+}
+
+func (t *Transcript) seen(msgs []*message.Message) []*message.Message {
+	out := make([]*message.Message, len(msgs))
+	for i, m := range msgs {
+		out[i] = t.see(m)
+	}
+	return out
 }
 
 type encoding struct {
@@ -49,6 +67,9 @@ func (t *Transcript) Again(again func() ([]*message.Message, error)) { t.again =
 // (see Again), at least those since a person's last message. The slice is never modified; callers
 // must not modify it either.
 func (t *Transcript) Messages() []*message.Message {
+	if t.base != nil {
+		return t.seen(t.base.Messages())
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.messages[:len(t.messages):len(t.messages)]
@@ -57,6 +78,10 @@ func (t *Transcript) Messages() []*message.Message {
 // All returns all messages, as Messages does. Messages that were released are reloaded and kept
 // from then on.
 func (t *Transcript) All() ([]*message.Message, error) {
+	if t.base != nil {
+		all, err := t.base.All()
+		return t.seen(all), err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.refill(0); err != nil {
@@ -127,6 +152,9 @@ const sizeofMessage = 600
 
 // Parts returns the token estimate of the messages. Each message is estimated once.
 func (t *Transcript) Parts() tokens.Parts {
+	if t.base != nil {
+		return t.base.Parts()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count()
@@ -155,6 +183,11 @@ type GroupEncoder func(dst []byte, group []*message.Message) ([]byte, error)
 // modified. tail is newly allocated. The codec's name must identify everything that encode's output
 // depends on.
 func (t *Transcript) Encoded(codec string, encode GroupEncoder) (head, tail []byte, err error) {
+	if t.base != nil {
+		return t.base.Encoded(codec+" "+t.name, func(dst []byte, group []*message.Message) ([]byte, error) {
+			return encode(dst, t.seen(group))
+		})
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.encoded[codec]

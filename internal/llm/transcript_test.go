@@ -15,8 +15,8 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/message/messagetest"
 	"steward/internal/tool"
+	"steward/test/messagetest"
 )
 
 // encodeGroup writes one value per message, in brackets per group; groups of

@@ -14,7 +14,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/message/messagetest"
+	"steward/test/messagetest"
 	_ "steward/test/seed"
 )
 

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// DOCX is the media type of Word files.
+const DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
 // MediaType guesses a media type from the extension of a file name or URL. It
 // returns otherwise if the extension is missing or unknown. It does not use the
 // system's own table, which differs between machines.
@@ -39,6 +42,14 @@ func MediaType(address, otherwise string) string {
 		return "audio/wav"
 	case ".mp3":
 		return "audio/mpeg"
+	case ".m4a":
+		return "audio/mp4"
+	case ".ogg", ".opus":
+		return "audio/ogg"
+	case ".flac":
+		return "audio/flac"
+	case ".docx":
+		return DOCX
 	}
 	return otherwise
 }

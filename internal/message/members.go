@@ -63,7 +63,8 @@ func (c *Citation) members(dst []member) []member {
 
 func (u *Usage) members(dst []member) []member {
 	return append(dst, member{"input", &u.Input}, member{"output", &u.Output}, member{"reasoning", &u.Reasoning},
-		member{"cache_read", &u.CacheRead}, member{"cache_write", &u.CacheWrite})
+		member{"cache_read", &u.CacheRead}, member{"cache_write", &u.CacheWrite},
+		member{"searches", &u.Searches})
 }
 
 func (m *Meta) members(dst []member) []member {

@@ -83,16 +83,17 @@ type Usage struct {
 	Reasoning  int64 `json:"reasoning,omitzero"`   // the reasoning part of Output
 	CacheRead  int64 `json:"cache_read,omitzero"`  // the part of Input read from a prompt cache
 	CacheWrite int64 `json:"cache_write,omitzero"` // the part of Input written to one
+	Searches   int64 `json:"searches,omitzero"`    // searches of the web by the provider, which it bills
 }
 
 // Add returns the sum.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{u.Input + v.Input, u.Output + v.Output, u.Reasoning + v.Reasoning,
-		u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite}
+		u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite, u.Searches + v.Searches}
 }
 
 func (u Usage) negative() bool {
-	return min(u.Input, u.Output, u.Reasoning, u.CacheRead, u.CacheWrite) < 0
+	return min(u.Input, u.Output, u.Reasoning, u.CacheRead, u.CacheWrite, u.Searches) < 0
 }
 
 // TurnUsage returns the usage of the whole turn that the message ends.

@@ -11,7 +11,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/message/messagetest"
+	"steward/test/messagetest"
 )
 
 func hello() message.Block { return &message.Text{Text: "hello"} }
@@ -343,7 +343,7 @@ func TestReading(t *testing.T) {
 	if got := a.Calls(); !reflect.DeepEqual(got, want) {
 		t.Errorf("Calls = %v", got)
 	}
-	if got := (message.Usage{1, 2, 3, 4, 5}).Add(message.Usage{10, 20, 30, 40, 50}); got != (message.Usage{11, 22, 33, 44, 55}) {
+	if got := (message.Usage{1, 2, 3, 4, 5, 6}).Add(message.Usage{10, 20, 30, 40, 50, 60}); got != (message.Usage{11, 22, 33, 44, 55, 66}) {
 		t.Errorf("Add = %v", got)
 	}
 }

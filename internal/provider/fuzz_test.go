@@ -21,6 +21,7 @@ func FuzzOllama(f *testing.F)    { fuzzHistory(f, ollamaOf("qwen3:8b"), ollamaSe
 func FuzzOpenAI(f *testing.F) {
 	fuzzHistory(f, openaiOf("gpt-4.1", openai.Compatible), openaiSeeds...)
 }
+func FuzzResponses(f *testing.F) { fuzzHistory(f, responsesOf("gpt-5.4"), responsesSeeds...) }
 
 // fuzzHistory reads what others write, as it is and as edits of the seeds (see
 // garden): it never panics; its errors are coded and name the place; what is

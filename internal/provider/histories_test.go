@@ -16,10 +16,10 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/message/messagetest"
 	"steward/internal/provider/wire"
 	"steward/internal/tool"
 	"steward/test/apis"
+	"steward/test/messagetest"
 	_ "steward/test/seed"
 )
 

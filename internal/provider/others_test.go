@@ -47,6 +47,14 @@ var openaiSeeds = []string{
 	`[{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm"}]},{"type":"text","text":"Hi"}]},{"role":"user","content":""}]`,
 }
 
+var responsesSeeds = []string{
+	`[]`,
+	`"Hi"`,
+	`{"model":"gpt-5.4","instructions":"Be brief.","input":[{"role":"developer","content":"Rhyme."},{"type":"message","role":"user","content":[{"type":"input_text","text":"What is it?"},{"type":"input_image","image_url":"https://example.com/a.png","detail":"low"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw==","detail":"auto"},{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,JVBERg=="},{"type":"input_file","file_id":"file-1"},{"type":"input_file","file_url":"https://example.com/a.pdf"}]}]}`,
+	`[{"role":"user","content":"Go"},{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"Hm."}],"encrypted_content":"gAAA"},{"type":"message","id":"msg_1","status":"completed","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"Let me see.","annotations":[{"type":"url_citation","url":"https://example.com","title":"E","start_index":0,"end_index":3}],"logprobs":[]},{"type":"refusal","refusal":"No"}]},{"type":"function_call","id":"fc_1","call_id":"a","name":"math__add","arguments":"{\"a\": 1}","status":"completed"},{"type":"function_call","call_id":"b","name":"now","arguments":{}},{"type":"function_call_output","call_id":"a","output":"[denied] no"},{"type":"function_call_output","call_id":"b","output":[{"type":"input_text","text":"12:00"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw=="}]},{"role":"assistant","content":"Done"}]`,
+	`[{"role":"user","content":"Go"},{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"x"}},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hi"}]},{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"Hm"}]},{"type":"item_reference","id":"x"}]`,
+}
+
 // TestOthers: what other programs write is read as messages, here in their
 // stored form, in which ids stand as "#0", "#1", … and the message's own and its
 // predecessor's are left out.

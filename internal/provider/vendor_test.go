@@ -3,7 +3,9 @@
 package provider_test
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -23,9 +25,11 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // vendor is a provider under test. Its answers stand in NAME/testdata, one raw
-// HTTP exchange per scenario (SCENARIO.http).
+// HTTP exchange per scenario (SCENARIO.http), those of a further dialect in a
+// folder there, if they differ.
 type vendor struct {
 	name, model string
+	dialect     string
 	open        func(options) llm.Provider
 	check       func(body []byte) error // the vendor's rules for a request's body
 	usage       message.Usage           // what the scenario usage reports
@@ -79,11 +83,11 @@ func anthropicOf(model string) vendor {
 	}
 }
 
-func openaiOf(model string, d openai.Dialect) vendor {
+func openaiOf(model string, d openai.Rules) vendor {
 	return vendor{
 		name: "openai", model: model, check: apis.CheckOpenAI,
 		open: func(o options) llm.Provider {
-			return openai.New(openai.Options{BaseURL: o.base, Key: testKey, HTTP: o.http, FirstByte: o.firstByte, Idle: o.idle, Dialect: d})
+			return openai.New(openai.Options{BaseURL: o.base, Key: testKey, HTTP: o.http, FirstByte: o.firstByte, Idle: o.idle, Rules: d})
 		},
 		usage: message.Usage{Input: 100, Output: 50, Reasoning: 20, CacheRead: 40},
 		echo: map[string][]string{
@@ -104,6 +108,42 @@ func openaiOf(model string, d openai.Dialect) vendor {
 				}
 			case *message.ToolCall:
 				return `{"extra_content":{"google": {"thought_signature":"EqoB\/+="}}}`
+			}
+			return ""
+		},
+	}
+}
+
+// responsesOf is OpenAI's responses API.
+func responsesOf(model string) vendor {
+	return vendor{
+		name: "openai", model: model, dialect: "responses", check: apis.CheckResponses,
+		open: func(o options) llm.Provider {
+			return openai.New(openai.Options{BaseURL: o.base, Key: testKey, HTTP: o.http, FirstByte: o.firstByte, Idle: o.idle,
+				Dialect: openai.Responses, Rules: openai.Official, Tools: []string{"web_search", "file_search", "code_interpreter"}, Stores: []string{"vs_1"}})
+		},
+		usage: message.Usage{Input: 100, Output: 50, Reasoning: 20, CacheRead: 40},
+		echo: map[string][]string{
+			"text":      {`"id":"msg_67c9fdcf37fc8190ba82116e33fb28c500","status":"completed","phase":"final_answer"`},
+			"reasoning": {`{"id":"rs_67c9fdcf37fc8190ba82116e33fb28c50","type":"reasoning","encrypted_content":"gAAAAABotE+sig/ABC==","summary":[{"type":"summary_text","text":"The user greets me. I greet back."}]}`},
+			"call":      {`"call_id":"call_DdmO9pD3xa9XTPNJ32zg2hcA","name"`, `"call_id":"call_DdmO9pD3xa9XTPNJ32zg2hcA","output":"42"`, `"id":"fc_12345xyz0","status":"completed"`},
+			"text_call": {`"phase":"commentary"`},
+			"bad_args":  {`"arguments":"{\"a\": 6, \"b\": "`},
+			"parallel":  {`"arguments":"{\"text\":\"héllo \\\"wörld\\\"\",\"algorithm\":\"sha256\"}"`},
+			"refused":   {`{"type":"refusal","refusal":"I'm sorry, I can't assist with that."}`},
+		},
+		lacks: map[string]string{"stop_sequence": "there are no stop sequences"},
+		meta: func(b message.Block) string {
+			switch b := b.(type) {
+			case *message.Reasoning:
+				return `{"type":"reasoning","id":"rs_1","summary":[ ],"encrypted_content":"gAAA\/=="}`
+			case *message.Text:
+				if len(b.Text)%2 == 0 {
+					return `{"refusal":true,"item":{"id":"msg_1"}}`
+				}
+				return `{"annotations":[{"type":"url_citation", "url":"https:\/\/example.com"}],"item":{"id":"msg_1","status":"completed","phase":"commentary"}}`
+			case *message.ToolCall:
+				return `{"item":{"id":"fc\/1","status":"completed"}}`
 			}
 			return ""
 		},
@@ -181,7 +221,7 @@ func ollamaOf(model string) vendor {
 func providers() []vendor {
 	full := anthropicOf("claude-opus-4-6")
 	full.echo["reasoning"] = []string{`"signature":"EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds+/="`, `"thinking":"The user greets me. I greet back."`}
-	return []vendor{full, openaiOf("gpt-4.1", openai.Compatible), geminiOf("gemini-3-flash-preview"), ollamaOf("qwen3:8b")}
+	return []vendor{full, openaiOf("gpt-4.1", openai.Compatible), responsesOf("gpt-5.4"), geminiOf("gemini-3-flash-preview"), ollamaOf("qwen3:8b")}
 }
 
 // generations are models that allow other things than those of providers: what
@@ -189,7 +229,7 @@ func providers() []vendor {
 func generations() []vendor {
 	out := []vendor{geminiOf("gemini-2.5-flash")}
 	for _, name := range []string{"gpt-4.1", "o3", "gpt-5", "gpt-5.1"} {
-		out = append(out, openaiOf(name, openai.Official))
+		out = append(out, openaiOf(name, openai.Official), responsesOf(name))
 	}
 	for _, name := range []string{
 		"claude-3-haiku-20240307", "claude-3-5-sonnet-20241022", "claude-3-7-sonnet-20250219", "claude-sonnet-4-20250514",
@@ -217,7 +257,10 @@ func (v vendor) script(t testing.TB, scenario string) *apis.Exchange {
 	if v.lacks[scenario] != "" {
 		return nil
 	}
-	e, err := apis.Load(filepath.Join(v.name, "testdata", scenario+".http"))
+	e, err := apis.Load(filepath.Join(v.name, "testdata", v.dialect, scenario+".http"))
+	if errors.Is(err, fs.ErrNotExist) {
+		e, err = apis.Load(filepath.Join(v.name, "testdata", scenario+".http"))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

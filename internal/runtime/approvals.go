@@ -84,6 +84,7 @@ type ApprovalView struct {
 	Read      []string        `json:"read,omitempty"`     // untrusted sources that the model had read in this turn
 	Approvers string          `json:"approvers,omitzero"` // the group that answers; empty: the user
 	Foreign   bool            `json:"foreign,omitzero"`   // the user cannot answer, only a group that the user is not in
+	Preview   string          `json:"preview,omitzero"`   // what would change
 	Pattern   intent.Pattern  `json:"pattern,omitzero"`   // what a standing approval would cover
 	NoGrant   string          `json:"no_grant,omitzero"`  // why none can be given
 	Arguments []tool.Argument `json:"arguments,omitempty"`
@@ -101,7 +102,7 @@ func approvalView(q *effect.Question) *ApprovalView {
 		return nil
 	}
 	return &ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Expires: q.Expires, Rule: q.Rule, Labels: q.Labels,
-		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Pattern: q.Pattern, NoGrant: q.NoGrant, Arguments: q.Arguments}
+		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Preview: q.Preview, Pattern: q.Pattern, NoGrant: q.NoGrant, Arguments: q.Arguments}
 }
 
 // GrantView is a standing approval as it is shown to a person.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"steward/internal/agent/plan"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -103,13 +104,16 @@ func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
 	n.leases.cancel(user, append(gone, conv), errDeleted)
 }
 
-// CancelRequest cancels what a user's request still does: its background call, or
+// CancelRequest cancels a task of a plan, or what a user's request still does: its background call, or
 // those below it, and the runs of the agents that work on it. The result states
 // what had begun and cannot be undone. which names the request as for
 // RequestTree. Error codes: request_not_found, request_ambiguous, request_closed
 // (Conflict), request_begun (Conflict): something continues to its end;
 // everything else below the request is cancelled nevertheless.
 func (n *Node) CancelRequest(ctx context.Context, user, which string) error {
+	if _, _, ok := n.liveTask(user, which); ok {
+		return n.OrderTask(ctx, user, which, plan.Cancel, nil)
+	}
 	sc := store.ForUser(user)
 	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
 	if err != nil {

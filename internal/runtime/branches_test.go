@@ -295,7 +295,7 @@ func TestRewindWithdrawsQueuedActions(t *testing.T) {
 			t.Errorf("deleted %v: %d withdrawn, %v", deleted, n, err)
 		}
 		w.quietened(conv)
-		if in := w.intents(runtime.IntentFilter{})[0]; in.State != intent.Cancelled {
+		if in := w.intents(runtime.IntentFilter{})[0]; in.State != string(intent.Cancelled) {
 			t.Errorf("deleted %v: %+v", deleted, in)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"steward/internal/search"
 	"steward/internal/search/fts"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
 	"steward/internal/tree"
+	"steward/test/storetest"
 )
 
 // happened collects n events after a cursor.

@@ -100,7 +100,7 @@ func (o *outer) listed(state string) {
 	if err != nil || len(list) != 1 || list[0].Kind != record.RequestCall || list[0].Tool != "ledger.slow" {
 		o.t.Fatalf("%+v, %v", list, err)
 	}
-	which := list[0].ID.String()
+	which := list[0].ID
 	if one, err := o.RequestTree(ctx, "anna", which); err != nil || !reflect.DeepEqual(one, list[0]) {
 		o.t.Errorf("%+v, %v", one, err)
 	}

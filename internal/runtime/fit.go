@@ -22,14 +22,20 @@ type fitter struct {
 	session  *conversation.Session
 	models   []string // the fallback chain that answers
 	system   string
-	tools    *llm.Toolset
-	reserve  int64 // tokens reserved for the answer
+	kit      *agentKit
+	all      *llm.Toolset // of the agent
+	tools    *llm.Toolset // those that the model is shown; see choose
+	reserve  int64        // tokens reserved for the answer
 	user     string
 	agent    string   // its path
 	lineage  []string // the agents on whose behalf it acts
 	meter    *llm.Meter
 	fittedIn *llm.Transcript // the transcript that was fitted last
 	fittedAt int64           // its tokens after that; fitting it again gains nothing
+
+	chosenFor int64                // the window for which the tools were chosen
+	added     map[message.Ref]bool // the calls that extend has seen; nil: nothing was chosen yet
+	more      ToolBudget           // what is left for the tools that extend adds
 }
 
 // Limits of a fitter.
@@ -39,8 +45,8 @@ const (
 )
 
 func (n *Node) fitter(c *chat, s *conversation.Session, kit *agentKit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
-	return &fitter{node: n, chat: c, session: s, models: models, user: c.user, agent: kit.Name, lineage: lineage, meter: meter,
-		system: system, tools: kit.tools, reserve: int64(sampling.MaxTokens)}
+	return &fitter{node: n, chat: c, session: s, models: models, kit: kit, user: c.user, agent: kit.Name, lineage: lineage, meter: meter,
+		system: system, all: kit.without(models), tools: kit.without(models), reserve: int64(sampling.MaxTokens)}
 }
 
 // window returns how many tokens a request may have, without the answer; 0 means
@@ -83,6 +89,7 @@ func (f *fitter) Over(ctx context.Context) bool {
 	if f.session.Window() == 0 {
 		f.node.opt.Models.Discover(ctx, f.models)
 	}
+	f.choose()
 	t, w := f.session.Transcript(), f.window()
 	now := t.Tokens()
 	// A token has at least one byte and the estimate errs on the safe side, so

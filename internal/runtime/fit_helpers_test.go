@@ -23,8 +23,8 @@ import (
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 // narrow is a provider whose model m refuses requests of more than takes tokens.

@@ -20,6 +20,7 @@ type Turn struct {
 	Tools        []string          // of a new conversation: names and globs that narrow its agent's tools
 	Metadata     map[string]string // of a new conversation
 	Attended     bool              // a person is present who can be asked for approvals
+	Plan         bool              // the person is shown a plan, and decides about it, before it is carried out
 	Steer        bool              // if a run is active, reach it at its next safe point instead of waiting
 
 	// Replace is a user message that this turn's message replaces, on a new
@@ -113,9 +114,12 @@ type CallView struct {
 	ID       string // "MESSAGE/BLOCK": its identity
 	Name     string
 	Args     string  // as the model wrote them, or canonical where Approval is set
+	Summary  string  // what the call does, as the work log says it; "": it has a result, or Args are no object (yet)
 	Status   string  // one of the above, or the message.Status of the result
 	Message  string  // progress of a running call, on one line
 	Fraction float64 // progress of a running call, above 0 to 1; 0 or less: unknown
 	Approval *ApprovalView
 	Result   *message.ToolResult
+
+	labels message.Labels // of the call, which decide what its Summary shows
 }

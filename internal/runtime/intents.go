@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -17,58 +17,6 @@ import (
 	"steward/internal/store"
 )
 
-// IntentView is an action as it is shown to a person.
-type IntentView struct {
-	ID           id.ID              `json:"id"`
-	URI          string             `json:"uri"`
-	State        intent.State       `json:"state"`
-	Dead         bool               `json:"dead,omitzero"` // somebody should act on it
-	Tool         string             `json:"tool"`
-	Version      string             `json:"version,omitzero"`
-	Args         json.RawMessage    `json:"args"`
-	ArgsHash     string             `json:"args_hash"`
-	Hash         string             `json:"hash,omitzero"` // set while a person is asked; an answer repeats it
-	Key          string             `json:"key"`
-	User         string             `json:"user"`
-	Agent        string             `json:"agent,omitzero"`
-	Lineage      []string           `json:"lineage,omitzero"`
-	Labels       []string           `json:"labels,omitzero"` // labels of what the model had been shown
-	Fixed        bool               `json:"fixed"`           // whether the call was fixed before anything untrusted was read
-	Open         []string           `json:"open,omitzero"`   // the parts of the call that were not fixed
-	Deferred     bool               `json:"deferred,omitzero"`
-	Reason       string             `json:"reason,omitzero"`
-	Rule         string             `json:"rule,omitzero"`
-	Policy       string             `json:"policy,omitzero"`
-	Approvers    string             `json:"approvers,omitzero"`
-	Approval     *intent.Approval   `json:"approval,omitzero"`
-	DeniedBy     string             `json:"denied_by,omitzero"`
-	Resolved     *intent.Resolution `json:"resolved,omitzero"`
-	Attempts     int                `json:"attempts"`
-	Conversation id.ID              `json:"conversation_id,omitzero"`
-	Interaction  id.ID              `json:"interaction_id,omitzero"`
-	Request      id.ID              `json:"request_id,omitzero"`
-	Call         string             `json:"call,omitzero"` // "MESSAGE/BLOCK"
-	Created      time.Time          `json:"created"`
-	Changed      time.Time          `json:"changed"`
-	Expires      time.Time          `json:"expires,omitzero"`
-	Undoes       id.ID              `json:"undoes,omitzero"`
-	Undone       id.ID              `json:"undone,omitzero"`
-	Retries      id.ID              `json:"retries,omitzero"`
-	Retried      id.ID              `json:"retried,omitzero"`
-
-	Result  string       `json:"result,omitzero"` // as text; not set in lists
-	Status  string       `json:"status,omitzero"` // of the result
-	History []IntentStep `json:"history,omitzero"`
-}
-
-// IntentStep is a change of an intent, read from the log.
-type IntentStep struct {
-	At     time.Time    `json:"at"`
-	Actor  string       `json:"actor"`
-	State  intent.State `json:"state"`
-	Reason string       `json:"reason,omitzero"`
-}
-
 // IntentFilter selects intents. The zero value selects all.
 type IntentFilter struct {
 	State        intent.State // empty: any
@@ -78,7 +26,7 @@ type IntentFilter struct {
 
 // Intents returns a user's actions, most recently changed first, at most limit of
 // them. Error code: state_invalid.
-func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, after store.Cursor, limit int) ([]IntentView, store.Cursor, error) {
+func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, after store.Cursor, limit int) ([]client.Intent, store.Cursor, error) {
 	if f.State != "" && !f.State.Known() {
 		return nil, "", fault.New(fault.Invalid, "state_invalid", "%.40q is no state of an action", f.State).WithHint("use one of: %s", strings.ReplaceAll(strings.Trim(fmt.Sprint(intent.States()), "[]"), " ", ", "))
 	}
@@ -89,7 +37,7 @@ func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, afte
 	if !f.Conversation.Zero() {
 		q.Under = record.ConversationURI(f.Conversation)
 	}
-	out := []IntentView{}
+	out := []client.Intent{}
 	for {
 		q.Limit = min(max(limit-len(out), 1), store.DefaultLimit)
 		page, err := k.store.Query(ctx, store.ForUser(user), q)
@@ -112,13 +60,13 @@ func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, afte
 }
 
 // intentView returns the view of an intent's record, without the result.
-func intentView(r resource.Resource, in *intent.Intent) IntentView {
-	v := IntentView{ID: effect.IntentID(r.URI), URI: r.URI.String(), State: in.State, Dead: in.Dead, Tool: in.Tool, Version: in.Version,
+func intentView(r resource.Resource, in *intent.Intent) client.Intent {
+	v := client.Intent{ID: effect.IntentID(r.URI).String(), URI: r.URI.String(), State: string(in.State), Dead: in.Dead, Tool: in.Tool, Version: in.Version,
 		Args: json.RawMessage(in.Args), ArgsHash: in.ArgsHash, Key: in.Key, User: in.User, Agent: in.Agent, Lineage: in.Lineage,
 		Labels: in.Labels.Names(), Fixed: in.Fixed, Open: in.Open, Deferred: in.Deferred, Reason: in.Reason, Rule: in.Rule, Policy: in.Policy,
-		Approvers: in.Approvers, Approval: in.Approval, DeniedBy: in.DeniedBy, Resolved: in.Resolved, Attempts: in.Attempts,
-		Conversation: record.IDOf(r.URI, record.TypeConversation), Interaction: record.IDOf(r.URI, record.TypeInteraction),
-		Request: in.Request, Created: in.Created, Changed: r.At, Call: callID(in.Call),
+		Approvers: in.Approvers, Approval: (*client.GivenApproval)(in.Approval), DeniedBy: in.DeniedBy, Resolved: (*client.Resolution)(in.Resolved), Attempts: in.Attempts,
+		Conversation: idText(record.IDOf(r.URI, record.TypeConversation)), Interaction: idText(record.IDOf(r.URI, record.TypeInteraction)),
+		Request: idText(in.Request), Created: in.Created, Changed: r.At, Call: callID(in.Call),
 		Undoes: linked(in.Undoes), Undone: linked(in.Undone), Retries: linked(in.Retries), Retried: linked(in.Retried)}
 	if in.State == intent.Awaiting {
 		v.Expires = in.Expires
@@ -126,31 +74,31 @@ func intentView(r resource.Resource, in *intent.Intent) IntentView {
 	return v
 }
 
-// linked returns the id of the intent with a URI text, or zero if there is none.
-func linked(text string) id.ID {
+// linked returns the id of the intent with a URI text, or "" if there is none.
+func linked(text string) string {
 	uri, err := resource.Parse(text)
 	if text == "" || err != nil {
-		return id.ID{}
+		return ""
 	}
-	return effect.IntentID(uri)
+	return effect.IntentID(uri).String()
 }
 
 // Intent returns everything about one of a user's actions. which is its id, at
 // least the first 8 characters of it, or its URI. Error codes: intent_not_found,
 // intent_ambiguous.
-func (k *Records) Intent(ctx context.Context, user, which string) (IntentView, error) {
+func (k *Records) Intent(ctx context.Context, user, which string) (client.Intent, error) {
 	sc := store.ForUser(user)
 	uri, err := k.resolveIntent(ctx, sc, which)
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	r, err := k.store.Get(ctx, sc, uri)
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	in, err := intent.Decode(r.Body)
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	v := intentView(r, &in)
 	if in.Result != nil {
@@ -175,8 +123,8 @@ func (k *Records) Intent(ctx context.Context, user, which string) (IntentView, e
 }
 
 // history reads the versions of an intent from the log.
-func history(ctx context.Context, st store.Store, sc store.Scope, uri resource.URI) ([]IntentStep, error) {
-	var out []IntentStep
+func history(ctx context.Context, st store.Store, sc store.Scope, uri resource.URI) ([]client.IntentStep, error) {
+	var out []client.IntentStep
 	q := store.LogQuery{Of: uri}
 	for {
 		page, err := st.Log(ctx, sc, q)
@@ -191,7 +139,7 @@ func history(ctx context.Context, st store.Store, sc store.Scope, uri resource.U
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, IntentStep{At: e.At, Actor: e.Actor, State: in.State, Reason: in.Reason})
+			out = append(out, client.IntentStep{At: e.At, Actor: e.Actor, State: string(in.State), Reason: in.Reason})
 		}
 		if q.After = page.Next; !page.More {
 			return out, nil
@@ -241,36 +189,36 @@ func (k *Records) resolveIntent(ctx context.Context, sc store.Scope, which strin
 // or ctx is done; the intent then continues independently. which names an intent
 // as for Intent. Error codes: those of effect.Engine.Again, intent_not_found,
 // intent_ambiguous, intent_outside, tool_unknown.
-func (n *Node) RetryIntent(ctx context.Context, user, which string) (IntentView, error) {
+func (n *Node) RetryIntent(ctx context.Context, user, which string) (client.Intent, error) {
 	return n.again(ctx, user, which, effect.Retry)
 }
 
 // UndoIntent undoes an action that was done. It works like RetryIntent.
-func (n *Node) UndoIntent(ctx context.Context, user, which string) (IntentView, error) {
+func (n *Node) UndoIntent(ctx context.Context, user, which string) (client.Intent, error) {
 	return n.again(ctx, user, which, effect.Undo)
 }
 
 // again records the intent that follows a settled one, together with a request
 // that is closed once the intent is settled and the conversation is told, and has
 // the intent carried out.
-func (n *Node) again(ctx context.Context, user, which string, step effect.Step) (IntentView, error) {
+func (n *Node) again(ctx context.Context, user, which string, step effect.Step) (client.Intent, error) {
 	sc := store.ForUser(user)
 	of, err := n.resolveIntent(ctx, sc, which)
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	inter, ok := of.Find(record.TypeInteraction)
 	if !ok {
-		return IntentView{}, fault.New(fault.Unsupported, "intent_outside", "the action was called from outside, by a program: there is no conversation to which it belongs").
+		return client.Intent{}, fault.New(fault.Unsupported, "intent_outside", "the action was called from outside, by a program: there is no conversation to which it belongs").
 			WithHint("call it again, or undo it by hand")
 	}
 	in, err := n.effects.Intent(ctx, sc, of)
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	t, ok := n.callee(in.Agent, in.Tool)
 	if !ok {
-		return IntentView{}, fault.New(fault.NotFound, "tool_unknown", "the tool %s is not there any more, or its agent may not be used any more", in.Tool).
+		return client.Intent{}, fault.New(fault.NotFound, "tool_unknown", "the tool %s is not there any more, or its agent may not be used any more", in.Tool).
 			WithHint("look at steward agents list")
 	}
 	row := func(at resource.URI) resource.URI {
@@ -280,14 +228,14 @@ func (n *Node) again(ctx context.Context, user, which string, step effect.Step) 
 		return n.opening(ctx, sc, row(at), requestAbout(at, &in, string(step)))
 	})
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	carried, err := n.carry(user, row(at))
 	if err == nil && carried != nil {
 		err = n.await(ctx, carried)
 	}
 	if err != nil && ctx.Err() == nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	return n.Intent(context.WithoutCancel(ctx), user, at.String())
 }
@@ -345,42 +293,42 @@ func (n *Node) await(ctx context.Context, t *backgroundCall) error {
 // ResolveIntent records a person's statement about an action whose outcome is
 // unknown, and tells the conversation. Error codes: intent_not_found,
 // intent_ambiguous, intent_transition_illegal (Conflict).
-func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (IntentView, error) {
+func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (client.Intent, error) {
 	sc := store.ForUser(user)
 	uri, err := n.resolveIntent(ctx, sc, which)
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	w.By = user
 	if err := n.effects.Resolve(ctx, sc, uri, w); err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	if inter, ok := uri.Find(record.TypeInteraction); ok {
 		in, err := n.effects.Intent(ctx, sc, uri)
 		if err != nil {
-			return IntentView{}, err
+			return client.Intent{}, err
 		}
 		at := inter.ChildID(record.TypeRequest, id.Derive("resolved", uri.String()))
 		if err := n.openRequest(context.WithoutCancel(ctx), user, at, requestAbout(uri, &in, record.WishResolve)); err != nil {
-			return IntentView{}, err
+			return client.Intent{}, err
 		}
 		if _, err := n.carry(user, at); err != nil {
-			return IntentView{}, err
+			return client.Intent{}, err
 		}
 	}
 	return n.Intent(ctx, user, uri.String())
 }
 
 // AnswerIntent records a person's answer about an action that waits for one. hash
-// repeats the hash of what was shown (IntentView.Hash). Error codes: those of
+// repeats the hash of what was shown (client.Intent.Hash). Error codes: those of
 // Decide, intent_not_found, intent_ambiguous.
-func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason string, approve bool) (IntentView, error) {
+func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason string, approve bool) (client.Intent, error) {
 	uri, err := n.resolveIntent(ctx, store.ForUser(user), which)
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	if err := n.Decide(ctx, user, Verdict{ID: uri.String(), Hash: hash, Approve: approve, Reason: reason}); err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	return n.Intent(ctx, user, uri.String())
 }
@@ -388,15 +336,15 @@ func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason strin
 // CancelIntent withdraws an action that has not begun. Error codes:
 // intent_not_found, intent_ambiguous, intent_transition_illegal (Conflict: it
 // has begun, or is settled).
-func (n *Node) CancelIntent(ctx context.Context, user, which string) (IntentView, error) {
+func (n *Node) CancelIntent(ctx context.Context, user, which string) (client.Intent, error) {
 	sc := store.ForUser(user)
 	uri, err := n.resolveIntent(ctx, sc, which)
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	ok, err := n.effects.Cancel(ctx, sc, uri, reasonCancelled)
 	if err != nil {
-		return IntentView{}, err
+		return client.Intent{}, err
 	}
 	v, err := n.Intent(ctx, user, uri.String())
 	if err == nil && !ok {

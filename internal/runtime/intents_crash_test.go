@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -80,7 +81,7 @@ func TestCrashAtEachCommitOfUndoing(t *testing.T) {
 		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 		w.quietened(acc.Conversation)
 		own := w.intents(runtime.IntentFilter{})[0]
-		if f.Call == nil || own.State != intent.Done {
+		if f.Call == nil || own.State != string(intent.Done) {
 			t.Fatalf("%+v", own)
 		}
 		fail, crashed := after(n)
@@ -93,7 +94,7 @@ func TestCrashAtEachCommitOfUndoing(t *testing.T) {
 			case <-ctx.Done():
 			}
 		}()
-		_, err := w.UndoIntent(ctx, "anna", own.ID.String())
+		_, err := w.UndoIntent(ctx, "anna", own.ID)
 		if err == nil {
 			eventually(t, "it comes to be", func() bool {
 				return isClosed(crashed) || len(w.heard(acc.Conversation, "intent:shop.order")) == 1 && len(w.openOnes()) == 0
@@ -102,7 +103,7 @@ func TestCrashAtEachCommitOfUndoing(t *testing.T) {
 		cancel()
 		w.kill()
 		w.open()
-		if _, err := w.UndoIntent(t.Context(), "anna", own.ID.String()); err != nil && !fault.HasCode(err, "intent_undone") {
+		if _, err := w.UndoIntent(t.Context(), "anna", own.ID); err != nil && !fault.HasCode(err, "intent_undone") {
 			t.Errorf("a crash after %d commits: asked again: %v", n, err)
 		}
 		w.quietened(acc.Conversation)
@@ -112,7 +113,7 @@ func TestCrashAtEachCommitOfUndoing(t *testing.T) {
 		if s.list() != "tea,-tea" {
 			t.Errorf("a crash after %d commits: done %s", n, s.list())
 		}
-		if v, err := w.Intent(t.Context(), "anna", own.URI); err != nil || v.Undone.Zero() {
+		if v, err := w.Intent(t.Context(), "anna", own.URI); err != nil || v.Undone == "" {
 			t.Errorf("a crash after %d commits: %+v, %v", n, v, err)
 		}
 		w.close()
@@ -125,7 +126,7 @@ func TestCrashAtEachCommitOfUndoing(t *testing.T) {
 	}
 }
 
-func (w *world) openOnes() []runtime.RequestView {
+func (w *world) openOnes() []client.Request {
 	w.t.Helper()
 	list, err := w.Requests(w.t.Context(), "anna", false, 100)
 	ok(w.t, err)
@@ -154,7 +155,7 @@ func TestEffectsOfARunThatIsGivenUp(t *testing.T) {
 	w.open()
 	w.atRest(acc.Conversation)
 	list := w.intents(runtime.IntentFilter{})
-	if len(list) != 1 || list[0].State != intent.Unknown || !list[0].Dead {
+	if len(list) != 1 || list[0].State != string(intent.Unknown) || !list[0].Dead {
 		t.Errorf("after it was given up: %+v", list)
 	}
 	w.close()
@@ -184,32 +185,32 @@ func TestRetryUndoResolveAndCancel(t *testing.T) {
 			w.quietened(conv)
 			before := len(w.heard(conv, "intent:shop.order"))
 			failed := w.intents(runtime.IntentFilter{Dead: true})
-			if len(failed) != 1 || failed[0].State != intent.Failed {
+			if len(failed) != 1 || failed[0].State != string(intent.Failed) {
 				t.Fatalf("%+v", failed)
 			}
-			short := failed[0].ID.String()[:8]
+			short := failed[0].ID[:8]
 			coded(t, second(w.UndoIntent(ctx, "anna", short)), "intent_not_done") // what was not done was undone
 			again, err := w.RetryIntent(ctx, "anna", short)                       // it fails once more
-			if err != nil || again.State != intent.Failed || again.Retries != failed[0].ID || again.Key == failed[0].Key {
+			if err != nil || again.State != string(intent.Failed) || again.Retries != failed[0].ID || again.Key == failed[0].Key {
 				t.Fatalf("%+v, %v", again, err)
 			}
 			coded(t, second(w.RetryIntent(ctx, "anna", short)), "intent_retried") // tried again twice
 			s.set(func(s *shop) { delete(s.fail, "tea"); s.lost = true })
-			lost, err := w.RetryIntent(ctx, "anna", again.ID.String())
-			if err != nil || lost.State != intent.Unknown || lost.Retries != again.ID || lost.Deferred {
+			lost, err := w.RetryIntent(ctx, "anna", again.ID)
+			if err != nil || lost.State != string(intent.Unknown) || lost.Retries != again.ID || lost.Deferred {
 				t.Fatalf("%+v, %v", lost, err)
 			}
-			for _, f := range []func(context.Context, string, string) (runtime.IntentView, error){w.RetryIntent, w.UndoIntent} {
-				coded(t, second(f(ctx, "anna", lost.ID.String())), "intent_unknown") // of the unknown
+			for _, f := range []func(context.Context, string, string) (client.Intent, error){w.RetryIntent, w.UndoIntent} {
+				coded(t, second(f(ctx, "anna", lost.ID)), "intent_unknown") // of the unknown
 			}
-			coded(t, second(w.ResolveIntent(ctx, "bert", lost.ID.String(), effect.Resolution{Done: true})), "intent_not_found") // somebody else's
+			coded(t, second(w.ResolveIntent(ctx, "bert", lost.ID, effect.Resolution{Done: true})), "intent_not_found") // somebody else's
 			done, err := w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: true, Note: "it came"})
-			if err != nil || done.State != intent.Done || done.Resolved.By != "anna" || !strings.Contains(done.Result, "it came") {
+			if err != nil || done.State != string(intent.Done) || done.Resolved.By != "anna" || !strings.Contains(done.Result, "it came") {
 				t.Fatalf("%+v, %v", done, err)
 			}
 			coded(t, second(w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: false})), "intent_transition_illegal") // resolved otherwise
 			undone, err := w.UndoIntent(ctx, "anna", lost.URI)
-			if err != nil || undone.State != intent.Done || undone.Undoes != lost.ID || s.list() != "tea,-tea" {
+			if err != nil || undone.State != string(intent.Done) || undone.Undoes != lost.ID || s.list() != "tea,-tea" {
 				t.Fatalf("%+v, %v; %s", undone, err, s.list())
 			}
 			if v, err := w.Intent(ctx, "anna", lost.URI); err != nil || v.Undone != undone.ID {
@@ -224,7 +225,7 @@ func TestRetryUndoResolveAndCancel(t *testing.T) {
 					t.Errorf("%q is in %s", want, told)
 				}
 			}
-			if v, err := w.Intent(ctx, "anna", failed[0].ID.String()); err != nil || v.Dead || len(v.History) < 3 || v.History[0].State != intent.Proposed {
+			if v, err := w.Intent(ctx, "anna", failed[0].ID); err != nil || v.Dead || len(v.History) < 3 || v.History[0].State != string(intent.Proposed) {
 				t.Errorf("%+v, %v", v, err)
 			}
 		})
@@ -247,12 +248,12 @@ func TestInvalidIntentRequests(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, `call ledger.add {"what":"x"}`)
 	w.quietened(conv)
 	in := w.intents(runtime.IntentFilter{})[0]
-	coded(t, second(w.UndoIntent(ctx, "anna", in.ID.String())), "intent_not_undoable") // what cannot be taken back was
+	coded(t, second(w.UndoIntent(ctx, "anna", in.ID)), "intent_not_undoable") // what cannot be taken back was
 	x, err := w.ExecuteTool(ctx, "anna", runtime.Execution{Tool: "shop.order", Args: []byte(`{"what":"tea"}`)})
 	if err != nil || x.Result.Status != message.OK {
 		t.Fatal(x, err)
 	}
-	if _, err := w.UndoIntent(ctx, "anna", w.intents(runtime.IntentFilter{})[0].ID.String()); !fault.HasCode(err, "intent_outside") {
+	if _, err := w.UndoIntent(ctx, "anna", w.intents(runtime.IntentFilter{})[0].ID); !fault.HasCode(err, "intent_outside") {
 		t.Errorf("%v", err)
 	}
 }
@@ -262,15 +263,15 @@ func TestAnswerIntentNeedsItsHash(t *testing.T) {
 	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 	conv, _ := w.turn(id.ID{}, order("tea"))
 	in := w.intents(runtime.IntentFilter{State: intent.Awaiting})[0]
-	v, err := w.Intent(t.Context(), "anna", in.ID.String())
+	v, err := w.Intent(t.Context(), "anna", in.ID)
 	if err != nil || v.Hash == "" || v.Expires.IsZero() {
 		t.Fatalf("%+v, %v", v, err)
 	}
-	if _, err := w.AnswerIntent(t.Context(), "anna", in.ID.String(), "x", "", true); !fault.Is(err, fault.Conflict) {
+	if _, err := w.AnswerIntent(t.Context(), "anna", in.ID, "x", "", true); !fault.Is(err, fault.Conflict) {
 		t.Errorf("another hash: %v", err)
 	}
-	coded(t, second(w.AnswerIntent(t.Context(), "bert", in.ID.String(), v.Hash, "", true)), "intent_not_found") // somebody else
-	if v, err = w.AnswerIntent(t.Context(), "anna", in.ID.String(), v.Hash, "", true); err != nil || v.State == intent.Awaiting {
+	coded(t, second(w.AnswerIntent(t.Context(), "bert", in.ID, v.Hash, "", true)), "intent_not_found") // somebody else
+	if v, err = w.AnswerIntent(t.Context(), "anna", in.ID, v.Hash, "", true); err != nil || v.State == string(intent.Awaiting) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	w.quietened(conv)
@@ -295,15 +296,15 @@ func TestLongRetryContinues(t *testing.T) {
 		eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
 		cancel()
 	}()
-	v, err := w.RetryIntent(ctx, "anna", own.ID.String())
-	if err != nil || v.State != intent.Executing || v.Retries != own.ID {
+	v, err := w.RetryIntent(ctx, "anna", own.ID)
+	if err != nil || v.State != string(intent.Executing) || v.Retries != own.ID {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	w.close()
 	close(s.gate)
 	w.open()
 	w.quietened(conv)
-	if v, err = w.Intent(t.Context(), "anna", v.URI); err != nil || v.State != intent.Done || s.list() != "tea" {
+	if v, err = w.Intent(t.Context(), "anna", v.URI); err != nil || v.State != string(intent.Done) || s.list() != "tea" {
 		t.Errorf("%+v, %v; done %s", v, err, s.list())
 	}
 	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "tried again") {
@@ -320,7 +321,7 @@ func TestRetryOfWhichNothingWasRecorded(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, order("tea"))
 	w.quietened(conv)
 	own := w.intents(runtime.IntentFilter{Dead: true})[0]
-	failed := own.ID.String()
+	failed := own.ID
 	fits := s.spec.Input
 	reopen := func(more ...tool.Tool) {
 		w.kill()
@@ -354,7 +355,7 @@ func TestRetryOfWhichNothingWasRecorded(t *testing.T) {
 	}
 	delete(s.fail, "tea")
 	again, err := w.RetryIntent(t.Context(), "anna", failed)
-	if err != nil || again.State != intent.Done || s.list() != "tea" {
+	if err != nil || again.State != string(intent.Done) || s.list() != "tea" {
 		t.Errorf("%+v, %v; %s", again, err, s.list())
 	}
 	coded(t, second(w.RetryIntent(t.Context(), "anna", failed)), "intent_retried")
@@ -362,10 +363,12 @@ func TestRetryOfWhichNothingWasRecorded(t *testing.T) {
 
 // plantOldRetry records the request of a retry as older versions did, which
 // recorded its intent later.
-func (w *world) plantOldRetry(of runtime.IntentView) {
+func (w *world) plantOldRetry(of client.Intent) {
 	w.t.Helper()
-	at := record.RequestURI(of.Conversation, of.Interaction, id.Derive("wish", of.URI))
-	r := record.Request{Parent: of.Interaction, Root: of.Interaction, Kind: record.RequestTask, Agent: of.Agent, Tool: of.Tool,
+	conv, _ := id.Parse(of.Conversation)
+	inter, _ := id.Parse(of.Interaction)
+	at := record.RequestURI(conv, inter, id.Derive("wish", of.URI))
+	r := record.Request{Parent: inter, Root: inter, Kind: record.RequestTask, Agent: of.Agent, Tool: of.Tool,
 		Args: string(of.Args), User: "anna", Attended: true, Status: record.TaskAcknowledged, Created: time.Now(),
 		Intent: of.URI + "/effect.Intent.retry-1", Wish: record.WishRetry}
 	_, err := w.faulty.Commit(w.t.Context(), store.ForUser("anna"), store.Batch{Changes: []store.Change{{URI: at, Body: record.Encode(r),

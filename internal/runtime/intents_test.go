@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"steward/client"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
@@ -117,7 +118,7 @@ func (w *world) quietened(conv id.ID) {
 	w.atRest(conv)
 }
 
-func (w *world) intents(f runtime.IntentFilter) []runtime.IntentView {
+func (w *world) intents(f runtime.IntentFilter) []client.Intent {
 	w.t.Helper()
 	list, _, err := w.Intents(w.t.Context(), "anna", f, "", 100)
 	ok(w.t, err)
@@ -160,7 +161,7 @@ func TestQueuedActionsAreDoneWhenTheTurnEnds(t *testing.T) {
 	var states []string
 	for _, in := range w.intents(runtime.IntentFilter{Conversation: conv}) {
 		states = append(states, string(in.State))
-		if in.Rule != "test.rule" || in.Policy != "v7" || !in.Deferred || in.Agent != "assistant" || in.Conversation != conv {
+		if in.Rule != "test.rule" || in.Policy != "v7" || !in.Deferred || in.Agent != "assistant" || in.Conversation != conv.String() {
 			t.Errorf("%+v", in)
 		}
 	}
@@ -168,7 +169,7 @@ func TestQueuedActionsAreDoneWhenTheTurnEnds(t *testing.T) {
 	if got := strings.Join(states, " "); got != "cancelled done done" {
 		t.Errorf("the actions are %s", got)
 	}
-	tree, err := w.RequestTree(t.Context(), "anna", list[0].ID.String())
+	tree, err := w.RequestTree(t.Context(), "anna", list[0].ID)
 	if err != nil || tree.State != runtime.RequestClosed || len(tree.Below) != 3 || tree.Below[0].Wish != record.WishQueued || tree.Below[0].Intent != "done" {
 		t.Errorf("%+v, %v", tree, err)
 	}
@@ -192,7 +193,7 @@ func TestStopCancelsQueuedActions(t *testing.T) {
 	eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Approved})) == 1 })
 	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
 	w.quietened(acc.Conversation)
-	if in := w.intents(runtime.IntentFilter{})[0]; in.State != intent.Cancelled || s.list() != "" {
+	if in := w.intents(runtime.IntentFilter{})[0]; in.State != string(intent.Cancelled) || s.list() != "" {
 		t.Errorf("%+v; done %q", in, s.list())
 	}
 	if told := w.heard(acc.Conversation, "intent:shop.order"); len(told) != 0 {
@@ -262,7 +263,7 @@ func TestConcurrentRunsDoNotMix(t *testing.T) {
 			t.Errorf("run %d has %d actions and did %d", i, len(list), at[fmt.Sprint(i)])
 		}
 		for _, in := range list {
-			if in.State != intent.Done || !strings.Contains(string(in.Args), fmt.Sprintf(`"%d.`, i)) || in.Request != in.Interaction {
+			if in.State != string(intent.Done) || !strings.Contains(string(in.Args), fmt.Sprintf(`"%d.`, i)) || in.Request != in.Interaction {
 				t.Errorf("run %d: %+v", i, in)
 			}
 		}
@@ -277,8 +278,8 @@ func TestQueuedActionIsCancelled(t *testing.T) {
 	if len(in) != 1 {
 		t.Fatal(in)
 	}
-	v, err := w.CancelIntent(t.Context(), "anna", in[0].ID.String())
-	if err != nil || v.State != intent.Cancelled {
+	v, err := w.CancelIntent(t.Context(), "anna", in[0].ID)
+	if err != nil || v.State != string(intent.Cancelled) {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	w.quietened(conv)
@@ -300,12 +301,12 @@ func TestQueuedActionsEndWithTheirConversationOrRequest(t *testing.T) {
 		if deleted {
 			err = w.Delete(t.Context(), "anna", conv)
 		} else {
-			err = w.CancelRequest(t.Context(), "anna", in.Interaction.String())
+			err = w.CancelRequest(t.Context(), "anna", in.Interaction)
 		}
 		ok(t, err)
 		eventually(t, "it comes to be", func() bool {
 			v, err := w.Intent(t.Context(), "anna", in.URI)
-			return err == nil && v.State == intent.Cancelled && len(w.openOnes()) == 0
+			return err == nil && v.State == string(intent.Cancelled) && len(w.openOnes()) == 0
 		})
 		if s.list() != "" {
 			t.Errorf("done %s", s.list())
@@ -324,7 +325,7 @@ func TestQueuedActionThatHasBegunIsNotCancelled(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, order("tea", "salt"))
 	eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
 	in := w.intents(runtime.IntentFilter{State: intent.Executing})[0]
-	coded(t, w.CancelRequest(t.Context(), "anna", in.Interaction.String()), "request_begun") // cancelled
+	coded(t, w.CancelRequest(t.Context(), "anna", in.Interaction), "request_begun") // cancelled
 	close(s.gate)
 	w.quietened(conv)
 	if s.list() != "tea" {
@@ -348,5 +349,5 @@ func TestToolOfAQueuedActionIsGone(t *testing.T) {
 	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "not there any more") {
 		t.Errorf("told %q", told)
 	}
-	coded(t, second(w.RetryIntent(t.Context(), "anna", own.ID.String())), "tool_unknown")
+	coded(t, second(w.RetryIntent(t.Context(), "anna", own.ID)), "tool_unknown")
 }

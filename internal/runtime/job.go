@@ -34,8 +34,15 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		return agent.Job{}, err
 	}
 	system := kit.Prompt
+	if kit.Name == PlannerAgent {
+		system += n.offered()
+	}
 	if n.opt.Profile != nil {
-		about, err := n.opt.Profile(ctx, c.user)
+		speaks := kit.Name // with the user
+		if len(rc.Lineage) > 0 {
+			speaks = ""
+		}
+		about, err := n.opt.Profile(ctx, c.user, speaks)
 		if err != nil {
 			return agent.Job{}, err
 		}
@@ -43,11 +50,19 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 			system += "\n\n" + about
 		}
 	}
+	if n.opt.Skills != nil && kit.has("skills.read") {
+		list, err := n.opt.Skills()
+		if err != nil {
+			n.log.Warn("the skills cannot be listed: the model does not know them", "error", err)
+		}
+		system = strings.TrimSpace(system + "\n\n" + list)
+	}
 	began := time.Now()
 	if !run.Started.IsZero() {
 		began = run.Started
 	}
 	sampling, meter := unpin(run.Sampling).Over(kit.Sampling), n.meter(kit)
+	fit := n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	job := agent.Job{
 		Journal: s, Model: model.Model, System: system, Tools: kit.without(model.Models),
 		Sampling: sampling,
@@ -55,7 +70,10 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		Call:  n.caller(c, s, kit, run, rc).call,
 		Steer: c.takeSteering, Emit: c.emit,
 		Meter: meter, Spent: n.spent,
-		Fitter: n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter),
+		Fitter: fit, Shown: func() *llm.Toolset { return fit.tools },
+	}
+	if kit.Name == PlannerAgent {
+		job.Answer = (&calls{node: n, chat: c, session: s}).answerOfPlan
 	}
 	job.Below = func(ctx context.Context) message.Usage { return n.usedBelow(ctx, c, s.Interaction()) }
 	job.Await = n.awaitModel(c, s, model.Models)
@@ -123,6 +141,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		Name: call.Name, Args: call.Args, Ref: call.Ref, Message: x.session.MessageURI(call.Message),
 		Scope: x.scope, Request: x.request, Agent: x.kit.Name, Lineage: x.request.Lineage, Labels: call.Labels, Left: c.left(x.request.ID),
 		Attended: x.run.Attended, Notify: func(p effect.Progress) { call.Progress(progress(p)) },
+		Generate: (&turnCall{x, call}).generate,
 	}
 	if !x.kit.has(call.Name) {
 		ec.Near = x.kit.names
@@ -131,6 +150,11 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 	var err error
 	if ec.Tool, err = n.usable(x.kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
 		return n.effects.SettleOrphaned(ctx, ec, refused(err), fault.Of(err).Message)
+	}
+	if x.run.Plan && call.Name == startTool {
+		w := &treeWorker{turnCall: &turnCall{x, call}}
+		_, problem := w.read(ctx, call.Args)
+		ec.Tool = planTree{asks: problem == ""} // the model corrects a plan that does not hold
 	}
 	leave, err := x.findFlow(ctx, call, &ec)
 	if err != nil {
@@ -149,7 +173,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 }
 
 // turnCall is a call of a tool that works inside its turn: one that asks an agent,
-// plan.fix or text.extract. The call's context carries it.
+// plan.fix, text.extract or tools.find. The call's context carries it.
 type turnCall struct {
 	*calls
 	call agent.Call
@@ -164,7 +188,7 @@ func (x *calls) around(ctx context.Context, call agent.Call) (context.Context, e
 		if call.Labels, err = x.askedWith(ctx, call); err != nil {
 			return ctx, err
 		}
-	} else if !plans(call.Name) {
+	} else if !plans(call.Name) && call.Name != findTool {
 		return ctx, nil
 	}
 	return context.WithValue(ctx, turnCallKey{}, &turnCall{x, call}), nil

@@ -28,12 +28,14 @@ type Catalog interface {
 type agentKit struct {
 	agent.Definition
 	tools    *llm.Toolset
-	plain    *llm.Toolset    // without the planning tools; nil: it has none of them
-	registry *tool.Registry  // the tools of its level
-	names    []string        // of the tools
-	tree     uint64          // version of the catalog's tree that it was built from; 0: none
-	own      bool            // its limits narrow the node's
-	asks     map[string]bool // the tools that ask its children
+	plain    *llm.Toolset        // without the planning tools; nil: it has none of them
+	registry *tool.Registry      // the tools of its level
+	names    []string            // of the tools
+	finder   func() *tool.Finder // of tools, made when it is needed
+	chosen   *chosenSets         // of tools, shown before
+	tree     uint64              // version of the catalog's tree that it was built from; 0: none
+	own      bool                // its limits narrow the node's
+	asks     map[string]bool     // the tools that ask its children
 	hooks    map[string][]tool.Hook
 	llm      service.Binding // of its llm service; the zero value: the node's
 }
@@ -54,6 +56,9 @@ type levels struct {
 // kitOf returns an agent by its path, as it may be used now. Error code:
 // agent_not_found.
 func (n *Node) kitOf(path string) (*agentKit, error) {
+	if kit, ok := n.designed.Load(path); ok {
+		return kit.(*agentKit), nil
+	}
 	fixed := n.agents[path]
 	if n.opt.Catalog == nil || fixed != nil && path != DefaultAgent {
 		if fixed == nil {
@@ -125,8 +130,9 @@ func (n *Node) kit(d agent.Definition) (*agentKit, error) {
 // carry them.
 func onlyNamed(name string) bool { return strings.HasPrefix(name, "resource.") }
 
-// seal derives the names and tool sets from the kit's registry.
+// seal derives the names and tool sets from the kit's registry, and adds tools.find to it.
 func (k *agentKit) seal() {
+	k.registry.Remove(findTool)
 	k.names = k.registry.Names()
 	specs := k.registry.Specs()
 	if !k.own && len(k.Tools) == 0 {
@@ -135,6 +141,11 @@ func (k *agentKit) seal() {
 	k.tools, k.plain = llm.NewToolset(specs...), nil
 	if rest := slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return plans(s.Name) }); len(rest) < len(specs) {
 		k.plain = llm.NewToolset(rest...)
+	}
+	k.chosen = &chosenSets{}
+	k.finder = sync.OnceValue(func() *tool.Finder { return tool.NewFinder(k.tools.Specs()) })
+	if err := k.registry.Add(findTools{}); err != nil {
+		panic(err) // the spec is a constant
 	}
 }
 
@@ -152,9 +163,9 @@ func (n *Node) level(tree *catalog.Tree, a *catalog.Agent) (*agentKit, error) {
 		kit.serve(a.Bindings[service.LLM])
 		from = n.uses(a)
 	}
-	n.join(kit, n.opt.Tools, from)
+	n.join(kit, n.opt.Tools, from, a.Deferred)
 	if a.Tools != nil {
-		n.join(kit, a.Tools, a.Tools.Names())
+		n.join(kit, a.Tools, a.Tools.Names(), a.Deferred)
 	}
 	var below needs
 	for _, c := range a.Children {
@@ -194,6 +205,9 @@ const remoteModel = "service/llm"
 // that no other model takes its place when the run continues after a restart.
 func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
 	run.Model = first(run.Model, kit.Model, "default")
+	if run.Model == repeatModel {
+		return repeating(), nil
+	}
 	if run.Model != remoteModel && len(run.Models) > 0 {
 		return n.opt.Models.Pinned(run.Model, run.Models), nil
 	}
@@ -228,8 +242,7 @@ func (n *Node) farModel(b service.Binding) (llm.Resolved, error) {
 func (n *Node) uses(a *catalog.Agent) []string {
 	names := []string{effect.ReadToolName}
 	known := slices.DeleteFunc(slices.Clone(a.Uses), func(p string) bool {
-		_, there := n.opt.Tools.Get(p)
-		missing := !there && !strings.ContainsAny(p, `!*?[\`)
+		missing := !n.opt.Tools.Knows(p)
 		if missing {
 			n.once("an agent names a tool that is not there", a.Path, fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", p))
 		}
@@ -250,16 +263,35 @@ func (n *Node) uses(a *catalog.Agent) []string {
 	return names
 }
 
-// join adds tools of a registry to a kit, except those whose name is taken.
-func (n *Node) join(kit *agentKit, from *tool.Registry, names []string) {
+// join adds tools of a registry to a kit, except those whose name is taken. Those
+// that match a pattern in defers wait for the end of the turn.
+func (n *Node) join(kit *agentKit, from *tool.Registry, names, defers []string) {
 	for _, name := range names {
-		if _, ok := from.Get(name); !ok || plans(name) {
+		t, ok := from.Get(name)
+		if !ok || plans(name) {
 			continue // removed in the meantime; for planning tools see plan
 		}
-		if err := kit.registry.AddFrom(from, name); err != nil {
+		add := func() error { return kit.registry.AddFrom(from, name) }
+		if s := t.Spec(); s.Effect == tool.Action && !s.Async && s.AsyncAfter == 0 &&
+			slices.ContainsFunc(defers, func(p string) bool { return tool.Means(p, s.Name) }) {
+			add = func() error { return kit.registry.Add(deferred{t}) }
+		}
+		if err := add(); err != nil {
 			n.once("an agent does not get a tool", kit.Name, err)
 		}
 	}
+}
+
+// deferred is an action of a registry that is performed when the turn ends.
+type deferred struct{ tool.Tool }
+
+func (d deferred) Unwrap() tool.Tool       { return d.Tool }
+func (d deferred) Check(args []byte) error { return d.Tool.(tool.Checker).Check(args) }
+
+func (d deferred) Spec() tool.Spec {
+	s := d.Tool.Spec()
+	s.Delivery = tool.Deferred
+	return s
 }
 
 // once logs a warning about an agent only once. The caller holds levels.mu.
@@ -341,11 +373,7 @@ func (n *Node) narrowed(k *agentKit, patterns []string, over bool) (*agentKit, e
 	kit := *k
 	kit.registry = &tool.Registry{}
 	here := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
-		if k.has(p) || strings.ContainsAny(p, `!*?[\`) {
-			return false
-		}
-		_, there := n.opt.Tools.Get(p) // another agent's, perhaps
-		return there || over
+		return !k.registry.Knows(p) && (over || n.opt.Tools.Knows(p)) // another agent's, perhaps
 	})
 	if len(here) > 0 {
 		specs, err := k.registry.Select(here...)
@@ -410,9 +438,9 @@ func (n *Node) toolOf(path, name string) (tool.Tool, bool) {
 	return nil, false
 }
 
-// specOf returns the spec of one of the node's own tools.
+// specOf returns the spec of a tool of any agent, to describe past calls.
 func (n *Node) specOf(name string) (tool.Spec, bool) {
-	t, ok := n.opt.Tools.Get(name)
+	t, ok := n.toolOf("", name)
 	if !ok {
 		return tool.Spec{}, false
 	}
@@ -441,7 +469,11 @@ func (n *Node) Agents(context.Context) []AgentView {
 	out := []AgentView{{Path: DefaultAgent, Description: "answers when no other agent is named", Persona: true}}
 	for _, name := range slices.Sorted(maps.Keys(n.agents)) {
 		if name != DefaultAgent {
-			out = append(out, AgentView{Path: name, Persona: true})
+			v := AgentView{Path: name, Persona: true}
+			if name == PlannerAgent {
+				v.Description = "plans what you ask for, and has the plan's tasks done by agents that it designs"
+			}
+			out = append(out, v)
 		}
 	}
 	if n.opt.Catalog != nil {

@@ -176,7 +176,7 @@ func TestNamesThatCollide(t *testing.T) {
 	if got := w.Tools("nobody"); got != nil {
 		t.Errorf("tools of nobody: %v", got)
 	}
-	if list := w.Agents(t.Context()); len(list) != 3 || list[0].Path != "assistant" || list[2].Path != "math/multiply" {
+	if list := w.Agents(t.Context()); len(list) != 4 || list[0].Path != "assistant" || list[1].Path != "planner" || list[3].Path != "math/multiply" {
 		t.Errorf("agents: %+v", list)
 	}
 }

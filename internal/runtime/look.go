@@ -47,8 +47,8 @@ func LookAt(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
 		}
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
-		r, err := replyOf(ctx, m, &llm.Request{System: lookPrompt, Schema: &llm.Schema{Name: "look_at_tools", JSON: []byte(lookSchema)}, User: tool.OwnUser, Labels: message.Untrusted},
-			&message.Text{Common: message.Common{Origin: "system", Labels: message.Untrusted}, Text: toolsToLookAt(specs)})
+		r, err := replyOf(ctx, m, &llm.Request{System: lookPrompt, Schema: &llm.Schema{Name: "look_at_tools", JSON: []byte(lookSchema)}, User: tool.OwnUser, Labels: message.Untrusted,
+			Transcript: saying(&message.Text{Common: message.Common{Origin: "system", Labels: message.Untrusted}, Text: toolsToLookAt(specs)})})
 		if err != nil {
 			return nil, "", err
 		}
@@ -84,10 +84,8 @@ func toolsToLookAt(specs []tool.Spec) string {
 // askOnce asks a model outside any conversation, on behalf of the request's user,
 // and returns the text of its answer.
 func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, text string) (string, error) {
-	r, err := replyOf(ctx, m, req, &message.Text{Common: message.Common{Origin: "system"}, Text: text})
-	if err == nil {
-		err = n.conversations.Record(context.WithoutCancel(ctx), store.ForUser(req.User), r.Model, r.Usage)
-	}
+	req.Transcript = saying(&message.Text{Common: message.Common{Origin: "system"}, Text: text})
+	r, err := n.reply(ctx, m, req)
 	if err != nil {
 		return "", err
 	}
@@ -97,9 +95,23 @@ func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, te
 	return textOfReply(r), nil
 }
 
+// reply asks a model outside any conversation, on behalf of the request's user,
+// and records what it used.
+func (n *Node) reply(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
+	r, err := replyOf(ctx, m, req)
+	if err == nil {
+		err = n.conversations.Record(context.WithoutCancel(ctx), store.ForUser(req.User), r.Model, r.Usage)
+	}
+	return r, err
+}
+
+// saying returns a transcript in which only this text was said.
+func saying(text *message.Text) *llm.Transcript {
+	return llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{text}})
+}
+
 // replyOf asks a model once, and returns its whole reply.
-func replyOf(ctx context.Context, m llm.Resolved, req *llm.Request, text *message.Text) (*llm.Reply, error) {
-	req.Transcript = llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{text}})
+func replyOf(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
 	for ev, err := range m.Model.Stream(ctx, req) {
 		if err != nil {
 			return nil, err

@@ -32,6 +32,7 @@ import (
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/jobs"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -66,6 +67,8 @@ type Options struct {
 	// Parallel is how many tool calls of one turn run concurrently; zero means 8.
 	// All turns together run at most eight times as many.
 	Parallel int
+	// ToolBudget bounds which of an agent's tools a model is shown.
+	ToolBudget ToolBudget
 	// Idle leaves interrupted work alone: no run, request or call is resumed. It
 	// is for commands that only read.
 	Idle bool
@@ -73,8 +76,20 @@ type Options struct {
 	// May be nil.
 	RemoteModels func(b service.Binding) (llm.Provider, error)
 	// Profile returns what the model is told about a user (time zone, units,
-	// …), as text for the system prompt. May be nil.
-	Profile func(ctx context.Context, user string) (string, error)
+	// …), as text for the system prompt. speaks is the path of the agent if it talks
+	// with the user; empty: another agent asks it. May be nil.
+	Profile func(ctx context.Context, user, speaks string) (string, error)
+	// Skills returns what an agent with the tool skills.read is told about the
+	// skills that there are when a turn begins. May be nil.
+	Skills func() (string, error)
+	// Documents turns a file that models cannot read into text, before the message
+	// that has it attached is recorded. model is the one that the message asks for,
+	// empty: none. It returns other files as they are. May be nil.
+	Documents func(ctx context.Context, user, model string, f *message.File) (*message.File, error)
+	// Alarms lets reminders go off; nil: there are none.
+	Alarms *jobs.Scheduler
+	// Notify reaches a user outside of a conversation. May be nil.
+	Notify func(ctx context.Context, user, title, text string) error
 	// Search finds messages, for people and for the tool conversation.search. Its
 	// owner closes it after the node. If nil, there is no search.
 	Search search.Index
@@ -120,6 +135,7 @@ type Node struct {
 	opt       Options
 	agents    map[string]*agentKit // the fixed agents
 	levels    levels               // the agents of the catalog
+	designed  sync.Map             // agents that were designed for tasks, by path: *agentKit
 	entries   *follow.Log
 	events    *events.Engine
 	resources *tree.Service
@@ -133,6 +149,7 @@ type Node struct {
 	slots  slots // for the tool calls of all turns
 	leases leases
 	outer  map[id.ID]*performing // actions called from outside that are in progress
+	trees  map[*liveTree]struct{}
 
 	calibrating sync.Mutex
 	calibration []byte // the stored calibration of the models' token counts
@@ -171,6 +188,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		toPack: map[chatKey]struct{}{},
 		slots:  make(slots, 8*opt.Parallel),
 		outer:  map[id.ID]*performing{},
+		trees:  map[*liveTree]struct{}{},
 		work:   make(chan func()),
 	}
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
@@ -196,6 +214,13 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		}
 		n.agents[d.Name] = kit
 	}
+	if n.agents[PlannerAgent] == nil {
+		kit, err := plannerKit()
+		if err != nil {
+			return nil, err
+		}
+		n.agents[PlannerAgent] = kit
+	}
 	if err := n.recallCalibration(ctx); err != nil {
 		return nil, err
 	}
@@ -213,6 +238,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n.followLog()
 	n.anchor()
+	n.runAlarms()
 	return n, nil
 }
 

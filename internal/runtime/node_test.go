@@ -122,7 +122,7 @@ func TestParkedTurnIsCancelled(t *testing.T) {
 		w.open()
 	}
 	list := w.openOnes()
-	if len(list) != 1 || list[0].ID != acc.Interaction || list[0].Status != "parked" {
+	if len(list) != 1 || list[0].ID != acc.Interaction.String() || list[0].Status != "parked" {
 		t.Fatalf("%+v", list)
 	}
 	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say on")})), "turn_parked")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/agent"
+	"steward/internal/agent/plan"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/record"
@@ -106,10 +107,13 @@ func (n *Node) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (rec
 	return r.Run, nil
 }
 
-// ResumeRequest resumes a parked turn. which is the id of its request, or at
+// ResumeRequest resumes a parked turn, or a paused task of a plan. which is the id of its request, or at
 // least the first 8 characters of it. Error codes: request_not_found,
 // request_ambiguous, request_not_parked.
 func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
+	if _, _, ok := n.liveTask(user, which); ok {
+		return n.OrderTask(ctx, user, which, plan.Resume, nil)
+	}
 	sc := store.ForUser(user)
 	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
 	if err != nil {

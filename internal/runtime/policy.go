@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -58,7 +59,7 @@ type PolicyQuestion struct {
 type PolicyAnswer struct {
 	rego.Explained
 	Point    policy.Point    `json:"point"`
-	About    string          `json:"about"`          // in one line: "email.send by assistant for ann"
+	About    string          `json:"about"`          // in one line: "mail.send by assistant for ann"
 	Grant    string          `json:"grant,omitzero"` // the standing approval that allows it
 	Note     string          `json:"note,omitzero"`
 	Recorded *PolicyRecorded `json:"recorded,omitzero"`
@@ -115,7 +116,7 @@ func (n *Node) policyQuestion(user string, q PolicyQuestion) (policy.Question, e
 // explainCall explains how a tool call would be decided.
 func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Question, q PolicyQuestion) (PolicyAnswer, error) {
 	if q.Tool == "" {
-		return PolicyAnswer{}, fault.New(fault.Invalid, "policy_question", "it is not said which tool the question is about").WithHint("name one: --tool email.send")
+		return PolicyAnswer{}, fault.New(fault.Invalid, "policy_question", "it is not said which tool the question is about").WithHint("name one: --tool mail.send")
 	}
 	c := effect.Call{Name: q.Tool, Args: q.Args, Request: request.Context{User: asked.User}, Agent: asked.Agent, Lineage: asked.Lineage,
 		Labels: asked.Labels, Attended: asked.Attended, Action: asked.Action, At: asked.At}
@@ -213,7 +214,7 @@ const mostExplained = 20
 // explainRecorded explains a recorded action, or the actions of a request.
 func (n *Node) explainRecorded(ctx context.Context, j Explainer, user, which string) ([]PolicyAnswer, error) {
 	v, err := n.Intent(ctx, user, which)
-	views := []IntentView{v}
+	views := []client.Intent{v}
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid) {
 		views, err = n.intentsOf(ctx, user, which)
 	}
@@ -233,14 +234,14 @@ func (n *Node) explainRecorded(ctx context.Context, j Explainer, user, which str
 
 // intentsOf finds actions by the first characters of the id of their request,
 // turn or conversation.
-func (n *Node) intentsOf(ctx context.Context, user, which string) ([]IntentView, error) {
+func (n *Node) intentsOf(ctx context.Context, user, which string) ([]client.Intent, error) {
 	const shortest, pages = 8, 20
 	none := fault.New(fault.NotFound, "intent_not_found", "there is no action %.60q of yours, and no request with actions", which).
 		WithHint("only actions are recorded: steward intents list; ask about anything else by --tool, --user and so on")
 	if len(which) < shortest {
 		return nil, none
 	}
-	var out []IntentView
+	var out []client.Intent
 	after := store.Cursor("")
 	for range pages {
 		list, next, err := n.Intents(ctx, user, IntentFilter{}, after, mostExplained)
@@ -248,7 +249,7 @@ func (n *Node) intentsOf(ctx context.Context, user, which string) ([]IntentView,
 			return nil, err
 		}
 		for _, v := range list {
-			if strings.HasPrefix(v.Request.String(), which) || strings.HasPrefix(v.Interaction.String(), which) || strings.HasPrefix(v.Conversation.String(), which) {
+			if strings.HasPrefix(v.Request, which) || strings.HasPrefix(v.Interaction, which) || strings.HasPrefix(v.Conversation, which) {
 				out = append(out, v)
 			}
 		}
@@ -264,14 +265,15 @@ func (n *Node) intentsOf(ctx context.Context, user, which string) ([]IntentView,
 
 // explainIntent authorizes an action again under the conditions of its first
 // decision.
-func (n *Node) explainIntent(ctx context.Context, j Explainer, v IntentView) (PolicyAnswer, error) {
-	c := effect.Call{Name: v.Tool, Args: v.Args, Message: record.ConversationURI(v.Conversation), Request: request.Context{User: v.User}, Agent: v.Agent,
+func (n *Node) explainIntent(ctx context.Context, j Explainer, v client.Intent) (PolicyAnswer, error) {
+	conv, _ := id.Parse(v.Conversation)
+	c := effect.Call{Name: v.Tool, Args: v.Args, Message: record.ConversationURI(conv), Request: request.Context{User: v.User}, Agent: v.Agent,
 		Lineage: v.Lineage, Attended: true, Flow: policy.Flow{Fixed: v.Fixed, Open: v.Open}, At: v.Created}
 	var err error
 	if c.Labels, err = message.ParseLabels(strings.Join(v.Labels, ",")); err != nil {
 		return PolicyAnswer{}, err
 	}
-	if !v.Undoes.Zero() {
+	if v.Undoes != "" {
 		c.Action = effect.ActionUndo
 	}
 	spec := tool.Spec{Name: v.Tool, Effect: tool.Action}
@@ -281,7 +283,7 @@ func (n *Node) explainIntent(ctx context.Context, j Explainer, v IntentView) (Po
 	}
 	c.Tool = capped{spec: spec} // its arguments were checked then
 	a, err := n.ruled(ctx, j, policy.PointTool, c)
-	a.Recorded = &PolicyRecorded{Intent: v.ID.String(), State: string(v.State), Rule: v.Rule, Reason: v.Reason, Policy: v.Policy, At: v.Created, Gone: !ok}
+	a.Recorded = &PolicyRecorded{Intent: v.ID, State: v.State, Rule: v.Rule, Reason: v.Reason, Policy: v.Policy, At: v.Created, Gone: !ok}
 	return a, err
 }
 

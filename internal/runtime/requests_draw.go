@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/message"
@@ -25,9 +26,9 @@ type drawer struct {
 const maxDrawn = 64
 
 // turn returns the view of an interaction with everything that it led to.
-func (d *drawer) turn(inter resource.URI, depth int) (RequestView, error) {
+func (d *drawer) turn(inter resource.URI, depth int) (client.Request, error) {
 	own := record.IDOf(inter, record.TypeInteraction)
-	v := RequestView{ID: own, Kind: record.RequestTurn, State: RequestClosed, Interaction: own, Conversation: record.IDOf(inter, record.TypeConversation)}
+	v := client.Request{ID: own.String(), Kind: record.RequestTurn, State: RequestClosed, Interaction: own.String(), Conversation: idText(record.IDOf(inter, record.TypeConversation))}
 	r, err := d.st.Get(d.ctx, d.sc, inter)
 	if fault.Is(err, fault.NotFound) {
 		err = requestNotFound(own.String())
@@ -57,7 +58,7 @@ func (d *drawer) turn(inter resource.URI, depth int) (RequestView, error) {
 }
 
 // fill adds what an interaction led to.
-func (d *drawer) fill(v *RequestView, inter resource.URI, depth int) error {
+func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
 	below, err := findRequests(d.ctx, d.st, d.sc, store.Query{Under: inter})
 	if err != nil {
 		return err
@@ -83,14 +84,14 @@ func (d *drawer) fill(v *RequestView, inter resource.URI, depth int) error {
 	}
 	for _, m := range msgs {
 		for _, c := range m.Calls() {
-			call, err := d.call(m, c, results[c.Ref], below, depth)
+			call, err := d.call(inter, m, c, results[c.Ref], below, depth)
 			if err != nil {
 				return err
 			}
 			call.Intent = intents[c.Ref]
 			call.Conversation, call.Interaction = v.Conversation, v.Interaction
 			v.Below = append(v.Below, call)
-			sum.usage, sum.cost = sum.usage.Add(call.Usage), sum.cost+call.Cost
+			sum.usage, sum.cost = sum.usage.Add(message.Usage(call.Usage)), sum.cost+call.Cost
 		}
 	}
 	for i := range below {
@@ -102,14 +103,14 @@ func (d *drawer) fill(v *RequestView, inter resource.URI, depth int) error {
 			return err
 		}
 		v.Below = append(v.Below, wish)
-		sum.usage, sum.cost = sum.usage.Add(wish.Usage), sum.cost+wish.Cost
+		sum.usage, sum.cost = sum.usage.Add(message.Usage(wish.Usage)), sum.cost+wish.Cost
 	}
-	v.Usage, v.Cost = sum.usage, sum.cost
+	v.Usage, v.Cost = client.Usage(sum.usage), sum.cost
 	for i := range below {
 		if b := &below[i]; b.Kind == record.RequestTurn {
 			v.State = viewOf(b).State
 			if v.State == RequestClosed {
-				v.Usage, v.Cost = b.Usage, b.Cost
+				v.Usage, v.Cost = client.Usage(b.Usage), b.Cost
 			}
 		}
 	}
@@ -118,8 +119,8 @@ func (d *drawer) fill(v *RequestView, inter resource.URI, depth int) error {
 
 // call returns the view of a tool call, or of the asked agent or task that it
 // became.
-func (d *drawer) call(m *message.Message, c message.Call, res *message.Message, below []storedRequest, depth int) (RequestView, error) {
-	v := RequestView{Kind: requestTool, Tool: c.Name, Call: callID(c.Ref), State: RequestClosed, Started: m.At}
+func (d *drawer) call(inter resource.URI, m *message.Message, c message.Call, res *message.Message, below []storedRequest, depth int) (client.Request, error) {
+	v := client.Request{Kind: requestTool, Tool: c.Name, Call: callID(c.Ref), State: RequestClosed, Started: m.At}
 	if res == nil {
 		v.State, v.Status = record.RequestOpen, callRunning
 	} else {
@@ -128,6 +129,9 @@ func (d *drawer) call(m *message.Message, c message.Call, res *message.Message, 
 		if r.Status != message.OK && r.Status != message.Accepted && !message.LabelsOf(res.Blocks).Has(message.Secret) {
 			v.Message = line(r.Plain())
 		}
+	}
+	if c.Name == startTool {
+		return v, d.tasks(&v, inter.ChildID(record.TypeMessage, m.ID), below, depth)
 	}
 	i := slices.IndexFunc(below, func(b storedRequest) bool { return b.Call == c.Ref && b.Kind != record.RequestTurn })
 	if i < 0 {
@@ -143,7 +147,7 @@ func (d *drawer) call(m *message.Message, c message.Call, res *message.Message, 
 }
 
 // led adds to a request's view what the request led to.
-func (d *drawer) led(out RequestView, b *storedRequest, depth int) (RequestView, error) {
+func (d *drawer) led(out client.Request, b *storedRequest, depth int) (client.Request, error) {
 	at, err := places(d.ctx, d.st, d.sc, b)
 	if err != nil {
 		return out, err
@@ -157,7 +161,7 @@ func (d *drawer) led(out RequestView, b *storedRequest, depth int) (RequestView,
 		case err != nil:
 			return out, err
 		}
-		sum.usage, sum.cost = sum.usage.Add(sub.Usage), sum.cost+sub.Cost
+		sum.usage, sum.cost = sum.usage.Add(message.Usage(sub.Usage)), sum.cost+sub.Cost
 		if b.Kind == record.RequestAgent {
 			out.Title, out.Below = sub.Title, sub.Below
 		} else {
@@ -165,7 +169,7 @@ func (d *drawer) led(out RequestView, b *storedRequest, depth int) (RequestView,
 		}
 	}
 	if out.State != RequestClosed {
-		out.Usage, out.Cost = sum.usage, sum.cost
+		out.Usage, out.Cost = client.Usage(sum.usage), sum.cost
 	}
 	return out, nil
 }

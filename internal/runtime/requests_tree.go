@@ -2,13 +2,12 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
-	"time"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -17,82 +16,32 @@ import (
 	"steward/internal/store"
 )
 
-// RequestView is a request as it is shown to a person, with what it led to:
-// turns, and below them tool calls, asked agents and tasks.
-type RequestView struct {
-	ID           id.ID         `json:"id,omitzero"` // zero for a tool call that is no request itself
-	User         string        `json:"user,omitzero"`
-	Kind         string        `json:"kind"`
-	Title        string        `json:"title,omitzero"`  // of a turn: how the message begins; never anything secret
-	Origin       string        `json:"origin,omitzero"` // of a turn: who opened it
-	Agent        string        `json:"agent,omitzero"`
-	Tool         string        `json:"tool,omitzero"`
-	Call         string        `json:"call,omitzero"` // "MESSAGE/BLOCK"
-	Conversation id.ID         `json:"conversation_id,omitzero"`
-	Interaction  id.ID         `json:"interaction_id,omitzero"`
-	State        string        `json:"state"`           // record.RequestOpen, record.RequestAnswered or RequestClosed
-	Status       string        `json:"status,omitzero"` // of a call: its result's, or callRunning; of a task: its last step
-	Intent       string        `json:"intent,omitzero"` // the state of an action's intent
-	Wish         string        `json:"wish,omitzero"`   // of a task about an action: record.WishQueued, …
-	Message      string        `json:"message,omitzero"`
-	Progress     float64       `json:"progress,omitzero"`
-	Outcome      string        `json:"outcome,omitzero"`
-	Error        string        `json:"error,omitzero"`
-	Started      time.Time     `json:"started,omitzero"`
-	Ended        time.Time     `json:"ended,omitzero"`    // zero: not ended
-	TookMS       *int64        `json:"took_ms,omitempty"` // once it has ended; set when encoded
-	Usage        message.Usage `json:"usage,omitzero"`
-	Cost         float64       `json:"cost,omitzero"` // US dollars
-	Below        []RequestView `json:"below,omitzero"`
-}
-
 // A kind of view that no record has, and the state of a closed request.
 const (
 	requestTool   = "tool" // a call that was answered directly
 	RequestClosed = "closed"
 )
 
-// Took returns how long the request took, or has taken until now.
-func (v *RequestView) Took(now time.Time) time.Duration {
-	if v.Started.IsZero() {
-		return 0
-	}
-	if !v.Ended.IsZero() {
-		now = v.Ended
-	}
-	return max(0, now.Sub(v.Started))
-}
-
-// MarshalJSON implements json.Marshaler.
-func (v RequestView) MarshalJSON() ([]byte, error) {
-	type plain RequestView
-	if !v.Started.IsZero() && !v.Ended.IsZero() {
-		ms := v.Took(v.Ended).Milliseconds()
-		v.TookMS = &ms
-	}
-	return json.Marshal(plain(v))
-}
-
 // RequestTree returns the turn that a request belongs to, with everything that
 // the turn led to. which is the id of the turn's interaction or of any request
 // below it, or at least the first 8 characters of such an id. Error codes:
 // request_not_found, request_ambiguous.
-func (k *Records) RequestTree(ctx context.Context, user, which string) (RequestView, error) {
+func (k *Records) RequestTree(ctx context.Context, user, which string) (client.Request, error) {
 	st, sc := k.store, store.ForUser(user)
 	own, err := resolveRequest(ctx, st, sc, which)
 	if err != nil {
-		return RequestView{}, err
+		return client.Request{}, err
 	}
 	r, err := findRequest(ctx, st, sc, own)
 	if err != nil {
-		return RequestView{}, err
+		return client.Request{}, err
 	}
 	if r.Kind == record.RequestCall { // it is not below a turn
 		return viewOf(&r), nil
 	}
 	conv, root, err := rootOf(ctx, st, sc, &r)
 	if err != nil {
-		return RequestView{}, err
+		return client.Request{}, err
 	}
 	d := drawer{ctx: ctx, st: st, sc: sc, price: k.parts.Price}
 	return d.turn(record.InteractionURI(conv, root), 0)
@@ -101,18 +50,18 @@ func (k *Records) RequestTree(ctx context.Context, user, which string) (RequestV
 // Requests returns the user's open requests or, if all is set, the most recently
 // changed ones; at most limit of them, newest first, without the requests below
 // them.
-func (k *Records) Requests(ctx context.Context, user string, all bool, limit int) ([]RequestView, error) {
+func (k *Records) Requests(ctx context.Context, user string, all bool, limit int) ([]client.Request, error) {
 	return k.requests(ctx, store.ForUser(user), all, limit)
 }
 
 // EverybodysRequests is like Requests, for all users. It is for admins.
-func (k *Records) EverybodysRequests(ctx context.Context, all bool, limit int) ([]RequestView, error) {
+func (k *Records) EverybodysRequests(ctx context.Context, all bool, limit int) ([]client.Request, error) {
 	return k.requests(ctx, store.ForNode(resource.System), all, limit)
 }
 
-func (k *Records) requests(ctx context.Context, sc store.Scope, all bool, limit int) ([]RequestView, error) {
+func (k *Records) requests(ctx context.Context, sc store.Scope, all bool, limit int) ([]client.Request, error) {
 	st := k.store
-	out := []RequestView{}
+	out := []client.Request{}
 	if all {
 		q := store.Query{Term: store.Term{Name: termRequests}, Reverse: true, Limit: min(limit, store.DefaultLimit)}
 		for r, err := range requestsIn(ctx, st, sc, q) {
@@ -135,7 +84,7 @@ func (k *Records) requests(ctx context.Context, sc store.Scope, all bool, limit 
 	if err := k.held(ctx, sc, &out); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(out, func(a, b RequestView) int { return b.Started.Compare(a.Started) })
+	slices.SortStableFunc(out, func(a, b client.Request) int { return b.Started.Compare(a.Started) })
 	out = out[:min(len(out), limit)]
 	d := drawer{ctx: ctx, st: st, sc: sc}
 	for i := range out {
@@ -154,18 +103,18 @@ const (
 
 // held marks the turns that are parked or wait for their model, and adds those
 // that have no record because they led to no other request.
-func (k *Records) held(ctx context.Context, sc store.Scope, list *[]RequestView) error {
+func (k *Records) held(ctx context.Context, sc store.Scope, list *[]client.Request) error {
 	runs, err := k.conversations.OpenRuns(ctx, sc, resource.URI{})
 	for i := range runs {
 		r := &runs[i]
 		if r.Parked.IsZero() && r.Waits == "" {
 			continue
 		}
-		at := slices.IndexFunc(*list, func(v RequestView) bool { return v.ID == r.Interaction })
+		at := slices.IndexFunc(*list, func(v client.Request) bool { return v.ID == r.Interaction.String() })
 		if at < 0 {
 			at = len(*list)
-			*list = append(*list, RequestView{ID: r.Interaction, User: userOf(r.Space), Kind: record.RequestTurn, Agent: r.Agent,
-				Conversation: r.Conversation, Interaction: r.Interaction, State: record.RequestOpen, Started: r.Started})
+			*list = append(*list, client.Request{ID: r.Interaction.String(), User: userOf(r.Space), Kind: record.RequestTurn, Agent: r.Agent,
+				Conversation: r.Conversation.String(), Interaction: r.Interaction.String(), State: record.RequestOpen, Started: r.Started})
 		}
 		v := &(*list)[at]
 		if v.Status, v.Message = requestWaiting, r.Waits; !r.Parked.IsZero() {
@@ -176,14 +125,16 @@ func (k *Records) held(ctx context.Context, sc store.Scope, list *[]RequestView)
 }
 
 // entitle sets the title of a turn or of an asked agent to what was asked.
-func (d *drawer) entitle(v *RequestView) error {
-	if v.Conversation.Zero() { // a call from outside: its tool says what it is
+func (d *drawer) entitle(v *client.Request) error {
+	conv, inside := id.Parse(v.Conversation)
+	inter, _ := id.Parse(v.Interaction)
+	if !inside { // a call from outside: its tool says what it is
 		return nil
 	}
-	at := record.InteractionURI(v.Conversation, v.Interaction)
+	at := record.InteractionURI(conv, inter)
 	switch v.Kind {
 	case record.RequestAgent:
-		r, err := d.st.Get(d.ctx, d.sc, at.ChildID(record.TypeRequest, v.ID))
+		r, err := d.st.Get(d.ctx, d.sc, at.Child(record.TypeRequest, v.ID))
 		if err != nil {
 			return notThere(err)
 		}
@@ -206,10 +157,10 @@ func (d *drawer) entitle(v *RequestView) error {
 }
 
 // viewOf returns the view of a request's own record.
-func viewOf(r *storedRequest) RequestView {
-	v := RequestView{ID: r.ID, User: userOf(r.space), Kind: r.Kind, Agent: r.Agent, Tool: r.Tool, State: r.state, Message: r.Message,
-		Progress: r.Progress, Outcome: r.Outcome, Error: r.Error, Started: r.Created, Ended: r.Answered, Usage: r.Usage, Cost: r.Cost,
-		Conversation: record.IDOf(r.at, record.TypeConversation), Interaction: record.IDOf(r.at, record.TypeInteraction)}
+func viewOf(r *storedRequest) client.Request {
+	v := client.Request{ID: r.ID.String(), User: userOf(r.space), Kind: r.Kind, Agent: r.Agent, Tool: r.Tool, State: r.state, Message: r.Message,
+		Progress: r.Progress, Outcome: r.Outcome, Error: r.Error, Started: r.Created, Ended: r.Answered, Usage: client.Usage(r.Usage), Cost: r.Cost,
+		Conversation: idText(record.IDOf(r.at, record.TypeConversation)), Interaction: idText(record.IDOf(r.at, record.TypeInteraction))}
 	if r.state == "" {
 		v.State = RequestClosed
 	}
@@ -220,6 +171,14 @@ func viewOf(r *storedRequest) RequestView {
 		v.Call = callID(r.Call)
 	}
 	return v
+}
+
+// idText returns an id as text, or "" for the zero id.
+func idText(x id.ID) string {
+	if x.Zero() {
+		return ""
+	}
+	return x.String()
 }
 
 func requestNotFound(which string) error {

@@ -14,7 +14,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // newStill makes a node over a store in memory, for tests in a bubble: when all of
@@ -250,7 +250,7 @@ func TestDeleteStopsATurnThatIsBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, gate := newStill(t), make(chan struct{})
 		var holds atomic.Bool
-		w.opt.Profile = func(context.Context, string) (string, error) { // it is asked for while a turn begins
+		w.opt.Profile = func(context.Context, string, string) (string, error) { // it is asked for while a turn begins
 			if holds.Load() {
 				<-gate
 			}

@@ -148,12 +148,35 @@ func bare(s string) string {
 // ask makes a model call apart from the conversation, charged to the turn's
 // budget.
 func (p *turnCall) ask(ctx context.Context, model string, req *llm.Request, text string) (string, error) {
-	m, err := p.node.opt.Models.Resolve(model)
+	m, err := p.charge(model, req)
 	if err != nil {
 		return "", err
 	}
-	req.User, req.Meter, req.Agent, req.Lineage = p.chat.user, p.meter(), p.kit.Name, p.request.Lineage
 	return p.node.askOnce(ctx, m, req, text)
+}
+
+// charge finds a model, and charges a request to the turn's budget.
+func (p *turnCall) charge(model string, req *llm.Request) (llm.Resolved, error) {
+	req.User, req.Meter, req.Agent, req.Lineage = p.chat.user, p.meter(), p.kit.Name, p.request.Lineage
+	return p.node.opt.Models.Resolve(model)
+}
+
+// generate implements tool.Invocation.Generate with the model of the run. What is
+// asked comes from the called tool, and may hold whatever the call has shown it.
+func (p *turnCall) generate(ctx context.Context, q tool.Prompt) (tool.Answer, error) {
+	req := &llm.Request{System: q.System, Transcript: llm.NewTranscript(q.Messages...), Labels: p.call.Labels, Sampling: llm.Sampling{MaxTokens: q.MaxTokens}}
+	for _, m := range q.Messages {
+		req.Labels |= message.LabelsOf(m.Blocks)
+	}
+	m, err := p.charge(p.run.Model, req)
+	if err != nil {
+		return tool.Answer{}, err
+	}
+	r, err := p.node.reply(ctx, m, req)
+	if err != nil {
+		return tool.Answer{}, err
+	}
+	return tool.Answer{Text: textOfReply(r), Model: r.Model, Cut: r.Stop == message.StopLength}, nil
 }
 
 // apartTimeout bounds a call of a model that works apart from the conversation.

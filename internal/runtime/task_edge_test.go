@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/client"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -114,9 +115,9 @@ func TestBackgroundActionOverARestart(t *testing.T) {
 	}
 	text, err := json.Marshal(tree)
 	ok(t, err)
-	var back runtime.RequestView
+	var back client.Request
 	if err := json.Unmarshal(text, &back); err != nil || back.ID != tree.ID || back.Below[0].Intent != "done" || back.Took(time.Now()) != tree.Ended.Sub(tree.Started) ||
-		(&runtime.RequestView{}).Took(time.Now()) != 0 {
+		(&client.Request{}).Took(time.Now()) != 0 {
 		t.Errorf("%s %v", text, err)
 	}
 }

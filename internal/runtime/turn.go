@@ -22,10 +22,13 @@ import (
 // delivers the message to it at its next safe point.
 //
 // Error codes: message_empty, message_invalid, agent_not_found,
-// model_not_found, conversation_not_found, turn_withdrawn (Conflict: while it
+// too_much_attached, model_not_found, conversation_not_found, turn_withdrawn (Conflict: while it
 // waited, the conversation was deleted or rewound), closing, and those of the
 // store; then nothing has been recorded.
 func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) {
+	if err := n.ReadAttached(ctx, user, t.Model, t.Content); err != nil {
+		return Accepted{}, err
+	}
 	hidden := n.hideSecrets(&t)
 	acc, err := n.send(ctx, user, t)
 	acc.Hidden = hidden
@@ -210,8 +213,12 @@ func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Sessio
 		}
 	}
 	c.feed.settle(0)
+	model := t.Model
+	if model == repeatModel { // of this turn alone
+		model = ""
+	}
 	return n.conversations.Create(sc, record.Conversation{ID: c.id, Owner: c.user,
-		Agent: t.Agent, Model: t.Model, Tools: t.Tools, Metadata: t.Metadata, Asked: t.above}), false, nil
+		Agent: t.Agent, Model: model, Tools: t.Tools, Metadata: t.Metadata, Asked: t.above}), false, nil
 }
 
 // begin commits a turn's first message while its run already asks the model. Once
@@ -225,7 +232,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		return Accepted{}, launched, err
 	}
 	conv := s.Conversation()
-	run := record.Run{ID: id.New(), Attended: t.Attended,
+	run := record.Run{ID: id.New(), Attended: t.Attended, Plan: t.Plan,
 		Agent: first(t.Agent, conv.Agent, DefaultAgent), Model: first(t.Model, conv.Model),
 		Sampling: pin(t.Sampling)}
 	if err := n.admit(s, &t, run.Agent); err != nil {
@@ -338,12 +345,12 @@ func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job, live *liv
 	}
 	c.move()
 	c.mu.Unlock()
-	n.spawn(func() { n.run(ctx, c, s, job, live) })
+	n.spawn(func() { n.run(ctx, c, job, live) })
 	return true
 }
 
 // run executes a turn to its end.
-func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) {
+func (n *Node) run(ctx context.Context, c *chat, job agent.Job, live *liveRun) {
 	defer n.runs.Done()
 	defer n.exit(c)
 	ended := false

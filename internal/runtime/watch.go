@@ -30,7 +30,7 @@ func (n *Node) Watch(ctx context.Context, user string, conv id.ID, from Cursor) 
 		defer leave()
 		w := c.feed.join()
 		defer c.feed.leave(w)
-		at := &position{Cursor: from, conversation: conv, yield: yield}
+		at := &position{Cursor: from, conversation: conv, summary: n.told().Summary, yield: yield}
 		var frames []Frame
 		for {
 			if err := n.catchUp(ctx, c, w, at); err != nil || at.left {
@@ -88,6 +88,7 @@ func (n *Node) watchable(ctx context.Context, user string, conv id.ID) (*chat, f
 type position struct {
 	Cursor
 	conversation id.ID
+	summary      func(message.Call) string
 	yield        func(Frame, error) bool
 	left         bool // the consumer left the loop
 }
@@ -101,6 +102,11 @@ func (p *position) tell(f Frame) bool {
 		f.Cursor.Seq = p.Seq
 	}
 	p.Cursor = f.Cursor
+	if f.Kind == FrameCall && f.Call.Args != "" {
+		v := *f.Call // other watchers have the same one
+		v.Summary = p.summary(message.Call{ToolCall: &message.ToolCall{Common: message.Common{Labels: v.labels}, Name: v.Name, Args: []byte(v.Args)}})
+		f.Call = &v
+	}
 	p.left = !p.yield(f, nil)
 	return !p.left
 }
@@ -320,7 +326,7 @@ func ParseCursor(s string) (Cursor, error) {
 func callID(r message.Ref) string { return r.Message.String() + "/" + strconv.Itoa(r.Block) }
 
 func callView(c message.Call, status string) CallView {
-	return CallView{ID: callID(c.Ref), Name: c.Name, Args: string(c.Args), Status: status}
+	return CallView{ID: callID(c.Ref), Name: c.Name, Args: string(c.Args), Status: status, labels: c.Labels}
 }
 
 func resultView(r *message.ToolResult, args string) CallView {

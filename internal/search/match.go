@@ -144,7 +144,7 @@ func boundary(text string, at int) int {
 	if at == 0 || at >= len(text) {
 		return min(at, len(text))
 	}
-	for !utf8.RuneStart(text[at]) {
+	for at > 0 && !utf8.RuneStart(text[at]) {
 		at--
 	}
 	for i := at; i > 0 && at-i < near; {

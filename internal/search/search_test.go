@@ -95,7 +95,7 @@ func FuzzTokens(f *testing.F) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"a b", `"a b" -c d*`, "a OR b OR", "OR", `"`, "-", "--", `-"a b`, "a*b", "“x y”", "*", "日本 OR 語", "(a NEAR b)", "{x}:y", "\x00"} {
+	for _, s := range []string{"a b", `"a b" -c d*`, "a OR b OR", "OR", `"`, "-", "--", `-"a b`, "a*b", "“x y”", "*", "日本 OR 語", "(a NEAR b)", "{x}:y", "\x00", strings.Repeat("\xa1", 2000) + "(a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

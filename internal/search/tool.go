@@ -35,7 +35,7 @@ func NewTool(ix Index, scope func(tool.Invocation) store.Scope) (tool.Tool, erro
 		Description: "Searches the text of the user's earlier conversations and of this one: what was said, and what tools gave. " +
 			"Use it when the user speaks of something that was said before. Newest first.",
 		Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"query", "this_conversation", "limit", "cursor"}}},
-		Log:  tool.LogSpec{Summary: "Searched conversations for {query}", Parameters: []string{"query", "this_conversation"}},
+		Log:  tool.LogSpec{Summary: "Search conversations for {query}", Parameters: []string{"query", "this_conversation"}},
 	}, func(ctx context.Context, in tool.Invocation, args toolArgs) (tool.Result, error) {
 		q := Query{Text: args.Query, Limit: args.Limit, After: Cursor(args.Cursor), Around: 1, Except: in.Call.Message}
 		if q.Limit == 0 {

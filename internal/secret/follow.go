@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"steward/internal/watch"
+	"steward/internal/catalog/watch"
 )
 
 // quiet is how long the folder of the secrets must be unchanged before it is read.

@@ -51,6 +51,7 @@ type Config struct {
 	Temperature *float64 `yaml:"temperature"`
 	MaxTokens   int      `yaml:"max_tokens"`
 	Level       string   `yaml:"level"` // Logging: debug, info, warn, error
+	Tools       bool     `yaml:"tools"` // State, DB: the agent's model uses it through tools
 }
 
 // Configs holds an agent's services. A service without an entry is Local and None.

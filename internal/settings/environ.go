@@ -51,6 +51,14 @@ func (l *loading) environ() {
 		}
 		l.set(v.key, text, Source{FromEnv, v.name})
 	}
+	for _, s := range Servers() {
+		if text := strings.TrimSpace(l.env[s.KeyEnv]); text != "" {
+			l.set("providers."+s.Name+".key", text, Source{FromEnv, s.KeyEnv})
+		}
+		if text := strings.TrimSpace(l.env[s.URLEnv]); text != "" {
+			l.set("providers."+s.Name+".base_url", s.address(text), Source{FromEnv, s.URLEnv})
+		}
+	}
 	known := map[string]string{"STEWARD_CONFIG": ""}
 	for k := range Keys() {
 		if k.Env != "" && known[k.Env] == "" {

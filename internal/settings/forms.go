@@ -1,9 +1,11 @@
 package settings
 
 import (
+	"encoding/json"
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,6 +24,11 @@ func check(form, value string) string {
 		return checkListen(value)
 	case "url":
 		return checkURL(value)
+	case "file_url":
+		if u, err := url.Parse(value); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+			return "is no URL of a file; write one such as https://example.com/models.json"
+		}
+		return ""
 	case "origin":
 		return checkOrigin(value)
 	case "host":
@@ -31,8 +38,18 @@ func check(form, value string) string {
 			return "is no path; it holds a zero byte"
 		}
 		return ""
+	case "workspace":
+		if strings.ContainsRune(value, 0) || value != "off" && !filepath.IsAbs(value) && !strings.HasPrefix(value, "~/") {
+			return "is no workspace; write an absolute path, one that begins with ~/, or off"
+		}
+		return ""
 	case "zone":
 		return checkZone(value)
+	case "json_object":
+		if json.Unmarshal([]byte(value), &map[string]json.RawMessage{}) != nil {
+			return "is no JSON object; write it like '{\"seed\": 1}'"
+		}
+		return ""
 	case "locale":
 		if _, err := language.Parse(value); err != nil {
 			return "is no language tag; write one such as en-GB or de-AT"
@@ -66,6 +83,10 @@ var patterns = map[string]pattern{
 	"method":    {regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$`), "is no method; write package.Service.Method"},
 	"metadata":  {regexp.MustCompile(`^[a-z0-9_.-]{1,100}$`), "is no name of metadata; use lower-case letters, digits, '.', '-' and '_'"},
 	"audited":   {regexp.MustCompile(`^(cld:\S+|[a-z][A-Za-z0-9_.]*\*?)$`), "is neither a type nor a place; write a type (email.Message), the beginning of one (email.*) or a URI (cld:…)"},
+	"host_port": {regexp.MustCompile(`^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$`), "is no HOST:PORT"},
+	"topic":     {regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`), "is no topic; use letters, digits, '-' and '_'"},
+	"cloud":     {regexp.MustCompile(`^[a-z0-9][a-z0-9:.-]{0,99}$`), "is no project or region; use lower-case letters, digits and '-'"},
+	"header":    {regexp.MustCompile(`^[A-Za-z0-9-]{1,100}$`), "is no name of a header field"},
 	"variable":  {regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), "is no name of an environment variable"},
 }
 

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -201,6 +202,10 @@ func (l *loading) whole() {
 	for _, name := range sortedKeys(reflect.ValueOf(l.Providers)) {
 		l.provider(name)
 	}
+	if l.Workspace == "off" || l.home == "" && strings.HasPrefix(l.Workspace, "~/") {
+		l.Workspace = ""
+	}
+	l.Workspace = resolve(l.Workspace, l.dir, l.home)
 	seen := map[string]bool{}
 	for i, f := range l.Folders {
 		where := l.from["folders"].Where
@@ -228,18 +233,29 @@ func (l *loading) whole() {
 func (l *loading) provider(name string) {
 	p := l.Providers[name]
 	path := join("providers", name)
+	known := ServerNamed(name)
+	p.BaseURL, p.Dialect = cmp.Or(p.BaseURL, known.BaseURL), cmp.Or(p.Dialect, known.Dialect)
+	if p.Off && name != "offline" {
+		return
+	}
+	for _, wrong := range []string{l.cloud(&p), hosted(name, p)} {
+		if wrong != "" {
+			l.faults = append(l.faults, fmt.Sprintf("%s: %s %s", l.where(path), path, wrong))
+		}
+	}
+	l.Providers[name] = p
 	switch {
 	case name == "offline":
 		l.faults = append(l.faults, fmt.Sprintf("%s: the offline provider has no settings; remove it", l.where(path)))
-	case !slices.Contains(Vendors(), name) && p.BaseURL == "" && !p.Off:
-		say := fmt.Sprintf("%s: %s needs a base_url: it is none of %s", l.where(path), path, strings.Join(Vendors(), ", "))
-		if w := Likely(name, Vendors()); w != "" {
+	case !slices.Contains(Vendors(), name) && p.BaseURL == "" && p.Project == "" && known.Dialect == "":
+		say := fmt.Sprintf("%s: %s needs a base_url: no server of that name is known", l.where(path), path)
+		if w := Likely(name, providerNames()); w != "" {
 			say += fmt.Sprintf("; did you mean %q?", w)
 		}
 		l.faults = append(l.faults, say)
 	}
 	named := p.KeyEnv != "" && l.from[path+".key"].Kind == FromEnv // a variable named here wins over the vendor's
-	if p.Off || p.Key != "" && !named {
+	if p.Key != "" && !named {
 		return
 	}
 	switch {
@@ -263,6 +279,17 @@ func (l *loading) provider(name string) {
 		return
 	}
 	l.Providers[name] = p
+}
+
+// providerNames returns the names of providers that need no base_url.
+func providerNames() []string {
+	list := Vendors()
+	for _, s := range Servers() {
+		if s.BaseURL != "" || s.Dialect != "" {
+			list = append(list, s.Name)
+		}
+	}
+	return list
 }
 
 // where names the first source below a path, for a fault of the whole section.

@@ -31,15 +31,26 @@ type Settings struct {
 	Data      string              `yaml:"data" form:"path" project:"no" doc:"Folder of the database and everything else that Steward stores."`
 	Hosts     []string            `yaml:"hosts" form:"host" project:"no" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
 	Origins   []string            `yaml:"origins" form:"origin" project:"no" doc:"Web origins, besides the server's own, whose pages may talk to it."`
-	Open      []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/models,/v1/embeddings" project:"no" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
-	Providers map[string]Provider `yaml:"providers" names:"provider" project:"no" doc:"openai, anthropic, gemini, ollama, and servers of your own that speak OpenAI's protocol under names of your own."`
+	Open      []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/responses,/v1/models,/v1/embeddings" project:"no" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
+	Providers map[string]Provider `yaml:"providers" names:"provider" project:"no" doc:"openai, anthropic, gemini, ollama; openrouter, azure, groq, mistral, deepseek, xai, together, fireworks, moonshot, zai, vertex, vertex-claude, bedrock, lmstudio, llamacpp, localai, vllm; and other servers that speak OpenAI's protocol, under names of your own."`
+	ModelsURL string              `yaml:"models_url" form:"file_url" project:"no" doc:"Where steward models update fetches prices, windows and abilities of models."`
 	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
 	Limits    Limits              `yaml:"limits" doc:"Limits of one turn and one user; 0 means no limit."`
 	Prices    map[string]Price    `yaml:"prices" names:"model" project:"no" doc:"Prices of models in US dollars per million tokens, which override the built-in ones."`
 	Windows   map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" project:"no" doc:"Context windows of models in tokens, which override those that Steward knows. Conversations are fitted to them."`
 	Keep      Keep                `yaml:"keep" project:"no" doc:"How long Steward keeps things."`
 	Audit     Audit               `yaml:"audit" project:"no" doc:"What is recorded besides changes."`
+	Workspace string              `yaml:"workspace" form:"workspace" project:"no" doc:"Folder in which Steward reads and writes files for you, made at its first use: an absolute path, one that begins with ~/, or off."`
 	Folders   []Folder            `yaml:"folders" project:"no" doc:"Folders that the files tools may use."`
+	Shell     Shell               `yaml:"shell" project:"no" doc:"Commands and code that Steward runs in the workspace."`
+	Web       Web                 `yaml:"web" project:"no" doc:"Pages of the web and the search for them."`
+	Browser   Browser             `yaml:"browser" project:"no" doc:"Pages that need a real browser."`
+	Weather   Weather             `yaml:"weather" project:"no" doc:"Forecasts."`
+	Notify    Notify              `yaml:"notify" project:"no" doc:"How Steward reaches you outside of a chat."`
+	Mail      map[string]Mail     `yaml:"mail" names:"word" project:"no" doc:"Mailboxes, each under a name of yours."`
+	Calendars map[string]Calendar `yaml:"calendars" names:"word" project:"no" doc:"Calendars and to-do lists at servers (CalDAV), each account under a name of yours. Without any, they are files of Steward's own."`
+	Contacts  map[string]Contacts `yaml:"contacts" names:"word" project:"no" doc:"Address books at servers (CardDAV), each account under a name of yours."`
+	OAuth     map[string]OAuth    `yaml:"oauth" names:"word" project:"no" doc:"Services that accounts are connected to with OAuth: google, microsoft, and others."`
 	Tools     Tools               `yaml:"tools" doc:"Limits of tool calls."`
 	Approve   string              `yaml:"approve" oneof:"actions,unfixed" project:"no" doc:"Which actions need your approval: every action that changes something (actions), or only those that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Your own policies may decide otherwise."`
 	Agents    []string            `yaml:"agents" form:"path" project:"no" doc:"Folders of agents, besides agents in the data folder. You approve each agent once."`
@@ -52,13 +63,20 @@ type Settings struct {
 
 // Provider is an endpoint that offers models.
 type Provider struct {
-	BaseURL string `yaml:"base_url" form:"url" doc:"Where its API is."`
-	Key     Secret `yaml:"key" doc:"Its API key, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME (steward secrets set NAME)."`
-	KeyEnv  string `yaml:"key_env" form:"variable" doc:"Name of the environment variable that holds the key."`
-	KeyFile string `yaml:"key_file" form:"path" doc:"File that holds the key."`
-	Model   string `yaml:"model" doc:"The provider's own name of its default model."`
-	Place   string `yaml:"place" oneof:"local,cloud" doc:"Whether requests stay on this machine and its own network (local) or not (cloud), for policies; by default derived from the address."`
-	Off     bool   `yaml:"off" doc:"Do not use this provider, even if its key is in the environment."`
+	BaseURL string            `yaml:"base_url" form:"url" doc:"Where its API is."`
+	Key     Secret            `yaml:"key" doc:"Its API key, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME (steward secrets set NAME)."`
+	KeyEnv  string            `yaml:"key_env" form:"variable" doc:"Name of the environment variable that holds the key."`
+	KeyFile string            `yaml:"key_file" form:"path" doc:"File that holds the key."`
+	Dialect string            `yaml:"dialect" oneof:"responses,chat,vertex,vertex-claude,bedrock" doc:"How the server is asked: by OpenAI's responses (the default at OpenAI itself) or chat completions (elsewhere), as Gemini or Claude on Google's Vertex AI, or as Claude on Amazon's Bedrock."`
+	Project string            `yaml:"project" form:"cloud" project:"no" doc:"The project at Google, for Vertex; by default that of GOOGLE_CLOUD_PROJECT."`
+	Region  string            `yaml:"region" form:"cloud" project:"no" doc:"The region of the cloud: for Vertex global by default, for Bedrock that of AWS_REGION or us-east-1."`
+	Tools   []string          `yaml:"tools" oneof:"web_search,code_interpreter,file_search,web_fetch,code_execution,google_search,url_context" project:"no" doc:"Tools that run at the provider and that the model may use beside Steward's: web_search, code_interpreter and file_search at OpenAI; web_search, web_fetch and code_execution at Anthropic; google_search, url_context and code_execution at Gemini. What it looks up is decided there: no policy of yours sees it."`
+	Stores  []string          `yaml:"vector_stores" project:"no" doc:"Ids of the vector stores that file_search searches."`
+	Headers map[string]string `yaml:"headers" names:"header" project:"no" doc:"Header fields of each request."`
+	Body    string            `yaml:"body" form:"json_object" project:"no" doc:"A JSON object whose members are added to the body of each request, in place of those that are there."`
+	Model   string            `yaml:"model" doc:"The provider's own name of its default model."`
+	Place   string            `yaml:"place" oneof:"local,cloud" doc:"Whether requests stay on this machine and its own network (local) or not (cloud), for policies; by default derived from the address."`
+	Off     bool              `yaml:"off" doc:"Do not use this provider, even if its key is in the environment."`
 }
 
 // Alias is a name for a model or a chain of models.
@@ -88,6 +106,7 @@ type Price struct {
 	Output     float64 `yaml:"output" min:"0" max:"100000" doc:"Of output tokens."`
 	CacheRead  float64 `yaml:"cache_read" min:"0" max:"100000" doc:"Of input tokens read from the provider's cache."`
 	CacheWrite float64 `yaml:"cache_write" min:"0" max:"100000" doc:"Of input tokens written to it."`
+	Search     float64 `yaml:"search" min:"0" max:"1000" doc:"Of one search of the web by the provider, in US dollars."`
 }
 
 // Keep says how long Steward keeps things.
@@ -119,6 +138,9 @@ type Tools struct {
 	Timeout   time.Duration            `yaml:"timeout" min:"100ms" max:"24h" doc:"Time limit of a call, unless the tool has its own."`
 	Timeouts  map[string]time.Duration `yaml:"timeouts" names:"tool" min:"100ms" max:"24h" doc:"Time limit of a call of the named tool."`
 	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" doc:"Bytes of a result that the model sees at once; it can request the rest."`
+
+	Shown       int   `yaml:"shown" min:"2" max:"1000" doc:"Tools that a model is shown at most. If there are more, it gets those most similar to what was said last, and one that finds others."`
+	ShownTokens int64 `yaml:"shown_tokens" min:"500" max:"1000000" doc:"Tokens that the descriptions of the shown tools may take."`
 }
 
 // Service configures external services.
@@ -152,6 +174,17 @@ type Profile struct {
 	Location string `yaml:"location" doc:"Where you are, in your own words."`
 	Locale   string `yaml:"locale" form:"locale" doc:"Language tag, such as de-AT."`
 	Units    string `yaml:"units" oneof:"metric,imperial" doc:"Units of measurement."`
+
+	Personas map[string]Persona `yaml:"personas" names:"word" project:"no" doc:"Ways of speaking to you, besides brief, formal and warm. /persona in a chat chooses one."`
+	Persona  string             `yaml:"persona" form:"word" project:"no" doc:"The name of the persona that all agents have unless you choose another in a chat, or off."`
+}
+
+// Persona is how an agent speaks. It changes no rights.
+type Persona struct {
+	Name     string `yaml:"name" doc:"What the agent is called."`
+	Tone     string `yaml:"tone" doc:"How it sounds, such as dry and polite."`
+	Language string `yaml:"language" doc:"Which language it writes, such as British English."`
+	Voice    string `yaml:"voice" doc:"How it puts things, such as short sentences."`
 }
 
 // Log says what is written to stderr.
@@ -199,14 +232,15 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // Defaults returns the default settings. Data is empty, because it depends on the user.
 func Defaults() Settings {
 	return Settings{
-		Listen:   "127.0.0.1:7420",
-		Approve:  "actions",
-		Limits:   Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8},
-		Tools:    Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10},
-		Profile:  Profile{Units: "metric"},
-		Log:      Log{Level: "info", Format: "text"},
-		Audit:    Audit{AnchorEvery: time.Hour},
-		Keep:     Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},
-		Timeouts: Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Approval: 7 * 24 * time.Hour, Shutdown: 10 * time.Second},
+		Listen:    "127.0.0.1:7420",
+		Workspace: "~/Steward",
+		Approve:   "actions",
+		Limits:    Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8},
+		Tools:     Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Shown: 40, ShownTokens: 8000},
+		Profile:   Profile{Units: "metric"},
+		Log:       Log{Level: "info", Format: "text"},
+		Audit:     Audit{AnchorEvery: time.Hour},
+		Keep:      Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},
+		Timeouts:  Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Approval: 7 * 24 * time.Hour, Shutdown: 10 * time.Second},
 	}
 }

@@ -199,7 +199,7 @@ func TestFaultsNameTheirPlaceAndTheLikelyWord(t *testing.T) {
 		{"limits: {time: 1ms}", `limits.time: 1ms is out of range; give one from 1s to 168h`},
 		{"limits: [1]", `limits: expected keys and their values, found a list`},
 		{"providers: {ollama: {off: maybe}}", `providers.ollama.off: expected true or false, found the text "maybe"`},
-		{"providers: {opnai: {key: x}}", `providers.opnai needs a base_url: it is none of openai, anthropic, gemini, ollama; did you mean "openai"?`},
+		{"providers: {opnai: {key: x}}", `providers.opnai needs a base_url: no server of that name is known; did you mean "openai"?`},
 		{"providers: {offline: {key: x}}", `the offline provider has no settings`},
 		{"providers: {Box: {base_url: http://x}}", `providers: "Box" is no name of a provider`},
 		{"providers: {openai: {base_url: ftp://x}}", `providers.openai.base_url: "ftp://x" is no URL`},

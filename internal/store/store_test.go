@@ -7,7 +7,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 var c = resource.Root("common.Conversation", "c")

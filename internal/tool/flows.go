@@ -141,6 +141,15 @@ func (s Spec) Arguments() []string {
 	return slices.Sorted(maps.Keys(schema.Properties))
 }
 
+// Required returns the names of the arguments that a call must have.
+func (s Spec) Required() []string {
+	var schema struct{ Required []string }
+	if json.Unmarshal(s.Input, &schema) != nil {
+		return nil
+	}
+	return schema.Required
+}
+
 // proposedTargets returns the arguments whose names or formats say that they lead somewhere. For
 // an action without any such argument it returns nil: any argument may.
 func proposedTargets(s Spec) []string {

@@ -151,7 +151,8 @@ func (r *Registry) Specs() []Spec {
 // or a glob in which '*' matches any characters including dots, such as math.* or *.list. A pattern
 // that begins with '!' removes its matches. The patterns are applied in order, beginning with no tools,
 // or with all tools if the first pattern begins with '!'. Without patterns, all tools are selected. A
-// name that is not registered is an error (NotFound, tool_unknown); a glob may match nothing.
+// name that is neither registered nor an alias is an error (NotFound, tool_unknown); a glob may match
+// nothing.
 func (r *Registry) Select(patterns ...string) ([]Spec, error) {
 	if len(patterns) == 0 || strings.HasPrefix(patterns[0], "!") {
 		patterns = append([]string{"*"}, patterns...)
@@ -161,25 +162,15 @@ func (r *Registry) Select(patterns ...string) ([]Spec, error) {
 	chosen := map[string]bool{}
 	for _, p := range patterns {
 		glob, out := strings.CutPrefix(p, "!")
-		if !strings.ContainsAny(glob, `*?[\`) {
-			if _, ok := r.tools[glob]; !ok && !out {
-				return nil, unknownTool(glob, r.names)
-			}
-			chosen[glob] = !out
-			continue
+		found, err := r.match(glob)
+		if real, ok := aliases[glob]; ok && len(found) == 0 {
+			found, err = r.match(real)
 		}
-		for _, n := range r.names {
-			ok, err := path.Match(glob, n)
-			if full := r.tools[n].spec.FullName; !ok && err == nil && full != "" {
-				ok, err = path.Match(glob, full)
-			}
-			if err != nil {
-				return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tool names", p).
-					WithHint("write a name, or a glob such as math.*")
-			}
-			if ok {
-				chosen[n] = !out
-			}
+		if err != nil && !(out && fault.HasCode(err, "tool_unknown")) {
+			return nil, err
+		}
+		for _, n := range found {
+			chosen[n] = !out
 		}
 	}
 	specs := []Spec{}
@@ -189,6 +180,31 @@ func (r *Registry) Select(patterns ...string) ([]Spec, error) {
 		}
 	}
 	return specs, nil
+}
+
+// match returns the names of the tools that a name or a glob matches. The caller holds mu.
+func (r *Registry) match(glob string) ([]string, error) {
+	if !IsGlob(glob) {
+		if _, ok := r.tools[glob]; !ok {
+			return nil, unknownTool(glob, r.names)
+		}
+		return []string{glob}, nil
+	}
+	var found []string
+	for _, n := range r.names {
+		ok, err := path.Match(glob, n)
+		if full := r.tools[n].spec.FullName; !ok && err == nil && full != "" {
+			ok, err = path.Match(glob, full)
+		}
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tool names", glob).
+				WithHint("write a name, or a glob such as math.*")
+		}
+		if ok {
+			found = append(found, n)
+		}
+	}
+	return found, nil
 }
 
 func unknownTool(name string, names []string) error {

@@ -191,6 +191,39 @@ func TestVersionFollowsTheDefinition(t *testing.T) {
 	}
 }
 
+// Aliases name the real tools in lists, unless a tool has the name itself.
+func TestAliases(t *testing.T) {
+	with := func(names ...string) *Registry {
+		var r Registry
+		for _, n := range names {
+			must.Do(t, r.Add(named(n)))
+		}
+		return &r
+	}
+	own := with("web.search", "web.fetch", "weather.forecast", "notify.send", "notes.append")
+	for _, c := range []struct{ patterns, want string }{
+		{"search.web_search", "web.search"}, {"search", "web.fetch web.search"}, {"notification", "notify.send"},
+		{"weather.get_forecast", "weather.forecast"}, {"weather", "weather.forecast"}, {"memory.*", "notes.append"}, {"timer", ""},
+		{"web.* !search.web_search", "web.fetch"},
+	} {
+		var names []string
+		for _, s := range must.Get(own.Select(strings.Fields(c.patterns)...)) {
+			names = append(names, s.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want || !own.Knows(strings.Fields(c.patterns)[0]) {
+			t.Errorf("%s: %s, want %s", c.patterns, got, c.want)
+		}
+	}
+	for _, missing := range []string{"calendar.create_event", "smart_home.light", "web"} {
+		if _, err := own.Select(missing); !fault.HasCode(err, "tool_unknown") || own.Knows(missing) {
+			t.Errorf("%s: %v", missing, err)
+		}
+	}
+	if got := must.Get(with("memory.recall", "notes.append").Select("memory.*")); len(got) != 1 || got[0].Name != "memory.recall" {
+		t.Errorf("a server's own tools: %v", got)
+	}
+}
+
 func TestSelect(t *testing.T) {
 	var r Registry
 	for _, n := range []string{"math.add", "math.sub", "files.read", "files.write", "home.light.on"} {

@@ -71,11 +71,14 @@ type Obsolete struct {
 // Unwrap() Tool).
 func OptimizerOf(t Tool) (Optimizer, bool) { return unwrapped[Optimizer](t) }
 
+// AsDuration ends the name of an argument in a LogSpec's Summary that is a number of seconds.
+const AsDuration = ":duration"
+
 // LogSpec says how the work log describes calls of a tool.
 type LogSpec struct {
 	// Summary says what a call does, in words for a person, whatever its outcome. Values of
 	// arguments are inserted in braces: "Write {path}", or "List {path|all folders}" for an
-	// optional one. Empty: derived from the tool's name.
+	// optional one, or {seconds:duration}. Empty: derived from the tool's name.
 	Summary string
 	// Parameters are the arguments to keep in the log. Empty: all short ones.
 	Parameters []string
@@ -137,7 +140,7 @@ func checkLog(s *Spec, has func(string) bool) *fault.Error {
 		switch {
 		case !closed:
 			return bad("do not close a brace")
-		case !has(name):
+		case !has(strings.TrimSuffix(name, AsDuration)):
 			return bad("name {%.80s}, which is none of its parameters", name)
 		}
 		rest = next

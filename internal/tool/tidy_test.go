@@ -73,6 +73,8 @@ func TestCheckSpecLog(t *testing.T) {
 		{true, tool.LogSpec{}},
 		{true, tool.LogSpec{Summary: "Read a file"}},
 		{true, tool.LogSpec{Summary: "Read {path}, {limit} lines", Parameters: []string{"path"}, Secret: []string{"limit"}, Impact: []string{"path"}}},
+		{true, tool.LogSpec{Summary: "Read {path} for {limit:duration|long}"}},
+		{false, tool.LogSpec{Summary: "Read {file:duration}"}},
 		{false, tool.LogSpec{Summary: "Read {file}"}},
 		{false, tool.LogSpec{Summary: "Read {}"}},
 		{false, tool.LogSpec{Summary: "Read {path"}},

@@ -122,6 +122,13 @@ type Invocation struct {
 	// Progress reports how far the call has got. It is safe for concurrent use and never blocks
 	// for long. It may be nil; use Report.
 	Progress func(Progress)
+	// Ask calls another tool while this call runs, such as a question of the server that is called: it is
+	// authorized, recorded and run like any call. The same question is asked once in a call, also after a
+	// crash. It may be nil.
+	Ask func(ctx context.Context, t Tool, args []byte) (*message.ToolResult, error)
+	// Generate has the model of the turn answer apart from the conversation, without tools, within the turn's
+	// budget. It is nil outside a turn.
+	Generate func(context.Context, Prompt) (Answer, error)
 
 	checked bool // Args have passed the tool's own Check
 }
@@ -131,6 +138,19 @@ type Invocation struct {
 func (in Invocation) Checked() Invocation {
 	in.checked = true
 	return in
+}
+
+// Prompt is what a model is asked apart from the conversation.
+type Prompt struct {
+	System    string
+	Messages  []*message.Message
+	MaxTokens int // of the answer
+}
+
+// Answer is what a model answered to a Prompt.
+type Answer struct {
+	Text, Model string
+	Cut         bool // by MaxTokens
 }
 
 // Progress says how far a call has got, in the tool's own words.
@@ -195,6 +215,28 @@ type Undoer interface {
 // UndoerOf returns the Undoer that t is, or that it wraps.
 func UndoerOf(t Tool) (Undoer, bool) { return unwrapped[Undoer](t) }
 
+// Previewer is an action that can show what a call would change, such as the difference of two texts.
+type Previewer interface {
+	// Preview changes nothing. An empty text means that the arguments say all. An error says why the
+	// call would fail.
+	Preview(ctx context.Context, in Invocation) (string, error)
+}
+
+// PreviewerOf returns the Previewer that t is, or that it wraps.
+func PreviewerOf(t Tool) (Previewer, bool) { return unwrapped[Previewer](t) }
+
+// Divider is an action one argument of which can hold several actions, such as a command line. A
+// standing approval covers a call only if it covers each part.
+type Divider interface {
+	// Parts returns the name of that argument, and for each part the arguments of a call that
+	// consists of it alone. ok is false if the parts cannot be told; no standing approval
+	// covers the call then.
+	Parts(args []byte) (argument string, parts [][]byte, ok bool)
+}
+
+// DividerOf returns the Divider that t is, or that it wraps.
+func DividerOf(t Tool) (Divider, bool) { return unwrapped[Divider](t) }
+
 // Batcher is a tool that accepts several queued actions at once.
 type Batcher interface {
 	// CallAll performs the actions in order. It returns one outcome for each.
@@ -251,7 +293,12 @@ func Certain(err error) bool {
 }
 
 // NotDone marks an action's error as one that occurred before anything was changed.
-func NotDone(err error) error { return notDone{err} }
+func NotDone(err error) error {
+	if err == nil {
+		return nil
+	}
+	return notDone{err}
+}
 
 var errNotDone = errors.New("nothing was changed")
 

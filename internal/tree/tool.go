@@ -140,7 +140,7 @@ func (s *Service) listTool() (tool.Tool, error) {
 		Description: "Lists resources with what describes them, not what is in them: notes and other things that were kept, " +
 			"agents, tools, conversations, tasks. Restrict the list by a place, a type, an owner, a state or a time.",
 		Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"under", "type", "space", "state", "since", "limit", "cursor"}}},
-		Log:  tool.LogSpec{Summary: "Listed resources {under|} {type|}"},
+		Log:  tool.LogSpec{Summary: "List resources {under|} {type|}"},
 	}, func(ctx context.Context, in tool.Invocation, args listArgs) (tool.Result, error) {
 		q := Query{Type: args.Type, Space: resource.Space(args.Space), State: args.State, After: args.Cursor, Limit: cmp.Or(args.Limit, 20), Actors: true}
 		var err error
@@ -228,7 +228,7 @@ func (s *Service) putTool() (tool.Tool, error) {
 	t, err := tool.New(tool.Spec{
 		Name: ToolPut, Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachHere, Dedupes: true,
 		Description: "Keeps something for the user as a resource, or replaces what is there by a new version. Earlier versions stay.",
-		Log:         tool.LogSpec{Summary: "Kept {uri}", Parameters: []string{"uri", "state"}, Impact: []string{"uri"}},
+		Log:         tool.LogSpec{Summary: "Keep {uri}", Parameters: []string{"uri", "state"}, Impact: []string{"uri"}},
 	}, func(ctx context.Context, in tool.Invocation, args putArgs) (string, error) {
 		return s.put(ctx, in, resource.UserSpace(in.User), args)
 	})
@@ -239,7 +239,7 @@ func (s *Service) shareTool() (tool.Tool, error) {
 	t, err := tool.New(tool.Spec{
 		Name: ToolShare, Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachOut, Targets: []string{"group"}, Dedupes: true,
 		Description: "Keeps something as a resource that all members of a group of the user's read and change.",
-		Log:         tool.LogSpec{Summary: "Shared {uri} with {group}", Parameters: []string{"uri", "group", "state"}, Impact: []string{"group", "uri"}},
+		Log:         tool.LogSpec{Summary: "Share {uri} with {group}", Parameters: []string{"uri", "group", "state"}, Impact: []string{"group", "uri"}},
 	}, func(ctx context.Context, in tool.Invocation, args shareArgs) (string, error) {
 		return s.put(ctx, in, resource.GroupSpace(args.Group), args.putArgs)
 	})
@@ -266,7 +266,7 @@ func (s *Service) deleteTool() (tool.Tool, error) {
 	t, err := tool.New(tool.Spec{
 		Name: ToolDelete, Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachHere, Dedupes: true,
 		Description: "Deletes a resource of the user's, or of a group of his. Its earlier versions can be put back.",
-		Log:         tool.LogSpec{Summary: "Deleted {uri}", Impact: []string{"uri"}},
+		Log:         tool.LogSpec{Summary: "Delete {uri}", Impact: []string{"uri"}},
 	}, func(ctx context.Context, in tool.Invocation, args deleteArgs) (string, error) {
 		uri, err := Parse(in.User, "", args.URI)
 		if err != nil {

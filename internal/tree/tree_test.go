@@ -15,9 +15,9 @@ import (
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tree"
 	"steward/test/leak"
+	"steward/test/storetest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

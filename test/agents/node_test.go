@@ -2,7 +2,6 @@ package agents_test
 
 import (
 	"context"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,19 +12,21 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/id"
+	"steward/internal/jobs"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/provider/offline"
 	"steward/internal/runtime"
 	"steward/internal/store/sqlite"
+	"steward/test/must"
 )
 
 const person = "local"
 
 // patience is how long to wait for an expected event, long enough for any
 // machine.
-const patience = 5 * time.Minute
+const patience = time.Minute
 
 // home is a data folder with the example agents, and the node that uses it. Its
 // clock starts at now.
@@ -34,6 +35,7 @@ type home struct {
 	began   time.Time
 	ahead   time.Duration // how far the clock was advanced
 	dir     string
+	desk    *desk
 	store   *sqlite.Store
 	catalog *catalog.Catalog
 	node    *runtime.Node
@@ -50,7 +52,9 @@ func newHome(t *testing.T) *home {
 			t.Error(err)
 		}
 	})
-	h.catalog = openCatalog(t, h.dir, h.store, h.clock)
+	h.desk = newDesk(t)
+	names := h.desk.tools(t, h.dir, nil, h.clock).Names
+	h.catalog = openCatalog(t, h.dir, h.store, names)
 	h.open()
 	t.Cleanup(h.close)
 	return h
@@ -74,9 +78,10 @@ func (h *home) open() {
 	models, err := llm.New(llm.Config{Providers: []llm.Provider{offline.New(offline.Options{Now: h.clock})},
 		Aliases: map[string]llm.Alias{"default": {Models: []string{offline.ProviderName + "/" + offline.ModelName}}}})
 	h.must(err)
-	h.node, err = runtime.Open(h.t.Context(), runtime.Options{Store: h.store, Models: models, Tools: ownTools(h.t), Authorizer: policy.Fixed{},
-		Catalog: h.catalog, Log: slog.New(slog.DiscardHandler),
-		Profile: func(context.Context, string) (string, error) { return "Time zone: " + zoneName, nil }})
+	alarms := jobs.New(jobs.Options{Store: h.store, Now: h.clock})
+	h.node, err = runtime.Open(h.t.Context(), runtime.Options{Store: h.store, Models: models, Tools: h.desk.tools(h.t, h.dir, alarms, h.clock), Authorizer: policy.Fixed{},
+		Catalog: h.catalog, Alarms: alarms, Log: slog.New(slog.DiscardHandler),
+		Profile: func(context.Context, string, string) (string, error) { return "Time zone: " + zoneName, nil }})
 	h.must(err)
 }
 
@@ -134,40 +139,14 @@ func (h *home) told(t talk) string {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
-	opened := id.ID{}
 	for f, err := range h.node.Watch(ctx, person, t.conv, t.cursor) {
 		h.must(err)
-		switch {
-		case f.Kind == runtime.FrameOpened:
-			opened = f.Interaction
-		case f.Kind == runtime.FrameComplete && f.Interaction == opened:
+		if f.Kind == runtime.FrameComplete {
 			return f.Stored.Text()
 		}
 	}
 	h.t.Fatalf("nothing was told: %v", ctx.Err())
 	return ""
-}
-
-// files returns the agents' private files with a suffix.
-func (h *home) files(ending string) []string {
-	h.t.Helper()
-	private := filepath.Join(h.dir, "private") // the agents create it only when needed
-	h.must(os.MkdirAll(private, 0o700))
-	var out []string
-	h.must(filepath.WalkDir(private, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ending) {
-			out = append(out, path)
-		}
-		return err
-	}))
-	return out
-}
-
-func (h *home) read(path string) string {
-	h.t.Helper()
-	b, err := os.ReadFile(path)
-	h.must(err)
-	return string(b)
 }
 
 // tools returns the tools of the questions, with their agents.
@@ -179,41 +158,43 @@ func (t talk) tools() []string {
 	return out
 }
 
-func TestAnEmailIsSentThreeLevelsDownOnceItIsAllowed(t *testing.T) {
+const pa = "personal_assistant"
+
+func TestAnEmailIsSentByTheAgentBelowOnceItIsAllowed(t *testing.T) {
 	h := newHome(t)
-	const wish = `Send an email to ann@example.com with subject "Lunch" saying "shall we meet at noon"`
+	const wish = `Send an email to bob@example.com with subject "Lunch" saying "shall we meet at noon"`
 	for _, approve := range []bool{false, true} {
-		got := h.say("", wish, approve)
-		if want := []string{"personal_assistant/email email.send"}; !slices.Equal(got.tools(), want) {
+		got := h.say(pa, wish, approve)
+		if want := []string{"personal_assistant/email mail.send"}; !slices.Equal(got.tools(), want) {
 			t.Fatalf("asked about %v, want %v", got.tools(), want)
 		}
-		if q := got.asked[0]; !strings.Contains(q.Args, `"shall we meet at noon"`) || !strings.Contains(q.Args, `"ann@example.com"`) {
+		if q := got.asked[0]; !strings.Contains(q.Args, `"shall we meet at noon"`) || !strings.Contains(q.Args, `"bob@example.com"`) {
 			t.Errorf("the person was shown %s", q.Args)
 		}
-		sent := h.files(".eml")
+		sent := h.desk.mail.Sent()
 		if approve != (len(sent) == 1) {
-			t.Fatalf("allowed %v: the outbox has %v", approve, sent)
+			t.Fatalf("allowed %v: %v was sent", approve, sent)
 		}
 		want := "was not allowed"
 		if approve {
-			want = `Sent the e-mail "Lunch" to ann@example.com.`
+			want = "bob@example.com"
 		}
 		if !strings.Contains(got.answer, want) {
 			t.Errorf("allowed %v: the answer is %q", approve, got.answer)
 		}
 	}
-	text := h.read(h.files(".eml")[0])
-	for _, want := range []string{"To: <ann@example.com>\r\n", "Subject: Lunch\r\n", "From: \"Me\" <me@example.com>\r\n", "\r\n\r\nshall we meet at noon\r\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the e-mail lacks %q:\n%s", want, text)
+	sent := h.desk.mail.Sent()[0]
+	for _, want := range []string{"Subject: Lunch\r\n", "shall we meet at noon\r\n"} {
+		if !slices.Equal(sent.To, []string{"bob@example.com"}) || sent.From != "ann@example.com" || !strings.Contains(sent.Raw, want) {
+			t.Errorf("the e-mail lacks %q: %+v", want, sent)
 		}
 	}
 }
 
-func TestEventsAndTasksLandInTheirFiles(t *testing.T) {
+func TestEventsAndTasksLandInTheUsersLists(t *testing.T) {
 	h := newHome(t)
-	got := h.say("", `Add the event "meeting with Bob" tomorrow at 3pm for an hour, and add the task "buy milk"`, true)
-	if tools := got.tools(); len(tools) != 2 || !slices.Contains(tools, "personal_assistant/calendar calendar.add") || !slices.Contains(tools, "personal_assistant/task task.add") {
+	got := h.say(pa, `Add the event "meeting with Bob" tomorrow at 3pm for an hour, and add the task "buy milk"`, true)
+	if tools := got.tools(); len(tools) != 2 || !slices.Contains(tools, "personal_assistant/calendar calendar.add") || !slices.Contains(tools, "personal_assistant/task todo.add") {
 		t.Errorf("asked about %v", tools)
 	}
 	for _, want := range []string{`"meeting with Bob"`, "15:00–16:00", `"buy milk"`} {
@@ -221,15 +202,7 @@ func TestEventsAndTasksLandInTheirFiles(t *testing.T) {
 			t.Errorf("the answer lacks %s: %s", want, got.answer)
 		}
 	}
-	z := zone(t)
-	d := now.In(z).AddDate(0, 0, 1)
-	start := time.Date(d.Year(), d.Month(), d.Day(), 15, 0, 0, 0, z).UTC().Format("20060102T150405Z")
-	if list := h.files("calendar.ics"); len(list) != 1 || !strings.Contains(h.read(list[0]), "DTSTART:"+start) {
-		t.Errorf("no event at %s in %v", start, list)
-	}
-	if list := h.files("tasks.md"); len(list) != 1 || !strings.HasPrefix(h.read(list[0]), "- [ ] buy milk\n") {
-		t.Errorf("the tasks: %v", list)
-	}
+	// The assistant itself has the same lists.
 	if got := h.say("", "What is in my calendar tomorrow?", false); !strings.Contains(got.answer, "meeting with Bob") || len(got.asked) > 0 {
 		t.Errorf("the calendar: %s", got.answer)
 	}
@@ -238,47 +211,48 @@ func TestEventsAndTasksLandInTheirFiles(t *testing.T) {
 	}
 }
 
+// A timer that an agent below has set tells the user in the user's conversation.
 func TestATimerTellsTheUserThroughTheLevels(t *testing.T) {
 	h := newHome(t)
-	got := h.say("", `Set a timer for 1 second named "tea"`, true)
-	if !strings.Contains(got.answer, "was started") {
+	got := h.say(pa, `Set a timer for 1 second named "tea"`, true)
+	if !strings.Contains(got.answer, "is set for") {
 		t.Errorf("the answer: %s", got.answer)
 	}
-	if told := h.told(got); told != `The timer "tea" is over.` {
+	if told := h.told(got); !strings.HasPrefix(told, `The timer "tea" is over.`) {
 		t.Errorf("told %q", told)
 	}
 }
 
 func TestATimerGoesOnAfterARestart(t *testing.T) {
 	h := newHome(t)
-	got := h.say("", `Set a timer for 20 minutes named "eggs"`, true)
+	got := h.say(pa, `Set a timer for 20 minutes named "eggs"`, true)
 	h.close()
 	h.ahead = 20*time.Minute - 2*time.Second
 	h.open()
-	if told := h.told(got); told != `The timer "eggs" is over.` {
+	if told := h.told(got); !strings.HasPrefix(told, `The timer "eggs" is over.`) {
 		t.Errorf("told %q", told)
 	}
-	if list := h.files(".json"); len(list) != 1 {
-		t.Errorf("%d timers were set", len(list))
+}
+
+// Research hands the addresses of the pages that were found up to the answer.
+func TestResearchCitesItsSources(t *testing.T) {
+	h := newHome(t)
+	got := h.say("research", `Search the web for "history of lighthouses"`, false)
+	if !strings.Contains(got.answer, h.desk.site.URL+"/lighthouses") || len(got.asked) > 0 {
+		t.Errorf("the answer: %s", got.answer)
 	}
 }
 
 // Every example that an agent declares is right when said to the agent itself.
-// Those of the top-level agents are also right when said to the assistant above
-// them.
 func TestTheExamplesAreRight(t *testing.T) {
 	h := newHome(t)
+	must.Do(t, os.MkdirAll(filepath.Join(h.dir, "workspace"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(h.dir, "workspace", "a.txt"), []byte("The invoice is paid.\n"), 0o600))
 	for path, a := range h.catalog.Tree().ByPath {
 		for _, e := range a.Examples {
-			to := []string{path}
-			if !strings.Contains(path, "/") {
-				to = append(to, "")
-			}
-			for _, agent := range to {
-				got := h.say(agent, e.Say, true)
-				if !strings.Contains(strings.ToLower(got.answer), strings.ToLower(e.Expect)) {
-					t.Errorf("%q to %q: %q is not in the answer %s", e.Say, agent, e.Expect, got.answer)
-				}
+			got := h.say(path, e.Say, true)
+			if !strings.Contains(strings.ToLower(got.answer), strings.ToLower(e.Expect)) {
+				t.Errorf("%q to %q: %q is not in the answer %s", e.Say, path, e.Expect, got.answer)
 			}
 		}
 	}

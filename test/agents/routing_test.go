@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"steward/internal/id"
+	"steward/internal/jobs"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/offline"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // leaf is a tool call at the end of a route.
@@ -36,9 +37,11 @@ type router struct {
 }
 
 func newRouter(tb testing.TB) *router {
-	c := openCatalog(tb, tb.TempDir(), storetest.NewModel(), func() time.Time { return now })
-	p := offline.New(offline.Options{Now: func() time.Time { return now }})
-	return &router{tb, p.Model(offline.ModelName), levels(tb, c.Tree())}
+	st, clock := storetest.NewModel(), func() time.Time { return now }
+	tools := newDesk(tb).tools(tb, tb.TempDir(), jobs.New(jobs.Options{Store: st, Now: clock}), clock)
+	c := openCatalog(tb, tb.TempDir(), st, tools.Names)
+	p := offline.New(offline.Options{Now: clock})
+	return &router{tb, p.Model(offline.ModelName), levels(tb, c.Tree(), tools)}
 }
 
 // route returns the tool calls that a text leads to from an agent on, in order,
@@ -97,36 +100,33 @@ func (r *router) reply(req *llm.Request) *llm.Reply {
 	return reply
 }
 
-// Sentences are routed from the assistant at the top to one tool of an agent,
-// with all arguments. An uncertain sentence reaches no tool.
-func TestSentencesReachTheRightToolThreeLevelsDown(t *testing.T) {
-	const pa, re = "personal_assistant/", "research/"
+// Sentences are routed from an agent to one tool of an agent below it, with all
+// arguments. An uncertain sentence reaches no tool.
+func TestSentencesReachTheRightToolBelow(t *testing.T) {
+	const pa, re = "personal_assistant", "research"
 	r := newRouter(t)
-	for _, c := range []struct{ say, want string }{
-		{`Send an email to ann@example.com with subject "Budget" saying "the report is ready"`,
-			pa + `email: email.send{"body":"the report is ready","subject":"Budget","to":["ann@example.com"]}`},
-		{`What is in my inbox?`, pa + `email: email.list{"folder":"inbox"}`},
-		{`Search my mail for "Café Molina"`, pa + `email: email.search{"query":"Café Molina"}`},
-		{`Add the event "yoga class" on Friday at 18:30 for 90 minutes`,
-			pa + `calendar: calendar.add{"duration_minutes":90,"start":"2026-03-06T18:30:00+01:00","title":"yoga class"}`},
-		{`Move the event "yoga class" to tomorrow at 7pm`, pa + `calendar: calendar.move{"event":"yoga class","start":"2026-03-05T19:00:00+01:00"}`},
-		{`When am I free on Friday?`, pa + `calendar: calendar.free{"date":"2026-03-06"}`},
-		{`What is in my calendar on March 12?`, pa + `calendar: calendar.list{"date":"2026-03-12"}`},
-		{`Add the task "pay the rent", due April 1`, pa + `task: task.add{"due":"2026-04-01","title":"pay the rent"}`},
-		{`Complete the task "pay the rent"`, pa + `task: task.complete{"task":"pay the rent"}`},
-		{`Set a timer for half an hour named "pizza"`, pa + `timer: timer.set{"name":"pizza","seconds":1800}`},
-		{`List my timers`, pa + `timer: timer.list{}`},
-		{`What is the weather usually like in New York in October?`, pa + `weather: weather.usual{"city":"New York","month":"october"}`},
-		{`Search the web for "spring tides"`, re + `web_search: websearch.search{"query":"spring tides"}`},
-		{`Compare the documents gardens.md and bridges.md`,
-			re + `document_analysis: document.compare{"first_document":"gardens.md","second_document":"bridges.md"}`},
-		{`Outline the document gardens.md`, re + `document_analysis: document.outline{"document":"gardens.md"}`},
-		{`Cancel the timer "pizza" and add the task "buy flour"`, pa + `timer: timer.cancel{"name":"pizza"} ` + pa + `task: task.add{"title":"buy flour"}`},
-		{`What is 15 % of 80 plus 3?`, `: math.evaluate{"expression":"15 % of 80 + 3"}`},
-		{`Don't send an email to ann@example.com with subject "x" saying "y"`, ``},
-		{`Remind me of what my sister said`, ``},
+	for _, c := range []struct{ to, say, want string }{
+		{pa, `Send an email to ann@example.com with subject "Budget" saying "the report is ready"`,
+			pa + `/email: mail.send{"body":"the report is ready","subject":"Budget","to":["ann@example.com"]}`},
+		{pa, `Search my mail for the text "Café Molina"`, pa + `/email: mail.search{"text":"Café Molina"}`},
+		{pa, `Add the event "yoga class" on Friday at 18:30 for 90 minutes`,
+			pa + `/calendar: calendar.add{"duration_minutes":90,"start":"2026-03-06T18:30:00+01:00","title":"yoga class"}`},
+		{pa, `Move the event "yoga class" to tomorrow at 7pm`, pa + `/calendar: calendar.move{"event":"yoga class","start":"2026-03-05T19:00:00+01:00"}`},
+		{pa, `When am I free on Friday?`, pa + `/calendar: calendar.free{"date":"2026-03-06"}`},
+		{pa, `What is in my calendar on March 12?`, pa + `/calendar: calendar.list{"date":"2026-03-12"}`},
+		{pa, `Add the task "pay the rent", due April 1`, pa + `/task: todo.add{"due":"2026-04-01","title":"pay the rent"}`},
+		{pa, `Complete the task "pay the rent"`, pa + `/task: todo.complete{"task":"pay the rent"}`},
+		{pa, `Set a timer for half an hour named "pizza"`, pa + `/timer: timer.set{"name":"pizza","seconds":1800}`},
+		{pa, `List my timers`, pa + `/timer: timer.list{}`},
+		{pa, `What is the weather in New York?`, pa + `/weather: weather.forecast{"place":"New York"}`},
+		{pa, `Cancel the timer "pizza" and add the task "buy flour"`, pa + `/timer: timer.cancel{"which":"pizza"} ` + pa + `/task: todo.add{"title":"buy flour"}`},
+		{re, `Search the web for "spring tides"`, re + `/web_search: web.search{"query":"spring tides"}`},
+		{re, `Search the files for "spring tides"`, re + `/document_analysis: files.search{"query":"spring tides"}`},
+		{"", `What is 15 % of 80 plus 3?`, `: math.evaluate{"expression":"15 % of 80 + 3"}`},
+		{pa, `Don't send an email to ann@example.com with subject "x" saying "y"`, ``},
+		{pa, `Remind me of what my sister said`, ``},
 	} {
-		got, answer := r.route("", c.say)
+		got, answer := r.route(c.to, c.say)
 		var leaves []string
 		for _, l := range got {
 			leaves = append(leaves, l.String())

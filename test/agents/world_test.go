@@ -4,29 +4,38 @@ package agents_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"steward/internal/catalog"
 	"steward/internal/domain/calendar"
-	"steward/internal/domain/document"
-	"steward/internal/domain/email"
+	"steward/internal/domain/local"
+	"steward/internal/domain/mail"
+	"steward/internal/domain/mail/mailtest"
+	"steward/internal/domain/reminder"
 	"steward/internal/domain/task"
-	"steward/internal/domain/timer"
 	"steward/internal/domain/weather"
-	"steward/internal/domain/websearch"
+	"steward/internal/domain/web"
 	"steward/internal/effect"
+	"steward/internal/jobs"
 	"steward/internal/llm"
 	"steward/internal/policy"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"
+	"steward/test/must"
+	"steward/test/storetest"
 )
 
 // now is a Wednesday, 11:00 in Vienna.
@@ -69,46 +78,103 @@ func copyAgents(tb testing.TB, dir string) {
 	}
 }
 
-// openers returns the domains as cmd/steward passes them, but with a given
-// clock.
-func openers(tb testing.TB, clock func() time.Time) map[string]tool.Opener {
-	z := zone(tb)
-	of := func(string) *time.Location { return z }
-	return map[string]tool.Opener{
-		email.Kind:     email.Opener(email.Options{Now: clock, Zone: of}),
-		calendar.Kind:  calendar.Opener(calendar.Options{Now: clock, Zone: of}),
-		task.Kind:      task.Opener(task.Options{Now: clock, Zone: of}),
-		timer.Kind:     timer.Opener(timer.Options{Now: clock, Zone: of}),
-		weather.Kind:   weather.Opener(weather.Options{Now: clock, Zone: of}),
-		websearch.Kind: websearch.Opener(websearch.Options{}),
-		document.Kind:  document.Opener(),
-	}
+// desk holds what Steward's own tools work with: a mail server, and a site with a
+// search engine that speaks SearXNG's API and a forecast that speaks Open-Meteo's.
+type desk struct {
+	mail *mailtest.Server
+	site *httptest.Server
 }
 
-// ownTools returns the node's own tools.
-func ownTools(tb testing.TB) *tool.Registry {
+// found is a page of the site.
+const found = "<title>The history of lighthouses</title><p>The Pharos of Alexandria was built in the third century before our era."
+
+func newDesk(tb testing.TB) *desk {
 	tb.Helper()
-	r := &tool.Registry{}
-	tools, err := builtin.Tools(builtin.Options{Now: func() time.Time { return now }})
-	if err != nil {
-		tb.Fatal(err)
+	mux := http.NewServeMux()
+	d := &desk{mail: mailtest.Start(tb), site: httptest.NewServer(mux)}
+	tb.Cleanup(d.site.Close)
+	d.mail.Put(tb, "INBOX", "From: Cafe Molina <cafe@example.org>\nTo: ann@example.com\nSubject: Invoice 2026-118\nMessage-ID: <1@example.org>\n\nThe sum of 42.50 EUR is due.\n")
+	for path, body := range map[string]string{
+		"/search":      fmt.Sprintf(`{"results":[{"title":"Lighthouses","url":"%s/lighthouses","content":"The Pharos"}]}`, d.site.URL),
+		"/lighthouses": found,
+		"/v1/search":   `{"results":[{"name":"Vienna","latitude":48.2,"longitude":16.4,"country":"Austria"}]}`,
+		"/v1/forecast": `{"timezone":"Europe/Vienna","current":{"time":"2026-03-04T11:00","temperature_2m":9.5,"weather_code":3},"daily":{"time":["2026-03-04"],"weather_code":[61]}}`,
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			if path == "/lighthouses" {
+				w.Header().Set("Content-Type", "text/html")
+			}
+			io.WriteString(w, body) //nolint:errcheck // the caller may be gone
+		})
 	}
-	for _, t := range tools {
-		if err := r.Add(t); err != nil {
-			tb.Fatal(err)
-		}
+	return d
+}
+
+// tools returns Steward's own tools as cmd/steward makes them, but with a given
+// clock.
+func (d *desk) tools(tb testing.TB, dir string, alarms *jobs.Scheduler, clock func() time.Time) *tool.Registry {
+	tb.Helper()
+	z := zone(tb)
+	env := func(name string) tool.Env {
+		return tool.Env{Name: name, Data: filepath.Join(dir, "private", "root", name), Log: slog.New(slog.DiscardHandler)}
+	}
+	opt := local.Options{Now: clock, Zone: func(string) *time.Location { return z }}
+	list, err := builtin.Tools(builtin.Options{Now: clock, Folders: []builtin.Folder{{Name: "workspace", Path: filepath.Join(dir, "workspace"), Write: true, Make: true}}})
+	must.Do(tb, err)
+	for _, add := range []func() ([]tool.Tool, error){
+		func() ([]tool.Tool, error) {
+			k := local.NewKit(env("calendar"), calendar.Kind)
+			calendar.Add(k, must.Get(local.NewPlace(env("calendar"), calendar.File)), calendar.Options{Options: opt})
+			return k.Tools()
+		},
+		func() ([]tool.Tool, error) {
+			k := local.NewKit(env("todo"), task.Kind)
+			task.Add(k, must.Get(local.NewPlace(env("todo"), task.File)), task.Options{Options: opt})
+			return k.Tools()
+		},
+		func() ([]tool.Tool, error) {
+			k := local.NewKit(env("timer"), tool.OriginOwn)
+			reminder.AddTimers(k, reminder.Options{Options: opt, Alarms: alarms})
+			return k.Tools()
+		},
+		func() ([]tool.Tool, error) {
+			k := local.NewKit(env("weather"), "domain:weather")
+			weather.AddForecast(k, weather.ForecastOptions{Transport: d.site.Client().Transport, Forecast: d.site.URL + "/v1/forecast", Places: d.site.URL + "/v1/search"})
+			return k.Tools()
+		},
+		func() ([]tool.Tool, error) {
+			k := local.NewKit(env("web"), "domain:web")
+			web.Add(k, web.Options{Transport: d.site.Client().Transport, Search: web.Search{Engine: "searxng", URL: d.site.URL}})
+			return k.Tools()
+		},
+		func() ([]tool.Tool, error) {
+			k := local.NewKit(env("mail"), "domain:mail")
+			notes := must.Get(local.NewPlace(env("mail"), "mail"))
+			mail.Add(k, notes, mail.Options{Options: opt, Dial: new(net.Dialer).DialContext, Roots: d.mail.Roots, Accounts: []mail.Account{{Name: "home", Address: "Me <ann@example.com>",
+				IMAP: d.mail.IMAP, SMTP: d.mail.SMTP, User: mailtest.User, TLS: mail.Implicit, For: tool.OwnedBy(nil, nil),
+				Secret: func(context.Context) (string, error) { return mailtest.Password, nil }}}})
+			return k.Tools()
+		},
+	} {
+		more, err := add()
+		must.Do(tb, err)
+		list = append(list, more...)
+	}
+	r := &tool.Registry{}
+	for _, t := range list {
+		must.Do(tb, r.Add(t))
 	}
 	return r
 }
 
 // openCatalog opens a catalog of a copy of the example agents and approves all
 // of them.
-func openCatalog(tb testing.TB, dir string, st store.Store, clock func() time.Time) *catalog.Catalog {
+func openCatalog(tb testing.TB, dir string, st store.Store, names func() []string) *catalog.Catalog {
 	tb.Helper()
 	agents := filepath.Join(dir, "agents")
 	copyAgents(tb, agents)
 	c, err := catalog.Open(context.Background(), catalog.Options{Store: st, Folders: []string{agents}, Data: filepath.Join(dir, "private"),
-		Openers: openers(tb, clock), Names: ownTools(tb).Names, Log: slog.New(slog.DiscardHandler)})
+		Names: names, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -130,9 +196,7 @@ func openCatalog(tb testing.TB, dir string, st store.Store, clock func() time.Ti
 			tb.Fatal(err)
 		}
 		for _, w := range in.Warnings {
-			if !strings.HasPrefix(w, "change something") {
-				tb.Errorf("%s: %s", l.Path, w)
-			}
+			tb.Errorf("%s: %s", l.Path, w)
 		}
 		if _, err := c.Approve(context.Background(), "ann", l.Path, in.Hash, nil); err != nil {
 			tb.Fatal(err)
@@ -142,21 +206,22 @@ func openCatalog(tb testing.TB, dir string, st store.Store, clock func() time.Ti
 }
 
 // levels returns the tools that each agent of a tree sees, as the runtime
-// provides them: its own, its children's NAME.ask, and at the top the node's
-// own.
-func levels(tb testing.TB, tree *catalog.Tree) map[string]*llm.Toolset {
+// provides them: those of Steward's own that it names, at the top all, and its
+// children's NAME.ask.
+func levels(tb testing.TB, tree *catalog.Tree, tools *tool.Registry) map[string]*llm.Toolset {
 	tb.Helper()
 	read := effect.New(effect.Options{Store: storetest.NewModel(), Authorizer: policy.Fixed{}}).ReadTool()
 	out := map[string]*llm.Toolset{}
 	for path, a := range tree.ByPath {
 		specs := []tool.Spec{read.Spec()}
 		if path == "" {
-			specs = append(specs, ownTools(tb).Specs()...)
+			specs = append(specs, tools.Specs()...)
 			specs = append(specs, tool.Spec{Name: "conversation.search", Effect: tool.Query, Input: []byte(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`),
 				Description: "Searches the text of the user's earlier conversations and of this one: what was said, and what tools gave. Use it when the user speaks of something that was said before. Newest first."})
 		}
-		if a.Tools != nil {
-			specs = append(specs, a.Tools.Specs()...)
+		if len(a.Uses) > 0 {
+			known := slices.DeleteFunc(slices.Clone(a.Uses), func(p string) bool { return !tools.Knows(p) })
+			specs = append(specs, must.Get(tools.Select(known...))...)
 		}
 		for _, c := range a.Children {
 			specs = append(specs, tool.Spec{Name: c.Name + ".ask", Effect: tool.Query, Origin: "agent:" + c.Path,

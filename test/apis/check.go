@@ -50,6 +50,7 @@ func schema(vendor string) func() rules {
 
 var (
 	openaiSchema    = schema("openai")
+	responsesSchema = schema("responses")
 	anthropicSchema = schema("anthropic")
 	geminiSchema    = schema("gemini")
 	ollamaSchema    = schema("ollama")
@@ -167,6 +168,67 @@ func CheckOpenAI(body []byte) error {
 	}
 	if s := r.Format.Schema; s.Strict {
 		return strict("schema", s.Schema)
+	}
+	return nil
+}
+
+// CheckResponses checks a request's body against the published rules of OpenAI's responses API: each
+// call has one output after it, and reasoning is followed by the item that it led to.
+func CheckResponses(body []byte) error {
+	var r struct {
+		Input []struct {
+			Type, Role string
+			CallID     string `json:"call_id"`
+		}
+		Tools  []named
+		Choice any `json:"tool_choice"`
+		Text   struct {
+			Format struct {
+				Strict bool
+				Schema any
+			}
+		}
+	}
+	if err := read(responsesSchema(), body, &r); err != nil {
+		return err
+	}
+	var functions []string
+	for _, t := range r.Tools {
+		if t.Name != "" {
+			functions = append(functions, t.Name)
+		}
+	}
+	tools, err := names(functions...)
+	if err != nil {
+		return err
+	}
+	if c, ok := r.Choice.(map[string]any); ok && !tools[c["name"].(string)] {
+		return fmt.Errorf("tool_choice names no tool: %v", c)
+	}
+	if r.Choice != nil && len(r.Tools) == 0 {
+		return errors.New("tool_choice without tools")
+	}
+	var open []string
+	for i, item := range r.Input {
+		at := slices.Index(open, item.CallID)
+		switch {
+		case item.Type == "function_call" && at >= 0:
+			return fmt.Errorf("input[%d]: the call %q comes twice", i, item.CallID)
+		case item.Type == "function_call":
+			open = append(open, item.CallID)
+		case item.Type == "function_call_output" && at < 0:
+			return fmt.Errorf("input[%d]: no tool call found for function call output with call_id %q", i, item.CallID)
+		case item.Type == "function_call_output":
+			open = slices.Delete(open, at, at+1)
+		case item.Type == "reasoning" && (i+1 == len(r.Input) || r.Input[i+1].Role == "user" || r.Input[i+1].Type == "function_call_output"):
+			return fmt.Errorf("input[%d]: a reasoning item was provided without its required following item", i)
+		}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("no tool output found for function calls %q", open)
+	}
+	if f := r.Text.Format; f.Strict {
+		return strict("schema", f.Schema)
 	}
 	return nil
 }

@@ -88,3 +88,23 @@ func TestUnknownMembersAndHugeNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckResponses(t *testing.T) {
+	with := func(input, members string) string {
+		return `{"model":"m","stream":true,"store":false,"input":[` + input + `]` + members + `}`
+	}
+	const u = `{"role":"user","content":"Hi"}`
+	const c1 = `,{"type":"function_call","call_id":"1","name":"a","arguments":"{}"}`
+	const r1 = `,{"type":"function_call_output","call_id":"1","output":"x"}`
+	const think = `,{"type":"reasoning","id":"rs","summary":[],"encrypted_content":"g"}`
+	const said = `,{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x","annotations":[]}]}`
+	const good = `{"type":"function","name":"a","strict":false,"parameters":{"type":"object","properties":{}}}`
+	refusals(t, CheckResponses, [][2]string{
+		{with(u, ""), ""}, {with(u+think+c1+r1, ""), ""}, {with(u+think+said, `,"tools":[`+good+`],"tool_choice":{"type":"function","name":"a"}`), ""},
+		{with("", ""), "none"}, {with(u, `,"previous_response_id":"x"`), "unknown"}, {with(u+c1, ""), "no tool output"}, {with(u+r1, ""), "no tool call found"},
+		{with(u+c1+c1+r1, ""), "twice"}, {with(u+think, ""), "following item"}, {with(u+think+","+u, ""), "following item"},
+		{with(u, `,"tools":[`+good+`,`+good+`]`), "twice"}, {with(u, `,"tools":[`+good+`],"tool_choice":{"type":"function","name":"b"}`), "names no tool"},
+		{with(u, `,"tool_choice":"auto"`), "without tools"}, {with(u, `,"max_output_tokens":5`), "minimum"},
+		{with(u, `,"text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":{"type":"object"}}}`), "additionalProperties"},
+	})
+}

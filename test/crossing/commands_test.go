@@ -90,6 +90,7 @@ func commandLines() []entry {
 		at("conversations rewind", []string{"conversation_not_found", "message_not_found"}, func(x things) [][]string { return [][]string{{x.Conv, x.Asked}} }),
 		at("conversations undelete", notFound, func(x things) [][]string { return [][]string{{x.Deleted}} }),
 		at("ask", notFound, func(x things) [][]string { return [][]string{{"--conversation", x.Conv, "go on"}} }),
+		at("plan", notFound, func(x things) [][]string { return [][]string{{"--conversation", x.Conv, "go on"}} }),
 		at("chat", notFound, func(x things) [][]string { return [][]string{{"--conversation", x.Conv}} }),
 		at("resources put", []string{"not_found", "space_denied", "access_denied", "resource_owned"}, func(x things) [][]string {
 			return [][]string{{x.Note, "--body", `{"text":"taken"}`}, {x.Note, "--space", "user:ann", "--body", `{"text":"taken"}`}}
@@ -116,6 +117,8 @@ func commandLines() []entry {
 		later(at("grants revoke", []string{"grant_not_found"}, func(x things) [][]string { return [][]string{{x.Grant}} })),
 		later(in("messages trust", func(x things) []string { return []string{x.Said} })),
 		at("requests resume", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),
+		open(at("requests pause", []string{"task_not_found"}, func(x things) [][]string { return [][]string{{x.Task}} }), noTree),
+		open(at("requests retry", []string{"task_not_found"}, func(x things) [][]string { return [][]string{{x.Task}} }), noTree),
 		later(at("requests cancel", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}} })),
 		later(at("resources delete", []string{"not_found", "space_denied"}, func(x things) [][]string { return [][]string{{x.Note}} })),
 		later(at("events erase", []string{"event_not_found", "admin_only"}, func(x things) [][]string { return [][]string{{x.Event}} })),
@@ -123,11 +126,12 @@ func commandLines() []entry {
 		later(at("conversations delete", notFound, func(x things) [][]string { return [][]string{{x.Victim, "--yes"}} })),
 
 		bare("agents approve", node), bare("agents deny", node), bare("agents list", node), bare("agents new", node), bare("agents revoke", node),
-		bare("agents show", node), bare("agents test", node), bare("config show", node), bare("doctor", node), bare("models", node), bare("serve", node),
+		bare("agents show", node), bare("agents test", node), bare("config show", node), bare("doctor", node), bare("models test", node), bare("models update", node), bare("serve", node), bare("setup", node),
 		bare("audit head", node), bare("audit verify", node), bare("audit export", node),
 		bare("policy check", node), bare("policy show", node), bare("policy test", node), bare("policy use", node),
-		bare("secrets list", node), bare("secrets remove", node), bare("secrets set", node),
-		bare("mcp add", node), bare("mcp list", node), bare("mcp remove", node), bare("mcp test", node), bare("import", "it makes conversations of his own"),
+		bare("accounts connect", node), bare("secrets list", node), bare("secrets remove", node), bare("secrets set", node),
+		bare("skills add", node), bare("skills list", node), bare("skills remove", node), bare("skills show", node), bare("skills update", node),
+		bare("mcp add", node), bare("mcp connect", node), bare("mcp list", node), bare("mcp remove", node), bare("mcp test", node), bare("import", "it makes conversations of his own"),
 		bare("groups add", people), bare("groups join", people), bare("groups leave", people), bare("groups list", people), bare("groups remove", people), bare("groups show", people),
 		bare("users add", people), bare("users delete", people), bare("users disable", people), bare("users enable", people), bare("users list", people), bare("users set", people), bare("users show", people),
 		bare("keys create", people), bare("keys list", people), bare("keys revoke", people), bare("token", people),

@@ -1,5 +1,7 @@
 package crossing
 
+import "steward/internal/toolkit/browser"
+
 // frameTypes returns the frames of the chat.
 func frameTypes() []entry {
 	about := func(typ, conv string) string { return `{"type":"` + typ + `","conversation_id":"` + conv + `"}` }
@@ -57,6 +59,10 @@ func frameTypes() []entry {
 func toolNames() []entry {
 	const pure = "it computes with its arguments"
 	const shared = "the folders of the settings are everybody's"
+	const aims = "it stores a thing of the caller's own"
+	const web = "the web belongs to nobody"
+	const tabs = "each user has a browser of their own in each conversation" // TestAPageIsReadAsAnOutline, TestBrowsersAreBounded
+	const workspace = "it works in the workspace of the machine's own user, who alone may call it"
 	call := func(agent, name, args string) func(things) []step { return to(execute(agent, name, args)) }
 	one := func(agent, name, args string) entry {
 		return entry{route: agent + " " + name, want: own, calls: call(agent, name, args)}
@@ -66,11 +72,28 @@ func toolNames() []entry {
 	list := []entry{
 		one("", "conversation.search", `{"query":"`+bait+`","limit":20}`),
 		of(one("", "files.list", `{}`), shared), of(one("", "files.read", `{"path":"notes/welcome.txt"}`), shared),
-		of(one("", "files.write", `{"path":"notes/x","content":"x"}`), shared),
+		of(one("", "files.write", `{"path":"notes/x","content":"x"}`), shared), of(one("", "files.search", `{"query":"x"}`), shared),
+		of(one("", "files.edit", `{"path":"notes/none","old":"x","new":"y"}`), shared), of(one("", "files.move", `{"from":"notes/none","to":"notes/x"}`), shared),
+		of(one("", "shell.run", `{"command":"true"}`), workspace), of(one("", "code.run", `{"language":"python","code":"1"}`), workspace),
+		of(one("", "files.delete", `{"path":"notes/none"}`), shared),
 		of(one("", "math.add", `{"a":1,"b":1}`), pure), of(one("", "math.divide", `{"a":1,"b":1}`), pure), of(one("", "math.evaluate", `{"expression":"1"}`), pure),
 		of(one("", "math.modulo", `{"a":1,"b":1}`), pure), of(one("", "math.multiply", `{"a":1,"b":1}`), pure), of(one("", "math.percentage", `{"percent":1,"of":1}`), pure),
 		of(one("", "math.power", `{"base":1,"exponent":1}`), pure), of(one("", "math.root", `{"number":1}`), pure), of(one("", "math.subtract", `{"a":1,"b":1}`), pure),
 		of(one("", "text.hash", `{"text":"x"}`), pure), of(one("", "time.now", `{}`), pure), of(one("", "time.convert", `{"time":"10:00","from":"UTC","to":"UTC"}`), pure),
+		of(one("", "steward.abilities", `{}`), "it tells what the settings lack"),
+		of(one("", "skills.read", `{"name":"x"}`), "who administers the machine approves skills for everybody"),
+		of(one("", "web.fetch", `{"url":"http://127.0.0.1:1/"}`), web), of(one("", "web.search", `{"query":"x"}`), web),
+		one("", "reminder.list", `{}`), one("", "timer.list", `{}`),
+		one("", "todo.list", `{}`), one("", "todo.add", `{"title":"`+bait+`"}`), later(one("", "todo.complete", `{"task":"`+bait+`"}`)), later(one("", "todo.delete", `{"task":"`+bait+`"}`)),
+		one("", "calendar.list", `{"date":"2030-01-02"}`), one("", "calendar.search", `{"query":"`+bait+`"}`), one("", "calendar.free", `{"date":"2030-01-02"}`),
+		one("", "calendar.add", `{"title":"x","start":"2030-01-02T10:00:00"}`), one("", "calendar.move", `{"event":"`+bait+`","start":"2030-01-03T10:00:00"}`),
+		later(one("", "calendar.remove", `{"event":"`+bait+`"}`)),
+		of(one("", "reminder.set", `{"text":"x","in_minutes":1000}`), aims), of(one("", "timer.set", `{"seconds":100000}`), aims),
+		{route: " reminder.cancel", want: own, turn: late, calls: func(x things) []step {
+			return []step{execute("", "reminder.cancel", `{}`), execute("", "reminder.cancel", `{"which":"`+x.Conv+`"}`)}
+		}},
+		{route: " timer.cancel", want: own, turn: late, calls: to(execute("", "timer.cancel", `{}`))},
+		of(one("", "weather.forecast", `{"place":"Vienna"}`), web),
 		{route: "keeper resource.list", want: own, calls: func(x things) []step {
 			return []step{execute("keeper", "resource.list", `{}`), execute("keeper", "resource.list", `{"space":"user:ann"}`), execute("keeper", "resource.list", `{"under":"cld:identity.User.ann"}`)}
 		}, shared: to(execute("keeper", "resource.list", `{"space":"group:family"}`))},
@@ -97,20 +120,18 @@ func toolNames() []entry {
 		}, shared: func(x things) []step { return []step{execute("keeper", "resource.delete", `{"uri":"`+x.Spare+`"}`)} }}),
 
 		one("desk", "state.get", `{"key":"of_ann"}`), one("desk", "state.list", `{}`), one("desk", "db.query", `{"sql":"select * from of_ann"}`),
-		one("desk", "task.list", `{}`), one("desk", "timer.list", `{}`), one("desk", "email.list", `{"folder":"outbox"}`), one("desk", "email.search", `{"query":"`+bait+`"}`),
+		one("desk", "todo.list", `{}`), of(one("desk", "slow.work", `{}`), pure),
 		one("desk", "calendar.list", `{"date":"2030-01-02"}`), one("desk", "calendar.search", `{"query":"`+bait+`"}`), one("desk", "calendar.free", `{"date":"2030-01-02"}`),
-		{route: "desk email.read", want: own, calls: func(x things) []step { return []step{execute("desk", "email.read", `{"id":"`+x.Mail+`"}`)} }},
 		one("desk", "calendar.add", `{"title":"x","start":"2030-01-02T10:00:00"}`),
 		one("desk", "calendar.move", `{"event":"`+bait+`","start":"2030-01-03T10:00:00"}`),
 		later(one("desk", "calendar.remove", `{"event":"`+bait+`"}`)), later(one("desk", "state.put", `{"key":"of_ann","value":"taken"}`)), later(one("desk", "state.delete", `{"key":"of_ann"}`)),
-		later(one("desk", "db.exec", `{"sql":"update of_ann set x='taken'"}`)), one("desk", "task.add", `{"title":"`+bait+`"}`),
-		later(one("desk", "task.complete", `{"task":"`+bait+`"}`)), later(one("desk", "task.delete", `{"task":"`+bait+`"}`)), later(one("desk", "timer.cancel", `{"name":"`+bait+`"}`)),
-		{route: "desk timer.set", want: own, calls: to(said("desk", `CALL timer.set {"name":"x","seconds":86000}`)), open: "it makes one of the caller's own"}, of(one("desk", "email.send", `{"to":["lib@example.com"],"subject":"x","body":"x"}`), "it sends what it is given"),
+		later(one("desk", "db.exec", `{"sql":"update of_ann set x='taken'"}`)), one("desk", "todo.add", `{"title":"`+bait+`"}`),
+		later(one("desk", "todo.complete", `{"task":"`+bait+`"}`)), later(one("desk", "todo.delete", `{"task":"`+bait+`"}`)),
 	}
-	for _, t := range []struct{ name, args string }{{"document.list", `{}`}, {"document.read", `{"document":"doc.md"}`}, {"document.search", `{"query":"x"}`},
-		{"document.outline", `{"document":"doc.md"}`}, {"document.statistics", `{"document":"doc.md"}`}, {"document.compare", `{"first_document":"doc.md","second_document":"doc.md"}`},
-		{"weather.cities", `{}`}, {"weather.usual", `{"city":"Vienna"}`}, {"websearch.search", `{"query":"x"}`}, {"websearch.open", `{"page":"page.md"}`}} {
-		list = append(list, of(one("desk", t.name, t.args), "it reads what the agent has for everybody"))
+	if _, err := browser.Find(""); err == nil { // the tools are there where Chromium is
+		list = append(list, of(one("", "browser.open", `{"url":"http://127.0.0.1:1/"}`), web), of(one("", "browser.read", `{}`), tabs), of(one("", "browser.screenshot", `{}`), tabs),
+			of(one("", "browser.close", `{}`), tabs), of(one("", "browser.click", `{"site":"example.org","element":"e1","name":"x"}`), tabs),
+			of(one("", "browser.fill", `{"site":"example.org","fields":[{"element":"e1","name":"x","text":"x"}]}`), tabs))
 	}
 	for _, agent := range []string{"", "desk", "keeper"} {
 		list = append(list, entry{route: agent + " results.read", want: own, open: "it reads on in what was cut off in the conversation at hand",

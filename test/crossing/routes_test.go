@@ -100,6 +100,7 @@ func apiRoutes() []entry {
 			return []step{get(api + "/requests/" + x.Task), get(api + "/requests/" + x.Turn), get(api + "/requests/" + x.Task[:13])}
 		}},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},
+		{route: "GET /api/v1/personas", want: own, calls: to(get(api + "/personas"))},
 		{route: "GET /api/v1/models", want: own, calls: to(get(api + "/models")), open: "the models are the node's"},
 		{route: "GET /api/v1/agents", want: own, calls: to(get(api + "/agents")), open: "the agents are the node's"},
 		{route: "GET /api/v1/resources", want: []string{"", "space_denied", "not_found"}, calls: func(x things) []step {
@@ -206,8 +207,18 @@ func apiRoutes() []entry {
 		{route: "POST /api/v1/convert", want: own, calls: to(post(api+"/convert?from=openai&to=anthropic", `[{"role":"user","content":"hello"}]`)),
 			open: "what is converted is the body alone, and nothing of it is kept"},
 		{route: "PUT /api/v1/profile", want: own, turn: late, calls: to(put(api+"/profile", `{"location":"elsewhere"}`))},
+		{route: "PUT /api/v1/persona", want: own, turn: late, calls: to(put(api+"/persona", `{"persona":"brief"}`))},
 		{route: "POST /api/v1/requests/{id}/resume", want: []string{"request_not_found"}, calls: func(x things) []step {
 			return []step{post(api+"/requests/"+x.Task+"/resume", ""), post(api+"/requests/"+x.Turn+"/resume", "")}
+		}},
+		{route: "POST /api/v1/requests/{id}/pause", want: []string{"task_not_found"}, open: noTree, calls: func(x things) []step {
+			return []step{post(api+"/requests/"+x.Task+"/pause", "")}
+		}},
+		{route: "POST /api/v1/requests/{id}/retry", want: []string{"task_not_found"}, open: noTree, calls: func(x things) []step {
+			return []step{post(api+"/requests/"+x.Task+"/retry", "")}
+		}},
+		{route: "PATCH /api/v1/requests/{id}", want: []string{"task_not_found"}, open: noTree, calls: func(x things) []step {
+			return []step{patch(api+"/requests/"+x.Task, `{"purpose":"mine"}`)}
 		}},
 		{route: "DELETE /api/v1/requests/{id}", want: []string{"request_not_found"}, calls: func(x things) []step {
 			return []step{del(api + "/requests/" + x.Task), del(api + "/requests/" + x.Task[:13])}
@@ -272,6 +283,11 @@ func apiRoutes() []entry {
 		{route: "PATCH /api/v1/users/{user}", want: admin, admin: true, turn: last, calls: to(patch(api+"/users/"+bob, `{"display":"taken"}`), patch(api+"/users/"+bob, `{"roles":["admin"]}`),
 			patch(api+"/users/"+ann, `{"disabled":true}`))},
 		{route: "DELETE /api/v1/users/{user}", want: admin, admin: true, turn: last, calls: to(del(api+"/users/"+ann), del(api+"/users/"+bob))},
+		{route: "POST /api/v1/events", want: []string{"event_source_foreign", "event_space_foreign"}, calls: func(x things) []step {
+			return []step{post(api+"/events", `{"source":"user:ann","resources":[{"uri":"`+x.Note+`"}]}`), post(api+"/events", `{"space":"user:ann","resources":[{"uri":"`+x.Note+`"}]}`)}
+		}, shared: func(x things) []step {
+			return []step{post(api+"/events", `{"space":"group:family","resources":[{"uri":"`+x.Shared+`"}]}`)}
+		}},
 		{route: "DELETE /api/v1/events/{id}", want: []string{"event_not_found", "admin_only"}, ruled: true, turn: late, calls: func(x things) []step {
 			return []step{del(api + "/events/" + x.Event), del(api + "/events/" + x.Event + "?user=" + ann)}
 		}},
@@ -288,6 +304,9 @@ func openaiRoutes() []entry {
 	return []entry{
 		{route: "POST /v1/chat/completions", want: notFound, calls: func(x things) []step {
 			return []step{post("/v1/chat/completions", `{"model":"default","messages":[{"role":"user","content":"go on"}],"metadata":{"conversation_id":"`+x.Conv+`"}}`)}
+		}},
+		{route: "POST /v1/responses", want: notFound, calls: func(x things) []step {
+			return []step{post("/v1/responses", `{"model":"default","input":"go on","metadata":{"conversation_id":"`+x.Conv+`"}}`)}
 		}},
 		{route: "POST /v1/embeddings", want: own,
 			calls: to(post("/v1/embeddings", `{"model":"default","input":"`+bait+`"}`)), open: "it takes nothing but the text that is sent"},
@@ -345,3 +364,6 @@ func methods() []entry {
 		{route: "grpc.health.v1.Health.Watch", want: own, calls: to(stream("/grpc.health.v1.Health/Watch", `{}`)), open: "it tells whether Steward can serve"},
 	}
 }
+
+// noTree says why the entries about tasks of plans find no leak in this world: nobody works on a plan in it.
+const noTree = "the caller's own live trees alone are searched: TestAPersonOrdersTasks has a stranger order the tasks of one"

@@ -33,7 +33,6 @@ type things struct {
 	Key                     string
 	Intent, Done            string // the ids of a waiting action and of a completed one
 	Grant                   string // a standing approval
-	Mail                    string // the id of a sent e-mail
 	Families, FamilySeen    string // a question that the family answers, and its hash as shown
 	StateKey                string
 	Event                   string // a published event
@@ -52,8 +51,6 @@ var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[
 var rest = regexp.MustCompile(`"rest":"([^"]+)"`)
 
 var published = regexp.MustCompile(`"id": *"([^"]+)"`)
-
-var mail = regexp.MustCompile(`(outbox[^ "\\]*)`)
 
 // group returns the match of the first group, or "".
 func group(found []string) string {
@@ -193,7 +190,7 @@ func (w *world) share(text string) {
 }
 
 // intent returns the id of an action in a state: of the one with the URI, or,
-// without a URI, of the first task.add listed.
+// without a URI, of the first todo.add listed.
 func (w maker) intent(state, uri string) string {
 	w.T.Helper()
 	var out struct {
@@ -203,7 +200,7 @@ func (w maker) intent(state, uri string) string {
 		w.T.Fatal(err)
 	}
 	for _, in := range out.Intents {
-		if in.URI == uri || uri == "" && in.Tool == "task.add" {
+		if in.URI == uri || uri == "" && in.Tool == "todo.add" {
 			return in.ID
 		}
 	}
@@ -259,6 +256,8 @@ func (w maker) made() (x things) {
 	read(w.do(get(conv + "/messages?limit=1")))
 	x.Next = out.Next
 
+	w.turn(x.Conv, "", `CALL reminder.set {"in_minutes":100000,"text":"`+w.mark("reminder")+`"}`)
+	w.turn(x.Conv, "", `CALL timer.set {"seconds":2000000,"name":"`+w.mark("countdown")+`"}`)
 	w.turn(x.Conv, "", `CALL files.read {"path":"notes/welcome.txt"} `+w.mark("read"))
 	x.Wrote = w.approved(x.Conv, "", `CALL files.write {"path":"notes/welcome.txt","overwrite":true,"content":"Welcome all.\n"} `+w.mark("write"))
 	acc, end = w.turn("", "", `CALL files.write {"path":"notes/of_`+w.user+`.txt","content":"`+w.mark("file")+`"}`)
@@ -276,7 +275,7 @@ func (w maker) made() (x things) {
 	var list struct {
 		Requests []struct{ ID, Kind string }
 	}
-	if err := json.Unmarshal([]byte(w.do(get("/api/v1/requests"))), &list); err != nil {
+	if err := json.Unmarshal([]byte(w.do(get("/api/v1/requests?all=true"))), &list); err != nil {
 		w.T.Fatal(err)
 	}
 	for _, r := range list.Requests {
@@ -289,7 +288,6 @@ func (w maker) made() (x things) {
 	if err := json.Unmarshal([]byte(w.do(get("/api/v1/grants"))), &grants); err != nil || len(grants.Grants) == 0 {
 		w.T.Fatalf("grants: %v", err)
 	}
-	x.Mail = group(mail.FindStringSubmatch(w.do(execute("desk", "email.list", `{"folder":"outbox"}`))))
 	x.Grant = grants.Grants[0].ID
 	w.turn("", "desk", `CALL db.query {"sql":"select '`+w.mark("rest")+`' || hex(zeroblob(100000))"}`)
 	x.Rest = group(rest.FindStringSubmatch(w.told))
@@ -306,7 +304,7 @@ func (w maker) made() (x things) {
 	x.Pages = out.Next
 
 	w.do(post("/api/v1/import?name=hers.json", `[{"role":"user","content":"`+w.mark("import")+`"},{"role":"assistant","content":"hm"}]`))
-	w.do(put("/api/v1/profile", `{"location":"`+w.mark("place")+`"}`))
+	w.do(put("/api/v1/profile", `{"location":"`+w.mark("place")+`","personas":{"own":{"tone":"`+w.mark("tone")+`"}},"persona":{"*":"own"}}`))
 	x.StateKey = "of_" + w.user
 	w.do(put("/services/v1/state/noted-"+w.canary[w.user], `1`).as("desk"))
 	w.do(put("/services/v1/state/"+x.StateKey, `"`+w.mark("state")+`"`).as("desk"))
@@ -345,13 +343,14 @@ func (w maker) keep() {
 		}
 	}
 	for _, c := range []struct{ tool, args string }{
-		{"task.add", `{"title":"%s"}`},
-		{"timer.set", `{"name":"%s","seconds":86000}`},
+		{"todo.add", `{"title":"%s"}`},
 		{"calendar.add", `{"title":"%s","start":"2030-01-02T10:00:00"}`},
-		{"email.send", `{"to":["lib@example.com"],"subject":"%s","body":"hello"}`},
+		{"slow.work", `{}`},
 	} {
 		w.approved("", "desk", "CALL "+c.tool+" "+strings.ReplaceAll(c.args, "%s", w.mark(c.tool)))
 	}
+	w.approved("", "", `CALL todo.add {"title":"`+w.mark("todo.add")+`"}`)
+	w.approved("", "", `CALL calendar.add {"title":"`+w.mark("calendar.add")+`","start":"2030-01-02T10:00:00"}`)
 }
 
 // execute calls a tool.

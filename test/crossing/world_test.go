@@ -77,17 +77,17 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// desk writes the settings, an agent with one of each domain, and an agent that
-// keeps resources.
+// desk writes the settings, an agent with services and tools of several kinds, and
+// an agent that keeps resources.
 func (w *world) desk() {
 	w.Write(fmt.Sprintf("agents: [%q]\nfolders: [{name: notes, path: %q, write: true, users: [\"*\"]}]\nmodels: {default: {use: openai/gpt-test}}\n",
 		filepath.Join(w.Dir, "agents"), filepath.Join(w.Dir, "notes")), ".config", "steward", "steward.yaml")
 	w.Write("name: desk\ndescription: Does what a desk is for.\n"+
-		"domains: {state: , db: , task: , calendar: , timer: , email: {from: Me <me@example.com>}, weather: , websearch: {folder: ./web, users: [\"*\"]}, document: {folder: ./documents, users: [\"*\"]}}\n"+
-		"services:\n  state: {source: local, offering: serve}\n  db: {source: local, offering: serve}\n", "agents", "desk", "agent.yaml")
+		"tools: [todo.*, calendar.*]\n"+
+		"process:\n  slow:\n    command: ./slow\n    tools: [{name: work, description: Takes its time., effect: query, async: true}]\n"+
+		"services:\n  state: {source: local, offering: serve, tools: true}\n  db: {source: local, offering: serve, tools: true}\n", "agents", "desk", "agent.yaml")
+	w.Write(edge.Tool+"answer null\n", "agents", "desk", "slow")
 	w.Write("name: keeper\ndescription: Keeps things.\ntools: [resource.*]\n", "agents", "keeper", "agent.yaml")
-	w.Write("# Lighthouses\n\nThey shine.\n", "agents", "desk", "web", "page.md")
-	w.Write("# Bridges\n\nThey span.\n", "agents", "desk", "documents", "doc.md")
 	w.Write(law, "data", "policies", "law.rego")
 	w.Write("welcome\n", "notes", "welcome.txt")
 }

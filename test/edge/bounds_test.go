@@ -24,12 +24,14 @@ func parallel(n int, name string, args any) []edge.Call {
 // made, and the node keeps serving everybody.
 func TestCallsOfOneReplyAreBounded(t *testing.T) {
 	t.Parallel()
-	n := edge.Serve(t, edge.Options{Settings: "limits: {calls: 10}", Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		if in.Rounds() < 2 {
 			return edge.Reply{Calls: parallel(5000, "math.multiply", map[string]any{"a": 6, "b": 7 + in.Rounds()})}
 		}
 		return edge.Reply{Text: fmt.Sprint(len(in.Results()), " results")}
 	})})
+	configure(n, "limits: {calls: 10}\nwindows: {openai/gpt-test: 10000000}\n")
+	n.Serve()
 	a := n.Ask("Multiply.", nil)
 	ok, refused := 0, 0
 	for _, r := range a.Results {

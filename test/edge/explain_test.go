@@ -13,11 +13,11 @@ func TestWhatIsExplainedIsWhatHappens(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: calling(t)})
 	n.Write("package steward\n\ntrusted if input.tool.name in {\"house.light\", \"house.door\"}\n", "data", "policies", "house.rego")
-	n.Write("name: house\ndescription: Looks after the house.\ndomains:\n  document: {folder: ./papers}\nprocess:\n  house:\n    command: ./house\n    tools:\n"+
+	n.Write("name: house\ndescription: Looks after the house.\ntools: [mail.*]\nprocess:\n  house:\n    command: ./house\n    tools:\n"+
 		"      - {name: look, description: Looks., effect: query}\n      - {name: light, description: Lights., effect: action}\n"+
 		"      - {name: heat, description: Heats., effect: action}\n      - {name: door, description: Opens., effect: action, asks: true}\n", "data", "agents", "house", "agent.yaml")
-	n.Write("# A paper\n", "data", "agents", "house", "papers", "a.md")
 	n.Write(edge.Tool+"answer null\n", "data", "agents", "house", "house")
+	n.Write("mail: {home: {address: me@example.com, imap: '127.0.0.1:1', password: x}}\n", ".config", "steward", "steward.yaml")
 	n.Must("agents", "approve", "--all", "--yes")
 	n.Serve()
 	people := map[string]*edge.Conn{"local": n.Dial(), "bob": newUser(n, "bob")}
@@ -49,8 +49,8 @@ func TestWhatIsExplainedIsWhatHappens(t *testing.T) {
 	check("house.light", "local", "allow")
 	check("house.heat", "local", "ask")
 	check("house.door", "local", "ask") // trusted, but asks each time
-	check("document.list", "local", "allow")
-	check("document.list", "bob", "deny") // another user's documents
+	check("mail.search", "local", "allow")
+	check("mail.search", "bob", "deny") // another user's mailbox
 	if told, rule := explained("house.door", "local", "--alone"); told != "deny" || rule != "tool.asks" {
 		t.Errorf("with nobody there: %s by %s", told, rule)
 	}

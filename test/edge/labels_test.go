@@ -3,6 +3,7 @@ package edge_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +15,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"steward/internal/domain/mail/mailtest"
 	"steward/test/edge"
+	"steward/test/must"
 )
 
 // newUser creates a user with a key and connects as that user.
@@ -24,9 +27,9 @@ func newUser(n *edge.Node, name string, more ...string) *edge.Conn {
 	return n.Dial(n.Key(name))
 }
 
-// Folders of the settings, and files over which a domain is declared, belong to
-// the machine's own user. A member, a guest and a service key see neither them
-// nor their names unless the setting names those users.
+// Folders and mailboxes of the settings belong to the machine's own user, also in
+// the hands of an agent below. A member, a guest and a service key see neither
+// them nor their names unless the setting names those users.
 func TestFoldersAndMailboxesBelongToTheMachinesOwnUser(t *testing.T) {
 	t.Parallel()
 	calls := []edge.Call{{Name: "files.list", Args: map[string]any{}}, {Name: "files.read", Args: map[string]any{"path": "diary/today.txt"}},
@@ -36,17 +39,20 @@ func TestFoldersAndMailboxesBelongToTheMachinesOwnUser(t *testing.T) {
 		case in.Rounds() > 0:
 			return edge.Reply{Text: strings.Join(in.Results(), "\n")}
 		case in.User() == "read":
-			return edge.Reply{Calls: []edge.Call{{Name: "email.list", Args: map[string]any{}}, {Name: "document.list", Args: map[string]any{}}}}
+			return edge.Reply{Calls: []edge.Call{{Name: "mail.search", Args: map[string]any{"account": "home"}}, {Name: "mail.search", Args: map[string]any{"account": "team"}}}}
 		}
 		return edge.Reply{Calls: calls}
-	})})
+	}), Env: trusting(t)})
+	home, team := mailtest.Start(t), mailtest.Start(t)
+	home.Put(t, "INBOX", "From: Eve <eve@example.com>\nSubject: canary of mail\nMessage-ID: <1@example.com>\n\nhello\n")
+	team.Put(t, "INBOX", "From: Eve <eve@example.com>\nSubject: canary of letters\nMessage-ID: <2@example.com>\n\nhello\n")
 	for _, f := range []string{"diary", "ours"} {
 		n.Write("canary of "+f, f, "today.txt")
 	}
-	n.Write("From: Eve <eve@example.com>\nSubject: canary of mail\nDate: Thu, 01 Jan 2026 10:00:00 +0000\n\nhello\n", "agents", "desk", "inbox", "1.eml")
-	n.Write("# canary of documents\n", "agents", "desk", "documents", "d.md")
-	n.Write("name: desk\ndescription: Reads mail.\ndomains:\n  email: {inbox: ./inbox}\n  document: {folder: ./documents, groups: [family]}\n", "agents", "desk", "agent.yaml")
-	n.Write(fmt.Sprintf("agents: [%[1]s/agents]\nfolders:\n- {name: diary, path: %[1]s/diary}\n- {name: ours, path: %[1]s/ours, groups: [family]}\n", n.Dir), ".config", "steward", "steward.yaml")
+	n.Write("name: desk\ndescription: Reads mail.\ntools: [mail.*]\n", "agents", "desk", "agent.yaml")
+	n.Write(fmt.Sprintf("agents: [%[1]s/agents]\nfolders:\n- {name: diary, path: %[1]s/diary}\n- {name: ours, path: %[1]s/ours, groups: [family]}\n"+
+		"mail:\n  home: {address: %[2]s, imap: '%[3]s', tls: implicit, password: %[5]s}\n  team: {address: %[2]s, imap: '%[4]s', tls: implicit, password: %[5]s, groups: [family]}\n",
+		n.Dir, mailtest.User, home.IMAP, team.IMAP, mailtest.Password), ".config", "steward", "steward.yaml")
 	n.Must("agents", "approve", "--all", "--yes")
 	n.Serve()
 	n.Must("groups", "add", "family", "--member", "ann")
@@ -54,8 +60,8 @@ func TestFoldersAndMailboxesBelongToTheMachinesOwnUser(t *testing.T) {
 		"gus": newUser(n, "gus", "--role", "guest"), "robot": newUser(n, "robot", "--role", "service")}
 	for who, c := range people {
 		a := c.Turn(map[string]any{"content": "read all"}, func(edge.Approval) string { return "approve" })
-		for _, what := range []string{"diary", "mail", "ours", "documents"} {
-			want := who == "local" && (what == "diary" || what == "mail") || who == "ann" && (what == "ours" || what == "documents")
+		for _, what := range []string{"diary", "mail", "ours", "letters"} {
+			want := who == "local" && (what == "diary" || what == "mail") || who == "ann" && (what == "ours" || what == "letters")
 			if got := strings.Contains(a.Text, "canary of "+what); got != want {
 				t.Errorf("%s reads %s: %v\n%s", who, what, got, a.Text)
 			}
@@ -64,6 +70,17 @@ func TestFoldersAndMailboxesBelongToTheMachinesOwnUser(t *testing.T) {
 			t.Errorf("%s is told of folders: %s", who, a.Text)
 		}
 	}
+}
+
+// trusting returns an environment in which programs trust the certificate of
+// mailtest's servers.
+func trusting(t *testing.T) []string {
+	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	s.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	must.Do(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
+	return []string{"SSL_CERT_FILE=" + file}
 }
 
 // mcpServer serves tools over HTTP. Each answers with a text and records its
@@ -140,7 +157,7 @@ func TestAnEmptyAnswerOfAnAgentCarriesItsLabels(t *testing.T) {
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		if strings.Contains(in.User(), "go through the mail") {
 			if in.Rounds() == 0 {
-				return edge.Reply{Calls: []edge.Call{{Name: "email.list", Args: map[string]any{}}}}
+				return edge.Reply{Calls: []edge.Call{{Name: "mail.search", Args: map[string]any{}}}}
 			}
 			return edge.Reply{} // an empty answer
 		}
@@ -152,10 +169,11 @@ func TestAnEmptyAnswerOfAnAgentCarriesItsLabels(t *testing.T) {
 			return edge.Reply{Calls: calls[in.Rounds():][:1]}
 		}
 		return edge.Reply{Text: "Done."}
-	})})
-	n.Write("From: Eve <eve@example.com>\nSubject: canary4711\nDate: Thu, 01 Jan 2026 10:00:00 +0000\n\nhello\n", "agents", "desk", "inbox", "1.eml")
-	n.Write("name: desk\ndescription: Reads mail.\ndomains:\n  email: {inbox: ./inbox}\n", "agents", "desk", "agent.yaml")
-	n.Write(fmt.Sprintf("agents: [%s/agents]\n", n.Dir), ".config", "steward", "steward.yaml")
+	}), Env: trusting(t)})
+	box := mailtest.Start(t)
+	box.Put(t, "INBOX", "From: Eve <eve@example.com>\nSubject: canary4711\nMessage-ID: <1@example.com>\n\nhello\n")
+	n.Write("name: desk\ndescription: Reads mail.\ntools: [mail.*]\n", "agents", "desk", "agent.yaml")
+	n.Write(fmt.Sprintf("agents: [%s/agents]\nmail: {home: {address: %s, imap: '%s', tls: implicit, password: %s}}\n", n.Dir, mailtest.User, box.IMAP, mailtest.Password), ".config", "steward", "steward.yaml")
 	n.Write(fmt.Sprintf(`{"mcpServers": {"lookup": {"url": %q}}}`, lookup), "data", "mcp.json")
 	n.Must("agents", "approve", "--all", "--yes")
 	n.Serve()

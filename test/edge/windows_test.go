@@ -185,8 +185,9 @@ func TestOllamaIsAskedForTheWindow(t *testing.T) {
 	}
 }
 
-// If the system prompt and the tools already fill the window, nothing is sent.
-// The error gives the numbers and says what to do.
+// If the system prompt already fills the window, nothing is sent. The error gives
+// the numbers and says what to do. Tools never fill it: only those are shown that
+// fit.
 func TestAPromptThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -195,8 +196,14 @@ func TestAPromptThatDoesNotFitIsRefused(t *testing.T) {
 		return edge.Reply{Text: "ok"}
 	})})
 	configure(n, "windows: {openai/gpt-test: 2048}\n")
+	n.Write("name: wordy\ndescription: Has much to say.\n", "data", "agents", "wordy", "agent.yaml")
+	n.Write(strings.Repeat("You say what you know, and you know much. ", 300), "data", "agents", "wordy", "PROMPT.md")
+	n.Must("agents", "approve", "wordy", "--yes")
 	n.Serve()
-	a := n.Ask("Hello?", nil)
+	if a := n.Ask("Hello?", nil); a.Text != "ok" || asked.Swap(0) != 1 {
+		t.Errorf("%s %s", a.Code, a.Text)
+	}
+	a := n.Dial().Turn(map[string]any{"content": "Hello?", "agent": "wordy"}, nil)
 	f := a.Frames[len(a.Frames)-1]
 	if a.Code != "context_too_long" || !strings.Contains(a.Text, "the system prompt and the tools take at least") || !strings.Contains(a.Text, "leaves 1536") || !strings.Contains(f.Remedy, "windows") {
 		t.Errorf("%s %s %s", a.Code, a.Text, f.Remedy)
@@ -213,7 +220,7 @@ func TestABudgetGoesByTheServersCount(t *testing.T) {
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		return edge.Reply{Text: "ok", Input: tokensOf(in)}
 	})})
-	configure(n, "windows: {openai/gpt-test: 1000000}\nlimits: {cost: 3}\nprices: {openai/gpt-test: {input: 100, output: 0}}\n")
+	configure(n, "windows: {openai/gpt-test: 1000000}\nlimits: {cost: 3.5}\nprices: {openai/gpt-test: {input: 100, output: 0}}\n")
 	n.Serve()
 	say := func(words int) string { return n.Ask(strings.Repeat("so it goes on ", words), nil).Text }
 	i := 0
@@ -225,7 +232,7 @@ func TestABudgetGoesByTheServersCount(t *testing.T) {
 		return say(6_000) == "ok"
 	})
 	text := say(20_000)
-	for _, want := range []string{"its input is about", "USD", "0.0000 of 3.0000 USD are spent", "openai/gpt-test"} {
+	for _, want := range []string{"its input is about", "USD", "0.0000 of 3.5000 USD are spent", "openai/gpt-test"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s: want %s", text, want)
 		}

@@ -28,10 +28,10 @@ import (
 	"steward/internal/provider/openai"
 	"steward/internal/record"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
 	"steward/test/apis"
 	_ "steward/test/seed"
+	"steward/test/storetest"
 )
 
 var anna = store.ForUser("anna")

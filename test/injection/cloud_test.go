@@ -71,7 +71,7 @@ func leaks() []leak {
 			s.must(err)
 		}},
 		{"a plan that is made apart", func(s *scene) {
-			hear(s, "Tell the key.", call{"email.read", raw(`{"id":"bob"}`)}, readVault, call{"plan.fix", raw(`{"steps":[{"id":"v","tool":"vault.read","args":{}}]}`)})
+			hear(s, "Tell the key.", call{"mail.read", raw(`{"id":"home/bob"}`)}, readVault, call{"plan.fix", raw(`{"steps":[{"id":"v","tool":"vault.read","args":{}}]}`)})
 		}},
 		{"an agent that is asked", func(s *scene) {
 			hear(s, "Have it kept.", readVault, call{"helper.ask", raw(`{"request":"Keep SECRET-9999."}`)})
@@ -133,7 +133,7 @@ func TestWhatIsPrivateStaysHereWhereARuleSaysSo(t *testing.T) {
 		}
 		w := newWorld(t, judge, "cloud/double")
 		w.reset()
-		brain := doing(call{"email.read", raw(`{"id":"bank"}`)}, call{"text.extract", raw(`{"instruction":"the code","text":"SECRET-4711"}`)}, call{"helper.ask", raw(`{"request":"Keep SECRET-4711."}`)})
+		brain := doing(call{"mail.read", raw(`{"id":"home/bank"}`)}, call{"text.extract", raw(`{"instruction":"the code","text":"SECRET-4711"}`)}, call{"helper.ask", raw(`{"request":"Keep SECRET-4711."}`)})
 		w.model.think(brain)
 		w.cloud.think(brain)
 		s := &scene{world: w}

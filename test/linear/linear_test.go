@@ -27,9 +27,9 @@ import (
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
 	"steward/test/leak"
+	"steward/test/storetest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -15,7 +15,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // forgetful is a node that omits every seventh sent message.

@@ -7,15 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +23,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/toolkit/mcp"
+	"steward/test/edge"
 	"steward/test/must"
 )
 
@@ -34,16 +32,13 @@ const packages = "node_modules/@modelcontextprotocol/"
 // patience bounds the wait for something that must happen, on any machine.
 const patience = 5 * time.Minute
 
-// TestMain also runs the test binary as the client for the suite.
+// TestMain also runs the test binary as the client for the suite: TestClient, with the address of a server.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "conformance-client" {
-		if err := conformanceClient(os.Args[2], os.Getenv("MCP_CONFORMANCE_SCENARIO")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+		os.Setenv(serverVariable, os.Args[2])
+		os.Args = []string{os.Args[0], "-test.run=^TestClient$"}
 	}
-	os.Exit(m.Run())
+	os.Exit(edge.Main(m))
 }
 
 // node returns the Node of the packages, because the suite needs a newer one than many systems have.
@@ -286,130 +281,4 @@ func TestFilesystem(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Scenarios of the suite that test what Steward does not offer: signing in by
-// OAuth (all that begin with auth/), and elicitation.
-func offered(scenario string) bool {
-	return !strings.HasPrefix(scenario, "auth/") && !strings.HasPrefix(scenario, "elicitation-")
-}
-
-// clients perform what a scenario expects of a client.
-func clients() map[string]func(ctx context.Context, s tool.Source) error {
-	use := func(name, args string) func(context.Context, tool.Source) error {
-		return func(ctx context.Context, s tool.Source) error {
-			a, err := s.Announce(ctx)
-			if err != nil {
-				return err
-			}
-			at := slices.IndexFunc(a.Specs, func(spec tool.Spec) bool { return spec.Name == "srv."+name })
-			if at < 0 {
-				return fmt.Errorf("there is no tool %s among %d; refused: %v", name, len(a.Specs), a.Refused)
-			}
-			_, err = s.Tool(a.Specs[at]).Call(ctx, tool.Invocation{Args: []byte(args), Request: id.New()})
-			return err
-		}
-	}
-	return map[string]func(context.Context, tool.Source) error{
-		"initialize": func(ctx context.Context, s tool.Source) error { _, err := s.Announce(ctx); return err },
-		"tools_call": use("add_numbers", `{"a":5,"b":3}`),
-		"sse-retry":  use("test_reconnection", `{}`),
-	}
-}
-
-func conformanceClient(url, scenario string) (err error) {
-	do, ok := clients()[scenario]
-	if !ok {
-		return fmt.Errorf("there is no client for the scenario %q", scenario)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience/2)
-	defer cancel()
-	s, err := mcp.Open(tool.Env{Name: "srv"}, func(into any) error { *into.(*mcp.Decl) = mcp.Decl{URL: url}; return nil })
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return do(ctx, s)
-}
-
-func TestConformance(t *testing.T) {
-	suite := script(t, "conformance/dist/index.js")
-	out := must.Get(exec.Command(node(t), suite, "list", "--client").Output())
-	var scenarios []string
-	for _, m := range regexp.MustCompile(`(?m)^ +- (\S+)`).FindAllStringSubmatch(string(out), -1) {
-		if offered(m[1]) {
-			scenarios = append(scenarios, m[1])
-		}
-	}
-	slices.Sort(scenarios)
-	var known []string
-	for name := range clients() {
-		known = append(known, name)
-	}
-	slices.Sort(known)
-	if !slices.Equal(scenarios, known) {
-		t.Fatalf("the suite has the scenarios %v, and there are clients for %v", scenarios, known)
-	}
-	exe := must.Get(os.Executable())
-	for _, name := range scenarios {
-		t.Run(name, func(t *testing.T) {
-			for range 10 {
-				results := t.TempDir()
-				cmd := exec.CommandContext(t.Context(), node(t), suite, "client", "--command", exe+" conformance-client", "--scenario", name,
-					"--timeout", fmt.Sprint(patience.Milliseconds()), "--output-dir", results)
-				out, err := cmd.CombinedOutput()
-				late := checks(t, results, out)
-				failed := strings.Contains(string(out), "Client exited with code") || strings.Contains(string(out), "Client timed out")
-				if err != nil && (late == "" || failed) {
-					t.Fatalf("%v\n%s", err, out)
-				}
-				if late != "" {
-					t.Log(late)
-				}
-				if !strings.Contains(late, "very late") || t.Failed() {
-					return
-				}
-			}
-			t.Error("it was very late each time")
-		})
-	}
-}
-
-// checks reads the results of the suite. Every check counts, including warnings, except that a client is
-// late: that also depends on the machine, so it is returned. A little late is good enough, but twice the
-// time that it was told to wait is not.
-func checks(t *testing.T, dir string, out []byte) (late string) {
-	files, err := filepath.Glob(filepath.Join(dir, "*", "checks.json"))
-	if deeper, _ := filepath.Glob(filepath.Join(dir, "checks.json")); len(files) == 0 {
-		files = deeper
-	}
-	if err != nil || len(files) != 1 {
-		t.Fatalf("the suite has left %v, %v\n%s", files, err, out)
-	}
-	b := must.Get(os.ReadFile(files[0]))
-	var list []struct {
-		ID, Status, Description string
-		ErrorMessage            string `json:"errorMessage"`
-	}
-	if err := json.Unmarshal(b, &list); err != nil || len(list) == 0 {
-		t.Fatalf("%v\n%s", err, b)
-	}
-	good := 0
-	for _, c := range list {
-		switch c.Status {
-		case "SUCCESS":
-			good++
-		case "INFO":
-		default:
-			if c.ID == "client-sse-retry-timing" && strings.Contains(c.ErrorMessage, " late (") {
-				late = c.ErrorMessage
-				continue
-			}
-			t.Errorf("%s %s: %s %s", c.Status, c.ID, c.Description, c.ErrorMessage)
-		}
-	}
-	if good == 0 {
-		t.Errorf("nothing was checked\n%s", out)
-	}
-	return late
 }

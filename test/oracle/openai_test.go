@@ -76,10 +76,10 @@ func openaiTells(t *testing.T, client *http.Client) (out told) {
 // OpenAI's types hold all that Steward sends: decoded into them and written
 // again, nothing is missing.
 func TestOpenAIDecodesOurRequests(t *testing.T) {
-	for _, dialect := range []openai.Dialect{openai.Official, openai.Compatible} {
+	for _, rules := range []openai.Rules{openai.Official, openai.Compatible} {
 		for _, r := range requests() {
 			body := sentBody(t, openaiData, func(c *http.Client) llm.Model {
-				return openai.New(openai.Options{HTTP: c, Dialect: dialect}).Model("gpt-4.1")
+				return openai.New(openai.Options{HTTP: c, Rules: rules}).Model("gpt-4.1")
 			}, r)
 			if err := apis.CheckOpenAI(body); err != nil {
 				t.Errorf("%v\n%s", err, body)

@@ -22,29 +22,27 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"steward/proto/commonpb"
-	"steward/proto/searchpb"
-	"steward/proto/toolpb"
 	"steward/test/must"
+	"steward/test/rpc/pb"
 )
 
-func call(name, args string) *commonpb.Tool {
-	return &commonpb.Tool{Function: &commonpb.Function{Name: name, Arguments: &args}}
+func call(name, args string) *pb.Tool {
+	return &pb.Tool{Function: &pb.Function{Name: name, Arguments: &args}}
 }
 
 // TestOnePort uses all of Steward's protocols at one address.
 func TestOnePort(t *testing.T) {
 	s := serve(t, t.TempDir(), "127.0.0.1:0", "")
-	var list toolpb.ListToolsResponse
-	must.Do(t, s.grpc("/tool.Tool/ListTools", &toolpb.ListToolsRequest{Namespace: proto.String("math")}, &list))
-	at := slices.IndexFunc(list.Tools, func(t *commonpb.Tool) bool { return t.GetName() == "math.multiply" })
-	if at < 0 || list.Tools[at].GetFunction().GetName() != "math__multiply" || list.Tools[at].GetEffect() != commonpb.Effect_EFFECT_QUERY ||
+	var list pb.ListToolsResponse
+	must.Do(t, s.grpc("/tool.Tool/ListTools", &pb.ListToolsRequest{Namespace: proto.String("math")}, &list))
+	at := slices.IndexFunc(list.Tools, func(t *pb.Tool) bool { return t.GetName() == "math.multiply" })
+	if at < 0 || list.Tools[at].GetFunction().GetName() != "math__multiply" || list.Tools[at].GetEffect() != pb.Effect_EFFECT_QUERY ||
 		list.Tools[at].GetFunction().GetParameters().GetFields()["type"].GetStringValue() != "object" {
 		t.Errorf("%v", list.Tools)
 	}
-	var viaGRPC, viaWeb commonpb.ToolCallResult
+	var viaGRPC, viaWeb pb.ToolCallResult
 	in := call("math__multiply", `{"a": 6, "b": 7}`)
-	if err := s.grpc("/tool.Tool/ExecuteTool", in, &viaGRPC); err != nil || viaGRPC.Content != "42" || viaGRPC.Status != commonpb.CallStatus_CALL_STATUS_OK {
+	if err := s.grpc("/tool.Tool/ExecuteTool", in, &viaGRPC); err != nil || viaGRPC.Content != "42" || viaGRPC.Status != pb.CallStatus_CALL_STATUS_OK {
 		t.Errorf("gRPC: %v, %v", &viaGRPC, err)
 	}
 	if got := s.web("/tool.Tool/ExecuteTool", in, &viaWeb); viaWeb.Content != "42" || !strings.Contains(strings.ToLower(got), "grpc-status: 0") {
@@ -120,9 +118,9 @@ func TestActionsAreNotDoneUnasked(t *testing.T) {
 	s := serve(t, dir, "127.0.0.1:0", settings)
 	in := call("files.write", `{"path":"notes/a.txt","content":"hello"}`)
 	in.Id = proto.String("call-1")
-	var first, again commonpb.ToolCallResult
+	var first, again pb.ToolCallResult
 	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", in, &first))
-	if first.Status != commonpb.CallStatus_CALL_STATUS_DENIED || !strings.Contains(first.Content, "steward chat") || first.Recorded || first.Id != "call-1" {
+	if first.Status != pb.CallStatus_CALL_STATUS_DENIED || !strings.Contains(first.Content, "steward chat") || first.Recorded || first.Id != "call-1" {
 		t.Errorf("%v", &first)
 	}
 	s.end(t)
@@ -132,7 +130,7 @@ func TestActionsAreNotDoneUnasked(t *testing.T) {
 	if !proto.Equal(&first, &again) {
 		t.Errorf("first %v, then %v", &first, &again)
 	}
-	err := s.grpc("/tool.Tool/ExecuteTool", &commonpb.Tool{Id: in.Id, Function: &commonpb.Function{Name: "math.add", Arguments: proto.String(`{"a":1,"b":2}`)}}, &again)
+	err := s.grpc("/tool.Tool/ExecuteTool", &pb.Tool{Id: in.Id, Function: &pb.Function{Name: "math.add", Arguments: proto.String(`{"a":1,"b":2}`)}}, &again)
 	if status.Code(err) != codes.Aborted {
 		t.Errorf("the id for another call: %v", err)
 	}
@@ -162,25 +160,25 @@ service:
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s.command("ask", "-q", "What is 6 times 7?")
-	var list toolpb.ListToolsResponse
-	if err := s.grpc("/tool.Tool/ListTools", &toolpb.ListToolsRequest{Namespace: proto.String("sha256_hash")}, &list); err != nil || len(list.Tools) != 0 {
+	var list pb.ListToolsResponse
+	if err := s.grpc("/tool.Tool/ListTools", &pb.ListToolsRequest{Namespace: proto.String("sha256_hash")}, &list); err != nil || len(list.Tools) != 0 {
 		t.Errorf("before anybody has approved it: %v, %v", list.Tools, err)
 	}
 	s.command("agents", "approve", "--yes", "grpc:sha256_hash", "grpc:md5_hash", "grpc:messages")
 
-	if err := s.grpc("/tool.Tool/ListTools", &toolpb.ListToolsRequest{Namespace: proto.String("sha256_hash")}, &list); err != nil || len(list.Tools) != 1 {
+	if err := s.grpc("/tool.Tool/ListTools", &pb.ListToolsRequest{Namespace: proto.String("sha256_hash")}, &list); err != nil || len(list.Tools) != 1 {
 		t.Fatalf("%v, %v", list.Tools, err)
 	}
 	def := list.Tools[0]
 	schema, err := def.GetFunction().GetParameters().MarshalJSON()
 	if err != nil || def.GetName() != "sha256_hash.calculate_sha256" || def.GetFunction().GetDescription() != "Calculate SHA-256 hash of input text" ||
-		def.GetEffect() != commonpb.Effect_EFFECT_QUERY || def.GetOrigin() != "grpc:sha256_hash" || !strings.Contains(strings.ReplaceAll(string(schema), " ", ""), `"required":["input"]`) {
+		def.GetEffect() != pb.Effect_EFFECT_QUERY || def.GetOrigin() != "grpc:sha256_hash" || !strings.Contains(strings.ReplaceAll(string(schema), " ", ""), `"required":["input"]`) {
 		t.Errorf("%v, %s", def, schema)
 	}
 	sum := sha256.Sum256([]byte("grüß dich"))
-	var res commonpb.ToolCallResult
+	var res pb.ToolCallResult
 	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", call("sha256_hash.calculate_sha256", `{"input":"grüß dich"}`), &res))
-	if res.Status != commonpb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hex.EncodeToString(sum[:])) || !slices.Contains(res.Labels, "untrusted") {
+	if res.Status != pb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hex.EncodeToString(sum[:])) || !slices.Contains(res.Labels, "untrusted") {
 		t.Errorf("%v", &res)
 	}
 	if got := s.json("/tool.Tool/ExecuteTool", `{"function":{"name":"md5_hash.md5_hash","arguments":"{\"input\":\"abc\"}"}}`); !strings.Contains(fmt.Sprint(got["content"]), "900150983cd24fb0d6963f7d28e17f72") {
@@ -188,17 +186,17 @@ service:
 	}
 
 	// Steward's own search, called directly and as a tool.
-	var direct searchpb.QueryMessagesResponse
-	if err := s.grpc("/search.Search/QueryMessages", &searchpb.QueryMessagesRequest{Query: "times", Role: proto.String("user")}, &direct); err != nil || len(direct.Hits) != 1 {
+	var direct pb.QueryMessagesResponse
+	if err := s.grpc("/search.Search/QueryMessages", &pb.QueryMessagesRequest{Query: "times", Role: proto.String("user")}, &direct); err != nil || len(direct.Hits) != 1 {
 		t.Fatalf("%v, %v", &direct, err)
 	}
 	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", call("messages.query_messages", `{"query":"times","role":"user"}`), &res))
-	if hit := direct.Hits[0]; res.Status != commonpb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hit.Line.Message) || hit.Line.Text != "What is 6 times 7?" {
+	if hit := direct.Hits[0]; res.Status != pb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hit.Line.Message) || hit.Line.Text != "What is 6 times 7?" {
 		t.Errorf("directly %v, as a tool %v", hit, &res)
 	}
 
 	hash.kill()
-	if err := s.grpc("/tool.Tool/ExecuteTool", call("sha256_hash.calculate_sha256", `{"input":"x"}`), &res); err != nil || res.Status != commonpb.CallStatus_CALL_STATUS_UNAVAILABLE {
+	if err := s.grpc("/tool.Tool/ExecuteTool", call("sha256_hash.calculate_sha256", `{"input":"x"}`), &res); err != nil || res.Status != pb.CallStatus_CALL_STATUS_UNAVAILABLE {
 		t.Errorf("without its server: %v, %v", &res, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 // Office is a real catalog over a folder: agents in agents, servers in
@@ -34,7 +34,7 @@ func NewOffice(t *testing.T, root ...catalog.RootSource) *Office {
 	opener := func(env tool.Env, _ func(any) error) (tool.Source, error) { return notes{env.Name, o}, nil }
 	var err error
 	o.Catalog, err = catalog.Open(t.Context(), catalog.Options{Store: storetest.NewModel(), Folders: []string{filepath.Join(o.Dir, "agents")}, Data: t.TempDir(),
-		Openers: map[string]tool.Opener{"domain:notes": opener, "mcp": opener, "grpc": opener}, Log: slog.New(slog.DiscardHandler),
+		Openers: map[string]tool.Opener{"mcp": opener, "grpc": opener}, Log: slog.New(slog.DiscardHandler),
 		Servers: []string{filepath.Join(o.Dir, "mcp.json")}, Root: root})
 	if err != nil {
 		t.Fatal(err)
@@ -117,5 +117,5 @@ func (o *Office) Write(name, text string) {
 func (o *Office) Agent(at, more string) {
 	o.t.Helper()
 	name := filepath.Base(at)
-	o.Write("agents/"+at+"/agent.yaml", "name: "+name+"\ndescription: Does "+name+".\ndomains: {notes: }\n"+more)
+	o.Write("agents/"+at+"/agent.yaml", "name: "+name+"\ndescription: Does "+name+".\nmcp: {notes: {}}\n"+more)
 }

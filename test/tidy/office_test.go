@@ -20,10 +20,10 @@ import (
 	"steward/internal/provider/openai"
 	"steward/internal/runtime"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"
 	"steward/test/leak"
+	"steward/test/storetest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -12,9 +12,9 @@ import (
 	"steward/internal/conversation/window"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/message/messagetest"
 	"steward/internal/record"
 	"steward/test/apis"
+	"steward/test/messagetest"
 )
 
 // chat builds histories by hand.

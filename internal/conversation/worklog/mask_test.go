@@ -192,6 +192,11 @@ func TestWords(t *testing.T) {
 		{"a.b", tool.LogSpec{}, `{"n":7}`, "A: b 7"},
 		{"a.b", tool.LogSpec{}, `{"n":7,"m":8}`, "A: b"},
 		{"a.b", tool.LogSpec{Summary: "Set {n} of {m|all} to {list} {o}"}, `{"n":1.50,"list":[1,"two"],"o":{"k":"v"}}`, `Set 1.50 of all to 1, two {"k":"v"}`},
+		{"a.b", tool.LogSpec{Summary: "Wait {s:duration}"}, `{"s":600}`, "Wait 10 minutes"},
+		{"a.b", tool.LogSpec{Summary: "Wait {s:duration|a while}: {t}"}, `{"s":90061,"t":1}`, "Wait 1 day 1 hour 1 minute 1 second: 1"},
+		{"a.b", tool.LogSpec{Summary: "Wait {s:duration|a while}"}, `{}`, "Wait a while"},
+		{"a.b", tool.LogSpec{Summary: "Wait {s:duration}"}, `{"s":"soon"}`, "Wait soon"},
+		{"a.b", tool.LogSpec{Summary: "Wait {s:duration}"}, `{"s":0}`, "Wait 0"},
 		{"a.b", tool.LogSpec{Summary: "Said {text}."}, `{"text":"one\ntwo\u202e\u0007"}`, "Said one two."},
 		{"a.b", tool.LogSpec{Summary: "Said {text}"}, `{"text":"` + long + `"}`, "Said " + message.OneLine(long, maxValue)},
 		{"a.b", tool.LogSpec{Summary: "Said {text}"}, `no JSON`, "Said"},
@@ -203,6 +208,13 @@ func TestWords(t *testing.T) {
 		w.describe(&en)
 		if en.Summary != c.want {
 			t.Errorf("%s %s: %q, want %q", c.name, c.args, en.Summary, c.want)
+		}
+		shown := c.want
+		if w.args == nil {
+			shown = ""
+		}
+		if got := e.Summary(message.Call{ToolCall: &message.ToolCall{Name: c.name, Args: []byte(c.args)}}); got != shown {
+			t.Errorf("%s %s is shown as %q, want %q", c.name, c.args, got, shown)
 		}
 	}
 	kept := masked(t, tool.LogSpec{Parameters: []string{"text", "list", "none"}}, `{"text":"`+long+`","other":1,"list":["`+long+`"]}`)

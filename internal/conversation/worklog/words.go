@@ -2,9 +2,11 @@ package worklog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -64,7 +66,7 @@ func decode(args []byte) (map[string]any, bool) {
 // describe sets what follows from the call alone.
 func (w *words) describe(en *Entry) {
 	en.Tool = w.name
-	en.Summary = message.OneLine(w.summary(), maxSummary)
+	en.Summary = w.summary()
 	if w.quiet {
 		return
 	}
@@ -87,11 +89,21 @@ func appendText(list []string, v any) []string {
 	return list
 }
 
+// Summary describes a call on one line, as the log does. It returns "" if the arguments cannot be
+// decoded.
+func (e *Engine) Summary(c message.Call) string {
+	w := e.words(c)
+	if w.args == nil {
+		return ""
+	}
+	return w.summary()
+}
+
 // summary describes the call by the spec's template, or else by the tool's name and
 // its main argument.
 func (w *words) summary() string {
 	if w.spec.Log.Summary != "" {
-		return w.fill(w.spec.Log.Summary)
+		return message.OneLine(w.fill(w.spec.Log.Summary), maxSummary)
 	}
 	category, verb, ok := strings.Cut(w.name, ".")
 	s := capital(spaced(category))
@@ -101,7 +113,7 @@ func (w *words) summary() string {
 	if main := inline(w.main(), maxValue); main != "" {
 		s += " " + main
 	}
-	return s
+	return message.OneLine(s, maxSummary)
 }
 
 // inline returns any value on one line.
@@ -125,18 +137,39 @@ func inline(v any, most int) string {
 	return message.OneLine(fmt.Sprint(v), most)
 }
 
-var holePattern = regexp.MustCompile(`\{([^{}|]+)(?:\|([^{}]*))?\}`)
+var holePattern = regexp.MustCompile(`\{([^{}|]+?)(` + tool.AsDuration + `)?(?:\|([^{}]*))?\}`)
 
-// fill inserts arguments into a template: {path}, or {path|the folder} for an optional
-// one.
+// fill inserts arguments into a template: {path}, {path|the folder} for an optional one,
+// {seconds:duration} for a number of seconds.
 func (w *words) fill(template string) string {
 	return holePattern.ReplaceAllStringFunc(template, func(hole string) string {
 		p := holePattern.FindStringSubmatch(hole)
-		if s := inline(w.args[p[1]], maxValue); s != "" {
-			return s
+		s := inline(w.args[p[1]], maxValue)
+		if p[2] != "" {
+			s = duration(s)
 		}
-		return p[2]
+		return cmp.Or(s, p[3])
 	})
+}
+
+// duration returns a number of seconds as "1 hour 30 minutes", and anything else as it is.
+func duration(s string) string {
+	n, err := strconv.ParseUint(s, 10, 40)
+	if err != nil || n == 0 {
+		return s
+	}
+	var parts []string
+	units := []string{"day", "hour", "minute", "second"}
+	for i, size := range []uint64{86400, 3600, 60, 1} {
+		switch k := n / size; {
+		case k == 1:
+			parts = append(parts, "1 "+units[i])
+		case k > 1:
+			parts = append(parts, fmt.Sprintf("%d %ss", k, units[i]))
+		}
+		n %= size
+	}
+	return strings.Join(parts, " ")
 }
 
 // spaced splits a name into words.

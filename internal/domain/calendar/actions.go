@@ -3,6 +3,7 @@ package calendar
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,10 +18,15 @@ type addArgs struct {
 	Start     string   `json:"start"`
 	Minutes   int      `json:"duration_minutes,omitzero"`
 	AllDay    bool     `json:"all_day,omitzero"`
+	Repeat    string   `json:"repeat,omitzero"`
 	Location  string   `json:"location,omitzero"`
 	Attendees []string `json:"attendees,omitzero"`
 	Notes     string   `json:"notes,omitzero"`
+	Calendar  string   `json:"calendar,omitzero"`
 }
+
+// addresses is the schema of a list of people.
+const addresses = `{"type":"array","items":{"type":"string","format":"email"},"maxItems":50,"description":`
 
 // JSONSchema returns the schema, with formats that tags cannot express.
 func (addArgs) JSONSchema() string {
@@ -29,37 +35,93 @@ func (addArgs) JSONSchema() string {
 "start":{"type":"string","format":"date-time","description":"when it begins"},
 "duration_minutes":{"type":"integer","minimum":1,"maximum":44640,"description":"how many minutes it takes; 60 unless given"},
 "all_day":{"type":"boolean","description":"the event is all day long; of start only the date counts"},
+"repeat":{"type":"string","maxLength":300,"description":"daily, weekdays, weekly, monthly, yearly, or an RRULE such as FREQ=WEEKLY;BYDAY=MO,TH"},
 "location":{"type":"string","maxLength":200,"description":"the place where it is, such as a room"},
-"attendees":{"type":"array","items":{"type":"string","format":"email"},"maxItems":50,"description":"e-mail addresses of who is invited"},
-"notes":{"type":"string","maxLength":4000,"description":"what else is to be remembered"}},
+"attendees":` + addresses + `"e-mail addresses of who is invited"},
+"notes":{"type":"string","maxLength":4000,"description":"what else is to be remembered"},
+"calendar":{"type":"string","maxLength":200,"description":"the calendar; needed only if it matters which"}},
 "required":["title","start"],"additionalProperties":false}`
 }
 
+// which are the arguments that name an event.
+type which struct {
+	Event    string `json:"event"`
+	Date     string `json:"date,omitzero"`
+	Calendar string `json:"calendar,omitzero"`
+}
+
+const whichSchema = `{"type":"object","properties":{
+"event":{"type":"string","minLength":1,"maxLength":200,"description":"the title of the event, or words of it"},
+"date":{"type":"string","format":"date","description":"the day on which the event is now; needed for one occurrence of an event that repeats"},
+"calendar":{"type":"string","maxLength":200,"description":"the calendar in which it is; needed only if it matters"},`
+
 type moveArgs struct {
-	Minutes int    `json:"duration_minutes,omitzero" jsonschema:"how many minutes it takes; as long as before unless given" min:"1" max:"44640"`
-	Event   string `json:"event" jsonschema:"the title of the event, or words of it" minlen:"1" maxlen:"200"`
-	Start   string `json:"start" jsonschema:"when it begins instead" format:"date-time"`
+	which
+	Start     string   `json:"start"`
+	Minutes   int      `json:"duration_minutes,omitzero"`
+	Attendees []string `json:"attendees,omitzero"`
+}
+
+// JSONSchema returns the schema.
+func (moveArgs) JSONSchema() string {
+	return whichSchema + `
+"start":{"type":"string","format":"date-time","description":"when it begins instead"},
+"duration_minutes":{"type":"integer","minimum":1,"maximum":44640,"description":"how many minutes it takes; as long as before unless given"},
+"attendees":` + addresses + `"e-mail addresses of everybody who was invited, because the calendar's server tells them; others are invited"}},
+"required":["event","start"],"additionalProperties":false}`
 }
 
 type removeArgs struct {
-	Event string `json:"event" jsonschema:"the title of the event, or words of it" minlen:"1" maxlen:"200"`
+	which
+	Series    bool     `json:"series,omitzero"`
+	Attendees []string `json:"attendees,omitzero"`
+}
+
+// JSONSchema returns the schema.
+func (removeArgs) JSONSchema() string {
+	return whichSchema + `
+"series":{"type":"boolean","description":"an event that repeats is removed with all its occurrences"},
+"attendees":` + addresses + `"e-mail addresses of everybody who was invited, because the calendar's server tells them"}},
+"required":["event"],"additionalProperties":false}`
+}
+
+type respondArgs struct {
+	which
+	Answer    string `json:"answer"`
+	Organizer string `json:"organizer"`
+}
+
+// JSONSchema returns the schema.
+func (respondArgs) JSONSchema() string {
+	return whichSchema + `
+"answer":{"type":"string","enum":["accept","decline","tentative"],"description":"the answer"},
+"organizer":{"type":"string","format":"email","description":"the e-mail address of who invites, as the calendar shows it: the answer goes there"}},
+"required":["event","answer","organizer"],"additionalProperties":false}`
 }
 
 // actions adds the tools that change the calendar.
 func (s *service) actions(k *local.Kit) {
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list"), k.Name("search"), k.Name("free")}}}
-	settle := local.Settled(s.of)
-	local.Action(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale,
+	there := len(s.Accounts.List) > 0
+	reach := map[bool]tool.Reach{true: tool.ReachOut, false: tool.ReachHere}[there]
+	local.Action(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale, Timeout: timeout,
 		Description: "Adds an event to the calendar: puts in or schedules a meeting or an appointment, and says if it overlaps with another.",
-		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title"}}}, s.add, labelling(settle))
-	local.Action(k, tool.Spec{Name: "move", Yields: mine, Tidy: stale, // an event's title may come from others
+		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title", "attendees"}}}, s.add, labelling(s.settle))
+	local.Action(k, tool.Spec{Name: "move", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout, // an event's title may come from others
 		Description: "Moves an event in the calendar to another time: reschedules or postpones a meeting.",
-		Log:         tool.LogSpec{Summary: "Move {event} to {start}", Impact: []string{"event"}}}, s.move, settle)
-	local.Action(k, tool.Spec{Name: "remove", Yields: mine, Tidy: stale,
+		Log:         tool.LogSpec{Summary: "Move {event} to {start}", Impact: []string{"event", "attendees"}}}, s.move, s.settle)
+	local.Action(k, tool.Spec{Name: "remove", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout,
 		Description: "Removes an event from the calendar: cancels or deletes a meeting or an appointment.",
-		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar", Impact: []string{"event"}}}, s.remove, settle)
-	for _, name := range []string{"add", "move", "remove"} {
-		local.Undo(k, name, s.of)
+		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar", Impact: []string{"event", "attendees"}}}, s.remove, s.settle)
+	names := []string{"add", "move", "remove"}
+	if there {
+		local.Action(k, tool.Spec{Name: "respond", Reach: tool.ReachOut, Targets: []string{"organizer"}, Yields: mine, Tidy: stale, Timeout: timeout,
+			Description: "Answers an invitation that is in the calendar: accepts or declines it, or says that it is tentative.",
+			Log:         tool.LogSpec{Summary: "Answer the invitation to {event}: {answer}", Impact: []string{"event", "organizer"}}}, s.respond, s.settle)
+		names = append(names, "respond")
+	}
+	for _, name := range names {
+		local.Undo(k, name, func(user string) local.Reverter { return undoing{s, user} })
 	}
 }
 
@@ -80,12 +142,23 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (tool.
 	if err != nil {
 		return tool.Result{}, err
 	}
-	e := Event{Title: strings.Join(strings.Fields(a.Title), " "), Start: start, Location: a.Location, Notes: a.Notes, Attendees: a.Attendees, AllDay: a.AllDay}
+	repeat, err := ruleOf(a.Repeat, zone)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	e := Event{Title: strings.Join(strings.Fields(a.Title), " "), Start: start, Location: a.Location, Notes: a.Notes, Attendees: a.Attendees, AllDay: a.AllDay, Rule: repeat, Calendar: a.Calendar}
 	if e.Title == "" {
 		return tool.Result{}, fault.New(fault.Invalid, "title_missing", "the event has no title").WithHint("say what it is called")
 	}
 	e.lasts(minutes(a.Minutes, time.Hour), zone)
-	told, err := s.apply(ctx, in, Change{Add: &e}, "Added %s to the calendar.")
+	st, err := s.of(ctx, in.User)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if told, ok, err := st.Applied(ctx, local.Key(in)); err != nil || ok {
+		return labelled(tool.Text(told)), tool.NotDone(err)
+	}
+	told, err := s.apply(ctx, in, st, Change{Add: &e}, "Added %s to the calendar.")
 	return labelled(tool.Text(told)), err
 }
 
@@ -128,28 +201,19 @@ func minutes(n int, otherwise time.Duration) time.Duration {
 }
 
 // apply makes a change and returns a text about it and about overlapping events.
-func (s *service) apply(ctx context.Context, in tool.Invocation, c Change, format string) (string, error) {
-	cal := s.of(in.User)
+func (s *service) apply(ctx context.Context, in tool.Invocation, st store, c Change, format string) (string, error) {
 	zone := s.Location(in.User)
 	clashes := ""
-	if e := cmpEvent(c); e != nil {
-		events, _, err := cal.Between(ctx, e.Start, e.End)
+	if e := c.about(); c.Add != nil || c.Move != nil {
+		events, _, err := st.Between(ctx, e.Start, e.End, "")
 		if err != nil {
 			return "", tool.NotDone(err)
 		}
 		clashes = overlaps(*e, events, zone)
 	}
-	return cal.Apply(ctx, local.Key(in), c, func(e Event) string {
+	return st.Apply(ctx, local.Key(in), c, func(e Event) string {
 		return fmt.Sprintf(format, fmt.Sprintf("%q, %s,", e.Title, e.span(zone))) + clashes
 	})
-}
-
-// cmpEvent returns the event whose time a change sets.
-func cmpEvent(c Change) *Event {
-	if c.Add != nil {
-		return c.Add
-	}
-	return c.Move
 }
 
 // overlapping precedes the names of overlapping events.
@@ -159,8 +223,12 @@ const overlapping = " Note: it overlaps with "
 func overlaps(e Event, events []Event, zone *time.Location) string {
 	var with []string
 	for _, o := range events {
-		if o.Free || e.Free || o.ID == e.ID && e.ID != "" || !o.overlaps(e.Start, e.End) {
+		if o.Free || e.Free || o.ID == e.ID && e.ID != "" && (e.Occurs.IsZero() || o.Occurs.Equal(e.Occurs)) || !o.overlaps(e.Start, e.End) {
 			continue
+		}
+		if len(with) == 10 {
+			with = append(with, "others")
+			break
 		}
 		with = append(with, fmt.Sprintf("%q (%s)", o.Title, o.span(zone)))
 	}
@@ -176,44 +244,107 @@ func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs) (str
 	if err != nil {
 		return "", err
 	}
-	e, done, err := s.find(ctx, in, a.Event)
+	st, e, done, err := s.find(ctx, in, a.which)
 	if err != nil || done != "" {
 		return done, err
 	}
+	if e.Repeats && e.Occurs.IsZero() {
+		return "", repeats(e)
+	}
+	if err := e.mayChange(a.Attendees); err != nil {
+		return "", err
+	}
 	length := e.End.Sub(e.Start)
-	e.Start = start
+	e.Start, e.Attendees = start, a.Attendees
 	e.lasts(minutes(a.Minutes, length), zone)
-	return s.apply(ctx, in, Change{Move: &e}, "Moved %s in the calendar.")
+	return s.apply(ctx, in, st, Change{Move: &e}, "Moved %s in the calendar.")
+}
+
+func repeats(e Event) error {
+	return fault.New(fault.Unsupported, "event_repeats", "%q repeats", e.Title).WithHint("give the date of the occurrence that is meant; a whole series can only be removed (series) and added anew")
+}
+
+// mayChange checks that the people who are told of a change are named in the call, so that whoever
+// approves it sees them. Error codes: event_of_others, event_guests_missing.
+func (e Event) mayChange(named []string) error {
+	if e.reply != "" {
+		return fault.New(fault.Denied, "event_of_others", "only %s, who has invited to it, can change %q", e.Organizer, e.Title).WithHint("answer the invitation instead (calendar.respond), or write to them")
+	}
+	for _, g := range e.guests {
+		if !slices.ContainsFunc(named, func(n string) bool { return strings.EqualFold(n, g) }) {
+			return fault.New(fault.Conflict, "event_guests_missing", "people are invited to %q, and the calendar's server tells them", e.Title).
+				WithHint("give attendees: %s", strings.Join(e.guests, ", "))
+		}
+	}
+	return nil
 }
 
 func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs) (string, error) {
-	e, done, err := s.find(ctx, in, a.Event)
+	st, e, done, err := s.find(ctx, in, a.which)
 	if err != nil || done != "" {
 		return done, err
 	}
-	return s.apply(ctx, in, Change{Remove: e.ID}, "Removed %s from the calendar.")
+	format := "Removed %s from the calendar."
+	switch {
+	case a.Series:
+		e.Occurs = time.Time{}
+		format = "Removed %s and all its repetitions from the calendar."
+	case e.Repeats && e.Occurs.IsZero():
+		return "", repeats(e)
+	}
+	if e.reply == "" || !e.Occurs.IsZero() { // an invitation may be removed as a whole; nobody is told
+		if err := e.mayChange(a.Attendees); err != nil {
+			return "", err
+		}
+	}
+	return s.apply(ctx, in, st, Change{Remove: &e}, format)
+}
+
+func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs) (string, error) {
+	st, e, done, err := s.find(ctx, in, a.which)
+	if err != nil || done != "" {
+		return done, err
+	}
+	if e.reply == "" {
+		return "", fault.New(fault.Invalid, "event_no_invitation", "%q is no invitation to the user", e.Title).WithHint("list the calendar: it shows invitations")
+	}
+	if !strings.EqualFold(e.Organizer, strings.TrimSpace(a.Organizer)) {
+		return "", fault.New(fault.Conflict, "event_guests_missing", "the answer goes to %s", e.Organizer).WithHint("give that as organizer")
+	}
+	reply := map[string]string{"accept": "ACCEPTED", "decline": "DECLINED", "tentative": "TENTATIVE"}[a.Answer]
+	return s.apply(ctx, in, st, Change{Answer: &e, Reply: reply}, "Answered the invitation to %s: "+a.Answer+".")
 }
 
 // find returns the event that the words refer to. If this call has already made its change, done is the
 // text that was returned. Error codes: event_not_found, event_ambiguous.
-func (s *service) find(ctx context.Context, in tool.Invocation, words string) (e Event, done string, err error) {
-	c := s.of(in.User)
-	if told, ok, err := c.Applied(ctx, local.Key(in)); err != nil || ok {
-		return e, told, err
+func (s *service) find(ctx context.Context, in tool.Invocation, w which) (st store, e Event, done string, err error) {
+	if st, err = s.of(ctx, in.User); err != nil {
+		return st, e, "", tool.NotDone(err)
 	}
-	all, err := c.All(ctx)
+	if told, ok, err := st.Applied(ctx, local.Key(in)); err != nil || ok {
+		return st, e, told, tool.NotDone(err)
+	}
+	var all []Event
+	if w.Date == "" {
+		all, err = st.All(ctx, w.Calendar)
+	} else {
+		var date time.Time
+		if date, err = local.Day(w.Date, s.Time().In(s.Location(in.User))); err == nil {
+			all, _, err = st.Between(ctx, date, date.AddDate(0, 0, 1), w.Calendar)
+		}
+	}
 	if err != nil {
-		return e, "", tool.NotDone(err)
+		return st, e, "", tool.NotDone(err)
 	}
-	found := named(all, words, s.Time())
+	found := named(all, w.Event, s.Time())
 	switch len(found) {
 	case 0:
-		return e, "", fault.New(fault.NotFound, "event_not_found", "there is no event %.100q in the calendar", words).WithHint("search the calendar for it")
+		return st, e, "", fault.New(fault.NotFound, "event_not_found", "there is no event %.100q in the calendar", w.Event).WithHint("search the calendar for it")
 	case 1:
-		return found[0], "", nil
+		return st, found[0], "", nil
 	}
-	return e, "", fault.New(fault.Conflict, "event_ambiguous", "several events are called like %.100q", words).
-		WithHint("give more of the title: %s", lines(found[:min(len(found), 10)], s.Location(in.User)))
+	return st, e, "", fault.New(fault.Conflict, "event_ambiguous", "several events are called like %.100q", w.Event).
+		WithHint("give more of the title, or the date: %s", lines(found[:min(len(found), 10)], s.Location(in.User)))
 }
 
 // named returns the events with an id, with a title, or with all the words. Events that are not over take

@@ -1,4 +1,5 @@
-// Package calendar lets an agent see and change a calendar, which is an iCalendar file.
+// Package calendar lets an agent see and change calendars: a user's iCalendar file, or calendars on servers
+// (CalDAV).
 package calendar
 
 import (
@@ -8,14 +9,18 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/domain/dav"
 	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
 )
 
-// Kind is the kind of source.
-const Kind = "domain:calendar"
+// Kind is where the tools come from; File is the name of a calendar of Steward's own.
+const (
+	Kind = "domain:calendar"
+	File = "calendar.ics"
+)
 
 // Event is an event, or one occurrence of an event that repeats.
 type Event struct {
@@ -28,7 +33,18 @@ type Event struct {
 	Notes     string
 	Attendees []string
 	Repeats   bool
-	Free      bool // its time is free for other events
+	Free      bool      // its time is free for other events
+	Occurs    time.Time // of one occurrence: the start that the series gives it
+	Rule      string    // of a new event: its RRULE
+	Organizer string    // who invites
+	Calendar  string    // where it is; empty: the only one
+
+	replies []string    // of the attendees, in lower case
+	reply   string      // the user's own, if the user was invited by somebody else
+	own     []string    // the user's e-mail addresses, if the calendar is on a server
+	guests  []string    // who is told by the server if the event changes
+	sends   bool        // the server sends invitations and answers
+	object  *dav.Object // on a server
 }
 
 // overlaps reports whether two spans of time share more than an end.
@@ -39,42 +55,33 @@ func (e Event) overlaps(from, to time.Time) bool {
 	return e.Start.Before(to) && from.Before(e.End)
 }
 
-// Change is a change of a calendar. Exactly one member is set.
-type Change struct {
-	Add    *Event // the calendar assigns the ID
-	Move   *Event // the event with this ID gets this Start, End and AllDay
-	Remove string // the ID
-}
-
 // Options configure the source. The zero value works.
-type Options = local.Options
-
-// declaration is the declaration in agent.yaml.
-type declaration struct {
-	local.Declared `yaml:",inline"`
-	File           string `yaml:"file"` // an .ics file
+type Options struct {
+	local.Options
+	Accounts dav.Accounts // the calendars of users who have one are on a server
 }
 
-// Opener returns the opener of the source.
-func Opener(opt Options) tool.Opener {
-	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
-		var d declaration
-		if err := decode(&d); err != nil {
-			return nil, err
-		}
-		place, err := local.NewPlace(env, d.File, "calendar.ics")
-		if err != nil {
-			return nil, err
-		}
-		k := local.NewKit(env, Kind)
-		if err := k.Deliver(d.Declared, d.File); err != nil {
-			return nil, err
-		}
-		s := &service{Options: opt, place: place}
-		s.queries(k)
-		s.actions(k)
-		return k.Source()
-	}
+// store is a user's calendars: a file, or those on servers. The last argument of the reading methods
+// names one of several.
+type store interface {
+	// Between returns the events in a span of time, including repetitions, sorted by start. problems
+	// describes what cannot be read.
+	Between(ctx context.Context, from, to time.Time, calendar string) (events []Event, problems []string, err error)
+	// All returns every event once, sorted by its first start.
+	All(ctx context.Context, calendar string) ([]Event, error)
+	// Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the
+	// same text.
+	Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error)
+	local.Journal
+	local.Reverter
+}
+
+// Add adds the tools to a kit. place is where a calendar of Steward's own and what is needed to undo
+// changes are kept.
+func Add(k *local.Kit, place local.Place, opt Options) {
+	s := &service{opt, place}
+	s.queries(k)
+	s.actions(k)
 }
 
 // service holds the tools over the users' calendars.
@@ -83,21 +90,62 @@ type service struct {
 	place local.Place
 }
 
-// of returns the calendar of a user.
-func (s *service) of(user string) *file {
-	return &file{local.Record{Path: s.place.For(user), Max: maxFile, Done: done, Back: back}, s.Location(user), s.Time}
+// of returns the calendars of a user.
+func (s *service) of(ctx context.Context, user string) (store, error) {
+	remote, err := s.Accounts.Has(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	path := s.place.For(user)
+	if remote {
+		return s.remote(user, path), nil
+	}
+	return &file{local.Record{Path: path, Max: maxFile, Done: done, Back: back}, s.Location(user), s.Time}, nil
+}
+
+// settle is the settler of the actions.
+func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	st, err := s.of(ctx, in.User)
+	if err != nil {
+		return false, tool.Result{}, err
+	}
+	told, ok, err := st.Applied(ctx, local.Key(in))
+	return ok, tool.Text(told), err
+}
+
+// undoing undoes a user's changes. It is a local.Reverter.
+type undoing struct {
+	*service
+	user string
+}
+
+// Revert implements local.Reverter.
+func (u undoing) Revert(ctx context.Context, key string) (string, error) {
+	st, err := u.of(ctx, u.user)
+	if err != nil {
+		return "", err
+	}
+	return st.Revert(ctx, key)
+}
+
+// oneOf names a calendar.
+type oneOf struct {
+	Calendar string `json:"calendar,omitzero" jsonschema:"the calendar; all unless given" maxlen:"200"`
 }
 
 type listArgs struct {
+	oneOf
 	Date  string `json:"date,omitzero" jsonschema:"the day, or the first of several; today unless given" format:"date"`
 	Until string `json:"until,omitzero" jsonschema:"the end of the span, where it is longer than a day" format:"date"`
 }
 
 type searchArgs struct {
+	oneOf
 	Query string `json:"query" jsonschema:"words to look for in titles, places, notes and attendees" minlen:"1" maxlen:"200"`
 }
 
 type freeArgs struct {
+	oneOf
 	Date    string `json:"date" jsonschema:"the day" format:"date"`
 	From    string `json:"from,omitzero" jsonschema:"the time of day from which on to look, as 08:00; 08:00 unless given" pattern:"^([01]\\d|2[0-3]):[0-5]\\d$"`
 	Minutes int    `json:"minutes,omitzero" jsonschema:"how many minutes are needed at least; 30 unless given" min:"1" max:"1440"`
@@ -111,13 +159,13 @@ const mine = message.Private | message.Untrusted
 
 // queries adds the tools that only read.
 func (s *service) queries(k *local.Kit) {
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("date", "until"),
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("date", "until", "calendar"),
 		Description: "Lists the events in the calendar: shows what meetings and appointments there are on a day, or until another day.",
 		Log:         tool.LogSpec{Summary: "Look at the calendar of {date|the coming days}"}}, s.list)
-	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query"),
+	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "calendar"),
 		Description: "Searches the calendar for an event by words: finds when a meeting or an appointment is.",
 		Log:         tool.LogSpec{Summary: "Search the calendar for {query}"}}, s.search)
-	local.Query(k, tool.Spec{Name: "free", Yields: mine, Tidy: local.Again("date", "minutes", "from", "to"),
+	local.Query(k, tool.Spec{Name: "free", Yields: mine, Tidy: local.Again("date", "minutes", "from", "to", "calendar"),
 		Description: "Tells when there is free time on a day, and what makes the rest busy: finds a gap between the events of the calendar.",
 		Log:         tool.LogSpec{Summary: "Look for free time on {date}"}}, s.free)
 }
@@ -138,7 +186,7 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 	if to.Before(from) {
 		return "", fault.New(fault.Invalid, "time_invalid", "%s is before %s", a.Until, from.Format(day)).WithHint("give the earlier day as date")
 	}
-	events, problems, err := s.of(in.User).Between(ctx, from, to.AddDate(0, 0, 1))
+	events, problems, err := s.between(ctx, in, from, to.AddDate(0, 0, 1), a.Calendar)
 	if err != nil {
 		return "", err
 	}
@@ -153,7 +201,11 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 }
 
 func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) (string, error) {
-	all, err := s.of(in.User).All(ctx)
+	st, err := s.of(ctx, in.User)
+	if err != nil {
+		return "", err
+	}
+	all, err := st.All(ctx, a.Calendar)
 	if err != nil {
 		return "", err
 	}
@@ -161,12 +213,15 @@ func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) 
 	if len(found) == 0 {
 		return fmt.Sprintf("No event in the calendar has %q.", a.Query), nil
 	}
-	const most = 50
-	more := ""
-	if len(found) > most {
-		more, found = fmt.Sprintf("\n(and %d more)", len(found)-most), found[:most]
+	return lines(found, s.Location(in.User)), nil
+}
+
+func (s *service) between(ctx context.Context, in tool.Invocation, from, to time.Time, calendar string) ([]Event, []string, error) {
+	st, err := s.of(ctx, in.User)
+	if err != nil {
+		return nil, nil, err
 	}
-	return lines(found, s.Location(in.User)) + more, nil
+	return st.Between(ctx, from, to, calendar)
 }
 
 func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (string, error) {
@@ -183,7 +238,7 @@ func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (str
 	if !from.Before(to) {
 		return "", fault.New(fault.Invalid, "time_invalid", "%s is not before %s", a.From, a.To).WithHint("give the earlier time as from")
 	}
-	events, problems, err := s.of(in.User).Between(ctx, from, to)
+	events, problems, err := s.between(ctx, in, from, to, a.Calendar)
 	if err != nil {
 		return "", err
 	}
@@ -238,9 +293,13 @@ func noted(text string, problems []string) string {
 }
 
 func lines(events []Event, zone *time.Location) string {
+	const most = 100
 	var out []string
-	for _, e := range events {
+	for _, e := range events[:min(len(events), most)] {
 		out = append(out, "- "+e.shown(zone))
+	}
+	if more := len(events) - most; more > 0 {
+		out = append(out, fmt.Sprintf("(and %d more)", more))
 	}
 	return strings.Join(out, "\n")
 }
@@ -259,6 +318,12 @@ func (e Event) shown(zone *time.Location) string {
 	}
 	if e.Repeats {
 		out += " (repeats)"
+	}
+	if e.reply != "" {
+		out += fmt.Sprintf(" (invited by %s, your answer: %s)", e.Organizer, e.reply)
+	}
+	if e.Calendar != "" {
+		out += " in " + e.Calendar
 	}
 	return out
 }

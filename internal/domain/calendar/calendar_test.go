@@ -11,8 +11,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/domain/dav"
+	"steward/internal/domain/local"
 	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
+	"steward/internal/tool"
 	_ "steward/test/seed"
 )
 
@@ -28,19 +31,35 @@ var (
 )
 
 func options() Options {
-	return Options{Now: func() time.Time { return now }, Zone: func(string) *time.Location { return vienna }}
+	return Options{Options: local.Options{Now: func() time.Time { return now }, Zone: func(string) *time.Location { return vienna }}}
+}
+
+// opener opens the tools as a source, with which localtest works.
+func opener(opt Options) tool.Opener {
+	return func(env tool.Env, _ func(any) error) (tool.Source, error) {
+		place, err := local.NewPlace(env, File)
+		if err != nil {
+			return nil, err
+		}
+		k := local.NewKit(env, Kind)
+		Add(k, place, opt)
+		return k.Source()
+	}
 }
 
 func open(t *testing.T, content string) (*localtest.Source, string) {
 	t.Helper()
 	env := localtest.Env(t, "calendar")
-	path := filepath.Join(env.Dir, "my.ics")
+	path := filepath.Join(env.Data, "ann", File)
 	if content != "" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return localtest.Open(t, Opener(options()), env, "file: my.ics"), path
+	return localtest.Open(t, opener(options()), env), path
 }
 
 func file2(t *testing.T, path string) string {
@@ -227,9 +246,6 @@ func TestArgumentsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %s", args, err, code)
 		}
 	}
-	if _, err := Opener(Options{})(localtest.Env(t, "c"), localtest.Decoder("file: ../x.ics")); !fault.HasCode(err, "path_invalid") {
-		t.Errorf("%v", err)
-	}
 }
 
 func TestAllDay(t *testing.T) {
@@ -255,7 +271,7 @@ func TestMarksAreForgotten(t *testing.T) {
 	}
 	data := []byte(foreign)
 	for i := range maxDone + 20 {
-		data = []byte(join(parse(data), mark(fmt.Sprint(i), told(i))))
+		data = []byte(join(dav.Split(string(data), "VEVENT"), mark(fmt.Sprint(i), told(i))))
 	}
 	if n := strings.Count(string(data), "\n"+doneLine); n != maxDone {
 		t.Errorf("%d marks", n)
@@ -341,35 +357,34 @@ func TestRoundTrip(t *testing.T) {
 		e := Event{Title: text.Draw(t, "title"), Location: text.Draw(t, "location"), Notes: text.Draw(t, "notes"),
 			Start: minute(rapid.IntRange(-1e6, 1e6).Draw(t, "start")), AllDay: rapid.Bool().Draw(t, "all day")}
 		e.lasts(time.Duration(rapid.IntRange(1, 5000).Draw(t, "minutes"))*time.Minute, vienna)
-		f := &file{zone: vienna, now: func() time.Time { return now }}
-		pieces, added, _, err := f.change(parse([]byte(foreign)), "key", Change{Add: &e})
+		pieces, added, _, err := editor{vienna, now}.change(dav.Split(foreign, "VEVENT"), "key", Change{Add: &e})
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := parse([]byte(join(pieces, mark("key", text.Draw(t, "told")))))
-		i := slices.IndexFunc(again, func(p piece) bool { return p.event != nil && textOf(p) == added.ID })
+		again := dav.Split(join(pieces, mark("key", text.Draw(t, "told"))), "VEVENT")
+		i := slices.IndexFunc(again, func(p dav.Piece) bool { return p.Comp != nil && textOf(p) == added.ID })
 		if i < 0 {
 			t.Fatalf("it is not there")
 		}
-		got, err := event(again[i].event, vienna)
+		got, err := event(again[i].Comp, vienna)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := e
-		want.ID, want.Title, want.Location, want.Notes = added.ID, plain(e.Title), plain(e.Location), plain(e.Notes)
+		want.ID, want.Title, want.Location, want.Notes = added.ID, dav.Plain(e.Title), dav.Plain(e.Location), dav.Plain(e.Notes)
 		if want.Title == "" {
 			want.Title = "(no title)"
 		}
 		if got.ID != want.ID || got.Title != want.Title || got.Location != want.Location || got.Notes != want.Notes || !got.Start.Equal(want.Start) || !got.End.Equal(want.End) || got.AllDay != want.AllDay {
 			t.Fatalf("read back %+v\nwant %+v", got, want)
 		}
-		if len(again) < len(parse([]byte(foreign))) {
+		if len(again) < len(dav.Split(foreign, "VEVENT")) {
 			t.Fatal("pieces were lost")
 		}
 	})
 }
 
-func textOf(p piece) string { return text(p.event, "UID") }
+func textOf(p dav.Piece) string { return dav.TextOf(p.Comp, "UID") }
 
 // FuzzParse: no file breaks the reader, and what is read is all that there is.
 func FuzzParse(f *testing.F) {
@@ -377,13 +392,13 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("BEGIN:VEVENT\nDTSTART;X=\"\nEND:VEVENT"))
 	f.Add([]byte("BEGIN:VEVENT\nBEGIN:VEVENT\nDTSTART:20260305T070000Z\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30\nEND:VEVENT\nEND:VCALENDAR\nrest"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		pieces := parse(data)
+		pieces := dav.Split(string(data), "VEVENT")
 		var all strings.Builder
 		for _, p := range pieces {
-			all.WriteString(p.raw)
-			if p.event != nil {
-				if e, err := event(p.event, vienna); err == nil {
-					if _, err := occurrences(p.event, e, now, now.AddDate(0, 0, 7), vienna); err != nil && err.Error() == "" {
+			all.WriteString(p.Raw)
+			if p.Comp != nil {
+				if e, err := event(p.Comp, vienna); err == nil {
+					if _, err := newView(now, now.AddDate(0, 0, 7), vienna).occurrences(p.Comp, e); err != nil && err.Error() == "" {
 						t.Fatal("an error without words")
 					}
 				}
@@ -392,8 +407,8 @@ func FuzzParse(f *testing.F) {
 		if all.String() != string(data) {
 			t.Fatalf("taken apart and put together:\n%q\nfrom\n%q", all.String(), data)
 		}
-		for _, p := range parse([]byte(join(pieces, mark("k", "x")))) {
-			if p.event == nil && p.bad == nil && strings.Contains(p.raw, doneLine) {
+		for _, p := range dav.Split(join(pieces, mark("k", "x")), "VEVENT") {
+			if p.Comp == nil && p.Bad == nil && strings.Contains(p.Raw, doneLine) {
 				return
 			}
 		}

@@ -1,7 +1,6 @@
 package calendar
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	ical "github.com/emersion/go-ical"
 
+	"steward/internal/domain/dav"
 	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -23,80 +23,64 @@ type file struct {
 	now  func() time.Time
 }
 
-const maxFile = 16 << 20 // bytes
+const (
+	maxFile  = 16 << 20                // bytes
+	doneLine = "X-STEWARD-DONE;X-KEY=" // the mark of a change: its key and the text that was returned
+	maxDone  = 200                     // marks that are not removed
+)
 
-func (f *file) load() ([]piece, error) {
+func (f *file) load() ([]dav.Piece, error) {
 	data, err := local.ReadFile(f.Path, maxFile)
 	if err != nil {
 		return nil, err
 	}
-	return parse(data), nil
+	return dav.Split(string(data), ical.CompEvent), nil
 }
 
-// Between returns the events in a span of time, including repetitions, sorted by start. problems describes
-// what cannot be read.
-func (f *file) Between(ctx context.Context, from, to time.Time) (events []Event, problems []string, err error) {
+// Between implements store.
+func (f *file) Between(ctx context.Context, from, to time.Time, _ string) (events []Event, problems []string, err error) {
 	pieces, err := f.load()
 	if err != nil {
 		return nil, nil, err
 	}
-	problem := func(p piece, err error) {
-		problems = append(problems, fmt.Sprintf("the event at line %d of the calendar's file: %v", p.line, err))
-	}
-	for _, p := range pieces {
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-		if p.bad != nil {
-			problem(p, p.bad)
-		}
-		if p.event == nil {
-			continue
-		}
-		e, err := event(p.event, f.zone)
-		if err != nil {
-			problem(p, err)
-			continue
-		}
-		list, err := occurrences(p.event, e, from, to, f.zone)
-		if err != nil {
-			problem(p, err)
-		}
-		events = append(events, list...)
-	}
-	sorted(events)
-	return events, problems, nil
+	v := newView(from, to, f.zone)
+	err = v.add(ctx, pieces, func(p dav.Piece) string { return fmt.Sprintf("the event at line %d of the calendar's file", p.Line) }, func(*Event) {})
+	return sorted(v.events), v.problems, err
 }
 
-// All returns every event once, sorted by its first start.
-func (f *file) All(ctx context.Context) ([]Event, error) {
+// All implements store.
+func (f *file) All(ctx context.Context, _ string) ([]Event, error) {
 	pieces, err := f.load()
 	if err != nil {
 		return nil, err
 	}
-	var events []Event
+	return sorted(each(pieces, f.zone)), ctx.Err()
+}
+
+// each returns every event once: a series, and single ones, but not the changed occurrences of a series.
+// Between reports those that are broken.
+func each(pieces []dav.Piece, zone *time.Location) (events []Event) {
+	series := map[string]bool{}
 	for _, p := range pieces {
-		if p.event == nil {
+		if _, one := recurs(p.Comp, zone); p.Comp != nil && !one {
+			series[dav.TextOf(p.Comp, ical.PropUID)] = true
+		}
+	}
+	for _, p := range pieces {
+		if p.Comp == nil {
 			continue
 		}
-		if e, err := event(p.event, f.zone); err == nil { // Between reports broken events
+		if e, err := event(p.Comp, zone); err == nil && (e.Occurs.IsZero() || !series[e.ID]) {
 			events = append(events, e)
 		}
 	}
-	sorted(events)
-	return events, ctx.Err()
-}
-
-func sorted(events []Event) {
-	slices.SortStableFunc(events, func(a, b Event) int {
-		return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End), cmp.Compare(a.Title, b.Title))
-	})
+	return events
 }
 
 // done returns the text of the change under a key.
 func done(data []byte, key string) (string, bool) {
 	mark := doneLine + keyWord(key) + ":"
-	for line := range strings.Lines(unfolded(data)) {
+	for line := range strings.Lines(dav.Unfolded(string(data))) {
 		if rest, ok := strings.CutPrefix(line, mark); ok {
 			p := ical.NewProp("X")
 			p.Value = strings.TrimRight(rest, "\r\n")
@@ -110,17 +94,14 @@ func done(data []byte, key string) (string, bool) {
 	return "", false
 }
 
-func unfolded(data []byte) string {
-	return strings.NewReplacer("\r\n ", "", "\r\n\t", "", "\n ", "", "\n\t", "").Replace(string(data))
-}
-
 // keyWord returns a key in the form of a parameter.
 func keyWord(key string) string { return id.Derive("calendar", key).String() }
 
-// Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the same text.
+// Apply implements store.
 func (f *file) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
+	ed := editor{f.zone, f.now()}
 	said, err := f.Record.Change(ctx, []string{key}, func(_ int, old []byte) ([]byte, local.Former, string, error) {
-		pieces, e, was, err := f.change(parse(old), key, c)
+		pieces, e, was, err := ed.change(dav.Split(string(old), ical.CompEvent), keyWord(key)+"@steward.local", c)
 		if err != nil {
 			return nil, was, "", err
 		}
@@ -136,129 +117,52 @@ func (f *file) Apply(ctx context.Context, key string, c Change, told func(Event)
 
 // back undoes a change and marks that.
 func back(old []byte, was local.Former, under string) ([]byte, string, error) {
-	pieces, err := reverse(parse(old), was)
-	if err != nil {
-		return nil, "", err
+	pieces := dav.Split(string(old), ical.CompEvent)
+	uid := ""
+	for _, p := range dav.Split(was.Before+was.After, ical.CompEvent) {
+		if p.Comp != nil {
+			uid = dav.TextOf(p.Comp, ical.PropUID)
+		}
+	}
+	if linesOf(pieces, uid) != was.After {
+		return nil, "", fault.New(fault.Conflict, "changed_since", "%.200s was changed since, or is not there any more", was.What).WithHint("undo it by hand")
 	}
 	said := "The calendar is as it was before: " + was.What + "."
-	return []byte(join(pieces, mark(under, said))), said, nil
-}
-
-// reverse undoes a change in the pieces of a file.
-func reverse(pieces []piece, was local.Former) ([]piece, error) {
-	var raws []string
-	for _, p := range pieces {
-		raws = append(raws, p.raw)
-	}
-	added := false
-	now, err := was.Reverse(raws, func(pieces []string, before string) []string {
-		added = true
-		return pieces
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case added:
-		return append(pieces, piece{raw: was.Before, event: &ical.Component{}}), nil
-	}
-	i := slices.Index(raws, was.After)
-	if len(now) < len(pieces) {
-		return slices.Delete(pieces, i, i+1), nil
-	}
-	pieces[i].raw = was.Before
-	return pieces, nil
-}
-
-// change makes a change in the pieces of a file.
-func (f *file) change(pieces []piece, key string, c Change) ([]piece, Event, local.Former, error) {
-	var was local.Former
-	if c.Add != nil {
-		e := *c.Add
-		e.ID = keyWord(key) + "@steward.local"
-		raw, err := encode(e.component(f.now()))
-		was.After = raw
-		return append(pieces, piece{raw: raw, event: &ical.Component{}}), e, was, err
-	}
-	want := c.Remove
-	if c.Move != nil {
-		want = c.Move.ID
-	}
-	for i, p := range pieces {
-		if p.event == nil || text(p.event, ical.PropUID) != want {
-			continue
-		}
-		e, err := event(p.event, f.zone)
-		if err != nil {
-			return nil, e, was, fault.New(fault.Invalid, "event_invalid", "the event cannot be read: %w", err)
-		}
-		was.Before = p.raw
-		if c.Move == nil {
-			return slices.Delete(pieces, i, i+1), e, was, nil
-		}
-		if e.Repeats {
-			return nil, e, was, fault.New(fault.Unsupported, "event_repeats", "%q repeats, and cannot be moved here", e.Title).
-				WithHint("add a single event, or change the rule in the calendar's file")
-		}
-		c.Move.times(p.event)
-		p.event.Props.SetDateTime(ical.PropLastModified, f.now().UTC())
-		if p.event.Props.Get(ical.PropDateTimeStamp) == nil {
-			p.event.Props.SetDateTime(ical.PropDateTimeStamp, f.now().UTC())
-		}
-		raw, err := encode(p.event)
-		pieces[i].raw, was.After = raw, raw
-		return pieces, *c.Move, was, err
-	}
-	return nil, Event{}, was, fault.New(fault.NotFound, "event_not_found", "the event is not in the calendar any more").WithHint("search the calendar for it")
+	return []byte(join(replace(pieces, uid, was.Before), mark(under, said))), said, nil
 }
 
 // mark returns the line with a key and the text that was returned.
 func mark(key, told string) string {
 	p := ical.NewProp("X")
-	p.SetText(plain(told))
-	return folded(doneLine + keyWord(key) + ":" + p.Value)
-}
-
-// folded breaks a line after at most 75 bytes, between characters (RFC 5545, 3.1).
-func folded(line string) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range line {
-		size := len(string(r))
-		if n+size > 75 {
-			b.WriteString("\r\n ")
-			n = 1
-		}
-		b.WriteRune(r)
-		n += size
-	}
-	return b.String() + "\r\n"
+	p.SetText(dav.Plain(told))
+	return dav.Folded(doneLine + keyWord(key) + ":" + p.Value)
 }
 
 // join returns the content of the pieces. New events and the mark are inserted before the calendar's end,
 // and the oldest marks beyond maxDone are removed.
-func join(pieces []piece, mark string) string {
+func join(pieces []dav.Piece, mark string) string {
 	var b strings.Builder
 	tail := ""
 	var fresh strings.Builder
 	for i, p := range pieces {
-		if p.line == 0 { // added
-			fresh.WriteString(p.raw)
+		if p.Line == 0 { // added
+			fresh.WriteString(p.Raw)
 			continue
 		}
-		if at := lastEnd(p.raw); at >= 0 && !anyEnd(pieces[i+1:]) {
-			b.WriteString(p.raw[:at])
-			tail = p.raw[at:]
+		if at := lastEnd(p.Raw); at >= 0 && !anyEnd(pieces[i+1:]) {
+			b.WriteString(p.Raw[:at])
+			tail = p.Raw[at:]
 			continue
 		}
 		if tail != "" { // something after the end of the calendar
-			tail += p.raw
+			tail += p.Raw
 			continue
 		}
-		b.WriteString(p.raw)
+		b.WriteString(p.Raw)
 	}
 	head := b.String()
 	if strings.TrimSpace(head) == "" && tail == "" {
-		head = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:" + product + "\r\n"
+		head = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:" + dav.Product + "\r\n"
 	}
 	if head != "" && !strings.HasSuffix(head, "\n") {
 		head += "\r\n"
@@ -281,8 +185,8 @@ func lastEnd(raw string) int {
 	return found
 }
 
-func anyEnd(pieces []piece) bool {
-	return slices.ContainsFunc(pieces, func(p piece) bool { return p.line > 0 && p.event == nil && lastEnd(p.raw) >= 0 })
+func anyEnd(pieces []dav.Piece) bool {
+	return slices.ContainsFunc(pieces, func(p dav.Piece) bool { return p.Line > 0 && p.Comp == nil && lastEnd(p.Raw) >= 0 })
 }
 
 // forget removes the oldest marks if there are too many.

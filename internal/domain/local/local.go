@@ -19,46 +19,20 @@ import (
 	"steward/internal/tool"
 )
 
-// Place is where files are kept: a path in the declaration, shared by all users, or a default path for
-// each user.
-type Place struct {
-	shared string
-	data   string
-	rest   string
-}
+// Place is where files are kept: a path in a folder for each user.
+type Place struct{ data, rest string }
 
-// NewPlace returns the place for a declared path: inside the agent's folder if it is relative, or
-// absolute. If it is empty, the place is rest, in a folder for each user below the source's data folder.
-// Error code: path_invalid.
-func NewPlace(env tool.Env, declared, rest string) (Place, error) {
-	bad := func(why string) (Place, error) {
-		return Place{}, fault.New(fault.Invalid, "path_invalid", "the path %.200q of %s: %s", declared, env.Name, why).
-			WithHint("write a path inside the agent's folder, such as ./%s, an absolute one, or none", rest)
+// NewPlace returns the place of a path in a folder for each user below the source's data folder. Error
+// code: data_missing.
+func NewPlace(env tool.Env, rest string) (Place, error) {
+	if env.Data == "" {
+		return Place{}, fault.New(fault.Invalid, "data_missing", "%s has no data folder", env.Name).WithHint("name one with --data")
 	}
-	switch {
-	case strings.ContainsRune(declared, 0):
-		return bad("it has a zero byte")
-	case filepath.IsAbs(declared):
-		return Place{shared: filepath.Clean(declared)}, nil
-	case declared == "" && env.Data == "":
-		return bad("it is not given, and there is no data folder")
-	case declared == "":
-		return Place{data: env.Data, rest: rest}, nil
-	case env.Dir == "":
-		return bad("it is relative, and there is no folder that it could be relative to")
-	case !filepath.IsLocal(declared):
-		return bad("it leads out of the agent's folder")
-	}
-	return Place{shared: filepath.Join(env.Dir, declared)}, nil
+	return Place{env.Data, rest}, nil
 }
 
 // For returns the path for a user.
-func (p Place) For(user string) string {
-	if p.shared != "" {
-		return p.shared
-	}
-	return filepath.Join(p.data, userFolder(user), p.rest)
-}
+func (p Place) For(user string) string { return filepath.Join(p.data, userFolder(user), p.rest) }
 
 // userFolder returns the name of a user's folder. Special characters are written in hexadecimal, so that
 // two users never share a folder.

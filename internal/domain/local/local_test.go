@@ -21,22 +21,7 @@ import (
 )
 
 func TestPlaces(t *testing.T) {
-	env := tool.Env{Name: "x", Dir: "/agents/a", Data: "/data"}
-	for declared, want := range map[string]string{"": "/data/ann/rest", "./out": "/agents/a/out", "a/b": "/agents/a/a/b", ".": "/agents/a", "/abs//x/": "/abs/x"} {
-		p, err := local.NewPlace(env, declared, "rest")
-		if err != nil || p.For("ann") != want {
-			t.Errorf("%q is %q, %v", declared, p.For("ann"), err)
-		}
-	}
-	for _, declared := range []string{"../x", "a/../../x", "a\x00b"} {
-		if _, err := local.NewPlace(env, declared, "rest"); !fault.HasCode(err, "path_invalid") {
-			t.Errorf("%q: %v", declared, err)
-		}
-	}
-	if _, err := local.NewPlace(tool.Env{Data: "/d"}, "x", "rest"); !fault.HasCode(err, "path_invalid") {
-		t.Errorf("relative to nothing: %v", err)
-	}
-	if _, err := local.NewPlace(tool.Env{}, "", "rest"); !fault.HasCode(err, "path_invalid") {
+	if _, err := local.NewPlace(tool.Env{}, "rest"); !fault.HasCode(err, "data_missing") {
 		t.Errorf("no data folder: %v", err)
 	}
 }
@@ -44,7 +29,7 @@ func TestPlaces(t *testing.T) {
 // No two users share a folder, and none leads out of the data folder, also
 // where a file system does not tell cases apart.
 func TestFoldersOfUsers(t *testing.T) {
-	p, err := local.NewPlace(tool.Env{Data: "/data"}, "", "x")
+	p, err := local.NewPlace(tool.Env{Data: "/data"}, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,111 +171,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestTexts(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	outside := filepath.Join(t.TempDir(), "outside.md")
-	if err := os.WriteFile(outside, []byte("# Outside\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	write("b.md", "\ufeff# The *second* one #\r\n\r\nText.\r\n")
-	write("a/x.TXT", "A first line\n\nmore")
-	write("a/bin.md", "caf\xe9 and more of it")
-	write(".git/c.md", "hidden")
-	write("c.pdf", "no text")
-	write("long.md", strings.Repeat("x", 200)+"\n"+strings.Repeat("word ", 1<<18))
-	if err := os.Symlink(outside, filepath.Join(dir, "link.md")); err != nil {
-		t.Fatal(err)
-	}
-	texts := local.NewTexts(dir)
-	list, problems, err := texts.All(t.Context())
-	if err != nil || local.Names(list, 10) != "a/bin.md, a/x.TXT, b.md, long.md" || len(problems) != 1 || !strings.Contains(problems[0], "link.md") {
-		t.Fatalf("%s, %v, %v", local.Names(list, 10), problems, err)
-	}
-	for i, want := range []string{"caf\ufffd and more of it", "A first line", "The *second* one", "long"} {
-		if list[i].Title != want {
-			t.Errorf("title %q, want %q", list[i].Title, want)
-		}
-	}
-	if !list[3].Cut || list[2].Body != "# The *second* one #\n\nText.\n" {
-		t.Errorf("%v %q", list[3].Cut, list[2].Body)
-	}
-	again, _, err := texts.All(t.Context())
-	if err != nil || again[2] != list[2] {
-		t.Errorf("read again without need: %v", err)
-	}
-	write("b.md", "# New\n")
-	if again, _, _ = texts.All(t.Context()); again[2].Title != "New" {
-		t.Errorf("a change was not seen: %q", again[2].Title)
-	}
-	if got, err := local.Find(again, "first line"); err != nil || got.Name != "a/x.TXT" {
-		t.Errorf("%v", err)
-	}
-	if local.Names(list, 1) != "a/bin.md, …" {
-		t.Error(local.Names(list, 1))
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	if _, _, err := texts.All(ctx); err == nil {
-		t.Error("it went on after it was to stop")
-	}
-	if _, _, err := local.NewTexts(outside).All(t.Context()); err == nil {
-		t.Error("a file is a folder")
-	}
-	if list, _, err := local.NewTexts(dir + "none").All(t.Context()); err != nil || len(list) != 0 {
-		t.Errorf("%v %v", list, err)
-	}
-}
-
-// The pages of a text put together are the text.
-func TestPages(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		body := strings.Repeat(rapid.StringMatching(`[a-zß漢\n ]{0,60}`).Draw(t, "piece"), rapid.IntRange(1, 900).Draw(t, "times"))
-		text := local.NewText("x", body)
-		var all strings.Builder
-		for from := 0; ; {
-			part, next := text.Page(from)
-			all.WriteString(part)
-			if next == 0 {
-				break
-			}
-			if next <= from {
-				t.Fatalf("from %d to %d", from, next)
-			}
-			from = next
-		}
-		if all.String() != text.Body {
-			t.Fatal("the pages are not the text")
-		}
-		text.Page(rapid.IntRange(-10, len(body)+10).Draw(t, "anywhere"))
-	})
-}
-
-// A text that says a rare word of the query stands before one that does not.
-func TestSearchRanks(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		word := rapid.StringMatching(`[a-m]{5,8}`)
-		var texts []*local.Text
-		for range rapid.IntRange(1, 8).Draw(t, "texts") {
-			texts = append(texts, local.NewText("x", strings.Join(rapid.SliceOfN(word, 3, 30).Draw(t, "words"), " ")))
-		}
-		texts = append(texts, local.NewText("it", "zzzzz "+strings.Join(rapid.SliceOfN(word, 3, 30).Draw(t, "words"), " ")))
-		hits := local.Search(texts, "what is zzzzz", 3)
-		if len(hits) != 1 || hits[0].Name != "it" || !strings.Contains(hits[0].Snippet, "zzzzz") {
-			t.Fatalf("%v", hits)
-		}
-	})
-}
-
 func kit(env tool.Env, description string) tool.Source {
 	k := local.NewKit(env, "domain:test")
 	local.Action(k, tool.Spec{Name: "do", Description: description}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil },
@@ -361,30 +241,6 @@ func TestAKitKeepsItsFirstError(t *testing.T) {
 	local.Query(k, tool.Spec{Name: "good"}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "", nil })
 	if _, err := k.Source(); !fault.HasCode(err, "tool_name_invalid") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestFind(t *testing.T) {
-	texts := []*local.Text{local.NewText("notes/tea.md", "# Kinds of tea\n\nGreen and black."), local.NewText("coffee.txt", "Coffee\n\nRoasted beans."),
-		local.NewText("cocoa.md", "# Kinds of cocoa\n\nDark.")}
-	for name, want := range map[string]string{"notes/tea.md": "notes/tea.md", "./coffee.txt": "coffee.txt", "TEA": "notes/tea.md", "kinds of tea": "notes/tea.md",
-		"the document about cocoa kind": "", "the cocoa document": "cocoa.md", "coffees": "coffee.txt", "cof": "coffee.txt"} {
-		got, err := local.Find(texts, name)
-		switch {
-		case want == "" && !fault.HasCode(err, "document_not_found"):
-			t.Errorf("%q: %v", name, err)
-		case want != "" && (err != nil || got.Name != want):
-			t.Errorf("%q: %v, %v", name, got, err)
-		}
-	}
-	if _, err := local.Find(texts, "kinds"); !fault.HasCode(err, "document_ambiguous") || !strings.Contains(err.Error(), "cocoa.md") {
-		t.Errorf("%v", err)
-	}
-	if _, err := local.Find(texts, " "); !fault.HasCode(err, "document_not_found") {
-		t.Errorf("%v", err)
-	}
-	if one := texts[0]; one.Words() != 6 || one.Terms()["tea"] != 1 {
-		t.Errorf("%d words: %v", one.Words(), one.Terms())
 	}
 }
 

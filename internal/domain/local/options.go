@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"steward/internal/fault"
 	"steward/internal/search"
@@ -32,6 +33,23 @@ func (o Options) Location(user string) *time.Location {
 		}
 	}
 	return time.UTC
+}
+
+// State says whether a domain can work.
+type State string
+
+// The states.
+const (
+	Ready   State = "ready"
+	Off     State = "off"     // it is not set up
+	Failing State = "failing" // it is set up, and does not work now
+)
+
+// Health is what a domain finds out about its settings and connections.
+type Health struct {
+	State  State
+	Say    string // one line for a person, without a full stop
+	Remedy string // what to do; empty if nothing is wrong
 }
 
 // Day reads a date in the time zone of now. The empty text means the day of now.
@@ -69,4 +87,15 @@ func HasWords(text, query string, skip ...string) bool {
 		}
 	}
 	return asked
+}
+
+// Clip cuts a text to about n bytes at the end of a character.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.TrimSpace(s[:n]) + "…"
 }

@@ -14,7 +14,6 @@ type Kit struct {
 	names []string
 	err   error
 
-	delivery tool.Delivery  // of the actions; zero: inline
 	audience *tool.Audience // of all tools
 }
 
@@ -47,9 +46,6 @@ func (k *Kit) spec(s tool.Spec, effect tool.Effect) tool.Spec {
 	if s.Version == "" {
 		s.Version = "1"
 	}
-	if effect == tool.Action && !s.Async && s.AsyncAfter == 0 {
-		s.Delivery = k.delivery
-	}
 	return s
 }
 
@@ -74,6 +70,17 @@ func Action[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in
 // it has happened.
 func Once[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error)) {
 	k.add(tool.New(k.spec(spec, tool.Action), fn))
+}
+
+// Asked adds a tool that changes something and does not recognize a repeated call, but may find out
+// whether it has happened: settle returns an error if it cannot.
+func Asked[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error), settle Settler) {
+	t, err := tool.New(k.spec(spec, tool.Action), fn)
+	if err != nil {
+		k.add(nil, err)
+		return
+	}
+	k.add(&settling{layer{t}, settle}, nil)
 }
 
 // layer is a tool that wraps another one.
@@ -123,6 +130,19 @@ func (k *Kit) Source() (tool.Source, error) {
 		return nil, k.err
 	}
 	return &source{k}, nil
+}
+
+// Tools returns the kit's tools in the order in which they were added, or the first error. It
+// is for tools that Steward offers without an approval.
+func (k *Kit) Tools() ([]tool.Tool, error) {
+	if k.err != nil {
+		return nil, k.err
+	}
+	list := make([]tool.Tool, len(k.names))
+	for i, n := range k.names {
+		list[i] = k.tools[n]
+	}
+	return list, nil
 }
 
 // source offers tools of this process. There is nothing to start, and the tools change only with Steward

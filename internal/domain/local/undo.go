@@ -15,40 +15,14 @@ import (
 	"steward/internal/tool"
 )
 
-// Declared holds the members that the declarations of all domains have.
-type Declared struct {
-	Shared   `yaml:",inline"`
-	Delivery string `yaml:"delivery"` // of the actions: inline (the default) or deferred
-}
-
-// Shared says who may use files that a declaration names.
+// Shared says who may use what the settings name.
 type Shared struct {
-	Users  []string `yaml:"users"`
-	Groups []string `yaml:"groups"`
+	Users, Groups []string
 }
 
-// Share limits the kit's tools to the owners of the declared files: the machine's own user, or the users
-// that are named. Without declared files each user has their own. Call it before adding tools.
-func (k *Kit) Share(s Shared, files ...string) {
-	if strings.Join(files, "") != "" || len(s.Users)+len(s.Groups) > 0 {
-		k.audience = tool.OwnedBy(s.Users, s.Groups)
-	}
-}
-
-// Deliver sets the delivery of the kit's actions as declared, and shares its tools (Share). Call it before
-// adding tools. Asynchronous actions stay inline. Error code: delivery_unknown.
-func (k *Kit) Deliver(d Declared, files ...string) error {
-	k.Share(d.Shared, files...)
-	switch tool.Delivery(d.Delivery) {
-	case "", tool.Inline:
-	case tool.Deferred:
-		k.delivery = tool.Deferred
-	default:
-		return fault.New(fault.Invalid, "delivery_unknown", "delivery: %.40q is no delivery", d.Delivery).
-			WithHint("write inline, so that the agent waits for what becomes of an action, or deferred, so that actions are done when its turn ends")
-	}
-	return nil
-}
+// Share limits the kit's tools to those who may use what the settings name: the machine's own user, or
+// the users and groups that are named. Call it before adding tools.
+func (k *Kit) Share(s Shared) { k.audience = tool.OwnedBy(s.Users, s.Groups) }
 
 // Undo makes one of the kit's actions undoable, by the key of the call.
 func Undo[R Reverter](k *Kit, short string, of func(user string) R) {
@@ -130,6 +104,20 @@ func KeepFormer(path, key string, f Former) error {
 		return Fault(path, err)
 	}
 	return pruneFormers(formers(path))
+}
+
+// Keeper returns a function that keeps a note for undoing a change of something that is not a file, in the
+// place of a file that is not written.
+func Keeper(path string) func(key, note string) error {
+	return func(key, note string) error { return KeepFormer(path, key, Former{Before: note}) }
+}
+
+// Kept returns a function that reads such notes.
+func Kept(path string) func(key string) (note string, ok bool, err error) {
+	return func(key string) (string, bool, error) {
+		f, ok, err := FormerOf(path, key)
+		return f.Before, ok, err
+	}
 }
 
 // FormerOf returns what a change of a file has replaced, if it is known.

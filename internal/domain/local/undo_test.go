@@ -19,38 +19,6 @@ import (
 	"steward/internal/tool"
 )
 
-func TestDelivery(t *testing.T) {
-	for declared, want := range map[string]tool.Delivery{"": tool.Inline, "inline": tool.Inline, "deferred": tool.Deferred} {
-		k := local.NewKit(localtest.Env(t, "x"), "domain:test")
-		if err := k.Deliver(local.Declared{Delivery: declared}); err != nil {
-			t.Fatal(err)
-		}
-		nothing := func(context.Context, tool.Invocation, struct{}) (string, error) { return "", nil }
-		local.Once(k, tool.Spec{Name: "act", Description: "Acts."}, nothing)
-		local.Once(k, tool.Spec{Name: "go_on", Description: "Goes on.", Async: true}, nothing)
-		local.Query(k, tool.Spec{Name: "look", Description: "Looks."}, nothing)
-		local.Undo[service](k, "none", nil) // of a tool that is not there
-		k.Batch("none", nil)
-		src, err := k.Source()
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := src.Announce(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, d := range []tool.Delivery{want, tool.Inline, ""} {
-			if a.Specs[i].Delivery != d {
-				t.Errorf("%q: %s is %q", declared, a.Specs[i].Name, a.Specs[i].Delivery)
-			}
-		}
-	}
-	k := local.NewKit(localtest.Env(t, "x"), "domain:test")
-	if err := k.Deliver(local.Declared{Delivery: "soon"}); !fault.HasCode(err, "delivery_unknown") {
-		t.Error(err)
-	}
-}
-
 // What a kit's action wraps keeps all that it can do, as it is approved too.
 func TestUndoAndBatchOfAnApprovedTool(t *testing.T) {
 	k := local.NewKit(localtest.Env(t, "x"), "domain:test")

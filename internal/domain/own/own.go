@@ -7,40 +7,22 @@ import (
 	"encoding/json"
 
 	"steward/internal/domain/local"
-	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/service"
 	"steward/internal/tool"
 )
 
-// The kinds of sources under domains in agent.yaml.
-const (
-	KindState = "domain:state"
-	KindDB    = "domain:db"
-)
-
-// Openers returns the openers of both kinds over the services.
+// Openers returns the openers of the tools over both services, by the name of the service.
 func Openers(kv service.KV, db service.Database) map[string]tool.Opener {
 	return map[string]tool.Opener{
-		KindState: opener(func(env tool.Env, k *local.Kit) { state(env, k, kv) }),
-		KindDB:    opener(func(env tool.Env, k *local.Kit) { database(env, k, db) }),
+		string(service.State): opener(func(env tool.Env, k *local.Kit) { state(env, k, kv) }),
+		string(service.DB):    opener(func(env tool.Env, k *local.Kit) { database(env, k, db) }),
 	}
 }
 
 func opener(add func(tool.Env, *local.Kit)) tool.Opener {
-	return func(env tool.Env, decode func(any) error) (tool.Source, error) {
-		var d local.Declared
-		if err := decode(&d); err != nil {
-			return nil, err
-		}
-		if word, err := tool.Word(env.Name); err != nil || word != env.Name {
-			return nil, fault.New(fault.Invalid, "tool_name_invalid", "%.80q is no name for a source", env.Name).
-				WithHint("name it of a-z, 0-9 and '_'")
-		}
+	return func(env tool.Env, _ func(any) error) (tool.Source, error) {
 		k := local.NewKit(env, tool.OriginOwn)
-		if err := k.Deliver(d); err != nil {
-			return nil, err
-		}
 		add(env, k)
 		return k.Source()
 	}

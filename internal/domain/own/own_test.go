@@ -9,8 +9,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/service/local"
-	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/storetest"
 )
 
 // An agent keeps notes and rows that no other agent and no other user has.
@@ -25,8 +25,8 @@ func TestOwn(t *testing.T) {
 	ctx := context.Background()
 	level := func(agent string) *tool.Registry {
 		var r tool.Registry
-		for kind, name := range map[string]string{own.KindState: "state", own.KindDB: "db"} {
-			src, err := openers[kind](tool.Env{Name: name, Agent: agent, Log: slog.Default()}, func(any) error { return nil })
+		for name, open := range openers {
+			src, err := open(tool.Env{Name: name, Agent: agent, Log: slog.Default()}, func(any) error { return nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,15 +71,9 @@ func TestOwn(t *testing.T) {
 	if got := text(t, email, "ann", "state.delete", `{"key":"city"}`); got != "Forgotten." {
 		t.Error(got)
 	}
-	src, _ := openers[own.KindDB](tool.Env{Name: "db"}, func(any) error { return nil })
+	src, _ := openers["db"](tool.Env{Name: "db"}, func(any) error { return nil })
 	if _, err := src.Tool(tool.Spec{Name: "db.drop"}).Call(ctx, tool.Invocation{}); !fault.HasCode(err, "tool_changed") || !tool.Certain(err) {
 		t.Error(err)
-	}
-	if _, err := openers[own.KindDB](tool.Env{Name: "db"}, func(any) error { return fault.New(fault.Invalid, "x", "y") }); err == nil {
-		t.Error("a declaration that cannot be read")
-	}
-	if _, err := openers[own.KindDB](tool.Env{Name: "D B"}, func(any) error { return nil }); err == nil {
-		t.Error("a name that is none")
 	}
 }
 

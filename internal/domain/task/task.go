@@ -1,21 +1,26 @@
-// Package task lets an agent keep a to-do list, which is a Markdown file.
+// Package task lets an agent keep a to-do list: a Markdown file, or to-do lists on servers (CalDAV).
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"steward/internal/domain/dav"
 	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
 )
 
-// Kind is the kind of source.
-const Kind = "domain:task"
+// Kind is where the tools come from; File is the name of a list of Steward's own.
+const (
+	Kind = "domain:task"
+	File = "tasks.md"
+)
 
 // Task is one thing to do.
 type Task struct {
@@ -23,36 +28,31 @@ type Task struct {
 	Title  string
 	Done   bool
 	Due    string // a date as 2006-01-02, or empty
+	List   string // where it is; empty: the only one
+
+	object *dav.Object // on a server
 }
 
 // Options configure the source. The zero value works.
-type Options = local.Options
-
-// declaration is the declaration in agent.yaml.
-type declaration struct {
-	local.Declared `yaml:",inline"`
-	File           string `yaml:"file"` // a Markdown file
+type Options struct {
+	local.Options
+	Accounts dav.Accounts // the lists of users who have one are on a server
 }
 
-// Opener returns the opener of the source.
-func Opener(opt Options) tool.Opener {
-	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
-		var d declaration
-		if err := decode(&d); err != nil {
-			return nil, err
-		}
-		place, err := local.NewPlace(env, d.File, "tasks.md")
-		if err != nil {
-			return nil, err
-		}
-		k := local.NewKit(env, Kind)
-		if err := k.Deliver(d.Declared, d.File); err != nil {
-			return nil, err
-		}
-		s := &service{Options: opt, place: place}
-		return s.source(k)
-	}
+// store is a user's to-do list: a file, or those on servers.
+type store interface {
+	// All returns the tasks in the order of the list.
+	All(ctx context.Context) ([]Task, error)
+	// apply makes a change once for its key. Error code: task_not_found, if the task is no longer as it
+	// was listed.
+	apply(ctx context.Context, e edit) (string, error)
+	local.Journal
+	local.Reverter
 }
+
+// Add adds the tools to a kit. place is where a list of Steward's own and what is needed to undo changes
+// are kept.
+func Add(k *local.Kit, place local.Place, opt Options) { (&service{opt, place}).tools(k) }
 
 // service holds the tools over the users' lists.
 type service struct {
@@ -61,13 +61,47 @@ type service struct {
 }
 
 // of returns the list of a user.
-func (s *service) of(user string) *file {
-	return &file{local.Record{Path: s.place.For(user), Max: maxFile, Done: done, Back: back}}
+func (s *service) of(ctx context.Context, user string) (store, error) {
+	there, err := s.Accounts.Has(ctx, user)
+	if err != nil {
+		return nil, tool.NotDone(err)
+	}
+	path := s.place.For(user)
+	if there {
+		return &remote{dav.Book{Accounts: s.Accounts, User: user, Media: "text/calendar", Keep: local.Keeper(path), Kept: local.Kept(path)}, s.Location(user), s.Time}, nil
+	}
+	return &file{local.Record{Path: path, Max: maxFile, Done: done, Back: back}}, nil
+}
+
+// settle is the settler of the actions.
+func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	st, err := s.of(ctx, in.User)
+	if err != nil {
+		return false, tool.Result{}, err
+	}
+	told, ok, err := st.Applied(ctx, local.Key(in))
+	return ok, tool.Text(told), err
+}
+
+// undoing undoes a user's changes. It is a local.Reverter.
+type undoing struct {
+	*service
+	user string
+}
+
+// Revert implements local.Reverter.
+func (u undoing) Revert(ctx context.Context, key string) (string, error) {
+	st, err := u.of(ctx, u.user)
+	if err != nil {
+		return "", err
+	}
+	return st.Revert(ctx, key)
 }
 
 type addArgs struct {
 	Due   string `json:"due,omitzero" jsonschema:"the day by which it must be done" format:"date"`
 	Title string `json:"title" jsonschema:"what is to be done" minlen:"1" maxlen:"500"`
+	List  string `json:"list,omitzero" jsonschema:"the to-do list, if the user has several and it matters which" maxlen:"200"`
 }
 
 type listArgs struct {
@@ -83,33 +117,35 @@ type oneArgs struct {
 // from a text of others, such as an e-mail.
 const mine = message.Private | message.Untrusted
 
-func (s *service) source(k *local.Kit) (tool.Source, error) {
+func (s *service) tools(k *local.Kit) {
 	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("show", "due_before"),
 		Description: "Lists the tasks of the to-do list: what is to be done, what is due, what is completed.",
 		Log:         tool.LogSpec{Summary: "List the {show|open} tasks"}}, s.list)
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list")}}}
-	settle := local.Settled(s.of)
 	local.Action(k, tool.Spec{Name: "add", Tidy: stale,
 		Description: "Adds a task to the to-do list: something that is to be done, with the day by which it is due.",
-		Log:         tool.LogSpec{Summary: "Add the task {title}", Impact: []string{"title"}}}, s.add, settle)
+		Log:         tool.LogSpec{Summary: "Add the task {title}", Impact: []string{"title"}}}, s.add, s.settle)
 	local.Action(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale,
 		Description: "Completes a task: marks it as done, checks or ticks it off.",
-		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.complete, settle)
+		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.complete, s.settle)
 	local.Action(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale,
 		Description: "Deletes a task from the to-do list: it is not to be done any more.",
-		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.delete, settle)
+		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.delete, s.settle)
 	for _, name := range []string{"add", "complete", "delete"} {
-		local.Undo(k, name, s.of)
+		local.Undo(k, name, func(user string) local.Reverter { return undoing{s, user} })
 	}
 	k.Batch("add", s.addAll)
-	return k.Source()
 }
 
 func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
 	if err := checkDate(a.Before); err != nil {
 		return "", err
 	}
-	all, err := s.of(in.User).All(ctx)
+	l, err := s.of(ctx, in.User)
+	if err != nil {
+		return "", err
+	}
+	all, err := l.All(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -128,8 +164,13 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 		}
 		return "There is no " + which + ".", nil
 	}
+	if more := len(out) - maxShown; more > 0 {
+		out = append(out[:maxShown], fmt.Sprintf("(and %d more)", more))
+	}
 	return strings.Join(out, "\n"), nil
 }
+
+const maxShown = 300 // tasks of a list
 
 func (s *service) today(user string) string {
 	return s.Time().In(s.Location(user)).Format(time.DateOnly)
@@ -147,6 +188,9 @@ func (t Task) shown(today string) string {
 	case t.Due != "":
 		out += " (due on " + t.Due + ")"
 	}
+	if t.List != "" {
+		out += " in " + t.List
+	}
 	return out
 }
 
@@ -160,7 +204,18 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (strin
 	if err != nil {
 		return "", err
 	}
-	return s.of(in.User).apply(ctx, e)
+	l, err := s.of(ctx, in.User)
+	if err != nil {
+		return "", err
+	}
+	told, ok, err := l.Applied(ctx, e.key)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	if ok {
+		return told, nil
+	}
+	return l.apply(ctx, e)
 }
 
 func (a addArgs) edit(key string) (edit, error) {
@@ -175,28 +230,35 @@ func (a addArgs) edit(key string) (edit, error) {
 	if a.Due != "" {
 		told = fmt.Sprintf("Added the task %q, due on %s.", title, a.Due)
 	}
-	return edit{key: key, told: told, task: Task{Title: title, Due: a.Due}, do: add}, nil
+	return edit{key: key, told: told, task: Task{Title: title, Due: a.Due, List: a.List}, do: add}, nil
 }
 
-// addAll adds several tasks. An error in one of them does not affect the others.
+// addAll adds several tasks, in one write if they are in a file. An error in one of them does not affect
+// the others.
 func (s *service) addAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
 	out := make([]tool.Outcome, len(ins))
+	st, err := s.of(ctx, ins[0].User)
+	f, inFile := st.(*file)
 	var all []edit
 	var at []int // where each is in out
 	for i, in := range ins {
 		var a addArgs
 		var e edit
-		err := json.Unmarshal(in.Args, &a)
-		if err == nil {
-			e, err = a.edit(local.Key(in))
-		}
-		if err != nil {
+		if err := cmp.Or(err, json.Unmarshal(in.Args, &a)); err != nil {
 			out[i].Err = tool.NotDone(err)
-			continue
+		} else if !inFile {
+			told, err := s.add(ctx, in, a)
+			out[i] = tool.Outcome{Result: tool.Text(told), Err: err}
+		} else if e, err = a.edit(local.Key(in)); err != nil {
+			out[i].Err = tool.NotDone(err)
+		} else {
+			all, at = append(all, e), append(at, i)
 		}
-		all, at = append(all, e), append(at, i)
 	}
-	told, err := s.of(ins[0].User).applyAll(ctx, all)
+	if len(all) == 0 {
+		return out
+	}
+	told, err := f.applyAll(ctx, all)
 	for n, i := range at {
 		if out[i].Err = err; err == nil {
 			out[i].Result = tool.Text(told[n])
@@ -215,9 +277,16 @@ func (s *service) delete(ctx context.Context, in tool.Invocation, a oneArgs) (st
 
 // on edits the task that the words refer to.
 func (s *service) on(ctx context.Context, in tool.Invocation, words, told string, do editing) (string, error) {
-	l := s.of(in.User)
-	if told, ok, err := l.Applied(ctx, local.Key(in)); err != nil || ok {
-		return told, err
+	l, err := s.of(ctx, in.User)
+	if err != nil {
+		return "", err
+	}
+	before, ok, err := l.Applied(ctx, local.Key(in))
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	if ok {
+		return before, nil
 	}
 	all, err := l.All(ctx)
 	if err != nil {

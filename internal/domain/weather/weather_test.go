@@ -1,82 +1,81 @@
 package weather
 
 import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
-	"steward/internal/domain/local/localtest"
+	"steward/internal/domain/local"
 	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/tool"
 )
 
-func open(t *testing.T, opt Options) *localtest.Source {
-	opt.Now = func() time.Time { return time.Date(2026, 7, 31, 23, 0, 0, 0, time.UTC) }
-	opt.Zone = func(string) *time.Location { return time.FixedZone("X", 7200) } // August already
-	return localtest.Open(t, Opener(opt), localtest.Env(t, "weather"), "")
-}
+// Answers as open-meteo.com/en/docs and …/docs/geocoding-api show them.
+const (
+	vienna = `{"results":[{"id":2761369,"name":"Vienna","latitude":48.20849,"longitude":16.37208,"elevation":171.0,"country_code":"AT","timezone":"Europe/Vienna","country":"Austria","admin1":"Vienna"},` +
+		`{"id":4791160,"name":"Vienna","latitude":38.90122,"longitude":-77.26526,"country":"United States","admin1":"Virginia"}],"generationtime_ms":0.7}`
+	days = `{"latitude":48.2,"longitude":16.38,"timezone":"Europe/Vienna","current_units":{"time":"iso8601"},"current":{"time":"2026-11-24T02:15","interval":900,"temperature_2m":3.25,"apparent_temperature":-0.4,"precipitation":0.00,"weather_code":3,"wind_speed_10m":14.8},` +
+		`"daily":{"time":["2026-11-24","2026-11-25"],"weather_code":[61,95],"temperature_2m_max":[7.1,6.0],"temperature_2m_min":[2.0,null],"precipitation_sum":[1.2,0.0],"precipitation_probability_max":[80,10],"wind_speed_10m_max":[20.1,9],"sunrise":["2026-11-24T07:15","2026-11-25T07:16"],"sunset":["2026-11-24T16:06","2026-11-25T16:05"]}}`
+)
 
-func TestWhatIsUsual(t *testing.T) {
-	s := open(t, Options{})
-	for args, want := range map[string]string{
-		`{"city":"Vienna","month":"march"}`:                         "In Vienna, Austria in March it is usually 3 to 11 °C (average low and high), with about 50 mm of rain in the month. This is the usual weather, no forecast:",
-		`{"city":"wien"}`:                                           "In Vienna, Austria in August it is usually 16 to 27 °C",
-		`{"city":"ZÜRICH","date":"2026-01-05"}`:                     "In Zurich, Switzerland in January it is usually -1 to 4 °C",
-		`{"city":"the city of New York (NY)","date":"2026-07-04"}`:  "In New York, United States in July",
-		`{"city":"São Paulo or Rio de Janeiro","month":"february"}`: "In Rio de Janeiro, Brazil in February",
-	} {
-		if got := s.Call("q", "weather.usual", args); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s", args, got)
-		}
-	}
-	if _, err := s.Try("q", "weather.usual", `{"city":"Atlantis"}`); !fault.HasCode(err, "place_unknown") || !strings.Contains(err.Error(), "Vienna") {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.Try("q", "weather.usual", `{"city":"Oslo","date":"soon"}`); !fault.HasCode(err, "time_invalid") {
-		t.Errorf("%v", err)
-	}
-	if got := s.Call("q", "weather.cities", `{}`); strings.Count(got, ";") < 35 {
-		t.Errorf("the cities: %s", got)
-	}
-	f := open(t, Options{Fahrenheit: func(string) bool { return true }})
-	if got := f.Call("q", "weather.usual", `{"city":"Moscow","month":"january"}`); !strings.Contains(got, "16 to 25 °F") {
-		t.Errorf("in °F: %s", got)
-	}
-}
-
-// The table is whole and plausible: lows below highs, warm summers on the
-// right half of the year, rain within what the earth has.
-func TestTheTable(t *testing.T) {
-	n, err := parse(climate)
+func forecast(t *testing.T, home string, imperial bool, serve http.HandlerFunc, args string) (string, error) {
+	t.Helper()
+	s := httptest.NewServer(serve)
+	t.Cleanup(s.Close)
+	k := local.NewKit(tool.Env{Name: "weather"}, "domain:weather")
+	AddForecast(k, ForecastOptions{Transport: http.DefaultTransport, Forecast: s.URL + "/v1/forecast", Places: s.URL + "/v1/search",
+		Profile: func(string) (string, bool) { return home, imperial }})
+	list, err := k.Tools()
 	if err != nil {
 		t.Fatal(err)
 	}
-	south := map[string]bool{"Auckland": true, "Buenos Aires": true, "Cape Town": true, "Melbourne": true, "Sydney": true, "Rio de Janeiro": true, "Nairobi": true}
-	names := map[string]bool{}
-	for _, c := range n.list {
-		name, _, _ := strings.Cut(c.name, ",")
-		if names[name] {
-			t.Errorf("%s is there twice", name)
-		}
-		names[name] = true
-		for i, m := range c.months {
-			next := c.months[(i+1)%12]
-			if m[0] <= m[1] || m[0] > 45 || m[1] < -20 || m[2] < 0 || m[2] > 450 || m[0]-next[0] > 12 || next[0]-m[0] > 12 {
-				t.Errorf("%s, month %d: %v, then %v", c.name, i+1, m, next)
-			}
-		}
-		if c.months[0][0] > c.months[6][0] != south[name] && name != "Singapore" && name != "Bangkok" {
-			t.Errorf("%s: January %v, July %v", c.name, c.months[0], c.months[6])
-		}
+	res, err := list[0].Call(t.Context(), tool.Invocation{Args: json.RawMessage(args), User: "ann"})
+	if err != nil {
+		return "", err
 	}
-	for _, bad := range []string{"A|B|C", "A|B||1/2/3", "A|B||" + strings.Repeat("1/2 ", 12), "A|B||" + strings.Repeat("1/2/x ", 12)} {
-		if _, err := parse(bad); !fault.HasCode(err, "climate_invalid") {
-			t.Errorf("%q: %v", bad, err)
-		}
+	return res.Content[0].(*message.Text).Text, nil
+}
+
+func TestForecast(t *testing.T) {
+	var asked []string
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.FormValue("name")+r.FormValue("latitude")+" "+r.FormValue("forecast_days")+r.FormValue("temperature_unit"))
+		io.WriteString(w, map[bool]string{true: vienna, false: days}[r.URL.Path == "/v1/search"]) //nolint:errcheck // the caller may be gone
+	}
+	got, err := forecast(t, "Vienna, Austria", false, serve, `{}`)
+	want := "Vienna, Austria, Tue 24 Nov 02:15 (Europe/Vienna): overcast, 3.3°C (feels like -0.4°C), 0 mm in the last quarter of an hour, wind 14.8 km/h.\n" +
+		"- Tue 24 Nov: rain, 2 to 7.1°C, 1.2 mm of rain or snow (chance 80 %), wind up to 20.1 km/h, sun 07:15 to 16:06\n" +
+		"- Wed 25 Nov: thunderstorm, unknown to 6°C, 0 mm of rain or snow (chance 10 %), wind up to 9 km/h, sun 07:16 to 16:05\n" +
+		"Weather data by Open-Meteo.com."
+	if err != nil || got != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+	got, err = forecast(t, "", true, serve, `{"place":"Vienna, Virginia","days":7}`)
+	if err != nil || !strings.HasPrefix(got, "Vienna, Virginia, United States, ") || !strings.Contains(got, "3.3°F") || !strings.Contains(got, "mph") {
+		t.Errorf("%v %s", err, got)
+	}
+	if want := "Vienna |48.20849 3|Vienna |38.90122 7fahrenheit"; strings.Join(asked, "|") != want {
+		t.Errorf("asked %q, want %q", strings.Join(asked, "|"), want)
 	}
 }
 
-func TestUnknownMembersAreRefused(t *testing.T) {
-	if _, err := Opener(Options{})(localtest.Env(t, "w"), localtest.Decoder("city: x")); err == nil {
-		t.Error("an unknown member was accepted")
+func TestAForecastThatCannotBeHad(t *testing.T) {
+	for args, c := range map[string]struct{ code, answer string }{
+		`{}`:              {"place_missing", ""},
+		`{"place":"Xyz"}`: {"place_unknown", `{"generationtime_ms":0.5}`},
+		`{"place":"X"}`:   {"weather_unavailable", `<html>`},
+		`{"place":"Y"}`:   {"weather_unavailable", strings.Repeat(" ", maxForecast) + "{}"},
+	} {
+		_, err := forecast(t, "", false, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, c.answer) }, args) //nolint:errcheck // the caller may be gone
+		if !fault.HasCode(err, c.code) || fault.Of(err).Remedy == "" {
+			t.Errorf("%s: %v, want %s", args, err, c.code)
+		}
+	}
+	if _, err := forecast(t, "", false, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, `{"place":"X"}`); !fault.HasCode(err, "weather_unavailable") {
+		t.Error(err)
 	}
 }

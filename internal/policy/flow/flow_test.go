@@ -459,6 +459,7 @@ func (quiet) Helper() {}
 
 func FuzzParsePlan(f *testing.F) {
 	f.Add(`{"steps":[{"id":"a","tool":"x.y","args":{"v":{"$from":"a","field":"/x"}}}]}`)
+	f.Add("{\"steps\":[{\"id\":\"a\",\"tool\":\"x.y\",\"args\":{\"v\":\"\xff\"}}]}")
 	f.Add(`{"steps":[{"id":"a","tool":"x.y"},{"id":"b","tool":"x.z","for_each":{"$from":"a","field":"/l"},"args":{"v":{"$join":["x",{"$item":"/a~0b"}]}}}]}`)
 	f.Fuzz(func(t *testing.T, s string) {
 		p, err := flow.ParsePlan([]byte(s))

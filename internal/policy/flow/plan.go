@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -65,6 +66,9 @@ const PlanSchema = `{"type":"object","properties":{"steps":{"type":"array","minI
 // ParsePlan reads and checks a plan. Errors: Invalid, plan_invalid, in words that a model can act
 // on.
 func ParsePlan(b []byte) (Plan, error) {
+	if !utf8.Valid(b) { // which encoding/json would put up with
+		return Plan{}, invalid("it is not UTF-8")
+	}
 	var p Plan
 	if err := json.Unmarshal(b, &p); err != nil {
 		return Plan{}, invalid("it cannot be read: %w", err)

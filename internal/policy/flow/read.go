@@ -76,7 +76,7 @@ func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []b
 	if len(names) == 0 && (!chose || q.before < maxChosen) {
 		return policy.Flow{Fixed: true}
 	}
-	return q.open(names, given, sources)
+	return q.open(names, given)
 }
 
 // query holds what is needed to judge one query.
@@ -279,7 +279,7 @@ func wordy(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }
 
 // open describes what a query would carry: `q` would carry what mail.read returned to
 // search.example.com.
-func (q *query) open(names []string, given map[string]json.RawMessage, sources []string) policy.Flow {
+func (q *query) open(names []string, given map[string]json.RawMessage) policy.Flow {
 	if len(names) == 0 {
 		return open(fmt.Sprintf("after %d calls, the choice of arguments can tell what was read", maxChosen), "")
 	}

@@ -13,9 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"steward/internal/catalog/watch"
 	"steward/internal/fault"
 	"steward/internal/strict"
-	"steward/internal/watch"
 )
 
 //go:embed bundle/*.rego

@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"steward/internal/catalog/watch"
 	"steward/internal/fault"
-	"steward/internal/watch"
 )
 
 // watch puts changes in the folder into force until ctx ends.

@@ -38,6 +38,16 @@ type Options struct {
 	HTTP      *http.Client // nil: a connection pool of its own
 	FirstByte time.Duration
 	Idle      time.Duration
+
+	// Tools are Anthropic's own that the model may use in requests with tools: web_search, web_fetch,
+	// code_execution.
+	Tools []string
+
+	// Set for a cloud that offers Claude: the members of a request in place of model and stream, the
+	// path for a model, and what lists the models. Such a cloud has no betas.
+	Head string
+	Path func(model string) string
+	List func(context.Context) ([]llm.Info, error)
 }
 
 // Provider is one server. It is safe for concurrent use.
@@ -45,6 +55,7 @@ type Provider struct {
 	name    string
 	wire    *wire.Client
 	binding *wire.Client // the same with bindingBeta
+	opt     Options
 }
 
 // New returns a provider. It makes no request.
@@ -62,7 +73,7 @@ func New(opt Options) *Provider {
 		Name: opt.Name, BaseURL: strings.TrimSuffix(base, "/v1"), Header: header, Secrets: []string{opt.Key},
 		HTTP: opt.HTTP, FirstByte: opt.FirstByte, Idle: opt.Idle, Explain: explain,
 	}
-	p := &Provider{name: opt.Name, wire: wire.New(w)}
+	p := &Provider{name: opt.Name, wire: wire.New(w), opt: opt}
 	w.Header = header.Clone()
 	w.Header.Add("Anthropic-Beta", bindingBeta)
 	p.binding = wire.New(w)
@@ -74,7 +85,9 @@ func (p *Provider) Name() string { return p.name }
 
 // Model implements llm.Provider.
 func (p *Provider) Model(name string) llm.Model {
-	return &model{Provider: p, model: name, full: p.name + "/" + name, traits: traitsOf(name)}
+	m := &model{Provider: p, model: name, full: p.name + "/" + name, traits: traitsOf(name)}
+	m.bound = m.bound && p.opt.Head == ""
+	return m
 }
 
 // maxPages limits the list of models, in case a server's pages form a loop.
@@ -82,6 +95,9 @@ const maxPages = 50
 
 // Models implements llm.Provider.
 func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
+	if p.opt.List != nil {
+		return p.opt.List(ctx)
+	}
 	out := []llm.Info{}
 	for after := ""; ; {
 		path := "/v1/models?limit=1000"

@@ -147,7 +147,7 @@ func (d decoder) block(v wire.Value) message.Block {
 		return d.image(v)
 	case "document":
 		return d.document(v)
-	case "server_tool_use", "mcp_tool_use":
+	case "server_tool_use", "mcp_tool_use", "container_upload", "compaction":
 		return d.vendor(v, kind)
 	default:
 		if strings.HasSuffix(kind, "_tool_result") {

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"net/http"
 	"strings"
 
 	"steward/internal/provider/wire"
@@ -25,8 +26,8 @@ func explain(status int, body []byte) wire.Refusal {
 	r := wire.Refusal{Code: codes[e.Type], Message: e.Message, Final: e.Type == "billing_error"}
 	text := strings.ToLower(e.Message)
 	switch {
-	case e.Type != "invalid_request_error":
-	case e.Says("prompt is too long", "exceed context limit", "context window"):
+	case e.Type != "invalid_request_error" && (e.Type != "" || status != http.StatusBadRequest): // Bedrock names no type
+	case e.Says("prompt is too long", "exceed context limit", "context window", "input is too long"): // the last is Bedrock's
 		r.Code = wire.CodeContext
 	case e.Says("credit balance"):
 		r.Code, r.Final = wire.CodeRate, true

@@ -461,3 +461,19 @@ func TestServerToolsThatAreNoSoundJSONAreTold(t *testing.T) {
 		}
 	}
 }
+
+// TestUploadsAndCompactionAreKept: blocks that belong to neither a call nor a result
+// (https://platform.claude.com/docs/en/api/messages, ContainerUploadBlock;
+// https://platform.claude.com/docs/en/build-with-claude/compaction).
+func TestUploadsAndCompactionAreKept(t *testing.T) {
+	const list = `[{"role":"user","content":[{"type":"text","text":"Go"}]},{"role":"assistant","content":[{"type":"compaction","content":"So \/ far."},` +
+		`{"type":"container_upload", "file_id":"file_1"},{"type":"text","text":"Done."}]}]`
+	codec := provider(&apis.Says{}).Codec("claude-opus-4-6")
+	msgs, err := codec.Decode([]byte(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := codec.Encode(msgs); err != nil || string(got) != list {
+		t.Errorf("%v\n%s\n%s", err, got, list)
+	}
+}

@@ -47,6 +47,9 @@ func (m *model) encode(r *llm.Request) (*body, [][]byte, error) {
 		return nil, nil, err
 	}
 	head := wire.Append(nil, `{"model":$,"stream":true`, m.model)
+	if m.opt.Head != "" {
+		head = []byte("{" + m.opt.Head)
+	}
 	if !blank(r.System) {
 		head = wire.Append(head, `,"system":[{"type":"text","text":$`+cacheMark+`}]`, r.System)
 	}
@@ -105,7 +108,7 @@ func (b *body) tools() ([][]byte, error) {
 		if list, err = b.r.Tools.Encoded("anthropic", encodeTools); err != nil {
 			return nil, err
 		}
-		list = list[:len(list):len(list)]
+		list = b.hosted(list[:len(list):len(list)])
 	case !b.answer:
 		list = mentioned(b.r.Transcript)
 		if list != nil {
@@ -124,6 +127,30 @@ func (b *body) tools() ([][]byte, error) {
 		end = []byte(cacheMark + "}]")
 	}
 	return [][]byte{[]byte(`,"tools":[`), list, end}, nil
+}
+
+// mostUses bounds how often a tool of Anthropic's own is used in one request, and mostFetched the
+// tokens of a page that it fetches.
+const (
+	mostUses    = 8
+	mostFetched = 50_000
+)
+
+// hosted appends Anthropic's own tools, in the versions that all models have.
+//
+// Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools.
+func (b *body) hosted(list []byte) []byte {
+	for _, t := range b.opt.Tools {
+		switch t {
+		case "web_search":
+			list = fmt.Appendf(list, `,{"type":"web_search_20250305","name":"web_search","max_uses":%d}`, mostUses)
+		case "web_fetch":
+			list = fmt.Appendf(list, `,{"type":"web_fetch_20250910","name":"web_fetch","max_uses":%d,"max_content_tokens":%d,"citations":{"enabled":true}}`, mostUses, mostFetched)
+		case "code_execution":
+			list = append(list, `,{"type":"code_execution_20250825","name":"code_execution"}`...)
+		}
+	}
+	return list
 }
 
 // mentioned returns definitions, by name only, of the tools that the messages have calls of.

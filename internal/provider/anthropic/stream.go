@@ -24,6 +24,9 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 	return func(yield func(llm.Event, error) bool) {
 		b, parts, err := m.encode(r)
 		q, client := wire.Question{Path: "/v1/messages", Parts: parts}, m.wire
+		if m.opt.Path != nil {
+			q.Path = m.opt.Path(m.model)
+		}
 		if err == nil {
 			q.Notices = b.notices
 		}
@@ -316,6 +319,12 @@ func (e *events) readUsage(raw []byte) {
 			e.usage.CacheRead = max(e.usage.CacheRead, d.Int())
 		case "cache_creation_input_tokens":
 			e.usage.CacheWrite = max(e.usage.CacheWrite, d.Int())
+		case "server_tool_use":
+			d.Object(func(key []byte) {
+				if string(key) == "web_search_requests" {
+					e.usage.Searches = max(e.usage.Searches, d.Int())
+				}
+			})
 		case "output_tokens_details":
 			d.Object(func(key []byte) {
 				if string(key) == "thinking_tokens" {

@@ -18,6 +18,7 @@ type chunk struct {
 	blocked  string // promptFeedback.blockReason
 	response string // responseId
 	grounds  []byte // groundingMetadata
+	pages    []byte // urlContextMetadata
 	usage    *message.Usage
 	failed   []byte // the whole event, if it is an error
 }
@@ -71,6 +72,10 @@ func (c *chunk) candidate(d *wire.Decoder) {
 		case "groundingMetadata":
 			if d.IsObject() {
 				c.grounds = d.Raw()
+			}
+		case "urlContextMetadata":
+			if d.IsObject() {
+				c.pages = d.Raw()
 			}
 		case "content":
 			d.Object(func(key []byte) {
@@ -147,6 +152,7 @@ type writer struct {
 	why      string
 	blocked  string
 	grounds  []byte // groundingMetadata: each is of the whole so far
+	pages    []byte // urlContextMetadata likewise
 	usage    message.Usage
 }
 
@@ -159,6 +165,9 @@ func (w *writer) add(c chunk) {
 	}
 	if len(c.grounds) > 2 && w.Keep(len(c.grounds)) {
 		w.grounds = bytes.Clone(c.grounds)
+	}
+	if len(c.pages) > 2 && w.Keep(len(c.pages)) {
+		w.pages = bytes.Clone(c.pages)
 	}
 	if c.usage != nil { // each chunk's counts are of the whole so far
 		w.usage = *c.usage
@@ -225,17 +234,62 @@ func (w *writer) call(p part) {
 	w.last = nil
 }
 
-// vendorKind returns which of Gemini's own tools a part's members belong to: code that it ran itself, or
-// its result. It returns "" for other parts.
+// hosted reports whether a member holds what a tool of Gemini's own did: code that ran at Google, a search
+// or the like (toolCall), or the result. It goes back to the API as it came.
+//
+// Source: https://ai.google.dev/api/caching#Part.
+func hosted(member string) bool {
+	switch member {
+	case "executableCode", "codeExecutionResult", "toolCall", "toolResponse":
+		return true
+	}
+	return false
+}
+
+// vendorKind returns which of Gemini's own tools a part's members belong to, or "" for other parts.
 func vendorKind(members []byte) (kind string) {
 	d := wire.Decode(append(append([]byte{'{'}, members...), '}'))
 	d.Object(func(key []byte) {
-		switch string(key) {
-		case "executableCode", "codeExecutionResult":
+		if hosted(string(key)) {
 			kind = string(key)
 		}
 	})
 	return kind
+}
+
+// pages returns the addresses that the model has read with urlContext.
+//
+// Source: https://ai.google.dev/api/generate-content#UrlContextMetadata.
+func pages(metadata []byte) (list []message.Citation) {
+	d := wire.Decode(metadata)
+	d.Object(func(key []byte) {
+		if string(key) == "urlMetadata" {
+			d.Array(func(int) {
+				d.Object(func(key []byte) {
+					if string(key) == "retrievedUrl" {
+						list = append(list, message.Citation{URL: d.String()})
+					}
+				})
+			})
+		}
+	})
+	return list
+}
+
+// searches returns how many searches an answer took: Gemini 3 and later are billed by the query.
+//
+// Source: https://ai.google.dev/gemini-api/docs/pricing.
+func searches(grounds []byte) (n int64) {
+	d := wire.Decode(grounds)
+	d.Object(func(key []byte) {
+		if string(key) == "webSearchQueries" {
+			d.Array(func(int) {
+				n++
+				d.Raw()
+			})
+		}
+	})
+	return n
 }
 
 // citations returns the sources that an answer is grounded on.

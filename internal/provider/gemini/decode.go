@@ -152,11 +152,6 @@ func (d decoder) part(v wire.Value, model bool) message.Block {
 	}
 	for key, x := range v.Members() {
 		switch key := camel(key); key {
-		case "executableCode", "codeExecutionResult":
-			if model {
-				is(&message.Vendor{Kind: key})
-			}
-			extra = wire.AppendMember(extra, key, x.Raw())
 		case "text":
 			is(&message.Text{Text: x.Text()})
 		case "thought":
@@ -174,6 +169,9 @@ func (d decoder) part(v wire.Value, model bool) message.Block {
 			is(m)
 			extra = wire.AppendNested(extra, key, more)
 		default:
+			if model && hosted(key) {
+				is(&message.Vendor{Kind: key})
+			}
 			extra = wire.AppendMember(extra, key, x.Raw())
 		}
 	}

@@ -36,15 +36,23 @@ type Options struct {
 	HTTP      *http.Client  // nil: one of its own
 	FirstByte time.Duration // from the request to the answer's first byte; zero: wire's default
 	Idle      time.Duration // between bytes of the answer; zero: wire's default
+
+	// Tools are Google's own that the model may use in requests with tools: google_search, url_context,
+	// code_execution.
+	Tools []string
+
+	List func(context.Context) ([]llm.Info, error) // set for a cloud that lists models otherwise
 }
 
 // Provider gives access to the models behind one key. It is safe for concurrent use.
 type Provider struct {
 	name   string
 	client *wire.Client
+	hosted []string
+	list   func(context.Context) ([]llm.Info, error)
 }
 
-var versioned = regexp.MustCompile(`/v\d+[a-z0-9]*$`)
+var versioned = regexp.MustCompile(`/v\d+[a-z0-9]*(/|$)`)
 
 // New returns the provider. It makes no request. If the base URL is invalid, the calls return an
 // error.
@@ -53,7 +61,7 @@ func New(o Options) *Provider {
 	if !versioned.MatchString(base) {
 		base += "/v1beta"
 	}
-	p := &Provider{name: cmp.Or(o.Name, DefaultName)}
+	p := &Provider{name: cmp.Or(o.Name, DefaultName), list: o.List, hosted: o.Tools}
 	header := http.Header{}
 	if o.Key != "" {
 		header.Set("X-Goog-Api-Key", o.Key)
@@ -75,6 +83,9 @@ func (p *Provider) Model(name string) llm.Model {
 
 // Models lists the models that the key may use, if they generate content or embed.
 func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
+	if p.list != nil {
+		return p.list(ctx)
+	}
 	var out []llm.Info
 	for page := ""; ; {
 		body, err := p.client.Get(ctx, "/models?pageSize=1000"+page)

@@ -39,7 +39,7 @@ func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err erro
 	loose := r.Schema != nil && !m.family.schemaWithTools() && len(r.Tools.Specs()) > 0 && r.ToolChoice != "none"
 	system := r.System
 	if loose {
-		system = wire.InWords(r)
+		system = llm.InWords(r)
 	}
 	if system != "" {
 		end = wire.Append(end, `,"systemInstruction":{"parts":[{"text":$}]}`, system)
@@ -52,6 +52,9 @@ func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err erro
 		return nil, nil, err
 	}
 	end = append(end, `}}`...)
+	if len(m.p.hosted) > 0 && !m.family.signed() && len(r.Tools.Specs()) > 0 {
+		notices = append(notices, m.name+" does not take Google's own tools beside others: they are left out.")
+	}
 	if slices.ContainsFunc(wire.Newest(r.Transcript), func(b message.Block) bool { return !takes(b) }) {
 		notices = append(notices, "Gemini does not read files of this type: the model was told only that there is one.")
 	}
@@ -71,17 +74,37 @@ func (m *model) tools(dst []byte, r *llm.Request) ([]byte, error) {
 		return nil, err
 	}
 	dst = wire.Append(dst, `,"tools":$`, decls)
+	var config wire.Members
 	switch r.ToolChoice {
 	case "", "auto":
-		return dst, nil
 	case "none":
-		return append(dst, `,"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`...), nil
+		config.Raw("functionCallingConfig", []byte(`{"mode":"NONE"}`))
+	case "required":
+		config.Raw("functionCallingConfig", []byte(`{"mode":"ANY"}`))
+	default:
+		config.Raw("functionCallingConfig", wire.Append(nil, `{"mode":"ANY","allowedFunctionNames":[$]}`, wireName(r.ToolChoice)))
 	}
-	dst = append(dst, `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"`...)
-	if r.ToolChoice != "required" {
-		dst = wire.Append(dst, `,"allowedFunctionNames":[$]`, wireName(r.ToolChoice))
+	if own := m.hosted(); len(own) > 0 {
+		dst = append(append(dst[:len(dst)-1], own...), ']')
+		config.Raw("includeServerSideToolInvocations", []byte("true"))
 	}
-	return append(dst, `}}`...), nil
+	return wire.AppendNested(dst, "toolConfig", config), nil
+}
+
+// hosted returns Google's own tools, each after a comma. Models before Gemini 3 take them only
+// without functions.
+//
+// Source: https://ai.google.dev/gemini-api/docs/tool-combination.
+func (m *model) hosted() (out []byte) {
+	if !m.family.signed() {
+		return nil
+	}
+	for _, t := range m.p.hosted {
+		if name := map[string]string{"google_search": "googleSearch", "url_context": "urlContext", "code_execution": "codeExecution"}[t]; name != "" {
+			out = append(out, `,{"`+name+`":{}}`...)
+		}
+	}
+	return out
 }
 
 // encodeTools returns the declarations. A tool without parameters has no schema at all, as the

@@ -79,10 +79,18 @@ var errBadCall = errors.New("the model wrote a call that Gemini could not read")
 
 // finish returns the reply of a stream that has ended.
 func (m *model) finish(w *writer) (*llm.Reply, error) {
-	w.Cite(citations(w.grounds)...)
+	w.Cite(append(citations(w.grounds), pages(w.pages)...)...)
+	w.usage.Searches = searches(w.grounds)
 	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Usage: w.usage}
+	var members []byte
 	if w.grounds != nil {
-		reply.Meta = w.Sound(wire.MetaOf(m.p.name, wire.AppendMember(nil, "groundingMetadata", w.grounds)))
+		members = wire.AppendMember(members, "groundingMetadata", w.grounds)
+	}
+	if w.pages != nil {
+		members = wire.AppendMember(members, "urlContextMetadata", w.pages)
+	}
+	if members != nil {
+		reply.Meta = w.Sound(wire.MetaOf(m.p.name, members))
 	}
 	switch w.finish {
 	case "":

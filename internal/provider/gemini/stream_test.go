@@ -192,7 +192,8 @@ func FuzzStream(f *testing.F) {
 // are named.
 func TestServerToolsAndGroundingAreKept(t *testing.T) {
 	const code = `{"executableCode":{"language": "PYTHON","code":"print(6*7)"},"thoughtSignature":"AAAA"}`
-	const result = `{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"42\n"}}`
+	const result = `{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"42\n"}},` +
+		`{"toolCall":{"toolType":"GOOGLE_SEARCH_WEB","id":"a","args":{"q": "rain"}},"thoughtSignature":"BBBB"},{"toolResponse":{"toolType":"GOOGLE_SEARCH_WEB","id":"a","response":{}}}`
 	const grounds = `{"webSearchQueries":["rain"],"groundingChunks":[{"web":{"uri":"https://w.test/1","title":"w.test"}},{"retrievedContext":{"uri":"gs://x","title":"X","text":"so"}}],"groundingSupports":[]}`
 	p := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -200,7 +201,7 @@ func TestServerToolsAndGroundingAreKept(t *testing.T) {
 		fmt.Fprintf(w, "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"42.\"}]},\"finishReason\":\"STOP\",\"groundingMetadata\":%s}]}\n\n", grounds)
 	})
 	reply, _, err := apis.Collect(p.Model("gemini-3-flash-preview"), apis.Hello())
-	if err != nil || len(reply.Blocks) != 3 || string(reply.Meta.Fields) != `{"groundingMetadata":`+grounds+`}` {
+	if err != nil || len(reply.Blocks) != 5 || string(reply.Meta.Fields) != `{"groundingMetadata":`+grounds+`}` {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	m := &message.Message{Role: message.Assistant, Blocks: reply.Blocks}
@@ -216,7 +217,7 @@ func TestServerToolsAndGroundingAreKept(t *testing.T) {
 	if got, err := (encoder{provider: "other", family: familyOf("gemini-3-pro")}).group(nil, []*message.Message{m}); err != nil || strings.Contains(string(got), "42\\n") {
 		t.Errorf("sent to another as %s, %v", got, err)
 	}
-	if read, err := p.Codec("").Decode([]byte("[" + back + "]")); err != nil || len(read[0].Blocks) != 3 || string(read[0].Blocks[0].Base().Meta.Fields) != code {
+	if read, err := p.Codec("").Decode([]byte("[" + back + "]")); err != nil || len(read[0].Blocks) != 5 || string(read[0].Blocks[0].Base().Meta.Fields) != code {
 		t.Errorf("%+v, %v", read, err)
 	}
 }

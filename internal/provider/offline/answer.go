@@ -47,7 +47,7 @@ func unsure(d *doubt) string {
 		first, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(e.spec.Description), "\n", " "), ". ")
 		said += "\n- " + e.spec.Name + ": " + clip(strings.TrimSuffix(first, "."), 160)
 	}
-	return fmt.Sprintf("%s\nUse their words, one wish to a sentence, and put texts in quotation marks.\n\n%s %s", said, selfDescription, remedy)
+	return fmt.Sprintf("%s\n\nUse their words, one wish to a sentence, and put texts in quotation marks.\n\n%s %s", said, selfDescription, remedy)
 }
 
 func tooLong(n int) string {

@@ -115,6 +115,8 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 		w.text(retold(cur.text), cur.cut, r.Sampling)
 	case len(cur.text) > maxWish:
 		w.text(tooLong(len(cur.text)), cur.cut, r.Sampling)
+	case x.byName[planTool] != nil && len(x.entries) == 1:
+		return s.planned(w, r, cur, len(msgs))
 	case r.ToolChoice == "none" && len(cur.calls) == 0:
 		w.text(selfDescription+" No tool may be used here, and without tools I can do nothing. "+remedy, cur.cut, r.Sampling)
 	default:

@@ -44,7 +44,7 @@ func (m *model) body(ctx context.Context, r *llm.Request) (parts [][]byte, notic
 	loose := r.Schema != nil && tools // Ollama's format would keep the model from calling tools
 	system := r.System
 	if loose {
-		system = wire.InWords(r)
+		system = llm.InWords(r)
 		notice("Ollama cannot hold a model to a schema while it has tools: it is asked in words.")
 	}
 	start := wire.Append(nil, `{"model":$,"messages":[`, m.name)

@@ -60,12 +60,7 @@ func (c *chunks) read(data []byte) {
 	})
 	switch {
 	case failed != nil:
-		r := refusal(*failed, 0)
-		if r.Code == "" && failed.Number >= 400 {
-			c.asm.Fail(c.wire.RefusedAs(failed.Number, r))
-			return
-		}
-		c.asm.Fail(c.wire.Told(r))
+		c.asm.Fail(c.told(*failed))
 	case d.End() != nil:
 		c.asm.Fail(c.wire.Malformed(d.End()))
 	}

@@ -35,6 +35,9 @@ import (
 // or lists of parts, the roles developer and function, function_call, results and calls without ids.
 // Members that Steward does not model are kept as metadata.
 func (p *Provider) Codec(string) wire.Codec {
+	if p.responses {
+		return p.itemCodec()
+	}
 	return wire.Codec{Provider: p.name, Prefix: "call_", Read: read, Encoder: func() llm.GroupEncoder {
 		return (&encoder{provider: p.name, official: p.official}).group
 	}}
@@ -45,13 +48,16 @@ func read(h *wire.History, doc wire.Value) {
 	if doc.Is('{') {
 		list = doc.Get("messages")
 	}
-	d := decoder{h}
+	d := decoder{History: h}
 	for _, v := range list.Items() {
 		d.message(v)
 	}
 }
 
-type decoder struct{ *wire.History }
+type decoder struct {
+	*wire.History
+	items bool // reads items of the responses API
+}
 
 // wireMessage is a message on the wire.
 type wireMessage struct {
@@ -65,7 +71,7 @@ func (d decoder) message(v wire.Value) {
 	answers := m.role == "tool" || m.role == "function"
 	for key, x := range v.Members() {
 		switch {
-		case key == "role":
+		case key == "role", key == "type" && x.Text() == "message":
 		case key == "content":
 			m.content = x
 		case key == "tool_call_id" && answers:
@@ -253,7 +259,7 @@ func (d decoder) part(v wire.Value) message.Block {
 			b, extra = image(x, extra)
 		case key == "file" && kind == "file":
 			b, extra = d.file(x, extra)
-		case kind == "input_file" && v.Lenient():
+		case kind == "input_file" && (d.items || v.Lenient()):
 			if b == nil {
 				b, extra = d.file(v, extra)
 			}
@@ -328,7 +334,11 @@ func (d decoder) file(v wire.Value, extra []byte) (message.Block, []byte) {
 	extra = wire.AppendNested(extra, "file", more)
 	switch {
 	case url == "" && address != "":
-		return wire.FileAt(address, name), extra
+		f := wire.FileAt(address, name)
+		if f.URL != "" {
+			f.MIME = message.MediaType(address, "application/pdf")
+		}
+		return f, extra
 	case url == "":
 		return &message.File{Name: name, MIME: message.MediaType(name, "application/octet-stream")}, extra
 	case strings.HasPrefix(url, "data:"):

@@ -18,9 +18,10 @@ func takesID(s string) bool { return s != "" && len(s) <= maxCallID && wire.Prin
 
 // encoder writes messages in the form of the API. See llm.Transcript.Encoded.
 type encoder struct {
-	provider string
-	official bool
-	notices  []string
+	provider  string
+	official  bool
+	responses bool // writes items of the responses API
+	notices   []string
 }
 
 // group encodes one group. After an assistant's message the API requires the results first, in
@@ -117,7 +118,7 @@ func (e *encoder) own(dst []byte, m message.Meta, except string) []byte {
 	d := wire.Decode(m.Fields)
 	d.Object(func(key []byte) {
 		switch string(key) {
-		case "annotations", "audio", "images", "citations", except:
+		case "annotations", "audio", "images", "citations", itemMember, except:
 		default:
 			dst = wire.AppendMember(dst, key, d.Raw())
 		}
@@ -126,7 +127,12 @@ func (e *encoder) own(dst []byte, m message.Meta, except string) []byte {
 }
 
 // textStart begins a text part.
-const textStart = `{"type":"text","text":`
+func (e *encoder) textStart() string {
+	if e.responses {
+		return `{"type":"input_text","text":`
+	}
+	return `{"type":"text","text":`
+}
 
 // said appends a message of a user or the system. Its content is a string if it is one text, and
 // otherwise a list of parts. Only users may show pictures and files.
@@ -144,8 +150,8 @@ func (e *encoder) said(dst []byte, role message.Role, blocks []message.Block) []
 	switch {
 	case parts == 0:
 		dst = wire.AppendString(dst[:start], wire.NoContent)
-	case parts == 1 && bytes.HasPrefix(one, []byte(textStart)):
-		dst = append(dst[:start], one[len(textStart):len(one)-1]...)
+	case parts == 1 && bytes.HasPrefix(one, []byte(e.textStart())):
+		dst = append(dst[:start], one[len(e.textStart()):len(one)-1]...)
 	default:
 		dst = append(dst, ']')
 	}
@@ -155,29 +161,69 @@ func (e *encoder) said(dst []byte, role message.Role, blocks []message.Block) []
 // part appends one part, or nothing. The model is told in words of what the API does not accept.
 func (e *encoder) part(dst []byte, b message.Block, shows bool) []byte {
 	words := ""
+	if t, ok := b.(*message.Text); ok {
+		words = t.Text
+	} else if shows && e.shown(b) {
+		return e.show(wire.Comma(dst), b)
+	} else {
+		words = e.told(b)
+	}
+	if words == "" {
+		return dst
+	}
+	return wire.Append(wire.Comma(dst), e.textStart()+`$}`, words)
+}
+
+// show appends a picture or a file.
+func (e *encoder) show(dst []byte, b message.Block) []byte {
 	switch b := b.(type) {
-	case *message.Text:
-		if words = b.Text; words == "" {
-			return dst
-		}
 	case *message.Image:
-		if shows && accepts(b) {
-			return wire.Append(wire.Comma(dst), `{"type":"image_url","image_url":{"url":$}}`, cmp.Or(b.URL, wire.InlineData(b.MIME, b.Data)))
+		form := `{"type":"image_url","image_url":{"url":$}}`
+		if e.responses {
+			form = `{"type":"input_image","detail":"auto","image_url":$}`
 		}
+		return wire.Append(dst, form, cmp.Or(b.URL, wire.InlineData(b.MIME, b.Data)))
+	case *message.File:
+		form := `{"type":"file","file":{"filename":$,"file_data":$}}`
+		switch {
+		case b.URL != "":
+			return wire.Append(dst, `{"type":"input_file","file_url":$}`, b.URL)
+		case e.responses:
+			form = `{"type":"input_file","filename":$,"file_data":$}`
+		}
+		return wire.Append(dst, form, cmp.Or(b.Name, "file.pdf"), wire.InlineData(b.MIME, b.Data))
+	}
+	return dst
+}
+
+// told returns what the model is told of a picture or a file that is not shown.
+func (e *encoder) told(b message.Block) (words string) {
+	switch b := b.(type) {
+	case *message.Image:
 		words = "[an image that cannot be shown here: " + wire.Short(cmp.Or(b.URL, b.MIME)) + "]"
 		e.notices = append(e.notices, e.provider+" does not take every picture; the model is told only of "+words+".")
 	case *message.File:
-		if shows && b.URL == "" && len(b.Data) > 0 && strings.HasPrefix(b.MIME, "application/pdf") && wire.Printable(b.MIME) {
-			return wire.Append(wire.Comma(dst), `{"type":"file","file":{"filename":$,"file_data":$}}`, cmp.Or(b.Name, "file.pdf"), wire.InlineData(b.MIME, b.Data))
-		}
 		var whole bool
 		if words, whole = wire.FileText(b); !whole {
 			e.notices = append(e.notices, e.provider+" does not take the file "+words+"; the model is told its name only.")
 		}
-	default:
-		return dst
 	}
-	return wire.Append(wire.Comma(dst), textStart+`$}`, words)
+	return words
+}
+
+// shown reports whether the API accepts a picture or a file: PDFs inline and, in the responses API,
+// files from the web.
+func (e *encoder) shown(b message.Block) bool {
+	switch b := b.(type) {
+	case *message.Image:
+		return accepts(b)
+	case *message.File:
+		if b.URL != "" {
+			return e.responses && strings.HasPrefix(b.URL, "https://")
+		}
+		return len(b.Data) > 0 && strings.HasPrefix(b.MIME, "application/pdf") && wire.Printable(b.MIME)
+	}
+	return false
 }
 
 // accepts reports whether the API accepts a picture: from the web, or inline.

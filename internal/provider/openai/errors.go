@@ -15,6 +15,15 @@ func explain(status int, body []byte) wire.Refusal {
 	return refusal(e, status)
 }
 
+// told returns the coded error for one in the middle of a stream.
+func (p *Provider) told(e wire.APIError) error {
+	r := refusal(e, 0)
+	if r.Code == "" && e.Number >= 400 {
+		return p.wire.RefusedAs(e.Number, r)
+	}
+	return p.wire.Told(r)
+}
+
 // refusal returns the code of an error. status is 0 in the middle of a stream.
 func refusal(e wire.APIError, status int) wire.Refusal {
 	r := wire.Refusal{Message: e.Message, Window: e.Window}
@@ -42,11 +51,13 @@ func refusal(e wire.APIError, status int) wire.Refusal {
 		r.Code = wire.CodeNoTools
 	case e.Says("does not support image", "image input", "image_url is only supported", "not a multimodal model"):
 		r.Code = wire.CodeNoImages
-	case strings.HasPrefix(e.Param, "response_format"), e.Says("response_format", "json_schema"):
+	case strings.HasPrefix(e.Param, "response_format"), strings.HasPrefix(e.Param, "text.format"), e.Says("response_format", "json_schema"):
 		r.Code = wire.CodeNoSchema
-	case e.Param == "reasoning_effort":
+	case strings.HasPrefix(e.Param, "reasoning"): // reasoning_effort, reasoning.effort, reasoning.summary
 		r.Code = wire.CodeNoEffort
-	case e.Type == "server_error", e.Type == "internal_server_error":
+	case status == 0 && (strings.HasPrefix(e.Code, "invalid_") || strings.Contains(e.Code, "image") || strings.Contains(e.Code, "policy")):
+		r.Code = wire.CodeRefused // of a failed response: it fails again
+	case e.Type == "server_error", e.Type == "internal_server_error", e.Code == "server_error":
 		r.Code = wire.CodeProvider
 	case e.Type == "overloaded_error", e.Type == "service_unavailable":
 		r.Code = wire.CodeOverloaded

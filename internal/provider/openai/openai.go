@@ -1,7 +1,7 @@
-// Package openai is the provider for OpenAI's chat completions API and embeddings, at OpenAI itself
-// and at the many servers that are compatible with it.
+// Package openai is the provider for OpenAI's responses and chat completions APIs and for embeddings,
+// at OpenAI itself and at the many servers that are compatible with it.
 //
-// Source: https://platform.openai.com/docs/api-reference/chat and, for the extensions of compatible
+// Source: https://platform.openai.com/docs/api-reference/responses, …/chat and, for the extensions of compatible
 // servers, the documentation of vLLM, llama.cpp, OpenRouter, DeepSeek and Mistral.
 package openai
 
@@ -20,15 +20,24 @@ import (
 // DefaultBaseURL is the base URL of OpenAI's own API.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
-// Dialect selects the rules of a server where servers differ.
+// Dialect is the API that a server is asked by.
 type Dialect string
 
-// The dialects. OpenAI's own API requires max_completion_tokens and safety_identifier, and refuses
+// The dialects. The zero value stands for Chat, which most compatible servers speak.
+const (
+	Chat      Dialect = "chat"      // POST /chat/completions
+	Responses Dialect = "responses" // POST /responses
+)
+
+// Rules are those of a server where servers of one dialect differ.
+type Rules string
+
+// The rules. OpenAI's own API requires max_completion_tokens and safety_identifier, and refuses
 // settings that a model does not have. Compatible servers accept max_tokens and user, and ignore
 // what they do not support.
 const (
-	Official   Dialect = "openai"
-	Compatible Dialect = "compatible"
+	Official   Rules = "openai"
+	Compatible Rules = "compatible"
 )
 
 // Options describe one server. OpenAI's own server needs only Key.
@@ -39,30 +48,41 @@ type Options struct {
 	HTTP      *http.Client // nil: a connection pool of its own
 	FirstByte time.Duration
 	Idle      time.Duration
-	Dialect   Dialect // empty: chosen by the host, see DialectOf
+	Dialect   Dialect // empty: Chat
+	Rules     Rules   // empty: chosen by the host, see RulesOf
+
+	// Tools are the server's own that the model may use in requests with tools: web_search,
+	// code_interpreter, file_search. Only Responses has them. Stores are what file_search searches.
+	Tools, Stores []string
 }
 
 // Provider is one server. It is safe for concurrent use.
 type Provider struct {
-	name     string
-	official bool
-	codec    string // the name of the cached encodings
-	wire     *wire.Client
+	name      string
+	official  bool
+	responses bool
+	hosted    []string // the server's own tools
+	stores    []string
+	codec     string // the name of the cached encodings
+	wire      *wire.Client
 }
 
 // New returns a provider. It makes no request.
 func New(opt Options) *Provider {
 	opt.Name = cmp.Or(opt.Name, "openai")
 	opt.BaseURL = cmp.Or(opt.BaseURL, DefaultBaseURL)
-	opt.Dialect = cmp.Or(opt.Dialect, DialectOf(opt.BaseURL))
+	opt.Rules = cmp.Or(opt.Rules, RulesOf(opt.BaseURL))
 	header := http.Header{}
 	if opt.Key != "" {
 		header.Set("Authorization", "Bearer "+opt.Key)
 	}
 	return &Provider{
-		name:     opt.Name,
-		official: opt.Dialect == Official,
-		codec:    "openai:" + string(opt.Dialect) + ":" + opt.Name,
+		name:      opt.Name,
+		official:  opt.Rules == Official,
+		responses: opt.Dialect == Responses,
+		hosted:    opt.Tools,
+		stores:    opt.Stores,
+		codec:     "openai:" + string(opt.Dialect) + ":" + string(opt.Rules) + ":" + opt.Name,
 		wire: wire.New(wire.Options{
 			Name: opt.Name, BaseURL: opt.BaseURL, Header: header, Secrets: []string{opt.Key},
 			HTTP: opt.HTTP, FirstByte: opt.FirstByte, Idle: opt.Idle, Explain: explain,
@@ -70,17 +90,34 @@ func New(opt Options) *Provider {
 	}
 }
 
-// DialectOf returns Official for the hosts of OpenAI and of Azure OpenAI, and
+// RulesOf returns Official for the hosts of OpenAI and of Azure OpenAI, and
 // Compatible for all others.
-func DialectOf(baseURL string) Dialect {
-	u, err := url.Parse(baseURL)
-	if err == nil {
-		host := strings.ToLower(u.Hostname())
-		if host == "openai.com" || strings.HasSuffix(host, ".openai.com") || strings.HasSuffix(host, ".openai.azure.com") {
-			return Official
-		}
+func RulesOf(baseURL string) Rules {
+	if host := hostOf(baseURL); vendors(host) || strings.HasSuffix(host, ".openai.azure.com") {
+		return Official
 	}
 	return Compatible
+}
+
+// DialectOf returns Responses for OpenAI's own hosts, which an empty URL stands for, and Chat for all
+// others.
+func DialectOf(baseURL string) Dialect {
+	if baseURL == "" || vendors(hostOf(baseURL)) {
+		return Responses
+	}
+	return Chat
+}
+
+func hostOf(baseURL string) string {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
+}
+
+func vendors(host string) bool {
+	return host == "openai.com" || strings.HasSuffix(host, ".openai.com")
 }
 
 // Name implements llm.Provider.

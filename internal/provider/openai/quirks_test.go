@@ -27,11 +27,11 @@ func hello() *llm.Request {
 	return r
 }
 
-func provider(s *apis.Says, d openai.Dialect) *openai.Provider {
+func provider(s *apis.Says, d openai.Rules) *openai.Provider {
 	if s.Check == nil {
 		s.Check = apis.CheckOpenAI
 	}
-	return openai.New(openai.Options{BaseURL: "http://vendor.test/v1", HTTP: &http.Client{Transport: s}, Dialect: d})
+	return openai.New(openai.Options{BaseURL: "http://vendor.test/v1", HTTP: &http.Client{Transport: s}, Rules: d})
 }
 
 // chunks makes a stream of deltas, ended by a finish reason and [DONE].
@@ -168,20 +168,20 @@ func TestKeptMembers(t *testing.T) {
 		&message.Message{Role: message.Assistant, Blocks: reply.Blocks, Meta: reply.Meta},
 		&message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{CallID: "a", Status: message.OK}}})
 	back := []string{`"reasoning_details":[{"data":"A\/+"},{"data":"B"}]`, `"extra_content":{"google":{"thought_signature":"S\u003d"}}`, `"reasoning_content":"hm"`, `"level":2`}
-	for dialect, wanted := range map[openai.Dialect]bool{openai.Compatible: true, openai.Official: false} {
-		if _, _, err := apis.Collect(provider(s, dialect).Model("m"), &llm.Request{Transcript: llm.NewTranscript(msgs...)}); err != nil {
+	for rules, wanted := range map[openai.Rules]bool{openai.Compatible: true, openai.Official: false} {
+		if _, _, err := apis.Collect(provider(s, rules).Model("m"), &llm.Request{Transcript: llm.NewTranscript(msgs...)}); err != nil {
 			t.Fatal(err)
 		}
 		sent := s.Sent[len(s.Sent)-1]
 		for _, b := range back[:2] {
 			if strings.Contains(sent, b) != wanted {
-				t.Errorf("%s: %s in %s", dialect, b, sent)
+				t.Errorf("%s: %s in %s", rules, b, sent)
 			}
 		}
 		if strings.Contains(sent, "annotations") {
 			t.Errorf("annotations went back: %s", sent)
 		}
-		if dialect == openai.Compatible && (!strings.Contains(sent, back[2]) || !strings.Contains(sent, back[3])) {
+		if rules == openai.Compatible && (!strings.Contains(sent, back[2]) || !strings.Contains(sent, back[3])) {
 			t.Errorf("%s", sent)
 		}
 	}
@@ -231,7 +231,7 @@ func TestSettings(t *testing.T) {
 	warm, one := 0.5, 1.0
 	ok := chunks("stop", `{"content":"a"}`)
 	for _, c := range []struct {
-		dialect    openai.Dialect
+		rules      openai.Rules
 		model      string
 		s          llm.Sampling
 		has, hasNo string
@@ -255,7 +255,7 @@ func TestSettings(t *testing.T) {
 		s := says(200, "text/event-stream", ok)
 		r := hello()
 		r.Sampling = c.s
-		_, notices, err := apis.Collect(provider(s, c.dialect).Model(c.model), r)
+		_, notices, err := apis.Collect(provider(s, c.rules).Model(c.model), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,12 +311,20 @@ func TestNotices(t *testing.T) {
 }
 
 func TestDialects(t *testing.T) {
-	for url, want := range map[string]openai.Dialect{
+	for url, want := range map[string]openai.Rules{
 		"https://api.openai.com/v1": openai.Official, "https://eu.api.openai.com/v1": openai.Official, "https://x.openai.azure.com/openai/v1": openai.Official,
 		"http://localhost:8000/v1": openai.Compatible, "https://openai.com.evil.example": openai.Compatible, "https://notopenai.com": openai.Compatible, "\x7f": openai.Compatible,
 	} {
-		if got := openai.DialectOf(url); got != want {
+		if got := openai.RulesOf(url); got != want {
 			t.Errorf("%q: %s", url, got)
+		}
+	}
+	for url, want := range map[string]openai.Dialect{
+		"": openai.Responses, "https://api.openai.com/v1": openai.Responses, "https://eu.api.openai.com/v1": openai.Responses,
+		"https://x.openai.azure.com/openai/v1": openai.Chat, "http://localhost:8000/v1": openai.Chat, "https://openai.com.evil.example": openai.Chat, "\x7f": openai.Chat,
+	} {
+		if got := openai.DialectOf(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
 		}
 	}
 	if p := openai.New(openai.Options{}); p.Name() != "openai" {

@@ -51,8 +51,10 @@ type settings struct {
 }
 
 func (s *settings) add(r *llm.Request) {
-	s.choice(r)
-	s.effort(r.Sampling.Effort)
+	s.choice(r, `{"type":"function","function":{"name":$}}`)
+	if word := s.effort(r.Sampling.Effort); word != "" {
+		s.String("reasoning_effort", word)
+	}
 	if t := r.Sampling.Temperature; t != nil {
 		s.temperature(*t, r.Sampling.Effort)
 	}
@@ -73,12 +75,16 @@ func (s *settings) add(r *llm.Request) {
 	if r.Schema != nil {
 		s.schema(r.Schema)
 	}
-	if r.User != "" {
-		key := "user"
-		if s.official {
-			key = "safety_identifier"
-		}
-		s.String(key, wire.Opaque(r.User))
+	s.user(r.User)
+}
+
+func (s *settings) user(name string) {
+	key := "user"
+	if s.official {
+		key = "safety_identifier"
+	}
+	if name != "" {
+		s.String(key, wire.Opaque(name))
 	}
 }
 
@@ -86,28 +92,29 @@ func (s *settings) notice(what string) {
 	s.notices = append(s.notices, s.name+"/"+s.model.model+" does not know "+what+"; it was left out.")
 }
 
-func (s *settings) choice(r *llm.Request) {
+// choice adds tool_choice. named is the form of a function that must be called.
+func (s *settings) choice(r *llm.Request, named string) {
 	switch c := r.ToolChoice; {
 	case len(r.Tools.Specs()) == 0, c == "", c == "auto":
 	case c == "none", c == "required":
 		s.String("tool_choice", c)
 	default:
-		s.Raw("tool_choice", wire.Append(nil, `{"type":"function","function":{"name":$}}`, tool.WireName(c)))
+		s.Raw("tool_choice", wire.Append(nil, named, tool.WireName(c)))
 	}
 }
 
-// effort sets the reasoning effort. OpenAI's own models differ in the words that they know; compatible
-// servers get the word unchanged.
-func (s *settings) effort(e llm.Effort) {
+// effort returns the word for a reasoning effort. OpenAI's own models differ in the words that they know;
+// compatible servers get the word unchanged.
+func (s *settings) effort(e llm.Effort) string {
 	word := string(e)
 	if s.official && e != "" {
 		family := familyOf(s.model.model)
 		switch {
 		case family == plainModel && e != llm.EffortNone:
 			s.notice("reasoning effort")
-			return
+			return ""
 		case family == plainModel:
-			return // it does not reason, as requested
+			return "" // it does not reason, as requested
 		case e == llm.EffortNone && family == gpt5:
 			word = "minimal"
 		case e == llm.EffortNone && family == oSeries:
@@ -115,9 +122,7 @@ func (s *settings) effort(e llm.Effort) {
 			word = "low"
 		}
 	}
-	if word != "" {
-		s.String("reasoning_effort", word)
-	}
+	return word
 }
 
 // temperature sets the temperature. OpenAI's reasoning models accept only their default, 1.
@@ -163,11 +168,16 @@ func (s *settings) stop(all []string) {
 }
 
 func (s *settings) schema(sch *llm.Schema) {
-	form := `{"type":"json_schema","json_schema":{"name":$,"schema":$}}`
+	s.Raw("response_format", wire.Append(nil, `{"type":"json_schema","json_schema":{$}}`, format(sch)))
+}
+
+// format returns the members of a schema for structured output.
+func format(sch *llm.Schema) []byte {
+	form := `"name":$,"schema":$`
 	if strict(sch.JSON) {
-		form = `{"type":"json_schema","json_schema":{"name":$,"strict":true,"schema":$}}`
+		form = `"name":$,"strict":true,"schema":$`
 	}
-	s.Raw("response_format", wire.Append(nil, form, wire.ToolName(cmp.Or(sch.Name, "answer")), sch.JSON))
+	return wire.Append(nil, form, wire.ToolName(cmp.Or(sch.Name, "answer")), sch.JSON)
 }
 
 // family groups OpenAI's own models by the settings that they accept.

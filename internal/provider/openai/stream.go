@@ -16,6 +16,9 @@ type model struct {
 
 // Stream implements llm.Model.
 func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	if m.responses {
+		return m.respond(ctx, r)
+	}
 	return func(yield func(llm.Event, error) bool) {
 		parts, notices, err := m.encode(r)
 		m.wire.Ask(ctx, wire.Question{Path: "/chat/completions", Parts: parts, Notices: notices}, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {

@@ -182,6 +182,10 @@ func (c *Client) Malformed(cause error) *fault.Error {
 }
 
 func (c *Client) unreachable(err error) *fault.Error {
+	var coded *fault.Error
+	if errors.As(err, &coded) { // of a transport that signs in
+		return coded
+	}
 	err = c.safe(err)
 	e := fault.New(fault.Unavailable, CodeUnreachable, "%s cannot be reached at %s: %w", c.opt.Name, c.BaseURL(), err).
 		Retrying(fault.RetryBackoff, 0)

@@ -200,14 +200,3 @@ func Functions(specs []tool.Spec, adapt func(tool.Spec) ([]byte, error)) ([]byte
 	}
 	return append(out, ']'), nil
 }
-
-// InWords returns the system prompt for a request whose schema is described to the model in words.
-// This is necessary if the model could not call its tools while its output is constrained to the
-// schema.
-func InWords(r *llm.Request) string {
-	words := "Your final answer must be one JSON value of this JSON Schema, and nothing else:\n" + string(r.Schema.JSON)
-	if r.System == "" {
-		return words
-	}
-	return r.System + "\n\n" + words
-}

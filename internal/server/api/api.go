@@ -35,6 +35,8 @@ type Options struct {
 	Resources *tree.Service // nil: resources are not served
 	Audit     *audit.Log    // nil: the log is not audited
 
+	Own identity.Profile // what the settings say about the machine's own user
+
 	Inside bool // only the owner of this process calls: internal errors are returned in full and not logged
 }
 
@@ -113,6 +115,9 @@ func (f *server) routes() []route {
 		on("GET /requests/{id}", f.request),
 		on("DELETE /requests/{id}", f.cancelRequest),
 		on("POST /requests/{id}/resume", f.resumeRequest),
+		on("POST /requests/{id}/pause", f.pauseTask),
+		on("POST /requests/{id}/retry", f.retryTask),
+		on("PATCH /requests/{id}", f.editTask),
 		on("GET /intents", f.intents),
 		on("GET /intents/{id}", f.intent),
 		on("POST /intents/{id}/approve", f.approveIntent),
@@ -144,6 +149,8 @@ func (f *server) routes() []route {
 
 		on("GET /profile", f.profile),
 		on("PUT /profile", f.setProfile),
+		on("GET /personas", f.personas),
+		on("PUT /persona", f.choosePersona),
 		on("GET /keys", f.keys),
 		created(on("POST /keys", f.createKey)),
 		on("DELETE /keys/{id}", f.revokeKey),
@@ -152,6 +159,7 @@ func (f *server) routes() []route {
 		on("GET /users/{user}", f.user),
 		on("PATCH /users/{user}", f.setUser),
 		on("DELETE /users/{user}", f.deleteUser),
+		created(on("POST /events", f.publish)),
 		on("DELETE /events/{id}", f.eraseEvent),
 		on("GET /groups", f.groups),
 		created(on("POST /groups", f.addGroup)),

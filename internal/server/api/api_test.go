@@ -271,6 +271,11 @@ func TestKeys(t *testing.T) {
 	w.want("ana", "GET", "/profile", "", 200, "{}")
 	w.want("ana", "PUT", "/profile", `{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-at","units":"metric"}`, 200,
 		`{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-AT","units":"metric"}`)
+	w.want("ana", "PUT", "/persona", `{"persona":"brief"}`, 200, `"chosen":{"*":"brief"}`)
+	w.want("ana", "PUT", "/persona", `{"agent":"desk","persona":"off"}`, 200, `"chosen":{"*":"brief","desk":"off"}`)
+	w.want("ana", "PUT", "/persona", `{"persona":"rude"}`, 400, "persona_unknown")
+	w.want("ana", "GET", "/profile", "", 200, `"location":"Graz"`)
+	w.want("bo", "GET", "/personas", "", 200, `"chosen":{}`)
 }
 
 func TestHealth(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/client"
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
@@ -68,6 +69,32 @@ func (f *server) setProfile(ctx context.Context, c *call, in struct {
 	Body identity.Profile `body:""`
 }) (identity.Profile, error) {
 	return f.People.SetProfile(ctx, c.User, in.Body)
+}
+
+// personaList are the personas that a user can choose, and the choices by agent.
+type personaList struct {
+	Personas map[string]identity.Persona `json:"personas"`
+	Chosen   map[string]string           `json:"chosen"`
+}
+
+func personasOf(p identity.Profile, err error) (personaList, error) {
+	if p.Persona == nil {
+		p.Persona = map[string]string{}
+	}
+	return personaList{p.AllPersonas(), p.Persona}, err
+}
+
+func (f *server) personas(ctx context.Context, c *call, _ struct{}) (personaList, error) {
+	return personasOf(f.People.About(ctx, c.User, f.Own))
+}
+
+func (f *server) choosePersona(ctx context.Context, c *call, in struct {
+	Body struct {
+		Agent   string `json:"agent"`
+		Persona string `json:"persona"`
+	} `body:""`
+}) (personaList, error) {
+	return personasOf(f.People.ChoosePersona(ctx, c.User, f.Own, cmp.Or(in.Body.Agent, identity.AnyAgent), in.Body.Persona))
 }
 
 // Admins manage users and groups. Other users see themselves and their own groups. The
@@ -154,6 +181,13 @@ func (f *server) deleteUser(ctx context.Context, c *call, in inUser) (none, erro
 		err = f.People.ForgetUser(ctx, c.User, in.User)
 	}
 	return none{}, err
+}
+
+// publish appends an event to the log.
+func (f *server) publish(ctx context.Context, c *call, in struct {
+	Event events.Publication `body:"" size:"131072"`
+}) (events.Published, error) {
+	return f.Node.Publish(ctx, c.User, in.Event)
 }
 
 // eraseEvent erases an event that the caller has published. Admins may name another user.

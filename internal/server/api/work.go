@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"steward/client"
+	"steward/internal/agent/plan"
 	"steward/internal/conversation/worklog"
 	"steward/internal/effect"
 	"steward/internal/fault"
@@ -69,7 +71,7 @@ func (f *server) requests(ctx context.Context, c *call, in struct {
 	Limit    int  `query:"limit" range:"1,1000"`
 	All      bool `query:"all"`
 	AllUsers bool `query:"all_users"`
-}) (map[string][]runtime.RequestView, error) {
+}) (map[string][]client.Request, error) {
 	limit := cmp.Or(in.Limit, store.DefaultLimit)
 	if !in.AllUsers {
 		list, err := f.Node.Requests(ctx, c.User, in.All, limit)
@@ -88,7 +90,7 @@ type named struct {
 }
 
 // request answers with the tree of a request.
-func (f *server) request(ctx context.Context, c *call, in named) (runtime.RequestView, error) {
+func (f *server) request(ctx context.Context, c *call, in named) (client.Request, error) {
 	return f.Node.RequestTree(ctx, c.User, in.ID)
 }
 
@@ -107,6 +109,30 @@ func (f *server) resumeRequest(ctx context.Context, c *call, in ofUser) (none, e
 	return onRequest(ctx, c, in, f.Node.ResumeRequest)
 }
 
+// pauseTask pauses a task of a plan, and what is below it.
+func (f *server) pauseTask(ctx context.Context, c *call, in ofUser) (none, error) {
+	return f.orderTask(ctx, c, in, plan.Pause, nil)
+}
+
+// retryTask begins a task of a plan again that is over without an output.
+func (f *server) retryTask(ctx context.Context, c *call, in ofUser) (none, error) {
+	return f.orderTask(ctx, c, in, plan.Retry, nil)
+}
+
+// editTask replaces what a task of a plan is about that has not begun.
+func (f *server) editTask(ctx context.Context, c *call, in struct {
+	ofUser
+	Body plan.Draft `body:""`
+}) (none, error) {
+	return f.orderTask(ctx, c, in.ofUser, plan.Edit, &in.Body)
+}
+
+func (f *server) orderTask(ctx context.Context, c *call, in ofUser, order plan.Command, edited *plan.Draft) (none, error) {
+	return onRequest(ctx, c, in, func(ctx context.Context, user, which string) error {
+		return f.Node.OrderTask(ctx, user, which, order, edited)
+	})
+}
+
 func onRequest(ctx context.Context, c *call, in ofUser, do func(ctx context.Context, user, which string) error) (none, error) {
 	user := cmp.Or(in.User, c.User)
 	if user != c.User {
@@ -118,8 +144,8 @@ func onRequest(ctx context.Context, c *call, in ofUser, do func(ctx context.Cont
 }
 
 type intentPage struct {
-	Intents []runtime.IntentView `json:"intents"`
-	Next    store.Cursor         `json:"next,omitempty"`
+	Intents []client.Intent `json:"intents"`
+	Next    store.Cursor    `json:"next,omitempty"`
 }
 
 // intents answers with the caller's actions, the most recently changed first.
@@ -135,7 +161,7 @@ func (f *server) intents(ctx context.Context, c *call, in struct {
 }
 
 // intent answers with everything about an action.
-func (f *server) intent(ctx context.Context, c *call, in named) (runtime.IntentView, error) {
+func (f *server) intent(ctx context.Context, c *call, in named) (client.Intent, error) {
 	return f.Node.Intent(ctx, c.User, in.ID)
 }
 
@@ -143,25 +169,25 @@ func (f *server) intent(ctx context.Context, c *call, in named) (runtime.IntentV
 // continues in the background.
 const wishWait = time.Minute
 
-func wish(ctx context.Context, c *call, which string, do func(ctx context.Context, user, which string) (runtime.IntentView, error)) (runtime.IntentView, error) {
+func wish(ctx context.Context, c *call, which string, do func(ctx context.Context, user, which string) (client.Intent, error)) (client.Intent, error) {
 	ctx, cancel := context.WithTimeout(ctx, wishWait)
 	defer cancel()
 	v, err := do(ctx, c.User, which)
-	if v.State.InFlight() {
+	if intent.State(v.State).InFlight() {
 		c.status = http.StatusAccepted
 	}
 	return v, err
 }
 
-func (f *server) cancelIntent(ctx context.Context, c *call, in named) (runtime.IntentView, error) {
+func (f *server) cancelIntent(ctx context.Context, c *call, in named) (client.Intent, error) {
 	return wish(ctx, c, in.ID, f.Node.CancelIntent)
 }
 
-func (f *server) retryIntent(ctx context.Context, c *call, in named) (runtime.IntentView, error) {
+func (f *server) retryIntent(ctx context.Context, c *call, in named) (client.Intent, error) {
 	return wish(ctx, c, in.ID, f.Node.RetryIntent)
 }
 
-func (f *server) undoIntent(ctx context.Context, c *call, in named) (runtime.IntentView, error) {
+func (f *server) undoIntent(ctx context.Context, c *call, in named) (client.Intent, error) {
 	return wish(ctx, c, in.ID, f.Node.UndoIntent)
 }
 
@@ -174,18 +200,18 @@ type intentAnswer struct {
 	} `body:""`
 }
 
-func (f *server) approveIntent(ctx context.Context, c *call, in intentAnswer) (runtime.IntentView, error) {
+func (f *server) approveIntent(ctx context.Context, c *call, in intentAnswer) (client.Intent, error) {
 	return f.answerIntent(ctx, c, in, true)
 }
 
-func (f *server) denyIntent(ctx context.Context, c *call, in intentAnswer) (runtime.IntentView, error) {
+func (f *server) denyIntent(ctx context.Context, c *call, in intentAnswer) (client.Intent, error) {
 	return f.answerIntent(ctx, c, in, false)
 }
 
-func (f *server) answerIntent(ctx context.Context, c *call, in intentAnswer, approve bool) (runtime.IntentView, error) {
+func (f *server) answerIntent(ctx context.Context, c *call, in intentAnswer, approve bool) (client.Intent, error) {
 	said, err := httpauth.Answer{Hash: in.Body.Hash, Reason: in.Body.Reason}.Verdict(c.Caller, in.ID, approve)
 	if err != nil {
-		return runtime.IntentView{}, err
+		return client.Intent{}, err
 	}
 	return f.Node.AnswerIntent(ctx, c.User, said.ID, said.Hash, said.Reason, said.Approve)
 }
@@ -198,9 +224,9 @@ func (f *server) resolveIntent(ctx context.Context, c *call, in struct {
 		Done *bool  `json:"done"`
 		Note string `json:"note"`
 	} `body:""`
-}) (runtime.IntentView, error) {
+}) (client.Intent, error) {
 	if in.Body.Done == nil {
-		return runtime.IntentView{}, fault.New(fault.Invalid, "done_missing", "it is not said whether the action was done").WithHint("set done to true or false")
+		return client.Intent{}, fault.New(fault.Invalid, "done_missing", "it is not said whether the action was done").WithHint("set done to true or false")
 	}
 	return f.Node.ResolveIntent(ctx, c.User, in.ID, effect.Resolution{Done: *in.Body.Done, Note: in.Body.Note})
 }

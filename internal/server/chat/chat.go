@@ -12,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/events"
 	"steward/internal/fault"
@@ -33,8 +34,8 @@ type Node interface {
 	Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error)
 	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
 	Observe(ctx context.Context, user string, f events.ChangeFilter, from events.Cursor) iter.Seq2[events.Batch, error]
-	Requests(ctx context.Context, user string, all bool, limit int) ([]runtime.RequestView, error)
-	RequestTree(ctx context.Context, user, which string) (runtime.RequestView, error)
+	Requests(ctx context.Context, user string, all bool, limit int) ([]client.Request, error)
+	RequestTree(ctx context.Context, user, which string) (client.Request, error)
 	CancelRequest(ctx context.Context, user, which string) error
 	ResumeRequest(ctx context.Context, user, which string) error
 }

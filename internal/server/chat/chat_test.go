@@ -15,9 +15,9 @@ import (
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/chat"
-	"steward/internal/store/storetest"
 	_ "steward/test/seed"
 	"steward/test/served"
+	"steward/test/storetest"
 )
 
 // answer returns a reply that sends some words, one token each, and completes.

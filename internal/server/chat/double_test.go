@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	api "steward/client"
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -276,22 +277,22 @@ func (d *double) Observe(ctx context.Context, user string, f events.ChangeFilter
 }
 
 var (
-	counting = runtime.RequestView{ID: number(17), Kind: record.RequestTask, Agent: "assistant", Tool: "archive.count", Call: number(16).String() + "/0",
-		Conversation: number(1), Interaction: number(15), State: record.RequestOpen, Status: record.TaskRunning, Progress: 0.5,
+	counting = api.Request{ID: number(17).String(), Kind: record.RequestTask, Agent: "assistant", Tool: "archive.count", Call: number(16).String() + "/0",
+		Conversation: number(1).String(), Interaction: number(15).String(), State: record.RequestOpen, Status: record.TaskRunning, Progress: 0.5,
 		Started: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
-	asking = runtime.RequestView{ID: number(15), Kind: record.RequestTurn, Title: "How many words has the archive?", Origin: "user", Agent: "assistant",
-		Conversation: number(1), Interaction: number(15), State: record.RequestAnswered, Outcome: "answered",
+	asking = api.Request{ID: number(15).String(), Kind: record.RequestTurn, Title: "How many words has the archive?", Origin: "user", Agent: "assistant",
+		Conversation: number(1).String(), Interaction: number(15).String(), State: record.RequestAnswered, Outcome: "answered",
 		Started: time.Date(2030, 1, 2, 3, 4, 4, 0, time.UTC), Ended: time.Date(2030, 1, 2, 3, 4, 6, 0, time.UTC),
-		Usage: message.Usage{Input: 60, Output: 24}, Below: []runtime.RequestView{counting}}
+		Usage: api.Usage{Input: 60, Output: 24}, Below: []api.Request{counting}}
 )
 
-func (d *double) Requests(context.Context, string, bool, int) ([]runtime.RequestView, error) {
-	return []runtime.RequestView{counting}, d.failed()
+func (d *double) Requests(context.Context, string, bool, int) ([]api.Request, error) {
+	return []api.Request{counting}, d.failed()
 }
 
-func (d *double) RequestTree(_ context.Context, _, which string) (runtime.RequestView, error) {
-	if !strings.HasPrefix(asking.ID.String(), which) {
-		return runtime.RequestView{}, fault.New(fault.NotFound, "request_not_found", "there is no request %q", which)
+func (d *double) RequestTree(_ context.Context, _, which string) (api.Request, error) {
+	if !strings.HasPrefix(asking.ID, which) {
+		return api.Request{}, fault.New(fault.NotFound, "request_not_found", "there is no request %q", which)
 	}
 	return asking, nil
 }
@@ -301,7 +302,7 @@ func (d *double) ResumeRequest(ctx context.Context, user, which string) error {
 }
 
 func (d *double) CancelRequest(_ context.Context, _, which string) error {
-	if counting.ID.String() != which {
+	if counting.ID != which {
 		return fault.New(fault.NotFound, "request_not_found", "there is no request %q", which)
 	}
 	return nil
@@ -329,10 +330,10 @@ func documented(d *double, t turn) {
 		d.text(t, msg, runtime.FrameReasoning, 0, "That is a multiplication.", 25)
 		d.tell(t, false, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Block: 1, Call: &call, Cursor: runtime.Cursor{Message: msg, Block: 1}})
 		running := call
-		running.Status, running.Args = "running", "{\"a\": 12,\n \"b\": 12}"
+		running.Status, running.Args, running.Summary = "running", "{\"a\": 12,\n \"b\": 12}", "Multiply 12 by 12"
 		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Block: 1, Call: &running})
 		result := running
-		result.Status, result.Result = "ok", &message.ToolResult{Content: []message.Block{&message.Text{Text: "144"}}}
+		result.Status, result.Summary, result.Result = "ok", "", &message.ToolResult{Content: []message.Block{&message.Text{Text: "144"}}}
 		d.tell(t, true, runtime.Frame{Kind: runtime.FrameResult, Message: d.newID(), Call: &result})
 		msg = d.newID()
 		d.text(t, msg, runtime.FrameToken, 0, "It is ", 6)

@@ -92,14 +92,17 @@ type complete struct {
 		Reasoning  int64 `json:"reasoning,omitzero"`
 		CacheRead  int64 `json:"cache_read,omitzero"`
 		CacheWrite int64 `json:"cache_write,omitzero"`
+		Searches   int64 `json:"searches,omitzero"`
 	} `json:"usage"`
+	Context int64 `json:"context,omitzero"` // tokens of the context window that the last call of the model took
 }
 
 func completeOf(m *message.Message) complete {
 	c := complete{Content: m.Text(), Model: m.Model, Stop: m.Stop, Approach: m.Approach, Took: m.Took.Milliseconds(), Citations: m.Citations()}
 	u := m.TurnUsage()
 	c.Usage.Input, c.Usage.Output, c.Usage.Reasoning = u.Input, u.Output, u.Reasoning
-	c.Usage.CacheRead, c.Usage.CacheWrite = u.CacheRead, u.CacheWrite
+	c.Usage.CacheRead, c.Usage.CacheWrite, c.Usage.Searches = u.CacheRead, u.CacheWrite, u.Searches
+	c.Context = m.Usage.Input + m.Usage.Output
 	return c
 }
 
@@ -107,6 +110,7 @@ type call struct {
 	ID       string          `json:"id"`
 	Name     string          `json:"name"`
 	Args     json.RawMessage `json:"args"`
+	Summary  string          `json:"summary,omitzero"`
 	Status   string          `json:"status"`
 	Message  string          `json:"message,omitzero"`
 	Fraction fraction        `json:"progress,omitzero"`
@@ -118,7 +122,7 @@ type call struct {
 }
 
 func callOf(v *runtime.CallView) call {
-	c := call{ID: v.ID, Name: v.Name, Args: argsOf(v.Args), Status: v.Status, Message: v.Message, Fraction: progress(v.Fraction), Approval: approvalOf(v.Approval, true)}
+	c := call{ID: v.ID, Name: v.Name, Args: argsOf(v.Args), Summary: v.Summary, Status: v.Status, Message: v.Message, Fraction: progress(v.Fraction), Approval: approvalOf(v.Approval, true)}
 	if r := v.Result; r != nil {
 		text := r.Text()
 		c.Result, c.Rest, c.Denied = &text, r.Rest, r.Denied

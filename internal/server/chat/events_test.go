@@ -14,8 +14,8 @@ import (
 	"steward/internal/server/chat"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/test/served"
+	"steward/test/storetest"
 )
 
 // happened reads frames of a subscription until one has events, and returns

@@ -7,12 +7,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/effect"
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 )
 
@@ -121,18 +121,18 @@ func (c *conn) handle(data []byte) {
 // answer is a frame that is encoded by reflection. A list that belongs to the frame is never nil, so
 // that an empty one is sent as [].
 type answer struct {
-	Type         string                `json:"type"`
-	Re           string                `json:"re,omitzero"` // the id of the client's frame
-	Conversation id.ID                 `json:"conversation_id,omitzero"`
-	Agents       []catalog.Listing     `json:"agents,omitzero"`
-	Agent        any                   `json:"agent,omitzero"` // a catalog.Listing or a catalog.Inspection
-	Approvals    []effect.Question     `json:"approvals,omitzero"`
-	Approval     *effect.Question      `json:"approval,omitzero"`
-	Requests     []runtime.RequestView `json:"requests,omitzero"`
-	Request      *runtime.RequestView  `json:"request,omitzero"`
-	Events       []events.Event        `json:"events,omitzero"`
-	Changes      []*events.Change      `json:"changes,omitzero"`
-	Cursor       events.Cursor         `json:"cursor,omitzero"`
+	Type         string            `json:"type"`
+	Re           string            `json:"re,omitzero"` // the id of the client's frame
+	Conversation id.ID             `json:"conversation_id,omitzero"`
+	Agents       []catalog.Listing `json:"agents,omitzero"`
+	Agent        any               `json:"agent,omitzero"` // a catalog.Listing or a catalog.Inspection
+	Approvals    []effect.Question `json:"approvals,omitzero"`
+	Approval     *effect.Question  `json:"approval,omitzero"`
+	Requests     []client.Request  `json:"requests,omitzero"`
+	Request      *client.Request   `json:"request,omitzero"`
+	Events       []events.Event    `json:"events,omitzero"`
+	Changes      []*events.Change  `json:"changes,omitzero"`
+	Cursor       events.Cursor     `json:"cursor,omitzero"`
 }
 
 // answer sends a frame to the client.

@@ -23,6 +23,7 @@ type messageFrame struct {
 	Sampling     sampling       `json:"sampling"`
 	Tools        []string       `json:"tools"`
 	Steer        bool           `json:"steer"`
+	Plan         bool           `json:"plan"`
 	Replace      string         `json:"replace"`
 	Regenerate   string         `json:"regenerate"`
 	Unattended   bool           `json:"unattended"` // nobody is present to be asked
@@ -59,7 +60,7 @@ func (f *messageFrame) turn() (t runtime.Turn, err error) {
 	if err := f.Sampling.check(); err != nil {
 		return t, err
 	}
-	t.ClientID, t.Agent, t.Model, t.Tools, t.Steer = f.MessageID, f.Agent, f.Model, f.Tools, f.Steer
+	t.ClientID, t.Agent, t.Model, t.Tools, t.Steer, t.Plan = f.MessageID, f.Agent, f.Model, f.Tools, f.Steer, f.Plan
 	t.Sampling = llm.Sampling{Temperature: f.Sampling.Temperature, MaxTokens: f.Sampling.MaxTokens,
 		Stop: f.Sampling.Stop, Effort: f.Sampling.Effort, TopP: f.Sampling.TopP}
 	if err := f.anew(&t); err != nil || !t.Regenerate.Zero() {

@@ -14,8 +14,8 @@ import (
 	"steward/internal/resource"
 	"steward/internal/server/chat"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/test/served"
+	"steward/test/storetest"
 )
 
 // calling returns a message with which a model calls a tool.

@@ -3,7 +3,7 @@ package chat
 import (
 	"context"
 
-	"steward/internal/runtime"
+	"steward/client"
 )
 
 // The frames about requests.
@@ -46,7 +46,7 @@ func (c *conn) requests(f *requestsFrame) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(answer{Type: "requests", Re: f.ID, Requests: append([]runtime.RequestView{}, list...)})
+	return c.answer(answer{Type: "requests", Re: f.ID, Requests: append([]client.Request{}, list...)})
 }
 
 // aboutRequest calls do with the request that a frame names.

@@ -13,7 +13,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
 	"steward/internal/server/httpauth"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // roles is a directory: the users' roles.

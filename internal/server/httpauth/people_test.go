@@ -12,7 +12,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/policy"
 	"steward/internal/server/httpauth"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // let runs a request through a guard and returns the caller, or the code of

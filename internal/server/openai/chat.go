@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/provider/wire"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 )
@@ -27,58 +30,21 @@ func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error
 	if err != nil {
 		return err
 	}
-	sampling, err := c.sampling()
+	doc, err := json.Marshal(c.Messages)
 	if err != nil {
 		return err
 	}
-	tools, choice, err := c.toolset()
-	if err != nil {
-		return err
-	}
-	schema, err := c.schema()
-	if err != nil {
-		return err
-	}
-	path, isAgent := strings.CutPrefix(c.Model, agentPrefix)
-	var model llm.Resolved
-	if !isAgent {
-		if model, err = f.Node.Resolve(c.Model); err != nil {
-			return fault.Of(err).Detail("param", "model")
-		}
-	}
-	system, msgs, err := history(f.form, c.Messages)
-	if err != nil {
-		return err
-	}
-	if passed := c.ignored(); len(passed) > 0 {
-		w.Header().Set(ignoredHeader, strings.Join(passed, ", "))
-	}
-	x := id.New()
-	a := &answer{tools: tools, single: c.Parallel != nil && !*c.Parallel}
-	a.ID, a.Created, a.Model = "chatcmpl-"+hex.EncodeToString(x[:]), time.Now().Unix(), c.Model
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	var from events
-	if conv := c.Metadata["conversation_id"]; conv != "" || isAgent {
-		t := runtime.Turn{ClientID: r.Header.Get("Idempotency-Key"), Sampling: sampling}
-		if isAgent {
-			t.Agent = path
-		} else {
-			t.Model = c.Model
-		}
-		if from, err = f.turn(ctx, w, user, conv, c, system, msgs, t); err != nil {
-			return err
-		}
-	} else {
-		request := &llm.Request{System: system, Transcript: llm.NewTranscript(msgs...),
-			Tools: tools, ToolChoice: choice, Sampling: sampling, Schema: schema, User: user, Labels: f.Labels | labelsOf(msgs)}
-		if from, err = structured(ctx, model.Model, request, msgs); err != nil {
-			return err
-		}
+	a, from, err := f.ask(ctx, w, r, user, c, f.form, doc)
+	if err != nil {
+		return err
 	}
+	a.ID = "chatcmpl-" + a.ID
 	if c.Stream {
-		usage := c.StreamOptions != nil && c.StreamOptions.IncludeUsage
-		return f.stream(w, r, a, from, usage)
+		p := &pipe{w: w, rc: http.NewResponseController(w)}
+		s := &sse{pipe: p, answer: a, usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, calls: map[int]*streamedCall{}}
+		return f.stream(r, p, from, s.tell, func(e *fault.Error) { s.event("", errorBody(status(e), e)) })
 	}
 	reply, err := a.collect(from)
 	if err != nil {
@@ -86,6 +52,59 @@ func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error
 	}
 	httpauth.Reply(w, http.StatusOK, append(a.whole(reply), '\n'))
 	return nil
+}
+
+// ask checks a request, except for what its own API reads, and asks the model, the agent or the
+// conversation that it names.
+func (f *server) ask(ctx context.Context, w http.ResponseWriter, r *http.Request, user string, c *completion, form wire.Codec, doc []byte) (*answer, events, error) {
+	sampling, err := c.sampling()
+	if err != nil {
+		return nil, nil, err
+	}
+	tools, choice, err := c.toolset()
+	if err != nil {
+		return nil, nil, err
+	}
+	schema, err := c.schema()
+	if err != nil {
+		return nil, nil, err
+	}
+	path, isAgent := strings.CutPrefix(c.Model, agentPrefix)
+	var model llm.Resolved
+	if !isAgent {
+		if model, err = f.Node.Resolve(c.Model); err != nil {
+			return nil, nil, fault.Of(err).Detail("param", "model")
+		}
+	}
+	system, msgs, err := history(form, doc)
+	if err != nil {
+		return nil, nil, err
+	}
+	if passed := c.ignored(); len(passed) > 0 {
+		w.Header().Set(ignoredHeader, strings.Join(passed, ", "))
+	}
+	x := id.New()
+	a := &answer{tools: tools, single: c.Parallel != nil && !*c.Parallel}
+	a.ID, a.Created, a.Model = hex.EncodeToString(x[:]), time.Now().Unix(), c.Model
+	if conv := c.Metadata["conversation_id"]; conv != "" || isAgent {
+		t := runtime.Turn{ClientID: r.Header.Get("Idempotency-Key"), Sampling: sampling}
+		if isAgent {
+			t.Agent = path
+		} else {
+			t.Model = c.Model
+		}
+		from, err := f.turn(ctx, w, user, conv, c, system, msgs, t)
+		return a, from, err
+	}
+	for _, m := range msgs {
+		if err := f.Node.ReadAttached(ctx, user, c.Model, m.Blocks); err != nil {
+			return nil, nil, err
+		}
+	}
+	request := &llm.Request{System: system, Transcript: llm.NewTranscript(msgs...),
+		Tools: tools, ToolChoice: choice, Sampling: sampling, Schema: schema, User: user, Labels: f.Labels | labelsOf(msgs)}
+	from, err := structured(ctx, model.Model, request, msgs)
+	return a, from, err
 }
 
 // labelsOf returns the labels of messages from outside Steward's conversations. Attachments and results

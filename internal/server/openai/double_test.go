@@ -261,3 +261,5 @@ func jsonRequest(path string, body io.Reader) *http.Request {
 	r.Header.Set("Content-Type", "application/json")
 	return r
 }
+
+func (n *node) ReadAttached(context.Context, string, string, []message.Block) error { return nil }

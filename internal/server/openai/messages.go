@@ -4,9 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -16,8 +13,8 @@ import (
 )
 
 // form returns the codec for clients' messages: the provider's, restricted to what a server can use.
-func form() wire.Codec {
-	c := openai.New(openai.Options{}).Codec("")
+func form(d openai.Dialect) wire.Codec {
+	c := openai.New(openai.Options{Dialect: d}).Codec("")
 	c.Check = check
 	return c
 }
@@ -26,11 +23,7 @@ func jsonIndex(name string, i int) string { return name + "[" + strconv.Itoa(i) 
 
 // history converts a request's messages. System and developer messages, wherever they are, become the
 // system prompt.
-func history(form wire.Codec, raw []jsontext.Value) (system string, msgs []*message.Message, err error) {
-	doc, err := json.Marshal(raw)
-	if err != nil {
-		return "", nil, err
-	}
+func history(form wire.Codec, doc []byte) (system string, msgs []*message.Message, err error) {
 	all, err := form.Decode(doc)
 	if err != nil {
 		return "", nil, refusal(err)
@@ -125,6 +118,8 @@ func check(at string, m *message.Message) error {
 			if m.Role == message.User && !shows(b) {
 				return bad(where+".image_url.url", "an image is a URL of http or https, or a data URL with base64 of an image")
 			}
+		case *message.Vendor:
+			return unsupported(at+".type", "an item of the type %.40q is not supported", b.Kind)
 		case *message.File:
 			switch {
 			case m.Role != message.User, strings.HasPrefix(b.MIME, "audio/"):
@@ -134,7 +129,7 @@ func check(at string, m *message.Message) error {
 				return bad(where+".file.file_data", "file_data is a data URL with base64")
 			}
 		}
-		if kind, ok := foreign(b); ok && (m.Role != message.User || kind == "input_audio") {
+		if kind, ok := foreign(b); ok && m.Role != message.User {
 			return unsupported(where+".type", "a part of the type %s is not supported in a message of the role %s", kind, m.Role)
 		}
 		if _, thought := b.(*message.Reasoning); !thought {

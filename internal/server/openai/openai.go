@@ -1,4 +1,4 @@
-// Package openai is a server for OpenAI's API: chat completions, models and embeddings
+// Package openai is a server for OpenAI's API: chat completions, responses, models and embeddings
 // (https://platform.openai.com/docs/api-reference). Programs written for that API can use Steward's
 // models and continue Steward's conversations. docs/reference/openai.md says what is supported.
 package openai
@@ -20,6 +20,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
 	"steward/internal/message"
+	"steward/internal/provider/openai"
 	"steward/internal/provider/wire"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
@@ -31,6 +32,7 @@ type Node interface {
 	Agents(ctx context.Context) []runtime.AgentView
 	Resolve(name string) (llm.Resolved, error)
 	Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error)
+	ReadAttached(ctx context.Context, user, model string, content []message.Block) error
 	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
 	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
 }
@@ -46,16 +48,18 @@ type Options struct {
 
 type server struct {
 	Options
-	form wire.Codec // the form of clients' messages
+	form  wire.Codec // the form of clients' messages
+	items wire.Codec // the form of clients' items
 }
 
-// Handler returns the server, which serves /v1/chat/completions, /v1/models and /v1/embeddings.
+// Handler returns the server, which serves /v1/chat/completions, /v1/responses, /v1/models and
+// /v1/embeddings.
 // Mount it behind a httpauth.Guard with WriteError.
 func Handler(o Options) http.Handler {
 	if o.KeepAlive <= 0 {
 		o.KeepAlive = 15 * time.Second
 	}
-	f := &server{Options: o, form: form()}
+	f := &server{Options: o, form: form(openai.Chat), items: form(openai.Responses)}
 	mux := http.NewServeMux()
 	for pattern, h := range f.routes() {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -63,7 +67,7 @@ func Handler(o Options) http.Handler {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, r, fault.New(fault.NotFound, "unknown_url", "there is no %s %.200s", r.Method, r.URL.Path).
-			WithHint("/v1/chat/completions, /v1/models and /v1/embeddings are here"))
+			WithHint("/v1/chat/completions, /v1/responses, /v1/models and /v1/embeddings are here"))
 	})
 	return mux
 }
@@ -78,6 +82,7 @@ func Routes() []string { return slices.Sorted(maps.Keys((&server{}).routes())) }
 func (f *server) routes() map[string]serve {
 	return map[string]serve{
 		"POST /v1/chat/completions": f.chat,
+		"POST /v1/responses":        f.respond,
 		"POST /v1/embeddings":       f.embeddings,
 		"GET /v1/models":            f.models,
 		"GET /v1/models/{id...}":    f.model,

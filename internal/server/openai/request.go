@@ -92,7 +92,8 @@ var silent = []string{"user", "safety_identifier", "prompt_cache_key", "prompt_c
 
 // asDefault are the default values of other members, which have no effect.
 var asDefault = map[string]string{"n": "1", "store": "false", "logit_bias": "{}", "logprobs": "false", "top_logprobs": "0",
-	"modalities": `["text"]`, "verbosity": `"medium"`, "functions": "[]", "function_call": `"none"`}
+	"modalities": `["text"]`, "verbosity": `"medium"`, "functions": "[]", "function_call": `"none"`,
+	"background": "false", "truncation": `"disabled"`}
 
 // ignored returns the sorted names of the members that would have an effect but are ignored.
 func (c *completion) ignored() []string {

@@ -12,41 +12,44 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// stream answers with server-sent events, one for each piece. An error before the first piece has an
-// HTTP status of its own; a later one is an event.
-func (f *server) stream(w http.ResponseWriter, r *http.Request, a *answer, from events, usage bool) error {
-	s := &sse{w: w, rc: http.NewResponseController(w), answer: a, usage: usage, calls: map[int]*streamedCall{}}
-	stop := s.keepAlive(f.KeepAlive)
+// stream answers with server-sent events, which tell writes. An error before the first piece has an HTTP
+// status of its own; fail writes a later one as an event.
+func (f *server) stream(r *http.Request, p *pipe, from events, tell func(llm.Event) (bool, error), fail func(*fault.Error)) error {
+	stop := p.keepAlive(f.KeepAlive)
 	defer stop()
-	err := s.run(from)
+	err := p.run(from, tell)
 	if err == nil || r.Context().Err() != nil {
 		return nil // sent, or the client has gone
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.started {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.started {
 		return err
 	}
 	httpauth.Log(r, f.Logger, err)
-	e := httpauth.Public(err)
-	s.event(errorBody(status(e), e))
+	fail(httpauth.Public(err))
 	return nil
 }
 
-// sse writes the events of one answer.
-type sse struct {
-	w      http.ResponseWriter
-	rc     *http.ResponseController
-	answer *answer
-	usage  bool // the caller requested the usage
+// pipe sends server-sent events.
+type pipe struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
 
 	mu      sync.Mutex // against the keep-alive
 	started bool       // the header and at least one byte were sent
 	gone    error      // the client has stopped reading
-	begun   bool       // the first chunk, with the role, was sent
-	shown   bool       // a part of the answer was sent
-	texted  bool       // a part of its text was sent
-	calls   map[int]*streamedCall
+}
+
+// sse writes the chunks of one answer.
+type sse struct {
+	*pipe
+	answer *answer
+	usage  bool // the caller requested the usage
+	begun  bool // the first chunk, with the role, was sent
+	shown  bool // a part of the answer was sent
+	texted bool // a part of its text was sent
+	calls  map[int]*streamedCall
 }
 
 type streamedCall struct {
@@ -54,12 +57,16 @@ type streamedCall struct {
 	args  strings.Builder // the arguments sent so far
 }
 
-func (s *sse) run(from events) error {
+// run calls tell, with p locked, for each event until it has done.
+func (p *pipe) run(from events, tell func(llm.Event) (bool, error)) error {
 	for ev, err := range from {
 		if err != nil {
 			return err
 		}
-		if done, err := s.tell(ev); done || err != nil {
+		p.mu.Lock()
+		done, err := tell(ev)
+		p.mu.Unlock()
+		if done || err != nil {
 			return err
 		}
 	}
@@ -67,8 +74,6 @@ func (s *sse) run(from events) error {
 }
 
 func (s *sse) tell(ev llm.Event) (done bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch ev.Kind {
 	case llm.TextDelta:
 		if ev.Text != "" {
@@ -166,7 +171,7 @@ func (s *sse) done(r *llm.Reply) {
 	if s.usage {
 		o := s.answer.completed
 		o.Object, o.Choices, o.Usage, o.Steward = chunkObject, []choice{}, usageOf(r.Usage), notices{}
-		s.event(encode(o))
+		s.event("", encode(o))
 	}
 	s.write([]byte("data: [DONE]\n\n"))
 }
@@ -183,34 +188,38 @@ func (s *sse) chunk(delta *said, finish *string) {
 	if finish == nil {
 		o.Steward = notices{}
 	}
-	s.event(encode(o))
+	s.event("", encode(o))
 }
 
-func (s *sse) event(data []byte) {
-	b := make([]byte, 0, len(data)+8)
+// event sends an event, of a type or without one.
+func (p *pipe) event(typ string, data []byte) {
+	b := make([]byte, 0, len(typ)+len(data)+16)
+	if typ != "" {
+		b = append(append(append(b, "event: "...), typ...), '\n')
+	}
 	b = append(append(append(b, "data: "...), data...), "\n\n"...)
-	s.write(b)
+	p.write(b)
 }
 
-// write sends bytes at once. The caller holds s.mu.
-func (s *sse) write(b []byte) {
-	if s.gone != nil {
+// write sends bytes at once. The caller holds p.mu.
+func (p *pipe) write(b []byte) {
+	if p.gone != nil {
 		return
 	}
-	if !s.started {
-		s.started = true
-		h := s.w.Header()
+	if !p.started {
+		p.started = true
+		h := p.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers streams
-		s.w.WriteHeader(http.StatusOK)
+		p.w.WriteHeader(http.StatusOK)
 	}
-	if _, err := s.w.Write(b); err != nil {
-		s.gone = goneAway(err)
+	if _, err := p.w.Write(b); err != nil {
+		p.gone = goneAway(err)
 		return
 	}
-	if err := s.rc.Flush(); err != nil {
-		s.gone = goneAway(err)
+	if err := p.rc.Flush(); err != nil {
+		p.gone = goneAway(err)
 	}
 }
 
@@ -220,7 +229,7 @@ func goneAway(err error) error {
 
 // keepAlive sends a comment whenever nothing else was sent for a while, so that proxies do not take a
 // thinking model for a dead connection.
-func (s *sse) keepAlive(every time.Duration) (stop func()) {
+func (p *pipe) keepAlive(every time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -229,9 +238,9 @@ func (s *sse) keepAlive(every time.Duration) (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				s.mu.Lock()
-				s.write([]byte(": still here\n\n"))
-				s.mu.Unlock()
+				p.mu.Lock()
+				p.write([]byte(": still here\n\n"))
+				p.mu.Unlock()
 			case <-quit:
 				return
 			}

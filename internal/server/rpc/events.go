@@ -5,13 +5,11 @@ import (
 	"iter"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"steward/internal/events"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/server/httpauth"
-	"steward/proto/eventpb"
 )
 
 // Events is what the service event.Event needs of the runtime.
@@ -20,113 +18,141 @@ type Events interface {
 	Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error]
 }
 
-// happenings implements the service event.Event.
-type happenings struct {
-	node   Events
-	server *Server
+// occurrence is an event.Occurrence.
+type occurrence struct {
+	ID        string            `json:"id"`
+	Source    string            `json:"source"`
+	Time      string            `json:"time"` // RFC 3339
+	Resources []happened        `json:"resources,omitempty"`
+	Detail    events.DetailType `json:"detail_type,omitzero"`
+	Cursor    events.Cursor     `json:"cursor"`
+	Published bool              `json:"published"`
+	URI       string            `json:"uri"`
+	Seq       uint64            `json:"seq,string"`
+	Request   string            `json:"request_id"`
+	Space     resource.Space    `json:"space"`
 }
 
-// caller returns the caller, or an error if there are no events.
-func (h happenings) caller(ctx context.Context) (httpauth.Caller, error) {
-	if h.node == nil {
+// happened is an event.Resource.
+type happened struct {
+	URI     string         `json:"uri"`
+	Type    string         `json:"type"`
+	Space   resource.Space `json:"space"`
+	Version uint64         `json:"version,string"`
+	State   string         `json:"state"`
+	Body    string         `json:"body"` // JSON text
+}
+
+// eventCaller returns the caller, or an error if there are no events.
+func (f *Server) eventCaller(ctx context.Context) (httpauth.Caller, error) {
+	if f.Events == nil {
 		return httpauth.Caller{}, fault.New(fault.Unsupported, "events_missing", "this Steward has no events")
 	}
 	return httpauth.From(ctx)
 }
 
-// Publish implements eventpb.EventHandler.
-func (h happenings) Publish(ctx context.Context, in *eventpb.Occurrence) (*eventpb.PublishResponse, error) {
-	c, err := h.caller(ctx)
-	if err != nil {
-		return nil, err
-	}
-	x, err := publicationOf(in)
-	if err != nil {
-		return nil, err
-	}
-	done, err := h.node.Publish(ctx, c.User, x)
-	if err != nil {
-		return nil, err
-	}
-	return &eventpb.PublishResponse{Success: true, Id: done.ID.String(), Uri: done.URI.String(),
-		Cursor: string(done.Cursor), Duplicate: done.Duplicate}, nil
+type publishResponse struct {
+	Success   bool          `json:"success"`
+	ID        id.ID         `json:"id"`
+	URI       resource.URI  `json:"uri"`
+	Cursor    events.Cursor `json:"cursor"`
+	Duplicate bool          `json:"duplicate"`
 }
 
-func publicationOf(in *eventpb.Occurrence) (events.Publication, error) {
-	x := events.Publication{ID: in.GetId(), Source: in.GetSource(), Space: resource.Space(in.GetSpace()),
-		Detail: events.DetailType(in.GetDetailType().String())}
-	if s := in.GetTime(); s != "" {
-		t, err := time.Parse(time.RFC3339Nano, s)
+// publish serves event.Event.Publish.
+func (f *Server) publish(ctx context.Context, in *occurrence) (out publishResponse, err error) {
+	c, err := f.eventCaller(ctx)
+	if err != nil {
+		return out, err
+	}
+	x, err := in.publication()
+	if err != nil {
+		return out, err
+	}
+	done, err := f.Events.Publish(ctx, c.User, x)
+	return publishResponse{true, done.ID, done.URI, done.Cursor, done.Duplicate}, err
+}
+
+func (in *occurrence) publication() (events.Publication, error) {
+	x := events.Publication{ID: in.ID, Source: in.Source, Space: in.Space, Detail: in.Detail}
+	if in.Time != "" {
+		t, err := time.Parse(time.RFC3339Nano, in.Time)
 		if err != nil {
-			return x, fault.New(fault.Invalid, "time_invalid", "time is not a time: %.80q", s).WithHint("write it as in RFC 3339, 2030-01-31T12:00:00Z, or leave it out")
+			return x, fault.New(fault.Invalid, "time_invalid", "time is not a time: %.80q", in.Time).WithHint("write it as in RFC 3339, 2030-01-31T12:00:00Z, or leave it out")
 		}
 		x.Time = t
 	}
-	for _, r := range in.GetResources() {
-		u, err := resource.Parse(r.GetUri())
+	for _, r := range in.Resources {
+		u, err := resource.Parse(r.URI)
 		if err != nil {
 			return x, err
 		}
-		x.Resources = append(x.Resources, events.Resource{URI: u, Body: []byte(r.GetBody())})
+		x.Resources = append(x.Resources, events.Resource{URI: u, Body: []byte(r.Body)})
 	}
 	return x, nil
 }
 
-// Subscribe implements eventpb.EventHandler. It rechecks the caller's access before it sends anything.
-func (h happenings) Subscribe(ctx context.Context, in *eventpb.SubscribeRequest, out *connect.ServerStream[eventpb.Occurrence]) error {
-	c, err := h.caller(ctx)
+type subscribeRequest struct {
+	Sources  []string            `json:"sources"`
+	Details  []events.DetailType `json:"detail_types"`
+	Prefixes []string            `json:"prefixes"`
+	Types    []string            `json:"types"`
+	Cursor   events.Cursor       `json:"cursor"`
+	Bodies   bool                `json:"bodies"`
+}
+
+// subscribe serves event.Event.Subscribe. It rechecks the caller's access before it sends anything.
+func (f *Server) subscribe(ctx context.Context, in *subscribeRequest, send func(*occurrence) error) error {
+	c, err := f.eventCaller(ctx)
 	if err != nil {
 		return asConnect(err)
 	}
-	f, err := filterOf(in)
+	filter, err := in.filter()
 	if err != nil {
 		return asConnect(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(h.server.ends, cancel)()
-	for b, err := range h.node.Subscribe(ctx, c.User, f, events.Cursor(in.GetCursor())) {
+	defer context.AfterFunc(f.ends, cancel)()
+	for b, err := range f.Events.Subscribe(ctx, c.User, filter, in.Cursor) {
 		if err == nil {
 			err = c.Recheck(ctx)
 		}
 		if err != nil {
 			if fault.Is(err, fault.Internal) {
-				h.server.Logger.ErrorContext(ctx, "a subscription failed", "error", err)
+				f.Logger.ErrorContext(ctx, "a subscription failed", "error", err)
 			}
 			return asConnect(err)
 		}
-		if err := send(out, &b); err != nil {
+		if err := sendBatch(send, &b); err != nil {
 			return err
 		}
 	}
-	if h.server.ends.Err() != nil {
+	if f.ends.Err() != nil {
 		return closing()
 	}
 	return ctx.Err()
 }
 
-func send(out *connect.ServerStream[eventpb.Occurrence], b *events.Batch) error {
+func sendBatch(send func(*occurrence) error, b *events.Batch) error {
 	if len(b.Events) == 0 {
-		return out.Send(&eventpb.Occurrence{Cursor: string(b.Cursor)})
+		return send(&occurrence{Cursor: b.Cursor})
 	}
 	for i := range b.Events {
 		x := occurrenceOf(&b.Events[i])
 		if i == len(b.Events)-1 {
-			x.Cursor = string(b.Cursor) // it also skips the events that the filter left out
+			x.Cursor = b.Cursor // it also skips the events that the filter left out
 		}
-		if err := out.Send(x); err != nil {
+		if err := send(x); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func filterOf(in *eventpb.SubscribeRequest) (events.Filter, error) {
-	f := events.Filter{Sources: in.GetSources(), Types: in.GetTypes(), Bodies: in.GetBodies()}
-	for _, d := range in.GetDetailTypes() {
-		f.Details = append(f.Details, events.DetailType(d))
-	}
-	for _, p := range in.GetPrefixes() {
+func (in *subscribeRequest) filter() (events.Filter, error) {
+	f := events.Filter{Sources: in.Sources, Types: in.Types, Details: in.Details, Bodies: in.Bodies}
+	for _, p := range in.Prefixes {
 		u, err := resource.Parse(p)
 		if err != nil {
 			return f, err
@@ -136,14 +162,12 @@ func filterOf(in *eventpb.SubscribeRequest) (events.Filter, error) {
 	return f, nil
 }
 
-func occurrenceOf(x *events.Event) *eventpb.Occurrence {
-	out := &eventpb.Occurrence{Id: x.ID.String(), Source: valid(x.Source), Time: x.Time.UTC().Format(time.RFC3339Nano),
-		DetailType: eventpb.DetailType(eventpb.DetailType_value[string(x.Detail)]), Cursor: string(x.Cursor()),
-		Published: x.Published, Uri: x.URI.String(), Seq: x.Seq, RequestId: x.Request.String()}
+func occurrenceOf(x *events.Event) *occurrence {
+	out := &occurrence{ID: x.ID.String(), Source: x.Source, Time: x.Time.UTC().Format(time.RFC3339Nano), Detail: x.Detail,
+		Cursor: x.Cursor(), Published: x.Published, URI: x.URI.String(), Seq: x.Seq, Request: x.Request.String()}
 	for i := range x.Resources {
 		r := &x.Resources[i]
-		out.Resources = append(out.Resources, &eventpb.Resource{Uri: r.URI.String(), Type: r.Type, Space: string(r.Space),
-			Version: r.Version, State: valid(r.State), Body: valid(string(r.Body))})
+		out.Resources = append(out.Resources, happened{r.URI.String(), r.Type, r.Space, r.Version, r.State, string(r.Body)})
 	}
 	return out
 }

@@ -20,19 +20,19 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/server/httpauth"
-	"steward/internal/store/storetest"
-	"steward/proto/eventpb"
+	"steward/test/rpc/pb"
 	"steward/test/served"
+	"steward/test/storetest"
 )
 
 // stream subscribes as grpc-go does.
-func (s *world) stream(ctx context.Context, in *eventpb.SubscribeRequest, header ...string) *stream {
+func (s *world) stream(ctx context.Context, in *pb.SubscribeRequest, header ...string) *stream {
 	s.t.Helper()
-	desc := eventpb.File_event_proto.Services().ByName("Event").Methods().ByName("Subscribe")
+	desc := pb.File_event_proto.Services().ByName("Event").Methods().ByName("Subscribe")
 	if !desc.IsStreamingServer() || desc.IsStreamingClient() {
 		s.t.Fatal("Subscribe is another kind of stream")
 	}
-	cs, err := s.conn.NewStream(metadata.AppendToOutgoingContext(ctx, header...), &grpc.StreamDesc{ServerStreams: true}, eventpb.EventSubscribeProcedure)
+	cs, err := s.conn.NewStream(metadata.AppendToOutgoingContext(ctx, header...), &grpc.StreamDesc{ServerStreams: true}, "/event.Event/Subscribe")
 	if err == nil {
 		if err = cs.SendMsg(in); err == nil {
 			err = cs.CloseSend()
@@ -49,9 +49,9 @@ type stream struct {
 	recv func(any) error
 }
 
-func (s *stream) next() *eventpb.Occurrence {
+func (s *stream) next() *pb.Occurrence {
 	s.t.Helper()
-	out := new(eventpb.Occurrence)
+	out := new(pb.Occurrence)
 	if err := s.recv(out); err != nil {
 		s.t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func (s *stream) next() *eventpb.Occurrence {
 }
 
 // told reads the next event, and skips messages without one.
-func (s *stream) told() *eventpb.Occurrence {
+func (s *stream) told() *pb.Occurrence {
 	s.t.Helper()
 	for {
 		if x := s.next(); x.GetId() != "" {
@@ -71,7 +71,7 @@ func (s *stream) told() *eventpb.Occurrence {
 func (s *stream) ends(code codes.Code, reason string) {
 	s.t.Helper()
 	for {
-		err := s.recv(new(eventpb.Occurrence))
+		err := s.recv(new(pb.Occurrence))
 		if err == nil {
 			continue
 		}
@@ -89,7 +89,7 @@ func TestSubscribeByGRPC(t *testing.T) {
 	defer cancel()
 	anna := []string{"authorization", "Bearer " + annas}
 	h.Put("anna", "before")
-	st := s.stream(ctx, &eventpb.SubscribeRequest{Types: []string{"note.Note", "home.Lamp"}, Bodies: true}, anna...)
+	st := s.stream(ctx, &pb.SubscribeRequest{Types: []string{"note.Note", "home.Lamp"}, Bodies: true}, anna...)
 	first := st.next()
 	if first.GetId() != "" || first.GetCursor() == "" {
 		t.Errorf("it begins with %v", first)
@@ -98,7 +98,7 @@ func TestSubscribeByGRPC(t *testing.T) {
 	h.Put("anna", "a")
 	x := st.told()
 	r := x.GetResources()[0]
-	if x.GetSource() != "user:anna" || x.GetDetailType() != eventpb.DetailType_RESOURCE_PUT || x.GetPublished() || x.GetSeq() != 3 || x.GetUri() != "cld:note.Note.a" ||
+	if x.GetSource() != "user:anna" || x.GetDetailType() != pb.DetailType_RESOURCE_PUT || x.GetPublished() || x.GetSeq() != 3 || x.GetUri() != "cld:note.Note.a" ||
 		r.GetUri() != x.GetUri() || r.GetType() != "note.Note" || r.GetSpace() != "user:anna" || r.GetVersion() != 1 || r.GetState() != "new" || r.GetBody() != `{"n":12345678901234567890}` {
 		t.Errorf("%v", x)
 	}
@@ -106,29 +106,29 @@ func TestSubscribeByGRPC(t *testing.T) {
 		t.Error(err)
 	}
 	// A published event arrives, and its id deduplicates it.
-	in := &eventpb.Occurrence{Id: "one", Time: "2030-01-02T03:04:05.5Z", DetailType: eventpb.DetailType_RESOURCE_DELETE,
-		Resources: []*eventpb.Resource{{Uri: "cld:home.Lamp.kitchen", Body: `{"on": true}`}}}
-	var done, again eventpb.PublishResponse
-	if err := s.grpc(eventpb.EventPublishProcedure, in, &done, anna...); err != nil || !done.GetSuccess() || done.GetDuplicate() {
+	in := &pb.Occurrence{Id: "one", Time: "2030-01-02T03:04:05.5Z", DetailType: pb.DetailType_RESOURCE_DELETE,
+		Resources: []*pb.Resource{{Uri: "cld:home.Lamp.kitchen", Body: `{"on": true}`}}}
+	var done, again pb.PublishResponse
+	if err := s.grpc("/event.Event/Publish", in, &done, anna...); err != nil || !done.GetSuccess() || done.GetDuplicate() {
 		t.Fatalf("%v, %v", &done, err)
 	}
-	if err := s.grpc(eventpb.EventPublishProcedure, in, &again, anna...); err != nil || !again.GetDuplicate() || again.GetId() != done.GetId() {
+	if err := s.grpc("/event.Event/Publish", in, &again, anna...); err != nil || !again.GetDuplicate() || again.GetId() != done.GetId() {
 		t.Fatalf("%v, %v", &again, err)
 	}
 	y := st.told()
 	if y.GetId() != done.GetId() || y.GetUri() != done.GetUri() || y.GetCursor() != done.GetCursor() || !y.GetPublished() || y.GetTime() != "2030-01-02T03:04:05.5Z" ||
-		y.GetDetailType() != eventpb.DetailType_RESOURCE_DELETE || y.GetResources()[0].GetBody() != `{"on":true}` {
+		y.GetDetailType() != pb.DetailType_RESOURCE_DELETE || y.GetResources()[0].GetBody() != `{"on":true}` {
 		t.Errorf("%v", y)
 	}
 	// Another stream starts from a cursor, and ends when its client cancels it.
 	once, stop := context.WithCancel(ctx)
-	more := s.stream(once, &eventpb.SubscribeRequest{Prefixes: []string{"cld:home.Lamp.kitchen"}, Sources: []string{"user:*"}, DetailTypes: []string{"RESOURCE_DELETE"}, Cursor: "start"}, anna...)
+	more := s.stream(once, &pb.SubscribeRequest{Prefixes: []string{"cld:home.Lamp.kitchen"}, Sources: []string{"user:*"}, DetailTypes: []string{"RESOURCE_DELETE"}, Cursor: "start"}, anna...)
 	if z := more.told(); z.GetId() != y.GetId() || z.GetResources()[0].GetBody() != "" {
 		t.Errorf("%v", z)
 	}
 	stop()
 	more.ends(codes.Canceled, "")
-	if z := s.stream(ctx, &eventpb.SubscribeRequest{Cursor: x.GetCursor()}, anna...).told(); z.GetId() != y.GetId() {
+	if z := s.stream(ctx, &pb.SubscribeRequest{Cursor: x.GetCursor()}, anna...).told(); z.GetId() != y.GetId() {
 		t.Errorf("%v", z)
 	}
 	// All streams end when the server closes.
@@ -142,33 +142,33 @@ func TestSubscribeRefuses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	anna := []string{"authorization", "Bearer " + annas}
-	s.stream(ctx, &eventpb.SubscribeRequest{}).ends(codes.Unauthenticated, "KEY_MISSING")
-	s.stream(ctx, &eventpb.SubscribeRequest{Prefixes: []string{"cld:x"}}, anna...).ends(codes.InvalidArgument, "URI_INVALID")
-	s.stream(ctx, &eventpb.SubscribeRequest{DetailTypes: []string{"PUT"}}, anna...).ends(codes.InvalidArgument, "FILTER_INVALID")
-	s.stream(ctx, &eventpb.SubscribeRequest{Cursor: "x"}, anna...).ends(codes.InvalidArgument, "CURSOR_INVALID")
-	lamp := []*eventpb.Resource{{Uri: "cld:home.Lamp.kitchen"}}
+	s.stream(ctx, &pb.SubscribeRequest{}).ends(codes.Unauthenticated, "KEY_MISSING")
+	s.stream(ctx, &pb.SubscribeRequest{Prefixes: []string{"cld:x"}}, anna...).ends(codes.InvalidArgument, "URI_INVALID")
+	s.stream(ctx, &pb.SubscribeRequest{DetailTypes: []string{"PUT"}}, anna...).ends(codes.InvalidArgument, "FILTER_INVALID")
+	s.stream(ctx, &pb.SubscribeRequest{Cursor: "x"}, anna...).ends(codes.InvalidArgument, "CURSOR_INVALID")
+	lamp := []*pb.Resource{{Uri: "cld:home.Lamp.kitchen"}}
 	for _, c := range []struct {
-		in   *eventpb.Occurrence
+		in   *pb.Occurrence
 		code codes.Code
 	}{
-		{&eventpb.Occurrence{}, codes.InvalidArgument},
-		{&eventpb.Occurrence{Resources: lamp, Time: "yesterday"}, codes.InvalidArgument},
-		{&eventpb.Occurrence{Resources: lamp, DetailType: 7}, codes.InvalidArgument},
-		{&eventpb.Occurrence{Resources: []*eventpb.Resource{{Uri: "lamp"}}}, codes.InvalidArgument},
-		{&eventpb.Occurrence{Resources: []*eventpb.Resource{{Uri: "cld:home.Lamp.kitchen", Body: "{"}}}, codes.InvalidArgument},
-		{&eventpb.Occurrence{Resources: lamp, Source: "user:eve"}, codes.PermissionDenied},
-		{&eventpb.Occurrence{Resources: lamp, Space: "group:team"}, codes.PermissionDenied},
+		{&pb.Occurrence{}, codes.InvalidArgument},
+		{&pb.Occurrence{Resources: lamp, Time: "yesterday"}, codes.InvalidArgument},
+		{&pb.Occurrence{Resources: lamp, DetailType: 7}, codes.InvalidArgument},
+		{&pb.Occurrence{Resources: []*pb.Resource{{Uri: "lamp"}}}, codes.InvalidArgument},
+		{&pb.Occurrence{Resources: []*pb.Resource{{Uri: "cld:home.Lamp.kitchen", Body: "{"}}}, codes.InvalidArgument},
+		{&pb.Occurrence{Resources: lamp, Source: "user:eve"}, codes.PermissionDenied},
+		{&pb.Occurrence{Resources: lamp, Space: "group:team"}, codes.PermissionDenied},
 	} {
-		if err := s.grpc(eventpb.EventPublishProcedure, c.in, new(eventpb.PublishResponse), anna...); status.Code(err) != c.code {
+		if err := s.grpc("/event.Event/Publish", c.in, new(pb.PublishResponse), anna...); status.Code(err) != c.code {
 			t.Errorf("%v: %v", c.in, err)
 		}
 	}
-	if err := s.grpc(eventpb.EventPublishProcedure, &eventpb.Occurrence{Resources: lamp}, new(eventpb.PublishResponse)); status.Code(err) != codes.Unauthenticated {
+	if err := s.grpc("/event.Event/Publish", &pb.Occurrence{Resources: lamp}, new(pb.PublishResponse)); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("without a key: %v", err)
 	}
 	none := serve(t, httpauth.Options{}, Options{})
-	none.stream(ctx, &eventpb.SubscribeRequest{}).ends(codes.Unimplemented, "EVENTS_MISSING")
-	if err := none.grpc(eventpb.EventPublishProcedure, &eventpb.Occurrence{Resources: lamp}, new(eventpb.PublishResponse)); status.Code(err) != codes.Unimplemented {
+	none.stream(ctx, &pb.SubscribeRequest{}).ends(codes.Unimplemented, "EVENTS_MISSING")
+	if err := none.grpc("/event.Event/Publish", &pb.Occurrence{Resources: lamp}, new(pb.PublishResponse)); status.Code(err) != codes.Unimplemented {
 		t.Errorf("without events: %v", err)
 	}
 }
@@ -182,14 +182,14 @@ func TestRevokedKeyEndsStreams(t *testing.T) {
 		h, k := served.NewEvents(t, storetest.NewModel(), map[bool]time.Duration{false: time.Hour, true: 20 * time.Millisecond}[quiet]), &served.Keys{User: "anna"}
 		s := serve(t, httpauth.Options{Keys: k}, Options{Events: h})
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		st := s.stream(ctx, &eventpb.SubscribeRequest{}, "authorization", "Bearer "+annas)
+		st := s.stream(ctx, &pb.SubscribeRequest{}, "authorization", "Bearer "+annas)
 		st.next()
 		k.Gone.Store(&revoked)
 		if !quiet {
 			h.Put("anna", "secret")
 		}
 		for {
-			x := new(eventpb.Occurrence)
+			x := new(pb.Occurrence)
 			err := st.recv(x)
 			if err == nil && x.GetId() == "" {
 				continue
@@ -212,7 +212,7 @@ func TestSubscribeFromTheWeb(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		t.Cleanup(cancel)
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.http.URL+eventpb.EventSubscribeProcedure,
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.http.URL+"/event.Event/Subscribe",
 			bytes.NewReader(append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)))
 		if err != nil {
 			t.Fatal(err)
@@ -246,7 +246,7 @@ func TestSubscribeFromTheWeb(t *testing.T) {
 		}
 	}
 	// Publish with plain JSON, as curl does.
-	code, _, body := s.post(eventpb.EventPublishProcedure, `{"resources":[{"uri":"cld:home.Lamp.kitchen"}],"detail_type":"RESOURCE_GET"}`)
+	code, _, body := s.post("/event.Event/Publish", `{"resources":[{"uri":"cld:home.Lamp.kitchen"}],"detail_type":"RESOURCE_GET"}`)
 	if code != http.StatusOK || !strings.Contains(body, `"success":true`) {
 		t.Errorf("%d %s", code, body)
 	}

@@ -16,7 +16,6 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
 	health "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"steward/internal/fault"
@@ -25,9 +24,6 @@ import (
 	"steward/internal/server/httpauth"
 	"steward/internal/tool"
 	"steward/proto"
-	"steward/proto/eventpb"
-	"steward/proto/searchpb"
-	"steward/proto/toolpb"
 )
 
 // Node is the part of the runtime that the server uses.
@@ -77,46 +73,42 @@ func New(o Options) *Server {
 // server can shut down. It does not affect calls.
 func (f *Server) Close() { f.end() }
 
-// own returns the handlers of Steward's own services by their paths, such as
-// "/tool.Tool/".
-func (f *Server) own(opts ...connect.HandlerOption) map[string]http.Handler {
-	all := map[string]http.Handler{}
-	add := func(path string, h http.Handler) { all[path] = h }
-	add(toolpb.NewToolHandler(tools{f.Node}, opts...))
-	add(searchpb.NewSearchHandler(messages{f.Node}, opts...))
-	add(eventpb.NewEventHandler(happenings{f.Events, f}, opts...))
-	return all
+// methods returns Steward's own methods.
+func methods() map[protoreflect.FullName]method {
+	return map[protoreflect.FullName]method{
+		"tool.Tool.ExecuteTool":       unary((*Server).executeTool),
+		"tool.Tool.ListTools":         unary((*Server).listTools),
+		"search.Search.QueryMessages": unary((*Server).queryMessages),
+		"event.Event.Publish":         unary((*Server).publish),
+		"event.Event.Subscribe":       streaming((*Server).subscribe),
+	}
 }
 
 // services returns the names of the services that reflection lists.
 func services() []string {
 	names := []string{health.Health_ServiceDesc.ServiceName}
-	for path := range (&Server{}).own() {
-		names = append(names, strings.Trim(path, "/"))
+	for name := range methods() {
+		names = append(names, string(name.Parent()))
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // Methods returns the names of all methods that the server serves, such as "tool.Tool.ListTools",
 // sorted and without those of reflection. It reads the table that Mount uses.
-func Methods() ([]string, error) {
-	files, err := proto.Files()
-	if err != nil {
-		return nil, err
+func Methods() []string {
+	all := []string{}
+	for name := range methods() {
+		all = append(all, string(name))
 	}
-	var all []string
-	for _, name := range services() {
-		d, err := files.FindDescriptorByName(protoreflect.FullName(name))
-		if err != nil {
-			return nil, fmt.Errorf("the service %s: %w", name, err)
-		}
-		methods := d.(protoreflect.ServiceDescriptor).Methods()
-		for i := range methods.Len() {
-			all = append(all, string(methods.Get(i).FullName()))
-		}
+	for _, m := range health.Health_ServiceDesc.Methods {
+		all = append(all, health.Health_ServiceDesc.ServiceName+"."+m.MethodName)
 	}
-	return all, nil
+	for _, m := range health.Health_ServiceDesc.Streams {
+		all = append(all, health.Health_ServiceDesc.ServiceName+"."+m.StreamName)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // Mount adds the services to a mux, each under its own name as in gRPC. For gRPC, the HTTP server must
@@ -132,8 +124,16 @@ func (f *Server) Mount(mux *http.ServeMux) error {
 		connect.WithRecover(f.recovered))
 	reflector := grpcreflect.NewReflector(grpcreflect.NamerFunc(services), grpcreflect.WithDescriptorResolver(files))
 	add := func(path string, h http.Handler) { mux.Handle(path, f.guarded(h)) }
-	for path, h := range f.own(opts) {
-		add(path, present(files, h))
+	for name, m := range methods() {
+		d, err := files.FindDescriptorByName(name)
+		if err != nil {
+			return fmt.Errorf("the method %s: %w", name, err)
+		}
+		own := d.(protoreflect.MethodDescriptor)
+		add(procedure(own), m(f, own, opts))
+	}
+	for _, name := range services() {
+		add("/"+name+"/", http.HandlerFunc(absent))
 	}
 	add(grpcreflect.NewHandlerV1(reflector, opts))
 	add(grpcreflect.NewHandlerV1Alpha(reflector, opts))
@@ -163,20 +163,10 @@ func private(h http.Handler) http.Handler {
 	})
 }
 
-// present answers requests for methods that do not exist.
-func present(files protodesc.Resolver, h http.Handler) http.Handler {
-	answers := connect.NewErrorWriter()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := protoreflect.FullName(strings.ReplaceAll(strings.Trim(r.URL.Path, "/"), "/", "."))
-		if d, err := files.FindDescriptorByName(name); err == nil {
-			if _, ok := d.(protoreflect.MethodDescriptor); ok {
-				h.ServeHTTP(w, r)
-				return
-			}
-		}
-		answers.Write(w, r, asConnect(fault.New(fault.Unsupported, "method_unknown", "there is no method %.200s", r.URL.Path).
-			WithHint("docs/reference/rpc.md lists what there is, and so does reflection"))) // fails only if the client has gone
-	})
+// absent answers requests for methods that do not exist.
+func absent(w http.ResponseWriter, r *http.Request) {
+	connect.NewErrorWriter().Write(w, r, asConnect(fault.New(fault.Unsupported, "method_unknown", "there is no method %.200s", r.URL.Path).
+		WithHint("docs/reference/rpc.md lists what there is, and so does reflection"))) // fails only if the client has gone
 }
 
 // coded converts the errors of calls to those of RPCs, and logs internal ones.

@@ -28,9 +28,7 @@ import (
 	"steward/internal/search"
 	"steward/internal/server/httpauth"
 	"steward/internal/tool"
-	"steward/proto/commonpb"
-	"steward/proto/searchpb"
-	"steward/proto/toolpb"
+	"steward/test/rpc/pb"
 )
 
 func multiply() tool.Spec {
@@ -46,24 +44,24 @@ func TestListToolsByEveryProtocol(t *testing.T) {
 		}
 		return []tool.Spec{multiply(), {Name: "math.reset", Description: "Resets.", Effect: tool.Action, Input: []byte(`{"type":"object"}`)}}, nil
 	}
-	in := &toolpb.ListToolsRequest{Namespace: proto.String("math"), Agent: proto.String("a/b")}
-	var viaGRPC, viaWeb toolpb.ListToolsResponse
-	if err := s.grpc(toolpb.ToolListToolsProcedure, in, &viaGRPC); err != nil {
+	in := &pb.ListToolsRequest{Namespace: proto.String("math"), Agent: proto.String("a/b")}
+	var viaGRPC, viaWeb pb.ListToolsResponse
+	if err := s.grpc("/tool.Tool/ListTools", in, &viaGRPC); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.web(toolpb.ToolListToolsProcedure, in, &viaWeb); got["grpc-status"] != "0" || !proto.Equal(&viaGRPC, &viaWeb) {
+	if got := s.web("/tool.Tool/ListTools", in, &viaWeb); got["grpc-status"] != "0" || !proto.Equal(&viaGRPC, &viaWeb) {
 		t.Errorf("gRPC-Web: %v, %v", got, &viaWeb)
 	}
 	one, two := viaGRPC.Tools[0], viaGRPC.Tools[1]
-	if one.GetName() != "math.multiply" || one.Function.Name != "math__multiply" || one.GetEffect() != commonpb.Effect_EFFECT_QUERY || !one.GetAsks() ||
+	if one.GetName() != "math.multiply" || one.Function.Name != "math__multiply" || one.GetEffect() != pb.Effect_EFFECT_QUERY || !one.GetAsks() ||
 		one.GetOrigin() != "grpc:math" || one.GetVersion() != "2" || one.GetAgent() != "a/b" || one.Function.GetDescription() != "Multiplies." ||
-		two.GetEffect() != commonpb.Effect_EFFECT_ACTION || two.GetAsks() {
+		two.GetEffect() != pb.Effect_EFFECT_ACTION || two.GetAsks() {
 		t.Errorf("%v", &viaGRPC)
 	}
 	want := `{"type":"function","function":{"name":"math__multiply","description":"Multiplies.","parameters":` + string(multiply().Input) +
 		`},"name":"math.multiply","agent":"a/b","effect":"EFFECT_QUERY","asks":true,"origin":"grpc:math","version":"2"}`
-	_, h, posted := s.post(toolpb.ToolListToolsProcedure, `{"namespace":"math","agent":"a/b"}`)
-	_, _, got := s.do(http.MethodGet, toolpb.ToolListToolsProcedure+"?encoding=json&message="+url.QueryEscape(`{"namespace":"math","agent":"a/b"}`), nil)
+	_, h, posted := s.post("/tool.Tool/ListTools", `{"namespace":"math","agent":"a/b"}`)
+	_, _, got := s.do(http.MethodGet, "/tool.Tool/ListTools"+"?encoding=json&message="+url.QueryEscape(`{"namespace":"math","agent":"a/b"}`), nil)
 	for _, answer := range []string{posted, got} {
 		var a struct{ Tools []json.RawMessage }
 		if err := json.Unmarshal([]byte(answer), &a); err != nil || len(a.Tools) != 2 || !sameJSON(t, string(a.Tools[0]), want) {
@@ -97,20 +95,20 @@ func TestExecuteTool(t *testing.T) {
 				&message.Text{Text: "4"}, &message.Text{Common: message.Common{Labels: message.Private}, Text: "2 for " + user + "\xff"},
 				&message.Image{MIME: "image/png", Data: []byte{1}}, &message.File{MIME: "text/plain", Name: "x", URL: "https://x.example"}}}}, nil
 	}
-	want := &commonpb.ToolCallResult{Id: "call_1", Name: "math.multiply", Status: commonpb.CallStatus_CALL_STATUS_OK, Content: "42 for local\uFFFD",
-		Attachments: []*commonpb.Attachment{{MimeType: "image/png", Data: []byte{1}}, {MimeType: "text/plain", Name: "x", Url: "https://x.example"}},
+	want := &pb.ToolCallResult{Id: "call_1", Name: "math.multiply", Status: pb.CallStatus_CALL_STATUS_OK, Content: "42 for local\uFFFD",
+		Attachments: []*pb.Attachment{{MimeType: "image/png", Data: []byte{1}}, {MimeType: "text/plain", Name: "x", Url: "https://x.example"}},
 		Labels:      []string{"private", "untrusted"}, Truncated: true, Rest: "cld:a.B.c", Recorded: true, RequestId: req.String()}
 	for _, c := range []struct {
-		in   *commonpb.Tool
+		in   *pb.Tool
 		want runtime.Execution
 	}{
-		{&commonpb.Tool{Id: proto.String("call_1"), Type: proto.String("function"), Agent: proto.String("a/b"), Function: &commonpb.Function{Name: "math__multiply", Arguments: proto.String(`{"a":1}`)}},
+		{&pb.Tool{Id: proto.String("call_1"), Type: proto.String("function"), Agent: proto.String("a/b"), Function: &pb.Function{Name: "math__multiply", Arguments: proto.String(`{"a":1}`)}},
 			runtime.Execution{ClientID: "call_1", Agent: "a/b", Tool: "math__multiply", Args: []byte(`{"a":1}`)}},
-		{&commonpb.Tool{Name: proto.String("math.multiply")}, runtime.Execution{Tool: "math.multiply"}},
-		{&commonpb.Tool{}, runtime.Execution{}},
+		{&pb.Tool{Name: proto.String("math.multiply")}, runtime.Execution{Tool: "math.multiply"}},
+		{&pb.Tool{}, runtime.Execution{}},
 	} {
-		var got commonpb.ToolCallResult
-		if err := s.grpc(toolpb.ToolExecuteToolProcedure, c.in, &got); err != nil {
+		var got pb.ToolCallResult
+		if err := s.grpc("/tool.Tool/ExecuteTool", c.in, &got); err != nil {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(asked) != fmt.Sprint(c.want) || !proto.Equal(&got, want) {
@@ -118,11 +116,11 @@ func TestExecuteTool(t *testing.T) {
 		}
 	}
 	// A tool call in OpenAI's form, with its additional members.
-	_, _, body := s.post(toolpb.ToolExecuteToolProcedure, `{"index":0,"id":"call_1","type":"function","function":{"name":"math__multiply","arguments":"{\"a\":1}"}}`)
+	_, _, body := s.post("/tool.Tool/ExecuteTool", `{"index":0,"id":"call_1","type":"function","function":{"name":"math__multiply","arguments":"{\"a\":1}"}}`)
 	if !strings.Contains(body, `"status":"CALL_STATUS_OK"`) || string(asked.Args) != `{"a":1}` || asked.ClientID != "call_1" {
 		t.Errorf("asked %+v, told %s", asked, body)
 	}
-	if err := s.grpc(toolpb.ToolExecuteToolProcedure, &commonpb.Tool{Type: proto.String("custom")}, &commonpb.ToolCallResult{}); status.Code(err) != codes.InvalidArgument {
+	if err := s.grpc("/tool.Tool/ExecuteTool", &pb.Tool{Type: proto.String("custom")}, &pb.ToolCallResult{}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("another type: %v", err)
 	}
 }
@@ -140,7 +138,7 @@ func TestErrors(t *testing.T) {
 		s.node.execute = func(context.Context, string, runtime.Execution) (runtime.Executed, error) {
 			return runtime.Executed{}, fmt.Errorf("calling: %w", e)
 		}
-		err := s.grpc(toolpb.ToolExecuteToolProcedure, &commonpb.Tool{}, &commonpb.ToolCallResult{})
+		err := s.grpc("/tool.Tool/ExecuteTool", &pb.Tool{}, &pb.ToolCallResult{})
 		st := status.Convert(err)
 		if st.Code() != want || st.Message() != "it went wrong (do this)" || len(st.Details()) != 2 {
 			t.Errorf("%s: %v, %v", kind, err, st.Details())
@@ -161,7 +159,7 @@ func TestErrors(t *testing.T) {
 	s.node.execute = func(context.Context, string, runtime.Execution) (runtime.Executed, error) {
 		return runtime.Executed{}, errors.New("open /home/anna/secret: no such file")
 	}
-	code, _, body := s.post(toolpb.ToolExecuteToolProcedure, `{}`)
+	code, _, body := s.post("/tool.Tool/ExecuteTool", `{}`)
 	if code != 500 || strings.Contains(body, "secret") || !strings.Contains(body, `"code":"internal"`) || !strings.Contains(s.logs.String(), "/home/anna/secret") {
 		t.Errorf("%d: %s; logged: %s", code, body, s.logs)
 	}
@@ -178,7 +176,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	s := serve(t, httpauth.Options{}, Options{})
 	s.node.execute = func(context.Context, string, runtime.Execution) (runtime.Executed, error) { panic("oh no") }
 	for range 2 {
-		err := s.grpc(toolpb.ToolExecuteToolProcedure, &commonpb.Tool{}, &commonpb.ToolCallResult{})
+		err := s.grpc("/tool.Tool/ExecuteTool", &pb.Tool{}, &pb.ToolCallResult{})
 		if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "oh no") {
 			t.Error(err)
 		}
@@ -213,7 +211,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s.t = t
-			for _, procedure := range []string{toolpb.ToolListToolsProcedure, searchpb.SearchQueryMessagesProcedure} {
+			for _, procedure := range []string{"/tool.Tool/ListTools", "/search.Search/QueryMessages"} {
 				user = ""
 				code, h, body := s.post(procedure, "{}", c.header...)
 				if code != c.http || user != c.user || !strings.Contains(body, c.reason) || (code == 401) != (h.Get("WWW-Authenticate") != "") {
@@ -224,14 +222,14 @@ func TestWhoIsLetIn(t *testing.T) {
 					t.Errorf("GET: %d for %q: %s", code, user, body)
 				}
 				user = ""
-				if got := s.web(procedure, &toolpb.ListToolsRequest{}, &toolpb.ListToolsResponse{}, c.header...); got["grpc-status"] != fmt.Sprint(int(c.code)) || user != c.user {
+				if got := s.web(procedure, &pb.ListToolsRequest{}, &pb.ListToolsResponse{}, c.header...); got["grpc-status"] != fmt.Sprint(int(c.code)) || user != c.user {
 					t.Errorf("gRPC-Web: %v for %q", got, user)
 				}
 				if slices.Contains(c.header, "Host") {
 					continue // grpc-go names the host itself
 				}
 				user = ""
-				err := s.grpc(procedure, &toolpb.ListToolsRequest{}, &toolpb.ListToolsResponse{}, c.header...)
+				err := s.grpc(procedure, &pb.ListToolsRequest{}, &pb.ListToolsResponse{}, c.header...)
 				if status.Code(err) != c.code || user != c.user {
 					t.Errorf("gRPC: %v for %q", err, user)
 				}
@@ -244,10 +242,10 @@ func TestWhoIsLetIn(t *testing.T) {
 		})
 	}
 	s.t = t
-	if code, _, body := s.do(http.MethodPut, toolpb.ToolListToolsProcedure, nil); code != 401 || !strings.Contains(body, `{"error":{"code":"key_missing"`) {
+	if code, _, body := s.do(http.MethodPut, "/tool.Tool/ListTools", nil); code != 401 || !strings.Contains(body, `{"error":{"code":"key_missing"`) {
 		t.Errorf("in no protocol of ours: %d %s", code, body)
 	}
-	code, h, _ := s.do(http.MethodOptions, toolpb.ToolListToolsProcedure, nil, "Origin", "https://app.example",
+	code, h, _ := s.do(http.MethodOptions, "/tool.Tool/ListTools", nil, "Origin", "https://app.example",
 		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "x-grpc-web,content-type")
 	if code != http.StatusNoContent || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "X-Grpc-Web") || !strings.Contains(h.Get("Access-Control-Expose-Headers"), "Grpc-Status") {
 		t.Errorf("a browser's question: %d, %v", code, h)
@@ -265,10 +263,10 @@ func TestADeadlineReachesTheNode(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := s.conn.Invoke(ctx, toolpb.ToolExecuteToolProcedure, &commonpb.Tool{}, &commonpb.ToolCallResult{}); status.Code(err) != codes.DeadlineExceeded {
+	if err := s.conn.Invoke(ctx, "/tool.Tool/ExecuteTool", &pb.Tool{}, &pb.ToolCallResult{}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("gRPC: %v", err)
 	}
-	code, _, body := s.post(toolpb.ToolExecuteToolProcedure, `{}`, "Connect-Timeout-Ms", "50")
+	code, _, body := s.post("/tool.Tool/ExecuteTool", `{}`, "Connect-Timeout-Ms", "50")
 	if code != http.StatusGatewayTimeout || !strings.Contains(body, "deadline_exceeded") || !strings.Contains(body, "CALL_GOES_ON") {
 		t.Errorf("JSON: %d %s", code, body)
 	}
@@ -276,8 +274,8 @@ func TestADeadlineReachesTheNode(t *testing.T) {
 
 func TestWhatCannotBeRead(t *testing.T) {
 	s := serve(t, httpauth.Options{}, Options{})
-	big := &commonpb.Tool{Function: &commonpb.Function{Arguments: proto.String(strings.Repeat("x", maxRequest))}}
-	if err := s.grpc(toolpb.ToolExecuteToolProcedure, big, &commonpb.ToolCallResult{}); status.Code(err) != codes.ResourceExhausted {
+	big := &pb.Tool{Function: &pb.Function{Arguments: proto.String(strings.Repeat("x", maxRequest))}}
+	if err := s.grpc("/tool.Tool/ExecuteTool", big, &pb.ToolCallResult{}); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a large request: %.200v", err)
 	}
 	for _, c := range []struct {
@@ -285,8 +283,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 		http       int
 		has        string
 	}{
-		{toolpb.ToolExecuteToolProcedure, `{"function":`, 400, "invalid_argument"},
-		{toolpb.ToolExecuteToolProcedure, `{"function":"x"}`, 400, "invalid_argument"},
+		{"/tool.Tool/ExecuteTool", `{"function":`, 400, "invalid_argument"},
+		{"/tool.Tool/ExecuteTool", `{"function":"x"}`, 400, "invalid_argument"},
 		{"/tool.Tool/Nothing", `{}`, 501, "METHOD_UNKNOWN"},
 		{"/tool.Tool/", `{}`, 501, "METHOD_UNKNOWN"},
 		{"/search.Search/QueryMessages/more", `{}`, 501, "METHOD_UNKNOWN"},
@@ -295,7 +293,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.path, c.body, code, body)
 		}
 	}
-	if err := s.grpc("/tool.Tool/Nothing", &commonpb.Tool{}, &commonpb.Tool{}); status.Code(err) != codes.Unimplemented {
+	if err := s.grpc("/tool.Tool/Nothing", &pb.Tool{}, &pb.Tool{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("an unknown method: %v", err)
 	}
 }
@@ -311,7 +309,7 @@ func TestQueryMessages(t *testing.T) {
 		return search.Page{Next: "more", Hits: []search.Hit{{Line: line, URI: resource.Root("common.Message", "x"), Conversation: conv, Title: "T",
 			Interaction: inter, Labels: message.Private, Spans: []search.Span{{From: 2, To: 6}}, Before: []search.Line{line}, After: []search.Line{line, line}}}}, nil
 	}
-	code, _, body := s.post(searchpb.SearchQueryMessagesProcedure, fmt.Sprintf(`{"query":"word","conversation":%q,"role":"tool","tool":"a.b",
+	code, _, body := s.post("/search.Search/QueryMessages", fmt.Sprintf(`{"query":"word","conversation":%q,"role":"tool","tool":"a.b",
 		"since":"2026-01-02T03:04:05Z","until":"2026-02-03T04:05:06Z","around":2,"limit":7,"after":"c"}`, conv))
 	want := search.Query{Text: "word", Conversation: conv, Role: message.Tool, Tool: "a.b", Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Until: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), Around: 2, Limit: 7, After: "c"}
@@ -323,26 +321,26 @@ func TestQueryMessages(t *testing.T) {
 		`],"conversation":"`+conv.String()+`","title":"T","interaction":"`+inter.String()+`","uri":"cld:common.Message.x","labels":["private"]}]}`) {
 		t.Errorf("%s", body)
 	}
-	if _, _, body = s.do(http.MethodGet, searchpb.SearchQueryMessagesProcedure+"?encoding=json&message="+url.QueryEscape(`{"query":"w"}`), nil); asked != (search.Query{Text: "w"}) {
+	if _, _, body = s.do(http.MethodGet, "/search.Search/QueryMessages"+"?encoding=json&message="+url.QueryEscape(`{"query":"w"}`), nil); asked != (search.Query{Text: "w"}) {
 		t.Errorf("by GET: %s, asked %+v", body, asked)
 	}
 	for _, c := range [][2]string{
 		{`{"role":"system"}`, "ROLE_UNKNOWN"}, {`{"conversation":"x"}`, "CONVERSATION_NOT_FOUND"}, {`{"limit":-1}`, "LIMIT_INVALID"},
 		{`{"limit":101}`, "LIMIT_INVALID"}, {`{"around":6}`, "AROUND_INVALID"}, {`{"since":"yesterday"}`, "invalid_argument"},
 	} {
-		if code, _, body := s.post(searchpb.SearchQueryMessagesProcedure, c[0]); code < 400 || code >= 500 || !strings.Contains(body, c[1]) {
+		if code, _, body := s.post("/search.Search/QueryMessages", c[0]); code < 400 || code >= 500 || !strings.Contains(body, c[1]) {
 			t.Errorf("%s: %d %s", c[0], code, body)
 		}
 	}
-	for _, in := range []*searchpb.QueryMessagesRequest{{Since: badTime()}, {Until: badTime()}} {
-		if err := s.grpc(searchpb.SearchQueryMessagesProcedure, in, &searchpb.QueryMessagesResponse{}); status.Code(err) != codes.InvalidArgument {
+	for _, in := range []*pb.QueryMessagesRequest{{Since: badTime()}, {Until: badTime()}} {
+		if err := s.grpc("/search.Search/QueryMessages", in, &pb.QueryMessagesResponse{}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%v: %v", in, err)
 		}
 	}
 	s.node.find = func(string, search.Query) (search.Page, error) {
 		return search.Page{}, fault.New(fault.Unsupported, "search_off", "this Steward has no search")
 	}
-	if err := s.grpc(searchpb.SearchQueryMessagesProcedure, &searchpb.QueryMessagesRequest{}, &searchpb.QueryMessagesResponse{}); status.Code(err) != codes.Unimplemented {
+	if err := s.grpc("/search.Search/QueryMessages", &pb.QueryMessagesRequest{}, &pb.QueryMessagesResponse{}); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}
 }
@@ -364,9 +362,9 @@ func FuzzJSON(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, execute bool, body string) {
-		path := searchpb.SearchQueryMessagesProcedure
+		path := "/search.Search/QueryMessages"
 		if execute {
-			path = toolpb.ToolExecuteToolProcedure
+			path = "/tool.Tool/ExecuteTool"
 		}
 		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer token")

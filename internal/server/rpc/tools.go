@@ -1,120 +1,137 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
-	"strings"
-
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
+	"encoding/json"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 	"steward/internal/tool"
-	"steward/proto/commonpb"
-	"steward/proto/toolpb"
 )
 
-// tools implements the service tool.Tool.
-type tools struct{ node Node }
+// toolForm is a common.Tool: the definition of a tool in OpenAI's form, with what Steward adds to it, or a call.
+type toolForm struct {
+	Type     string       `json:"type"`
+	Function functionForm `json:"function"`
+	ID       string       `json:"id,omitzero"`
+	Name     string       `json:"name"`
+	Agent    string       `json:"agent,omitzero"`
+	Effect   string       `json:"effect,omitzero"`
+	Asks     bool         `json:"asks,omitzero"`
+	Origin   string       `json:"origin,omitzero"`
+	Version  string       `json:"version,omitzero"`
+}
 
-// ExecuteTool implements toolpb.ToolHandler.
-func (t tools) ExecuteTool(ctx context.Context, in *commonpb.Tool) (*commonpb.ToolCallResult, error) {
+type functionForm struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitzero"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+	Arguments   string          `json:"arguments,omitzero"`
+}
+
+// callResult is a common.ToolCallResult.
+type callResult struct {
+	ID          string       `json:"id"`
+	Name        string       `json:"name"`
+	Status      string       `json:"status"`
+	Content     string       `json:"content"`
+	Attachments []attachment `json:"attachments,omitempty"`
+	Labels      []string     `json:"labels,omitempty"`
+	Truncated   bool         `json:"truncated"`
+	Rest        string       `json:"rest"`
+	Recorded    bool         `json:"recorded"`
+	Request     id.ID        `json:"request_id"`
+}
+
+type attachment struct {
+	MIME string `json:"mime_type"`
+	Name string `json:"name"`
+	Data []byte `json:"data,omitempty"`
+	URL  string `json:"url"`
+}
+
+// executeTool serves tool.Tool.ExecuteTool.
+func (f *Server) executeTool(ctx context.Context, in *toolForm) (*callResult, error) {
 	c, err := httpauth.From(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if kind := in.GetType(); kind != "" && kind != "function" {
-		return nil, fault.New(fault.Invalid, "type_unknown", "there are no tools of the type %.80q", kind).WithHint(`leave the type out, or write "function"`)
+	if in.Type != "" && in.Type != "function" {
+		return nil, fault.New(fault.Invalid, "type_unknown", "there are no tools of the type %.80q", in.Type).WithHint(`leave the type out, or write "function"`)
 	}
-	name := in.GetFunction().GetName()
+	name := in.Function.Name
 	if name == "" {
-		name = in.GetName()
+		name = in.Name
 	}
-	done, err := t.node.ExecuteTool(ctx, c.User, runtime.Execution{Agent: in.GetAgent(), Tool: name,
-		Args: []byte(in.GetFunction().GetArguments()), ClientID: in.GetId()})
+	done, err := f.Node.ExecuteTool(ctx, c.User, runtime.Execution{Agent: in.Agent, Tool: name,
+		Args: []byte(in.Function.Arguments), ClientID: in.ID})
 	if err != nil {
 		return nil, err
 	}
 	return resultOf(done), nil
 }
 
-// ListTools implements toolpb.ToolHandler.
-func (t tools) ListTools(ctx context.Context, in *toolpb.ListToolsRequest) (*toolpb.ListToolsResponse, error) {
+type listToolsRequest struct{ Namespace, Agent string }
+
+type listToolsResponse struct {
+	Tools []toolForm `json:"tools,omitempty"`
+}
+
+// listTools serves tool.Tool.ListTools.
+func (f *Server) listTools(ctx context.Context, in *listToolsRequest) (out listToolsResponse, err error) {
 	c, err := httpauth.From(ctx)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	specs, err := t.node.ToolList(ctx, c.User, in.GetAgent(), in.GetNamespace())
-	if err != nil {
-		return nil, err
-	}
-	out := &toolpb.ListToolsResponse{Tools: make([]*commonpb.Tool, len(specs))}
-	for i, s := range specs {
-		if out.Tools[i], err = definitionOf(s, in.GetAgent()); err != nil {
-			return nil, err
+	specs, err := f.Node.ToolList(ctx, c.User, in.Agent, in.Namespace)
+	for _, s := range specs {
+		effect := "EFFECT_ACTION"
+		if s.Effect == tool.Query {
+			effect = "EFFECT_QUERY"
 		}
+		out.Tools = append(out.Tools, toolForm{Type: "function",
+			Function: functionForm{Name: tool.WireName(s.Name), Description: s.Description, Parameters: s.Input},
+			Name:     s.Name, Agent: in.Agent, Effect: effect, Asks: s.Asks, Origin: s.Origin, Version: s.Version})
 	}
-	return out, nil
+	return out, err
 }
 
-// definitionOf returns the definition of a tool in OpenAI's form, with what Steward adds to it.
-func definitionOf(s tool.Spec, agent string) (*commonpb.Tool, error) {
-	schema := new(structpb.Struct)
-	if err := protojson.Unmarshal(s.Input, schema); err != nil {
-		return nil, fault.New(fault.Internal, "schema_broken", "the schema of the tool %s cannot be sent: %w", s.Name, err)
-	}
-	effect := commonpb.Effect_EFFECT_ACTION
-	if s.Effect == tool.Query {
-		effect = commonpb.Effect_EFFECT_QUERY
-	}
-	return &commonpb.Tool{
-		Type:     proto.String("function"),
-		Function: &commonpb.Function{Name: tool.WireName(s.Name), Description: proto.String(valid(s.Description)), Parameters: schema},
-		Name:     &s.Name, Agent: some(agent), Effect: &effect, Asks: some(s.Asks), Origin: some(valid(s.Origin)), Version: some(valid(s.Version)),
-	}, nil
-}
-
-// some returns an optional field, which is left out if it has the zero value.
-func some[T comparable](v T) *T {
-	var nothing T
-	if v == nothing {
-		return nil
-	}
-	return &v
-}
-
-func resultOf(x runtime.Executed) *commonpb.ToolCallResult {
+func resultOf(x runtime.Executed) *callResult {
 	res := x.Result
-	out := &commonpb.ToolCallResult{
-		Id: x.ClientID, Name: x.Tool, Status: cmp.Or(statuses[res.Status], commonpb.CallStatus_CALL_STATUS_UNKNOWN), Content: valid(res.Text()),
+	out := &callResult{
+		ID: x.ClientID, Name: x.Tool, Status: statusOf(res.Status), Content: res.Text(),
 		Labels: (res.Labels | message.LabelsOf(res.Content)).Names(), Truncated: x.Cut, Rest: res.Rest,
-		Recorded: x.Recorded, RequestId: x.Request.String(),
+		Recorded: x.Recorded, Request: x.Request,
 	}
 	for _, b := range res.Content {
 		switch b := b.(type) {
 		case *message.Image:
-			out.Attachments = append(out.Attachments, &commonpb.Attachment{MimeType: valid(b.MIME), Data: b.Data, Url: valid(b.URL)})
+			out.Attachments = append(out.Attachments, attachment{MIME: b.MIME, Data: b.Data, URL: b.URL})
 		case *message.File:
-			out.Attachments = append(out.Attachments, &commonpb.Attachment{MimeType: valid(b.MIME), Name: valid(b.Name), Data: b.Data, Url: valid(b.URL)})
+			out.Attachments = append(out.Attachments, attachment{MIME: b.MIME, Name: b.Name, Data: b.Data, URL: b.URL})
 		}
 	}
 	return out
 }
 
-// statuses maps the statuses of results to those of the protocol. All others are unknown.
-var statuses = map[message.Status]commonpb.CallStatus{
-	message.OK:          commonpb.CallStatus_CALL_STATUS_OK,
-	message.Failed:      commonpb.CallStatus_CALL_STATUS_FAILED,
-	message.DeniedCall:  commonpb.CallStatus_CALL_STATUS_DENIED,
-	message.Unavailable: commonpb.CallStatus_CALL_STATUS_UNAVAILABLE,
-	message.Interrupted: commonpb.CallStatus_CALL_STATUS_INTERRUPTED,
-	message.Accepted:    commonpb.CallStatus_CALL_STATUS_ACCEPTED,
-	message.Queued:      commonpb.CallStatus_CALL_STATUS_ACCEPTED,
+// statusOf returns the name of a common.CallStatus.
+func statusOf(s message.Status) string {
+	switch s {
+	case message.OK:
+		return "CALL_STATUS_OK"
+	case message.Failed:
+		return "CALL_STATUS_FAILED"
+	case message.DeniedCall:
+		return "CALL_STATUS_DENIED"
+	case message.Unavailable:
+		return "CALL_STATUS_UNAVAILABLE"
+	case message.Interrupted:
+		return "CALL_STATUS_INTERRUPTED"
+	case message.Accepted, message.Queued:
+		return "CALL_STATUS_ACCEPTED"
+	}
+	return "CALL_STATUS_UNKNOWN"
 }
-
-// valid replaces invalid UTF-8, which would keep the whole message from being written.
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -25,7 +25,7 @@ import (
 	"steward/internal/service"
 	"steward/internal/service/local"
 	"steward/internal/service/remote"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // world is a Steward's services, over HTTP and beside it.

@@ -11,21 +11,23 @@ import (
 	"steward/internal/catalog"
 )
 
-// hand lists the agents, or continues the conversation with the named one.
+// showAgents lists the agents and sources.
+func (m *chat) showAgents(string) tea.Cmd {
+	return m.withAgents(func(all []catalog.Listing) tea.Cmd { return m.tell(m.agentList(all)) })
+}
+
+// hand continues the conversation with the named agent, or offers those that may be used.
 func (m *chat) hand(name string) tea.Cmd {
 	return m.withAgents(func(all []catalog.Listing) tea.Cmd {
-		m.agents = []string{ownAgent}
-		for _, l := range all {
-			if l.Usable && l.Kind == catalog.KindAgent {
-				m.agents = append(m.agents, l.Path)
-			}
+		use := func(name string) tea.Cmd {
+			m.agent = name
+			return m.tell("from your next message on: " + name)
 		}
 		switch {
 		case name == "":
-			m.say(m.agentList(all))
+			return m.pick("agent:", "", m.agents, use)
 		case slices.Contains(m.agents, name):
-			m.agent = name
-			m.say("from your next message on: " + name)
+			return use(name)
 		default:
 			m.sayUnknown("agent ", name, ", or it may not be used; /agents lists them", "/agent ", m.agents)
 		}
@@ -33,7 +35,7 @@ func (m *chat) hand(name string) tea.Cmd {
 	})
 }
 
-// withAgents calls do with all agents and sources.
+// withAgents calls do with all agents and sources, and remembers the agents that may be used.
 func (m *chat) withAgents(do func([]catalog.Listing) tea.Cmd) tea.Cmd {
 	return elsewhere(m, func(string) ([]catalog.Listing, error) {
 		ctx, cancel := context.WithTimeout(m.ctx, listTimeout)
@@ -41,7 +43,15 @@ func (m *chat) withAgents(do func([]catalog.Listing) tea.Cmd) tea.Cmd {
 		var out struct{ Agents []catalog.Listing }
 		err := m.opt.Client.Call(ctx, "GET /agents", nil, nil, &out)
 		return out.Agents, err
-	}, do)
+	}, func(all []catalog.Listing) tea.Cmd {
+		m.agents = []string{ownAgent}
+		for _, l := range all {
+			if l.Usable && l.Kind == catalog.KindAgent {
+				m.agents = append(m.agents, l.Path)
+			}
+		}
+		return do(all)
+	})
 }
 
 // ownAgent is Steward's own agent, which needs no approval.

@@ -53,6 +53,8 @@ func TestAgentsTakeOver(t *testing.T) {
 		t.Errorf("the conversation: %+v", c)
 	}
 	s.enter("/agents", "* poet")
+	s.enter("/agent", "agent:", "› assistant", "poet")
+	s.enter("assis", "from your next message on: assistant")
 	s.quit()
 }
 

@@ -21,7 +21,12 @@ import (
 const (
 	mostValue = 600
 	mostArgs  = 40
+	// mostPreview is how many lines of a preview are shown.
+	mostPreview = 60
 )
+
+// planTool is the tool that carries out a plan. Its preview is the whole plan.
+const planTool = "plan.start"
 
 // question shows everything that an approval covers: the tool and its arguments,
 // one per line and with nothing hidden; the reason, what was read before, who
@@ -37,6 +42,9 @@ func (t *turn) question(f *client.Frame, whole bool) (text string, cut bool) {
 		b.WriteString(t.hang(t.dim, oneLine(a.Reason, 400)) + "\n")
 	}
 	lines := members(args)
+	if f.Name == planTool && a.Preview != "" { // which says the same
+		lines = nil
+	}
 	list, marked := argumentList(a.Each)
 	for i, l := range lines {
 		if n := len(l); n > mostValue && len(lines) > 1 || len(lines) > mostArgs+2 && i > mostArgs {
@@ -57,6 +65,16 @@ func (t *turn) question(f *client.Frame, whole bool) (text string, cut bool) {
 	}
 	for _, l := range lines {
 		b.WriteString(t.hang(lipgloss.NewStyle(), Visible(l)) + "\n")
+	}
+	if a.Preview != "" {
+		preview := strings.Split(strings.TrimSuffix(a.Preview, "\n"), "\n")
+		if len(preview) > mostPreview && !whole {
+			cut = true
+			preview = append(preview[:mostPreview:mostPreview], fmt.Sprintf("… %d more lines", len(preview)-mostPreview))
+		}
+		for _, l := range preview {
+			b.WriteString(t.hang(lipgloss.NewStyle(), "  "+Visible(l)) + "\n")
+		}
 	}
 	if told := effect.Told(a.Labels, a.Read); told != "" {
 		b.WriteString(t.hang(t.warn, Visible(oneLine(told, 2000))) + "\n")
@@ -201,7 +219,7 @@ func QuestionShown(q *effect.Question, width int, now time.Time, whole bool) str
 		t.paint.width = 1 << 16
 	}
 	f := client.Frame{Name: q.Tool, Args: json.RawMessage(q.Args), Approval: &client.Approval{Reason: q.Reason,
-		Expires: q.Expires, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: q.Approvers}}
+		Expires: q.Expires, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: q.Approvers, Preview: q.Preview}}
 	for _, a := range q.Arguments {
 		f.Approval.Each = append(f.Approval.Each, client.Argument(a))
 	}

@@ -178,8 +178,7 @@ func (m *chat) showBranches(list []Limb[client.Branch]) tea.Cmd {
 		b.WriteString(strings.TrimRight(line+cut(nameOf(l.Item), max(m.width-1-lipgloss.Width(line), 10)), " ") + "\n")
 	}
 	b.WriteString("/switch NUMBER goes on with one")
-	m.say(b.String())
-	return nil
+	return m.tell(b.String())
 }
 
 // nameOf returns the name of a branch.
@@ -196,8 +195,7 @@ func nameOf(b client.Branch) string {
 func (m *chat) switchTo(which string) tea.Cmd {
 	n, err := strconv.Atoi(which)
 	if err != nil {
-		m.say("/switch wants a number from /branches")
-		return nil
+		return m.tell("/switch wants a number from /branches")
 	}
 	conv := m.conv
 	return m.opening(conv, func() (opened, error) {
@@ -226,8 +224,7 @@ func (m *chat) step(by int) tea.Cmd {
 		if by < 0 {
 			where = "before"
 		}
-		m.say("there is no other version " + where + " this one")
-		return nil
+		return m.tell("there is no other version " + where + " this one")
 	})
 }
 
@@ -245,8 +242,7 @@ func (m *chat) rewind(args string) tea.Cmd {
 		} else if word == "withdraw" {
 			withdraw = true
 		} else {
-			m.say("/rewind takes how many of your messages to go back, and withdraw to call off what they led to and is not done yet")
-			return nil
+			return m.tell("/rewind takes how many of your messages to go back, and withdraw to call off what they led to and is not done yet")
 		}
 	}
 	conv := m.conv
@@ -305,8 +301,7 @@ func (m *chat) compact(arg string) tea.Cmd {
 	case "undo":
 		how, done = "whole", "the model is shown again what it was shown before"
 	default:
-		m.say("/compact takes undo, or nothing")
-		return nil
+		return m.tell("/compact takes undo, or nothing")
 	}
 	m.say("one moment…")
 	return elsewhere(m, func(conv string) (string, error) {

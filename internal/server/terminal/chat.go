@@ -33,17 +33,19 @@ type chat struct {
 	profile       colorprofile.Profile
 	dark          bool
 
-	conv    string // id of the conversation; empty: it starts with the next message
-	named   string // title of the conversation
-	model   string // chosen by the person
-	agent   string // likewise
-	agents  []string
-	shelf   []client.Conversation // in the order of the last /list
-	models  []string
-	sending string           // the message that is being sent
-	outbox  []string         // the messages that are sent after it
-	weighed string           // the long text that the person was warned about
-	editing *message.Message // the message that the input replaces
+	conv  string // id of the conversation; empty: it starts with the next message
+	named string // title of the conversation
+	model string // chosen by the person
+	agent string // likewise
+
+	continues string // the agent of the open conversation
+	agents    []string
+	shelf     []client.Conversation // in the order of the last /list
+	models    []string
+	sending   string           // the message that is being sent
+	outbox    []string         // the messages that are sent after it
+	weighed   string           // the long text that the person was warned about
+	editing   *message.Message // the message that the input replaces
 
 	frames   chan watched // of the current watch
 	watch    int          // counts watches, to ignore frames of earlier ones
@@ -51,6 +53,7 @@ type chat struct {
 	cursor   string
 	watchers sync.WaitGroup
 
+	picking  *picker // in place of the input; nil: none
 	reply    reply   // to a call's question
 	pend     pending // questions about agents and sources
 	ready    bool    // the first frame has been drawn; see drawn
@@ -120,7 +123,7 @@ func newChat(ctx context.Context, o Options) (*chat, error) {
 	}
 	m := &chat{ctx: ctx, opt: o, past: past, now: time.Now, tick: tea.Tick, width: 80, height: 24, dark: true,
 		profile: colorprofile.ANSI, model: o.Model, agent: o.Agent, unwatch: func() {}}
-	m.turn.now = func() time.Time { return m.now() }
+	m.turn.now, m.turn.cost, m.turn.window = func() time.Time { return m.now() }, o.Cost, o.Window
 	in := textarea.New()
 	in.ShowLineNumbers = false
 	in.SetVirtualCursor(false)
@@ -176,14 +179,15 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		m.width, m.height = max(msg.Width, 10), max(msg.Height, 4)
 		m.restyle()
 		if !m.ready {
+			if m.opt.Greeting != "" { // before whatever is typed meanwhile
+				m.say(m.opt.Greeting)
+				m.opt.Greeting = ""
+			}
 			return m.tick(firstFrame, func(time.Time) tea.Msg { return drawn{} })
 		}
 	case drawn:
 		if !m.ready {
 			m.ready = true
-			if m.opt.Greeting != "" {
-				m.say(m.opt.Greeting)
-			}
 			if m.opt.Conversation != "" {
 				return tea.Batch(m.open(m.opt.Conversation), m.followWaiting())
 			}
@@ -197,6 +201,14 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		m.restyle()
 	case tea.KeyPressMsg:
 		return m.key(msg)
+	case tea.PasteMsg:
+		if path, ok := pastedFile(msg.Content); ok {
+			m.input.InsertString(mention(path) + " ")
+			return nil
+		}
+		var cmd tea.Cmd
+		m.input, cmd = m.input.Update(msg)
+		return cmd
 	case printed:
 		m.printing = false
 	case ticked:
@@ -319,6 +331,11 @@ func (m *chat) send(text string) tea.Cmd {
 func (m *chat) dispatch(t client.Message, text string, editing *message.Message) tea.Cmd {
 	m.sending = text
 	return func() tea.Msg {
+		files, err := mentioned(text)
+		if err != nil {
+			return sent{text: text, editing: editing, err: err}
+		}
+		t.Content = append(t.Content, files...)
 		acc, err := m.opt.Client.Say(m.ctx, t)
 		return sent{acc, text, editing, err}
 	}

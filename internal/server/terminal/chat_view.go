@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -14,7 +15,7 @@ func (m *chat) View() tea.View {
 	if m.named != "" {
 		v.WindowTitle = "steward: " + oneLine(m.named, 60)
 	}
-	if c := m.input.Cursor(); c != nil && !m.leaving {
+	if c := m.input.Cursor(); c != nil && !m.leaving && m.picking == nil {
 		c.Y += strings.Count(m.above(), "\n")
 		v.Cursor = c
 	}
@@ -25,13 +26,16 @@ func (m *chat) screen() string {
 	if m.leaving {
 		return ""
 	}
+	if m.picking != nil {
+		return m.above() + strings.Join(m.pickerLines(), "\n") + "\n" + m.turn.dim.Render(cut("type to filter · ↑ ↓ · Enter chooses · Esc leaves it as it is", m.width-1))
+	}
 	return m.above() + m.input.View() + "\n" + m.below()
 }
 
 // above returns the live part above the input, with a line feed at its end.
 func (m *chat) above() string {
 	asks := m.asks()
-	most := max(1, m.height-m.part()-m.input.Height()-4-len(asks)-min(len(m.outbox), 3)) // a call's question, an empty line, the line below
+	most := max(1, m.height-m.part()-m.inputHeight()-4-len(asks)-min(len(m.outbox), 3)) // a call's question, an empty line, the line below
 	lines := append(m.turn.live(most, m.spinner()), asks...)
 	if m.sending != "" {
 		lines = append(lines, m.turn.dim.Render(cut(m.spinner()+" sending: "+oneLine(m.sending, 400), m.width-1)))
@@ -48,12 +52,17 @@ func (m *chat) above() string {
 
 // below returns the line below the input.
 func (m *chat) below() string {
-	text := ""
+	text, words := "", m.completions(m.input.Value())
 	switch a, _ := m.turn.pending(); {
 	case m.now().Sub(m.ctrlC) < twice && !m.ctrlC.IsZero():
 		text = "Ctrl-C once more leaves"
-	case len(m.completions(m.input.Value())) > 0:
-		text = strings.Join(m.completions(m.input.Value()), "  ")
+	case len(words) > 0:
+		for i, w := range words { // of a path, its last part
+			if at := strings.LastIndex(w, "@"); at >= 0 && !strings.HasPrefix(w, "/") {
+				words[i] = path.Base(strings.Trim(w[at+1:], `"`)) + w[len(strings.TrimSuffix(w, "/")):]
+			}
+		}
+		text = "Tab: " + safe(strings.Join(words, "  "))
 	case a != nil:
 		_, text = m.replyLines(a, 1)
 	case m.asking():
@@ -74,6 +83,14 @@ func (m *chat) below() string {
 		}
 	}
 	return m.turn.dim.Render(cut(text, m.width-1))
+}
+
+// inputHeight returns the lines of the input, or of the picker in its place.
+func (m *chat) inputHeight() int {
+	if m.picking != nil {
+		return len(m.pickerLines())
+	}
+	return m.input.Height()
 }
 
 func (m *chat) spinner() string {

@@ -56,9 +56,12 @@ func commands() []command {
 		{"compact", "[undo]", "replace old messages with a summary, or undo that", aRestingOne, (*chat).compact},
 		{"log", "", "show the tool calls of this conversation", aConversation, (*chat).log},
 		{"title", "TEXT", "give this conversation a title", aConversation, (*chat).title},
-		{"model", "[NAME]", "list the models, or switch to one", nothing, (*chat).choose},
-		{"agent", "[NAME]", "list the agents, or switch this conversation to one", nothing, (*chat).hand},
-		{"agents", "", "list the agents and tool sources, and whether each is approved", nothing, func(m *chat, _ string) tea.Cmd { return m.hand("") }},
+		{"model", "[NAME]", "choose a model", nothing, (*chat).choose},
+		{"agent", "[NAME]", "choose the agent that goes on with this conversation", nothing, (*chat).hand},
+		{"plan", "TEXT", "have a request planned; you decide about the plan before it is carried out", nothing, (*chat).plan},
+		{"persona", "[NAME]", "choose how the agent speaks to you, or off", nothing, (*chat).persona},
+		{"folder", "PATH [write]", "let Steward read a folder of this machine, or also write in it", nothing, (*chat).folder},
+		{"agents", "", "list the agents and tool sources, and whether each is approved", nothing, (*chat).showAgents},
 		{"approve", "[NAME]", "approve an agent or tool source, or ask again about those that wait", nothing, (*chat).approve},
 		{"tools", "", "list the available tools", nothing, (*chat).tools},
 		{"export", "[FILE]", "write this conversation to a file, .json or .md", aConversation, (*chat).export},
@@ -95,17 +98,30 @@ func (m *chat) help(string) tea.Cmd {
 		fmt.Fprintf(&b, "/%-15s %s\n", strings.TrimSpace(c.name+" "+c.args), c.does)
 	}
 	b.WriteString("\nEnter sends; Alt-Enter, Shift-Enter, Ctrl-J or a \\ at the end of the line starts a new line.\n" +
-		"Up and Down recall earlier input. Tab completes commands.\n" +
-		"Esc or Ctrl-C stops the answer; Ctrl-C twice leaves. Ctrl-R shows the model's reasoning.")
-	m.say(b.String())
-	return nil
+		"@PATH attaches a file: text, an image, a recording, a PDF or a Word file.\n" +
+		"Up and Down recall earlier input. Tab completes commands and paths.\n" +
+		"Esc or Ctrl-C stops the answer; Ctrl-C twice leaves. Ctrl-R searches what you typed before; Ctrl-O shows the model's reasoning and the arguments of calls.")
+	return m.tell(b.String())
+}
+
+// plan sends a request to the planner. The agent that was there goes on after it.
+func (m *chat) plan(text string) tea.Cmd {
+	if text == "" {
+		return m.tell("/plan wants what is to be planned")
+	}
+	if m.busy() {
+		return m.tell("wait for the answer, or stop it with Esc, first")
+	}
+	t := m.next(text)
+	t.Agent, t.Plan = "planner", true
+	m.agent = cmp.Or(m.agent, m.continues, ownAgent)
+	return m.dispatch(t, text, nil)
 }
 
 func (m *chat) fresh(string) tea.Cmd {
 	m.unwatch()
-	m.conv, m.named, m.editing = "", "", nil
-	m.say("a new conversation begins with your next message")
-	return nil
+	m.conv, m.named, m.continues, m.editing = "", "", "", nil
+	return m.tell("a new conversation begins with your next message")
 }
 
 func (m *chat) list(string) tea.Cmd {
@@ -114,8 +130,7 @@ func (m *chat) list(string) tea.Cmd {
 
 func (m *chat) showList(list []client.Conversation) tea.Cmd {
 	if len(list) == 0 {
-		m.say("there are no conversations yet")
-		return nil
+		return m.tell("there are no conversations yet")
 	}
 	m.shelf = list
 	var b strings.Builder
@@ -127,8 +142,7 @@ func (m *chat) showList(list []client.Conversation) tea.Cmd {
 		fmt.Fprintf(&b, "%s%2d  %s  %s\n", mark, i+1, c.Updated.Local().Format("01-02 15:04"), oneLine(titled(c), max(m.width-20, 10)))
 	}
 	b.WriteString("/open NUMBER goes on with one")
-	m.say(b.String())
-	return nil
+	return m.tell(b.String())
 }
 
 func titled(c client.Conversation) string {
@@ -150,8 +164,7 @@ func (m *chat) open(which string) tea.Cmd {
 	}
 	conv, ok := id.Parse(strings.ToLower(which))
 	if !ok {
-		m.say("/open wants a number from /list or a conversation's id")
-		return nil
+		return m.tell("/open wants a number from /list or a conversation's id")
 	}
 	return m.opening(conv.String(), func() (opened, error) { return opened{}, nil })
 }
@@ -207,7 +220,7 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 	if o.conversation.ID != m.conv && o.conversation.ID != m.opt.Conversation {
 		m.agent = "" // another conversation continues with its own agent
 	}
-	m.conv, m.named, m.editing = o.conversation.ID, o.conversation.Title, nil
+	m.conv, m.named, m.continues, m.editing = o.conversation.ID, o.conversation.Title, o.conversation.Agent, nil
 	if o.say == "" {
 		o.say = "opened: " + titled(o.conversation)
 	}
@@ -251,29 +264,30 @@ func contentOf(m *message.Message) (out client.Content) {
 
 func (m *chat) title(text string) tea.Cmd {
 	if text == "" {
-		m.say("/title wants a text")
-		return nil
+		return m.tell("/title wants a text")
 	}
 	return elsewhere(m, func(conv string) (c client.Conversation, err error) {
 		return c, m.opt.Client.Call(m.ctx, "PATCH /conversations/{id}", client.Params{"id": conv}, map[string]string{"title": text}, &c)
 	}, func(c client.Conversation) tea.Cmd {
 		m.named = c.Title
-		m.say("the title is now: " + m.named)
-		return nil
+		return m.tell("the title is now: " + m.named)
 	})
 }
 
-// choose lists the models, or switches to the named one.
+// choose switches to the named model, or offers all of them.
 func (m *chat) choose(name string) tea.Cmd {
 	return elsewhere(m, func(string) ([]string, error) { return modelNames(m.ctx, m.opt.Client) }, func(names []string) tea.Cmd {
 		m.models = names
 		provider, _, full := strings.Cut(name, "/")
+		use := func(name string) tea.Cmd {
+			m.model = name
+			return m.tell("from now on: " + name)
+		}
 		switch {
 		case name == "":
-			m.say(strings.Join(append(slices.Clone(names), "/model NAME uses one"), "\n"))
+			return m.pick("model:", "", names, use)
 		case slices.Contains(names, name), full && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, provider+"/") }) && slices.Contains(settings.Vendors(), provider):
-			m.model = name // a vendor whose models cannot be listed now may offer it
-			m.say("from now on: " + name)
+			return use(name) // a vendor whose models cannot be listed now may offer it
 		default:
 			m.sayUnknown("model ", name, "; /model lists them", "/model ", names)
 		}
@@ -303,7 +317,7 @@ func modelNames(ctx context.Context, c *client.Client) ([]string, error) {
 		}
 	}
 	err := c.Call(ctx, "GET /models", nil, nil, &out)
-	names := out.Aliases
+	names := slices.DeleteFunc(out.Aliases, func(name string) bool { return name == "embed" })
 	for _, m := range out.Models {
 		if !m.Embedder {
 			names = append(names, m.Name)
@@ -314,11 +328,9 @@ func modelNames(ctx context.Context, c *client.Client) ([]string, error) {
 
 func (m *chat) tools(string) tea.Cmd {
 	if m.opt.Tools == nil {
-		m.say("the tools cannot be listed here")
-		return nil
+		return m.tell("the tools cannot be listed here")
 	}
-	m.say(m.opt.Tools())
-	return nil
+	return m.tell(m.opt.Tools())
 }
 
 func (m *chat) export(file string) tea.Cmd {
@@ -349,8 +361,7 @@ func exportTo(ctx context.Context, c *client.Client, conv, file string) error {
 
 func (m *chat) halt(string) tea.Cmd {
 	if !m.turn.running || m.conv == "" {
-		m.say("nothing is running")
-		return nil
+		return m.tell("nothing is running")
 	}
 	return elsewhere(m, func(conv string) (string, error) { return "", m.opt.Client.Stop(m.ctx, conv) }, func(string) tea.Cmd { return nil })
 }
@@ -367,7 +378,7 @@ func (m *chat) leave(string) tea.Cmd {
 // some of them.
 func (m *chat) completions(text string) []string {
 	if !strings.HasPrefix(text, "/") || strings.Contains(text, "\n") {
-		return nil
+		return pathCompletions(text)
 	}
 	name, arg, more := strings.Cut(text[1:], " ")
 	var out []string
@@ -413,5 +424,5 @@ func common(words []string) string {
 			p = p[:len(p)-1]
 		}
 	}
-	return p
+	return strings.ToValidUTF8(p, "") // it may end within a letter
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"steward/client"
 )
 
 // Long is the size in bytes above which a text is not sent without a warning. In
@@ -15,11 +17,11 @@ const Long = 50_000
 
 // Weight describes the size of a text for a model, and its least cost if cost is
 // not nil and knows the model's price.
-func Weight(size int, cost func(model string, tokens int64) float64, model string) string {
+func Weight(size int, cost func(model string, u client.Usage) float64, model string) string {
 	tokens := int64(size / 4)
 	say := fmt.Sprintf("That is %s of text, about %d thousand tokens", SizeOf(size), max(1, tokens/1000))
 	if cost != nil {
-		if usd := cost(model, tokens); usd > 0 {
+		if usd := cost(model, client.Usage{Input: tokens}); usd > 0 {
 			say += fmt.Sprintf(", some %.2f USD in each call of the model", usd)
 		}
 	}
@@ -34,6 +36,9 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 	now, before := m.now(), m.typed
 	m.typed = now
 	name := k.String()
+	if m.picking != nil {
+		return m.pickKey(k)
+	}
 	if cmd, ok := m.replyKey(k, now, before); ok {
 		return cmd
 	}
@@ -64,9 +69,11 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 	case "tab":
 		m.tab()
 		return nil
-	case "ctrl+r":
+	case "ctrl+o":
 		m.turn.unfold()
 		return nil
+	case "ctrl+r":
+		return m.searchHistory()
 	case "up", "down":
 		if m.recall(name) {
 			return nil
@@ -108,8 +115,7 @@ func (m *chat) enter() tea.Cmd {
 	}
 	if len(text) > Long && m.weighed != text {
 		m.weighed = text
-		m.say(Weight(len(text), m.opt.Cost, cmp.Or(m.model, m.turn.model)) + ". Enter once more sends it.")
-		return nil
+		return m.tell(Weight(len(text), m.opt.Cost, cmp.Or(m.model, m.turn.model)) + ". Enter once more sends it.")
 	}
 	m.input.Reset()
 	if err := m.past.add(text); err != nil {
@@ -122,19 +128,45 @@ func (m *chat) enter() tea.Cmd {
 	return m.send(strings.TrimPrefix(text, "/"))
 }
 
+// tab completes the input as far as it is certain. If nothing more is, it lists the
+// completions, with what commands do, so that they can be searched.
 func (m *chat) tab() {
 	text := m.input.Value()
 	words := m.completions(text)
 	if len(words) == 0 {
 		return
 	}
-	next := common(words)
-	if len(words) == 1 {
-		next += " "
+	if next := common(words); len(words) == 1 || len(next) > len(text) {
+		m.complete(next, len(words) == 1)
+		return
 	}
-	if len(next) > len(text) {
-		m.setInput(next)
+	does := map[string]string{}
+	for _, c := range commands() {
+		does["/"+c.name] = "  " + c.does
 	}
+	head := "" // of a message, what stands before the path
+	if i := strings.LastIndex(text, "@"); text[0] != '/' {
+		head = text[:i]
+	}
+	var items []string
+	for _, w := range words {
+		items = append(items, w[len(head):]+does[w])
+	}
+	m.pick("which:", "", items, func(item string) tea.Cmd {
+		if text[0] == '/' {
+			item, _, _ = strings.Cut(item, "  ")
+		}
+		m.complete(head+item, true)
+		return nil
+	})
+}
+
+// complete puts a completion into the input. The end of a whole one, which is no folder, is followed by a blank.
+func (m *chat) complete(text string, whole bool) {
+	if whole && !strings.HasSuffix(text, "/") {
+		text += " "
+	}
+	m.setInput(text)
 }
 
 // recall goes through the earlier input, from the first and the last line of the

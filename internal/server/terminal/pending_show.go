@@ -211,8 +211,7 @@ func (m *chat) approveNamed(name string, all []catalog.Listing) tea.Cmd {
 		}
 	}
 	if len(things) == 0 {
-		m.say(Visible(name) + " is allowed already: " + StatusWords(l))
-		return nil
+		return m.tell(Visible(name) + " is allowed already: " + StatusWords(l))
 	}
 	m.pend.offer = &offer{things: things, named: true}
 	return m.look(m.pend.offer)

@@ -23,7 +23,7 @@ type renderer struct {
 	parser parser.Parser
 	colour bool
 
-	strong, emphasis, struck, heading, code, link, dim lipgloss.Style
+	strong, emphasis, struck, heading, code, link, dim, keyword, quoted lipgloss.Style
 }
 
 func newRenderer(dark, colour bool) *renderer {
@@ -39,6 +39,8 @@ func newRenderer(dark, colour bool) *renderer {
 	r.code = style.Foreground(tint("161", "203"))
 	r.link = style.Underline(true).Foreground(tint("30", "37"))
 	r.dim = style.Foreground(tint("245", "243"))
+	r.keyword = style.Foreground(tint("26", "75"))
+	r.quoted = style.Foreground(tint("28", "114"))
 	return r
 }
 
@@ -79,9 +81,9 @@ func (r *renderer) block(n ast.Node, src []byte, width int) []string {
 	case *ast.List:
 		return r.list(n, src, width)
 	case *ast.FencedCodeBlock:
-		return r.codeLines(n, src, width)
+		return r.codeLines(n, src, width, r.highlighter(string(n.Language(src))))
 	case *ast.CodeBlock:
-		return r.codeLines(n, src, width)
+		return r.codeLines(n, src, width, nil)
 	case *ast.ThematicBreak:
 		return []string{r.dim.Render(strings.Repeat("─", min(width, 40)))}
 	case *ast.HTMLBlock:
@@ -113,12 +115,16 @@ func (r *renderer) list(l *ast.List, src []byte, width int) (out []string) {
 	return out
 }
 
-// codeLines renders code as it is, indented by two cells.
-func (r *renderer) codeLines(n ast.Node, src []byte, width int) (out []string) {
+// codeLines renders code as it is, indented by two cells. h is nil if its language is unknown.
+func (r *renderer) codeLines(n ast.Node, src []byte, width int, h *highlighter) (out []string) {
 	code := strings.TrimRight(string(n.Lines().Value(src)), "\n")
 	for line := range strings.SplitSeq(code, "\n") {
+		paint := func(s string) string { return r.code.Render(s) }
+		if h != nil {
+			line, paint = h.line(line), func(s string) string { return s }
+		}
 		for _, part := range r.wrap(line, width-2) {
-			out = append(out, "  "+r.code.Render(part))
+			out = append(out, "  "+paint(part))
 		}
 	}
 	return out

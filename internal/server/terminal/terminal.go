@@ -20,8 +20,12 @@ type Options struct {
 	Client *client.Client // calls Steward as the person at the terminal
 	// Tools returns the list that /tools prints. If it is nil, the tools cannot be listed.
 	Tools func() string
-	// Cost returns what a call with a number of tokens costs in US dollars; 0, or nil: unknown.
-	Cost func(model string, tokens int64) float64
+	// Cost returns what tokens cost in US dollars; 0, or nil: unknown.
+	Cost func(model string, u client.Usage) float64
+	// Window returns the size of a model's context window in tokens; 0, or nil: unknown.
+	Window func(model string) int
+	// Folder lets the files tools use one more folder, and says what is so now. nil: not from here.
+	Folder func(path string, write bool) (string, error)
 	// Log returns what the tools of a conversation did, within a width in columns. The chat needs it;
 	// Plain does not.
 	Log func(ctx context.Context, conv string, width int) (string, error)

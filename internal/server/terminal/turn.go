@@ -36,6 +36,9 @@ type turn struct {
 	look
 	paint painter
 	now   func() time.Time
+	cost  func(model string, u client.Usage) float64 // nil: unknown
+
+	window func(model string) int // likewise
 
 	running  bool
 	began    time.Time
@@ -44,7 +47,7 @@ type turn struct {
 	told     bool        // a part of it is in the scrollback already
 	thinking string      // of that message: the reasoning in progress
 	thought  string      // the last reasoning
-	unfolded bool        // reasoning is shown in full
+	unfolded bool        // reasoning and arguments are shown
 	calls    []*activity // in progress
 	tasks    []*activity // in the background
 	last     string      // the kind of what was printed last
@@ -306,15 +309,19 @@ func (t *turn) live(most int, spin string) []string {
 			out = append(out, t.dim.Render(line))
 		}
 	}
+	show := func(a *activity, line string) {
+		out = append(out, t.dim.Render(cut(line, t.paint.width-8)+" "+clock(t.now().Sub(a.began))))
+	}
 	for _, a := range t.calls {
 		if a.Status == client.CallAwaiting {
 			continue
 		}
-		line := spin + " " + Visible(a.Name) + " " + short(a.Arguments())
+		what, name := t.doing(&a.Frame, t.paint.width-10)
+		line := spin + " " + what + name
 		if a.Message != "" {
 			line = spin + " " + Visible(a.Name) + ": " + oneLine(a.Message, 400)
 		}
-		out = append(out, t.dim.Render(cut(line, t.paint.width-8))+t.dim.Render(" "+clock(t.now().Sub(a.began))))
+		show(a, line)
 	}
 	for _, a := range t.tasks {
 		line := "∙ " + Visible(a.Name) + " in the background"
@@ -324,7 +331,7 @@ func (t *turn) live(most int, spin string) []string {
 		if a.Message != "" {
 			line += ": " + oneLine(a.Message, 400)
 		}
-		out = append(out, t.dim.Render(cut(line, t.paint.width-8))+t.dim.Render(" "+clock(t.now().Sub(a.began))))
+		show(a, line)
 	}
 	if n := len(out) - most; n > 0 {
 		out = out[n:]

@@ -22,6 +22,7 @@ func (t *turn) result(f *client.Frame) {
 		if len(f.Args) == 0 {
 			f.Args = a.Args
 		}
+		f.Summary = a.Summary
 		t.calls = slices.DeleteFunc(t.calls, func(x *activity) bool { return x == a })
 	}
 	r := resultOf(f)
@@ -30,11 +31,8 @@ func (t *turn) result(f *client.Frame) {
 		said = strings.ReplaceAll(f.Status, "_", " ") + ": "
 	}
 	room := t.paint.width - 3
-	head := cut(Visible(f.Name), room)
-	args := short(f.Arguments())
-	if used := lipgloss.Width(head); args != "" && room-used > 8 {
-		head += " " + cut(args, min(room-used-1, max(room/2, 20)))
-	}
+	what, name := t.doing(f, room)
+	head := what + t.dim.Render(name)
 	tail := said + saidBy(r, 400)
 	if r.Status == message.Accepted {
 		tail = "goes on in the background"
@@ -52,6 +50,23 @@ func (t *turn) result(f *client.Frame) {
 	}
 	t.flush()
 	t.print(kindCall, line)
+}
+
+// doing returns what a call does and, to be dimmed, its tool, in a number of cells. Unfolded, or
+// without a summary, a call is its tool and its arguments.
+func (t *turn) doing(f *client.Frame, room int) (what, name string) {
+	name = cut(Visible(f.Name), room)
+	used := lipgloss.Width(name)
+	if f.Summary != "" && !t.unfolded {
+		if room-used < 16 {
+			return cut(Visible(f.Summary), room), ""
+		}
+		return cut(Visible(f.Summary), min(room-used-3, max(room*2/3, 20))), " · " + name
+	}
+	if args := short(f.Arguments()); args != "" && room-used > 8 {
+		name += " " + cut(args, min(room-used-1, max(room/2, 20)))
+	}
+	return name, ""
 }
 
 // resultOf returns the result in a frame.
@@ -95,7 +110,7 @@ func (t *turn) complete(f *client.Frame) {
 	t.model, t.offline = f.Model, strings.HasPrefix(f.Model, "offline/")
 	foot := t.foot(f)
 	t.stop()
-	t.print(kindNote, t.dim.Render(cut(foot, t.paint.width-1)))
+	t.print(kindNote, t.dim.Render(t.paint.wrap(foot)))
 }
 
 // mostSources is the most sources of an answer that are shown.
@@ -112,9 +127,13 @@ func sources(list []client.Citation) (lines []string) {
 	return lines
 }
 
-// foot returns the line below an answer: its model, time and tokens.
+// foot returns the line below an answer: its model, time, tokens and cost, and how full the model's
+// context window is.
 func (t *turn) foot(f *client.Frame) string {
 	by, stopped := safe(f.Model), ""
+	if strings.HasPrefix(f.Model, "steward/") { // Steward itself: a reminder
+		by = ""
+	}
 	if t.offline {
 		by = "offline provider: rules, not a language model"
 	}
@@ -126,12 +145,29 @@ func (t *turn) foot(f *client.Frame) string {
 		parts = append(parts, since(time.Duration(f.DurationMS)*time.Millisecond))
 	}
 	if u := f.Usage; u.Input+u.Output > 0 {
-		parts = append(parts, fmt.Sprintf("%d tokens", u.Input+u.Output))
+		parts = append(parts, thousands(u.Input+u.Output)+" tokens")
+		if t.cost != nil && t.cost(f.Model, u) > 0 {
+			parts = append(parts, fmt.Sprintf("$%.4f", t.cost(f.Model, u)))
+		}
+		if t.window != nil && f.Context > 0 && t.window(f.Model) > 0 {
+			parts = append(parts, fmt.Sprintf("context %s of %s", thousands(f.Context), thousands(int64(t.window(f.Model)))))
+		}
 	}
 	if t.thought != "" && !t.unfolded {
-		parts = append(parts, "Ctrl-R shows the reasoning")
+		parts = append(parts, "Ctrl-O: reasoning")
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
+}
+
+// thousands writes a number of tokens: 950, 7.8k, 400k.
+func thousands(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprint(n)
+	case n < 10_000:
+		return fmt.Sprintf("%.1fk", float64(n)/1000)
+	}
+	return fmt.Sprintf("%dk", n/1000)
 }
 
 func (t *turn) reset(msg string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"charm.land/lipgloss/v2"
 	"pgregory.net/rapid"
 
 	"steward/client"
@@ -59,7 +60,9 @@ func user(text string, more ...client.Block) client.Frame {
 }
 
 func TestATurnFromEndToEnd(t *testing.T) {
-	tr := newTurn(t, 60)
+	tr := newTurn(t, 80)
+	tr.cost = func(model string, u client.Usage) float64 { return float64(len(model)) * float64(u.Input) / 1000 }
+	tr.window = func(string) int { return 400_000 }
 	one, two := "1", "2"
 	got := show(tr,
 		user("multiply\nplease", client.Block{Type: "image"}, client.Block{Type: "file"}),
@@ -69,7 +72,7 @@ func TestATurnFromEndToEnd(t *testing.T) {
 		call("a/1", "math.multiply", `{"a": 6, "b": 7}`, "running"),
 		result("a/1", "math.multiply", "ok", "42"),
 		token(two, "It is **42**."),
-		complete(two, client.Frame{Model: "openai/x", DurationMS: 1500, Usage: client.Usage{Input: 3, Output: 4}, Content: Words("It is **42**.")}))
+		complete(two, client.Frame{Model: "openai/x", DurationMS: 1500, Usage: client.Usage{Input: 3, Output: 4}, Context: 7800, Content: Words("It is **42**.")}))
 	want := `› multiply
   please [image] [file]
 
@@ -81,12 +84,54 @@ I multiply.
 
 It is 42.
 
-openai/x · 1.5s · 7 tokens · Ctrl-R shows the reasoning`
+openai/x · 1.5s · 7 tokens · $0.0240 · context 7.8k of 400k · Ctrl-O: reasoning`
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	if tr.running || len(tr.calls) != 0 || tr.text != "" {
 		t.Errorf("something is left: %+v", tr)
+	}
+}
+
+// TestACallIsShownInWords: a call is its summary and its tool. Unfolded it is its tool and its arguments.
+func TestACallIsShownInWords(t *testing.T) {
+	args := `{"seconds":600,"name":"tea"}`
+	said := func(summary string) client.Frame {
+		f := call("a/1", "timer.set", args, "running")
+		f.Summary = summary
+		return f
+	}
+	const tea = "Set a timer for 10 minutes: tea"
+	done := result("a/1", "timer.set", "ok", "It ends at 9:10.")
+	tr := newTurn(t, 80)
+	show(tr, said(tea))
+	if got := strings.Join(tr.live(9, "*"), "|"); got != "* "+tea+" · timer.set 0s" {
+		t.Errorf("it runs as %q", got)
+	}
+	if got := show(tr, done); got != "✓ "+tea+" · timer.set → It ends at 9:10." {
+		t.Errorf("it has run as %q", got)
+	}
+	tr.unfolded = true
+	if got := show(tr, said(tea), done); got != "✓ timer.set "+args+" → It ends at 9:10." {
+		t.Errorf("unfolded: %q", got)
+	}
+	tr.unfolded = false
+	if got := show(tr, said("Set\x1b[2J a\u202e timer"), done); !strings.HasPrefix(got, "✓ Set␛[2J a<U+202E> timer · timer.set") {
+		t.Errorf("hostile: %q", got)
+	}
+	question := said(tea)
+	question.Status, question.Approval = "awaiting_approval", &client.Approval{ID: "i", Hash: "h"}
+	if got := show(tr, question); !strings.Contains(got, "? timer.set\n  {\n    \"seconds\":600,\n    \"name\":\"tea\"\n  }") {
+		t.Errorf("a question hides arguments: %q", got)
+	}
+	show(tr, done)
+	for width := 1; width < 100; width++ {
+		tr := newTurn(t, width)
+		for line := range strings.SplitSeq(show(tr, said(strings.Repeat("漢字 ", 60)), done), "\n") {
+			if got := lipgloss.Width(line); got > max(width, 8) {
+				t.Errorf("at %d cells a line has %d: %q", width, got, line)
+			}
+		}
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/service"
 	"steward/internal/service/local"
-	"steward/internal/store/storetest"
 	_ "steward/test/seed"
+	"steward/test/storetest"
 )
 
 func code(t *testing.T, err error, want string) {

@@ -17,9 +17,9 @@ import (
 	"steward/internal/fault"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/test/leak"
 	_ "steward/test/seed"
+	"steward/test/storetest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -15,8 +15,8 @@ import (
 	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	_ "steward/test/seed"
+	"steward/test/storetest"
 )
 
 // machine compares the store with the model: the same random batches and

@@ -5,7 +5,7 @@ import (
 
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // step is a batch of a scenario.

@@ -13,7 +13,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // TestContract is what the contract of package store says, for the database,

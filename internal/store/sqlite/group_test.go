@@ -14,7 +14,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
+	"steward/test/storetest"
 )
 
 // group hands batches to the writer as one group, in this order, and returns

@@ -1,12 +1,13 @@
 // Package builtin provides Steward's own tools: a calculator, the clock, hashes, and files in granted
-// folders. They are Go functions (tool.New) with a schema from their argument types. Each is a query,
-// except files.write, which replaces files atomically and can say after a crash whether it did.
+// folders. They are Go functions (tool.New) with a schema from their argument types. What changes files
+// does so atomically, can say after a crash whether it did, and can be undone.
 package builtin
 
 import (
 	"context"
 	"time"
 
+	"steward/internal/extract"
 	"steward/internal/tool"
 )
 
@@ -15,6 +16,17 @@ type Options struct {
 	// Folders are where the files tools work. Without any folder there are no files tools; without a
 	// writable one there is no files.write.
 	Folders []Folder
+	// More returns the folders that were granted since then, if there are files tools at all. One
+	// replaces an earlier one of its name. nil: there are none.
+	More func() []Folder
+	// Trash returns the folder that keeps what a user's changes have replaced, so that they can be
+	// undone. nil: there is none, and only files.write changes files.
+	Trash func(user string) string
+	// Reader reads documents that are no plain text; nil: they are only named.
+	Reader *extract.Reader
+	// Notes is where notes are kept, such as workspace/Notes: a path in a writable folder. It needs
+	// Trash. Empty: there are no tools for notes.
+	Notes string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 	// Zone returns a user's own time zone, for calls that name none. nil, or a nil result: UTC.
@@ -28,6 +40,7 @@ type Folder struct {
 	Name  string // how the model names it: one word, the first part of every path
 	Path  string // where it is
 	Write bool   // it may be written to
+	Make  bool   // it is made when it is first used
 	// For are the users who may use it; nil: everybody.
 	For *tool.Audience
 }

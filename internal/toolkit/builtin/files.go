@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"steward/internal/extract"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
@@ -38,6 +40,8 @@ type readArgs struct {
 	Path   string `json:"path" jsonschema:"the file to read, beginning with a granted folder's name, for example notes/todo.txt" minlen:"1" maxlen:"1024"`
 	Offset int64  `json:"offset,omitzero" jsonschema:"where to begin, in bytes; 0 unless given" min:"0"`
 	Limit  int    `json:"limit,omitzero" jsonschema:"how many bytes at most; 24576 unless given" min:"1" max:"24576"`
+	Line   int    `json:"line,omitzero" jsonschema:"the first line to read, counted from 1, instead of offset" min:"1"`
+	Lines  int    `json:"lines,omitzero" jsonschema:"how many lines, from line on; as many as fit unless given" min:"1" max:"10000"`
 }
 
 // files adds the tools that work in the granted folders.
@@ -58,12 +62,19 @@ func (k *kit) files() {
 	k.add(tool.New(tool.Spec{Name: "files.read", Effect: tool.Query, Version: "1", Yields: mine,
 		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + begin,
 		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}},
-		Tidy:        []tool.Strategy{again("path", "offset", "limit")}},
+		Tidy:        []tool.Strategy{again("path", "offset", "limit", "line", "lines")}},
 		func(ctx context.Context, in tool.Invocation, a readArgs) (tool.Result, error) {
 			return k.read(ctx, in.User, a)
 		}))
+	k.addSearch()
 	if slices.ContainsFunc(k.opt.Folders, func(f Folder) bool { return f.Write }) {
 		k.addWriter()
+		if k.opt.Trash != nil {
+			k.addChangers()
+			if k.opt.Notes != "" {
+				k.addNotes(k.opt.Notes)
+			}
+		}
 	}
 }
 
@@ -82,6 +93,7 @@ func checkFolders(folders []Folder) error {
 			return bad("its name is not one word").WithHint("name it like notes")
 		case seen[f.Name]:
 			return bad("there are two of this name").WithHint("name one of them otherwise")
+		case f.Make && errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return bad("%w", err).WithHint("make the folder, or take it out of the settings")
 		case !info.IsDir():
@@ -92,10 +104,24 @@ func checkFolders(folders []Folder) error {
 	return nil
 }
 
+// folders returns all granted folders.
+func (k *kit) folders() folders {
+	if k.opt.More == nil {
+		return k.opt.Folders
+	}
+	all := folders(k.opt.More())
+	for _, f := range k.opt.Folders {
+		if !slices.ContainsFunc(all, func(more Folder) bool { return more.Name == f.Name }) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
 // foldersOf returns the folders that a user may use.
 func (k *kit) foldersOf(ctx context.Context, user string) (folders, error) {
 	var out folders
-	for _, f := range k.opt.Folders {
+	for _, f := range k.folders() {
 		admits := f.For.Admits(user, nil)
 		if !admits && k.opt.Groups != nil {
 			groups, err := k.opt.Groups(ctx, user)
@@ -178,6 +204,11 @@ func (list folders) open(path string) (place, *os.Root, error) {
 
 // open opens the folder of a place, and refuses a path through a symbolic link.
 func (p place) open() (*os.Root, error) {
+	if p.Make {
+		if err := os.MkdirAll(p.Path, 0o755); err != nil {
+			return nil, p.fault(err)
+		}
+	}
 	root, err := os.OpenRoot(p.Path)
 	if err != nil {
 		return nil, p.fault(err)
@@ -200,7 +231,10 @@ func (p place) open() (*os.Root, error) {
 
 // fault returns an error in the model's terms, without any path of the machine.
 func (p place) fault(err error) error {
+	var coded *fault.Error
 	switch {
+	case errors.As(err, &coded):
+		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.New(fault.NotFound, "file_not_found", "there is no %q", p.shown).WithHint("list the folder with files.list")
 	case errors.Is(err, fs.ErrPermission):
@@ -352,7 +386,13 @@ func (k *kit) read(ctx context.Context, user string, a readArgs) (tool.Result, e
 		return tool.Result{}, p.fault(err)
 	}
 	if kind := sniff(p.rel, head[:n], info.Size()); kind != "" {
+		if k.opt.Reader != nil && (kind == "application/pdf" || strings.HasSuffix(strings.ToLower(p.rel), ".docx")) {
+			return p.document(ctx, *k.opt.Reader, f, info, a)
+		}
 		return p.media(f, info, kind)
+	}
+	if a.Line > 0 || a.Lines > 0 {
+		return p.lines(ctx, f, a)
 	}
 	return p.page(f, info, a)
 }
@@ -387,6 +427,32 @@ func text(b []byte, cut bool) bool {
 	return utf8.Valid(b) && !slices.Contains(b, 0)
 }
 
+// document returns the text of a PDF or Word file, page by page.
+func (p place) document(ctx context.Context, r extract.Reader, f *os.File, info fs.FileInfo, a readArgs) (tool.Result, error) {
+	data, err := io.ReadAll(io.LimitReader(f, extract.MaxBytes+1))
+	if err != nil {
+		return tool.Result{}, p.fault(err)
+	}
+	doc, err := r.Read(ctx, extract.Input{Data: data})
+	if err != nil {
+		return tool.Result{}, err
+	}
+	text := doc.Text
+	if a.Offset > 0 && a.Offset >= int64(len(text)) {
+		return tool.Result{}, fault.New(fault.Invalid, "offset_invalid", "the text of %q has %d bytes: there is nothing at %d", p.shown, len(text), a.Offset)
+	}
+	start := border([]byte(text), int(a.Offset))
+	end := border([]byte(text), min(start+maxPage, len(text)))
+	out := text[start:end]
+	switch {
+	case strings.TrimSpace(text) == "":
+		out = "(there is no text in it; it may be scanned)"
+	case end < len(text):
+		out += fmt.Sprintf("\n[Bytes %d to %d of %d of its text. Read on at offset %d.]", start, end, len(text), end)
+	}
+	return tool.Text(fmt.Sprintf("%s (%s, %d bytes):\n%s", p.shown, doc.Kind, info.Size(), out)), nil
+}
+
 // media returns an image or a PDF, and describes any other file.
 func (p place) media(f *os.File, info fs.FileInfo, kind string) (tool.Result, error) {
 	image := kind == "image/png" || kind == "image/jpeg" || kind == "image/gif" || kind == "image/webp"
@@ -407,6 +473,44 @@ func (p place) media(f *os.File, info fs.FileInfo, kind string) (tool.Result, er
 	}
 	return tool.Result{Content: []message.Block{&message.Text{Text: p.shown + ":"},
 		&message.File{MIME: kind, Name: path.Base(p.rel), Data: data}}}, nil
+}
+
+// maxScan bounds how much of a file is read to find a line.
+const maxScan = 256 << 20
+
+// lines reads some lines of a text. A line that is too long for a page is cut.
+func (p place) lines(ctx context.Context, f *os.File, a readArgs) (tool.Result, error) {
+	in := bufio.NewReaderSize(io.LimitReader(f, maxScan), 64<<10)
+	var b strings.Builder
+	first, n, more, end := max(a.Line, 1), 1, false, false
+	for part := false; !end && !more; {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case err == io.EOF:
+			end = true
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return tool.Result{}, p.fault(err)
+		case n%4096 == 0 && ctx.Err() != nil:
+			return tool.Result{}, ctx.Err()
+		}
+		if part = err != nil && !end; n >= first && len(line) > 0 {
+			more = b.Len()+len(line) > maxPage || a.Lines > 0 && n >= first+a.Lines
+			if !more || b.Len() == 0 {
+				b.Write(line[:min(len(line), maxPage)])
+			}
+		}
+		if !part && !more && len(line) > 0 && !end {
+			n++
+		}
+	}
+	if b.Len() == 0 {
+		return tool.Result{}, fault.New(fault.Invalid, "line_invalid", "%q has no line %d", p.shown, first)
+	}
+	out := strings.ToValidUTF8(b.String(), "\uFFFD")
+	if more {
+		out += fmt.Sprintf("\n[Lines %d to %d. Read on at line %d.]", first, max(n-1, first), max(n, first+1))
+	}
+	return tool.Text(out), nil
 }
 
 // page reads a part of a text, without splitting characters.

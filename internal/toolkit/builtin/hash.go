@@ -21,7 +21,7 @@ type hashArgs struct {
 func (k *kit) hash() {
 	query(k, "text.hash",
 		"Computes the hash (checksum, digest, fingerprint) of a text as hexadecimal digits: SHA-256 (sha256), SHA-512, SHA-1, MD5, SHA-3 and others.",
-		tool.LogSpec{Summary: "Hash a text with {algorithm|sha256}", Parameters: []string{"algorithm"}},
+		tool.LogSpec{Summary: "Compute the {algorithm|sha256} hash of a text", Parameters: []string{"algorithm"}},
 		func(a hashArgs) (string, error) {
 			h, err := newHash(a.Algorithm)
 			if err != nil {

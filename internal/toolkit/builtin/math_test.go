@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -359,8 +360,8 @@ func TestHash(t *testing.T) {
 
 func TestToolsAreWellDescribed(t *testing.T) {
 	dir := t.TempDir()
-	r := kitOf(t, Options{Folders: []Folder{{Name: "notes", Path: dir, Write: true}}})
-	want := "files.list files.read files.write math.add math.divide math.evaluate math.modulo math.multiply math.percentage math.power math.root math.subtract text.hash time.convert time.now"
+	r := kitOf(t, Options{Folders: []Folder{{Name: "notes", Path: dir, Write: true}}, Trash: func(string) string { return dir }})
+	want := "files.delete files.edit files.list files.move files.read files.search files.write math.add math.divide math.evaluate math.modulo math.multiply math.percentage math.power math.root math.subtract text.hash time.convert time.now"
 	if got := strings.Join(r.Names(), " "); got != want {
 		t.Errorf("%s", got)
 	}
@@ -377,11 +378,11 @@ func TestToolsAreWellDescribed(t *testing.T) {
 				t.Errorf("%s: %s has no description", s.Name, name)
 			}
 		}
-		if (s.Effect == tool.Action) != (s.Name == "files.write") {
+		if (s.Effect == tool.Action) != slices.Contains([]string{"files.write", "files.edit", "files.move", "files.delete"}, s.Name) {
 			t.Errorf("%s is a %s", s.Name, s.Effect)
 		}
 	}
-	if names := kitOf(t, Options{Folders: []Folder{{Name: "notes", Path: dir}}}).Names(); len(names) != 14 {
+	if names := kitOf(t, Options{Folders: []Folder{{Name: "notes", Path: dir}}}).Names(); len(names) != 15 {
 		t.Errorf("a folder that is read only: %v", names)
 	}
 	if names := kitOf(t, Options{}).Names(); len(names) != 12 {

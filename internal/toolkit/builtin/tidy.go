@@ -10,21 +10,29 @@ import (
 	"steward/internal/tool"
 )
 
-// Obsolete implements tool.Optimizer. A write makes the listings obsolete that would now look
+// Obsolete implements tool.Optimizer. A change makes the listings obsolete that would now look
 // different: those of its folder, and of a folder above that did not yet list the next folder on the
-// path.
-func (w *writer) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
-	written, err := w.k.pathOf(call)
+// path. It also makes obsolete what was read there.
+func (c *changer) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+	changed, err := c.k.pathsOf(call)
 	if err != nil {
 		return nil, err
 	}
 	var out []tool.Obsolete
 	for _, e := range earlier {
-		if e.Name != "files.list" {
+		at, err := c.k.pathsOf(e)
+		if err != nil || len(at) == 0 { // an error means that it listed the granted folders, which no change changes
 			continue
 		}
-		if p, err := w.k.pathOf(e); err == nil && changes(p, written, e) { // an error means that it listed the granted folders, which no write changes
-			out = append(out, tool.Obsolete{Ref: e.Ref, Reason: written + " was written after the folder was listed"})
+		for _, p := range changed {
+			if e.Name == "files.list" && changes(at[0], p, e) {
+				out = append(out, tool.Obsolete{Ref: e.Ref, Reason: p + " was written, moved or deleted after the folder was listed"})
+				break
+			}
+			if e.Name == "files.read" && (at[0] == p || strings.HasPrefix(at[0], p+"/")) {
+				out = append(out, tool.Obsolete{Ref: e.Ref, Reason: p + " was moved or deleted after the file was read"})
+				break
+			}
 		}
 	}
 	return out, nil
@@ -40,14 +48,22 @@ func changes(folder, written string, listing tool.Past) bool {
 	return !deeper || !strings.Contains("\n"+listing.Result.Text(), "\n"+next+"/\n")
 }
 
-// pathOf returns the path of a call in its canonical form.
-func (k *kit) pathOf(p tool.Past) (string, error) {
-	var a struct {
-		Path string `json:"path"`
+// pathsOf returns the paths of a call in their canonical form.
+func (k *kit) pathsOf(p tool.Past) ([]string, error) {
+	var a struct{ Path, From, To string }
+	if err := json.Unmarshal(p.Args, &a, json.MatchCaseInsensitiveNames(true)); err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(p.Args, &a); err != nil {
-		return "", err
+	var out []string
+	for _, shown := range []string{a.Path, a.From, a.To} {
+		if shown == "" {
+			continue
+		}
+		at, err := k.folders().find(shown)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, path.Clean(at.shown))
 	}
-	at, err := folders(k.opt.Folders).find(a.Path)
-	return path.Clean(at.shown), err
+	return out, nil
 }

@@ -13,7 +13,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/message"
 	"steward/internal/tool"
 )
 
@@ -24,39 +23,47 @@ type writeArgs struct {
 }
 
 // writer is files.write.
-type writer struct {
-	tool.Tool
-	k *kit
-}
-
-// Unwrap leads to the typed tool.
-func (w *writer) Unwrap() tool.Tool { return w.Tool }
-
-// Check implements tool.Checker.
-func (w *writer) Check(args []byte) error { return w.Tool.(tool.Checker).Check(args) }
+type writer struct{ changer }
 
 func (k *kit) addWriter() {
-	t, err := tool.New(tool.Spec{Name: "files.write", Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachHere, Targets: []string{"path"},
+	addChange(k, tool.Spec{Name: "files.write", Targets: []string{"path"}, Tidy: rewritten,
 		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + begin,
-		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}},
-		Tidy: []tool.Strategy{
-			{Kind: tool.ByTool, Tools: []string{"files.read"}, Parameters: []string{"path"}},
-			{Kind: tool.Custom, Tools: []string{"files.list"}}}},
-		func(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) { return k.write(ctx, in, a) })
-	if err != nil {
-		k.add(nil, err)
-		return
+		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}}},
+		k.write, func(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
+			p, root, err := k.target(ctx, in.User, a)
+			if err != nil {
+				return "", err
+			}
+			defer root.Close()
+			old, err := p.textOf(root)
+			if fault.HasCode(err, "file_not_found") {
+				return "", nil // the arguments show the whole new file
+			}
+			if err != nil {
+				return "", err
+			}
+			return unified(p.shown, old, a.Content), nil
+		})
+	if k.err == nil {
+		k.tools[len(k.tools)-1] = &writer{*k.tools[len(k.tools)-1].(*changer)}
 	}
-	k.add(&writer{Tool: t, k: k}, nil)
 }
 
 // target finds the place of a write and opens its folder.
 func (k *kit) target(ctx context.Context, user string, a writeArgs) (place, *os.Root, error) {
+	if len(a.Content) > maxWrite {
+		return place{}, nil, fault.New(fault.TooLarge, "file_too_large", "a file of %d bytes is too large: at most %d", len(a.Content), maxWrite)
+	}
+	return k.writable(ctx, user, a.Path)
+}
+
+// writable finds a place inside a folder that may be written to, and opens the folder.
+func (k *kit) writable(ctx context.Context, user, shown string) (place, *os.Root, error) {
 	mine, err := k.foldersOf(ctx, user)
 	if err != nil {
 		return place{}, nil, err
 	}
-	p, err := mine.find(a.Path)
+	p, err := mine.find(shown)
 	if err != nil {
 		return p, nil, err
 	}
@@ -65,48 +72,65 @@ func (k *kit) target(ctx context.Context, user string, a writeArgs) (place, *os.
 		return p, nil, fault.New(fault.Denied, "folder_read_only", "the folder %s may only be read", p.Name).WithHint("%s", mine.granted(true))
 	case p.rel == ".":
 		return p, nil, p.notPlain(fs.ModeDir)
-	case len(a.Content) > maxWrite:
-		return p, nil, fault.New(fault.TooLarge, "file_too_large", "a file of %d bytes is too large: at most %d", len(a.Content), maxWrite)
 	}
 	root, err := p.open()
 	return p, root, err
 }
 
-// write writes the content to a temporary file in the same folder, syncs it, and renames it, so that the
-// file is never incomplete. Until the rename, a failure means that nothing was changed.
 func (k *kit) write(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
 	p, root, err := k.target(ctx, in.User, a)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
+	_, err = root.Lstat(p.rel)
+	what := "Wrote"
+	if err == nil {
+		what = "Replaced"
+	}
+	if err := k.put(ctx, in, p, root, a.Content, a.Overwrite); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %s: %d bytes.", what, p.shown, len(a.Content)), nil
+}
+
+// put writes the content to a temporary file in the same folder, syncs it, and renames it, so that the
+// file is never incomplete. Until the rename, a failure means that nothing was changed. What it replaces
+// is kept in the trash.
+func (k *kit) put(ctx context.Context, in tool.Invocation, p place, root *os.Root, content string, overwrite bool) error {
 	mode := fs.FileMode(0o644)
 	old, err := root.Lstat(p.rel)
 	switch {
 	case err == nil && !old.Mode().IsRegular():
-		return "", p.notPlain(old.Mode())
-	case err == nil && !a.Overwrite:
-		return "", p.exists()
+		return p.notPlain(old.Mode())
+	case err == nil && !overwrite:
+		return p.exists()
 	case err == nil:
 		mode = old.Mode().Perm()
 	}
-	temp := tempName(p.rel, in.Key)
-	if err := p.prepare(root, temp, a.Content, mode); err != nil {
-		return "", tool.NotDone(p.fault(err))
+	if k.opt.Trash != nil {
+		n := note{Path: p.shown, After: stateOfText(content)}
+		if n.Before, err = stateOf(ctx, root, p.rel); err == nil {
+			err = k.keep(ctx, in.User, keyOf(in), n, p, root)
+		}
+		if err != nil {
+			return tool.NotDone(p.fault(err))
+		}
 	}
-	if err := p.publish(root, temp, a.Overwrite); err != nil {
+	temp := tempName(p.rel, in.Key)
+	if err := p.prepare(root, temp, content, mode); err != nil {
+		return tool.NotDone(p.fault(err))
+	}
+	if err := p.publish(root, temp, overwrite); err != nil {
 		if rmErr := root.Remove(temp); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
 			err = fmt.Errorf("%w; a temporary file is left behind: %s", err, path.Base(temp))
 		}
-		return "", tool.NotDone(err)
+		return tool.NotDone(err)
 	}
 	if err := syncUp(root, path.Dir(p.rel)); err != nil {
-		return "", fault.New(fault.Internal, "file_sync_failed", "%q was written, but the disk did not confirm it: %w", p.shown, err)
+		return fault.New(fault.Internal, "file_sync_failed", "%q was written, but the disk did not confirm it: %w", p.shown, err)
 	}
-	if old != nil {
-		return fmt.Sprintf("Replaced %s: %d bytes.", p.shown, len(a.Content)), nil
-	}
-	return fmt.Sprintf("Wrote %s: %d bytes.", p.shown, len(a.Content)), nil
+	return nil
 }
 
 func (p place) exists() error {

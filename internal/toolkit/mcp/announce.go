@@ -260,7 +260,7 @@ func (s *source) offerOf(t *sdk.Tool) (*offer, error) {
 		return nil, fault.New(fault.TooLarge, "mcp_tool_too_large", "the tool %.80q has a description of %d bytes and a schema of %d: %d and %d are the most",
 			t.Name, len(t.Description), len(input), maxDescription, maxSchema)
 	}
-	spec := s.spec(word, t.Description, input)
+	spec := s.spec(word, cmp.Or(strings.TrimSpace(t.Description), t.Title, "The server does not describe this tool."), input)
 	spec.Effect, spec.Asks = hinted(t.Annotations)
 	if err := s.declare(&spec, t, s.names(t.Name)); err != nil {
 		return nil, err

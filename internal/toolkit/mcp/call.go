@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"steward/internal/fault"
+	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
 )
@@ -29,8 +32,12 @@ type remote struct {
 	spec tool.Spec
 }
 
-// Spec implements tool.Tool.
-func (t *remote) Spec() tool.Spec { return t.spec }
+// Spec implements tool.Tool. The timeout includes the time in which the server may ask the person.
+func (t *remote) Spec() tool.Spec {
+	spec := t.spec
+	spec.Timeout = cmp.Or(spec.Timeout, DefaultTimeout) + askFor
+	return spec
+}
 
 // caller performs a call of one of Steward's own tools over a server.
 type caller func(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error)
@@ -69,6 +76,18 @@ func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, err
 	if err := t.same(o); err != nil {
 		return tool.Result{}, err
 	}
+	ctx, a, done := x.asks(ctx, in, cmp.Or(t.spec.Timeout, DefaultTimeout))
+	res, err := t.exchange(ctx, x, o, in)
+	done() // ends a question that is still open
+	if a.mu.Lock(); a.why != "" {
+		res.Content = append(res.Content, &message.Text{Text: "[The server asked for something that it did not get: " + a.why + "]"})
+	}
+	a.mu.Unlock()
+	return res, err
+}
+
+// exchange calls the offered tool.
+func (t *remote) exchange(ctx context.Context, x *session, o *offer, in tool.Invocation) (tool.Result, error) {
 	if o.call != nil {
 		return o.call(ctx, x, in)
 	}
@@ -218,7 +237,7 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 	name := x.src.env.Name
 	switch {
 	case ctx.Err() != nil:
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if context.Cause(ctx) == context.DeadlineExceeded || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			x.suspect()
 		}
 		return slow(ctx, "the MCP server %s has not answered in time (%s)", name, what)
@@ -228,6 +247,8 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		// The SDK ends the session on 404, and the call may learn of that first.
 		x.src.keeper.Drop(x)
 		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), sdk.ErrSessionMissing)
+	case errors.As(err, &f) && strings.HasPrefix(f.Code, "oauth_"):
+		return tool.NotDone(fault.New(f.Kind, f.Code, "the MCP server %s refuses (%s): %s", name, what, f.Message).WithHint("%s", f.Remedy))
 	case shutOut(status):
 		return unauthorized(name, status)
 	case errors.Is(err, errFlood) && errors.As(err, &why), errors.As(x.reason(), &why): // the session may have been ended before the call noticed why

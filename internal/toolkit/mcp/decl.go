@@ -35,6 +35,9 @@ type Decl struct {
 	Cwd     string            `yaml:"cwd" json:"cwd,omitempty"` // empty: the agent's folder
 	URL     string            `yaml:"url" json:"url,omitempty"`
 	Headers map[string]string `yaml:"headers" json:"headers,omitempty"`
+	OAuth   *OAuth            `yaml:"oauth" json:"oauth,omitzero"`
+
+	Sampling bool `yaml:"sampling" json:"sampling,omitzero"` // it may ask for the model, each time with the person's consent
 
 	Tools          []string `yaml:"tools" json:"tools,omitempty"` // names and globs of the tools that are used; none: all
 	tool.Overrides `yaml:",inline"`
@@ -122,8 +125,8 @@ func (d *Decl) checkProgram(dir string, words []string) error {
 	if slices.Contains(words, "") {
 		return badDecl("command has an empty word")
 	}
-	if len(d.Headers) > 0 {
-		return badDecl("headers are for a url; a program has env")
+	if len(d.Headers) > 0 || d.OAuth != nil {
+		return badDecl("headers are for a url, and so is oauth; a program has env")
 	}
 	for _, p := range []string{words[0], d.Cwd} {
 		if dir == "" && strings.Contains(p, "/") && !filepath.IsAbs(p) {
@@ -160,6 +163,11 @@ func (d *Decl) checkURL() error {
 		case strings.HasPrefix(name, "Mcp-") || slices.Contains([]string{"Accept", "Connection", "Content-Length", "Content-Type",
 			"Host", "Last-Event-Id", "Transfer-Encoding", "Upgrade"}, name):
 			return badDecl("headers: %s belongs to the protocol", name)
+		}
+	}
+	if d.OAuth != nil {
+		if err := d.OAuth.check(); err != nil {
+			return err
 		}
 	}
 	if strings.Contains(d.URL, "${") {

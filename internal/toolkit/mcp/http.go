@@ -18,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"steward/internal/fault"
+	"steward/internal/secret/oauth"
 )
 
 const (
@@ -34,14 +35,15 @@ type guard struct {
 	base    *http.Transport
 	origin  string
 	headers http.Header
+	keys    *oauth.Resource // nil: the server gets no token
 	heard   func()
 	replies atomic.Int32 // replies to requests of the server, under way
 }
 
-func newHTTP(ctx context.Context, u *url.URL, headers http.Header, heard func()) (*guard, sdk.Transport) {
+func newHTTP(ctx context.Context, u *url.URL, headers http.Header, keys *oauth.Resource, heard func()) (*guard, sdk.Transport) {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConnsPerHost = 16
-	g := &guard{ctx: ctx, base: base, origin: originOf(u), headers: headers, heard: heard}
+	g := &guard{ctx: ctx, base: base, origin: originOf(u), headers: headers, keys: keys, heard: heard}
 	return g, &sdk.StreamableClientTransport{
 		Endpoint:     u.String(),
 		HTTPClient:   &http.Client{Transport: g, CheckRedirect: g.redirect},
@@ -104,7 +106,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, errFlood
 		}
 	}
-	res, err := g.base.RoundTrip(out)
+	res, err := g.authorized(out)
 	late := !inTime()
 	if err != nil {
 		end()

@@ -348,7 +348,7 @@ func TestRedirects(t *testing.T) {
 	if !fault.HasCode(err, "mcp_redirected") {
 		t.Error(err)
 	}
-	g, _ := newHTTP(t.Context(), &url.URL{Scheme: "https", Host: "example.org"}, nil, func() {})
+	g, _ := newHTTP(t.Context(), &url.URL{Scheme: "https", Host: "example.org"}, nil, nil, func() {})
 	if _, err := g.RoundTrip(httptest.NewRequest("GET", "https://example.org:8443/", nil)); !fault.HasCode(err, "mcp_redirected") {
 		t.Error(err)
 	}

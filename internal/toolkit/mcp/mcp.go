@@ -43,11 +43,7 @@ const (
 // Open makes the source of a declared server (a Decl). It starts nothing and connects to nothing.
 // Errors: mcp_decl_invalid, tool_name_invalid, mcp_sse_unsupported, and those of decode.
 func Open(env tool.Env, decode func(any) error) (tool.Source, error) {
-	var d Decl
-	if err := decode(&d); err != nil {
-		return nil, err
-	}
-	return open(env, d)
+	return Opener(Options{})(env, decode)
 }
 
 func open(env tool.Env, d Decl) (*source, error) {
@@ -77,6 +73,7 @@ func open(env tool.Env, d Decl) (*source, error) {
 // source is a server over its whole life. It implements tool.Source.
 type source struct {
 	env     tool.Env
+	opt     Options
 	decl    Decl
 	command []string // nil: HTTP
 	word    string   // the first word of its tools' names

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 	"steward/internal/tool"
 )
 
@@ -202,4 +203,34 @@ func replace(file string, b []byte) (err error) {
 		return fault.New(fault.Unavailable, "mcp_file_unwritable", "the file of MCP servers cannot be written: %s", strings.TrimSpace(err.Error()))
 	}
 	return nil
+}
+
+// Declared returns the servers of files, by name. Files and servers that cannot be read are left out: the
+// catalog reports them.
+func Declared(files ...string) map[string]Decl {
+	all := map[string]Decl{}
+	for _, file := range files {
+		text, err := strict.ReadFile(file, 1<<20)
+		if err != nil {
+			continue
+		}
+		bad := false
+		note := func(strict.Position, string, string, string, ...any) { bad = true }
+		root := strict.ReadJSON(text, note)
+		for _, section := range sections {
+			list := root.Get(section)
+			if list == nil {
+				continue
+			}
+			for _, f := range list.Fields {
+				var d Decl
+				bad = false
+				if (strict.Decoder{Bad: note, Lenient: true}).Decode(f.Value, &d); !bad {
+					all[f.Key] = d
+				}
+			}
+			break
+		}
+	}
+	return all
 }

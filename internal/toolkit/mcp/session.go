@@ -41,10 +41,11 @@ type session struct {
 	told     sync.Once
 	last     atomic.Int64 // when the server was last heard from, Unix nanoseconds
 
-	mu     sync.Mutex
-	why    error // why it ended
-	offers map[string]*offer
-	refuse []error
+	mu      sync.Mutex
+	why     error // why it ended
+	offers  map[string]*offer
+	refuse  []error
+	callers map[*asking]bool
 
 	listing  chan struct{} // held while the tools are listed
 	listedAt atomic.Int64
@@ -151,7 +152,11 @@ func (x *session) transport() (sdk.Transport, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		g, t := newHTTP(x.ctx, u, headers, x.heard)
+		keys, err := d.Resource(*env, x.src.opt)
+		if err != nil {
+			return nil, err
+		}
+		g, t := newHTTP(x.ctx, u, headers, keys, x.heard)
 		x.wire = g
 		return t, nil
 	}
@@ -232,13 +237,18 @@ func (x *session) allow(cmd *sandbox.Command) error {
 
 // connect negotiates the protocol with the server.
 func (x *session) connect(ctx context.Context, t sdk.Transport) error {
-	client := sdk.NewClient(&sdk.Implementation{Name: "steward", Version: "1"}, &sdk.ClientOptions{
-		Capabilities:                &sdk.ClientCapabilities{}, // no roots, no sampling, no elicitation
+	opt := &sdk.ClientOptions{ // no roots, which the specification of 2026-07-28 deprecates
+		Capabilities:                &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}}},
 		Logger:                      x.src.env.Log,
-		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
+		ElicitationHandler:          x.elicit,
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { x.changed() },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { x.tokens.tell(r.Params) },
-	})
+	}
+	if x.src.decl.Sampling {
+		//lint:ignore SA1019 The specification of 2026-07-28 deprecates sampling, and servers of earlier ones use it.
+		opt.Capabilities.Sampling, opt.CreateMessageWithToolsHandler = &sdk.SamplingCapabilities{}, x.sample // without tools
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "steward", Version: "1"}, opt)
 	done, m := make(chan error, 1), &mark{}
 	marked := context.WithValue(ctx, markKey{}, m)
 	x.src.tasks.Go(func() {
@@ -246,6 +256,9 @@ func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 		x.client, err = client.Connect(marked, t, nil)
 		if status := int(m.status.Load()); err != nil && shutOut(status) {
 			err = unauthorized(x.src.env.Name, status)
+		}
+		if denied := m.denied.Load(); err != nil && denied != nil { // whatever other versions of the protocol have come to
+			err = *denied
 		}
 		done <- err
 	})

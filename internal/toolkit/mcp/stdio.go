@@ -66,6 +66,7 @@ type lines struct {
 type mark struct {
 	sent   atomic.Bool
 	status atomic.Int32
+	denied atomic.Pointer[error] // the server wants a sign-in
 }
 
 type markKey struct{}

@@ -38,7 +38,8 @@ func Killed(t *testing.T, n int, step func(dir string, i int)) (dir string) {
 	acked, kills := 0, 0
 	for round := 0; acked < n; round++ {
 		cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$", "-test.count=1")
-		cmd.Env = append(os.Environ(), killEnv+"="+dir, killEnv+"_FROM="+strconv.Itoa(acked))
+		// The child is killed before it can remove its temporary folders: they are inside this test's own.
+		cmd.Env = append(os.Environ(), killEnv+"="+dir, killEnv+"_FROM="+strconv.Itoa(acked), "TMPDIR="+t.TempDir())
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
@@ -30,20 +28,10 @@ func Env(tb testing.TB, name string) tool.Env {
 	return tool.Env{Name: name, Agent: "test", Dir: tb.TempDir(), Data: tb.TempDir(), Log: slog.New(slog.DiscardHandler)}
 }
 
-// Decoder reads a declaration strictly.
-func Decoder(declaration string) func(into any) error {
-	return func(into any) error {
-		return yaml.NewDecoder(strings.NewReader(declaration), yaml.Strict()).Decode(into)
-	}
-}
-
 // Open opens a source, announces its tools and registers them.
-func Open(tb testing.TB, open tool.Opener, env tool.Env, declaration string) *Source {
+func Open(tb testing.TB, open tool.Opener, env tool.Env) *Source {
 	tb.Helper()
-	if declaration == "" {
-		declaration = "{}"
-	}
-	src, err := open(env, Decoder(declaration))
+	src, err := open(env, func(any) error { return nil })
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/oauth2"
+
+	"steward/internal/fault"
+	"steward/internal/secret"
+	"steward/internal/secret/oauth"
+	"steward/internal/settings"
+)
+
+// consentTimeout is how long steward accounts connect waits for a person.
+const consentTimeout = 10 * time.Minute
+
+func (a *app) accountsCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use: "accounts", Short: "Connect accounts at other services", GroupID: "keep",
+		Long: "Connect accounts at other services with OAuth, without giving Steward a password.",
+	}, a.connectAccount())
+}
+
+func (a *app) connectAccount() *cobra.Command {
+	var device bool
+	c := &cobra.Command{
+		Use: "connect NAME", Short: "Connect an account of the settings", Args: cobra.ExactArgs(1),
+		Long: "Connect an account of the settings that has oauth. You consent in a browser on this machine, or on\n" +
+			"another device. Steward stores the token as a secret, and refreshes it.",
+		Example: "  steward accounts connect work",
+		RunE: func(c *cobra.Command, args []string) error {
+			set, err := a.settings()
+			if err != nil {
+				return err
+			}
+			if err := a.consent(c.Context(), set, args[0], device); err != nil {
+				return err
+			}
+			a.note("connected; a running Steward uses the account from its next call on")
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&device, "device", false, "consent on another device: for machines without a browser")
+	return c
+}
+
+func (a *app) consent(ctx context.Context, set *settings.Loaded, account string, device bool) error {
+	name, uses, err := usesOf(set, account)
+	if err != nil {
+		return err
+	}
+	l := local{resolver: a.resolver(set)}
+	service, err := oauthService(ctx, set, name, l.secretOf)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, consentTimeout)
+	defer cancel()
+	var token *oauth2.Token
+	if device {
+		token, err = service.Device(ctx, func(url, code string) { fmt.Fprintf(a.stderr, "open %s on any device, and enter %s\n", url, code) }, uses...)
+	} else {
+		token, err = service.Browser(ctx, func(url string) { fmt.Fprintf(a.stderr, "open this in a browser on this machine:\n%s\n", url) }, uses...)
+	}
+	if err != nil {
+		return err
+	}
+	return oauth.Save(secret.NewStore(secret.Folder(set.Data)), account, token)
+}
+
+// usesOf returns the service of the accounts with a name, and what they are used for: a mailbox, calendars
+// and contacts with the same name are one account.
+func usesOf(set *settings.Loaded, account string) (service string, uses []string, err error) {
+	for _, a := range []struct{ use, service string }{
+		{oauth.Mail, set.Mail[account].OAuth}, {oauth.Calendar, set.Calendars[account].OAuth}, {oauth.Contacts, set.Contacts[account].OAuth},
+	} {
+		if a.service == "" {
+			continue
+		}
+		if service != "" && service != a.service {
+			return "", nil, fault.New(fault.Invalid, "account_ambiguous", "%q is the name of accounts at %s and at %s", account, service, a.service).WithHint("give them different names")
+		}
+		service, uses = a.service, append(uses, a.use)
+	}
+	if service == "" {
+		return "", nil, fault.New(fault.NotFound, "account_unknown", "the settings name no account %q with oauth", account).
+			WithHint("set mail.%s.oauth, calendars.%s.oauth or contacts.%s.oauth to a service such as google", account, account, account)
+	}
+	return service, uses, nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/llm"
+	"steward/internal/settings"
+	strictly "steward/internal/strict"
+)
+
+// probeFor is how long the test of one model may take.
+const probeFor = 3 * time.Minute
+
+func testedFile(set *settings.Loaded) string { return filepath.Join(set.Data, "tested-models.json") }
+
+// testedModels returns what tests have found. A broken file counts as none.
+func testedModels(set *settings.Loaded, log *slog.Logger) map[string]llm.Tested {
+	found := map[string]llm.Tested{}
+	text, err := strictly.ReadFile(testedFile(set), largestKnown)
+	if err == nil {
+		err = json.Unmarshal(text, &found)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if log != nil {
+			log.Warn("what tests found about models is not used; steward models test finds it again", "file", testedFile(set), "err", err)
+		}
+		return map[string]llm.Tested{}
+	}
+	return found
+}
+
+func (a *app) modelsTestCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "test [MODEL…]", Short: "Find out what models can do, and remember it", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeModels,
+		Long: "Ask each MODEL, by default those behind default, fast and strong, for a tool call, for the colours of\n" +
+			"a picture and for an answer in a form: three small requests, within the limits of the settings. What\n" +
+			"a model cannot do is remembered: pictures are then named to it in words, and tools and forms are\n" +
+			"described in words. A running server uses it after its next start.",
+		RunE: func(c *cobra.Command, args []string) error { return a.testModels(c.Context(), args) },
+	}
+}
+
+func (a *app) testModels(ctx context.Context, names []string) error {
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	s, err := a.supply(ctx, set, nil, a.logger(set, a.stderr))
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		names = []string{"default", "fast", "strong"}
+	}
+	models, err := s.firsts(names)
+	if err != nil {
+		return err
+	}
+	found := map[string]llm.Tested{}
+	for _, full := range models {
+		a.note("testing %s…", full)
+		ctx, cancel := context.WithTimeout(ctx, probeFor)
+		found[full], err = s.Probe(ctx, full, a.user())
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	if err := keepTested(set, found); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(found)
+	}
+	return a.print(testTable(models, found))
+}
+
+// firsts returns the models that are asked first under the names, each once.
+func (s *supply) firsts(names []string) (models []string, err error) {
+	for _, name := range names {
+		r, err := s.Resolve(name)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(models, r.Models[0]) {
+			models = append(models, r.Models[0])
+		}
+	}
+	return models, nil
+}
+
+// keepTested stores what was found. What could not be tested keeps its former result.
+func keepTested(set *settings.Loaded, found map[string]llm.Tested) error {
+	all := testedModels(set, nil)
+	for full, t := range found {
+		can := maps.Clone(all[full].Can)
+		if can == nil {
+			can = map[llm.Ability]bool{}
+		}
+		maps.Copy(can, t.Can)
+		t.Can = can
+		if len(t.Errs) < len(t.Took) {
+			all[full] = t
+		}
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err == nil {
+		err = settings.ReplaceFile(testedFile(set), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("what was found about models cannot be stored: %w", err)
+	}
+	return nil
+}
+
+func testTable(models []string, found map[string]llm.Tested) string {
+	rows, failed := [][]string{{"MODEL", "TOOLS", "IMAGES", "FORM"}}, ""
+	for _, full := range models {
+		row, why := []string{full}, ""
+		for _, ability := range []llm.Ability{llm.CanTools, llm.CanImages, llm.CanSchema} {
+			t := found[full]
+			word := map[bool]string{true: "yes", false: "no"}[t.Can[ability]]
+			if err := t.Errs[ability]; err != nil {
+				word, why = "?", cmp.Or(why, full+": "+err.Error()+"\n")
+			}
+			row = append(row, fmt.Sprintf("%s (%.1fs)", word, t.Took[ability].Seconds()))
+		}
+		rows, failed = append(rows, row), failed+why
+	}
+	return columns(rows, 0) + failed
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"steward/internal/secret"
+)
+
+func TestAPlanIsWritten(t *testing.T) {
+	env := user(t)
+	var errs strings.Builder
+	a := &app{stdin: strings.NewReader("y\n"), stdout: io.Discard, stderr: &errs, environ: env, dir: t.TempDir()}
+	set, err := a.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(homeOf(env), ".config/steward/steward.yaml")
+	ask := func(answer string) *prompter {
+		return &prompter{app: a, ctx: t.Context(), lines: bufio.NewReader(strings.NewReader(answer))}
+	}
+	p := plan{model: "anthropic/claude-sonnet-5", secret: "anthropic_api_key", key: "sk-ant-0123456789"}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.writePlan(ask("\n"), set, file, p); err != nil { // Enter changes nothing that is there
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != string(before) {
+		t.Errorf("%v %s", err, b)
+	}
+	if err := a.writePlan(ask("y\n"), set, file, p); err != nil {
+		t.Fatal(err)
+	}
+	set, err = a.settings()
+	if err != nil || set.Providers["anthropic"].Key.Reveal() != "store:anthropic_api_key" || set.Models["default"].Use[0] != p.model || !set.Providers["ollama"].Off {
+		t.Errorf("%v %+v", err, set)
+	}
+	if key, err := secret.NewStore(secret.Folder(set.Data)).Get(p.secret); err != nil || key != p.key {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(file); err != nil || strings.Contains(string(b), p.key) || strings.Contains(errs.String(), p.key) {
+		t.Errorf("the key is shown: %s %s", b, &errs)
+	}
+}
+
+func TestLocalAdvice(t *testing.T) {
+	for gb, best := range map[uint64]string{0: "qwen3:30b", 4: "qwen3:4b", 8: "qwen3:4b", 16: "gpt-oss:20b", 64: "qwen3:30b"} {
+		if say := localAdvice(gb * 1e9); !strings.Contains(say, "ollama pull "+best+"\n") {
+			t.Errorf("%d GB: %s", gb, say)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "meminfo")
+	for text, want := range map[string]uint64{"MemTotal:  16384 kB\nMemFree: 1 kB\n": 16 << 20, "MemTotal: x kB\n": 0, "": 0} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := totalMemory(file); got != want {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+	if got := totalMemory(file + "x"); got != 0 {
+		t.Error(got)
+	}
+}

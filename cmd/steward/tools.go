@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	domainlocal "steward/internal/domain/local"
+	"steward/internal/fault"
+	"steward/internal/settings"
+	"steward/internal/tool"
+	"steward/internal/toolkit/builtin"
+)
+
+// builtIn is a group of Steward's own tools, the first word of whose names is its name.
+type builtIn struct {
+	name  string
+	tools func() ([]tool.Tool, error)
+	// health says whether the tools can work, for steward doctor and for the model. It may
+	// connect to servers. nil: nothing can be wrong.
+	health func(ctx context.Context) domainlocal.Health
+}
+
+// builtIns lists the groups of Steward's own tools, in the order in which a model sees them. A
+// group whose settings are missing has no tools; its health says what to fill in.
+func (l *local) builtIns(set *settings.Loaded) []builtIn {
+	return append(append(l.reminderTools(set), l.diaryTools(set)...),
+		l.basicTools(set),
+		l.shellTools(set),
+		l.skillTools(set),
+		l.webTools(set),
+		l.browserTools(set),
+		l.weatherTools(set),
+		l.notifyTools(set),
+		l.mailTools(set),
+		l.contactTools(set),
+	)
+}
+
+// builtInEnv returns what a group of built-in tools over local files is given: a private folder.
+func builtInEnv(set *settings.Loaded, name string) tool.Env {
+	return tool.Env{Name: name, Data: filepath.Join(set.Data, "private", "root", name), Log: slog.Default()}
+}
+
+// workspaceName is the name under which a model knows the workspace.
+const workspaceName = "workspace"
+
+func (l *local) basicTools(set *settings.Loaded) builtIn {
+	opt := builtin.Options{Zone: l.zone(set)}
+	opt.Groups, opt.More = l.groupsOf, l.granted.list
+	opt.Reader = &l.reader
+	if place, err := domainlocal.NewPlace(builtInEnv(set, "files"), "trash"); err == nil { // it fails without a data folder
+		opt.Trash = place.For
+	}
+	if set.Workspace != "" && !slices.ContainsFunc(set.Folders, func(f settings.Folder) bool { return f.Name == workspaceName }) {
+		opt.Folders = append(opt.Folders, builtin.Folder{Name: workspaceName, Path: set.Workspace, Write: true, Make: true, For: tool.OwnedBy(nil, nil)})
+	}
+	for _, f := range set.Folders {
+		opt.Folders = append(opt.Folders, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
+	}
+	return builtIn{name: "basics", tools: func() ([]tool.Tool, error) { return builtin.Tools(opt) }}
+}
+
+// tools registers the built-in tools.
+func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
+	reg := &tool.Registry{}
+	groups := l.builtIns(set)
+	for _, g := range groups {
+		tools, err := g.tools()
+		if err != nil {
+			return nil, err
+		}
+		if len(tools) == 0 {
+			l.off = append(l.off, g.name)
+		}
+		for _, t := range tools {
+			if err := reg.Add(bounded{t, set.Tools}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	about, err := abilities(groups)
+	if err == nil && about != nil {
+		err = reg.Add(bounded{about, set.Tools})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return reg, checkTimeouts(set, reg)
+}
+
+// checkTimeouts reports settings about tools that do not exist.
+func checkTimeouts(set *settings.Loaded, reg *tool.Registry) error {
+	for name := range set.Tools.Timeouts {
+		if _, ok := reg.Get(name); !ok {
+			e := fault.New(fault.Invalid, "tool_unknown", "tools.timeouts (%s) names %q, which is no tool",
+				set.SourceOf("tools.timeouts.["+name+"]"), name)
+			if w := settings.Likely(name, reg.Names()); w != "" {
+				return e.WithHint("did you mean %s?", w)
+			}
+			return e.WithHint("the tools are %s", strings.Join(reg.Names(), ", "))
+		}
+	}
+	return nil
+}
+
+// abilities returns the tool that tells a model which groups of tools are off, and what the
+// user would have to set up for them. It returns nil if there are no such groups.
+func abilities(groups []builtIn) (tool.Tool, error) {
+	var checked []builtIn
+	for _, g := range groups {
+		if g.health != nil {
+			checked = append(checked, g)
+		}
+	}
+	if checked == nil {
+		return nil, nil
+	}
+	spec := tool.Spec{Name: "steward.abilities", Effect: tool.Query, Version: "1", Reach: tool.ReachHere,
+		Description: "Tells what Steward could do once it is set up (mail, calendars, contacts, and more), and how the user sets it up. Use it when the user asks for something that no other tool does.",
+		Log:         tool.LogSpec{Summary: "Look up what Steward can do"}}
+	return tool.New(spec, func(ctx context.Context, _ tool.Invocation, _ struct{}) (string, error) {
+		var b strings.Builder
+		for _, g := range checked {
+			h := g.health(ctx)
+			fmt.Fprintf(&b, "- %s: %s, %s", g.name, h.State, h.Say)
+			if h.Remedy != "" {
+				fmt.Fprintf(&b, ". To do: %s", h.Remedy)
+			}
+			b.WriteByte('\n')
+		}
+		return b.String(), ctx.Err()
+	})
+}
+
+// bounded applies the limits of the settings to a tool.
+type bounded struct {
+	tool.Tool
+	set settings.Tools
+}
+
+// Unwrap returns the tool itself.
+func (b bounded) Unwrap() tool.Tool { return b.Tool }
+
+// Check implements tool.Checker.
+func (b bounded) Check(args []byte) error {
+	if c, ok := b.Tool.(tool.Checker); ok {
+		return c.Check(args)
+	}
+	return nil
+}
+
+// Spec returns the tool's spec with its limits.
+func (b bounded) Spec() tool.Spec {
+	s := b.Tool.Spec()
+	if s.Timeout == 0 {
+		s.Timeout = b.set.Timeout
+	}
+	if t, ok := b.set.Timeouts[s.Name]; ok {
+		s.Timeout = t
+	}
+	if s.ResultCap == 0 {
+		s.ResultCap = b.set.ResultCap
+	}
+	return s
+}

@@ -1,0 +1,147 @@
+package plan
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+)
+
+// Command is what a person, or the task above, wants done with a task.
+type Command string
+
+// The commands.
+const (
+	Pause  Command = "pause"  // it and everything below it; running work ends at its next safe point
+	Resume Command = "resume" // what was paused goes on
+	Cancel Command = "cancel" // it and everything below it
+	Retry  Command = "retry"  // it failed, was skipped, cancelled or parked: it begins again
+	Edit   Command = "edit"   // it has not begun: it gets another description
+)
+
+type order struct {
+	command Command
+	task    id.ID
+	draft   *Draft
+	answer  chan error
+}
+
+// Order carries out a command. The change is durable when it returns nil. Error
+// codes: task_not_found, task_transition_illegal, tree_over.
+func (r *Run) Order(ctx context.Context, c Command, task id.ID, edited *Draft) error {
+	o := order{c, task, edited, make(chan error, 1)}
+	select {
+	case r.orders <- o:
+		return <-o.answer
+	case <-r.over:
+		return fault.New(fault.Conflict, "tree_over", "nobody works on these tasks any more").WithHint("look at the answer, or ask anew")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *Run) obey(o order) error {
+	t := r.byID[o.task]
+	if t == nil {
+		return fault.New(fault.NotFound, "task_not_found", "there is no such task in this tree").WithHint("steward requests show lists them")
+	}
+	if err := r.allowed(o.command, t); err != nil {
+		return err
+	}
+	switch o.command {
+	case Pause:
+		r.stop(t, Paused, errPaused)
+	case Cancel:
+		r.stop(t, Cancelled, errCancelled)
+	case Resume:
+		r.wake(t, func(x *Task) bool { return x.State == Paused })
+	case Retry:
+		r.retry(t)
+	case Edit:
+		edit(t, o.draft)
+		r.changed = append(r.changed, t)
+	}
+	return r.save(context.Background())
+}
+
+// allowed reports why a command cannot be carried out.
+func (r *Run) allowed(c Command, t *Task) error {
+	illegal := func(format string, args ...any) error {
+		return fault.New(fault.Conflict, "task_transition_illegal", format, args...).WithHint("look at it again: steward requests show")
+	}
+	switch over := t.State.Over(); {
+	case (c == Pause || c == Cancel) && over:
+		return illegal("the task %s is %s already", t.Name, t.State)
+	case c == Pause && t.State == Paused:
+		return illegal("the task %s is paused already", t.Name)
+	case c == Resume && t.State != Paused:
+		return illegal("the task %s is not paused but %s", t.Name, t.State)
+	case c == Retry && (!over || t.State == Done):
+		return illegal("the task %s is %s, so there is nothing to retry", t.Name, t.State)
+	case c == Edit && t.State != Pending && t.State != Paused:
+		return illegal("the task %s is %s: only what has not begun can be edited", t.Name, t.State)
+	}
+	return nil
+}
+
+// stop pauses or cancels a task and everything below it that is not over.
+func (r *Run) stop(t *Task, to State, cause error) {
+	for _, x := range append([]*Task{t}, r.below(t)...) {
+		if x.State.Over() || x.State == to {
+			continue
+		}
+		if cancel := r.active[x.ID]; cancel != nil {
+			cancel(cause)
+		}
+		if to == Cancelled {
+			r.settle(x, to, "task_cancelled")
+		} else {
+			r.move(x, to)
+		}
+	}
+}
+
+// wake makes tasks pending again: a task and, if they fit, those below it.
+func (r *Run) wake(t *Task, fit func(*Task) bool) {
+	for _, x := range append([]*Task{t}, r.below(t)...) {
+		if fit(x) {
+			r.move(x, Pending)
+			x.Error, x.Completed, x.CompletedAt, x.Crashes = "", false, time.Time{}, 0
+			x.Attempt++
+		}
+	}
+}
+
+// retry begins a task again, with what was skipped because of it, and reopens
+// the tasks above it.
+func (r *Run) retry(t *Task) {
+	again := func(x *Task) bool { return x.State.Over() && x.State != Done }
+	r.wake(t, again)
+	for _, x := range r.all {
+		if x.Parent == t.Parent && x.State == Skipped {
+			r.wake(x, again)
+		}
+	}
+	for p := r.byID[t.Parent]; p != nil; p = r.byID[p.Parent] {
+		if again(p) {
+			r.move(p, Pending)
+			p.Error = ""
+		}
+	}
+}
+
+// below returns everything below a task.
+func (r *Run) below(t *Task) []*Task {
+	var out []*Task
+	for _, c := range r.parts(t) {
+		out = append(append(out, c), r.below(c)...)
+	}
+	return out
+}
+
+// edit replaces what a task is about. Its place in the tree stays.
+func edit(t *Task, d *Draft) {
+	t.Meta, t.Assistant, t.Plan, t.Tools = d.Metadata(), d.Assistant, d.Plan, d.Tools
+	t.Prompt, t.Guidance, t.Iterations, t.Reflect = d.Prompt, d.Guidance, d.Iterations, d.Reflect
+}

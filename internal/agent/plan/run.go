@@ -1,0 +1,380 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+)
+
+// Worker carries out what a Run decides. Safe for concurrent use.
+type Worker interface {
+	// Save makes the states of tasks durable, all or none.
+	Save(ctx context.Context, tasks []*Task) error
+	// Work has an agent do a task, and goes on with what was interrupted. before are
+	// the tasks whose outputs it is given. With a verdict, the task was done before
+	// and fell short. When ctx ends, Work ends what it does and returns ctx's cause.
+	Work(ctx context.Context, t *Task, before []*Task) (Output, error)
+	// Judge holds the output of a task against its evaluation. parts are its
+	// subtasks; empty: it was worked on directly.
+	Judge(ctx context.Context, t *Task, parts []*Task) (Verdict, error)
+}
+
+// Causes with which work is ended.
+var (
+	errPaused    error = fault.New(fault.Cancelled, "task_paused", "paused by a person")
+	errCancelled error = fault.New(fault.Cancelled, "task_cancelled", "cancelled")
+)
+
+// maxCrashes is how many crashes in a row park a task that was running.
+const maxCrashes = 2
+
+// Run works through one tree of tasks. One goroutine, that of Work, owns the
+// tasks; others give orders through its methods.
+type Run struct {
+	worker   Worker
+	parallel int
+	check    func([]Draft) []Problem
+	all      []*Task // parents before their subtasks
+	byID     map[id.ID]*Task
+	active   map[id.ID]context.CancelCauseFunc
+	ended    chan ended
+	orders   chan order
+	over     chan struct{}
+	changed  []*Task
+}
+
+// ended is the end of a piece of work.
+type ended struct {
+	task    *Task
+	judged  bool
+	output  Output
+	verdict Verdict
+	err     error
+}
+
+// Options are those of a Run.
+type Options struct {
+	// Parallel bounds how many tasks are worked on at the same time; zero: 4.
+	Parallel int
+	// Check says what is wrong with corrective subtasks. They are dropped if
+	// anything is. May be nil.
+	Check func(drafts []Draft) []Problem
+}
+
+// New returns a run over the tasks of a tree, parents before their subtasks, as
+// they were saved last. The first is the root.
+func New(w Worker, tasks []*Task, opt Options) *Run {
+	if opt.Parallel == 0 {
+		opt.Parallel = 4
+	}
+	r := &Run{worker: w, parallel: opt.Parallel, check: opt.Check, all: tasks, byID: map[id.ID]*Task{}, active: map[id.ID]context.CancelCauseFunc{},
+		ended: make(chan ended), orders: make(chan order), over: make(chan struct{})}
+	for _, t := range tasks {
+		r.byID[t.ID] = t
+	}
+	return r
+}
+
+// Work works through the tree. It returns nil when the root is over, the cause
+// of ctx's end if that comes first, or the error of a change that could not be
+// saved; in these two cases the tree goes on in a later Run.
+func (r *Run) Work(ctx context.Context) error {
+	defer close(r.over)
+	work, cancel := context.WithCancelCause(ctx)
+	err := r.recover(ctx)
+	for err == nil {
+		if err = r.advance(work); err != nil || r.all[0].State.Over() && len(r.active) == 0 {
+			break
+		}
+		select {
+		case e := <-r.ended:
+			if delete(r.active, e.task.ID); ctx.Err() == nil {
+				r.end(e)
+			}
+		case o := <-r.orders:
+			o.answer <- r.obey(o)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	cancel(err)
+	for len(r.active) > 0 { // what ends now is taken up again later
+		e := <-r.ended
+		delete(r.active, e.task.ID)
+	}
+	if ctx.Err() == nil {
+		return err
+	}
+	for _, t := range r.all { // an orderly end is no crash
+		if t.Crashes > 0 && !t.State.Over() {
+			t.Crashes = 0
+			r.changed = append(r.changed, t)
+		}
+	}
+	return errors.Join(err, r.save(context.WithoutCancel(ctx)))
+}
+
+// recover takes up what was running, and parks what has crashed too often.
+func (r *Run) recover(ctx context.Context) error {
+	for _, t := range r.all {
+		if t.Supervised() || t.State != Running && t.State != Judging {
+			continue
+		}
+		if t.Crashes >= maxCrashes {
+			r.settle(t, Parked, "task_parked")
+		}
+	}
+	return r.save(ctx)
+}
+
+// advance begins everything that can begin now.
+func (r *Run) advance(ctx context.Context) error {
+	for again := true; again; {
+		again = false
+		for _, t := range r.all {
+			again = r.step(t) || again
+		}
+	}
+	var begin []*Task
+	for _, t := range r.all {
+		if r.active[t.ID] == nil && r.works(t) && len(r.active)+len(begin) < r.parallel {
+			t.Crashes++
+			begin, r.changed = append(begin, t), append(r.changed, t)
+		}
+	}
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	for _, t := range begin {
+		r.begin(ctx, t)
+	}
+	return nil
+}
+
+// step makes the changes of a task that need no work. It reports whether there
+// was one.
+func (r *Run) step(t *Task) bool {
+	parent := r.byID[t.Parent]
+	switch {
+	case t.State == Pending && (parent == nil || parent.State == Running):
+		for _, x := range t.After {
+			switch before := r.byID[x]; {
+			case before == nil || before.State == Done:
+			case before.State.Over():
+				for _, x := range append(r.below(t), t) {
+					r.settle(x, Skipped, "task_skipped")
+				}
+				return true
+			default:
+				return false
+			}
+		}
+		r.move(t, Running)
+		return true
+	case t.State == Running && t.Supervised() && r.partsOver(t):
+		t.Output = sumUp(r.parts(t))
+		if t.Meta.Evaluation == "" && !r.fellShort(t) {
+			r.settle(t, Done, "")
+		} else {
+			r.move(t, Judging)
+		}
+		return true
+	}
+	return false
+}
+
+// works reports whether a task needs somebody to work on it, or to judge it.
+func (r *Run) works(t *Task) bool {
+	return t.State == Judging || t.State == Running && !t.Supervised()
+}
+
+// begin starts the work on a task, or the judging of it.
+func (r *Run) begin(ctx context.Context, t *Task) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if t.Limits.Time > 0 && t.State == Running {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, t.Limits.Time, errTime)
+		context.AfterFunc(ctx, stop)
+	}
+	r.active[t.ID] = cancel
+	given, parts, judging := *t, copies(r.parts(t)), t.State == Judging // a worker never sees a task change
+	before := copies(r.before(t))
+	go func() {
+		defer cancel(nil)
+		e := ended{task: t, judged: judging}
+		if judging {
+			e.verdict, e.err = r.worker.Judge(ctx, &given, parts)
+		} else {
+			e.output, e.err = r.worker.Work(ctx, &given, before)
+		}
+		if e.err != nil && ctx.Err() != nil {
+			e.err = context.Cause(ctx)
+		}
+		r.ended <- e
+	}()
+}
+
+var errTime error = fault.New(fault.Exhausted, "task_time", "the time of the task is up")
+
+// end takes the end of a piece of work.
+func (r *Run) end(e ended) {
+	t := e.task
+	t.Crashes = 0
+	switch {
+	case errors.Is(e.err, errPaused) || errors.Is(e.err, errCancelled) || !r.works(t): // its state says what was ordered
+		r.changed = append(r.changed, t)
+	case e.judged:
+		r.judged(t, e.verdict, e.err)
+	case e.err != nil:
+		r.settle(t, Failed, fault.Of(e.err).Code)
+		t.Output.Summary = clipSummary(fault.Of(e.err).Message)
+	default:
+		t.Output = e.output
+		t.Output.Summary = clipSummary(t.Output.Summary)
+		if t.Meta.Evaluation == "" {
+			r.settle(t, Done, "")
+		} else {
+			r.move(t, Judging)
+		}
+	}
+}
+
+// judged takes a verdict. A task that fell short is corrected: one that was worked
+// on directly is done again with the reasons, and one with subtasks gets
+// further ones. What could not be judged stands as it is, unless parts of it
+// failed.
+func (r *Run) judged(t *Task, v Verdict, err error) {
+	if err != nil {
+		v = Verdict{Achieved: !r.fellShort(t), Reasons: "not judged: " + fault.Of(err).Message}
+		t.Rounds = MaxRounds
+	}
+	t.Verdict = clipSummary(v.Reasons)
+	switch {
+	case v.Achieved:
+		r.settle(t, Done, "")
+	case t.Rounds >= MaxRounds:
+		r.settle(t, Failed, "task_fell_short")
+	case !t.Supervised():
+		t.Rounds++
+		t.Attempt++
+		r.move(t, Running)
+	default:
+		r.correct(t, v.Subtasks)
+	}
+}
+
+// correct adds a round of corrective subtasks.
+func (r *Run) correct(t *Task, drafts []Draft) {
+	t.Rounds++
+	flat := slices.ContainsFunc(drafts, func(d Draft) bool { return len(d.Subtasks) > 0 })
+	if len(drafts) == 0 || flat || len(r.all)+len(drafts) > MaxTasks || r.check != nil && len(r.check(drafts)) > 0 {
+		r.settle(t, Failed, "task_fell_short")
+		return
+	}
+	for _, c := range Corrections(t, t.Rounds, drafts) {
+		c.Order = len(r.all)
+		r.all, r.byID[c.ID] = append(r.all, c), c
+		r.changed = append(r.changed, c)
+	}
+	t.Children += len(drafts)
+	r.move(t, Running)
+}
+
+// parts returns the subtasks of a task.
+func (r *Run) parts(t *Task) []*Task {
+	var out []*Task
+	for _, c := range r.all {
+		if c.Parent == t.ID && c != t {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// before returns the tasks whose outputs a task is given: those that it comes
+// after and, in a round of corrections, those that were done in earlier rounds.
+func (r *Run) before(t *Task) []*Task {
+	var out []*Task
+	for _, c := range r.all {
+		if slices.Contains(t.After, c.ID) || t.Round > 0 && c.Parent == t.Parent && c.Round < t.Round && c.State == Done {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (r *Run) partsOver(t *Task) bool {
+	return !slices.ContainsFunc(r.parts(t), func(c *Task) bool { return !c.State.Over() })
+}
+
+// fellShort reports whether a subtask of the last round is not done.
+func (r *Run) fellShort(t *Task) bool {
+	return slices.ContainsFunc(r.parts(t), func(c *Task) bool { return c.Round == t.Rounds && c.State != Done })
+}
+
+// move changes the state of a task. An illegal change is a bug.
+func (r *Run) move(t *Task, to State) {
+	if err := Advance(t.State, to); err != nil {
+		panic(err)
+	}
+	t.State = to
+	r.changed = append(r.changed, t)
+}
+
+// settle ends a task.
+func (r *Run) settle(t *Task, to State, code string) {
+	r.move(t, to)
+	t.Error, t.Completed = code, to == Done
+	t.CompletedAt = time.Now().UTC().Truncate(time.Millisecond)
+}
+
+// save makes the changes since the last save durable.
+func (r *Run) save(ctx context.Context) error {
+	if len(r.changed) == 0 {
+		return nil
+	}
+	var once []*Task
+	for _, t := range r.changed {
+		if !slices.Contains(once, t) {
+			once = append(once, t)
+		}
+	}
+	if err := r.worker.Save(ctx, once); err != nil {
+		return err // the changes stay, for the next attempt
+	}
+	r.changed = nil
+	return nil
+}
+
+// sumUp returns the outputs of subtasks as one.
+func sumUp(parts []*Task) Output {
+	var out Output
+	var b strings.Builder
+	for _, p := range parts {
+		out.Labels |= p.Output.Labels
+		b.WriteString("## " + p.Name + " (" + string(p.State) + ")\n" + p.Output.Summary + "\n\n")
+	}
+	out.Summary = clipSummary(strings.TrimSpace(b.String()))
+	return out
+}
+
+func clipSummary(s string) string {
+	if len(s) <= MaxSummary {
+		return s
+	}
+	return strings.ToValidUTF8(s[:MaxSummary-len("…")], "") + "…"
+}
+
+func copies(tasks []*Task) []*Task {
+	out := make([]*Task, len(tasks))
+	for i, t := range tasks {
+		c := *t
+		out[i] = &c
+	}
+	return out
+}

@@ -1,0 +1,387 @@
+package plan_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/agent/plan"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	_ "steward/test/seed"
+)
+
+// office is a worker whose agents do what a script says. It keeps what was
+// saved, as the store would.
+type office struct {
+	mu     sync.Mutex
+	saved  map[id.ID]plan.Task
+	order  []id.ID // of the first save
+	worked []string
+	failed map[string]bool                                     // tasks that fail
+	judges func(t *plan.Task, parts []*plan.Task) plan.Verdict // nil: everything is achieved
+	hold   map[string]chan struct{}                            // tasks that work until it is closed
+	broken error                                               // of the next save
+}
+
+func (o *office) Save(_ context.Context, tasks []*plan.Task) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.broken != nil {
+		return o.broken
+	}
+	if o.saved == nil {
+		o.saved = map[id.ID]plan.Task{}
+	}
+	for _, t := range tasks {
+		was, known := o.saved[t.ID]
+		if known && was.State != t.State && !reachable(was.State, t.State) {
+			panic(fmt.Sprintf("%s went from %s to %s", t.Name, was.State, t.State))
+		}
+		if !known {
+			o.order = append(o.order, t.ID)
+		}
+		o.saved[t.ID] = *t
+	}
+	return nil
+}
+
+// reachable reports whether some legal transitions lead from one state to the other: several of
+// them may be saved at once.
+func reachable(from, to plan.State) bool {
+	seen := []plan.State{from}
+	for i := 0; i < len(seen); i++ {
+		for _, s := range plan.States() {
+			if plan.Advance(seen[i], s) == nil && !slices.Contains(seen, s) {
+				seen = append(seen, s)
+			}
+		}
+	}
+	return slices.Contains(seen, to)
+}
+
+func (o *office) Work(ctx context.Context, t *plan.Task, before []*plan.Task) (plan.Output, error) {
+	var given []string
+	for _, b := range before {
+		if b.State != plan.Done {
+			panic(t.Name + " is given the output of " + b.Name + ", which is " + string(b.State))
+		}
+		given = append(given, b.Name)
+	}
+	o.mu.Lock()
+	o.worked = append(o.worked, t.Name)
+	hold, fails := o.hold[t.Name], o.failed[t.Name]
+	o.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return plan.Output{}, context.Cause(ctx)
+		}
+	}
+	if fails {
+		return plan.Output{}, fault.New(fault.Unavailable, "agent_failed", "it failed")
+	}
+	return plan.Output{Summary: t.Name + "<" + strings.Join(given, ","), Labels: t.Labels}, nil
+}
+
+func (o *office) Judge(_ context.Context, t *plan.Task, parts []*plan.Task) (plan.Verdict, error) {
+	if o.judges == nil {
+		return plan.Verdict{Achieved: true}, nil
+	}
+	return o.judges(t, parts), nil
+}
+
+// tasks returns what was saved, as a later run takes it up.
+func (o *office) tasks() []*plan.Task {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var out []*plan.Task
+	for _, x := range o.order {
+		t := o.saved[x]
+		t.ID = x
+		out = append(out, &t)
+	}
+	return out
+}
+
+func (o *office) named(name string) *plan.Task {
+	for _, t := range o.tasks() {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+func (o *office) times(name string) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, w := range o.worked {
+		if w == name {
+			n++
+		}
+	}
+	return n
+}
+
+// open saves the tree of a draft.
+func (o *office) open(tb rapid.TB, d plan.Draft) {
+	if bad := plan.Check(&d, plan.World{}); bad != nil {
+		tb.Fatalf("%+v", bad)
+	}
+	if err := o.Save(context.Background(), plan.Tree(id.Derive("root"), &d, message.Private)); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func step(name string, after ...string) plan.Draft {
+	return plan.Draft{Name: name, Purpose: "do " + name, After: after}
+}
+
+func TestSiblingsRunInOrderAndInParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &office{hold: map[string]chan struct{}{"weather": make(chan struct{}), "lodging": make(chan struct{})}}
+		o.open(t, plan.Draft{Purpose: "a trip", Subtasks: []plan.Draft{step("weather"), step("lodging"), step("book", "lodging", "weather")}})
+		r := plan.New(o, o.tasks(), plan.Options{})
+		var err error
+		go func() { err = r.Work(t.Context()) }()
+		synctest.Wait()
+		if o.times("weather") != 1 || o.times("lodging") != 1 || o.times("book") != 0 {
+			t.Errorf("%v", o.worked)
+		}
+		close(o.hold["weather"])
+		synctest.Wait()
+		if o.times("book") != 0 {
+			t.Error("book began before lodging was done")
+		}
+		close(o.hold["lodging"])
+		synctest.Wait()
+		root := o.named("request")
+		if err != nil || root.State != plan.Done || !root.Completed || root.CompletedAt.IsZero() || root.Output.Labels != message.Private {
+			t.Errorf("%v: %+v", err, root)
+		}
+		if got := o.named("book").Output.Summary; got != "book<weather,lodging" {
+			t.Errorf("book was given %q", got)
+		}
+	})
+}
+
+func TestAFailureSkipsWhatComesAfterIt(t *testing.T) {
+	t.Parallel()
+	o := &office{failed: map[string]bool{"a": true}}
+	o.open(t, plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a"), {Name: "b", Purpose: "b", After: []string{"a"}, Subtasks: []plan.Draft{step("c")}}, step("d")}})
+	if err := plan.New(o, o.tasks(), plan.Options{}).Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]plan.State{"a": plan.Failed, "b": plan.Skipped, "c": plan.Skipped, "d": plan.Done} {
+		if got := o.named(name).State; got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	root := o.named("request")
+	if root.State != plan.Done || !strings.Contains(root.Output.Summary, "## a (failed)\nit failed") { // the judge let it pass
+		t.Errorf("%+v", root)
+	}
+}
+
+func TestWhatFallsShortIsCorrected(t *testing.T) {
+	t.Parallel()
+	o := &office{judges: func(t *plan.Task, parts []*plan.Task) plan.Verdict {
+		return plan.Verdict{Achieved: t.Rounds == 2, Reasons: fmt.Sprint("round ", t.Rounds), Subtasks: []plan.Draft{step("mend")}}
+	}}
+	sub := step("a")
+	sub.Evaluation = "a is well done"
+	o.open(t, plan.Draft{Purpose: "x", Evaluation: "all is well", Subtasks: []plan.Draft{sub}})
+	check := func(all []plan.Draft) []plan.Problem {
+		return plan.Check(&plan.Draft{Purpose: "x", Subtasks: all}, plan.World{})
+	}
+	if err := plan.New(o, o.tasks(), plan.Options{Check: check}).Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if root := o.named("request"); root.State != plan.Done || root.Rounds != 2 || root.Children != 3 || root.Verdict != "round 2" {
+		t.Errorf("%+v", root)
+	}
+	if o.times("a") != 3 || o.times("mend") != 2 {
+		t.Errorf("%v", o.worked)
+	}
+	if got := o.named("mend").Output.Summary; got != "mend<a" {
+		t.Errorf("mend was given %q", got)
+	}
+}
+
+func TestCorrectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, subtasks := range map[string][]plan.Draft{"for ever": {step("more")}, "none": nil, "nested": {{Name: "n", Purpose: "n", Subtasks: []plan.Draft{step("m")}}}, "wrong": {{Name: "w"}}} {
+		o := &office{judges: func(*plan.Task, []*plan.Task) plan.Verdict { return plan.Verdict{Reasons: "no", Subtasks: subtasks} }}
+		o.open(t, plan.Draft{Purpose: "x", Evaluation: "never", Subtasks: []plan.Draft{step("a")}})
+		check := func(all []plan.Draft) []plan.Problem {
+			return plan.Check(&plan.Draft{Purpose: "x", Subtasks: all}, plan.World{})
+		}
+		if err := plan.New(o, o.tasks(), plan.Options{Check: check}).Work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if root := o.named("request"); root.State != plan.Failed || root.Error != "task_fell_short" || len(o.worked) > 1+plan.MaxRounds {
+			t.Errorf("%s: %+v after %v", name, root, o.worked)
+		}
+	}
+}
+
+func TestOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &office{hold: map[string]chan struct{}{"a": make(chan struct{})}}
+		o.open(t, plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a"), step("b", "a")}})
+		r := plan.New(o, o.tasks(), plan.Options{})
+		go func() { _ = r.Work(t.Context()) }() // its end is what is looked at
+		give := func(c plan.Command, name, code string, d *plan.Draft) {
+			t.Helper()
+			synctest.Wait()
+			err := r.Order(t.Context(), c, o.named(name).ID, d)
+			if (code == "") != (err == nil) || code != "" && !fault.HasCode(err, code) {
+				t.Errorf("%s %s: %v, want %q", c, name, err, code)
+			}
+			synctest.Wait()
+		}
+		give(plan.Edit, "a", "task_transition_illegal", &plan.Draft{})
+		give(plan.Edit, "b", "", &plan.Draft{Purpose: "edited"})
+		give(plan.Pause, "request", "", nil)
+		if a := o.named("a"); a.State != plan.Paused || o.named("b").Meta.Purpose != "edited" {
+			t.Errorf("%+v", a)
+		}
+		give(plan.Pause, "a", "task_transition_illegal", nil)
+		give(plan.Resume, "request", "", nil)
+		if a := o.named("a"); a.State != plan.Running || o.times("a") != 2 {
+			t.Errorf("%+v", a)
+		}
+		give(plan.Cancel, "b", "", nil)
+		give(plan.Retry, "b", "", nil)
+		give(plan.Retry, "a", "task_transition_illegal", nil)
+		close(o.hold["a"])
+		synctest.Wait()
+		if o.named("request").State != plan.Done || o.named("b").State != plan.Done {
+			t.Error(o.named("request"))
+		}
+		if err := r.Order(t.Context(), plan.Cancel, o.named("b").ID, nil); !fault.HasCode(err, "tree_over") {
+			t.Error(err)
+		}
+		// A later run retries what failed.
+		o.failed = map[string]bool{}
+	})
+}
+
+func TestATaskThatCrashesTwiceIsParked(t *testing.T) {
+	t.Parallel()
+	o := &office{}
+	o.open(t, plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a"), step("b")}})
+	tasks := o.tasks()
+	for _, x := range tasks { // as a process leaves it that was killed while a ran
+		switch x.Name {
+		case "request":
+			x.State = plan.Running
+		case "a":
+			x.State, x.Crashes = plan.Running, 2
+		}
+	}
+	if err := o.Save(t.Context(), tasks); err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.New(o, o.tasks(), plan.Options{}).Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if o.named("a").State != plan.Parked || o.times("a") != 0 || o.named("b").State != plan.Done {
+		t.Errorf("%+v, worked on: %v", o.named("a"), o.worked)
+	}
+}
+
+func TestAnOrderlyEndIsNoCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &office{hold: map[string]chan struct{}{"a": make(chan struct{})}}
+		o.open(t, plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a")}})
+		suspended := errors.New("closing")
+		for range 5 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() { synctest.Wait(); cancel(suspended) }()
+			if err := plan.New(o, o.tasks(), plan.Options{}).Work(ctx); !errors.Is(err, suspended) {
+				t.Fatal(err)
+			}
+		}
+		if a := o.named("a"); a.State != plan.Running || a.Crashes != 0 || o.times("a") != 5 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+func TestWhatCannotBeSavedDoesNotHappen(t *testing.T) {
+	t.Parallel()
+	o := &office{}
+	o.open(t, plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a")}})
+	o.broken = errors.New("disk full")
+	if err := plan.New(o, o.tasks(), plan.Options{}).Work(t.Context()); !errors.Is(err, o.broken) || len(o.worked) != 0 {
+		t.Errorf("%v, %v", err, o.worked)
+	}
+}
+
+// TestTreesEnd works through random trees, whose work fails at random, whose judges want
+// corrections at random, and which are interrupted at random.
+func TestTreesEnd(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		names := 0
+		var draft func(depth int) plan.Draft
+		draft = func(depth int) plan.Draft {
+			names++
+			d := step(fmt.Sprint("t", names))
+			if rapid.Bool().Draw(rt, "evaluated") {
+				d.Evaluation = "well"
+			}
+			if depth < 3 {
+				for i := range rapid.IntRange(0, 3).Draw(rt, "subtasks") {
+					c := draft(depth + 1)
+					if i > 0 && rapid.Bool().Draw(rt, "after") {
+						c.After = []string{d.Subtasks[rapid.IntRange(0, i-1).Draw(rt, "which")].Name}
+					}
+					d.Subtasks = append(d.Subtasks, c)
+				}
+			}
+			return d
+		}
+		o := &office{failed: map[string]bool{}}
+		o.open(rt, draft(0))
+		for i := range names {
+			o.failed[fmt.Sprint("t", i+1)] = rapid.IntRange(0, 4).Draw(rt, "fails") == 0
+		}
+		verdicts := rapid.SliceOfN(rapid.Bool(), 8, 8).Draw(rt, "verdicts")
+		o.judges = func(t *plan.Task, _ []*plan.Task) plan.Verdict {
+			return plan.Verdict{Achieved: verdicts[(len(t.Name)+t.Rounds)%8], Reasons: "r", Subtasks: []plan.Draft{step("mend_" + t.Name)}}
+		}
+		for !o.tasks()[0].State.Over() {
+			ctx, cancel := context.WithCancel(context.Background())
+			if rapid.Bool().Draw(rt, "interrupted") {
+				cancel()
+			}
+			err := plan.New(o, o.tasks(), plan.Options{Parallel: 2}).Work(ctx)
+			cancel()
+			if err != nil && !errors.Is(err, context.Canceled) {
+				rt.Fatal(err)
+			}
+		}
+		for _, x := range o.tasks() {
+			switch {
+			case !x.State.Over():
+				rt.Errorf("%s is still %s", x.Name, x.State)
+			case x.State == plan.Done && !x.Supervised() && o.times(x.Name) == 0:
+				rt.Errorf("%s is done, and nobody worked on it", x.Name)
+			case x.State == plan.Skipped && o.times(x.Name) > 0:
+				rt.Errorf("%s was skipped after it was worked on", x.Name)
+			}
+		}
+	})
+}

@@ -1,0 +1,69 @@
+package plan
+
+import (
+	"slices"
+
+	"steward/internal/fault"
+)
+
+// State is where a task stands.
+type State string
+
+// The states.
+const (
+	Pending   State = "pending"   // it waits for what comes before it, or for room
+	Running   State = "running"   // an agent works on it, or its subtasks are being worked on
+	Judging   State = "judging"   // its output is being judged
+	Paused    State = "paused"    // by a person; nothing below it is begun
+	Done      State = "done"      // its output stands
+	Failed    State = "failed"    // it has no output that stands
+	Skipped   State = "skipped"   // a task that had to come before it has failed
+	Cancelled State = "cancelled" // by a person, or by the task above it
+	Parked    State = "parked"    // Steward crashed twice while it ran
+)
+
+// States returns all states.
+func States() []State {
+	return []State{Pending, Running, Judging, Paused, Done, Failed, Skipped, Cancelled, Parked}
+}
+
+// next returns the states that may follow a state.
+//
+//	pending ──▶ running ─┬──▶ judging ─┬─▶ done
+//	   ▲  ▲        │ ▲   └─▶ done      ├─▶ running (corrections)
+//	   │  └─paused◀┘ └──────────────── └─▶ failed
+//	   └── failed, skipped, cancelled, parked (a person retries them)
+//
+// Running can follow itself, when the task is taken up after a crash. Whatever
+// is not over can be cancelled. A pending task is skipped if it cannot begin any
+// more.
+func next(from State) []State {
+	switch from {
+	case Pending:
+		return []State{Running, Paused, Skipped, Cancelled, Failed}
+	case Running:
+		return []State{Running, Judging, Paused, Done, Failed, Cancelled, Parked}
+	case Judging:
+		return []State{Judging, Running, Done, Failed, Paused, Cancelled, Parked}
+	case Paused:
+		return []State{Pending, Cancelled}
+	case Parked, Failed, Skipped, Cancelled:
+		return []State{Pending}
+	}
+	return nil
+}
+
+// Over reports whether the task is over unless a person retries it.
+func (s State) Over() bool {
+	return s == Done || s == Failed || s == Skipped || s == Cancelled || s == Parked
+}
+
+// Advance returns an error unless a task may go from one state to the other. Its
+// code is task_transition_illegal.
+func Advance(from, to State) error {
+	if slices.Contains(next(from), to) {
+		return nil
+	}
+	return fault.New(fault.Conflict, "task_transition_illegal", "a task that is %s cannot become %s", from, to).
+		WithHint("look at it again: steward requests show").Detail("from", string(from)).Detail("to", string(to))
+}

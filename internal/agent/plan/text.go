@@ -1,0 +1,47 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Text returns a plan as a person reads it: a line for each task, with what is
+// known of it below, and its subtasks indented. Nothing is left out, and nothing
+// in a plan can look like a line of another task.
+func (d *Draft) Text() string {
+	var b strings.Builder
+	d.write(&b, "")
+	return b.String()
+}
+
+func (d *Draft) write(b *strings.Builder, indent string) {
+	if d.Name != "" || d.Purpose != "" {
+		fmt.Fprintf(b, "%s- %s\n", indent, strings.Trim(words(d.Name)+": "+words(d.Purpose), ": "))
+		indent += "    "
+	}
+	limits := ""
+	for _, l := range []struct {
+		n    float64
+		what string
+	}{{float64(d.Iterations), "model calls"}, {float64(d.Tokens), "tokens"}, {d.Cost, "US dollars"}, {d.Seconds, "seconds"}} {
+		if l.n != 0 {
+			limits += fmt.Sprintf(", %v %s", l.n, l.what)
+		}
+	}
+	reflects := ""
+	if d.Reflect {
+		reflects = "its answer"
+	}
+	for _, l := range [][2]string{{"after", strings.Join(d.After, ", ")}, {"tools", strings.Join(d.Tools, ", ")}, {"agent", d.Assistant}, {"what is asked", d.Analysis},
+		{"steps", d.Plan}, {"instructions", d.Instructions}, {"unless", d.Applicability}, {"done if", d.Evaluation}, {"prompt", d.Prompt},
+		{"guidance", d.Guidance}, {"at most", strings.TrimPrefix(limits, ", ")}, {"looks over", reflects}} {
+		if text := words(l[1]); text != "" {
+			fmt.Fprintf(b, "%s%s: %s\n", indent, l[0], text)
+		}
+	}
+	for i := range d.Subtasks {
+		d.Subtasks[i].write(b, indent)
+	}
+}
+
+func words(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,276 @@
+package calendar
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	ical "github.com/emersion/go-ical"
+
+	"steward/internal/domain/dav"
+	"steward/internal/domain/local"
+	"steward/internal/fault"
+)
+
+// Change is a change of a calendar. Exactly one member is set.
+type Change struct {
+	Add    *Event // the calendar assigns the ID
+	Move   *Event // the event with this ID, or one occurrence of it, gets this Start, End and AllDay, and these attendees
+	Remove *Event // the event with this ID, or one occurrence of it
+	Answer *Event // the invitation with this ID is answered
+	Reply  string // with Answer: ACCEPTED, DECLINED or TENTATIVE
+}
+
+// about returns the event that is changed.
+func (c Change) about() *Event {
+	for _, e := range []*Event{c.Add, c.Move, c.Remove} {
+		if e != nil {
+			return e
+		}
+	}
+	return c.Answer
+}
+
+// has reports whether a piece belongs to the event with an ID: a series and its changed occurrences have
+// the same.
+func has(p dav.Piece, uid string) bool {
+	return p.Comp != nil && dav.TextOf(p.Comp, ical.PropUID) == uid
+}
+
+// linesOf returns the lines of an event.
+func linesOf(pieces []dav.Piece, uid string) string {
+	var b strings.Builder
+	for _, p := range pieces {
+		if has(p, uid) {
+			b.WriteString(p.Raw)
+		}
+	}
+	return b.String()
+}
+
+// replace puts lines in the place of an event's.
+func replace(pieces []dav.Piece, uid, lines string) (out []dav.Piece) {
+	fresh := dav.Piece{Raw: lines, Comp: &ical.Component{}}
+	for _, p := range pieces {
+		if !has(p, uid) {
+			out = append(out, p)
+		} else if fresh.Raw != "" {
+			fresh.Line = p.Line
+			out = append(out, fresh)
+			fresh.Raw = ""
+		}
+	}
+	if fresh.Raw != "" {
+		out = append(out, fresh)
+	}
+	return out
+}
+
+// editor changes the pieces of a text.
+type editor struct {
+	zone *time.Location
+	now  time.Time
+}
+
+// change makes a change, and returns the new pieces, the event, and its lines before and after.
+func (ed editor) change(pieces []dav.Piece, uid string, c Change) ([]dav.Piece, Event, local.Former, error) {
+	var was local.Former
+	e := *c.about()
+	if c.Add != nil {
+		e.ID = uid
+		_, raw, err := dav.Encode(e.component(ed.now, ed.zone))
+		was.After = raw
+		if tz := "TZID:" + ed.zone.String(); e.Rule != "" && !e.AllDay && ed.zone != time.UTC && !slices.ContainsFunc(pieces, func(p dav.Piece) bool { return strings.Contains(p.Raw, tz) }) {
+			pieces = append(pieces, dav.Piece{Raw: dav.Zone(ed.zone, e.Start)})
+		}
+		return append(pieces, dav.Piece{Raw: raw, Comp: &ical.Component{}}), e, was, err
+	}
+	was.Before = linesOf(pieces, e.ID)
+	if was.Before == "" || e.ID == "" {
+		return nil, e, was, fault.New(fault.NotFound, "event_not_found", "the event is not in the calendar any more").WithHint("search the calendar for it")
+	}
+	var own []dav.Piece
+	for _, p := range pieces {
+		if has(p, e.ID) {
+			own = append(own, p)
+		}
+	}
+	own, err := ed.edit(own, e, c)
+	for _, p := range own {
+		was.After += p.Raw
+	}
+	return replace(pieces, e.ID, was.After), e, was, err
+}
+
+// edit changes the pieces of one event.
+func (ed editor) edit(own []dav.Piece, e Event, c Change) ([]dav.Piece, error) {
+	series := slices.IndexFunc(own, func(p dav.Piece) bool { _, one := recurs(p.Comp, ed.zone); return !one })
+	at := slices.IndexFunc(own, func(p dav.Piece) bool {
+		t, one := recurs(p.Comp, ed.zone)
+		return one && t.Equal(e.Occurs)
+	})
+	one := !e.Occurs.IsZero()
+	switch {
+	case c.Answer != nil:
+		for i := range own {
+			answer(own[i].Comp, e.own, c.Reply)
+			if err := ed.write(&own[i]); err != nil {
+				return nil, err
+			}
+		}
+		return own, nil
+	case c.Remove != nil && !one:
+		return nil, nil
+	case c.Remove != nil:
+		if series >= 0 {
+			master := own[series].Comp
+			master.Props.Add(like(master.Props.Get(ical.PropDateTimeStart), ical.PropExceptionDates, e.Occurs, ed.zone))
+			if err := ed.write(&own[series]); err != nil {
+				return nil, err
+			}
+		}
+		if at >= 0 {
+			own = slices.Delete(own, at, at+1)
+		}
+		return own, nil
+	case one && at < 0:
+		own = append(own, dav.Piece{Comp: ed.occurrence(own[series].Comp, e.Occurs)})
+		at = len(own) - 1
+	case !one:
+		at = series
+	}
+	if at < 0 || !one && e.Repeats {
+		return nil, fault.New(fault.Unsupported, "event_repeats", "%q repeats, and cannot be moved as a whole here", e.Title).WithHint("give the date of the occurrence that is to be moved")
+	}
+	e.times(own[at].Comp)
+	e.invite(own[at].Comp)
+	return own, ed.write(&own[at])
+}
+
+// occurrence returns a component for one occurrence of a series.
+func (ed editor) occurrence(series *ical.Component, at time.Time) *ical.Component {
+	c := ical.NewComponent(ical.CompEvent)
+	for name, props := range series.Props {
+		if !slices.Contains([]string{ical.PropRecurrenceRule, ical.PropRecurrenceDates, ical.PropExceptionDates}, name) {
+			c.Props[name] = slices.Clone(props)
+		}
+	}
+	c.Children = series.Children
+	c.Props.Set(like(series.Props.Get(ical.PropDateTimeStart), ical.PropRecurrenceID, at, ed.zone))
+	return c
+}
+
+// write sets the lines of a piece whose component has changed.
+func (ed editor) write(p *dav.Piece) (err error) {
+	c := p.Comp
+	n, _ := strconv.Atoi(dav.TextOf(c, ical.PropSequence)) //nolint:errcheck // without one, or with a broken one, it begins at 0
+	next := ical.NewProp(ical.PropSequence)
+	next.Value = strconv.Itoa(n + 1)
+	c.Props.Set(next)
+	c.Props.SetDateTime(ical.PropLastModified, ed.now.UTC())
+	c.Props.SetDateTime(ical.PropDateTimeStamp, ed.now.UTC())
+	_, p.Raw, err = dav.Encode(c)
+	return err
+}
+
+// like returns a property with a time in the form of another one: a date, in a time zone, or in UTC.
+func like(start *ical.Prop, name string, t time.Time, zone *time.Location) *ical.Prop {
+	p := ical.NewProp(name)
+	tzid := start.Params.Get(ical.PropTimezoneID)
+	switch {
+	case len(strings.TrimSpace(start.Value)) == len("20060102"):
+		p.SetDate(t)
+	case tzid != "":
+		p.Params.Set(ical.PropTimezoneID, tzid)
+		p.Value = t.In(dav.ZoneOf(tzid, zone)).Format("20060102T150405")
+	case strings.HasSuffix(strings.TrimSpace(start.Value), "Z"):
+		p.SetDateTime(t.UTC())
+	default:
+		p.Value = t.In(zone).Format("20060102T150405")
+	}
+	return p
+}
+
+// answer sets the user's answer to an invitation.
+func answer(c *ical.Component, own []string, reply string) {
+	list := c.Props[ical.PropAttendee]
+	for i := range list {
+		if slices.Contains(own, strings.ToLower(address(&list[i]))) {
+			list[i].Params.Set(ical.ParamParticipationStatus, reply)
+			list[i].Params.Del(ical.ParamRSVP)
+		}
+	}
+}
+
+// times sets an event's times in c, in UTC, which every reader understands in the same way.
+func (e Event) times(c *ical.Component) {
+	for _, name := range []string{ical.PropDateTimeStart, ical.PropDateTimeEnd, ical.PropDuration, ical.PropTransparency} {
+		c.Props.Del(name)
+	}
+	if e.AllDay {
+		c.Props.SetDate(ical.PropDateTimeStart, e.Start)
+		c.Props.SetDate(ical.PropDateTimeEnd, e.End)
+		c.Props.SetText(ical.PropTransparency, "TRANSPARENT")
+		return
+	}
+	c.Props.SetDateTime(ical.PropDateTimeStart, e.Start.UTC())
+	c.Props.SetDateTime(ical.PropDateTimeEnd, e.End.UTC())
+}
+
+// component returns a new event as a component. One that repeats is in the user's time zone, so that it
+// keeps its hour when the clocks change.
+func (e Event) component(now time.Time, zone *time.Location) *ical.Component {
+	c := ical.NewComponent(ical.CompEvent)
+	c.Props.SetText(ical.PropUID, e.ID)
+	c.Props.SetDateTime(ical.PropDateTimeStamp, now.UTC())
+	c.Props.SetText(ical.PropSummary, dav.Plain(e.Title))
+	e.times(c)
+	if e.Rule != "" {
+		p := ical.NewProp(ical.PropRecurrenceRule)
+		p.Value = e.Rule
+		c.Props.Set(p)
+		if !e.AllDay {
+			c.Props.SetDateTime(ical.PropDateTimeStart, e.Start.In(zone))
+			c.Props.SetDateTime(ical.PropDateTimeEnd, e.End.In(zone))
+		}
+	}
+	if e.Location != "" {
+		c.Props.SetText(ical.PropLocation, dav.Plain(e.Location))
+	}
+	if e.Notes != "" {
+		c.Props.SetText(ical.PropDescription, dav.Plain(e.Notes))
+	}
+	e.invite(c)
+	return c
+}
+
+// invite adds the attendees that are not there yet. With an organizer they are invited: the server writes
+// to them.
+func (e Event) invite(c *ical.Component) {
+	there := map[string]bool{}
+	for _, a := range c.Props.Values(ical.PropAttendee) {
+		there[strings.ToLower(address(&a))] = true
+	}
+	for _, a := range e.Attendees {
+		if there[strings.ToLower(a)] {
+			continue
+		}
+		p := mailto(ical.PropAttendee, a)
+		if e.Organizer != "" {
+			p.Params.Set(ical.ParamParticipationStatus, "NEEDS-ACTION")
+			p.Params.Set(ical.ParamRSVP, "TRUE")
+		}
+		c.Props.Add(p)
+	}
+	if e.Organizer != "" && len(e.Attendees) > 0 && c.Props.Get(ical.PropOrganizer) == nil {
+		c.Props.Set(mailto(ical.PropOrganizer, e.Organizer))
+	}
+}
+
+func mailto(name, address string) *ical.Prop {
+	p := ical.NewProp(name)
+	p.SetValueType(ical.ValueCalendarAddress)
+	p.Value = "mailto:" + dav.Plain(strings.Join(strings.Fields(address), ""))
+	return p
+}

@@ -1,0 +1,58 @@
+package calendar
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Whatever others wrote into a calendar, a look at it ends, is bounded, and still shows the other events.
+func TestWhatAnInvitationMayCost(t *testing.T) {
+	event := func(lines string) string {
+		return "BEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Hostile\r\n" + lines + "\r\nEND:VEVENT\r\n"
+	}
+	rule := func(rule string) string { return event("DTSTART:20260304T100000Z\r\nRRULE:" + rule) }
+	many := func(name string) string { // 600,000 dates in lines of at most 75 bytes
+		return event("DTSTART;TZID=Europe/Vienna:20260304T110000\r\nRRULE:FREQ=DAILY\r\n" + name + ";TZID=Europe/Vienna:\r\n " +
+			strings.Repeat("20260304T110000,20260304T110000,20260304T110000,20260304T110000,\r\n ", 150_000) + "20260304T110000")
+	}
+	below := func(n int) (list string) { // the numbers below n
+		for i := range n {
+			list += fmt.Sprintf(",%d", i)
+		}
+		return list[1:]
+	}
+	for name, content := range map[string]string{
+		"every second for ever":          rule("FREQ=SECONDLY"),
+		"an hour that never comes":       rule("FREQ=HOURLY;INTERVAL=24;BYHOUR=1"),
+		"a minute that never comes":      rule("FREQ=MINUTELY;INTERVAL=60;BYMINUTE=1"),
+		"the 30th of February":           rule("FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"),
+		"each second of each day":        rule("FREQ=YEARLY;BYMONTH=3,4,5,6;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=" + below(24) + ";BYMINUTE=" + below(60) + ";BYSECOND=" + below(60)),
+		"a day behind the year":          rule("FREQ=MONTHLY;BYDAY=53MO,-53MO"),
+		"an Easter far away":             rule("FREQ=YEARLY;BYEASTER=100000"),
+		"a step of many years":           rule("FREQ=DAILY;INTERVAL=9223372036854775807"),
+		"600,000 exceptions":             many("EXDATE"),
+		"600,000 dates":                  many("RDATE"),
+		"a million lines of nothing":     strings.Repeat("X:\r\n", 1_000_000),
+		"a million lines in an event":    event("DTSTART:20260304T100000Z\r\n" + strings.Repeat("X:\r\n", 1_000_000)),
+		"100,000 events that repeat":     strings.Repeat(rule("FREQ=DAILY"), 100_000),
+		"100,000 events that are broken": strings.Repeat(event("DTSTART:never"), 100_000),
+		"100,000 events without an end":  strings.Repeat("BEGIN:VEVENT\r\nUID:1\r\n", 100_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := open(t, "BEGIN:VCALENDAR\r\n"+"BEGIN:VEVENT\r\nUID:2\r\nDTSTART:20260304T150000Z\r\nSUMMARY:Mine\r\nEND:VEVENT\r\n"+content+"END:VCALENDAR\r\n")
+			told := make(chan string, 1)
+			go func() { told <- s.Call("q", "calendar.list", `{"date":"2026-03-04","until":"2026-03-30"}`) }()
+			select {
+			case got := <-told:
+				if !strings.Contains(got, `"Mine"`) || len(got) > 1<<20 {
+					t.Errorf("%d bytes: %.300s", len(got), got)
+				}
+			case <-time.After(time.Minute): // which only a hang reaches
+				t.Error("it does not end")
+			}
+		})
+	}
+}

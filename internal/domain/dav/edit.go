@@ -1,0 +1,156 @@
+package dav
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// Edit is a change of one object.
+type Edit struct {
+	Object        // its place and ETag (none: it is new), and its text before
+	After  string // its new text; empty: it is removed
+	Told   string // what is said of the change
+	What   string // what the object is called
+}
+
+// Book makes edits for one user.
+type Book struct {
+	Accounts Accounts
+	User     string
+	Media    string // text/calendar or text/vcard
+	Keep     func(key, note string) error
+	Kept     func(key string) (note string, ok bool, err error)
+}
+
+func (b Book) client(ctx context.Context, account string) (*client, error) {
+	own, err := b.Accounts.of(ctx, b.User)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(own, func(a Account) bool { return a.Name == account })
+	if i < 0 {
+		return nil, tool.NotDone(fault.New(fault.NotFound, "dav_account_unknown", "the settings name no account %.100q any more", account))
+	}
+	return open(own[i], b.Accounts.Transport)
+}
+
+// Do makes an edit. Error codes: changed_since and those of the server.
+func (b Book) Do(ctx context.Context, key string, e Edit) (string, error) {
+	if e.Text != "" && e.ETag == "" {
+		return "", tool.NotDone(fault.New(fault.Unsupported, "dav_etag_missing", "the server does not say which version of %s it has, so a change could overwrite somebody else's", e.What))
+	}
+	note, err := json.Marshal(e)
+	if err == nil {
+		err = b.Keep(key, string(note))
+	}
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	c, err := b.client(ctx, e.Account)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	return e.Told, b.write(ctx, c, e.Object, e.After)
+}
+
+// write makes an object what it shall be. The object is as it was when it has its ETag, or, without one,
+// when there is none.
+func (b Book) write(ctx context.Context, c *client, was Object, text string) error {
+	if text == "" {
+		return c.remove(ctx, was)
+	}
+	was.Text = text
+	return c.put(ctx, was, b.Media)
+}
+
+// load returns the edit under a key, and the object as it is now.
+func (b Book) load(ctx context.Context, key string) (e Edit, now Object, c *client, err error) {
+	note, ok, err := b.Kept(key)
+	if err != nil || !ok {
+		return e, now, nil, err
+	}
+	if err = json.Unmarshal([]byte(note), &e); err != nil {
+		return e, now, nil, err
+	}
+	if c, err = b.client(ctx, e.Account); err != nil {
+		return e, now, nil, err
+	}
+	at, err := c.resolve(c.root, e.URL)
+	if err != nil {
+		return e, now, nil, err
+	}
+	now, _, err = c.get(ctx, at)
+	return e, now, c, err
+}
+
+// Applied reports whether the edit under a key has happened. Error code: dav_unsettled, if somebody has
+// changed the object so that nobody can know.
+func (b Book) Applied(ctx context.Context, key string) (told string, ok bool, err error) {
+	e, now, c, err := b.load(ctx, key)
+	switch {
+	case err != nil || c == nil:
+		return "", false, err
+	case e.Text == "" && now.Text != "", Same(now.Text, e.After): // nobody else has the name of a new object
+		return e.Told, true, nil
+	case Same(now.Text, e.Text):
+		return "", false, nil
+	}
+	return "", false, fault.New(fault.Unavailable, "dav_unsettled", "somebody has changed %s since: whether it was changed before cannot be told", e.What).WithHint("look at it, and decide anew")
+}
+
+// Revert undoes the edit under a key, if nobody has changed the object since. Error codes: changed_since,
+// undo_unknown.
+func (b Book) Revert(ctx context.Context, key string) (told string, err error) {
+	e, now, c, err := b.load(ctx, key)
+	told = e.What + " is as it was before."
+	switch {
+	case err != nil:
+		return "", err
+	case c == nil:
+		return "", tool.NotDone(fault.New(fault.NotFound, "undo_unknown", "what was done, or what was there before it, is not remembered any more").WithHint("undo it by hand"))
+	case Same(now.Text, e.Text): // it was undone before
+		return told, nil
+	case !Same(now.Text, e.After):
+		return "", tool.NotDone(fault.New(fault.Conflict, "changed_since", "%s was changed since", e.What).WithHint("undo it by hand"))
+	}
+	now.URL = e.URL
+	return told, b.write(ctx, c, now, e.Text)
+}
+
+// counted are the properties that make two texts different. Servers add and rewrite others.
+var counted = strings.Fields("UID RECURRENCE-ID SUMMARY DESCRIPTION LOCATION DTSTART DTEND DURATION DUE RRULE RDATE EXDATE STATUS ATTENDEE FN N EMAIL TEL BDAY ORG NOTE")
+
+// Same reports whether two texts of iCalendar or vCard say the same.
+func Same(a, b string) bool { return slices.Equal(essence(a), essence(b)) }
+
+// essence returns the lines that count, sorted. Both formats fold lines in the same way.
+func essence(text string) (out []string) {
+	var in []string // the components around a line
+	for line := range strings.Lines(Unfolded(text)) {
+		head, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		name, params, _ := strings.Cut(strings.ToUpper(head), ";")
+		name = name[strings.LastIndexByte(name, '.')+1:] // vCards group properties: item1.EMAIL
+		switch {
+		case !ok:
+		case name == "BEGIN":
+			in = append(in, strings.ToUpper(value))
+		case name == "END":
+			in = in[:max(0, len(in)-1)]
+		case len(in) > 0 && slices.Contains([]string{Events, Tasks, Contacts}, in[len(in)-1]) && slices.Contains(counted, name):
+			if name == "ATTENDEE" { // its other parameters are the server's
+				_, status, _ := strings.Cut(params, "PARTSTAT=")
+				status, _, _ = strings.Cut(status, ";")
+				_, address, _ := strings.Cut(strings.ToLower(line), "mailto:")
+				value = status + strings.TrimSpace(address)
+			}
+			out = append(out, name+":"+value)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

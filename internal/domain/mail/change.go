@@ -1,0 +1,295 @@
+package mail
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/emersion/go-imap/v2"
+
+	"steward/internal/domain/local"
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// change is what is remembered of an action, so that it can be settled and undone.
+type change struct {
+	ID      string      `json:"id"`               // where the e-mail was
+	Folder  string      `json:"folder,omitzero"`  // where it was moved; empty: its flags were changed
+	Message string      `json:"message,omitzero"` // its Message-ID
+	Add     []imap.Flag `json:"add,omitzero"`     // the flags that were added, and had not been there
+	Remove  []imap.Flag `json:"remove,omitzero"`  // the flags that were removed
+}
+
+// log is the place of a user's changes. No such file is written: local keeps changes beside it.
+func (s *service) log(user string) string { return filepath.Join(s.notes.For(user), "changes") }
+
+func (s *service) remember(in tool.Invocation, ch change) error {
+	b, err := json.Marshal(ch)
+	if err == nil {
+		err = local.KeepFormer(s.log(in.User), local.Key(in), local.Former{Before: string(b)})
+	}
+	if err != nil {
+		return tool.NotDone(err)
+	}
+	return nil
+}
+
+func (s *service) recall(user, key string) (ch change, ok bool, err error) {
+	f, ok, err := local.FormerOf(s.log(user), key)
+	if err == nil && ok {
+		err = json.Unmarshal([]byte(f.Before), &ch)
+	}
+	return ch, ok, err
+}
+
+func (s *service) archive(ctx context.Context, in tool.Invocation, a idArgs) (string, error) {
+	return s.moveTo(ctx, in, a.ID, "archive")
+}
+
+func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs) (string, error) {
+	return s.moveTo(ctx, in, a.ID, a.Folder)
+}
+
+func (s *service) remove(ctx context.Context, in tool.Invocation, a idArgs) (string, error) {
+	return s.moveTo(ctx, in, a.ID, "trash")
+}
+
+// moveTo moves an e-mail once for each key.
+func (s *service) moveTo(ctx context.Context, in tool.Invocation, id, folder string) (string, error) {
+	if told, ok, err := s.applied(ctx, in); err == nil && ok {
+		return told, nil
+	}
+	c, p, err := s.at(ctx, in.User, id, true)
+	if err != nil {
+		return "", err
+	}
+	defer c.close()
+	to, err := c.folder(folder)
+	if err != nil {
+		return "", err
+	}
+	if to == p.folder {
+		return "", tool.NotDone(fault.New(fault.Conflict, "mail_already_there", "the e-mail is already in %s", to))
+	}
+	heads, err := c.heads([]place{p})
+	if err != nil {
+		return "", tool.NotDone(broken(ctx, c.account, err))
+	}
+	if len(heads) == 0 {
+		return "", tool.NotDone(missing(p))
+	}
+	if err := s.remember(in, change{ID: id, Folder: to, Message: heads[0].MessageID}); err != nil {
+		return "", err
+	}
+	if err := c.carry(p, to); err != nil {
+		return "", broken(ctx, c.account, err)
+	}
+	return c.movedTold(to, heads[0].MessageID), nil
+}
+
+// carry moves an e-mail to another folder.
+func (c *client) carry(p place, to string) error {
+	if caps := c.Caps(); !caps.Has(imap.CapMove) && !caps.Has(imap.CapUIDPlus) {
+		// The old way expunges everything that is marked as deleted.
+		return tool.NotDone(fault.New(fault.Unsupported, "mail_cannot_move", "the mail server cannot move one e-mail alone"))
+	}
+	_, err := c.Move(imap.UIDSetNum(p.uid), to).Wait()
+	return err
+}
+
+// movedTold says where an e-mail is now. Its new id is worth a look, not an error.
+func (c *client) movedTold(to, messageID string) string {
+	if messageID != "" {
+		if p, ok, err := c.byMessageID(to, messageID); err == nil && ok {
+			return fmt.Sprintf("The e-mail is in %s now (id %s).", to, p)
+		}
+	}
+	return fmt.Sprintf("The e-mail is in %s now.", to)
+}
+
+// flagOf returns the flag for a word that a model wrote. Error code: mail_label_invalid.
+func flagOf(word string) (imap.Flag, error) {
+	switch strings.ToLower(word) {
+	case "read":
+		return imap.FlagSeen, nil
+	case "flagged":
+		return imap.FlagFlagged, nil
+	case "answered":
+		return imap.FlagAnswered, nil
+	}
+	letter := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("$_-.", r)
+	}
+	if word == "" || len(word) > 50 || strings.ContainsFunc(word, func(r rune) bool { return !letter(r) }) {
+		return "", tool.NotDone(fault.New(fault.Invalid, "mail_label_invalid", "%.60q is no label", word).WithHint("write read, flagged, answered, or one word of letters and digits"))
+	}
+	return imap.Flag(word), nil
+}
+
+// hasFlag reports whether a flag is among flags, which are compared without case.
+func hasFlag(flags []imap.Flag, f imap.Flag) bool {
+	return slices.ContainsFunc(flags, func(g imap.Flag) bool { return strings.EqualFold(string(f), string(g)) })
+}
+
+// flag adds and removes flags. Only what really changes is remembered.
+func (s *service) flag(ctx context.Context, in tool.Invocation, a flagArgs) (string, error) {
+	ch := change{ID: a.ID}
+	c, p, err := s.at(ctx, in.User, a.ID, true)
+	if err != nil {
+		return "", err
+	}
+	defer c.close()
+	heads, err := c.heads([]place{p})
+	if err != nil {
+		return "", tool.NotDone(broken(ctx, c.account, err))
+	}
+	if len(heads) == 0 {
+		return "", tool.NotDone(missing(p))
+	}
+	for _, list := range []struct {
+		words []string
+		to    *[]imap.Flag
+		add   bool
+	}{{a.Add, &ch.Add, true}, {a.Remove, &ch.Remove, false}} {
+		for _, word := range list.words {
+			f, err := flagOf(word)
+			if err != nil {
+				return "", err
+			}
+			if kept := c.Mailbox().PermanentFlags; list.add && len(kept) > 0 && !hasFlag(kept, f) && !hasFlag(kept, imap.FlagWildcard) {
+				return "", tool.NotDone(fault.New(fault.Unsupported, "mail_label_unsupported", "the mail server keeps no label %.60s", f).WithHint("move the e-mail to a folder of that name"))
+			}
+			if hasFlag(heads[0].flags, f) != list.add {
+				*list.to = append(*list.to, f)
+			}
+		}
+	}
+	if _, known, err := s.recall(in.User, local.Key(in)); err != nil {
+		return "", tool.NotDone(err)
+	} else if !known { // a repeated call has nothing left to change
+		if err := s.remember(in, ch); err != nil {
+			return "", err
+		}
+	}
+	if err := c.mark(p, ch.Add, ch.Remove); err != nil {
+		return "", broken(ctx, c.account, err)
+	}
+	return flagged, nil
+}
+
+const flagged = "The e-mail is marked."
+
+func (c *client) mark(p place, add, remove []imap.Flag) error {
+	for op, flags := range map[imap.StoreFlagsOp][]imap.Flag{imap.StoreFlagsAdd: add, imap.StoreFlagsDel: remove} {
+		if len(flags) == 0 {
+			continue
+		}
+		if err := c.Store(imap.UIDSetNum(p.uid), &imap.StoreFlags{Op: op, Silent: true, Flags: flags}, nil).Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applied reports whether a change has been made. Changes of flags are made again instead.
+func (s *service) applied(ctx context.Context, in tool.Invocation) (string, bool, error) {
+	ch, ok, err := s.recall(in.User, local.Key(in))
+	if err != nil || !ok || ch.Folder == "" || ch.Message == "" {
+		return "", false, err
+	}
+	c, _, err := s.moved(ctx, in.User, ch)
+	if err != nil {
+		if fault.HasCode(err, "mail_not_found") {
+			err = nil
+		}
+		return "", false, err
+	}
+	defer c.close()
+	return c.movedTold(ch.Folder, ch.Message), true, nil
+}
+
+func (s *service) settleChange(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	told, ok, err := s.applied(ctx, in)
+	return ok, tool.Text(told), err
+}
+
+// moved finds an e-mail where it was moved, and opens its account.
+func (s *service) moved(ctx context.Context, user string, ch change) (*client, place, error) {
+	from, err := parsePlace(ch.ID)
+	if err != nil {
+		return nil, from, err
+	}
+	a, err := s.account(ctx, user, from.account)
+	if err != nil {
+		return nil, from, err
+	}
+	c, err := s.open(ctx, a)
+	if err != nil {
+		return nil, from, err
+	}
+	p, ok, err := c.byMessageID(ch.Folder, ch.Message)
+	if err == nil && ok {
+		return c, p, nil
+	}
+	c.close()
+	if err != nil {
+		return nil, p, tool.NotDone(broken(ctx, a, err))
+	}
+	return nil, p, tool.NotDone(missing(from))
+}
+
+// changes undoes what a user has changed. It is a local.Reverter.
+type changes struct {
+	*service
+	user string
+}
+
+// Revert implements local.Reverter.
+func (s changes) Revert(ctx context.Context, key string) (string, error) {
+	ch, ok, err := s.recall(s.user, key)
+	if err != nil || !ok || ch.Folder != "" && ch.Message == "" {
+		return "", tool.NotDone(cmp.Or(err, error(local.NotApplied())))
+	}
+	if ch.Folder == "" {
+		return s.unmark(ctx, ch)
+	}
+	from, err := parsePlace(ch.ID)
+	if err != nil {
+		return "", err
+	}
+	told := fmt.Sprintf("The e-mail is in %s again.", from.folder)
+	c, p, err := s.moved(ctx, s.user, ch)
+	if fault.HasCode(err, "mail_not_found") {
+		back := ch
+		back.Folder = from.folder
+		if c, _, err := s.moved(ctx, s.user, back); err == nil { // it was moved back before
+			c.close()
+			return told, nil
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	defer c.close()
+	if err := c.carry(p, from.folder); err != nil {
+		return "", broken(ctx, c.account, err)
+	}
+	return told, nil
+}
+
+func (s changes) unmark(ctx context.Context, ch change) (string, error) {
+	c, p, err := s.at(ctx, s.user, ch.ID, true)
+	if err != nil {
+		return "", err
+	}
+	defer c.close()
+	if err := c.mark(p, ch.Remove, ch.Add); err != nil {
+		return "", broken(ctx, c.account, err)
+	}
+	return "The e-mail is marked as before.", nil
+}

@@ -1,0 +1,209 @@
+// Package notify tells a user something outside of Steward: through ntfy (ntfy.sh or a server of
+// the user's own), a webhook or e-mail. Reminders use it, and an agent may, by the tool notify.send. The
+// receivers are those of the settings, never ones that a model names.
+package notify
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"steward/internal/domain/local"
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// Limits of one notification.
+const (
+	MaxTitle = 200  // characters
+	MaxText  = 3500 // bytes; ntfy makes an attachment of more than 4096
+
+	tries     = 3 // per receiver
+	firstWait = time.Second
+	maxWait   = 10 * time.Second // of one try
+)
+
+// Ntfy is where ntfy delivers. See docs.ntfy.sh/publish.
+type Ntfy struct {
+	URL   string // of the server; empty: https://ntfy.sh
+	Topic string // empty: ntfy is not used
+	Token func(ctx context.Context) (string, error)
+}
+
+// Webhook is a URL that is sent {"title", "text", "user", "time"} as JSON.
+type Webhook struct {
+	URL   string // empty: it is not used
+	Token func(ctx context.Context) (string, error)
+}
+
+// Options configure a Notifier. Transport is required.
+type Options struct {
+	Transport http.RoundTripper // connects only where it is allowed; see egress.Dialer
+	Ntfy      Ntfy
+	Webhook   Webhook
+	Mail      func(ctx context.Context, title, text string) error // sends an e-mail to the user; nil: it is not used
+	For       *tool.Audience                                      // whom the receivers belong to; nil: everybody
+	Now       func() time.Time
+}
+
+// Notifier sends notifications. Safe for concurrent use.
+type Notifier struct{ opt Options }
+
+// New returns a notifier.
+func New(opt Options) *Notifier {
+	opt.Ntfy.URL = strings.TrimRight(cmp.Or(opt.Ntfy.URL, "https://ntfy.sh"), "/")
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return &Notifier{opt}
+}
+
+// Receivers names the receivers that are set up, for people.
+func (n *Notifier) Receivers() (names []string) {
+	if n.opt.Ntfy.Topic != "" {
+		names = append(names, "ntfy")
+	}
+	if n.opt.Webhook.URL != "" {
+		names = append(names, "webhook")
+	}
+	if n.opt.Mail != nil {
+		names = append(names, "mail")
+	}
+	return names
+}
+
+// Notify tells a user something through every receiver. It fails only if none has taken it; what
+// the others answered is then in the error. Error codes: notify_off, notify_failed.
+func (n *Notifier) Notify(ctx context.Context, user, title, text string) error {
+	title, text = short(title, text)
+	if title == "" && text == "" {
+		return fault.New(fault.Invalid, "notify_empty", "there is nothing to tell")
+	}
+	var requests []request
+	if n.opt.Ntfy.Topic != "" {
+		requests = append(requests, request{n.opt.Ntfy.URL, n.opt.Ntfy.Token, map[string]any{"topic": n.opt.Ntfy.Topic, "title": title, "message": text}})
+	}
+	if n.opt.Webhook.URL != "" {
+		requests = append(requests, request{n.opt.Webhook.URL, n.opt.Webhook.Token,
+			map[string]any{"title": title, "text": text, "user": user, "time": n.opt.Now().UTC().Format(time.RFC3339)}})
+	}
+	all := len(n.Receivers())
+	if all == 0 {
+		return fault.New(fault.Unavailable, "notify_off", "no way to notify is set up").WithHint("set notify.ntfy.topic, notify.webhook.url or notify.mail in the settings")
+	}
+	var failures []error
+	for _, r := range requests {
+		if err := n.deliver(ctx, r); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	if n.opt.Mail != nil {
+		if err := n.opt.Mail(ctx, title, text); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	if len(failures) < all {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "notify_failed", "nobody was notified: %w", errors.Join(failures...))
+}
+
+// request is one notification for one receiver.
+type request struct {
+	url   string
+	token func(context.Context) (string, error)
+	body  map[string]any
+}
+
+// deliver tries a few times, as long as the receiver may only be busy or out of reach.
+func (n *Notifier) deliver(ctx context.Context, r request) error {
+	body, err := json.Marshal(r.body)
+	if err != nil {
+		return err
+	}
+	token := ""
+	if r.token != nil {
+		if token, err = r.token(ctx); err != nil {
+			return err
+		}
+	}
+	for try := 0; ; try++ {
+		again, err := n.post(ctx, r.url, token, body)
+		if err == nil || !again || try == tries-1 {
+			return err
+		}
+		select {
+		case <-time.After(firstWait << try):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (n *Notifier) post(ctx context.Context, to, token string, body []byte) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := n.opt.Transport.RoundTrip(req)
+	if err != nil {
+		var denied *fault.Error
+		return !errors.As(err, &denied) || denied.Kind == fault.Unavailable, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is only read
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		return false, nil
+	}
+	say, _ := io.ReadAll(io.LimitReader(resp.Body, 300)) //nolint:errcheck // the status alone says enough
+	return resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, fmt.Errorf("%s answers %s: %.300q", req.URL.Host, resp.Status, say)
+}
+
+// short bounds a notification, and puts the title on one line.
+func short(title, text string) (string, string) {
+	title = strings.Join(strings.Fields(strings.ToValidUTF8(title, "")), " ")
+	if r := []rune(title); len(r) > MaxTitle {
+		title = string(r[:MaxTitle-1]) + "…"
+	}
+	text = strings.TrimSpace(strings.ToValidUTF8(text, ""))
+	if len(text) > MaxText {
+		text = strings.ToValidUTF8(text[:MaxText-3], "") + "…"
+	}
+	return title, text
+}
+
+type sendArgs struct {
+	Title string `json:"title,omitzero" jsonschema:"A few words" maxlen:"200"`
+	Text  string `json:"text" jsonschema:"What to tell the user" minlen:"1" maxlen:"3500"`
+}
+
+// Add adds the tool send to a kit, which notifies the user who talks to the agent.
+func Add(k *local.Kit, n *Notifier) {
+	host := ""
+	if u, err := url.Parse(cmp.Or(map[bool]string{true: n.opt.Ntfy.URL}[n.opt.Ntfy.Topic != ""], n.opt.Webhook.URL)); err == nil {
+		host = u.Host
+	}
+	local.Once(k, tool.Spec{Name: "send", Yields: message.Private, Reach: tool.ReachOut, Host: host, Timeout: tries*maxWait + 10*time.Second, For: n.opt.For,
+		Description: "Sends a notification to the user's own phone or computer. Use it only if the user wants to be notified: the answer in the chat reaches the user anyway.",
+		Log:         tool.LogSpec{Summary: "Notify you: {title|} {text}"}},
+		func(ctx context.Context, in tool.Invocation, a sendArgs) (string, error) {
+			if err := n.Notify(ctx, in.User, a.Title, a.Text); err != nil {
+				return "", err
+			}
+			return "The user was notified.", nil
+		})
+}

@@ -1,0 +1,285 @@
+// Package reminder lets an agent set reminders and timers. They are alarms of package jobs: they
+// survive restarts, go off without a model, and reach the user in the conversation in which they
+// were set, and through a notification if one is set up.
+package reminder
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"steward/internal/domain/local"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/tool"
+)
+
+// Alarms keeps alarms; package jobs does.
+type Alarms interface {
+	Set(ctx context.Context, a record.Alarm) (record.Alarm, error)
+	List(ctx context.Context, user string) ([]record.Alarm, error)
+	Get(ctx context.Context, user string, alarm id.ID) (record.Alarm, error)
+	Cancel(ctx context.Context, user string, alarm, by id.ID) (record.Alarm, error)
+	CancelledBy(ctx context.Context, user string, by id.ID) (record.Alarm, error)
+}
+
+// Options configure the tools. Alarms is required.
+type Options struct {
+	local.Options
+	Alarms Alarms
+}
+
+// The kinds of alarms.
+const (
+	Reminder = "reminder"
+	Timer    = "timer"
+)
+
+// mine are the labels of the texts: they belong to the user, and may come from what others wrote.
+const mine = message.Private | message.Untrusted
+
+type setArgs struct {
+	Text   string `json:"text" jsonschema:"What to remind the user of, in the user's words" minlen:"1" maxlen:"1000"`
+	At     string `json:"at,omitzero" jsonschema:"When, in the user's time zone: 2026-11-30T09:00, or 09:00 for the next time it is nine" maxlen:"40"`
+	In     int    `json:"in_minutes,omitzero" jsonschema:"In how many minutes, in place of at" min:"1" max:"2628000"`
+	Repeat string `json:"repeat,omitzero" jsonschema:"How it repeats: hourly, daily, weekdays, weekly, monthly, yearly, or an RRULE such as FREQ=WEEKLY;BYDAY=MO,TH" maxlen:"300"`
+}
+
+type timerArgs struct {
+	Seconds int    `json:"seconds" jsonschema:"How long the timer runs, in seconds" min:"1" max:"2678400"`
+	Name    string `json:"name,omitzero" jsonschema:"What the timer is called or is for, such as tea" maxlen:"100"`
+}
+
+type cancelArgs struct {
+	Which string `json:"which,omitzero" jsonschema:"Its id or words of its text; the only one unless given" maxlen:"200"`
+}
+
+// AddReminders adds set, list and cancel to a kit named "reminder".
+func AddReminders(k *local.Kit, opt Options) {
+	s := service{opt, Reminder, k.Name("list")}
+	add(k, s, "Sets a reminder: tells the user something at a time, once or repeatedly, also when no chat is open. Say the time in the answer.",
+		"Remind you: {text}", s.remind)
+}
+
+// AddTimers adds set, list and cancel to a kit named "timer".
+func AddTimers(k *local.Kit, opt Options) {
+	s := service{opt, Timer, k.Name("list")}
+	add(k, s, "Sets a timer: starts a countdown and tells the user when it is over.", "Set a timer for {seconds:duration}: {name|unnamed}", s.count)
+}
+
+func add[In any](k *local.Kit, s service, describe, log string, set func(context.Context, tool.Invocation, In) (string, error)) {
+	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{s.list}}}
+	local.Action(k, tool.Spec{Name: "set", Tidy: stale, Description: describe, Log: tool.LogSpec{Summary: log}}, set, s.settleSet)
+	local.Undo(k, "set", func(user string) undo { return undo{s, user} })
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: []tool.Strategy{{Kind: tool.ByAge, MaxAge: time.Minute}, stale[0]},
+		Description: "Lists the " + s.kind + "s that are set, with their ids and times.",
+		Log:         tool.LogSpec{Summary: "List the " + s.kind + "s"}}, s.show)
+	local.Action(k, tool.Spec{Name: "cancel", Yields: mine, Tidy: stale, Description: "Cancels a " + s.kind + ".",
+		Log: tool.LogSpec{Summary: "Cancel the " + s.kind + " {which|that is set}"}}, s.cancel, s.settleCancel)
+}
+
+// service holds the tools of one kind.
+type service struct {
+	Options
+	kind string
+	list string // the full name of the tool that lists
+}
+
+// alarmOf returns the id of the alarm that a call sets. A repeated call sets the same one.
+func alarmOf(in tool.Invocation) id.ID { return id.Derive("alarm", in.User, local.Key(in)) }
+
+func (s service) set(ctx context.Context, in tool.Invocation, a record.Alarm) (string, error) {
+	a.ID, a.User, a.Kind, a.Labels, a.Zone = alarmOf(in), in.User, s.kind, mine, s.Location(in.User).String()
+	if a.Zone == "Local" {
+		a.Zone = "UTC"
+	}
+	if !in.Conversation.Zero() {
+		a.Conversation = record.IDOf(in.Conversation, record.TypeConversation)
+	}
+	a, err := s.Alarms.Set(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	return s.setTold(a), nil
+}
+
+func (s service) setTold(a record.Alarm) string {
+	return fmt.Sprintf("The %s is set for %s%s.", s.kind, s.clock(a.User, a.Start), repeated(a))
+}
+
+func repeated(a record.Alarm) string {
+	if a.Rule == "" {
+		return ""
+	}
+	return ", and repeats (" + a.Rule + ")"
+}
+
+// clock writes a time in the user's zone.
+func (s service) clock(user string, t time.Time) string {
+	return t.In(s.Location(user)).Format("Mon 2 Jan 2006 15:04:05 MST")
+}
+
+// remind is reminder.set.
+func (s service) remind(ctx context.Context, in tool.Invocation, a setArgs) (string, error) {
+	now := s.Time().In(s.Location(in.User))
+	when := now.Add(time.Duration(a.In) * time.Minute)
+	var err error
+	switch {
+	case (a.At == "") == (a.In == 0):
+		err = fault.New(fault.Invalid, "time_missing", "a reminder needs a time").WithHint("give either at or in_minutes; ask the user if it is unclear")
+	case a.At != "":
+		when, err = moment(a.At, now)
+	}
+	if err != nil {
+		return "", err
+	}
+	return s.set(ctx, in, record.Alarm{Text: strings.TrimSpace(a.Text), Start: when.Truncate(time.Second), Rule: rule(a.Repeat)})
+}
+
+// count is timer.set.
+func (s service) count(ctx context.Context, in tool.Invocation, a timerArgs) (string, error) {
+	name := strings.Join(strings.Fields(a.Name), " ")
+	return s.set(ctx, in, record.Alarm{Text: name, Start: s.Time().Add(time.Duration(a.Seconds) * time.Second)})
+}
+
+// rule returns the RRULE of a repetition.
+func rule(text string) string {
+	switch word := strings.ToLower(strings.TrimSpace(text)); word {
+	case "":
+		return ""
+	case "hourly", "daily", "weekly", "monthly", "yearly":
+		return "FREQ=" + strings.ToUpper(word)
+	case "weekdays":
+		return "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
+	}
+	return strings.TrimSpace(text)
+}
+
+// moment reads a time: a date with a time of day, or the next time that the clock shows one.
+func moment(text string, now time.Time) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+		if t, err := time.ParseInLocation(form, text, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	for _, form := range []string{"15:04", "15:04:05"} {
+		if t, err := time.Parse(form, text); err == nil {
+			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			if !at.After(now) {
+				at = time.Date(now.Year(), now.Month(), now.Day()+1, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			}
+			return at, nil
+		}
+	}
+	return time.Time{}, fault.New(fault.Invalid, "time_invalid", "%.40q is no time", text).WithHint("write it like 2026-11-30T09:00, or 09:00")
+}
+
+// settleSet reports whether a call has set its alarm.
+func (s service) settleSet(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	a, err := s.Alarms.Get(ctx, in.User, alarmOf(in))
+	if fault.Is(err, fault.NotFound) {
+		return false, tool.Result{}, nil
+	}
+	return err == nil, tool.Text(s.setTold(a)), err
+}
+
+// undo cancels what a call has set.
+type undo struct {
+	service
+	user string
+}
+
+// Revert implements local.Reverter.
+func (u undo) Revert(ctx context.Context, key string) (string, error) {
+	a, err := u.Alarms.Cancel(ctx, u.user, id.Derive("alarm", u.user, key), id.Derive("cancel", local.UndoKey(key)))
+	if err != nil {
+		return "", err
+	}
+	return u.cancelTold(a), nil
+}
+
+func (s service) cancelTold(a record.Alarm) string {
+	return fmt.Sprintf("The %s %swas cancelled.", s.kind, named(a))
+}
+
+func named(a record.Alarm) string {
+	if a.Text == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q ", a.Text)
+}
+
+// mineOf returns the user's alarms of this kind.
+func (s service) mineOf(ctx context.Context, user string) (out []record.Alarm, err error) {
+	all, err := s.Alarms.List(ctx, user)
+	for _, a := range all {
+		if a.Kind == s.kind {
+			out = append(out, a)
+		}
+	}
+	return out, err
+}
+
+func (s service) show(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
+	list, err := s.mineOf(ctx, in.User)
+	if err != nil || len(list) == 0 {
+		return "No " + s.kind + " is set.", err
+	}
+	var b strings.Builder
+	for _, a := range list {
+		fmt.Fprintf(&b, "- %s %s%s%s\n", s.clock(in.User, a.Next), named(a), "(id "+a.ID.String()+")", repeated(a))
+	}
+	return b.String(), nil
+}
+
+func (s service) cancel(ctx context.Context, in tool.Invocation, a cancelArgs) (string, error) {
+	by := id.Derive("cancel", local.Key(in))
+	one, err := s.Alarms.CancelledBy(ctx, in.User, by)
+	if fault.Is(err, fault.NotFound) {
+		one, err = s.one(ctx, in.User, strings.TrimSpace(a.Which))
+	}
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	if one, err = s.Alarms.Cancel(ctx, in.User, one.ID, by); err != nil {
+		return "", err
+	}
+	return s.cancelTold(one), nil
+}
+
+// one finds the alarm that is meant.
+func (s service) one(ctx context.Context, user, which string) (record.Alarm, error) {
+	list, err := s.mineOf(ctx, user)
+	if err != nil {
+		return record.Alarm{}, err
+	}
+	var found []record.Alarm
+	for _, a := range list {
+		if which == "" || which == a.ID.String() || strings.EqualFold(a.Text, which) || local.HasWords(a.Text, which) {
+			found = append(found, a)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return record.Alarm{}, fault.New(fault.NotFound, s.kind+"_not_found", "no such %s is set", s.kind).WithHint("list the %ss", s.kind)
+	case 1:
+		return found[0], nil
+	}
+	return record.Alarm{}, fault.New(fault.Conflict, s.kind+"_ambiguous", "%d %ss fit", len(found), s.kind).WithHint("list the %ss, and name one by its id", s.kind)
+}
+
+// settleCancel reports whether a call has cancelled an alarm.
+func (s service) settleCancel(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	a, err := s.Alarms.CancelledBy(ctx, in.User, id.Derive("cancel", local.Key(in)))
+	if fault.Is(err, fault.NotFound) {
+		return false, tool.Result{}, nil
+	}
+	return err == nil, tool.Text(s.cancelTold(a)), err
+}

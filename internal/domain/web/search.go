@@ -1,0 +1,302 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"steward/internal/extract"
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+const (
+	searchTimeout = 20 * time.Second
+	maxAnswer     = 4 << 20 // bytes of a search engine's answer
+	maxExcerpt    = 400     // characters
+)
+
+// Search says which search engine is asked. The zero value is DuckDuckGo, which needs no key.
+type Search struct {
+	Engine string                                    // a key of engines
+	URL    string                                    // where the engine is; empty: where its vendor has it
+	Key    func(ctx context.Context) (string, error) // nil: none
+	// Call has another tool search, in place of an engine. It judges and makes the call like any call of that tool.
+	Call func(ctx context.Context, in tool.Invocation, query string) (tool.Result, error)
+}
+
+// Result is a page that was found.
+type Result struct{ Title, URL, Excerpt string }
+
+// engine is the protocol of a search engine.
+type engine struct {
+	url     string // where its vendor has it; empty: it must be given
+	key     bool   // it needs a key
+	request func(s asked, query string, count int) (*http.Request, error)
+	read    func(body []byte) ([]Result, error)
+}
+
+// engines returns the engines by name. The protocols are as their vendors document them:
+// docs.searxng.org/dev/search_api.html, api-dashboard.search.brave.com/app/documentation,
+// docs.tavily.com/documentation/api-reference/endpoint/search, exa.ai/docs/reference/search.
+// DuckDuckGo has no API: its page for browsers without scripts is read.
+func engines() map[string]engine {
+	return map[string]engine{
+		"duckduckgo": {"https://html.duckduckgo.com/html/", false, func(s asked, q string, _ int) (*http.Request, error) {
+			r, err := http.NewRequest(http.MethodPost, s.URL, strings.NewReader(url.Values{"q": {q}}.Encode()))
+			if err == nil {
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			}
+			return r, err
+		}, readDuckDuckGo},
+		"searxng": {"", false, func(s asked, q string, _ int) (*http.Request, error) {
+			return http.NewRequest(http.MethodGet, strings.TrimRight(s.URL, "/")+"/search?"+url.Values{"q": {q}, "format": {"json"}}.Encode(), nil)
+		}, reader(func(a struct {
+			Results []struct{ Title, URL, Content string }
+		}) (out []Result) {
+			for _, r := range a.Results {
+				out = append(out, Result{r.Title, r.URL, r.Content})
+			}
+			return out
+		})},
+		"brave": {"https://api.search.brave.com/res/v1/web/search", true, func(s asked, q string, n int) (*http.Request, error) {
+			r, err := http.NewRequest(http.MethodGet, s.URL+"?"+url.Values{"q": {q}, "count": {strconv.Itoa(n)}}.Encode(), nil)
+			if err == nil {
+				r.Header.Set("X-Subscription-Token", s.Key)
+			}
+			return r, err
+		}, reader(func(a struct {
+			Web struct {
+				Results []struct{ Title, URL, Description string }
+			}
+		}) (out []Result) {
+			for _, r := range a.Web.Results {
+				out = append(out, Result{r.Title, r.URL, r.Description})
+			}
+			return out
+		})},
+		"tavily": {"https://api.tavily.com/search", true, func(s asked, q string, n int) (*http.Request, error) {
+			return posted(s.URL, "Authorization", "Bearer "+s.Key, map[string]any{"query": q, "max_results": n})
+		}, reader(func(a struct {
+			Results []struct{ Title, URL, Content string }
+		}) (out []Result) {
+			for _, r := range a.Results {
+				out = append(out, Result{r.Title, r.URL, r.Content})
+			}
+			return out
+		})},
+		"exa": {"https://api.exa.ai/search", true, func(s asked, q string, n int) (*http.Request, error) {
+			return posted(s.URL, "x-api-key", s.Key, map[string]any{"query": q, "numResults": n,
+				"contents": map[string]any{"text": map[string]any{"maxCharacters": maxExcerpt}}})
+		}, reader(func(a struct {
+			Results []struct{ Title, URL, Text string }
+		}) (out []Result) {
+			for _, r := range a.Results {
+				out = append(out, Result{r.Title, r.URL, r.Text})
+			}
+			return out
+		})},
+	}
+}
+
+// posted is a request with a JSON body and a key in a header.
+func posted(to, header, value string, body any) (*http.Request, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequest(http.MethodPost, to, bytes.NewReader(b))
+	if err == nil {
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set(header, value)
+	}
+	return r, err
+}
+
+// reader reads an answer in JSON.
+func reader[A any](results func(A) []Result) func([]byte) ([]Result, error) {
+	return func(body []byte) ([]Result, error) {
+		var a A
+		if err := json.Unmarshal(body, &a); err != nil {
+			return nil, err
+		}
+		return results(a), nil
+	}
+}
+
+// asked is an engine with its address and key.
+type asked struct {
+	engine
+	Engine, URL, Key string
+}
+
+// complete fills in the defaults, and says what is missing.
+func (s Search) complete(ctx context.Context) (asked, error) {
+	e := asked{Engine: s.Name()}
+	var ok bool
+	if e.engine, ok = engines()[e.Engine]; !ok {
+		return e, fault.New(fault.Invalid, "search_unknown", "%.40q is no search engine", e.Engine).WithHint("the engines are duckduckgo, searxng, brave, tavily and exa")
+	}
+	e.URL = cmp.Or(s.URL, e.url)
+	if e.URL == "" {
+		return e, fault.New(fault.Invalid, "search_incomplete", "the address of %s is missing", e.Engine).WithHint("set web.search.url, for example to http://localhost:8080")
+	}
+	if s.Key != nil {
+		var err error
+		if e.Key, err = s.Key(ctx); err != nil {
+			return e, err
+		}
+	}
+	if e.key && e.Key == "" {
+		return e, fault.New(fault.Invalid, "search_incomplete", "the key of %s is missing", e.Engine).WithHint("get one from the vendor and set web.search.key, best as store:NAME")
+	}
+	return e, nil
+}
+
+// Name returns the name of the engine.
+func (s Search) Name() string { return cmp.Or(s.Engine, "duckduckgo") }
+
+// Check returns an error that says what is missing in the settings.
+func (s Search) Check(ctx context.Context) error {
+	_, err := s.complete(ctx)
+	return err
+}
+
+// host returns the host of the engine, if it is known.
+func (s Search) host() string {
+	u, err := url.Parse(cmp.Or(s.URL, engines()[s.Name()].url))
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// run asks the engine. Redirects are not followed: none of the engines makes any, and the key
+// goes nowhere else.
+func (s Search) run(ctx context.Context, t http.RoundTripper, query string, count int) ([]Result, error) {
+	e, err := s.complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
+	req, err := e.request(e, query, count)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "search_incomplete", "the address of %s is invalid: %w", e.Engine, err).WithHint("correct web.search.url")
+	}
+	req.Header.Set("User-Agent", agent)
+	req.Header.Set("Accept", "application/json, text/html;q=0.9")
+	resp, err := t.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return nil, unreachable(ctx, req.URL, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is only read
+	if err := refusal(e.Engine, resp.StatusCode); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, unreachable(ctx, req.URL, err)
+	}
+	found, err := e.read(body)
+	if err != nil {
+		if ce := fault.Of(err); ce.Code == "search_limited" {
+			return nil, err
+		}
+		return nil, fault.New(fault.Unavailable, "search_damaged", "%s answered something else than results: %w", e.Engine, err)
+	}
+	return tidied(found, count), nil
+}
+
+// refusal returns the error for a status other than 200.
+func refusal(engine string, status int) error {
+	switch {
+	case status == http.StatusOK:
+		return nil
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusUnprocessableEntity: // Brave: 422 SUBSCRIPTION_TOKEN_INVALID
+		return fault.New(fault.Denied, "search_refused", "%s refuses the search", engine).
+			WithHint("check web.search.key; SearXNG must allow the format json in its settings.yml")
+	case status == http.StatusTooManyRequests, status == http.StatusAccepted, status == 432, status == 433: // Tavily: the plan is used up
+		return limitedBy(engine)
+	}
+	return fault.New(fault.Unavailable, "search_failed", "%s answers with status %d", engine, status)
+}
+
+func limitedBy(engine string) error {
+	return fault.New(fault.RateLimited, "search_limited", "%s takes no more searches from here for now", engine).
+		WithHint("try later, or set another engine with web.search.engine: a SearXNG of your own, brave, tavily or exa")
+}
+
+// tidied keeps usable results, on one line each.
+func tidied(found []Result, count int) (out []Result) {
+	for _, r := range found {
+		u, err := url.Parse(r.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || len(r.URL) > 2000 {
+			continue
+		}
+		out = append(out, Result{line(r.Title, 200), u.String(), line(r.Excerpt, maxExcerpt)})
+		if len(out) == count {
+			break
+		}
+	}
+	return out
+}
+
+// line is a text on one line, without the marks of HTML that some engines put into excerpts.
+func line(s string, most int) string {
+	s = strings.NewReplacer("<strong>", "", "</strong>", "", "<b>", "", "</b>", "").Replace(strings.ToValidUTF8(s, "\uFFFD"))
+	s = strings.Join(strings.Fields(html.UnescapeString(s)), " ")
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}
+
+// readDuckDuckGo reads DuckDuckGo's page for browsers without scripts: links of class result__a,
+// whose address is the parameter uddg of a redirect, and excerpts of class result__snippet.
+func readDuckDuckGo(body []byte) ([]Result, error) {
+	page, err := html.Parse(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	var out []Result
+	for n := range page.Descendants() {
+		class := extract.Attribute(n, "class")
+		switch {
+		case strings.Contains(class, "anomaly-modal"):
+			return nil, limitedBy("duckduckgo")
+		case strings.Contains(class, "result__a"):
+			if u := target(extract.Attribute(n, "href")); u != "" {
+				out = append(out, Result{Title: extract.TextOf(n), URL: u})
+			}
+		case strings.Contains(class, "result__snippet") && len(out) > 0 && out[len(out)-1].Excerpt == "":
+			out[len(out)-1].Excerpt = extract.TextOf(n)
+		}
+	}
+	return out, nil
+}
+
+// target returns where a link of DuckDuckGo leads. It leaves out advertisements, which lead to
+// duckduckgo.com/y.js.
+func target(href string) string {
+	u, err := url.Parse(href)
+	if err != nil {
+		return ""
+	}
+	if to := u.Query().Get("uddg"); to != "" {
+		return to
+	}
+	if strings.HasSuffix(u.Host, "duckduckgo.com") || u.Host == "" {
+		return ""
+	}
+	return href
+}

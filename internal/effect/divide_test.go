@@ -1,0 +1,91 @@
+package effect
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/tool"
+)
+
+// lister is an action whose argument "list" holds several, separated by commas.
+type lister struct{ preview string }
+
+func (l lister) Spec() tool.Spec {
+	return tool.Spec{Name: "list.do", Effect: tool.Action, Version: "1"}
+}
+
+func (l lister) Call(context.Context, tool.Invocation) (tool.Result, error) {
+	return tool.Result{}, nil
+}
+
+func (l lister) Preview(context.Context, tool.Invocation) (string, error) {
+	if l.preview == "" {
+		return "", fault.New(fault.NotFound, "file_not_found", "there is no file")
+	}
+	return l.preview, nil
+}
+
+func (l lister) Parts(args []byte) (string, [][]byte, bool) {
+	var a struct {
+		List string `json:"list"`
+	}
+	if json.Unmarshal(args, &a) != nil || strings.Contains(a.List, "?") {
+		return "list", nil, false
+	}
+	var out [][]byte
+	for p := range strings.SplitSeq(a.List, ",") {
+		out = append(out, []byte(`{"list":"`+p+`"}`))
+	}
+	return "list", out, true
+}
+
+func TestAGrantCoversEachPart(t *testing.T) {
+	like := func(glob string) intent.Pattern { return intent.Pattern{"list": {Like: glob}} }
+	is := intent.Pattern{"list": {Is: []byte(`"a,b"`)}}
+	for _, c := range []struct {
+		p    intent.Pattern
+		list string
+		want bool
+	}{
+		{like("a**"), "a", true}, {like("a**"), "ab,ac", true}, {like("a**"), "a,b", false}, {like("a**"), "b,a", false}, {like("a**"), "a?", false},
+		{is, "a,b", true}, {is, "a", false}, {is, "a,b,c", false}, {intent.Pattern{"list": {Any: true}}, "a,b", true}, {intent.Pattern{"list": {Any: true}}, "a?", false},
+	} {
+		if got := coversCall(c.p, lister{}, []byte(`{"list":"`+c.list+`"}`)); got != c.want {
+			t.Errorf("%v, %s: %v", c.p, c.list, got)
+		}
+	}
+	in := &intent.Intent{Tool: "list.do", Version: "1", Args: `{"list":"a?"}`}
+	if why := grantable(in, lister{}); why == "" {
+		t.Error("what cannot be told apart can be granted")
+	}
+	in.Args = `{"list":"a"}`
+	if why := grantable(in, lister{}); why != "" {
+		t.Error(why)
+	}
+}
+
+func TestPreviews(t *testing.T) {
+	e := New(Options{Mask: func(s string) string { return strings.ReplaceAll(s, "hunter2", "•••") }})
+	in := &intent.Intent{Tool: "list.do", Args: `{}`}
+	for was, want := range map[string]string{"": "As things are, it would fail: there is no file", "+hunter2": "+•••", "\xff": "\uFFFD",
+		strings.Repeat("x", maxPreview+1): strings.Repeat("x", maxPreview) + "\n[Cut here.]"} {
+		if got, err := e.preview(t.Context(), lister{was}, in); err != nil || got != want {
+			t.Errorf("%.50q: %.50q, %v", was, got, err)
+		}
+	}
+	in.Undoes = "cld:x"
+	if got, _ := e.preview(t.Context(), lister{"x"}, in); got != "" {
+		t.Errorf("an undo shows %q", got)
+	}
+	in.Undoes = ""
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := e.preview(ctx, lister{"x"}, in); err == nil {
+		t.Error("a preview without an end")
+	}
+}

@@ -1,0 +1,151 @@
+package identity
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// Persona is how an agent speaks. It adds lines to the prompt of the agent that talks with the user, and
+// changes no rights and no tools. All members are optional.
+type Persona struct {
+	Name     string `json:"name,omitzero"` // what the agent is called
+	Tone     string `json:"tone,omitzero"`
+	Language string `json:"language,omitzero"`
+	Voice    string `json:"voice,omitzero"` // how it puts things: "short sentences, no exclamation marks"
+}
+
+// NoPersona is chosen to have none.
+const NoPersona = "off"
+
+// AnyAgent stands for all agents without a choice of their own.
+const AnyAgent = "*"
+
+// Bounds of a profile's personas.
+const (
+	mostPersonas   = 50
+	longestPersona = 200 // characters of a member
+)
+
+// builtInPersonas are there for everybody. A user's own of the same name replaces one.
+func builtInPersonas() map[string]Persona {
+	return map[string]Persona{
+		"brief":  {Tone: "matter-of-fact", Voice: "as few words as possible, no introduction, no repetition"},
+		"formal": {Tone: "polite and formal", Voice: "complete sentences, no jokes, no slang"},
+		"warm":   {Tone: "friendly and encouraging", Voice: "plain words, as to a friend"},
+	}
+}
+
+// AllPersonas returns the personas that the user can choose, by their names.
+func (p Profile) AllPersonas() map[string]Persona {
+	all := builtInPersonas()
+	maps.Copy(all, p.Personas)
+	return all
+}
+
+// PersonaLines returns what the chosen persona adds to the prompt of the agent that talks with the
+// user; empty: nothing. agent is empty if none does.
+func (p Profile) PersonaLines(agent string) string {
+	if agent == "" {
+		return ""
+	}
+	name, ok := p.Persona[agent]
+	if !ok {
+		name = p.Persona[AnyAgent]
+	}
+	x := p.AllPersonas()[name]
+	var b strings.Builder
+	for _, f := range [][2]string{{"name", x.Name}, {"tone", x.Tone}, {"language", x.Language}, {"way of putting things", x.Voice}} {
+		if f[1] != "" {
+			b.WriteString("\n- Your " + f[0] + ": " + f[1])
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "The user wants you to speak like this, which changes nothing about what you may do:" + b.String()
+}
+
+func (p Profile) checkPersonas() error {
+	if len(p.Personas) > mostPersonas || len(p.Persona) > mostPersonas {
+		return fault.New(fault.Invalid, "persona_invalid", "a profile has at most %d personas and %d choices", mostPersonas, mostPersonas).WithHint("remove some")
+	}
+	for name, x := range p.Personas {
+		for what, text := range map[string]string{"the name of a persona": name, "the agent's name": x.Name, "a tone": x.Tone, "a language": x.Language, "a voice": x.Voice} {
+			if err := checkText("persona_invalid", what, text, longestPersona); err != nil {
+				return err
+			}
+		}
+		if name == "" || name == NoPersona {
+			return fault.New(fault.Invalid, "persona_invalid", "a persona cannot be called %q", name).WithHint("name it otherwise")
+		}
+	}
+	for agent, name := range p.Persona {
+		if err := checkText("persona_invalid", "a choice of a persona", agent+name, longestPersona); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckPersona returns persona_unknown unless the user can choose a persona of this name.
+func (p Profile) CheckPersona(name string) error {
+	all := p.AllPersonas()
+	if _, ok := all[name]; ok || name == NoPersona {
+		return nil
+	}
+	return fault.New(fault.Invalid, "persona_unknown", "there is no persona %.80q", name).
+		WithHint("there are %s and %s", strings.Join(slices.Sorted(maps.Keys(all)), ", "), NoPersona)
+}
+
+// About returns a user's profile. For the machine's own user, what the settings say fills in what it lacks.
+func (r *Registry) About(ctx context.Context, user string, set Profile) (Profile, error) {
+	p, err := r.Profile(ctx, user)
+	if err != nil || user != Local {
+		return p, err
+	}
+	for _, f := range []struct{ own, from *string }{
+		{&p.TimeZone, &set.TimeZone}, {&p.Location, &set.Location},
+		{&p.Locale, &set.Locale}, {(*string)(&p.Units), (*string)(&set.Units)},
+	} {
+		if *f.own == "" {
+			*f.own = *f.from
+		}
+	}
+	p.Personas, p.Persona = over(set.Personas, p.Personas), over(set.Persona, p.Persona)
+	return p, nil
+}
+
+// over returns a map with everything of both; what is in own counts.
+func over[V any](set, own map[string]V) map[string]V {
+	all := maps.Clone(set)
+	if all == nil {
+		return own
+	}
+	maps.Copy(all, own)
+	return all
+}
+
+// ChoosePersona sets the persona of one of a user's agents, and returns the profile as About does.
+// Errors: persona_unknown, persona_invalid, and the store's.
+func (r *Registry) ChoosePersona(ctx context.Context, user string, set Profile, agent, name string) (Profile, error) {
+	all, err := r.About(ctx, user, set)
+	if err != nil {
+		return all, err
+	}
+	if err := all.CheckPersona(name); err != nil {
+		return all, err
+	}
+	stored, err := r.Profile(ctx, user)
+	if err != nil {
+		return all, err
+	}
+	stored.Persona = over(stored.Persona, map[string]string{agent: name})
+	if _, err := r.SetProfile(ctx, user, stored); err != nil {
+		return all, err
+	}
+	return r.About(ctx, user, set)
+}

@@ -1,0 +1,393 @@
+package openai
+
+import (
+	"bytes"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+// outputs reads the events of one answer of the responses API. Deltas are shown as they come; what
+// else an item has is read when the item is done. Events of other types change nothing.
+//
+// Source: https://platform.openai.com/docs/api-reference/responses-streaming.
+type outputs struct {
+	*model
+	asm   *wire.Assembly
+	tools *llm.Toolset
+
+	items   map[int64]*item // by output_index
+	ids     wire.CallIDs
+	calls   int
+	refused bool
+	over    bool
+	result  response
+}
+
+// item is an item of the output. Text parts of a message are blocks of their own; the Part of other
+// items is their block.
+type item struct {
+	*wire.Part
+	typ   string
+	texts map[int64]*wire.Part // by content_index
+	place int64                // of reasoning: the part that was written last
+	done  bool
+}
+
+// response is the object of that name.
+type response struct {
+	status string
+	reason string // why it is incomplete
+	failed wire.APIError
+	output []byte
+	usage  message.Usage
+}
+
+// read reads to the event that ends the response, the stream's only good end.
+func (o *outputs) read(answer *wire.Answer) {
+	for ev, err := range answer.Events() {
+		switch {
+		case err != nil:
+			o.asm.Fail(err)
+		case len(ev.Data) > 0 && string(ev.Data) != "[DONE]":
+			o.event(ev.Data)
+		}
+		if o.over {
+			answer.Finish()
+		}
+		if o.over || o.asm.Gone {
+			return
+		}
+	}
+	o.asm.Fail(o.wire.Broken(nil))
+}
+
+// event reads one event. Members may come in any order.
+func (o *outputs) event(data []byte) {
+	var typ string
+	var index, place int64
+	var delta, raw []byte
+	d := wire.Decode(data)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "type":
+			typ = d.String()
+		case "output_index":
+			index = d.Int()
+		case "content_index", "summary_index":
+			place = d.Int()
+		case "delta":
+			delta = d.Bytes()
+		case "item":
+			raw = d.Raw()
+		case "response":
+			raw = d.Span()
+		}
+	})
+	if err := d.End(); err != nil {
+		o.asm.Fail(o.wire.Malformed(err))
+		return
+	}
+	switch typ {
+	case "response.output_item.added":
+		o.begin(index, raw)
+	case "response.output_text.delta":
+		o.text(index, place, delta, false)
+	case "response.refusal.delta":
+		o.text(index, place, delta, true)
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		o.think(index, place, delta)
+	case "response.function_call_arguments.delta":
+		if it := o.items[index]; it != nil && it.typ == "function_call" {
+			it.Add(delta)
+		}
+	case "response.output_item.done":
+		o.end(index, raw)
+	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
+		o.finish(raw)
+	case "error":
+		failed, _ := wire.ReadAPIError(data) // it is JSON
+		o.asm.Fail(o.told(failed))
+	}
+}
+
+// begin begins an item, unless it has begun.
+func (o *outputs) begin(index int64, raw []byte) *item {
+	if it := o.items[index]; it != nil {
+		return it
+	}
+	const each = 64 // bytes, about, that an item takes besides its content
+	if !o.asm.Keep(each) {
+		return nil
+	}
+	it := &item{texts: map[int64]*wire.Part{}}
+	var id, name string
+	d := wire.Decode(raw)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "type":
+			it.typ = d.String()
+		case "call_id":
+			id = d.String()
+		case "name":
+			name = d.String()
+		}
+	})
+	o.items[index] = it
+	switch it.typ {
+	case "", "message":
+	case "reasoning":
+		it.Part = o.asm.Open(llm.ReasoningDelta)
+	case "function_call":
+		o.calls++
+		it.Part = o.asm.Open(llm.CallArgs)
+		it.Name, it.CallID = o.tools.Name(name), o.ids.Next(id, wire.NewCallID(""))
+		it.Announce()
+	default: // a tool of the server's own
+		it.Part = o.asm.Vendor(it.typ)
+		it.Meta = o.whole(raw)
+	}
+	return it
+}
+
+// whole returns an item as metadata, byte for byte.
+func (o *outputs) whole(raw []byte) message.Meta {
+	if !o.asm.Keep(len(raw)) {
+		return message.Meta{}
+	}
+	return message.Meta{Provider: o.name, Fields: bytes.Clone(raw)}
+}
+
+func (o *outputs) text(index, place int64, s []byte, refusal bool) {
+	it := o.begin(index, []byte(`{"type":"message"}`))
+	if len(s) == 0 || it == nil || it.typ != "message" {
+		return
+	}
+	p := it.texts[place]
+	if p == nil {
+		p = o.asm.Open(llm.TextDelta)
+		it.texts[place] = p
+	}
+	if refusal {
+		o.refused = true
+		p.Meta = message.Meta{Provider: o.name, Fields: []byte(refusalMeta)}
+	}
+	p.Add(s)
+}
+
+// think adds reasoning. Each part of it is a paragraph.
+func (o *outputs) think(index, place int64, s []byte) {
+	it := o.begin(index, []byte(`{"type":"reasoning"}`))
+	if len(s) == 0 || it == nil || it.typ != "reasoning" {
+		return
+	}
+	if place != it.place && it.Len() > 0 {
+		it.Add([]byte("\n\n"))
+	}
+	it.place = place
+	it.Add(s)
+}
+
+// end reads an item that is done: what was not streamed of it, and what else it has.
+func (o *outputs) end(index int64, raw []byte) {
+	it := o.begin(index, raw)
+	if it == nil || it.done {
+		return
+	}
+	it.done = true
+	switch it.typ {
+	case "", "message":
+		o.said(index, it, raw)
+	case "reasoning":
+		if it.Len() == 0 {
+			o.thoughts(index, raw)
+		}
+		it.Meta = o.whole(raw)
+	case "function_call":
+		var more []byte
+		d := wire.Decode(raw)
+		d.Object(func(key []byte) {
+			switch string(key) {
+			case "type", "call_id", "name":
+			case "arguments":
+				if s := d.Bytes(); it.Len() == 0 {
+					it.Add(s)
+				}
+			default:
+				more = wire.AppendMember(more, key, d.Raw())
+			}
+		})
+		it.Meta = wire.MetaOf(o.name, wire.AppendNested(nil, itemMember, more))
+	default:
+		it.Meta = o.whole(raw)
+	}
+}
+
+// thoughts reads the texts of reasoning that was not streamed.
+func (o *outputs) thoughts(index int64, raw []byte) {
+	var place int64
+	d := wire.Decode(raw)
+	d.Object(func(key []byte) {
+		if k := string(key); k != "summary" && k != "content" {
+			return
+		}
+		d.Array(func(int) {
+			d.Object(func(key []byte) {
+				if string(key) == "text" {
+					o.think(index, place, d.Bytes())
+				}
+			})
+			place++
+		})
+	})
+}
+
+// said reads a message that is done. Its first text keeps the item's own members.
+func (o *outputs) said(index int64, it *item, raw []byte) {
+	var content, more []byte
+	d := wire.Decode(raw)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "type", "role":
+		case "content":
+			content = d.Span()
+		default:
+			if !d.Null() {
+				more = wire.AppendMember(more, key, d.Raw())
+			}
+		}
+	})
+	d = wire.Decode(content)
+	d.Array(func(i int) {
+		var text, notes, fields []byte
+		refusal := false
+		d.Object(func(key []byte) {
+			switch string(key) {
+			case "text":
+				text = d.Bytes()
+			case "refusal":
+				text, refusal = d.Bytes(), true
+			case "annotations":
+				notes = d.Raw()
+			}
+		})
+		if it.texts[int64(i)] == nil {
+			o.text(index, int64(i), text, refusal)
+		}
+		p := it.texts[int64(i)]
+		if p == nil {
+			return
+		}
+		if refusal {
+			fields = []byte(refusalMember)
+		}
+		if p.Cites = citationsOf(notes); len(p.Cites) > 0 {
+			fields = wire.AppendMember(fields, "annotations", notes)
+		}
+		p.Meta = wire.MetaOf(o.name, wire.AppendNested(fields, itemMember, more))
+		more = nil
+	})
+}
+
+// citationsOf returns the sources in a list of annotations: pages and files.
+func citationsOf(notes []byte) (list []message.Citation) {
+	d := wire.Decode(notes)
+	d.Array(func(int) {
+		var c message.Citation
+		d.Object(func(key []byte) {
+			switch string(key) {
+			case "url":
+				c.URL = d.String()
+			case "title", "filename":
+				c.Title = d.String()
+			}
+		})
+		if c != (message.Citation{}) {
+			list = append(list, c)
+		}
+	})
+	return list
+}
+
+// finish ends the stream with a response: the last event's, or a whole answer.
+func (o *outputs) finish(raw []byte) {
+	o.over = true
+	r := &o.result
+	d := wire.Decode(raw)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "status":
+			r.status = d.String()
+		case "incomplete_details":
+			d.Object(func(key []byte) {
+				if string(key) == "reason" {
+					r.reason = d.String()
+				}
+			})
+		case "error":
+			r.failed.Read(d)
+		case "output":
+			r.output = d.Span()
+		case "usage":
+			o.readUsage(d)
+		}
+	})
+	switch {
+	case d.End() != nil:
+		o.asm.Fail(o.wire.Malformed(d.End()))
+		return
+	case r.status == "failed", r.status == "" && r.failed != (wire.APIError{}):
+		o.asm.Fail(o.told(r.failed))
+		return
+	case r.status != "completed" && r.status != "incomplete":
+		o.asm.Fail(o.wire.Broken(nil))
+		return
+	}
+	if len(o.items) == 0 { // nothing was streamed
+		d := wire.Decode(r.output)
+		d.Array(func(i int) { o.end(int64(i), d.Raw()) })
+	}
+	for _, it := range o.items {
+		if it.typ == "web_search_call" {
+			r.usage.Searches++
+		}
+		if it.typ == "function_call" && it.Len() == 0 && r.status == "completed" {
+			it.Add([]byte("{}")) // a call without arguments
+		}
+	}
+	o.asm.Done(&llm.Reply{Model: o.name + "/" + o.model.model, Stop: o.stop(), Usage: r.usage})
+}
+
+func (o *outputs) readUsage(d *wire.Decoder) {
+	u := &o.result.usage
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "input_tokens":
+			u.Input = d.Int()
+		case "output_tokens":
+			u.Output = d.Int()
+		case "input_tokens_details", "output_tokens_details":
+			d.Object(func(key []byte) {
+				switch string(key) {
+				case "cached_tokens":
+					u.CacheRead = d.Int()
+				case "reasoning_tokens":
+					u.Reasoning = d.Int()
+				}
+			})
+		}
+	})
+}
+
+func (o *outputs) stop() message.Stop {
+	switch {
+	case o.result.reason == "content_filter", o.refused && o.calls == 0:
+		return message.StopRefused
+	case o.result.status == "incomplete":
+		return message.StopLength
+	case o.calls > 0:
+		return message.StopTools
+	}
+	return message.StopEnd
+}

@@ -1,0 +1,127 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/jobs"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// repeatModel answers the turns that alarms open: it repeats what it was sent. So a reminder
+// reaches the conversation like any other turn, without a call of a real model.
+const repeatModel = "steward/repeat"
+
+type repeater struct{}
+
+// Stream implements llm.Model.
+func (repeater) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		msgs, err := r.Transcript.All()
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		text := ""
+		for _, m := range msgs {
+			if m.Role == message.User {
+				text = m.Text()
+			}
+		}
+		if yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil) {
+			yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: repeatModel, Blocks: []message.Block{&message.Text{Text: text}}, Stop: message.StopEnd}}, nil)
+		}
+	}
+}
+
+// repeating returns the model of turns that alarms open.
+func repeating() llm.Resolved {
+	return llm.Resolved{Name: repeatModel, Models: []string{repeatModel}, Model: repeater{}}
+}
+
+// runAlarms lets alarms go off until the node closes.
+func (n *Node) runAlarms() {
+	if n.opt.Alarms == nil {
+		return
+	}
+	var notified sync.Map // the occurrences for which a notification was sent, by id
+	tell := func(ctx context.Context, a record.Alarm, o jobs.Occurrence) (final bool, err error) {
+		text := alarmTold(a, o, time.Now())
+		if _, again := notified.LoadOrStore(o.ID, true); !again && n.opt.Notify != nil {
+			n.goes(func() { n.notifyOf(a, text) })
+		}
+		final, err = n.tellAlarm(ctx, a, o, text)
+		if final || err == nil {
+			notified.Delete(o.ID)
+		}
+		return final, err
+	}
+	n.goes(func() {
+		if err := n.opt.Alarms.Run(n.life, tell); err != nil && n.life.Err() == nil {
+			n.log.Error("no alarm goes off any more", "error", err)
+		}
+	})
+}
+
+// notifyOf notifies the user of an alarm. After a crash it may do so again.
+func (n *Node) notifyOf(a record.Alarm, text string) {
+	if err := n.opt.Notify(n.life, a.User, strings.ToUpper(a.Kind[:1])+a.Kind[1:], text); err != nil {
+		n.log.Warn("nobody was notified of an alarm", "alarm", a.ID.String(), "error", err)
+	}
+}
+
+// tellAlarm opens an interaction in the conversation in which the alarm was set, or in a new one
+// if that was deleted. An agent that another one asked sets alarms for the user's conversation, because
+// nobody can speak in its own. Telling an occurrence again changes nothing.
+func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence, text string) (final bool, err error) {
+	conv := a.Conversation
+	for !conv.Zero() {
+		c, found, err := getConversation(ctx, n.opt.Store, store.ForUser(a.User), conv)
+		if err != nil {
+			return false, err
+		}
+		if found && c.Asked.Zero() {
+			break
+		}
+		conv = id.ID{}
+		if found {
+			conv = record.IDOf(c.Asked, record.TypeConversation)
+		}
+	}
+	_, err = n.Send(n.life, a.User, Turn{Conversation: conv, ClientID: "alarm " + o.ID.String(), Content: []message.Block{&message.Text{Text: text}},
+		Model: repeatModel, origin: "alarm:" + a.ID.String(), labels: a.Labels})
+	return err != nil && forGood(err), err
+}
+
+// alarmTold returns what the user is told of an alarm.
+func alarmTold(a record.Alarm, o jobs.Occurrence, now time.Time) string {
+	zone, err := time.LoadLocation(a.Zone)
+	if err != nil {
+		zone = time.UTC
+	}
+	var b strings.Builder
+	switch {
+	case a.Kind != "timer":
+		b.WriteString("Reminder: " + a.Text)
+	case a.Text == "":
+		b.WriteString("The timer is over.")
+	default:
+		fmt.Fprintf(&b, "The timer %q is over.", a.Text)
+	}
+	if now.Sub(o.Due) > time.Minute {
+		fmt.Fprintf(&b, " It was due on %s; Steward was not running then.", o.Due.In(zone).Format("Mon 2 Jan at 15:04"))
+	}
+	if o.Missed > 0 {
+		fmt.Fprintf(&b, " %d earlier ones were missed.", o.Missed)
+	}
+	return b.String()
+}

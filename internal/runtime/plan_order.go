@@ -1,0 +1,73 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+
+	"steward/internal/agent/plan"
+	"steward/internal/fault"
+	"steward/internal/id"
+)
+
+// liveTree is a tree of tasks that is being worked on.
+type liveTree struct {
+	user   string
+	worker *treeWorker
+	run    *plan.Run
+}
+
+// liveTask returns the task of a user's live trees that which names: its id, or at
+// least the first 8 characters of it.
+func (n *Node) liveTask(user, which string) (*liveTree, id.ID, bool) {
+	which = strings.ToLower(strings.TrimSpace(which))
+	if len(which) < shortest {
+		return nil, id.ID{}, false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for t := range n.trees {
+		if t.user != user {
+			continue
+		}
+		if own, ok := t.worker.named(which); ok {
+			return t, own, true
+		}
+	}
+	return nil, id.ID{}, false
+}
+
+// named returns the only task of the tree whose id begins so.
+func (w *treeWorker) named(which string) (own id.ID, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for text := range w.places {
+		if strings.HasPrefix(text, which) {
+			if ok {
+				return own, false
+			}
+			own, ok = id.Parse(text)
+		}
+	}
+	return own, ok
+}
+
+// OrderTask carries out a person's command about a task of a plan that is being
+// worked on. which is its id, or at least the first 8 characters of it. edited is
+// what an edited task is about from now on. Error codes: task_not_found,
+// task_transition_illegal, plan_invalid, and those of the store.
+func (n *Node) OrderTask(ctx context.Context, user, which string, c plan.Command, edited *plan.Draft) error {
+	t, own, ok := n.liveTask(user, which)
+	if !ok {
+		return fault.New(fault.NotFound, "task_not_found", "nobody works on a task %.60q", which).
+			WithHint("steward requests show last lists the tasks of a plan; when its turn is over, ask anew")
+	}
+	if c == plan.Edit {
+		if bad := plan.Check(edited, t.worker.world()); bad != nil {
+			return fault.New(fault.Invalid, "plan_invalid", "the task cannot be like that:\n%s", plan.Describe(bad)).WithHint("correct these points")
+		}
+		if len(edited.Subtasks) > 0 {
+			return fault.New(fault.Invalid, "plan_invalid", "an edited task cannot get subtasks").WithHint("describe what it is to do, and which tools it needs")
+		}
+	}
+	return t.run.Order(ctx, c, own, edited)
+}

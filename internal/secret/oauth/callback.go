@@ -1,0 +1,83 @@
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+)
+
+// Callback listens on this machine for the browser that an authorization server sends back.
+type Callback struct {
+	URL string // the redirect URI: http://127.0.0.1:PORT
+
+	server *http.Server
+	got    chan url.Values
+}
+
+// Listen starts a Callback on a free port. Close it. Error code: oauth_listen_failed.
+func Listen() (*Callback, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "oauth_listen_failed", "the browser's answer cannot be awaited: %w", err)
+	}
+	c := &Callback{URL: "http://" + l.Addr().String(), got: make(chan url.Values)}
+	c.server = &http.Server{Handler: http.HandlerFunc(c.serve), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	go c.server.Serve(l) //nolint:errcheck // it ends with Close
+	return c, nil
+}
+
+// Localhost returns the redirect URI with the name localhost, for services that insist on it.
+func (c *Callback) Localhost() string { return strings.Replace(c.URL, "127.0.0.1", "localhost", 1) }
+
+// Close stops listening, once the browser has got its page.
+func (c *Callback) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if c.server.Shutdown(ctx) == nil {
+		return nil
+	}
+	return c.server.Close()
+}
+
+func (c *Callback) serve(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if r.Method != http.MethodGet || r.URL.Path != "/" || q.Get("state") == "" {
+		http.NotFound(w, r)
+		return
+	}
+	select {
+	case c.got <- q:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		io.WriteString(w, "Steward has the answer. You can close this page.\n") //nolint:errcheck // the answer counts, not the page
+	case <-r.Context().Done():
+	case <-time.After(5 * time.Second):
+		http.Error(w, "Nobody waits for this.", http.StatusGone)
+	}
+}
+
+// Wait returns the parameters of the redirect that has the state. Others are ignored: any program
+// on this machine can send one. Error code: oauth_refused.
+func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case q := <-c.got:
+			if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) != 1 {
+				continue
+			}
+			if q.Get("code") == "" {
+				return nil, refused("the service", cmp.Or(q.Get("error"), "no code"))
+			}
+			return q, nil
+		}
+	}
+}

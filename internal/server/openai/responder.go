@@ -1,0 +1,306 @@
+package openai
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+// responseObject is the object response.
+type responseObject struct {
+	ID           string            `json:"id"`
+	Object       string            `json:"object"`
+	Created      int64             `json:"created_at"`
+	Status       string            `json:"status"`
+	Error        *responseError    `json:"error"`
+	Incomplete   *incompleteReason `json:"incomplete_details"`
+	Instructions *string           `json:"instructions"`
+	MaxOutput    *int              `json:"max_output_tokens"`
+	Metadata     map[string]string `json:"metadata"`
+	Model        string            `json:"model"` // as requested
+	Output       []*outputItem     `json:"output"`
+	Parallel     bool              `json:"parallel_tool_calls"`
+	Previous     *string           `json:"previous_response_id"`
+	Store        bool              `json:"store"`
+	Temperature  *float64          `json:"temperature"`
+	ToolChoice   jsontext.Value    `json:"tool_choice"`
+	Tools        []jsontext.Value  `json:"tools"`
+	TopP         *float64          `json:"top_p"`
+	Truncation   string            `json:"truncation"`
+	Usage        jsontext.Value    `json:"usage"`
+	Steward      notices           `json:"steward,omitzero"`
+}
+
+type responseError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type incompleteReason struct {
+	Reason string `json:"reason"`
+}
+
+// outputItem is a message, a function_call or reasoning.
+type outputItem struct {
+	ID      string         `json:"id"`
+	Type    string         `json:"type"`
+	Status  string         `json:"status,omitzero"`
+	Role    string         `json:"role,omitzero"`
+	Content []*contentPart `json:"content,omitzero"`
+	Summary []*contentPart `json:"summary,omitzero"`
+	CallID  string         `json:"call_id,omitzero"`
+	Name    string         `json:"name,omitzero"`
+	Args    *string        `json:"arguments,omitzero"`
+
+	text  strings.Builder // what was sent of its text or arguments
+	index int
+	ended bool
+}
+
+// contentPart is a text of a message or of reasoning.
+type contentPart struct {
+	Type        string `json:"type"`
+	Text        string `json:"text"`
+	Annotations *[]any `json:"annotations,omitzero"`
+	Logprobs    *[]any `json:"logprobs,omitzero"`
+}
+
+// responder writes the events of one response
+// (https://platform.openai.com/docs/api-reference/responses-streaming).
+type responder struct {
+	answer *answer
+	object responseObject
+	send   func(typ string, data []byte) error // nil: not streamed
+
+	begun bool
+	seq   int
+	open  *outputItem         // a message or reasoning that is being written
+	calls map[int]*outputItem // by block; nil for those that the caller does not want
+	err   error               // the client has gone
+}
+
+// event sends an event, unless the answer is not streamed. Its members begin with the type and end with
+// the number.
+func (p *responder) event(typ string, members wire.Members) {
+	if p.send == nil || p.err != nil {
+		return
+	}
+	e := wire.Members{}
+	e.String("type", typ)
+	e = append(append(e, ','), members...)
+	e.Int("sequence_number", int64(p.seq))
+	p.seq++
+	p.err = p.send(typ, wire.Append(nil, `{$}`, []byte(e)))
+}
+
+// with adds a member to those of an event.
+func with(m wire.Members, name string, v any) wire.Members {
+	return wire.AppendMember(m, name, encode(v))
+}
+
+// about returns the members of an event that say which item it is about, and which part of it.
+func (it *outputItem) about(part string) wire.Members {
+	m := with(with(nil, "item_id", it.ID), "output_index", it.index)
+	if part != "" {
+		m = with(m, part, 0)
+	}
+	return m
+}
+
+func (p *responder) begin() {
+	if p.begun {
+		return
+	}
+	p.begun = true
+	p.event("response.created", with(nil, "response", p.object))
+	p.event("response.in_progress", with(nil, "response", p.object))
+}
+
+// tell writes what an event of a model's stream says.
+func (p *responder) tell(ev llm.Event) (done bool, err error) {
+	switch ev.Kind {
+	case llm.TextDelta:
+		p.write("message", ev.Text)
+	case llm.ReasoningDelta:
+		p.write("reasoning", ev.Text)
+	case llm.CallStart:
+		p.call(ev.Block, ev.CallID, ev.Name)
+	case llm.CallArgs:
+		p.args(ev.Block, ev.Text)
+	case llm.Reset:
+		if len(p.object.Output) > 0 { // the protocol cannot retract what was sent
+			return true, brokenOff()
+		}
+		p.calls = nil
+	case llm.Notice:
+		p.answer.Steward.Notices = append(p.answer.Steward.Notices, ev.Text)
+	case llm.Done:
+		p.done(ev.Reply)
+		return true, p.err
+	}
+	return false, p.err
+}
+
+// add begins an item.
+func (p *responder) add(it *outputItem, prefix string) *outputItem {
+	p.begin()
+	it.index = len(p.object.Output)
+	it.ID = prefix + strings.TrimPrefix(p.object.ID, "resp_") + "_" + strconv.Itoa(it.index)
+	p.object.Output = append(p.object.Output, it)
+	p.event("response.output_item.added", with(with(nil, "output_index", it.index), "item", it))
+	return it
+}
+
+// write adds text to the message or the reasoning that is open, or begins one.
+func (p *responder) write(typ, text string) {
+	if text == "" {
+		return
+	}
+	if p.open == nil || p.open.Type != typ {
+		p.close()
+		if typ == "message" {
+			p.open = p.add(&outputItem{Type: typ, Status: "in_progress", Role: "assistant", Content: []*contentPart{}}, "msg_")
+			p.event("response.content_part.added", with(p.open.about("content_index"), "part", outputText("")))
+		} else {
+			p.open = p.add(&outputItem{Type: typ, Summary: []*contentPart{}}, "rs_")
+			p.event("response.reasoning_summary_part.added", with(p.open.about("summary_index"), "part", summaryText("")))
+		}
+	}
+	p.open.text.WriteString(text)
+	if typ == "message" {
+		p.event("response.output_text.delta", with(with(p.open.about("content_index"), "delta", text), "logprobs", []any{}))
+		return
+	}
+	p.event("response.reasoning_summary_text.delta", with(p.open.about("summary_index"), "delta", text))
+}
+
+func outputText(text string) *contentPart {
+	return &contentPart{Type: "output_text", Text: text, Annotations: &[]any{}, Logprobs: &[]any{}}
+}
+
+func summaryText(text string) *contentPart { return &contentPart{Type: "summary_text", Text: text} }
+
+// close ends the message or the reasoning that is open. notes are a message's sources.
+func (p *responder) close(notes ...annotation) {
+	it := p.open
+	if it == nil {
+		return
+	}
+	p.open = nil
+	text := it.text.String()
+	if it.Type == "message" {
+		part := outputText(text)
+		for _, n := range notes {
+			*part.Annotations = append(*part.Annotations, map[string]any{"type": n.Type, "url": n.URL.URL, "title": n.URL.Title,
+				"start_index": n.URL.Start, "end_index": n.URL.End})
+		}
+		it.Content = []*contentPart{part}
+		p.event("response.output_text.done", with(with(it.about("content_index"), "text", text), "logprobs", []any{}))
+		p.event("response.content_part.done", with(it.about("content_index"), "part", part))
+	} else {
+		it.Summary = []*contentPart{summaryText(text)}
+		p.event("response.reasoning_summary_text.done", with(it.about("summary_index"), "text", text))
+		p.event("response.reasoning_summary_part.done", with(it.about("summary_index"), "part", it.Summary[0]))
+	}
+	p.end(it)
+}
+
+func (p *responder) end(it *outputItem) {
+	if it.Status != "" {
+		it.Status = "completed"
+	}
+	it.ended = true
+	p.event("response.output_item.done", with(with(nil, "output_index", it.index), "item", it))
+}
+
+// call begins a call. It is nil if the caller allows only one.
+func (p *responder) call(block int, id, name string) *outputItem {
+	if it, ok := p.calls[block]; ok {
+		return it
+	}
+	p.close()
+	if p.calls == nil {
+		p.calls = map[int]*outputItem{}
+	}
+	if p.answer.single && len(p.calls) > 0 {
+		p.calls[block] = nil
+		return nil
+	}
+	c := p.answer.call(id, name, "")
+	it := p.add(&outputItem{Type: "function_call", Status: "in_progress", CallID: c.ID, Name: c.Function.Name, Args: new(string)}, "fc_")
+	p.calls[block] = it
+	return it
+}
+
+func (p *responder) args(block int, text string) {
+	it := p.calls[block]
+	if it == nil || text == "" {
+		return
+	}
+	it.text.WriteString(text)
+	p.event("response.function_call_arguments.delta", with(it.about(""), "delta", text))
+}
+
+// done writes the parts of the answer that were not streamed, and the end.
+func (p *responder) done(r *llm.Reply) {
+	p.begin()
+	text, reasoning := textOf(r.Blocks)
+	if len(p.object.Output) == 0 {
+		p.write("reasoning", reasoning)
+	}
+	texted := false
+	for _, it := range p.object.Output {
+		texted = texted || it.Type == "message"
+	}
+	if !texted {
+		p.write("message", text)
+	}
+	p.close(annotations(r.Blocks)...)
+	for i, b := range r.Blocks {
+		t, ok := b.(*message.ToolCall)
+		if !ok {
+			continue
+		}
+		if it := p.call(i, t.CallID, t.Name); it != nil {
+			if rest, ok := strings.CutPrefix(string(t.Args), it.text.String()); ok {
+				p.args(i, rest)
+			}
+		}
+	}
+	for _, it := range p.object.Output {
+		if it.Type == "function_call" && !it.ended {
+			*it.Args = it.text.String()
+			p.event("response.function_call_arguments.done", with(with(it.about(""), "arguments", *it.Args), "name", it.Name))
+			p.end(it)
+		}
+	}
+	p.object.Status, p.object.Usage, p.object.Steward = "completed", responseUsage(r.Usage), p.answer.Steward
+	switch *finish(r.Stop, false) {
+	case "length":
+		p.object.Status, p.object.Incomplete = "incomplete", &incompleteReason{"max_output_tokens"}
+	case "content_filter":
+		p.object.Status, p.object.Incomplete = "incomplete", &incompleteReason{"content_filter"}
+	}
+	p.event("response."+p.object.Status, with(nil, "response", p.object))
+}
+
+// fail ends the stream with an error.
+func (p *responder) fail(e *fault.Error) {
+	p.object.Status, p.object.Error = "failed", &responseError{Code: e.Code, Message: e.Error()}
+	p.begin()
+	p.event("response.failed", with(nil, "response", p.object))
+}
+
+func responseUsage(u message.Usage) jsontext.Value {
+	return encode(map[string]any{
+		"input_tokens": u.Input, "input_tokens_details": map[string]int64{"cached_tokens": u.CacheRead},
+		"output_tokens": u.Output, "output_tokens_details": map[string]int64{"reasoning_tokens": u.Reasoning},
+		"total_tokens": u.Input + u.Output,
+	})
+}

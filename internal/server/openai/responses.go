@@ -1,0 +1,181 @@
+package openai
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/server/httpauth"
+)
+
+// responseRequest is the body of POST /v1/responses
+// (https://platform.openai.com/docs/api-reference/responses/create).
+type responseRequest struct {
+	Model        string           `json:"model"`
+	Input        jsontext.Value   `json:"input"`
+	Instructions *string          `json:"instructions"`
+	Stream       bool             `json:"stream"`
+	Tools        []jsontext.Value `json:"tools"`
+	ToolChoice   jsontext.Value   `json:"tool_choice"`
+	Parallel     *bool            `json:"parallel_tool_calls"`
+	Temperature  *float64         `json:"temperature"`
+	TopP         *float64         `json:"top_p"`
+	MaxOutput    *int             `json:"max_output_tokens"`
+	Reasoning    *struct {
+		Effort  *string        `json:"effort"`
+		Summary jsontext.Value `json:"summary"` // Steward shows what there is
+	} `json:"reasoning"`
+	Text *struct {
+		Format    *responseFormat `json:"format"`
+		Verbosity jsontext.Value  `json:"verbosity"`
+	} `json:"text"`
+	Metadata map[string]string         `json:"metadata"`
+	Rest     map[string]jsontext.Value `json:",embed"`
+}
+
+type responseFormat struct {
+	Type        string         `json:"type"`
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Schema      jsontext.Value `json:"schema"`
+	Strict      *bool          `json:"strict"`
+}
+
+// stateful are members by which a request names something that the server is to have kept.
+var stateful = []string{"previous_response_id", "conversation", "prompt"}
+
+// asUsual are members without an effect here: nothing is stored, and reasoning is not encrypted.
+var asUsual = []string{"store", "include", "stream_options"}
+
+// completion returns a request in the form of chat completions, without messages.
+func (q *responseRequest) completion() (*completion, error) {
+	if q.Model == "" {
+		return nil, bad("model", "a model is needed").WithHint("GET /v1/models lists them")
+	}
+	if k := q.Input.Kind(); k == 0 || k == 'n' || string(q.Input) == "[]" {
+		return nil, bad("input", "there is no input")
+	}
+	for _, name := range stateful {
+		if v, ok := q.Rest[name]; ok && v.Kind() != 'n' {
+			return nil, unsupported(name, "Steward keeps no responses and no prompts for %s", name).
+				WithHint("send all items of the conversation as input, or continue a conversation of Steward's with metadata.conversation_id")
+		}
+	}
+	c := &completion{Model: q.Model, Stream: q.Stream, Parallel: q.Parallel, Temperature: q.Temperature, TopP: q.TopP,
+		MaxCompletion: q.MaxOutput, Metadata: q.Metadata, ToolChoice: q.ToolChoice, Rest: map[string]jsontext.Value{}}
+	for name, v := range q.Rest {
+		if !slices.Contains(asUsual, name) {
+			c.Rest[name] = v
+		}
+	}
+	for i, raw := range q.Tools {
+		t := toolPart{}
+		err := json.Unmarshal(raw, &t)
+		if err == nil {
+			err = json.Unmarshal(raw, &t.Function) // which is not nested here
+		}
+		if err != nil {
+			return nil, bad(jsonIndex("tools", i), "the tool cannot be read: %w", err)
+		}
+		c.Tools = append(c.Tools, t)
+	}
+	if q.ToolChoice.Kind() == '{' {
+		var named struct {
+			Type string `json:"type"`
+			Name string `json:"name"`
+		}
+		if err := json.Unmarshal(q.ToolChoice, &named); err != nil {
+			return nil, bad("tool_choice", "tool_choice cannot be read: %w", err)
+		}
+		c.ToolChoice = encode(map[string]any{"type": named.Type, "function": map[string]string{"name": named.Name}})
+	}
+	if q.Reasoning != nil {
+		c.Effort = q.Reasoning.Effort
+	}
+	if q.Text != nil && q.Text.Format != nil {
+		c.Format = q.Text.Format.chat()
+	}
+	return c, nil
+}
+
+// chat returns the format as it is nested in chat completions.
+func (f *responseFormat) chat() *formatPart {
+	p := &formatPart{Type: f.Type}
+	raw := encode(map[string]any{"json_schema": f})
+	if f.Type == "json_schema" && json.Unmarshal(raw, p) != nil {
+		p.Schema = nil // its error says that the schema is missing
+	}
+	return p
+}
+
+// renamed gives the parameter that an error of the shared code names its name in this API.
+func renamed(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := fault.Of(err)
+	p, ok := e.Details["param"].(string)
+	if !ok {
+		return err
+	}
+	return e.Detail("param", strings.NewReplacer("max_completion_tokens", "max_output_tokens", "reasoning_effort", "reasoning.effort",
+		"response_format.json_schema", "text.format", "response_format", "text.format", "messages", "input", ".function.", ".").Replace(p))
+}
+
+// respond answers POST /v1/responses. Nothing is stored for later requests.
+func (f *server) respond(w http.ResponseWriter, r *http.Request, user string) error {
+	var q responseRequest
+	body, err := httpauth.ReadBody(w, r, f.MaxBody)
+	if err == nil {
+		err = httpauth.UnmarshalKnown(body, &q)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := q.completion()
+	if err != nil {
+		return renamed(err)
+	}
+	doc := []byte(q.Input)
+	if q.Instructions != nil && *q.Instructions != "" {
+		doc = encode(map[string]any{"instructions": *q.Instructions, "input": q.Input})
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	a, from, err := f.ask(ctx, w, r, user, c, f.items, doc)
+	if err != nil {
+		return renamed(err)
+	}
+	p := &pipe{w: w, rc: http.NewResponseController(w)}
+	out := &responder{answer: a, object: q.object(a)}
+	if q.Stream {
+		out.send = func(typ string, data []byte) error {
+			p.event(typ, data)
+			return p.gone
+		}
+		return renamed(f.stream(r, p, from, out.tell, out.fail))
+	}
+	reply, err := a.collect(from)
+	if err != nil {
+		return renamed(err)
+	}
+	out.done(reply)
+	httpauth.Reply(w, http.StatusOK, append(encode(out.object), '\n'))
+	return nil
+}
+
+// object returns the response as it is at the start.
+func (q *responseRequest) object(a *answer) responseObject {
+	o := responseObject{ID: "resp_" + a.ID, Object: "response", Created: a.Created, Status: "in_progress", Model: a.Model,
+		Instructions: q.Instructions, MaxOutput: q.MaxOutput, Metadata: q.Metadata, Parallel: !a.single,
+		Temperature: q.Temperature, TopP: q.TopP, ToolChoice: q.ToolChoice, Tools: q.Tools, Truncation: "disabled", Usage: null}
+	if k := o.ToolChoice.Kind(); k == 0 || k == 'n' {
+		o.ToolChoice = jsontext.Value(`"auto"`)
+	}
+	return o
+}

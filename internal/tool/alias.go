@@ -1,0 +1,45 @@
+package tool
+
+import "strings"
+
+// aliases are further names under which agents and lists of tools may name Steward's tools. An alias
+// counts only where no tool has that name.
+var aliases = map[string]string{
+	"calendar":                    "calendar.*",
+	"calendar.create_event":       "calendar.add",
+	"calendar.list_events":        "calendar.list",
+	"memory":                      "notes.*",
+	"memory.*":                    "notes.*",
+	"memory.save":                 "notes.append",
+	"memory.search":               "notes.search",
+	"notification":                "notify.*",
+	"notification.*":              "notify.*",
+	"search":                      "web.*",
+	"search.*":                    "web.*",
+	"search.web_search":           "web.search",
+	"timer":                       "timer.*",
+	"weather":                     "weather.*",
+	"weather.get_current":         "weather.forecast",
+	"weather.get_current_weather": "weather.forecast",
+	"weather.get_forecast":        "weather.forecast",
+}
+
+// Alias returns the name or glob that an alias stands for.
+func Alias(pattern string) (real string, ok bool) {
+	real, ok = aliases[pattern]
+	return real, ok
+}
+
+// Knows reports whether Select finds no fault with a pattern: it is a glob, or names a tool that is there
+// by its name or by an alias.
+func (r *Registry) Knows(pattern string) bool {
+	glob := strings.TrimPrefix(pattern, "!")
+	if glob != pattern || IsGlob(glob) {
+		return true
+	}
+	if _, ok := r.Get(glob); ok {
+		return true
+	}
+	real, ok := aliases[glob]
+	return ok && r.Knows(real)
+}

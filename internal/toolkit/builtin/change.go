@@ -1,0 +1,395 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	json "github.com/go-json-experiment/json"
+	"github.com/rogpeppe/go-internal/diff"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+type editArgs struct {
+	Path string `json:"path" jsonschema:"the file to change, beginning with a granted folder's name" minlen:"1" maxlen:"1024"`
+	Old  string `json:"old" jsonschema:"the text to replace, exactly as it stands in the file, with its line breaks and indentation; it must occur once, so take enough of its surroundings" minlen:"1"`
+	New  string `json:"new" jsonschema:"the text that takes its place; empty to remove it"`
+	All  bool   `json:"all,omitzero" jsonschema:"replace it everywhere in the file"`
+}
+
+type moveArgs struct {
+	From string `json:"from" jsonschema:"the file or folder to move or rename, beginning with a granted folder's name" minlen:"1" maxlen:"1024"`
+	To   string `json:"to" jsonschema:"its new path in the same granted folder; nothing may be there yet" minlen:"1" maxlen:"1024"`
+}
+
+type deleteArgs struct {
+	Path string `json:"path" jsonschema:"the file or folder to delete, beginning with a granted folder's name" minlen:"1" maxlen:"1024"`
+}
+
+// changer is an action on files whose changes are recorded in the trash. It implements tool.Settler and
+// tool.Undoer with that record.
+type changer struct {
+	tool.Tool
+	k       *kit
+	preview func(ctx context.Context, in tool.Invocation) (string, error) // nil: the arguments say all
+}
+
+// Unwrap leads to the typed tool.
+func (c *changer) Unwrap() tool.Tool { return c.Tool }
+
+// Check implements tool.Checker.
+func (c *changer) Check(args []byte) error { return c.Tool.(tool.Checker).Check(args) }
+
+// Preview implements tool.Previewer.
+func (c *changer) Preview(ctx context.Context, in tool.Invocation) (string, error) {
+	if c.preview == nil {
+		return "", nil
+	}
+	return c.preview(ctx, in)
+}
+
+// addChangers adds the actions that need the trash.
+func (k *kit) addChangers() {
+	gone := []tool.Strategy{{Kind: tool.Custom, Tools: []string{"files.list", "files.read"}}}
+	addChange(k, tool.Spec{Name: "files.edit", Targets: []string{"path"}, Tidy: rewritten,
+		Description: "Changes a part of a text file: replaces one text by another, exactly. Prefer it to files.write for files that exist. " + begin,
+		Log:         tool.LogSpec{Summary: "Edit {path}", Parameters: []string{"path", "all"}, Impact: []string{"path"}}},
+		k.edit, func(ctx context.Context, in tool.Invocation, a editArgs) (string, error) {
+			p, root, old, now, err := k.edited(ctx, in.User, a)
+			if err != nil {
+				return "", err
+			}
+			defer root.Close()
+			return unified(p.shown, old, now), nil
+		})
+	addChange(k, tool.Spec{Name: "files.move", Targets: []string{"from", "to"}, Tidy: gone,
+		Description: "Moves or renames a file or folder inside a granted folder. It never replaces anything. " + begin,
+		Log:         tool.LogSpec{Summary: "Move {from} to {to}", Impact: []string{"from", "to"}}}, k.move, nil)
+	addChange(k, tool.Spec{Name: "files.delete", Targets: []string{"path"}, Tidy: gone,
+		Description: "Deletes a file or folder. It is kept in a trash for a while, so that deleting can be undone. " + begin,
+		Log:         tool.LogSpec{Summary: "Delete {path}", Impact: []string{"path"}}}, k.delete, nil)
+}
+
+// rewritten is what becomes obsolete when a file has a new content.
+var rewritten = []tool.Strategy{
+	{Kind: tool.ByTool, Tools: []string{"files.read"}, Parameters: []string{"path"}},
+	{Kind: tool.Custom, Tools: []string{"files.list"}}}
+
+func addChange[In any](k *kit, s tool.Spec, fn func(context.Context, tool.Invocation, In) (string, error), preview func(context.Context, tool.Invocation, In) (string, error)) {
+	s.Effect, s.Version, s.Yields, s.Reach = tool.Action, "1", message.Private, tool.ReachHere
+	t, err := tool.New(s, fn)
+	if err != nil {
+		k.add(nil, err)
+		return
+	}
+	c := &changer{Tool: t, k: k}
+	if preview != nil {
+		c.preview = func(ctx context.Context, in tool.Invocation) (string, error) {
+			var a In
+			if err := json.Unmarshal(in.Args, &a); err != nil {
+				return "", fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %w", err)
+			}
+			return preview(ctx, in, a)
+		}
+	}
+	k.add(c, nil)
+}
+
+// unified returns the difference of two texts as a unified diff.
+func unified(name, old, now string) string {
+	d := diff.Diff(name, []byte(old), name+" (new)", []byte(now))
+	if _, rest, ok := bytes.Cut(d, []byte("\n")); ok { // the first line repeats the names
+		d = rest
+	}
+	return string(d)
+}
+
+// textOf returns the content of a text file.
+func (p place) textOf(root *os.Root) (string, error) {
+	f, info, err := p.openFile(root)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxWrite+1))
+	switch {
+	case err != nil:
+		return "", p.fault(err)
+	case len(b) > maxWrite:
+		return "", fault.New(fault.TooLarge, "file_too_large", "%q has %d bytes: at most %d can be edited", p.shown, info.Size(), maxWrite)
+	case !text(b, false):
+		return "", fault.New(fault.Invalid, "not_a_text", "%q is no UTF-8 text", p.shown)
+	}
+	return string(b), nil
+}
+
+// edited returns the content of a file before and after an edit.
+func (k *kit) edited(ctx context.Context, user string, a editArgs) (p place, root *os.Root, old, now string, err error) {
+	if p, root, err = k.writable(ctx, user, a.Path); err != nil {
+		return
+	}
+	if old, err = p.textOf(root); err == nil {
+		now, err = a.apply(p.shown, old)
+	}
+	if err != nil {
+		root.Close() // it was only read
+	}
+	return
+}
+
+func (a editArgs) apply(shown, old string) (string, error) {
+	switch n := strings.Count(old, a.Old); {
+	case n == 0:
+		return "", fault.New(fault.NotFound, "text_not_found", "the text to replace is not in %q", shown).
+			WithHint("read the file again, and copy the text exactly, with its spaces and line breaks")
+	case n > 1 && !a.All:
+		return "", fault.New(fault.Conflict, "text_not_unique", "the text to replace is in %q %d times", shown, n).
+			WithHint("take more of its surroundings, or set all to replace each")
+	case a.Old == a.New:
+		return "", fault.New(fault.Invalid, "edit_empty", "the two texts are the same")
+	}
+	now := strings.ReplaceAll(old, a.Old, a.New)
+	if len(now) > maxWrite {
+		return "", fault.New(fault.TooLarge, "file_too_large", "%q would have %d bytes: at most %d", shown, len(now), maxWrite)
+	}
+	return now, nil
+}
+
+func (k *kit) edit(ctx context.Context, in tool.Invocation, a editArgs) (string, error) {
+	p, root, old, now, err := k.edited(ctx, in.User, a)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	defer root.Close()
+	if err := k.put(ctx, in, p, root, now, true); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Changed %s:\n%s", p.shown, unified(p.shown, old, now)), nil
+}
+
+// move renames a file or folder.
+func (k *kit) move(ctx context.Context, in tool.Invocation, a moveArgs) (string, error) {
+	from, root, err := k.writable(ctx, in.User, a.From)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	defer root.Close()
+	to, other, err := k.writable(ctx, in.User, a.To)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	other.Close() // it is the same folder, or refused
+	if from.Name != to.Name {
+		return "", tool.NotDone(fault.New(fault.Invalid, "move_across", "%q and %q are in two granted folders", from.shown, to.shown).WithHint("move inside one folder"))
+	}
+	state, err := stateOf(ctx, root, from.rel)
+	switch {
+	case err != nil:
+		return "", tool.NotDone(from.fault(err))
+	case state == "":
+		return "", tool.NotDone(from.fault(fs.ErrNotExist))
+	}
+	if err := k.keep(ctx, in.User, keyOf(in), note{Path: from.shown, To: to.shown, Before: state, After: state}, from, root); err != nil {
+		return "", tool.NotDone(err)
+	}
+	if err := rename(root, from, to); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Moved %s to %s.", from.shown, to.shown), nil
+}
+
+// rename gives a file or folder another name that is not taken.
+func rename(root *os.Root, from, to place) error {
+	info, err := root.Lstat(from.rel)
+	if err != nil {
+		return tool.NotDone(from.fault(err))
+	}
+	if _, err := root.Lstat(to.rel); err == nil {
+		return tool.NotDone(to.exists())
+	}
+	if strings.HasPrefix(to.rel, from.rel+"/") {
+		return tool.NotDone(fault.New(fault.Invalid, "move_inside", "%q cannot be moved into itself", from.shown))
+	}
+	if err := root.MkdirAll(path.Dir(to.rel), 0o755); err != nil {
+		return tool.NotDone(to.fault(err))
+	}
+	if err := to.publish(root, from.rel, info.IsDir()); err != nil { // a link never replaces what was made meanwhile
+		return tool.NotDone(err)
+	}
+	if err := syncUp(root, path.Dir(to.rel)); err != nil {
+		return to.fault(err)
+	}
+	return nil
+}
+
+// delete moves a file or folder to the trash.
+func (k *kit) delete(ctx context.Context, in tool.Invocation, a deleteArgs) (string, error) {
+	p, root, err := k.writable(ctx, in.User, a.Path)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	defer root.Close()
+	state, err := stateOf(ctx, root, p.rel)
+	if err == nil && state == "" {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return "", tool.NotDone(p.fault(err))
+	}
+	if err := k.keep(ctx, in.User, keyOf(in), note{Path: p.shown, Before: state}, p, root); err != nil {
+		return "", tool.NotDone(err)
+	}
+	if err := root.RemoveAll(p.rel); err != nil {
+		return "", p.fault(err)
+	}
+	if err := syncUp(root, path.Dir(p.rel)); err != nil {
+		return "", p.fault(err)
+	}
+	return fmt.Sprintf("Deleted %s. It is in the trash: this can be undone.", p.shown), nil
+}
+
+// keyOf returns the idempotency key of a call.
+func keyOf(in tool.Invocation) string {
+	if in.Key != "" {
+		return in.Key
+	}
+	return in.Call.String()
+}
+
+// recorded is a change that the trash remembers, and how things are now.
+type recorded struct {
+	note
+	p     place
+	root  *os.Root
+	trash *os.Root
+	was   string // what was replaced, in the trash
+	to    place
+	now   string // the state of Path
+	there string // the state of To
+}
+
+func (r *recorded) close() {
+	for _, root := range []*os.Root{r.root, r.trash} {
+		if root != nil {
+			root.Close() // changes have been synced
+		}
+	}
+}
+
+// recall finds the record of a call. It returns nil if there is none.
+func (k *kit) recall(ctx context.Context, in tool.Invocation) (*recorded, error) {
+	if k.opt.Trash == nil {
+		return nil, nil
+	}
+	trash, err := k.trash(in.User)
+	if err != nil {
+		return nil, err
+	}
+	r := &recorded{trash: trash}
+	n, name, err := noteOf(trash, keyOf(in))
+	if r.note = n; err != nil || name == "" {
+		r.close()
+		return nil, err
+	}
+	r.was = name + "/was"
+	r.p, r.root, err = k.writable(ctx, in.User, n.Path)
+	if err == nil && n.To != "" {
+		var other *os.Root
+		if r.to, other, err = k.writable(ctx, in.User, n.To); err == nil {
+			other.Close() // the folder is open as root
+			r.there, err = stateOf(ctx, r.root, r.to.rel)
+		}
+	}
+	if err == nil {
+		r.now, err = stateOf(ctx, r.root, r.p.rel)
+	}
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// done and undone report whether things are as after the change, and as before it.
+func (r *recorded) done() bool {
+	if r.To != "" {
+		return r.there == r.After && r.now == ""
+	}
+	return r.now == r.After
+}
+
+func (r *recorded) undone() bool { return r.now == r.Before && (r.To == "" || r.there == "") }
+
+// Settle implements tool.Settler.
+func (c *changer) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	r, err := c.k.recall(ctx, in)
+	if err != nil || r == nil {
+		return false, tool.Result{}, err // without a record it did not begin
+	}
+	defer r.close()
+	switch {
+	case r.done():
+		return true, tool.Text("It was done, before Steward was interrupted: " + r.p.shown), nil
+	case r.undone():
+		return false, tool.Result{}, nil
+	}
+	return false, tool.Result{}, fault.New(fault.Unavailable, "change_unsettled",
+		"%q is neither as before nor as after the change", r.p.shown).WithHint("look at the file")
+}
+
+// Undo implements tool.Undoer. What others have changed since stays as it is.
+func (c *changer) Undo(ctx context.Context, in tool.Invocation, _ tool.Result) (tool.Result, error) {
+	r, err := c.k.recall(ctx, in)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if r == nil {
+		return tool.Result{}, fault.New(fault.NotFound, "undo_unknown", "what was there before is not kept any more").WithHint("undo it by hand")
+	}
+	defer r.close()
+	switch {
+	case r.undone(): // by an attempt that a crash has ended
+	case !r.done():
+		return tool.Result{}, fault.New(fault.Conflict, "changed_since", "%s was changed since", r.p.shown).WithHint("undo it by hand")
+	case r.To != "":
+		err = rename(r.root, r.to, r.p)
+	case r.Before == "":
+		if err = r.root.Remove(r.p.rel); err == nil {
+			err = syncUp(r.root, path.Dir(r.p.rel))
+		}
+	default:
+		err = r.restore(ctx)
+	}
+	if err != nil {
+		return tool.Result{}, r.p.fault(err)
+	}
+	return tool.Text("Undone: " + r.p.shown + " is as it was before."), nil
+}
+
+// restore copies what was replaced beside its old place, and renames it.
+func (r *recorded) restore(ctx context.Context) error {
+	dir := path.Dir(r.p.rel)
+	if err := r.root.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	temp := path.Join(dir, ".steward-"+id.New().String()+".tmp")
+	c := copier{ctx: ctx, bytes: maxFormer, files: maxFormerFiles}
+	err := c.copy(r.trash, r.was, r.root, temp)
+	if err == nil {
+		err = r.root.Rename(temp, r.p.rel)
+	}
+	if err != nil {
+		_ = r.root.RemoveAll(temp) // the error that counts is the first
+		return err
+	}
+	return syncUp(r.root, dir)
+}

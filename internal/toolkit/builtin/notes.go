@@ -1,0 +1,124 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// Notes are Markdown files in a folder of the workspace. The tools are those of files, with titles in
+// place of paths.
+
+const maxNote = 1 << 20
+
+type noteArgs struct {
+	Title string `json:"title" jsonschema:"the title of the note, which names its file" minlen:"1" maxlen:"120"`
+}
+
+type noteWriteArgs struct {
+	Title     string `json:"title" jsonschema:"the title of the note, which names its file" minlen:"1" maxlen:"120"`
+	Text      string `json:"text" jsonschema:"the whole note, in Markdown"`
+	Overwrite bool   `json:"overwrite,omitzero" jsonschema:"replace the note if there is one"`
+}
+
+type noteAppendArgs struct {
+	Title string `json:"title" jsonschema:"the title of the note; it is made if there is none" minlen:"1" maxlen:"120"`
+	Text  string `json:"text" jsonschema:"what is added at its end, in Markdown" minlen:"1"`
+}
+
+type noteSearchArgs struct {
+	Query string `json:"query" jsonschema:"the words that a line of a note must have" minlen:"1" maxlen:"1000"`
+}
+
+// addNotes adds the tools for notes in a folder such as workspace/Notes.
+func (k *kit) addNotes(dir string) {
+	k.add(tool.New(tool.Spec{Name: "notes.list", Effect: tool.Query, Version: "1", Yields: mine, Reach: tool.ReachHere,
+		Description: "Lists the user's notes, which are Markdown files in " + dir + ".",
+		Log:         tool.LogSpec{Summary: "List the notes"}},
+		func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
+			out, err := k.list(ctx, in.User, listArgs{Path: dir})
+			return orNone(out, err)
+		}))
+	k.add(tool.New(tool.Spec{Name: "notes.search", Effect: tool.Query, Version: "1", Yields: mine, Reach: tool.ReachHere,
+		Description: "Searches the user's notes for words, and returns the lines that have all of them.",
+		Log:         tool.LogSpec{Summary: "Search the notes for {query}"}, Tidy: []tool.Strategy{again("query")}},
+		func(ctx context.Context, in tool.Invocation, a noteSearchArgs) (string, error) {
+			out, err := k.search(ctx, in.User, searchArgs{Query: a.Query, Path: dir})
+			return orNone(out, err)
+		}))
+	k.add(tool.New(tool.Spec{Name: "notes.read", Effect: tool.Query, Version: "1", Yields: mine, Reach: tool.ReachHere,
+		Description: "Reads a note of the user's by its title. A long note is read on with files.read.",
+		Log:         tool.LogSpec{Summary: "Read the note {title}", Impact: []string{"title"}}, Tidy: []tool.Strategy{again("title")}},
+		func(ctx context.Context, in tool.Invocation, a noteArgs) (tool.Result, error) {
+			at, err := notePath(dir, a.Title)
+			if err != nil {
+				return tool.Result{}, err
+			}
+			return k.read(ctx, in.User, readArgs{Path: at})
+		}))
+	changed := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"notes.read"}, Parameters: []string{"title"}}}
+	addChange(k, tool.Spec{Name: "notes.write", Targets: []string{"title"}, Tidy: changed,
+		Description: "Writes a note of the user's: a new one, or with overwrite a whole one anew.",
+		Log:         tool.LogSpec{Summary: "Write the note {title}", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}}},
+		func(ctx context.Context, in tool.Invocation, a noteWriteArgs) (string, error) {
+			at, err := notePath(dir, a.Title)
+			if err != nil {
+				return "", tool.NotDone(err)
+			}
+			return k.write(ctx, in, writeArgs{Path: at, Content: a.Text, Overwrite: a.Overwrite})
+		}, nil)
+	addChange(k, tool.Spec{Name: "notes.append", Targets: []string{"title"}, Tidy: changed,
+		Description: "Adds text at the end of a note of the user's. It makes the note if there is none.",
+		Log:         tool.LogSpec{Summary: "Add to the note {title}", Parameters: []string{"title"}, Impact: []string{"title"}}},
+		func(ctx context.Context, in tool.Invocation, a noteAppendArgs) (string, error) {
+			return k.appendNote(ctx, in, dir, a)
+		}, nil)
+}
+
+// notePath returns the path of a note. A title is a file's name, and nothing more.
+func notePath(dir, title string) (string, error) {
+	title = strings.TrimSuffix(strings.TrimSpace(title), ".md")
+	if title == "" || strings.HasPrefix(title, ".") || strings.ContainsAny(title, "/\\\x00\n\r") {
+		return "", fault.New(fault.Invalid, "title_invalid", "%.80q is no title of a note", title).WithHint("use a title without slashes and line breaks that does not begin with a dot")
+	}
+	return dir + "/" + title + ".md", nil
+}
+
+// orNone tells that there are no notes if their folder is not there yet.
+func orNone(out string, err error) (string, error) {
+	if fault.HasCode(err, "file_not_found") {
+		return "There are no notes yet.", nil
+	}
+	return out, err
+}
+
+func (k *kit) appendNote(ctx context.Context, in tool.Invocation, dir string, a noteAppendArgs) (string, error) {
+	at, err := notePath(dir, a.Title)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	p, root, err := k.writable(ctx, in.User, at)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	defer root.Close()
+	old, err := p.textOf(root)
+	switch {
+	case fault.HasCode(err, "file_not_found"):
+	case err != nil:
+		return "", tool.NotDone(err)
+	case old != "" && !strings.HasSuffix(old, "\n"):
+		old += "\n"
+	}
+	now := old + strings.TrimSuffix(a.Text, "\n") + "\n"
+	if len(now) > maxNote {
+		return "", tool.NotDone(fault.New(fault.TooLarge, "note_too_large", "the note would have %d bytes: at most %d", len(now), maxNote).WithHint("begin another note"))
+	}
+	if err := k.put(ctx, in, p, root, now, true); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Added to %s: it has %d bytes now.", p.shown, len(now)), nil
+}

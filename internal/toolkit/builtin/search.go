@@ -1,0 +1,298 @@
+package builtin
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// Limits of one search.
+const (
+	maxHits        = 200
+	maxHitText     = 300 // bytes of a line that is shown
+	maxSearchFiles = 50_000
+	maxSearchFile  = 8 << 20 // a larger file is not searched
+	maxSearchBytes = 512 << 20
+	maxIgnoreFile  = 64 << 10
+	maxIgnoreRules = 2000
+)
+
+type searchArgs struct {
+	Query  string `json:"query" jsonschema:"the words that a line must have, in any order and case; with regexp, a regular expression (RE2)" minlen:"1" maxlen:"1000"`
+	Regexp bool   `json:"regexp,omitzero" jsonschema:"query is a regular expression, which tells cases apart unless it begins with (?i)"`
+	Path   string `json:"path,omitzero" jsonschema:"the folder or file to search, beginning with a granted folder's name; all granted folders unless given" maxlen:"1024"`
+	Glob   string `json:"glob,omitzero" jsonschema:"only files whose name, or path inside the folder, is like this, for example *.go or docs/**/*.md" maxlen:"200"`
+}
+
+func (k *kit) addSearch() {
+	k.add(tool.New(tool.Spec{Name: "files.search", Effect: tool.Query, Version: "1", Yields: mine,
+		Description: "Searches the text files of the granted folders for words or a regular expression, and returns the lines as PATH:LINE: TEXT. Hidden files and what .gitignore names are left out.",
+		Log:         tool.LogSpec{Summary: "Search files for {query}", Impact: []string{"path"}},
+		Tidy:        []tool.Strategy{again("query", "regexp", "path", "glob")}},
+		func(ctx context.Context, in tool.Invocation, a searchArgs) (string, error) {
+			return k.search(ctx, in.User, a)
+		}))
+}
+
+// finder is a running search.
+type finder struct {
+	ctx    context.Context
+	match  func(line []byte) bool
+	glob   *regexp.Regexp
+	inName bool // the glob is for the last part of a path
+	rules  []ignoreRule
+	out    strings.Builder
+	hits   int
+	files  int
+	bytes  int64
+}
+
+// errEnough ends a search that has found enough, or read too much.
+var errEnough = errors.New("enough")
+
+func (k *kit) search(ctx context.Context, user string, a searchArgs) (string, error) {
+	mine, err := k.foldersOf(ctx, user)
+	if err != nil {
+		return "", err
+	}
+	f := &finder{ctx: ctx}
+	if f.match, err = matcher(a); err != nil {
+		return "", err
+	}
+	if a.Glob != "" {
+		f.inName = !strings.Contains(a.Glob, "/")
+		f.glob = globRegexp(strings.TrimPrefix(a.Glob, "/"))
+	}
+	var starts []string
+	if strings.Trim(a.Path, "./ ") != "" {
+		starts = []string{a.Path}
+	} else {
+		for _, folder := range mine {
+			starts = append(starts, folder.Name)
+		}
+	}
+	for _, s := range starts {
+		p, root, err := mine.open(s)
+		if err == nil {
+			err = errors.Join(f.below(p, root), root.Close())
+		}
+		if errors.Is(err, errEnough) {
+			return f.out.String() + fmt.Sprintf("[Stopped after %d lines in %d files: there may be more. Search for less, or in one folder.]\n", f.hits, f.files), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if f.hits == 0 {
+		return fmt.Sprintf("No line of %d files matches.", f.files), nil
+	}
+	return f.out.String(), nil
+}
+
+// matcher returns what decides about a line.
+func matcher(a searchArgs) (func([]byte) bool, error) {
+	if a.Regexp {
+		re, err := regexp.Compile(a.Query)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "regexp_invalid", "the regular expression cannot be read: %w", err).WithHint("RE2 has no look-around and no back references")
+		}
+		return re.Match, nil
+	}
+	var words []*regexp.Regexp
+	for _, w := range strings.Fields(a.Query) {
+		words = append(words, regexp.MustCompile("(?i)"+regexp.QuoteMeta(w)))
+	}
+	return func(line []byte) bool {
+		for _, w := range words {
+			if !w.Match(line) {
+				return false
+			}
+		}
+		return len(words) > 0
+	}, nil
+}
+
+func (f *finder) below(p place, root *os.Root) error {
+	f.rules = nil
+	for dir := path.Dir(p.rel); p.rel != "."; dir = path.Dir(dir) { // of the folders above the start
+		f.ignore(root, dir)
+		if dir == "." {
+			break
+		}
+	}
+	err := fs.WalkDir(root.FS(), p.rel, func(rel string, e fs.DirEntry, err error) error {
+		switch {
+		case f.ctx.Err() != nil:
+			return f.ctx.Err()
+		case err != nil && rel == p.rel:
+			return p.fault(err)
+		case err != nil:
+			return nil // what cannot be read is not searched
+		}
+		hidden := rel != p.rel && (strings.HasPrefix(e.Name(), ".") || f.ignored(rel, e.IsDir()))
+		switch {
+		case hidden && e.IsDir():
+			return fs.SkipDir
+		case e.IsDir():
+			f.ignore(root, rel)
+			return nil
+		case hidden || !e.Type().IsRegular() || !f.named(rel, e.Name()):
+			return nil
+		}
+		return f.file(place{Folder: p.Folder, shown: path.Join(p.Name, rel), rel: rel}, root)
+	})
+	return err
+}
+
+func (f *finder) named(rel, name string) bool {
+	switch {
+	case f.glob == nil:
+		return true
+	case f.inName:
+		return f.glob.MatchString(name)
+	}
+	return f.glob.MatchString(rel)
+}
+
+// file searches a file. What is no text, or too large, is passed over.
+func (f *finder) file(p place, root *os.Root) error {
+	file, info, err := p.openFile(root)
+	if err != nil {
+		return nil //nolint:nilerr // what cannot be read is not searched
+	}
+	defer file.Close()
+	if f.files++; info.Size() > maxSearchFile {
+		return nil
+	}
+	if f.files > maxSearchFiles {
+		return errEnough
+	}
+	head := make([]byte, 1024)
+	n, err := file.ReadAt(head, 0)
+	if err != nil && err != io.EOF || !text(head[:n], info.Size() > int64(n)) {
+		return nil //nolint:nilerr // likewise
+	}
+	in := bufio.NewScanner(io.LimitReader(file, maxSearchFile))
+	in.Buffer(nil, maxSearchFile)
+	for line := 1; in.Scan(); line++ {
+		f.bytes += int64(len(in.Bytes())) + 1
+		if line%1024 == 0 && f.ctx.Err() != nil {
+			return f.ctx.Err()
+		}
+		if f.bytes > maxSearchBytes {
+			return errEnough
+		}
+		if !f.match(in.Bytes()) {
+			continue
+		}
+		shown := strings.ToValidUTF8(strings.TrimSuffix(in.Text(), "\r"), "\uFFFD")
+		fmt.Fprintf(&f.out, "%s:%d: %s\n", p.shown, line, tool.Clip(shown, maxHitText))
+		if f.hits++; f.hits == maxHits {
+			return errEnough
+		}
+	}
+	return nil
+}
+
+// ignoreRule is a line of a .gitignore (https://git-scm.com/docs/gitignore).
+type ignoreRule struct {
+	dir    string // where the file lies
+	match  *regexp.Regexp
+	folder bool // it is only for folders
+	keep   bool // it begins with "!"
+	inName bool // it is for the last part of a path
+}
+
+// ignore reads the .gitignore of a folder, if there is one.
+func (f *finder) ignore(root *os.Root, dir string) {
+	file, info, err := place{rel: path.Join(dir, ".gitignore")}.openFile(root)
+	if err != nil || info.Size() > maxIgnoreFile {
+		return
+	}
+	b, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile))
+	file.Close() // it was only read
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimRight(line, " \t\r\n")
+		if line == "" || line[0] == '#' || len(line) > 500 || len(f.rules) >= maxIgnoreRules {
+			continue
+		}
+		r := ignoreRule{dir: dir}
+		line, r.keep = strings.CutPrefix(line, "!")
+		line, r.folder = strings.CutSuffix(line, "/")
+		r.inName = !strings.Contains(line, "/")
+		r.match = globRegexp(strings.TrimPrefix(line, "/"))
+		f.rules = append(f.rules, r)
+	}
+}
+
+// ignored reports whether the last rule that matches a path excludes it.
+func (f *finder) ignored(rel string, folder bool) bool {
+	out := false
+	for _, r := range f.rules {
+		below := rel
+		if r.dir != "." {
+			var ok bool
+			if below, ok = strings.CutPrefix(rel, r.dir+"/"); !ok {
+				continue
+			}
+		}
+		if r.inName {
+			below = path.Base(rel)
+		}
+		if (folder || !r.folder) && r.match.MatchString(below) {
+			out = !r.keep
+		}
+	}
+	return out
+}
+
+// globRegexp converts a glob of files to a regular expression: "*" and "?" stay in one part of a path,
+// "**" does not, and "[…]" is a set of characters.
+func globRegexp(glob string) *regexp.Regexp {
+	var b strings.Builder
+	for i := 0; i < len(glob); i++ {
+		rest := glob[i:]
+		switch set := strings.IndexByte(rest, ']'); {
+		case strings.HasPrefix(rest, "**/"):
+			b.WriteString("(?:.*/)?")
+			i += 2
+		case strings.HasPrefix(rest, "**"):
+			b.WriteString(".*")
+			i++
+		case rest[0] == '*':
+			b.WriteString("[^/]*")
+		case rest[0] == '?':
+			b.WriteString("[^/]")
+		case rest[0] == '[' && set > 1:
+			inner := strings.NewReplacer(`\`, `\\`, "[", `\[`).Replace(rest[1:set])
+			if inner[0] == '!' {
+				inner = "^" + inner[1:]
+			}
+			b.WriteString("[" + inner + "]")
+			i += set
+		case rest[0] == '\\' && len(rest) > 1:
+			b.WriteString(regexp.QuoteMeta(rest[1:2]))
+			i++
+		default:
+			b.WriteString(regexp.QuoteMeta(rest[:1]))
+		}
+	}
+	re, err := regexp.Compile(`(?s)\A` + b.String() + `\z`)
+	if err != nil { // a set with a range that is none
+		return regexp.MustCompile(`(?s)\A` + regexp.QuoteMeta(glob) + `\z`)
+	}
+	return re
+}

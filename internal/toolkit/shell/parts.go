@@ -1,0 +1,191 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	json "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// runners are commands that run what their arguments or their input say, or that change what later
+// commands mean. Their arguments do not tell what happens.
+var runners = []string{
+	"eval", "exec", "source", ".", "command", "builtin", "trap", "alias", "unalias", "set", "shopt", "enable", "hash", "export", "readonly", "unset",
+	"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "xargs", "parallel", "sudo", "doas", "su", "nohup", "setsid", "nice", "ionice",
+	"timeout", "stdbuf", "script", "watch", "flock", "chroot", "unshare", "nsenter", "strace", "gdb",
+}
+
+// Commands returns the simple commands that a command line consists of, each in one canonical
+// spelling, whether they stand in a pipe, a list, a loop or a substitution. ok is false if it cannot be
+// told from the text what will run: a variable or a substitution names a command, a variable is set, a
+// command runs what it is given as text, or the output goes to a file.
+func Commands(line string) (list []string, ok bool) {
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
+	if err != nil {
+		return nil, false
+	}
+	a := analysis{ok: true}
+	a.statements(file.Stmts)
+	return a.list, a.ok && len(a.list) > 0
+}
+
+type analysis struct {
+	list []string
+	ok   bool
+}
+
+func (a *analysis) statements(lists ...[]*syntax.Stmt) {
+	for _, s := range slices.Concat(lists...) {
+		a.statement(s)
+	}
+}
+
+func (a *analysis) statement(s *syntax.Stmt) {
+	if s.Coprocess || s.Disown || slices.ContainsFunc(s.Redirs, func(r *syntax.Redirect) bool { return !harmless(r) }) {
+		a.ok = false
+	}
+	switch c := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		a.call(c)
+	case *syntax.BinaryCmd:
+		a.statements([]*syntax.Stmt{c.X, c.Y})
+	case *syntax.Subshell:
+		a.statements(c.Stmts)
+	case *syntax.Block:
+		a.statements(c.Stmts)
+	case *syntax.IfClause:
+		for ; c != nil; c = c.Else {
+			a.statements(c.Cond, c.Then)
+		}
+	case *syntax.WhileClause:
+		a.statements(c.Cond, c.Do)
+	default: // functions, declarations, arithmetic, loops that set a variable
+		a.ok = false
+	}
+}
+
+// harmless reports whether a redirection only joins streams, or leads to or from /dev/null.
+func harmless(r *syntax.Redirect) bool {
+	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" || r.Word == nil {
+		return false
+	}
+	switch to := r.Word.Lit(); r.Op {
+	case syntax.DplOut, syntax.DplIn:
+		return to != "" && strings.Trim(to, "0123456789-") == ""
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrIn, syntax.RdrAll, syntax.AppAll:
+		return to == "/dev/null"
+	}
+	return false
+}
+
+func (a *analysis) call(c *syntax.CallExpr) {
+	if len(c.Assigns) > 0 || len(c.Args) == 0 {
+		a.ok = false
+	}
+	words := make([]string, len(c.Args))
+	for i, w := range c.Args {
+		text, literal := value(w)
+		if i == 0 && (!literal || slices.Contains(runners, text[strings.LastIndexByte(text, '/')+1:])) {
+			a.ok = false
+		}
+		if literal {
+			quoted, err := syntax.Quote(text, syntax.LangBash)
+			a.ok = a.ok && err == nil
+			words[i] = quoted
+			continue
+		}
+		a.parts(w.Parts)
+		var b strings.Builder
+		if err := syntax.NewPrinter().Print(&b, w); err != nil {
+			a.ok = false
+		}
+		words[i] = b.String()
+	}
+	if text := strings.Join(words, " "); text != "" && !slices.Contains(a.list, text) {
+		a.list = append(a.list, text)
+	}
+}
+
+// value returns what a word says, if that is certain: it has no variables, substitutions, globs,
+// braces, escapes or "~".
+func value(w *syntax.Word) (string, bool) {
+	var b strings.Builder
+	plain := func(parts []syntax.WordPart, special string) bool {
+		for _, p := range parts {
+			lit, ok := p.(*syntax.Lit)
+			if !ok || strings.ContainsAny(lit.Value, special) {
+				return false
+			}
+			b.WriteString(lit.Value)
+		}
+		return true
+	}
+	for _, p := range w.Parts {
+		ok := false
+		switch p := p.(type) {
+		case *syntax.Lit:
+			ok = plain([]syntax.WordPart{p}, "\\*?[]{}~!$`")
+		case *syntax.SglQuoted:
+			b.WriteString(p.Value)
+			ok = !p.Dollar
+		case *syntax.DblQuoted:
+			ok = !p.Dollar && plain(p.Parts, "\\")
+		}
+		if !ok {
+			return "", false
+		}
+	}
+	return b.String(), true
+}
+
+// parts looks into a word that is not literal.
+func (a *analysis) parts(parts []syntax.WordPart) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+		case *syntax.SglQuoted:
+			a.ok = a.ok && !p.Dollar
+		case *syntax.DblQuoted:
+			a.ok = a.ok && !p.Dollar
+			a.parts(p.Parts)
+		case *syntax.CmdSubst:
+			a.ok = a.ok && !p.TempFile && !p.ReplyVar
+			a.statements(p.Stmts)
+		case *syntax.ParamExp:
+			a.ok = a.ok && simple(p)
+		default: // arithmetic, which can set variables; <(…); patterns
+			a.ok = false
+		}
+	}
+}
+
+// simple reports whether an expansion is just $NAME or ${NAME}.
+func simple(p *syntax.ParamExp) bool {
+	return !p.Excl && !p.Length && !p.Width && !p.IsSet && p.Flags == nil && p.NestedParam == nil && p.Index == nil &&
+		len(p.Modifiers) == 0 && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
+}
+
+// Parts implements tool.Divider: a standing approval must cover each simple command.
+func (r *runner) Parts(args []byte) (argument string, parts [][]byte, ok bool) {
+	var m map[string]jsontext.Value
+	var line string
+	if json.Unmarshal(args, &m) != nil || json.Unmarshal(m["command"], &line) != nil {
+		return "command", nil, false
+	}
+	list, ok := Commands(line)
+	for _, c := range list {
+		text, err := json.Marshal(c)
+		if err != nil {
+			return "command", nil, false
+		}
+		m["command"] = text
+		part, err := json.Marshal(m, json.Deterministic(true))
+		if err != nil {
+			return "command", nil, false
+		}
+		parts = append(parts, part)
+	}
+	return "command", parts, ok
+}
