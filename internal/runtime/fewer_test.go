@@ -40,7 +40,11 @@ func TestFewerTools(t *testing.T) {
 	for _, b := range []ToolBudget{{1000, all.Tokens() / 3}, {7, 1 << 20}} {
 		some := k.fewer(all, b, []string{"Will there be rain?", "Show me my letters."}).Specs()
 		if len(some) < 6 || some[0].Name != "group0.tool0" || some[3].Name != "group0.tool3" || some[len(some)-1].Name != findTool {
-			t.Errorf("of %+v: %d tools, the first %s", b, len(some), some[0].Name)
+			names := []string{}
+			for _, s := range some {
+				names = append(names, s.Name)
+			}
+			t.Errorf("of %+v: %q", b, names)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

@@ -57,8 +57,8 @@ func NewFinder(docs [][]Field) *Finder {
 				weights[term] += w * field.Weight
 			}
 		}
-		for term, w := range weights {
-			p := f.terms[term]
+		for _, term := range slices.Sorted(maps.Keys(weights)) { // so that sums are the same each time
+			w, p := weights[term], f.terms[term]
 			if p == nil {
 				p = &posted{}
 				f.terms[term] = p

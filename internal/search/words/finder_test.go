@@ -1,6 +1,7 @@
 package words_test
 
 import (
+	"fmt"
 	"testing"
 
 	"steward/internal/search/words"
@@ -32,5 +33,22 @@ func TestFinder(t *testing.T) {
 	}
 	if got := words.NewFinder(nil).Find("x", 1); len(got) != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Documents that differ only in their number are equally similar, however often a finder is made
+// of them: their order decides.
+func TestFinderBreaksTies(t *testing.T) {
+	t.Parallel()
+	docs := make([][]words.Field, 8)
+	for i := range docs {
+		docs[i] = []words.Field{{Text: fmt.Sprintf("group.tool%d", i), Weight: 2}, {Text: "It is about weather forecast rain, and says much about it.", Weight: 1}}
+	}
+	for range 100 {
+		for i, m := range words.NewFinder(docs).Find("Will there be rain?", len(docs)) {
+			if m.Doc != i {
+				t.Fatalf("place %d has document %d", i, m.Doc)
+			}
+		}
 	}
 }
