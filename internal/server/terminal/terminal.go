@@ -51,7 +51,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithoutSignalHandler()}
+	// The renderer wakes up for each frame, also when nothing happens.
+	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(30)}
 	if o.In != nil {
 		opts = append(opts, tea.WithInput(o.In))
 	}
