@@ -10,8 +10,9 @@ import (
 // Request is a unit of requested work, with the requests that it led to.
 type Request struct {
 	ID           string    `json:"id,omitzero"`
+	Parent       string    `json:"parent_id,omitzero"` // where the request stands alone: the one that it belongs to
 	User         string    `json:"user,omitzero"`
-	Kind         string    `json:"kind"` // "turn", "agent", "task", "call" or "tool"
+	Kind         string    `json:"kind"` // "turn", "agent", "task", "plan_task", "call" or "tool"
 	Title        string    `json:"title,omitzero"`
 	Origin       string    `json:"origin,omitzero"`
 	Agent        string    `json:"agent,omitzero"`

@@ -21,7 +21,7 @@ func (a *app) requestsCommand() *cobra.Command {
 		Long: "What you ask is a request. So is each call of an agent that results from it, and each background task.\n" +
 			"A request is closed when everything that it led to is closed. It is named by its id, or by at least the\n" +
 			"first 8 characters of it.",
-	}, a.listRequests(), a.showRequest(), a.cancelRequest(), a.resumeRequest(),
+	}, a.listRequests(), a.showRequest(), a.watchRequest(), a.cancelRequest(), a.resumeRequest(),
 		a.orderTask("pause ID", "Pause a task of a plan", "Pause a task of a plan that is being worked on, and everything below it; resume goes on with it.", "paused", (*session).PauseTask),
 		a.orderTask("retry ID", "Begin a task of a plan again", "Begin a task again that failed, was skipped, cancelled or parked, with what was skipped because of it.", "begun again", (*session).RetryTask))
 }
@@ -196,6 +196,8 @@ func requestMark(v *client.Request) string {
 		outcome = v.Status
 	}
 	switch {
+	case v.Kind == requestPlanned && v.Status == "pending":
+		return "·"
 	case v.State != requestClosed && v.Outcome == "" || v.State == requestAnswered && v.Error == "":
 		return "…"
 	case outcome == "answered", outcome == string(message.OK):

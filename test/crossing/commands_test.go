@@ -57,6 +57,7 @@ func commandLines() []entry {
 		at("log show", []string{"call_not_found"}, func(x things) [][]string { return [][]string{{x.LogMessage + "/0"}} }),
 		at("requests list", own, func(things) [][]string { return [][]string{{"--all"}} }),
 		at("requests show", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),
+		at("requests watch", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),
 		at("resources list", []string{"", "space_denied", "not_found"}, func(x things) [][]string {
 			return [][]string{{"--bodies", "--limit", "1000"}, {"--bodies", "--space", "user:ann"}, {"--bodies", "--space", "group:family"}, {"--bodies", "--under", "cld:common.Conversation." + x.Conv}}
 		}),

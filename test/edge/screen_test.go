@@ -94,7 +94,7 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 		"conversations list": {}, "conversations show": {conv}, "conversations export": {conv, "--format", "markdown"},
 		"events watch": {"--from", "start", "--json", "--bodies", "--limit", "20"}, "groups list": {}, "groups show": {"family"},
 		"intents list": {}, "intents show": {question.ID}, "keys list": {}, "log": {}, "log show": {"last"}, "messages list": {conv}, "messages show": {message, "--conversation", conv},
-		"plan": {"tell " + evil}, "policy show": {"house.rego"}, "requests show": {done.Frames[1].Interaction}, "resources get": {"cld:home.Note.evil"}, "resources list": {"--bodies", "--json"}, "search": {"shown"},
+		"plan": {"tell " + evil}, "policy show": {"house.rego"}, "requests show": {done.Frames[1].Interaction}, "requests watch": {done.Frames[1].Interaction}, "resources get": {"cld:home.Note.evil"}, "resources list": {"--bodies", "--json"}, "search": {"shown"},
 		"users list": {}, "users show": {"ada"}, "branch list": {conv}, "branch siblings": {message, "--conversation", conv},
 	}
 	given := strings.Split("agents approve,agents deny,agents new,agents revoke,agents test,approvals approve,approvals deny,audit export,audit head,audit verify,"+

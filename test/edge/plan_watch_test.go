@@ -1,0 +1,130 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"steward/test/edge"
+)
+
+// watchable is a model that plans two tasks, one after the other. The first one works until it is let go.
+func watchable(t *testing.T, begun chan struct{}, free *atomic.Bool) edge.Options {
+	plan := object{"analysis": "a", "plan": "p", "confidence": 1, "subtasks": []object{
+		{"name": "look", "purpose": "Do look", "selected_tools": []string{"time.now"}},
+		{"name": "write", "purpose": "Do write", "after": []string{"look"}},
+	}}
+	return edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		switch {
+		case strings.Contains(in.Messages[0].Text(), "You plan for a person"):
+			if in.Rounds() == 0 {
+				return edge.Reply{Calls: []edge.Call{{Name: "plan.start", Args: plan}}}
+			}
+			return edge.Reply{Text: "answer"}
+		case strings.HasPrefix(in.User(), "Do look") && !free.Load():
+			return hangs(begun)
+		case strings.HasPrefix(in.User(), "Do look") && in.Rounds() == 0:
+			return edge.Reply{Calls: []edge.Call{{Name: "time.now", Args: object{}}}}
+		}
+		return edge.Reply{Text: "did it"}
+	})}
+}
+
+// toFile starts a command and returns a function that returns its output so far.
+func toFile(t *testing.T, cmd *exec.Cmd) func() string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	cmd.Stdout = f
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() string {
+		b, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b)
+	}
+}
+
+// TestARequestIsWatchedUntilItEnds: a watch tells each change of a task as a line, goes on when the Steward
+// that it watches is killed and started again, and ends with the outcome of the request.
+func TestARequestIsWatchedUntilItEnds(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{}, 9)
+	var free atomic.Bool
+	n := edge.New(t, watchable(t, begun, &free))
+	n.Serve()
+	c := n.Dial()
+	c.Send(object{"type": "message", "content": "Do both", "agent": "planner"})
+	<-begun
+	lines, text := n.Command("requests", "watch", "last", "--json"), n.Command("requests", "watch", "last")
+	out, plain := toFile(t, lines), toFile(t, text)
+	n.Until("the first task", func() bool { return strings.Contains(out(), `"running"`) && strings.Contains(plain(), "look") })
+	c.Close()
+	n.Kill()
+	free.Store(true)
+	n.Serve()
+	if err := lines.Wait(); err != nil {
+		t.Errorf("%v: %s", err, out())
+	}
+	if err := text.Wait(); err != nil {
+		t.Errorf("%v: %s", err, plain())
+	}
+	var told []string
+	dec := json.NewDecoder(strings.NewReader(out()))
+	for dec.More() {
+		var v struct {
+			planned
+			Parent string `json:"parent_id"`
+			Tool   string
+		}
+		if err := dec.Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		if len(v.Below) > 0 || v.Parent == "" != (v.Title == "Do both") {
+			t.Errorf("%+v", v)
+		}
+		told = append(told, v.Title+v.Tool+" "+v.Status)
+	}
+	if got := strings.Join(told, "\n"); !inOrder(got, []string{"Do both", "plan.start", "look running", "write pending", "look done", "write done"}) {
+		t.Error(got)
+	}
+	if got := plain(); !inOrder(got, []string{"… look (running)", "· write (pending)", "✓ look", "✓ write"}) || strings.Contains(got, "\x1b") {
+		t.Error(got)
+	}
+}
+
+// TestATreeIsDrawnInPlace: on a terminal the tree of a watched request is drawn over itself, and a request
+// that was cancelled ends the watch with an error code.
+func TestATreeIsDrawnInPlace(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{}, 9)
+	var free atomic.Bool
+	n := edge.New(t, watchable(t, begun, &free))
+	n.Serve()
+	c := n.Dial()
+	defer c.Close()
+	c.Send(object{"type": "message", "content": "Do both", "agent": "planner"})
+	turn := ""
+	for turn == "" {
+		turn = c.Read().Interaction
+	}
+	<-begun
+	out, code := n.Type("\x1b[J", "\x03", "requests", "watch", "last")
+	if code != 130 || !inOrder(out, []string{"… look (running)", "· write (pending)", "\x1b["}) {
+		t.Errorf("%d: %s", code, out)
+	}
+	n.Must("requests", "cancel", turn)
+	if out, code = n.Screen("requests", "watch", "last"); code != 1 || strings.Contains(out, "\x1b[J") || !strings.Contains(out, "✗ Do both (stopped") {
+		t.Errorf("%d: %s", code, out)
+	}
+}
