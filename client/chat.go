@@ -54,6 +54,7 @@ const (
 	FrameReset     = "reset"
 	FrameNotice    = "notice"
 	FrameTask      = "task"
+	FramePlanned   = "plan_task"
 	FrameOpened    = "opened"
 )
 
@@ -90,6 +91,10 @@ type Frame struct {
 	Usage        Usage           `json:"usage"`
 	Context      int64           `json:"context"` // tokens of the model's context window that are used
 	Citations    []Citation      `json:"citations"`
+
+	CallID string   `json:"call_id"` // that a task of a plan belongs to
+	Order  int      `json:"order"`   // of the task, among the others
+	Task   *Request `json:"task"`    // how it stands
 
 	Message string `json:"message"` // the progress of a call or a task; of an error, its message
 	Err     error  `json:"-"`       // a FrameError

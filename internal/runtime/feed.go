@@ -38,6 +38,7 @@ type snapshot struct {
 	told    []Frame    // notices of the durable messages, for watchers that come after the turn
 	open    []CallView // calls that have no result yet
 	tasks   []Frame    // of the tasks that have not ended
+	planned []Frame    // of the tasks of the running turn's plan, in the order of their making
 	failure *Frame     // why the last turn failed
 	parked  bool       // failure is a parked turn's; it stays until that is resumed or cancelled
 }
@@ -99,6 +100,7 @@ func (f *feed) now(w *watcher) snapshot {
 	w.next = f.base + len(f.frames)
 	s := f.snapshot
 	s.notices, s.told, s.open, s.tasks = slices.Clone(f.notices), slices.Clone(f.told), slices.Clone(f.open), slices.Clone(f.tasks)
+	s.planned = slices.Clone(f.planned)
 	if f.draft != nil {
 		s.draft = &draft{message: f.draft.message}
 		for _, b := range f.draft.blocks {
@@ -262,7 +264,7 @@ func (f *feed) fail(err error) {
 // to have seen it.
 func (f *feed) over(err error) {
 	f.void()
-	f.open, f.notices, f.parked = nil, nil, false
+	f.open, f.notices, f.planned, f.parked = nil, nil, nil, false
 	if err != nil {
 		f.failure = &Frame{Kind: FrameError, Err: fault.Of(err), Cursor: Cursor{Seq: f.seq, Message: f.inter}}
 		f.push(*f.failure)

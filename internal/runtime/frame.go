@@ -81,6 +81,7 @@ const (
 	FrameReset     FrameKind = "reset"       // what was shown of Message is void; it starts again or never comes
 	FrameNotice    FrameKind = "notice"      // Text for the person
 	FrameTask      FrameKind = "task"        // Task: the progress of a background call
+	FramePlanned   FrameKind = "plan_task"   // Planned: how a task of a plan stands
 	FrameOpened    FrameKind = "opened"      // a tool or an agent began a turn: Message, Stored
 )
 
@@ -95,6 +96,7 @@ type Frame struct {
 	Text         string
 	Call         *CallView
 	Task         *TaskView
+	Planned      *PlannedView
 	Stored       *message.Message // the durable message, if the frame reports one
 	ClientID     string           // FrameUser
 	Err          *fault.Error

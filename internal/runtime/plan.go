@@ -13,6 +13,7 @@ import (
 	"steward/internal/agent/plan"
 	"steward/internal/effect"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -120,7 +121,7 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	if !ok {
 		return tool.Result{}, outsideTurn(startTool)
 	}
-	w := &treeWorker{turnCall: a, at: a.session.MessageURI(in.Call.Message), versions: map[resource.URI]uint64{}, saying: map[resource.URI]agent.Progress{}}
+	w := &treeWorker{turnCall: a, at: a.session.MessageURI(in.Call.Message), versions: map[resource.URI]uint64{}, saying: map[resource.URI]agent.Progress{}, shown: map[id.ID]PlannedView{}}
 	tasks, err := w.load(ctx)
 	if err != nil {
 		return tool.Result{}, err
@@ -138,6 +139,9 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	check := func(d []plan.Draft) []plan.Problem {
 		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world())
 	}
+	w.mu.Lock()
+	w.show(ctx, tasks)
+	w.mu.Unlock()
 	live := &liveTree{a.chat.user, w, plan.New(w, tasks, plan.Options{Check: check})}
 	a.node.mu.Lock()
 	a.node.trees[live] = struct{}{}
@@ -163,6 +167,7 @@ type treeWorker struct {
 	places   map[string]resource.URI // by task id
 	saying   map[resource.URI]agent.Progress
 	told     agent.Progress
+	shown    map[id.ID]PlannedView
 }
 
 // read parses and checks a plan. problem says what the model is to correct.
@@ -253,6 +258,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks []*plan.Task) error {
 	for i, c := range b.Changes {
 		w.versions[c.URI] = rec.Versions[i]
 	}
+	w.show(ctx, tasks)
 	return nil
 }
 
@@ -488,6 +494,7 @@ func (w *treeWorker) progress(at resource.URI, t *plan.Task, p agent.Progress) {
 	if p.Status == "" {
 		delete(w.saying, at)
 	} else {
+		w.says(t, p)
 		p.Message = strings.TrimSuffix(t.Name+": "+p.Message, ": ")
 		w.saying[at] = p
 	}

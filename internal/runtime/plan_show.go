@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"steward/client"
 	"steward/internal/agent"
@@ -116,6 +117,90 @@ func (d *drawer) task(t storedTask, below []storedRequest, depth int) (client.Re
 		addUp(&v, &worked)
 	}
 	return v, nil
+}
+
+// PlannedView is how a task of a plan stands while the plan is carried out.
+type PlannedView struct {
+	Call     string `json:"call_id"`              // that carries out the plan: "MESSAGE/BLOCK"
+	Order    int    `json:"order"`                // of its making; a task comes before its subtasks
+	Approval string `json:"approval_id,omitzero"` // the question that it waits for; its status is callAwaiting
+
+	// Task has, beside what every view of a request has, the agent "designed" for one that was
+	// made for the task. Its tokens and cost are those of its own attempts that have ended.
+	Task client.Request `json:"task"`
+}
+
+// designed stands for the path of an agent that is made for a task.
+const designed = "designed"
+
+// show tells the conversation's watchers how tasks stand. The root is not told if it only
+// holds the others together. The caller holds w.mu.
+func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
+	root := askedRequest(w.call.Ref)
+	d := drawer{ctx: ctx, st: w.node.opt.Store, sc: store.ForUser(w.chat.user)}
+	for _, t := range tasks {
+		if t.ID == root && t.Supervised() {
+			continue
+		}
+		var worked []storedRequest
+		for i := range t.Attempt + 1 {
+			r, err := loadRequest(ctx, d.st, d.sc, record.RequestURI(w.chat.id, w.request.ID, askedRequest(taskCall(t, i))))
+			if err == nil {
+				worked = append(worked, r)
+			}
+		}
+		v := PlannedView{Call: callID(w.call.Ref), Order: t.Order}
+		var err error
+		if v.Task, err = d.task(storedTask{Task: t, at: w.place(t)}, worked, maxDrawn); err != nil {
+			w.node.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)
+			continue
+		}
+		if v.Task.Agent == "" && !t.Supervised() {
+			v.Task.Agent = designed
+		}
+		if v.Task.Started.IsZero() {
+			v.Task.Started = w.shown[t.ID].Task.Started
+		}
+		if v.Task.Started.IsZero() && t.State == plan.Running {
+			v.Task.Started = time.Now().UTC().Truncate(time.Millisecond)
+		}
+		if v.Task.Parent = idText(t.Parent); t.Parent == root {
+			v.Task.Parent = ""
+		}
+		w.tell(t.ID, v)
+	}
+}
+
+// says tells the watchers what the agent of a task is doing, or what it has to ask.
+func (w *treeWorker) says(t *plan.Task, p agent.Progress) {
+	v, ok := w.shown[t.ID]
+	if !ok {
+		return
+	}
+	v.Approval, v.Task.Status, v.Task.Message = "", string(t.State), p.Message
+	if q, asks := p.Approval.(*ApprovalView); asks && p.Status == callAwaiting {
+		v.Approval, v.Task.Status = q.ID, callAwaiting
+	}
+	w.tell(t.ID, v)
+}
+
+func (w *treeWorker) tell(own id.ID, v PlannedView) {
+	w.shown[own] = v
+	w.chat.feed.plan(Frame{Kind: FramePlanned, Interaction: w.request.ID, Planned: &v})
+}
+
+// plan pushes how a task of a plan stands, and keeps it for later watchers.
+func (f *feed) plan(fr Frame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, known := slices.BinarySearchFunc(f.planned, fr, func(a, b Frame) int {
+		return cmp.Or(cmp.Compare(a.Planned.Call, b.Planned.Call), cmp.Compare(a.Planned.Order, b.Planned.Order))
+	})
+	if !known {
+		f.planned = slices.Insert(f.planned, i, fr)
+	}
+	f.planned[i] = fr
+	f.push(fr)
 }
 
 // answerOfPlan returns the answer of a plan of one task, if that is what happened

@@ -149,7 +149,7 @@ func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) e
 	for i := range snap.open {
 		at.tell(Frame{Kind: FrameCall, Interaction: snap.inter, Call: &snap.open[i], Cursor: at.Cursor})
 	}
-	for _, f := range snap.tasks {
+	for _, f := range append(snap.tasks, snap.planned...) {
 		f.Cursor = at.Cursor
 		at.tell(f)
 	}

@@ -366,6 +366,23 @@ func documented(d *double, t turn) {
 			Common: message.Common{Origin: "tool:archive.count"}, Text: "archive.count has ended: it was done. …"}}}
 		d.tell(t, true, runtime.Frame{Kind: runtime.FrameOpened, Message: m.ID, Stored: m})
 		d.complete(t, d.newID(), "The archive has 81,204 words.", message.StopEnd)
+	case strings.Contains(said, "trip"):
+		msg := d.newID()
+		call := runtime.CallView{ID: msg.String() + "/0", Name: "plan.start", Args: `{"plan":"look, then note"}`, Status: "running"}
+		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Call: &call})
+		one := runtime.PlannedView{Call: call.ID, Order: 1, Task: api.Request{ID: d.newID().String(), Kind: "plan_task", Title: "weather", Agent: "designed",
+			State: record.RequestOpen, Status: "running", Started: time.Date(2030, 1, 2, 3, 4, 4, 0, time.UTC)}}
+		two := runtime.PlannedView{Call: call.ID, Order: 2, Task: api.Request{ID: d.newID().String(), Kind: "plan_task", Title: "calendar", Agent: "designed",
+			State: record.RequestOpen, Status: "pending"}}
+		d.tell(t, false, runtime.Frame{Kind: runtime.FramePlanned, Planned: &one})
+		d.tell(t, false, runtime.Frame{Kind: runtime.FramePlanned, Planned: &two})
+		done, asks := one, two
+		done.Task.State, done.Task.Status, done.Task.Outcome, done.Task.Ended = "closed", "done", "answered", time.Date(2030, 1, 2, 3, 4, 6, 0, time.UTC)
+		done.Task.Usage, done.Task.Cost = api.Usage{Input: 30, Output: 12}, 0.0012
+		asks.Approval, asks.Task.Status, asks.Task.Started = "cld:effect.Intent.2", "awaiting_approval", done.Task.Ended
+		d.tell(t, false, runtime.Frame{Kind: runtime.FramePlanned, Planned: &done})
+		d.tell(t, false, runtime.Frame{Kind: runtime.FramePlanned, Planned: &asks})
+		d.complete(t, d.newID(), "It is not done yet.", message.StopEnd)
 	case strings.Contains(said, "note"):
 		msg := d.newID()
 		call := runtime.CallView{ID: msg.String() + "/0", Name: "files.write", Args: `{"path":"note.txt","text":"hello"}`, Status: "awaiting_approval",

@@ -64,6 +64,8 @@ func membersOf(f *runtime.Frame) any {
 		return callOf(f.Call)
 	case f.Kind == runtime.FrameTask && f.Task != nil:
 		return taskOf(f.Task)
+	case f.Kind == runtime.FramePlanned && f.Planned != nil:
+		return f.Planned
 	case f.Kind == runtime.FrameOpened && f.Stored != nil:
 		opened := struct {
 			Origin  string  `json:"origin,omitzero"` // the tool or agent that has opened the turn

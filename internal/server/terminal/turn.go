@@ -50,6 +50,7 @@ type turn struct {
 	unfolded bool        // reasoning and arguments are shown
 	calls    []*activity // in progress
 	tasks    []*activity // in the background
+	plan     tree        // of the plan that is carried out, or was last
 	last     string      // the kind of what was printed last
 	offline  bool        // the last answer came from the offline provider
 	model    string      // the model of the last answer
@@ -95,7 +96,7 @@ func (t *turn) take(f *client.Frame) {
 	switch f.Type {
 	case client.FrameUser:
 		t.start()
-		t.thought = ""
+		t.thought, t.plan = "", tree{}
 		t.user(f.Content)
 	case client.FrameToken:
 		t.start()
@@ -125,6 +126,9 @@ func (t *turn) take(f *client.Frame) {
 		t.note(f.Text)
 	case client.FrameTask:
 		t.task(f)
+	case client.FramePlanned:
+		t.start()
+		t.plan.take(f)
 	case client.FrameOpened:
 		t.start()
 		t.flush()
@@ -180,8 +184,10 @@ func (t *turn) unfold() {
 	t.unfolded = !t.unfolded
 	switch {
 	case !t.unfolded:
-		t.note("reasoning is folded again")
-	case t.thinking != "": // it is live
+		t.note("reasoning and tasks are folded again")
+	case len(t.plan.tasks) > 0 && !t.running:
+		t.print(kindNote, strings.Join(t.tree(1000, "…")[1:], "\n"))
+	case t.thinking != "" || len(t.plan.tasks) > 0: // it is live
 	case t.thought == "":
 		t.note("reasoning is shown whole from now on; there was none yet")
 	default:
@@ -224,6 +230,9 @@ func (t *turn) call(f *client.Frame) {
 		a.asked = false
 	}
 	a.Frame = *f
+	if q := a.Approval; q != nil {
+		q.Agent = t.plan.asker(q.Agent)
+	}
 	t.flush()
 }
 
@@ -313,7 +322,7 @@ func (t *turn) live(most int, spin string) []string {
 		out = append(out, t.dim.Render(cut(line, t.paint.width-8)+" "+clock(t.now().Sub(a.began))))
 	}
 	for _, a := range t.calls {
-		if a.Status == client.CallAwaiting {
+		if a.Status == client.CallAwaiting || a.ID == t.plan.call {
 			continue
 		}
 		what, name := t.doing(&a.Frame, t.paint.width-10)
@@ -322,6 +331,9 @@ func (t *turn) live(most int, spin string) []string {
 			line = spin + " " + Visible(a.Name) + ": " + oneLine(a.Message, 400)
 		}
 		show(a, line)
+	}
+	if t.running && t.find(t.plan.call) != nil {
+		out = append(out, t.tree(most-len(out)-len(t.tasks), spin)...)
 	}
 	for _, a := range t.tasks {
 		line := "∙ " + Visible(a.Name) + " in the background"

@@ -25,6 +25,11 @@ func (t *turn) result(f *client.Frame) {
 		f.Summary = a.Summary
 		t.calls = slices.DeleteFunc(t.calls, func(x *activity) bool { return x == a })
 	}
+	if f.ID == t.plan.call {
+		t.flush()
+		t.folded(took)
+		return
+	}
 	r := resultOf(f)
 	mark, said := t.mark(r), ""
 	if r.Status != message.OK {
