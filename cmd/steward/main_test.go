@@ -57,13 +57,28 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			vars, err := home(filepath.Join(e.WorkDir, "home"))
 			e.Vars = append(e.Vars, vars...)
+			e.Values[environ{}] = e.Vars
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "setid": setID, "occupy": occupy, "hang-up": hangUp, "poke": poke,
+			"here": here, "await": await, "setid": setID, "occupy": occupy, "hang-up": hangUp, "poke": poke,
 		},
 		RequireUniqueNames: true,
 	})
+}
+
+// environ is the key of a script's first environment.
+type environ struct{}
+
+// here steward ARGS… runs the program in this process, without standard input and in
+// the environment that the script began with. It costs a fraction of exec, with which
+// a script runs the program in a process of its own.
+func here(ts *testscript.TestScript, neg bool, args []string) {
+	a := &app{stdin: strings.NewReader(""), stdout: ts.Stdout(), stderr: ts.Stderr(), environ: ts.Value(environ{}).([]string),
+		dir: ts.MkAbs("."), version: "test"}
+	if code := a.run(context.Background(), args[1:]); (code != exitOK) != neg {
+		ts.Fatalf("unexpected exit code %d", code)
+	}
 }
 
 // patience is how long a test waits for something that must happen. It is long, for
