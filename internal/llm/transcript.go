@@ -251,16 +251,18 @@ type Toolset struct {
 	wire    map[string]string // wire name → name
 	mu      sync.Mutex
 	encoded map[string][]byte
-	parts   tokens.Parts
+	parts   tokens.Parts // of all
+	tokens  []int64      // of each
 }
 
 // NewToolset returns a set of the specs, in their order.
 func NewToolset(specs ...tool.Spec) *Toolset {
-	s := &Toolset{specs: specs, wire: make(map[string]string, len(specs)), encoded: map[string][]byte{}}
+	s := &Toolset{specs: specs, wire: make(map[string]string, len(specs)), encoded: map[string][]byte{}, tokens: make([]int64, len(specs))}
 	for i := range specs {
 		sp := &specs[i]
 		s.wire[tool.WireName(sp.Name)] = sp.Name
-		s.parts = s.parts.Add(tokens.OfTool(sp))
+		parts := tokens.OfTool(sp)
+		s.parts, s.tokens[i] = s.parts.Add(parts), parts.Tokens()
 	}
 	return s
 }
@@ -284,6 +286,9 @@ func (s *Toolset) Parts() tokens.Parts {
 // Tokens returns an estimate of the tokens of the tools' descriptions that is rather too high than
 // too low.
 func (s *Toolset) Tokens() int64 { return s.Parts().Tokens() }
+
+// TokensOf returns such an estimate of one of the tools, by its index.
+func (s *Toolset) TokensOf(i int) int64 { return s.tokens[i] }
 
 // Name returns the name of the tool that a model called by its wire name, which may be unknown to
 // the set.

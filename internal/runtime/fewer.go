@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/llm"
-	"steward/internal/llm/tokens"
 	"steward/internal/message"
 	"steward/internal/tool"
 )
@@ -38,9 +38,8 @@ func (b ToolBudget) in(window int64) ToolBudget {
 	return b
 }
 
-// take takes a tool out of the budget, if it fits.
-func (b *ToolBudget) take(s *tool.Spec) bool {
-	n := tokens.OfTool(s).Tokens()
+// take takes a tool of so many tokens out of the budget, if it fits.
+func (b *ToolBudget) take(n int64) bool {
 	if b.Tools < 1 || n > b.Tokens {
 		return false
 	}
@@ -60,9 +59,12 @@ func (f *fitter) choose() {
 	if w := f.window(); f.added == nil || w != f.chosenFor {
 		f.chosenFor, f.added = w, map[message.Ref]bool{}
 		f.more = f.node.opt.ToolBudget.in(w)
-		f.tools = f.kit.fewer(f.all, f.more, f.wishes())
+		f.shown, f.tools = f.kit.fewer(f.more, f.wishes()), f.kit.tools
+		if f.shown != nil {
+			f.tools = f.kit.chooser().of(f.shown)
+		}
 	}
-	if f.tools != f.all {
+	if f.shown != nil {
 		f.extend()
 	}
 }
@@ -75,35 +77,38 @@ func (f *fitter) extend() {
 	for start > 0 && !msgs[start-1].Final {
 		start--
 	}
-	before := f.tools.Specs()
-	shown := slices.Clip(before)
-	add := func(s *tool.Spec) {
-		if !hasTool(shown, s.Name) && f.more.take(s) {
-			shown = append(shown, *s)
-		}
-	}
+	before := len(f.shown)
 	for _, m := range msgs[start:] {
 		for _, call := range m.Calls() {
 			if f.added[call.Ref] {
 				continue
 			}
 			f.added[call.Ref] = true
-			if call.Name == findTool {
-				for _, s := range f.kit.found(f.all, call.Args) {
-					add(s)
+			for _, i := range f.kit.meant(call.Name, call.Args) {
+				if !slices.Contains(f.shown, i) && f.more.take(f.kit.tools.TokensOf(i)) {
+					f.shown = append(f.shown, i)
 				}
-			} else if i := slices.IndexFunc(f.all.Specs(), func(s tool.Spec) bool { return s.Name == call.Name }); i >= 0 {
-				add(&f.all.Specs()[i])
 			}
 		}
 	}
-	if len(shown) > len(before) {
-		f.tools = llm.NewToolset(shown...)
+	if len(f.shown) > before {
+		f.tools = f.kit.chooser().of(f.shown)
 	}
 }
 
-func hasTool(specs []tool.Spec, name string) bool {
-	return slices.ContainsFunc(specs, func(s tool.Spec) bool { return s.Name == name })
+// meant returns the agent's tools that a call is about, by their indexes.
+func (k *agentKit) meant(name string, args []byte) []int {
+	if name == findTool {
+		return k.found(args)
+	}
+	if i := k.index(name); i >= 0 {
+		return []int{i}
+	}
+	return nil
+}
+
+func (k *agentKit) index(name string) int {
+	return slices.IndexFunc(k.tools.Specs(), func(s tool.Spec) bool { return s.Name == name })
 }
 
 // wishes returns what the agent was told last, the newest message first.
@@ -119,74 +124,78 @@ func (f *fitter) wishes() []string {
 	return out
 }
 
-// fewer returns the tools that fit a budget, in their order: half of them the most similar to the
-// newest wish, then those most similar to all wishes, then others; and tools.find at the end.
-func (k *agentKit) fewer(all *llm.Toolset, budget ToolBudget, wishes []string) *llm.Toolset {
-	specs := all.Specs()
-	if len(specs) <= budget.Tools && all.Tokens() <= budget.Tokens {
-		return all
+// fewer returns the indexes of the tools that fit a budget, in their order: half of them the most
+// similar to the newest wish, then those most similar to all wishes, then others; and that of
+// tools.find at the end. It returns nil if all tools fit.
+func (k *agentKit) fewer(budget ToolBudget, wishes []string) []int {
+	all := len(k.tools.Specs())
+	if all <= budget.Tools && k.tools.Tokens() <= budget.Tokens {
+		return nil
 	}
-	var order []string
-	if len(wishes) > 0 {
-		order = slices.Concat(k.similar(wishes[0], (budget.Tools+1)/2), k.similar(strings.Join(wishes, "\n"), budget.Tools))
-	}
-	order = append([]string{effect.ReadToolName}, order...) // by which clipped results are read on
-	find := (findTools{}).Spec()
-	finds := k.has(findTool) && budget.take(&find)
-	taken := map[string]bool{}
-	at := make(map[string]*tool.Spec, len(specs))
-	for i := range specs {
-		at[specs[i].Name] = &specs[i]
-		order = append(order, specs[i].Name)
-	}
-	for _, name := range order {
-		if s := at[name]; s != nil && !taken[name] {
-			taken[name] = budget.take(s)
+	c, most := k.chooser(), budget.Tools
+	taken := make([]bool, all+1)
+	take := func(tools ...int) {
+		for _, i := range tools {
+			taken[i] = taken[i] || budget.take(c.tools.TokensOf(i))
 		}
 	}
-	kept := slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return !taken[s.Name] })
-	if finds {
-		kept = append(kept, find)
+	take(all) // tools.find
+	if i := k.index(effect.ReadToolName); i >= 0 {
+		take(i) // clipped results are read on by it
 	}
-	return k.chosen.of(kept)
+	if len(wishes) > 1 { // one alone is all of them
+		take(c.finder.Find(wishes[0], (most+1)/2)...)
+	}
+	if len(wishes) > 0 {
+		take(c.finder.Find(strings.Join(wishes, "\n"), most)...)
+	}
+	shown := make([]int, 0, most)
+	for i := range taken {
+		if take(i); taken[i] {
+			shown = append(shown, i)
+		}
+	}
+	return shown
 }
 
-// chosenSets keeps sets of an agent's tools, since a provider encodes each set once.
-type chosenSets struct {
+// chooser chooses among an agent's tools. It is safe for concurrent use.
+type chooser struct {
+	finder *tool.Finder
+	tools  *llm.Toolset // the agent's, and then tools.find
+
 	mu   sync.Mutex
-	sets map[string]*llm.Toolset // by the names of the tools
+	sets map[string]*llm.Toolset // sets that were chosen, since a provider encodes each set once
+}
+
+func newChooser(tools *llm.Toolset) *chooser {
+	specs := tools.Specs()
+	return &chooser{finder: tool.NewFinder(specs), tools: llm.NewToolset(append(slices.Clip(specs), findTools{}.Spec())...)}
 }
 
 // maxChosenSets bounds how many sets are kept.
 const maxChosenSets = 64
 
-// of returns the set of these tools.
-func (c *chosenSets) of(specs []tool.Spec) *llm.Toolset {
-	names := make([]string, len(specs))
-	for i := range specs {
-		names[i] = specs[i].Name
+// of returns the set of the tools with these indexes.
+func (c *chooser) of(tools []int) *llm.Toolset {
+	key := make([]byte, 0, 2*len(tools))
+	for _, i := range tools {
+		key = binary.AppendUvarint(key, uint64(i))
 	}
-	key := strings.Join(names, " ")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	set := c.sets[key]
+	set := c.sets[string(key)]
 	if set == nil {
 		if c.sets == nil || len(c.sets) == maxChosenSets {
 			c.sets = map[string]*llm.Toolset{}
 		}
+		specs := make([]tool.Spec, len(tools))
+		for at, i := range tools {
+			specs[at] = c.tools.Specs()[i]
+		}
 		set = llm.NewToolset(specs...)
-		c.sets[key] = set
+		c.sets[string(key)] = set
 	}
 	return set
-}
-
-// similar returns the names of at most n of the agent's tools, the most similar to a text first.
-func (k *agentKit) similar(text string, n int) []string {
-	var out []string
-	for _, i := range k.finder().Find(text, n) {
-		out = append(out, k.tools.Specs()[i].Name)
-	}
-	return out
 }
 
 // findTool is the name of the tool that finds tools.
@@ -195,21 +204,15 @@ const findTool = "tools.find"
 // mostFound bounds how many tools one call finds.
 const mostFound = 10
 
-// found returns the tools that a call of tools.find finds among those of a set.
-func (k *agentKit) found(all *llm.Toolset, args []byte) []*tool.Spec {
+// found returns the indexes of the tools that a call of tools.find finds.
+func (k *agentKit) found(args []byte) []int {
 	var query struct {
 		Query string `json:"query"`
 	}
 	if json.Unmarshal(args, &query) != nil {
 		return nil // the call fails for it
 	}
-	var out []*tool.Spec
-	for _, name := range k.similar(query.Query, mostFound) {
-		if i := slices.IndexFunc(all.Specs(), func(s tool.Spec) bool { return s.Name == name }); i >= 0 {
-			out = append(out, &all.Specs()[i])
-		}
-	}
-	return out
+	return k.chooser().finder.Find(query.Query, mostFound)
 }
 
 // findTools is tools.find. It is shown to a model that is not shown all of its tools.
@@ -232,7 +235,8 @@ func (findTools) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 			WithHint("list the tools of the agent: it shows all of them")
 	}
 	var b strings.Builder
-	for _, s := range x.kit.found(x.kit.tools, in.Args) {
+	for _, i := range x.kit.found(in.Args) {
+		s := &x.kit.tools.Specs()[i]
 		fmt.Fprintf(&b, "%s: %s\nparameters: %s\n\n", s.Name, s.Description, s.Input)
 	}
 	if b.Len() == 0 {

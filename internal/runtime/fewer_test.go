@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/effect"
+	"steward/internal/llm"
 	"steward/internal/tool"
 )
 
@@ -34,11 +35,17 @@ func TestFewerTools(t *testing.T) {
 	k.seal()
 	specs = k.tools.Specs()
 	all := k.tools
-	if k.fewer(all, ToolBudget{26, all.Tokens()}, []string{"rain"}) != all {
+	fewer := func(b ToolBudget, wishes ...string) *llm.Toolset {
+		if shown := k.fewer(b, wishes); shown != nil {
+			return k.chooser().of(shown)
+		}
+		return all
+	}
+	if fewer(ToolBudget{26, all.Tokens()}, "rain") != all {
 		t.Error("all of them fit")
 	}
 	for _, b := range []ToolBudget{{1000, all.Tokens() / 3}, {7, 1 << 20}} {
-		some := k.fewer(all, b, []string{"Will there be rain?", "Show me my letters."}).Specs()
+		some := fewer(b, "Will there be rain?", "Show me my letters.").Specs()
 		if len(some) < 6 || some[0].Name != "group0.tool0" || some[3].Name != "group0.tool3" || some[len(some)-1].Name != findTool {
 			names := []string{}
 			for _, s := range some {
@@ -50,7 +57,7 @@ func TestFewerTools(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := ToolBudget{rapid.IntRange(1, 30).Draw(t, "tools"), rapid.Int64Range(1, all.Tokens()).Draw(t, "tokens")}
 		text := rapid.SampledFrom([]string{"", "rain", "letters and pages", "nothing like it"}).Draw(t, "text")
-		got := k.fewer(all, b, []string{text})
+		got := fewer(b, text)
 		if got != all && (got.Tokens() > b.Tokens || len(got.Specs()) > b.Tools) {
 			t.Fatalf("%d tools, %d tokens of %+v", len(got.Specs()), got.Tokens(), b)
 		}

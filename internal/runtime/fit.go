@@ -23,8 +23,8 @@ type fitter struct {
 	models   []string // the fallback chain that answers
 	system   string
 	kit      *agentKit
-	all      *llm.Toolset // of the agent
 	tools    *llm.Toolset // those that the model is shown; see choose
+	shown    []int        // their indexes among the agent's; nil: all
 	reserve  int64        // tokens reserved for the answer
 	user     string
 	agent    string   // its path
@@ -46,7 +46,7 @@ const (
 
 func (n *Node) fitter(c *chat, s *conversation.Session, kit *agentKit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
 	return &fitter{node: n, chat: c, session: s, models: models, kit: kit, user: c.user, agent: kit.Name, lineage: lineage, meter: meter,
-		system: system, all: kit.without(models), tools: kit.without(models), reserve: int64(sampling.MaxTokens)}
+		system: system, tools: kit.without(models), reserve: int64(sampling.MaxTokens)}
 }
 
 // window returns how many tokens a request may have, without the answer; 0 means

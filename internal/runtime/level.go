@@ -28,14 +28,13 @@ type Catalog interface {
 type agentKit struct {
 	agent.Definition
 	tools    *llm.Toolset
-	plain    *llm.Toolset        // without the planning tools; nil: it has none of them
-	registry *tool.Registry      // the tools of its level
-	names    []string            // of the tools
-	finder   func() *tool.Finder // of tools, made when it is needed
-	chosen   *chosenSets         // of tools, shown before
-	tree     uint64              // version of the catalog's tree that it was built from; 0: none
-	own      bool                // its limits narrow the node's
-	asks     map[string]bool     // the tools that ask its children
+	plain    *llm.Toolset    // without the planning tools; nil: it has none of them
+	registry *tool.Registry  // the tools of its level
+	names    []string        // of the tools
+	chooser  func() *chooser // made when it is needed
+	tree     uint64          // version of the catalog's tree that it was built from; 0: none
+	own      bool            // its limits narrow the node's
+	asks     map[string]bool // the tools that ask its children
 	hooks    map[string][]tool.Hook
 	llm      service.Binding // of its llm service; the zero value: the node's
 }
@@ -142,8 +141,7 @@ func (k *agentKit) seal() {
 	if rest := slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return plans(s.Name) }); len(rest) < len(specs) {
 		k.plain = llm.NewToolset(rest...)
 	}
-	k.chosen = &chosenSets{}
-	k.finder = sync.OnceValue(func() *tool.Finder { return tool.NewFinder(k.tools.Specs()) })
+	k.chooser = sync.OnceValue(func() *chooser { return newChooser(k.tools) })
 	if err := k.registry.Add(findTools{}); err != nil {
 		panic(err) // the spec is a constant
 	}

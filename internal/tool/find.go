@@ -14,8 +14,8 @@ import (
 // immutable and safe for concurrent use.
 type Finder struct {
 	words  *words.Finder
-	source []int                // by tool: its category
-	terms  []map[string]float64 // by category: the topics of its name, and other terms
+	source []int          // by tool: its category
+	topics [][]words.Term // by category: those of its name
 }
 
 // The weights of what a tool says of itself.
@@ -45,7 +45,7 @@ func NewFinder(specs []Spec) *Finder {
 		category, _, _ := strings.Cut(s.Name, ".")
 		if _, ok := known[category]; !ok {
 			known[category] = len(known)
-			f.terms = append(f.terms, words.Terms(category))
+			f.topics = append(f.topics, slices.DeleteFunc(words.Terms(category), func(t words.Term) bool { return !strings.HasPrefix(t.Stem, "#") }))
 		}
 		f.source[i] = known[category]
 	}
@@ -54,12 +54,12 @@ func NewFinder(specs []Spec) *Finder {
 
 // Find returns the indexes of at most n tools, the likeliest first.
 func (f *Finder) Find(text string, n int) []int {
-	scores, whole := f.words.Scores(text)
-	asked := words.Terms(text)
-	more := make([]float64, len(f.terms)) // for each category
-	for i, terms := range f.terms {
-		for term := range terms {
-			if _, ok := asked[term]; ok && strings.HasPrefix(term, "#") {
+	asked := words.Terms(text[:min(len(text), words.MaxField)])
+	scores, whole := f.words.Scores(asked)
+	more := make([]float64, len(f.topics)) // for each category
+	for i, topics := range f.topics {
+		for _, t := range topics {
+			if _, ok := slices.BinarySearchFunc(asked, t.Stem, func(a words.Term, stem string) int { return strings.Compare(a.Stem, stem) }); ok {
 				more[i] = whole * topicWeight
 			}
 		}

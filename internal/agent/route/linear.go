@@ -50,11 +50,11 @@ func features(text string) []feature {
 		h.Write([]byte(s))
 		out = append(out, feature{h.Sum64(), value})
 	}
-	for term, w := range words.Terms(text) {
-		if strings.HasPrefix(term, "#") {
-			w *= meaningWeight
+	for _, t := range words.Terms(text) {
+		if strings.HasPrefix(t.Stem, "#") {
+			t.Weight *= meaningWeight
 		}
-		add("t", term, w)
+		add("t", t.Stem, t.Weight)
 	}
 	before := "^"
 	for _, w := range words.Split(text) {

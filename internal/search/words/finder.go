@@ -24,14 +24,17 @@ import (
 type Finder struct {
 	docs  int
 	terms map[string]*posted
-	grams map[string][]string // the stems that contain three letters
-	avg   float64             // average length of a document
-	long  []float64           // lengths
+	stems []*posted          // those of the terms that are stems, in the order of their numbers
+	grams map[string][]int32 // the numbers of the stems that contain three letters
+	avg   float64            // average length of a document
+	long  []float64          // lengths
 }
 
 type posted struct {
-	idf  float64
-	hits []posting
+	term  string
+	grams int // how many sequences of three letters it has; 0: it is no stem
+	idf   float64
+	hits  []posting
 }
 
 // The weights of what stands beside the stems themselves, and the parameters of
@@ -49,22 +52,18 @@ const (
 // NewFinder returns a finder of documents, which are identified by their indexes
 // in the list.
 func NewFinder(docs [][]Field) *Finder {
-	f := &Finder{docs: len(docs), terms: map[string]*posted{}, grams: map[string][]string{}, long: make([]float64, len(docs))}
+	f := &Finder{docs: len(docs), terms: map[string]*posted{}, grams: map[string][]int32{}, long: make([]float64, len(docs))}
 	for doc, fields := range docs {
 		weights := map[string]float64{}
 		for _, field := range fields {
-			for term, w := range Terms(field.Text[:min(len(field.Text), maxField)]) {
-				weights[term] += w * field.Weight
+			for _, t := range Terms(field.Text[:min(len(field.Text), MaxField)]) {
+				weights[t.Stem] += t.Weight * field.Weight
 			}
 		}
 		for _, term := range slices.Sorted(maps.Keys(weights)) { // so that sums are the same each time
 			w, p := weights[term], f.terms[term]
 			if p == nil {
-				p = &posted{}
-				f.terms[term] = p
-				for g := range trigrams(term) {
-					f.grams[g] = append(f.grams[g], term)
-				}
+				p = f.add(term)
 			}
 			p.hits = append(p.hits, posting{doc, w})
 			f.long[doc] += w
@@ -78,38 +77,38 @@ func NewFinder(docs [][]Field) *Finder {
 	return f
 }
 
-// Find returns at most n documents that a request may be about, the likeliest
-// first. Scores can be compared within one answer only. A document that shares
-// nothing with the request is not among them.
-func (f *Finder) Find(request string, n int) []Match {
-	scores, _ := f.Scores(request)
-	var out []Match
-	for doc, s := range scores {
-		if s > 0 {
-			out = append(out, Match{doc, s})
+func (f *Finder) add(term string) *posted {
+	grams := trigrams(term)
+	p := &posted{term: term, grams: len(grams)}
+	f.terms[term] = p
+	if p.grams > 0 {
+		for _, g := range grams {
+			f.grams[g] = append(f.grams[g], int32(len(f.stems)))
 		}
+		f.stems = append(f.stems, p)
 	}
-	slices.SortFunc(out, func(a, b Match) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Doc, b.Doc)) })
-	return out[:min(len(out), n)]
+	return p
 }
 
-// Scores returns the score of each document, and the score of one that would
-// contain all of the request.
-func (f *Finder) Scores(request string) (scores []float64, whole float64) {
+// Scores returns the score of each document for the terms of a request, and the score of one that
+// would contain all of them. Scores can be compared within one answer only. A document that shares
+// nothing with the request has 0.
+func (f *Finder) Scores(asked []Term) (scores []float64, whole float64) {
 	scores = make([]float64, f.docs)
-	asked := Terms(request[:min(len(request), maxField)])
-	for _, term := range slices.Sorted(maps.Keys(asked)) { // so that sums are the same each time
-		weight := math.Min(asked[term], 2)
-		if p := f.terms[term]; p != nil {
+	shared := make([]int32, len(f.stems))
+	for _, t := range asked {
+		weight := math.Min(t.Weight, 2)
+		if p := f.terms[t.Stem]; p != nil {
 			whole += weight * p.idf * (saturation + 1) / 2
 			f.score(scores, p, weight)
 			continue
 		}
-		if !strings.HasPrefix(term, "#") && !strings.Contains(term, " ") {
-			whole += weight * math.Log(1+float64(f.docs)) * (saturation + 1) / 2
+		if strings.ContainsAny(t.Stem, " #") {
+			continue
 		}
-		for _, other := range f.spelledLike(term) {
-			f.score(scores, f.terms[other], weight*spelledWeight)
+		whole += weight * math.Log(1+float64(f.docs)) * (saturation + 1) / 2
+		for _, p := range f.spelledLike(t.Stem, shared) {
+			f.score(scores, p, weight*spelledWeight)
 		}
 	}
 	return scores, whole
@@ -123,70 +122,91 @@ func (f *Finder) score(scores []float64, p *posted, weight float64) {
 }
 
 // spelledLike returns up to three stems that share most of their letters with one
-// that is not there.
-func (f *Finder) spelledLike(stem string) []string {
+// that is not there. shared counts what a stem shares, by its number: it is zero before and after.
+func (f *Finder) spelledLike(stem string, shared []int32) []*posted {
 	mine := trigrams(stem)
 	if len(mine) < 4 { // short words resemble too many
 		return nil
 	}
-	shared := map[string]int{}
-	for g := range mine {
+	var met []int32
+	for _, g := range mine {
 		for _, s := range f.grams[g] {
-			shared[s]++
+			if shared[s]++; shared[s] == 1 {
+				met = append(met, s)
+			}
 		}
 	}
 	type like struct {
-		stem  string
+		*posted
 		share float64
 	}
 	var all []like
-	for s, n := range shared {
-		if share := float64(n) / float64(len(mine)+len(trigrams(s))-n); share >= 0.5 {
-			all = append(all, like{s, share})
+	for _, s := range met {
+		p, n := f.stems[s], int(shared[s])
+		shared[s] = 0
+		if share := float64(n) / float64(len(mine)+p.grams-n); share >= 0.5 {
+			all = append(all, like{p, share})
 		}
 	}
-	slices.SortFunc(all, func(a, b like) int { return cmp.Or(cmp.Compare(b.share, a.share), strings.Compare(a.stem, b.stem)) })
-	var out []string
+	slices.SortFunc(all, func(a, b like) int { return cmp.Or(cmp.Compare(b.share, a.share), strings.Compare(a.term, b.term)) })
+	var out []*posted
 	for _, l := range all[:min(len(all), 3)] {
-		out = append(out, l.stem)
+		out = append(out, l.posted)
 	}
 	return out
 }
 
-// trigrams returns the sets of three letters of a stem, with its ends. Pairs and
+// trigrams returns the sequences of three letters of a stem, with its ends, each once. Pairs and
 // concepts have none.
-func trigrams(stem string) map[string]bool {
-	out := map[string]bool{}
+func trigrams(stem string) []string {
 	if strings.ContainsAny(stem, " #") {
-		return out
+		return nil
 	}
 	s := "^" + stem + "$"
+	out := make([]string, 0, len(s))
 	for i := range len(s) - 2 {
-		out[s[i:i+3]] = true
+		out = append(out, s[i:i+3])
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Terms returns what a text is compared by, with weights: stems, pairs of adjacent
-// stems ("pull request") and concepts ("#17").
-func Terms(text string) map[string]float64 {
-	out := map[string]float64{}
+// stems ("pull request") and concepts ("#17"), sorted, each once.
+func Terms(text string) []Term {
+	list := Split(text)
+	all := make([]Term, 0, 4*len(list))
 	before := ""
-	for _, w := range Split(text) {
+	for _, w := range list {
 		stem := Stem(w)
 		if Common(w) {
-			out[stem] += commonWeight
+			all = append(all, Term{stem, commonWeight})
 			before = ""
 			continue
 		}
-		out[stem]++
-		for c, weight := range concepts()[stem] {
-			out[c] = max(out[c], weight)
-		}
+		all = append(append(all, Term{stem, 1}), concepts()[stem]...)
 		if before != "" {
-			out[before+" "+stem] += pairWeight
+			all = append(all, Term{before + " " + stem, pairWeight})
 		}
 		before = stem
+	}
+	slices.SortFunc(all, func(a, b Term) int {
+		if c := strings.Compare(a.Stem, b.Stem); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Weight, b.Weight) // so that sums are the same each time
+	})
+	out := all[:0]
+	for _, t := range all {
+		last := len(out) - 1
+		switch {
+		case last < 0 || out[last].Stem != t.Stem:
+			out = append(out, t)
+		case strings.HasPrefix(t.Stem, "#"): // several words of one group are one concept
+			out[last].Weight = max(out[last].Weight, t.Weight)
+		default:
+			out[last].Weight += t.Weight
+		}
 	}
 	return out
 }
@@ -196,8 +216,8 @@ var conceptFile string
 
 // concepts returns the groups of words that a stem belongs to, and their topics, as
 // terms with weights.
-var concepts = sync.OnceValue(func() map[string]map[string]float64 {
-	out := map[string]map[string]float64{}
+var concepts = sync.OnceValue(func() map[string][]Term {
+	out := map[string][]Term{}
 	topic, group := "", 0
 	for line := range strings.Lines(conceptFile) {
 		line = strings.TrimSpace(line)
@@ -212,14 +232,11 @@ var concepts = sync.OnceValue(func() map[string]map[string]float64 {
 			group++
 			for _, w := range Split(line) {
 				stem := Stem(w)
-				if out[stem] == nil {
-					out[stem] = map[string]float64{}
-				}
 				if !topical {
-					out[stem]["#"+strconv.Itoa(group)] = conceptWeight
+					out[stem] = append(out[stem], Term{"#" + strconv.Itoa(group), conceptWeight})
 				}
 				if topic != "" {
-					out[stem][topic] = topicWeight
+					out[stem] = append(out[stem], Term{topic, topicWeight})
 				}
 			}
 		}

@@ -12,8 +12,8 @@ type Field struct {
 	Weight float64
 }
 
-// maxField bounds how many bytes of a field are read.
-const maxField = 16 << 10
+// MaxField bounds how many bytes of a field, or of a request, are read.
+const MaxField = 16 << 10
 
 // Index finds documents by their words. It is immutable and safe for concurrent
 // use.
@@ -33,7 +33,7 @@ func NewIndex(docs [][]Field) *Index {
 	x := &Index{docs: len(docs), terms: map[string][]posting{}}
 	for doc, fields := range docs {
 		for _, f := range fields {
-			for _, w := range Split(f.Text[:min(len(f.Text), maxField)]) {
+			for _, w := range Split(f.Text[:min(len(f.Text), MaxField)]) {
 				x.add(doc, Stem(w), f.Weight)
 			}
 		}
@@ -65,7 +65,7 @@ func (x *Index) Rarity(stem string) float64 {
 	return math.Log(1+float64(x.docs+1)/float64(len(x.terms[stem])+1)) / math.Log(float64(x.docs+2))
 }
 
-// Term is a stem of a query with its weight, from 0 to 1.
+// Term is a part of a query, such as a stem, with its weight.
 type Term struct {
 	Stem   string
 	Weight float64

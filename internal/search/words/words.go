@@ -13,6 +13,7 @@ package words
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -21,7 +22,7 @@ import (
 // gives calendar, add, event. A short hyphenated word is one ("e-mail" gives
 // email, "to-do" gives todo).
 func Split(text string) []string {
-	var out []string
+	out := make([]string, 0, len(text)/6)
 	for text != "" {
 		n := next(text)
 		if n == 0 {
@@ -29,9 +30,7 @@ func Split(text string) []string {
 			text = text[size:]
 			continue
 		}
-		for _, part := range hyphens(text[:n]) {
-			out = append(out, camel(part)...)
-		}
+		out = hyphens(out, text[:n])
 		text = text[n:]
 	}
 	return out
@@ -53,23 +52,28 @@ func next(text string) int {
 	return end
 }
 
-// hyphens splits a hyphenated word if both parts are long.
-func hyphens(word string) []string {
+// hyphens appends the words of a hyphenated word: several if all its parts are long.
+func hyphens(out []string, word string) []string {
+	if !strings.Contains(word, "-") {
+		return camel(out, word)
+	}
 	parts := strings.Split(word, "-")
 	for _, p := range parts {
 		if len(p) < 3 {
-			return []string{strings.Join(parts, "")}
+			return camel(out, strings.Join(parts, ""))
 		}
 	}
-	return parts
+	for _, p := range parts {
+		out = camel(out, p)
+	}
+	return out
 }
 
-// camel splits "addEvent" into two words and drops a possessive "'s".
-func camel(word string) []string {
+// camel appends "addEvent" as two words, and a word without its possessive "'s".
+func camel(out []string, word string) []string {
 	for _, s := range []string{"'s", "’s", "'S", "’S"} {
 		word = strings.TrimSuffix(word, s)
 	}
-	var out []string
 	start, lower := 0, false
 	for i, r := range word {
 		if lower && unicode.IsUpper(r) {
@@ -122,12 +126,20 @@ func hasAny(w string, ends ...string) bool {
 
 // Common reports whether a word in lower case is a function word.
 func Common(word string) bool {
-	return len(word) < 2 || strings.Contains(common, " "+word+" ")
+	return len(word) < 2 || commonWords()[word]
 }
 
-const common = " a about after again ago also am an and any are aren't as at be because been before being between but by can can't could did didn't do does " +
+var commonWords = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(common) {
+		out[w] = true
+	}
+	return out
+})
+
+const common = "a about after again ago also am an and any are aren't as at be because been before being between but by can can't could did didn't do does " +
 	"doesn't don't down each either else ever every for from get gets got had has have he hello her here hers hey hi him his how i i'd " +
 	"i'll i'm i've if in into is isn't it its just kindly let me might mine more most must my no nor not now of off ok okay on once one " +
 	"or our ours out over own please really shall she should so some such than thank thanks that that's the their them then there these " +
 	"they this those to too under until up upon us very want was wasn't we were what what's when where which while who whom whose why " +
-	"will with without won't would yes yet you your yours "
+	"will with without won't would yes yet you your yours"
