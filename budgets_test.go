@@ -60,7 +60,7 @@ var budgets = map[string]int{
 	"internal/provider/offline":       1889,
 	"internal/provider/ollama":        1120,
 	"internal/provider/openai":        2700,
-	"internal/provider/wire":          2880,
+	"internal/provider/wire":          2885,
 	"internal/record":                 620,
 	"internal/request":                580,
 	"internal/resource":               470,

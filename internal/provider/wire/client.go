@@ -5,6 +5,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -118,7 +119,8 @@ func (c *Client) BaseURL() string {
 	return (&url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: c.base.Path}).String()
 }
 
-// Post sends the parts as one JSON body, one after the other and without copying them. It returns
+// Post sends the parts as one JSON body, one after the other and, if they are large, without copying
+// them. It returns
 // the answer once its header has arrived with a 2xx status. path is appended to the base URL and
 // may contain a query. The caller must close the answer.
 func (c *Client) Post(ctx context.Context, path string, parts ...[]byte) (*Answer, error) {
@@ -215,13 +217,26 @@ func (c *Client) request(ctx context.Context, method, path string, parts [][]byt
 	if method == http.MethodPost {
 		r.ContentLength = int64(Size(parts))
 		r.Header = c.post
-		r.GetBody = func() (io.ReadCloser, error) {
-			body := net.Buffers(slices.Clone(parts)) // reading it changes the list
-			return io.NopCloser(&body), nil
-		}
+		r.GetBody = bodyOf(parts)
 		r.Body, _ = r.GetBody()
 	}
 	return r.WithContext(ctx)
+}
+
+// joined is up to which size a body is joined, in bytes: the transport would copy it anyway.
+const joined = 32 << 10
+
+// bodyOf returns a function that returns the parts as a body. The transport sends the header alone
+// before any body but a reader of the standard library over memory.
+func bodyOf(parts [][]byte) func() (io.ReadCloser, error) {
+	if Size(parts) <= joined {
+		whole := slices.Concat(parts...)
+		return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil }
+	}
+	return func() (io.ReadCloser, error) {
+		body := net.Buffers(slices.Clone(parts)) // reading it changes the list
+		return io.NopCloser(&body), nil
+	}
 }
 
 // Size returns the total size of a body's parts, in bytes.

@@ -59,6 +59,38 @@ func TestPost(t *testing.T) {
 	}
 }
 
+// counted is a connection whose writes are counted.
+type counted struct {
+	net.Conn
+	writes *atomic.Int32
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+// The header and the body of a request of usual size are one packet, not two.
+func TestARequestIsOneWrite(t *testing.T) {
+	c := server(t, Options{}, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	var writes atomic.Int32
+	transport := c.opt.HTTP.Transport.(*http.Transport)
+	dial := transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return counted{conn, &writes}, err
+	}
+	part := []byte(strings.Repeat("x", 10<<10))
+	a, err := c.Post(t.Context(), "/x", part, part, part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	if n := writes.Load(); n != 1 {
+		t.Errorf("%d writes", n)
+	}
+}
+
 func TestBaseURL(t *testing.T) {
 	for in, want := range map[string]string{
 		"http://h/v1/?key=secret": "http://h/v1/", "https://user:pw@h:8/x": "https://h:8/x",
