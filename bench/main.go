@@ -1,8 +1,9 @@
 // Command bench compares the built steward binary with its default settings,
 // driven over its WebSocket, with a bare loop that serves a WebSocket over the
-// same SQLite with the same syncs (package bare). One driver serves both, in
-// alternating windows of one run. The model server, the driver and the two
-// servers are separate processes; only the CPU time of the servers counts.
+// same SQLite with the same syncs (package bare), and sends the model the same
+// system prompt and tools. One driver serves both, in alternating windows of one
+// run. The model server, the driver and the two servers are separate processes;
+// only the CPU time of the servers counts.
 package main
 
 import (
@@ -63,7 +64,7 @@ func child(kind string, args []string) error {
 	case "child-bare":
 		var err error
 		var end func()
-		if handler, end, err = bareServer(args[0], args[1]); err != nil {
+		if handler, end, err = bareServer(args[0], args[1], args[2]); err != nil {
 			return err
 		}
 		defer end()
@@ -107,6 +108,9 @@ func run(short bool, only, binary string) error {
 	}
 	defer model.stop()
 	b.model = url
+	if err := b.learnHead(); err != nil {
+		return err
+	}
 	for _, part := range []struct {
 		name string
 		run  func() error
@@ -124,6 +128,7 @@ func run(short bool, only, binary string) error {
 // bench is one run.
 type bench struct {
 	dir, binary, model string
+	head               string // the file with how each request of the bare loop begins
 	shapes             []shape
 	aged, sample       int
 	starts             int

@@ -19,6 +19,7 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/bench/bare"
+	"steward/bench/fakemodel"
 )
 
 // server is a chat server under measurement, in its own process.
@@ -62,7 +63,7 @@ func start(kind string, args ...string) (*process, string, error) {
 func (p *process) stop() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
 
 func (b *bench) openBare(folder string) (*server, error) {
-	p, url, err := start("child-bare", folder, b.model+"/v1")
+	p, url, err := start("child-bare", folder, b.model+"/v1", b.head)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +96,42 @@ func (b *bench) openSteward(folder string) (*server, error) {
 	return s, nil
 }
 
+// learnHead has Steward ask the model once. Its system prompt and tools are those that the bare loop
+// sends too: both servers send requests of the same size.
+func (b *bench) learnHead() error {
+	folder := filepath.Join(b.dir, "head")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	s, err := b.openSteward(folder)
+	if err != nil {
+		return err
+	}
+	_, err = s.run(1, 1)
+	if err = errors.Join(err, s.stop()); err != nil {
+		return err
+	}
+	res, err := http.Get(b.model + fakemodel.FirstPath)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	var first struct {
+		Messages []json.RawMessage
+		Tools    json.RawMessage
+	}
+	if err := json.NewDecoder(res.Body).Decode(&first); err != nil {
+		return err
+	}
+	if len(first.Messages) != 2 || len(first.Tools) == 0 {
+		return fmt.Errorf("the first request has %d messages and %d bytes of tools, not a system prompt, a message and tools", len(first.Messages), len(first.Tools))
+	}
+	head := fmt.Sprintf(`{"model":"bench","stream":true,"stream_options":{"include_usage":true},"tools":%s,"messages":[%s,`, first.Tools, first.Messages[0])
+	b.head = filepath.Join(folder, "head.json")
+	fmt.Printf("Both servers send the model the same system prompt and tools: %.1f KB.\n", float64(len(head))/1024)
+	return os.WriteFile(b.head, []byte(head), 0o600)
+}
+
 // profiling returns the Go runtime's settings from the environment.
 func profiling() (env []string) {
 	for _, name := range []string{"GODEBUG", "GOGC", "GOMEMLIMIT"} {
@@ -107,8 +144,12 @@ func profiling() (env []string) {
 
 // bareServer serves the bare loop: one conversation per connection, one frame
 // per token.
-func bareServer(folder, model string) (http.Handler, func(), error) {
-	l, err := bare.Open(filepath.Join(folder, "bare.db"), model)
+func bareServer(folder, model, headFile string) (http.Handler, func(), error) {
+	head, err := os.ReadFile(headFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := bare.Open(filepath.Join(folder, "bare.db"), model, string(head))
 	if err != nil {
 		return nil, nil, err
 	}

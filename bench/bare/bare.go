@@ -28,6 +28,7 @@ import (
 // Loop is a bare chat server with one model and one database.
 type Loop struct {
 	url    string
+	head   string // of each request
 	client *http.Client
 	db     *sql.DB
 	queue  chan write
@@ -54,8 +55,9 @@ type row struct {
 	body              []byte
 }
 
-// Open opens the database at path and a client for the model server.
-func Open(path, modelURL string) (*Loop, error) {
+// Open opens the database at path and a client for the model server. head is how each request
+// begins: the model, the tools, and the messages up to those of the conversation.
+func Open(path, modelURL, head string) (*Loop, error) {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(5000)"}}
 	db, err := sql.Open("sqlite", "file:"+path+"?"+q.Encode())
 	if err != nil {
@@ -72,7 +74,7 @@ func Open(path, modelURL string) (*Loop, error) {
 	tr.MaxIdleConnsPerHost = 256
 	tr.DisableCompression = true
 	tr.WriteBufferSize = 64 << 10
-	l := &Loop{url: modelURL + "/chat/completions", client: &http.Client{Transport: tr}, db: db,
+	l := &Loop{url: modelURL + "/chat/completions", head: head, client: &http.Client{Transport: tr}, db: db,
 		queue: make(chan write, 1024), done: make(chan struct{})}
 	go l.writer()
 	return l, nil
@@ -229,20 +231,17 @@ type answer struct {
 	tokens int64
 }
 
-const (
-	head = `{"model":"bench","stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"math__multiply","description":"Multiply two numbers.","parameters":{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}}}],"messages":[{"role":"system","content":"You are a helpful assistant."},`
-	tail = `]}`
-)
+const tail = `]}`
 
 // ask sends the history and reads the stream. If *saved is not nil, it waits
 // for it before it passes on the first piece.
 func (l *Loop) ask(ctx context.Context, history []byte, saved *<-chan error, onToken func(string)) (answer, error) {
-	body := io.MultiReader(strings.NewReader(head), bytes.NewReader(history), strings.NewReader(tail))
+	body := io.MultiReader(strings.NewReader(l.head), bytes.NewReader(history), strings.NewReader(tail))
 	req, err := http.NewRequestWithContext(ctx, "POST", l.url, body)
 	if err != nil {
 		return answer{}, err
 	}
-	req.ContentLength = int64(len(head) + len(history) + len(tail))
+	req.ContentLength = int64(len(l.head) + len(history) + len(tail))
 	req.Header.Set("Content-Type", "application/json")
 	res, err := l.client.Do(req)
 	if err != nil {

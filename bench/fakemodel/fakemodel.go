@@ -10,21 +10,36 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 )
 
 // Answer is the model's text after a tool result, one token per chunk.
 var Answer = []string{"The", " product", " of", " the", " two", " numbers", " is", " what", " the", " tool", " said", "."}
 
+// FirstPath is where the server returns the first request that a model was sent.
+const FirstPath = "/first"
+
 // Handler returns the server. tool is the wire name of the tool that it calls.
 func Handler(tool string) http.Handler {
 	call, text := callStream(tool), textStream()
+	var first atomic.Pointer[[]byte]
 	bodies := sync.Pool{New: func() any { return new(bytes.Buffer) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == FirstPath {
+			if body := first.Load(); body != nil {
+				w.Write(*body)
+			}
+			return
+		}
 		b := bodies.Get().(*bytes.Buffer)
 		defer bodies.Put(b)
 		b.Reset()
 		if _, err := io.Copy(b, r.Body); err != nil {
 			return
+		}
+		if first.Load() == nil {
+			body := bytes.Clone(b.Bytes())
+			first.CompareAndSwap(nil, &body)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		out := call
