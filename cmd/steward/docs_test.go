@@ -43,7 +43,10 @@ func TestConsole(t *testing.T) {
 			continue
 		}
 		ran += len(blocks)
-		t.Run(strings.TrimPrefix(file, repo+"/"), func(t *testing.T) { console(t, strings.Join(blocks, "\n")) })
+		t.Run(strings.TrimPrefix(file, repo+"/"), func(t *testing.T) {
+			t.Parallel() // each document has ports of its own
+			console(t, strings.Join(blocks, "\n"))
+		})
 	}
 	if ran < 5 {
 		t.Errorf("only %d blocks were run", ran)

@@ -429,6 +429,7 @@ func (a *attack) script(asked string, made []done) *call {
 func TestAttacks(t *testing.T) {
 	for _, how := range []string{"everything", "actions", "unfixed", "family", "team"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, judgeOf(t, how))
 			list := slices.Concat(matrix(w), smuggled(), used())
 			if len(list) < 50 {
