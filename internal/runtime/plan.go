@@ -294,8 +294,8 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	switch {
 	case err != nil:
 		return plan.Output{}, err
-	case res.Status != message.OK:
-		return plan.Output{}, fault.New(fault.Unavailable, "task_failed", "%s", strings.TrimSpace(res.Text()))
+	case res.Status != message.OK || w.unmet(ctx, record.AskedConversation(call.Ref)):
+		return plan.Output{Labels: res.Labels}, fault.New(fault.Unavailable, "task_failed", "%s", strings.TrimSpace(res.Text()))
 	}
 	return plan.Output{Conversation: record.AskedConversation(call.Ref), Summary: res.Text(), Labels: res.Labels}, nil
 }

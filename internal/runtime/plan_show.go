@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/client"
@@ -201,6 +202,23 @@ func (f *feed) plan(fr Frame) {
 	}
 	f.planned[i] = fr
 	f.push(fr)
+}
+
+// unmet reports whether the offline model worked on a task and did not succeed: it answers alike
+// whether its calls fail or not, so they are looked at.
+func (w *treeWorker) unmet(ctx context.Context, conv id.ID) bool {
+	offline, called, failed := false, false, false
+	for m, err := range messagesUnder(ctx, w.node.opt.Store, store.ForUser(w.chat.user), record.ConversationURI(conv)) {
+		if err != nil {
+			return false // nobody knows, and the answer stands
+		}
+		offline = offline || strings.HasPrefix(m.Model, "offline/")
+		if r := m.Result(); r != nil {
+			called = true
+			failed = failed || r.Status != message.OK && r.Status != message.Accepted && r.Status != message.Queued
+		}
+	}
+	return offline && (failed || !called)
 }
 
 // answerOfPlan returns the answer of a plan of one task, if that is what happened

@@ -5,7 +5,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"steward/test/edge"
@@ -17,6 +21,83 @@ const (
 	drizzles = `{"latitude":47.6,"longitude":-122.3,"timezone":"America/Los_Angeles","current":{"time":"2026-11-24T02:15","interval":900,"temperature_2m":8.5,"apparent_temperature":6.4,"precipitation":0.1,"weather_code":51,"wind_speed_10m":9.8},` +
 		`"daily":{"time":["2026-11-24"],"weather_code":[61],"temperature_2m_max":[9.1],"temperature_2m_min":[5.0],"precipitation_sum":[1.2],"precipitation_probability_max":[80],"wind_speed_10m_max":[20.1],"sunrise":["2026-11-24T07:25"],"sunset":["2026-11-24T16:24"]}}`
 )
+
+// outside serves the weather and a search on this machine, as settings. Once both sides have been asked, at
+// the latest, they answer: who asks one after the other waits in vain. While down is set they refuse.
+func outside(t *testing.T, down *atomic.Bool) (settings string) {
+	asked := map[string]chan struct{}{"/search": make(chan struct{}), "/forecast": make(chan struct{})}
+	var once [2]sync.Once
+	meet := func(r *http.Request, n int, own, other string) {
+		once[n].Do(func() { close(asked[own]) })
+		select {
+		case <-asked[other]:
+		case <-r.Context().Done():
+		}
+	}
+	answers := func(w http.ResponseWriter, r *http.Request) (text string) {
+		switch {
+		case down.Load():
+			w.WriteHeader(http.StatusBadRequest)
+		case r.URL.Path == "/places":
+			return seattle
+		case r.URL.Path == "/search" && r.URL.Query().Get("q") != "lodging weekend mountain trip":
+			t.Errorf("searched for %s", r.URL.RawQuery)
+		case r.URL.Path == "/search":
+			meet(r, 0, "/search", "/forecast")
+			return `{"results":[{"title":"A hut","url":"https://hut.example","content":"Beds above the clouds"}]}`
+		default:
+			meet(r, 1, "/forecast", "/search")
+			return drizzles
+		}
+		return ""
+	}
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, answers(w, r)) //nolint:errcheck // the caller may be gone
+	}))
+	t.Cleanup(service.Close)
+	return fmt.Sprintf("profile: {location: Seattle}\nweather: {url: %q, places_url: %q}\nweb: {search: {engine: searxng, url: %q}}\n", service.URL+"/forecast", service.URL+"/places", service.URL)
+}
+
+// TestThePlansOfTheReadme: a list becomes tasks that run side by side; "it" is what the list is about and
+// comes after them; what changes something is asked about; one answer comes of it. What fails is told.
+func TestThePlansOfTheReadme(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, m := range regexp.MustCompile(`(?m)^steward plan '(.*)'`).FindAllStringSubmatch(string(text), -1) {
+		said = append(said, m[1])
+	}
+	if len(said) != 2 {
+		t.Fatalf("%q", said)
+	}
+	var down atomic.Bool
+	n := edge.New(t, edge.Options{})
+	n.Env = append(n.Env, "STEWARD_CONFIG="+n.Write(outside(t, &down), "own.yaml"))
+	out, code := n.Type("[e]dit: ", "y\ny\n", "plan", said[1])
+	for _, part := range []string{"- find lodging: Search the web for", "after: check the weather, find lodging", "calendar.add changes something", "drizzle", "A hut", `Added "weekend mountain trip", Sat`} {
+		if code != 0 || !strings.Contains(out, part) {
+			t.Errorf("%d, lacks %q: %s", code, part, out)
+		}
+	}
+	tree := n.Must("requests", "show", "last")
+	if !inOrder(tree, []string{"✓ check_the_weather", "✓ weather.forecast", "✓ find_lodging", "✓ web.search", "✓ add_it_to_the_calendar", "✓ calendar.add"}) {
+		t.Error(tree)
+	}
+	if out, code := n.Type("[e]dit: ", "y\n", "plan", said[0]); code != 0 || !inOrder(out, []string{"drizzle", "timer"}) {
+		t.Errorf("%d: %s", code, out)
+	}
+	down.Store(true)
+	out = n.Must("ask", "-q", "--agent", "planner", said[1])
+	if !inOrder(out, []string{"All of it: failed (task_fell_short)", "check_the_weather: failed", "find_lodging: failed", "add_it_to_the_calendar: skipped"}) {
+		t.Error(out)
+	}
+	if tree := n.Must("requests", "show", "last"); !inOrder(tree, []string{"✗ check_the_weather (failed", "✗ find_lodging (failed", "✗ add_it_to_the_calendar (skipped"}) {
+		t.Error(tree)
+	}
+}
 
 // TestTheOfflineModelPlans: steps that follow each other become one designed agent with a tool for each, and
 // a step whose tool is not certain is named instead.

@@ -128,3 +128,66 @@ func TestATreeIsDrawnInPlace(t *testing.T) {
 		t.Errorf("%d: %s", code, out)
 	}
 }
+
+// TestTasksComeAsFrames: over the WebSocket each change of a task is a frame of its own, also for a client
+// that comes while the plan is carried out.
+func TestTasksComeAsFrames(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{}, 9)
+	var free atomic.Bool
+	n := edge.New(t, watchable(t, begun, &free))
+	n.Serve()
+	states := func(frames ...edge.Frame) (out []string) {
+		for _, f := range frames {
+			var x struct {
+				Type string
+				Task struct{ Title, Kind, Status, Agent string }
+			}
+			if err := json.Unmarshal([]byte(f.Raw), &x); err != nil {
+				t.Fatal(err)
+			}
+			if x.Type != "plan_task" {
+				continue
+			}
+			if x.Task.Kind != "plan_task" || x.Task.Agent != "designed" {
+				t.Errorf("%s", f.Raw)
+			}
+			out = append(out, x.Task.Title+" "+x.Task.Status)
+		}
+		return out
+	}
+	c := n.Dial()
+	defer c.Close()
+	c.Send(object{"type": "message", "content": "Do both", "agent": "planner"})
+	conv := ""
+	for conv == "" {
+		conv = c.Read().Conversation
+	}
+	<-begun
+	late := n.Dial()
+	defer late.Close()
+	late.Send(object{"type": "resume", "conversation_id": conv, "cursor": "now"})
+	var seen []string
+	for len(seen) < 2 {
+		seen = append(seen, states(late.Read())...)
+	}
+	if got := strings.Join(seen, ", "); got != "look running, write pending" {
+		t.Error(got)
+	}
+	n.Must("requests", "cancel", task(n, "write"))
+	var all []string
+	for !strings.Contains(strings.Join(all, ", "), "write cancelled") {
+		all = append(all, states(c.Read())...)
+	}
+	if got := strings.Join(all, ", "); !inOrder(got, []string{"look pending", "write pending", "look running", "write cancelled"}) {
+		t.Error(got)
+	}
+}
+
+// task returns the id of a task of the newest request.
+func task(n *edge.Node, name string) string {
+	n.T.Helper()
+	var tree planned
+	n.JSON(&tree, "requests", "show", "last")
+	return tree.task(name).ID
+}

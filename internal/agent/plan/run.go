@@ -232,7 +232,7 @@ func (r *Run) end(e ended) {
 		r.judged(t, e.verdict, e.err)
 	case e.err != nil:
 		r.settle(t, Failed, fault.Of(e.err).Code)
-		t.Output.Summary = clipSummary(fault.Of(e.err).Message)
+		t.Output.Summary, t.Output.Labels = clipSummary(fault.Of(e.err).Message), e.output.Labels
 	default:
 		t.Output = e.output
 		t.Output.Summary = clipSummary(t.Output.Summary)

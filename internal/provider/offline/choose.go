@@ -137,6 +137,7 @@ func (e *entry) fill(c clause) map[string]any {
 	f := newFilling(e.params, c)
 	f.place(func(p *param, _ string, t token) bool { return p.required && p.takes(t, false) })
 	f.place(func(p *param, _ string, t token) bool { return p.takes(t, false) })
+	f.wholeDay()
 	for i, t := range c.tokens {
 		if !f.used[i] && (t.kind != plain || f.bare(i)) {
 			return nil
@@ -146,6 +147,16 @@ func (e *entry) fill(c clause) map[string]any {
 		return nil
 	}
 	return f.args
+}
+
+// wholeDay makes an event last all day if only its day is said, and the tool knows such events.
+func (f *filling) wholeDay() {
+	i := slices.IndexFunc(f.c.tokens, func(t token) bool { return t.kind == date && t.begins != "" })
+	begins := slices.IndexFunc(f.params, func(p *param) bool { return p.required && p.format == "date-time" && f.open(p) })
+	all := slices.IndexFunc(f.params, func(p *param) bool { return p.shape == "boolean" && p.name == "all_day" })
+	if i >= 0 && !f.used[i] && begins >= 0 && all >= 0 {
+		f.args[f.params[begins].name], f.args[f.params[all].name], f.used[i] = f.c.tokens[i].begins, true, true
+	}
 }
 
 // accepts reports whether the arguments are valid under the tool's schema.

@@ -2,9 +2,11 @@ package offline
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"steward/internal/llm"
+	"steward/internal/search/words"
 	"steward/internal/tool"
 )
 
@@ -42,8 +44,9 @@ func (s *speech) planned(w *writer, r *llm.Request, cur *turn, at int) error {
 	if len(cur.calls) > 0 && cur.calls[0].result != nil {
 		var lines []string
 		for line := range strings.Lines(cur.calls[0].result.Plain()) {
-			if !strings.HasPrefix(line, "--- ") && !strings.HasPrefix(line, "What stands between the two marks") { // what is around a task's output
-				lines = append(lines, line)
+			if !strings.HasPrefix(line, "--- ") && !strings.HasPrefix(line, material) { // what is around a task's output
+				line, _, _ = strings.Cut(line, ", judged: not judged")
+				lines = append(lines, strings.TrimSuffix(line, "\n")+"\n")
 			}
 		}
 		w.text(clip(strings.Join(lines, ""), shownResult), cur.cut, r.Sampling)
@@ -62,14 +65,19 @@ func (s *speech) planned(w *writer, r *llm.Request, cur *turn, at int) error {
 	return nil
 }
 
-// divide plans a request: one agent for steps that follow each other, and a task for each step of a list.
+// divide plans a request: one agent for steps that follow each other, and a task for each step of a list. What
+// stands before a colon is what the list is about, and what "it" means in the list.
 func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
 	var steps []clause
 	var open []token
+	var about subject
 	ordered := false
 	end := func() {
 		for len(open) > 0 && open[len(open)-1].word == "and" {
 			open = open[:len(open)-1]
+		}
+		for len(open) > 0 && open[0].word == "and" {
+			open = open[1:]
 		}
 		if len(open) > 0 {
 			steps = append(steps, newClause(text, open))
@@ -78,8 +86,8 @@ func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
 	}
 	for _, t := range scan(s.ctx, text, s.now) {
 		switch {
-		case t.word == ":": // before it stands what the list is about
-			steps, open = nil, nil
+		case t.word == ":":
+			about, steps, open = subjectOf(text, open), nil, nil
 		case t.word == "then" || t.word != "" && strings.Contains(",;.!", t.word):
 			ordered = ordered || t.word == "then"
 			end()
@@ -91,16 +99,23 @@ func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
 		return nil, []*doubt{{}}
 	}
 	var said []string
-	var tools, tasks []any
+	var tools, names, tasks []any
 	for _, c := range steps {
-		e, d := s.choice(c)
+		if len(c.tokens) == 0 {
+			continue
+		}
+		name := strings.TrimSpace(whole(c.said()+strings.Repeat(" ", 40), 40))
+		c, refers := s.resolved(c, about)
+		e, c, d := s.choice(c, about)
 		if d != nil {
 			doubts = append(doubts, d)
 			continue
 		}
-		what := text[c.tokens[0].lo:c.hi]
-		said, tools = append(said, what), append(tools, e.spec.Name)
-		tasks = append(tasks, map[string]any{"name": whole(what+strings.Repeat(" ", 40), 40), "purpose": what, "selected_tools": []any{e.spec.Name}})
+		task := map[string]any{"name": name, "purpose": c.said(), "selected_tools": []any{e.spec.Name}}
+		if refers && len(names) > 0 {
+			task["after"] = names[:len(names):len(names)]
+		}
+		said, tools, names, tasks = append(said, c.said()), append(tools, e.spec.Name), append(names, name), append(tasks, task)
 	}
 	plan = map[string]any{"analysis": "The request names what it wants step by step.", "plan": strings.Join(said, "; "), "confidence": 1}
 	if ordered || len(tasks) == 1 {
@@ -111,8 +126,62 @@ func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
 	return plan, doubts
 }
 
-// choice returns the tool that a step certainly needs, or a doubt. Its agent finds the arguments.
-func (s *speech) choice(c clause) (best *entry, d *doubt) {
+// said returns the clause as written, without words of politeness.
+func (c *clause) said() string { return c.text[c.tokens[0].lo-c.lo:] }
+
+// subject is what a list of steps is about, and its day if it has one.
+type subject struct{ what, day string }
+
+// subjectOf reads what stands before a list: "Plan a weekend trip" is about a weekend trip.
+func subjectOf(text string, tokens []token) (about subject) {
+	for _, t := range tokens {
+		if t.kind == date {
+			about.day = t.value
+		}
+	}
+	for len(tokens) > 0 && tokens[0].kind == plain && (words.Common(tokens[0].word) || slices.Contains([]string{"plan", "organize", "prepare"}, tokens[0].word)) {
+		tokens = tokens[1:]
+	}
+	if len(tokens) > 0 {
+		about.what = strings.ReplaceAll(text[tokens[0].lo:tokens[len(tokens)-1].hi], `"`, "")
+	}
+	return about
+}
+
+// resolved puts what a list is about, and its day, in the place of the word that refers to it.
+func (s *speech) resolved(c clause, about subject) (clause, bool) {
+	i := slices.IndexFunc(c.tokens, func(t token) bool { return t.word == "it" || t.word == "this" })
+	if i < 0 || about.what == "" {
+		return c, false
+	}
+	name := `"` + about.what + `"`
+	if about.day != "" && !slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == date || t.kind == moment }) {
+		name += " on " + about.day
+	}
+	text := c.text[c.tokens[0].lo-c.lo:c.tokens[i].lo-c.lo] + name + c.text[c.tokens[i].hi-c.lo:]
+	return newClause(text, scan(s.ctx, text, s.now)), true
+}
+
+// choice returns the tool that a step certainly needs, and the step, or a doubt. Something is found by a tool
+// that searches the web if no other tool fits.
+func (s *speech) choice(c clause, about subject) (*entry, clause, *doubt) {
+	e, d := s.certain(c)
+	if d == nil || c.unclear || !slices.Contains([]string{"find", "search", "research"}, c.tokens[0].word) || strings.Contains(lower(c.tokens), " my ") {
+		return e, c, d
+	}
+	for len(c.tokens) > 1 && (c.tokens[0].word != "" && slices.Contains([]string{"find", "search", "research", "for", "a", "an", "the", "some"}, c.tokens[0].word)) {
+		c.tokens = c.tokens[1:]
+	}
+	text := `Search the web for "` + strings.ReplaceAll(strings.TrimSpace(c.said()+" "+about.what), `"`, "") + `"`
+	c = newClause(text, scan(s.ctx, text, s.now))
+	if e, none := s.certain(c); none == nil {
+		return e, c, nil
+	}
+	return nil, c, d
+}
+
+// certain returns the tool that a step certainly needs, or a doubt. Its agent finds the arguments.
+func (s *speech) certain(c clause) (best *entry, d *doubt) {
 	d = &doubt{clause: c}
 	var score, next float64
 	values := 0 // each needs a place in the call, and each required argument a value

@@ -44,6 +44,7 @@ type token struct {
 	text   string // as written; of a quotation without the marks
 	word   string // a plain word in lower case; a sign itself
 	value  string // of a value: in the form of an argument; "" if that is not certain
+	begins string // of a day: the moment
 	lo, hi int    // bytes of the sentence
 }
 
@@ -51,7 +52,7 @@ const (
 	numberPattern = `\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|` +
 		`(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|twenty)\b`
 	monthPattern = `(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:tember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)`
-	datePattern  = `(?:\d{4}-\d\d-\d\d|today|tomorrow|(?:(?:next|last)\s)?(?:mon|tues|wednes|thurs|fri|satur|sun)day|` +
+	datePattern  = `(?:\d{4}-\d\d-\d\d|today|tomorrow|(?:(?:this|next|the)\s)?weekend|(?:(?:next|last)\s)?(?:mon|tues|wednes|thurs|fri|satur|sun)day|` +
 		monthPattern + `\s\d{1,2}(?:st|nd|rd|th)?(?:,?\s\d{4})?|\d{1,2}(?:st|nd|rd|th)?\s` + monthPattern + `(?:\s\d{4})?)\b(?:['’]s)?`
 	clockPattern  = `(?:(?:[01]?\d|2[0-3]):[0-5]\d\b(?:\s?[ap]\.?m\b\.?)?|(?:1[0-2]|[1-9])\s?[ap]m\b|noon\b)`
 	unitPattern   = `\s(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?)\b`
@@ -120,6 +121,7 @@ func tokenOf(k kind, text string, begins bool, now time.Time) token {
 		t.value = momentOf(dateOf(dates().FindString(text), now), clocks().FindString(lower), now)
 	case k == date:
 		t.value = dateOf(text, now)
+		t.begins = momentOf(t.value, "00:00", now)
 	case k == length:
 		t.value = secondsOf(lower)
 	case k == clock:
@@ -196,9 +198,12 @@ func secondsOf(text string) string {
 var ordinal = pattern(`(\d)(?:st|nd|rd|th)\b|,|['’]s$`)
 
 // dateOf reads a day: "tomorrow", "Friday", "March 12", "12 March 2027", "2026-03-12". A weekday means the
-// next one. The name of today's weekday is ambiguous.
+// next one. The name of today's weekday is ambiguous. A weekend is the Saturday that comes next.
 func dateOf(text string, now time.Time) string {
 	text = ordinal().ReplaceAllString(strings.ToLower(text), "$1")
+	if strings.HasSuffix(text, "weekend") {
+		return now.AddDate(0, 0, 7-(int(now.Weekday())+1)%7).Format(time.DateOnly)
+	}
 	for ahead := range 7 {
 		day := now.AddDate(0, 0, ahead)
 		if ahead == 0 && text == "today" || ahead == 1 && text == "tomorrow" || ahead > 0 && text == strings.ToLower(day.Weekday().String()) {

@@ -53,6 +53,9 @@ func says(m *message.Message) bool {
 	return m.Role == message.User && (len(m.Blocks) == 0 || m.Blocks[0].Base().Origin != "system")
 }
 
+// material begins a text of others in a request to an agent.
+const material = "What stands between the two marks "
+
 // user adds the user's request: the first text of a message that is the user's own. Other texts are
 // material.
 func (t *turn) user(m *message.Message) {
@@ -67,6 +70,7 @@ func (t *turn) user(m *message.Message) {
 			t.images = true
 		}
 	}
+	wish, _, _ = strings.Cut(wish, "\n"+material) // the outputs of tasks that came before
 	t.text = strings.TrimPrefix(t.text+"\n"+wish, "\n")
 }
 
