@@ -43,6 +43,7 @@ func files(t testing.TB, s *Store) []byte {
 // rawBodies returns the bodies of all versions of a resource as they are kept.
 func rawBodies(t testing.TB, s *Store, u resource.URI) (out [][]byte) {
 	t.Helper()
+	must(s.Seal(t.Context())) // then the writer rests, and its connection can be used
 	st := s.writer.c.prepare("SELECT CASE WHEN op & 32 THEN (SELECT body FROM pack WHERE id = log.body) ELSE body END FROM log WHERE key = ?")
 	defer st.reset()
 	st.argBlob(u.Key())
