@@ -68,39 +68,22 @@ func (s *speech) planned(w *writer, r *llm.Request, cur *turn, at int) error {
 // divide plans a request: one agent for steps that follow each other, and a task for each step of a list. What
 // stands before a colon is what the list is about, and what "it" means in the list.
 func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
-	var steps []clause
-	var open []token
+	tokens := scan(s.ctx, text, s.now)
 	var about subject
-	ordered := false
-	end := func() {
-		for len(open) > 0 && open[len(open)-1].word == "and" {
-			open = open[:len(open)-1]
-		}
-		for len(open) > 0 && open[0].word == "and" {
-			open = open[1:]
-		}
-		if len(open) > 0 {
-			steps = append(steps, newClause(text, open))
-		}
-		open = nil
-	}
-	for _, t := range scan(s.ctx, text, s.now) {
-		switch {
-		case t.word == ":":
-			about, steps, open = subjectOf(text, open), nil, nil
-		case t.word == "then" || t.word != "" && strings.Contains(",;.!", t.word):
-			ordered = ordered || t.word == "then"
-			end()
-		default:
-			open = append(open, t)
-		}
-	}
-	if end(); len(steps) == 0 || len(steps) > 2*maxClauses {
-		return nil, []*doubt{{}}
+	if i := slices.IndexFunc(tokens, func(t token) bool { return t.word == ":" }); i >= 0 {
+		about, tokens = subjectOf(text, tokens[:i]), tokens[i+1:]
 	}
 	var said []string
 	var tools, names, tasks []any
-	for _, c := range steps {
+	next := func(t token) bool { return t.word == "then" || sign(t, ",;.!") }
+	for _, part := range split(tokens, next) {
+		for len(part) > 0 && (part[len(part)-1].word == "and" || next(part[len(part)-1])) {
+			part = part[:len(part)-1]
+		}
+		if len(part) == 0 {
+			continue
+		}
+		c := newClause(text, part)
 		if len(c.tokens) == 0 {
 			continue
 		}
@@ -117,8 +100,11 @@ func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
 		}
 		said, tools, names, tasks = append(said, c.said()), append(tools, e.spec.Name), append(names, name), append(tasks, task)
 	}
+	if len(said)+len(doubts) == 0 || len(said)+len(doubts) > 2*maxClauses {
+		return nil, []*doubt{{}}
+	}
 	plan = map[string]any{"analysis": "The request names what it wants step by step.", "plan": strings.Join(said, "; "), "confidence": 1}
-	if ordered || len(tasks) == 1 {
+	if len(tasks) == 1 || slices.ContainsFunc(tokens, func(t token) bool { return t.word == "then" }) {
 		plan["selected_tools"], plan["purpose"] = tools, strings.Join(said, ". ")
 	} else {
 		plan["subtasks"] = tasks
@@ -162,20 +148,23 @@ func (s *speech) resolved(c clause, about subject) (clause, bool) {
 	return newClause(text, scan(s.ctx, text, s.now)), true
 }
 
+// finding are the words with which a search begins.
+var finding = []string{"find", "search", "research", "for", "a", "an", "the", "some"}
+
 // choice returns the tool that a step certainly needs, and the step, or a doubt. Something is found by a tool
 // that searches the web if no other tool fits.
 func (s *speech) choice(c clause, about subject) (*entry, clause, *doubt) {
 	e, d := s.certain(c)
-	if d == nil || c.unclear || !slices.Contains([]string{"find", "search", "research"}, c.tokens[0].word) || strings.Contains(lower(c.tokens), " my ") {
+	if d == nil || c.unclear || !slices.Contains(finding[:3], c.tokens[0].word) || strings.Contains(lower(c.tokens), " my ") {
 		return e, c, d
 	}
-	for len(c.tokens) > 1 && (c.tokens[0].word != "" && slices.Contains([]string{"find", "search", "research", "for", "a", "an", "the", "some"}, c.tokens[0].word)) {
+	for len(c.tokens) > 1 && slices.Contains(finding, c.tokens[0].word) {
 		c.tokens = c.tokens[1:]
 	}
 	text := `Search the web for "` + strings.ReplaceAll(strings.TrimSpace(c.said()+" "+about.what), `"`, "") + `"`
-	c = newClause(text, scan(s.ctx, text, s.now))
-	if e, none := s.certain(c); none == nil {
-		return e, c, nil
+	web := newClause(text, scan(s.ctx, text, s.now))
+	if e, none := s.certain(web); none == nil {
+		return e, web, nil
 	}
 	return nil, c, d
 }

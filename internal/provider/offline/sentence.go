@@ -294,15 +294,25 @@ func lower(tokens []token) string {
 // clauses splits a text into requests, at the ends of sentences.
 func clauses(text string, tokens []token) []clause {
 	var out []clause
-	for len(tokens) > 0 {
-		n := 1 + slices.IndexFunc(tokens, func(t token) bool { return t.word != "" && strings.Contains(".!?;", t.word) })
-		if n == 0 {
-			n = len(tokens)
-		}
-		if c := newClause(text, tokens[:n]); strings.Trim(lower(c.tokens), " .!?;,") != "" {
+	for _, part := range split(tokens, func(t token) bool { return sign(t, ".!?;") }) {
+		if c := newClause(text, part); strings.Trim(lower(c.tokens), " .!?;,") != "" {
 			out = append(out, c)
 		}
-		tokens = tokens[n:]
 	}
 	return out
 }
+
+// split divides tokens after those that end a part.
+func split(tokens []token, ends func(token) bool) (parts [][]token) {
+	for len(tokens) > 0 {
+		n := 1 + slices.IndexFunc(tokens, ends)
+		if n == 0 {
+			n = len(tokens)
+		}
+		parts, tokens = append(parts, tokens[:n]), tokens[n:]
+	}
+	return parts
+}
+
+// sign reports whether a token is one of some signs.
+func sign(t token, signs string) bool { return t.word != "" && strings.Contains(signs, t.word) }
