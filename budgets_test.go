@@ -85,6 +85,7 @@ var budgets = map[string]int{
 	"internal/store":                  700,
 	"internal/store/audit":            910,
 	"internal/store/follow":           760,
+	"internal/store/lease":            470,
 	"internal/store/sqlite":           4500,
 	"internal/strict":                 730,
 	"internal/tool":                   2825,

@@ -31,7 +31,7 @@ func floors() map[string]floor {
 	for level, names := range [][]string{
 		{"internal/fault", "internal/id", "internal/search/words", "internal/secret/mask"},
 		{"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
-		{"internal/store", "internal/store/follow", "internal/policy", "internal/policy/flow", "internal/llm/embed", "internal/llm/tokens", "internal/llm", "internal/conversation/window", "internal/importexport", "internal/search", "internal/service", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/domain/dav"},
+		{"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/policy/flow", "internal/llm/embed", "internal/llm/tokens", "internal/llm", "internal/conversation/window", "internal/importexport", "internal/search", "internal/service", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/domain/dav"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}

@@ -422,6 +422,8 @@ func (l *loop) end(ctx context.Context, err error) (Outcome, error) {
 	switch {
 	case err != nil:
 		return Failure, err
+	case context.Cause(ctx) == request.ErrSuspend: // just after the results were recorded
+		return Failure, request.ErrSuspend
 	case ctx.Err() != nil:
 		return l.stopped(ctx, nil)
 	}

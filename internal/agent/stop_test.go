@@ -82,6 +82,22 @@ func TestSuspendRecordsNothingMore(t *testing.T) {
 	}
 }
 
+// TestSuspendedJustAfterTheResults: a node that closes right after the results of calls were
+// recorded suspends the run, as if no person had stopped it.
+func TestSuspendedJustAfterTheResults(t *testing.T) {
+	w := newWorld(t, calls("a.b"))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.job.Emit = func(e agent.Event) {
+		if e.Kind == agent.Stored && e.Message.Role == message.Tool {
+			cancel(request.ErrSuspend)
+		}
+	}
+	_, err := agent.Run(ctx, w.job)
+	if !errors.Is(err, request.ErrSuspend) || w.outcome != "" || w.roles() != "uat" {
+		t.Errorf("err %v, outcome %q, messages %s", err, w.outcome, w.roles())
+	}
+}
+
 func TestModelFailureEndsTheRunAndLeavesAValidHistory(t *testing.T) {
 	w := newWorld(t, calls("a.b"), step{err: fault.New(fault.Unavailable, "overloaded", "try later")})
 	if out := w.run(t.Context()); out != agent.Failure || w.code != "overloaded" || w.roles() != "uat" {

@@ -284,9 +284,9 @@ func (t *backgroundCall) accepted() *message.ToolResult {
 // the node is closing; then the call is cancelled, and the next start takes it
 // up.
 func (n *Node) start(t *backgroundCall) bool {
-	held := &lease{request: t.id, user: t.chat.user, conv: t.chat.id, cancel: t.cancel, task: t}
+	held := &ownWork{request: t.id, user: t.chat.user, conv: t.chat.id, cancel: t.cancel, task: t}
 	n.mu.Lock()
-	if n.closed || !n.leases.tryLock(held) { // whoever holds the lease follows the call: see carry
+	if n.closed || !n.leases.tryLock(held) { // whoever works on it follows the call: see carry
 		n.mu.Unlock()
 		t.cancel(request.ErrSuspend)
 		return false

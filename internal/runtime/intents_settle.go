@@ -42,7 +42,7 @@ func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string
 func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) {
 	own, conv := record.IDOf(inter, record.TypeInteraction), record.IDOf(inter, record.TypeConversation)
 	ctx, cancel := context.WithCancelCause(n.life)
-	held := &lease{request: own, user: user, conv: conv, cancel: cancel}
+	held := &ownWork{request: own, user: user, conv: conv, cancel: cancel}
 	if !n.leases.tryLock(held) {
 		cancel(nil)
 		return

@@ -41,6 +41,7 @@ import (
 	"steward/internal/service"
 	"steward/internal/store"
 	"steward/internal/store/follow"
+	"steward/internal/store/lease"
 	"steward/internal/tool"
 	"steward/internal/tree"
 )
@@ -150,6 +151,7 @@ type Node struct {
 	leases leases
 	outer  map[id.ID]*performing // actions called from outside that are in progress
 	trees  map[*liveTree]struct{}
+	queue  *lease.Queue // of trees
 
 	calibrating sync.Mutex
 	calibration []byte // the stored calibration of the models' token counts
@@ -181,6 +183,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if opt.IdleChats == 0 {
 		opt.IdleChats = 32
 	}
+	opt.Store = lease.Store(opt.Store)
 	n := &Node{
 		opt: opt, log: opt.Log,
 		agents: map[string]*agentKit{},
@@ -189,6 +192,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		slots:  make(slots, 8*opt.Parallel),
 		outer:  map[id.ID]*performing{},
 		trees:  map[*liveTree]struct{}{},
+		queue:  queueOf(opt.Store),
 		work:   make(chan func()),
 	}
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})

@@ -126,32 +126,18 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	if err != nil {
 		return tool.Result{}, err
 	}
+	var made []*plan.Task
 	if len(tasks) == 0 {
 		draft, problem := w.read(ctx, in.Args)
 		if problem != "" {
 			return failedText(problem), nil
 		}
-		tasks = plan.Tree(askedRequest(in.Call), draft, a.call.Labels)
-		if err := w.Save(ctx, tasks); err != nil {
+		made = plan.Tree(askedRequest(in.Call), draft, a.call.Labels)
+	}
+	if len(tasks) == 0 || !tasks[0].State.Over() {
+		if err := w.lead(ctx, made); err != nil {
 			return tool.Result{}, err
 		}
-	}
-	check := func(d []plan.Draft) []plan.Problem {
-		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world())
-	}
-	w.mu.Lock()
-	w.show(ctx, tasks)
-	w.mu.Unlock()
-	live := &liveTree{a.chat.user, w, plan.New(w, tasks, plan.Options{Check: check})}
-	a.node.mu.Lock()
-	a.node.trees[live] = struct{}{}
-	a.node.mu.Unlock()
-	err = live.run.Work(ctx)
-	a.node.mu.Lock()
-	delete(a.node.trees, live)
-	a.node.mu.Unlock()
-	if err != nil {
-		return tool.Result{}, err
 	}
 	return w.result(ctx)
 }
@@ -253,7 +239,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks []*plan.Task) error {
 	}
 	rec, err := w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), b)
 	if err != nil {
-		return err
+		return aside(ctx, err)
 	}
 	for i, c := range b.Changes {
 		w.versions[c.URI] = rec.Versions[i]
@@ -293,7 +279,7 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	res, err := w.node.effects.Run(context.WithValue(request.With(ctx, w.request), turnCallKey{}, &turnCall{w.calls, call}), ec)
 	switch {
 	case err != nil:
-		return plan.Output{}, err
+		return plan.Output{}, aside(ctx, err)
 	case res.Status != message.OK || w.unmet(ctx, record.AskedConversation(call.Ref)):
 		return plan.Output{Labels: res.Labels}, fault.New(fault.Unavailable, "task_failed", "%s", strings.TrimSpace(res.Text()))
 	}

@@ -71,7 +71,7 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 		return false, err
 	}
 	c.feed.resumed(r.Interaction, message.Dangling(s.Transcript().Messages()))
-	return n.launch(c, s, job, live), nil
+	return n.launch(ctx, c, s, job, live), nil
 }
 
 // giveUp records the end of an interrupted run that cannot continue.

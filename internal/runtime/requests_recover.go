@@ -139,9 +139,9 @@ func messagesUnder(ctx context.Context, st store.Store, sc store.Scope, under re
 	}
 }
 
-// lease marks a request that this process is working on. A request without a
-// lease is taken up at the next start.
-type lease struct {
+// ownWork marks a request that this process is working on. A request without one
+// is taken up at the next start.
+type ownWork struct {
 	request id.ID // of a background call; or of a turn, while its queued actions are executed
 	user    string
 	conv    id.ID
@@ -153,33 +153,33 @@ type lease struct {
 // time, and what is known in memory about open requests.
 type leases struct {
 	mu   sync.Mutex
-	held map[id.ID]*lease
+	held map[id.ID]*ownWork
 	rows map[id.ID]struct{} // interactions below which requests are recorded
 
 	carrying sync.Mutex // held while a request about an intent is taken up: one at a time
 }
 
-// tryLock takes the lease of a request. It returns false if somebody holds it.
-func (l *leases) tryLock(x *lease) bool {
+// tryLock takes a request. It returns false if somebody holds it.
+func (l *leases) tryLock(x *ownWork) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[x.request] != nil {
 		return false
 	}
 	if l.held == nil {
-		l.held = map[id.ID]*lease{}
+		l.held = map[id.ID]*ownWork{}
 	}
 	l.held[x.request] = x
 	return true
 }
 
-func (l *leases) unlock(x *lease) {
+func (l *leases) unlock(x *ownWork) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, x.request)
 }
 
-// task returns the background call that holds the lease of an id, or nil.
+// task returns the background call that works on an id, or nil.
 func (l *leases) task(own id.ID) *backgroundCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()

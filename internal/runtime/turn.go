@@ -14,6 +14,7 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/lease"
 )
 
 // Send begins a turn. It returns once the user's message is durable. The turn
@@ -268,7 +269,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		acc.Message = m.ID
 	}
 	c.own(m)
-	if !n.launch(c, s, job, newLive(s, &run, inter, job.Meter)) {
+	if !n.launch(ctx, c, s, job, newLive(s, &run, inter, job.Meter)) {
 		return Accepted{}, false, errClosed
 	}
 	seq, err := commit(context.WithoutCancel(ctx))
@@ -327,9 +328,10 @@ type unrecorded struct{ error }
 
 func (u unrecorded) Unwrap() error { return u.error }
 
-// launch starts the run of a prepared turn. The run releases the turn lock when
-// it ends. launch returns false if the node is closing.
-func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job, live *liveRun) bool {
+// launch starts the run of a prepared turn, under the lease that ctx carries. The
+// run releases the turn lock when it ends. launch returns false if the node is
+// closing.
+func (n *Node) launch(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -337,7 +339,7 @@ func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job, live *liv
 	}
 	n.runs.Add(1)
 	c.users++
-	ctx, cancel := context.WithCancelCause(n.life)
+	ctx, cancel := lease.Carry(n.life, ctx)
 	c.mu.Lock()
 	c.session, c.cancel, c.live = s, cancel, live
 	if c.leaving > 0 {

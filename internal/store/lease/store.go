@@ -1,0 +1,40 @@
+package lease
+
+import (
+	"context"
+
+	"steward/internal/store"
+)
+
+// Store returns a store that refuses, with ErrLost, what is committed with a
+// context whose lease is lost. A commit to another space than that of the work
+// is not under the lease.
+func Store(st store.Store) store.Store { return fenced{st} }
+
+type fenced struct{ store.Store }
+
+// Commit implements store.Store.
+func (f fenced) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	l := From(ctx)
+	if l == nil || sc.Write != l.scope.Write || l.over.Load() {
+		return f.Store.Commit(ctx, sc, b)
+	}
+	b.Changes = append([]store.Change{l.fence()}, b.Changes...)
+	rec, err := f.Store.Commit(ctx, sc, b)
+	if err != nil {
+		if about(err, l.at) {
+			l.forfeit()
+			return rec, ErrLost
+		}
+		return rec, err
+	}
+	rec.Versions = rec.Versions[1:]
+	l.used.Store(true)
+	if l.long.Load() {
+		select {
+		case l.hurry <- struct{}{}:
+		default:
+		}
+	}
+	return rec, nil
+}
