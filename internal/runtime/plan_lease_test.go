@@ -1,0 +1,51 @@
+package runtime_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"steward/internal/llm"
+	"steward/internal/resource"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/store/lease"
+)
+
+// TestALostTreeIsTakenUpAgain: another worker takes the tree of a turn that runs. What the turn's
+// agents write from then on is refused. The turn takes the tree again, which the other worker loses
+// in its turn, and goes on from what is stored: each effect happens once.
+func TestALostTreeIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	w := made(t, &world{judge: allows{}, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
+	w.model.begun = make(chan struct{}, 9)
+	w.open()
+	acc := w.sent(runtime.Turn{Agent: runtime.PlannerAgent, Attended: true, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"subtasks":[` +
+		`{"name":"note","purpose":"call ledger.add {\"what\":\"tea\"}","selected_tools":["ledger.add"]},` +
+		`{"name":"slow","purpose":"hang on","after":["note"],"selected_tools":["math.multiply"]}]}`)})
+	<-w.model.begun
+	ada := store.ForUser("anna")
+	rival := lease.New(lease.Options{Store: w.store, Holder: "rival", Dead: func(string) bool { return true }})
+	l, err := rival.Take(t.Context(), ada, resource.URI{})
+	ok(t, err)
+	close(w.model.gate) // the agent of the slow task has its answer, and cannot record it
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	var all []string
+	for it, err := range store.Items(t.Context(), w.store, ada, store.Query{Type: "plan.Task"}) {
+		ok(t, err)
+		all = append(all, string(it.Body))
+	}
+	if got := strings.Join(all, "\n"); len(all) != 3 || strings.Count(got, `"state":"done"`) != 3 {
+		t.Errorf("the tasks are %s", got)
+	}
+	if got := w.ledger.list(); got != "tea" {
+		t.Errorf("the ledger has %q", got)
+	}
+	if err := l.End(t.Context()); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("the other worker ends what it has lost: %v", err)
+	}
+	r, err := w.store.Get(t.Context(), ada, l.At())
+	if ok(t, err); r.State != "" || r.Version <= l.Number()+1 {
+		t.Errorf("the tree's work is %q in version %d", r.State, r.Version)
+	}
+}
