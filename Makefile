@@ -8,7 +8,7 @@ SEED     := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 # Everything is compiled with the flags of scripts/build, and so only once.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=grpcnotrace)
 
-.PHONY: run build test test-long check bench fuzz chaos hostile properties histories docs clean
+.PHONY: run build test test-long check bench fuzz chaos chaos-trees hostile properties histories docs clean
 
 ## run: build Steward and open a chat; without a terminal, serve
 run: build
@@ -37,6 +37,10 @@ fuzz:
 ## chaos: kill Steward again and again and count what is lost: nothing
 chaos:
 	CHAOS_SEED=$${CHAOS_SEED:-$(SEED)} CHAOS_KILLS=$${CHAOS_KILLS:-200} $(GO) test -count=1 -v -timeout 30m ./test/chaos
+
+## chaos-trees: the same with 50 trees of tasks beside 200 conversations
+chaos-trees:
+	CHAOS_SEED=$${CHAOS_SEED:-$(SEED)} CHAOS_KILLS=$${CHAOS_KILLS:-20} CHAOS_CONVERSATIONS=200 CHAOS_TREES=50 $(GO) test -count=1 -v -timeout 30m ./test/chaos
 
 ## histories: put conversations through everything at random, for long
 histories:

@@ -34,7 +34,6 @@ import (
 )
 
 const (
-	conversations = 32
 	// restartLimit is how soon after a restart the turns that it interrupted
 	// must end. Only the long form enforces it, since a machine may be slow.
 	restartLimit = 10 * time.Second
@@ -42,11 +41,14 @@ const (
 )
 
 // TestKill is the short form; CHAOS_KILLS=200 is the long one (make chaos).
+// CHAOS_CONVERSATIONS says how many conversations there are, and CHAOS_TREES how
+// many more of which each turn is carried out as a tree of tasks.
 // CHAOS_SEED repeats a run's choices, but not its timing.
 func TestKill(t *testing.T) {
 	kills := number(t, "CHAOS_KILLS", 10)
 	seed := uint64(number(t, "CHAOS_SEED", 1))
-	t.Logf("CHAOS_SEED=%d, %d kills, %d conversations", seed, kills, conversations)
+	conversations, trees := number(t, "CHAOS_CONVERSATIONS", 32), number(t, "CHAOS_TREES", 3)
+	t.Logf("CHAOS_SEED=%d, %d kills, %d conversations, %d with trees", seed, kills, conversations, trees)
 	r := rand.New(rand.NewPCG(seed, 0))
 
 	b := &board{phase: map[string]string{}}
@@ -66,11 +68,14 @@ func TestKill(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kills)*30*time.Second+10*time.Minute)
 	defer cancel()
 	stop := make(chan struct{})
-	clients := make([]*client, conversations)
-	errs := make(chan error, conversations)
+	clients := make([]*client, conversations+trees)
+	errs := make(chan error, len(clients))
 	for i := range clients {
 		clients[i] = &client{number: i, board: b, addr: n.address, errors: map[string]int{},
 			tools: chooser(seed + 10 + uint64(i)), rest: pacer(seed+100+uint64(i), 30*time.Millisecond)}
+		if i >= conversations {
+			clients[i].tools = func() string { return tree }
+		}
 		go func() { errs <- clients[i].run(ctx, stop) }()
 	}
 	tally := map[string]int{}
@@ -247,7 +252,7 @@ func check(t *testing.T, data string, clients []*client, led *ledger, inTime boo
 	engine := conversation.New(db, conversation.Options{})
 	states := intents(t, db)
 	turns, unknown, effects := 0, 0, 0
-	kinds := map[string]int{}
+	kinds, slow := map[string]int{}, map[bool]time.Duration{}
 	for _, c := range clients {
 		for _, late := range c.late {
 			t.Logf("after a restart %s", late)
@@ -256,6 +261,7 @@ func check(t *testing.T, data string, clients []*client, led *ledger, inTime boo
 			}
 		}
 		stored := messages(t, engine, c)
+		slow[c.turns[0].tools == tree] = max(slow[c.turns[0].tools == tree], c.slow)
 		for _, tn := range c.turns {
 			turns++
 			if !slices.Contains(stored, tn.tools+" "+tn.token) {
@@ -263,6 +269,9 @@ func check(t *testing.T, data string, clients []*client, led *ledger, inTime boo
 			}
 			if !slices.Contains(stored, tn.answer) {
 				t.Errorf("the answer %q to %s is lost", tn.answer, tn.token)
+			}
+			if tn.tools == tree {
+				continue
 			}
 			for k, tool := range strings.Split(tn.tools, ",") {
 				n := led.effects[fmt.Sprintf("%s/%d", tn.token, k)]
@@ -276,6 +285,8 @@ func check(t *testing.T, data string, clients []*client, led *ledger, inTime boo
 	if err != nil || len(runs) > 0 {
 		t.Errorf("%d runs have not ended, %v", len(runs), err)
 	}
+	checkTrees(t, db, clients, led)
+	t.Logf("the last turn ended %s after a restart, the last tree %s", slow[false].Round(time.Millisecond), slow[true].Round(time.Millisecond))
 	t.Logf("%d turns, %d effects, none twice, %d reported as unknown; calls: %v", turns, effects, unknown, kinds)
 }
 

@@ -63,7 +63,8 @@ type client struct {
 	cursor string
 	turns  []*turn
 	errors map[string]int
-	late   []string // turns that took longer than restartLimit after a restart
+	late   []string      // turns that took longer than restartLimit after a restart
+	slow   time.Duration // the longest time from a restart to the end of a turn
 }
 
 // run drives the conversation until stop is closed and the last turn has ended.
@@ -166,6 +167,9 @@ func (c *client) next(ctx context.Context, ws *websocket.Conn, stop <-chan struc
 func (c *client) send(ctx context.Context, ws *websocket.Conn, t *turn) error {
 	c.board.set(t.token, sending)
 	m := map[string]any{"type": "message", "content": t.tools + " " + t.token, "message_id": t.token}
+	if t.tools == tree {
+		m["agent"] = "planner"
+	}
 	if c.conv != "" {
 		m["conversation_id"] = c.conv
 	}
@@ -222,6 +226,9 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 		if err := json.Unmarshal(f.Content, &t.answer); err != nil {
 			c.mu.Unlock()
 			return fmt.Errorf("the answer is %s: %w", f.Content, err)
+		}
+		if t.killed {
+			c.slow = max(c.slow, time.Since(t.since))
 		}
 		if t.killed && time.Since(t.since) > restartLimit {
 			c.late = append(c.late, fmt.Sprintf("%s took %s", t.token, time.Since(t.since)))

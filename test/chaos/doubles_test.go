@@ -65,8 +65,12 @@ func (m *model) reply(in edge.Asked) edge.Reply {
 }
 
 func (m *model) stream(in edge.Asked, s *sse) {
-	tools, token, _ := strings.Cut(in.User(), " ") // "TOOL[,TOOL…] TOKEN"
-	if strings.Contains(token, " ") {              // not from the user: it reports the result of a queued action
+	said, isTask := strings.CutPrefix(in.User(), "task ")
+	if isTask {
+		said, _, _ = strings.Cut(said, "\n")
+	}
+	tools, token, _ := strings.Cut(said, " ") // "TOOL[,TOOL…] TOKEN"
+	if strings.Contains(token, " ") {         // not from the user: it reports the result of a queued action
 		if s.chunk(map[string]any{"content": "Noted."}, nil) {
 			s.end("stop")
 		}
@@ -98,6 +102,10 @@ func (m *model) stream(in edge.Asked, s *sse) {
 	for n, name := range strings.Split(tools, ",") {
 		name = strings.ReplaceAll(name, ".", "__")
 		args := fmt.Sprintf(`{"token":"%s/%d"}`, token, n)
+		if name == tree {
+			plan, _ := json.Marshal(planOf(token))
+			name, args = "plan__start", string(plan)
+		}
 		for _, part := range []map[string]any{
 			{"index": n, "id": fmt.Sprintf("call_%s_%d", token, n), "type": "function", "function": map[string]any{"name": name, "arguments": ""}},
 			{"index": n, "function": map[string]any{"arguments": args[:7]}},

@@ -43,7 +43,7 @@ func serve(data, listen, model, ledger string) error {
 	}
 	models, err := llm.New(llm.Config{
 		Providers: []llm.Provider{openai.New(openai.Options{BaseURL: model, Key: "none"})},
-		Aliases:   map[string]llm.Alias{"default": {Models: []string{"openai/chaos"}}},
+		Aliases:   map[string]llm.Alias{"default": {Models: []string{"openai/chaos"}}, "strong": {Models: []string{"openai/chaos"}}},
 	})
 	if err != nil {
 		return err
