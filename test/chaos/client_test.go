@@ -150,11 +150,13 @@ func (c *client) resume(ctx context.Context, ws *websocket.Conn, stop <-chan str
 	return nil
 }
 
-// next sends the next turn unless stop is closed.
+// next sends the next turn unless stop is closed and there was one.
 func (c *client) next(ctx context.Context, ws *websocket.Conn, stop <-chan struct{}) error {
 	select {
 	case <-stop:
-		return nil
+		if len(c.turns) > 0 {
+			return nil
+		}
 	default:
 	}
 	c.mu.Lock()
