@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +30,7 @@ func floors() map[string]floor {
 	for level, names := range [][]string{
 		{"internal/fault", "internal/id", "internal/search/words", "internal/secret/mask"},
 		{"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
-		{"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/policy/flow", "internal/llm/embed", "internal/llm/tokens", "internal/llm", "internal/conversation/window", "internal/importexport", "internal/search", "internal/service", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/domain/dav"},
+		{"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/policy/flow", "internal/llm/embed", "internal/llm/tokens", "internal/llm", "internal/conversation/window", "internal/importexport", "internal/search", "internal/service", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/domain/local", "internal/domain/dav"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}
@@ -61,7 +60,7 @@ func floors() map[string]floor {
 	add(3, "", "internal/service/remote")
 	add(3, "internal/toolkit/sandbox", "internal/toolkit/sandbox", "internal/toolkit/builtin", "internal/toolkit/mcp",
 		"internal/toolkit/grpc", "internal/toolkit/process", "internal/toolkit/shell", "internal/toolkit/browser", "internal/toolkit/skills")
-	add(3, "internal/domain/local", "internal/domain/local", "internal/domain/calendar", "internal/domain/task",
+	add(3, "", "internal/domain/calendar", "internal/domain/task",
 		"internal/domain/weather", "internal/domain/own", "internal/domain/web", "internal/domain/notify", "internal/domain/reminder", "internal/domain/mail", "internal/domain/contacts")
 	add(4, "", "internal/runtime", "internal/settings")
 	// The words of the rpc server on the wire: for servers and clients only.
@@ -74,16 +73,11 @@ func floors() map[string]floor {
 }
 
 // exempt reports whether a package stands on no floor because it serves tests
-// or as an example only: the trees test, bench and examples, and X/Xtest beside
-// the package X. No other package may import it; what it imports is its own
-// affair.
+// or as an example only: the trees test, bench and examples. No other package
+// may import it; what it imports is its own affair.
 func exempt(name string) bool {
 	top, _, _ := strings.Cut(name, "/")
-	if top == "test" || top == "bench" || top == "examples" || name == "steward" {
-		return true
-	}
-	dir, last := path.Split(name)
-	return last == path.Base(dir)+"test"
+	return top == "test" || top == "bench" || top == "examples" || name == "steward"
 }
 
 // listing is what go list tells of a package.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/domain/dav/davtest"
-	"steward/internal/domain/mail/mailtest"
+	"steward/test/davtest"
+	"steward/test/mailtest"
 	"steward/internal/fault"
 	"steward/internal/secret"
 	"steward/internal/secret/oauth"

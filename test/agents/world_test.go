@@ -22,7 +22,6 @@ import (
 	"steward/internal/domain/calendar"
 	"steward/internal/domain/local"
 	"steward/internal/domain/mail"
-	"steward/internal/domain/mail/mailtest"
 	"steward/internal/domain/reminder"
 	"steward/internal/domain/task"
 	"steward/internal/domain/weather"
@@ -34,6 +33,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"
+	"steward/test/mailtest"
 	"steward/test/must"
 	"steward/test/storetest"
 )

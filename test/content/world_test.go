@@ -19,8 +19,8 @@ import (
 	"sync"
 	"testing"
 
-	"steward/internal/domain/mail/mailtest"
 	"steward/test/edge"
+	"steward/test/mailtest"
 )
 
 type args = map[string]any

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/domain/dav/davtest"
-	"steward/internal/domain/mail/mailtest"
+	"steward/test/davtest"
 	"steward/test/edge"
+	"steward/test/mailtest"
 )
 
 // group is a group of built-in tools.

@@ -15,8 +15,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"steward/internal/domain/mail/mailtest"
 	"steward/test/edge"
+	"steward/test/mailtest"
 	"steward/test/must"
 )
 

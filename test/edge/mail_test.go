@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/domain/mail/mailtest"
 	"steward/test/edge"
+	"steward/test/mailtest"
 )
 
 // withMailbox gives a node the mailbox "home" at a server.

@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/domain/dav/davtest"
-	"steward/internal/domain/mail/mailtest"
+	"steward/test/davtest"
 	"steward/test/edge"
+	"steward/test/mailtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(edge.Main(m)) }

@@ -14,89 +14,41 @@ import (
 )
 
 type addArgs struct {
-	Title     string   `json:"title"`
-	Start     string   `json:"start"`
-	Minutes   int      `json:"duration_minutes,omitzero"`
-	AllDay    bool     `json:"all_day,omitzero"`
-	Repeat    string   `json:"repeat,omitzero"`
-	Location  string   `json:"location,omitzero"`
-	Attendees []string `json:"attendees,omitzero"`
-	Notes     string   `json:"notes,omitzero"`
-	Calendar  string   `json:"calendar,omitzero"`
-}
-
-// addresses is the schema of a list of people.
-const addresses = `{"type":"array","items":{"type":"string","format":"email"},"maxItems":50,"description":`
-
-// JSONSchema returns the schema, with formats that tags cannot express.
-func (addArgs) JSONSchema() string {
-	return `{"type":"object","properties":{
-"title":{"type":"string","minLength":1,"maxLength":200,"description":"what the event is called"},
-"start":{"type":"string","format":"date-time","description":"when it begins"},
-"duration_minutes":{"type":"integer","minimum":1,"maximum":44640,"description":"how many minutes it takes; 60 unless given"},
-"all_day":{"type":"boolean","description":"the event is all day long; of start only the date counts"},
-"repeat":{"type":"string","maxLength":300,"description":"daily, weekdays, weekly, monthly, yearly, or an RRULE such as FREQ=WEEKLY;BYDAY=MO,TH"},
-"location":{"type":"string","maxLength":200,"description":"the place where it is, such as a room"},
-"attendees":` + addresses + `"e-mail addresses of who is invited"},
-"notes":{"type":"string","maxLength":4000,"description":"what else is to be remembered"},
-"calendar":{"type":"string","maxLength":200,"description":"the calendar; needed only if it matters which"}},
-"required":["title","start"],"additionalProperties":false}`
+	Title     string        `json:"title" jsonschema:"what the event is called" minlen:"1" maxlen:"200"`
+	Start     string        `json:"start" jsonschema:"when it begins" format:"date-time"`
+	Minutes   int           `json:"duration_minutes,omitzero" jsonschema:"how many minutes it takes; 60 unless given" min:"1" max:"44640"`
+	AllDay    bool          `json:"all_day,omitzero" jsonschema:"the event is all day long; of start only the date counts"`
+	Repeat    string        `json:"repeat,omitzero" jsonschema:"daily, weekdays, weekly, monthly, yearly, or an RRULE such as FREQ=WEEKLY;BYDAY=MO,TH" maxlen:"300"`
+	Location  string        `json:"location,omitzero" jsonschema:"the place where it is, such as a room" maxlen:"200"`
+	Attendees []local.Email `json:"attendees,omitzero" jsonschema:"e-mail addresses of who is invited" maxlen:"50"`
+	Notes     string        `json:"notes,omitzero" jsonschema:"what else is to be remembered" maxlen:"4000"`
+	Calendar  string        `json:"calendar,omitzero" jsonschema:"the calendar; needed only if it matters which" maxlen:"200"`
 }
 
 // which are the arguments that name an event.
 type which struct {
-	Event    string `json:"event"`
-	Date     string `json:"date,omitzero"`
-	Calendar string `json:"calendar,omitzero"`
+	Event    string `json:"event" jsonschema:"the title of the event, or words of it" minlen:"1" maxlen:"200"`
+	Date     string `json:"date,omitzero" jsonschema:"the day on which the event is now; needed for one occurrence of an event that repeats" format:"date"`
+	Calendar string `json:"calendar,omitzero" jsonschema:"the calendar in which it is; needed only if it matters" maxlen:"200"`
 }
-
-const whichSchema = `{"type":"object","properties":{
-"event":{"type":"string","minLength":1,"maxLength":200,"description":"the title of the event, or words of it"},
-"date":{"type":"string","format":"date","description":"the day on which the event is now; needed for one occurrence of an event that repeats"},
-"calendar":{"type":"string","maxLength":200,"description":"the calendar in which it is; needed only if it matters"},`
 
 type moveArgs struct {
 	which
-	Start     string   `json:"start"`
-	Minutes   int      `json:"duration_minutes,omitzero"`
-	Attendees []string `json:"attendees,omitzero"`
-}
-
-// JSONSchema returns the schema.
-func (moveArgs) JSONSchema() string {
-	return whichSchema + `
-"start":{"type":"string","format":"date-time","description":"when it begins instead"},
-"duration_minutes":{"type":"integer","minimum":1,"maximum":44640,"description":"how many minutes it takes; as long as before unless given"},
-"attendees":` + addresses + `"e-mail addresses of everybody who was invited, because the calendar's server tells them; others are invited"}},
-"required":["event","start"],"additionalProperties":false}`
+	Start     string        `json:"start" jsonschema:"when it begins instead" format:"date-time"`
+	Minutes   int           `json:"duration_minutes,omitzero" jsonschema:"how many minutes it takes; as long as before unless given" min:"1" max:"44640"`
+	Attendees []local.Email `json:"attendees,omitzero" jsonschema:"e-mail addresses of everybody who was invited, because the calendar's server tells them; others are invited" maxlen:"50"`
 }
 
 type removeArgs struct {
 	which
-	Series    bool     `json:"series,omitzero"`
-	Attendees []string `json:"attendees,omitzero"`
-}
-
-// JSONSchema returns the schema.
-func (removeArgs) JSONSchema() string {
-	return whichSchema + `
-"series":{"type":"boolean","description":"an event that repeats is removed with all its occurrences"},
-"attendees":` + addresses + `"e-mail addresses of everybody who was invited, because the calendar's server tells them"}},
-"required":["event"],"additionalProperties":false}`
+	Series    bool          `json:"series,omitzero" jsonschema:"an event that repeats is removed with all its occurrences"`
+	Attendees []local.Email `json:"attendees,omitzero" jsonschema:"e-mail addresses of everybody who was invited, because the calendar's server tells them" maxlen:"50"`
 }
 
 type respondArgs struct {
 	which
-	Answer    string `json:"answer"`
-	Organizer string `json:"organizer"`
-}
-
-// JSONSchema returns the schema.
-func (respondArgs) JSONSchema() string {
-	return whichSchema + `
-"answer":{"type":"string","enum":["accept","decline","tentative"],"description":"the answer"},
-"organizer":{"type":"string","format":"email","description":"the e-mail address of who invites, as the calendar shows it: the answer goes there"}},
-"required":["event","answer","organizer"],"additionalProperties":false}`
+	Answer    string      `json:"answer" jsonschema:"the answer" enum:"accept,decline,tentative"`
+	Organizer local.Email `json:"organizer" jsonschema:"the e-mail address of who invites, as the calendar shows it: the answer goes there"`
 }
 
 // actions adds the tools that change the calendar.
@@ -104,24 +56,19 @@ func (s *service) actions(k *local.Kit) {
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list"), k.Name("search"), k.Name("free")}}}
 	there := len(s.Accounts.List) > 0
 	reach := map[bool]tool.Reach{true: tool.ReachOut, false: tool.ReachHere}[there]
-	local.Action(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale, Timeout: timeout,
+	local.Change(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale, Timeout: timeout,
 		Description: "Adds an event to the calendar: puts in or schedules a meeting or an appointment, and says if it overlaps with another.",
-		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title", "attendees"}}}, s.add, labelling(s.settle))
-	local.Action(k, tool.Spec{Name: "move", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout, // an event's title may come from others
+		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title", "attendees"}}}, s.of, s.add, labelled)
+	local.Change(k, tool.Spec{Name: "move", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout, // an event's title may come from others
 		Description: "Moves an event in the calendar to another time: reschedules or postpones a meeting.",
-		Log:         tool.LogSpec{Summary: "Move {event} to {start}", Impact: []string{"event", "attendees"}}}, s.move, s.settle)
-	local.Action(k, tool.Spec{Name: "remove", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout,
+		Log:         tool.LogSpec{Summary: "Move {event} to {start}", Impact: []string{"event", "attendees"}}}, s.of, s.move, tool.Text)
+	local.Change(k, tool.Spec{Name: "remove", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout,
 		Description: "Removes an event from the calendar: cancels or deletes a meeting or an appointment.",
-		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar", Impact: []string{"event", "attendees"}}}, s.remove, s.settle)
-	names := []string{"add", "move", "remove"}
+		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar", Impact: []string{"event", "attendees"}}}, s.of, s.remove, tool.Text)
 	if there {
-		local.Action(k, tool.Spec{Name: "respond", Reach: tool.ReachOut, Targets: []string{"organizer"}, Yields: mine, Tidy: stale, Timeout: timeout,
+		local.Change(k, tool.Spec{Name: "respond", Reach: tool.ReachOut, Targets: []string{"organizer"}, Yields: mine, Tidy: stale, Timeout: timeout,
 			Description: "Answers an invitation that is in the calendar: accepts or declines it, or says that it is tentative.",
-			Log:         tool.LogSpec{Summary: "Answer the invitation to {event}: {answer}", Impact: []string{"event", "organizer"}}}, s.respond, s.settle)
-		names = append(names, "respond")
-	}
-	for _, name := range names {
-		local.Undo(k, name, func(user string) local.Reverter { return undoing{s, user} })
+			Log:         tool.LogSpec{Summary: "Answer the invitation to {event}: {answer}", Impact: []string{"event", "organizer"}}}, s.of, s.respond, tool.Text)
 	}
 }
 
@@ -136,49 +83,32 @@ func at(text string, zone *time.Location) (time.Time, error) {
 		WithHint("write it like 2026-03-29T15:30:00+02:00")
 }
 
-func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (tool.Result, error) {
+func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st store) (string, error) {
 	zone := s.Location(in.User)
 	start, err := at(a.Start, zone)
 	if err != nil {
-		return tool.Result{}, err
+		return "", err
 	}
 	repeat, err := ruleOf(a.Repeat, zone)
 	if err != nil {
-		return tool.Result{}, err
+		return "", err
 	}
-	e := Event{Title: strings.Join(strings.Fields(a.Title), " "), Start: start, Location: a.Location, Notes: a.Notes, Attendees: a.Attendees, AllDay: a.AllDay, Rule: repeat, Calendar: a.Calendar}
+	e := Event{Title: strings.Join(strings.Fields(a.Title), " "), Start: start, Location: a.Location, Notes: a.Notes, Attendees: local.Texts(a.Attendees), AllDay: a.AllDay, Rule: repeat, Calendar: a.Calendar}
 	if e.Title == "" {
-		return tool.Result{}, fault.New(fault.Invalid, "title_missing", "the event has no title").WithHint("say what it is called")
+		return "", fault.New(fault.Invalid, "title_missing", "the event has no title").WithHint("say what it is called")
 	}
 	e.lasts(minutes(a.Minutes, time.Hour), zone)
-	st, err := s.of(ctx, in.User)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	if told, ok, err := st.Applied(ctx, local.Key(in)); err != nil || ok {
-		return labelled(tool.Text(told)), tool.NotDone(err)
-	}
-	told, err := s.apply(ctx, in, st, Change{Add: &e}, "Added %s to the calendar.")
-	return labelled(tool.Text(told)), err
+	return s.apply(ctx, in, st, Change{Add: &e}, "Added %s to the calendar.")
 }
 
-// labelled adds labels to the text about a new event if it names other events, whose titles may come from
-// others.
-func labelled(res tool.Result) tool.Result {
-	for _, b := range res.Content {
-		if t, ok := b.(*message.Text); ok && strings.Contains(t.Text, overlapping) {
-			t.Labels |= mine
-		}
+// labelled returns what is said of a new event. It has labels if it names other events, whose titles may
+// come from others.
+func labelled(told string) tool.Result {
+	t := &message.Text{Text: told}
+	if strings.Contains(told, overlapping) {
+		t.Labels = mine
 	}
-	return res
-}
-
-// labelling adds the same labels to the text of a call that is settled later.
-func labelling(settle local.Settler) local.Settler {
-	return func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-		ok, res, err := settle(ctx, in)
-		return ok, labelled(res), err
-	}
+	return tool.Result{Content: []message.Block{t}}
 }
 
 // lasts sets the end. All-day events begin and end at midnight, and their time is free.
@@ -238,24 +168,24 @@ func overlaps(e Event, events []Event, zone *time.Location) string {
 	return overlapping + strings.Join(with, " and ") + "."
 }
 
-func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs) (string, error) {
+func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, st store) (string, error) {
 	zone := s.Location(in.User)
 	start, err := at(a.Start, zone)
 	if err != nil {
 		return "", err
 	}
-	st, e, done, err := s.find(ctx, in, a.which)
-	if err != nil || done != "" {
-		return done, err
+	e, err := s.find(ctx, in, st, a.which)
+	if err != nil {
+		return "", err
 	}
 	if e.Repeats && e.Occurs.IsZero() {
 		return "", repeats(e)
 	}
-	if err := e.mayChange(a.Attendees); err != nil {
+	if err := e.mayChange(local.Texts(a.Attendees)); err != nil {
 		return "", err
 	}
 	length := e.End.Sub(e.Start)
-	e.Start, e.Attendees = start, a.Attendees
+	e.Start, e.Attendees = start, local.Texts(a.Attendees)
 	e.lasts(minutes(a.Minutes, length), zone)
 	return s.apply(ctx, in, st, Change{Move: &e}, "Moved %s in the calendar.")
 }
@@ -279,10 +209,10 @@ func (e Event) mayChange(named []string) error {
 	return nil
 }
 
-func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs) (string, error) {
-	st, e, done, err := s.find(ctx, in, a.which)
-	if err != nil || done != "" {
-		return done, err
+func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs, st store) (string, error) {
+	e, err := s.find(ctx, in, st, a.which)
+	if err != nil {
+		return "", err
 	}
 	format := "Removed %s from the calendar."
 	switch {
@@ -293,37 +223,30 @@ func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs) 
 		return "", repeats(e)
 	}
 	if e.reply == "" || !e.Occurs.IsZero() { // an invitation may be removed as a whole; nobody is told
-		if err := e.mayChange(a.Attendees); err != nil {
+		if err := e.mayChange(local.Texts(a.Attendees)); err != nil {
 			return "", err
 		}
 	}
 	return s.apply(ctx, in, st, Change{Remove: &e}, format)
 }
 
-func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs) (string, error) {
-	st, e, done, err := s.find(ctx, in, a.which)
-	if err != nil || done != "" {
-		return done, err
+func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs, st store) (string, error) {
+	e, err := s.find(ctx, in, st, a.which)
+	if err != nil {
+		return "", err
 	}
 	if e.reply == "" {
 		return "", fault.New(fault.Invalid, "event_no_invitation", "%q is no invitation to the user", e.Title).WithHint("list the calendar: it shows invitations")
 	}
-	if !strings.EqualFold(e.Organizer, strings.TrimSpace(a.Organizer)) {
+	if !strings.EqualFold(e.Organizer, strings.TrimSpace(string(a.Organizer))) {
 		return "", fault.New(fault.Conflict, "event_guests_missing", "the answer goes to %s", e.Organizer).WithHint("give that as organizer")
 	}
 	reply := map[string]string{"accept": "ACCEPTED", "decline": "DECLINED", "tentative": "TENTATIVE"}[a.Answer]
 	return s.apply(ctx, in, st, Change{Answer: &e, Reply: reply}, "Answered the invitation to %s: "+a.Answer+".")
 }
 
-// find returns the event that the words refer to. If this call has already made its change, done is the
-// text that was returned. Error codes: event_not_found, event_ambiguous.
-func (s *service) find(ctx context.Context, in tool.Invocation, w which) (st store, e Event, done string, err error) {
-	if st, err = s.of(ctx, in.User); err != nil {
-		return st, e, "", tool.NotDone(err)
-	}
-	if told, ok, err := st.Applied(ctx, local.Key(in)); err != nil || ok {
-		return st, e, told, tool.NotDone(err)
-	}
+// find returns the event that the words refer to. Error codes: event_not_found, event_ambiguous.
+func (s *service) find(ctx context.Context, in tool.Invocation, st store, w which) (e Event, err error) {
 	var all []Event
 	if w.Date == "" {
 		all, err = st.All(ctx, w.Calendar)
@@ -334,16 +257,16 @@ func (s *service) find(ctx context.Context, in tool.Invocation, w which) (st sto
 		}
 	}
 	if err != nil {
-		return st, e, "", tool.NotDone(err)
+		return e, tool.NotDone(err)
 	}
 	found := named(all, w.Event, s.Time())
 	switch len(found) {
 	case 0:
-		return st, e, "", fault.New(fault.NotFound, "event_not_found", "there is no event %.100q in the calendar", w.Event).WithHint("search the calendar for it")
+		return e, fault.New(fault.NotFound, "event_not_found", "there is no event %.100q in the calendar", w.Event).WithHint("search the calendar for it")
 	case 1:
-		return st, found[0], "", nil
+		return found[0], nil
 	}
-	return st, e, "", fault.New(fault.Conflict, "event_ambiguous", "several events are called like %.100q", w.Event).
+	return e, fault.New(fault.Conflict, "event_ambiguous", "several events are called like %.100q", w.Event).
 		WithHint("give more of the title, or the date: %s", lines(found[:min(len(found), 10)], s.Location(in.User)))
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	ical "github.com/emersion/go-ical"
+
 	"steward/internal/domain/dav"
 	"steward/internal/domain/local"
 	"steward/internal/fault"
@@ -72,8 +74,7 @@ type store interface {
 	// Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the
 	// same text.
 	Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error)
-	local.Journal
-	local.Reverter
+	local.Changes
 }
 
 // Add adds the tools to a kit. place is where a calendar of Steward's own and what is needed to undo
@@ -90,42 +91,18 @@ type service struct {
 	place local.Place
 }
 
-// of returns the calendars of a user.
+// of returns the calendars of a user. What is needed to settle and undo changes is kept beside the file, also
+// if they are on a server.
 func (s *service) of(ctx context.Context, user string) (store, error) {
-	remote, err := s.Accounts.Has(ctx, user)
+	there, err := s.Accounts.Has(ctx, user)
 	if err != nil {
 		return nil, err
 	}
 	path := s.place.For(user)
-	if remote {
-		return s.remote(user, path), nil
+	if there {
+		return &remote{dav.Book{Accounts: s.Accounts, User: user, Media: ical.MIMEType, Notes: path}, s.Location(user), s.Time}, nil
 	}
-	return &file{local.Record{Path: path, Max: maxFile, Done: done, Back: back}, s.Location(user), s.Time}, nil
-}
-
-// settle is the settler of the actions.
-func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	st, err := s.of(ctx, in.User)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	told, ok, err := st.Applied(ctx, local.Key(in))
-	return ok, tool.Text(told), err
-}
-
-// undoing undoes a user's changes. It is a local.Reverter.
-type undoing struct {
-	*service
-	user string
-}
-
-// Revert implements local.Reverter.
-func (u undoing) Revert(ctx context.Context, key string) (string, error) {
-	st, err := u.of(ctx, u.user)
-	if err != nil {
-		return "", err
-	}
-	return st.Revert(ctx, key)
+	return &file{local.Record{Name: "calendar", Path: path, Max: maxFile, Back: back}, s.Location(user), s.Time}, nil
 }
 
 // oneOf names a calendar.

@@ -13,9 +13,9 @@ import (
 
 	"steward/internal/domain/dav"
 	"steward/internal/domain/local"
-	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/localtest"
 	_ "steward/test/seed"
 )
 
@@ -264,28 +264,6 @@ func TestAllDay(t *testing.T) {
 	}
 }
 
-// The marks of changes that were made do not grow without end, and the newest stay.
-func TestMarksAreForgotten(t *testing.T) {
-	told := func(i int) string {
-		return fmt.Sprintf("Added number %d, with a title that makes its line long enough to be folded.", i)
-	}
-	data := []byte(foreign)
-	for i := range maxDone + 20 {
-		data = []byte(join(dav.Split(string(data), "VEVENT"), mark(fmt.Sprint(i), told(i))))
-	}
-	if n := strings.Count(string(data), "\n"+doneLine); n != maxDone {
-		t.Errorf("%d marks", n)
-	}
-	for i := range maxDone + 20 {
-		if got, ok := done(data, fmt.Sprint(i)); ok != (i >= 20) || ok && got != told(i) {
-			t.Errorf("%d: %v %q", i, ok, got)
-		}
-	}
-	if rest := strings.Join(strings.Split(foreign, "END:VCALENDAR"), ""); !strings.HasPrefix(string(data), rest[:len(rest)-2]) {
-		t.Error("what was there has changed")
-	}
-}
-
 func minute(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
 
 // Free time and busy time together are the span, apart from what is too short,
@@ -361,7 +339,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := dav.Split(join(pieces, mark("key", text.Draw(t, "told"))), "VEVENT")
+		again := dav.Split(join(pieces), "VEVENT")
 		i := slices.IndexFunc(again, func(p dav.Piece) bool { return p.Comp != nil && textOf(p) == added.ID })
 		if i < 0 {
 			t.Fatalf("it is not there")
@@ -407,13 +385,8 @@ func FuzzParse(f *testing.F) {
 		if all.String() != string(data) {
 			t.Fatalf("taken apart and put together:\n%q\nfrom\n%q", all.String(), data)
 		}
-		for _, p := range dav.Split(join(pieces, mark("k", "x")), "VEVENT") {
-			if p.Comp == nil && p.Bad == nil && strings.Contains(p.Raw, doneLine) {
-				return
-			}
-		}
-		if got, ok := done([]byte(join(pieces, mark("k", "x"))), "k"); !ok || got != "x" {
-			t.Fatalf("the mark is lost: %q %v", got, ok)
+		if fresh := "X-NEW:1\r\n"; !strings.Contains(join(append(pieces, dav.Piece{Raw: fresh})), fresh) {
+			t.Fatal("what is added is lost")
 		}
 	})
 }

@@ -74,8 +74,8 @@ type editor struct {
 }
 
 // change makes a change, and returns the new pieces, the event, and its lines before and after.
-func (ed editor) change(pieces []dav.Piece, uid string, c Change) ([]dav.Piece, Event, local.Former, error) {
-	var was local.Former
+func (ed editor) change(pieces []dav.Piece, uid string, c Change) ([]dav.Piece, Event, local.Note, error) {
+	var was local.Note
 	e := *c.about()
 	if c.Add != nil {
 		e.ID = uid

@@ -11,23 +11,17 @@ import (
 
 	"steward/internal/domain/dav"
 	"steward/internal/domain/local"
-	"steward/internal/fault"
 	"steward/internal/id"
 )
 
-// file is a user's calendar: an iCalendar file, which other programs may read and write, too. Each change
-// is marked with its key in the same write.
+// file is a user's calendar: an iCalendar file, which other programs may read and write, too.
 type file struct {
 	local.Record
 	zone *time.Location
 	now  func() time.Time
 }
 
-const (
-	maxFile  = 16 << 20                // bytes
-	doneLine = "X-STEWARD-DONE;X-KEY=" // the mark of a change: its key and the text that was returned
-	maxDone  = 200                     // marks that are not removed
-)
+const maxFile = 16 << 20 // bytes
 
 func (f *file) load() ([]dav.Piece, error) {
 	data, err := local.ReadFile(f.Path, maxFile)
@@ -77,73 +71,39 @@ func each(pieces []dav.Piece, zone *time.Location) (events []Event) {
 	return events
 }
 
-// done returns the text of the change under a key.
-func done(data []byte, key string) (string, bool) {
-	mark := doneLine + keyWord(key) + ":"
-	for line := range strings.Lines(dav.Unfolded(string(data))) {
-		if rest, ok := strings.CutPrefix(line, mark); ok {
-			p := ical.NewProp("X")
-			p.Value = strings.TrimRight(rest, "\r\n")
-			told, err := p.Text()
-			if err != nil {
-				told = p.Value
-			}
-			return told, true
-		}
-	}
-	return "", false
-}
-
-// keyWord returns a key in the form of a parameter.
+// keyWord returns a key as part of an ID or of a name.
 func keyWord(key string) string { return id.Derive("calendar", key).String() }
 
 // Apply implements store.
 func (f *file) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
 	ed := editor{f.zone, f.now()}
-	said, err := f.Record.Change(ctx, []string{key}, func(_ int, old []byte) ([]byte, local.Former, string, error) {
-		pieces, e, was, err := ed.change(dav.Split(string(old), ical.CompEvent), keyWord(key)+"@steward.local", c)
-		if err != nil {
-			return nil, was, "", err
-		}
-		was.What = fmt.Sprintf("the event %q", e.Title)
-		said := told(e)
-		return []byte(join(pieces, mark(key, said))), was, said, nil
+	said, err := f.Record.Change(ctx, []string{key}, func(_ int, old []byte) ([]byte, local.Note, error) {
+		pieces, e, n, err := ed.change(dav.Split(string(old), ical.CompEvent), keyWord(key)+"@steward.local", c)
+		n.What, n.Told = fmt.Sprintf("the event %q", e.Title), told(e)
+		return []byte(join(pieces)), n, err
 	})
-	if err != nil {
-		return "", err
-	}
-	return said[0], nil
+	return said[0], err
 }
 
-// back undoes a change and marks that.
-func back(old []byte, was local.Former, under string) ([]byte, string, error) {
+// back undoes a change.
+func back(old []byte, n local.Note) ([]byte, error) {
 	pieces := dav.Split(string(old), ical.CompEvent)
 	uid := ""
-	for _, p := range dav.Split(was.Before+was.After, ical.CompEvent) {
+	for _, p := range dav.Split(n.Before+n.After, ical.CompEvent) {
 		if p.Comp != nil {
 			uid = dav.TextOf(p.Comp, ical.PropUID)
 		}
 	}
-	if linesOf(pieces, uid) != was.After {
-		return nil, "", fault.New(fault.Conflict, "changed_since", "%.200s was changed since, or is not there any more", was.What).WithHint("undo it by hand")
+	if linesOf(pieces, uid) != n.After {
+		return nil, local.ChangedSince(n.What)
 	}
-	said := "The calendar is as it was before: " + was.What + "."
-	return []byte(join(replace(pieces, uid, was.Before), mark(under, said))), said, nil
+	return []byte(join(replace(pieces, uid, n.Before))), nil
 }
 
-// mark returns the line with a key and the text that was returned.
-func mark(key, told string) string {
-	p := ical.NewProp("X")
-	p.SetText(dav.Plain(told))
-	return dav.Folded(doneLine + keyWord(key) + ":" + p.Value)
-}
-
-// join returns the content of the pieces. New events and the mark are inserted before the calendar's end,
-// and the oldest marks beyond maxDone are removed.
-func join(pieces []dav.Piece, mark string) string {
-	var b strings.Builder
+// join returns the content of the pieces. New events are inserted before the calendar's end.
+func join(pieces []dav.Piece) string {
+	var b, fresh strings.Builder
 	tail := ""
-	var fresh strings.Builder
 	for i, p := range pieces {
 		if p.Line == 0 { // added
 			fresh.WriteString(p.Raw)
@@ -170,7 +130,7 @@ func join(pieces []dav.Piece, mark string) string {
 	if tail == "" {
 		tail = "END:VCALENDAR\r\n"
 	}
-	return forget(head+fresh.String()+mark) + tail
+	return head + fresh.String() + tail
 }
 
 // lastEnd returns where the last line END:VCALENDAR begins, or -1.
@@ -187,28 +147,4 @@ func lastEnd(raw string) int {
 
 func anyEnd(pieces []dav.Piece) bool {
 	return slices.ContainsFunc(pieces, func(p dav.Piece) bool { return p.Line > 0 && p.Comp == nil && lastEnd(p.Raw) >= 0 })
-}
-
-// forget removes the oldest marks if there are too many.
-func forget(text string) string {
-	extra := strings.Count(text, "\n"+doneLine) - maxDone
-	if extra <= 0 {
-		return text
-	}
-	var b strings.Builder
-	dropping := false
-	for line := range strings.Lines(text) {
-		switch {
-		case strings.HasPrefix(line, doneLine):
-			dropping = extra > 0
-			extra--
-		case dropping && (strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")):
-		default:
-			dropping = false
-		}
-		if !dropping {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
 }

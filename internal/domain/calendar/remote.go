@@ -11,7 +11,6 @@ import (
 	ical "github.com/emersion/go-ical"
 
 	"steward/internal/domain/dav"
-	"steward/internal/domain/local"
 	"steward/internal/fault"
 )
 
@@ -23,11 +22,6 @@ type remote struct {
 	dav.Book
 	zone *time.Location
 	now  func() time.Time
-}
-
-// remote returns the calendars of a user. What is needed to settle and undo changes is kept beside path.
-func (s *service) remote(user, path string) *remote {
-	return &remote{dav.Book{Accounts: s.Accounts, User: user, Media: ical.MIMEType, Keep: local.Keeper(path), Kept: local.Kept(path)}, s.Location(user), s.Time}
 }
 
 // Between implements store.
@@ -127,7 +121,7 @@ func (r *remote) Apply(ctx context.Context, key string, c Change, told func(Even
 	}
 	text := ""
 	if slices.ContainsFunc(pieces, func(p dav.Piece) bool { return p.Comp != nil }) {
-		text = join(pieces, "")
+		text = join(pieces)
 	}
 	return r.Do(ctx, key, dav.Edit{Object: o, After: text, What: fmt.Sprintf("the event %q", now.Title), Told: told(now) + c.goesTo() + in(c)})
 }

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/domain/dav"
-	"steward/internal/domain/dav/davtest"
-	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/davtest"
+	"steward/test/localtest"
 )
 
 // world is a server, and the tools over an account at it.

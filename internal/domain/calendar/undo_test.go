@@ -12,11 +12,11 @@ import (
 	"steward/internal/tool"
 )
 
-// events is what a calendar holds, without the marks.
+// events is what a calendar holds, without the times of changes.
 func events(text string) string {
 	var out []string
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, doneLine) && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "LAST-MODIFIED") && !strings.HasPrefix(line, "DTSTAMP") {
+		if !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "LAST-MODIFIED") && !strings.HasPrefix(line, "DTSTAMP") {
 			out = append(out, strings.TrimSpace(line))
 		}
 	}

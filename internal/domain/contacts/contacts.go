@@ -35,20 +35,12 @@ type searchArgs struct {
 	Query string `json:"query" jsonschema:"part of the name, e-mail address, phone number, or company" minlen:"1" maxlen:"200"`
 }
 
-// email is an e-mail address.
-type email string
-
-// JSONSchema gives the schema of an address.
-func (email) JSONSchema() string {
-	return `{"type":"string","format":"email","minLength":3,"maxLength":254}`
-}
-
 type facts struct {
-	Emails   []email  `json:"emails,omitzero" jsonschema:"all e-mail addresses" maxlen:"20"`
-	Phones   []string `json:"phones,omitzero" jsonschema:"all phone numbers" maxlen:"20"`
-	Birthday string   `json:"birthday,omitzero" jsonschema:"the birthday, such as 1980-05-02" format:"date"`
-	Company  string   `json:"company,omitzero" jsonschema:"the company" maxlen:"200"`
-	Note     string   `json:"note,omitzero" jsonschema:"what else is to be remembered" maxlen:"4000"`
+	Emails   []local.Email `json:"emails,omitzero" jsonschema:"all e-mail addresses" maxlen:"20"`
+	Phones   []string      `json:"phones,omitzero" jsonschema:"all phone numbers" maxlen:"20"`
+	Birthday string        `json:"birthday,omitzero" jsonschema:"the birthday, such as 1980-05-02" format:"date"`
+	Company  string        `json:"company,omitzero" jsonschema:"the company" maxlen:"200"`
+	Note     string        `json:"note,omitzero" jsonschema:"what else is to be remembered" maxlen:"4000"`
 }
 
 type addArgs struct {
@@ -69,42 +61,25 @@ const mine = message.Private | message.Untrusted
 // Add adds the tools to a kit.
 func Add(k *local.Kit, place local.Place, accounts dav.Accounts) {
 	s := &service{accounts, place}
-	k.Share(s.audience())
+	var owners []*tool.Audience
+	for _, a := range accounts.List {
+		owners = append(owners, a.For)
+	}
+	k.Share(owners)
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("search")}}}
 	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query"), Timeout: timeout,
 		Description: "Looks a person up in the address book: e-mail addresses, phone numbers, birthday, company.",
 		Log:         tool.LogSpec{Summary: "Look up {query} in the contacts"}}, s.search)
-	local.Action(k, tool.Spec{Name: "add", Tidy: stale, Timeout: timeout,
+	local.Change(k, tool.Spec{Name: "add", Tidy: stale, Timeout: timeout,
 		Description: "Adds a person to the address book.",
-		Log:         tool.LogSpec{Summary: "Add {name} to the contacts", Impact: []string{"name"}}}, s.add, s.settle)
-	local.Action(k, tool.Spec{Name: "edit", Yields: mine, Tidy: stale, Timeout: timeout,
+		Log:         tool.LogSpec{Summary: "Add {name} to the contacts", Impact: []string{"name"}}}, s.of, s.add, tool.Text)
+	local.Change(k, tool.Spec{Name: "edit", Yields: mine, Tidy: stale, Timeout: timeout,
 		Description: "Changes a person in the address book. What is given replaces what is there: give all e-mail addresses or phone numbers. What is not given stays.",
-		Log:         tool.LogSpec{Summary: "Change the contact {contact}", Impact: []string{"contact"}}}, s.edit, s.settle)
-	for _, name := range []string{"add", "edit"} {
-		local.Undo(k, name, s.of)
-	}
+		Log:         tool.LogSpec{Summary: "Change the contact {contact}", Impact: []string{"contact"}}}, s.of, s.edit, tool.Text)
 }
 
-// audience is everybody who has an account.
-func (s *service) audience() (all local.Shared) {
-	for _, a := range s.accounts.List {
-		if a.For == nil {
-			return local.Shared{Users: []string{"*"}}
-		}
-		all.Users = append(all.Users, a.For.Users...)
-		all.Groups = append(all.Groups, a.For.Groups...)
-	}
-	return all
-}
-
-func (s *service) of(user string) dav.Book {
-	path := s.place.For(user)
-	return dav.Book{Accounts: s.accounts, User: user, Media: "text/vcard", Keep: local.Keeper(path), Kept: local.Kept(path)}
-}
-
-func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	told, ok, err := s.of(in.User).Applied(ctx, local.Key(in))
-	return ok, tool.Text(told), err
+func (s *service) of(_ context.Context, user string) (dav.Book, error) {
+	return dav.Book{Accounts: s.accounts, User: user, Media: "text/vcard", Notes: s.place.For(user)}, nil
 }
 
 // find returns the contacts that have all words of a query. The server is asked for the longest word, in
@@ -180,11 +155,7 @@ func (f facts) check() error {
 	return err
 }
 
-func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (string, error) {
-	b := s.of(in.User)
-	if told, ok, err := b.Applied(ctx, local.Key(in)); err != nil || ok {
-		return told, tool.NotDone(err)
-	}
+func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, b dav.Book) (string, error) {
 	name := strings.Join(strings.Fields(a.Name), " ")
 	if name == "" {
 		return "", tool.NotDone(fault.New(fault.Invalid, "contact_invalid", "the contact has no name").WithHint("say what the person is called"))
@@ -205,11 +176,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (strin
 		What: fmt.Sprintf("the contact %q", name), Told: fmt.Sprintf("Added %q to %s.", name, book.Name)})
 }
 
-func (s *service) edit(ctx context.Context, in tool.Invocation, a editArgs) (string, error) {
-	b := s.of(in.User)
-	if told, ok, err := b.Applied(ctx, local.Key(in)); err != nil || ok {
-		return told, tool.NotDone(err)
-	}
+func (s *service) edit(ctx context.Context, in tool.Invocation, a editArgs, b dav.Book) (string, error) {
 	if err := a.check(); err != nil {
 		return "", tool.NotDone(err)
 	}

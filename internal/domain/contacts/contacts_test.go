@@ -8,12 +8,12 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/domain/dav"
-	"steward/internal/domain/dav/davtest"
 	"steward/internal/domain/local"
-	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/davtest"
+	"steward/test/localtest"
 	_ "steward/test/seed"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"steward/internal/domain/dav"
-	"steward/internal/domain/dav/davtest"
 	"steward/internal/egress"
 	"steward/internal/fault"
+	"steward/test/davtest"
 )
 
 func accounts(url string) dav.Accounts {

@@ -2,10 +2,10 @@ package dav
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -23,8 +23,7 @@ type Book struct {
 	Accounts Accounts
 	User     string
 	Media    string // text/calendar or text/vcard
-	Keep     func(key, note string) error
-	Kept     func(key string) (note string, ok bool, err error)
+	Notes    string // the place beside which edits are noted; see local.Keep
 }
 
 func (b Book) client(ctx context.Context, account string) (*client, error) {
@@ -44,11 +43,7 @@ func (b Book) Do(ctx context.Context, key string, e Edit) (string, error) {
 	if e.Text != "" && e.ETag == "" {
 		return "", tool.NotDone(fault.New(fault.Unsupported, "dav_etag_missing", "the server does not say which version of %s it has, so a change could overwrite somebody else's", e.What))
 	}
-	note, err := json.Marshal(e)
-	if err == nil {
-		err = b.Keep(key, string(note))
-	}
-	if err != nil {
+	if err := local.Keep(b.Notes, key, e); err != nil {
 		return "", tool.NotDone(err)
 	}
 	c, err := b.client(ctx, e.Account)
@@ -70,11 +65,7 @@ func (b Book) write(ctx context.Context, c *client, was Object, text string) err
 
 // load returns the edit under a key, and the object as it is now.
 func (b Book) load(ctx context.Context, key string) (e Edit, now Object, c *client, err error) {
-	note, ok, err := b.Kept(key)
-	if err != nil || !ok {
-		return e, now, nil, err
-	}
-	if err = json.Unmarshal([]byte(note), &e); err != nil {
+	if ok, err := local.Kept(b.Notes, key, &e); err != nil || !ok {
 		return e, now, nil, err
 	}
 	if c, err = b.client(ctx, e.Account); err != nil {
@@ -88,8 +79,7 @@ func (b Book) load(ctx context.Context, key string) (e Edit, now Object, c *clie
 	return e, now, c, err
 }
 
-// Applied reports whether the edit under a key has happened. Error code: dav_unsettled, if somebody has
-// changed the object so that nobody can know.
+// Applied implements local.Changes.
 func (b Book) Applied(ctx context.Context, key string) (told string, ok bool, err error) {
 	e, now, c, err := b.load(ctx, key)
 	switch {
@@ -100,11 +90,10 @@ func (b Book) Applied(ctx context.Context, key string) (told string, ok bool, er
 	case Same(now.Text, e.Text):
 		return "", false, nil
 	}
-	return "", false, fault.New(fault.Unavailable, "dav_unsettled", "somebody has changed %s since: whether it was changed before cannot be told", e.What).WithHint("look at it, and decide anew")
+	return "", false, local.Unsettled(e.What)
 }
 
-// Revert undoes the edit under a key, if nobody has changed the object since. Error codes: changed_since,
-// undo_unknown.
+// Revert implements local.Changes.
 func (b Book) Revert(ctx context.Context, key string) (told string, err error) {
 	e, now, c, err := b.load(ctx, key)
 	told = e.What + " is as it was before."
@@ -112,11 +101,11 @@ func (b Book) Revert(ctx context.Context, key string) (told string, err error) {
 	case err != nil:
 		return "", err
 	case c == nil:
-		return "", tool.NotDone(fault.New(fault.NotFound, "undo_unknown", "what was done, or what was there before it, is not remembered any more").WithHint("undo it by hand"))
+		return "", local.NotApplied()
 	case Same(now.Text, e.Text): // it was undone before
 		return told, nil
 	case !Same(now.Text, e.After):
-		return "", tool.NotDone(fault.New(fault.Conflict, "changed_since", "%s was changed since", e.What).WithHint("undo it by hand"))
+		return "", local.ChangedSince(e.What)
 	}
 	now.URL = e.URL
 	return told, b.write(ctx, c, now, e.Text)

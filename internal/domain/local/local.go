@@ -1,11 +1,12 @@
 // Package local is the common part of the domains, which are everyday tools over local files. Place
 // decides where the files of a user are. Create, Replace and Update write them durably: after a crash
-// there is either the old content or the new. Kit makes a tool.Source of functions. Record marks each
-// change in the file itself with the key of the call, so that a repeated call changes nothing, a call
-// can be settled after a crash, and a change can be undone. Texts reads and searches a folder.
+// there is either the old content or the new. Kit makes tools of functions. A note of each change is kept
+// beside the file under the key of the call, so that a repeated call changes nothing, a call can be settled
+// after a crash, and a change can be undone.
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -199,9 +200,9 @@ func Fault(path string, err error) error {
 }
 
 // Update changes a file under a lock that excludes other processes and calls. change gets the content, or
-// nil if there is no file, and returns the new content, or nil to change nothing. After an error of
-// change or of writing, nothing was changed (tool.NotDone).
-func Update(ctx context.Context, path string, limit int64, change func(old []byte) ([]byte, error)) error {
+// nil if there is no file, and returns the new content. After an error of change or of writing, nothing
+// was changed (tool.NotDone). done is called after a success, under the lock; it may be nil.
+func Update(ctx context.Context, path string, limit int64, change func(old []byte) ([]byte, error), done func()) error {
 	unlock, err := lock(ctx, path)
 	if err != nil {
 		return tool.NotDone(err)
@@ -215,17 +216,19 @@ func Update(ctx context.Context, path string, limit int64, change func(old []byt
 	if err != nil {
 		return tool.NotDone(err)
 	}
-	if data == nil {
-		return nil
-	}
 	if int64(len(data)) > limit {
 		return tool.NotDone(fault.New(fault.TooLarge, "file_too_large", "%s would have %d bytes: at most %d", filepath.Base(path), len(data), limit))
 	}
-	if err := Replace(path, data); err != nil {
-		if now, readErr := os.ReadFile(path); readErr == nil && string(now) == string(data) {
-			return Fault(path, err) // it was written, but perhaps not synced
+	if !bytes.Equal(data, old) {
+		if err := Replace(path, data); err != nil {
+			if now, readErr := os.ReadFile(path); readErr == nil && bytes.Equal(now, data) {
+				return Fault(path, err) // it was written, but perhaps not synced
+			}
+			return tool.NotDone(Fault(path, err))
 		}
-		return tool.NotDone(Fault(path, err))
+	}
+	if done != nil {
+		done()
 	}
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/domain/local"
-	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/localtest"
 	_ "steward/test/seed"
 )
 
@@ -109,7 +109,7 @@ func TestUpdatesOfMany(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if err := local.Update(context.Background(), path, 100, func(old []byte) ([]byte, error) { return append(old, 'x'), nil }); err != nil {
+			if err := local.Update(context.Background(), path, 100, func(old []byte) ([]byte, error) { return append(old, 'x'), nil }, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -131,28 +131,28 @@ func TestUpdatesThatFailChangeNothing(t *testing.T) {
 		"refused":  func([]byte) ([]byte, error) { return nil, refused },
 		"too long": func([]byte) ([]byte, error) { return make([]byte, 101), nil },
 	} {
-		if err := local.Update(t.Context(), path, 100, change); err == nil || !tool.Certain(err) {
+		if err := local.Update(t.Context(), path, 100, change, nil); err == nil || !tool.Certain(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := local.Update(t.Context(), path, 100, func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+	if err := local.Update(t.Context(), path, 100, func(old []byte) ([]byte, error) { return old, nil }, nil); err != nil {
 		t.Error(err)
 	}
-	if err := local.Update(t.Context(), path, 2, func([]byte) ([]byte, error) { return nil, nil }); !fault.HasCode(err, "file_too_large") {
+	if err := local.Update(t.Context(), path, 2, func(old []byte) ([]byte, error) { return old, nil }, nil); !fault.HasCode(err, "file_too_large") {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "old" {
 		t.Errorf("%q, %v", b, err)
 	}
-	if err := local.Update(t.Context(), filepath.Join(path, "below"), 2, nil); err == nil || !tool.Certain(err) {
+	if err := local.Update(t.Context(), filepath.Join(path, "below"), 2, nil, nil); err == nil || !tool.Certain(err) {
 		t.Errorf("below a file: %v", err)
 	}
 	// While another one changes it, nobody waits longer than they want to.
 	err := local.Update(t.Context(), path, 100, func([]byte) ([]byte, error) {
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer stop()
-		return nil, local.Update(ctx, path, 100, nil)
-	})
+		return nil, local.Update(ctx, path, 100, nil, nil)
+	}, nil)
 	if !fault.HasCode(err, "file_busy") || !tool.Certain(err) {
 		t.Errorf("while it is busy: %v", err)
 	}
@@ -246,7 +246,7 @@ func TestAKitKeepsItsFirstError(t *testing.T) {
 
 func TestWhatIsDoneOnceCannotBeAskedAbout(t *testing.T) {
 	k := local.NewKit(localtest.Env(t, "x"), "domain:test")
-	local.Once(k, tool.Spec{Name: "do", Description: "Does."}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil })
+	local.Action(k, tool.Spec{Name: "do", Description: "Does."}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil }, nil)
 	src, err := k.Source()
 	if err != nil {
 		t.Fatal(err)

@@ -99,3 +99,19 @@ func Clip(s string, n int) string {
 	}
 	return strings.TrimSpace(s[:n]) + "…"
 }
+
+// Email is an argument that is an e-mail address.
+type Email string
+
+// JSONSchema returns the schema.
+func (Email) JSONSchema() string {
+	return `{"type":"string","format":"email","minLength":3,"maxLength":254}`
+}
+
+// Texts returns the addresses as texts.
+func Texts(list []Email) (out []string) {
+	for _, e := range list {
+		out = append(out, string(e))
+	}
+	return out
+}

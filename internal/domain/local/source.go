@@ -24,6 +24,19 @@ func NewKit(env tool.Env, kind string) *Kit {
 	return &Kit{env: env, kind: kind, tools: map[string]tool.Tool{}, err: err}
 }
 
+// Share limits the kit's tools to those who may use one of the things that the settings name. Call it before
+// adding tools.
+func (k *Kit) Share(owners []*tool.Audience) {
+	var users, groups []string
+	for _, a := range owners {
+		if a == nil { // it is everybody's
+			return
+		}
+		users, groups = append(users, a.Users...), append(groups, a.Groups...)
+	}
+	k.audience = tool.OwnedBy(users, groups)
+}
+
 // Name returns the full name of one of the kit's tools.
 func (k *Kit) Name(short string) string { return k.env.Name + "." + short }
 
@@ -54,33 +67,57 @@ func Query[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in 
 	k.add(tool.New(k.spec(spec, tool.Query), fn))
 }
 
-// Action adds a tool that changes something, at most once for each Invocation.Key. settle reports
-// whether the change has happened.
+// Action adds a tool that changes something. settle reports whether it has, if that can be found out; nil:
+// it cannot. spec.Dedupes says that a repeated call with the same key changes nothing.
 func Action[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error), settle Settler) {
+	t, err := tool.New(k.spec(spec, tool.Action), fn)
+	if err == nil && settle != nil {
+		t = &settling{layer{t}, settle}
+	}
+	k.add(t, err)
+}
+
+// Changes are a user's changes, noted under the keys of the calls that made them.
+type Changes interface {
+	// Applied returns what was said of the change under a key, if it was made.
+	Applied(ctx context.Context, key string) (told string, ok bool, err error)
+	// Revert undoes the change under a key, and says so. Repeated, it returns the same text. It does
+	// not undo a change if others have changed the same place since; the error is then a Conflict.
+	Revert(ctx context.Context, key string) (told string, err error)
+}
+
+// Change adds a tool whose changes are noted: a repeated call changes nothing, and the change can be
+// settled and undone. of returns a user's changes. show makes the result of what is said.
+func Change[In any, C Changes](k *Kit, spec tool.Spec, of func(ctx context.Context, user string) (C, error),
+	fn func(ctx context.Context, in tool.Invocation, args In, c C) (told string, err error), show func(told string) tool.Result) {
+	applied := func(ctx context.Context, in tool.Invocation) (c C, told string, ok bool, err error) {
+		if c, err = of(ctx, in.User); err != nil {
+			return c, "", false, tool.NotDone(err)
+		}
+		told, ok, err = c.Applied(ctx, Key(in))
+		return c, told, ok, err
+	}
 	spec.Dedupes = true
-	t, err := tool.New(k.spec(spec, tool.Action), fn)
-	if err != nil {
-		k.add(nil, err)
-		return
+	t, err := tool.New(k.spec(spec, tool.Action), func(ctx context.Context, in tool.Invocation, args In) (tool.Result, error) {
+		c, told, ok, err := applied(ctx, in)
+		if err == nil && !ok {
+			told, err = fn(ctx, in, args, c)
+		}
+		return show(told), err
+	})
+	if err == nil {
+		t = &undoable{settling{layer{t}, func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+			_, told, ok, err := applied(ctx, in)
+			return ok, show(told), err
+		}}, func(ctx context.Context, in tool.Invocation) (string, error) {
+			c, err := of(ctx, in.User)
+			if err != nil {
+				return "", tool.NotDone(err)
+			}
+			return c.Revert(ctx, Key(in))
+		}}
 	}
-	k.add(&settling{layer{t}, settle}, nil)
-}
-
-// Once adds a tool that changes something, but neither recognizes a repeated call nor can report whether
-// it has happened.
-func Once[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error)) {
-	k.add(tool.New(k.spec(spec, tool.Action), fn))
-}
-
-// Asked adds a tool that changes something and does not recognize a repeated call, but may find out
-// whether it has happened: settle returns an error if it cannot.
-func Asked[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error), settle Settler) {
-	t, err := tool.New(k.spec(spec, tool.Action), fn)
-	if err != nil {
-		k.add(nil, err)
-		return
-	}
-	k.add(&settling{layer{t}, settle}, nil)
+	k.add(t, err)
 }
 
 // layer is a tool that wraps another one.
@@ -102,17 +139,34 @@ func (s *settling) Settle(ctx context.Context, in tool.Invocation) (bool, tool.R
 	return s.settle(ctx, in)
 }
 
-// Journal records changes by their keys, each with the text that was returned for it.
-type Journal interface {
-	// Applied returns the text of the change under a key, if the change was made.
-	Applied(ctx context.Context, key string) (told string, ok bool, err error)
+// undoable is an action that can be settled and undone.
+type undoable struct {
+	settling
+	revert func(ctx context.Context, in tool.Invocation) (string, error)
 }
 
-// Settled returns the Settler of actions that are recorded in a journal.
-func Settled[J Journal](of func(user string) J) Settler {
-	return func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-		told, ok, err := of(in.User).Applied(ctx, Key(in))
-		return ok, tool.Text(told), err
+func (u *undoable) Undo(ctx context.Context, in tool.Invocation, _ tool.Result) (tool.Result, error) {
+	told, err := u.revert(ctx, in)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return tool.Text(told), nil
+}
+
+// batching is an action that makes several calls at once.
+type batching struct {
+	layer
+	all func(ctx context.Context, ins []tool.Invocation) []tool.Outcome
+}
+
+func (b *batching) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
+	return b.all(ctx, ins)
+}
+
+// Batch lets one of the kit's actions make several calls at once. See tool.Batcher.
+func (k *Kit) Batch(short string, fn func(ctx context.Context, ins []tool.Invocation) []tool.Outcome) {
+	if t := k.tools[k.Name(short)]; t != nil {
+		k.tools[k.Name(short)] = &batching{layer{t}, fn}
 	}
 }
 

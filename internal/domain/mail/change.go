@@ -3,7 +3,6 @@ package mail
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -25,45 +24,30 @@ type change struct {
 	Remove  []imap.Flag `json:"remove,omitzero"`  // the flags that were removed
 }
 
-// log is the place of a user's changes. No such file is written: local keeps changes beside it.
-func (s *service) log(user string) string { return filepath.Join(s.notes.For(user), "changes") }
-
-func (s *service) remember(in tool.Invocation, ch change) error {
-	b, err := json.Marshal(ch)
-	if err == nil {
-		err = local.KeepFormer(s.log(in.User), local.Key(in), local.Former{Before: string(b)})
-	}
-	if err != nil {
-		return tool.NotDone(err)
-	}
-	return nil
+// changes are what a user has changed. They implement local.Changes.
+type changes struct {
+	*service
+	user  string
+	notes string // the place beside which they are noted; see local.Keep
 }
 
-func (s *service) recall(user, key string) (ch change, ok bool, err error) {
-	f, ok, err := local.FormerOf(s.log(user), key)
-	if err == nil && ok {
-		err = json.Unmarshal([]byte(f.Before), &ch)
-	}
-	return ch, ok, err
+func (s *service) of(_ context.Context, user string) (changes, error) {
+	return changes{s, user, filepath.Join(s.notes.For(user), "changes")}, nil
 }
 
-func (s *service) archive(ctx context.Context, in tool.Invocation, a idArgs) (string, error) {
-	return s.moveTo(ctx, in, a.ID, "archive")
+func (s *service) archive(ctx context.Context, in tool.Invocation, a idArgs, by changes) (string, error) {
+	return by.moveTo(ctx, in, a.ID, "archive")
 }
 
-func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs) (string, error) {
-	return s.moveTo(ctx, in, a.ID, a.Folder)
+func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, by changes) (string, error) {
+	return by.moveTo(ctx, in, a.ID, a.Folder)
 }
 
-func (s *service) remove(ctx context.Context, in tool.Invocation, a idArgs) (string, error) {
-	return s.moveTo(ctx, in, a.ID, "trash")
+func (s *service) remove(ctx context.Context, in tool.Invocation, a idArgs, by changes) (string, error) {
+	return by.moveTo(ctx, in, a.ID, "trash")
 }
 
-// moveTo moves an e-mail once for each key.
-func (s *service) moveTo(ctx context.Context, in tool.Invocation, id, folder string) (string, error) {
-	if told, ok, err := s.applied(ctx, in); err == nil && ok {
-		return told, nil
-	}
+func (s changes) moveTo(ctx context.Context, in tool.Invocation, id, folder string) (string, error) {
 	c, p, err := s.at(ctx, in.User, id, true)
 	if err != nil {
 		return "", err
@@ -83,8 +67,8 @@ func (s *service) moveTo(ctx context.Context, in tool.Invocation, id, folder str
 	if len(heads) == 0 {
 		return "", tool.NotDone(missing(p))
 	}
-	if err := s.remember(in, change{ID: id, Folder: to, Message: heads[0].MessageID}); err != nil {
-		return "", err
+	if err := local.Keep(s.notes, local.Key(in), change{ID: id, Folder: to, Message: heads[0].MessageID}); err != nil {
+		return "", tool.NotDone(err)
 	}
 	if err := c.carry(p, to); err != nil {
 		return "", broken(ctx, c.account, err)
@@ -137,7 +121,7 @@ func hasFlag(flags []imap.Flag, f imap.Flag) bool {
 }
 
 // flag adds and removes flags. Only what really changes is remembered.
-func (s *service) flag(ctx context.Context, in tool.Invocation, a flagArgs) (string, error) {
+func (s *service) flag(ctx context.Context, in tool.Invocation, a flagArgs, by changes) (string, error) {
 	ch := change{ID: a.ID}
 	c, p, err := s.at(ctx, in.User, a.ID, true)
 	if err != nil {
@@ -169,12 +153,12 @@ func (s *service) flag(ctx context.Context, in tool.Invocation, a flagArgs) (str
 			}
 		}
 	}
-	if _, known, err := s.recall(in.User, local.Key(in)); err != nil {
+	known, err := local.Kept(by.notes, local.Key(in), &change{})
+	if err == nil && !known { // a repeated call has nothing left to change
+		err = local.Keep(by.notes, local.Key(in), ch)
+	}
+	if err != nil {
 		return "", tool.NotDone(err)
-	} else if !known { // a repeated call has nothing left to change
-		if err := s.remember(in, ch); err != nil {
-			return "", err
-		}
 	}
 	if err := c.mark(p, ch.Add, ch.Remove); err != nil {
 		return "", broken(ctx, c.account, err)
@@ -196,26 +180,22 @@ func (c *client) mark(p place, add, remove []imap.Flag) error {
 	return nil
 }
 
-// applied reports whether a change has been made. Changes of flags are made again instead.
-func (s *service) applied(ctx context.Context, in tool.Invocation) (string, bool, error) {
-	ch, ok, err := s.recall(in.User, local.Key(in))
+// Applied implements local.Changes. Changes of flags are made again instead.
+func (s changes) Applied(ctx context.Context, key string) (string, bool, error) {
+	var ch change
+	ok, err := local.Kept(s.notes, key, &ch)
 	if err != nil || !ok || ch.Folder == "" || ch.Message == "" {
 		return "", false, err
 	}
-	c, _, err := s.moved(ctx, in.User, ch)
+	c, _, err := s.moved(ctx, s.user, ch)
+	if fault.HasCode(err, "mail_not_found") {
+		return "", false, nil
+	}
 	if err != nil {
-		if fault.HasCode(err, "mail_not_found") {
-			err = nil
-		}
 		return "", false, err
 	}
 	defer c.close()
 	return c.movedTold(ch.Folder, ch.Message), true, nil
-}
-
-func (s *service) settleChange(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	told, ok, err := s.applied(ctx, in)
-	return ok, tool.Text(told), err
 }
 
 // moved finds an e-mail where it was moved, and opens its account.
@@ -243,17 +223,12 @@ func (s *service) moved(ctx context.Context, user string, ch change) (*client, p
 	return nil, p, tool.NotDone(missing(from))
 }
 
-// changes undoes what a user has changed. It is a local.Reverter.
-type changes struct {
-	*service
-	user string
-}
-
-// Revert implements local.Reverter.
+// Revert implements local.Changes.
 func (s changes) Revert(ctx context.Context, key string) (string, error) {
-	ch, ok, err := s.recall(s.user, key)
+	var ch change
+	ok, err := local.Kept(s.notes, key, &ch)
 	if err != nil || !ok || ch.Folder != "" && ch.Message == "" {
-		return "", tool.NotDone(cmp.Or(err, error(local.NotApplied())))
+		return "", cmp.Or(tool.NotDone(err), local.NotApplied())
 	}
 	if ch.Folder == "" {
 		return s.unmark(ctx, ch)

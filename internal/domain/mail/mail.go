@@ -94,19 +94,19 @@ type attachmentArgs struct {
 }
 
 type writeArgs struct {
-	Account string    `json:"account,omitzero" jsonschema:"the account; needed only if there are several" maxlen:"64"`
-	To      []address `json:"to" jsonschema:"the recipients' e-mail addresses" minlen:"1" maxlen:"50"`
-	Cc      []address `json:"cc,omitzero" jsonschema:"who gets a copy" maxlen:"50"`
-	Bcc     []address `json:"bcc,omitzero" jsonschema:"who gets a copy that the others do not see" maxlen:"50"`
-	Subject string    `json:"subject" jsonschema:"the subject line" minlen:"1" maxlen:"200"`
-	Body    string    `json:"body" jsonschema:"the text of the e-mail" minlen:"1" maxlen:"100000"`
+	Account string        `json:"account,omitzero" jsonschema:"the account; needed only if there are several" maxlen:"64"`
+	To      []local.Email `json:"to" jsonschema:"the recipients' e-mail addresses" minlen:"1" maxlen:"50"`
+	Cc      []local.Email `json:"cc,omitzero" jsonschema:"who gets a copy" maxlen:"50"`
+	Bcc     []local.Email `json:"bcc,omitzero" jsonschema:"who gets a copy that the others do not see" maxlen:"50"`
+	Subject string        `json:"subject" jsonschema:"the subject line" minlen:"1" maxlen:"200"`
+	Body    string        `json:"body" jsonschema:"the text of the e-mail" minlen:"1" maxlen:"100000"`
 }
 
 type replyArgs struct {
-	ID   string    `json:"id" jsonschema:"the id of the e-mail that is answered" minlen:"5" maxlen:"300"`
-	To   []address `json:"to" jsonschema:"whom to answer: the address that mail.read shows under Reply to" minlen:"1" maxlen:"50"`
-	Cc   []address `json:"cc,omitzero" jsonschema:"who gets a copy" maxlen:"50"`
-	Body string    `json:"body" jsonschema:"the answer, without the text that is quoted" minlen:"1" maxlen:"100000"`
+	ID   string        `json:"id" jsonschema:"the id of the e-mail that is answered" minlen:"5" maxlen:"300"`
+	To   []local.Email `json:"to" jsonschema:"whom to answer: the address that mail.read shows under Reply to" minlen:"1" maxlen:"50"`
+	Cc   []local.Email `json:"cc,omitzero" jsonschema:"who gets a copy" maxlen:"50"`
+	Body string        `json:"body" jsonschema:"the answer, without the text that is quoted" minlen:"1" maxlen:"100000"`
 }
 
 type moveArgs struct {
@@ -120,18 +120,14 @@ type flagArgs struct {
 	Remove []string `json:"remove,omitzero" jsonschema:"the same, to be taken away" maxlen:"10"`
 }
 
-// address is an e-mail address.
-type address string
-
-// JSONSchema gives the schema of an address.
-func (address) JSONSchema() string {
-	return `{"type":"string","format":"email","minLength":3,"maxLength":254}`
-}
-
 // Add adds the tools to a kit. notes is where what is needed to undo actions is kept.
 func Add(k *local.Kit, notes local.Place, opt Options) {
 	s := &service{Options: opt, notes: notes}
-	k.Share(s.audience())
+	var owners []*tool.Audience
+	for _, a := range opt.Accounts {
+		owners = append(owners, a.For)
+	}
+	k.Share(owners)
 	seen := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("search")}}}
 	query := func(name, what, log string, again ...string) tool.Spec {
 		return tool.Spec{Name: name, Description: what, Yields: mine, Reach: tool.ReachHere, Timeout: timeout, Tidy: local.Again(again...), Log: tool.LogSpec{Summary: log}}
@@ -150,28 +146,15 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	local.Query(k, query("read", "Reads an e-mail: its text, who sent it, whom to answer, and its attachments. It stays unread.", "Read an e-mail", "id"), s.read)
 	local.Query(k, query("thread", "Shows the conversation that an e-mail belongs to, oldest first, with the beginning of each text.", "Read the conversation of an e-mail", "id"), s.thread)
 	local.Query(k, query("attachment", "Reads an attachment of an e-mail: the text of a document, or a picture.", "Read attachment {number} of an e-mail", "id", "number"), s.attachment)
-	local.Action(k, action("draft", "Writes an e-mail into the drafts folder. It goes to nobody.", "Draft an e-mail to {to}: {subject}"), s.draft, s.settleDraft)
-	local.Asked(k, sends("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}: {subject}", "to", "cc", "bcc"), s.send, s.settleSent)
-	local.Asked(k, sends("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}", "to", "cc"), s.reply, s.settleReply)
-	local.Action(k, action("flag", "Marks an e-mail as read, flagged or answered, or with a label, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}"), s.flag, s.settleChange)
-	local.Action(k, action("archive", "Moves an e-mail to the archive.", "Archive an e-mail"), s.archive, s.settleChange)
-	local.Action(k, action("move", "Moves an e-mail to another folder.", "Move an e-mail to the folder {folder}"), s.move, s.settleChange)
-	local.Action(k, action("delete", "Moves an e-mail to the trash. Nothing is deleted for good.", "Move an e-mail to the trash"), s.remove, s.settleChange)
-	for _, name := range []string{"flag", "archive", "move", "delete"} {
-		local.Undo(k, name, func(user string) local.Reverter { return changes{s, user} })
-	}
-}
-
-// audience is everybody who has an account.
-func (s *service) audience() (all local.Shared) {
-	for _, a := range s.Accounts {
-		if a.For == nil {
-			return local.Shared{Users: []string{"*"}}
-		}
-		all.Users = append(all.Users, a.For.Users...)
-		all.Groups = append(all.Groups, a.For.Groups...)
-	}
-	return all
+	draft := action("draft", "Writes an e-mail into the drafts folder. It goes to nobody.", "Draft an e-mail to {to}: {subject}")
+	draft.Dedupes = true
+	local.Action(k, draft, s.draft, s.settleDraft)
+	local.Action(k, sends("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}: {subject}", "to", "cc", "bcc"), s.send, s.settleSent)
+	local.Action(k, sends("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}", "to", "cc"), s.reply, s.settleReply)
+	local.Change(k, action("flag", "Marks an e-mail as read, flagged or answered, or with a label, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}"), s.of, s.flag, tool.Text)
+	local.Change(k, action("archive", "Moves an e-mail to the archive.", "Archive an e-mail"), s.of, s.archive, tool.Text)
+	local.Change(k, action("move", "Moves an e-mail to another folder.", "Move an e-mail to the folder {folder}"), s.of, s.move, tool.Text)
+	local.Change(k, action("delete", "Moves an e-mail to the trash. Nothing is deleted for good.", "Move an e-mail to the trash"), s.of, s.remove, tool.Text)
 }
 
 // account returns a user's account by its name, or the only one.

@@ -22,10 +22,10 @@ import (
 
 	"steward/internal/domain/local"
 	"steward/internal/domain/mail"
-	"steward/internal/domain/mail/mailtest"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/mailtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

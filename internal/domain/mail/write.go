@@ -48,7 +48,7 @@ func (s *service) compose(ctx context.Context, in tool.Invocation, a writeArgs) 
 		return out, err
 	}
 	for _, list := range []struct {
-		from []address
+		from []local.Email
 		to   *[]*mail.Address
 	}{{a.To, &out.to}, {a.Cc, &out.cc}, {a.Bcc, &out.bcc}} {
 		for _, text := range list.from {

@@ -197,7 +197,7 @@ func Add(k *local.Kit, n *Notifier) {
 	if u, err := url.Parse(cmp.Or(map[bool]string{true: n.opt.Ntfy.URL}[n.opt.Ntfy.Topic != ""], n.opt.Webhook.URL)); err == nil {
 		host = u.Host
 	}
-	local.Once(k, tool.Spec{Name: "send", Yields: message.Private, Reach: tool.ReachOut, Host: host, Timeout: tries*maxWait + 10*time.Second, For: n.opt.For,
+	local.Action(k, tool.Spec{Name: "send", Yields: message.Private, Reach: tool.ReachOut, Host: host, Timeout: tries*maxWait + 10*time.Second, For: n.opt.For,
 		Description: "Sends a notification to the user's own phone or computer. Use it only if the user wants to be notified: the answer in the chat reaches the user anyway.",
 		Log:         tool.LogSpec{Summary: "Notify you: {title|} {text}"}},
 		func(ctx context.Context, in tool.Invocation, a sendArgs) (string, error) {
@@ -205,5 +205,5 @@ func Add(k *local.Kit, n *Notifier) {
 				return "", err
 			}
 			return "The user was notified.", nil
-		})
+		}, nil)
 }

@@ -66,18 +66,18 @@ func state(env tool.Env, k *local.Kit, kv service.KV) {
 		func(ctx context.Context, in tool.Invocation, a listArgs) ([]string, error) {
 			return kv.List(ctx, caller(in, env), a.Prefix, a.After, 200)
 		})
-	local.Once(k, spec("put", "Keep a note under a name, in place of what was there. "+kept),
+	local.Action(k, spec("put", "Keep a note under a name, in place of what was there. "+kept),
 		func(ctx context.Context, in tool.Invocation, a putArgs) (string, error) {
 			v, err := json.Marshal(a.Value)
 			if err != nil {
 				return "", err
 			}
 			return "Kept.", kv.Put(ctx, caller(in, env), a.Key, v)
-		})
-	local.Once(k, spec("delete", "Forget a note. "+kept),
+		}, nil)
+	local.Action(k, spec("delete", "Forget a note. "+kept),
 		func(ctx context.Context, in tool.Invocation, a keyArgs) (string, error) {
 			return "Forgotten.", kv.Delete(ctx, caller(in, env), a.Key)
-		})
+		}, nil)
 }
 
 type queryArgs struct {
@@ -95,11 +95,11 @@ func database(env tool.Env, k *local.Kit, db service.Database) {
 		func(ctx context.Context, in tool.Invocation, a queryArgs) (service.Rows, error) {
 			return db.Query(ctx, caller(in, env), a.SQL, anys(a.Args)...)
 		})
-	local.Once(k, spec("exec", "Change the agent's own SQLite database: tables and rows. "+kept),
+	local.Action(k, spec("exec", "Change the agent's own SQLite database: tables and rows. "+kept),
 		func(ctx context.Context, in tool.Invocation, a execArgs) (map[string]int64, error) {
 			n, err := db.Exec(ctx, caller(in, env), service.Statement{SQL: a.SQL, Args: anys(a.Args)})
 			return map[string]int64{"changed": n}, err
-		})
+		}, nil)
 }
 
 // mine are the labels of what an agent stores: it belongs to the user, and may contain what the agent read

@@ -72,12 +72,13 @@ func AddTimers(k *local.Kit, opt Options) {
 
 func add[In any](k *local.Kit, s service, describe, log string, set func(context.Context, tool.Invocation, In) (string, error)) {
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{s.list}}}
-	local.Action(k, tool.Spec{Name: "set", Tidy: stale, Description: describe, Log: tool.LogSpec{Summary: log}}, set, s.settleSet)
-	local.Undo(k, "set", func(user string) undo { return undo{s, user} })
+	local.Change(k, tool.Spec{Name: "set", Tidy: stale, Description: describe, Log: tool.LogSpec{Summary: log}},
+		func(_ context.Context, user string) (setting, error) { return setting{s, user}, nil },
+		func(ctx context.Context, in tool.Invocation, a In, _ setting) (string, error) { return set(ctx, in, a) }, tool.Text)
 	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: []tool.Strategy{{Kind: tool.ByAge, MaxAge: time.Minute}, stale[0]},
 		Description: "Lists the " + s.kind + "s that are set, with their ids and times.",
 		Log:         tool.LogSpec{Summary: "List the " + s.kind + "s"}}, s.show)
-	local.Action(k, tool.Spec{Name: "cancel", Yields: mine, Tidy: stale, Description: "Cancels a " + s.kind + ".",
+	local.Action(k, tool.Spec{Name: "cancel", Dedupes: true, Yields: mine, Tidy: stale, Description: "Cancels a " + s.kind + ".",
 		Log: tool.LogSpec{Summary: "Cancel the " + s.kind + " {which|that is set}"}}, s.cancel, s.settleCancel)
 }
 
@@ -88,11 +89,11 @@ type service struct {
 	list string // the full name of the tool that lists
 }
 
-// alarmOf returns the id of the alarm that a call sets. A repeated call sets the same one.
-func alarmOf(in tool.Invocation) id.ID { return id.Derive("alarm", in.User, local.Key(in)) }
+// alarmOf returns the id of the alarm that a call with a key sets. A repeated call sets the same one.
+func alarmOf(user, key string) id.ID { return id.Derive("alarm", user, key) }
 
 func (s service) set(ctx context.Context, in tool.Invocation, a record.Alarm) (string, error) {
-	a.ID, a.User, a.Kind, a.Labels, a.Zone = alarmOf(in), in.User, s.kind, mine, s.Location(in.User).String()
+	a.ID, a.User, a.Kind, a.Labels, a.Zone = alarmOf(in.User, local.Key(in)), in.User, s.kind, mine, s.Location(in.User).String()
 	if a.Zone == "Local" {
 		a.Zone = "UTC"
 	}
@@ -181,28 +182,28 @@ func moment(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fault.New(fault.Invalid, "time_invalid", "%.40q is no time", text).WithHint("write it like 2026-11-30T09:00, or 09:00")
 }
 
-// settleSet reports whether a call has set its alarm.
-func (s service) settleSet(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	a, err := s.Alarms.Get(ctx, in.User, alarmOf(in))
-	if fault.Is(err, fault.NotFound) {
-		return false, tool.Result{}, nil
-	}
-	return err == nil, tool.Text(s.setTold(a)), err
-}
-
-// undo cancels what a call has set.
-type undo struct {
+// setting is what a user has set. It implements local.Changes.
+type setting struct {
 	service
 	user string
 }
 
-// Revert implements local.Reverter.
-func (u undo) Revert(ctx context.Context, key string) (string, error) {
-	a, err := u.Alarms.Cancel(ctx, u.user, id.Derive("alarm", u.user, key), id.Derive("cancel", local.UndoKey(key)))
+// Applied implements local.Changes.
+func (s setting) Applied(ctx context.Context, key string) (string, bool, error) {
+	a, err := s.Alarms.Get(ctx, s.user, alarmOf(s.user, key))
+	if fault.Is(err, fault.NotFound) {
+		return "", false, nil
+	}
+	return s.setTold(a), err == nil, err
+}
+
+// Revert implements local.Changes.
+func (s setting) Revert(ctx context.Context, key string) (string, error) {
+	a, err := s.Alarms.Cancel(ctx, s.user, alarmOf(s.user, key), id.Derive("cancel", "undo "+key))
 	if err != nil {
 		return "", err
 	}
-	return u.cancelTold(a), nil
+	return s.cancelTold(a), nil
 }
 
 func (s service) cancelTold(a record.Alarm) string {

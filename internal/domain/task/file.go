@@ -13,14 +13,10 @@ import (
 )
 
 // file is a user's to-do list: a Markdown file whose task lines are "- [ ] Buy milk (due 2026-03-29)",
-// ticked when done. The rest of the file does not change. Each change is marked in the same write by a
-// comment that Markdown readers do not show.
+// ticked when done. The rest of the file does not change.
 type file struct{ local.Record }
 
-const (
-	maxFile = 4 << 20 // bytes
-	maxDone = 200     // comments that are not removed
-)
+const maxFile = 4 << 20 // bytes
 
 // taskLine is a line with a box: its beginning, the mark, the text.
 var taskLine = regexp.MustCompile(`^(\s*(?:[-*+]|\d+[.)])\s+\[)([ xX])(\]\s+)(\S.*)$`)
@@ -64,25 +60,7 @@ func (t Task) line() string {
 	return out + "\n"
 }
 
-const markOpen, markClose = "<!-- steward:", " -->"
-
-// mark returns the comment with a key and the text that was returned.
-func mark(key, told string) string {
-	return markOpen + keyWord(key) + " " + strings.ReplaceAll(told, "--", "-\u200b-") + markClose + "\n"
-}
-
 func keyWord(key string) string { return id.Derive("task", key).String() }
-
-// done returns the text of the change under a key.
-func done(data []byte, key string) (string, bool) {
-	begin := markOpen + keyWord(key) + " "
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, begin); ok {
-			return strings.ReplaceAll(strings.TrimSuffix(strings.TrimRight(rest, "\r\n"), markClose), "-\u200b-", "--"), true
-		}
-	}
-	return "", false
-}
 
 // edit is a change of one task, with its key and the text that is returned for it.
 type edit struct {
@@ -113,37 +91,36 @@ func (f *file) applyAll(ctx context.Context, all []edit) ([]string, error) {
 	for i, e := range all {
 		keys[i] = e.key
 	}
-	return f.Record.Change(ctx, keys, func(i int, old []byte) ([]byte, local.Former, string, error) {
-		lines, was, err := all[i].change(old)
-		return marked(lines, all[i].key, all[i].told), was, all[i].told, err
+	return f.Record.Change(ctx, keys, func(i int, old []byte) ([]byte, local.Note, error) {
+		lines, n, err := all[i].change(old)
+		return []byte(strings.Join(lines, "")), n, err
 	})
 }
 
-// back undoes a change and marks that.
-func back(old []byte, was local.Former, under string) ([]byte, string, error) {
+// back undoes a change.
+func back(old []byte, n local.Note) ([]byte, error) {
 	lines, _, at := read(old)
-	lines, err := was.Reverse(lines, func(lines []string, before string) []string {
-		return slices.Insert(slices.Clone(lines), last(lines, at), before)
-	})
-	if err != nil {
-		return nil, "", err
+	i := slices.Index(lines, n.After)
+	switch {
+	case n.After == "":
+		lines = slices.Insert(lines, last(lines, at), n.Before)
+	case i < 0:
+		return nil, local.ChangedSince(n.What)
+	case n.Before == "":
+		lines = slices.Delete(lines, i, i+1)
+	default:
+		lines[i] = n.Before
 	}
-	said := "The to-do list is as it was before: " + was.What + "."
-	return marked(lines, under, said), said, nil
-}
-
-// marked returns the lines with a mark at the end.
-func marked(lines []string, key, told string) []byte {
-	return []byte(strings.Join(forget(append(lines, mark(key, told))), ""))
+	return []byte(strings.Join(lines, "")), nil
 }
 
 // change makes the change in a file's lines.
-func (e edit) change(old []byte) ([]string, local.Former, error) {
+func (e edit) change(old []byte) ([]string, local.Note, error) {
 	lines, tasks, at := read(old)
 	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
 		lines[n-1] += "\n"
 	}
-	was := local.Former{What: fmt.Sprintf("the task %q", e.task.Title)}
+	was := local.Note{What: fmt.Sprintf("the task %q", e.task.Title), Told: e.told}
 	if e.do == add {
 		was.After = e.task.line()
 		return slices.Insert(lines, last(lines, at), was.After), was, nil
@@ -164,32 +141,10 @@ func (e edit) change(old []byte) ([]string, local.Former, error) {
 	return lines, was, nil
 }
 
-// last returns where a new task is inserted: after the last one, or else before the comments.
+// last returns where a new task is inserted: after the last one, or else at the end.
 func last(lines []string, at []int) int {
 	if len(at) > 0 {
 		return at[len(at)-1] + 1
 	}
-	for i, l := range lines {
-		if strings.HasPrefix(l, markOpen) {
-			return i
-		}
-	}
 	return len(lines)
-}
-
-// forget removes the oldest comments if there are too many.
-func forget(lines []string) []string {
-	extra := -maxDone
-	for _, l := range lines {
-		if strings.HasPrefix(l, markOpen) {
-			extra++
-		}
-	}
-	return slices.DeleteFunc(lines, func(l string) bool {
-		if !strings.HasPrefix(l, markOpen) || extra <= 0 {
-			return false
-		}
-		extra--
-		return true
-	})
 }

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"steward/internal/domain/dav"
-	"steward/internal/domain/dav/davtest"
-	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/davtest"
+	"steward/test/localtest"
 )
 
 func onServer(t *testing.T) (*localtest.Source, *davtest.Server) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	ical "github.com/emersion/go-ical"
+
 	"steward/internal/domain/dav"
 	"steward/internal/domain/local"
 	"steward/internal/fault"
@@ -46,8 +48,7 @@ type store interface {
 	// apply makes a change once for its key. Error code: task_not_found, if the task is no longer as it
 	// was listed.
 	apply(ctx context.Context, e edit) (string, error)
-	local.Journal
-	local.Reverter
+	local.Changes
 }
 
 // Add adds the tools to a kit. place is where a list of Steward's own and what is needed to undo changes
@@ -68,34 +69,9 @@ func (s *service) of(ctx context.Context, user string) (store, error) {
 	}
 	path := s.place.For(user)
 	if there {
-		return &remote{dav.Book{Accounts: s.Accounts, User: user, Media: "text/calendar", Keep: local.Keeper(path), Kept: local.Kept(path)}, s.Location(user), s.Time}, nil
+		return &remote{dav.Book{Accounts: s.Accounts, User: user, Media: ical.MIMEType, Notes: path}, s.Location(user), s.Time}, nil
 	}
-	return &file{local.Record{Path: path, Max: maxFile, Done: done, Back: back}}, nil
-}
-
-// settle is the settler of the actions.
-func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	st, err := s.of(ctx, in.User)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	told, ok, err := st.Applied(ctx, local.Key(in))
-	return ok, tool.Text(told), err
-}
-
-// undoing undoes a user's changes. It is a local.Reverter.
-type undoing struct {
-	*service
-	user string
-}
-
-// Revert implements local.Reverter.
-func (u undoing) Revert(ctx context.Context, key string) (string, error) {
-	st, err := u.of(ctx, u.user)
-	if err != nil {
-		return "", err
-	}
-	return st.Revert(ctx, key)
+	return &file{local.Record{Name: "to-do list", Path: path, Max: maxFile, Back: back}}, nil
 }
 
 type addArgs struct {
@@ -122,18 +98,15 @@ func (s *service) tools(k *local.Kit) {
 		Description: "Lists the tasks of the to-do list: what is to be done, what is due, what is completed.",
 		Log:         tool.LogSpec{Summary: "List the {show|open} tasks"}}, s.list)
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list")}}}
-	local.Action(k, tool.Spec{Name: "add", Tidy: stale,
+	local.Change(k, tool.Spec{Name: "add", Tidy: stale,
 		Description: "Adds a task to the to-do list: something that is to be done, with the day by which it is due.",
-		Log:         tool.LogSpec{Summary: "Add the task {title}", Impact: []string{"title"}}}, s.add, s.settle)
-	local.Action(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale,
+		Log:         tool.LogSpec{Summary: "Add the task {title}", Impact: []string{"title"}}}, s.of, s.add, tool.Text)
+	local.Change(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale,
 		Description: "Completes a task: marks it as done, checks or ticks it off.",
-		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.complete, s.settle)
-	local.Action(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale,
+		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.of, s.complete, tool.Text)
+	local.Change(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale,
 		Description: "Deletes a task from the to-do list: it is not to be done any more.",
-		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.delete, s.settle)
-	for _, name := range []string{"add", "complete", "delete"} {
-		local.Undo(k, name, func(user string) local.Reverter { return undoing{s, user} })
-	}
+		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.of, s.delete, tool.Text)
 	k.Batch("add", s.addAll)
 }
 
@@ -199,21 +172,10 @@ func checkDate(date string) error {
 	return err
 }
 
-func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (string, error) {
+func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, l store) (string, error) {
 	e, err := a.edit(local.Key(in))
 	if err != nil {
 		return "", err
-	}
-	l, err := s.of(ctx, in.User)
-	if err != nil {
-		return "", err
-	}
-	told, ok, err := l.Applied(ctx, e.key)
-	if err != nil {
-		return "", tool.NotDone(err)
-	}
-	if ok {
-		return told, nil
 	}
 	return l.apply(ctx, e)
 }
@@ -243,16 +205,16 @@ func (s *service) addAll(ctx context.Context, ins []tool.Invocation) []tool.Outc
 	var at []int // where each is in out
 	for i, in := range ins {
 		var a addArgs
-		var e edit
+		e := edit{}
 		if err := cmp.Or(err, json.Unmarshal(in.Args, &a)); err != nil {
 			out[i].Err = tool.NotDone(err)
-		} else if !inFile {
-			told, err := s.add(ctx, in, a)
-			out[i] = tool.Outcome{Result: tool.Text(told), Err: err}
 		} else if e, err = a.edit(local.Key(in)); err != nil {
 			out[i].Err = tool.NotDone(err)
-		} else {
+		} else if inFile {
 			all, at = append(all, e), append(at, i)
+		} else {
+			told, err := st.apply(ctx, e)
+			out[i] = tool.Outcome{Result: tool.Text(told), Err: err}
 		}
 	}
 	if len(all) == 0 {
@@ -267,27 +229,16 @@ func (s *service) addAll(ctx context.Context, ins []tool.Invocation) []tool.Outc
 	return out
 }
 
-func (s *service) complete(ctx context.Context, in tool.Invocation, a oneArgs) (string, error) {
-	return s.on(ctx, in, a.Task, "Completed the task %q.", complete)
+func (s *service) complete(ctx context.Context, in tool.Invocation, a oneArgs, l store) (string, error) {
+	return s.on(ctx, in, a.Task, "Completed the task %q.", complete, l)
 }
 
-func (s *service) delete(ctx context.Context, in tool.Invocation, a oneArgs) (string, error) {
-	return s.on(ctx, in, a.Task, "Deleted the task %q.", remove)
+func (s *service) delete(ctx context.Context, in tool.Invocation, a oneArgs, l store) (string, error) {
+	return s.on(ctx, in, a.Task, "Deleted the task %q.", remove, l)
 }
 
 // on edits the task that the words refer to.
-func (s *service) on(ctx context.Context, in tool.Invocation, words, told string, do editing) (string, error) {
-	l, err := s.of(ctx, in.User)
-	if err != nil {
-		return "", err
-	}
-	before, ok, err := l.Applied(ctx, local.Key(in))
-	if err != nil {
-		return "", tool.NotDone(err)
-	}
-	if ok {
-		return before, nil
-	}
+func (s *service) on(ctx context.Context, in tool.Invocation, words, told string, do editing, l store) (string, error) {
 	all, err := l.All(ctx)
 	if err != nil {
 		return "", tool.NotDone(err)

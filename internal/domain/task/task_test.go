@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/domain/local"
-	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/localtest"
 	_ "steward/test/seed"
 )
 
@@ -99,7 +99,7 @@ func TestAddListCompleteDelete(t *testing.T) {
 	if got := s.Call("q", "task.list", `{"show":"completed","due_before":"2026-01-01"}`); got != "There is no completed task due by 2026-01-01." {
 		t.Errorf("none: %s", got)
 	}
-	if !strings.HasPrefix(text(), "- [x] Buy milk (due 2026-03-05)\n- [ ] Water the plants (due 2026-04-01)\n<!-- steward:") {
+	if text() != "- [x] Buy milk (due 2026-03-05)\n- [ ] Water the plants (due 2026-04-01)\n" {
 		t.Errorf("the file is\n%s", text())
 	}
 }
@@ -171,7 +171,7 @@ func TestWhatCannotBe(t *testing.T) {
 
 // A task that was changed by hand after it was listed is not touched.
 func TestWhatIsNotThereAnyMore(t *testing.T) {
-	f := &file{local.Record{Path: filepath.Join(t.TempDir(), "x.md"), Max: maxFile, Done: done, Back: back}}
+	f := &file{local.Record{Path: filepath.Join(t.TempDir(), "x.md"), Max: maxFile, Back: back}}
 	if _, err := f.apply(t.Context(), edit{"k", "told", Task{Number: 1, Title: "gone"}, complete}); !fault.HasCode(err, "task_not_found") {
 		t.Errorf("%v", err)
 	}
@@ -180,29 +180,13 @@ func TestWhatIsNotThereAnyMore(t *testing.T) {
 	}
 }
 
-func TestCommentsAreForgotten(t *testing.T) {
-	var lines []string
-	for i := range maxDone + 5 {
-		lines = append(lines, "- [ ] x\n", mark(fmt.Sprint(i), "told"))
-	}
-	data := []byte(strings.Join(forget(lines), ""))
-	for i := range maxDone + 5 {
-		if _, ok := done(data, fmt.Sprint(i)); ok != (i >= 5) {
-			t.Errorf("%d: %v", i, ok)
-		}
-	}
-	if _, tasks, _ := read(data); len(tasks) != maxDone+5 {
-		t.Errorf("%d tasks are left", len(tasks))
-	}
-}
-
-// Changes in any order agree with a list in memory, and a key counts once.
+// Changes in any order agree with a list in memory.
 func TestChanges(t *testing.T) {
 	title := rapid.StringMatching(`[a-zA-Zäß] ?[a-z0-9\[\]()<>!-]{0,20}`)
 	rapid.Check(t, func(t *rapid.T) {
 		data := []byte(byHand)
 		_, want, _ := read(data)
-		for i := range rapid.IntRange(1, 12).Draw(t, "changes") {
+		for range rapid.IntRange(1, 12).Draw(t, "changes") {
 			var e edit
 			switch k := rapid.IntRange(0, 2).Draw(t, "kind"); {
 			case k == 0 || len(want) == 0:
@@ -227,11 +211,7 @@ func TestChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := title.Draw(t, "told")
-			data = []byte(strings.Join(forget(append(lines, mark(fmt.Sprint(i), told))), ""))
-			if got, ok := done(data, fmt.Sprint(i)); !ok || got != told {
-				t.Fatalf("told %q %v, want %q", got, ok, told)
-			}
+			data = []byte(strings.Join(lines, ""))
 		}
 		_, got, _ := read(data)
 		for i := range want {

@@ -2,36 +2,32 @@ package task
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
-	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/localtest"
 )
-
-var comments = regexp.MustCompile(`(?m)^<!-- steward:.*\n`)
 
 func TestChangesAreTakenBack(t *testing.T) {
 	s, text := open(t, "# Mine\n\n- [ ] Call Ann\n- [ ] Buy milk (due 2026-03-05)\nnotes\n")
 	undo := func(name, args string) (string, error) { return s.Undo(s.Invocation(name, name, args), name) }
-	bare := func() string { return comments.ReplaceAllString(text(), "") }
 	for name, args := range map[string]string{"task.add": `{"title":"Tea"}`, "task.complete": `{"task":"milk"}`, "task.delete": `{"task":"milk"}`} {
-		before := bare()
+		before := text()
 		if _, err := undo(name, args); !fault.HasCode(err, "undo_unknown") {
 			t.Errorf("%s before it was done: %v", name, err)
 		}
 		s.Call(name, name, args)
-		if bare() == before {
+		if text() == before {
 			t.Fatalf("%s changed nothing", name)
 		}
 		told, err := undo(name, args)
-		if err != nil || bare() != before {
+		if err != nil || text() != before {
 			t.Errorf("%s taken back: %q %v\n%s", name, told, err, text())
 		}
-		if again, err := undo(name, args); err != nil || again != told || bare() != before {
+		if again, err := undo(name, args); err != nil || again != told || text() != before {
 			t.Errorf("%s taken back twice: %q %v", name, again, err)
 		}
 	}
