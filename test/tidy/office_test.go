@@ -106,7 +106,7 @@ func (o *office) must(err error) {
 
 func (o *office) tools(strategies bool) *tool.Registry {
 	o.t.Helper()
-	list, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "office", Path: o.dir, Write: true}}})
+	list, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "office", Path: o.dir, Write: true}}, Trash: func(string) string { return o.dir + "-trash" }})
 	o.must(err)
 	r := &tool.Registry{}
 	for _, t := range list {

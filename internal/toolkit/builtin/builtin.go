@@ -13,19 +13,18 @@ import (
 
 // Options say what the tools may see. The zero value grants no folder.
 type Options struct {
-	// Folders are where the files tools work. Without any folder there are no files tools; without a
-	// writable one there is no files.write.
+	// Folders are where the files tools work. Without any folder there are no files tools.
 	Folders []Folder
 	// More returns the folders that were granted since then, if there are files tools at all. One
 	// replaces an earlier one of its name. nil: there are none.
 	More func() []Folder
 	// Trash returns the folder that keeps what a user's changes have replaced, so that they can be
-	// undone. nil: there is none, and only files.write changes files.
+	// settled and undone. Without it, or without a writable folder, no tool changes files.
 	Trash func(user string) string
 	// Reader reads documents that are no plain text; nil: they are only named.
 	Reader *extract.Reader
-	// Notes is where notes are kept, such as workspace/Notes: a path in a writable folder. It needs
-	// Trash. Empty: there are no tools for notes.
+	// Notes is where notes are kept, such as workspace/Notes: a path in a writable folder. Empty: there
+	// are no tools for notes.
 	Notes string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time

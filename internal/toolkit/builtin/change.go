@@ -14,7 +14,6 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/tool"
 )
@@ -287,9 +286,6 @@ func (r *recorded) close() {
 
 // recall finds the record of a call. It returns nil if there is none.
 func (k *kit) recall(ctx context.Context, in tool.Invocation) (*recorded, error) {
-	if k.opt.Trash == nil {
-		return nil, nil
-	}
 	trash, err := k.trash(in.User)
 	if err != nil {
 		return nil, err
@@ -340,6 +336,7 @@ func (c *changer) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Re
 	case r.done():
 		return true, tool.Text("It was done, before Steward was interrupted: " + r.p.shown), nil
 	case r.undone():
+		_ = r.root.Remove(tempName(r.p.rel, keyOf(in))) // of a write; it is only untidy
 		return false, tool.Result{}, nil
 	}
 	return false, tool.Result{}, fault.New(fault.Unavailable, "change_unsettled",
@@ -381,9 +378,12 @@ func (r *recorded) restore(ctx context.Context) error {
 	if err := r.root.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	temp := path.Join(dir, ".steward-"+id.New().String()+".tmp")
+	temp := tempName(r.p.rel, r.was)
 	c := copier{ctx: ctx, bytes: maxFormer, files: maxFormerFiles}
-	err := c.copy(r.trash, r.was, r.root, temp)
+	err := r.root.RemoveAll(temp) // of an attempt that a crash ended
+	if err == nil {
+		err = c.copy(r.trash, r.was, r.root, temp)
+	}
 	if err == nil {
 		err = r.root.Rename(temp, r.p.rel)
 	}

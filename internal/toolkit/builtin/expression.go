@@ -3,7 +3,9 @@ package builtin
 import (
 	"fmt"
 	"math/big"
+	"regexp"
 	"strings"
+	"text/scanner"
 	"unicode"
 	"unicode/utf8"
 
@@ -62,73 +64,44 @@ func same(r rune) rune {
 	return r
 }
 
+// numerals are decimal. The digits of an exponent are limited, so that no number fills the memory.
+var numerals = regexp.MustCompile(`^[0-9]*\.?[0-9]*([eE][+-]?[0-9]{1,4})?$`)
+
+func exactly(text string) (*big.Rat, bool) {
+	if !numerals.MatchString(text) {
+		return nil, false
+	}
+	return new(big.Rat).SetString(text)
+}
+
 func scan(text string) ([]token, error) {
 	var out []token
-	at := 1
-	for text != "" {
-		r, size := utf8.DecodeRuneInString(text)
-		t := token{at: at}
+	var s scanner.Scanner
+	s.Init(strings.NewReader(text)).Mode = scanner.ScanIdents | scanner.ScanFloats
+	s.Error = func(*scanner.Scanner, string) {} // what it does not understand is refused below
+	for r := s.Scan(); r != scanner.EOF; r = s.Scan() {
+		t := token{text: s.TokenText(), at: 1 + utf8.RuneCountInString(text[:s.Position.Offset])}
 		switch {
 		case unicode.IsSpace(r):
-			text, at = text[size:], at+1
 			continue
-		case r >= '0' && r <= '9' || r == '.':
-			t.text = numeral(text)
+		case r == scanner.Int || r == scanner.Float:
 			var ok bool
-			if t.num, ok = new(big.Rat).SetString(t.text); !ok {
-				return nil, invalid(at, "%q is not a number", t.text)
+			if t.num, ok = exactly(t.text); !ok {
+				return nil, invalid(t.at, "%.40q is not a number", t.text)
 			}
-		case unicode.IsLetter(r):
-			t.text, t.word = word(text), true
-		case strings.HasPrefix(text, "**"):
+		case r == scanner.Ident:
+			t.text, t.word = strings.ToLower(t.text), true
+		case r == '*' && s.Peek() == '*':
+			s.Next()
 			t.text = "**"
 		case strings.ContainsRune("+-*/^%!(),√", same(r)):
-			t.text = text[:size]
-		default:
-			return nil, invalid(at, "%q has no meaning here", r)
-		}
-		text, at = text[len(t.text):], at+utf8.RuneCountInString(t.text)
-		if t.word {
-			t.text = strings.ToLower(t.text)
-		} else if t.num == nil && len(t.text) == size {
 			t.text = string(same(r))
+		default:
+			return nil, invalid(t.at, "%q has no meaning here", r)
 		}
 		out = append(out, t)
 	}
-	return append(out, token{at: at}), nil
-}
-
-// numeral returns the longest number at the start of s. The digits of an exponent are limited, so that
-// no number fills the memory.
-func numeral(s string) string {
-	digits := func(i int) int {
-		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
-			i++
-		}
-		return i
-	}
-	end := digits(0)
-	if end < len(s) && s[end] == '.' {
-		end = digits(end + 1)
-	}
-	if end < len(s) && (s[end] == 'e' || s[end] == 'E') {
-		i := end + 1
-		if i < len(s) && (s[i] == '+' || s[i] == '-') {
-			i++
-		}
-		if after := digits(i); after > i && after <= i+4 {
-			end = after
-		}
-	}
-	return s[:end]
-}
-
-func word(s string) string {
-	end := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && (r < '0' || r > '9') })
-	if end < 0 {
-		return s
-	}
-	return s[:end]
+	return append(out, token{at: 1 + utf8.RuneCountInString(text)}), nil
 }
 
 func invalid(at int, format string, args ...any) error {

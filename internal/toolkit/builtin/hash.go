@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"crypto/md5"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -9,7 +10,6 @@ import (
 	"encoding/hex"
 	"hash"
 
-	"steward/internal/fault"
 	"steward/internal/tool"
 )
 
@@ -23,34 +23,13 @@ func (k *kit) hash() {
 		"Computes the hash (checksum, digest, fingerprint) of a text as hexadecimal digits: SHA-256 (sha256), SHA-512, SHA-1, MD5, SHA-3 and others.",
 		tool.LogSpec{Summary: "Compute the {algorithm|sha256} hash of a text", Parameters: []string{"algorithm"}},
 		func(a hashArgs) (string, error) {
-			h, err := newHash(a.Algorithm)
-			if err != nil {
-				return "", err
-			}
+			h := hashes[cmp.Or(a.Algorithm, "sha256")]() // the schema admits no others
 			h.Write([]byte(a.Text))
 			return hex.EncodeToString(h.Sum(nil)), nil
 		})
 }
 
-func newHash(name string) (hash.Hash, error) {
-	switch name {
-	case "", "sha256":
-		return sha256.New(), nil
-	case "sha512":
-		return sha512.New(), nil
-	case "sha1":
-		return sha1.New(), nil
-	case "md5":
-		return md5.New(), nil
-	case "sha224":
-		return sha256.New224(), nil
-	case "sha384":
-		return sha512.New384(), nil
-	case "sha3-256":
-		return sha3.New256(), nil
-	case "sha3-512":
-		return sha3.New512(), nil
-	}
-	return nil, fault.New(fault.Unsupported, "algorithm_unknown", "there is no hash function %q here", name).
-		WithHint("use sha256")
+var hashes = map[string]func() hash.Hash{
+	"sha256": sha256.New, "sha512": sha512.New, "sha1": sha1.New, "md5": md5.New, "sha224": sha256.New224, "sha384": sha512.New384,
+	"sha3-256": func() hash.Hash { return sha3.New256() }, "sha3-512": func() hash.Hash { return sha3.New512() },
 }

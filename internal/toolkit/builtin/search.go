@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 
+	"mvdan.cc/sh/v3/pattern"
+
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -259,40 +261,13 @@ func (f *finder) ignored(rel string, folder bool) bool {
 	return out
 }
 
-// globRegexp converts a glob of files to a regular expression: "*" and "?" stay in one part of a path,
-// "**" does not, and "[…]" is a set of characters.
+// globRegexp converts a glob of files to a regular expression: "*" and "?" stay in one part of a path, and
+// "**" does not. What is no glob stands for itself.
 func globRegexp(glob string) *regexp.Regexp {
-	var b strings.Builder
-	for i := 0; i < len(glob); i++ {
-		rest := glob[i:]
-		switch set := strings.IndexByte(rest, ']'); {
-		case strings.HasPrefix(rest, "**/"):
-			b.WriteString("(?:.*/)?")
-			i += 2
-		case strings.HasPrefix(rest, "**"):
-			b.WriteString(".*")
-			i++
-		case rest[0] == '*':
-			b.WriteString("[^/]*")
-		case rest[0] == '?':
-			b.WriteString("[^/]")
-		case rest[0] == '[' && set > 1:
-			inner := strings.NewReplacer(`\`, `\\`, "[", `\[`).Replace(rest[1:set])
-			if inner[0] == '!' {
-				inner = "^" + inner[1:]
-			}
-			b.WriteString("[" + inner + "]")
-			i += set
-		case rest[0] == '\\' && len(rest) > 1:
-			b.WriteString(regexp.QuoteMeta(rest[1:2]))
-			i++
-		default:
-			b.WriteString(regexp.QuoteMeta(rest[:1]))
+	if text, err := pattern.Regexp(glob, pattern.Filenames|pattern.EntireString|pattern.GlobLeadingDot); err == nil {
+		if re, err := regexp.Compile(text); err == nil {
+			return re
 		}
 	}
-	re, err := regexp.Compile(`(?s)\A` + b.String() + `\z`)
-	if err != nil { // a set with a range that is none
-		return regexp.MustCompile(`(?s)\A` + regexp.QuoteMeta(glob) + `\z`)
-	}
-	return re
+	return regexp.MustCompile(`(?s)\A` + regexp.QuoteMeta(glob) + `\z`)
 }

@@ -1,15 +1,12 @@
 package builtin
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
-
-	json "github.com/go-json-experiment/json"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -21,9 +18,6 @@ type writeArgs struct {
 	Content   string `json:"content" jsonschema:"the whole new content of the file"`
 	Overwrite bool   `json:"overwrite,omitzero" jsonschema:"replace the file if there is one; without it an existing file is left alone"`
 }
-
-// writer is files.write.
-type writer struct{ changer }
 
 func (k *kit) addWriter() {
 	addChange(k, tool.Spec{Name: "files.write", Targets: []string{"path"}, Tidy: rewritten,
@@ -44,9 +38,6 @@ func (k *kit) addWriter() {
 			}
 			return unified(p.shown, old, a.Content), nil
 		})
-	if k.err == nil {
-		k.tools[len(k.tools)-1] = &writer{*k.tools[len(k.tools)-1].(*changer)}
-	}
 }
 
 // target finds the place of a write and opens its folder.
@@ -108,16 +99,14 @@ func (k *kit) put(ctx context.Context, in tool.Invocation, p place, root *os.Roo
 	case err == nil:
 		mode = old.Mode().Perm()
 	}
-	if k.opt.Trash != nil {
-		n := note{Path: p.shown, After: stateOfText(content)}
-		if n.Before, err = stateOf(ctx, root, p.rel); err == nil {
-			err = k.keep(ctx, in.User, keyOf(in), n, p, root)
-		}
-		if err != nil {
-			return tool.NotDone(p.fault(err))
-		}
+	n := note{Path: p.shown, After: stateOfText(content)}
+	if n.Before, err = stateOf(ctx, root, p.rel); err == nil {
+		err = k.keep(ctx, in.User, keyOf(in), n, p, root)
 	}
-	temp := tempName(p.rel, in.Key)
+	if err != nil {
+		return tool.NotDone(p.fault(err))
+	}
+	temp := tempName(p.rel, keyOf(in))
 	if err := p.prepare(root, temp, content, mode); err != nil {
 		return tool.NotDone(p.fault(err))
 	}
@@ -141,9 +130,6 @@ func (p place) exists() error {
 // tempName returns the name of the temporary file. It derives from the call's key, so that Settle finds
 // what a crash left behind.
 func tempName(rel, key string) string {
-	if key == "" {
-		key = id.New().String()
-	}
 	return path.Join(path.Dir(rel), ".steward-"+id.Derive("files.write", key).String()+".tmp")
 }
 
@@ -206,44 +192,4 @@ func syncUp(root *os.Root, dir string) error {
 		}
 		dir = path.Dir(dir)
 	}
-}
-
-// Settle implements tool.Settler. If the file has the content, it was written. If it was to be replaced
-// and the temporary file still exists, it was not. In all other cases somebody may have changed or
-// deleted it later, and the outcome is unknown.
-func (w *writer) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	var a writeArgs
-	if err := json.Unmarshal(in.Args, &a); err != nil {
-		return false, tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %w", err)
-	}
-	p, root, err := w.k.target(ctx, in.User, a)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	defer root.Close()
-	temp := tempName(p.rel, in.Key)
-	_, tempErr := root.Lstat(temp)
-	f, info, err := p.openFile(root)
-	if err == nil {
-		defer f.Close()
-		if info.Size() == int64(len(a.Content)) {
-			have := make([]byte, len(a.Content))
-			if _, err := f.ReadAt(have, 0); err == nil && bytes.Equal(have, []byte(a.Content)) {
-				if tempErr == nil {
-					_ = root.Remove(temp) // a second name of the file, made to publish it
-				}
-				return true, tool.Text(fmt.Sprintf("Wrote %s: %d bytes.", p.shown, len(a.Content))), nil
-			}
-		}
-	}
-	if tempErr == nil {
-		if err := root.Remove(temp); err != nil {
-			return false, tool.Result{}, p.fault(err)
-		}
-		if a.Overwrite {
-			return false, tool.Result{}, nil
-		}
-	}
-	return false, tool.Result{}, fault.New(fault.Unavailable, "write_unsettled",
-		"%q does not have the content, and whether it was written and changed since cannot be told", p.shown).WithHint("look at the file")
 }
