@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,7 +111,7 @@ func (o *office) tools(strategies bool) *tool.Registry {
 	o.must(err)
 	r := &tool.Registry{}
 	for _, t := range list {
-		if !strings.HasPrefix(t.Spec().Name, "files.") {
+		if !slices.Contains([]string{"files.list", "files.read", "files.search", "files.write"}, t.Spec().Name) {
 			continue
 		}
 		if !strategies {

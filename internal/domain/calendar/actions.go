@@ -89,9 +89,11 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st sto
 	if err != nil {
 		return "", err
 	}
-	repeat, err := ruleOf(a.Repeat, zone)
-	if err != nil {
-		return "", err
+	repeat := local.Rule(a.Repeat)
+	if repeat != "" {
+		if _, err := rule(repeat, zone); err != nil {
+			return "", err
+		}
 	}
 	e := Event{Title: strings.Join(strings.Fields(a.Title), " "), Start: start, Location: a.Location, Notes: a.Notes, Attendees: local.Texts(a.Attendees), AllDay: a.AllDay, Rule: repeat, Calendar: a.Calendar}
 	if e.Title == "" {
@@ -273,28 +275,10 @@ func (s *service) find(ctx context.Context, in tool.Invocation, st store, w whic
 // named returns the events with an id, with a title, or with all the words. Events that are not over take
 // precedence.
 func named(all []Event, words string, now time.Time) []Event {
-	for _, match := range []func(Event) bool{
+	return local.Pick(all, func(e Event) bool { return e.Repeats || e.End.After(now) },
 		func(e Event) bool { return e.ID == words },
 		func(e Event) bool { return strings.EqualFold(e.Title, strings.TrimSpace(words)) },
-		func(e Event) bool { return e.has(words) },
-	} {
-		var found, ahead []Event
-		for _, e := range all {
-			if match(e) {
-				found = append(found, e)
-				if e.Repeats || e.End.After(now) {
-					ahead = append(ahead, e)
-				}
-			}
-		}
-		if len(ahead) > 0 {
-			return ahead
-		}
-		if len(found) > 0 {
-			return found
-		}
-	}
-	return nil
+		func(e Event) bool { return e.has(words) })
 }
 
 // has reports whether the event has all the words of a query.

@@ -291,7 +291,7 @@ func (e Event) shown(zone *time.Location) string {
 		out += ", with " + strings.Join(e.Attendees, ", ")
 	}
 	if e.Notes != "" {
-		out += ", notes: " + local.Clip(strings.Join(strings.Fields(e.Notes), " "), 200)
+		out += ", notes: " + local.Line(e.Notes, 200)
 	}
 	if e.Repeats {
 		out += " (repeats)"

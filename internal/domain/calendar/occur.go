@@ -256,21 +256,6 @@ func rule(text string, zone *time.Location) (*rrule.ROption, error) {
 	return o, nil
 }
 
-// ruleOf returns the RRULE for what a model wrote: a word, or a rule.
-func ruleOf(text string, zone *time.Location) (string, error) {
-	text = strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(text)), "RRULE:")
-	switch text {
-	case "":
-		return "", nil
-	case "DAILY", "WEEKLY", "MONTHLY", "YEARLY":
-		text = "FREQ=" + text
-	case "WEEKDAYS":
-		text = "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
-	}
-	_, err := rule(text, zone)
-	return text, err
-}
-
 // dates reads the values of a property that may have several. It reports whether it has read all of them.
 func dates(c *ical.Component, name string, zone *time.Location, add func(time.Time)) bool {
 	n := 0

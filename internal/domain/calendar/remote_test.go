@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -312,7 +313,7 @@ func raw(t *testing.T, texts ...string) *localtest.Source {
 		}
 		for i, text := range texts {
 			if r.Method == "REPORT" {
-				fmt.Fprintf(w, `<response><href>/cal/%d.ics</href><propstat><prop><getetag>"%d"</getetag><C:calendar-data>%s</C:calendar-data></prop><status>HTTP/1.1 200 OK</status></propstat></response>`, i, i, dav.Escape(text))
+				fmt.Fprintf(w, `<response><href>/cal/%d.ics</href><propstat><prop><getetag>"%d"</getetag><C:calendar-data>%s</C:calendar-data></prop><status>HTTP/1.1 200 OK</status></propstat></response>`, i, i, html.EscapeString(text))
 			}
 		}
 		fmt.Fprint(w, `</multistatus>`)

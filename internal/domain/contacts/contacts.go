@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"html"
 	"slices"
 	"strings"
 	"time"
@@ -118,7 +119,7 @@ func (s *service) find(ctx context.Context, user, query string) (found []contact
 func report(word string, properties ...string) string {
 	var filters strings.Builder
 	for _, name := range properties {
-		fmt.Fprintf(&filters, `<a:prop-filter name="%s"><a:text-match collation="i;unicode-casemap" match-type="contains">%s</a:text-match></a:prop-filter>`, name, dav.Escape(word))
+		fmt.Fprintf(&filters, `<a:prop-filter name="%s"><a:text-match collation="i;unicode-casemap" match-type="contains">%s</a:text-match></a:prop-filter>`, name, html.EscapeString(dav.Plain(word)))
 	}
 	return `<a:addressbook-query xmlns:d="DAV:" xmlns:a="urn:ietf:params:xml:ns:carddav"><d:prop><d:getetag/><a:address-data/></d:prop><a:filter test="anyof">` + filters.String() + `</a:filter></a:addressbook-query>`
 }

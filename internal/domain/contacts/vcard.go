@@ -67,7 +67,7 @@ func read(text string) (c contact) {
 	const most = 20
 	named := ""
 	for _, l := range lines(text) {
-		v := local.Clip(unescape(l.value), 300)
+		v := local.Line(unescape(l.value), 300)
 		switch l.name {
 		case "FN":
 			c.name = cmp.Or(c.name, v)

@@ -103,6 +103,24 @@ func TestServersThatLeadElsewhere(t *testing.T) {
 	}
 }
 
+// An account of very many calendars does not keep Steward busy: the first ones count.
+func TestManyCollections(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusMultiStatus)
+		fmt.Fprint(w, `<multistatus xmlns="DAV:">`)
+		for i := range 20_000 {
+			fmt.Fprintf(w, `<response><href>/%d/</href><propstat><prop><resourcetype><calendar xmlns="urn:ietf:params:xml:ns:caldav"/></resourcetype></prop><status>HTTP/1.1 200 OK</status></propstat></response>`, i)
+		}
+		fmt.Fprint(w, `</multistatus>`)
+	}))
+	t.Cleanup(s.Close)
+	as := accounts(s.URL + "/dav/")
+	if got, err := as.Check(t.Context(), as.List[0], dav.Events); err != nil || len(got) != 50 {
+		t.Errorf("%d, %v", len(got), err)
+	}
+}
+
 // Whatever a server answers, reading it ends, with an error that says what is wrong.
 func TestAnswersThatAreNone(t *testing.T) {
 	t.Parallel()

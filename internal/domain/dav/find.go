@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/xml"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -190,6 +189,9 @@ func (c *client) chosen(found []resource, kind string, known properties) (out []
 		}
 	}
 	for _, r := range found {
+		if len(out) == maxCollections {
+			break
+		}
 		if !r.holds(kind) || slices.ContainsFunc(out, func(o Collection) bool { return o.url.String() == r.url.String() }) {
 			continue
 		}
@@ -202,7 +204,7 @@ func (c *client) chosen(found []resource, kind string, known properties) (out []
 		what := map[string]string{Events: "calendar", Tasks: "to-do list", Contacts: "address book"}[kind]
 		return nil, tool.NotDone(fault.New(fault.NotFound, "dav_nothing_found", "the account %s has no %s", c.Name, what).WithHint("check %s.url, or make one on the server", c.Setting))
 	}
-	return out[:min(len(out), maxCollections)], nil
+	return out, nil
 }
 
 // Accounts are those of the settings.
@@ -316,13 +318,4 @@ func (c Collection) Query(ctx context.Context, report string) ([]Object, error) 
 		}
 	}
 	return out, nil
-}
-
-// Escape returns a text as it is written in a REPORT.
-func Escape(text string) string {
-	var b strings.Builder
-	if err := xml.EscapeText(&b, []byte(text)); err != nil {
-		panic(errors.Join(errors.New("a strings.Builder does not fail"), err))
-	}
-	return b.String()
 }

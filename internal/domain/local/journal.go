@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,7 @@ func Keep(path, key string, note any) error {
 		return fault.New(fault.TooLarge, "change_too_large", "it is too large to be changed here: it could not be undone").WithHint("change it in another program")
 	}
 	if err := Replace(noteOf(path, key), b); err != nil {
-		return Fault(path, err)
+		return Fault(filepath.Base(path), err)
 	}
 	return prune(notesOf(path))
 }
@@ -57,6 +58,9 @@ func Kept(path, key string, note any) (bool, error) {
 	}
 	return true, nil
 }
+
+// Drop removes the note of a change that was certainly not made.
+func Drop(path, key string) error { return gone(os.Remove(noteOf(path, key))) }
 
 // prune removes the oldest notes if there are too many.
 func prune(dir string) error {
@@ -190,7 +194,7 @@ func (r Record) Change(ctx context.Context, keys []string, change func(i int, fi
 	}
 	if err != nil && tool.Certain(err) {
 		for key := range fresh {
-			_ = os.Remove(noteOf(r.Path, key)) // a note of what was not done does no harm
+			err = errors.Join(err, Drop(r.Path, key))
 		}
 	}
 	return told, err

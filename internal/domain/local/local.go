@@ -1,8 +1,8 @@
 // Package local is the common part of the domains, which are everyday tools over local files. Place
-// decides where the files of a user are. Create, Replace and Update write them durably: after a crash
-// there is either the old content or the new. Kit makes tools of functions. A note of each change is kept
-// beside the file under the key of the call, so that a repeated call changes nothing, a call can be settled
-// after a crash, and a change can be undone.
+// decides where the files of a user are. Replace and Update write them durably: after a crash there is
+// either the old content or the new. Kit makes tools of functions. A note of each change is kept beside the
+// file under the key of the call, so that a repeated call changes nothing, a call can be settled after a
+// crash, and a change can be undone.
 package local
 
 import (
@@ -72,28 +72,8 @@ func Forget(data, user string) error {
 	})
 }
 
-// Create writes a new file durably and atomically. It does not change an existing file; the error is
-// then fs.ErrExist.
-func Create(path string, data []byte) error {
-	err := write(path, data, func(temp string) error {
-		if err := os.Link(temp, path); err != nil {
-			return err
-		}
-		return os.Remove(temp)
-	})
-	if errors.Is(err, fs.ErrExist) { // possibly written before a crash, and not synced
-		return errors.Join(err, syncDir(filepath.Dir(path)))
-	}
-	return err
-}
-
 // Replace writes a file durably and atomically.
 func Replace(path string, data []byte) error {
-	return write(path, data, func(temp string) error { return os.Rename(temp, path) })
-}
-
-// write writes a temporary file beside path and publishes it.
-func write(path string, data []byte, publish func(temp string) error) error {
 	dir := filepath.Dir(path)
 	if err := makeAll(dir); err != nil {
 		return err
@@ -113,7 +93,7 @@ func write(path string, data []byte, publish func(temp string) error) error {
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = publish(f.Name())
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, gone(os.Remove(f.Name())))
@@ -168,35 +148,38 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, Fault(path, err)
+		return nil, Fault(filepath.Base(path), err)
 	case !info.Mode().IsRegular():
-		return nil, Fault(path, errNotPlain) // reading a pipe would block
+		return nil, Fault(filepath.Base(path), errNotPlain) // reading a pipe would block
 	case info.Size() > limit:
 		return nil, fault.New(fault.TooLarge, "file_too_large", "%s has %d bytes: at most %d are read", filepath.Base(path), info.Size(), limit)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, Fault(path, err)
+		return nil, Fault(filepath.Base(path), err)
 	}
 	return b, nil
 }
 
-// Fault returns the coded error for a file, without its path on the machine.
-func Fault(path string, err error) error {
-	name := filepath.Base(path)
+// Fault returns the coded error for a file that people know by a name, without its path on the machine.
+func Fault(name string, err error) error {
 	var inner *fs.PathError
 	if errors.As(err, &inner) {
 		err = inner.Err
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fault.New(fault.NotFound, "file_not_found", "there is no %s", name)
+		return fault.New(fault.NotFound, "file_not_found", "there is no %q", name)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fault.New(fault.Denied, "file_denied", "the system does not let Steward use %s", name).WithHint("look at the rights of the file")
+		return fault.New(fault.Denied, "file_denied", "the system does not let Steward do that with %q", name).WithHint("look at the rights of the file")
 	case errors.Is(err, syscall.ENOSPC):
 		return fault.New(fault.NoSpace, "disk_full", "the disk is full")
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist): // the latter from making folders
+		return fault.New(fault.Invalid, "not_a_folder", "a part of %q is a file, not a folder", name)
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return fault.New(fault.Invalid, "name_too_long", "the name %.80q… is too long", name)
 	}
-	return fault.New(fault.Unavailable, "file_unavailable", "%s cannot be used: %w", name, err)
+	return fault.New(fault.Unavailable, "file_unavailable", "%q cannot be used: %w", name, err)
 }
 
 // Update changes a file under a lock that excludes other processes and calls. change gets the content, or
@@ -222,9 +205,9 @@ func Update(ctx context.Context, path string, limit int64, change func(old []byt
 	if !bytes.Equal(data, old) {
 		if err := Replace(path, data); err != nil {
 			if now, readErr := os.ReadFile(path); readErr == nil && bytes.Equal(now, data) {
-				return Fault(path, err) // it was written, but perhaps not synced
+				return Fault(filepath.Base(path), err) // it was written, but perhaps not synced
 			}
-			return tool.NotDone(Fault(path, err))
+			return tool.NotDone(Fault(filepath.Base(path), err))
 		}
 	}
 	if done != nil {

@@ -65,14 +65,11 @@ func TestAForgottenUserHasNoFolder(t *testing.T) {
 	}
 }
 
-func TestCreateAndReplace(t *testing.T) {
+func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a", "b", "f")
-	if err := local.Create(path, []byte("1")); err != nil {
+	if err := local.Replace(path, []byte("1")); err != nil {
 		t.Fatal(err)
-	}
-	if err := local.Create(path, []byte("2")); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("created twice: %v", err)
 	}
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
@@ -164,7 +161,7 @@ func TestFaults(t *testing.T) {
 		"file_denied":      fs.ErrPermission,
 		"file_unavailable": errors.New("broken"),
 	} {
-		got := local.Fault("/secret/place", err)
+		got := local.Fault("place", err)
 		if !fault.HasCode(got, want) || strings.Contains(got.Error(), "secret") {
 			t.Errorf("%v: %v", err, got)
 		}

@@ -21,11 +21,11 @@ const lockWait = 5 * time.Millisecond // between two tries
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	dir, name := filepath.Split(path)
 	if err := makeAll(filepath.Clean(dir)); err != nil {
-		return nil, Fault(path, err)
+		return nil, Fault(filepath.Base(path), err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "."+name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, Fault(path, err)
+		return nil, Fault(filepath.Base(path), err)
 	}
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -34,7 +34,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			f.Close()
-			return nil, Fault(path, err)
+			return nil, Fault(filepath.Base(path), err)
 		}
 		select {
 		case <-ctx.Done():

@@ -89,15 +89,71 @@ func HasWords(text, query string, skip ...string) bool {
 	return asked
 }
 
-// Clip cuts a text to about n bytes at the end of a character.
-func Clip(s string, n int) string {
-	if len(s) <= n {
+// Line returns a text as one line of at most the given number of characters.
+func Line(s string, most int) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	if len(s) <= most {
 		return s
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
 	}
-	return strings.TrimSpace(s[:n]) + "…"
+	return s
+}
+
+// Cut returns a part of a text of at most the given number of bytes, if possible of whole lines, and where
+// the rest begins; 0: there is none.
+func Cut(text string, from, most int) (part string, next int) {
+	from = min(from, len(text))
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	rest := text[from:]
+	if len(rest) <= most {
+		return rest, 0
+	}
+	end := strings.LastIndexByte(rest[:most], '\n') + 1
+	if end < most/2 {
+		for end = most; !utf8.RuneStart(rest[end]); {
+			end--
+		}
+	}
+	return rest[:end], from + end
+}
+
+// Rule returns the RRULE for what a model writes about repetitions: a word, or a rule.
+func Rule(text string) string {
+	text = strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(text)), "RRULE:")
+	switch text {
+	case "HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY":
+		return "FREQ=" + text
+	case "WEEKDAYS":
+		return "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
+	}
+	return text
+}
+
+// Pick returns what the first of several conditions finds that finds anything: of that what is preferred, or
+// else all.
+func Pick[T any](all []T, prefer func(T) bool, conditions ...func(T) bool) []T {
+	for _, holds := range conditions {
+		var found, preferred []T
+		for _, x := range all {
+			if holds(x) {
+				found = append(found, x)
+				if prefer(x) {
+					preferred = append(preferred, x)
+				}
+			}
+		}
+		if len(preferred) > 0 {
+			return preferred
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
 }
 
 // Email is an argument that is an e-mail address.

@@ -52,7 +52,10 @@ func (k *Kit) add(t tool.Tool, err error) {
 }
 
 func (k *Kit) spec(s tool.Spec, effect tool.Effect) tool.Spec {
-	s.Name, s.Effect, s.Origin, s.For = k.Name(s.Name), effect, k.kind, k.audience
+	s.Name, s.Effect, s.Origin = k.Name(s.Name), effect, k.kind
+	if k.audience != nil {
+		s.For = k.audience
+	}
 	if s.Reach == "" {
 		s.Reach = tool.ReachHere // in the user's own places; what sends says so
 	}

@@ -122,15 +122,13 @@ func (s *service) login(ctx context.Context, c *client) error {
 		return err
 	}
 	user, secret, err := c.account.credentials(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !c.account.OAuth:
+	}
+	if c.account.OAuth {
+		err = c.Authenticate(bearer(user, secret, c.Caps().Has(imap.AuthCap("XOAUTH2"))))
+	} else {
 		err = c.Login(user, secret).Wait()
-	case c.Caps().Has(imap.AuthCap("XOAUTH2")):
-		err = c.Authenticate(&xoauth2{user, secret})
-	default:
-		err = c.Authenticate(sasl.NewOAuthBearerClient(&sasl.OAuthBearerOptions{Username: user, Token: secret}))
 	}
 	if no := (*imap.Error)(nil); errors.As(err, &no) && no.Type == imap.StatusResponseTypeNo {
 		return refusedLogin(c.account, no.Text)
@@ -155,6 +153,14 @@ func (a Account) credentials(ctx context.Context) (user, secret string, err erro
 	}
 	secret, err = a.Secret(ctx)
 	return cmp.Or(a.User, from.Address), secret, err
+}
+
+// bearer authenticates with an access token, by the older mechanism if the server knows it.
+func bearer(user, token string, older bool) sasl.Client {
+	if older {
+		return &xoauth2{user, token}
+	}
+	return sasl.NewOAuthBearerClient(&sasl.OAuthBearerOptions{Username: user, Token: token})
 }
 
 // xoauth2 is the mechanism XOAUTH2 (developers.google.com/workspace/gmail/imap/xoauth2-protocol).
@@ -198,11 +204,8 @@ func (s *service) authenticate(ctx context.Context, c *smtp.Client, a Account) e
 		return err
 	}
 	auth := sasl.NewPlainClient("", user, secret)
-	switch {
-	case a.OAuth && c.SupportsAuth("XOAUTH2"):
-		auth = &xoauth2{user, secret}
-	case a.OAuth:
-		auth = sasl.NewOAuthBearerClient(&sasl.OAuthBearerOptions{Username: user, Token: secret})
+	if a.OAuth {
+		auth = bearer(user, secret, c.SupportsAuth("XOAUTH2"))
 	}
 	err = c.Auth(auth)
 	if no := (*smtp.SMTPError)(nil); errors.As(err, &no) && !no.Temporary() {

@@ -89,8 +89,8 @@ type idArgs struct {
 }
 
 type attachmentArgs struct {
-	ID     string `json:"id" jsonschema:"the e-mail's id" minlen:"5" maxlen:"300"`
-	Number int    `json:"number" jsonschema:"of the attachment, as mail.read shows it" min:"1" max:"200"`
+	idArgs
+	Number int `json:"number" jsonschema:"of the attachment, as mail.read shows it" min:"1" max:"200"`
 }
 
 type writeArgs struct {
@@ -110,12 +110,12 @@ type replyArgs struct {
 }
 
 type moveArgs struct {
-	ID     string `json:"id" jsonschema:"the e-mail's id" minlen:"5" maxlen:"300"`
+	idArgs
 	Folder string `json:"folder" jsonschema:"inbox, archive, junk, or the name of a folder" minlen:"1" maxlen:"200"`
 }
 
 type flagArgs struct {
-	ID     string   `json:"id" jsonschema:"the e-mail's id" minlen:"5" maxlen:"300"`
+	idArgs
 	Add    []string `json:"add,omitzero" jsonschema:"read, flagged, answered, or a label of one word" maxlen:"10"`
 	Remove []string `json:"remove,omitzero" jsonschema:"the same, to be taken away" maxlen:"10"`
 }
@@ -148,9 +148,9 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	local.Query(k, query("attachment", "Reads an attachment of an e-mail: the text of a document, or a picture.", "Read attachment {number} of an e-mail", "id", "number"), s.attachment)
 	draft := action("draft", "Writes an e-mail into the drafts folder. It goes to nobody.", "Draft an e-mail to {to}: {subject}")
 	draft.Dedupes = true
-	local.Action(k, draft, s.draft, s.settleDraft)
-	local.Action(k, sends("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}: {subject}", "to", "cc", "bcc"), s.send, s.settleSent)
-	local.Action(k, sends("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}", "to", "cc"), s.reply, s.settleReply)
+	local.Action(k, draft, s.draft, s.settle)
+	local.Action(k, sends("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}: {subject}", "to", "cc", "bcc"), s.send, s.settle)
+	local.Action(k, sends("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}", "to", "cc"), s.reply, s.settle)
 	local.Change(k, action("flag", "Marks an e-mail as read, flagged or answered, or with a label, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}"), s.of, s.flag, tool.Text)
 	local.Change(k, action("archive", "Moves an e-mail to the archive.", "Archive an e-mail"), s.of, s.archive, tool.Text)
 	local.Change(k, action("move", "Moves an e-mail to another folder.", "Move an e-mail to the folder {folder}"), s.of, s.move, tool.Text)

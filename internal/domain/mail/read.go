@@ -183,7 +183,7 @@ func (c *client) heads(places []place) (out []head, err error) {
 			p := like
 			p.uid = m.UID
 			if m.Envelope != nil {
-				byPlace[p] = head{p, m.Envelope, m.Flags, firstTime(m.Envelope.Date, m.InternalDate)}
+				byPlace[p] = head{p, m.Envelope, m.Flags, cmp.Or(m.Envelope.Date, m.InternalDate)}
 			}
 		}
 	}
@@ -201,13 +201,6 @@ func folders(places []place) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-func firstTime(a, b time.Time) time.Time {
-	if a.IsZero() {
-		return b
-	}
-	return a
 }
 
 func (h head) line(zone *time.Location) string {
@@ -255,17 +248,9 @@ func names(list []imap.Address) string {
 }
 
 // short makes one bounded line, so that an e-mail's author cannot write lines of Steward's output.
-func short(s string) string {
-	r := []rune(oneLine(s))
-	if len(r) > 200 {
-		return string(r[:199]) + "…"
-	}
-	return string(r)
-}
+func short(s string) string { return local.Line(s, 200) }
 
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(strings.ToValidUTF8(s, "�")), " ")
-}
+func oneLine(s string) string { return local.Line(s, 100_000) }
 
 func stamp(t time.Time, zone *time.Location) string {
 	if t.IsZero() {

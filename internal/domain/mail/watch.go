@@ -103,7 +103,7 @@ func (s *service) watch(ctx context.Context, a Account, mark string, heard func(
 			last = p
 		}
 		if err := local.Replace(mark, fmt.Appendf(nil, "%d %d", last.validity, last.uid)); err != nil {
-			return local.Fault(mark, err)
+			return local.Fault("the mark of what is read", err)
 		}
 		idle, err := c.Idle()
 		if err != nil {
@@ -176,24 +176,12 @@ func (o Options) Notify(ctx context.Context, a Account, title, text string) erro
 		return err
 	}
 	_, domain, _ := strings.Cut(own.Address, "@")
-	raw, err := outgoing{from: own, to: []*mail.Address{own}, subject: cmp.Or(oneLine(title), "Steward"), body: text, id: noticePrefix + id.New().String() + "@" + domain, automatic: true}.encode(s.Time(), false)
+	notice := outgoing{account: a, from: own, to: []*mail.Address{own}, subject: cmp.Or(oneLine(title), "Steward"), body: text, id: noticePrefix + id.New().String() + "@" + domain, automatic: true}
+	raw, err := notice.encode(s.Time(), false)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c, err := s.submit(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer c.Close() //nolint:errcheck // what counts has been answered
-	w, err := envelope(c, outgoing{from: own, to: []*mail.Address{own}})
-	if err == nil {
-		_, err = w.Write(raw)
-		err = cmp.Or(err, w.Close())
-	}
-	if err != nil {
-		return rejected(ctx, a, err)
-	}
-	return nil
+	return s.transmit(ctx, notice, raw, func() error { return nil })
 }

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/mail"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -152,6 +150,9 @@ func (s *service) draft(ctx context.Context, in tool.Invocation, a writeArgs) (s
 		return "", err
 	}
 	defer c.close()
+	if err := local.Keep(s.written(in.User), local.Key(in), letterNote{Account: o.account.Name, ID: o.id}); err != nil {
+		return "", tool.NotDone(err)
+	}
 	p, err := c.keep("drafts", o.id, raw, imap.FlagDraft, imap.FlagSeen)
 	if err != nil {
 		return "", broken(ctx, o.account, err)
@@ -161,31 +162,51 @@ func (s *service) draft(ctx context.Context, in tool.Invocation, a writeArgs) (s
 
 func draftTold(p place) string { return fmt.Sprintf("The draft is written (id %s).", p) }
 
-func (s *service) settleDraft(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	a, err := decodeArgs[writeArgs](in)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	o, err := s.compose(ctx, in, a)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	p, ok, err := s.look(ctx, o, "drafts")
-	return ok, tool.Text(draftTold(p)), err
+// letterNote is kept of an e-mail before it is written: without one, it certainly was not.
+type letterNote struct {
+	Account string `json:"account"`
+	ID      string `json:"id"`            // its Message-ID
+	Told    string `json:"told,omitzero"` // what is said if it was sent; empty for a draft
 }
 
-// look reports whether an e-mail is in a folder.
-func (s *service) look(ctx context.Context, o outgoing, folder string) (place, bool, error) {
-	c, err := s.open(ctx, o.account)
+// written is the place beside which a user's e-mails are noted.
+func (s *service) written(user string) string { return filepath.Join(s.notes.For(user), "written") }
+
+// settle reports whether an e-mail was written into the drafts or sent. One that is not among those that
+// were sent may still have been accepted.
+func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	var n letterNote
+	if ok, err := local.Kept(s.written(in.User), local.Key(in), &n); err != nil || !ok {
+		return false, tool.Result{}, err
+	}
+	a, err := s.account(ctx, in.User, n.Account)
 	if err != nil {
-		return place{}, false, err
+		return false, tool.Result{}, err
+	}
+	c, err := s.open(ctx, a)
+	if err != nil {
+		return false, tool.Result{}, err
 	}
 	defer c.close()
-	name, err := c.folder(folder)
+	name, err := c.folder(map[bool]string{true: "drafts", false: "sent"}[n.Told == ""])
 	if err != nil {
-		return place{}, false, err
+		return false, tool.Result{}, err
 	}
-	return c.byMessageID(name, o.id)
+	p, ok, err := c.byMessageID(name, n.ID)
+	switch {
+	case err != nil:
+		return false, tool.Result{}, broken(ctx, a, err)
+	case n.Told == "":
+		return ok, tool.Text(draftTold(p)), nil
+	case !ok:
+		return false, tool.Result{}, unsettled()
+	}
+	return true, tool.Text(n.Told), nil
+}
+
+func unsettled() error {
+	return fault.New(fault.Unavailable, "mail_unsettled", "the mail server may have accepted the e-mail; it is not in the folder for sent e-mails").
+		WithHint("ask a recipient, or look at your other mail programs")
 }
 
 func (s *service) send(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
@@ -235,40 +256,53 @@ func (s *service) answer(ctx context.Context, in tool.Invocation, a replyArgs) (
 	return o, err
 }
 
-// deliver submits an e-mail and keeps a copy of it. A note is made before the server can accept it:
-// without one it has certainly not been sent.
+// deliver submits an e-mail, at most once, and keeps a copy of it.
 func (s *service) deliver(ctx context.Context, in tool.Invocation, o outgoing) (string, error) {
 	raw, err := o.encode(s.Time(), false)
 	if err != nil {
 		return "", tool.NotDone(err)
 	}
-	c, err := s.submit(ctx, o.account)
+	notes, told := s.written(in.User), sentTold(o)
+	if before, err := local.Kept(notes, local.Key(in), &letterNote{}); before || err != nil {
+		return "", cmp.Or(err, unsettled())
+	}
+	err = s.transmit(ctx, o, raw, func() error {
+		return local.Keep(notes, local.Key(in), letterNote{o.account.Name, o.id, told})
+	})
 	if err != nil {
-		return "", tool.NotDone(err)
-	}
-	defer c.Close() //nolint:errcheck // what counts has been answered
-	w, err := envelope(c, o)
-	if err != nil {
-		return "", tool.NotDone(rejected(ctx, o.account, err))
-	}
-	if err := local.Create(s.note(in), []byte(o.id)); err != nil {
-		return "", tool.NotDone(local.Fault(s.note(in), err))
-	}
-	_, err = w.Write(raw)
-	if err := cmp.Or(err, w.Close()); err != nil {
-		if no := (*smtp.SMTPError)(nil); errors.As(err, &no) { // it was answered, so it was not accepted
-			if err := os.Remove(s.note(in)); err != nil {
-				return "", local.Fault(s.note(in), err)
-			}
-			return "", tool.NotDone(rejected(ctx, o.account, err))
+		if tool.Certain(err) {
+			err = errors.Join(err, local.Drop(notes, local.Key(in)))
 		}
-		return "", broken(ctx, o.account, err)
+		return "", err
 	}
-	told := sentTold(o)
 	if err := s.keepSent(ctx, o, raw); err != nil {
 		told += " There is no copy in the folder for sent e-mails: " + fault.Of(err).Message + "."
 	}
 	return told, nil
+}
+
+// transmit hands an e-mail to the server for sending. begin is called before the server can accept it.
+func (s *service) transmit(ctx context.Context, o outgoing, raw []byte, begin func() error) error {
+	c, err := s.submit(ctx, o.account)
+	if err != nil {
+		return tool.NotDone(err)
+	}
+	defer c.Close() //nolint:errcheck // what counts has been answered
+	w, err := envelope(c, o)
+	if err != nil {
+		return tool.NotDone(rejected(ctx, o.account, err))
+	}
+	if err := begin(); err != nil {
+		return tool.NotDone(err)
+	}
+	_, err = w.Write(raw)
+	if err := cmp.Or(err, w.Close()); err != nil {
+		if no := (*smtp.SMTPError)(nil); errors.As(err, &no) { // it was answered, so it was not accepted
+			return tool.NotDone(rejected(ctx, o.account, err))
+		}
+		return broken(ctx, o.account, err)
+	}
+	return nil
 }
 
 func sentTold(o outgoing) string {
@@ -312,65 +346,4 @@ func rejected(ctx context.Context, a Account, err error) error {
 		return fault.New(fault.Denied, "mail_rejected", "the mail server does not accept the e-mail: %d %.300q", no.Code, no.Message)
 	}
 	return broken(ctx, a, err)
-}
-
-// note is the file that says that an e-mail may have been sent.
-func (s *service) note(in tool.Invocation) string {
-	return filepath.Join(s.notes.For(in.User), "sent", id.Derive("mail", local.Key(in)).String())
-}
-
-func (s *service) settleSent(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	if never, err := s.never(in); never || err != nil {
-		return false, tool.Result{}, err
-	}
-	a, err := decodeArgs[writeArgs](in)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	o, err := s.compose(ctx, in, a)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	return s.settled(ctx, o)
-}
-
-func (s *service) settleReply(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	if never, err := s.never(in); never || err != nil {
-		return false, tool.Result{}, err
-	}
-	a, err := decodeArgs[replyArgs](in)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	o, err := s.answer(ctx, in, a)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	return s.settled(ctx, o)
-}
-
-// never reports whether an e-mail has certainly not been sent.
-func (s *service) never(in tool.Invocation) (bool, error) {
-	_, err := os.Stat(s.note(in))
-	if errors.Is(err, os.ErrNotExist) {
-		return true, nil
-	}
-	return false, err
-}
-
-// settled reports whether an e-mail is among those that were sent. One that is not there may still
-// have been accepted.
-func (s *service) settled(ctx context.Context, o outgoing) (bool, tool.Result, error) {
-	_, ok, err := s.look(ctx, o, "sent")
-	if err == nil && !ok {
-		err = fault.New(fault.Unavailable, "mail_unsettled", "the mail server may have accepted the e-mail %q; it is not in the folder for sent e-mails", o.subject).
-			WithHint("ask a recipient, or look at your other mail programs")
-	}
-	return ok, tool.Text(sentTold(o)), err
-}
-
-// decodeArgs returns the arguments of a call that is settled. They were checked before the call.
-func decodeArgs[Args any](in tool.Invocation) (a Args, err error) {
-	err = json.Unmarshal(in.Args, &a)
-	return a, err
 }

@@ -175,11 +175,7 @@ func (n *Notifier) post(ctx context.Context, to, token string, body []byte) (aga
 
 // short bounds a notification, and puts the title on one line.
 func short(title, text string) (string, string) {
-	title = strings.Join(strings.Fields(strings.ToValidUTF8(title, "")), " ")
-	if r := []rune(title); len(r) > MaxTitle {
-		title = string(r[:MaxTitle-1]) + "…"
-	}
-	text = strings.TrimSpace(strings.ToValidUTF8(text, ""))
+	title, text = local.Line(title, MaxTitle), strings.TrimSpace(strings.ToValidUTF8(text, ""))
 	if len(text) > MaxText {
 		text = strings.ToValidUTF8(text[:MaxText-3], "") + "…"
 	}

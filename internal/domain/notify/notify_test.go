@@ -110,3 +110,16 @@ func TestSend(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// The receivers are their owner's: nobody else is offered the tool.
+func TestTheToolIsTheOwners(t *testing.T) {
+	k := local.NewKit(tool.Env{Name: "notify"}, "domain:notify")
+	Add(k, New(Options{For: tool.OwnedBy(nil, nil)}))
+	list, err := k.Tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := list[0].Spec().For; a.Admits("guest", nil) || !a.Admits(tool.OwnUser, nil) {
+		t.Errorf("it is for %+v", a)
+	}
+}

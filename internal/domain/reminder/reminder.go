@@ -137,26 +137,13 @@ func (s service) remind(ctx context.Context, in tool.Invocation, a setArgs) (str
 	if err != nil {
 		return "", err
 	}
-	return s.set(ctx, in, record.Alarm{Text: strings.TrimSpace(a.Text), Start: when.Truncate(time.Second), Rule: rule(a.Repeat)})
+	return s.set(ctx, in, record.Alarm{Text: strings.TrimSpace(a.Text), Start: when.Truncate(time.Second), Rule: local.Rule(a.Repeat)})
 }
 
 // count is timer.set.
 func (s service) count(ctx context.Context, in tool.Invocation, a timerArgs) (string, error) {
 	name := strings.Join(strings.Fields(a.Name), " ")
 	return s.set(ctx, in, record.Alarm{Text: name, Start: s.Time().Add(time.Duration(a.Seconds) * time.Second)})
-}
-
-// rule returns the RRULE of a repetition.
-func rule(text string) string {
-	switch word := strings.ToLower(strings.TrimSpace(text)); word {
-	case "":
-		return ""
-	case "hourly", "daily", "weekly", "monthly", "yearly":
-		return "FREQ=" + strings.ToUpper(word)
-	case "weekdays":
-		return "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
-	}
-	return strings.TrimSpace(text)
 }
 
 // moment reads a time: a date with a time of day, or the next time that the clock shows one.

@@ -254,36 +254,22 @@ func (s *service) on(ctx context.Context, in tool.Invocation, words, told string
 // tasks take precedence. Error codes: task_not_found, task_ambiguous.
 func find(all []Task, words, today string) (*Task, error) {
 	words = strings.TrimSpace(words)
-	for _, match := range []func(Task) bool{
+	found := local.Pick(all, func(t Task) bool { return !t.Done },
 		func(t Task) bool { return fmt.Sprint(t.Number) == strings.TrimPrefix(words, "#") },
 		func(t Task) bool { return strings.EqualFold(t.Title, words) },
-		func(t Task) bool { return t.has(words) },
-	} {
-		var found, open []Task
-		for _, t := range all {
-			if match(t) {
-				found = append(found, t)
-				if !t.Done {
-					open = append(open, t)
-				}
-			}
-		}
-		if len(open) > 0 {
-			found = open
-		}
-		switch {
-		case len(found) == 1:
-			return &found[0], nil
-		case len(found) > 1:
-			var list []string
-			for _, t := range found[:min(len(found), 10)] {
-				list = append(list, t.shown(today))
-			}
-			return nil, fault.New(fault.Conflict, "task_ambiguous", "several tasks are called like %.100q", words).
-				WithHint("say which, by its number: %s", strings.Join(list, "; "))
-		}
+		func(t Task) bool { return t.has(words) })
+	switch len(found) {
+	case 0:
+		return nil, fault.New(fault.NotFound, "task_not_found", "there is no task %.100q", words).WithHint("list the tasks")
+	case 1:
+		return &found[0], nil
 	}
-	return nil, fault.New(fault.NotFound, "task_not_found", "there is no task %.100q", words).WithHint("list the tasks")
+	var list []string
+	for _, t := range found[:min(len(found), 10)] {
+		list = append(list, t.shown(today))
+	}
+	return nil, fault.New(fault.Conflict, "task_ambiguous", "several tasks are called like %.100q", words).
+		WithHint("say which, by its number: %s", strings.Join(list, "; "))
 }
 
 // has reports whether all the words begin words of the title.

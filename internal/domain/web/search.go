@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"steward/internal/domain/local"
 	"steward/internal/extract"
 	"steward/internal/fault"
 	"steward/internal/tool"
@@ -60,51 +61,21 @@ func engines() map[string]engine {
 		}, readDuckDuckGo},
 		"searxng": {"", false, func(s asked, q string, _ int) (*http.Request, error) {
 			return http.NewRequest(http.MethodGet, strings.TrimRight(s.URL, "/")+"/search?"+url.Values{"q": {q}, "format": {"json"}}.Encode(), nil)
-		}, reader(func(a struct {
-			Results []struct{ Title, URL, Content string }
-		}) (out []Result) {
-			for _, r := range a.Results {
-				out = append(out, Result{r.Title, r.URL, r.Content})
-			}
-			return out
-		})},
+		}, readJSON},
 		"brave": {"https://api.search.brave.com/res/v1/web/search", true, func(s asked, q string, n int) (*http.Request, error) {
 			r, err := http.NewRequest(http.MethodGet, s.URL+"?"+url.Values{"q": {q}, "count": {strconv.Itoa(n)}}.Encode(), nil)
 			if err == nil {
 				r.Header.Set("X-Subscription-Token", s.Key)
 			}
 			return r, err
-		}, reader(func(a struct {
-			Web struct {
-				Results []struct{ Title, URL, Description string }
-			}
-		}) (out []Result) {
-			for _, r := range a.Web.Results {
-				out = append(out, Result{r.Title, r.URL, r.Description})
-			}
-			return out
-		})},
+		}, readJSON},
 		"tavily": {"https://api.tavily.com/search", true, func(s asked, q string, n int) (*http.Request, error) {
 			return posted(s.URL, "Authorization", "Bearer "+s.Key, map[string]any{"query": q, "max_results": n})
-		}, reader(func(a struct {
-			Results []struct{ Title, URL, Content string }
-		}) (out []Result) {
-			for _, r := range a.Results {
-				out = append(out, Result{r.Title, r.URL, r.Content})
-			}
-			return out
-		})},
+		}, readJSON},
 		"exa": {"https://api.exa.ai/search", true, func(s asked, q string, n int) (*http.Request, error) {
 			return posted(s.URL, "x-api-key", s.Key, map[string]any{"query": q, "numResults": n,
 				"contents": map[string]any{"text": map[string]any{"maxCharacters": maxExcerpt}}})
-		}, reader(func(a struct {
-			Results []struct{ Title, URL, Text string }
-		}) (out []Result) {
-			for _, r := range a.Results {
-				out = append(out, Result{r.Title, r.URL, r.Text})
-			}
-			return out
-		})},
+		}, readJSON},
 	}
 }
 
@@ -122,15 +93,22 @@ func posted(to, header, value string, body any) (*http.Request, error) {
 	return r, err
 }
 
-// reader reads an answer in JSON.
-func reader[A any](results func(A) []Result) func([]byte) ([]Result, error) {
-	return func(body []byte) ([]Result, error) {
-		var a A
-		if err := json.Unmarshal(body, &a); err != nil {
-			return nil, err
-		}
-		return results(a), nil
+// hit is a result in JSON. Each engine names the excerpt in its own way.
+type hit struct{ Title, URL, Content, Description, Text string }
+
+// readJSON reads an answer in JSON. Brave's is one level deeper than the others'.
+func readJSON(body []byte) (out []Result, _ error) {
+	var a struct {
+		Results []hit
+		Web     struct{ Results []hit }
 	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return nil, err
+	}
+	for _, h := range append(a.Results, a.Web.Results...) {
+		out = append(out, Result{h.Title, h.URL, cmp.Or(h.Content, h.Description, h.Text)})
+	}
+	return out, nil
 }
 
 // asked is an engine with its address and key.
@@ -253,12 +231,8 @@ func tidied(found []Result, count int) (out []Result) {
 
 // line is a text on one line, without the marks of HTML that some engines put into excerpts.
 func line(s string, most int) string {
-	s = strings.NewReplacer("<strong>", "", "</strong>", "", "<b>", "", "</b>", "").Replace(strings.ToValidUTF8(s, "\uFFFD"))
-	s = strings.Join(strings.Fields(html.UnescapeString(s)), " ")
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return s
+	s = strings.NewReplacer("<strong>", "", "</strong>", "", "<b>", "", "</b>", "").Replace(s)
+	return local.Line(html.UnescapeString(s), most)
 }
 
 // readDuckDuckGo reads DuckDuckGo's page for browsers without scripts: links of class result__a,

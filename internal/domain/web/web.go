@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"steward/internal/domain/local"
 	"steward/internal/extract"
@@ -100,7 +99,7 @@ func (p *page) text(from int) string {
 		}
 	}
 	b.WriteByte('\n')
-	part, next := cut(d.Text, from)
+	part, next := local.Cut(d.Text, from, shown)
 	b.WriteString(part)
 	if next > 0 {
 		fmt.Fprintf(&b, "\n\n[The text goes on: read it from %d.]", next)
@@ -114,24 +113,4 @@ func (p *page) text(from int) string {
 		}
 	}
 	return b.String()
-}
-
-// cut returns a part of a text, if possible of whole lines, and where the rest begins; 0: there
-// is none.
-func cut(text string, from int) (part string, next int) {
-	from = min(from, len(text))
-	for from < len(text) && !utf8.RuneStart(text[from]) {
-		from++
-	}
-	rest := text[from:]
-	if len(rest) <= shown {
-		return rest, 0
-	}
-	end := strings.LastIndexByte(rest[:shown], '\n') + 1
-	if end < shown/2 {
-		for end = shown; !utf8.RuneStart(rest[end]); {
-			end--
-		}
-	}
-	return rest[:end], from + end
 }

@@ -11,12 +11,7 @@ import (
 )
 
 // click is browser.click.
-func (s *Browsers) click(ctx context.Context, in tool.Invocation, a clickArgs) (none tool.Result, err error) {
-	b, release, err := s.take(ctx, in, false)
-	if err != nil {
-		return none, tool.NotDone(err)
-	}
-	defer release()
+func (b *chromium) click(ctx context.Context, a clickArgs) (none tool.Result, err error) {
 	p, err := b.at(ctx, a.Site)
 	if err != nil {
 		return none, tool.NotDone(err)
@@ -184,12 +179,7 @@ const prepare = `function(text) {
 }`
 
 // fill is browser.fill. All fields are checked before the first one is changed.
-func (s *Browsers) fill(ctx context.Context, in tool.Invocation, a fillArgs) (none tool.Result, err error) {
-	b, release, err := s.take(ctx, in, false)
-	if err != nil {
-		return none, tool.NotDone(err)
-	}
-	defer release()
+func (b *chromium) fill(ctx context.Context, a fillArgs) (none tool.Result, err error) {
 	p, err := b.at(ctx, a.Site)
 	if err != nil {
 		return none, tool.NotDone(err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"steward/internal/domain/local"
 )
 
 // Limits of an outline.
@@ -43,15 +45,7 @@ func (v axValue) text() string {
 	return oneLine(s)
 }
 
-func oneLine(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
-	if len(s) > maxName {
-		if r := []rune(s); len(r) > maxName {
-			return string(r[:maxName]) + "…"
-		}
-	}
-	return s
-}
+func oneLine(s string) string { return local.Line(s, maxName) }
 
 // plain are roles without a line of their own.
 func plain(role string) bool {

@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"steward/internal/domain/local"
 	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/message"
@@ -45,41 +45,34 @@ type field struct {
 
 // Tools returns the tools of the browsers.
 func (s *Browsers) Tools() ([]tool.Tool, error) {
-	var out []tool.Tool
-	var bad error
-	add := func(t tool.Tool, err error) {
-		if err != nil && bad == nil {
-			bad = err
-		}
-		out = append(out, t)
-	}
-	spec := func(name, describe, log string, effect tool.Effect, reach tool.Reach, targets ...string) tool.Spec {
-		return tool.Spec{Name: "browser." + name, Description: describe, Effect: effect, Reach: reach, Targets: targets, Version: "1", Origin: "browser",
+	k := local.NewKit(tool.Env{Name: "browser"}, "browser")
+	spec := func(name, describe, log string, reach tool.Reach, targets ...string) tool.Spec {
+		return tool.Spec{Name: name, Description: describe, Reach: reach, Targets: targets,
 			Yields: message.Untrusted, Timeout: time.Minute, ResultCap: shown + 4<<10, Log: tool.LogSpec{Summary: log}}
 	}
 	old := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"browser.open", "browser.read", "browser.click", "browser.fill"}}}
 	open := spec("open", "Opens a page in a real browser and returns its outline: roles, names, ids of elements, addresses of links. Use it for pages that web.fetch cannot read because scripts make them, and for forms. To follow a link, open its address.",
-		"Open {url} in a browser", tool.Query, tool.ReachOut, "url")
+		"Open {url} in a browser", tool.ReachOut, "url")
 	open.Tidy = old
-	add(tool.New(open, s.openPage))
-	add(tool.New(spec("read", "Returns the outline of the open page as it is now.", "Read the open page", tool.Query, tool.ReachHere), s.readPage))
+	local.Query(k, open, s.openPage)
+	local.Query(k, spec("read", "Returns the outline of the open page as it is now.", "Read the open page", tool.ReachHere), using(s, (*chromium).readPage))
 	click := spec("click", "Clicks an element of the open page, such as a button, and returns the outline after it.",
-		"Click “{name}” on {site}", tool.Action, tool.ReachOut, "site")
+		"Click “{name}” on {site}", tool.ReachOut, "site")
 	click.Tidy = old
-	add(tool.New(click, s.click))
+	local.Action(k, click, using(s, (*chromium).click), nil)
 	fill := spec("fill", "Fills in fields of the open page, without sending the form. To send it, click its button.",
-		"Fill in a form on {site}", tool.Action, tool.ReachOut, "site")
+		"Fill in a form on {site}", tool.ReachOut, "site")
 	fill.Tidy = old
-	add(tool.New(fill, s.fill))
-	shot := spec("screenshot", "Returns a picture of the visible part of the open page.", "Look at the open page", tool.Query, tool.ReachHere)
+	local.Action(k, fill, using(s, (*chromium).fill), nil)
+	shot := spec("screenshot", "Returns a picture of the visible part of the open page.", "Look at the open page", tool.ReachHere)
 	shot.Tidy = []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"browser.screenshot"}}}
-	add(tool.New(shot, s.screenshot))
-	closing := spec("close", "Closes the browser of this conversation and forgets everything in it.", "Close the browser", tool.Query, tool.ReachHere)
+	local.Query(k, shot, using(s, (*chromium).screenshot))
+	closing := spec("close", "Closes the browser of this conversation and forgets everything in it.", "Close the browser", tool.ReachHere)
 	closing.Yields = 0
-	add(tool.New(closing, func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
+	local.Query(k, closing, func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
 		return "The browser is closed.", s.shut(ctx, in)
-	}))
-	return out, bad
+	})
+	return k.Tools()
 }
 
 // openPage is browser.open. Chromium itself lets no page lead to file: or to its own pages.
@@ -129,12 +122,19 @@ func (s *Browsers) openPage(ctx context.Context, in tool.Invocation, a openArgs)
 	return b.told(ctx, 0)
 }
 
-func (s *Browsers) readPage(ctx context.Context, in tool.Invocation, a readArgs) (none tool.Result, err error) {
-	b, release, err := s.take(ctx, in, false)
-	if err != nil {
-		return none, err
+// using makes the function of a tool that works in the open browser of the conversation, which it holds.
+func using[In any](s *Browsers, fn func(*chromium, context.Context, In) (tool.Result, error)) func(context.Context, tool.Invocation, In) (tool.Result, error) {
+	return func(ctx context.Context, in tool.Invocation, a In) (tool.Result, error) {
+		b, release, err := s.take(ctx, in, false)
+		if err != nil {
+			return tool.Result{}, tool.NotDone(err)
+		}
+		defer release()
+		return fn(b, ctx, a)
 	}
-	defer release()
+}
+
+func (b *chromium) readPage(ctx context.Context, a readArgs) (tool.Result, error) {
 	return b.told(ctx, a.From)
 }
 
@@ -161,7 +161,7 @@ func (b *chromium) told(ctx context.Context, from int) (none tool.Result, err er
 	if err := b.call(ctx, p.session, "Accessibility.getFullAXTree", nil, &tree); err != nil {
 		return none, b.cause(err)
 	}
-	part, next := cut(outline(tree.Nodes), from)
+	part, next := local.Cut(outline(tree.Nodes), from, shown)
 	text := fmt.Sprintf("%s\n%s\n\n%s", oneLine(at.Title), at.URL, part)
 	if next > 0 {
 		text += fmt.Sprintf("\n[The page goes on: read it from %d.]", next)
@@ -169,24 +169,6 @@ func (b *chromium) told(ctx context.Context, from int) (none tool.Result, err er
 	res := tool.Text(text)
 	res.Labels = b.labels()
 	return res, nil
-}
-
-// cut returns the lines of an outline from a place on, and where the rest begins; 0: there is
-// none.
-func cut(text string, from int) (part string, next int) {
-	from = min(from, len(text))
-	for from < len(text) && !utf8.RuneStart(text[from]) {
-		from++
-	}
-	rest := text[from:]
-	if len(rest) <= shown {
-		return rest, 0
-	}
-	end := strings.LastIndexByte(rest[:shown], '\n') + 1
-	if end == 0 {
-		end = shown
-	}
-	return rest[:end], from + end
 }
 
 // location is where a page is.
@@ -199,12 +181,7 @@ func (b *chromium) address(ctx context.Context, p page) (location, error) {
 }
 
 // screenshot is browser.screenshot.
-func (s *Browsers) screenshot(ctx context.Context, in tool.Invocation, _ struct{}) (none tool.Result, err error) {
-	b, release, err := s.take(ctx, in, false)
-	if err != nil {
-		return none, err
-	}
-	defer release()
+func (b *chromium) screenshot(ctx context.Context, _ struct{}) (none tool.Result, err error) {
 	p, err := b.shown()
 	if err != nil {
 		return none, err

@@ -7,6 +7,9 @@ import (
 	"time"
 	_ "time/tzdata" // the zones, for machines without them
 
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -75,7 +78,8 @@ func (k *kit) zone(name, user string) (*time.Location, error) {
 		}
 		return time.UTC, nil
 	}
-	city := strings.ReplaceAll(titled(name), " ", "_")
+	// Zones are named like America/New_York.
+	city := strings.ReplaceAll(cases.Title(language.Und).String(strings.ReplaceAll(name, "_", " ")), " ", "_")
 	for _, try := range []string{name, strings.ToUpper(name), city} {
 		if z, err := time.LoadLocation(try); err == nil && !strings.EqualFold(try, "local") {
 			return z, nil
@@ -90,23 +94,6 @@ func (k *kit) zone(name, user string) (*time.Location, error) {
 	}
 	return nil, fault.New(fault.NotFound, "zone_unknown", "there is no time zone %.80q", name).
 		WithHint("use an IANA name such as Europe/Berlin, America/New_York or UTC")
-}
-
-// titled capitalises each word, like the names of zones.
-func titled(s string) string {
-	up := true
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ' || r == '/' || r == '_' || r == '-':
-			up = true
-		case up:
-			up = false
-			return []rune(strings.ToUpper(string(r)))[0]
-		default:
-			return []rune(strings.ToLower(string(r)))[0]
-		}
-		return r
-	}, s)
 }
 
 // convert answers in words, so that it can mention a clock change.

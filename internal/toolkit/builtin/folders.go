@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 )
 
@@ -162,27 +163,14 @@ func (p place) open() (*os.Root, error) {
 // fault returns an error in the model's terms, without any path of the machine.
 func (p place) fault(err error) error {
 	var coded *fault.Error
-	switch {
-	case errors.As(err, &coded):
+	if errors.As(err, &coded) {
 		return err
-	case errors.Is(err, fs.ErrNotExist):
-		return fault.New(fault.NotFound, "file_not_found", "there is no %q", p.shown).WithHint("list the folder with files.list")
-	case errors.Is(err, fs.ErrPermission):
-		return fault.New(fault.Denied, "file_denied", "the system does not let Steward do that with %q", p.shown)
-	case errors.Is(err, syscall.ENOSPC):
-		return fault.New(fault.NoSpace, "disk_full", "the disk is full")
-	case errors.Is(err, syscall.EROFS):
-		return fault.New(fault.Denied, "file_denied", "%q is on a file system that is read-only", p.shown)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist): // the latter from making folders
-		return fault.New(fault.Invalid, "not_a_folder", "a part of %q is a file, not a folder", p.shown)
-	case errors.Is(err, syscall.ENAMETOOLONG):
-		return fault.New(fault.Invalid, "name_too_long", "the name %.80q… is too long", p.shown)
 	}
-	var inner *fs.PathError
-	if errors.As(err, &inner) {
-		err = inner.Err
+	out := local.Fault(p.shown, err)
+	if fault.Is(out, fault.NotFound) {
+		return fault.Of(out).WithHint("list the folder with files.list")
 	}
-	return fault.New(fault.Unavailable, "file_unavailable", "%q cannot be used: %w", p.shown, err)
+	return out
 }
 
 func special(m fs.FileMode) string {

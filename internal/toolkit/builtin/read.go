@@ -129,37 +129,41 @@ const maxScan = 256 << 20
 
 // lines reads some lines of a text. A line that is too long for a page is cut.
 func (p place) lines(ctx context.Context, f *os.File, a readArgs) (tool.Result, error) {
-	in := bufio.NewReaderSize(io.LimitReader(f, maxScan), 64<<10)
+	in := bufio.NewReaderSize(io.LimitReader(f, maxScan), maxPage)
 	var b strings.Builder
-	first, n, more, end := max(a.Line, 1), 1, false, false
-	for part := false; !end && !more; {
-		line, err := in.ReadSlice('\n')
+	first := max(a.Line, 1)
+	for n := 1; ; n++ {
+		line, err := nextLine(in)
 		switch {
-		case err == io.EOF:
-			end = true
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+		case err != nil && err != io.EOF:
 			return tool.Result{}, p.fault(err)
 		case n%4096 == 0 && ctx.Err() != nil:
 			return tool.Result{}, ctx.Err()
 		}
-		if part = err != nil && !end; n >= first && len(line) > 0 {
-			more = b.Len()+len(line) > maxPage || a.Lines > 0 && n >= first+a.Lines
-			if !more || b.Len() == 0 {
-				b.Write(line[:min(len(line), maxPage)])
+		if n >= first && line != "" {
+			if b.Len() > 0 && b.Len()+len(line) > maxPage || a.Lines > 0 && n == first+a.Lines {
+				return tool.Text(fmt.Sprintf("%s\n[Lines %d to %d. Read on at line %d.]", strings.ToValidUTF8(b.String(), "\uFFFD"), first, n-1, n)), nil
 			}
+			b.WriteString(line)
 		}
-		if !part && !more && len(line) > 0 && !end {
-			n++
+		if err == io.EOF {
+			break
 		}
 	}
 	if b.Len() == 0 {
 		return tool.Result{}, fault.New(fault.Invalid, "line_invalid", "%q has no line %d", p.shown, first)
 	}
-	out := strings.ToValidUTF8(b.String(), "\uFFFD")
-	if more {
-		out += fmt.Sprintf("\n[Lines %d to %d. Read on at line %d.]", first, max(n-1, first), max(n, first+1))
+	return tool.Text(strings.ToValidUTF8(b.String(), "\uFFFD")), nil
+}
+
+// nextLine returns a line, or as much of it as the buffer holds.
+func nextLine(in *bufio.Reader) (string, error) {
+	part, err := in.ReadSlice('\n')
+	line := string(part)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = in.ReadSlice('\n')
 	}
-	return tool.Text(out), nil
+	return line, err
 }
 
 // page reads a part of a text, without splitting characters.
