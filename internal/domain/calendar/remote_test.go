@@ -1,8 +1,8 @@
 package calendar
 
 import (
+	"encoding/xml"
 	"fmt"
-	"html"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -313,7 +313,7 @@ func raw(t *testing.T, texts ...string) *localtest.Source {
 		}
 		for i, text := range texts {
 			if r.Method == "REPORT" {
-				fmt.Fprintf(w, `<response><href>/cal/%d.ics</href><propstat><prop><getetag>"%d"</getetag><C:calendar-data>%s</C:calendar-data></prop><status>HTTP/1.1 200 OK</status></propstat></response>`, i, i, html.EscapeString(text))
+				fmt.Fprintf(w, `<response><href>/cal/%d.ics</href><propstat><prop><getetag>"%d"</getetag><C:calendar-data>%s</C:calendar-data></prop><status>HTTP/1.1 200 OK</status></propstat></response>`, i, i, escaped(text))
 			}
 		}
 		fmt.Fprint(w, `</multistatus>`)
@@ -367,4 +367,13 @@ func TestHostileObjects(t *testing.T) {
 			t.Errorf("%d bytes: %.300s", len(got), got)
 		}
 	})
+}
+
+// escaped returns a text as it is written in XML.
+func escaped(text string) string {
+	var b strings.Builder
+	if err := xml.EscapeText(&b, []byte(text)); err != nil {
+		panic(err)
+	}
+	return b.String()
 }
