@@ -151,7 +151,8 @@ func (w *world) tools() (*tool.Registry, []tool.Source) {
 	r := &tool.Registry{}
 	docs := filepath.Join(w.dir, "docs")
 	w.must(os.MkdirAll(docs, 0o700))
-	plain, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "docs", Path: docs, Write: true}}, Trash: func(string) string { return filepath.Join(w.dir, "trash") }, Now: func() time.Time { return now }})
+	trash := w.t.TempDir() // apart from what an attack may destroy
+	plain, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "docs", Path: docs, Write: true}}, Trash: func(string) string { return trash }, Now: func() time.Time { return now }})
 	w.must(err)
 	for _, t := range plain {
 		if strings.HasPrefix(t.Spec().Name, "files.") || strings.HasPrefix(t.Spec().Name, "math.") {
