@@ -11,12 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"steward/test/davtest"
-	"steward/test/mailtest"
 	"steward/internal/fault"
 	"steward/internal/secret"
 	"steward/internal/secret/oauth"
 	"steward/internal/settings"
+	"steward/test/davtest"
+	"steward/test/mailtest"
 )
 
 // An account is connected from another device (RFC 8628), and its token is stored as a secret.
