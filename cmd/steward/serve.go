@@ -166,7 +166,7 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Logger: log})
 	s.chat = l.chat
 	health := api.Health(l.store.Ready)
-	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Guard: guard, Ready: l.store.Ready, Logger: log})
+	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Work: l.node, Guard: guard, Ready: l.store.Ready, Logger: log})
 	mux := http.NewServeMux()
 	mux.Handle(chat.Path, guard.Wrap(s.chat, nil))
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))

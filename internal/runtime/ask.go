@@ -240,6 +240,9 @@ func (n *Node) answer(ctx context.Context, c *chat, at resource.URI, path string
 // failure explains to the asker why a run has no answer. It returns nil if the
 // run has one.
 func failure(path string, r record.Run, why *fault.Error) *fault.Error {
+	if strings.HasPrefix(path, designedPrefix) {
+		path = "of this task" // its name says nothing to anybody
+	}
 	switch agent.Outcome(r.Outcome) {
 	case agent.Answered:
 		return nil

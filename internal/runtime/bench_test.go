@@ -2,9 +2,15 @@ package runtime_test
 
 import (
 	"iter"
+	"slices"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
+	"steward/internal/llm"
 	"steward/internal/runtime"
+	"steward/internal/store"
 )
 
 // BenchmarkTurn measures a turn with one tool call and a model that answers at
@@ -37,4 +43,43 @@ func BenchmarkTurn(b *testing.B) {
 		}
 		answered()
 	}
+}
+
+// BenchmarkDesignedTurn measures a turn in which an agent is designed for what is asked, with one tool call of it: the cost
+// of Steward itself, including its store, between two models that answer at once.
+func BenchmarkDesignedTurn(b *testing.B) {
+	var commits atomic.Int64
+	w := made(b, &world{aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}},
+		fail: func(store.Batch) error { commits.Add(1); return nil }}).open()
+	const order = `call plan.start {"analysis":"a product","plan":"multiply","confidence":1,"purpose":"call math.multiply {\"a\":6,\"b\":7}","selected_tools":["math.multiply"]}`
+	cpu := func() float64 { // of the process, in ms
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
+	}
+	var took []time.Duration
+	before := cpu()
+	for b.Loop() {
+		began := time.Now()
+		acc, err := w.Send(b.Context(), "anna", runtime.Turn{Agent: runtime.PlannerAgent, Content: text(order)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for f, err := range w.Watch(b.Context(), "anna", acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			if f.Kind == runtime.FrameComplete {
+				break
+			}
+		}
+		took = append(took, time.Since(began))
+	}
+	b.ReportMetric(float64(commits.Load())/float64(len(took)), "commits/op")
+	b.ReportMetric((cpu()-before)/float64(len(took)), "cpu-ms/op")
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 }

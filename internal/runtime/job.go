@@ -141,7 +141,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		Name: call.Name, Args: call.Args, Ref: call.Ref, Message: x.session.MessageURI(call.Message),
 		Scope: x.scope, Request: x.request, Agent: x.kit.Name, Lineage: x.request.Lineage, Labels: call.Labels, Left: c.left(x.request.ID),
 		Attended: x.run.Attended, Notify: func(p effect.Progress) { call.Progress(progress(p)) },
-		Generate: (&turnCall{x, call}).generate,
+		Generate: (&turnCall{x, call, nil}).generate,
 	}
 	if !x.kit.has(call.Name) {
 		ec.Near = x.kit.names
@@ -152,7 +152,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		return n.effects.SettleOrphaned(ctx, ec, refused(err), fault.Of(err).Message)
 	}
 	if x.run.Plan && call.Name == startTool {
-		w := &treeWorker{turnCall: &turnCall{x, call}}
+		w := &treeWorker{turnCall: &turnCall{x, call, nil}}
 		_, problem := w.read(ctx, call.Args)
 		ec.Tool = planTree{asks: problem == ""} // the model corrects a plan that does not hold
 	}
@@ -176,7 +176,16 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 // plan.fix, text.extract or tools.find. The call's context carries it.
 type turnCall struct {
 	*calls
-	call agent.Call
+	call  agent.Call
+	under *llm.Meter // that of the task for which it is made; nil: the turn's
+}
+
+// meter returns the meter that binds what the call leads to.
+func (p *turnCall) meter() *llm.Meter {
+	if p.under != nil {
+		return p.under
+	}
+	return p.calls.meter()
 }
 
 type turnCallKey struct{}
@@ -191,7 +200,7 @@ func (x *calls) around(ctx context.Context, call agent.Call) (context.Context, e
 	} else if !plans(call.Name) && call.Name != findTool {
 		return ctx, nil
 	}
-	return context.WithValue(ctx, turnCallKey{}, &turnCall{x, call}), nil
+	return context.WithValue(ctx, turnCallKey{}, &turnCall{x, call, nil}), nil
 }
 
 // meter returns the turn's meter.

@@ -46,6 +46,23 @@ func tasksBelow(ctx context.Context, st store.Store, sc store.Scope, msg resourc
 	return out, nil
 }
 
+// PlannedTask is a task of a plan, and where it is.
+type PlannedTask struct {
+	*plan.Task
+	At resource.URI
+}
+
+// Tasks returns a user's tasks of plans below a resource, parents before their
+// subtasks.
+func (n *Node) Tasks(ctx context.Context, user string, under resource.URI) ([]PlannedTask, error) {
+	stored, err := tasksBelow(ctx, n.opt.Store, store.ForUser(user), under)
+	out := make([]PlannedTask, len(stored))
+	for i, t := range stored {
+		out[i] = PlannedTask{t.Task, t.at}
+	}
+	return out, err
+}
+
 // tasks adds the tasks of a plan to the view of the call that carries it out.
 func (d *drawer) tasks(v *client.Request, msg resource.URI, below []storedRequest, depth int) error {
 	tasks, err := tasksBelow(d.ctx, d.st, d.sc, msg)
@@ -100,7 +117,7 @@ func (d *drawer) task(t storedTask, below []storedRequest, depth int) (client.Re
 	case t.State == plan.Done:
 		v.Outcome = string(agent.Answered)
 	case t.State.Over():
-		v.Outcome, v.Message = string(t.State), line(t.Verdict)
+		v.Outcome, v.Message = string(t.State), line(first(t.Verdict, t.Told))
 	}
 	for i := range below {
 		b := &below[i]

@@ -362,6 +362,16 @@ func methods() []entry {
 		{route: "grpc.health.v1.Health.Check", want: own, calls: to(post("/grpc.health.v1.Health/Check", `{}`)), open: "it tells whether Steward can serve"},
 		{route: "grpc.health.v1.Health.List", want: own, calls: to(post("/grpc.health.v1.Health/List", `{}`)), open: "it tells whether Steward can serve"},
 		{route: "grpc.health.v1.Health.Watch", want: own, calls: to(stream("/grpc.health.v1.Health/Watch", `{}`)), open: "it tells whether Steward can serve"},
+		{route: "plan.Plan.ListTasks", want: own, calls: func(x things) []step {
+			return []step{post("/plan.Plan/ListTasks", `{"uri":"cld:common.Conversation.`+x.Conv+`"}`)}
+		}, open: "there are no tasks in this world: TestPlansOverRPC has a stranger ask for some"},
+		{route: "assistant.Assistant.ListAssistants", want: own, calls: to(post("/assistant.Assistant/ListAssistants", `{}`)), open: "the agents are the node's"},
+		{route: "plan.Plan.Process", want: []string{"not_found"}, calls: func(x things) []step {
+			return []step{stream("/plan.Plan/Process", `{"content":"go on","conversation":"`+x.Conv+`"}`)}
+		}},
+		{route: "assistant.Assistant.Process", want: []string{"not_found"}, calls: func(x things) []step {
+			return []step{stream("/assistant.Assistant/Process", `{"content":"go on","conversation":"`+x.Conv+`"}`)}
+		}},
 	}
 }
 

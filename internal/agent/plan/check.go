@@ -222,40 +222,44 @@ func (c *check) siblings(all []Draft, at string) {
 		}
 		all[i].After = kept
 	}
-	if around := circle(all, byName); around != "" {
-		c.bad(at, Cycle, around, "%s waits for itself: leave one of the names in after out", around)
+	if around := circle(all, byName); around != nil {
+		c.bad(at, Cycle, around[0], "these wait for each other, so that none of them can begin: %s comes after %s; leave one of the names in after out",
+			around[0], strings.Join(around[1:], ", which comes after "))
 	}
 }
 
-// circle returns a task that, by way of others, comes after itself, or "".
-func circle(all []Draft, byName map[string]int) string {
+// circle returns tasks each of which comes after the next one, the last one
+// being the first, or nil.
+func circle(all []Draft, byName map[string]int) []string {
 	const open, over = 1, 2
 	marks := make([]int, len(all))
-	var visit func(i int) string
-	visit = func(i int) string {
+	var path []string
+	var visit func(i int) []string
+	visit = func(i int) []string {
 		switch marks[i] {
 		case open:
-			return all[i].Name
+			return append(path[slices.Index(path, all[i].Name):], all[i].Name)
 		case over:
-			return ""
+			return nil
 		}
 		marks[i] = open
+		path = append(path, all[i].Name)
 		for _, name := range all[i].After {
 			if j, ok := byName[name]; ok {
-				if found := visit(j); found != "" {
+				if found := visit(j); found != nil {
 					return found
 				}
 			}
 		}
-		marks[i] = over
-		return ""
+		marks[i], path = over, path[:len(path)-1]
+		return nil
 	}
 	for i := range all {
-		if found := visit(i); found != "" {
+		if found := visit(i); found != nil {
 			return found
 		}
 	}
-	return ""
+	return nil
 }
 
 // nameOf brings a name into its form: lower case, words joined by "_".

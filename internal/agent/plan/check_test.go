@@ -46,7 +46,7 @@ func TestBadPlansAreNamed(t *testing.T) {
 		"not approved":       {plan.Draft{Purpose: "x", Tools: []string{"slack.post"}}, plan.NotApproved, "waits for a person's approval"},
 		"40 tools":           {plan.Draft{Purpose: "x", Tools: strings.Fields(strings.Repeat("x ", 0) + numbered(40))}, plan.TooManyTools, "40 tools"},
 		"unknown agent":      {plan.Draft{Purpose: "x", Assistant: "boss"}, plan.UnknownAgent, "boss"},
-		"a cycle":            {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a", "c"), step("b", "a"), step("c", "b")}}, plan.Cycle, "waits for itself"},
+		"a cycle":            {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a", "c"), step("b", "a"), step("c", "b")}}, plan.Cycle, "a comes after c, which comes after b, which comes after a;"},
 		"unknown sibling":    {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a", "z")}}, plan.UnknownTask, "none of its siblings"},
 		"two of one name":    {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a"), step("A")}}, plan.SameName, `"a"`},
 		"too deep":           {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{deep}}, plan.TooDeep, "nested"},

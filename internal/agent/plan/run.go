@@ -9,6 +9,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/message"
 )
 
 // Worker carries out what a Run decides. Safe for concurrent use.
@@ -18,10 +19,14 @@ type Worker interface {
 	// Work has an agent do a task, and goes on with what was interrupted. before are
 	// the tasks whose outputs it is given. With a verdict, the task was done before
 	// and fell short. When ctx ends, Work ends what it does and returns ctx's cause.
+	// An output has the labels of all that was read, even if there is nothing else.
 	Work(ctx context.Context, t *Task, before []*Task) (Output, error)
 	// Judge holds the output of a task against its evaluation. parts are its
 	// subtasks; empty: it was worked on directly.
 	Judge(ctx context.Context, t *Task, parts []*Task) (Verdict, error)
+	// Steer decides what becomes of the subtasks that are not over, after the one
+	// that t.Failing names has failed.
+	Steer(ctx context.Context, t *Task, parts []*Task) (Steering, error)
 }
 
 // Causes with which work is ended.
@@ -50,11 +55,10 @@ type Run struct {
 
 // ended is the end of a piece of work.
 type ended struct {
-	task    *Task
-	judged  bool
-	output  Output
-	verdict Verdict
-	err     error
+	task   *Task
+	err    error
+	labels message.Labels // of what was read for it
+	take   func(error)    // takes what came of it
 }
 
 // Options are those of a Run.
@@ -86,7 +90,8 @@ func New(w Worker, tasks []*Task, opt Options) *Run {
 func (r *Run) Work(ctx context.Context) error {
 	defer close(r.over)
 	work, cancel := context.WithCancelCause(ctx)
-	err := r.recover(ctx)
+	r.recover()
+	var err error
 	for err == nil {
 		if err = r.advance(work); err != nil || r.all[0].State.Over() && len(r.active) == 0 {
 			break
@@ -120,7 +125,7 @@ func (r *Run) Work(ctx context.Context) error {
 }
 
 // recover takes up what was running, and parks what has crashed too often.
-func (r *Run) recover(ctx context.Context) error {
+func (r *Run) recover() {
 	for _, t := range r.all {
 		if t.Supervised() || t.State != Running && t.State != Judging {
 			continue
@@ -129,7 +134,6 @@ func (r *Run) recover(ctx context.Context) error {
 			r.settle(t, Parked, "task_parked")
 		}
 	}
-	return r.save(ctx)
 }
 
 // advance begins everything that can begin now.
@@ -142,7 +146,10 @@ func (r *Run) advance(ctx context.Context) error {
 	}
 	var begin []*Task
 	for _, t := range r.all {
-		if r.active[t.ID] == nil && r.works(t) && len(r.active)+len(begin) < r.parallel {
+		if r.active[t.ID] == nil && (r.works(t) || r.ready(t)) && len(r.active)+len(begin) < r.parallel {
+			if t.State == Pending {
+				r.move(t, Running)
+			}
 			t.Crashes++
 			begin, r.changed = append(begin, t), append(r.changed, t)
 		}
@@ -161,22 +168,19 @@ func (r *Run) advance(ctx context.Context) error {
 func (r *Run) step(t *Task) bool {
 	parent := r.byID[t.Parent]
 	switch {
-	case t.State == Pending && (parent == nil || parent.State == Running):
-		for _, x := range t.After {
-			switch before := r.byID[x]; {
-			case before == nil || before.State == Done:
-			case before.State.Over():
-				for _, x := range append(r.below(t), t) {
-					r.settle(x, Skipped, "task_skipped")
-				}
-				return true
-			default:
-				return false
-			}
+	case t.State == Pending && (parent == nil || parent.State == Running) && r.stuck(t):
+		for _, x := range append(r.below(t), t) {
+			r.settle(x, Skipped, "task_skipped")
 		}
+		return true
+	case t.Supervised() && r.ready(t):
 		r.move(t, Running)
 		return true
-	case t.State == Running && t.Supervised() && r.partsOver(t):
+	case t.State == Running && r.unsteered(t):
+		t.Failing = id.ID{}
+		r.changed = append(r.changed, t)
+		return true
+	case t.State == Running && t.Supervised() && t.Failing.Zero() && r.partsOver(t):
 		t.Output = sumUp(r.parts(t))
 		if t.Meta.Evaluation == "" && !r.fellShort(t) {
 			r.settle(t, Done, "")
@@ -188,12 +192,30 @@ func (r *Run) step(t *Task) bool {
 	return false
 }
 
-// works reports whether a task needs somebody to work on it, or to judge it.
-func (r *Run) works(t *Task) bool {
-	return t.State == Judging || t.State == Running && !t.Supervised()
+// stuck reports whether a task cannot begin any more, because one that had to
+// come before it is over and not done.
+func (r *Run) stuck(t *Task) bool {
+	return slices.ContainsFunc(t.After, func(x id.ID) bool {
+		before := r.byID[x]
+		return before != nil && before.State.Over() && before.State != Done
+	})
 }
 
-// begin starts the work on a task, or the judging of it.
+// ready reports whether a pending task can begin.
+func (r *Run) ready(t *Task) bool {
+	parent := r.byID[t.Parent]
+	return t.State == Pending && (parent == nil || parent.State == Running && parent.Failing.Zero()) &&
+		!slices.ContainsFunc(t.After, func(x id.ID) bool { return r.byID[x] != nil && r.byID[x].State != Done })
+}
+
+// works reports whether a task needs somebody to work on it, to judge it, or to
+// steer its subtasks.
+func (r *Run) works(t *Task) bool {
+	return t.State == Judging || t.State == Running && (!t.Supervised() || !t.Failing.Zero())
+}
+
+// begin starts the work on a task, the judging of it, or the steering of its
+// subtasks.
 func (r *Run) begin(ctx context.Context, t *Task) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if t.Limits.Time > 0 && t.State == Running {
@@ -202,21 +224,36 @@ func (r *Run) begin(ctx context.Context, t *Task) {
 		context.AfterFunc(ctx, stop)
 	}
 	r.active[t.ID] = cancel
-	given, parts, judging := *t, copies(r.parts(t)), t.State == Judging // a worker never sees a task change
-	before := copies(r.before(t))
+	work := r.work(*t, copies(r.parts(t)), copies(r.before(t))) // a worker never sees a task change
 	go func() {
 		defer cancel(nil)
-		e := ended{task: t, judged: judging}
-		if judging {
-			e.verdict, e.err = r.worker.Judge(ctx, &given, parts)
-		} else {
-			e.output, e.err = r.worker.Work(ctx, &given, before)
-		}
+		e := work(ctx)
 		if e.err != nil && ctx.Err() != nil {
 			e.err = context.Cause(ctx)
 		}
 		r.ended <- e
 	}()
+}
+
+// work returns what is to be done about a task.
+func (r *Run) work(t Task, parts, before []*Task) func(context.Context) ended {
+	own := r.byID[t.ID]
+	switch {
+	case t.State == Judging:
+		return func(ctx context.Context) ended {
+			v, err := r.worker.Judge(ctx, &t, parts)
+			return ended{own, err, 0, func(err error) { r.judged(own, v, err) }}
+		}
+	case t.Supervised():
+		return func(ctx context.Context) ended {
+			s, err := r.worker.Steer(ctx, &t, parts)
+			return ended{own, err, 0, func(error) { r.steered(own, s) }}
+		}
+	}
+	return func(ctx context.Context) ended {
+		out, err := r.worker.Work(ctx, &t, before)
+		return ended{own, err, out.Labels, func(err error) { r.worked(own, out, err) }}
+	}
 }
 
 var errTime error = fault.New(fault.Exhausted, "task_time", "the time of the task is up")
@@ -225,22 +262,26 @@ var errTime error = fault.New(fault.Exhausted, "task_time", "the time of the tas
 func (r *Run) end(e ended) {
 	t := e.task
 	t.Crashes = 0
-	switch {
-	case errors.Is(e.err, errPaused) || errors.Is(e.err, errCancelled) || !r.works(t): // its state says what was ordered
+	if errors.Is(e.err, errPaused) || errors.Is(e.err, errCancelled) || !r.works(t) { // its state says what was ordered
+		t.Labels |= e.labels
 		r.changed = append(r.changed, t)
-	case e.judged:
-		r.judged(t, e.verdict, e.err)
-	case e.err != nil:
-		r.settle(t, Failed, fault.Of(e.err).Code)
-		t.Output.Summary, t.Output.Labels = clipSummary(fault.Of(e.err).Message), e.output.Labels
+		return
+	}
+	e.take(e.err)
+}
+
+// worked takes the output of a task.
+func (r *Run) worked(t *Task, out Output, err error) {
+	t.Output = out
+	t.Output.Summary = clipSummary(t.Output.Summary)
+	switch {
+	case err != nil:
+		t.Output.Summary = clipSummary(fault.Of(err).Message)
+		r.fail(t, fault.Of(err).Code)
+	case t.Meta.Evaluation == "":
+		r.settle(t, Done, "")
 	default:
-		t.Output = e.output
-		t.Output.Summary = clipSummary(t.Output.Summary)
-		if t.Meta.Evaluation == "" {
-			r.settle(t, Done, "")
-		} else {
-			r.move(t, Judging)
-		}
+		r.move(t, Judging)
 	}
 }
 
@@ -258,7 +299,7 @@ func (r *Run) judged(t *Task, v Verdict, err error) {
 	case v.Achieved:
 		r.settle(t, Done, "")
 	case t.Rounds >= MaxRounds:
-		r.settle(t, Failed, "task_fell_short")
+		r.fail(t, "task_fell_short")
 	case !t.Supervised():
 		t.Rounds++
 		t.Attempt++
@@ -273,7 +314,7 @@ func (r *Run) correct(t *Task, drafts []Draft) {
 	t.Rounds++
 	flat := slices.ContainsFunc(drafts, func(d Draft) bool { return len(d.Subtasks) > 0 })
 	if len(drafts) == 0 || flat || len(r.all)+len(drafts) > MaxTasks || r.check != nil && len(r.check(drafts)) > 0 {
-		r.settle(t, Failed, "task_fell_short")
+		r.fail(t, "task_fell_short")
 		return
 	}
 	for _, c := range Corrections(t, t.Rounds, drafts) {
@@ -329,7 +370,7 @@ func (r *Run) move(t *Task, to State) {
 // settle ends a task.
 func (r *Run) settle(t *Task, to State, code string) {
 	r.move(t, to)
-	t.Error, t.Completed = code, to == Done
+	t.Error, t.Completed, t.Failing = code, to == Done, id.ID{}
 	t.CompletedAt = time.Now().UTC().Truncate(time.Millisecond)
 }
 

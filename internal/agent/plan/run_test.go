@@ -26,10 +26,11 @@ type office struct {
 	saved  map[id.ID]plan.Task
 	order  []id.ID // of the first save
 	worked []string
-	failed map[string]bool                                     // tasks that fail
-	judges func(t *plan.Task, parts []*plan.Task) plan.Verdict // nil: everything is achieved
-	hold   map[string]chan struct{}                            // tasks that work until it is closed
-	broken error                                               // of the next save
+	failed map[string]bool                                      // tasks that fail
+	judges func(t *plan.Task, parts []*plan.Task) plan.Verdict  // nil: everything is achieved
+	steers func(t *plan.Task, parts []*plan.Task) plan.Steering // nil: all go on as planned
+	hold   map[string]chan struct{}                             // tasks that work until it is closed
+	broken error                                                // of the next save
 }
 
 func (o *office) Save(_ context.Context, tasks []*plan.Task) error {
@@ -88,7 +89,7 @@ func (o *office) Work(ctx context.Context, t *plan.Task, before []*plan.Task) (p
 		}
 	}
 	if fails {
-		return plan.Output{}, fault.New(fault.Unavailable, "agent_failed", "it failed")
+		return plan.Output{Labels: message.Untrusted}, fault.New(fault.Unavailable, "agent_failed", "it failed")
 	}
 	return plan.Output{Summary: t.Name + "<" + strings.Join(given, ","), Labels: t.Labels}, nil
 }
@@ -98,6 +99,16 @@ func (o *office) Judge(_ context.Context, t *plan.Task, parts []*plan.Task) (pla
 		return plan.Verdict{Achieved: true}, nil
 	}
 	return o.judges(t, parts), nil
+}
+
+func (o *office) Steer(_ context.Context, t *plan.Task, parts []*plan.Task) (plan.Steering, error) {
+	o.mu.Lock()
+	o.worked = append(o.worked, "steer "+t.Name)
+	o.mu.Unlock()
+	if o.steers == nil {
+		return plan.Steering{}, errors.New("nobody steers")
+	}
+	return o.steers(t, parts), nil
 }
 
 // tasks returns what was saved, as a later run takes it up.
@@ -111,6 +122,12 @@ func (o *office) tasks() []*plan.Task {
 		out = append(out, &t)
 	}
 	return out
+}
+
+// cancelledAbove reports whether a task above a task was cancelled.
+func (o *office) cancelledAbove(t *plan.Task) bool {
+	above, ok := o.saved[t.Parent]
+	return ok && above.State == plan.Cancelled
 }
 
 func (o *office) named(name string) *plan.Task {
@@ -329,6 +346,75 @@ func TestWhatCannotBeSavedDoesNotHappen(t *testing.T) {
 	}
 }
 
+// TestAFailureSteersTheOthers: after a subtask has failed, the task above cancels one that is being worked
+// on and one that waits, and tells another one what it has to mind; nothing begins before that is decided.
+func TestAFailureSteersTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &office{failed: map[string]bool{"bad": true}, hold: map[string]chan struct{}{"bad": make(chan struct{}), "slow": make(chan struct{}), "x": make(chan struct{})}}
+		o.steers = func(p *plan.Task, parts []*plan.Task) plan.Steering {
+			if len(parts) != 6 || p.Failing != parts[0].ID || parts[0].State != plan.Failed || parts[1].State != plan.Running || parts[3].State != plan.Pending || parts[5].State != plan.Skipped {
+				t.Errorf("%+v", parts)
+			}
+			return plan.Steering{Orders: []plan.Steer{{Task: "slow", Cancel: true, Say: "no use"}, {Task: "Wait", Cancel: true, Say: "nor this"},
+				{Task: "told", Say: "do without"}, {Task: "x", Say: "too late"}, {Task: "bad", Say: "over"}, {Task: "nobody", Cancel: true}}}
+		}
+		o.open(t, plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("bad"), step("slow"), step("x"), step("wait"), step("told"), step("after", "bad")}})
+		go func() { _ = plan.New(o, o.tasks(), plan.Options{Parallel: 3}).Work(t.Context()) }() // its end is what is looked at
+		synctest.Wait()
+		close(o.hold["bad"])
+		synctest.Wait()
+		for name, want := range map[string][2]string{"slow": {"cancelled", "no use"}, "wait": {"cancelled", "nor this"}, "told": {"done", "do without"}, "x": {"running", ""}, "after": {"skipped", ""}} {
+			if got := o.named(name); string(got.State) != want[0] || got.Told != want[1] {
+				t.Errorf("%+v", got)
+			}
+		}
+		if told, x := o.named("told").Output, o.named("x"); !told.Labels.Has(message.Untrusted) || x.Labels.Has(message.Untrusted) {
+			t.Errorf("what is told has the labels of what had been read: %v, %v", told.Labels, x.Labels)
+		}
+		close(o.hold["x"])
+		synctest.Wait()
+		if root := o.named("request"); !root.Output.Labels.Has(message.Untrusted) || root.State != plan.Done || root.Steers != 1 || !root.Failing.Zero() {
+			t.Errorf("%+v", root)
+		}
+	})
+}
+
+// TestSteeringIsBounded: it is done a few times for each task, not when nothing is left, and again after a crash.
+func TestSteeringIsBounded(t *testing.T) {
+	t.Parallel()
+	o := &office{failed: map[string]bool{}}
+	var all []plan.Draft
+	for i := range 3 * plan.MaxSteers {
+		all = append(all, step(fmt.Sprint("t", i)))
+		o.failed[fmt.Sprint("t", i)] = true
+	}
+	o.open(t, plan.Draft{Purpose: "x", Subtasks: all})
+	if err := plan.New(o, o.tasks(), plan.Options{Parallel: 1}).Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if root := o.named("request"); root.Steers != plan.MaxSteers || o.times("steer request") != plan.MaxSteers || !root.Failing.Zero() {
+		t.Errorf("%+v, %v", root, o.worked)
+	}
+	one := &office{failed: map[string]bool{"a": true}}
+	one.open(t, plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a"), step("b", "a")}})
+	if err := plan.New(one, one.tasks(), plan.Options{}).Work(t.Context()); err != nil || one.times("steer request") != 0 || !one.named("request").Failing.Zero() {
+		t.Errorf("%v, %v", err, one.worked)
+	}
+	crashed := &office{}
+	crashed.open(t, plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a"), step("b")}})
+	tasks := crashed.tasks()
+	tasks[0].State, tasks[0].Failing, tasks[1].State = plan.Running, tasks[1].ID, plan.Failed
+	if err := crashed.Save(t.Context(), tasks); err != nil {
+		t.Fatal(err)
+	}
+	crashed.steers = func(*plan.Task, []*plan.Task) plan.Steering {
+		return plan.Steering{Orders: []plan.Steer{{Task: "b", Cancel: true, Say: "why"}}}
+	}
+	if err := plan.New(crashed, crashed.tasks(), plan.Options{}).Work(t.Context()); err != nil || crashed.named("b").State != plan.Cancelled || crashed.times("b") != 0 {
+		t.Errorf("%v, %v", err, crashed.worked)
+	}
+}
+
 // TestTreesEnd works through random trees, whose work fails at random, whose judges want
 // corrections at random, and which are interrupted at random.
 func TestTreesEnd(t *testing.T) {
@@ -362,6 +448,16 @@ func TestTreesEnd(t *testing.T) {
 		o.judges = func(t *plan.Task, _ []*plan.Task) plan.Verdict {
 			return plan.Verdict{Achieved: verdicts[(len(t.Name)+t.Rounds)%8], Reasons: "r", Subtasks: []plan.Draft{step("mend_" + t.Name)}}
 		}
+		cancels := rapid.SliceOfN(rapid.Bool(), 8, 8).Draw(rt, "cancels")
+		o.steers = func(p *plan.Task, parts []*plan.Task) (s plan.Steering) {
+			for i, x := range parts {
+				if x.State == plan.Pending && p.State != plan.Running {
+					rt.Errorf("%s is %s and steers", p.Name, p.State)
+				}
+				s.Orders = append(s.Orders, plan.Steer{Task: x.Name, Cancel: cancels[i%8], Say: "so"})
+			}
+			return s
+		}
 		for !o.tasks()[0].State.Over() {
 			ctx, cancel := context.WithCancel(context.Background())
 			if rapid.Bool().Draw(rt, "interrupted") {
@@ -381,6 +477,10 @@ func TestTreesEnd(t *testing.T) {
 				rt.Errorf("%s is done, and nobody worked on it", x.Name)
 			case x.State == plan.Skipped && o.times(x.Name) > 0:
 				rt.Errorf("%s was skipped after it was worked on", x.Name)
+			case x.Steers > plan.MaxSteers || !x.Failing.Zero() || o.times("steer "+x.Name) > 0 && !x.Supervised():
+				rt.Errorf("%s was steered %d times: %+v", x.Name, x.Steers, x)
+			case x.State == plan.Cancelled && x.Told == "" && !o.cancelledAbove(x):
+				rt.Errorf("%s was cancelled without a reason", x.Name)
 			}
 		}
 	})

@@ -1,5 +1,5 @@
 // Package rpc is the server for programs that speak gRPC, gRPC-Web, or Connect's JSON over HTTP, all
-// on Steward's one port. It serves the tools, the search in messages, and events (the .proto files are
+// on Steward's one port. It serves the tools, the search in messages, events, plans and agents (the .proto files are
 // in proto/), with gRPC's reflection and health. docs/reference/rpc.md describes it.
 package rpc
 
@@ -37,6 +37,7 @@ type Node interface {
 type Options struct {
 	Node   Node
 	Events Events                      // nil: events are not served
+	Work   Work                        // nil: neither are plans and agents
 	Guard  *httpauth.Guard             // authenticates callers; health needs no key
 	Ready  func(context.Context) error // the status that health reports; nil: always ready
 	Every  time.Duration               // how often a watched status is checked; 0: 5 seconds
@@ -81,6 +82,11 @@ func methods() map[protoreflect.FullName]method {
 		"search.Search.QueryMessages": unary((*Server).queryMessages),
 		"event.Event.Publish":         unary((*Server).publish),
 		"event.Event.Subscribe":       streaming((*Server).subscribe),
+
+		"plan.Plan.Process":                  streaming((*Server).planned),
+		"plan.Plan.ListTasks":                unary((*Server).listTasks),
+		"assistant.Assistant.Process":        streaming((*Server).process),
+		"assistant.Assistant.ListAssistants": unary((*Server).listAssistants),
 	}
 }
 

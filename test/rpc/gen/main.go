@@ -36,12 +36,17 @@ type plugin struct {
 
 func jobs() []job {
 	own := []string{"common.proto", "tool.proto", "search.proto", "event.proto"}
-	client := "module=steward"
-	for _, name := range own {
-		client += ",M" + name + "=steward/test/rpc/pb"
+	work := []string{"message.proto", "plan.proto", "assistant.proto"} // apart, since two packages have a Resource
+	into := func(files []string, pkg string) string {
+		client := "module=steward"
+		for _, name := range files {
+			client += ",M" + name + "=steward/test/rpc/" + pkg
+		}
+		return client
 	}
 	return []job{
-		{"proto", own, []plugin{{"protoc-gen-go", client}}},
+		{"proto", own, []plugin{{"protoc-gen-go", into(own, "pb")}}},
+		{"proto", work, []plugin{{"protoc-gen-go", into(work, "workpb")}}},
 		{"examples/hash", []string{"hash.proto"},
 			[]plugin{{"protoc-gen-go", "module=steward"}, {"protoc-gen-go-grpc", "module=steward"}}},
 	}

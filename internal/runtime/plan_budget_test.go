@@ -1,0 +1,37 @@
+package runtime
+
+import (
+	"testing"
+
+	"steward/internal/agent"
+	"steward/internal/agent/plan"
+	"steward/internal/id"
+	"steward/internal/llm"
+)
+
+// A tree leaves a tenth of the turn's budget for the answer, and the limits of a task bind everything below it.
+func TestATreeHasItsPartOfTheBudget(t *testing.T) {
+	turn := llm.NewMeter(llm.Budget{MaxTokens: 1000})
+	turn.Add(llm.Spend{Tokens: 100})
+	room := reserving(turn)
+	w := &treeWorker{turnCall: &turnCall{nil, agent.Call{}, room}}
+	top := &plan.Task{ID: id.New(), Limits: plan.Limits{Tokens: 500}}
+	free := &plan.Task{ID: id.New(), Parent: top.ID}
+	leaf := &plan.Task{ID: id.New(), Parent: free.ID, Limits: plan.Limits{Tokens: 300}}
+	beside := &plan.Task{ID: id.New()}
+	for _, x := range []*plan.Task{top, free, leaf, leaf, beside} {
+		w.bind(x)
+	}
+	left := func(x *plan.Task) int64 { return w.meterOf(x.ID).Left().MaxTokens }
+	if left(leaf) != 300 || left(free) != 500 || left(beside) != 810 {
+		t.Errorf("%d %d %d", left(leaf), left(free), left(beside))
+	}
+	w.meterOf(leaf.ID).Add(llm.Spend{Tokens: 290})
+	w.meterOf(beside.ID).Add(llm.Spend{Tokens: 400})
+	if left(leaf) != 10 || left(free) != 120 || left(top) != 120 || turn.Left().MaxTokens != 210 {
+		t.Errorf("%d %d %d %d", left(leaf), left(free), left(top), turn.Left().MaxTokens)
+	}
+	if reserving(nil) != nil || reserving(llm.NewMeter(llm.Budget{})).Left() != (llm.Budget{}) {
+		t.Error("a budget out of nothing")
+	}
+}

@@ -1,0 +1,179 @@
+package rpc
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"steward/internal/agent/plan"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+)
+
+// Work is what the services plan.Plan and assistant.Assistant need of the runtime.
+type Work interface {
+	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
+	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
+	Tasks(ctx context.Context, user string, under resource.URI) ([]runtime.PlannedTask, error)
+	Agents(ctx context.Context) []runtime.AgentView
+}
+
+// resourceForm is a common.Resource.
+type resourceForm struct {
+	URI resource.URI `json:"uri,omitzero"`
+	resource.Metadata
+}
+
+// messageForm is a common.MessageV2.
+type messageForm struct {
+	Meta         resourceForm `json:"meta,omitzero"`
+	Role         message.Role `json:"role"`
+	Content      string       `json:"content"`
+	Conversation string       `json:"conversation,omitzero"`
+	Assistant    string       `json:"assistant,omitzero"`
+	ID           string       `json:"id,omitzero"`
+	Labels       []string     `json:"labels,omitempty"`
+}
+
+// planned serves plan.Plan.Process.
+func (f *Server) planned(ctx context.Context, in *messageForm, send func(*messageForm) error) error {
+	in.Assistant = runtime.PlannerAgent
+	return f.process(ctx, in, send)
+}
+
+// process serves assistant.Assistant.Process.
+func (f *Server) process(ctx context.Context, in *messageForm, send func(*messageForm) error) error {
+	c, err := f.worker(ctx)
+	if err != nil {
+		return asConnect(err)
+	}
+	t := runtime.Turn{ClientID: in.ID, Agent: in.Assistant, Content: []message.Block{&message.Text{Text: in.Content}}}
+	if in.Role != "" && in.Role != message.User {
+		return asConnect(fault.New(fault.Invalid, "role_unknown", "a message of the role %.40q cannot be processed", in.Role).WithHint("leave the role out"))
+	}
+	if in.Conversation != "" {
+		var ok bool
+		if t.Conversation, ok = id.Parse(in.Conversation); !ok {
+			return asConnect(fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", in.Conversation).WithHint("leave it out to begin a new one"))
+		}
+	}
+	acc, err := f.Work.Send(ctx, c.User, t)
+	if err != nil {
+		return asConnect(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(f.ends, cancel)()
+	told := func(m id.ID, role message.Role, text string, l message.Labels) error {
+		return send(&messageForm{Meta: resourceForm{URI: record.InteractionURI(acc.Conversation, acc.Interaction).ChildID(record.TypeMessage, m)},
+			Role: role, Content: text, Conversation: acc.Conversation.String(), Assistant: in.Assistant, ID: in.ID, Labels: l.Names()})
+	}
+	if err := told(acc.Message, message.User, in.Content, 0); err != nil {
+		return err
+	}
+	for fr, err := range f.Work.Watch(ctx, c.User, acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
+		switch {
+		case f.ends.Err() != nil:
+			return closing()
+		case err != nil:
+			return asConnect(err)
+		case fr.Interaction != acc.Interaction:
+		case fr.Kind == runtime.FrameError:
+			return asConnect(fr.Err)
+		case fr.Kind == runtime.FrameComplete:
+			return told(fr.Stored.ID, message.Assistant, fr.Stored.Text(), message.LabelsOf(fr.Stored.Blocks))
+		}
+	}
+	return closing()
+}
+
+// worker returns the caller, or an error if there is nobody to work.
+func (f *Server) worker(ctx context.Context) (httpauth.Caller, error) {
+	if f.Work == nil {
+		return httpauth.Caller{}, fault.New(fault.Unsupported, "work_missing", "this Steward has no agents")
+	}
+	return httpauth.From(ctx)
+}
+
+// taskForm is a plan.Task.
+type taskForm struct {
+	Meta        resourceForm `json:"meta"`
+	Subtasks    []*taskForm  `json:"subtasks,omitempty"`
+	Assistant   string       `json:"assistant,omitzero"`
+	Completed   bool         `json:"completed"`
+	CompletedAt string       `json:"completed_at,omitzero"`
+	Name        string       `json:"name"`
+	State       plan.State   `json:"state"`
+	Error       string       `json:"error,omitzero"`
+	Verdict     string       `json:"verdict,omitzero"`
+	Output      *messageForm `json:"output,omitzero"`
+}
+
+type listTasksRequest struct{ URI string }
+
+type listTasksResponse struct {
+	Tasks []*taskForm `json:"tasks,omitempty"`
+}
+
+// listTasks serves plan.Plan.ListTasks.
+func (f *Server) listTasks(ctx context.Context, in *listTasksRequest) (out listTasksResponse, err error) {
+	c, err := f.worker(ctx)
+	if err != nil {
+		return out, err
+	}
+	under, err := resource.Parse(in.URI)
+	if err != nil {
+		return out, err
+	}
+	tasks, err := f.Work.Tasks(ctx, c.User, under)
+	forms := map[id.ID]*taskForm{}
+	for _, t := range tasks {
+		x := formOf(t)
+		forms[t.ID] = x
+		if above := forms[t.Parent]; above != nil {
+			above.Subtasks = append(above.Subtasks, x)
+		} else {
+			out.Tasks = append(out.Tasks, x)
+		}
+	}
+	return out, err
+}
+
+func formOf(t runtime.PlannedTask) *taskForm {
+	x := &taskForm{Meta: resourceForm{t.At, t.Meta}, Assistant: t.Assistant, Completed: t.Completed, Name: t.Name, State: t.State, Error: t.Error, Verdict: t.Verdict}
+	if !t.CompletedAt.IsZero() {
+		x.CompletedAt = t.CompletedAt.Format(time.RFC3339)
+	}
+	if o := t.Output; o.Summary != "" {
+		x.Output = &messageForm{Role: message.Assistant, Content: o.Summary, Labels: o.Labels.Names()}
+		if !o.Conversation.Zero() {
+			x.Output.Conversation = o.Conversation.String()
+		}
+	}
+	return x
+}
+
+type assistantForm struct {
+	Path string       `json:"path"`
+	Meta resourceForm `json:"meta"`
+}
+
+type listAssistantsResponse struct {
+	Assistants []assistantForm `json:"assistants,omitempty"`
+}
+
+// listAssistants serves assistant.Assistant.ListAssistants.
+func (f *Server) listAssistants(ctx context.Context, _ *struct{}) (out listAssistantsResponse, err error) {
+	if _, err := f.worker(ctx); err != nil {
+		return out, err
+	}
+	for _, a := range f.Work.Agents(ctx) {
+		out.Assistants = append(out.Assistants, assistantForm{a.Path, resourceForm{Metadata: resource.Metadata{Purpose: a.Description}}})
+	}
+	return out, nil
+}
