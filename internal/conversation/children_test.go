@@ -177,7 +177,7 @@ func TestHowAnInteractionEnded(t *testing.T) {
 	if _, err := f.e.End(t.Context(), anna, f.top, inter); !fault.HasCode(err, "run_not_found") {
 		t.Errorf("one that there is not: %v", err)
 	}
-	s.HandTo("poet")
+	s.HandTo("poet", false)
 	m := &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "user"}, Text: "rhyme"}}}
 	_, err = s.Begin(conversation.Opening{Request: inter, Interaction: inter, Origin: "user", Message: m, Run: record.Run{ID: id.New(), Agent: "poet"}})(t.Context())
 	f.must(err)

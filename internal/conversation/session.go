@@ -113,10 +113,11 @@ func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
 // the running turn.
 func (s *Session) Conversation() record.Conversation { return s.conv }
 
-// HandTo assigns the conversation to another agent from this turn on. All
-// messages stay. The change is durable at the end of the turn.
-func (s *Session) HandTo(agent string) {
-	s.conv.Agent, s.handed = agent, true
+// HandTo assigns the conversation to another agent from this turn on; routed says
+// whether routing chose it. All messages stay. The change is durable at the end of
+// the turn.
+func (s *Session) HandTo(agent string, routed bool) {
+	s.conv.Agent, s.conv.Routed, s.handed = agent, routed, true
 	s.tracker.Meet(s.engine.opt.Names(agent)...)
 }
 
@@ -198,7 +199,7 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 	}
 	changes = append(changes,
 		store.Change{URI: s.interaction, Body: record.Encode(record.Interaction{Started: now, Origin: o.Origin}), If: store.If{Absent: true}},
-		store.Change{URI: s.run.URI, Body: record.Encode(s.run), State: record.StateRunning, If: store.If{Absent: true}})
+		s.putRun(record.StateRunning, store.If{Absent: true}))
 	if o.Message != nil {
 		changes = append(changes, s.stage(o.Message))
 	}
@@ -271,16 +272,25 @@ func (s *Session) Note(ctx context.Context, change func(*record.Run)) error {
 		return s.broken
 	}
 	change(&s.run)
-	_, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: []store.Change{s.putRun()}})
+	_, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: []store.Change{s.stillRuns()}})
 	if err != nil {
 		s.broken = err
 	}
 	return err
 }
 
-// putRun returns the change that stores the run as still running.
-func (s *Session) putRun() store.Change {
-	return store.Change{URI: s.run.URI, Body: record.Encode(s.run), State: record.StateRunning, If: store.If{States: []string{record.StateRunning}}}
+// stillRuns returns the change that stores the run as still running.
+func (s *Session) stillRuns() store.Change {
+	return s.putRun(record.StateRunning, store.If{States: []string{record.StateRunning}})
+}
+
+// putRun returns the change that stores the run in a state.
+func (s *Session) putRun(state string, cond store.If) store.Change {
+	ch := store.Change{URI: s.run.URI, Body: record.Encode(s.run), State: state, If: cond}
+	if name := s.run.Term(); name != "" {
+		ch.Terms = []store.Term{{Name: name}}
+	}
+	return ch
 }
 
 // Run returns the run's record.
@@ -344,7 +354,7 @@ func (s *Session) Append(ctx context.Context, msgs ...*message.Message) ([]uint6
 	changes = append(changes, s.invalidated(time.Now().UTC())...)
 	if s.run.Waits != "" { // the run continues
 		s.run.Waits = ""
-		changes = append(changes, s.putRun())
+		changes = append(changes, s.stillRuns())
 	}
 	rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
 	if err != nil {
@@ -378,7 +388,7 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 	s.run.Ended, s.run.Outcome, s.run.Error, s.run.Waits, s.run.Parked = now, outcome, code, "", time.Time{}
 	s.conv.Updated = now
 	changes = append(changes,
-		store.Change{URI: s.run.URI, Body: record.Encode(s.run), If: store.If{States: []string{record.StateRunning}}},
+		s.putRun("", store.If{States: []string{record.StateRunning}}),
 		putConversation(&s.conv, store.If{Version: s.version}))
 	for {
 		rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
@@ -417,7 +427,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	c.Tokens, c.ToolCalls, c.Messages, c.Updated = s.conv.Tokens, s.conv.ToolCalls, s.conv.Messages, s.conv.Updated
 	c.Branch, c.Last = s.conv.Branch, s.conv.Last // nobody else changes these during a turn
 	if s.handed {
-		c.Agent = s.conv.Agent
+		c.Agent, c.Routed = s.conv.Agent, s.conv.Routed
 	}
 	s.conv, s.version = c, r.Version
 	return nil

@@ -33,6 +33,8 @@ const (
 	TermCall    = "call"         // a message by the provider's call ID
 	TermBranch  = "branch"       // the branches of a conversation, by the conversation's ID
 	TermStands  = "stands"       // the marks of the messages that one message stands for, by its ID
+	TermRouted  = "routed"       // the runs whose agents were chosen by routing
+	TermNamed   = "named"        // the runs whose agents were named by a person, who taught routing by that
 )
 
 // OriginUser is the origin of text that the user wrote.
@@ -46,6 +48,7 @@ type Conversation struct {
 	Created   time.Time         `json:"created"`
 	Updated   time.Time         `json:"updated"`
 	Agent     string            `json:"agent,omitzero"`
+	Routed    bool              `json:"routed,omitzero"` // routing chose Agent, and nobody named it
 	Model     string            `json:"model,omitzero"`
 	Tools     []string          `json:"tools,omitzero"` // empty: the agent's own
 	Metadata  map[string]string `json:"metadata,omitzero"`
@@ -102,7 +105,38 @@ type Run struct {
 	Waits    string       `json:"waits,omitzero"`   // why none of Models is available; the run waits for one
 	Crashes  int          `json:"crashes,omitzero"` // consecutive crashes of the process during the run
 	Parked   time.Time    `json:"parked,omitzero"`  // since when it is not resumed automatically; see MaxCrashes
+	Route    *Route       `json:"route,omitzero"`   // how Agent was chosen; nil: it was the conversation's
 	URI      resource.URI `json:"-"`
+}
+
+// The ways in which an agent is chosen.
+const (
+	RouteLocal   = "local"     // by the words, without a model
+	RouteModel   = "model"     // by the fast model
+	RouteFollow  = "follow-up" // the agent that routing had chosen before goes on
+	RouteDefault = "default"   // nothing was clear: the assistant
+	RouteNamed   = "named"     // by a person
+)
+
+// Route records how the agent of a run was chosen.
+type Route struct {
+	Path      string       `json:"path"`
+	P         float64      `json:"p,omitzero"`         // the probability that the choice is right, as far as it is known
+	Candidate string       `json:"candidate,omitzero"` // the agent that was likely, but not certain
+	Millis    float64      `json:"ms,omitzero"`        // how long it took
+	Said      resource.URI `json:"said,omitzero"`      // RouteNamed: the message that is an example of the agent
+	Instead   string       `json:"instead,omitzero"`   // RouteNamed: the agent that routing had chosen for the same words
+}
+
+// Term returns the name of the term by which the run is found, or "" for none.
+func (r *Run) Term() string {
+	switch {
+	case r.Route == nil, r.Route.Path == RouteNamed && r.Route.Said.Zero():
+		return ""
+	case r.Route.Path == RouteNamed:
+		return TermNamed
+	}
+	return TermRouted
 }
 
 // MaxCrashes is the number of consecutive crashes after which a run is parked, because the

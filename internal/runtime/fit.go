@@ -159,14 +159,14 @@ func (f *fitter) into(room int64) conversation.Window {
 		Log: func(msg string, err error) {
 			f.node.log.Warn(msg, "conversation", f.chat.id.String(), "error", err)
 		}}
-	if fast, err := f.node.opt.Models.Resolve(summaryAlias); err == nil && !offline(fast.Models) {
+	if fast, err := f.node.opt.Models.Resolve(fastAlias); err == nil && !offline(fast.Models) {
 		w.Summarize = (&summarizer{f, fast}).summarize
 	}
 	return w
 }
 
-// summaryAlias names the model that writes summaries.
-const summaryAlias = "fast"
+// fastAlias names the model that writes summaries and routes messages.
+const fastAlias = "fast"
 
 // offline reports whether the first model is the built-in one, which cannot write
 // summaries.

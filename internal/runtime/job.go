@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -124,6 +125,9 @@ type calls struct {
 
 // caller returns the calls of a run.
 func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *record.Run, rc request.Context) *calls {
+	if kit.small { // policy decides for both, so that it never has more rights than the assistant
+		rc.Lineage = append(slices.Clip(rc.Lineage), DefaultAgent)
+	}
 	rc.User, rc.Actor, rc.Attended = c.user, actor(run), run.Attended
 	rc.Conversation = record.ConversationURI(c.id)
 	sc := store.ForUser(c.user)

@@ -34,6 +34,7 @@ type agentKit struct {
 	chooser  func() *chooser // made when it is needed
 	tree     uint64          // version of the catalog's tree that it was built from; 0: none
 	own      bool            // its limits narrow the node's
+	small    bool            // see smallAgents
 	asks     map[string]bool // the tools that ask its children
 	hooks    map[string][]tool.Hook
 	llm      service.Binding // of its llm service; the zero value: the node's
@@ -58,7 +59,7 @@ func (n *Node) kitOf(path string) (*agentKit, error) {
 	if kit, ok := n.designed.Load(path); ok {
 		return kit.(*agentKit), nil
 	}
-	fixed := n.agents[path]
+	fixed := first(n.agents[path], n.smallAgent(path))
 	if n.opt.Catalog == nil || fixed != nil && path != DefaultAgent {
 		if fixed == nil {
 			return nil, unknownAgent(path)
@@ -472,6 +473,11 @@ func (n *Node) Agents(context.Context) []AgentView {
 				v.Description = "plans what you ask for, and has the plan's tasks done by agents that it designs"
 			}
 			out = append(out, v)
+		}
+	}
+	for _, a := range smallAgents {
+		if n.smallAgent(a.path) != nil {
+			out = append(out, AgentView{Path: a.path, Description: a.about, Persona: true})
 		}
 	}
 	if n.opt.Catalog != nil {

@@ -38,7 +38,7 @@ const lookSchema = `{"type":"object","properties":{"tools":{"type":"array","item
 // default, and never the built-in one. resolve finds models by name.
 func LookAt(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
 	return func(ctx context.Context, specs []tool.Spec) ([]catalog.Looked, string, error) {
-		m, err := resolve(summaryAlias)
+		m, err := resolve(fastAlias)
 		if err != nil || offline(m.Models) {
 			m, err = resolve(llm.DefaultAlias)
 		}

@@ -51,7 +51,7 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 	case above.asked && !above.run.Parked.IsZero():
 		return false, errParked(above.run)
 	}
-	handTo(s, r.Agent)
+	handTo(s, &r.Run)
 	job, err := n.job(ctx, c, s, &r.Run, rc)
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)

@@ -290,8 +290,8 @@ func (p *turnCall) extract(ctx context.Context, a extractArgs, text string, labe
 
 // reader returns the model that reads: the fast one, otherwise the turn's.
 func (p *turnCall) reader() string {
-	if _, err := p.node.opt.Models.Resolve(summaryAlias); err == nil {
-		return summaryAlias
+	if _, err := p.node.opt.Models.Resolve(fastAlias); err == nil {
+		return fastAlias
 	}
 	return p.run.Model
 }

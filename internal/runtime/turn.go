@@ -232,14 +232,14 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	if err != nil {
 		return Accepted{}, launched, err
 	}
-	conv := s.Conversation()
-	run := record.Run{ID: id.New(), Attended: t.Attended, Plan: t.Plan,
-		Agent: first(t.Agent, conv.Agent, DefaultAgent), Model: first(t.Model, conv.Model),
+	conv, inter := s.Conversation(), t.interaction()
+	agent, chosen, spent := n.route(ctx, c, s, &t, m, inter)
+	run := record.Run{ID: id.New(), Attended: t.Attended, Plan: t.Plan, Route: chosen,
+		Agent: first(t.Agent, agent, conv.Agent, DefaultAgent), Model: first(t.Model, conv.Model),
 		Sampling: pin(t.Sampling)}
 	if err := n.admit(s, &t, run.Agent); err != nil {
 		return Accepted{}, false, err
 	}
-	inter := t.interaction()
 	rc := t.asked
 	rc.ID = inter
 	job, err := n.job(ctx, c, s, &run, rc)
@@ -250,7 +250,8 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	if t.under != nil {
 		job.Meter.Under(t.under)
 	}
-	handTo(s, run.Agent)
+	job.Meter.Add(spent)
+	handTo(s, &run)
 	origin := t.from()
 	if m == nil {
 		origin = "regenerate"
@@ -275,6 +276,8 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	seq, err := commit(context.WithoutCancel(ctx))
 	if err == nil {
 		c.feed.began(m, inter, seq, t.ClientID)
+		n.routed(c, &run, first(conv.Agent, DefaultAgent))
+		n.learn(c, &run)
 	}
 	acc.Seq = seq
 	ready <- err // from here on the run owns the session
@@ -294,10 +297,17 @@ func (n *Node) admit(s *conversation.Session, t *Turn, path string) error {
 	return n.takesOver(path, conv.Agent)
 }
 
-// handTo makes path the conversation's agent from now on, if another agent was.
-func handTo(s *conversation.Session, path string) {
-	if first(s.Conversation().Agent, DefaultAgent) != path {
-		s.HandTo(path)
+// handTo makes the run's agent the conversation's from now on, if another agent
+// was. An agent that a person names keeps the conversation; one that routing has
+// chosen may be followed by another one.
+func handTo(s *conversation.Session, run *record.Run) {
+	conv := s.Conversation()
+	routed := conv.Routed
+	if run.Route != nil {
+		routed = run.Route.Path != record.RouteNamed
+	}
+	if first(conv.Agent, DefaultAgent) != run.Agent || conv.Agent != "" && conv.Routed != routed {
+		s.HandTo(run.Agent, routed)
 	}
 }
 

@@ -117,6 +117,8 @@ func commandLines() []entry {
 		at("grants edit", []string{"grant_not_found"}, func(x things) [][]string { return [][]string{{x.Grant, "--forever"}} }),
 		later(at("grants revoke", []string{"grant_not_found"}, func(x things) [][]string { return [][]string{{x.Grant}} })),
 		later(in("messages trust", func(x things) []string { return []string{x.Said} })),
+		at("route", own, func(things) [][]string { return [][]string{{bait}} }),
+		at("route stats", own, func(things) [][]string { return [][]string{{}} }),
 		at("requests resume", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),
 		open(at("requests pause", []string{"task_not_found"}, func(x things) [][]string { return [][]string{{x.Task}} }), noTree),
 		open(at("requests retry", []string{"task_not_found"}, func(x things) [][]string { return [][]string{{x.Task}} }), noTree),

@@ -150,6 +150,8 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/audit/head", want: own, calls: to(get(api + "/audit/head")), open: "a hash of everything tells of nothing"},
 		{route: "GET /api/v1/audit/verify", want: own, calls: to(get(api + "/audit/verify")), open: "it says whether the log is whole"},
 		{route: "GET /api/v1/audit/export", want: own, ruled: true, calls: to(get(api + "/audit/export"))},
+		{route: "GET /api/v1/route", want: own, calls: to(get(api + "/route"))},
+		{route: "POST /api/v1/route", want: own, calls: to(post(api+"/route", `{"text":"`+bait+`"}`))},
 		{route: "GET /api/v1/policy", want: own, calls: to(get(api + "/policy")), open: "the policies are the node's"},
 		{route: "POST /api/v1/policy/explain", ruled: true, want: []string{"intent_not_found", "admin_only"}, calls: func(x things) []step {
 			return []step{post(api+"/policy/explain", `{"request":"`+x.Intent+`"}`), post(api+"/policy/explain", `{"request":"`+x.Done+`"}`), post(api+"/policy/explain", `{"request":"`+x.Turn+`"}`),

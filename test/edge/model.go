@@ -120,9 +120,24 @@ func (a Asked) Rounds() int {
 // request as strictly as the vendor does and answers with reply, which may be
 // called from several goroutines.
 //
-// When asked to look at tools awaiting approval, it has nothing to say.
+// When asked to look at tools awaiting approval, it has nothing to say. When asked which
+// agent a message is for, it says the assistant.
 func Script(t testing.TB, reply func(Asked) Reply) http.Handler {
-	return ScriptLooking(t, func(Asked) Reply { return Reply{Text: `{"tools":[]}`} }, reply)
+	return script(t, seesNothing, Chooses("assistant", 1, ""), reply)
+}
+
+func seesNothing(Asked) Reply { return Reply{Text: `{"tools":[]}`} }
+
+// Chooses returns an answer to the question which agent a message is for.
+func Chooses(agent string, confidence float64, candidate string) func(Asked) Reply {
+	return func(Asked) Reply {
+		return Reply{Text: fmt.Sprintf(`{"agent":%q,"confidence":%v,"candidate":%q}`, agent, confidence, candidate)}
+	}
+}
+
+// ScriptRouting is Script with choose answering the question which agent a message is for.
+func ScriptRouting(t testing.TB, choose, reply func(Asked) Reply) http.Handler {
+	return script(t, seesNothing, choose, reply)
 }
 
 // Steps returns a reply for Script that makes the calls one after the other and
@@ -139,6 +154,10 @@ func Steps(calls ...Call) func(Asked) Reply {
 // ScriptLooking is Script with look answering the requests to look at tools
 // awaiting approval.
 func ScriptLooking(t testing.TB, look, reply func(Asked) Reply) http.Handler {
+	return script(t, look, Chooses("assistant", 1, ""), reply)
+}
+
+func script(t testing.TB, look, choose, reply func(Asked) Reply) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-test","object":"model","created":1}]}`)
@@ -160,6 +179,10 @@ func ScriptLooking(t testing.TB, look, reply func(Asked) Reply) http.Handler {
 		}
 		if bytes.Contains(body, []byte(`"name":"look_at_tools"`)) {
 			answer(t, w, r, asked, look(asked))
+			return
+		}
+		if bytes.Contains(body, []byte(`"name":"choose_agent"`)) {
+			answer(t, w, r, asked, choose(asked))
 			return
 		}
 		answer(t, w, r, asked, reply(asked))

@@ -82,6 +82,8 @@ type figures struct {
 	coverage    float64 // of the requests for agents: those that are decided rightly where 95 % of decisions for agents are right
 	calibration float64 // expected error of the probability, in ten bins
 	stolen      float64 // of the requests for no agent: those that go to one
+	decided     float64 // of all requests: those that the router decides alone, as the runtime uses it
+	precision   float64 // of those: those that are decided rightly
 }
 
 type request struct{ Say, Agent string }
@@ -121,6 +123,15 @@ func measure(r *route.Router, requests []request) (figures, time.Duration) {
 		f.calibration += math.Abs(b) / n
 	}
 	f.stolen /= max(none, 1)
+	for _, d := range all {
+		if d.p >= 0.95 {
+			f.decided++
+			if d.right {
+				f.precision++
+			}
+		}
+	}
+	f.decided, f.precision = f.decided/n, f.precision/max(f.decided, 1)
 	slices.SortStableFunc(all, func(a, b decided) int {
 		if a.p > b.p {
 			return -1
@@ -170,8 +181,8 @@ func TestRouterIsMeasured(t *testing.T) {
 		t.Logf("%d examples an agent, learned in %s", c.examples, time.Since(began))
 		for _, set := range []string{"dev", "test"} {
 			f, p := measure(r, sets[set])
-			t.Logf("%4s: coverage at 95 %% precision %.1f %% (aim %.0f %%), accuracy %.1f %% (aim 87 %%), calibration error %.3f (aim 0.05), for none but sent to an agent %.1f %%, P95 %s (aim 1 ms)",
-				set, 100*f.coverage, 100*c.aim, 100*f.accuracy, f.calibration, 100*f.stolen, p)
+			t.Logf("%4s: coverage at 95 %% precision %.1f %% (aim %.0f %%), accuracy %.1f %% (aim 87 %%), calibration error %.3f (aim 0.05), for none but sent to an agent %.1f %%, decided alone %.1f %% of which right %.1f %%, P95 %s (aim 1 ms)",
+				set, 100*f.coverage, 100*c.aim, 100*f.accuracy, f.calibration, 100*f.stolen, 100*f.decided, 100*f.precision, p)
 			if set == "test" && (f.coverage < c.held.coverage || f.accuracy < c.held.accuracy || f.calibration > c.held.calibration || f.stolen > c.held.stolen) {
 				t.Errorf("%+v, and %+v is held", f, c.held)
 			}

@@ -166,7 +166,7 @@ func (m *linear) vector(fs []feature) []entry {
 	return out
 }
 
-const unknownShare = 0.1
+const unknownShare = 0.3
 
 func (m *linear) sum(v []entry, into []float64) {
 	clear(into)

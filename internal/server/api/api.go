@@ -141,6 +141,8 @@ func (f *server) routes() []route {
 		on("POST /agents/deny", f.denyAgent),
 		on("POST /agents/revoke", f.revokeAgent),
 		on("GET /models", f.models),
+		on("GET /route", f.routeStats),
+		on("POST /route", f.explainRoute),
 		on("GET /policy", f.policy),
 		on("POST /policy/explain", f.explainPolicy),
 		on("GET /audit/head", f.auditHead),

@@ -118,6 +118,21 @@ func (f *server) explainPolicy(ctx context.Context, c *call, in struct {
 	return the("answers", answers), err
 }
 
+// routeStats answers with figures about the caller's newest decisions of routing.
+func (f *server) routeStats(ctx context.Context, c *call, _ struct{}) (runtime.RouteStats, error) {
+	return f.Node.RouteStats(ctx, c.User)
+}
+
+// explainRoute says which agent a message of the caller would get. It runs nothing.
+func (f *server) explainRoute(ctx context.Context, c *call, in struct {
+	Body struct {
+		Text string `json:"text"`
+		Ask  bool   `json:"ask"` // the fast model is asked if the words are not clear
+	} `body:""`
+}) (runtime.Decision, error) {
+	return f.Node.ExplainRoute(ctx, c.User, in.Body.Text, in.Body.Ask)
+}
+
 func (f *server) audit() (*audit.Log, error) {
 	if f.Audit == nil {
 		return nil, unsupported("audit", "the log of this Steward is not audited").WithHint("keep its data in SQLite")

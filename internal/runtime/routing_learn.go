@@ -1,0 +1,318 @@
+package runtime
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"steward/internal/agent/route"
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// Routing learns from people. Who names an agent for a message teaches that such
+// messages are for it. If routing had chosen another agent for the same words, that
+// was a correction, and counts twice. What was taught is not stored a second time:
+// the run names the message, and the newest runs are read. So it goes with the
+// message when that is erased, and text that others wrote teaches nothing.
+
+// routing holds what messages are routed by.
+type routing struct {
+	small map[string]*agentKit
+
+	mu    sync.Mutex
+	users map[string]*learner // by user; "" for those who have taught nothing
+}
+
+// learner holds a user's router.
+type learner struct {
+	used time.Time // guarded by routing.mu
+
+	mu      sync.Mutex
+	router  *route.Router // nil: it has to be made
+	version uint64        // of the catalog's tree that it was made for
+}
+
+// Bounds of what is kept of users.
+const (
+	maxTaught   = 500  // examples of a user that count, the newest ones
+	maxLearners = 16   // routers in memory
+	maxDecided  = 1000 // decisions that the figures are about
+)
+
+// learner returns the learner of a user. It drops the one that was used least
+// recently if there are too many.
+func (r *routing) learner(user string) *learner {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.users[user]
+	if l == nil {
+		if r.users == nil {
+			r.users = map[string]*learner{}
+		}
+		if len(r.users) >= maxLearners {
+			oldest := user
+			for name, x := range r.users {
+				if oldest == user || x.used.Before(r.users[oldest].used) {
+					oldest = name
+				}
+			}
+			delete(r.users, oldest)
+		}
+		l = &learner{}
+		r.users[user] = l
+	}
+	l.used = time.Now()
+	return l
+}
+
+// router returns the router of a user, for these candidates; own are texts about
+// what the assistant does. It is made anew if the catalog, or what the user has
+// taught, has changed.
+func (n *Node) router(ctx context.Context, user string, agents []route.Agent, own []string) (*route.Router, error) {
+	l := n.routing.learner(user)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var version uint64
+	if n.opt.Catalog != nil {
+		version = n.opt.Catalog.Tree().Version
+	}
+	if l.router != nil && l.version == version {
+		return l.router, nil
+	}
+	var examples []taught
+	var err error
+	if user != "" {
+		if examples, err = n.taught(ctx, user); err != nil {
+			return nil, err
+		}
+	}
+	if user != "" && len(examples) == 0 {
+		l.router, err = n.router(ctx, "", agents, own)
+	} else {
+		for _, x := range examples {
+			texts := slices.Repeat([]string{x.text}, x.weight)
+			if x.agent == DefaultAgent {
+				own = append(own, texts...)
+			} else if i := slices.IndexFunc(agents, func(a route.Agent) bool { return a.Name == x.agent }); i >= 0 {
+				agents[i].Examples = append(slices.Clip(agents[i].Examples), texts...)
+			}
+		}
+		l.router = route.New(agents, own...)
+	}
+	l.version = version
+	return l.router, err
+}
+
+// taught is an example of an agent by a user.
+type taught struct {
+	agent, text string
+	weight      int
+}
+
+// taught returns what a user has taught, the newest first.
+func (n *Node) taught(ctx context.Context, user string) ([]taught, error) {
+	sc, known := store.ForUser(user), map[string]bool{}
+	var out []taught
+	for run, err := range routedRuns(ctx, n.opt.Store, sc, record.TermNamed, maxTaught) {
+		if err != nil {
+			return nil, err
+		}
+		r, err := n.opt.Store.Get(ctx, sc, run.Route.Said)
+		if fault.Is(err, fault.NotFound) {
+			continue // erased
+		} else if err != nil {
+			return nil, err
+		}
+		m, err := record.DecodeMessage(r.URI, r.Body)
+		if err != nil {
+			return nil, err
+		}
+		text, _ := wordsOf([]*message.Message{m})
+		if text == "" || known[text] {
+			continue
+		}
+		known[text] = true
+		x := taught{run.Agent, text, 1}
+		if run.Route.Instead != "" {
+			x.weight = 2
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// routedRuns yields at most so many of the newest runs with a term of routing.
+func routedRuns(ctx context.Context, st store.Store, sc store.Scope, term string, most int) func(func(record.Run, error) bool) {
+	return func(yield func(record.Run, error) bool) {
+		for it, err := range store.Items(ctx, st, sc, store.Query{Term: store.Term{Name: term}, Type: record.TypeRun, Reverse: true}) {
+			var run record.Run
+			if err == nil {
+				err = record.Decode(it.URI, it.Body, &run)
+			}
+			run.URI = it.URI
+			if most--; !yield(run, err) || err != nil || most == 0 {
+				return
+			}
+		}
+	}
+}
+
+// named returns the record of a turn whose agent a person names, with what it
+// teaches: that what the person typed is for this agent. Only a change teaches, for
+// in a chat every message may name the agent.
+func (n *Node) named(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID) *record.Route {
+	r := &record.Route{Path: record.RouteNamed}
+	said, at := m, record.InteractionURI(c.id, inter)
+	if m == nil {
+		if said = lastSaid(s); said == nil {
+			return r
+		}
+		e, err := n.conversations.Find(ctx, store.ForUser(c.user), c.id, said.ID)
+		if err != nil {
+			return r
+		}
+		at = record.InteractionURI(c.id, e.Interaction)
+	}
+	text, _ := wordsOf([]*message.Message{said})
+	if route.FollowsUp(text) {
+		return r
+	}
+	before, routed := n.routedBefore(ctx, c.user, text)
+	corrects := routed && before != t.Agent
+	conv := s.Conversation()
+	if !corrects && !s.Head().Zero() && first(conv.Agent, DefaultAgent) == t.Agent {
+		return r
+	}
+	r.Said = at.ChildID(record.TypeMessage, said.ID)
+	if corrects {
+		r.Instead = before
+	}
+	return r
+}
+
+// maxRecent is how many decisions a person may correct by naming another agent.
+const maxRecent = 20
+
+// routedBefore returns the agent that routing has lately chosen for the same words,
+// in any conversation.
+func (n *Node) routedBefore(ctx context.Context, user, text string) (string, bool) {
+	sc := store.ForUser(user)
+	for run, err := range routedRuns(ctx, n.opt.Store, sc, record.TermRouted, maxRecent) {
+		if err != nil {
+			return "", false
+		}
+		for m, err := range messagesUnder(ctx, n.opt.Store, sc, run.URI.Parent()) {
+			if err != nil {
+				return "", false
+			}
+			if said, _ := wordsOf([]*message.Message{m}); said != "" && strings.EqualFold(strings.TrimSpace(said), strings.TrimSpace(text)) {
+				return run.Agent, true
+			}
+		}
+	}
+	return "", false
+}
+
+// learn makes the user's router anew once something was taught, so that the next
+// message finds it.
+func (n *Node) learn(c *chat, run *record.Run) {
+	if run.Term() != record.TermNamed {
+		return
+	}
+	l := n.routing.learner(c.user)
+	l.mu.Lock()
+	l.router = nil
+	l.mu.Unlock()
+	n.goes(func() {
+		agents, own := n.candidates()
+		if _, err := n.router(n.life, c.user, agents, own); err != nil {
+			n.log.Warn("what was taught about routing is not known yet", "error", err)
+		}
+	})
+}
+
+// ExplainRoute says which agent a message would get at the beginning of a
+// conversation. Without ask, no model is asked. Error codes: routing_off,
+// message_empty.
+func (n *Node) ExplainRoute(ctx context.Context, user, text string, ask bool) (Decision, error) {
+	if !n.opt.Routing {
+		return Decision{}, fault.New(fault.Unsupported, "routing_off", "messages are not routed: the assistant gets those that name no agent").
+			WithHint("set routing: auto in the settings")
+	}
+	if strings.TrimSpace(text) == "" {
+		return Decision{}, fault.New(fault.Invalid, "message_empty", "the message is empty").WithHint("write something")
+	}
+	d := n.decide(ctx, &unclear{user: user, text: text, meter: n.opt.Models.NewMeter(), local: !ask})
+	if d == nil {
+		d = &Decision{Agent: DefaultAgent, Route: record.Route{Path: record.RouteDefault}, Ranked: []route.Ranked{}}
+	}
+	return *d, nil
+}
+
+// RouteStats are figures about a user's newest decisions.
+type RouteStats struct {
+	Decisions int                     `json:"decisions"`
+	Corrected int                     `json:"corrected"` // decisions after which the person named another agent for the same words
+	Taught    int                     `json:"taught"`    // messages for which the person named an agent
+	Paths     map[string]int          `json:"paths"`
+	Times     map[string]RouteTimes   `json:"times"` // "route": of the decision; "direct" and "planned": of whole turns
+	Targets   map[string]RouteTargets `json:"targets"`
+}
+
+// RouteTimes are times in milliseconds.
+type RouteTimes struct {
+	N   int     `json:"n"`
+	P50 float64 `json:"p50_ms"`
+	P95 float64 `json:"p95_ms"`
+}
+
+// RouteTargets are what the times of turns should be, and the share of them.
+type RouteTargets struct {
+	Share float64 `json:"share,omitzero"`
+	P50   float64 `json:"p50_ms"`
+	P95   float64 `json:"p95_ms"`
+}
+
+// RouteStats returns figures about the newest decisions of routing for a user.
+func (k *Records) RouteStats(ctx context.Context, user string) (RouteStats, error) {
+	out := RouteStats{Paths: map[string]int{}, Times: map[string]RouteTimes{}, Targets: map[string]RouteTargets{
+		"direct": {Share: 0.95, P50: 600, P95: 1000}, "planned": {P50: 2000, P95: 15000}}}
+	sc, times := store.ForUser(user), map[string][]float64{}
+	for run, err := range routedRuns(ctx, k.store, sc, record.TermRouted, maxDecided) {
+		if err != nil {
+			return out, err
+		}
+		out.Decisions++
+		out.Paths[run.Route.Path]++
+		times["route"] = append(times["route"], run.Route.Millis)
+		kind := "direct"
+		if run.Agent == PlannerAgent {
+			kind = "planned"
+		}
+		if !run.Ended.IsZero() {
+			times[kind] = append(times[kind], float64(run.Ended.Sub(run.Started).Microseconds())/1000+run.Route.Millis)
+		}
+	}
+	for run, err := range routedRuns(ctx, k.store, sc, record.TermNamed, maxDecided) {
+		if err != nil {
+			return out, err
+		}
+		if out.Taught++; run.Route.Instead != "" {
+			out.Corrected++
+		}
+	}
+	for name, list := range times {
+		slices.Sort(list)
+		at := func(q float64) float64 { return list[int(math.Ceil(q*float64(len(list))))-1] }
+		out.Times[name] = RouteTimes{len(list), at(0.5), at(0.95)}
+	}
+	return out, nil
+}
