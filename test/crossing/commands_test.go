@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// pages returns the commands that do something: those without subcommands, and
-// "steward log".
+// pages returns the commands that do something: those without subcommands,
+// "steward log" and "steward route".
 func (w *world) pages() (all []string) {
 	commands := w.Commands()
 	for _, name := range commands {
-		if name == "log" || !slices.ContainsFunc(commands, func(other string) bool { return strings.HasPrefix(other, name+" ") }) {
+		if name == "log" || name == "route" || !slices.ContainsFunc(commands, func(other string) bool { return strings.HasPrefix(other, name+" ") }) {
 			all = append(all, "steward "+name)
 		}
 	}
@@ -117,8 +117,8 @@ func commandLines() []entry {
 		at("grants edit", []string{"grant_not_found"}, func(x things) [][]string { return [][]string{{x.Grant, "--forever"}} }),
 		later(at("grants revoke", []string{"grant_not_found"}, func(x things) [][]string { return [][]string{{x.Grant}} })),
 		later(in("messages trust", func(x things) []string { return []string{x.Said} })),
-		at("route", own, func(things) [][]string { return [][]string{{bait}} }),
-		at("route stats", own, func(things) [][]string { return [][]string{{}} }),
+		open(at("route", own, func(things) [][]string { return [][]string{{bait}} }), figures),
+		open(at("route stats", own, func(things) [][]string { return [][]string{{}} }), figures),
 		at("requests resume", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),
 		open(at("requests pause", []string{"task_not_found"}, func(x things) [][]string { return [][]string{{x.Task}} }), noTree),
 		open(at("requests retry", []string{"task_not_found"}, func(x things) [][]string { return [][]string{{x.Task}} }), noTree),
