@@ -91,6 +91,50 @@ func (c *Client) RetryTask(ctx context.Context, which, user string) error {
 	return c.Call(ctx, "POST /requests/{id}/retry", Params{"id": which, "user": user}, nil, nil)
 }
 
+// Plan is what became of a plan that was carried out. It is stored as it is here, below the turn
+// that asked for it.
+type Plan struct {
+	ID           string          `json:"id,omitzero"`
+	Conversation string          `json:"conversation_id,omitzero"`
+	Interaction  string          `json:"interaction_id,omitzero"`
+	Request      string          `json:"request"` // what was asked for, in the user's words
+	Plan         json.RawMessage `json:"plan,omitzero"`
+	Edited       bool            `json:"edited,omitzero"` // by a person, before it began
+	Tasks        []PlanTask      `json:"tasks,omitzero"`
+	Outcome      string          `json:"outcome"` // "done", "failed", "cancelled", "stopped"
+	Error        string          `json:"error,omitzero"`
+	Iterations   int             `json:"iterations"`           // model calls of the agents
+	Intents      int             `json:"intents,omitzero"`     // actions that they wanted
+	Corrections  int             `json:"corrections,omitzero"` // rounds of them
+	Tokens       int64           `json:"tokens"`               // up to the end of the tasks
+	Cost         float64         `json:"cost,omitzero"`        // USD, likewise
+	Labels       []string        `json:"labels,omitzero"`      // of what had been read when it was planned
+	Started      time.Time       `json:"started"`
+	Ended        time.Time       `json:"ended"`
+}
+
+// PlanTask is what became of a task of a plan that an agent worked on.
+type PlanTask struct {
+	Name       string   `json:"name"`
+	Agent      string   `json:"agent,omitzero"` // empty: one was designed
+	Tools      []string `json:"tools,omitzero"` // that were used
+	State      string   `json:"state"`
+	Error      string   `json:"error,omitzero"`
+	Verdict    string   `json:"verdict,omitzero"`
+	Iterations int      `json:"iterations,omitzero"`
+}
+
+// Plans returns at most limit plans that were carried out, the newest first, without what stands
+// in them.
+func (c *Client) Plans(ctx context.Context, limit int) ([]Plan, error) {
+	return whole[Plan](ctx, c, "GET /plans", "plans", Params{"limit": strconv.Itoa(min(limit, maxPage))})
+}
+
+// Plan returns a plan that was carried out. which is its id, or a prefix of at least 8 characters.
+func (c *Client) Plan(ctx context.Context, which string) (Plan, error) {
+	return ask[Plan](ctx, c, "GET /plans/{id}", Params{"id": which}, nil)
+}
+
 // Intent is an action that an agent requested, with its state and its history.
 type Intent struct {
 	ID           string          `json:"id"`

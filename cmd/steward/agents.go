@@ -30,7 +30,7 @@ func (a *app) agentsCommand() *cobra.Command {
 	}, a.listAgents(), a.showAgent(), a.approveAgents(),
 		a.refuseAgent("deny", "Deny an agent or a tool source", "You are not asked about it again until it changes."),
 		a.refuseAgent("revoke", "Revoke an approval at once", "Running turns continue, but cannot call its tools any more."),
-		a.newAgent(), a.testAgents())
+		a.newAgent(), a.keepAgent(), a.testAgents())
 }
 
 // openCatalog returns a session over the agents of a data folder that no other process uses.

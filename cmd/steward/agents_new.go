@@ -26,7 +26,10 @@ func (a *app) newAgent() *cobra.Command {
 		Long: "Create a folder with a working agent: a definition, a prompt, a tool of its own and examples. To create\n" +
 			"an agent inside others, put their names in front of its own. Existing files are never overwritten.",
 		Example: "  steward agents new greeter\n  steward agents new personal_assistant/greeter",
-		RunE:    func(_ *cobra.Command, args []string) error { return a.writeAgent(args[0], in) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := args[0][strings.LastIndexByte(args[0], '/')+1:]
+			return a.writeAgent(args[0], in, func(dir string) error { return copyTemplate(dir, strings.NewReplacer("NAME", name, "PATH", args[0])) })
+		},
 	}
 	c.Flags().StringVar(&in, "in", "", "`FOLDER` of agents to create it in; by default agents in the data folder")
 	return c
@@ -34,7 +37,8 @@ func (a *app) newAgent() *cobra.Command {
 
 var agentPathText = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*(/[a-z][a-z0-9]*(_[a-z0-9]+)*){0,7}$`)
 
-func (a *app) writeAgent(path, in string) error {
+// writeAgent makes the folder of a new agent, which write fills.
+func (a *app) writeAgent(path, in string, write func(dir string) error) error {
 	if !agentPathText.MatchString(path) {
 		return usage("%q is no name for an agent: name it of a-z, 0-9 and single '_', beginning with a letter", path)
 	}
@@ -58,7 +62,7 @@ func (a *app) writeAgent(path, in string) error {
 		return fault.New(fault.Conflict, "agent_exists", "the agent already exists: %s", found).WithHint("choose another name, or remove it")
 	}
 	dir = filepath.Join(dir, name)
-	if err := copyAgent(dir, strings.NewReplacer("NAME", name, "PATH", path)); err != nil {
+	if err := completely(dir, write); err != nil {
 		return fault.New(fault.Unavailable, "agent_unwritable", "the agent cannot be written: %w", err).WithHint("make the folder %s writable, or name another with --in", filepath.Dir(dir))
 	}
 	if a.json {
@@ -79,8 +83,8 @@ func folderOf(dir, name string) (string, error) {
 	return "", fault.New(fault.NotFound, "agent_not_found", "there is no agent %s in %s", name, dir).WithHint("steward agents list shows what there is")
 }
 
-// copyAgent writes the template to a folder, completely or not at all.
-func copyAgent(dir string, names *strings.Replacer) (err error) {
+// completely makes a folder, which write fills, completely or not at all.
+func completely(dir string, write func(dir string) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
@@ -93,12 +97,23 @@ func copyAgent(dir string, names *strings.Replacer) (err error) {
 			err = errors.Join(err, os.RemoveAll(building))
 		}
 	}()
+	if err := write(building); err != nil {
+		return err
+	}
+	if err := os.Chmod(building, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(building, dir)
+}
+
+// copyTemplate copies the template to a folder.
+func copyTemplate(dir string, names *strings.Replacer) error {
 	const root = "agent_template"
-	err = fs.WalkDir(agentTemplate, root, func(path string, e fs.DirEntry, err error) error {
+	return fs.WalkDir(agentTemplate, root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(building, filepath.FromSlash(strings.TrimPrefix(path, root)))
+		to := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(path, root)))
 		if e.IsDir() {
 			return os.MkdirAll(to, 0o755)
 		}
@@ -112,11 +127,4 @@ func copyAgent(dir string, names *strings.Replacer) (err error) {
 		}
 		return os.WriteFile(to, []byte(names.Replace(string(text))), mode)
 	})
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(building, 0o755); err != nil {
-		return err
-	}
-	return os.Rename(building, dir)
 }

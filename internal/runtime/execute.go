@@ -101,7 +101,7 @@ func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]to
 // outside. Tools that ask other agents are left out, since agents are asked in
 // conversations only.
 func (n *Node) onLevel(path string) (*agentKit, []tool.Spec, error) {
-	kit, err := n.kitOf(first(path, DefaultAgent))
+	kit, err := n.kitNamed(first(path, DefaultAgent))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -47,17 +47,18 @@ func (k *agentKit) has(name string) bool {
 
 // levels holds the kits of the catalog's agents, for one version of its tree.
 type levels struct {
-	mu      sync.Mutex
-	version uint64
-	kits    map[string]*agentKit
-	told    map[string]bool // messages that were logged already
+	mu       sync.Mutex
+	version  uint64
+	kits     map[string]*agentKit
+	designed map[string]*agentKit // agents that were designed for tasks
+	told     map[string]bool      // messages that were logged already
 }
 
 // kitOf returns an agent by its path, as it may be used now. Error code:
 // agent_not_found.
 func (n *Node) kitOf(path string) (*agentKit, error) {
-	if kit, ok := n.designed.Load(path); ok {
-		return kit.(*agentKit), nil
+	if strings.HasPrefix(path, designedPrefix) {
+		return n.designedKit(path)
 	}
 	fixed := first(n.agents[path], n.smallAgent(path))
 	if n.opt.Catalog == nil || fixed != nil && path != DefaultAgent {
@@ -86,17 +87,29 @@ func (n *Node) kitOf(path string) (*agentKit, error) {
 	return kit, err
 }
 
+// kitNamed returns an agent that a caller names. One that was designed for a task
+// works on that task only, and is named by nobody.
+func (n *Node) kitNamed(path string) (*agentKit, error) {
+	if strings.HasPrefix(path, designedPrefix) {
+		return nil, unknownAgent(path)
+	}
+	return n.kitOf(path)
+}
+
 func unknownAgent(path string) error {
 	return fault.New(fault.NotFound, "agent_not_found", "there is no agent %.200q, or it may not be used", path).
 		WithHint("steward agents list shows those that there are, and which of them wait for your approval")
 }
 
-// tree returns the catalog's tree, and drops the kits of other versions. The
-// caller holds levels.mu.
+// tree returns the catalog's tree (an empty one if there is no catalog), and drops
+// the kits of other versions. The caller holds levels.mu.
 func (n *Node) tree() *catalog.Tree {
-	tree, l := n.opt.Catalog.Tree(), &n.levels
+	tree, l := &catalog.Tree{}, &n.levels
+	if n.opt.Catalog != nil {
+		tree = n.opt.Catalog.Tree()
+	}
 	if l.version != tree.Version || l.kits == nil {
-		l.version, l.kits = tree.Version, map[string]*agentKit{}
+		l.version, l.kits, l.designed = tree.Version, map[string]*agentKit{}, map[string]*agentKit{}
 	}
 	return tree
 }

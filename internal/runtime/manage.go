@@ -124,7 +124,7 @@ func (n *Node) Embed(ctx context.Context, model string, texts []string) (embed.V
 
 // Tools returns the tools that an agent has.
 func (n *Node) Tools(agentName string) []tool.Spec {
-	kit, err := n.kitOf(first(agentName, DefaultAgent))
+	kit, err := n.kitNamed(first(agentName, DefaultAgent))
 	if err != nil {
 		return nil
 	}

@@ -139,7 +139,6 @@ type Node struct {
 	opt       Options
 	agents    map[string]*agentKit // the fixed agents
 	levels    levels               // the agents of the catalog
-	designed  sync.Map             // agents that were designed for tasks, by path: *agentKit
 	routing   routing
 	entries   *follow.Log
 	events    *events.Engine

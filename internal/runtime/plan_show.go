@@ -128,6 +128,9 @@ func (d *drawer) task(t storedTask, below []storedRequest, depth int) (client.Re
 		if err != nil {
 			return v, err
 		}
+		if !strings.HasPrefix(b.Agent, designedPrefix) {
+			v.Agent = b.Agent
+		}
 		if v.Started.IsZero() {
 			v.Started = worked.Started
 		}

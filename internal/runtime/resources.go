@@ -82,7 +82,7 @@ func (v agentView) List(ctx context.Context, p policy.Principal) ([]tree.Resourc
 
 // Get implements tree.Mount.
 func (v agentView) Get(_ context.Context, p policy.Principal, uri resource.URI) (tree.Resource, error) {
-	kit, err := v.n.kitOf(agentPath(uri))
+	kit, err := v.n.kitNamed(agentPath(uri))
 	if err != nil {
 		return tree.Resource{}, err
 	}
@@ -146,7 +146,7 @@ func (v toolView) Get(_ context.Context, _ policy.Principal, uri resource.URI) (
 	if above := uri.Parent(); !above.Zero() {
 		path = agentPath(above)
 	}
-	kit, err := v.n.kitOf(path)
+	kit, err := v.n.kitNamed(path)
 	if err != nil {
 		return tree.Resource{}, err
 	}

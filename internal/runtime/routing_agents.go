@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/agent/route"
+	"steward/internal/catalog"
 )
 
 // A small built-in agent has a few of the assistant's tools and the fast model. It
@@ -100,18 +101,23 @@ const (
 	maxExamples = 120 // of an agent
 )
 
+// learned returns what a router learns of the agents of the catalog.
+func learned(tree *catalog.Tree) (agents []route.Agent) {
+	for _, a := range tree.Root.Children[:min(len(tree.Root.Children), maxRouted)] {
+		c := route.Agent{Name: a.Path, Description: a.Description}
+		for _, e := range a.Examples[:min(len(a.Examples), maxExamples)] {
+			c.Examples = append(c.Examples, e.Say)
+		}
+		agents = append(agents, c)
+	}
+	return agents
+}
+
 // candidates returns the agents that a message may be routed to, without the
 // assistant, and what the assistant's own tools do.
 func (n *Node) candidates() (agents []route.Agent, own []string) {
 	if n.opt.Catalog != nil {
-		root := n.opt.Catalog.Tree().Root
-		for _, a := range root.Children[:min(len(root.Children), maxRouted)] {
-			c := route.Agent{Name: a.Path, Description: a.Description}
-			for _, e := range a.Examples[:min(len(a.Examples), maxExamples)] {
-				c.Examples = append(c.Examples, e.Say)
-			}
-			agents = append(agents, c)
-		}
+		agents = learned(n.opt.Catalog.Tree())
 	}
 	taken := map[string]bool{}
 	for _, a := range smallAgents {

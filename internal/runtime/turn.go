@@ -246,6 +246,13 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	if err != nil {
 		return Accepted{}, false, err
 	}
+	if m != nil && run.Agent == PlannerAgent {
+		like, err := n.examples(ctx, c.user, m.Text())
+		if err != nil {
+			return Accepted{}, false, err
+		}
+		job.System += like
+	}
 	job.Begun = t.origin != ""
 	if t.under != nil {
 		job.Meter.Under(t.under)
@@ -290,6 +297,11 @@ func (n *Node) admit(s *conversation.Session, t *Turn, path string) error {
 	if !conv.Asked.Zero() && t.origin == "" {
 		return fault.New(fault.Conflict, "conversation_asked", "in this conversation the agent %s answers another one; nobody else can speak in it", conv.Agent).
 			WithHint("talk to the agent in a conversation of its own: steward chat --agent %s", conv.Agent)
+	}
+	if t.origin == "" {
+		if _, err := n.kitNamed(path); err != nil {
+			return err
+		}
 	}
 	if s.Head().Zero() {
 		return nil

@@ -58,6 +58,8 @@ func commandLines() []entry {
 		at("requests list", own, func(things) [][]string { return [][]string{{"--all"}} }),
 		at("requests show", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),
 		at("requests watch", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),
+		at("plans list", own, func(things) [][]string { return [][]string{{}} }),
+		at("plans show", []string{"plan_not_found"}, func(x things) [][]string { return [][]string{{x.Plan}, {x.Plan[:13]}} }),
 		at("resources list", []string{"", "space_denied", "not_found"}, func(x things) [][]string {
 			return [][]string{{"--bodies", "--limit", "1000"}, {"--bodies", "--space", "user:ann"}, {"--bodies", "--space", "group:family"}, {"--bodies", "--under", "cld:common.Conversation." + x.Conv}}
 		}),
@@ -128,7 +130,7 @@ func commandLines() []entry {
 		later(at("branch delete", notFound, func(x things) [][]string { return [][]string{{x.VictimBranch, "--conversation", x.Victim}} })),
 		later(at("conversations delete", notFound, func(x things) [][]string { return [][]string{{x.Victim, "--yes"}} })),
 
-		bare("agents approve", node), bare("agents deny", node), bare("agents list", node), bare("agents new", node), bare("agents revoke", node),
+		bare("agents approve", node), bare("agents deny", node), bare("agents list", node), bare("agents keep", node), bare("agents new", node), bare("agents revoke", node),
 		bare("agents show", node), bare("agents test", node), bare("config show", node), bare("doctor", node), bare("models test", node), bare("models update", node), bare("serve", node), bare("setup", node),
 		bare("audit head", node), bare("audit verify", node), bare("audit export", node),
 		bare("policy check", node), bare("policy show", node), bare("policy test", node), bare("policy use", node),

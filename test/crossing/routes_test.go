@@ -99,6 +99,10 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/requests/{id}", want: []string{"request_not_found"}, calls: func(x things) []step {
 			return []step{get(api + "/requests/" + x.Task), get(api + "/requests/" + x.Turn), get(api + "/requests/" + x.Task[:13])}
 		}},
+		{route: "GET /api/v1/plans", want: own, calls: to(get(api + "/plans"))},
+		{route: "GET /api/v1/plans/{id}", want: []string{"plan_not_found"}, calls: func(x things) []step {
+			return []step{get(api + "/plans/" + x.Plan), get(api + "/plans/" + x.Plan[:13])}
+		}},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},
 		{route: "GET /api/v1/personas", want: own, calls: to(get(api + "/personas"))},
 		{route: "GET /api/v1/models", want: own, calls: to(get(api + "/models")), open: "the models are the node's"},

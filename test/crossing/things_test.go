@@ -27,6 +27,7 @@ type things struct {
 	Waiting, Question       string // a conversation whose turn waits for an approval; the question
 	Seen                    string // the hash of the question as shown: the member of an answer that repeats it
 	Task                    string // the request of a task
+	Plan                    string // the record of a plan
 	Rest                    string // the resource that holds the part cut off a result
 	Victim, VictimBranch    string // a conversation to delete, and a branch of it
 	Deleted                 string // a deleted conversation
@@ -293,6 +294,13 @@ func (w maker) made() (x things) {
 	x.Rest = group(rest.FindStringSubmatch(w.told))
 	w.turn("", "", `CALL desk.ask {"request":"CALL time.now {} `+w.mark("asked")+`"}`)
 
+	w.turn("", "planner", `CALL plan.start {"analysis":"a","plan":"p","confidence":1,"purpose":"`+w.mark("planned")+`"}`)
+	var plans struct{ Plans []struct{ ID string } }
+	if err := json.Unmarshal([]byte(w.do(get("/api/v1/plans"))), &plans); err != nil || len(plans.Plans) != 1 {
+		w.T.Fatalf("plans: %v", err)
+	}
+	x.Plan = plans.Plans[0].ID
+
 	acc, _ = w.turn("", "", w.mark("victim"))
 	x.Victim = text(acc, "conversation_id")
 	read(w.do(post("/api/v1/conversations/"+x.Victim+"/branches", `{"message":"`+text(acc, "message_id")+`"}`)))
@@ -326,6 +334,7 @@ func (w maker) made() (x things) {
 	if err := x.whole(); err != nil {
 		w.T.Fatal(err)
 	}
+	w.Until("the background call is told", func() bool { return !strings.Contains(w.do(get("/api/v1/requests")), `"kind":"task"`) })
 	return x
 }
 

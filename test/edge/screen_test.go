@@ -97,11 +97,11 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 		"plan": {"tell " + evil}, "policy show": {"house.rego"}, "requests show": {done.Frames[1].Interaction}, "requests watch": {done.Frames[1].Interaction}, "resources get": {"cld:home.Note.evil"}, "resources list": {"--bodies", "--json"}, "search": {"shown"},
 		"users list": {}, "users show": {"ada"}, "branch list": {conv}, "branch siblings": {message, "--conversation", conv},
 	}
-	given := strings.Split("agents approve,agents deny,agents new,agents revoke,agents test,approvals approve,approvals deny,audit export,audit head,audit verify,"+
+	given := strings.Split("agents approve,agents deny,agents keep,agents new,agents revoke,agents test,approvals approve,approvals deny,audit export,audit head,audit verify,"+
 		"branch copy,branch delete,branch new,branch rename,branch restore,branch switch,chat,completion bash,completion fish,completion powershell,completion zsh,config show,conversations compact,conversations delete,conversations optimize,"+
 		"conversations refresh,conversations rewind,conversations undelete,conversations whole,doctor,events erase,events publish,grants edit,grants list,grants revoke,grants show,"+
 		"groups add,groups join,groups leave,groups remove,import,intents approve,intents cancel,intents deny,intents resolve,intents retry,intents undo,keys create,keys revoke,"+
-		"man,mcp add,mcp connect,mcp list,mcp remove,mcp test,messages archive,messages changes,messages delete,messages insert,messages invalidate,messages pin,messages remove,messages restore,"+
+		"plans list,plans show,man,mcp add,mcp connect,mcp list,mcp remove,mcp test,messages archive,messages changes,messages delete,messages insert,messages invalidate,messages pin,messages remove,messages restore,"+
 		"messages rollback,messages trust,messages unpin,models,models test,models update,policy check,policy explain,policy test,policy use,requests cancel,requests list,requests pause,requests retry,requests resume,route,route stats,resources delete,resources history,resources parents,"+
 		"resources put,secrets list,setup,accounts connect,skills add,skills list,skills remove,skills show,skills update,secrets remove,secrets set,serve,token,users add,users delete,users disable,users enable,users set,version", ",")
 	groups := map[string]bool{}

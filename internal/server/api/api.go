@@ -118,6 +118,8 @@ func (f *server) routes() []route {
 		on("POST /requests/{id}/pause", f.pauseTask),
 		on("POST /requests/{id}/retry", f.retryTask),
 		on("PATCH /requests/{id}", f.editTask),
+		on("GET /plans", f.plans),
+		on("GET /plans/{id}", f.plan),
 		on("GET /intents", f.intents),
 		on("GET /intents/{id}", f.intent),
 		on("POST /intents/{id}/approve", f.approveIntent),

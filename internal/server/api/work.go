@@ -94,6 +94,19 @@ func (f *server) request(ctx context.Context, c *call, in named) (client.Request
 	return f.Node.RequestTree(ctx, c.User, in.ID)
 }
 
+// plans answers with the newest plans that were carried out.
+func (f *server) plans(ctx context.Context, c *call, in struct {
+	Limit int `query:"limit" range:"1,1000"`
+}) (map[string][]client.Plan, error) {
+	list, err := f.Node.Plans(ctx, c.User, cmp.Or(in.Limit, store.DefaultLimit))
+	return the("plans", all(list)), err
+}
+
+// plan answers with one of them.
+func (f *server) plan(ctx context.Context, c *call, in named) (client.Plan, error) {
+	return f.Node.Plan(ctx, c.User, in.ID)
+}
+
 // ofUser names a request of the caller. Admins may name another user.
 type ofUser struct {
 	ID   string `path:"id"`

@@ -1,0 +1,127 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+
+	"steward/internal/agent"
+	"steward/internal/agent/plan"
+	"steward/internal/effect"
+	"steward/internal/id"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// designedPrefix begins the paths of agents that are designed for a task. The
+// task's id follows.
+const designedPrefix = "designed/"
+
+func designedPath(t *plan.Task) string { return designedPrefix + t.ID.String() }
+
+// maxDesigned bounds how many designed agents stay in memory.
+const maxDesigned = 64
+
+// assign completes the call by which a task is given to an agent: the one that the
+// plan names, one of the level that it is certainly for and that the user may ask,
+// or one that is designed for it.
+func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (effect.Call, error) {
+	give := func(path string) effect.Call {
+		ec.Name = t.Name + ".ask"
+		ec.Tool = &askTool{node: w.node, path: path, spec: tool.Spec{Name: ec.Name, Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere,
+			Origin: askedOrigin + path, Input: []byte(askSchema), Description: "Works on the task " + t.Name, Log: tool.LogSpec{Summary: "Work on " + t.Name}}}
+		return ec
+	}
+	if t.Assistant != "" {
+		return give(t.Assistant), nil
+	}
+	path, err := w.similar(ctx, t)
+	if err != nil {
+		return ec, err
+	}
+	if path != "" {
+		given := give(path)
+		if d, err := w.node.effects.Authorize(ctx, policy.PointTool, given); err == nil && d.Verdict == policy.Allow {
+			return given, nil
+		}
+	}
+	_, err = w.node.design(t)
+	return give(designedPath(t)), err
+}
+
+// designedKit returns the agent of a path that was designed for a task. If it is
+// not in memory any more, it is made again from the task's record, since what it
+// has begun may outlive its tree and this process. Error code: agent_not_found.
+func (n *Node) designedKit(path string) (*agentKit, error) {
+	n.levels.mu.Lock()
+	n.tree()
+	kit := n.levels.designed[path]
+	n.levels.mu.Unlock()
+	if kit != nil {
+		return kit, nil
+	}
+	q := store.Query{Term: store.Term{Name: termTask, Value: strings.TrimPrefix(path, designedPrefix)}, Type: typeTask, Limit: 1}
+	page, err := n.opt.Store.Query(context.WithoutCancel(n.life), store.ForNode(resource.System), q)
+	if err != nil {
+		return nil, err
+	}
+	if len(page.Items) == 0 {
+		return nil, unknownAgent(path)
+	}
+	it, t := page.Items[0], &plan.Task{}
+	if err := record.Decode(it.URI, it.Body, t); err != nil {
+		return nil, err
+	}
+	t.ID, _ = id.Parse(it.URI.ID())
+	return n.design(t)
+}
+
+// design makes the agent for a task. It has the tools that the plan selected, none
+// that the assistant lacks, and asks the agents among them.
+func (n *Node) design(t *plan.Task) (*agentKit, error) {
+	level, err := n.kitOf(DefaultAgent)
+	if err != nil {
+		return nil, err
+	}
+	kit := &agentKit{registry: &tool.Registry{}, tree: level.tree, own: true, asks: map[string]bool{}, Definition: agent.Definition{
+		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: designedLimits(t, n.opt.Limits)}}
+	for _, name := range append([]string{effect.ReadToolName}, t.Tools...) {
+		if !level.has(name) || name == startTool || kit.has(name) {
+			continue // taken away since it was planned
+		}
+		if err := kit.registry.AddFrom(level.registry, name); err != nil {
+			return nil, err
+		}
+		kit.asks[name] = level.asks[name]
+	}
+	if !t.Parent.Zero() {
+		if err := kit.registry.Add(askPlan{}); err != nil {
+			return nil, err
+		}
+		kit.asks[askPlanTool] = true
+	}
+	if err := n.plan(kit, needs{}, nil); err != nil {
+		return nil, err
+	}
+	kit.seal()
+	n.levels.mu.Lock()
+	defer n.levels.mu.Unlock()
+	if n.tree().Version != kit.tree {
+		return kit, nil // the catalog has changed meanwhile
+	}
+	if len(n.levels.designed) >= maxDesigned {
+		clear(n.levels.designed)
+	}
+	n.levels.designed[kit.Name] = kit
+	return kit, nil
+}
+
+func designedLimits(t *plan.Task, node agent.Limits) agent.Limits {
+	iterations := t.Iterations
+	if iterations == 0 {
+		iterations = plan.IterationsPlanned
+	}
+	return agent.Limits{Iterations: min(iterations, first(node.Iterations, agent.DefaultIterations)), Time: first(node.Time, agent.DefaultTime), Calls: node.Calls}
+}

@@ -1,0 +1,238 @@
+package runtime
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/client"
+	"steward/internal/agent/plan"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/request"
+	similar "steward/internal/search/words"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// The record of a plan that was carried out stands below the turn that asked for
+// it, and has the id of the plan's first task. It is found by its id, and among all
+// by the order of their ends.
+const (
+	typePlan  = "plan.Plan"
+	termPlan  = "plan"
+	termPlans = "plans"
+)
+
+// outcomeStopped is the outcome of a plan whose turn was stopped.
+const outcomeStopped = "stopped"
+
+// maxAsked bounds the request in a plan's record, in bytes.
+const maxAsked = 4 << 10
+
+// keep records what became of a plan when its tree is over, or its turn was
+// stopped (ended). A turn that only waits for the next start has nothing to record.
+func (w *treeWorker) keep(ctx context.Context, args []byte, ended error) error {
+	if ended != nil && !errors.Is(ended, request.ErrStop) {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	tasks, err := w.load(ctx)
+	if err != nil || len(tasks) == 0 {
+		return err
+	}
+	root := tasks[0]
+	wrote, _ := tool.Canonical(w.call.Args) // what is no JSON has not become a plan
+	carried, err := tool.Canonical(args)
+	if err != nil {
+		return err
+	}
+	p := client.Plan{Request: root.Meta.Purpose, Plan: carried, Edited: !bytes.Equal(wrote, carried), Outcome: string(root.State), Error: root.Error,
+		Labels: w.call.Labels.Names(), Ended: time.Now().UTC().Truncate(time.Millisecond)}
+	if ended != nil {
+		p.Outcome = outcomeStopped
+	}
+	turn, err := w.turn(ctx)
+	if err != nil {
+		return err
+	}
+	said, _ := wordsOf(turn)
+	p.Request = first(said, p.Request)
+	if i := slices.IndexFunc(turn, func(m *message.Message) bool { return m.ID == w.call.Message }); i >= 0 {
+		p.Started = turn[i].At
+	}
+	p.Request = strings.ToValidUTF8(p.Request[:min(len(p.Request), maxAsked)], "")
+	if m := w.calls.meter(); m != nil {
+		p.Tokens, p.Cost = m.Spent().Tokens, m.Spent().Cost
+	}
+	for _, t := range tasks {
+		p.Corrections += t.Rounds
+		if t.Supervised() {
+			continue
+		}
+		x := client.PlanTask{Name: t.Name, Agent: t.Assistant, State: string(t.State), Error: t.Error, Verdict: t.Verdict}
+		if err := w.used(ctx, t, &x, &p); err != nil {
+			return err
+		}
+		p.Tasks = append(p.Tasks, x)
+	}
+	_, err = w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: []store.Change{{
+		URI: w.at.Parent().ChildID(typePlan, root.ID), Body: record.Encode(&p), Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}}}})
+	return err
+}
+
+// used adds what the agents did that a task was given to.
+func (w *treeWorker) used(ctx context.Context, t *plan.Task, x *client.PlanTask, p *client.Plan) error {
+	st, sc := w.node.opt.Store, store.ForUser(w.chat.user)
+	for attempt := range t.Attempt + 1 {
+		r, err := loadRequest(ctx, st, sc, record.RequestURI(w.chat.id, w.request.ID, askedRequest(taskCall(t, attempt))))
+		if notThere(err) != nil {
+			return err
+		}
+		if r.Agent != "" && !strings.HasPrefix(r.Agent, designedPrefix) {
+			x.Agent = r.Agent
+		}
+		conv := record.ConversationURI(record.AskedConversation(taskCall(t, attempt)))
+		for m, err := range messagesUnder(ctx, st, sc, conv) {
+			if err != nil {
+				return err
+			}
+			if m.Model != "" {
+				x.Iterations++
+			}
+			for _, c := range m.Calls() {
+				if !slices.Contains(x.Tools, c.Name) {
+					x.Tools = append(x.Tools, c.Name)
+				}
+			}
+		}
+		for _, err := range store.Items(ctx, st, sc, store.Query{Under: conv, Type: effect.TypeIntent, NoBody: true}) {
+			if err != nil {
+				return err
+			}
+			p.Intents++
+		}
+	}
+	slices.Sort(x.Tools)
+	p.Iterations += x.Iterations
+	return nil
+}
+
+// Plans returns the user's plans that were carried out, the newest first, at most
+// limit of them, without what stands in them.
+func (k *Records) Plans(ctx context.Context, user string, limit int) ([]client.Plan, error) {
+	var out []client.Plan
+	err := k.plans(ctx, store.ForUser(user), store.Term{Name: termPlans}, func(p client.Plan) bool {
+		p.Plan, p.Tasks = nil, nil
+		out = append(out, p)
+		return len(out) < limit
+	})
+	return out, err
+}
+
+// Plan returns a plan that was carried out. which is its id, or at least the first
+// 8 characters of it. Error codes: plan_not_found, plan_ambiguous.
+func (k *Records) Plan(ctx context.Context, user, which string) (client.Plan, error) {
+	sc := store.ForUser(user)
+	missing := fault.New(fault.NotFound, "plan_not_found", "there is no plan %.80q", which).WithHint("steward plans list shows those that were carried out")
+	own, err := named(which, "plan", "plans", missing, func(yield func(id.ID, error) bool) {
+		for it, err := range store.Items(ctx, k.store, sc, store.Query{Term: store.Term{Name: termPlans}, Type: typePlan, Reverse: true, NoBody: true, Limit: 1000}) {
+			if !yield(record.IDOf(it.URI, typePlan), err) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return client.Plan{}, err
+	}
+	var out *client.Plan
+	err = k.plans(ctx, sc, store.Term{Name: termPlan, Value: own.String()}, func(p client.Plan) bool { out = &p; return false })
+	if err == nil && out == nil {
+		err = missing
+	}
+	if err != nil {
+		return client.Plan{}, err
+	}
+	return *out, nil
+}
+
+// plans calls see with the plans that carry a term, the newest first, until it
+// returns false. Those of deleted conversations are left out.
+func (k *Records) plans(ctx context.Context, sc store.Scope, term store.Term, see func(client.Plan) bool) error {
+	for it, err := range store.Items(ctx, k.store, sc, store.Query{Term: term, Type: typePlan, Reverse: true}) {
+		var p client.Plan
+		if err == nil {
+			err = record.Decode(it.URI, it.Body, &p)
+		}
+		if err != nil {
+			return err
+		}
+		conv := record.IDOf(it.URI, record.TypeConversation)
+		if _, there, err := getConversation(ctx, k.store, sc, conv); err != nil {
+			return err
+		} else if !there {
+			continue
+		}
+		p.ID, p.Conversation, p.Interaction = it.URI.ID(), conv.String(), idText(record.IDOf(it.URI, record.TypeInteraction))
+		if !see(p) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// The bounds of the examples that a planner is given.
+const (
+	exampleCandidates = 100 // the newest plans
+	mostExamples      = 3
+	maxExample        = 4 << 10 // bytes of each
+	leastLike         = 0.3     // share of the request that a document of all its words would have
+)
+
+// examples returns, for the planner's prompt, plans of the user that succeeded and
+// whose requests are most similar to this one. A plan that was made after anything
+// labelled had been read is none: no label would show in the prompt.
+func (n *Node) examples(ctx context.Context, user, asked string) (string, error) {
+	var found []client.Plan
+	var requests [][]similar.Field
+	seen := 0
+	err := n.Records.plans(ctx, store.ForUser(user), store.Term{Name: termPlans}, func(p client.Plan) bool {
+		if p.Outcome == string(plan.Done) && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample {
+			found, requests = append(found, p), append(requests, []similar.Field{{Text: p.Request, Weight: 1}})
+		}
+		seen++
+		return seen < exampleCandidates
+	})
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	scores, whole := similar.NewFinder(requests).Scores(similar.Terms(asked))
+	order := make([]int, len(found))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(scores[y], scores[x]) })
+	var b strings.Builder
+	for _, i := range order[:min(len(order), mostExamples)] {
+		if scores[i] < leastLike*whole || scores[i] == 0 {
+			break
+		}
+		text, err := json.Marshal(map[string]any{"request": found[i].Request, "plan": found[i].Plan})
+		if err != nil {
+			return "", err
+		}
+		b.WriteString("\n" + string(text))
+	}
+	if b.Len() == 0 {
+		return "", nil
+	}
+	return "\n\nPlans of similar requests that succeeded, as examples. Plan what is asked now, not what was asked then:" + b.String(), nil
+}
