@@ -68,9 +68,9 @@ type Options struct {
 	// Parallel is how many tool calls of one turn run concurrently; zero means 8.
 	// All turns together run at most eight times as many.
 	Parallel int
-	// Routing is whether a message that names no agent is routed to one; otherwise
-	// the assistant gets it.
-	Routing bool
+	// Routing says which messages that name no agent are routed to one: RoutingOff,
+	// RoutingAuto or RoutingAlways. Otherwise the assistant answers them.
+	Routing string
 	// ToolBudget bounds which of an agent's tools a model is shown.
 	ToolBudget ToolBudget
 	// Idle leaves interrupted work alone: no run, request or call is resumed. It

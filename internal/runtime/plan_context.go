@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"steward/internal/agent/plan"
+	"steward/internal/agent/route"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -36,18 +37,19 @@ func (w *treeWorker) above(t *plan.Task) (above, before []*plan.Task) {
 	return above, before
 }
 
-// partOf tells a task what it is a part of.
+// partOf tells a task what it is a part of. It is marked as data, so that nobody
+// takes it for what is to be done.
 func partOf(above []*plan.Task) string {
-	var b strings.Builder
+	var lines []string
 	for _, p := range above {
 		if p.Meta.Purpose != "" {
-			b.WriteString("\n- " + strings.ToValidUTF8(p.Meta.Purpose[:min(len(p.Meta.Purpose), maxPurpose)], ""))
+			lines = append(lines, "- "+strings.ToValidUTF8(p.Meta.Purpose[:min(len(p.Meta.Purpose), maxPurpose)], ""))
 		}
 	}
-	if b.Len() == 0 {
+	if len(lines) == 0 {
 		return ""
 	}
-	return "\n\nThis is a part of something bigger, of which others do the rest:" + b.String()
+	return "\n\n" + fenced("what this is a part of, of which others do the rest", strings.Join(lines, "\n"))
 }
 
 // outputs returns the outputs of tasks, as far as there is room for them.
@@ -150,8 +152,17 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	path, p := router.Decide(t.Meta.Purpose)
-	if p < certain || n.opt.Catalog.Tree().ByPath[path] == nil {
+	path := ""
+	var best, all float64 // those that are built in do not compete: a designed agent has the same tools
+	for _, x := range router.Rank(t.Meta.Purpose) {
+		switch ours := n.ofCatalog(route.Agent{Name: x.Agent}); {
+		case ours && x.P > best:
+			path, best, all = x.Agent, x.P, all+x.P
+		case ours || x.Agent == "":
+			all += x.P
+		}
+	}
+	if best < certain*all || path == "" {
 		return "", nil
 	}
 	kit, err := n.kitOf(path)

@@ -28,6 +28,13 @@ import (
 // crash. The turn then runs as if the person had named the agent. Nobody gains
 // rights by it: all that a message can do to routing is to choose a name.
 
+// The values of Options.Routing.
+const (
+	RoutingOff    = ""       // the assistant answers
+	RoutingAuto   = "auto"   // messages are routed if the catalog has agents
+	RoutingAlways = "always" // also if there are only those that are built in
+)
+
 // The probabilities that routing asks for.
 const (
 	certain = 0.95
@@ -67,7 +74,7 @@ type Decision struct {
 // returns no record if neither is so.
 func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID) (string, *record.Route, llm.Spend) {
 	conv := s.Conversation()
-	if !n.opt.Routing || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
+	if n.opt.Routing == RoutingOff || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
 		return "", nil, llm.Spend{}
 	}
 	if t.Agent != "" {
@@ -117,8 +124,12 @@ func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 	began := time.Now()
 	agents, own := n.candidates()
 	fast, err := n.opt.Models.Resolve(fastAlias)
+	some := slices.ContainsFunc(agents, n.ofCatalog)
+	if !some && n.opt.Routing != RoutingAlways {
+		return nil
+	}
 	asks := err == nil && !offline(fast.Models)
-	if !asks && !slices.ContainsFunc(agents, n.ofCatalog) {
+	if !some && !asks {
 		return nil
 	}
 	r, err := n.router(ctx, q.user, agents, own)

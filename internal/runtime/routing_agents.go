@@ -55,7 +55,7 @@ var plannerAbout = route.Agent{Name: PlannerAgent,
 // addSmallAgents builds the kits of the small agents.
 func (n *Node) addSmallAgents() error {
 	n.routing.small = map[string]*agentKit{}
-	if !n.opt.Routing {
+	if n.opt.Routing == RoutingOff {
 		return nil
 	}
 	for _, a := range smallAgents {

@@ -243,7 +243,7 @@ func (n *Node) learn(c *chat, run *record.Run) {
 // conversation. Without ask, no model is asked. Error codes: routing_off,
 // message_empty.
 func (n *Node) ExplainRoute(ctx context.Context, user, text string, ask bool) (Decision, error) {
-	if !n.opt.Routing {
+	if n.opt.Routing == RoutingOff {
 		return Decision{}, fault.New(fault.Unsupported, "routing_off", "messages are not routed: the assistant gets those that name no agent").
 			WithHint("set routing: auto in the settings")
 	}

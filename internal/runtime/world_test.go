@@ -60,7 +60,7 @@ func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 		for ; msgs[i].Role == message.Tool; i-- {
 			results = append([]string{string(msgs[i].Result().Status) + ": " + msgs[i].Text()}, results...)
 		}
-		words := msgs[i].Text()
+		words, _, _ := strings.Cut(msgs[i].Text(), "\n\nWhat stands between the two marks ") // a task is told more than its words
 		order := msgs[len(msgs)-1].Text()
 		if then, ok := strings.CutPrefix(order, "then "); ok && len(results) == 1 {
 			words = then

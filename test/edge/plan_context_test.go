@@ -50,7 +50,7 @@ func TestATaskKnowsWhatItIsPartOf(t *testing.T) {
 			}
 			return edge.Reply{Text: "hut: 80"}
 		case strings.HasPrefix(user, "Write the list"):
-			if !inOrder(user, []string{"a part of something bigger", "Book everything", "A trip to the mountains", "the output of the task hut", "hut: 80"}) {
+			if !inOrder(user, []string{"what this is a part of", "Book everything", "A trip to the mountains", "the output of the task hut", "hut: 80"}) {
 				t.Errorf("the list is asked for with %s", user)
 			}
 			close(read)

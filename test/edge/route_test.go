@@ -246,7 +246,7 @@ func TestARoutedTurnIsNotRoutedAgain(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	var mu sync.Mutex
 	asked, killed := 0, false
-	n := edge.New(t, edge.Options{Model: edge.ScriptRouting(t, func(edge.Asked) edge.Reply {
+	n := edge.New(t, edge.Options{Settings: "routing: always\n", Model: edge.ScriptRouting(t, func(edge.Asked) edge.Reply {
 		mu.Lock()
 		defer mu.Unlock()
 		asked++
