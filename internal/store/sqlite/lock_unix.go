@@ -58,7 +58,9 @@ func (l *fileLock) release() error {
 	if l == nil {
 		return nil
 	}
-	return l.f.Close()
+	// Closing the file alone would leave it locked while a child of this process
+	// that was just forked still has it.
+	return errors.Join(unix.Flock(int(l.f.Fd()), unix.LOCK_UN), l.f.Close())
 }
 
 // mayRead reports whether this process may read a file. It does not open the

@@ -427,3 +427,27 @@ func TestOpenedWhileAnotherProcessHasIt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A lock that is given back is free, also while a child that was just forked still has its file.
+func TestLockGivenBack(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	l, err := takeLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Dup(int(l.f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := l.release(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = takeLock(path); err != nil {
+		t.Fatalf("it is not free: %v", err)
+	}
+	if err := l.release(); err != nil {
+		t.Fatal(err)
+	}
+}
