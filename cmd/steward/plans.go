@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -63,18 +64,11 @@ func plannedBefore(ctx context.Context, s *session, which string) (client.Plan, 
 	if which == "last" {
 		list, err := s.Plans(ctx, 1)
 		if err != nil || len(list) == 0 {
-			return client.Plan{}, orElse(err, fault.New(fault.NotFound, "plan_not_found", "no plan was carried out yet").WithHint(`have something planned: steward plan "…"`))
+			return client.Plan{}, cmp.Or[error](err, fault.New(fault.NotFound, "plan_not_found", "no plan was carried out yet").WithHint(`have something planned: steward plan "…"`))
 		}
 		which = list[0].ID
 	}
 	return s.Plan(ctx, which)
-}
-
-func orElse(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 func planText(p *client.Plan, width int) string {

@@ -23,7 +23,7 @@ func (a *app) requestsCommand() *cobra.Command {
 			"first 8 characters of it.",
 	}, a.listRequests(), a.showRequest(), a.watchRequest(), a.cancelRequest(), a.resumeRequest(),
 		a.orderTask("pause ID", "Pause a task of a plan", "Pause a task of a plan that is being worked on, and everything below it; resume goes on with it.", "paused", (*session).PauseTask),
-		a.orderTask("retry ID", "Begin a task of a plan again", "Begin a task again that failed, was skipped, cancelled or parked, with what was skipped because of it.", "begun again", (*session).RetryTask))
+		a.orderTask("retry ID", "Begin a task of a plan again", "Begin a task again that failed, was skipped or was cancelled, with what was skipped because of it.", "begun again", (*session).RetryTask))
 }
 
 func (a *app) listRequests() *cobra.Command {

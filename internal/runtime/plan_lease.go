@@ -65,12 +65,6 @@ func aside(ctx context.Context, err error) error {
 // work works through the tasks of the tree. While it does, a person can give
 // orders.
 func (w *treeWorker) work(ctx context.Context, tasks []*plan.Task) error {
-	// Crashes park the turn, with its whole tree, and a person resumes it (parked.go). If
-	// tasks counted them too, those that ran beside the one that crashes would be parked
-	// when the turn goes on.
-	for _, t := range tasks {
-		t.Crashes = 0
-	}
 	w.mu.Lock()
 	w.show(ctx, tasks)
 	w.mu.Unlock()

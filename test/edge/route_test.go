@@ -170,6 +170,9 @@ func TestRoutingKeepsOff(t *testing.T) {
 	if out := r.Run("route", "How often should I water my orchid?"); out.Code != 1 || !strings.Contains(out.Err, "routing: auto") {
 		t.Errorf("%+v", out)
 	}
+	if out := edge.New(t, edge.Options{}).Must("route", "Good day"); !strings.Contains(out, "assistant answers: you have no agents of your own") {
+		t.Error(out)
+	}
 	r = newRouted(t, "", edge.Chooses("planner", 0.96, "plants"))
 	r.Must("ask", "-q", "--agent", "assistant", "Good day")
 	if out := r.Must("ask", "-q", "--continue", "How often should I water my orchid?"); !strings.Contains(out, "answered by assistant") || r.count() > 0 {

@@ -16,7 +16,7 @@ const (
 	Pause  Command = "pause"  // it and everything below it; running work ends at its next safe point
 	Resume Command = "resume" // what was paused goes on
 	Cancel Command = "cancel" // it and everything below it
-	Retry  Command = "retry"  // it failed, was skipped, cancelled or parked: it begins again
+	Retry  Command = "retry"  // it failed, was skipped or cancelled: it begins again
 	Edit   Command = "edit"   // it has not begun: it gets another description
 )
 
@@ -107,7 +107,7 @@ func (r *Run) wake(t *Task, fit func(*Task) bool) {
 	for _, x := range append([]*Task{t}, r.below(t)...) {
 		if fit(x) {
 			r.move(x, Pending)
-			x.Error, x.Completed, x.CompletedAt, x.Crashes = "", false, time.Time{}, 0
+			x.Error, x.Completed, x.CompletedAt = "", false, time.Time{}
 			x.Attempt++
 		}
 	}

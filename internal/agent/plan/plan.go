@@ -105,7 +105,6 @@ type Task struct {
 	Steers      int            `json:"steers,omitzero"`  // how often its subtasks were steered
 	Failing     id.ID          `json:"failing,omitzero"` // the subtask that has failed, until the others are steered
 	Told        string         `json:"told,omitzero"`    // by the task above: what it has to mind, or why it was cancelled
-	Crashes     int            `json:"crashes,omitzero"` // in a row
 	Error       string         `json:"error,omitzero"`   // the code
 	Output      Output         `json:"output,omitzero"`
 	Labels      message.Labels `json:"labels,omitzero"` // of what had been read when it was planned, steered or begun before

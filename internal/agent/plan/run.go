@@ -35,9 +35,6 @@ var (
 	errCancelled error = fault.New(fault.Cancelled, "task_cancelled", "cancelled")
 )
 
-// maxCrashes is how many crashes in a row park a task that was running.
-const maxCrashes = 2
-
 // Run works through one tree of tasks. One goroutine, that of Work, owns the
 // tasks; others give orders through its methods.
 type Run struct {
@@ -90,7 +87,6 @@ func New(w Worker, tasks []*Task, opt Options) *Run {
 func (r *Run) Work(ctx context.Context) error {
 	defer close(r.over)
 	work, cancel := context.WithCancelCause(ctx)
-	r.recover()
 	var err error
 	for err == nil {
 		if err = r.advance(work); err != nil || r.all[0].State.Over() && len(r.active) == 0 {
@@ -115,25 +111,7 @@ func (r *Run) Work(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	for _, t := range r.all { // an orderly end is no crash
-		if t.Crashes > 0 && !t.State.Over() {
-			t.Crashes = 0
-			r.changed = append(r.changed, t)
-		}
-	}
 	return errors.Join(err, r.save(context.WithoutCancel(ctx)))
-}
-
-// recover takes up what was running, and parks what has crashed too often.
-func (r *Run) recover() {
-	for _, t := range r.all {
-		if t.Supervised() || t.State != Running && t.State != Judging {
-			continue
-		}
-		if t.Crashes >= maxCrashes {
-			r.settle(t, Parked, "task_parked")
-		}
-	}
 }
 
 // advance begins everything that can begin now.
@@ -150,8 +128,7 @@ func (r *Run) advance(ctx context.Context) error {
 			if t.State == Pending {
 				r.move(t, Running)
 			}
-			t.Crashes++
-			begin, r.changed = append(begin, t), append(r.changed, t)
+			begin = append(begin, t)
 		}
 	}
 	if err := r.save(ctx); err != nil {
@@ -261,7 +238,6 @@ var errTime error = fault.New(fault.Exhausted, "task_time", "the time of the tas
 // end takes the end of a piece of work.
 func (r *Run) end(e ended) {
 	t := e.task
-	t.Crashes = 0
 	if errors.Is(e.err, errPaused) || errors.Is(e.err, errCancelled) || !r.works(t) { // its state says what was ordered
 		t.Labels |= e.labels
 		r.changed = append(r.changed, t)

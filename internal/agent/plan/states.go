@@ -19,12 +19,11 @@ const (
 	Failed    State = "failed"    // it has no output that stands
 	Skipped   State = "skipped"   // a task that had to come before it has failed
 	Cancelled State = "cancelled" // by a person, or by the task above it
-	Parked    State = "parked"    // Steward crashed twice while it ran
 )
 
 // States returns all states.
 func States() []State {
-	return []State{Pending, Running, Judging, Paused, Done, Failed, Skipped, Cancelled, Parked}
+	return []State{Pending, Running, Judging, Paused, Done, Failed, Skipped, Cancelled}
 }
 
 // next returns the states that may follow a state.
@@ -32,7 +31,7 @@ func States() []State {
 //	pending ──▶ running ─┬──▶ judging ─┬─▶ done
 //	   ▲  ▲        │ ▲   └─▶ done      ├─▶ running (corrections)
 //	   │  └─paused◀┘ └──────────────── └─▶ failed
-//	   └── failed, skipped, cancelled, parked (a person retries them)
+//	   └── failed, skipped, cancelled (a person retries them)
 //
 // Running can follow itself, when the task is taken up after a crash. Whatever
 // is not over can be cancelled. A pending task is skipped if it cannot begin any
@@ -42,12 +41,12 @@ func next(from State) []State {
 	case Pending:
 		return []State{Running, Paused, Skipped, Cancelled, Failed}
 	case Running:
-		return []State{Running, Judging, Paused, Done, Failed, Cancelled, Parked}
+		return []State{Running, Judging, Paused, Done, Failed, Cancelled}
 	case Judging:
-		return []State{Judging, Running, Done, Failed, Paused, Cancelled, Parked}
+		return []State{Judging, Running, Done, Failed, Paused, Cancelled}
 	case Paused:
 		return []State{Pending, Cancelled}
-	case Parked, Failed, Skipped, Cancelled:
+	case Failed, Skipped, Cancelled:
 		return []State{Pending}
 	}
 	return nil
@@ -55,7 +54,7 @@ func next(from State) []State {
 
 // Over reports whether the task is over unless a person retries it.
 func (s State) Over() bool {
-	return s == Done || s == Failed || s == Skipped || s == Cancelled || s == Parked
+	return s == Done || s == Failed || s == Skipped || s == Cancelled
 }
 
 // Advance returns an error unless a task may go from one state to the other. Its

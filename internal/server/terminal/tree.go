@@ -79,7 +79,7 @@ func (p *tree) count() (said string, cost float64) {
 		}
 	}
 	said = fmt.Sprintf("%d of %d tasks done", states["done"], total)
-	for _, s := range []string{"failed", "skipped", "cancelled", "parked", "paused"} {
+	for _, s := range []string{"failed", "skipped", "cancelled", "paused"} {
 		if states[s] > 0 {
 			said += fmt.Sprintf(", %d %s", states[s], s)
 		}

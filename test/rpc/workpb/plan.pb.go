@@ -39,8 +39,8 @@ type Task struct {
 	CompletedAt *string `protobuf:"bytes,5,opt,name=completed_at,json=completedAt,proto3,oneof" json:"completed_at,omitempty"`
 	// As in "find_lodging".
 	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
-	// "pending", "running", "judging", "paused", "done", "failed", "skipped",
-	// "cancelled" or "parked".
+	// "pending", "running", "judging", "paused", "done", "failed", "skipped"
+	// or "cancelled".
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	// Why it failed, was skipped or was cancelled: a code, and what was said of it.
 	Error   string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`

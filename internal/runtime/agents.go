@@ -1,0 +1,58 @@
+package runtime
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"steward/internal/fault"
+)
+
+// AgentView is an agent that may be used, as it is shown to a person.
+type AgentView struct {
+	Path        string `json:"path"`
+	Description string `json:"description,omitzero"`
+	Persona     bool   `json:"persona,omitzero"` // may take over an existing conversation
+}
+
+// Agents returns the agents that may be used, sorted by path; "assistant" comes
+// first.
+func (n *Node) Agents(context.Context) []AgentView {
+	out := []AgentView{{Path: DefaultAgent, Description: "answers when no other agent is named", Persona: true}}
+	for _, name := range slices.Sorted(maps.Keys(n.agents)) {
+		if name != DefaultAgent {
+			v := AgentView{Path: name, Persona: true}
+			if name == PlannerAgent {
+				v.Description = "plans what you ask for, and has the plan's tasks done by agents that it designs"
+			}
+			out = append(out, v)
+		}
+	}
+	for _, a := range smallAgents {
+		if n.smallAgent(a.path) != nil {
+			out = append(out, AgentView{Path: a.path, Description: a.about, Persona: true})
+		}
+	}
+	if n.opt.Catalog != nil {
+		tree := n.opt.Catalog.Tree()
+		for _, path := range slices.Sorted(maps.Keys(tree.ByPath)) {
+			if a := tree.ByPath[path]; a.Path != "" && n.agents[path] == nil {
+				out = append(out, AgentView{Path: path, Description: a.Description, Persona: a.Persona})
+			}
+		}
+	}
+	return out
+}
+
+// takesOver refuses an agent that would continue another agent's conversation and
+// is not meant for it.
+func (n *Node) takesOver(path, before string) error {
+	if before = first(before, DefaultAgent); path == before || path == DefaultAgent || n.agents[path] != nil || n.opt.Catalog == nil {
+		return nil
+	}
+	if a := n.opt.Catalog.Tree().ByPath[path]; a != nil && !a.Persona {
+		return fault.New(fault.Conflict, "agent_no_persona", "the agent %s does not take over conversations: it would see all that was said in this one", path).
+			WithHint("talk to it in a conversation of its own, or set persona: true in its agent.yaml")
+	}
+	return nil
+}
