@@ -168,25 +168,27 @@ func (k *Records) Plan(ctx context.Context, user, which string) (client.Plan, er
 // returns false. Those of deleted conversations are left out.
 func (k *Records) plans(ctx context.Context, sc store.Scope, term store.Term, see func(client.Plan) bool) error {
 	for it, err := range store.Items(ctx, k.store, sc, store.Query{Term: term, Type: typePlan, Reverse: true}) {
-		var p client.Plan
-		if err == nil {
-			err = record.Decode(it.URI, it.Body, &p)
-		}
 		if err != nil {
 			return err
 		}
-		conv := record.IDOf(it.URI, record.TypeConversation)
-		if _, there, err := getConversation(ctx, k.store, sc, conv); err != nil {
+		p, err := decodePlan(it)
+		if err != nil {
 			return err
-		} else if !there {
-			continue
 		}
-		p.ID, p.Conversation, p.Interaction = it.URI.ID(), conv.String(), idText(record.IDOf(it.URI, record.TypeInteraction))
-		if !see(p) {
+		if _, there, err := getConversation(ctx, k.store, sc, record.IDOf(it.URI, record.TypeConversation)); err != nil {
+			return err
+		} else if there && !see(p) {
 			return nil
 		}
 	}
 	return nil
+}
+
+func decodePlan(it store.Item) (client.Plan, error) {
+	var p client.Plan
+	err := record.Decode(it.URI, it.Body, &p)
+	p.ID, p.Conversation, p.Interaction = it.URI.ID(), record.IDOf(it.URI, record.TypeConversation).String(), idText(record.IDOf(it.URI, record.TypeInteraction))
+	return p, err
 }
 
 // The bounds of the examples that a planner is given.
@@ -202,17 +204,25 @@ const (
 // labelled had been read is none: no label would show in the prompt.
 func (n *Node) examples(ctx context.Context, user, asked string) (string, error) {
 	var found []client.Plan
+	var convs []id.ID
 	var requests [][]similar.Field
-	seen := 0
-	err := n.Records.plans(ctx, store.ForUser(user), store.Term{Name: termPlans}, func(p client.Plan) bool {
-		if p.Outcome == string(plan.Done) && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample {
-			found, requests = append(found, p), append(requests, []similar.Field{{Text: p.Request, Weight: 1}})
-		}
-		seen++
-		return seen < exampleCandidates
-	})
-	if err != nil || len(found) == 0 {
+	sc := store.ForUser(user)
+	page, err := n.opt.Store.Query(ctx, sc, store.Query{Term: store.Term{Name: termPlans}, Type: typePlan, Reverse: true, Limit: exampleCandidates})
+	if err != nil {
 		return "", err
+	}
+	for _, it := range page.Items {
+		p, err := decodePlan(it)
+		if err != nil {
+			return "", err
+		}
+		if p.Outcome == string(plan.Done) && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample {
+			found, convs = append(found, p), append(convs, record.IDOf(it.URI, record.TypeConversation))
+			requests = append(requests, []similar.Field{{Text: p.Request, Weight: 1}})
+		}
+	}
+	if len(found) == 0 {
+		return "", nil
 	}
 	scores, whole := similar.NewFinder(requests).Scores(similar.Terms(asked))
 	order := make([]int, len(found))
@@ -221,15 +231,24 @@ func (n *Node) examples(ctx context.Context, user, asked string) (string, error)
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(scores[y], scores[x]) })
 	var b strings.Builder
-	for _, i := range order[:min(len(order), mostExamples)] {
-		if scores[i] < leastLike*whole || scores[i] == 0 {
+	shown := 0
+	for _, i := range order {
+		if shown == mostExamples || scores[i] < leastLike*whole || scores[i] == 0 {
 			break
+		}
+		_, there, err := getConversation(ctx, n.opt.Store, sc, convs[i])
+		if err != nil {
+			return "", err
+		}
+		if !there {
+			continue // it was deleted
 		}
 		text, err := json.Marshal(map[string]any{"request": found[i].Request, "plan": found[i].Plan})
 		if err != nil {
 			return "", err
 		}
 		b.WriteString("\n" + string(text))
+		shown++
 	}
 	if b.Len() == 0 {
 		return "", nil
