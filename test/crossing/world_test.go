@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -147,16 +148,18 @@ func (w *world) watched(args ...string) edge.Result {
 	return edge.Result{Out: string(all.all), Code: cmd.ProcessState.ExitCode()}
 }
 
-// until is a writer that calls seen once text has been written to it.
+// until is a writer that calls seen, once, when text has been written to it: a
+// second signal would end the program at once.
 type until struct {
 	all  []byte
 	text string
 	seen func()
+	once sync.Once
 }
 
 func (u *until) Write(b []byte) (int, error) {
 	if u.all = append(u.all, b...); bytes.Contains(u.all, []byte(u.text)) {
-		u.seen()
+		u.once.Do(u.seen)
 	}
 	return len(b), nil
 }

@@ -420,10 +420,17 @@ func cloneFlags(flags uintptr) error {
 	return cmd.Run()
 }
 
+// init keeps a probe on its first thread. A traced thread that is not the first stays a zombie until its
+// tracer waits for it, and then nobody sees the end of its process.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "probe" {
+		runtime.LockOSThread()
+	}
+}
+
 // beTraced asks to be traced by its parent, which does not act as a tracer. The first signal would stop
 // the thread for good, and Go's runtime signals long-running threads. So it blocks all signals first.
 func beTraced([]string) error {
-	runtime.LockOSThread() // never unlocked: only this thread is traced and ignores signals
 	var all unix.Sigset_t
 	for i := range all.Val {
 		all.Val[i] = ^all.Val[i]
