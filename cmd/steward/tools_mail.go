@@ -135,15 +135,19 @@ func (l *local) watchMail(set *settings.Loaded) (stop func(), err error) {
 		}
 		users := a.For.Users // who is named is told; groups and everybody can look
 		watching.Go(func() {
-			opt.Watch(ctx, a, filepath.Join(marks.For(users[0]), a.Name), l.log, func(ctx context.Context, news []mail.Letter) error {
+			opt.Watch(ctx, a, filepath.Join(marks.For(users[0]), a.Name), l.log, func(limited context.Context, news []mail.Letter) error {
 				for _, user := range users {
-					if err := l.tellMail(ctx, user, news); err != nil {
+					if err := l.tellMail(limited, user, news); err != nil {
 						return err
 					}
 				}
 				if text := arrivals(news); how == "notify" && alert != nil && text != "" {
 					for _, user := range users {
-						if err := alert(ctx, user, "New mail in "+a.Name, text); err != nil {
+						err := alert(limited, user, "New mail in "+a.Name, text)
+						if ctx.Err() != nil {
+							return err // after the next start it is told again
+						}
+						if err != nil {
 							l.log.Warn("nobody was notified of new mail", "account", a.Name, "error", err)
 						}
 					}

@@ -82,36 +82,39 @@ func (n *Notifier) Receivers() (names []string) {
 }
 
 // Notify tells a user something through every receiver. It fails only if none has taken it; what
-// the others answered is then in the error. Error codes: notify_off, notify_failed.
+// the others answered is then in the error. The end of ctx stops it only until one has taken it.
+// Error codes: notify_off, notify_failed.
 func (n *Notifier) Notify(ctx context.Context, user, title, text string) error {
 	title, text = short(title, text)
 	if title == "" && text == "" {
 		return fault.New(fault.Invalid, "notify_empty", "there is nothing to tell")
 	}
-	var requests []request
+	var ways []func(context.Context) error
+	post := func(r request) {
+		ways = append(ways, func(ctx context.Context) error { return n.deliver(ctx, r) })
+	}
 	if n.opt.Ntfy.Topic != "" {
-		requests = append(requests, request{n.opt.Ntfy.URL, n.opt.Ntfy.Token, map[string]any{"topic": n.opt.Ntfy.Topic, "title": title, "message": text}})
+		post(request{n.opt.Ntfy.URL, n.opt.Ntfy.Token, map[string]any{"topic": n.opt.Ntfy.Topic, "title": title, "message": text}})
 	}
 	if n.opt.Webhook.URL != "" {
-		requests = append(requests, request{n.opt.Webhook.URL, n.opt.Webhook.Token,
+		post(request{n.opt.Webhook.URL, n.opt.Webhook.Token,
 			map[string]any{"title": title, "text": text, "user": user, "time": n.opt.Now().UTC().Format(time.RFC3339)}})
 	}
-	all := len(n.Receivers())
-	if all == 0 {
+	if n.opt.Mail != nil {
+		ways = append(ways, func(ctx context.Context) error { return n.opt.Mail(ctx, title, text) })
+	}
+	if len(ways) == 0 {
 		return fault.New(fault.Unavailable, "notify_off", "no way to notify is set up").WithHint("set notify.ntfy.topic, notify.webhook.url or notify.mail in the settings")
 	}
 	var failures []error
-	for _, r := range requests {
-		if err := n.deliver(ctx, r); err != nil {
+	for _, tell := range ways {
+		if err := tell(ctx); err != nil {
 			failures = append(failures, err)
+			continue
 		}
+		ctx = context.WithoutCancel(ctx) // nobody would tell the others later
 	}
-	if n.opt.Mail != nil {
-		if err := n.opt.Mail(ctx, title, text); err != nil {
-			failures = append(failures, err)
-		}
-	}
-	if len(failures) < all {
+	if len(failures) < len(ways) {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "notify_failed", "nobody was notified: %w", errors.Join(failures...))

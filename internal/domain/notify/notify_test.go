@@ -56,6 +56,29 @@ func TestEveryReceiverIsTold(t *testing.T) {
 	}
 }
 
+// Whoever notifies may end meanwhile: once one receiver was told, the others are told too.
+func TestNobodyIsToldHalf(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	mails := 0
+	n := New(Options{Webhook: Webhook{URL: "https://hook.example/x"},
+		Mail: func(ctx context.Context, _, _ string) error {
+			if ctx.Err() == nil {
+				mails++
+			}
+			return ctx.Err()
+		},
+		Transport: receivers(func(*http.Request, map[string]any) int {
+			cancel()
+			return http.StatusOK
+		})})
+	if err := n.Notify(ctx, "ann", "Dentist", "at nine"); err != nil {
+		t.Fatal(err)
+	}
+	if mails != 1 {
+		t.Errorf("%d e-mails", mails)
+	}
+}
+
 // A busy receiver is asked again, one that refuses is not, and one that works is enough.
 func TestReceiversThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
