@@ -74,6 +74,8 @@ func (faceNode) Models(context.Context) (llm.Listing, []string) {
 
 func (faceNode) Agents(context.Context) []runtime.AgentView { return nil }
 
+func (faceNode) ReadAttached(context.Context, string, string, []message.Block) error { return nil }
+
 func (faceNode) Embed(_ context.Context, _ string, texts []string) (embed.Vectors, error) {
 	v := embed.Vectors{Tokens: 3}
 	for range texts {
