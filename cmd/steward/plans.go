@@ -75,6 +75,8 @@ func planText(p *client.Plan, width int) string {
 	edited := ""
 	if p.Edited {
 		edited = "by you, before it began"
+	} else if p.Fallback {
+		edited = "by Steward, since planning failed"
 	}
 	text := fields(13, [][2]string{{"record", p.ID}, {"conversation", p.Conversation}, {"request", p.Request}, {"edited", edited},
 		{"outcome", strings.Trim(p.Outcome+" ("+p.Error+")", " ()")}, {"took", p.Ended.Sub(p.Started).Round(time.Millisecond).String()}, {"cost", planCost(p)},

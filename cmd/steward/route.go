@@ -63,7 +63,9 @@ func decisionShown(d runtime.Decision) string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s answers: %s; decided in %.1f ms\n", plainLine(d.Agent), why, d.Millis)
-	if d.Candidate != "" {
+	if d.Candidate != "" && d.Agent == runtime.PlannerAgent {
+		fmt.Fprintf(&b, "%s answers if planning fails\n", plainLine(d.Candidate))
+	} else if d.Candidate != "" {
 		fmt.Fprintf(&b, "%s is likely\n", plainLine(d.Candidate))
 	}
 	return b.String()
@@ -82,6 +84,9 @@ func routeStats(st runtime.RouteStats) string {
 	}
 	fmt.Fprintf(&b, "corrected: %d, so %.1f %% were right as far as you have said; you named an agent for %d messages\n",
 		st.Corrected, 100-share(min(st.Corrected, st.Decisions)), st.Taught)
+	if st.Fallbacks > 0 {
+		fmt.Fprintf(&b, "planning failed for %d messages, and the agent in reserve answered\n", st.Fallbacks)
+	}
 	for _, kind := range []string{"route", "direct", "planned"} {
 		x, ok := st.Times[kind]
 		if !ok {

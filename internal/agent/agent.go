@@ -120,9 +120,10 @@ type Job struct {
 	Spent func(model string, u message.Usage) llm.Spend
 	// Below returns the usage of the agents that were asked in this turn. May be nil.
 	Below func(context.Context) message.Usage
-	// Answer returns the turn's answer if what was called has given it already, so that no
-	// model is asked to repeat it; otherwise nil. May be nil.
-	Answer func(context.Context) (*message.Message, error)
+	// Write is asked before each model call, and with the error of one that has failed. It
+	// returns the next message (an answer, or calls) if it knows better than the model;
+	// otherwise nil. May be nil.
+	Write func(ctx context.Context, failed error) (*message.Message, error)
 	// Hooks are called between the run's steps.
 	Hooks Hooks
 }

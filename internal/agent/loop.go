@@ -54,24 +54,25 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		if err := l.steer(ctx); err != nil {
 			return Failure, err
 		}
-		if m, err := l.answered(ctx); m != nil || err != nil {
-			if err != nil {
-				return l.failed(ctx, nil, err)
-			}
-			return l.finish(ctx, m, Answered, nil)
-		}
-		if why := l.bound(); why != "" {
-			return l.finish(ctx, system(why, message.StopBound), Bounded, nil)
-		}
-		if over, err := l.hook(ctx, tool.BeforeModel, l.Hooks.Before); over {
-			return l.refused(ctx, nil, err)
-		}
-		m, err := l.askPatiently(ctx)
+		m, err := l.written(ctx, nil)
 		if err != nil {
-			return l.failed(ctx, m, err)
+			return l.failed(ctx, nil, err)
 		}
-		if over, err := l.hook(ctx, tool.AfterModel, l.after(m)); over {
-			return l.refused(ctx, m, err)
+		if m == nil {
+			if why := l.bound(); why != "" {
+				return l.finish(ctx, system(why, message.StopBound), Bounded, nil)
+			}
+			if over, err := l.hook(ctx, tool.BeforeModel, l.Hooks.Before); over {
+				return l.refused(ctx, nil, err)
+			}
+			partial, failed := l.askPatiently(ctx)
+			if m = partial; failed != nil {
+				if m, err = l.written(ctx, failed); m == nil || err != nil {
+					return l.failed(ctx, partial, failed)
+				}
+			} else if over, err := l.hook(ctx, tool.AfterModel, l.after(m)); over {
+				return l.refused(ctx, m, err)
+			}
 		}
 		calls := m.Calls()
 		switch {
@@ -92,12 +93,13 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 	}
 }
 
-// answered returns the answer that the results of the last calls are, or nil.
-func (l *loop) answered(ctx context.Context) (*message.Message, error) {
-	if l.Answer == nil || l.pending {
+// written returns the message that takes the place of the model's next one, or of one that
+// has failed; or nil.
+func (l *loop) written(ctx context.Context, failed error) (*message.Message, error) {
+	if l.Write == nil || l.pending || failed != nil && (ctx.Err() != nil || errors.Is(failed, errTime) || fault.HasCode(failed, "budget_exhausted")) {
 		return nil, nil
 	}
-	m, err := l.Answer(ctx)
+	m, err := l.Write(ctx, failed)
 	if m != nil {
 		for _, b := range m.Blocks {
 			b.Base().Labels |= l.Journal.Labels()

@@ -123,6 +123,7 @@ type Route struct {
 	Path      string       `json:"path"`
 	P         float64      `json:"p,omitzero"`         // the probability that the choice is right, as far as it is known
 	Candidate string       `json:"candidate,omitzero"` // the agent that was likely, but not certain
+	Fallback  bool         `json:"fallback,omitzero"`  // planning failed, and the candidate got the request
 	Millis    float64      `json:"ms,omitzero"`        // how long it took
 	Said      resource.URI `json:"said,omitzero"`      // RouteNamed: the message that is an example of the agent
 	Instead   string       `json:"instead,omitzero"`   // RouteNamed: the agent that routing had chosen for the same words

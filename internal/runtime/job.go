@@ -74,7 +74,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		Fitter: fit, Shown: func() *llm.Toolset { return fit.tools },
 	}
 	if kit.Name == PlannerAgent {
-		job.Answer = (&calls{node: n, chat: c, session: s}).answerOfPlan
+		job.Write = (&calls{node: n, chat: c, session: s, run: run, request: rc}).afterPlan
 	}
 	job.Below = func(ctx context.Context) message.Usage { return n.usedBelow(ctx, c, s.Interaction()) }
 	job.Await = n.awaitModel(c, s, model.Models)

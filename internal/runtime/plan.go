@@ -174,18 +174,21 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 	if turn, err := w.turn(ctx); err == nil && d.Purpose == "" { // without it the task would lack the request itself
 		d.Purpose, _ = wordsOf(turn)
 	}
+	if w.call.Origin == originFallback {
+		return d, ""
+	}
+	if to := w.reserve(); to != "" && d.Confidence < leastSure {
+		return nil, "The plan was not begun, since you are not sure of it. The agent " + to + " gets the request."
+	}
 	if bad := plan.Check(d, w.world()); bad != nil {
 		return nil, "The plan was not begun. Correct these points and call " + startTool + " again:\n" + plan.Describe(bad)
 	}
 	return d, ""
 }
 
-// level returns the kit whose tools and agents may be planned with.
-func (w *treeWorker) level() (*agentKit, error) { return w.node.kitOf(DefaultAgent) }
-
 // world is what plans are held against: what the assistant itself could do.
 func (w *treeWorker) world() plan.World {
-	kit, err := w.level()
+	kit, err := w.node.kitOf(DefaultAgent)
 	if err != nil {
 		return plan.World{}
 	}
@@ -209,7 +212,7 @@ func (w *treeWorker) load(ctx context.Context) ([]*plan.Task, error) {
 	w.places = map[string]resource.URI{}
 	var out []*plan.Task
 	for _, t := range stored {
-		w.places[t.ID.String()], w.versions[t.at] = t.at, t.version
+		w.places[t.ID.String()], w.versions[t.At] = t.At, t.version
 		w.bind(t.Task)
 		w.know(t.Task)
 		out = append(out, t.Task)

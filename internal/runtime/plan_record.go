@@ -56,7 +56,7 @@ func (w *treeWorker) keep(ctx context.Context, args []byte, ended error) error {
 		return err
 	}
 	p := client.Plan{Request: root.Meta.Purpose, Plan: carried, Edited: !bytes.Equal(wrote, carried), Outcome: string(root.State), Error: root.Error,
-		Labels: w.call.Labels.Names(), Ended: time.Now().UTC().Truncate(time.Millisecond)}
+		Fallback: w.call.Origin == originFallback, Labels: w.call.Labels.Names(), Ended: time.Now().UTC().Truncate(time.Millisecond)}
 	if ended != nil {
 		p.Outcome = outcomeStopped
 	}
@@ -216,7 +216,7 @@ func (n *Node) examples(ctx context.Context, user, asked string) (string, error)
 		if err != nil {
 			return "", err
 		}
-		if p.Outcome == string(plan.Done) && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample {
+		if p.Outcome == string(plan.Done) && !p.Fallback && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample {
 			found, convs = append(found, p), append(convs, record.IDOf(it.URI, record.TypeConversation))
 			requests = append(requests, []similar.Field{{Text: p.Request, Weight: 1}})
 		}

@@ -20,17 +20,17 @@ import (
 // requestTask is the kind of a view of a plan's task.
 const requestTask = "plan_task"
 
-// storedTask is a plan.Task with its place and version in the store.
-type storedTask struct {
+// PlannedTask is a task of a plan, with its place and version in the store.
+type PlannedTask struct {
 	*plan.Task
-	at      resource.URI
+	At      resource.URI
 	version uint64
 }
 
 // tasksBelow returns the tasks below a message, in the order in which they were
 // made.
-func tasksBelow(ctx context.Context, st store.Store, sc store.Scope, msg resource.URI) ([]storedTask, error) {
-	var out []storedTask
+func tasksBelow(ctx context.Context, st store.Store, sc store.Scope, msg resource.URI) ([]PlannedTask, error) {
+	var out []PlannedTask
 	for it, err := range store.Items(ctx, st, sc, store.Query{Under: msg, Type: typeTask, Limit: store.MaxLimit}) {
 		if err != nil {
 			return nil, err
@@ -40,27 +40,16 @@ func tasksBelow(ctx context.Context, st store.Store, sc store.Scope, msg resourc
 			return nil, err
 		}
 		t.ID = record.IDOf(it.URI, typeTask)
-		out = append(out, storedTask{t, it.URI, it.Version})
+		out = append(out, PlannedTask{t, it.URI, it.Version})
 	}
-	slices.SortFunc(out, func(a, b storedTask) int { return cmp.Compare(a.Order, b.Order) })
+	slices.SortFunc(out, func(a, b PlannedTask) int { return cmp.Compare(a.Order, b.Order) })
 	return out, nil
-}
-
-// PlannedTask is a task of a plan, and where it is.
-type PlannedTask struct {
-	*plan.Task
-	At resource.URI
 }
 
 // Tasks returns a user's tasks of plans below a resource, parents before their
 // subtasks.
 func (n *Node) Tasks(ctx context.Context, user string, under resource.URI) ([]PlannedTask, error) {
-	stored, err := tasksBelow(ctx, n.opt.Store, store.ForUser(user), under)
-	out := make([]PlannedTask, len(stored))
-	for i, t := range stored {
-		out[i] = PlannedTask{t.Task, t.at}
-	}
-	return out, err
+	return tasksBelow(ctx, n.opt.Store, store.ForUser(user), under)
 }
 
 // tasks adds the tasks of a plan to the view of the call that carries it out.
@@ -69,12 +58,12 @@ func (d *drawer) tasks(v *client.Request, msg resource.URI, below []storedReques
 	if err != nil {
 		return err
 	}
-	under := map[id.ID][]storedTask{}
+	under := map[id.ID][]PlannedTask{}
 	for _, t := range tasks {
 		under[t.Parent] = append(under[t.Parent], t)
 	}
-	var draw func(t storedTask) (client.Request, error)
-	draw = func(t storedTask) (client.Request, error) {
+	var draw func(t PlannedTask) (client.Request, error)
+	draw = func(t PlannedTask) (client.Request, error) {
 		out, err := d.task(t, below, depth)
 		for _, sub := range under[t.ID] {
 			var s client.Request
@@ -108,7 +97,7 @@ func addUp(to, v *client.Request) {
 
 // task returns the view of a task itself: its state, and what the agents did
 // that it was given to.
-func (d *drawer) task(t storedTask, below []storedRequest, depth int) (client.Request, error) {
+func (d *drawer) task(t PlannedTask, below []storedRequest, depth int) (client.Request, error) {
 	v := client.Request{ID: t.ID.String(), Kind: requestTask, Title: t.Name, Agent: t.Assistant, State: RequestClosed, Status: string(t.State), Error: t.Error, Ended: t.CompletedAt}
 	if !t.State.Over() {
 		v.State = record.RequestOpen
@@ -172,7 +161,7 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 		}
 		v := PlannedView{Call: callID(w.call.Ref), Order: t.Order}
 		var err error
-		if v.Task, err = d.task(storedTask{Task: t, at: w.place(t)}, worked, maxDrawn); err != nil {
+		if v.Task, err = d.task(PlannedTask{Task: t, At: w.place(t)}, worked, maxDrawn); err != nil {
 			w.node.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)
 			continue
 		}
@@ -239,35 +228,4 @@ func (w *treeWorker) unmet(ctx context.Context, conv id.ID) bool {
 		}
 	}
 	return offline && (failed || !called)
-}
-
-// answerOfPlan returns the answer of a plan of one task, if that is what happened
-// last: that of the agent that was designed for it. Otherwise it returns nil.
-func (x *calls) answerOfPlan(ctx context.Context) (*message.Message, error) {
-	msgs := x.session.Transcript().Messages()
-	if len(msgs) < 2 {
-		return nil, nil
-	}
-	asked, r := msgs[len(msgs)-2], msgs[len(msgs)-1].Result()
-	if r == nil || r.Name != startTool || r.Status != message.OK || len(asked.Calls()) != 1 {
-		return nil, nil
-	}
-	st, sc := x.node.opt.Store, store.ForUser(x.chat.user)
-	tasks, err := tasksBelow(ctx, st, sc, x.session.MessageURI(asked.ID))
-	if err != nil || len(tasks) != 1 || tasks[0].State != plan.Done {
-		return nil, err
-	}
-	var final *message.Message
-	for m, err := range messagesUnder(ctx, st, sc, record.ConversationURI(tasks[0].Output.Conversation)) {
-		if err != nil {
-			return nil, err
-		}
-		if m.Final {
-			final = m
-		}
-	}
-	if final == nil || len(shown(final)) == 0 {
-		return nil, nil
-	}
-	return &message.Message{ID: id.New(), Role: message.Assistant, Stop: final.Stop, Model: final.Model, Blocks: shown(final)}, nil
 }

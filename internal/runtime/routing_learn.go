@@ -262,6 +262,7 @@ type RouteStats struct {
 	Decisions int                     `json:"decisions"`
 	Corrected int                     `json:"corrected"` // decisions after which the person named another agent for the same words
 	Taught    int                     `json:"taught"`    // messages for which the person named an agent
+	Fallbacks int                     `json:"fallbacks"` // decisions for the planner after which planning failed, and the candidate answered
 	Paths     map[string]int          `json:"paths"`
 	Times     map[string]RouteTimes   `json:"times"` // "route": of the decision; "direct" and "planned": of whole turns
 	Targets   map[string]RouteTargets `json:"targets"`
@@ -292,6 +293,9 @@ func (k *Records) RouteStats(ctx context.Context, user string) (RouteStats, erro
 		}
 		out.Decisions++
 		out.Paths[run.Route.Path]++
+		if run.Route.Fallback {
+			out.Fallbacks++
+		}
 		times["route"] = append(times["route"], run.Route.Millis)
 		kind := "direct"
 		if run.Agent == PlannerAgent {

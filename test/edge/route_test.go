@@ -37,7 +37,17 @@ func newRouted(t *testing.T, settings string, choose func(edge.Asked) edge.Reply
 		t.Errorf("nobody's prompt: %s", in.Messages[0].Text())
 		return edge.Reply{Text: "?"}
 	})
-	r.Node = edge.New(t, edge.Options{Model: script, Settings: settings})
+	r.Node = withPlants(t, script, settings)
+	return r
+}
+
+// newRoutedBy returns a node with the agent "plants", whose fast model is choose, and whose other models are reply.
+func newRoutedBy(t *testing.T, choose, reply func(edge.Asked) edge.Reply) *edge.Node {
+	return withPlants(t, edge.ScriptRouting(t, choose, reply), "")
+}
+
+func withPlants(t *testing.T, script http.Handler, settings string) *edge.Node {
+	r := edge.New(t, edge.Options{Model: script, Settings: settings})
 	r.Write("name: plants\ndescription: Knows which plant needs what, and when to water it\ncapabilities: [watering, repotting]\nexamples:\n"+
 		"  - {say: How often should I water the orchid?}\n  - {say: Why does my basil wilt?}\n  - {say: When do I repot the monstera?}\n"+
 		"  - {say: Does the fern need more light?}\n  - {say: Which fertiliser is right for my tomatoes?}\n  - {say: The ficus is losing its leaves}\n", "data", "agents", "plants", "agent.yaml")

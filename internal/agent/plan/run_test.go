@@ -60,7 +60,7 @@ func (o *office) Save(_ context.Context, tasks []*plan.Task) error {
 func reachable(from, to plan.State) bool {
 	seen := []plan.State{from}
 	for i := 0; i < len(seen); i++ {
-		for _, s := range plan.States() {
+		for _, s := range []plan.State{plan.Pending, plan.Running, plan.Judging, plan.Paused, plan.Done, plan.Failed, plan.Skipped, plan.Cancelled} {
 			if plan.Advance(seen[i], s) == nil && !slices.Contains(seen, s) {
 				seen = append(seen, s)
 			}

@@ -10,13 +10,13 @@ const taskSchema = `{"type":"object","properties":{` +
 	`"name":{"type":"string","maxLength":40,"description":"a short name, like find_lodging; other tasks refer to it"},` +
 	`"applicability":{"type":"string","description":"when the task is not needed"},` +
 	`"after":{"type":"array","maxItems":50,"items":{"type":"string"},"description":"names of tasks beside this one whose outputs it needs; leave it out, and they run at the same time"},` +
-	`"assistant":{"type":"string","description":"an agent of the list that is made for this; left out: one is found, or designed from the members below"},` +
 	taskProperties + `},"required":["name","purpose"],"additionalProperties":false}`
 
 const taskProperties = `"analysis":{"type":"string","description":"what is asked for, and what it takes"},` +
 	`"purpose":{"type":"string","description":"what is to be achieved"},` +
 	`"instructions":{"type":"string","description":"how, and everything that has to be known for it"},` +
 	`"evaluation":{"type":"string","description":"by what one sees that it is achieved; left out where that is plain"},` +
+	`"assistant":{"type":"string","description":"an agent of the list that is made for this; left out: one is found, or designed from the members below"},` +
 	`"plan":{"type":"string","description":"the steps, in words"},` +
 	`"selected_tools":{"type":"array","maxItems":60,"items":{"type":"string"},"description":"names of tools that are really needed, few"},` +
 	`"agent_system_prompt":{"type":"string","description":"who the agent is that does it, and how it works"},` +

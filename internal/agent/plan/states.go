@@ -21,11 +21,6 @@ const (
 	Cancelled State = "cancelled" // by a person, or by the task above it
 )
 
-// States returns all states.
-func States() []State {
-	return []State{Pending, Running, Judging, Paused, Done, Failed, Skipped, Cancelled}
-}
-
 // next returns the states that may follow a state.
 //
 //	pending ──▶ running ─┬──▶ judging ─┬─▶ done

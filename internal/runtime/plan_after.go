@@ -1,0 +1,117 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"steward/internal/agent"
+	"steward/internal/agent/plan"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// Planning has failed for good if the model cannot be asked, if so many plans were
+// refused, or if the model is less sure than this of its plan.
+const (
+	mostRefused = 2
+	leastSure   = 0.5
+)
+
+// originFallback is the origin of a plan that Steward has written because planning failed.
+const originFallback = "system"
+
+// afterPlan writes the planner's next message where no model has to. The answer of a plan
+// of one task is that of its agent. If planning has failed for good, and routing has kept
+// an agent in reserve, Steward writes the plan: that agent gets the whole request. This
+// plan is carried out like any other, also after a crash.
+func (x *calls) afterPlan(ctx context.Context, failed error) (*message.Message, error) {
+	msgs := x.session.Transcript().Messages()
+	res := msgs[len(msgs)-1].Result()
+	if failed == nil && (res == nil || res.Name != startTool) {
+		return nil, nil
+	}
+	st, sc := x.node.opt.Store, store.ForUser(x.chat.user)
+	tasks, err := tasksBelow(ctx, st, sc, x.session.Interaction())
+	if err != nil || len(tasks) > 1 {
+		return nil, err
+	}
+	if len(tasks) == 0 {
+		return x.fallBack(ctx, msgs, failed)
+	}
+	if asked := msgs[len(msgs)-2].Calls(); len(asked) > 0 && asked[0].Origin == originFallback {
+		x.run.Route.Fallback = true
+	}
+	if failed != nil || res.Status != message.OK || tasks[0].State != plan.Done {
+		return nil, nil
+	}
+	did, err := sumUp(ctx, st, sc, record.ConversationURI(tasks[0].Output.Conversation))
+	final := did.final
+	if err != nil || final == nil || len(shown(final)) == 0 {
+		return nil, err
+	}
+	return &message.Message{ID: id.New(), Role: message.Assistant, Stop: final.Stop, Model: final.Model, Blocks: shown(final)}, nil
+}
+
+// reserve returns the agent that routing has kept for the case that planning fails, or "".
+func (x *calls) reserve() string {
+	if r := x.run.Route; r != nil && r.Candidate != "" && r.Candidate != PlannerAgent && x.node.answers(r.Candidate, true) {
+		return r.Candidate
+	}
+	return ""
+}
+
+// fallBack gives the request to the agent in reserve if planning has failed for good. The
+// last of msgs is the result of a plan that was not begun, unless the model has failed.
+func (x *calls) fallBack(ctx context.Context, msgs []*message.Message, failed error) (*message.Message, error) {
+	refused, why := 0, ""
+	for _, m := range slices.Backward(msgs) {
+		if m.Role == message.User {
+			break
+		}
+		for _, c := range m.Calls() {
+			if c.Origin == originFallback {
+				return nil, nil // once
+			}
+		}
+		if r := m.Result(); r != nil && r.Name == startTool && r.Status == message.Failed {
+			refused++
+		}
+	}
+	switch {
+	case failed != nil:
+		why = "the model failed (" + fault.Of(failed).Code + ")"
+	case refused >= mostRefused:
+		why = fmt.Sprintf("%d plans did not hold", refused)
+	default:
+		asked := msgs[len(msgs)-2].Calls()
+		if len(asked) == 0 {
+			return nil, nil
+		}
+		if d, err := plan.Parse(asked[len(asked)-1].Args); err != nil || d.Confidence >= leastSure {
+			return nil, nil
+		}
+		why = "the model was not sure of its plan"
+	}
+	to := x.reserve()
+	turn, err := x.turn(ctx)
+	if err != nil || to == "" {
+		return nil, err
+	}
+	words, _ := wordsOf(turn)
+	args, err := json.Marshal(plan.Draft{Purpose: first(words, turn[0].Text()), Assistant: to, Confidence: 1,
+		Analysis: "Planning has failed: " + why + ".", Plan: "The agent that is likely for the request does all of it."})
+	if err != nil {
+		return nil, err
+	}
+	own := id.New()
+	x.chat.emit(agent.Event{Kind: agent.Delta, ID: own, Stream: llm.Event{Kind: llm.Notice,
+		Text: fmt.Sprintf("No plan came of this: %s. The agent %s answers instead.", why, to)}})
+	return &message.Message{ID: own, Role: message.Assistant, Stop: message.StopTools, Blocks: []message.Block{&message.ToolCall{
+		Common: message.Common{Origin: originFallback}, CallID: "call_" + own.String(), Name: startTool, Args: args}}}, nil
+}
