@@ -49,7 +49,7 @@ func builtInEnv(set *settings.Loaded, name string) tool.Env {
 const workspaceName = "workspace"
 
 func (l *local) basicTools(set *settings.Loaded) builtIn {
-	opt := builtin.Options{Zone: l.zone(set)}
+	opt := builtin.Options{Options: domainlocal.Options{Zone: l.zone(set)}}
 	opt.Groups, opt.More = l.groupsOf, l.granted.list
 	opt.Reader = &l.reader
 	if place, err := domainlocal.NewPlace(builtInEnv(set, "files"), "trash"); err == nil { // it fails without a data folder

@@ -72,20 +72,15 @@ func (s *service) actions(k *local.Kit) {
 	}
 }
 
-// at reads a time. It checks the format, because schemas do not enforce formats.
-func at(text string, zone *time.Location) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", day} {
-		if t, err := time.ParseInLocation(layout, strings.TrimSpace(text), zone); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fault.New(fault.Invalid, "time_invalid", "%.60q is no date and time", text).
-		WithHint("write it like 2026-03-29T15:30:00+02:00")
+// at reads a time. Schemas do not enforce its format.
+func (s *service) at(text string, zone *time.Location) (time.Time, error) {
+	c, err := local.ReadClock(text, s.Time().In(zone))
+	return c.In(zone), err
 }
 
 func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st store) (string, error) {
 	zone := s.Location(in.User)
-	start, err := at(a.Start, zone)
+	start, err := s.at(a.Start, zone)
 	if err != nil {
 		return "", err
 	}
@@ -172,7 +167,7 @@ func overlaps(e Event, events []Event, zone *time.Location) string {
 
 func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, st store) (string, error) {
 	zone := s.Location(in.User)
-	start, err := at(a.Start, zone)
+	start, err := s.at(a.Start, zone)
 	if err != nil {
 		return "", err
 	}

@@ -27,7 +27,7 @@ func TestUndoAndBatchOfAnApprovedTool(t *testing.T) {
 		}
 		return service{}, nil
 	}, func(context.Context, tool.Invocation, struct{}, service) (string, error) { return "done", nil }, tool.Text)
-	k.Batch("act", func(_ context.Context, ins []tool.Invocation) []tool.Outcome { return make([]tool.Outcome, len(ins)) })
+	k.Wrap("act", func(l local.Layer) tool.Tool { return batching{l} })
 	src, err := k.Source()
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +63,13 @@ func TestUndoAndBatchOfAnApprovedTool(t *testing.T) {
 	if _, ok := tool.UndoerOf(src.Tool(gone)); ok {
 		t.Error("what was not approved can be taken back")
 	}
+}
+
+// batching makes several calls at once.
+type batching struct{ local.Layer }
+
+func (batching) CallAll(_ context.Context, ins []tool.Invocation) []tool.Outcome {
+	return make([]tool.Outcome, len(ins))
 }
 
 // service can take back what has a key.

@@ -64,6 +64,52 @@ func Day(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
+// Clock is a time as people write it.
+type Clock struct {
+	time.Time      // with the text's own offset, or else what a clock shows, written in UTC
+	Fixed     bool // the text has an offset
+	Dated     bool // the text has a date; else it is that of today
+}
+
+// In returns the time at which a clock in a time zone shows c.
+func (c Clock) In(zone *time.Location) time.Time {
+	if c.Fixed {
+		return c.Time
+	}
+	return time.Date(c.Year(), c.Month(), c.Day(), c.Hour(), c.Minute(), c.Second(), 0, zone)
+}
+
+// ReadClock reads a time of day, a date, or both. Error code: time_invalid.
+func ReadClock(text string, now time.Time) (Clock, error) {
+	said := strings.Join(strings.Fields(strings.ToUpper(text)), " ")
+	switch said {
+	case "NOW":
+		return Clock{now, true, false}, nil
+	case "NOON":
+		said = "12:00"
+	case "MIDNIGHT":
+		said = "00:00"
+	}
+	for _, day := range []string{"2006-01-02T", "2006-01-02 ", ""} {
+		for _, clock := range []string{"15:04", "15:04:05", "3:04 PM", "3:04PM", "3 PM", "3PM"} {
+			if t, err := time.Parse(day+clock+"Z07:00", said); err == nil && day != "" {
+				return Clock{t, true, true}, nil
+			}
+			if t, err := time.Parse(day+clock, said); err == nil {
+				if day == "" {
+					t = time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
+				}
+				return Clock{t, false, day != ""}, nil
+			}
+		}
+	}
+	if t, err := time.Parse(time.DateOnly, said); err == nil {
+		return Clock{t, false, true}, nil
+	}
+	return Clock{}, fault.New(fault.Invalid, "time_invalid", "%.80q is not a time that can be read", text).
+		WithHint("write 15:30, 2026-03-29T15:30 or 2026-03-29T15:30:00+02:00")
+}
+
 // Again makes the earlier result of a call with the same parameters obsolete.
 func Again(parameters ...string) []tool.Strategy {
 	return []tool.Strategy{{Kind: tool.ByParameters, Parameters: parameters}}
@@ -101,8 +147,8 @@ func Line(s string, most int) string {
 	return s
 }
 
-// Cut returns a part of a text of at most the given number of bytes, if possible of whole lines, and where
-// the rest begins; 0: there is none.
+// Cut returns a part of a text of at most the given number of bytes (but at least one character), if possible
+// of whole lines, and where the rest begins; 0: there is none.
 func Cut(text string, from, most int) (part string, next int) {
 	from = min(from, len(text))
 	for from < len(text) && !utf8.RuneStart(text[from]) {
@@ -114,9 +160,12 @@ func Cut(text string, from, most int) (part string, next int) {
 	}
 	end := strings.LastIndexByte(rest[:most], '\n') + 1
 	if end < most/2 {
-		for end = most; !utf8.RuneStart(rest[end]); {
+		for end = most; end > 0 && !utf8.RuneStart(rest[end]); {
 			end--
 		}
+	}
+	if end == 0 {
+		_, end = utf8.DecodeRuneInString(rest)
 	}
 	return rest[:end], from + end
 }

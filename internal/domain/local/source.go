@@ -75,7 +75,7 @@ func Query[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in 
 func Action[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error), settle Settler) {
 	t, err := tool.New(k.spec(spec, tool.Action), fn)
 	if err == nil && settle != nil {
-		t = &settling{layer{t}, settle}
+		t = &settling{Layer{t}, settle}
 	}
 	k.add(t, err)
 }
@@ -109,7 +109,7 @@ func Change[In any, C Changes](k *Kit, spec tool.Spec, of func(ctx context.Conte
 		return show(told), err
 	})
 	if err == nil {
-		t = &undoable{settling{layer{t}, func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+		t = &undoable{settling{Layer{t}, func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 			_, told, ok, err := applied(ctx, in)
 			return ok, show(told), err
 		}}, func(ctx context.Context, in tool.Invocation) (string, error) {
@@ -123,18 +123,21 @@ func Change[In any, C Changes](k *Kit, spec tool.Spec, of func(ctx context.Conte
 	k.add(t, err)
 }
 
-// layer is a tool that wraps another one.
-type layer struct{ tool.Tool }
+// Layer is a tool that wraps another one, which was made by tool.New.
+type Layer struct{ tool.Tool }
 
-func (l layer) Unwrap() tool.Tool       { return l.Tool }
-func (l layer) Check(args []byte) error { return l.Tool.(tool.Checker).Check(args) }
+// Unwrap leads to the tool inside.
+func (l Layer) Unwrap() tool.Tool { return l.Tool }
+
+// Check implements tool.Checker.
+func (l Layer) Check(args []byte) error { return l.Tool.(tool.Checker).Check(args) }
 
 // Settler reports whether the effect of a call has happened. See tool.Settler.
 type Settler = func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error)
 
 // settling is an action with a Settler.
 type settling struct {
-	layer
+	Layer
 	settle Settler
 }
 
@@ -156,20 +159,10 @@ func (u *undoable) Undo(ctx context.Context, in tool.Invocation, _ tool.Result) 
 	return tool.Text(told), nil
 }
 
-// batching is an action that makes several calls at once.
-type batching struct {
-	layer
-	all func(ctx context.Context, ins []tool.Invocation) []tool.Outcome
-}
-
-func (b *batching) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
-	return b.all(ctx, ins)
-}
-
-// Batch lets one of the kit's actions make several calls at once. See tool.Batcher.
-func (k *Kit) Batch(short string, fn func(ctx context.Context, ins []tool.Invocation) []tool.Outcome) {
+// Wrap puts a layer around one of the kit's tools, with what else the tool can do.
+func (k *Kit) Wrap(short string, layer func(Layer) tool.Tool) {
 	if t := k.tools[k.Name(short)]; t != nil {
-		k.tools[k.Name(short)] = &batching{layer{t}, fn}
+		k.tools[k.Name(short)] = layer(Layer{t})
 	}
 }
 
@@ -228,12 +221,12 @@ func (s *source) Tool(approved tool.Spec) tool.Tool {
 	if spec.Effect == tool.Query {
 		spec.Delivery, spec.Dedupes = "", false
 	}
-	return &allowed{layer{own}, spec}
+	return &allowed{Layer{own}, spec}
 }
 
 // allowed is a tool as it was approved.
 type allowed struct {
-	layer
+	Layer
 	spec tool.Spec
 }
 

@@ -146,27 +146,13 @@ func (s service) count(ctx context.Context, in tool.Invocation, a timerArgs) (st
 	return s.set(ctx, in, record.Alarm{Text: name, Start: s.Time().Add(time.Duration(a.Seconds) * time.Second)})
 }
 
-// moment reads a time: a date with a time of day, or the next time that the clock shows one.
+// moment reads a time. A time of day is the next one that the clock shows.
 func moment(text string, now time.Time) (time.Time, error) {
-	text = strings.TrimSpace(text)
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
+	c, err := local.ReadClock(text, now)
+	if !c.Fixed && !c.Dated && !c.In(now.Location()).After(now) {
+		c.Time = c.AddDate(0, 0, 1)
 	}
-	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
-		if t, err := time.ParseInLocation(form, text, now.Location()); err == nil {
-			return t, nil
-		}
-	}
-	for _, form := range []string{"15:04", "15:04:05"} {
-		if t, err := time.Parse(form, text); err == nil {
-			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
-			if !at.After(now) {
-				at = time.Date(now.Year(), now.Month(), now.Day()+1, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
-			}
-			return at, nil
-		}
-	}
-	return time.Time{}, fault.New(fault.Invalid, "time_invalid", "%.40q is no time", text).WithHint("write it like 2026-11-30T09:00, or 09:00")
+	return c.In(now.Location()), err
 }
 
 // setting is what a user has set. It implements local.Changes.

@@ -107,7 +107,13 @@ func (s *service) tools(k *local.Kit) {
 	local.Change(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale,
 		Description: "Deletes a task from the to-do list: it is not to be done any more.",
 		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.of, s.delete, tool.Text)
-	k.Batch("add", s.addAll)
+	k.Wrap("add", func(l local.Layer) tool.Tool { return adding{l, s} })
+}
+
+// adding is todo.add, which makes several calls at once.
+type adding struct {
+	local.Layer
+	s *service
 }
 
 func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
@@ -195,9 +201,10 @@ func (a addArgs) edit(key string) (edit, error) {
 	return edit{key: key, told: told, task: Task{Title: title, Due: a.Due, List: a.List}, do: add}, nil
 }
 
-// addAll adds several tasks, in one write if they are in a file. An error in one of them does not affect
-// the others.
-func (s *service) addAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
+// CallAll implements tool.Batcher: it adds several tasks, in one write if they are in a file. An error in one
+// of them does not affect the others.
+func (a adding) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
+	s := a.s
 	out := make([]tool.Outcome, len(ins))
 	st, err := s.of(ctx, ins[0].User)
 	f, inFile := st.(*file)

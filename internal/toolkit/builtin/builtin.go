@@ -5,14 +5,15 @@ package builtin
 
 import (
 	"context"
-	"time"
 
+	"steward/internal/domain/local"
 	"steward/internal/extract"
 	"steward/internal/tool"
 )
 
 // Options say what the tools may see. The zero value grants no folder.
 type Options struct {
+	local.Options
 	// Folders are where the files tools work. Without any folder there are no files tools.
 	Folders []Folder
 	// More returns the folders that were granted since then, if there are files tools at all. One
@@ -26,10 +27,6 @@ type Options struct {
 	// Notes is where notes are kept, such as workspace/Notes: a path in a writable folder. Empty: there
 	// are no tools for notes.
 	Notes string
-	// Now is the clock; nil: time.Now.
-	Now func() time.Time
-	// Zone returns a user's own time zone, for calls that name none. nil, or a nil result: UTC.
-	Zone func(user string) *time.Location
 	// Groups returns the groups that a user is in; nil: there are none.
 	Groups func(ctx context.Context, user string) ([]string, error)
 }
@@ -46,44 +43,31 @@ type Folder struct {
 
 // Tools returns the tools. Errors: Invalid, folder_invalid (a bad or repeated name, or a path that is
 // not a folder).
-func Tools(opt Options) ([]tool.Tool, error) {
-	if opt.Now == nil {
-		opt.Now = time.Now
+func Tools(opt Options) (tools []tool.Tool, err error) {
+	if err := checkFolders(opt.Folders); err != nil {
+		return nil, err
 	}
-	if opt.Zone == nil {
-		opt.Zone = func(string) *time.Location { return nil }
+	k := &kit{opt}
+	for _, group := range []struct {
+		name string
+		add  func(*local.Kit)
+	}{{"math", addMath}, {"time", k.clock}, {"text", addHash}, {"files", k.files}, {"notes", k.notes}} {
+		to := local.NewKit(tool.Env{Name: group.name}, "")
+		group.add(to)
+		more, err := to.Tools()
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, more...)
 	}
-	k := kit{opt: opt}
-	k.math()
-	k.clock()
-	k.hash()
-	k.files()
-	return k.tools, k.err
+	return tools, nil
 }
 
-// kit collects tools and the first error.
-type kit struct {
-	opt   Options
-	tools []tool.Tool
-	err   error
-}
-
-func (k *kit) add(t tool.Tool, err error) {
-	if err != nil && k.err == nil {
-		k.err = err
-	}
-	if k.err == nil {
-		k.tools = append(k.tools, t)
-	}
-}
+// kit is what the tools have in common.
+type kit struct{ opt Options }
 
 // query adds a query from a function that needs only its arguments.
-func query[In, Out any](k *kit, name, description string, log tool.LogSpec, fn func(In) (Out, error)) {
-	k.add(tool.New(tool.Spec{Name: name, Description: description, Effect: tool.Query, Version: "1", Log: log},
-		func(_ context.Context, _ tool.Invocation, in In) (Out, error) { return fn(in) }))
-}
-
-// again makes the earlier result of the same question obsolete.
-func again(parameters ...string) tool.Strategy {
-	return tool.Strategy{Kind: tool.ByParameters, Parameters: parameters}
+func query[In, Out any](to *local.Kit, name, description string, log tool.LogSpec, fn func(In) (Out, error)) {
+	local.Query(to, tool.Spec{Name: name, Description: description, Log: log},
+		func(_ context.Context, _ tool.Invocation, in In) (Out, error) { return fn(in) })
 }

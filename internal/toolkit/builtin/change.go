@@ -13,6 +13,7 @@ import (
 	json "github.com/go-json-experiment/json"
 	"github.com/rogpeppe/go-internal/diff"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
@@ -34,32 +35,28 @@ type deleteArgs struct {
 	Path string `json:"path" jsonschema:"the file or folder to delete, beginning with a granted folder's name" minlen:"1" maxlen:"1024"`
 }
 
-// changer is an action on files whose changes are recorded in the trash. It implements tool.Settler and
-// tool.Undoer with that record.
-type changer struct {
-	tool.Tool
+// changing is an action on files.
+type changing struct {
+	local.Layer
 	k       *kit
 	preview func(ctx context.Context, in tool.Invocation) (string, error) // nil: the arguments say all
 }
 
-// Unwrap leads to the typed tool.
-func (c *changer) Unwrap() tool.Tool { return c.Tool }
-
-// Check implements tool.Checker.
-func (c *changer) Check(args []byte) error { return c.Tool.(tool.Checker).Check(args) }
-
 // Preview implements tool.Previewer.
-func (c *changer) Preview(ctx context.Context, in tool.Invocation) (string, error) {
+func (c changing) Preview(ctx context.Context, in tool.Invocation) (string, error) {
 	if c.preview == nil {
 		return "", nil
 	}
 	return c.preview(ctx, in)
 }
 
-// addChangers adds the actions that need the trash.
-func (k *kit) addChangers() {
+// changers adds the actions, which need the trash.
+func (k *kit) changers(to *local.Kit) {
 	gone := []tool.Strategy{{Kind: tool.Custom, Tools: []string{"files.list", "files.read"}}}
-	addChange(k, tool.Spec{Name: "files.edit", Targets: []string{"path"}, Tidy: rewritten,
+	addChange(k, to, tool.Spec{Name: "write", Targets: []string{"path"}, Tidy: rewritten,
+		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + begin,
+		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}}}, k.write, k.writePreview)
+	addChange(k, to, tool.Spec{Name: "edit", Targets: []string{"path"}, Tidy: rewritten,
 		Description: "Changes a part of a text file: replaces one text by another, exactly. Prefer it to files.write for files that exist. " + begin,
 		Log:         tool.LogSpec{Summary: "Edit {path}", Parameters: []string{"path", "all"}, Impact: []string{"path"}}},
 		k.edit, func(ctx context.Context, in tool.Invocation, a editArgs) (string, error) {
@@ -70,10 +67,10 @@ func (k *kit) addChangers() {
 			defer root.Close()
 			return unified(p.shown, old, now), nil
 		})
-	addChange(k, tool.Spec{Name: "files.move", Targets: []string{"from", "to"}, Tidy: gone,
+	addChange(k, to, tool.Spec{Name: "move", Targets: []string{"from", "to"}, Tidy: gone,
 		Description: "Moves or renames a file or folder inside a granted folder. It never replaces anything. " + begin,
 		Log:         tool.LogSpec{Summary: "Move {from} to {to}", Impact: []string{"from", "to"}}}, k.move, nil)
-	addChange(k, tool.Spec{Name: "files.delete", Targets: []string{"path"}, Tidy: gone,
+	addChange(k, to, tool.Spec{Name: "delete", Targets: []string{"path"}, Tidy: gone,
 		Description: "Deletes a file or folder. It is kept in a trash for a while, so that deleting can be undone. " + begin,
 		Log:         tool.LogSpec{Summary: "Delete {path}", Impact: []string{"path"}}}, k.delete, nil)
 }
@@ -83,24 +80,23 @@ var rewritten = []tool.Strategy{
 	{Kind: tool.ByTool, Tools: []string{"files.read"}, Parameters: []string{"path"}},
 	{Kind: tool.Custom, Tools: []string{"files.list"}}}
 
-func addChange[In any](k *kit, s tool.Spec, fn func(context.Context, tool.Invocation, In) (string, error), preview func(context.Context, tool.Invocation, In) (string, error)) {
-	s.Effect, s.Version, s.Yields, s.Reach = tool.Action, "1", message.Private, tool.ReachHere
-	t, err := tool.New(s, fn)
-	if err != nil {
-		k.add(nil, err)
-		return
-	}
-	c := &changer{Tool: t, k: k}
-	if preview != nil {
-		c.preview = func(ctx context.Context, in tool.Invocation) (string, error) {
-			var a In
-			if err := json.Unmarshal(in.Args, &a); err != nil {
-				return "", fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %w", err)
+func addChange[In any](k *kit, to *local.Kit, s tool.Spec, fn, preview func(context.Context, tool.Invocation, In) (string, error)) {
+	s.Yields = message.Private
+	local.Change(to, s, func(_ context.Context, user string) (changes, error) { return changes{k, user}, nil },
+		func(ctx context.Context, in tool.Invocation, a In, _ changes) (string, error) { return fn(ctx, in, a) }, tool.Text)
+	to.Wrap(s.Name, func(l local.Layer) tool.Tool {
+		c := changing{Layer: l, k: k}
+		if preview != nil {
+			c.preview = func(ctx context.Context, in tool.Invocation) (string, error) {
+				var a In
+				if err := json.Unmarshal(in.Args, &a); err != nil {
+					return "", fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %w", err)
+				}
+				return preview(ctx, in, a)
 			}
-			return preview(ctx, in, a)
 		}
-	}
-	k.add(c, nil)
+		return c
+	})
 }
 
 // unified returns the difference of two texts as a unified diff.
@@ -197,7 +193,7 @@ func (k *kit) move(ctx context.Context, in tool.Invocation, a moveArgs) (string,
 	case state == "":
 		return "", tool.NotDone(from.fault(fs.ErrNotExist))
 	}
-	if err := k.keep(ctx, in.User, keyOf(in), note{Path: from.shown, To: to.shown, Before: state, After: state}, from, root); err != nil {
+	if err := k.keep(ctx, in.User, local.Key(in), note{Path: from.shown, To: to.shown, Before: state, After: state}, from, root); err != nil {
 		return "", tool.NotDone(err)
 	}
 	if err := rename(root, from, to); err != nil {
@@ -244,7 +240,7 @@ func (k *kit) delete(ctx context.Context, in tool.Invocation, a deleteArgs) (str
 	if err != nil {
 		return "", tool.NotDone(p.fault(err))
 	}
-	if err := k.keep(ctx, in.User, keyOf(in), note{Path: p.shown, Before: state}, p, root); err != nil {
+	if err := k.keep(ctx, in.User, local.Key(in), note{Path: p.shown, Before: state}, p, root); err != nil {
 		return "", tool.NotDone(err)
 	}
 	if err := root.RemoveAll(p.rel); err != nil {
@@ -254,14 +250,6 @@ func (k *kit) delete(ctx context.Context, in tool.Invocation, a deleteArgs) (str
 		return "", p.fault(err)
 	}
 	return fmt.Sprintf("Deleted %s. It is in the trash: this can be undone.", p.shown), nil
-}
-
-// keyOf returns the idempotency key of a call.
-func keyOf(in tool.Invocation) string {
-	if in.Key != "" {
-		return in.Key
-	}
-	return in.Call.String()
 }
 
 // recorded is a change that the trash remembers, and how things are now.
@@ -285,22 +273,22 @@ func (r *recorded) close() {
 }
 
 // recall finds the record of a call. It returns nil if there is none.
-func (k *kit) recall(ctx context.Context, in tool.Invocation) (*recorded, error) {
-	trash, err := k.trash(in.User)
+func (k *kit) recall(ctx context.Context, user, key string) (*recorded, error) {
+	trash, err := k.trash(user)
 	if err != nil {
 		return nil, err
 	}
 	r := &recorded{trash: trash}
-	n, name, err := noteOf(trash, keyOf(in))
+	n, name, err := noteOf(trash, key)
 	if r.note = n; err != nil || name == "" {
 		r.close()
 		return nil, err
 	}
 	r.was = name + "/was"
-	r.p, r.root, err = k.writable(ctx, in.User, n.Path)
+	r.p, r.root, err = k.writable(ctx, user, n.Path)
 	if err == nil && n.To != "" {
 		var other *os.Root
-		if r.to, other, err = k.writable(ctx, in.User, n.To); err == nil {
+		if r.to, other, err = k.writable(ctx, user, n.To); err == nil {
 			other.Close() // the folder is open as root
 			r.there, err = stateOf(ctx, r.root, r.to.rel)
 		}
@@ -325,38 +313,43 @@ func (r *recorded) done() bool {
 
 func (r *recorded) undone() bool { return r.now == r.Before && (r.To == "" || r.there == "") }
 
-// Settle implements tool.Settler.
-func (c *changer) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	r, err := c.k.recall(ctx, in)
+// changes are a user's changes of files, which the trash remembers. They implement local.Changes.
+type changes struct {
+	k    *kit
+	user string
+}
+
+// Applied implements local.Changes.
+func (c changes) Applied(ctx context.Context, key string) (told string, ok bool, err error) {
+	r, err := c.k.recall(ctx, c.user, key)
 	if err != nil || r == nil {
-		return false, tool.Result{}, err // without a record it did not begin
+		return "", false, err // without a record it did not begin
 	}
 	defer r.close()
 	switch {
 	case r.done():
-		return true, tool.Text("It was done, before Steward was interrupted: " + r.p.shown), nil
+		return "It was done, before Steward was interrupted: " + r.p.shown, true, nil
 	case r.undone():
-		_ = r.root.Remove(tempName(r.p.rel, keyOf(in))) // of a write; it is only untidy
-		return false, tool.Result{}, nil
+		_ = r.root.Remove(tempName(r.p.rel, key)) // of a write; it is only untidy
+		return "", false, nil
 	}
-	return false, tool.Result{}, fault.New(fault.Unavailable, "change_unsettled",
-		"%q is neither as before nor as after the change", r.p.shown).WithHint("look at the file")
+	return "", false, local.Unsettled(r.p.shown)
 }
 
-// Undo implements tool.Undoer. What others have changed since stays as it is.
-func (c *changer) Undo(ctx context.Context, in tool.Invocation, _ tool.Result) (tool.Result, error) {
-	r, err := c.k.recall(ctx, in)
+// Revert implements local.Changes. What others have changed since stays as it is.
+func (c changes) Revert(ctx context.Context, key string) (told string, err error) {
+	r, err := c.k.recall(ctx, c.user, key)
 	if err != nil {
-		return tool.Result{}, err
+		return "", err
 	}
 	if r == nil {
-		return tool.Result{}, fault.New(fault.NotFound, "undo_unknown", "what was there before is not kept any more").WithHint("undo it by hand")
+		return "", local.NotApplied()
 	}
 	defer r.close()
 	switch {
 	case r.undone(): // by an attempt that a crash has ended
 	case !r.done():
-		return tool.Result{}, fault.New(fault.Conflict, "changed_since", "%s was changed since", r.p.shown).WithHint("undo it by hand")
+		return "", local.ChangedSince(r.p.shown)
 	case r.To != "":
 		err = rename(r.root, r.to, r.p)
 	case r.Before == "":
@@ -367,9 +360,9 @@ func (c *changer) Undo(ctx context.Context, in tool.Invocation, _ tool.Result) (
 		err = r.restore(ctx)
 	}
 	if err != nil {
-		return tool.Result{}, r.p.fault(err)
+		return "", r.p.fault(err)
 	}
-	return tool.Text("Undone: " + r.p.shown + " is as it was before."), nil
+	return "Undone: " + r.p.shown + " is as it was before.", nil
 }
 
 // restore copies what was replaced beside its old place, and renames it.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -28,23 +29,23 @@ type convertArgs struct {
 const maxClockAge = 15 * time.Minute
 
 // clock adds the tools that tell time.
-func (k *kit) clock() {
-	k.add(tool.New(tool.Spec{Name: "time.now", Effect: tool.Query, Version: "1",
+func (k *kit) clock(to *local.Kit) {
+	local.Query(to, tool.Spec{Name: "now",
 		Description: "Tells the current date, time and day of the week: what time it is now, here or in another city or time zone, and what day it is today.",
 		Log:         tool.LogSpec{Summary: "Look up the time in {zone|your time zone}"},
 		// The time is soon wrong, and obsolete once it is asked for again.
-		Tidy: []tool.Strategy{again("zone"), {Kind: tool.ByAge, MaxAge: maxClockAge}}},
+		Tidy: append(local.Again("zone"), tool.Strategy{Kind: tool.ByAge, MaxAge: maxClockAge})},
 		func(_ context.Context, in tool.Invocation, a nowArgs) (string, error) {
 			zone, err := k.zone(a.Zone, in.User)
 			if err != nil {
 				return "", err
 			}
-			return stamp(k.opt.Now().In(zone)), nil
-		}))
-	k.add(tool.New(tool.Spec{Name: "time.convert", Effect: tool.Query, Version: "1",
+			return stamp(k.opt.Time().In(zone)), nil
+		})
+	local.Query(to, tool.Spec{Name: "convert",
 		Description: "Converts a time from one time zone or city to another: what time it is there when it is a given time here.",
 		Log:         tool.LogSpec{Summary: "Convert {time} from {from|your time zone} to {to|your time zone}"},
-		Tidy:        []tool.Strategy{again("time", "from", "to")}},
+		Tidy:        local.Again("time", "from", "to")},
 		func(_ context.Context, in tool.Invocation, a convertArgs) (string, error) {
 			from, err := k.zone(a.From, in.User)
 			if err != nil {
@@ -54,8 +55,8 @@ func (k *kit) clock() {
 			if err != nil {
 				return "", err
 			}
-			return convert(a.Time, k.opt.Now(), from, to)
-		}))
+			return convert(a.Time, k.opt.Time(), from, to)
+		})
 }
 
 // stamp formats a time for a model and a person.
@@ -73,10 +74,7 @@ func stamp(t time.Time) string {
 func (k *kit) zone(name, user string) (*time.Location, error) {
 	name = strings.TrimSpace(name)
 	if name == "" {
-		if z := k.opt.Zone(user); z != nil {
-			return z, nil
-		}
-		return time.UTC, nil
+		return k.opt.Location(user), nil
 	}
 	// Zones are named like America/New_York.
 	city := strings.ReplaceAll(cases.Title(language.Und).String(strings.ReplaceAll(name, "_", " ")), " ", "_")
@@ -98,49 +96,15 @@ func (k *kit) zone(name, user string) (*time.Location, error) {
 
 // convert answers in words, so that it can mention a clock change.
 func convert(text string, now time.Time, from, to *time.Location) (string, error) {
-	t, fixed, err := parseTime(text, now.In(from), from)
+	c, err := local.ReadClock(text, now.In(from))
 	if err != nil {
 		return "", err
 	}
-	var note string
-	if !fixed {
+	t, note := c.Time, ""
+	if !c.Fixed {
 		t, note = settleWall(t, from)
 	}
 	return fmt.Sprintf("%s = %s%s", stamp(t.In(from)), stamp(t.In(to)), note), nil
-}
-
-// parseTime reads a time. If fixed is set, the text has an offset; otherwise t is the wall clock of the
-// zone, expressed in UTC.
-func parseTime(text string, today time.Time, zone *time.Location) (t time.Time, fixed bool, err error) {
-	text = strings.Join(strings.Fields(text), " ")
-	upper := strings.ToUpper(text)
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00"} {
-		if t, err := time.Parse(layout, upper); err == nil {
-			return t, true, nil
-		}
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04",
-		"2006-01-02 3:04 PM", "2006-01-02 3:04PM", "2006-01-02 3 PM", "2006-01-02 3PM", "2006-01-02"} {
-		if t, err := time.Parse(layout, upper); err == nil {
-			return t, false, nil
-		}
-	}
-	for _, layout := range []string{"15:04:05", "15:04", "3:04 PM", "3:04PM", "3 PM", "3PM"} {
-		if t, err := time.Parse(layout, upper); err == nil {
-			y, m, d := today.Date()
-			return time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.UTC), false, nil
-		}
-	}
-	switch strings.ToLower(text) {
-	case "now":
-		return today, true, nil
-	case "noon":
-		return time.Date(today.Year(), today.Month(), today.Day(), 12, 0, 0, 0, time.UTC), false, nil
-	case "midnight":
-		return time.Date(today.Year(), today.Month(), today.Day(), 0, 0, 0, 0, time.UTC), false, nil
-	}
-	return t, false, fault.New(fault.Invalid, "time_invalid", "%.80q is not a time that can be read", text).
-		WithHint("write 15:30, 2026-03-29 15:30 or 2026-03-29T15:30:00+02:00")
 }
 
 // settleWall finds the moment when the clocks of the zone show wall's time. In spring some times do not

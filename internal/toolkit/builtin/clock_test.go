@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/domain/local"
 	"steward/test/must"
 	_ "steward/test/seed"
 )
@@ -19,7 +20,7 @@ func zoneOf(t testing.TB, name string) *time.Location {
 
 func clockKit(t testing.TB) Options {
 	now := time.Date(2026, 11, 5, 13, 3, 22, 5, time.UTC)
-	return Options{
+	return Options{Options: local.Options{
 		Now: func() time.Time { return now },
 		Zone: func(user string) *time.Location {
 			if user == "ann" {
@@ -27,7 +28,7 @@ func clockKit(t testing.TB) Options {
 			}
 			return nil
 		},
-	}
+	}}
 }
 
 func TestNow(t *testing.T) {

@@ -18,16 +18,20 @@ const (
 	maxDepth      = 200
 )
 
-// evaluate computes an expression. The grammar, from the weakest to the strongest binding:
-//
-//	sum     = product { ("+" | "-") product }
-//	product = signed { ("*" | "/" | "%" | "mod" | "of") signed }
-//	signed  = { "-" | "+" | "√" } power
-//	power   = postfix [ ("^" | "**") signed ]        -2^2 is -4, 2^3^2 is 2^9
-//	postfix = primary { "!" | "%" }                  50% is 0.5
-//	primary = number | constant | function "(" sum { "," sum } ")" | "(" sum ")"
-//
-// A "%" before an operand is the remainder, and otherwise percent.
+// infix are the operators between two operands. An operator takes what is at its left if its level is high
+// enough, and at its right what has at least the level right. The signs and √ before an operand have level 3,
+// so that -2^2 is -4 and 2^3^2 is 2^9; "!" and "%" after an operand bind most tightly.
+var infix = map[string]struct {
+	level, right int
+	do           func(a, b number) (number, error)
+}{
+	"+": {1, 2, add}, "-": {1, 2, sub},
+	"*": {2, 3, mul}, "of": {2, 3, mul}, "/": {2, 3, div}, "%": {2, 3, mod}, "mod": {2, 3, mod},
+	"^": {4, 3, pow}, "**": {4, 3, pow},
+}
+
+// evaluate computes an expression of numbers, constants, calls of functions, operators and parentheses. A "%"
+// before an operand is the remainder, and otherwise percent.
 func evaluate(text string) (number, error) {
 	if len(text) > maxExpression {
 		return number{}, fault.New(fault.TooLarge, "expression_invalid", "the expression has more than %d bytes", maxExpression)
@@ -37,7 +41,7 @@ func evaluate(text string) (number, error) {
 		return number{}, err
 	}
 	p := &parser{tokens: tokens}
-	n, err := p.sum()
+	n, err := p.expression(0)
 	if err == nil && p.peek().text != "" {
 		err = p.unexpected("an operator")
 	}
@@ -118,15 +122,13 @@ type parser struct {
 
 func (p *parser) peek() token { return p.tokens[p.i] }
 
-// take consumes the next token if it is one of texts.
-func (p *parser) take(texts ...string) (string, bool) {
-	for _, t := range texts {
-		if p.peek().text == t {
-			p.i++
-			return t, true
-		}
+// take consumes the next token if it has a text.
+func (p *parser) take(text string) bool {
+	if p.peek().text != text {
+		return false
 	}
-	return "", false
+	p.i++
+	return true
 }
 
 func (p *parser) unexpected(wanted string) error {
@@ -137,110 +139,31 @@ func (p *parser) unexpected(wanted string) error {
 	return invalid(t.at, "expected %s, got %q", wanted, t.text)
 }
 
-// deeper counts a level of nesting, until the returned function is called.
-func (p *parser) deeper() (func(), error) {
-	p.depth++
-	if p.depth > maxDepth {
-		return nil, invalid(p.peek().at, "the expression is nested too deeply")
+// expression parses operands and operators of at least a level.
+func (p *parser) expression(least int) (number, error) {
+	if p.depth++; p.depth > maxDepth {
+		return number{}, invalid(p.peek().at, "the expression is nested too deeply")
 	}
-	return func() { p.depth-- }, nil
-}
-
-func (p *parser) sum() (number, error) {
-	up, err := p.deeper()
-	if err != nil {
-		return number{}, err
-	}
-	defer up()
-	n, err := p.product()
+	defer func() { p.depth-- }()
+	n, err := p.operand()
 	for err == nil {
-		op, ok := p.take("+", "-")
-		if !ok {
-			break
-		}
-		var m number
-		if m, err = p.product(); err != nil {
-			break
-		}
-		if op == "+" {
-			n, err = add(n, m)
-		} else {
-			n, err = sub(n, m)
-		}
-	}
-	return n, err
-}
-
-func (p *parser) product() (number, error) {
-	n, err := p.signed()
-	for err == nil {
-		op, ok := p.take("*", "/", "%", "mod", "of")
-		if !ok {
-			break
-		}
-		var m number
-		if m, err = p.signed(); err != nil {
-			break
-		}
-		switch op {
-		case "/":
-			n, err = div(n, m)
-		case "%", "mod":
-			n, err = mod(n, m)
-		default:
-			n, err = mul(n, m)
-		}
-	}
-	return n, err
-}
-
-func (p *parser) signed() (number, error) {
-	up, err := p.deeper()
-	if err != nil {
-		return number{}, err
-	}
-	defer up()
-	op, ok := p.take("-", "+", "√")
-	if !ok {
-		return p.power()
-	}
-	n, err := p.signed()
-	switch {
-	case err != nil:
-		return n, err
-	case op == "-":
-		return negate(n), nil
-	case op == "√":
-		return root(n, integer(2))
-	}
-	return n, nil
-}
-
-func (p *parser) power() (number, error) {
-	n, err := p.postfix()
-	if err != nil {
-		return n, err
-	}
-	if _, ok := p.take("^", "**"); !ok {
-		return n, nil
-	}
-	m, err := p.signed()
-	if err != nil {
-		return m, err
-	}
-	return pow(n, m)
-}
-
-func (p *parser) postfix() (number, error) {
-	n, err := p.primary()
-	for err == nil {
-		if _, ok := p.take("!"); ok {
+		text := p.peek().text
+		op, ok := infix[text]
+		switch {
+		case text == "!":
+			p.i++
 			n, err = factorial(n)
-		} else if p.peek().text == "%" && !p.operandAfter() {
+		case text == "%" && !p.operandAfter():
 			p.i++
 			n, err = div(n, integer(100))
-		} else {
-			break
+		case !ok || op.level < least:
+			return n, nil
+		default:
+			p.i++
+			var m number
+			if m, err = p.expression(op.right); err == nil {
+				n, err = op.do(n, m)
+			}
 		}
 	}
 	return n, err
@@ -252,24 +175,34 @@ func (p *parser) operandAfter() bool {
 	return t.num != nil || t.text == "(" || t.text == "√" || t.word && t.text != "of" && t.text != "mod"
 }
 
-func (p *parser) primary() (number, error) {
+func (p *parser) operand() (number, error) {
 	t := p.peek()
 	switch {
 	case t.num != nil:
 		p.i++
 		return checked(t.num, false)
-	case t.text == "(":
-		p.i++
-		n, err := p.sum()
+	case t.word:
+		return p.named(t)
+	case p.take("("):
+		n, err := p.expression(0)
+		if err == nil && !p.take(")") {
+			err = p.unexpected(`")"`)
+		}
+		return n, err
+	case p.take("-"):
+		n, err := p.expression(3)
 		if err != nil {
 			return n, err
 		}
-		if _, ok := p.take(")"); !ok {
-			return n, p.unexpected(`")"`)
+		return negate(n), nil
+	case p.take("+"):
+		return p.expression(3)
+	case p.take("√"):
+		n, err := p.expression(3)
+		if err != nil {
+			return n, err
 		}
-		return n, nil
-	case t.word:
-		return p.named(t)
+		return root(n, integer(2))
 	}
 	return number{}, p.unexpected("a number")
 }
@@ -285,25 +218,22 @@ func (p *parser) named(t token) (number, error) {
 		return number{}, invalid(t.at, "there is no function or constant %q", t.text)
 	}
 	p.i++
-	if _, ok := p.take("("); !ok {
+	if !p.take("(") {
 		return number{}, p.unexpected(`"(" after ` + t.text)
 	}
 	var args []number
-	for {
-		n, err := p.sum()
+	for more := true; more; more = p.take(",") {
+		n, err := p.expression(0)
 		if err != nil {
 			return n, err
 		}
 		args = append(args, n)
-		if _, ok := p.take(","); !ok {
-			break
-		}
 	}
-	if _, ok := p.take(")"); !ok {
+	if !p.take(")") {
 		return number{}, p.unexpected(`")"`)
 	}
 	if len(args) < fn.least || len(args) > fn.most {
-		return number{}, invalid(t.at, "%s takes %s, got %d", t.text, fn.takes(), len(args))
+		return number{}, invalid(t.at, "%s takes %s arguments, got %d", t.text, fn.takes(), len(args))
 	}
 	return fn.call(args)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
@@ -35,43 +36,35 @@ type readArgs struct {
 }
 
 // files adds the tools that work in the granted folders.
-func (k *kit) files() {
-	if k.err == nil {
-		k.err = checkFolders(k.opt.Folders)
-	}
-	if k.err != nil || len(k.opt.Folders) == 0 {
+func (k *kit) files(to *local.Kit) {
+	if len(k.opt.Folders) == 0 {
 		return
 	}
-	k.add(tool.New(tool.Spec{Name: "files.list", Effect: tool.Query, Version: "1", Yields: mine,
+	local.Query(to, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("path", "offset"),
 		Description: "Lists the files and folders in a folder: names, sizes and times. " + begin,
-		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}},
-		Tidy:        []tool.Strategy{again("path", "offset")}},
-		func(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
-			return k.list(ctx, in.User, a)
-		}))
-	k.add(tool.New(tool.Spec{Name: "files.read", Effect: tool.Query, Version: "1", Yields: mine,
+		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}}}, k.list)
+	local.Query(to, tool.Spec{Name: "read", Yields: mine, Tidy: local.Again("path", "offset", "limit", "line", "lines"),
 		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + begin,
-		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}},
-		Tidy:        []tool.Strategy{again("path", "offset", "limit", "line", "lines")}},
-		func(ctx context.Context, in tool.Invocation, a readArgs) (tool.Result, error) {
-			return k.read(ctx, in.User, a)
-		}))
-	k.addSearch()
-	if k.opt.Trash != nil && slices.ContainsFunc(k.opt.Folders, func(f Folder) bool { return f.Write }) {
-		k.addWriter()
-		k.addChangers()
-		if k.opt.Notes != "" {
-			k.addNotes(k.opt.Notes)
-		}
+		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}}}, k.read)
+	local.Query(to, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "regexp", "path", "glob"),
+		Description: "Searches the text files of the granted folders for words or a regular expression, and returns the lines as PATH:LINE: TEXT. Hidden files and what .gitignore names are left out.",
+		Log:         tool.LogSpec{Summary: "Search files for {query}", Impact: []string{"path"}}}, k.search)
+	if k.changeable() {
+		k.changers(to)
 	}
+}
+
+// changeable reports whether there are tools that change files.
+func (k *kit) changeable() bool {
+	return k.opt.Trash != nil && slices.ContainsFunc(k.opt.Folders, func(f Folder) bool { return f.Write })
 }
 
 // mine are the labels of files in granted folders: they belong to the user, and anybody may have
 // written them.
 const mine = message.Private | message.Untrusted
 
-func (k *kit) list(ctx context.Context, user string, a listArgs) (string, error) {
-	mine, err := k.foldersOf(ctx, user)
+func (k *kit) list(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
+	mine, err := k.foldersOf(ctx, in.User)
 	if err != nil {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"strings"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -17,15 +18,13 @@ type function struct {
 }
 
 func (f function) takes() string {
-	switch {
-	case f.least == f.most && f.least == 1:
-		return "one argument"
-	case f.least == f.most:
-		return fmt.Sprintf("%d arguments", f.least)
-	case f.most == many:
-		return fmt.Sprintf("%d or more arguments", f.least)
+	switch f.most {
+	case f.least:
+		return fmt.Sprint(f.least)
+	case many:
+		return fmt.Sprintf("%d or more", f.least)
 	}
-	return fmt.Sprintf("%d to %d arguments", f.least, f.most)
+	return fmt.Sprintf("%d to %d", f.least, f.most)
 }
 
 const many = 1000
@@ -185,53 +184,23 @@ func factorial(n number) (number, error) {
 	return checked(new(big.Rat).SetInt(new(big.Int).MulRange(1, n.Num().Int64())), n.rounded)
 }
 
-// math adds the calculator.
-func (k *kit) math() {
+// addMath adds the calculator.
+func addMath(to *local.Kit) {
 	type pair struct {
 		A number `json:"a" jsonschema:"the first number"`
 		B number `json:"b" jsonschema:"the second number"`
 	}
 	two := func(name, description, told string, fn func(a, b number) (number, error)) {
-		query(k, name, description, tool.LogSpec{Summary: told}, func(in pair) (string, error) { return shown(fn(in.A, in.B)) })
+		query(to, name, description, tool.LogSpec{Summary: told}, func(in pair) (string, error) { return shown(fn(in.A, in.B)) })
 	}
-	two("math.add", "Adds two numbers: the sum a + b, a plus b. Exact.", "Add {a} and {b}", add)
-	two("math.subtract", "Subtracts b from a: the difference a - b, a minus b. Exact.", "Subtract {b} from {a}", sub)
-	two("math.multiply", "Multiplies two numbers: the product a * b, a times b. Exact.", "Multiply {a} by {b}", mul)
-	two("math.divide", "Divides a by b: the quotient a / b, a divided by b, a over b.", "Divide {a} by {b}", div)
-	two("math.modulo", "Computes the remainder of a divided by b: a modulo b, a mod b. It has the sign of b.", "Find the remainder of {a} divided by {b}", mod)
-	type powerArgs struct {
-		Base     number `json:"base" jsonschema:"the number that is raised"`
-		Exponent number `json:"exponent" jsonschema:"the power it is raised to"`
-	}
-	query(k, "math.power", "Raises a base to an exponent: base to the power of exponent, squared (2), cubed (3).", tool.LogSpec{Summary: "Raise {base} to the power of {exponent}"},
-		func(in powerArgs) (string, error) { return shown(pow(in.Base, in.Exponent)) })
-	type rootArgs struct {
-		Number number `json:"number" jsonschema:"the number whose root is wanted"`
-		Degree int    `json:"degree,omitzero" jsonschema:"2 for the square root (unless given), 3 for the cube root, …" min:"1" max:"1000" default:"2"`
-	}
-	query(k, "math.root", "Computes a root: the square root, the cube root or any n-th root of a number.", tool.LogSpec{Summary: "Find the root of degree {degree|2} of {number}"},
-		func(in rootArgs) (string, error) {
-			if in.Degree == 0 {
-				in.Degree = 2
-			}
-			return shown(root(in.Number, integer(in.Degree)))
-		})
-	type percentArgs struct {
-		Percent number `json:"percent" jsonschema:"how many percent"`
-		Of      number `json:"of" jsonschema:"the number that it is a part of"`
-	}
-	query(k, "math.percentage", "Computes a percentage: so many percent of a number, such as a tip, a tax or a discount.", tool.LogSpec{Summary: "Find {percent} % of {of}"},
-		func(in percentArgs) (string, error) {
-			n, err := mul(in.Percent, in.Of)
-			if err != nil {
-				return "", err
-			}
-			return shown(div(n, integer(100)))
-		})
+	two("add", "Adds two numbers: the sum a + b, a plus b. Exact.", "Add {a} and {b}", add)
+	two("subtract", "Subtracts b from a: the difference a - b, a minus b. Exact.", "Subtract {b} from {a}", sub)
+	two("multiply", "Multiplies two numbers: the product a * b, a times b. Exact.", "Multiply {a} by {b}", mul)
+	two("divide", "Divides a by b: the quotient a / b, a divided by b, a over b.", "Divide {a} by {b}", div)
 	type evaluateArgs struct {
 		Expression string `json:"expression" jsonschema:"the formula, for example (2 + 3) * sqrt(16) / 4" minlen:"1" maxlen:"4096"`
 	}
-	query(k, "math.evaluate", "Evaluates a formula, an arithmetic expression with several operations, parentheses, percentages or functions: + - * / ^, % (remainder, or percent after a number), !, "+functionNames+", pi, e. Exact where it can be.",
+	query(to, "evaluate", "Evaluates a formula, an arithmetic expression with several operations, parentheses, percentages or functions: + - * / ^, % (remainder, or percent after a number), !, "+functionNames+", pi, e. Exact where it can be.",
 		tool.LogSpec{Summary: "Compute {expression}"},
 		func(in evaluateArgs) (string, error) { return shown(evaluate(strings.TrimSpace(in.Expression))) })
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"hash"
 
+	"steward/internal/domain/local"
 	"steward/internal/tool"
 )
 
@@ -18,8 +19,8 @@ type hashArgs struct {
 	Algorithm string `json:"algorithm,omitzero" jsonschema:"the hash function; sha256 unless given" enum:"sha256,sha512,sha1,md5,sha224,sha384,sha3-256,sha3-512" default:"sha256"`
 }
 
-func (k *kit) hash() {
-	query(k, "text.hash",
+func addHash(to *local.Kit) {
+	query(to, "hash",
 		"Computes the hash (checksum, digest, fingerprint) of a text as hexadecimal digits: SHA-256 (sha256), SHA-512, SHA-1, MD5, SHA-3 and others.",
 		tool.LogSpec{Summary: "Compute the {algorithm|sha256} hash of a text", Parameters: []string{"algorithm"}},
 		func(a hashArgs) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -33,34 +34,38 @@ type noteSearchArgs struct {
 	Query string `json:"query" jsonschema:"the words that a line of a note must have" minlen:"1" maxlen:"1000"`
 }
 
-// addNotes adds the tools for notes in a folder such as workspace/Notes.
-func (k *kit) addNotes(dir string) {
-	k.add(tool.New(tool.Spec{Name: "notes.list", Effect: tool.Query, Version: "1", Yields: mine, Reach: tool.ReachHere,
+// notes adds the tools for notes in a folder such as workspace/Notes.
+func (k *kit) notes(to *local.Kit) {
+	dir := k.opt.Notes
+	if dir == "" || !k.changeable() {
+		return
+	}
+	local.Query(to, tool.Spec{Name: "list", Yields: mine,
 		Description: "Lists the user's notes, which are Markdown files in " + dir + ".",
 		Log:         tool.LogSpec{Summary: "List the notes"}},
 		func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
-			out, err := k.list(ctx, in.User, listArgs{Path: dir})
+			out, err := k.list(ctx, in, listArgs{Path: dir})
 			return orNone(out, err)
-		}))
-	k.add(tool.New(tool.Spec{Name: "notes.search", Effect: tool.Query, Version: "1", Yields: mine, Reach: tool.ReachHere,
+		})
+	local.Query(to, tool.Spec{Name: "search", Yields: mine,
 		Description: "Searches the user's notes for words, and returns the lines that have all of them.",
-		Log:         tool.LogSpec{Summary: "Search the notes for {query}"}, Tidy: []tool.Strategy{again("query")}},
+		Log:         tool.LogSpec{Summary: "Search the notes for {query}"}, Tidy: local.Again("query")},
 		func(ctx context.Context, in tool.Invocation, a noteSearchArgs) (string, error) {
-			out, err := k.search(ctx, in.User, searchArgs{Query: a.Query, Path: dir})
+			out, err := k.search(ctx, in, searchArgs{Query: a.Query, Path: dir})
 			return orNone(out, err)
-		}))
-	k.add(tool.New(tool.Spec{Name: "notes.read", Effect: tool.Query, Version: "1", Yields: mine, Reach: tool.ReachHere,
+		})
+	local.Query(to, tool.Spec{Name: "read", Yields: mine,
 		Description: "Reads a note of the user's by its title. A long note is read on with files.read.",
-		Log:         tool.LogSpec{Summary: "Read the note {title}", Impact: []string{"title"}}, Tidy: []tool.Strategy{again("title")}},
+		Log:         tool.LogSpec{Summary: "Read the note {title}", Impact: []string{"title"}}, Tidy: local.Again("title")},
 		func(ctx context.Context, in tool.Invocation, a noteArgs) (tool.Result, error) {
 			at, err := notePath(dir, a.Title)
 			if err != nil {
 				return tool.Result{}, err
 			}
-			return k.read(ctx, in.User, readArgs{Path: at})
-		}))
+			return k.read(ctx, in, readArgs{Path: at})
+		})
 	changed := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"notes.read"}, Parameters: []string{"title"}}}
-	addChange(k, tool.Spec{Name: "notes.write", Targets: []string{"title"}, Tidy: changed,
+	addChange(k, to, tool.Spec{Name: "write", Targets: []string{"title"}, Tidy: changed,
 		Description: "Writes a note of the user's: a new one, or with overwrite a whole one anew.",
 		Log:         tool.LogSpec{Summary: "Write the note {title}", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}}},
 		func(ctx context.Context, in tool.Invocation, a noteWriteArgs) (string, error) {
@@ -70,7 +75,7 @@ func (k *kit) addNotes(dir string) {
 			}
 			return k.write(ctx, in, writeArgs{Path: at, Content: a.Text, Overwrite: a.Overwrite})
 		}, nil)
-	addChange(k, tool.Spec{Name: "notes.append", Targets: []string{"title"}, Tidy: changed,
+	addChange(k, to, tool.Spec{Name: "append", Targets: []string{"title"}, Tidy: changed,
 		Description: "Adds text at the end of a note of the user's. It makes the note if there is none.",
 		Log:         tool.LogSpec{Summary: "Add to the note {title}", Parameters: []string{"title"}, Impact: []string{"title"}}},
 		func(ctx context.Context, in tool.Invocation, a noteAppendArgs) (string, error) {

@@ -146,26 +146,12 @@ func root(a, n number) (number, error) {
 	if okNum && okDen {
 		return number{signed(new(big.Rat).SetFrac(num, den), a.Sign()), a.rounded}, nil
 	}
-	// The radicand is scaled by a power of two, so that its whole root has enough digits, and the root
-	// is scaled back.
-	x := new(big.Rat).Abs(a.Rat)
-	shift := rootBits - (x.Num().BitLen()-x.Denom().BitLen())/k
-	r, _ := rootInt(floor(exact(scale2(x, shift*k))).Num(), k)
-	return number{signed(scale2(new(big.Rat).SetInt(r), -shift), a.Sign()), true}, nil
-}
-
-// rootBits is the number of binary digits of an inexact root.
-const rootBits = 80
-
-// scale2 returns x times two to the n.
-func scale2(x *big.Rat, n int) *big.Rat {
-	num, den := new(big.Int).Set(x.Num()), new(big.Int).Set(x.Denom())
-	if n > 0 {
-		num.Lsh(num, uint(n))
-	} else {
-		den.Lsh(den, uint(-n))
+	x, _ := new(big.Rat).Abs(a.Rat).Float64()
+	if x == 0 || math.IsInf(x, 0) {
+		return number{}, errTooBig
 	}
-	return new(big.Rat).SetFrac(num, den)
+	n, err := approximate(math.Pow(x, 1/float64(k)))
+	return number{signed(n.Rat, a.Sign()), true}, err
 }
 
 func signed(r *big.Rat, sign int) *big.Rat {
@@ -228,20 +214,5 @@ func (n number) String() string {
 
 // round returns the value with roundDigits significant digits, without trailing zeros.
 func (n number) round() string {
-	f := new(big.Float).SetPrec(256).SetRat(n.Rat)
-	s := f.Text('e', roundDigits-1)
-	mantissa, exp, _ := strings.Cut(s, "e")
-	if e, _ := strconv.Atoi(exp); e < -7 || e > roundDigits { // atoi of our own text
-		return trimZeros(mantissa) + "e" + strconv.Itoa(e)
-	}
-	r, _ := new(big.Rat).SetString(s)
-	e, _ := strconv.Atoi(exp)
-	return trimZeros(r.FloatString(max(0, roundDigits-1-e)))
-}
-
-func trimZeros(s string) string {
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
+	return strings.Replace(new(big.Float).SetPrec(256).SetRat(n.Rat).Text('g', roundDigits), "e+", "e", 1)
 }

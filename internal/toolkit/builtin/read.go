@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"steward/internal/domain/local"
 	"steward/internal/extract"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
 )
 
-func (k *kit) read(ctx context.Context, user string, a readArgs) (tool.Result, error) {
-	mine, err := k.foldersOf(ctx, user)
+func (k *kit) read(ctx context.Context, in tool.Invocation, a readArgs) (tool.Result, error) {
+	mine, err := k.foldersOf(ctx, in.User)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -49,7 +51,9 @@ func (k *kit) read(ctx context.Context, user string, a readArgs) (tool.Result, e
 		return p.media(f, info, kind)
 	}
 	if a.Line > 0 || a.Lines > 0 {
-		return p.lines(ctx, f, a)
+		if err := p.lines(ctx, f, &a); err != nil {
+			return tool.Result{}, err
+		}
 	}
 	out, err := p.page(f, info.Size(), a)
 	return tool.Text(out), err
@@ -127,71 +131,52 @@ func (p place) media(f *os.File, info fs.FileInfo, kind string) (tool.Result, er
 // maxScan bounds how much of a file is read to find a line.
 const maxScan = 256 << 20
 
-// lines reads some lines of a text. A line that is too long for a page is cut.
-func (p place) lines(ctx context.Context, f *os.File, a readArgs) (tool.Result, error) {
-	in := bufio.NewReaderSize(io.LimitReader(f, maxScan), maxPage)
-	var b strings.Builder
-	first := max(a.Line, 1)
-	for n := 1; ; n++ {
-		line, err := nextLine(in)
+// lines finds the bytes that some lines have.
+func (p place) lines(ctx context.Context, f *os.File, a *readArgs) error {
+	in := bufio.NewReader(io.LimitReader(f, maxScan))
+	first, at, start := max(a.Line, 1), int64(0), int64(0)
+	for line := 1; line < first+a.Lines; {
+		part, err := in.ReadSlice('\n')
+		at += int64(len(part))
 		switch {
-		case err != nil && err != io.EOF:
-			return tool.Result{}, p.fault(err)
-		case n%4096 == 0 && ctx.Err() != nil:
-			return tool.Result{}, ctx.Err()
-		}
-		if n >= first && line != "" {
-			if b.Len() > 0 && b.Len()+len(line) > maxPage || a.Lines > 0 && n == first+a.Lines {
-				return tool.Text(fmt.Sprintf("%s\n[Lines %d to %d. Read on at line %d.]", strings.ToValidUTF8(b.String(), "\uFFFD"), first, n-1, n)), nil
+		case err == io.EOF && line < first:
+			return fault.New(fault.Invalid, "line_invalid", "%q has no line %d", p.shown, first)
+		case err == nil:
+			if line++; line == first {
+				start = at
 			}
-			b.WriteString(line)
-		}
-		if err == io.EOF {
-			break
+		case err == io.EOF:
+			line = first + a.Lines
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return p.fault(err)
+		case ctx.Err() != nil:
+			return ctx.Err()
 		}
 	}
-	if b.Len() == 0 {
-		return tool.Result{}, fault.New(fault.Invalid, "line_invalid", "%q has no line %d", p.shown, first)
+	a.Offset = start
+	if a.Lines > 0 {
+		a.Limit = int(min(at-start, maxPage))
 	}
-	return tool.Text(strings.ToValidUTF8(b.String(), "\uFFFD")), nil
+	return nil
 }
 
-// nextLine returns a line, or as much of it as the buffer holds.
-func nextLine(in *bufio.Reader) (string, error) {
-	part, err := in.ReadSlice('\n')
-	line := string(part)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = in.ReadSlice('\n')
-	}
-	return line, err
-}
-
-// page reads a part of a text, without splitting characters.
+// page reads a part of a text, if possible of whole lines.
 func (p place) page(f io.ReaderAt, size int64, a readArgs) (string, error) {
-	if a.Limit == 0 {
-		a.Limit = maxPage
-	}
 	if a.Offset > 0 && a.Offset >= size {
 		return "", fault.New(fault.Invalid, "offset_invalid", "%q has %d bytes: there is nothing at %d", p.shown, size, a.Offset)
 	}
-	// Room for a character that begins before the offset, and one that ends after the limit.
-	from := max(0, a.Offset-utf8.UTFMax+1)
-	buf := make([]byte, int(a.Offset-from)+a.Limit+utf8.UTFMax)
-	n, err := f.ReadAt(buf, from)
+	limit := cmp.Or(a.Limit, maxPage)
+	buf := make([]byte, limit+2*utf8.UTFMax)
+	n, err := f.ReadAt(buf, a.Offset)
 	if err != nil && err != io.EOF {
 		return "", p.fault(err)
 	}
-	buf = buf[:n]
-	start := border(buf, int(a.Offset-from))
-	end := border(buf, min(start+a.Limit, len(buf)))
-	if end <= start && len(buf) > start { // the limit is shorter than a character
-		_, size := utf8.DecodeRune(buf[start:])
-		end = start + size
-	}
-	out := strings.ToValidUTF8(string(buf[start:end]), "\uFFFD")
-	first, last := from+int64(start), from+int64(end)
+	part, next := local.Cut(string(buf[:n]), 0, limit)
+	last := a.Offset + int64(cmp.Or(next, n))
+	first := last - int64(len(part))
+	out := strings.ToValidUTF8(part, "\uFFFD")
 	switch {
-	case len(buf) == 0:
+	case n == 0:
 		out = "(the file is empty)"
 	case last < size:
 		out += fmt.Sprintf("\n[Bytes %d to %d of %d. Read on at offset %d.]", first, last, size, last)
@@ -199,17 +184,4 @@ func (p place) page(f io.ReaderAt, size int64, a readArgs) (string, error) {
 		out += fmt.Sprintf("\n[Bytes %d to %d of %d: the end.]", first, last, size)
 	}
 	return out, nil
-}
-
-// border returns the last index up to at where a character begins.
-func border(b []byte, at int) int {
-	if at >= len(b) {
-		return len(b)
-	}
-	for i := at; i >= 0 && i > at-utf8.UTFMax; i-- {
-		if utf8.RuneStart(b[i]) {
-			return i
-		}
-	}
-	return at
 }

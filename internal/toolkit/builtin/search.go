@@ -36,16 +36,6 @@ type searchArgs struct {
 	Glob   string `json:"glob,omitzero" jsonschema:"only files whose name, or path inside the folder, is like this, for example *.go or docs/**/*.md" maxlen:"200"`
 }
 
-func (k *kit) addSearch() {
-	k.add(tool.New(tool.Spec{Name: "files.search", Effect: tool.Query, Version: "1", Yields: mine,
-		Description: "Searches the text files of the granted folders for words or a regular expression, and returns the lines as PATH:LINE: TEXT. Hidden files and what .gitignore names are left out.",
-		Log:         tool.LogSpec{Summary: "Search files for {query}", Impact: []string{"path"}},
-		Tidy:        []tool.Strategy{again("query", "regexp", "path", "glob")}},
-		func(ctx context.Context, in tool.Invocation, a searchArgs) (string, error) {
-			return k.search(ctx, in.User, a)
-		}))
-}
-
 // finder is a running search.
 type finder struct {
 	ctx    context.Context
@@ -62,8 +52,8 @@ type finder struct {
 // errEnough ends a search that has found enough, or read too much.
 var errEnough = errors.New("enough")
 
-func (k *kit) search(ctx context.Context, user string, a searchArgs) (string, error) {
-	mine, err := k.foldersOf(ctx, user)
+func (k *kit) search(ctx context.Context, in tool.Invocation, a searchArgs) (string, error) {
+	mine, err := k.foldersOf(ctx, in.User)
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 // Obsolete implements tool.Optimizer. A change makes the listings obsolete that would now look
 // different: those of its folder, and of a folder above that did not yet list the next folder on the
 // path. It also makes obsolete what was read there.
-func (c *changer) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+func (c changing) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
 	changed, err := c.k.pathsOf(call)
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (c *changer) Obsolete(_ context.Context, call tool.Past, earlier []tool.Pas
 			continue
 		}
 		for _, p := range changed {
-			if e.Name == "files.list" && changes(at[0], p, e) {
+			if e.Name == "files.list" && alters(at[0], p, e) {
 				out = append(out, tool.Obsolete{Ref: e.Ref, Reason: p + " was written, moved or deleted after the folder was listed"})
 				break
 			}
@@ -38,8 +38,8 @@ func (c *changer) Obsolete(_ context.Context, call tool.Past, earlier []tool.Pas
 	return out, nil
 }
 
-// changes reports whether writing the file changes a listing of a folder.
-func changes(folder, written string, listing tool.Past) bool {
+// alters reports whether writing the file changes a listing of a folder.
+func alters(folder, written string, listing tool.Past) bool {
 	rest, ok := strings.CutPrefix(written, folder+"/")
 	if !ok {
 		return false

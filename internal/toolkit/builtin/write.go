@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/tool"
@@ -19,25 +20,20 @@ type writeArgs struct {
 	Overwrite bool   `json:"overwrite,omitzero" jsonschema:"replace the file if there is one; without it an existing file is left alone"`
 }
 
-func (k *kit) addWriter() {
-	addChange(k, tool.Spec{Name: "files.write", Targets: []string{"path"}, Tidy: rewritten,
-		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + begin,
-		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}}},
-		k.write, func(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
-			p, root, err := k.target(ctx, in.User, a)
-			if err != nil {
-				return "", err
-			}
-			defer root.Close()
-			old, err := p.textOf(root)
-			if fault.HasCode(err, "file_not_found") {
-				return "", nil // the arguments show the whole new file
-			}
-			if err != nil {
-				return "", err
-			}
-			return unified(p.shown, old, a.Content), nil
-		})
+func (k *kit) writePreview(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
+	p, root, err := k.target(ctx, in.User, a)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	old, err := p.textOf(root)
+	if fault.HasCode(err, "file_not_found") {
+		return "", nil // the arguments show the whole new file
+	}
+	if err != nil {
+		return "", err
+	}
+	return unified(p.shown, old, a.Content), nil
 }
 
 // target finds the place of a write and opens its folder.
@@ -101,12 +97,12 @@ func (k *kit) put(ctx context.Context, in tool.Invocation, p place, root *os.Roo
 	}
 	n := note{Path: p.shown, After: stateOfText(content)}
 	if n.Before, err = stateOf(ctx, root, p.rel); err == nil {
-		err = k.keep(ctx, in.User, keyOf(in), n, p, root)
+		err = k.keep(ctx, in.User, local.Key(in), n, p, root)
 	}
 	if err != nil {
 		return tool.NotDone(p.fault(err))
 	}
-	temp := tempName(p.rel, keyOf(in))
+	temp := tempName(p.rel, local.Key(in))
 	if err := p.prepare(root, temp, content, mode); err != nil {
 		return tool.NotDone(p.fault(err))
 	}

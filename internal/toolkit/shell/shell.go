@@ -15,6 +15,7 @@ import (
 
 	json "github.com/go-json-experiment/json"
 
+	"steward/internal/domain/local"
 	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/message"
@@ -85,16 +86,10 @@ func Tools(opt Options) ([]tool.Tool, error) {
 
 // runner is shell.run.
 type runner struct {
-	tool.Tool
+	local.Layer
 	opt     Options
 	network egress.Rule
 }
-
-// Unwrap leads to the typed tool.
-func (r *runner) Unwrap() tool.Tool { return r.Tool }
-
-// Check implements tool.Checker.
-func (r *runner) Check(args []byte) error { return r.Tool.(tool.Checker).Check(args) }
 
 // Preview implements tool.Previewer: it names each command of a line that has several, and says whether
 // there is anything that the line does not show.
