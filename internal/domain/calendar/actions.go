@@ -78,7 +78,7 @@ func (s *service) at(text string, zone *time.Location) (time.Time, error) {
 	return c.In(zone), err
 }
 
-func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st store) (string, error) {
+func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st *store) (string, error) {
 	zone := s.Location(in.User)
 	start, err := s.at(a.Start, zone)
 	if err != nil {
@@ -128,7 +128,7 @@ func minutes(n int, otherwise time.Duration) time.Duration {
 }
 
 // apply makes a change and returns a text about it and about overlapping events.
-func (s *service) apply(ctx context.Context, in tool.Invocation, st store, c Change, format string) (string, error) {
+func (s *service) apply(ctx context.Context, in tool.Invocation, st *store, c Change, format string) (string, error) {
 	zone := s.Location(in.User)
 	clashes := ""
 	if e := c.about(); c.Add != nil || c.Move != nil {
@@ -165,7 +165,7 @@ func overlaps(e Event, events []Event, zone *time.Location) string {
 	return overlapping + strings.Join(with, " and ") + "."
 }
 
-func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, st store) (string, error) {
+func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, st *store) (string, error) {
 	zone := s.Location(in.User)
 	start, err := s.at(a.Start, zone)
 	if err != nil {
@@ -206,7 +206,7 @@ func (e Event) mayChange(named []string) error {
 	return nil
 }
 
-func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs, st store) (string, error) {
+func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs, st *store) (string, error) {
 	e, err := s.find(ctx, in, st, a.which)
 	if err != nil {
 		return "", err
@@ -227,7 +227,7 @@ func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs, 
 	return s.apply(ctx, in, st, Change{Remove: &e}, format)
 }
 
-func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs, st store) (string, error) {
+func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs, st *store) (string, error) {
 	e, err := s.find(ctx, in, st, a.which)
 	if err != nil {
 		return "", err
@@ -243,7 +243,7 @@ func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs
 }
 
 // find returns the event that the words refer to. Error codes: event_not_found, event_ambiguous.
-func (s *service) find(ctx context.Context, in tool.Invocation, st store, w which) (e Event, err error) {
+func (s *service) find(ctx context.Context, in tool.Invocation, st *store, w which) (e Event, err error) {
 	var all []Event
 	if w.Date == "" {
 		all, err = st.All(ctx, w.Calendar)

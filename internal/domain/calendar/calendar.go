@@ -63,20 +63,6 @@ type Options struct {
 	Accounts dav.Accounts // the calendars of users who have one are on a server
 }
 
-// store is a user's calendars: a file, or those on servers. The last argument of the reading methods
-// names one of several.
-type store interface {
-	// Between returns the events in a span of time, including repetitions, sorted by start. problems
-	// describes what cannot be read.
-	Between(ctx context.Context, from, to time.Time, calendar string) (events []Event, problems []string, err error)
-	// All returns every event once, sorted by its first start.
-	All(ctx context.Context, calendar string) ([]Event, error)
-	// Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the
-	// same text.
-	Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error)
-	local.Changes
-}
-
 // Add adds the tools to a kit. place is where a calendar of Steward's own and what is needed to undo
 // changes are kept.
 func Add(k *local.Kit, place local.Place, opt Options) {
@@ -93,16 +79,14 @@ type service struct {
 
 // of returns the calendars of a user. What is needed to settle and undo changes is kept beside the file, also
 // if they are on a server.
-func (s *service) of(ctx context.Context, user string) (store, error) {
+func (s *service) of(ctx context.Context, user string) (*store, error) {
 	there, err := s.Accounts.Has(ctx, user)
-	if err != nil {
-		return nil, err
-	}
 	path := s.place.For(user)
-	if there {
-		return &remote{dav.Book{Accounts: s.Accounts, User: user, Media: ical.MIMEType, Notes: path}, s.Location(user), s.Time}, nil
+	st := &store{dav.Book{Accounts: s.Accounts, User: user, Media: ical.MIMEType, Notes: path}, s.Location(user), s.Time}
+	if !there {
+		st.File = path
 	}
-	return &file{local.Record{Name: "calendar", Path: path, Max: maxFile, Back: back}, s.Location(user), s.Time}, nil
+	return st, err
 }
 
 // oneOf names a calendar.

@@ -9,7 +9,6 @@ import (
 	ical "github.com/emersion/go-ical"
 
 	"steward/internal/domain/dav"
-	"steward/internal/domain/local"
 	"steward/internal/fault"
 )
 
@@ -32,75 +31,38 @@ func (c Change) about() *Event {
 	return c.Answer
 }
 
-// has reports whether a piece belongs to the event with an ID: a series and its changed occurrences have
-// the same.
-func has(p dav.Piece, uid string) bool {
-	return p.Comp != nil && dav.TextOf(p.Comp, ical.PropUID) == uid
-}
-
-// linesOf returns the lines of an event.
-func linesOf(pieces []dav.Piece, uid string) string {
-	var b strings.Builder
-	for _, p := range pieces {
-		if has(p, uid) {
-			b.WriteString(p.Raw)
-		}
-	}
-	return b.String()
-}
-
-// replace puts lines in the place of an event's.
-func replace(pieces []dav.Piece, uid, lines string) (out []dav.Piece) {
-	fresh := dav.Piece{Raw: lines, Comp: &ical.Component{}}
-	for _, p := range pieces {
-		if !has(p, uid) {
-			out = append(out, p)
-		} else if fresh.Raw != "" {
-			fresh.Line = p.Line
-			out = append(out, fresh)
-			fresh.Raw = ""
-		}
-	}
-	if fresh.Raw != "" {
-		out = append(out, fresh)
-	}
-	return out
-}
-
 // editor changes the pieces of a text.
 type editor struct {
 	zone *time.Location
 	now  time.Time
 }
 
-// change makes a change, and returns the new pieces, the event, and its lines before and after.
-func (ed editor) change(pieces []dav.Piece, uid string, c Change) ([]dav.Piece, Event, local.Note, error) {
-	var was local.Note
-	e := *c.about()
+// change makes a change, and returns the event, and its lines before and after.
+func (ed editor) change(pieces []dav.Piece, uid string, c Change) (e Event, before, after string, err error) {
+	e = *c.about()
 	if c.Add != nil {
 		e.ID = uid
-		_, raw, err := dav.Encode(e.component(ed.now, ed.zone))
-		was.After = raw
+		_, after, err = dav.Encode(e.component(ed.now, ed.zone))
 		if tz := "TZID:" + ed.zone.String(); e.Rule != "" && !e.AllDay && ed.zone != time.UTC && !slices.ContainsFunc(pieces, func(p dav.Piece) bool { return strings.Contains(p.Raw, tz) }) {
-			pieces = append(pieces, dav.Piece{Raw: dav.Zone(ed.zone, e.Start)})
+			after = dav.Zone(ed.zone, e.Start) + after
 		}
-		return append(pieces, dav.Piece{Raw: raw, Comp: &ical.Component{}}), e, was, err
+		return e, "", after, err
 	}
-	was.Before = linesOf(pieces, e.ID)
-	if was.Before == "" || e.ID == "" {
-		return nil, e, was, fault.New(fault.NotFound, "event_not_found", "the event is not in the calendar any more").WithHint("search the calendar for it")
+	before = dav.LinesOf(pieces, e.ID)
+	if before == "" || e.ID == "" {
+		return e, "", "", fault.New(fault.NotFound, "event_not_found", "the event is not in the calendar any more").WithHint("search the calendar for it")
 	}
 	var own []dav.Piece
 	for _, p := range pieces {
-		if has(p, e.ID) {
+		if p.Of(e.ID) {
 			own = append(own, p)
 		}
 	}
-	own, err := ed.edit(own, e, c)
+	own, err = ed.edit(own, e, c)
 	for _, p := range own {
-		was.After += p.Raw
+		after += p.Raw
 	}
-	return replace(pieces, e.ID, was.After), e, was, err
+	return e, before, after, err
 }
 
 // edit changes the pieces of one event.

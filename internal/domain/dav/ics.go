@@ -65,6 +65,68 @@ func Split(text, kind string) (out []Piece) {
 	return out
 }
 
+// Of reports whether a piece belongs to the event with a UID: a series and its changed occurrences have the
+// same.
+func (p Piece) Of(uid string) bool { return p.Comp != nil && TextOf(p.Comp, ical.PropUID) == uid }
+
+// LinesOf returns the lines of an event.
+func LinesOf(pieces []Piece, uid string) string {
+	var b strings.Builder
+	for _, p := range pieces {
+		if p.Of(uid) {
+			b.WriteString(p.Raw)
+		}
+	}
+	return b.String()
+}
+
+// Replace puts lines in the place of an event's.
+func Replace(pieces []Piece, uid, lines string) (out []Piece) {
+	fresh := Piece{Raw: lines, Comp: &ical.Component{}}
+	for _, p := range pieces {
+		if !p.Of(uid) {
+			out = append(out, p)
+		} else if fresh.Raw != "" {
+			fresh.Line = p.Line
+			out = append(out, fresh)
+			fresh.Raw = ""
+		}
+	}
+	if fresh.Raw != "" {
+		out = append(out, fresh)
+	}
+	return out
+}
+
+// Join returns the content of the pieces. New ones are inserted before the calendar's end.
+func Join(pieces []Piece) string {
+	var old, fresh strings.Builder
+	for _, p := range pieces {
+		if p.Line == 0 {
+			fresh.WriteString(p.Raw)
+		} else {
+			old.WriteString(p.Raw)
+		}
+	}
+	head, tail, at := old.String(), "END:VCALENDAR\r\n", 0
+	end := -1
+	for line := range strings.Lines(head) {
+		if strings.EqualFold(strings.TrimSpace(line), "END:VCALENDAR") {
+			end = at
+		}
+		at += len(line)
+	}
+	if end >= 0 {
+		head, tail = head[:end], head[end:]
+	} else if strings.TrimSpace(head) == "" {
+		head = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:" + Product + "\r\n"
+	}
+	if head != "" && !strings.HasSuffix(head, "\n") {
+		head += "\r\n"
+	}
+	return head + fresh.String() + tail
+}
+
 // component reads the lines of one component.
 func component(raw, kind string) (c *ical.Component, err error) {
 	defer func() {

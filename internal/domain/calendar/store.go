@@ -1,0 +1,212 @@
+package calendar
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ical "github.com/emersion/go-ical"
+
+	"steward/internal/domain/dav"
+	"steward/internal/fault"
+	"steward/internal/id"
+)
+
+// timeout is the time limit of one call: several servers may be asked.
+const timeout = 90 * time.Second
+
+// store is a user's calendars: a file, or those on servers. The last argument of the reading methods names
+// one of several.
+type store struct {
+	dav.Book
+	zone *time.Location
+	now  func() time.Time
+}
+
+// Between returns the events in a span of time, including repetitions, sorted by start. problems describes
+// what cannot be read.
+func (r *store) Between(ctx context.Context, from, to time.Time, calendar string) ([]Event, []string, error) {
+	v := newView(from, to, r.zone)
+	problems, err := r.objects(ctx, from, to, calendar, func(c dav.Collection, o dav.Object) error {
+		return v.add(ctx, dav.Split(o.Text, ical.CompEvent), func(p dav.Piece) string {
+			if r.File != "" {
+				return fmt.Sprintf("the event at line %d of the calendar's file", p.Line)
+			}
+			return "an event of " + c.Name
+		}, placed(c, o))
+	})
+	return sorted(v.events), append(problems, v.problems...), err
+}
+
+// All returns every event once, sorted by its first start. On servers it looks a year back and two years
+// ahead.
+func (r *store) All(ctx context.Context, calendar string) (all []Event, err error) {
+	now := r.now()
+	_, err = r.objects(ctx, now.AddDate(-1, 0, 0), now.AddDate(2, 0, 0), calendar, func(c dav.Collection, o dav.Object) error {
+		with := placed(c, o)
+		for _, e := range each(dav.Split(o.Text, ical.CompEvent), r.zone) {
+			with(&e)
+			all = append(all, e)
+		}
+		return ctx.Err()
+	})
+	return sorted(all), err
+}
+
+// each returns every event once: a series, and single ones, but not the changed occurrences of a series.
+// Between reports those that are broken.
+func each(pieces []dav.Piece, zone *time.Location) (events []Event) {
+	series := map[string]bool{}
+	for _, p := range pieces {
+		if _, one := recurs(p.Comp, zone); p.Comp != nil && !one {
+			series[dav.TextOf(p.Comp, ical.PropUID)] = true
+		}
+	}
+	for _, p := range pieces {
+		if p.Comp == nil {
+			continue
+		}
+		if e, err := event(p.Comp, zone); err == nil && (e.Occurs.IsZero() || !series[e.ID]) {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// objects hands over the file, or the objects of a span of time. RFC 4791, section 7.8: the server returns
+// whole objects, whose repetitions are computed here.
+func (r *store) objects(ctx context.Context, from, to time.Time, calendar string, each func(dav.Collection, dav.Object) error) (problems []string, err error) {
+	if r.File != "" {
+		text, err := r.ReadFile()
+		if err != nil {
+			return nil, err
+		}
+		return nil, each(dav.Collection{}, dav.Object{Text: text})
+	}
+	all, problems, err := r.Accounts.Find(ctx, r.User, dav.Events, calendar)
+	if err != nil {
+		return nil, err
+	}
+	if !to.After(from) {
+		to = from.Add(time.Second) // servers refuse an empty span
+	}
+	const form = "20060102T150405Z"
+	report := `<c:calendar-query xmlns:d="DAV:" xmlns:c="urn:ietf:params:xml:ns:caldav"><d:prop><d:getetag/><c:calendar-data/></d:prop><c:filter><c:comp-filter name="VCALENDAR"><c:comp-filter name="VEVENT">` +
+		`<c:time-range start="` + from.UTC().Format(form) + `" end="` + to.UTC().Format(form) + `"/></c:comp-filter></c:comp-filter></c:filter></c:calendar-query>`
+	for i, c := range all {
+		list, err := c.Query(ctx, report)
+		if err != nil {
+			if ctx.Err() != nil || i == len(all)-1 && len(problems) == i {
+				return nil, err // nothing could be read
+			}
+			problems = append(problems, c.Name+": "+fault.Of(err).Message)
+		}
+		for _, o := range list {
+			if err := each(c, o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return problems, nil
+}
+
+// placed returns a function that notes where an event is, and what that means for the user.
+func placed(c dav.Collection, o dav.Object) func(*Event) {
+	return func(e *Event) {
+		e.Calendar, e.object, e.own, e.sends = c.Name, &o, c.Addresses, c.Sends
+		own := func(a string) bool { return slices.Contains(c.Addresses, strings.ToLower(a)) }
+		for i, a := range e.Attendees {
+			switch {
+			case own(a) && e.Organizer != "" && !own(e.Organizer):
+				e.reply = e.replies[i]
+				e.Free = e.Free || e.reply == "declined"
+			case !own(a) && c.Sends && own(e.Organizer):
+				e.guests = append(e.guests, a)
+			}
+		}
+	}
+}
+
+// keyWord returns a key as part of an ID or of a name.
+func keyWord(key string) string { return id.Derive("calendar", key).String() }
+
+// Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the same text.
+func (r *store) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
+	o, err := r.place(ctx, key, c)
+	if err != nil {
+		return "", err
+	}
+	e := c.about()
+	if e.sends && len(e.own) > 0 && c.Answer == nil {
+		e.Organizer = cmp.Or(e.Organizer, e.own[0])
+	}
+	pieces := dav.Split(o.Text, ical.CompEvent)
+	now, before, after, err := editor{r.zone, r.now()}.change(pieces, keyWord(key), c)
+	if err != nil {
+		return "", err
+	}
+	say := told(now)
+	if r.File != "" {
+		o.Text = before
+	} else {
+		pieces = dav.Replace(pieces, now.ID, after)
+		after = ""
+		if slices.ContainsFunc(pieces, func(p dav.Piece) bool { return p.Comp != nil }) {
+			after = dav.Join(pieces)
+		}
+		say += c.goesTo() + in(c)
+	}
+	return r.Do(ctx, key, dav.Edit{Object: o, After: after, What: fmt.Sprintf("the event %q", now.Title), Told: say})
+}
+
+// place returns where a change is made.
+func (r *store) place(ctx context.Context, key string, c Change) (dav.Object, error) {
+	e := c.about()
+	switch {
+	case r.File != "":
+		text, err := r.ReadFile()
+		return dav.Object{Text: text}, err
+	case c.Add == nil:
+		return *e.object, nil
+	}
+	all, _, err := r.Accounts.Find(ctx, r.User, dav.Events, e.Calendar)
+	if err != nil {
+		return dav.Object{}, err
+	}
+	to, err := dav.ForNew(all)
+	e.Calendar, e.own, e.sends = to.Name, to.Addresses, to.Sends
+	if err != nil {
+		return dav.Object{}, err
+	}
+	return to.New(keyWord(key)+".ics", ""), nil
+}
+
+// in names the calendar of a new event.
+func in(c Change) string {
+	if c.Add == nil {
+		return ""
+	}
+	return " It is in " + c.Add.Calendar + "."
+}
+
+// goesTo says who is told of a change by the server.
+func (c Change) goesTo() string {
+	e := c.about()
+	to := e.Attendees
+	switch {
+	case c.Answer != nil:
+		to = []string{e.Organizer}
+	case c.Remove != nil:
+		to = e.guests
+	}
+	switch {
+	case len(to) == 0:
+		return ""
+	case e.sends && len(e.own) > 0:
+		return " The server tells " + strings.Join(to, ", ") + "."
+	}
+	return " The server sends nothing: " + strings.Join(to, ", ") + " must be told in another way."
+}
