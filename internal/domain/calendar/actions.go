@@ -256,15 +256,7 @@ func (s *service) find(ctx context.Context, in tool.Invocation, st *store, w whi
 	if err != nil {
 		return e, tool.NotDone(err)
 	}
-	found := named(all, w.Event, s.Time())
-	switch len(found) {
-	case 0:
-		return e, fault.New(fault.NotFound, "event_not_found", "there is no event %.100q in the calendar", w.Event).WithHint("search the calendar for it")
-	case 1:
-		return found[0], nil
-	}
-	return e, fault.New(fault.Conflict, "event_ambiguous", "several events are called like %.100q", w.Event).
-		WithHint("give more of the title, or the date: %s", lines(found[:min(len(found), 10)], s.Location(in.User)))
+	return local.One("event", w.Event, named(all, w.Event, s.Time()), func(e Event) string { return e.shown(s.Location(in.User)) })
 }
 
 // named returns the events with an id, with a title, or with all the words. Events that are not over take

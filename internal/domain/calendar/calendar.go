@@ -254,15 +254,7 @@ func noted(text string, problems []string) string {
 }
 
 func lines(events []Event, zone *time.Location) string {
-	const most = 100
-	var out []string
-	for _, e := range events[:min(len(events), most)] {
-		out = append(out, "- "+e.shown(zone))
-	}
-	if more := len(events) - most; more > 0 {
-		out = append(out, fmt.Sprintf("(and %d more)", more))
-	}
-	return strings.Join(out, "\n")
+	return local.List(events, 100, func(e Event) string { return "- " + e.shown(zone) })
 }
 
 // shown returns an event as one line.

@@ -62,11 +62,7 @@ const mine = message.Private | message.Untrusted
 // Add adds the tools to a kit.
 func Add(k *local.Kit, place local.Place, accounts dav.Accounts) {
 	s := &service{accounts, place}
-	var owners []*tool.Audience
-	for _, a := range accounts.List {
-		owners = append(owners, a.For)
-	}
-	k.Share(owners)
+	local.Share(k, accounts.List, dav.Account.Owner)
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("search")}}}
 	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query"), Timeout: timeout,
 		Description: "Looks a person up in the address book: e-mail addresses, phone numbers, birthday, company.",
@@ -129,15 +125,9 @@ func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) 
 	if err != nil {
 		return "", err
 	}
-	var out []string
-	for _, c := range found[:min(len(found), maxFound)] {
-		out = append(out, "- "+c.shown())
-	}
-	switch {
-	case len(found) == 0:
-		out = append(out, fmt.Sprintf("No contact has %q.", a.Query))
-	case len(found) > maxFound:
-		out = append(out, fmt.Sprintf("(and %d more)", len(found)-maxFound))
+	out := []string{local.List(found, maxFound, func(c contact) string { return "- " + c.shown() })}
+	if len(found) == 0 {
+		out = []string{fmt.Sprintf("No contact has %q.", a.Query)}
 	}
 	for _, p := range problems {
 		out = append(out, "Note: "+p)
@@ -185,21 +175,13 @@ func (s *service) edit(ctx context.Context, in tool.Invocation, a editArgs, b da
 	if err != nil {
 		return "", tool.NotDone(err)
 	}
-	if i := slices.IndexFunc(found, func(c contact) bool { return strings.EqualFold(c.name, strings.TrimSpace(a.Contact)) }); i >= 0 && len(found) > 1 {
+	if i := slices.IndexFunc(found, func(c contact) bool { return strings.EqualFold(c.name, strings.TrimSpace(a.Contact)) }); i >= 0 {
 		found = found[i : i+1]
 	}
-	switch len(found) {
-	case 0:
-		return "", tool.NotDone(fault.New(fault.NotFound, "contact_not_found", "there is no contact %.100q", a.Contact).WithHint("search the contacts"))
-	case 1:
-	default:
-		var names []string
-		for _, c := range found[:min(len(found), 10)] {
-			names = append(names, c.shown())
-		}
-		return "", tool.NotDone(fault.New(fault.Conflict, "contact_ambiguous", "several contacts are called like %.100q", a.Contact).WithHint("say which: %s", strings.Join(names, "; ")))
+	c, err := local.One("contact", a.Contact, found, contact.shown)
+	if err != nil {
+		return "", err
 	}
-	c := found[0]
 	return b.Do(ctx, local.Key(in), dav.Edit{Object: c.object, After: changed(c.object.Text, strings.Join(strings.Fields(a.Name), " "), a.facts),
 		What: fmt.Sprintf("the contact %q", c.name), Told: fmt.Sprintf("Changed the contact %q in %s.", c.name, c.book)})
 }

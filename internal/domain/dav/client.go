@@ -43,6 +43,9 @@ type Account struct {
 	For     *tool.Audience
 }
 
+// Owner returns whom the account belongs to.
+func (a Account) Owner() *tool.Audience { return a.For }
+
 // client makes requests for an account.
 type client struct {
 	Account

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -215,19 +216,8 @@ type Accounts struct {
 }
 
 // of returns a user's accounts.
-func (as Accounts) of(ctx context.Context, user string) (own []Account, err error) {
-	var groups []string
-	if as.Groups != nil && len(as.List) > 0 {
-		if groups, err = as.Groups(ctx, user); err != nil {
-			return nil, tool.NotDone(err)
-		}
-	}
-	for _, a := range as.List {
-		if a.For.Admits(user, groups) {
-			own = append(own, a)
-		}
-	}
-	return own, nil
+func (as Accounts) of(ctx context.Context, user string) ([]Account, error) {
+	return local.Own(ctx, user, as.Groups, as.List, Account.Owner)
 }
 
 // Has reports whether a user has an account.

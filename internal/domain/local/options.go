@@ -1,6 +1,7 @@
 package local
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -203,6 +204,31 @@ func Pick[T any](all []T, prefer func(T) bool, conditions ...func(T) bool) []T {
 		}
 	}
 	return nil
+}
+
+// One returns the only one of what was found, or says which there are. kind is what it is, in one word. Error
+// codes: KIND_not_found, KIND_ambiguous.
+func One[T any](kind, words string, found []T, show func(T) string) (one T, err error) {
+	switch len(found) {
+	case 0:
+		return one, fault.New(fault.NotFound, kind+"_not_found", "there is no %s %.100q", kind, words).WithHint("look at which there are")
+	case 1:
+		return found[0], nil
+	}
+	return one, fault.New(fault.Conflict, kind+"_ambiguous", "several %ss are called like %.100q", kind, words).
+		WithHint("say which is meant: %s", strings.ReplaceAll(List(found, 10, show), "\n", "; "))
+}
+
+// List shows each of a list on a line, up to a number of them.
+func List[T any](list []T, most int, show func(T) string) string {
+	var out []string
+	for _, x := range list[:min(len(list), most)] {
+		out = append(out, show(x))
+	}
+	if more := len(list) - most; more > 0 {
+		out = append(out, fmt.Sprintf("(and %d more)", more))
+	}
+	return strings.Join(out, "\n")
 }
 
 // Email is an argument that is an e-mail address.

@@ -26,15 +26,32 @@ func NewKit(env tool.Env, kind string) *Kit {
 
 // Share limits the kit's tools to those who may use one of the things that the settings name. Call it before
 // adding tools.
-func (k *Kit) Share(owners []*tool.Audience) {
+func Share[T any](k *Kit, things []T, owner func(T) *tool.Audience) {
 	var users, groups []string
-	for _, a := range owners {
+	for _, t := range things {
+		a := owner(t)
 		if a == nil { // it is everybody's
 			return
 		}
 		users, groups = append(users, a.Users...), append(groups, a.Groups...)
 	}
 	k.audience = tool.OwnedBy(users, groups)
+}
+
+// Own returns the things that a user may use. groupsOf returns the groups of a user; nil: there are none.
+func Own[T any](ctx context.Context, user string, groupsOf func(context.Context, string) ([]string, error), things []T, owner func(T) *tool.Audience) (own []T, err error) {
+	var groups []string
+	if groupsOf != nil && len(things) > 0 {
+		if groups, err = groupsOf(ctx, user); err != nil {
+			return nil, tool.NotDone(err)
+		}
+	}
+	for _, t := range things {
+		if owner(t).Admits(user, groups) {
+			own = append(own, t)
+		}
+	}
+	return own, nil
 }
 
 // Name returns the full name of one of the kit's tools.

@@ -123,11 +123,7 @@ type flagArgs struct {
 // Add adds the tools to a kit. notes is where what is needed to undo actions is kept.
 func Add(k *local.Kit, notes local.Place, opt Options) {
 	s := &service{Options: opt, notes: notes}
-	var owners []*tool.Audience
-	for _, a := range opt.Accounts {
-		owners = append(owners, a.For)
-	}
-	k.Share(owners)
+	local.Share(k, opt.Accounts, owner)
 	seen := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("search")}}}
 	query := func(name, what, log string, again ...string) tool.Spec {
 		return tool.Spec{Name: name, Description: what, Yields: mine, Reach: tool.ReachHere, Timeout: timeout, Tidy: local.Again(again...), Log: tool.LogSpec{Summary: log}}
@@ -159,30 +155,23 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 
 // account returns a user's account by its name, or the only one.
 func (s *service) account(ctx context.Context, user, name string) (Account, error) {
-	var groups []string
-	if s.Groups != nil {
-		var err error
-		if groups, err = s.Groups(ctx, user); err != nil {
-			return Account{}, tool.NotDone(err)
-		}
+	own, err := local.Own(ctx, user, s.Groups, s.Accounts, owner)
+	if err != nil {
+		return Account{}, err
 	}
-	var own []string
-	var found Account
-	for _, a := range s.Accounts {
-		if !a.For.Admits(user, groups) {
-			continue
+	var names []string
+	for _, a := range own {
+		if a.Name == name || name == "" && len(own) == 1 {
+			return a, nil
 		}
-		own = append(own, a.Name)
-		if name == "" || a.Name == name {
-			found = a
-		}
+		names = append(names, a.Name)
 	}
-	if found.Name == "" || name == "" && len(own) > 1 {
-		err := fault.New(fault.NotFound, "mail_account_unknown", "it is not clear which account %.100q is", name)
-		return found, err.WithHint("the accounts are %s", cmp.Or(strings.Join(slices.Sorted(slices.Values(own)), ", "), "none"))
-	}
-	return found, nil
+	slices.Sort(names)
+	return Account{}, fault.New(fault.NotFound, "mail_account_unknown", "it is not clear which account %.100q is", name).
+		WithHint("the accounts are %s", cmp.Or(strings.Join(names, ", "), "none"))
 }
+
+func owner(a Account) *tool.Audience { return a.For }
 
 // Check connects to the servers of an account, and finds out whether they let Steward in.
 func (o Options) Check(ctx context.Context, a Account) error {

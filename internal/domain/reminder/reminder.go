@@ -206,11 +206,11 @@ func (s service) show(ctx context.Context, in tool.Invocation, _ struct{}) (stri
 	if err != nil || len(list) == 0 {
 		return "No " + s.kind + " is set.", err
 	}
-	var b strings.Builder
-	for _, a := range list {
-		fmt.Fprintf(&b, "- %s %s%s%s\n", s.clock(in.User, a.Next), named(a), "(id "+a.ID.String()+")", repeated(a))
-	}
-	return b.String(), nil
+	return local.List(list, len(list), s.shown) + "\n", nil
+}
+
+func (s service) shown(a record.Alarm) string {
+	return fmt.Sprintf("- %s %s(id %s)%s", s.clock(a.User, a.Next), named(a), a.ID, repeated(a))
 }
 
 func (s service) cancel(ctx context.Context, in tool.Invocation, a cancelArgs) (string, error) {
@@ -240,13 +240,7 @@ func (s service) one(ctx context.Context, user, which string) (record.Alarm, err
 			found = append(found, a)
 		}
 	}
-	switch len(found) {
-	case 0:
-		return record.Alarm{}, fault.New(fault.NotFound, s.kind+"_not_found", "no such %s is set", s.kind).WithHint("list the %ss", s.kind)
-	case 1:
-		return found[0], nil
-	}
-	return record.Alarm{}, fault.New(fault.Conflict, s.kind+"_ambiguous", "%d %ss fit", len(found), s.kind).WithHint("list the %ss, and name one by its id", s.kind)
+	return local.One(s.kind, which, found, s.shown)
 }
 
 // settleCancel reports whether a call has cancelled an alarm.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,31 +129,25 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 	if err != nil {
 		return "", err
 	}
-	today := s.today(in.User)
-	var out []string
-	for _, t := range all {
-		if a.Show != "all" && t.Done != (a.Show == "completed") || a.Before != "" && (t.Due == "" || t.Due > a.Before) {
-			continue
-		}
-		out = append(out, t.shown(today))
-	}
-	if len(out) == 0 {
+	all = slices.DeleteFunc(all, func(t Task) bool {
+		return a.Show != "all" && t.Done != (a.Show == "completed") || a.Before != "" && (t.Due == "" || t.Due > a.Before)
+	})
+	if len(all) == 0 {
 		which := map[string]string{"": "open task", "open": "open task", "completed": "completed task", "all": "task"}[a.Show]
 		if a.Before != "" {
 			which += " due by " + a.Before
 		}
 		return "There is no " + which + ".", nil
 	}
-	if more := len(out) - maxShown; more > 0 {
-		out = append(out[:maxShown], fmt.Sprintf("(and %d more)", more))
-	}
-	return strings.Join(out, "\n"), nil
+	return local.List(all, maxShown, s.shown(in.User)), nil
 }
 
 const maxShown = 300 // tasks of a list
 
-func (s *service) today(user string) string {
-	return s.Time().In(s.Location(user)).Format(time.DateOnly)
+// shown returns what shows a task on a line.
+func (s *service) shown(user string) func(Task) string {
+	today := s.Time().In(s.Location(user)).Format(time.DateOnly)
+	return func(t Task) string { return t.shown(today) }
 }
 
 func (t Task) shown(today string) string {
@@ -250,33 +245,20 @@ func (s *service) on(ctx context.Context, in tool.Invocation, words, told string
 	if err != nil {
 		return "", tool.NotDone(err)
 	}
-	t, err := find(all, words, s.today(in.User))
+	t, err := local.One("task", words, find(all, words), s.shown(in.User))
 	if err != nil {
 		return "", err
 	}
-	return l.apply(ctx, edit{local.Key(in), fmt.Sprintf(told, t.Title), *t, do})
+	return l.apply(ctx, edit{local.Key(in), fmt.Sprintf(told, t.Title), t, do})
 }
 
-// find returns the task with a number, with a title, or with all the words. If there are several, open
-// tasks take precedence. Error codes: task_not_found, task_ambiguous.
-func find(all []Task, words, today string) (*Task, error) {
+// find returns the tasks with a number, with a title, or with all the words. Open tasks take precedence.
+func find(all []Task, words string) []Task {
 	words = strings.TrimSpace(words)
-	found := local.Pick(all, func(t Task) bool { return !t.Done },
+	return local.Pick(all, func(t Task) bool { return !t.Done },
 		func(t Task) bool { return fmt.Sprint(t.Number) == strings.TrimPrefix(words, "#") },
 		func(t Task) bool { return strings.EqualFold(t.Title, words) },
 		func(t Task) bool { return t.has(words) })
-	switch len(found) {
-	case 0:
-		return nil, fault.New(fault.NotFound, "task_not_found", "there is no task %.100q", words).WithHint("list the tasks")
-	case 1:
-		return &found[0], nil
-	}
-	var list []string
-	for _, t := range found[:min(len(found), 10)] {
-		list = append(list, t.shown(today))
-	}
-	return nil, fault.New(fault.Conflict, "task_ambiguous", "several tasks are called like %.100q", words).
-		WithHint("say which, by its number: %s", strings.Join(list, "; "))
 }
 
 // has reports whether all the words begin words of the title.

@@ -116,7 +116,7 @@ func listing(p place, entries []fs.DirEntry, offset int) string {
 		case info.Mode().IsRegular():
 			fmt.Fprintf(&b, "%s  %d bytes  %s\n", name, info.Size(), info.ModTime().UTC().Format(time.RFC3339))
 		default:
-			fmt.Fprintf(&b, "%s  (%s: cannot be used)\n", name, special(info.Mode()))
+			fmt.Fprintf(&b, "%s  (no plain file: cannot be used)\n", name)
 		}
 	}
 	if to < len(entries) {

@@ -95,11 +95,6 @@ func TestList(t *testing.T) {
 	if got, err = call(t, r, "files.list", `{"path":"notes/sub/deep","offset":9999}`); err != nil || strings.Count(got, "\n") != 1 {
 		t.Errorf("%s, %v", got, err)
 	}
-	for m, want := range map[fs.FileMode]string{fs.ModeDevice: "a device", fs.ModeDir: "a folder", fs.ModeIrregular: "no plain file"} {
-		if special(m) != want {
-			t.Errorf("%v is %s", m, special(m))
-		}
-	}
 }
 
 func TestNothingLeadsOut(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/domain/local"
 	"steward/internal/fault"
+	"steward/internal/tool"
 )
 
 func checkFolders(folders []Folder) error {
@@ -51,21 +52,7 @@ func (k *kit) folders() folders {
 
 // foldersOf returns the folders that a user may use.
 func (k *kit) foldersOf(ctx context.Context, user string) (folders, error) {
-	var out folders
-	for _, f := range k.folders() {
-		admits := f.For.Admits(user, nil)
-		if !admits && k.opt.Groups != nil {
-			groups, err := k.opt.Groups(ctx, user)
-			if err != nil {
-				return nil, err
-			}
-			admits = f.For.Admits(user, groups)
-		}
-		if admits {
-			out = append(out, f)
-		}
-	}
-	return out, nil
+	return local.Own(ctx, user, k.opt.Groups, k.folders(), func(f Folder) *tool.Audience { return f.For })
 }
 
 // folders are granted folders.
@@ -173,22 +160,6 @@ func (p place) fault(err error) error {
 	return out
 }
 
-func special(m fs.FileMode) string {
-	switch {
-	case m&fs.ModeSymlink != 0:
-		return "a symbolic link"
-	case m&fs.ModeNamedPipe != 0:
-		return "a pipe"
-	case m&fs.ModeSocket != 0:
-		return "a socket"
-	case m&fs.ModeDevice != 0:
-		return "a device"
-	case m.IsDir():
-		return "a folder"
-	}
-	return "no plain file"
-}
-
 // openFile opens a regular file for reading. O_NONBLOCK keeps the call from hanging if a pipe takes the
 // file's place between the two checks.
 func (p place) openFile(root *os.Root) (*os.File, fs.FileInfo, error) {
@@ -214,9 +185,8 @@ func (p place) openFile(root *os.Root) (*os.File, fs.FileInfo, error) {
 }
 
 func (p place) notPlain(m fs.FileMode) error {
-	e := fault.New(fault.Invalid, "not_a_file", "%q is %s, not a plain file", p.shown, special(m))
 	if m.IsDir() {
-		return e.WithHint("list it with files.list")
+		return fault.New(fault.Invalid, "not_a_file", "%q is a folder", p.shown).WithHint("list it with files.list")
 	}
-	return e
+	return fault.New(fault.Invalid, "not_a_file", "%q is no plain file, but a link, a pipe or the like", p.shown)
 }

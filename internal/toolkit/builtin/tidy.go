@@ -14,14 +14,14 @@ import (
 // different: those of its folder, and of a folder above that did not yet list the next folder on the
 // path. It also makes obsolete what was read there.
 func (c changing) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
-	changed, err := c.k.pathsOf(call)
+	changed, err := pathsOf(call)
 	if err != nil {
 		return nil, err
 	}
 	var out []tool.Obsolete
 	for _, e := range earlier {
-		at, err := c.k.pathsOf(e)
-		if err != nil || len(at) == 0 { // an error means that it listed the granted folders, which no change changes
+		at, err := pathsOf(e)
+		if err != nil || len(at) == 0 { // it listed the granted folders, which no change changes
 			continue
 		}
 		for _, p := range changed {
@@ -49,21 +49,13 @@ func alters(folder, written string, listing tool.Past) bool {
 }
 
 // pathsOf returns the paths of a call in their canonical form.
-func (k *kit) pathsOf(p tool.Past) ([]string, error) {
+func pathsOf(p tool.Past) (out []string, err error) {
 	var a struct{ Path, From, To string }
-	if err := json.Unmarshal(p.Args, &a, json.MatchCaseInsensitiveNames(true)); err != nil {
-		return nil, err
-	}
-	var out []string
+	err = json.Unmarshal(p.Args, &a, json.MatchCaseInsensitiveNames(true))
 	for _, shown := range []string{a.Path, a.From, a.To} {
-		if shown == "" {
-			continue
+		if shown != "" {
+			out = append(out, path.Clean(shown))
 		}
-		at, err := k.folders().find(shown)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, path.Clean(at.shown))
 	}
-	return out, nil
+	return out, err
 }

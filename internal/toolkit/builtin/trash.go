@@ -187,7 +187,7 @@ func (c *copier) copy(from *os.Root, src string, to *os.Root, dst string) error 
 		}
 		return to.Symlink(target, dst)
 	case !info.Mode().IsRegular():
-		return fault.New(fault.Invalid, "not_a_file", "%s is %s, which cannot be kept", path.Base(src), special(info.Mode()))
+		return fault.New(fault.Invalid, "not_a_file", "%s is no plain file, and cannot be kept", path.Base(src))
 	}
 	in, err := from.OpenFile(src, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
