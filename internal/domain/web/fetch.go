@@ -43,11 +43,10 @@ type fetcher struct {
 
 // page is a page as it was read.
 type page struct {
-	url        string // after redirects
-	doc        extract.Document
-	at         time.Time
-	tag, since string // its ETag and Last-Modified
-	private    bool   // it must not be remembered
+	url     string // after redirects
+	doc     extract.Document
+	at      time.Time
+	private bool // it must not be remembered
 }
 
 // rules are what a site's robots.txt says, as of a time.
@@ -56,8 +55,7 @@ type rules struct {
 	at time.Time
 }
 
-// fetch reads a page, or takes the one that was read a short time ago. An older one is only read
-// again if it has changed.
+// fetch reads a page, or takes the one that was read a short time ago.
 func (f *fetcher) fetch(ctx context.Context, user, address string) (*page, error) {
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -73,7 +71,7 @@ func (f *fetcher) fetch(ctx context.Context, user, address string) (*page, error
 	if old != nil && f.Now().Sub(old.at) < freshFor {
 		return old, nil
 	}
-	p, err := f.read(ctx, u, old)
+	p, err := f.read(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -97,88 +95,64 @@ func makeRoom[V any](m map[string]V, most int) {
 }
 
 // read follows redirects to a page and reads it.
-func (f *fetcher) read(ctx context.Context, u *url.URL, old *page) (*page, error) {
-	for range maxRedirects + 1 {
-		if err := f.allowed(ctx, u); err != nil {
-			return nil, err
-		}
-		resp, err := f.get(ctx, u, old)
-		if err != nil {
-			return nil, err
-		}
-		next, p, err := f.answer(ctx, u, resp, old)
-		if err != nil || p != nil {
-			return p, err
-		}
-		u = next
-	}
-	return nil, fault.New(fault.Unavailable, "page_redirects", "the page leads from one address to the next more than %d times", maxRedirects)
-}
-
-func (f *fetcher) get(ctx context.Context, u *url.URL, old *page) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "url_invalid", "%.200q is no address of a page: %w", u, err)
-	}
-	req.Header.Set("User-Agent", agent)
-	req.Header.Set("Accept", "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,*/*;q=0.5")
-	if old != nil && old.url == u.String() {
-		if old.tag != "" {
-			req.Header.Set("If-None-Match", old.tag)
-		}
-		if old.since != "" {
-			req.Header.Set("If-Modified-Since", old.since)
-		}
-	}
-	resp, err := f.Transport.RoundTrip(req)
-	if err != nil {
-		return nil, unreachable(ctx, u, err)
-	}
-	return resp, nil
-}
-
-func unreachable(ctx context.Context, u *url.URL, err error) error {
-	if e := (*fault.Error)(nil); errors.As(err, &e) { // of the dialer
-		return e
-	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fault.New(fault.Timeout, "page_timeout", "%s did not answer in time", u.Host)
-	}
-	return fault.New(fault.Unavailable, "page_unreachable", "%s cannot be reached: %w", u.Host, err)
-}
-
-// answer reads a response: a redirect, a page, or that a page has not changed.
-func (f *fetcher) answer(ctx context.Context, u *url.URL, resp *http.Response, old *page) (next *url.URL, p *page, err error) {
-	defer resp.Body.Close() //nolint:errcheck // it is only read
+func (f *fetcher) read(ctx context.Context, u *url.URL) (*page, error) {
+	u, resp, data, err := f.follow(ctx, u, extract.MaxBytes+1, f.allowed)
 	switch {
-	case resp.StatusCode == http.StatusNotModified && old != nil:
-		again := *old
-		again.at = f.Now()
-		return nil, &again, nil
-	case resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.Header.Get("Location") != "":
-		next, err := u.Parse(resp.Header.Get("Location"))
-		if err != nil || next.Scheme != "http" && next.Scheme != "https" || next.User != nil {
-			return nil, nil, fault.New(fault.Denied, "page_redirects", "the page leads to an address that is not followed")
-		}
-		return next, nil, nil
+	case err != nil:
+		return nil, err
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
-		return nil, nil, fault.New(fault.NotFound, "page_not_found", "there is no page at %s", u)
+		return nil, fault.New(fault.NotFound, "page_not_found", "there is no page at %s", u)
 	case resp.StatusCode != http.StatusOK:
-		return nil, nil, fault.New(fault.Unavailable, "page_refused", "%s answers %s", u.Host, resp.Status)
+		return nil, fault.New(fault.Unavailable, "page_refused", "%s answers %s", u.Host, resp.Status)
 	case resp.Header.Get("Content-Encoding") != "": // gzip alone, which was asked for, is gone by now
-		return nil, nil, fault.New(fault.Unsupported, "page_encoding", "%s packs its page as %.40q, which nobody asked for", u.Host, resp.Header.Get("Content-Encoding"))
-	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, extract.MaxBytes+1))
-	if err != nil {
-		return nil, nil, unreachable(ctx, u, err)
+		return nil, fault.New(fault.Unsupported, "page_encoding", "%s packs its page as %.40q, which nobody asked for", u.Host, resp.Header.Get("Content-Encoding"))
 	}
 	doc, err := f.Reader.Read(ctx, extract.Input{Data: data, MediaType: resp.Header.Get("Content-Type"), Base: u.String()})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	h := resp.Header
-	return nil, &page{url: u.String(), doc: doc, at: f.Now(), tag: h.Get("ETag"), since: h.Get("Last-Modified"),
-		private: strings.Contains(h.Get("Cache-Control"), "no-store")}, nil
+	return &page{url: u.String(), doc: doc, at: f.Now(), private: strings.Contains(resp.Header.Get("Cache-Control"), "no-store")}, nil
+}
+
+// follow asks for an address, and for those to which it leads, each of which must be allowed. It reads at most
+// so many bytes.
+func (f *fetcher) follow(ctx context.Context, u *url.URL, most int64, allowed func(context.Context, *url.URL) error) (*url.URL, *http.Response, []byte, error) {
+	for range maxRedirects + 1 {
+		if err := allowed(ctx, u); err != nil {
+			return nil, nil, nil, err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+		if err != nil {
+			return nil, nil, nil, fault.New(fault.Invalid, "url_invalid", "%.200q is no address of a page: %w", u, err)
+		}
+		req.Header.Set("Accept", "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,*/*;q=0.5")
+		resp, body, err := ask(f.Transport, req, most)
+		if err != nil || resp.StatusCode < 300 || resp.StatusCode >= 400 || resp.Header.Get("Location") == "" {
+			return u, resp, body, err
+		}
+		if u, err = u.Parse(resp.Header.Get("Location")); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+			return nil, nil, nil, fault.New(fault.Denied, "page_redirects", "the page leads to an address that is not followed")
+		}
+	}
+	return nil, nil, nil, fault.New(fault.Unavailable, "page_redirects", "the page leads from one address to the next more than %d times", maxRedirects)
+}
+
+// ask makes a request, and reads at most so many bytes of the answer.
+func ask(t http.RoundTripper, req *http.Request, most int64) (resp *http.Response, body []byte, err error) {
+	req.Header.Set("User-Agent", agent)
+	if resp, err = t.RoundTrip(req); err == nil {
+		defer resp.Body.Close() //nolint:errcheck // it is only read
+		if body, err = io.ReadAll(io.LimitReader(resp.Body, most)); err == nil {
+			return resp, body, nil
+		}
+	}
+	if e := (*fault.Error)(nil); errors.As(err, &e) { // of the dialer
+		return nil, nil, e
+	}
+	if errors.Is(req.Context().Err(), context.DeadlineExceeded) {
+		return nil, nil, fault.New(fault.Timeout, "page_timeout", "%s did not answer in time", req.URL.Host)
+	}
+	return nil, nil, fault.New(fault.Unavailable, "page_unreachable", "%s cannot be reached: %w", req.URL.Host, err)
 }
 
 // allowed asks a site's robots.txt (RFC 9309): rules that cannot be found allow everything, and
@@ -210,29 +184,12 @@ func (f *fetcher) askRobots(ctx context.Context, site string) (*rules, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "url_invalid", "%.200q is no address of a site", site)
 	}
-	status, body := http.StatusNotFound, []byte(nil)
-	for range maxRedirects + 1 {
-		resp, err := f.get(ctx, u, nil)
-		if err != nil {
-			return nil, err
-		}
+	status := http.StatusNotFound
+	_, resp, body, err := f.follow(ctx, u, maxRobots, func(context.Context, *url.URL) error { return nil })
+	if err == nil && (resp.StatusCode < 300 || resp.StatusCode >= 400) {
 		status = resp.StatusCode
-		body, err = io.ReadAll(io.LimitReader(resp.Body, maxRobots))
-		resp.Body.Close() //nolint:errcheck // it is only read
-		if err != nil {
-			return nil, unreachable(ctx, u, err)
-		}
-		if status < 300 || status >= 400 {
-			break
-		}
-		next, err := u.Parse(resp.Header.Get("Location"))
-		if err != nil {
-			break
-		}
-		u = next
-	}
-	if status >= 300 && status < 400 {
-		status = http.StatusNotFound
+	} else if err != nil && !fault.HasCode(err, "page_redirects") {
+		return nil, err
 	}
 	data, err := robotstxt.FromStatusAndBytes(status, body)
 	if err != nil { // rules that cannot be read are none

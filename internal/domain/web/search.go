@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -40,57 +39,63 @@ type Result struct{ Title, URL, Excerpt string }
 
 // engine is the protocol of a search engine.
 type engine struct {
-	url     string // where its vendor has it; empty: it must be given
-	key     bool   // it needs a key
-	request func(s asked, query string, count int) (*http.Request, error)
-	read    func(body []byte) ([]Result, error)
+	url   string                         // where its vendor has it; empty: it must be given
+	key   string                         // the header for its key, and what stands before it; empty: it needs none
+	query func(query string, n int) any  // url.Values for GET, or what is posted as JSON
+	read  func([]byte) ([]Result, error) // reads the answer
 }
 
-// engines returns the engines by name. The protocols are as their vendors document them:
+// engines are the engines by name. The protocols are as their vendors document them:
 // docs.searxng.org/dev/search_api.html, api-dashboard.search.brave.com/app/documentation,
 // docs.tavily.com/documentation/api-reference/endpoint/search, exa.ai/docs/reference/search.
 // DuckDuckGo has no API: its page for browsers without scripts is read.
-func engines() map[string]engine {
-	return map[string]engine{
-		"duckduckgo": {"https://html.duckduckgo.com/html/", false, func(s asked, q string, _ int) (*http.Request, error) {
-			r, err := http.NewRequest(http.MethodPost, s.URL, strings.NewReader(url.Values{"q": {q}}.Encode()))
-			if err == nil {
-				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			}
-			return r, err
-		}, readDuckDuckGo},
-		"searxng": {"", false, func(s asked, q string, _ int) (*http.Request, error) {
-			return http.NewRequest(http.MethodGet, strings.TrimRight(s.URL, "/")+"/search?"+url.Values{"q": {q}, "format": {"json"}}.Encode(), nil)
-		}, readJSON},
-		"brave": {"https://api.search.brave.com/res/v1/web/search", true, func(s asked, q string, n int) (*http.Request, error) {
-			r, err := http.NewRequest(http.MethodGet, s.URL+"?"+url.Values{"q": {q}, "count": {strconv.Itoa(n)}}.Encode(), nil)
-			if err == nil {
-				r.Header.Set("X-Subscription-Token", s.Key)
-			}
-			return r, err
-		}, readJSON},
-		"tavily": {"https://api.tavily.com/search", true, func(s asked, q string, n int) (*http.Request, error) {
-			return posted(s.URL, "Authorization", "Bearer "+s.Key, map[string]any{"query": q, "max_results": n})
-		}, readJSON},
-		"exa": {"https://api.exa.ai/search", true, func(s asked, q string, n int) (*http.Request, error) {
-			return posted(s.URL, "x-api-key", s.Key, map[string]any{"query": q, "numResults": n,
-				"contents": map[string]any{"text": map[string]any{"maxCharacters": maxExcerpt}}})
-		}, readJSON},
-	}
+var engines = map[string]engine{
+	"duckduckgo": {"https://html.duckduckgo.com/html/", "", func(q string, _ int) any { return url.Values{"q": {q}} }, readDuckDuckGo},
+	"searxng":    {"", "", func(q string, _ int) any { return url.Values{"q": {q}, "format": {"json"}} }, readJSON},
+	"brave": {"https://api.search.brave.com/res/v1/web/search", "X-Subscription-Token: ", func(q string, n int) any {
+		return url.Values{"q": {q}, "count": {strconv.Itoa(n)}}
+	}, readJSON},
+	"tavily": {"https://api.tavily.com/search", "Authorization: Bearer ", func(q string, n int) any {
+		return map[string]any{"query": q, "max_results": n}
+	}, readJSON},
+	"exa": {"https://api.exa.ai/search", "x-api-key: ", func(q string, n int) any {
+		return map[string]any{"query": q, "numResults": n, "contents": map[string]any{"text": map[string]any{"maxCharacters": maxExcerpt}}}
+	}, readJSON},
 }
 
-// posted is a request with a JSON body and a key in a header.
-func posted(to, header, value string, body any) (*http.Request, error) {
-	b, err := json.Marshal(body)
+// request returns the request for a search.
+func (e asked) request(ctx context.Context, query string, n int) (*http.Request, error) {
+	to, body, media := e.URL, "", ""
+	if e.Engine == "searxng" {
+		to = strings.TrimRight(to, "/") + "/search"
+	}
+	switch q := e.query(query, n).(type) {
+	case url.Values:
+		if e.Engine == "duckduckgo" { // it answers forms alone
+			body, media = q.Encode(), "application/x-www-form-urlencoded"
+		} else {
+			to += "?" + q.Encode()
+		}
+	default:
+		b, err := json.Marshal(q)
+		if err != nil {
+			return nil, err
+		}
+		body, media = string(b), "application/json"
+	}
+	method := map[bool]string{true: http.MethodGet, false: http.MethodPost}[body == ""]
+	r, err := http.NewRequestWithContext(ctx, method, to, strings.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, fault.New(fault.Invalid, "search_incomplete", "the address of %s is invalid: %w", e.Engine, err).WithHint("correct web.search.url")
 	}
-	r, err := http.NewRequest(http.MethodPost, to, bytes.NewReader(b))
-	if err == nil {
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set(header, value)
+	if media != "" {
+		r.Header.Set("Content-Type", media)
 	}
-	return r, err
+	r.Header.Set("Accept", "application/json, text/html;q=0.9")
+	if header, before, ok := strings.Cut(e.key, ": "); ok {
+		r.Header.Set(header, before+e.Key)
+	}
+	return r, nil
 }
 
 // hit is a result in JSON. Each engine names the excerpt in its own way.
@@ -121,7 +126,7 @@ type asked struct {
 func (s Search) complete(ctx context.Context) (asked, error) {
 	e := asked{Engine: s.Name()}
 	var ok bool
-	if e.engine, ok = engines()[e.Engine]; !ok {
+	if e.engine, ok = engines[e.Engine]; !ok {
 		return e, fault.New(fault.Invalid, "search_unknown", "%.40q is no search engine", e.Engine).WithHint("the engines are duckduckgo, searxng, brave, tavily and exa")
 	}
 	e.URL = cmp.Or(s.URL, e.url)
@@ -134,7 +139,7 @@ func (s Search) complete(ctx context.Context) (asked, error) {
 			return e, err
 		}
 	}
-	if e.key && e.Key == "" {
+	if e.key != "" && e.Key == "" {
 		return e, fault.New(fault.Invalid, "search_incomplete", "the key of %s is missing", e.Engine).WithHint("get one from the vendor and set web.search.key, best as store:NAME")
 	}
 	return e, nil
@@ -151,7 +156,7 @@ func (s Search) Check(ctx context.Context) error {
 
 // host returns the host of the engine, if it is known.
 func (s Search) host() string {
-	u, err := url.Parse(cmp.Or(s.URL, engines()[s.Name()].url))
+	u, err := url.Parse(cmp.Or(s.URL, engines[s.Name()].url))
 	if err != nil {
 		return ""
 	}
@@ -167,23 +172,16 @@ func (s Search) run(ctx context.Context, t http.RoundTripper, query string, coun
 	}
 	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
-	req, err := e.request(e, query, count)
+	req, err := e.request(ctx, query, count)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "search_incomplete", "the address of %s is invalid: %w", e.Engine, err).WithHint("correct web.search.url")
-	}
-	req.Header.Set("User-Agent", agent)
-	req.Header.Set("Accept", "application/json, text/html;q=0.9")
-	resp, err := t.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		return nil, unreachable(ctx, req.URL, err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // it is only read
-	if err := refusal(e.Engine, resp.StatusCode); err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	resp, body, err := ask(t, req, maxAnswer)
+	if err == nil {
+		err = refusal(e.Engine, resp.StatusCode)
+	}
 	if err != nil {
-		return nil, unreachable(ctx, req.URL, err)
+		return nil, err
 	}
 	found, err := e.read(body)
 	if err != nil {

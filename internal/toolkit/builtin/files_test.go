@@ -76,7 +76,7 @@ func TestList(t *testing.T) {
 	if err != nil || !strings.HasPrefix(got, whole) {
 		t.Errorf("%s, %v", got, err)
 	}
-	for _, s := range []string{"link  (a symbolic link: cannot be used)", "pipe  (a pipe: cannot be used)", "socket  (a socket: cannot be used)", "\nsub/\n"} {
+	for _, s := range []string{"link  (no plain file: cannot be used)", "pipe  (no plain file: cannot be used)", "socket  (no plain file: cannot be used)", "\nsub/\n"} {
 		if !strings.Contains(got, s) {
 			t.Errorf("%s\ndoes not say %q", got, s)
 		}
