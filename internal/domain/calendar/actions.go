@@ -95,7 +95,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st *st
 		return "", fault.New(fault.Invalid, "title_missing", "the event has no title").WithHint("say what it is called")
 	}
 	e.lasts(minutes(a.Minutes, time.Hour), zone)
-	return s.apply(ctx, in, st, Change{Add: &e}, "Added %s to the calendar.")
+	return s.apply(ctx, in, st, Change{Do: adding, Event: e}, "Added %s to the calendar.")
 }
 
 // labelled returns what is said of a new event. It has labels if it names other events, whose titles may
@@ -131,12 +131,12 @@ func minutes(n int, otherwise time.Duration) time.Duration {
 func (s *service) apply(ctx context.Context, in tool.Invocation, st *store, c Change, format string) (string, error) {
 	zone := s.Location(in.User)
 	clashes := ""
-	if e := c.about(); c.Add != nil || c.Move != nil {
-		events, _, err := st.Between(ctx, e.Start, e.End, "")
+	if c.Do == adding || c.Do == moving {
+		events, _, err := st.Between(ctx, c.Event.Start, c.Event.End, "")
 		if err != nil {
 			return "", tool.NotDone(err)
 		}
-		clashes = overlaps(*e, events, zone)
+		clashes = overlaps(c.Event, events, zone)
 	}
 	return st.Apply(ctx, local.Key(in), c, func(e Event) string {
 		return fmt.Sprintf(format, fmt.Sprintf("%q, %s,", e.Title, e.span(zone))) + clashes
@@ -184,7 +184,7 @@ func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, st *
 	length := e.End.Sub(e.Start)
 	e.Start, e.Attendees = start, local.Texts(a.Attendees)
 	e.lasts(minutes(a.Minutes, length), zone)
-	return s.apply(ctx, in, st, Change{Move: &e}, "Moved %s in the calendar.")
+	return s.apply(ctx, in, st, Change{Do: moving, Event: e}, "Moved %s in the calendar.")
 }
 
 func repeats(e Event) error {
@@ -224,7 +224,7 @@ func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs, 
 			return "", err
 		}
 	}
-	return s.apply(ctx, in, st, Change{Remove: &e}, format)
+	return s.apply(ctx, in, st, Change{Do: removing, Event: e}, format)
 }
 
 func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs, st *store) (string, error) {
@@ -239,7 +239,7 @@ func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs
 		return "", fault.New(fault.Conflict, "event_guests_missing", "the answer goes to %s", e.Organizer).WithHint("give that as organizer")
 	}
 	reply := map[string]string{"accept": "ACCEPTED", "decline": "DECLINED", "tentative": "TENTATIVE"}[a.Answer]
-	return s.apply(ctx, in, st, Change{Answer: &e, Reply: reply}, "Answered the invitation to %s: "+a.Answer+".")
+	return s.apply(ctx, in, st, Change{Do: answering, Event: e, Reply: reply}, "Answered the invitation to %s: "+a.Answer+".")
 }
 
 // find returns the event that the words refer to. Error codes: event_not_found, event_ambiguous.

@@ -336,7 +336,7 @@ func TestRoundTrip(t *testing.T) {
 			Start: minute(rapid.IntRange(-1e6, 1e6).Draw(t, "start")), AllDay: rapid.Bool().Draw(t, "all day")}
 		e.lasts(time.Duration(rapid.IntRange(1, 5000).Draw(t, "minutes"))*time.Minute, vienna)
 		pieces := dav.Split(foreign, "VEVENT")
-		added, _, raw, err := editor{vienna, now}.change(pieces, "key", Change{Add: &e})
+		added, _, raw, err := editor{vienna, now}.change(pieces, "key", Change{Do: adding, Event: e})
 		if err != nil {
 			t.Fatal(err)
 		}

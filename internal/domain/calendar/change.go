@@ -12,24 +12,22 @@ import (
 	"steward/internal/fault"
 )
 
-// Change is a change of a calendar. Exactly one member is set.
+// Change is a change of a calendar.
 type Change struct {
-	Add    *Event // the calendar assigns the ID
-	Move   *Event // the event with this ID, or one occurrence of it, gets this Start, End and AllDay, and these attendees
-	Remove *Event // the event with this ID, or one occurrence of it
-	Answer *Event // the invitation with this ID is answered
-	Reply  string // with Answer: ACCEPTED, DECLINED or TENTATIVE
+	Do    doing
+	Event Event
+	Reply string // of an answer: ACCEPTED, DECLINED or TENTATIVE
 }
 
-// about returns the event that is changed.
-func (c Change) about() *Event {
-	for _, e := range []*Event{c.Add, c.Move, c.Remove} {
-		if e != nil {
-			return e
-		}
-	}
-	return c.Answer
-}
+// doing says what is done with the event.
+type doing int
+
+const (
+	adding    doing = iota // the calendar assigns the ID
+	moving                 // the event with this ID, or one occurrence of it, gets this Start, End and AllDay, and these attendees
+	removing               // the event with this ID, or one occurrence of it
+	answering              // the invitation with this ID is answered
+)
 
 // editor changes the pieces of a text.
 type editor struct {
@@ -39,8 +37,8 @@ type editor struct {
 
 // change makes a change, and returns the event, and its lines before and after.
 func (ed editor) change(pieces []dav.Piece, uid string, c Change) (e Event, before, after string, err error) {
-	e = *c.about()
-	if c.Add != nil {
+	e = c.Event
+	if c.Do == adding {
 		e.ID = uid
 		_, after, err = dav.Encode(e.component(ed.now, ed.zone))
 		if tz := "TZID:" + ed.zone.String(); e.Rule != "" && !e.AllDay && ed.zone != time.UTC && !slices.ContainsFunc(pieces, func(p dav.Piece) bool { return strings.Contains(p.Raw, tz) }) {
@@ -74,7 +72,7 @@ func (ed editor) edit(own []dav.Piece, e Event, c Change) ([]dav.Piece, error) {
 	})
 	one := !e.Occurs.IsZero()
 	switch {
-	case c.Answer != nil:
+	case c.Do == answering:
 		for i := range own {
 			answer(own[i].Comp, e.own, c.Reply)
 			if err := ed.write(&own[i]); err != nil {
@@ -82,9 +80,9 @@ func (ed editor) edit(own []dav.Piece, e Event, c Change) ([]dav.Piece, error) {
 			}
 		}
 		return own, nil
-	case c.Remove != nil && !one:
+	case c.Do == removing && !one:
 		return nil, nil
-	case c.Remove != nil:
+	case c.Do == removing:
 		if series >= 0 {
 			master := own[series].Comp
 			master.Props.Add(like(master.Props.Get(ical.PropDateTimeStart), ical.PropExceptionDates, e.Occurs, ed.zone))

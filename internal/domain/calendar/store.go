@@ -135,12 +135,12 @@ func keyWord(key string) string { return id.Derive("calendar", key).String() }
 
 // Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the same text.
 func (r *store) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
-	o, err := r.place(ctx, key, c)
+	e := &c.Event
+	o, err := r.place(ctx, key, c.Do, e)
 	if err != nil {
 		return "", err
 	}
-	e := c.about()
-	if e.sends && len(e.own) > 0 && c.Answer == nil {
+	if e.sends && len(e.own) > 0 && c.Do != answering {
 		e.Organizer = cmp.Or(e.Organizer, e.own[0])
 	}
 	pieces := dav.Split(o.Text, ical.CompEvent)
@@ -157,19 +157,20 @@ func (r *store) Apply(ctx context.Context, key string, c Change, told func(Event
 		if slices.ContainsFunc(pieces, func(p dav.Piece) bool { return p.Comp != nil }) {
 			after = dav.Join(pieces)
 		}
-		say += c.goesTo() + in(c)
+		if say += c.goesTo(); c.Do == adding {
+			say += " It is in " + e.Calendar + "."
+		}
 	}
 	return r.Do(ctx, key, dav.Edit{Object: o, After: after, What: fmt.Sprintf("the event %q", now.Title), Told: say})
 }
 
-// place returns where a change is made.
-func (r *store) place(ctx context.Context, key string, c Change) (dav.Object, error) {
-	e := c.about()
+// place returns where a change is made. It completes a new event.
+func (r *store) place(ctx context.Context, key string, do doing, e *Event) (dav.Object, error) {
 	switch {
 	case r.File != "":
 		text, err := r.ReadFile()
 		return dav.Object{Text: text}, err
-	case c.Add == nil:
+	case do != adding:
 		return *e.object, nil
 	}
 	all, _, err := r.Accounts.Find(ctx, r.User, dav.Events, e.Calendar)
@@ -184,22 +185,14 @@ func (r *store) place(ctx context.Context, key string, c Change) (dav.Object, er
 	return to.New(keyWord(key)+".ics", ""), nil
 }
 
-// in names the calendar of a new event.
-func in(c Change) string {
-	if c.Add == nil {
-		return ""
-	}
-	return " It is in " + c.Add.Calendar + "."
-}
-
 // goesTo says who is told of a change by the server.
 func (c Change) goesTo() string {
-	e := c.about()
+	e := c.Event
 	to := e.Attendees
-	switch {
-	case c.Answer != nil:
+	switch c.Do {
+	case answering:
 		to = []string{e.Organizer}
-	case c.Remove != nil:
+	case removing:
 		to = e.guests
 	}
 	switch {

@@ -109,7 +109,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := facts{Company: text.Draw(t, "company"), Note: text.Draw(t, "note"), Phones: []string{text.Draw(t, "phone")}}
 		card := changed(strings.ReplaceAll(bob, "\n", "\r\n"), "", f)
-		if n := len(lines(card)); n < 12 || n > 14 {
+		if n := len(dav.Lines(card)); n < 12 || n > 14 {
 			t.Fatalf("%d lines:\n%s", n, card)
 		}
 		if again := changed(card, "", f); again != card {

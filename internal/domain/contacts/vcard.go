@@ -12,39 +12,6 @@ import (
 // A vCard (RFC 6350, RFC 2426) is kept as its lines: a change replaces only its own, and what other programs
 // have written stays.
 
-// line is a property, unfolded.
-type line struct {
-	name   string // in upper case, without a group
-	params string
-	value  string // as it is written
-	raw    string
-}
-
-func lines(text string) (out []line) {
-	for raw := range strings.Lines(dav.Unfolded(text)) {
-		raw = strings.TrimRight(raw, "\r\n")
-		at, quoted := -1, false
-		for i, c := range []byte(raw) {
-			if c == '"' {
-				quoted = !quoted
-			} else if c == ':' && !quoted {
-				at = i
-				break
-			}
-		}
-		if at < 0 {
-			if raw != "" {
-				out = append(out, line{raw: raw})
-			}
-			continue
-		}
-		name, params, _ := strings.Cut(raw[:at], ";")
-		name = strings.ToUpper(name[strings.LastIndexByte(name, '.')+1:])
-		out = append(out, line{name, params, raw[at+1:], raw})
-	}
-	return out
-}
-
 // unescape returns a value as people read it: the parts of a structured one are joined by spaces.
 func unescape(value string) string {
 	value = strings.NewReplacer(`\\`, `\`, `\n`, " ", `\N`, " ", `\,`, ",", `\;`, ";", ";", " ").Replace(value)
@@ -66,9 +33,9 @@ type contact struct {
 func read(text string) (c contact) {
 	const most = 20
 	named := ""
-	for _, l := range lines(text) {
-		v := local.Line(unescape(l.value), 300)
-		switch l.name {
+	for _, l := range dav.Lines(text) {
+		v := local.Line(unescape(l.Value), 300)
+		switch l.Name {
 		case "FN":
 			c.name = cmp.Or(c.name, v)
 		case "N":
@@ -77,11 +44,11 @@ func read(text string) (c contact) {
 			c.nick = v
 		case "EMAIL":
 			if len(c.emails) < most {
-				c.emails = append(c.emails, v+kind(l.params))
+				c.emails = append(c.emails, v+kind(l.Params))
 			}
 		case "TEL":
 			if len(c.phones) < most {
-				c.phones = append(c.phones, strings.TrimPrefix(v, "tel:")+kind(l.params))
+				c.phones = append(c.phones, strings.TrimPrefix(v, "tel:")+kind(l.Params))
 			}
 		case "BDAY":
 			c.birthday = v
@@ -144,23 +111,23 @@ func changed(text, name string, f facts) string {
 		}
 	}
 	var b strings.Builder
-	for _, l := range lines(text) {
-		values, given := want[l.name]
+	for _, l := range dav.Lines(text) {
+		values, given := want[l.Name]
 		if given {
-			i := slices.Index(values, l.value)
+			i := slices.Index(values, l.Value)
 			if i < 0 {
 				continue // replaced
 			}
-			want[l.name] = slices.Delete(slices.Clone(values), i, i+1)
+			want[l.Name] = slices.Delete(slices.Clone(values), i, i+1)
 		}
-		if l.name == "END" {
+		if l.Name == "END" {
 			for _, key := range []string{"FN", "N", "EMAIL", "TEL", "BDAY", "ORG", "NOTE"} {
 				for _, v := range want[key] {
 					b.WriteString(dav.Folded(key + ":" + v))
 				}
 			}
 		}
-		b.WriteString(dav.Folded(l.raw))
+		b.WriteString(dav.Folded(l.Raw))
 	}
 	return b.String()
 }

@@ -168,27 +168,22 @@ var counted = strings.Fields("UID RECURRENCE-ID SUMMARY DESCRIPTION LOCATION DTS
 // Same reports whether two texts of iCalendar or vCard say the same.
 func Same(a, b string) bool { return slices.Equal(essence(a), essence(b)) }
 
-// essence returns the lines that count, sorted. Both formats fold lines in the same way.
+// essence returns the lines that count, sorted.
 func essence(text string) (out []string) {
 	var in []string // the components around a line
-	for line := range strings.Lines(Unfolded(text)) {
-		head, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
-		name, params, _ := strings.Cut(strings.ToUpper(head), ";")
-		name = name[strings.LastIndexByte(name, '.')+1:] // vCards group properties: item1.EMAIL
+	for _, l := range Lines(text) {
 		switch {
-		case !ok:
-		case name == "BEGIN":
-			in = append(in, strings.ToUpper(value))
-		case name == "END":
+		case l.Name == "BEGIN":
+			in = append(in, strings.ToUpper(l.Value))
+		case l.Name == "END":
 			in = in[:max(0, len(in)-1)]
-		case len(in) > 0 && slices.Contains([]string{Events, Tasks, Contacts}, in[len(in)-1]) && slices.Contains(counted, name):
-			if name == "ATTENDEE" { // its other parameters are the server's
-				_, status, _ := strings.Cut(params, "PARTSTAT=")
+		case len(in) > 0 && slices.Contains([]string{Events, Tasks, Contacts}, in[len(in)-1]) && slices.Contains(counted, l.Name):
+			if l.Name == "ATTENDEE" { // its other parameters are the server's
+				_, status, _ := strings.Cut(strings.ToUpper(l.Params), "PARTSTAT=")
 				status, _, _ = strings.Cut(status, ";")
-				_, address, _ := strings.Cut(strings.ToLower(line), "mailto:")
-				value = status + strings.TrimSpace(address)
+				l.Value = status + strings.TrimPrefix(strings.ToLower(l.Value), "mailto:")
 			}
-			out = append(out, name+":"+value)
+			out = append(out, l.Name+":"+l.Value)
 		}
 	}
 	slices.Sort(out)

@@ -210,9 +210,35 @@ func Plain(s string) string {
 	}, strings.ReplaceAll(s, "\r\n", "\n"))
 }
 
-// Unfolded returns a text with its folded lines joined.
-func Unfolded(text string) string {
-	return strings.NewReplacer("\r\n ", "", "\r\n\t", "", "\n ", "", "\n\t", "").Replace(text)
+// Line is a property of iCalendar or vCard, unfolded.
+type Line struct {
+	Name   string // in upper case, without a group, as in item1.EMAIL
+	Params string
+	Value  string // as it is written
+	Raw    string
+}
+
+// Lines returns the properties of a text. A line that is none has only Raw.
+func Lines(text string) (out []Line) {
+	text = strings.NewReplacer("\r\n ", "", "\r\n\t", "", "\n ", "", "\n\t", "").Replace(text)
+	for raw := range strings.Lines(text) {
+		raw = strings.TrimRight(raw, "\r\n")
+		quoted := false
+		at := strings.IndexFunc(raw, func(c rune) bool {
+			quoted = quoted != (c == '"')
+			return c == ':' && !quoted
+		})
+		if at < 0 {
+			if raw != "" {
+				out = append(out, Line{Raw: raw})
+			}
+			continue
+		}
+		name, params, _ := strings.Cut(raw[:at], ";")
+		name = strings.ToUpper(name[strings.LastIndexByte(name, '.')+1:])
+		out = append(out, Line{name, params, raw[at+1:], raw})
+	}
+	return out
 }
 
 // Folded breaks a line after at most 75 bytes, between characters (RFC 5545, 3.1).

@@ -27,7 +27,7 @@ func TestUndoAndBatchOfAnApprovedTool(t *testing.T) {
 		}
 		return service{}, nil
 	}, func(context.Context, tool.Invocation, struct{}, service) (string, error) { return "done", nil }, tool.Text)
-	k.Wrap("act", func(l local.Layer) tool.Tool { return batching{l} })
+	k.Wrap(func(l local.Layer) tool.Tool { return batching{l} })
 	src, err := k.Source()
 	if err != nil {
 		t.Fatal(err)

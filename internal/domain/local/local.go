@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/tool"
 )
 
@@ -78,27 +79,41 @@ func Replace(path string, data []byte) error {
 	if err := makeAll(dir); err != nil {
 		return err
 	}
-	mode := fs.FileMode(0o600)
-	if old, err := os.Stat(path); err == nil {
-		mode = old.Mode().Perm()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
 	}
-	f, err := os.CreateTemp(dir, ".steward-*.tmp")
+	defer root.Close()
+	temp := ".steward-" + id.New().String() + ".tmp"
+	if err := Write(root, temp, data, 0o600); err != nil {
+		return err
+	}
+	if old, statErr := os.Stat(path); statErr == nil {
+		err = root.Chmod(temp, old.Mode().Perm())
+	}
+	if err == nil {
+		err = root.Rename(temp, filepath.Base(path))
+	}
+	if err != nil {
+		return errors.Join(err, gone(root.Remove(temp)))
+	}
+	return syncDir(dir)
+}
+
+// Write writes a new file completely, or not at all.
+func Write(root *os.Root, name string, data []byte, mode fs.FileMode) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode))
 	if err == nil {
 		err = f.Sync()
 	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+	if err = errors.Join(err, f.Close()); err != nil {
+		err = errors.Join(err, root.Remove(name))
 	}
-	if err != nil {
-		return errors.Join(err, gone(os.Remove(f.Name())))
-	}
-	return syncDir(dir)
+	return err
 }
 
 // gone returns the error, unless it says that a file does not exist.

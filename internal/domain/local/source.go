@@ -1,19 +1,19 @@
 package local
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"steward/internal/tool"
 )
 
 // Kit collects the tools of a domain and the first error.
 type Kit struct {
-	env   tool.Env
-	kind  string
-	tools map[string]tool.Tool
-	names []string
-	err   error
-
+	env      tool.Env
+	kind     string
+	tools    []tool.Tool
+	err      error
 	audience *tool.Audience // of all tools
 }
 
@@ -21,7 +21,7 @@ type Kit struct {
 func NewKit(env tool.Env, kind string) *Kit {
 	word, err := tool.Word(env.Name)
 	env.Name = word
-	return &Kit{env: env, kind: kind, tools: map[string]tool.Tool{}, err: err}
+	return &Kit{env: env, kind: kind, err: err}
 }
 
 // Share limits the kit's tools to those who may use one of the things that the settings name. Call it before
@@ -58,13 +58,8 @@ func Own[T any](ctx context.Context, user string, groupsOf func(context.Context,
 func (k *Kit) Name(short string) string { return k.env.Name + "." + short }
 
 func (k *Kit) add(t tool.Tool, err error) {
-	if err != nil && k.err == nil {
-		k.err = err
-	}
-	if k.err == nil {
-		name := t.Spec().Name
-		k.tools[name] = t
-		k.names = append(k.names, name)
+	if k.err = cmp.Or(k.err, err); k.err == nil {
+		k.tools = append(k.tools, t)
 	}
 }
 
@@ -176,10 +171,11 @@ func (u *undoable) Undo(ctx context.Context, in tool.Invocation, _ tool.Result) 
 	return tool.Text(told), nil
 }
 
-// Wrap puts a layer around one of the kit's tools, with what else the tool can do.
-func (k *Kit) Wrap(short string, layer func(Layer) tool.Tool) {
-	if t := k.tools[k.Name(short)]; t != nil {
-		k.tools[k.Name(short)] = layer(Layer{t})
+// Wrap puts a layer around the tool that was added last, with what else it can do.
+func (k *Kit) Wrap(layer func(Layer) tool.Tool) {
+	if k.err == nil {
+		last := len(k.tools) - 1
+		k.tools[last] = layer(Layer{k.tools[last]})
 	}
 }
 
@@ -201,16 +197,7 @@ func (k *Kit) Source() (tool.Source, error) {
 
 // Tools returns the kit's tools in the order in which they were added, or the first error. It
 // is for tools that Steward offers without an approval.
-func (k *Kit) Tools() ([]tool.Tool, error) {
-	if k.err != nil {
-		return nil, k.err
-	}
-	list := make([]tool.Tool, len(k.names))
-	for i, n := range k.names {
-		list[i] = k.tools[n]
-	}
-	return list, nil
-}
+func (k *Kit) Tools() ([]tool.Tool, error) { return k.tools, k.err }
 
 // source offers tools of this process. There is nothing to start, and the tools change only with Steward
 // itself.
@@ -218,8 +205,8 @@ type source struct{ k *Kit }
 
 func (s *source) Announce(context.Context) (tool.Announcement, error) {
 	var a tool.Announcement
-	for _, n := range s.k.names {
-		a.Specs = append(a.Specs, s.k.tools[n].Spec())
+	for _, t := range s.k.tools {
+		a.Specs = append(a.Specs, t.Spec())
 	}
 	return a, nil
 }
@@ -229,10 +216,11 @@ func (s *source) Files() []string { return nil }
 func (s *source) Close() error { return nil }
 
 func (s *source) Tool(approved tool.Spec) tool.Tool {
-	own := s.k.tools[approved.Name]
-	if own == nil || tool.Identity(own.Spec()) != tool.Identity(approved) {
+	i := slices.IndexFunc(s.k.tools, func(t tool.Tool) bool { return t.Spec().Name == approved.Name })
+	if i < 0 || tool.Identity(s.k.tools[i].Spec()) != tool.Identity(approved) {
 		return changed{approved, s.k.env}
 	}
+	own := s.k.tools[i]
 	spec := own.Spec()
 	spec.Effect, spec.Asks, spec.Delivery = approved.Effect, approved.Asks, approved.Delivery
 	if spec.Effect == tool.Query {

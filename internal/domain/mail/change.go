@@ -204,11 +204,7 @@ func (s *service) moved(ctx context.Context, user string, ch change) (*client, p
 	if err != nil {
 		return nil, from, err
 	}
-	a, err := s.account(ctx, user, from.account)
-	if err != nil {
-		return nil, from, err
-	}
-	c, err := s.open(ctx, a)
+	c, err := s.connect(ctx, user, from.account)
 	if err != nil {
 		return nil, from, err
 	}
@@ -218,7 +214,7 @@ func (s *service) moved(ctx context.Context, user string, ch change) (*client, p
 	}
 	c.close()
 	if err != nil {
-		return nil, p, tool.NotDone(broken(ctx, a, err))
+		return nil, p, tool.NotDone(broken(ctx, c.account, err))
 	}
 	return nil, p, tool.NotDone(missing(from))
 }

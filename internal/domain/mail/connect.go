@@ -292,17 +292,22 @@ func parsePlace(id string) (p place, err error) {
 	return p, tool.NotDone(fault.New(fault.Invalid, "mail_id_invalid", "%.100q is no id of an e-mail", id).WithHint("search first, and give the id that is shown"))
 }
 
+// connect opens one of a user's accounts.
+func (s *service) connect(ctx context.Context, user, account string) (*client, error) {
+	a, err := s.account(ctx, user, account)
+	if err != nil {
+		return nil, err
+	}
+	return s.open(ctx, a)
+}
+
 // at opens the account and the folder of an e-mail.
 func (s *service) at(ctx context.Context, user, id string, change bool) (*client, place, error) {
 	p, err := parsePlace(id)
 	if err != nil {
 		return nil, p, err
 	}
-	a, err := s.account(ctx, user, p.account)
-	if err != nil {
-		return nil, p, err
-	}
-	c, err := s.open(ctx, a)
+	c, err := s.connect(ctx, user, p.account)
 	if err != nil {
 		return nil, p, err
 	}
@@ -312,7 +317,7 @@ func (s *service) at(ctx context.Context, user, id string, change bool) (*client
 	}
 	c.close()
 	if no := (*imap.Error)(nil); err != nil && !errors.As(err, &no) {
-		return nil, p, tool.NotDone(broken(ctx, a, err))
+		return nil, p, tool.NotDone(broken(ctx, c.account, err))
 	}
 	return nil, p, tool.NotDone(missing(p))
 }

@@ -73,18 +73,14 @@ func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) 
 	if err != nil {
 		return "", err
 	}
-	acc, err := s.account(ctx, in.User, a.Account)
-	if err != nil {
-		return "", err
-	}
-	c, err := s.open(ctx, acc)
+	c, err := s.connect(ctx, in.User, a.Account)
 	if err != nil {
 		return "", err
 	}
 	defer c.close()
 	found, err := c.find(a.Folder, want)
 	if err != nil {
-		return "", broken(ctx, acc, err)
+		return "", broken(ctx, c.account, err)
 	}
 	if len(found) == 0 {
 		return "No e-mail was found.", nil
@@ -108,7 +104,7 @@ func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) 
 	b.WriteString(".\n")
 	heads, err := c.heads(shown)
 	if err != nil {
-		return "", broken(ctx, acc, err)
+		return "", broken(ctx, c.account, err)
 	}
 	for _, h := range heads {
 		fmt.Fprintf(&b, "- %s\n", h.line(zone))

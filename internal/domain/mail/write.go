@@ -179,11 +179,7 @@ func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Re
 	if ok, err := local.Kept(s.written(in.User), local.Key(in), &n); err != nil || !ok {
 		return false, tool.Result{}, err
 	}
-	a, err := s.account(ctx, in.User, n.Account)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
-	c, err := s.open(ctx, a)
+	c, err := s.connect(ctx, in.User, n.Account)
 	if err != nil {
 		return false, tool.Result{}, err
 	}
@@ -195,7 +191,7 @@ func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Re
 	p, ok, err := c.byMessageID(name, n.ID)
 	switch {
 	case err != nil:
-		return false, tool.Result{}, broken(ctx, a, err)
+		return false, tool.Result{}, broken(ctx, c.account, err)
 	case n.Told == "":
 		return ok, tool.Text(draftTold(p)), nil
 	case !ok:

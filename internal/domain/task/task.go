@@ -102,13 +102,13 @@ func (s *service) tools(k *local.Kit) {
 	local.Change(k, tool.Spec{Name: "add", Tidy: stale,
 		Description: "Adds a task to the to-do list: something that is to be done, with the day by which it is due.",
 		Log:         tool.LogSpec{Summary: "Add the task {title}", Impact: []string{"title"}}}, s.of, s.add, tool.Text)
+	k.Wrap(func(l local.Layer) tool.Tool { return adding{l, s} })
 	local.Change(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale,
 		Description: "Completes a task: marks it as done, checks or ticks it off.",
 		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.of, s.complete, tool.Text)
 	local.Change(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale,
 		Description: "Deletes a task from the to-do list: it is not to be done any more.",
 		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.of, s.delete, tool.Text)
-	k.Wrap("add", func(l local.Layer) tool.Tool { return adding{l, s} })
 }
 
 // adding is todo.add, which makes several calls at once.

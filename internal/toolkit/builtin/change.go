@@ -84,7 +84,7 @@ func addChange[In any](k *kit, to *local.Kit, s tool.Spec, fn, preview func(cont
 	s.Yields = message.Private
 	local.Change(to, s, func(_ context.Context, user string) (changes, error) { return changes{k, user}, nil },
 		func(ctx context.Context, in tool.Invocation, a In, _ changes) (string, error) { return fn(ctx, in, a) }, tool.Text)
-	to.Wrap(s.Name, func(l local.Layer) tool.Tool {
+	to.Wrap(func(l local.Layer) tool.Tool {
 		c := changing{Layer: l, k: k}
 		if preview != nil {
 			c.preview = func(ctx context.Context, in tool.Invocation) (string, error) {

@@ -161,27 +161,15 @@ func signed(r *big.Rat, sign int) *big.Rat {
 	return r
 }
 
-// rootInt returns the k-th root of x >= 0, rounded down, by Newton's method, and whether it is exact.
+// rootInt returns the k-th root of x >= 0 if it is whole and, beyond square roots, has up to 15 digits.
 func rootInt(x *big.Int, k int) (r *big.Int, isWhole bool) {
-	if k == 1 || x.BitLen() <= 1 {
-		return x, true
-	}
 	if k == 2 {
 		r = new(big.Int).Sqrt(x)
-		return r, new(big.Int).Mul(r, r).Cmp(x) == 0
+	} else {
+		f, _ := new(big.Float).SetInt(x).Float64()
+		r, _ = new(big.Float).SetFloat64(math.Round(math.Pow(min(f, math.MaxFloat64), 1/float64(k)))).Int(nil)
 	}
-	K, less := big.NewInt(int64(k)), big.NewInt(int64(k-1))
-	r = new(big.Int).Lsh(big.NewInt(1), uint((x.BitLen()+k-1)/k)) // not below the root: it comes down to it
-	for {
-		next := new(big.Int).Exp(r, less, nil)
-		next.Quo(x, next)
-		next.Add(next, new(big.Int).Mul(r, less))
-		next.Quo(next, K)
-		if next.Cmp(r) >= 0 {
-			return r, new(big.Int).Exp(r, K, nil).Cmp(x) == 0
-		}
-		r = next
-	}
+	return r, new(big.Int).Exp(r, big.NewInt(int64(k)), nil).Cmp(x) == 0
 }
 
 // approximate takes a floating-point result.

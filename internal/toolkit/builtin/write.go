@@ -130,28 +130,14 @@ func tempName(rel, key string) string {
 }
 
 // prepare writes the temporary file and syncs it.
-func (p place) prepare(root *os.Root, temp, content string, mode fs.FileMode) (err error) {
+func (p place) prepare(root *os.Root, temp, content string, mode fs.FileMode) error {
 	if err := root.MkdirAll(path.Dir(p.rel), 0o755); err != nil {
 		return err
 	}
 	if err := root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that a crash ended
 		return err
 	}
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		err = errors.Join(err, root.Remove(temp))
-	}
-	return err
+	return local.Write(root, temp, []byte(content), mode)
 }
 
 // publish gives the temporary file its name. Without overwrite it links it, because a link does not
