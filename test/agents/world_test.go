@@ -119,7 +119,7 @@ func (d *desk) tools(tb testing.TB, dir string, alarms *jobs.Scheduler, clock fu
 		return tool.Env{Name: name, Data: filepath.Join(dir, "private", "root", name), Log: slog.New(slog.DiscardHandler)}
 	}
 	opt := local.Options{Now: clock, Zone: func(string) *time.Location { return z }}
-	list, err := builtin.Tools(builtin.Options{Now: clock, Folders: []builtin.Folder{{Name: "workspace", Path: filepath.Join(dir, "workspace"), Write: true, Make: true}},
+	list, err := builtin.Tools(builtin.Options{Options: local.Options{Now: clock}, Folders: []builtin.Folder{{Name: "workspace", Path: filepath.Join(dir, "workspace"), Write: true, Make: true}},
 		Trash: func(string) string { return filepath.Join(dir, "trash") }})
 	must.Do(tb, err)
 	for _, add := range []func() ([]tool.Tool, error){

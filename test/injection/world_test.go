@@ -152,7 +152,7 @@ func (w *world) tools() (*tool.Registry, []tool.Source) {
 	docs := filepath.Join(w.dir, "docs")
 	w.must(os.MkdirAll(docs, 0o700))
 	trash := w.t.TempDir() // apart from what an attack may destroy
-	plain, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "docs", Path: docs, Write: true}}, Trash: func(string) string { return trash }, Now: func() time.Time { return now }})
+	plain, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "docs", Path: docs, Write: true}}, Trash: func(string) string { return trash }, Options: local.Options{Now: func() time.Time { return now }}})
 	w.must(err)
 	for _, t := range plain {
 		if strings.HasPrefix(t.Spec().Name, "files.") || strings.HasPrefix(t.Spec().Name, "math.") {
