@@ -258,7 +258,6 @@ type recorded struct {
 	p     place
 	root  *os.Root
 	trash *os.Root
-	was   string // what was replaced, in the trash
 	to    place
 	now   string // the state of Path
 	there string // the state of To
@@ -274,27 +273,23 @@ func (r *recorded) close() {
 
 // recall finds the record of a call. It returns nil if there is none.
 func (k *kit) recall(ctx context.Context, user, key string) (*recorded, error) {
-	trash, err := k.trash(user)
-	if err != nil {
+	r := &recorded{}
+	if ok, err := local.Kept(k.changesOf(user), key, &r.note); err != nil || !ok {
 		return nil, err
 	}
-	r := &recorded{trash: trash}
-	n, name, err := noteOf(trash, key)
-	if r.note = n; err != nil || name == "" {
-		r.close()
-		return nil, err
-	}
-	r.was = name + "/was"
-	r.p, r.root, err = k.writable(ctx, user, n.Path)
-	if err == nil && n.To != "" {
-		var other *os.Root
-		if r.to, other, err = k.writable(ctx, user, n.To); err == nil {
-			other.Close() // the folder is open as root
-			r.there, err = stateOf(ctx, r.root, r.to.rel)
-		}
+	var err error
+	if r.trash, err = k.trash(user); err == nil {
+		r.p, r.root, err = k.writable(ctx, user, r.Path)
 	}
 	if err == nil {
 		r.now, err = stateOf(ctx, r.root, r.p.rel)
+	}
+	if err == nil && r.To != "" {
+		var other *os.Root
+		if r.to, other, err = k.writable(ctx, user, r.To); err == nil {
+			other.Close() // the folder is open as root
+			r.there, err = stateOf(ctx, r.root, r.to.rel)
+		}
 	}
 	if err != nil {
 		r.close()
@@ -371,11 +366,11 @@ func (r *recorded) restore(ctx context.Context) error {
 	if err := r.root.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	temp := tempName(r.p.rel, r.was)
+	temp := tempName(r.p.rel, r.Was)
 	c := copier{ctx: ctx, bytes: maxFormer, files: maxFormerFiles}
 	err := r.root.RemoveAll(temp) // of an attempt that a crash ended
 	if err == nil {
-		err = c.copy(r.trash, r.was, r.root, temp)
+		err = c.copy(r.trash, r.Was, r.root, temp)
 	}
 	if err == nil {
 		err = r.root.Rename(temp, r.p.rel)

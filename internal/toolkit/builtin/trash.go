@@ -12,13 +12,13 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
-	json "github.com/go-json-experiment/json"
-
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/id"
 )
@@ -38,7 +38,11 @@ type note struct {
 	To     string `json:"to,omitzero"` // where it is moved
 	Before string `json:"before,omitzero"`
 	After  string `json:"after,omitzero"`
+	Was    string `json:"was,omitzero"` // what is replaced, in the trash
 }
+
+// changesOf returns the place beside which a user's changes are noted.
+func (k *kit) changesOf(user string) string { return filepath.Join(k.opt.Trash(user), "changes") }
 
 // trash opens a user's trash.
 func (k *kit) trash(user string) (*os.Root, error) {
@@ -61,59 +65,32 @@ func (k *kit) keep(ctx context.Context, user, key string, n note, p place, root 
 		return err
 	}
 	defer trash.Close()
-	if name, err := noteName(trash, key); err != nil || name != "" {
+	if known, err := local.Kept(k.changesOf(user), key, &note{}); err != nil || known {
 		return err // an earlier attempt has recorded it
 	}
-	temp := ".new-" + id.Derive("files", key).String()
-	if err := trash.RemoveAll(temp); err != nil {
-		return err
-	}
-	if err := trash.Mkdir(temp, 0o700); err != nil {
-		return err
-	}
-	c := copier{ctx: ctx, bytes: maxFormer, files: maxFormerFiles}
 	if n.Before != "" && n.To == "" {
-		if err := c.copy(root, p.rel, trash, temp+"/was"); err != nil {
+		c := copier{ctx: ctx, bytes: maxFormer, files: maxFormerFiles}
+		name := id.Derive("files", key).String()
+		temp := ".new-" + name
+		err := trash.RemoveAll(temp) // of an attempt that a crash ended
+		if err == nil {
+			err = c.copy(root, p.rel, trash, temp)
+		}
+		if err != nil {
 			return errors.Join(p.fault(err), trash.RemoveAll(temp))
 		}
-	}
-	b, err := json.Marshal(n)
-	if err == nil {
-		err = trash.WriteFile(temp+"/note.json", b, 0o600)
-	}
-	if err == nil {
-		err = syncUp(trash, temp)
-	}
-	if err == nil {
-		err = trash.Rename(temp, fmt.Sprintf("%s-%d", id.Derive("files", key), maxFormer-c.bytes))
-	}
-	if err != nil {
-		return fault.New(fault.Unavailable, "trash_unavailable", "what would be replaced cannot be kept: %w", err)
-	}
-	return emptyTrash(trash)
-}
-
-// noteName returns the name of a change's folder in the trash, or "".
-func noteName(trash *os.Root, key string) (string, error) {
-	list, err := fs.ReadDir(trash.FS(), ".")
-	for _, e := range list {
-		if strings.HasPrefix(e.Name(), id.Derive("files", key).String()+"-") {
-			return e.Name(), nil
+		n.Was = fmt.Sprintf("%s-%d", name, maxFormer-c.bytes)
+		if err = trash.RemoveAll(n.Was); err == nil {
+			err = trash.Rename(temp, n.Was)
+		}
+		if err = cmp.Or(err, syncUp(trash, ".")); err != nil {
+			return fault.New(fault.Unavailable, "trash_unavailable", "what would be replaced cannot be kept: %w", err)
 		}
 	}
-	return "", err
-}
-
-// noteOf returns the record of a change and the name of its folder, or no name if there is none.
-func noteOf(trash *os.Root, key string) (n note, name string, err error) {
-	if name, err = noteName(trash, key); err != nil || name == "" {
-		return n, "", err
+	if err := local.Keep(k.changesOf(user), key, n); err != nil {
+		return err
 	}
-	b, err := trash.ReadFile(name + "/note.json")
-	if err == nil {
-		err = json.Unmarshal(b, &n)
-	}
-	return n, name, err
+	return emptyTrash(trash)
 }
 
 // emptyTrash removes the oldest changes beyond the limits. The newest always stays.
