@@ -35,25 +35,13 @@ func (s *service) of(_ context.Context, user string) (changes, error) {
 	return changes{s, user, filepath.Join(s.notes.For(user), "changes")}, nil
 }
 
-func (s *service) archive(ctx context.Context, in tool.Invocation, a idArgs, by changes) (string, error) {
-	return by.moveTo(ctx, in, a.ID, "archive")
-}
-
-func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, by changes) (string, error) {
-	return by.moveTo(ctx, in, a.ID, a.Folder)
-}
-
-func (s *service) remove(ctx context.Context, in tool.Invocation, a idArgs, by changes) (string, error) {
-	return by.moveTo(ctx, in, a.ID, "trash")
-}
-
-func (s changes) moveTo(ctx context.Context, in tool.Invocation, id, folder string) (string, error) {
-	c, p, err := s.at(ctx, in.User, id, true)
+func (s changes) move(ctx context.Context, in tool.Invocation, a moveArgs) (string, error) {
+	c, p, err := s.at(ctx, in.User, a.ID, true)
 	if err != nil {
 		return "", err
 	}
 	defer c.close()
-	to, err := c.folder(folder)
+	to, err := c.folder(a.Folder)
 	if err != nil {
 		return "", err
 	}
@@ -67,7 +55,7 @@ func (s changes) moveTo(ctx context.Context, in tool.Invocation, id, folder stri
 	if len(heads) == 0 {
 		return "", tool.NotDone(missing(p))
 	}
-	if err := local.Keep(s.notes, local.Key(in), change{ID: id, Folder: to, Message: heads[0].MessageID}); err != nil {
+	if err := local.Keep(s.notes, local.Key(in), change{ID: a.ID, Folder: to, Message: heads[0].MessageID}); err != nil {
 		return "", tool.NotDone(err)
 	}
 	if err := c.carry(p, to); err != nil {

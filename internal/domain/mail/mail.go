@@ -148,9 +148,17 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	local.Action(k, sends("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}: {subject}", "to", "cc", "bcc"), s.send, s.settle)
 	local.Action(k, sends("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}", "to", "cc"), s.reply, s.settle)
 	local.Change(k, action("flag", "Marks an e-mail as read, flagged or answered, or with a label, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}"), s.of, s.flag, tool.Text)
-	local.Change(k, action("archive", "Moves an e-mail to the archive.", "Archive an e-mail"), s.of, s.archive, tool.Text)
-	local.Change(k, action("move", "Moves an e-mail to another folder.", "Move an e-mail to the folder {folder}"), s.of, s.move, tool.Text)
-	local.Change(k, action("delete", "Moves an e-mail to the trash. Nothing is deleted for good.", "Move an e-mail to the trash"), s.of, s.remove, tool.Text)
+	to := func(folder string) func(context.Context, tool.Invocation, idArgs, changes) (string, error) {
+		return func(ctx context.Context, in tool.Invocation, a idArgs, by changes) (string, error) {
+			return by.move(ctx, in, moveArgs{a, folder})
+		}
+	}
+	local.Change(k, action("archive", "Moves an e-mail to the archive.", "Archive an e-mail"), s.of, to("archive"), tool.Text)
+	local.Change(k, action("move", "Moves an e-mail to another folder.", "Move an e-mail to the folder {folder}"), s.of,
+		func(ctx context.Context, in tool.Invocation, a moveArgs, by changes) (string, error) {
+			return by.move(ctx, in, a)
+		}, tool.Text)
+	local.Change(k, action("delete", "Moves an e-mail to the trash. Nothing is deleted for good.", "Move an e-mail to the trash"), s.of, to("trash"), tool.Text)
 }
 
 // account returns a user's account by its name, or the only one.

@@ -56,7 +56,16 @@ type Options struct {
 }
 
 // Notifier sends notifications. Safe for concurrent use.
-type Notifier struct{ opt Options }
+type Notifier struct {
+	opt       Options
+	receivers []receiver
+}
+
+// receiver is a way to the user.
+type receiver struct {
+	name string
+	send func(ctx context.Context, user, title, text string) error
+}
 
 // New returns a notifier.
 func New(opt Options) *Notifier {
@@ -64,19 +73,27 @@ func New(opt Options) *Notifier {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Notifier{opt}
+	n := &Notifier{opt: opt}
+	if opt.Ntfy.Topic != "" {
+		n.receivers = append(n.receivers, receiver{"ntfy", func(ctx context.Context, _, title, text string) error {
+			return n.deliver(ctx, opt.Ntfy.URL, opt.Ntfy.Token, map[string]any{"topic": opt.Ntfy.Topic, "title": title, "message": text})
+		}})
+	}
+	if opt.Webhook.URL != "" {
+		n.receivers = append(n.receivers, receiver{"webhook", func(ctx context.Context, user, title, text string) error {
+			return n.deliver(ctx, opt.Webhook.URL, opt.Webhook.Token, map[string]any{"title": title, "text": text, "user": user, "time": opt.Now().UTC().Format(time.RFC3339)})
+		}})
+	}
+	if opt.Mail != nil {
+		n.receivers = append(n.receivers, receiver{"mail", func(ctx context.Context, _, title, text string) error { return opt.Mail(ctx, title, text) }})
+	}
+	return n
 }
 
 // Receivers names the receivers that are set up, for people.
 func (n *Notifier) Receivers() (names []string) {
-	if n.opt.Ntfy.Topic != "" {
-		names = append(names, "ntfy")
-	}
-	if n.opt.Webhook.URL != "" {
-		names = append(names, "webhook")
-	}
-	if n.opt.Mail != nil {
-		names = append(names, "mail")
+	for _, r := range n.receivers {
+		names = append(names, r.name)
 	}
 	return names
 }
@@ -86,61 +103,40 @@ func (n *Notifier) Receivers() (names []string) {
 // Error codes: notify_off, notify_failed.
 func (n *Notifier) Notify(ctx context.Context, user, title, text string) error {
 	title, text = short(title, text)
-	if title == "" && text == "" {
+	switch {
+	case title == "" && text == "":
 		return fault.New(fault.Invalid, "notify_empty", "there is nothing to tell")
-	}
-	var ways []func(context.Context) error
-	post := func(r request) {
-		ways = append(ways, func(ctx context.Context) error { return n.deliver(ctx, r) })
-	}
-	if n.opt.Ntfy.Topic != "" {
-		post(request{n.opt.Ntfy.URL, n.opt.Ntfy.Token, map[string]any{"topic": n.opt.Ntfy.Topic, "title": title, "message": text}})
-	}
-	if n.opt.Webhook.URL != "" {
-		post(request{n.opt.Webhook.URL, n.opt.Webhook.Token,
-			map[string]any{"title": title, "text": text, "user": user, "time": n.opt.Now().UTC().Format(time.RFC3339)}})
-	}
-	if n.opt.Mail != nil {
-		ways = append(ways, func(ctx context.Context) error { return n.opt.Mail(ctx, title, text) })
-	}
-	if len(ways) == 0 {
+	case len(n.receivers) == 0:
 		return fault.New(fault.Unavailable, "notify_off", "no way to notify is set up").WithHint("set notify.ntfy.topic, notify.webhook.url or notify.mail in the settings")
 	}
 	var failures []error
-	for _, tell := range ways {
-		if err := tell(ctx); err != nil {
+	for _, r := range n.receivers {
+		if err := r.send(ctx, user, title, text); err != nil {
 			failures = append(failures, err)
 			continue
 		}
 		ctx = context.WithoutCancel(ctx) // nobody would tell the others later
 	}
-	if len(failures) < len(ways) {
+	if len(failures) < len(n.receivers) {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "notify_failed", "nobody was notified: %w", errors.Join(failures...))
 }
 
-// request is one notification for one receiver.
-type request struct {
-	url   string
-	token func(context.Context) (string, error)
-	body  map[string]any
-}
-
 // deliver tries a few times, as long as the receiver may only be busy or out of reach.
-func (n *Notifier) deliver(ctx context.Context, r request) error {
-	body, err := json.Marshal(r.body)
+func (n *Notifier) deliver(ctx context.Context, to string, secret func(context.Context) (string, error), content map[string]any) error {
+	body, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
 	token := ""
-	if r.token != nil {
-		if token, err = r.token(ctx); err != nil {
+	if secret != nil {
+		if token, err = secret(ctx); err != nil {
 			return err
 		}
 	}
 	for try := 0; ; try++ {
-		again, err := n.post(ctx, r.url, token, body)
+		again, err := n.post(ctx, to, token, body)
 		if err == nil || !again || try == tries-1 {
 			return err
 		}
