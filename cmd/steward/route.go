@@ -93,12 +93,11 @@ func routeStats(st runtime.RouteStats) string {
 			continue
 		}
 		fmt.Fprintf(&b, "%-8s P50 %-9s P95 %-9s", kind, millis(x.P50), millis(x.P95))
-		if t, ok := st.Targets[kind]; ok {
-			fmt.Fprintf(&b, " (aim: %s and %s", millis(t.P50), millis(t.P95))
-			if t.Share > 0 {
-				fmt.Fprintf(&b, ", %.0f %% of messages; here %.1f %%", 100*t.Share, share(st.Decisions-st.Paths[record.RouteDefault]-st.Times["planned"].N))
-			}
-			b.WriteString(")")
+		switch kind {
+		case "direct":
+			fmt.Fprintf(&b, " (aim: 600ms and 1s, 95 %% of messages; here %.1f %%)", share(st.Decisions-st.Paths[record.RouteDefault]-st.Times["planned"].N))
+		case "planned":
+			b.WriteString(" (aim: 2s and 15s)")
 		}
 		b.WriteString("\n")
 	}

@@ -88,9 +88,34 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 				return l.unrecorded(ctx, err)
 			}
 		default:
+			if again, err := l.reviewed(ctx, m); err != nil {
+				return l.unrecorded(ctx, err)
+			} else if again {
+				continue
+			}
+			if ctx.Err() != nil {
+				return l.failed(ctx, m, ctx.Err())
+			}
 			return l.finish(ctx, m, Answered, nil)
 		}
 	}
+}
+
+// reviewed has an answer looked at before it is given. It reports whether the model is to
+// go on from it. Until then nothing of it is durable: after a crash it is written again.
+func (l *loop) reviewed(ctx context.Context, m *message.Message) (again bool, err error) {
+	if l.Review == nil || l.bound() != "" {
+		return false, nil
+	}
+	began := time.Now()
+	note := l.Review(ctx, m)
+	l.active += time.Since(began)
+	if note == "" || ctx.Err() != nil {
+		return false, nil
+	}
+	told := own(note)
+	told.Blocks[0].Base().Labels, told.Blocks[0].Base().Sources = message.LabelsOf(m.Blocks), l.Journal.Sources()
+	return true, l.append(ctx, m, told)
 }
 
 // written returns the message that takes the place of the model's next one, or of one that
@@ -181,9 +206,12 @@ func system(text string, stop message.Stop) *message.Message {
 // length limit. A user message is needed because not every provider accepts a history that
 // ends with the assistant.
 func goOn() *message.Message {
-	return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{
-		&message.Text{Common: message.Common{Origin: "system"},
-			Text: "Your reply was cut off by its length limit. Continue exactly where it stopped; repeat nothing."}}}
+	return own("Your reply was cut off by its length limit. Continue exactly where it stopped; repeat nothing.")
+}
+
+// own returns a message to the model in Steward's own words.
+func own(text string) *message.Message {
+	return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}}
 }
 
 // ready waits until the turn's first message is durable.

@@ -63,18 +63,22 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		began = run.Started
 	}
 	sampling, meter := unpin(run.Sampling).Over(kit.Sampling), n.meter(kit)
+	x := n.caller(c, s, kit, run, rc)
 	fit := n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	job := agent.Job{
 		Journal: s, Model: model.Model, System: system, Tools: kit.without(model.Models),
 		Sampling: sampling,
 		Limits:   kit.Limits, User: c.user, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
-		Call:  n.caller(c, s, kit, run, rc).call,
+		Call:  x.call,
 		Steer: c.takeSteering, Emit: c.emit,
 		Meter: meter, Spent: n.spent,
 		Fitter: fit, Shown: func() *llm.Toolset { return fit.tools },
 	}
 	if kit.Name == PlannerAgent {
-		job.Write = (&calls{node: n, chat: c, session: s, run: run, request: rc}).afterPlan
+		job.Write = x.afterPlan
+	}
+	if kit.meta.Evaluation != "" {
+		job.Review = x.review
 	}
 	job.Below = func(ctx context.Context) message.Usage { return n.usedBelow(ctx, c, s.Interaction()) }
 	job.Await = n.awaitModel(c, s, model.Models)

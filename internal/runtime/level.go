@@ -13,6 +13,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/service"
 	"steward/internal/tool"
 )
@@ -34,6 +35,7 @@ type agentKit struct {
 	tree     uint64          // version of the catalog's tree that it was built from; 0: none
 	own      bool            // its limits narrow the node's
 	small    bool            // see smallAgents
+	meta     resource.Metadata
 	asks     map[string]bool // the tools that ask its children
 	hooks    map[string][]tool.Hook
 	llm      service.Binding // of its llm service; the zero value: the node's
@@ -171,6 +173,7 @@ func (n *Node) level(tree *catalog.Tree, a *catalog.Agent) (*agentKit, error) {
 	} else {
 		kit.Definition = agent.Definition{Name: a.Path, Version: a.Version, Prompt: promptOf(a), Model: modelOf(tree, a),
 			Sampling: a.Sampling, Limits: narrower(a.Limits, n.opt.Limits)}
+		kit.meta = a.Metadata
 		kit.serve(a.Bindings[service.LLM])
 		from = n.uses(a)
 	}

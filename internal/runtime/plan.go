@@ -15,6 +15,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/record"
@@ -125,8 +126,7 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	if !ok {
 		return tool.Result{}, outsideTurn(startTool)
 	}
-	w := &treeWorker{turnCall: &turnCall{a.calls, a.call, reserving(a.meter())}, at: a.session.MessageURI(in.Call.Message), known: map[id.ID]*plan.Task{},
-		versions: map[resource.URI]uint64{}, saying: map[resource.URI]agent.Progress{}, shown: map[id.ID]PlannedView{}}
+	w := &treeWorker{turnCall: &turnCall{a.calls, a.call, reserving(a.meter())}, at: a.session.MessageURI(in.Call.Message), tasks: map[id.ID]*knownTask{}}
 	tasks, err := w.load(ctx)
 	if err != nil {
 		return tool.Result{}, err
@@ -154,15 +154,44 @@ type treeWorker struct {
 	*turnCall
 	at resource.URI
 
-	mu       sync.Mutex
-	known    map[id.ID]*plan.Task // as they were saved last
-	order    []id.ID              // of their making
-	versions map[resource.URI]uint64
-	places   map[string]resource.URI // by task id
-	bounds   map[id.ID]bound
-	saying   map[resource.URI]agent.Progress
-	told     agent.Progress
-	shown    map[id.ID]PlannedView
+	mu    sync.Mutex
+	tasks map[id.ID]*knownTask
+	told  agent.Progress
+}
+
+// knownTask is what the worker of a tree knows of a task.
+type knownTask struct {
+	*plan.Task // as it was saved last
+	at         resource.URI
+	version    uint64          // zero: it is not saved yet
+	meter      *llm.Meter      // what it may use, with everything below it; nil: what its parent may use
+	shown      *PlannedView    // to the conversation's watchers
+	saying     *agent.Progress // by its agent; nil: nobody works on it
+}
+
+// of returns what is known of a task, which stands below its parent. The caller holds
+// w.mu, or is alone.
+func (w *treeWorker) of(t *plan.Task) *knownTask {
+	k := w.tasks[t.ID]
+	if k == nil {
+		above := w.at
+		if p := w.tasks[t.Parent]; p != nil {
+			above = p.at
+		}
+		c := *t
+		k = &knownTask{Task: &c, at: above.ChildID(typeTask, t.ID)}
+		if l := (llm.Budget{MaxTokens: t.Limits.Tokens, MaxCost: t.Limits.Cost}); l != (llm.Budget{}) {
+			k.meter = llm.NewMeter(l)
+		}
+		w.tasks[t.ID] = k
+	}
+	return k
+}
+
+// know notes a task as it was saved. The caller holds w.mu.
+func (w *treeWorker) know(t *plan.Task, version uint64) {
+	c, k := *t, w.of(t)
+	k.Task, k.version = &c, version
 }
 
 // read parses and checks a plan. problem says what the model is to correct.
@@ -209,29 +238,12 @@ func (w *treeWorker) load(ctx context.Context) ([]*plan.Task, error) {
 	stored, err := tasksBelow(ctx, w.node.opt.Store, store.ForUser(w.chat.user), w.at)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.places = map[string]resource.URI{}
 	var out []*plan.Task
 	for _, t := range stored {
-		w.places[t.ID.String()], w.versions[t.At] = t.At, t.version
-		w.bind(t.Task)
-		w.know(t.Task)
+		w.know(t.Task, t.version)
 		out = append(out, t.Task)
 	}
 	return out, err
-}
-
-// place returns where a task stands: below its parent.
-func (w *treeWorker) place(t *plan.Task) resource.URI {
-	own := t.ID.String()
-	if at, ok := w.places[own]; ok {
-		return at
-	}
-	above, ok := w.places[t.Parent.String()]
-	if !ok {
-		above = w.at
-	}
-	w.places[own] = above.ChildID(typeTask, t.ID)
-	return w.places[own]
 }
 
 // Save implements plan.Worker. A version that somebody else has written since
@@ -242,9 +254,8 @@ func (w *treeWorker) Save(ctx context.Context, tasks []*plan.Task) error {
 	var b store.Batch
 	b.Request = w.request.ID
 	for _, t := range tasks {
-		w.bind(t)
-		at := w.place(t)
-		cond := store.If{Version: w.versions[at]}
+		k := w.of(t)
+		cond := store.If{Version: k.version}
 		if cond.Version == 0 {
 			cond = store.If{Absent: true}
 		}
@@ -252,27 +263,17 @@ func (w *treeWorker) Save(ctx context.Context, tasks []*plan.Task) error {
 		if t.State.Over() {
 			state = ""
 		}
-		b.Changes = append(b.Changes, store.Change{URI: at, Body: record.Encode(t), State: state, If: cond, Terms: []store.Term{{Name: termTask, Value: t.ID.String()}}})
+		b.Changes = append(b.Changes, store.Change{URI: k.at, Body: record.Encode(t), State: state, If: cond, Terms: []store.Term{{Name: termTask, Value: t.ID.String()}}})
 	}
 	rec, err := w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), b)
 	if err != nil {
 		return aside(ctx, err)
 	}
-	for i, c := range b.Changes {
-		w.versions[c.URI] = rec.Versions[i]
-		w.know(tasks[i])
+	for i, t := range tasks {
+		w.know(t, rec.Versions[i])
 	}
 	w.show(ctx, tasks)
 	return nil
-}
-
-// know notes a task as it was saved. The caller holds w.mu.
-func (w *treeWorker) know(t *plan.Task) {
-	c := *t
-	if w.known[t.ID] == nil {
-		w.order = append(w.order, t.ID)
-	}
-	w.known[t.ID] = &c
 }
 
 // Work implements plan.Worker: a task is given to an agent as if the planner had
@@ -293,15 +294,17 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	if err != nil {
 		return plan.Output{}, err
 	}
-	at := w.placed(t)
+	w.mu.Lock()
+	at := w.of(t).at
+	w.mu.Unlock()
 	ec, err := w.assign(ctx, t, effect.Call{Args: args, Ref: taskCall(t, t.Attempt), Message: at, Scope: w.scope, Request: w.request, Agent: w.kit.Name, Lineage: w.request.Lineage,
 		Labels: labels, Flow: policy.Flow{Fixed: !labels.Has(message.Untrusted)}, Attended: w.run.Attended, Left: w.chat.left(w.request.ID)})
 	if err != nil {
 		return plan.Output{}, err
 	}
 	call := agent.Call{Call: message.Call{Ref: ec.Ref, ToolCall: &message.ToolCall{Name: ec.Name, Args: args}},
-		Labels: labels, Progress: func(p agent.Progress) { w.progress(at, t, p) }}
-	defer w.progress(at, t, agent.Progress{})
+		Labels: labels, Progress: func(p agent.Progress) { w.progress(t, p) }}
+	defer w.progress(t, agent.Progress{})
 	res, err := w.node.effects.Run(context.WithValue(request.With(ctx, w.request), turnCallKey{}, &turnCall{w.calls, call, w.meterOf(t.ID)}), ec)
 	out := plan.Output{Conversation: record.AskedConversation(call.Ref)}
 	if err != nil {
@@ -348,12 +351,6 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 	text := b.String()
 	return "\n\nIt was begun before. Do not do again what was done then.\n" + fenced("what was called then", strings.ToValidUTF8(text[:min(len(text), maxEarlier)], "")),
 		w.node.seen(ctx, w.chat.user, conv).labels, nil
-}
-
-func (w *treeWorker) placed(t *plan.Task) resource.URI {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.place(t)
 }
 
 // assignment returns what the agent is asked: the task, what it is a part of, and
@@ -414,20 +411,19 @@ func outcomeOf(t *plan.Task) string {
 
 // progress passes on what happens in one of the tasks: a question to a person
 // before anything else.
-func (w *treeWorker) progress(at resource.URI, t *plan.Task, p agent.Progress) {
+func (w *treeWorker) progress(t *plan.Task, p agent.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p.Status == "" {
-		delete(w.saying, at)
-	} else {
-		w.says(t, p)
+	k := w.of(t)
+	if k.saying = nil; p.Status != "" {
+		w.says(k, p)
 		p.Message = strings.TrimSuffix(t.Name+": "+p.Message, ": ")
-		w.saying[at] = p
+		k.saying = &p
 	}
 	say := agent.Progress{Status: callRunning, Message: p.Message}
-	for _, x := range w.saying {
-		if x.Status == callAwaiting && (say.Status != callAwaiting || x.Approval == w.told.Approval) {
-			say = x
+	for _, x := range w.tasks {
+		if x := x.saying; x != nil && x.Status == callAwaiting && (say.Status != callAwaiting || x.Approval == w.told.Approval) {
+			say = *x
 		}
 	}
 	if say.Approval != w.told.Approval || say.Status != w.told.Status || say.Message != w.told.Message {

@@ -11,7 +11,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/resource"
 	"steward/internal/tool"
 )
 
@@ -42,7 +41,7 @@ func tooled(tb testing.TB, n int) *treeWorker {
 	}
 	node.agents = map[string]*agentKit{DefaultAgent: kit}
 	return &treeWorker{turnCall: &turnCall{calls: &calls{node: node}}, at: record.ConversationURI(id.New()).ChildID(record.TypeMessage, id.New()),
-		versions: map[resource.URI]uint64{}, places: map[string]resource.URI{}, known: map[id.ID]*plan.Task{}}
+		tasks: map[id.ID]*knownTask{}}
 }
 
 // BenchmarkDesign measures how an agent is designed for a task: with 5 tools of the assistant's 60.
@@ -80,8 +79,7 @@ func waiting(tb testing.TB, trees int) float64 {
 		w := tooled(tb, 0)
 		tasks := plan.Tree(id.New(), d, message.Private)
 		for _, t := range tasks {
-			w.bind(t)
-			w.versions[w.place(t)] = 1
+			w.of(t).version = 1
 		}
 		held = append(held, w, plan.New(w, tasks, plan.Options{}))
 	}

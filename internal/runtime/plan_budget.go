@@ -1,31 +1,9 @@
 package runtime
 
 import (
-	"steward/internal/agent/plan"
 	"steward/internal/id"
 	"steward/internal/llm"
 )
-
-// bound is what a task may use, with everything below it.
-type bound struct {
-	parent id.ID
-	meter  *llm.Meter // nil: what its parent may use
-}
-
-// bind notes the limits of a task. The caller holds w.mu, or is alone.
-func (w *treeWorker) bind(t *plan.Task) {
-	if w.bounds == nil {
-		w.bounds = map[id.ID]bound{}
-	}
-	if _, known := w.bounds[t.ID]; known {
-		return
-	}
-	b := bound{parent: t.Parent}
-	if l := (llm.Budget{MaxTokens: t.Limits.Tokens, MaxCost: t.Limits.Cost}); l != (llm.Budget{}) {
-		b.meter = llm.NewMeter(l)
-	}
-	w.bounds[t.ID] = b
-}
 
 // meterOf returns the meter that binds a task: its own, below those of the tasks
 // above it and that of the tree.
@@ -33,9 +11,9 @@ func (w *treeWorker) meterOf(task id.ID) *llm.Meter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var chain []*llm.Meter
-	for b, ok := w.bounds[task]; ok; b, ok = w.bounds[b.parent] {
-		if b.meter != nil {
-			chain = append(chain, b.meter)
+	for k := w.tasks[task]; k != nil; k = w.tasks[k.Parent] {
+		if k.meter != nil {
+			chain = append(chain, k.meter)
 		}
 	}
 	if w.under != nil {

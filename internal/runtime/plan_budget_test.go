@@ -14,13 +14,13 @@ func TestATreeHasItsPartOfTheBudget(t *testing.T) {
 	turn := llm.NewMeter(llm.Budget{MaxTokens: 1000})
 	turn.Add(llm.Spend{Tokens: 100})
 	room := reserving(turn)
-	w := &treeWorker{turnCall: &turnCall{nil, agent.Call{}, room}}
+	w := &treeWorker{turnCall: &turnCall{nil, agent.Call{}, room}, tasks: map[id.ID]*knownTask{}}
 	top := &plan.Task{ID: id.New(), Limits: plan.Limits{Tokens: 500}}
 	free := &plan.Task{ID: id.New(), Parent: top.ID}
 	leaf := &plan.Task{ID: id.New(), Parent: free.ID, Limits: plan.Limits{Tokens: 300}}
 	beside := &plan.Task{ID: id.New()}
 	for _, x := range []*plan.Task{top, free, leaf, leaf, beside} {
-		w.bind(x)
+		w.of(x)
 	}
 	left := func(x *plan.Task) int64 { return w.meterOf(x.ID).Left().MaxTokens }
 	if left(leaf) != 300 || left(free) != 500 || left(beside) != 810 {

@@ -1,9 +1,12 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"steward/internal/agent/plan"
@@ -26,11 +29,11 @@ const (
 func (w *treeWorker) above(t *plan.Task) (above, before []*plan.Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for p := w.known[t.Parent]; p != nil; p = w.known[p.Parent] {
-		above = append(above, p)
+	for p := w.tasks[t.Parent]; p != nil; p = w.tasks[p.Parent] {
+		above = append(above, p.Task)
 		for _, x := range p.After {
-			if b := w.known[x]; b != nil {
-				before = append(before, b)
+			if b := w.tasks[x]; b != nil {
+				before = append(before, b.Task)
 			}
 		}
 	}
@@ -119,11 +122,10 @@ func (w *treeWorker) describe(asking string) (string, message.Labels) {
 	defer w.mu.Unlock()
 	var b strings.Builder
 	var labels message.Labels
-	for _, own := range w.order {
-		t := w.known[own]
+	for _, t := range slices.SortedFunc(maps.Values(w.tasks), func(a, b *knownTask) int { return cmp.Compare(a.Order, b.Order) }) {
 		labels |= t.Labels | t.Output.Labels
 		mark := ""
-		if own.String() == asking {
+		if t.ID.String() == asking {
 			mark = ", which asks"
 		}
 		text := fmt.Sprintf("THE TASK %s (%s%s)\n%s\n%s\n%s\n", t.Name, t.State, mark, t.Meta.Purpose, t.Meta.Instructions, t.Plan)

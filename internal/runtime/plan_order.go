@@ -40,12 +40,12 @@ func (n *Node) liveTask(user, which string) (*liveTree, id.ID, bool) {
 func (w *treeWorker) named(which string) (own id.ID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for text := range w.places {
-		if strings.HasPrefix(text, which) {
+	for x := range w.tasks {
+		if strings.HasPrefix(x.String(), which) {
 			if ok {
 				return own, false
 			}
-			own, ok = id.Parse(text)
+			own, ok = x, true
 		}
 	}
 	return own, ok

@@ -161,15 +161,15 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 		}
 		v := PlannedView{Call: callID(w.call.Ref), Order: t.Order}
 		var err error
-		if v.Task, err = d.task(PlannedTask{Task: t, At: w.place(t)}, worked, maxDrawn); err != nil {
+		if v.Task, err = d.task(PlannedTask{Task: t, At: w.of(t).at}, worked, maxDrawn); err != nil {
 			w.node.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)
 			continue
 		}
 		if v.Task.Agent == "" && !t.Supervised() {
 			v.Task.Agent = designed
 		}
-		if v.Task.Started.IsZero() {
-			v.Task.Started = w.shown[t.ID].Task.Started
+		if before := w.of(t).shown; v.Task.Started.IsZero() && before != nil {
+			v.Task.Started = before.Task.Started
 		}
 		if v.Task.Started.IsZero() && t.State == plan.Running {
 			v.Task.Started = time.Now().UTC().Truncate(time.Millisecond)
@@ -177,25 +177,25 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 		if v.Task.Parent = idText(t.Parent); t.Parent == root {
 			v.Task.Parent = ""
 		}
-		w.tell(t.ID, v)
+		w.tell(w.of(t), v)
 	}
 }
 
 // says tells the watchers what the agent of a task is doing, or what it has to ask.
-func (w *treeWorker) says(t *plan.Task, p agent.Progress) {
-	v, ok := w.shown[t.ID]
-	if !ok {
+func (w *treeWorker) says(k *knownTask, p agent.Progress) {
+	if k.shown == nil {
 		return
 	}
-	v.Approval, v.Task.Status, v.Task.Message = "", string(t.State), p.Message
+	v := *k.shown
+	v.Approval, v.Task.Status, v.Task.Message = "", string(k.State), p.Message
 	if q, asks := p.Approval.(*ApprovalView); asks && p.Status == callAwaiting {
 		v.Approval, v.Task.Status = q.ID, callAwaiting
 	}
-	w.tell(t.ID, v)
+	w.tell(k, v)
 }
 
-func (w *treeWorker) tell(own id.ID, v PlannedView) {
-	w.shown[own] = v
+func (w *treeWorker) tell(k *knownTask, v PlannedView) {
+	k.shown = &v
 	w.chat.feed.plan(Frame{Kind: FramePlanned, Interaction: w.request.ID, Planned: &v})
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"steward/internal/agent/route"
 	"steward/internal/conversation"
@@ -33,8 +32,6 @@ type routing struct {
 
 // learner holds a user's router.
 type learner struct {
-	used time.Time // guarded by routing.mu
-
 	mu      sync.Mutex
 	router  *route.Router // nil: it has to be made
 	version uint64        // of the catalog's tree that it was made for
@@ -47,30 +44,17 @@ const (
 	maxDecided  = 1000 // decisions that the figures are about
 )
 
-// learner returns the learner of a user. It drops the one that was used least
-// recently if there are too many.
+// learner returns the learner of a user. It drops them all if there are too many.
 func (r *routing) learner(user string) *learner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.users[user]
-	if l == nil {
-		if r.users == nil {
+	if r.users[user] == nil {
+		if r.users == nil || len(r.users) >= maxLearners {
 			r.users = map[string]*learner{}
 		}
-		if len(r.users) >= maxLearners {
-			oldest := user
-			for name, x := range r.users {
-				if oldest == user || x.used.Before(r.users[oldest].used) {
-					oldest = name
-				}
-			}
-			delete(r.users, oldest)
-		}
-		l = &learner{}
-		r.users[user] = l
+		r.users[user] = &learner{}
 	}
-	l.used = time.Now()
-	return l
+	return r.users[user]
 }
 
 // router returns the router of a user, for these candidates; own are texts about
@@ -259,13 +243,12 @@ func (n *Node) ExplainRoute(ctx context.Context, user, text string, ask bool) (D
 
 // RouteStats are figures about a user's newest decisions.
 type RouteStats struct {
-	Decisions int                     `json:"decisions"`
-	Corrected int                     `json:"corrected"` // decisions after which the person named another agent for the same words
-	Taught    int                     `json:"taught"`    // messages for which the person named an agent
-	Fallbacks int                     `json:"fallbacks"` // decisions for the planner after which planning failed, and the candidate answered
-	Paths     map[string]int          `json:"paths"`
-	Times     map[string]RouteTimes   `json:"times"` // "route": of the decision; "direct" and "planned": of whole turns
-	Targets   map[string]RouteTargets `json:"targets"`
+	Decisions int                   `json:"decisions"`
+	Corrected int                   `json:"corrected"` // decisions after which the person named another agent for the same words
+	Taught    int                   `json:"taught"`    // messages for which the person named an agent
+	Fallbacks int                   `json:"fallbacks"` // decisions for the planner after which planning failed, and the candidate answered
+	Paths     map[string]int        `json:"paths"`
+	Times     map[string]RouteTimes `json:"times"` // "route": of the decision; "direct" and "planned": of whole turns
 }
 
 // RouteTimes are times in milliseconds.
@@ -275,17 +258,9 @@ type RouteTimes struct {
 	P95 float64 `json:"p95_ms"`
 }
 
-// RouteTargets are what the times of turns should be, and the share of them.
-type RouteTargets struct {
-	Share float64 `json:"share,omitzero"`
-	P50   float64 `json:"p50_ms"`
-	P95   float64 `json:"p95_ms"`
-}
-
 // RouteStats returns figures about the newest decisions of routing for a user.
 func (k *Records) RouteStats(ctx context.Context, user string) (RouteStats, error) {
-	out := RouteStats{Paths: map[string]int{}, Times: map[string]RouteTimes{}, Targets: map[string]RouteTargets{
-		"direct": {Share: 0.95, P50: 600, P95: 1000}, "planned": {P50: 2000, P95: 15000}}}
+	out := RouteStats{Paths: map[string]int{}, Times: map[string]RouteTimes{}}
 	sc, times := store.ForUser(user), map[string][]float64{}
 	for run, err := range routedRuns(ctx, k.store, sc, record.TermRouted, maxDecided) {
 		if err != nil {
