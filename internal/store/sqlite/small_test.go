@@ -190,3 +190,64 @@ func TestDamage(t *testing.T) {
 	wantCode(t, err, "store_broken")
 	commit(t, s, put(conv("fine"), ""))
 }
+
+// planned counts what SQLite asks when it plans statements of a connection.
+type planned struct{ n int }
+
+func (p *planned) Authorize(sqlite3.Action) sqlite3.AuthResult { p.n++; return sqlite3.AuthResultOK }
+
+// TestStatementsArePlannedOnce: other arguments do not make SQLite plan a statement again.
+func TestStatementsArePlannedOnce(t *testing.T) {
+	s, err := Open(t.Context(), Options{Path: dbPath(t), Readers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close1(t, s)
+	var reads planned
+	for range 3 {
+		for _, name := range []string{"a", "b"} {
+			ch := put(conv(name).Child("common.Interaction", "x"), strings.Repeat("text ", 200))
+			ch.State, ch.Terms = "open", []store.Term{{Name: "term", Value: name}}
+			ch.Place = &store.Place{List: conv(name)}
+			if _, err := s.Commit(t.Context(), ada, store.Batch{Changes: []store.Change{ch}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.read(t.Context(), func(c *conn) error { return c.db.SetAuthorizer(&reads) }); err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range []func(name string, limit int) store.Query{
+		func(n string, limit int) store.Query { return store.Query{Under: conv(n), Limit: limit} },
+		func(n string, limit int) store.Query { return store.Query{State: "open", Under: conv(n), Limit: limit} },
+		func(n string, limit int) store.Query {
+			return store.Query{State: "open", Type: "common.Interaction", Limit: limit}
+		},
+		func(n string, limit int) store.Query {
+			return store.Query{Term: store.Term{Name: "term", Value: n}, Reverse: true, Limit: limit}
+		},
+		func(n string, limit int) store.Query { return store.Query{List: conv(n), From: 1, Limit: limit} },
+		func(n string, limit int) store.Query {
+			return store.Query{List: conv(n), Count: &store.Count{From: 0, To: int64(limit)}}
+		},
+	} {
+		for again, name := range []string{"a", "b", "a"} {
+			before := reads.n
+			if _, err := s.Query(t.Context(), ada, q(name, again+1)); err != nil {
+				t.Fatal(err)
+			}
+			if again > 0 && reads.n != before {
+				t.Errorf("query %d is planned again for %s", i, name)
+			}
+		}
+	}
+	for again, name := range []string{"a", "b"} {
+		before := reads.n
+		if _, err := s.Get(t.Context(), ada, conv(name).Child("common.Interaction", "x")); err != nil {
+			t.Fatal(err)
+		}
+		if again > 0 && reads.n != before {
+			t.Error("Get is planned again")
+		}
+	}
+}
