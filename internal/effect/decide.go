@@ -256,11 +256,12 @@ func requestOf(ctx context.Context) id.ID {
 func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error) {
 	sc := store.ForUser(user)
 	var out []Question
+	listed := map[resource.URI]bool{} // the user's own, which a group may be asked too
 	add := func(at questionAt, in *intent.Intent) error {
-		own := func(q Question) bool { return q.ID == at.uri.String() } // the user's own, listed already
-		if !time.Now().Before(in.Expires) || slices.ContainsFunc(out, own) {
+		if !time.Now().Before(in.Expires) || listed[at.uri] {
 			return nil
 		}
+		listed[at.uri] = true
 		q, err := e.shown(ctx, at, in, nil)
 		out = append(out, q)
 		return err

@@ -14,14 +14,18 @@ import (
 // Verdict is a person's answer to a question.
 type Verdict = effect.Decision
 
+// approvalsEvery is the shortest time between two looks at what waits for a user's
+// answer. A follower is told of everybody's questions and sees its user's, so with
+// many of both, looking costs more than working.
+const approvalsEvery = 100 * time.Millisecond
+
 // FollowApprovals yields the questions that wait for a user's answer: the current
-// list first, then the list after each change, until ctx is done or the node
-// closes.
+// list first, then the list after changes, until ctx is done or the node closes.
 func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error] {
 	return func(yield func([]effect.Question, error) bool) {
 		var told []string
 		for first := true; ; first = false {
-			changed := n.effects.Changed()
+			changed, rested := n.effects.Changed(), time.After(approvalsEvery)
 			list, err := n.effects.Questions(ctx, user)
 			if ctx.Err() != nil {
 				return
@@ -39,6 +43,13 @@ func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]eff
 			}
 			told = keys
 			if !n.awaitChange(ctx, changed, list) {
+				return
+			}
+			select {
+			case <-rested:
+			case <-ctx.Done():
+				return
+			case <-n.life.Done():
 				return
 			}
 		}

@@ -109,6 +109,31 @@ func TestGrants(t *testing.T) {
 	}
 }
 
+// Many questions at once do not make a follower look for each of them.
+func TestFollowersOfApprovalsRest(t *testing.T) {
+	const questions = 20
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	began, told := time.Now(), 0
+	for list, err := range w.FollowApprovals(ctx, "anna") {
+		ok(t, err)
+		if told++; told == 1 {
+			go func() {
+				for range questions {
+					w.Send(ctx, "anna", runtime.Turn{Content: text(`call ledger.add {"what":"x"}`), Attended: true})
+				}
+			}()
+		}
+		if len(list) == questions {
+			break
+		}
+	}
+	if most := 2 + int(time.Since(began)/(100*time.Millisecond)); told > most {
+		t.Errorf("told %d times, at most %d were wanted", told, most)
+	}
+}
+
 func TestFollowApprovalsEndsWithItsContextAndTheNode(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())

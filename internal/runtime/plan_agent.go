@@ -22,7 +22,7 @@ const designedPrefix = "designed/"
 func designedPath(t *plan.Task) string { return designedPrefix + t.ID.String() }
 
 // maxDesigned bounds how many designed agents stay in memory.
-const maxDesigned = 64
+const maxDesigned = 512
 
 // assign completes the call by which a task is given to an agent: the one that the
 // plan names, one of the level that it is certainly for and that the user may ask,
@@ -111,8 +111,11 @@ func (n *Node) design(t *plan.Task) (*agentKit, error) {
 	if n.tree().Version != kit.tree {
 		return kit, nil // the catalog has changed meanwhile
 	}
-	if len(n.levels.designed) >= maxDesigned {
-		clear(n.levels.designed)
+	for name := range n.levels.designed { // any will do: it is made again when it is needed
+		if len(n.levels.designed) < maxDesigned {
+			break
+		}
+		delete(n.levels.designed, name)
 	}
 	n.levels.designed[kit.Name] = kit
 	return kit, nil
