@@ -134,6 +134,39 @@ func TestParkedTurnIsCancelled(t *testing.T) {
 	}
 }
 
+// After a crash, turns are taken up several at a time, so that their commits share a
+// sync of the disk.
+func TestInterruptedTurnsAreTakenUpTogether(t *testing.T) {
+	const turns = 3
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 2*turns)
+	for range turns {
+		w.send(id.ID{}, "hang")
+		<-w.model.begun
+	}
+	w.kill()
+	var counted atomic.Int64
+	together := make(chan struct{})
+	w.fail = func(b store.Batch) error {
+		if len(b.Changes) != 1 || b.Changes[0].URI.Type() != record.TypeRun || isClosed(together) {
+			return nil
+		}
+		if counted.Add(1) == turns {
+			close(together)
+		}
+		select {
+		case <-together:
+		case <-time.After(10 * time.Second):
+			t.Error("the next turn is not taken up before the crash of this one has been counted")
+		}
+		return nil
+	}
+	w.open()
+	for range turns {
+		<-w.model.begun
+	}
+}
+
 func TestRefusedTurnsLeaveNothing(t *testing.T) {
 	w := newWorld(t)
 	for code, turn := range map[string]runtime.Turn{

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"sync"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
@@ -187,12 +188,31 @@ func (n *Node) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range runs {
+	abreast(len(runs), func(i int) {
+		r := runs[i]
 		if err := n.recoverRun(ctx, r, crashed); err != nil && !fault.HasCode(err, codeParked) {
 			n.log.Error("an interrupted run cannot go on", "run", r.URI.String(), "error", err)
 		}
-	}
+	})
 	return nil
+}
+
+// recoverAbreast bounds how much is recovered at the same time. What is committed
+// at the same time shares one sync of the disk.
+const recoverAbreast = 32
+
+// abreast calls do for each number below n, several at a time.
+func abreast(n int, do func(i int)) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, recoverAbreast)
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	all.Wait()
 }
 
 // recoverRun resumes a run. The run of an agent that a turn asked is not resumed

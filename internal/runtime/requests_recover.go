@@ -26,13 +26,17 @@ func (n *Node) recoverRequests(ctx context.Context) error {
 	}
 	queues := map[resource.URI]string{} // interactions with queued actions, and their users
 	for i := range found {
+		if r := &found[i]; r.Kind != record.RequestCall && r.Wish == record.WishQueued && r.state == record.RequestOpen {
+			queues[r.at.Parent()] = userOf(r.space)
+		}
+	}
+	abreast(len(found), func(i int) {
 		r := &found[i]
 		var err error
 		switch user := userOf(r.space); {
 		case r.Kind == record.RequestCall:
 			n.runs.Go(func() { n.settleCall(n.life, r.Request) })
-		case r.Wish == record.WishQueued && r.state == record.RequestOpen:
-			queues[r.at.Parent()] = user
+		case r.Wish == record.WishQueued && r.state == record.RequestOpen: // in queues
 		case r.state == record.RequestAnswered && r.quiet():
 			err = n.closeDone(ctx, user, r.at)
 		case r.Kind == record.RequestTask:
@@ -43,7 +47,7 @@ func (n *Node) recoverRequests(ctx context.Context) error {
 		if err != nil {
 			n.log.Error("an open request cannot be settled", "request", r.at.String(), "error", err)
 		}
-	}
+	})
 	return n.recoverQueues(ctx, queues)
 }
 
