@@ -35,9 +35,13 @@ import (
 
 const (
 	// restartLimit is how soon after a restart the turns that it interrupted
-	// must end. Only the long form enforces it, since a machine may be slow.
+	// must end, and trees and their tasks must go on. Only the long forms enforce
+	// it, since a machine may be slow.
 	restartLimit = 10 * time.Second
 	long         = 200 // kills
+	many         = 50  // trees
+	// ending is how long everything may take to end after the last restart.
+	ending = 5 * time.Minute
 )
 
 // TestKill is the short form; CHAOS_KILLS=200 is the long one (make chaos).
@@ -51,7 +55,7 @@ func TestKill(t *testing.T) {
 	t.Logf("CHAOS_SEED=%d, %d kills, %d conversations, %d with trees", seed, kills, conversations, trees)
 	r := rand.New(rand.NewPCG(seed, 0))
 
-	b := &board{phase: map[string]string{}}
+	b := &board{phase: map[string]string{}, trees: newPulse()}
 	model := httptest.NewServer(edge.Script(t, (&model{b, pacer(seed+1, 20*time.Millisecond)}).reply))
 	defer model.Close()
 	led := newLedger(b, pacer(seed+2, 40*time.Millisecond))
@@ -65,30 +69,41 @@ func TestKill(t *testing.T) {
 	n := &node{t: t, binary: binary, data: t.TempDir(), args: []string{model.URL + "/v1", ledgerURL.URL}}
 	n.start()
 	defer n.kill()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kills)*30*time.Second+10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kills)*30*time.Second+ending)
 	defer cancel()
 	stop := make(chan struct{})
 	clients := make([]*client, conversations+trees)
 	errs := make(chan error, len(clients))
 	for i := range clients {
-		clients[i] = &client{number: i, board: b, addr: n.address, errors: map[string]int{},
+		clients[i] = &client{number: i, board: b, addr: n.address, errors: map[string]int{}, early: map[string]json.RawMessage{},
 			tools: chooser(seed + 10 + uint64(i)), rest: pacer(seed+100+uint64(i), 30*time.Millisecond)}
 		if i >= conversations {
 			clients[i].tools = func() string { return tree }
 		}
 		go func() { errs <- clients[i].run(ctx, stop) }()
 	}
+	answered := make(chan struct{})
+	left, done := context.WithCancel(ctx)
+	defer done()
+	go func() { defer close(answered); answerAll(left, n.address) }()
 	tally := map[string]int{}
-	for range kills {
+	for k := range kills {
+		if k%2 == 1 { // else it may be killed while it recovers
+			b.trees.wait(ctx)
+		}
 		pause(ctx, time.Duration(50+r.IntN(400))*time.Millisecond*time.Duration(1+len(clients)/50)) // many need longer to get going
 		n.kill()
 		b.count(tally)
+		b.trees.killed()
 		at := n.start()
+		b.trees.restarted(at)
 		for _, c := range clients {
 			c.struck(at)
 		}
 	}
+	b.trees.wait(ctx)
 	close(stop)
+	defer time.AfterFunc(ending, cancel).Stop()
 	for range clients {
 		if err := <-errs; err != nil {
 			t.Error(err)
@@ -98,16 +113,12 @@ func TestKill(t *testing.T) {
 		t.Logf("the node said:\n%s", n.said.String())
 		return
 	}
-	left, done := context.WithCancel(ctx)
-	answered := make(chan error, 1)
-	go func() { answered <- answerAll(left, n.address()) }()
 	n.drain(ctx)
 	done()
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
+	<-answered
 	n.kill()
 	check(t, n.data, clients, led, kills >= long)
+	b.trees.report(t, trees >= many)
 	for _, p := range []string{sending, asked, streaming, calling, awaiting, executing, resulting, answering, settled} {
 		t.Logf("%5d conversations were killed in: %s", tally[p], p)
 		if kills >= long && tally[p] < 20 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -63,8 +62,9 @@ type client struct {
 	cursor string
 	turns  []*turn
 	errors map[string]int
-	late   []string      // turns that took longer than restartLimit after a restart
-	slow   time.Duration // the longest time from a restart to the end of a turn
+	early  map[string]json.RawMessage // by interaction: answers to a turn that was not acknowledged yet
+	late   []string                   // turns that took longer than restartLimit after a restart
+	slow   time.Duration              // the longest time from a restart to the end of a turn
 }
 
 // run drives the conversation until stop is closed and the last turn has ended.
@@ -138,9 +138,6 @@ func (c *client) resume(ctx context.Context, ws *websocket.Conn, stop <-chan str
 			return err
 		}
 	}
-	if err := write(ctx, ws, map[string]any{"type": "approvals", "follow": true}); err != nil {
-		return err
-	}
 	switch {
 	case last == nil || last.answer != "":
 		return c.next(ctx, ws, stop)
@@ -200,20 +197,15 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 		if c.cursor == "" {
 			c.cursor = f.Cursor
 		}
+		early := c.early[f.Interaction]
 		c.mu.Unlock()
+		if early != nil && t.answer == "" {
+			return c.complete(ctx, ws, t, early, stop)
+		}
 	case "tool_call":
 		if f.Approval != nil && f.Status == "awaiting_approval" {
 			c.board.set(t.token, awaiting)
 			return write(ctx, ws, map[string]any{"type": "approve", "approval_id": f.Approval.ID, "hash": f.Approval.Hash})
-		}
-	case "approvals": // open questions, including those from before a restart
-		for _, q := range f.Approvals {
-			if c.conv == "" || !strings.Contains(q.ID, c.conv) {
-				continue
-			}
-			if err := write(ctx, ws, map[string]any{"type": "approve", "approval_id": q.ID, "hash": q.Hash}); err != nil {
-				return err
-			}
 		}
 	case "tool_result":
 		c.mu.Lock()
@@ -221,24 +213,14 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 		c.mu.Unlock()
 	case "complete":
 		c.mu.Lock()
-		if t.answer != "" || !t.accepted || f.Interaction != t.opened {
-			c.mu.Unlock()
-			return nil // of an earlier turn, repeated, or of a turn that reports a queued action
+		if !t.accepted { // a repeated message is acknowledged beside what is resumed, perhaps later
+			c.early[f.Interaction] = f.Content
 		}
-		if err := json.Unmarshal(f.Content, &t.answer); err != nil {
-			c.mu.Unlock()
-			return fmt.Errorf("the answer is %s: %w", f.Content, err)
-		}
-		if t.killed {
-			c.slow = max(c.slow, time.Since(t.since))
-		}
-		if t.killed && time.Since(t.since) > restartLimit {
-			c.late = append(c.late, fmt.Sprintf("%s took %s", t.token, time.Since(t.since)))
-		}
+		own := t.accepted && f.Interaction == t.opened && t.answer == ""
 		c.mu.Unlock()
-		c.board.set(t.token, settled)
-		pause(ctx, c.rest())
-		return c.next(ctx, ws, stop)
+		if own { // not of an earlier turn, repeated, or of one that reports a queued action
+			return c.complete(ctx, ws, t, f.Content, stop)
+		}
 	case "error":
 		switch f.Code {
 		case "approval_decided", "approval_settled", "approval_not_found":
@@ -253,16 +235,32 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 	return nil
 }
 
-// answerAll approves every question until ctx is done. A client leaves after
-// its last answer, and the actions queued by that turn may need approval later.
-// A connection that did not keep up with the answers is replaced.
-func answerAll(ctx context.Context, addr string) error {
-	for tries := 0; ; tries++ {
-		err := answerSome(ctx, addr)
-		if err == nil || tries == 20 {
-			return err
-		}
-		pause(ctx, 100*time.Millisecond)
+// complete takes the answer to the last turn, and sends the next one.
+func (c *client) complete(ctx context.Context, ws *websocket.Conn, t *turn, content json.RawMessage, stop <-chan struct{}) error {
+	c.mu.Lock()
+	if err := json.Unmarshal(content, &t.answer); err != nil {
+		c.mu.Unlock()
+		return fmt.Errorf("the answer is %s: %w", content, err)
+	}
+	if t.killed {
+		c.slow = max(c.slow, time.Since(t.since))
+	}
+	if t.killed && time.Since(t.since) > restartLimit {
+		c.late = append(c.late, fmt.Sprintf("%s took %s", t.token, time.Since(t.since)))
+	}
+	c.mu.Unlock()
+	c.board.set(t.token, settled)
+	c.board.trees.over(t.token)
+	pause(ctx, c.rest())
+	return c.next(ctx, ws, stop)
+}
+
+// answerAll approves every question until ctx is done, as a person does beside
+// the conversations: those from before a restart, and those of actions that were
+// queued.
+func answerAll(ctx context.Context, addr func() string) {
+	for answerSome(ctx, addr()) != nil {
+		pause(ctx, 10*time.Millisecond) // Steward is down
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 
 // board records the phase of each conversation.
 type board struct {
+	trees *pulse
 	mu    sync.Mutex
 	phase map[string]string // by conversation
 }
@@ -75,6 +76,9 @@ func (m *model) stream(in edge.Asked, s *sse) {
 			s.end("stop")
 		}
 		return
+	}
+	if isTask || tools == tree {
+		m.board.trees.heard(token)
 	}
 	results := in.Results()
 	if len(results) == 0 {
@@ -169,6 +173,9 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	turn, _, _ := strings.Cut(in.Token, "/")
+	if strings.Contains(turn, "+") {
+		l.board.trees.heard(turn)
+	}
 	if r.URL.Path == "/look" {
 		l.board.set(turn, executing)
 		<-time.After(l.pace())

@@ -1,8 +1,13 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"steward/internal/agent/plan"
 	"steward/internal/record"
@@ -83,4 +88,111 @@ func checkTrees(t *testing.T, db store.Store, clients []*client, led *ledger) {
 		t.Errorf("%d tasks of %d trees, of which %d ended", tasks, trees, len(over))
 	}
 	t.Logf("%d trees with %d tasks, each ended once; %d effects of theirs, each happened once", trees, tasks, effects)
+}
+
+// pulse measures how soon after a restart trees and their tasks go on: until the
+// process asks the model, or calls the ledger, for a tree or a task for which the
+// killed one had done so. Of a task that had ended nothing is heard again; a tree is
+// heard of until its turn has been answered.
+type pulse struct {
+	mu       sync.Mutex
+	begun    map[string]bool // tokens of the trees that are not over, and of their tasks
+	silent   map[string]bool // those that were begun before the last kill, and not heard of since
+	listens  time.Time       // zero while the process does not
+	starting time.Duration   // the longest time until it did
+	trees    waits
+	tasks    waits
+}
+
+// waits are times from a restart until something went on.
+type waits struct {
+	n, again int // again: that were struck again before
+	most     time.Duration
+}
+
+func newPulse() *pulse { return &pulse{begun: map[string]bool{}, silent: map[string]bool{}} }
+
+// heard notes that the process works on a tree, or on a task of one.
+func (p *pulse) heard(token string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun[token] = true
+	p.goesOn(token)
+}
+
+func (p *pulse) goesOn(token string) {
+	whole, _, isTask := strings.Cut(token, "+")
+	if p.listens.IsZero() {
+		return
+	}
+	after := time.Since(p.listens)
+	if isTask && p.silent[token] {
+		delete(p.silent, token)
+		p.tasks.n, p.tasks.most = p.tasks.n+1, max(p.tasks.most, after)
+	}
+	if p.silent[whole] {
+		delete(p.silent, whole)
+		p.trees.n, p.trees.most = p.trees.n+1, max(p.trees.most, after)
+	}
+}
+
+// over notes that the turn of a tree has been answered.
+func (p *pulse) over(whole string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.goesOn(whole)
+	for _, tokens := range []map[string]bool{p.begun, p.silent} {
+		for token := range tokens {
+			if token == whole || strings.HasPrefix(token, whole+"+") {
+				delete(tokens, token)
+			}
+		}
+	}
+}
+
+func (p *pulse) killed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trees.again += p.quiet()
+	p.listens, p.silent = time.Time{}, maps.Clone(p.begun)
+}
+
+func (p *pulse) restarted(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listens = time.Now()
+	p.starting = max(p.starting, p.listens.Sub(at))
+}
+
+// quiet returns how many trees do not go on yet.
+func (p *pulse) quiet() (n int) {
+	for token := range p.silent {
+		if !strings.Contains(token, "+") {
+			n++
+		}
+	}
+	return n
+}
+
+// wait waits until all trees go on.
+func (p *pulse) wait(ctx context.Context) {
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		n := p.quiet()
+		p.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		pause(ctx, 5*time.Millisecond)
+	}
+}
+
+// report logs how soon trees and tasks went on. If inTime is true, it fails if one
+// did so late.
+func (p *pulse) report(t *testing.T, inTime bool) {
+	t.Logf("Steward listened at most %s after its start; trees went on %d times, at most %s later (%d were struck again before), and tasks %d times, at most %s later",
+		p.starting.Round(time.Millisecond), p.trees.n, p.trees.most.Round(time.Millisecond), p.trees.again, p.tasks.n, p.tasks.most.Round(time.Millisecond))
+	if late := max(p.trees.most, p.tasks.most); inTime && late > restartLimit {
+		t.Errorf("a tree or a task went on %s after Steward listened", late)
+	}
 }
