@@ -132,14 +132,13 @@ func TestThreeProcesses(t *testing.T) {
 		}
 	}
 	c := &crew{t: t, socket: socket, all: make([]*exec.Cmd, 3), struck: map[string]time.Time{}, stopped: map[int]time.Time{}}
-	add("poison")
 	for i := range c.all {
 		c.start(i)
 		defer func() { c.all[i].Process.Kill(); c.all[i].Wait() }()
 	}
 	tasks := 0
 	for last := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		for i := range c.all { // the poison kills workers too
+		for i := range c.all {
 			if until, ok := c.stopped[i]; ok && time.Now().After(until) {
 				delete(c.stopped, i)
 				c.signal(i, syscall.SIGCONT)
@@ -149,7 +148,7 @@ func TestThreeProcesses(t *testing.T) {
 				c.start(i)
 			}
 		}
-		open, holders := c.count(db, q)
+		open, holders := c.count(db)
 		switch {
 		case strikes > 0 && open < 4: // there is always something to do
 			tasks++
@@ -173,23 +172,14 @@ func TestThreeProcesses(t *testing.T) {
 }
 
 // count returns how much work is not over, and the places of the workers that
-// hold some and do not stand still. It makes parked work wait again as a person
-// would, except for the poison.
-func (c *crew) count(db store.Store, q *lease.Queue) (open int, holders []int) {
-	for _, state := range []string{lease.Waiting, lease.Held, lease.Parked} {
+// hold some and do not stand still.
+func (c *crew) count(db store.Store) (open int, holders []int) {
+	for _, state := range []string{lease.Waiting, lease.Held} {
 		for it, err := range store.Items(c.t.Context(), db, ada, store.Query{Type: lease.TypeWork, State: state}) {
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			poison := it.URI == lease.At(task("poison"))
-			if state == lease.Parked && !poison {
-				if err := q.Resume(c.t.Context(), ada, it.URI); err != nil {
-					c.t.Fatal(err)
-				}
-			}
-			if state != lease.Parked || !poison {
-				open++
-			}
+			open++
 			var h held
 			if err := json.Unmarshal(it.Body, &h); err != nil {
 				c.t.Fatal(err)
@@ -254,9 +244,6 @@ func (c *crew) check(db store.Store, out *Outside, tasks int) {
 				c.t.Errorf("the effect of step %d of %s happened %d times", s, name, n)
 			}
 		}
-	}
-	if r, err := db.Get(c.t.Context(), ada, lease.At(task("poison"))); err != nil || r.State != lease.Parked {
-		c.t.Errorf("the poison is %q, %v", r.State, err)
 	}
 	c.t.Logf("%d tasks ended once, %d effects happened once, %d writes, none by one who had lost the lease (%d effects of such were refused)", tasks, len(out.counts), writes, out.stale)
 	c.t.Logf("%d tasks of struck workers were taken over, the last of them %s after the strike; workers: %d", taken, slowest.Round(time.Millisecond), c.names)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"syscall"
 	"time"
 
 	"steward/internal/request"
@@ -45,14 +43,11 @@ func play(socket, name string) error {
 		return err
 	}
 	ctx := context.Background()
-	q := lease.New(lease.Options{Store: st, Holder: name, Promise: promise, Lost: 2})
+	q := lease.New(lease.Options{Store: st, Holder: name, Promise: promise})
 	for {
 		l, err := q.Take(ctx, ada, resource.URI{})
 		if err != nil {
 			return err
-		}
-		if l.At() == lease.At(task("poison")) {
-			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 		err = l.Hold(ctx, func(ctx context.Context) error { return carryOut(ctx, st, l) })
 		if err != nil && !isSuspend(err) {

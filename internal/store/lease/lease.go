@@ -2,11 +2,11 @@
 // whatever becomes of the workers. It needs nothing but a store.Store, so the
 // workers may be goroutines, processes or machines.
 //
-// A piece of work is a record. It waits, is held by a worker, is parked, or is
-// over. Take finds work that waits, or whose holder has gone, and takes it by
-// replacing the version of the record that it saw, so that one of many wins. The
-// new version is the fencing number of the lease. Until the work changes hands
-// again, the record does not change.
+// A piece of work is a record. It waits, is held by a worker, or is over. Take
+// finds work that waits, or whose holder has gone, and takes it by replacing the
+// version of the record that it saw, so that one of many wins. The new version is
+// the fencing number of the lease. Until the work changes hands again, the record
+// does not change.
 //
 // Everything that the holder commits, it commits through Store with a context
 // that Hold made. Store adds the condition that the work still has this version.
@@ -23,8 +23,6 @@
 // A holder that commits nothing doubles its promise with every beat, up to
 // MaxPromise, since work that waits for a person for a week should not write to
 // the disk for a week. The next commit brings back the short one.
-//
-// Work whose holders vanish again and again is parked: it may be the cause.
 package lease
 
 import (
@@ -47,7 +45,6 @@ const (
 
 	Waiting = "lease.waiting"
 	Held    = "lease.held"
-	Parked  = "lease.parked"
 )
 
 // DefaultPromise is the first promise of a lease, and MaxPromise the longest.
@@ -60,7 +57,6 @@ const (
 type work struct {
 	Holder  string        `json:"holder,omitzero"`
 	Promise time.Duration `json:"promise,omitzero"`
-	Lost    int           `json:"lost,omitzero"` // how many holders in a row have vanished
 }
 
 // beat is the body of a TypeBeat.

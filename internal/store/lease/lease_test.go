@@ -235,29 +235,6 @@ func TestTheDeadAreNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestPoisonIsParked(t *testing.T) {
-	t.Parallel()
-	in(t, func(w *world) {
-		at := w.add("poison")
-		careful := func(o *lease.Options) { o.Lost = 2 }
-		w.take(w.worker("one", careful)) // each of them vanishes
-		w.take(w.worker("two", careful))
-		short, cancel := context.WithTimeout(w.Context(), time.Minute)
-		defer cancel()
-		if l, err := w.worker("three", careful).Take(short, node, resource.URI{}); err == nil || w.state(at) != lease.Parked {
-			w.Errorf("%v, %v, it is %s", l, err, w.state(at))
-		}
-		q := w.worker("four", careful)
-		if err := q.Resume(w.Context(), ada, at); err != nil {
-			w.Error(err)
-		}
-		if err := q.Resume(w.Context(), ada, at); !fault.Is(err, fault.Conflict) {
-			w.Errorf("resumed twice: %v", err)
-		}
-		w.take(q)
-	})
-}
-
 // TestWaitingCostsLittle: a holder for whom nothing happens for a week writes a few
 // hundred times, and is heard of soon when something happens again.
 func TestWaitingCostsLittle(t *testing.T) {

@@ -20,9 +20,6 @@ type Options struct {
 	// Dead reports that a holder has certainly ended, so that nobody waits for its
 	// promise. May be nil.
 	Dead func(holder string) bool
-	// Lost is how many holders in a row may vanish before work is parked; zero: any
-	// number.
-	Lost int
 }
 
 // Queue finds work and takes it. Safe for concurrent use.
@@ -57,15 +54,9 @@ func (q *Queue) Add(at resource.URI) store.Change {
 	return q.put(at, work{}, Waiting, store.If{Absent: true})
 }
 
-// Resume makes parked work wait again.
-func (q *Queue) Resume(ctx context.Context, sc store.Scope, at resource.URI) error {
-	_, err := q.opt.Store.Commit(ctx, sc, store.Batch{Changes: []store.Change{q.put(at, work{}, Waiting, store.If{States: []string{Parked}})}})
-	return err
-}
-
 // Begin takes new work, or takes up work that was begun before and is not over.
 func (q *Queue) Begin(ctx context.Context, sc store.Scope, at resource.URI) (*Lease, error) {
-	if l, err := q.take(ctx, sc, at, work{}, sight{}); l != nil || err != nil {
+	if l, err := q.take(ctx, sc, at, sight{}); l != nil || err != nil {
 		return l, err
 	}
 	return q.Take(ctx, sc, at)
@@ -119,9 +110,8 @@ func (q *Queue) look(ctx context.Context, sc store.Scope, under resource.URI) (l
 					rest = min(rest, left)
 					continue
 				}
-				w.Lost++
 			}
-			if l, err := q.take(ctx, as, it.URI, w, s); l != nil || err != nil {
+			if l, err := q.take(ctx, as, it.URI, s); l != nil || err != nil {
 				return l, 0, err
 			}
 		}
@@ -156,18 +146,13 @@ func (q *Queue) watch(ctx context.Context, sc store.Scope, it store.Item, w work
 	return last, time.Until(last.at.Add(last.promise)), nil
 }
 
-// take takes work if nothing has been heard of it since it was seen. Otherwise,
-// and if it parks the work, it returns nil.
-func (q *Queue) take(ctx context.Context, sc store.Scope, at resource.URI, w work, s sight) (*Lease, error) {
+// take takes work if nothing has been heard of it since it was seen. Otherwise it
+// returns nil.
+func (q *Queue) take(ctx context.Context, sc store.Scope, at resource.URI, s sight) (*Lease, error) {
 	q.mu.Lock()
 	delete(q.seen, at)
 	q.mu.Unlock()
-	state := Held
-	if q.opt.Lost > 0 && w.Lost >= q.opt.Lost {
-		state = Parked
-	}
-	w.Holder, w.Promise = q.opt.Holder, q.opt.Promise
-	changes := []store.Change{q.put(at, w, state, store.If{Version: s.work, Absent: s.work == 0})}
+	changes := []store.Change{q.put(at, work{q.opt.Holder, q.opt.Promise}, Held, store.If{Version: s.work, Absent: s.work == 0})}
 	if s.beat > 0 {
 		changes = append(changes, store.Change{Op: store.Check, URI: beatOf(at), If: store.If{Version: s.beat}})
 	} else if !s.at.IsZero() {
@@ -175,7 +160,7 @@ func (q *Queue) take(ctx context.Context, sc store.Scope, at resource.URI, w wor
 	}
 	now := time.Now()
 	rec, err := q.opt.Store.Commit(ctx, sc, store.Batch{Changes: changes})
-	if about(err, at) || about(err, beatOf(at)) || err == nil && state == Parked {
+	if about(err, at) || about(err, beatOf(at)) {
 		return nil, nil
 	}
 	if err != nil {
