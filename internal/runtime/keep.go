@@ -94,6 +94,9 @@ func (n *Node) eraseAtOnce(ctx context.Context, user string, conv id.ID, names .
 
 // expunge makes the projections of the log drop what was erased.
 func (n *Node) expunge(ctx context.Context, user string, erased int) error {
+	if erased > 0 {
+		n.examples.forget(user)
+	}
 	if erased == 0 || n.opt.Erased == nil {
 		return nil
 	}

@@ -140,6 +140,7 @@ type Node struct {
 	agents    map[string]*agentKit // the fixed agents
 	levels    levels               // the agents of the catalog
 	routing   routing
+	examples  examples
 	entries   *follow.Log
 	events    *events.Engine
 	resources *tree.Service

@@ -2,9 +2,7 @@ package runtime
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
-	similar "steward/internal/search/words"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -84,8 +81,12 @@ func (w *treeWorker) keep(ctx context.Context, args []byte, ended error) error {
 		}
 		p.Tasks = append(p.Tasks, x)
 	}
+	at := w.at.Parent().ChildID(typePlan, root.ID)
 	_, err = w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: []store.Change{{
-		URI: w.at.Parent().ChildID(typePlan, root.ID), Body: record.Encode(&p), Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}}}})
+		URI: at, Body: record.Encode(&p), Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}}}})
+	if err == nil {
+		w.node.examples.learn(w.chat.user, at, &p)
+	}
 	return err
 }
 
@@ -189,69 +190,4 @@ func decodePlan(it store.Item) (client.Plan, error) {
 	err := record.Decode(it.URI, it.Body, &p)
 	p.ID, p.Conversation, p.Interaction = it.URI.ID(), record.IDOf(it.URI, record.TypeConversation).String(), idText(record.IDOf(it.URI, record.TypeInteraction))
 	return p, err
-}
-
-// The bounds of the examples that a planner is given.
-const (
-	exampleCandidates = 100 // the newest plans
-	mostExamples      = 3
-	maxExample        = 4 << 10 // bytes of each
-	leastLike         = 0.3     // share of the request that a document of all its words would have
-)
-
-// examples returns, for the planner's prompt, plans of the user that succeeded and
-// whose requests are most similar to this one. A plan that was made after anything
-// labelled had been read is none: no label would show in the prompt.
-func (n *Node) examples(ctx context.Context, user, asked string) (string, error) {
-	var found []client.Plan
-	var convs []id.ID
-	var requests [][]similar.Field
-	sc := store.ForUser(user)
-	page, err := n.opt.Store.Query(ctx, sc, store.Query{Term: store.Term{Name: termPlans}, Type: typePlan, Reverse: true, Limit: exampleCandidates})
-	if err != nil {
-		return "", err
-	}
-	for _, it := range page.Items {
-		p, err := decodePlan(it)
-		if err != nil {
-			return "", err
-		}
-		if p.Outcome == string(plan.Done) && !p.Fallback && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample {
-			found, convs = append(found, p), append(convs, record.IDOf(it.URI, record.TypeConversation))
-			requests = append(requests, []similar.Field{{Text: p.Request, Weight: 1}})
-		}
-	}
-	if len(found) == 0 {
-		return "", nil
-	}
-	scores, whole := similar.NewFinder(requests).Scores(similar.Terms(asked))
-	order := make([]int, len(found))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(scores[y], scores[x]) })
-	var b strings.Builder
-	shown := 0
-	for _, i := range order {
-		if shown == mostExamples || scores[i] < leastLike*whole || scores[i] == 0 {
-			break
-		}
-		_, there, err := getConversation(ctx, n.opt.Store, sc, convs[i])
-		if err != nil {
-			return "", err
-		}
-		if !there {
-			continue // it was deleted
-		}
-		text, err := json.Marshal(map[string]any{"request": found[i].Request, "plan": found[i].Plan})
-		if err != nil {
-			return "", err
-		}
-		b.WriteString("\n" + string(text))
-		shown++
-	}
-	if b.Len() == 0 {
-		return "", nil
-	}
-	return "\n\nPlans of similar requests that succeeded, as examples. Plan what is asked now, not what was asked then:" + b.String(), nil
 }

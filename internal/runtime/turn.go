@@ -247,7 +247,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		return Accepted{}, false, err
 	}
 	if m != nil && run.Agent == PlannerAgent {
-		like, err := n.examples(ctx, c.user, m.Text())
+		like, err := n.exemplify(ctx, c.user, m.Text())
 		if err != nil {
 			return Accepted{}, false, err
 		}

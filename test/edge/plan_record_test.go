@@ -151,4 +151,22 @@ func TestAPlanIsAnExampleForSimilarRequests(t *testing.T) {
 	if got := ask("What is the capital of Peru?"); strings.Contains(got, "walk about") {
 		t.Error(got)
 	}
+	n.Stop()
+	n.Serve()
+	if got := ask("Sort the invoices of November"); !strings.Contains(got, "walk about: Sort the invoices of October") {
+		t.Errorf("after a restart: %s", got)
+	}
+	var list []struct {
+		Request      string
+		Conversation string `json:"conversation_id"`
+	}
+	n.JSON(&list, "plans", "list")
+	for _, p := range list {
+		if strings.Contains(p.Request, "October") {
+			n.Must("conversations", "delete", "--yes", "--erase", p.Conversation)
+		}
+	}
+	if got := ask("Sort the invoices of December"); strings.Contains(got, "October") || !strings.Contains(got, "walk about: Sort the invoices of November") {
+		t.Errorf("after an erasure: %s", got)
+	}
 }

@@ -19,21 +19,19 @@ import (
 // ticket" finds what deletes an issue. A word of the request that no description
 // has counts as the words that are spelled most like it.
 //
-// A Finder is immutable and safe for concurrent use. It holds some 100 bytes for
-// each word of each description.
+// A Finder is safe for concurrent use while nothing is added to it. It holds some
+// 100 bytes for each word of each description.
 type Finder struct {
-	docs  int
 	terms map[string]*posted
 	stems []*posted          // those of the terms that are stems, in the order of their numbers
 	grams map[string][]int32 // the numbers of the stems that contain three letters
-	avg   float64            // average length of a document
+	total float64            // length of all documents
 	long  []float64          // lengths
 }
 
 type posted struct {
 	term  string
 	grams int // how many sequences of three letters it has; 0: it is no stem
-	idf   float64
 	hits  []posting
 }
 
@@ -52,29 +50,38 @@ const (
 // NewFinder returns a finder of documents, which are identified by their indexes
 // in the list.
 func NewFinder(docs [][]Field) *Finder {
-	f := &Finder{docs: len(docs), terms: map[string]*posted{}, grams: map[string][]int32{}, long: make([]float64, len(docs))}
-	for doc, fields := range docs {
-		weights := map[string]float64{}
-		for _, field := range fields {
-			for _, t := range Terms(field.Text[:min(len(field.Text), MaxField)]) {
-				weights[t.Stem] += t.Weight * field.Weight
-			}
-		}
-		for _, term := range slices.Sorted(maps.Keys(weights)) { // so that sums are the same each time
-			w, p := weights[term], f.terms[term]
-			if p == nil {
-				p = f.add(term)
-			}
-			p.hits = append(p.hits, posting{doc, w})
-			f.long[doc] += w
-		}
-		f.avg += f.long[doc] / float64(max(len(docs), 1))
-	}
-	for _, p := range f.terms {
-		n := float64(len(p.hits))
-		p.idf = math.Log(1 + (float64(f.docs)-n+0.5)/(n+0.5))
+	f := &Finder{terms: map[string]*posted{}, grams: map[string][]int32{}}
+	for _, fields := range docs {
+		f.Add(fields)
 	}
 	return f
+}
+
+// Add adds a document. Its index is the number of those before it.
+func (f *Finder) Add(fields []Field) {
+	weights := map[string]float64{}
+	for _, field := range fields {
+		for _, t := range Terms(field.Text[:min(len(field.Text), MaxField)]) {
+			weights[t.Stem] += t.Weight * field.Weight
+		}
+	}
+	doc, long := len(f.long), 0.0
+	for _, term := range slices.Sorted(maps.Keys(weights)) { // so that sums are the same each time
+		w, p := weights[term], f.terms[term]
+		if p == nil {
+			p = f.add(term)
+		}
+		p.hits = append(p.hits, posting{doc, w})
+		long += w
+	}
+	f.long = append(f.long, long)
+	f.total += long
+}
+
+// rarity is the inverse document frequency of a term.
+func (f *Finder) rarity(p *posted) float64 {
+	n := float64(len(p.hits))
+	return math.Log(1 + (float64(len(f.long))-n+0.5)/(n+0.5))
 }
 
 func (f *Finder) add(term string) *posted {
@@ -94,19 +101,19 @@ func (f *Finder) add(term string) *posted {
 // would contain all of them. Scores can be compared within one answer only. A document that shares
 // nothing with the request has 0.
 func (f *Finder) Scores(asked []Term) (scores []float64, whole float64) {
-	scores = make([]float64, f.docs)
+	scores = make([]float64, len(f.long))
 	shared := make([]int32, len(f.stems))
 	for _, t := range asked {
 		weight := math.Min(t.Weight, 2)
 		if p := f.terms[t.Stem]; p != nil {
-			whole += weight * p.idf * (saturation + 1) / 2
+			whole += weight * f.rarity(p) * (saturation + 1) / 2
 			f.score(scores, p, weight)
 			continue
 		}
 		if strings.ContainsAny(t.Stem, " #") {
 			continue
 		}
-		whole += weight * math.Log(1+float64(f.docs)) * (saturation + 1) / 2
+		whole += weight * math.Log(1+float64(len(f.long))) * (saturation + 1) / 2
 		for _, p := range f.spelledLike(t.Stem, shared) {
 			f.score(scores, p, weight*spelledWeight)
 		}
@@ -115,9 +122,10 @@ func (f *Finder) Scores(asked []Term) (scores []float64, whole float64) {
 }
 
 func (f *Finder) score(scores []float64, p *posted, weight float64) {
+	rarity, avg := f.rarity(p), f.total/float64(len(f.long))
 	for _, h := range p.hits {
-		norm := saturation * (1 - lengthShare + lengthShare*f.long[h.doc]/f.avg)
-		scores[h.doc] += weight * p.idf * h.weight * (saturation + 1) / (h.weight + norm)
+		norm := saturation * (1 - lengthShare + lengthShare*f.long[h.doc]/avg)
+		scores[h.doc] += weight * rarity * h.weight * (saturation + 1) / (h.weight + norm)
 	}
 }
 

@@ -1,0 +1,154 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"steward/client"
+	"steward/internal/agent/plan"
+	"steward/internal/record"
+	"steward/internal/resource"
+	similar "steward/internal/search/words"
+	"steward/internal/store"
+)
+
+// The bounds of the examples that a planner is given.
+const (
+	exampleCandidates = 100 // the newest plans, and as many that are made after them
+	exampleUsers      = 64  // whose plans are in memory
+	mostExamples      = 3
+	maxExample        = 4 << 10 // bytes of each
+	leastLike         = 0.3     // share of the request that a document of all its words would have
+)
+
+// examples finds plans by their requests. Of each user it holds the words of the
+// newest plans that may be examples, but not the plans.
+type examples struct {
+	mu   sync.Mutex
+	made map[string]*exampleIndex // by user
+}
+
+type exampleIndex struct {
+	requests *similar.Finder
+	plans    []resource.URI // the oldest first
+}
+
+func (x *exampleIndex) add(at resource.URI, p *client.Plan) {
+	if isExample(p) {
+		x.requests.Add([]similar.Field{{Text: p.Request, Weight: 1}})
+		x.plans = append(x.plans, at)
+	}
+}
+
+// isExample reports whether a plan may be shown to a planner: a planner made it, and
+// it succeeded. One that was made after anything labelled had been read may not: no
+// label would show in the prompt.
+func isExample(p *client.Plan) bool {
+	return p.Outcome == string(plan.Done) && !p.Fallback && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample
+}
+
+// learn adds a plan that was recorded. An index that has grown too large is made
+// again when it is needed.
+func (e *examples) learn(user string, at resource.URI, p *client.Plan) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.made[user]; x != nil {
+		if x.add(at, p); len(x.plans) > 2*exampleCandidates {
+			delete(e.made, user)
+		}
+	}
+}
+
+// forget drops what is known of the plans of a user ("": of all), since some of it
+// was erased.
+func (e *examples) forget(user string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if delete(e.made, user); user == "" {
+		clear(e.made)
+	}
+}
+
+// like returns the user's plans whose requests are similar to this one, the most
+// similar and newest first.
+func (e *examples) like(ctx context.Context, st store.Store, user, asked string) ([]resource.URI, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.made[user]
+	if x == nil {
+		page, err := st.Query(ctx, store.ForUser(user), store.Query{Term: store.Term{Name: termPlans}, Type: typePlan, Reverse: true, Limit: exampleCandidates})
+		if err != nil {
+			return nil, err
+		}
+		x = &exampleIndex{requests: similar.NewFinder(nil)}
+		for _, it := range slices.Backward(page.Items) {
+			p, err := decodePlan(it)
+			if err != nil {
+				return nil, err
+			}
+			x.add(it.URI, &p)
+		}
+		if len(e.made) >= exampleUsers || e.made == nil {
+			e.made = map[string]*exampleIndex{}
+		}
+		e.made[user] = x
+	}
+	scores, whole := x.requests.Scores(similar.Terms(asked))
+	var order []int
+	for i, score := range scores {
+		if score > 0 && score >= leastLike*whole {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(b, a)) })
+	out := make([]resource.URI, len(order))
+	for k, i := range order {
+		out[k] = x.plans[i]
+	}
+	return out, nil
+}
+
+// exemplify returns, for the planner's prompt, plans of the user that succeeded and
+// whose requests are most similar to this one. They are read again, so that none is
+// shown that was deleted or erased.
+func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error) {
+	found, err := n.examples.like(ctx, n.opt.Store, user, asked)
+	if err != nil {
+		return "", err
+	}
+	sc, shown := store.ForUser(user), 0
+	var b strings.Builder
+	for _, at := range found {
+		r, err := n.opt.Store.Get(ctx, sc, at)
+		if notThere(err) != nil {
+			return "", err
+		}
+		_, there, gone := getConversation(ctx, n.opt.Store, sc, record.IDOf(at, record.TypeConversation))
+		if gone != nil {
+			return "", gone
+		}
+		if err != nil || !there {
+			continue
+		}
+		p, err := decodePlan(store.Item{Resource: r})
+		if err != nil {
+			return "", err
+		}
+		text, err := json.Marshal(map[string]any{"request": p.Request, "plan": p.Plan})
+		if err != nil {
+			return "", err
+		}
+		b.WriteString("\n" + string(text))
+		if shown++; shown == mostExamples {
+			break
+		}
+	}
+	if b.Len() == 0 {
+		return "", nil
+	}
+	return "\n\nPlans of similar requests that succeeded, as examples. Plan what is asked now, not what was asked then:" + b.String(), nil
+}
