@@ -39,7 +39,7 @@ type exampleIndex struct {
 
 func (x *exampleIndex) add(at resource.URI, p *client.Plan) {
 	if isExample(p) {
-		x.requests.Add([]similar.Field{{Text: p.Request, Weight: 1}})
+		x.requests.Add(similar.Document{Fields: []similar.Field{{Text: p.Request, Weight: 1}}})
 		x.plans = append(x.plans, at)
 	}
 }
@@ -97,7 +97,7 @@ func (e *examples) like(ctx context.Context, st store.Store, user, asked string)
 		}
 		e.made[user] = x
 	}
-	scores, whole := x.requests.Scores(similar.Terms(asked))
+	scores, whole := x.requests.Scores(asked)
 	var order []int
 	for i, score := range scores {
 		if score > 0 && score >= leastLike*whole {

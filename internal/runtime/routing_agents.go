@@ -50,6 +50,7 @@ var plannerAbout = route.Agent{Name: PlannerAgent,
 	Examples: []string{"Plan a weekend trip: check the weather, find lodging and add it to my calendar", "Compare three phones, write me a report and mail it to Ana",
 		"Organise my move: find movers, make a list and set reminders", "Look through my mail for invoices, put them in a table and remind me of those that are due",
 		"Prepare Monday's meeting: collect the notes, draft an agenda and invite the team", "Research heat pumps, work out the costs and put a summary in a file",
+		"Organise the whole wedding for us", "Book a flight, block the days and write to my boss",
 		"Check the weather in Seattle and then set a timer for 10 minutes", "Find a time for dinner with Paul, book a table and tell him"}}
 
 // addSmallAgents builds the kits of the small agents.

@@ -191,7 +191,7 @@ func TestRouterIsMeasured(t *testing.T) {
 }
 
 // What is held: a little below what was measured, which is far below the aims.
-const toolsHeld = 0.58
+const toolsHeld = 0.59
 
 var (
 	heldWith8   = figures{accuracy: 0.49, coverage: 0.003, calibration: 0.055, stolen: 0.45}

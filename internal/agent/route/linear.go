@@ -2,30 +2,27 @@ package route
 
 import (
 	"cmp"
-	_ "embed"
 	"hash/fnv"
 	"math"
 	"slices"
-	"strings"
 
+	"steward/internal/search/meaning"
 	"steward/internal/search/words"
 )
 
-//go:embed background.txt
-var background string
-
-// sample is a text and the candidate that it is for.
+// sample is a text and the class that it belongs to.
 type sample struct {
-	text      string
-	candidate int
+	text  string
+	class int
 }
 
-// linear is a softmax regression over the features of a text.
+// linear is a softmax regression over the features of a text: what it means as a
+// whole, which leads to words that no sample has, and its words and their parts.
 type linear struct {
 	classes int
 	known   map[uint64]int32 // the feature's place
 	rarity  []float64
-	weights []float64 // by feature, then by class
+	weights []float32 // by feature, then by class; the meaning of the whole text comes first
 }
 
 type feature struct {
@@ -35,14 +32,14 @@ type feature struct {
 
 // The weights of the kinds of features.
 const (
-	orderWeight = 0.4 // of two adjacent words, function words among them
-	partWeight  = 0.1
-	// of groups of words and their topics, beside what the Finder gives them
-	meaningWeight = 1.2
+	orderWeight   = 0.4 // of two adjacent words, function words among them
+	partWeight    = 0.1
+	meaningWeight = 1.0
+	unknownShare  = 0.3
 )
 
 // features returns those of a text, sorted, so that sums are the same each time.
-func features(text string) []feature {
+func features(list []string, text string) []feature {
 	var out []feature
 	add := func(kind, s string, value float64) {
 		h := fnv.New64a()
@@ -51,13 +48,10 @@ func features(text string) []feature {
 		out = append(out, feature{h.Sum64(), value})
 	}
 	for _, t := range words.Terms(text) {
-		if strings.HasPrefix(t.Stem, "#") {
-			t.Weight *= meaningWeight
-		}
 		add("t", t.Stem, t.Weight)
 	}
 	before := "^"
-	for _, w := range words.Split(text) {
+	for _, w := range list {
 		add("o", before+" "+w, orderWeight)
 		before = w
 		if words.Common(w) {
@@ -81,18 +75,19 @@ const (
 	rounds = 6
 	rate   = 0.5
 	decay  = 2e-4
+	least  = 1e-3 // errors below this teach nothing
 )
 
-// train fits a model to samples. Each class counts the same, however many samples it
-// has.
-func train(samples []sample, classes int) *linear {
-	m := &linear{classes: classes, known: map[uint64]int32{}}
+// train fits a model to samples. worth is how much the samples of each class count
+// together.
+func train(samples []sample, worth []float64) *linear {
+	m := &linear{classes: len(worth), known: map[uint64]int32{}}
 	all := make([][]feature, len(samples))
-	var seen []float64
-	count := make([]float64, classes)
+	seen := make([]float64, meaning.Dimensions)
+	count := make([]float64, m.classes)
 	for i, s := range samples {
-		all[i] = features(s.text)
-		count[s.candidate]++
+		all[i] = features(words.Split(s.text), s.text)
+		count[s.class]++
 		var last uint64
 		for _, f := range all[i] {
 			at, ok := m.known[f.hash]
@@ -106,31 +101,47 @@ func train(samples []sample, classes int) *linear {
 			last = f.hash
 		}
 	}
+	total := 0.0
+	for _, w := range worth {
+		total += w
+	}
 	for _, n := range seen {
-		m.rarity = append(m.rarity, math.Log(1+float64(len(samples))/n))
+		m.rarity = append(m.rarity, math.Log(1+float64(len(samples))/max(n, 1)))
 	}
-	m.weights = make([]float64, len(seen)*classes)
-	sums := make([]float64, len(m.weights)) // of squared gradients
+	m.weights = make([]float32, len(seen)*m.classes)
+	sums := make([]float32, len(m.weights)) // of squared gradients
 	vectors := make([][]entry, len(samples))
-	for i := range samples {
-		vectors[i] = m.vector(all[i])
+	for i, s := range samples {
+		vectors[i] = m.vector(all[i], words.Split(s.text))
 	}
-	p := make([]float64, classes)
+	type miss struct {
+		class int
+		by    float32
+	}
+	var wrong []miss
+	p := make([]float64, m.classes)
 	next := uint64(1)
 	for range rounds {
 		for range samples {
 			next = next*6364136223846793005 + 1442695040888963407
 			i := int((next >> 33) % uint64(len(samples)))
-			share := float64(len(samples)) / float64(classes) / count[samples[i].candidate]
+			class := samples[i].class
+			share := float64(len(samples)) * worth[class] / total / count[class]
 			m.sum(vectors[i], p)
 			softmax(p)
-			p[samples[i].candidate]--
+			p[class]--
+			wrong = wrong[:0]
+			for c, g := range p {
+				if math.Abs(g) > least {
+					wrong = append(wrong, miss{c, float32(g * share)})
+				}
+			}
 			for _, e := range vectors[i] {
-				for c, g := range p {
-					k := e.at*classes + c
-					g = g*e.value*share + decay*m.weights[k]
-					sums[k] += g * g
-					m.weights[k] -= rate * g / math.Sqrt(sums[k]+1e-3)
+				weights, sums := m.weights[e.at*m.classes:][:m.classes], sums[e.at*m.classes:][:m.classes]
+				for _, w := range wrong {
+					g := w.by*e.value + decay*weights[w.class]
+					sums[w.class] += g * g
+					weights[w.class] -= rate * g / float32(math.Sqrt(float64(sums[w.class]+1e-3)))
 				}
 			}
 		}
@@ -140,39 +151,46 @@ func train(samples []sample, classes int) *linear {
 
 type entry struct {
 	at    int
-	value float64
+	value float32
 }
 
-// vector returns the known features of a text, of length 1 together.
-func (m *linear) vector(fs []feature) []entry {
-	var out []entry
+// vector returns what a text means as a whole, and its known features, of length 1
+// together.
+func (m *linear) vector(fs []feature, list []string) []entry {
+	out := make([]entry, meaning.Dimensions, meaning.Dimensions+len(fs))
 	length := 0.0
 	for _, f := range fs {
 		if at, ok := m.known[f.hash]; ok {
 			v := f.value * m.rarity[at]
 			length += v * v
-			if n := len(out); n > 0 && out[n-1].at == int(at) {
+			if n := len(out); out[n-1].at == int(at) {
 				continue // said twice is not more
 			}
-			out = append(out, entry{int(at), v})
+			out = append(out, entry{int(at), float32(v)})
 		} else {
 			v := f.value * math.Log(1+float64(len(m.rarity))) / 2 // unknown words make a text less certain
 			length += v * v * unknownShare
 		}
 	}
 	for i := range out {
-		out[i].value /= math.Sqrt(length + 1e-9)
+		out[i].value /= float32(math.Sqrt(length + 1e-9))
+	}
+	var about meaning.Sum
+	for _, w := range list {
+		about.Add(w, 1)
+	}
+	about.Unit()
+	for i, x := range about {
+		out[i] = entry{i, meaningWeight * x}
 	}
 	return out
 }
-
-const unknownShare = 0.3
 
 func (m *linear) sum(v []entry, into []float64) {
 	clear(into)
 	for _, e := range v {
 		for c := range into {
-			into[c] += e.value * m.weights[e.at*m.classes+c]
+			into[c] += float64(e.value * m.weights[e.at*m.classes+c])
 		}
 	}
 }
@@ -180,6 +198,7 @@ func (m *linear) sum(v []entry, into []float64) {
 // scores returns a score for each class.
 func (m *linear) scores(text string) []float64 {
 	out := make([]float64, m.classes)
-	m.sum(m.vector(features(text)), out)
+	list := words.Split(text)
+	m.sum(m.vector(features(list, text), list), out)
 	return out
 }

@@ -1,10 +1,14 @@
 // Package route finds the agent that a request is for, without asking a model.
 //
 // A Router learns from what agents say of themselves: descriptions, capabilities and
-// examples. A built-in list of sentences that are for no agent in particular stands
-// against them (background.txt). A linear model compares stems, pairs, groups of
-// words of one meaning (internal/search/words) and parts of words. Its scores become
-// probabilities by two constants, which were fitted on requests whose agents are
+// examples. Against them stand sentences that are for no agent in particular, by kind:
+// small talk, general knowledge, advice and so on (background.txt). An agent with
+// two of these among its examples takes the place of their kind.
+//
+// Two things are compared. A linear model (linear) weighs stems, pairs, parts of words,
+// and what a text means as a whole. The other (spoken) looks, for each word of a
+// request, for the word of an agent's samples that is used most like it. A few
+// constants make probabilities of both; they were fitted on requests whose agents are
 // known (test/routing/testdata/dev.json).
 //
 // More examples are worth more than anything else. docs/concepts/routing.md says how
@@ -13,6 +17,7 @@ package route
 
 import (
 	"cmp"
+	_ "embed"
 	"math"
 	"slices"
 	"strings"
@@ -31,8 +36,11 @@ type Agent struct {
 // Router decides which agent a request is for. It is immutable and safe for concurrent
 // use. Make a new one when the agents change.
 type Router struct {
-	names []string // of the candidates: "" for none, and the agents
-	model *linear
+	names  []string // of the candidates: "" for none, and the agents
+	kinds  int      // of requests for none: they are the first classes
+	bias   []float64
+	model  *linear
+	spoken spoken
 }
 
 // Ranked is a candidate with the probability that a request is for it.
@@ -41,42 +49,72 @@ type Ranked struct {
 	P     float64 `json:"p"`
 }
 
-// What makes probabilities of the model's scores.
+// What makes probabilities of scores. It was fitted for catalogs with 3 to 120
+// examples an agent, and for some with both.
 const (
-	sharpness = 1.2
-	noneBias  = -0.57 // of no agent, for which there are many sentences
+	learnedWeight = 1.31
+	spokenWeight  = 2.98
+	samplesWeight = -1.26 // of the logarithm of how many samples a candidate has
+	noneBias      = 0.77  // of no agent
 )
+
+// noneWorth is how much all sentences that are for no agent count in training,
+// compared with an agent's.
+const noneWorth = 8
 
 // mostRead bounds how many bytes of a text are read.
 const mostRead = 2000
 
-// New returns a router for agents; none are more requests that are for no agent. It
-// takes about a second for 2,000 examples.
+//go:embed background.txt
+var background string
+
+// New returns a router for agents; none are more requests that are for no agent.
 func New(agents []Agent, none ...string) *Router {
 	r := &Router{names: []string{""}}
 	var samples []sample
-	claimed := map[string]bool{} // examples of agents, which the background may hold too
+	count := make([]float64, len(agents)+1)
+	add := func(text string, class, candidate int) {
+		text = text[:min(len(text), mostRead)]
+		samples = append(samples, sample{text, class})
+		r.spoken.add(text, candidate)
+		count[candidate]++
+	}
+	claimed := map[string]bool{}
 	for _, a := range agents {
 		for _, text := range a.Examples {
 			claimed[text] = true
 		}
 	}
-	for line := range strings.Lines(background) {
-		if line = strings.TrimSpace(line); !claimed[line] {
-			none = append(none, line)
+	for kind := range strings.SplitSeq(background, "\n\n") {
+		list := strings.Split(strings.TrimSpace(kind), "\n")[1:] // below the name of the kind
+		free := slices.DeleteFunc(slices.Clone(list), func(text string) bool { return claimed[text] })
+		if len(list)-len(free) > 1 {
+			continue // an agent is for this kind
 		}
+		for _, text := range free {
+			add(text, r.kinds, 0)
+		}
+		r.kinds++
 	}
 	for _, text := range none {
-		samples = append(samples, sample{text[:min(len(text), mostRead)], 0})
+		add(text, r.kinds, 0)
 	}
+	if len(none) > 0 || r.kinds == 0 {
+		r.kinds++
+	}
+	worth := slices.Repeat([]float64{noneWorth / float64(r.kinds)}, r.kinds)
 	for i, a := range agents {
-		r.names = append(r.names, a.Name)
+		r.names, worth = append(r.names, a.Name), append(worth, 1)
 		about := a.Name + ". " + a.Description + " " + strings.Join(a.Capabilities, ", ")
 		for _, text := range append(append([]string{about}, a.Capabilities...), a.Examples...) {
-			samples = append(samples, sample{text[:min(len(text), mostRead)], i + 1})
+			add(text, r.kinds+i, i+1)
 		}
 	}
-	r.model = train(samples, len(r.names))
+	for _, n := range count {
+		r.bias = append(r.bias, samplesWeight*math.Log(max(n, 1)))
+	}
+	r.bias[0] += noneBias
+	r.model = train(samples, worth)
 	return r
 }
 
@@ -89,20 +127,24 @@ func (r *Router) Decide(text string) (agent string, p float64) {
 
 // Rank returns all candidates, the likeliest first.
 func (r *Router) Rank(text string) []Ranked {
-	scores := make([]float64, len(r.names))
+	out := make([]Ranked, len(r.names))
+	p := make([]float64, len(r.names))
 	if strings.TrimSpace(text) == "" {
-		scores[0] = 1
+		p[0] = 1
 	} else {
-		scores = r.model.scores(text[:min(len(text), mostRead)])
-		for i := range scores {
-			scores[i] *= sharpness
+		text = text[:min(len(text), mostRead)]
+		learned, spoken := r.model.scores(text), r.spoken.scores(text, len(r.names))
+		softmax(learned)
+		for _, p := range learned[:r.kinds-1] {
+			learned[r.kinds-1] += p
 		}
-		scores[0] += noneBias
-		softmax(scores)
+		for i := range p {
+			p[i] = learnedWeight*math.Log(learned[r.kinds-1+i]+1e-9) + spokenWeight*spoken[i] + r.bias[i]
+		}
+		softmax(p)
 	}
-	out := make([]Ranked, len(scores))
-	for i, p := range scores {
-		out[i] = Ranked{r.names[i], p}
+	for i := range p {
+		out[i] = Ranked{r.names[i], p[i]}
 	}
 	slices.SortStableFunc(out, func(a, b Ranked) int { return cmp.Compare(b.P, a.P) })
 	return out

@@ -9,24 +9,45 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"steward/internal/search/meaning"
 )
 
 // Finder finds, among many short descriptions, those that a request is most
 // likely to be about. It ranks by BM25 (Robertson and Zaragoza, The Probabilistic
 // Relevance Framework, 2009) over weighted fields. Besides stems it compares pairs
 // of adjacent words, so that "pull request" is more than "pull" and "request", and
-// groups of words that mean nearly the same (concepts.txt), so that "get rid of the
-// ticket" finds what deletes an issue. A word of the request that no description
-// has counts as the words that are spelled most like it.
+// groups of words that stand for the same thing (concepts.txt), so that "get rid of the
+// ticket" finds what deletes an issue. A word of the request counts also as those that
+// are used like it (package meaning), and one that no description has as those that
+// are spelled like it. In addition request and description are compared as a whole, and
+// the request with all documents of a group: "my week" is about a calendar.
 //
-// A Finder is safe for concurrent use while nothing is added to it. It holds some
-// 100 bytes for each word of each description.
+// A Finder is safe for concurrent use while nothing is added to it. It holds some 100
+// bytes for each word of each description, and 400 for each description and each
+// different word.
 type Finder struct {
-	terms map[string]*posted
-	stems []*posted          // those of the terms that are stems, in the order of their numbers
-	grams map[string][]int32 // the numbers of the stems that contain three letters
-	total float64            // length of all documents
-	long  []float64          // lengths
+	docs   []document
+	groups []meaning.Sum
+	named  map[string]int // the groups' numbers
+	terms  map[string]*posted
+	stems  []*posted          // those of the terms that are stems, in the order of their numbers
+	grams  map[string][]int32 // the numbers of the stems that contain three letters
+	words  meaning.Vocabulary
+	alike  []*posted // the stems of the words of the vocabulary
+	total  float64   // length of all documents
+}
+
+type document struct {
+	length float64
+	about  meaning.Sum
+	group  int // -1: none
+}
+
+// Document is what a Finder finds.
+type Document struct {
+	Fields []Field
+	Group  string // of documents with something in common; empty: of none
 }
 
 type posted struct {
@@ -40,48 +61,77 @@ type posted struct {
 const (
 	pairWeight    = 0.6
 	conceptWeight = 0.9
-	topicWeight   = 0.4
 	commonWeight  = 0.1
 	spelledWeight = 0.6
+	aboutWeight   = 0.9 // of the weight of a word that only one document has
+	groupWeight   = 2.3
 	saturation    = 1.2
 	lengthShare   = 0.4
+
+	leastAlike = 0.3 // similarity of words that count
+	mostAlike  = 40  // words that one counts as
 )
 
 // NewFinder returns a finder of documents, which are identified by their indexes
 // in the list.
-func NewFinder(docs [][]Field) *Finder {
-	f := &Finder{terms: map[string]*posted{}, grams: map[string][]int32{}}
-	for _, fields := range docs {
-		f.Add(fields)
+func NewFinder(docs []Document) *Finder {
+	f := &Finder{named: map[string]int{}, terms: map[string]*posted{}, grams: map[string][]int32{}}
+	for _, d := range docs {
+		f.Add(d)
 	}
 	return f
 }
 
 // Add adds a document. Its index is the number of those before it.
-func (f *Finder) Add(fields []Field) {
+func (f *Finder) Add(d Document) {
+	doc := document{group: -1}
 	weights := map[string]float64{}
-	for _, field := range fields {
-		for _, t := range Terms(field.Text[:min(len(field.Text), MaxField)]) {
+	var known []string
+	for _, field := range d.Fields {
+		text := field.Text[:min(len(field.Text), MaxField)]
+		for _, t := range terms(text, true) {
 			weights[t.Stem] += t.Weight * field.Weight
 		}
+		for _, w := range Split(text) {
+			if !Common(w) {
+				doc.about.Add(w, field.Weight)
+				known = append(known, w)
+			}
+		}
 	}
-	doc, long := len(f.long), 0.0
 	for _, term := range slices.Sorted(maps.Keys(weights)) { // so that sums are the same each time
 		w, p := weights[term], f.terms[term]
 		if p == nil {
 			p = f.add(term)
 		}
-		p.hits = append(p.hits, posting{doc, w})
-		long += w
+		p.hits = append(p.hits, posting{len(f.docs), w})
+		doc.length += w
 	}
-	f.long = append(f.long, long)
-	f.total += long
+	for _, w := range known {
+		if n := f.words.Add(w); n == len(f.alike) {
+			f.alike = append(f.alike, f.terms[Stem(w)])
+		}
+	}
+	doc.about.Unit()
+	if d.Group != "" {
+		g, ok := f.named[d.Group]
+		if !ok {
+			g = len(f.groups)
+			f.named[d.Group], f.groups = g, append(f.groups, meaning.Sum{})
+		}
+		doc.group = g
+		for k, x := range doc.about {
+			f.groups[g][k] += x
+		}
+	}
+	f.docs = append(f.docs, doc)
+	f.total += doc.length
 }
 
 // rarity is the inverse document frequency of a term.
 func (f *Finder) rarity(p *posted) float64 {
 	n := float64(len(p.hits))
-	return math.Log(1 + (float64(len(f.long))-n+0.5)/(n+0.5))
+	return math.Log(1 + (float64(len(f.docs))-n+0.5)/(n+0.5))
 }
 
 func (f *Finder) add(term string) *posted {
@@ -97,36 +147,76 @@ func (f *Finder) add(term string) *posted {
 	return p
 }
 
-// Scores returns the score of each document for the terms of a request, and the score of one that
-// would contain all of them. Scores can be compared within one answer only. A document that shares
-// nothing with the request has 0.
-func (f *Finder) Scores(asked []Term) (scores []float64, whole float64) {
-	scores = make([]float64, len(f.long))
+// Scores returns the score of each document for a request, and the score of one that would contain
+// all of it. Scores can be compared within one answer only.
+func (f *Finder) Scores(request string) (scores []float64, whole float64) {
+	request = request[:min(len(request), MaxField)]
+	scores = make([]float64, len(f.docs))
+	worth := make([]float64, len(f.docs)) // what a term is worth
+	similar := make([]float32, f.words.Len())
 	shared := make([]int32, len(f.stems))
-	for _, t := range asked {
+	rarest := math.Log(1 + float64(len(f.docs)))
+	for _, t := range terms(request, true) {
 		weight := math.Min(t.Weight, 2)
 		if p := f.terms[t.Stem]; p != nil {
 			whole += weight * f.rarity(p) * (saturation + 1) / 2
-			f.score(scores, p, weight)
-			continue
+			f.score(worth, p, weight)
+		} else if t.word != "" {
+			whole += weight * rarest * (saturation + 1) / 2
+			for _, p := range f.spelledLike(t.Stem, shared) {
+				f.score(worth, p, weight*spelledWeight)
+			}
 		}
-		if strings.ContainsAny(t.Stem, " #") {
-			continue
+		if t.word != "" && f.words.Compare(t.word, similar) > 0 {
+			for _, n := range alike(similar) {
+				f.score(worth, f.alike[n], weight*float64(similar[n]*similar[n]))
+			}
 		}
-		whole += weight * math.Log(1+float64(len(f.long))) * (saturation + 1) / 2
-		for _, p := range f.spelledLike(t.Stem, shared) {
-			f.score(scores, p, weight*spelledWeight)
+		for i, s := range worth {
+			scores[i] += s
+		}
+		clear(worth)
+	}
+	var about meaning.Sum
+	for _, w := range Split(request) {
+		if !Common(w) {
+			about.Add(w, 1)
 		}
 	}
-	return scores, whole
+	about.Unit()
+	groups := make([]float64, len(f.groups))
+	for i, g := range f.groups {
+		g.Unit()
+		groups[i] = rarest * groupWeight * math.Max(0, about.Dot(&g))
+	}
+	for i, d := range f.docs {
+		scores[i] += rarest * aboutWeight * math.Max(0, about.Dot(&d.about))
+		if d.group >= 0 {
+			scores[i] += groups[d.group]
+		}
+	}
+	return scores, whole + rarest*aboutWeight
 }
 
-func (f *Finder) score(scores []float64, p *posted, weight float64) {
-	rarity, avg := f.rarity(p), f.total/float64(len(f.long))
+// score raises the worth of a term for documents.
+func (f *Finder) score(worth []float64, p *posted, weight float64) {
+	rarity, average := f.rarity(p), f.total/float64(len(f.docs))
 	for _, h := range p.hits {
-		norm := saturation * (1 - lengthShare + lengthShare*f.long[h.doc]/avg)
-		scores[h.doc] += weight * rarity * h.weight * (saturation + 1) / (h.weight + norm)
+		norm := saturation * (1 - lengthShare + lengthShare*f.docs[h.doc].length/average)
+		worth[h.doc] = max(worth[h.doc], weight*rarity*h.weight*(saturation+1)/(h.weight+norm))
 	}
+}
+
+// alike returns the numbers of the most similar words.
+func alike(similar []float32) []int {
+	var out []int
+	for n, s := range similar {
+		if s > leastAlike {
+			out = append(out, n)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(similar[b], similar[a]) })
+	return out[:min(len(out), mostAlike)]
 }
 
 // spelledLike returns up to three stems that share most of their letters with one
@@ -152,7 +242,7 @@ func (f *Finder) spelledLike(stem string, shared []int32) []*posted {
 	for _, s := range met {
 		p, n := f.stems[s], int(shared[s])
 		shared[s] = 0
-		if share := float64(n) / float64(len(mine)+p.grams-n); share >= 0.5 {
+		if share := float64(n) / float64(len(mine)+p.grams-n); share >= 0.45 {
 			all = append(all, like{p, share})
 		}
 	}
@@ -164,10 +254,10 @@ func (f *Finder) spelledLike(stem string, shared []int32) []*posted {
 	return out
 }
 
-// trigrams returns the sequences of three letters of a stem, with its ends, each once. Pairs and
-// concepts have none.
+// trigrams returns the sequences of three letters of a stem, with its ends, each once. Pairs
+// have none.
 func trigrams(stem string) []string {
-	if strings.ContainsAny(stem, " #") {
+	if strings.ContainsAny(stem, " ") {
 		return nil
 	}
 	s := "^" + stem + "$"
@@ -179,40 +269,39 @@ func trigrams(stem string) []string {
 	return slices.Compact(out)
 }
 
-// Terms returns what a text is compared by, with weights: stems, pairs of adjacent
-// stems ("pull request") and concepts ("#17"), sorted, each once.
-func Terms(text string) []Term {
+// Terms returns what a text is compared by, with weights: stems and pairs of adjacent
+// stems ("pull request"), sorted, each once.
+func Terms(text string) []Term { return terms(text, false) }
+
+// terms returns those of a text, and concepts ("# 17") if they are wanted.
+func terms(text string, wanted bool) []Term {
 	list := Split(text)
 	all := make([]Term, 0, 4*len(list))
 	before := ""
 	for _, w := range list {
 		stem := Stem(w)
 		if Common(w) {
-			all = append(all, Term{stem, commonWeight})
+			all = append(all, Term{Stem: stem, Weight: commonWeight})
 			before = ""
 			continue
 		}
-		all = append(append(all, Term{stem, 1}), concepts()[stem]...)
+		all = append(all, Term{stem, 1, w})
+		if wanted {
+			all = append(all, concepts()[stem]...)
+		}
 		if before != "" {
-			all = append(all, Term{before + " " + stem, pairWeight})
+			all = append(all, Term{Stem: before + " " + stem, Weight: pairWeight})
 		}
 		before = stem
 	}
-	slices.SortFunc(all, func(a, b Term) int {
-		if c := strings.Compare(a.Stem, b.Stem); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.Weight, b.Weight) // so that sums are the same each time
-	})
+	slices.SortStableFunc(all, func(a, b Term) int { return strings.Compare(a.Stem, b.Stem) })
 	out := all[:0]
 	for _, t := range all {
 		last := len(out) - 1
 		switch {
 		case last < 0 || out[last].Stem != t.Stem:
 			out = append(out, t)
-		case strings.HasPrefix(t.Stem, "#"): // several words of one group are one concept
-			out[last].Weight = max(out[last].Weight, t.Weight)
-		default:
+		case !strings.HasPrefix(t.Stem, "#"): // several words of one group are one concept
 			out[last].Weight += t.Weight
 		}
 	}
@@ -222,31 +311,18 @@ func Terms(text string) []Term {
 //go:embed concepts.txt
 var conceptFile string
 
-// concepts returns the groups of words that a stem belongs to, and their topics, as
-// terms with weights.
+// concepts returns the groups of words that a stem belongs to, as terms.
 var concepts = sync.OnceValue(func() map[string][]Term {
 	out := map[string][]Term{}
-	topic, group := "", 0
+	group := 0
 	for line := range strings.Lines(conceptFile) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "#"):
-		case line == "":
-			topic = ""
-		case strings.HasPrefix(line, "= "):
-			topic = "#" + line[2:]
-		default:
-			line, topical := strings.CutPrefix(line, "~")
-			group++
-			for _, w := range Split(line) {
-				stem := Stem(w)
-				if !topical {
-					out[stem] = append(out[stem], Term{"#" + strconv.Itoa(group), conceptWeight})
-				}
-				if topic != "" {
-					out[stem] = append(out[stem], Term{topic, topicWeight})
-				}
-			}
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		group++
+		for _, w := range Split(line) {
+			stem := Stem(w)
+			out[stem] = append(out[stem], Term{Stem: "# " + strconv.Itoa(group), Weight: conceptWeight})
 		}
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 
 // find returns at most n documents, the likeliest first.
 func find(f *words.Finder, request string, n int) (docs []int) {
-	scores, _ := f.Scores(words.Terms(request))
+	scores, _ := f.Scores(request)
 	for doc, s := range scores {
 		if s > 0 {
 			docs = append(docs, doc)
@@ -25,9 +25,9 @@ func TestFinder(t *testing.T) {
 	t.Parallel()
 	names := []string{"github.delete_issue", "github.merge_pull_request", "calendar.add", "timer.set", "weather.forecast"}
 	texts := []string{"Deletes an issue of a repository.", "Merges a pull request.", "Adds an event to the calendar.", "Sets a timer.", "Tells the forecast for a place."}
-	docs := make([][]words.Field, len(names))
+	docs := make([]words.Document, len(names))
 	for i := range names {
-		docs[i] = []words.Field{{Text: names[i], Weight: 2}, {Text: texts[i], Weight: 1}}
+		docs[i].Fields = []words.Field{{Text: names[i], Weight: 2}, {Text: texts[i], Weight: 1}}
 	}
 	f := words.NewFinder(docs)
 	for request, want := range map[string]int{
@@ -54,9 +54,9 @@ func TestFinder(t *testing.T) {
 // of them: their order decides.
 func TestFinderBreaksTies(t *testing.T) {
 	t.Parallel()
-	docs := make([][]words.Field, 8)
+	docs := make([]words.Document, 8)
 	for i := range docs {
-		docs[i] = []words.Field{{Text: fmt.Sprintf("group.tool%d", i), Weight: 2}, {Text: "It is about weather forecast rain, and says much about it.", Weight: 1}}
+		docs[i].Fields = []words.Field{{Text: fmt.Sprintf("group.tool%d", i), Weight: 2}, {Text: "It is about weather forecast rain, and says much about it.", Weight: 1}}
 	}
 	for range 100 {
 		for i, m := range find(words.NewFinder(docs), "Will there be rain?", len(docs)) {

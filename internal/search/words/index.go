@@ -69,6 +69,7 @@ func (x *Index) Rarity(stem string) float64 {
 type Term struct {
 	Stem   string
 	Weight float64
+	word   string // that the stem is of, unless it is a common one
 }
 
 // Match is a document that shares words with a query.

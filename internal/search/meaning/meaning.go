@@ -1,0 +1,149 @@
+// Package meaning knows which English words are used alike: "umbrella" and "rain",
+// "delete" and "remove". Each of some 32,000 words has a vector; the angle between
+// two vectors says how similar the words are. README.md says where the vectors come
+// from. They know nothing of the order of words, of negation, or of several senses of
+// one word.
+//
+// Words are looked up in the embedded file itself, so nothing is loaded.
+package meaning
+
+import (
+	_ "embed"
+	"math"
+	"strings"
+)
+
+// Dimensions is how many numbers a vector has.
+const Dimensions = 80
+
+// A record of the file is a word, padded with zeros, its place in the order of
+// frequency, and its vector in bytes. Records are sorted by word.
+const (
+	letters = 14
+	record  = letters + 2 + Dimensions
+	scale   = 254 // of a byte: vectors have length 1, and no number above 0.5
+)
+
+//go:generate ../../../scripts/vectors
+//go:embed vectors.bin
+var file string
+
+// find returns the record of a word in lower case, or "".
+func find(word string) string {
+	if len(word) > letters {
+		return ""
+	}
+	low, high := 0, len(file)/record
+	for low < high {
+		mid := (low + high) / 2
+		r := file[mid*record : (mid+1)*record]
+		switch c := strings.Compare(strings.TrimRight(r[:letters], "\x00"), word); {
+		case c == 0:
+			return r
+		case c < 0:
+			low = mid + 1
+		default:
+			high = mid
+		}
+	}
+	return ""
+}
+
+// rank returns how many words are more frequent.
+func rank(r string) float64 { return float64(r[letters]) + 256*float64(r[letters+1]) }
+
+// Sum is what the words of a text mean together.
+type Sum [Dimensions]float32
+
+// Add adds a word in lower case with a weight. Words that are used everywhere count
+// less (Arora, Liang and Ma, A Simple but Tough-to-Beat Baseline for Sentence
+// Embeddings, 2017). Unknown words count nothing.
+func (s *Sum) Add(word string, weight float64) {
+	r := find(word)
+	if r == "" {
+		return
+	}
+	weight /= 1 + 1/(1e-3*12*(rank(r)+3)) // by Zipf's law, a word is one of 12·rank
+	for i := range s {
+		s[i] += float32(weight/scale) * float32(int8(r[letters+2+i]))
+	}
+}
+
+// Unit gives a sum the length 1, unless it is zero.
+func (s *Sum) Unit() {
+	var square float64
+	for _, x := range s {
+		square += float64(x) * float64(x)
+	}
+	for i := range s {
+		s[i] /= float32(math.Sqrt(square) + 1e-9)
+	}
+}
+
+// Dot returns the similarity of two sums of length 1, from -1 to 1.
+func (s *Sum) Dot(o *Sum) float64 {
+	return float64(dot((*[Dimensions]float32)(s), (*[Dimensions]float32)(o)))
+}
+
+// Vocabulary is a list of words with which others are compared. The zero value is
+// empty. It may be used at the same time by all who do not add to it.
+type Vocabulary struct {
+	vectors [][Dimensions]float32
+	numbers map[string]int
+}
+
+// Add returns the number of a word in lower case, from 0 on, or -1 if the word is
+// unknown.
+func (v *Vocabulary) Add(word string) int {
+	if n, ok := v.numbers[word]; ok {
+		return n
+	}
+	if v.numbers == nil {
+		v.numbers = map[string]int{}
+	}
+	n, r := -1, find(word)
+	if r != "" {
+		n = len(v.vectors)
+		v.vectors = append(v.vectors, vector(r))
+	}
+	v.numbers[word] = n
+	return n
+}
+
+// Len returns how many known words there are.
+func (v *Vocabulary) Len() int { return len(v.vectors) }
+
+// Compare sets how similar each word is to another one, from -1 to 1. It returns how
+// much that says: 0 for an unknown word, little for a frequent one, at most 8.
+func (v *Vocabulary) Compare(word string, similar []float32) (says float64) {
+	r := find(word)
+	if r == "" {
+		return 0
+	}
+	w := vector(r)
+	for n := range v.vectors {
+		similar[n] = dot(&v.vectors[n], &w)
+	}
+	return math.Log(1 + (rank(r)+1)/10)
+}
+
+func dot(x, y *[Dimensions]float32) float32 {
+	var a, b, c, d float32
+	for i := 0; i < Dimensions; i += 4 {
+		a += x[i] * y[i]
+		b += x[i+1] * y[i+1]
+		c += x[i+2] * y[i+2]
+		d += x[i+3] * y[i+3]
+	}
+	return a + b + c + d
+}
+
+// vector returns the one of a record, with the length 1.
+func vector(r string) [Dimensions]float32 {
+	var s Sum
+	for i := range s {
+		s[i] = float32(int8(r[letters+2+i]))
+	}
+	s.Unit()
+	return s
+}
