@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/agent/route"
+	"steward/internal/search/words"
 	"steward/internal/tool"
 )
 
@@ -57,23 +58,44 @@ func TestToolsAreFoundAmongThousand(t *testing.T) {
 	f := tool.NewFinder(specs)
 	var questions []struct{ Say, Tool, Set string }
 	read(t, "questions.json", &questions)
-	among15, asked := map[string]int{}, map[string]int{}
+	among15, asked := map[string]int{}, map[string]int{} // by set, and by whether a word is shared
 	var times []time.Duration
 	for _, q := range questions {
 		began := time.Now()
 		found := f.Find(q.Say, 15)
 		times = append(times, time.Since(began))
+		i := slices.IndexFunc(specs, func(s tool.Spec) bool { return s.Name == q.Tool })
+		set := q.Set + " that shares a word"
+		if !shares(q.Say, specs[i].Name+" "+specs[i].Description) {
+			set = q.Set + " that shares none"
+		}
 		asked[q.Set]++
-		if slices.ContainsFunc(found, func(i int) bool { return specs[i].Name == q.Tool }) {
+		asked[set]++
+		if slices.Contains(found, i) {
 			among15[q.Set]++
+			among15[set]++
 		}
 	}
 	share := func(set string) float64 { return float64(among15[set]) / float64(asked[set]) }
 	t.Logf("the right tool among 15 of %d: %.1f %% of dev, %.1f %% of test (aim 97.5 %%); P95 %s (aim 3 ms)",
 		len(specs), 100*share("dev"), 100*share("test"), p95(times))
+	for _, half := range []string{" that shares a word", " that shares none"} {
+		t.Logf("of the half%s with the tool's name or description: %.1f %% of dev, %.1f %% of test", half, 100*share("dev"+half), 100*share("test"+half))
+	}
 	if asked["test"] < 500 || share("test") < toolsHeld {
 		t.Errorf("%.3f of %d questions, and %.3f is held", share("test"), asked["test"], toolsHeld)
 	}
+}
+
+// shares reports whether two texts share a word, endings and common words aside.
+func shares(a, b string) bool {
+	stems := map[string]bool{}
+	for _, w := range words.Split(a) {
+		if !words.Common(w) {
+			stems[words.Stem(w)] = true
+		}
+	}
+	return slices.ContainsFunc(words.Split(b), func(w string) bool { return stems[words.Stem(w)] })
 }
 
 // figures are what is measured of a router.
@@ -183,17 +205,17 @@ func TestRouterIsMeasured(t *testing.T) {
 			f, p := measure(r, sets[set])
 			t.Logf("%4s: coverage at 95 %% precision %.1f %% (aim %.0f %%), accuracy %.1f %% (aim 87 %%), calibration error %.3f (aim 0.05), for none but sent to an agent %.1f %%, decided alone %.1f %% of which right %.1f %%, P95 %s (aim 1 ms)",
 				set, 100*f.coverage, 100*c.aim, 100*f.accuracy, f.calibration, 100*f.stolen, 100*f.decided, 100*f.precision, p)
-			if set == "test" && (f.coverage < c.held.coverage || f.accuracy < c.held.accuracy || f.calibration > c.held.calibration || f.stolen > c.held.stolen) {
+			if set == "test" && (f.coverage < c.held.coverage || f.accuracy < c.held.accuracy || f.calibration > c.held.calibration || f.stolen > c.held.stolen || f.precision < c.held.precision) {
 				t.Errorf("%+v, and %+v is held", f, c.held)
 			}
 		}
 	}
 }
 
-// What is held: a little below what was measured, which is far below the aims.
+// What is held: a little below what was measured, which is far below most aims.
 const toolsHeld = 0.59
 
 var (
-	heldWith8   = figures{accuracy: 0.49, coverage: 0.003, calibration: 0.055, stolen: 0.45}
-	heldWith120 = figures{accuracy: 0.58, coverage: 0.16, calibration: 0.08, stolen: 0.75}
+	heldWith8   = figures{accuracy: 0.56, coverage: 0.05, calibration: 0.06, stolen: 0.32, precision: 0.92}
+	heldWith120 = figures{accuracy: 0.69, coverage: 0.25, calibration: 0.045, stolen: 0.26, precision: 0.95}
 )

@@ -52,10 +52,10 @@ type Ranked struct {
 // What makes probabilities of scores. It was fitted for catalogs with 3 to 120
 // examples an agent, and for some with both.
 const (
-	learnedWeight = 1.31
-	spokenWeight  = 2.98
-	samplesWeight = -1.26 // of the logarithm of how many samples a candidate has
-	noneBias      = 0.77  // of no agent
+	learnedWeight = 1.29
+	spokenWeight  = 2.90
+	samplesWeight = -1.20 // of the logarithm of how many samples a candidate has
+	noneBias      = 0.74  // of no agent
 )
 
 // noneWorth is how much all sentences that are for no agent count in training,

@@ -25,3 +25,19 @@ func TestRouter(t *testing.T) {
 		t.Errorf("without agents: %q with %v", agent, p)
 	}
 }
+
+// An agent with two of the built-in sentences is for their kind.
+func TestAgentTakesTheKind(t *testing.T) {
+	t.Parallel()
+	about := Agent{Name: "fun", Description: "jokes and games", Examples: []string{"Tell me a joke", "Give me a compliment"}}
+	weather := Agent{Name: "weather", Description: "tells the weather", Examples: []string{"Will it rain tomorrow?", "How cold is it in Graz?"}}
+	one := New([]Agent{about, weather})
+	about.Examples = about.Examples[:1]
+	two := New([]Agent{about, weather})
+	if one.kinds != two.kinds-1 {
+		t.Errorf("%d kinds, and %d", one.kinds, two.kinds)
+	}
+	if agent, p := one.Decide("Tell me a funny joke"); agent != "fun" {
+		t.Errorf("%q with %v", agent, p)
+	}
+}

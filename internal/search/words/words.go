@@ -5,8 +5,8 @@
 // "Schedules", "scheduled" and "scheduling" are equal. Function words ("the",
 // "what", "please") say nothing about a subject and are called common. An
 // Index holds documents, each made of weighted fields; Rank compares a query
-// with all of them at once. Rare words count more than frequent ones. Meaning
-// does not count: words that share no stem are unrelated.
+// with all of them at once. Rare words count more than frequent ones. For an Index,
+// words that share no stem are unrelated; a Finder knows also what words mean.
 //
 // All functions take time proportional to their input, and are deterministic.
 package words
