@@ -238,8 +238,12 @@ func (c *Client) Stop(ctx context.Context, conv string) error {
 	return c.exchange(ctx, map[string]string{"type": "stop", "id": "1", "conversation_id": conv}, &Accepted{})
 }
 
-// FromNow is the cursor that skips everything before the present.
-const FromNow = "now"
+// Position returns the cursor of the present: a Watch from it yields only what is new.
+func (c *Client) Position(ctx context.Context, conv string) (string, error) {
+	var at Accepted
+	err := c.exchange(ctx, map[string]string{"type": "resume", "id": "1", "conversation_id": conv, "cursor": "now"}, &at)
+	return at.Cursor, err
+}
 
 // Watch yields what happens in a conversation after a cursor; the cursor "" is the beginning of the
 // conversation. If the connection breaks, Watch reconnects and resumes where it was. It gives up

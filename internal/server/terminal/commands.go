@@ -153,6 +153,7 @@ func titled(c client.Conversation) string {
 type opened struct {
 	conversation client.Conversation
 	recent       []*message.Message
+	cursor       string // what follows it has not been read
 	say          string // printed in place of its title
 	draft        string // put into the input line if that is empty
 }
@@ -174,6 +175,9 @@ func (m *chat) open(which string) tea.Cmd {
 func (m *chat) opening(conv string, do func() (opened, error)) tea.Cmd {
 	return elsewhere(m, func(string) (o opened, err error) {
 		if o, err = do(); err != nil {
+			return o, err
+		}
+		if o.cursor, err = m.opt.Client.Position(m.ctx, conv); err != nil { // before anything is read or said
 			return o, err
 		}
 		if o.conversation, err = m.opt.Client.Conversation(m.ctx, conv); err == nil {
@@ -231,7 +235,7 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 	if o.draft != "" && m.input.Value() == "" {
 		m.setInput(o.draft)
 	}
-	return tea.Batch(m.follow(client.FromNow), m.count())
+	return tea.Batch(m.follow(o.cursor), m.count())
 }
 
 // past renders a message of the history.
