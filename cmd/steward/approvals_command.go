@@ -129,7 +129,7 @@ type answerFlags struct {
 	conversation, always, once, yes bool
 	pattern                         []string
 	until                           time.Duration
-	edit                            string
+	edit, said                      string
 }
 
 func (a *app) approveQuestion() *cobra.Command {
@@ -140,7 +140,8 @@ func (a *app) approveQuestion() *cobra.Command {
 			"Arguments that no pattern names must stay as they are now. In a glob, * matches letters and digits up to\n" +
 			"the next separator and ** matches anything. You see what would be allowed and are asked to confirm,\n" +
 			"unless you give --yes.\n\n" +
-			"--edit approves the action once with other arguments, which policy checks again.",
+			"--edit approves the action once with other arguments, which policy checks again. --answer is the same for\n" +
+			"the argument answer alone, with which a task of a plan is told what it has asked you.",
 		Example: "  steward approvals approve 3f2a9c01\n" +
 			"  steward approvals approve 3f2a --always --pattern 'path like notes/*' --pattern 'text any'\n" +
 			"  steward approvals approve 3f2a --edit '{\"path\":\"notes/b.txt\",\"text\":\"hello\"}'",
@@ -152,11 +153,12 @@ func (a *app) approveQuestion() *cobra.Command {
 	f.StringArrayVar(&o.pattern, "pattern", nil, "with --conversation or --always: the values that an `ARGUMENT` may have")
 	f.DurationVar(&o.until, "for", 0, "with --conversation or --always: for how long, for example 24h")
 	f.StringVar(&o.edit, "edit", "", "approve it once with these `ARGUMENTS`, a JSON object")
+	f.StringVar(&o.said, "answer", "", "approve it once, with this `TEXT` as the argument answer")
 	yesFlag(c, &o.yes)
 	c.MarkFlagsMutuallyExclusive("once", "conversation", "always")
-	c.MarkFlagsMutuallyExclusive("edit", "pattern")
-	c.MarkFlagsMutuallyExclusive("edit", "conversation")
-	c.MarkFlagsMutuallyExclusive("edit", "always")
+	for _, other := range []string{"pattern", "conversation", "always", "answer"} {
+		c.MarkFlagsMutuallyExclusive("edit", other)
+	}
 	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error { return a.approveNamed(ctx, s, args[0], &o) })
 }
 
@@ -176,6 +178,12 @@ func (o *answerFlags) answer(ctx context.Context, s *session, q *effect.Question
 			return v, usage("--edit wants a JSON object")
 		}
 		v.Args = []byte(o.edit)
+	case o.said != "":
+		args := map[string]any{}
+		err := json.Unmarshal(q.Args, &args)
+		args["answer"] = o.said
+		v.Args, _ = json.Marshal(args) // made of JSON
+		return v, err
 	}
 	if v.Standing == "" {
 		return v, nil

@@ -236,7 +236,9 @@ func requestWhat(v *client.Request) string {
 			s = "the user's " + v.Wish + " of " + v.Tool
 		}
 	default:
-		s = v.Tool
+		if s = v.Tool; v.Title != "" {
+			s += ": " + v.Title
+		}
 	}
 	if state := requestState(v); state != "" {
 		s += " (" + state + ")"

@@ -63,10 +63,9 @@ func decisionShown(d runtime.Decision) string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s answers: %s; decided in %.1f ms\n", plainLine(d.Agent), why, d.Millis)
-	if d.Candidate != "" && d.Agent == runtime.PlannerAgent {
-		fmt.Fprintf(&b, "%s answers if planning fails\n", plainLine(d.Candidate))
-	} else if d.Candidate != "" {
-		fmt.Fprintf(&b, "%s is likely\n", plainLine(d.Candidate))
+	if d.Candidate != "" {
+		does := map[bool]string{true: "answers if planning fails", false: "is likely"}[d.Agent == runtime.PlannerAgent]
+		fmt.Fprintf(&b, "%s %s\n", plainLine(d.Candidate), does)
 	}
 	return b.String()
 }

@@ -24,7 +24,7 @@ func (a *app) storedSession(st *sqlite.Store, set *settings.Loaded, log *slog.Lo
 	specs := sync.OnceValues(a.specs) // of the built-in tools
 	people, index := identity.New(st), newIndex(set.Data, st, log)
 	node := &runtime.Node{Records: runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.engine(st), Search: index, Price: price,
-		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval}),
+		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval, Called: runtime.Called(st)}),
 		Spec: func(name string) (tool.Spec, bool) {
 			all, err := specs()
 			if err != nil {

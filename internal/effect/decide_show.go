@@ -44,6 +44,7 @@ type Question struct {
 	Asked        time.Time       `json:"asked"`
 	Expires      time.Time       `json:"expires"`
 	Hash         string          `json:"hash"`               // over all of the above; an answer repeats it
+	Called       string          `json:"called,omitzero"`    // the agent in words, if its path says nothing
 	NoGrant      string          `json:"no_grant,omitzero"`  // why no standing approval can be given
 	Yours        bool            `json:"yours"`              // the person it is shown to may answer it
 	Arguments    []tool.Argument `json:"arguments,omitzero"` // sizes and marks of Args, in the same order
@@ -101,6 +102,9 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	sum := sha256.Sum256(b)
 	q.Hash = hex.EncodeToString(sum[:])
 	q.NoGrant = grantable(in, t)
+	if e.opt.Called != nil {
+		q.Called = e.opt.Called(ctx, in.Agent)
+	}
 	var schema []byte
 	if t != nil {
 		schema = t.Spec().Input

@@ -61,6 +61,8 @@ type Options struct {
 	// Tool finds a tool of an agent, for questions that no run in this process is waiting on.
 	// Nil: none is found.
 	Tool func(agent, name string) (tool.Tool, bool)
+	// Called says in words what an agent is whose path says nothing to people, or "". May be nil.
+	Called func(ctx context.Context, agent string) string
 }
 
 // Engine runs tool calls. It is safe for concurrent use.

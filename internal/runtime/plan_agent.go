@@ -1,15 +1,14 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
 	"steward/internal/agent"
 	"steward/internal/agent/plan"
 	"steward/internal/effect"
-	"steward/internal/id"
 	"steward/internal/policy"
-	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -62,20 +61,36 @@ func (n *Node) designedKit(path string) (*agentKit, error) {
 	if kit != nil {
 		return kit, nil
 	}
-	q := store.Query{Term: store.Term{Name: termTask, Value: strings.TrimPrefix(path, designedPrefix)}, Type: typeTask, Limit: 1}
-	page, err := n.opt.Store.Query(context.WithoutCancel(n.life), store.ForNode(resource.System), q)
+	t, err := designedFor(context.WithoutCancel(n.life), n.opt.Store, path)
 	if err != nil {
 		return nil, err
 	}
-	if len(page.Items) == 0 {
-		return nil, unknownAgent(path)
+	return n.design(t.Task)
+}
+
+// designedFor returns the task that an agent was designed for. Error code: agent_not_found.
+func designedFor(ctx context.Context, st store.Store, path string) (PlannedTask, error) {
+	q := store.Query{Term: store.Term{Name: termTask, Value: strings.TrimPrefix(path, designedPrefix)}, Type: typeTask, Limit: 1}
+	page, err := st.Query(ctx, store.ForNode(resource.System), q)
+	if err != nil || len(page.Items) == 0 {
+		return PlannedTask{}, cmp.Or(err, unknownAgent(path))
 	}
-	it, t := page.Items[0], &plan.Task{}
-	if err := record.Decode(it.URI, it.Body, t); err != nil {
-		return nil, err
+	return decodeTask(page.Items[0])
+}
+
+// Called returns a function that says in words what an agent was designed for; of others,
+// it says nothing.
+func Called(st store.Store) func(ctx context.Context, path string) string {
+	return func(ctx context.Context, path string) string {
+		if !strings.HasPrefix(path, designedPrefix) {
+			return ""
+		}
+		t, err := designedFor(ctx, st, path)
+		if err != nil {
+			return ""
+		}
+		return line("an agent for the task " + t.Name + ": " + t.Meta.Purpose)
 	}
-	t.ID, _ = id.Parse(it.URI.ID())
-	return n.design(t)
 }
 
 // design makes the agent for a task. It has the tools that the plan selected, none
@@ -95,6 +110,9 @@ func (n *Node) design(t *plan.Task) (*agentKit, error) {
 			return nil, err
 		}
 		kit.asks[name] = level.asks[name]
+	}
+	if err := kit.registry.Add(askPerson{}); err != nil {
+		return nil, err
 	}
 	if !t.Parent.Zero() {
 		if err := kit.registry.Add(askPlan{}); err != nil {

@@ -82,7 +82,7 @@ func (askPlan) Spec() tool.Spec {
 	return tool.Spec{Name: askPlanTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Timeout: apartTimeout,
 		Input: []byte(`{"type":"object","properties":{"question":{"type":"string","minLength":1,"maxLength":2000}},"required":["question"],"additionalProperties":false}`),
 		Description: "Asks whoever made the plan that your task is a part of, if something that you have to know is missing: " +
-			"what all of it is for, or what other tasks have found out. It cannot ask the user, and does nothing.",
+			"what all of it is for, or what other tasks have found out. It does nothing, and the user is not asked.",
 		Log: tool.LogSpec{Summary: "Ask about the plan: {question}", Parameters: []string{"question"}}}
 }
 
@@ -113,6 +113,40 @@ func (askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, error
 		return tool.Result{Labels: labels}, err
 	}
 	return tool.Result{Content: []message.Block{&message.Text{Text: answer}}, Labels: labels}, nil
+}
+
+// askPerson is person.ask: an agent that was designed for a task asks the user. The
+// question is an action that waits for approval like any other, so it is shown wherever
+// approvals are, and outlives a restart. The user writes the answer into its arguments.
+type askPerson struct{}
+
+const askPersonTool = "person.ask"
+
+// Spec implements tool.Tool.
+func (askPerson) Spec() tool.Spec {
+	return tool.Spec{Name: askPersonTool, Effect: tool.Action, Asks: true, Version: "1", Reach: tool.ReachHere,
+		Input: []byte(`{"type":"object","properties":{"question":{"type":"string","minLength":1,"maxLength":2000},` +
+			`"answer":{"type":"string","maxLength":4000,"description":"what you would assume, for the user to change; left out: you cannot tell"}},` +
+			`"required":["question"],"additionalProperties":false}`),
+		Description: "Asks the user something that only the user can tell or decide, and without which the task cannot be done well. Waits for the answer.",
+		Log:         tool.LogSpec{Summary: "Ask you: {question}", Parameters: []string{"question"}}}
+}
+
+// Preview implements tool.Previewer.
+func (askPerson) Preview(context.Context, tool.Invocation) (string, error) {
+	return "A task of the plan asks you. Write what you have to say into \"answer\" and allow it. Deny it to say nothing: the task then goes on without.", nil
+}
+
+// Call implements tool.Tool: the user has allowed the answer.
+func (askPerson) Call(_ context.Context, in tool.Invocation) (tool.Result, error) {
+	var said struct{ Answer string }
+	if err := json.Unmarshal(in.Args, &said); err != nil {
+		return tool.Result{}, tool.NotDone(err)
+	}
+	if strings.TrimSpace(said.Answer) == "" {
+		return tool.Text("The user leaves it to you."), nil
+	}
+	return tool.Text("The user answers: " + said.Answer), nil
 }
 
 // describe tells of the tree for the answer to the question of one of its tasks, with

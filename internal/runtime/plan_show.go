@@ -35,21 +35,39 @@ func tasksBelow(ctx context.Context, st store.Store, sc store.Scope, msg resourc
 		if err != nil {
 			return nil, err
 		}
-		t := &plan.Task{}
-		if err := record.Decode(it.URI, it.Body, t); err != nil {
+		t, err := decodeTask(it)
+		if err != nil {
 			return nil, err
 		}
-		t.ID = record.IDOf(it.URI, typeTask)
-		out = append(out, PlannedTask{t, it.URI, it.Version})
+		out = append(out, t)
 	}
-	slices.SortFunc(out, func(a, b PlannedTask) int { return cmp.Compare(a.Order, b.Order) })
+	slices.SortFunc(out, byOrder)
 	return out, nil
 }
 
-// Tasks returns a user's tasks of plans below a resource, parents before their
-// subtasks.
-func (n *Node) Tasks(ctx context.Context, user string, under resource.URI) ([]PlannedTask, error) {
-	return tasksBelow(ctx, n.opt.Store, store.ForUser(user), under)
+func byOrder(a, b PlannedTask) int { return cmp.Compare(a.Order, b.Order) }
+
+func decodeTask(it store.Item) (PlannedTask, error) {
+	t := &plan.Task{}
+	err := record.Decode(it.URI, it.Body, t)
+	t.ID = record.IDOf(it.URI, typeTask)
+	return PlannedTask{t, it.URI, it.Version}, err
+}
+
+// Tasks returns a page of a user's tasks of plans below a resource, parents before their
+// subtasks. A tree may go on in the next page.
+func (n *Node) Tasks(ctx context.Context, user string, under resource.URI, after store.Cursor, limit int) ([]PlannedTask, store.Cursor, error) {
+	page, err := n.opt.Store.Query(ctx, store.ForUser(user), store.Query{Under: under, Type: typeTask, After: after, Limit: limit})
+	var out []PlannedTask
+	for _, it := range page.Items {
+		t, err := decodeTask(it)
+		if err != nil {
+			return nil, "", err
+		}
+		out = append(out, t)
+	}
+	slices.SortStableFunc(out, byOrder)
+	return out, page.Next, err
 }
 
 // tasks adds the tasks of a plan to the view of the call that carries it out.

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"slices"
 
@@ -129,6 +130,9 @@ func (d *drawer) call(inter resource.URI, m *message.Message, c message.Call, re
 		if r.Status != message.OK && r.Status != message.Accepted && !message.LabelsOf(res.Blocks).Has(message.Secret) {
 			v.Message = line(r.Plain())
 		}
+	}
+	if q := (struct{ Question string }{}); c.Name == askPersonTool && !c.Labels.Has(message.Secret) && json.Unmarshal(c.Args, &q) == nil {
+		v.Title = line(q.Question)
 	}
 	if c.Name == startTool {
 		return v, d.tasks(&v, inter.ChildID(record.TypeMessage, m.ID), below, depth)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,29 @@ func TestPlansOverRPC(t *testing.T) {
 	if len(all) != 1 || !all[0].Completed || len(all[0].Subtasks) != 2 || all[0].Subtasks[1].Output.Content != "I did: Do two" || all[0].Subtasks[0].State != "done" ||
 		all[0].Subtasks[0].CompletedAt == "" || !strings.HasPrefix(all[0].Subtasks[0].Meta.URI, all[0].Meta.URI+"/plan.Task.") || all[0].Subtasks[0].Meta.Purpose != "Do one" {
 		t.Errorf("%+v", all)
+	}
+	var names []string
+	for after, pages := "", 1; ; pages++ {
+		var page struct {
+			Tasks []rpcTask
+			Next  string
+		}
+		status, answer := n.HTTP("POST", "/plan.Plan/ListTasks", object{"uri": "cld:common.Conversation." + conversation, "limit": 2, "after": after})
+		if status != 200 || json.Unmarshal(answer, &page) != nil || pages > 3 {
+			t.Fatalf("%d: %s", status, answer)
+		}
+		for _, x := range page.Tasks {
+			names = append(names, x.Name)
+			for _, sub := range x.Subtasks {
+				names = append(names, sub.Name)
+			}
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if slices.Sort(names); strings.Join(names, " ") != "one request two" {
+		t.Errorf("in pages: %q", names)
 	}
 	if others := tasks("Authorization", "Bearer "+n.Key("bob")); len(others.Tasks) > 0 {
 		t.Errorf("a stranger is told %+v", others)

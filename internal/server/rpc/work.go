@@ -13,13 +13,14 @@ import (
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
+	"steward/internal/store"
 )
 
 // Work is what the services plan.Plan and assistant.Assistant need of the runtime.
 type Work interface {
 	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
 	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
-	Tasks(ctx context.Context, user string, under resource.URI) ([]runtime.PlannedTask, error)
+	Tasks(ctx context.Context, user string, under resource.URI, after store.Cursor, limit int) ([]runtime.PlannedTask, store.Cursor, error)
 	Agents(ctx context.Context) []runtime.AgentView
 }
 
@@ -114,11 +115,19 @@ type taskForm struct {
 	Output      *messageForm `json:"output,omitzero"`
 }
 
-type listTasksRequest struct{ URI string }
+type listTasksRequest struct {
+	URI   string       `json:"uri"`
+	Limit int          `json:"limit"`
+	After store.Cursor `json:"after"`
+}
 
 type listTasksResponse struct {
-	Tasks []*taskForm `json:"tasks,omitempty"`
+	Tasks []*taskForm  `json:"tasks,omitempty"`
+	Next  store.Cursor `json:"next,omitzero"`
 }
+
+// mostTasks bounds a page of tasks, and is its size unless the caller says otherwise.
+const mostTasks = plan.MaxTasks
 
 // listTasks serves plan.Plan.ListTasks.
 func (f *Server) listTasks(ctx context.Context, in *listTasksRequest) (out listTasksResponse, err error) {
@@ -130,7 +139,11 @@ func (f *Server) listTasks(ctx context.Context, in *listTasksRequest) (out listT
 	if err != nil {
 		return out, err
 	}
-	tasks, err := f.Work.Tasks(ctx, c.User, under)
+	if in.Limit <= 0 || in.Limit > mostTasks {
+		in.Limit = mostTasks
+	}
+	tasks, next, err := f.Work.Tasks(ctx, c.User, under, in.After, in.Limit)
+	out.Next = next
 	forms := map[id.ID]*taskForm{}
 	for _, t := range tasks {
 		x := formOf(t)

@@ -15,6 +15,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
+	"steward/internal/store"
 	pb "steward/test/rpc/workpb"
 )
 
@@ -33,8 +34,8 @@ func (r *refusing) Watch(context.Context, string, id.ID, runtime.Cursor) iter.Se
 	}
 }
 
-func (r *refusing) Tasks(context.Context, string, resource.URI) ([]runtime.PlannedTask, error) {
-	return nil, nil
+func (r *refusing) Tasks(context.Context, string, resource.URI, store.Cursor, int) ([]runtime.PlannedTask, store.Cursor, error) {
+	return nil, "", nil
 }
 func (r *refusing) Agents(context.Context) []runtime.AgentView { return nil }
 

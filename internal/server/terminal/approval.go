@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -229,7 +230,7 @@ func QuestionShown(q *effect.Question, width int, now time.Time, whole bool) str
 	if cut && !whole {
 		fmt.Fprintf(&b, "  cut: steward approvals show %s --whole shows all of it\n", q.Short[:min(8, len(q.Short))])
 	}
-	for _, l := range [][2]string{{"id", q.Short}, {"version", q.Version}, {"agent", strings.Join(append(slices.Clone(q.Lineage), q.Agent), " > ")},
+	for _, l := range [][2]string{{"id", q.Short}, {"version", q.Version}, {"agent", strings.Join(append(slices.Clone(q.Lineage), cmp.Or(q.Called, q.Agent)), " > ")},
 		{"for", q.User}, {"in", q.Conversation}, {"policy", q.Policy}, {"once", q.NoGrant}} {
 		if l[1] != "" {
 			fmt.Fprintf(&b, "  %-8s %s\n", l[0], Visible(l[1]))

@@ -154,7 +154,11 @@ func (x *Task) GetOutput() *MessageV2 {
 type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The URI of a conversation, an interaction, a message or a task.
-	Uri           string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	Uri string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	// At most so many tasks; left out, or more than 200: 200. after is the next of
+	// the page before.
+	Limit         int32  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	After         string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -196,9 +200,27 @@ func (x *ListTasksRequest) GetUri() string {
 	return ""
 }
 
+func (x *ListTasksRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListTasksRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 type ListTasksResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tasks         []*Task                `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A tree may go on in the next page: a task whose parent stood in the page
+	// before is not below it, and its URI says where it belongs.
+	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Empty on the last page.
+	Next          string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -240,6 +262,13 @@ func (x *ListTasksResponse) GetTasks() []*Task {
 	return nil
 }
 
+func (x *ListTasksResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
 var File_plan_proto protoreflect.FileDescriptor
 
 const file_plan_proto_rawDesc = "" +
@@ -263,12 +292,15 @@ const file_plan_proto_rawDesc = "" +
 	"_assistantB\f\n" +
 	"\n" +
 	"_completedB\x0f\n" +
-	"\r_completed_at\"$\n" +
+	"\r_completed_at\"P\n" +
 	"\x10ListTasksRequest\x12\x10\n" +
-	"\x03uri\x18\x01 \x01(\tR\x03uri\"5\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"I\n" +
 	"\x11ListTasksResponse\x12 \n" +
 	"\x05tasks\x18\x01 \x03(\v2\n" +
-	".plan.TaskR\x05tasks2|\n" +
+	".plan.TaskR\x05tasks\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next2|\n" +
 	"\x04Plan\x121\n" +
 	"\aProcess\x12\x11.common.MessageV2\x1a\x11.common.MessageV20\x01\x12A\n" +
 	"\tListTasks\x12\x16.plan.ListTasksRequest\x1a\x17.plan.ListTasksResponse\"\x03\x90\x02\x01b\x06proto3"
