@@ -27,24 +27,28 @@ func (s *spoken) add(text string, candidate int) {
 	}
 }
 
-const leastAlike = 0.3 // similarity that counts
+const (
+	leastAlike = 0.3 // similarity that counts
+	mostAsked  = 64  // words of a text that are compared
+)
 
 // scores returns, for each candidate, how well it has a word for each word of a text, from 0 to 1.
 func (s *spoken) scores(text string, candidates int) []float64 {
 	out := make([]float64, candidates)
 	similar := make([]float32, s.words.Len())
 	best := make([]float32, candidates)
-	all := 1.0
+	all, asked := 1.0, 0
 	for _, w := range words.Split(text) {
-		if words.Common(w) {
+		if words.Common(w) || asked == mostAsked {
 			continue
 		}
 		says := s.words.Compare(w, similar)
-		all += says
-		clear(best)
 		if says == 0 {
 			continue
 		}
+		asked++
+		all += says
+		clear(best)
 		for n, x := range similar {
 			if x < leastAlike {
 				continue

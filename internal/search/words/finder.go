@@ -70,6 +70,7 @@ const (
 
 	leastAlike = 0.3 // similarity of words that count
 	mostAlike  = 40  // words that one counts as
+	mostAsked  = 64  // words of a request that are compared with all others
 )
 
 // NewFinder returns a finder of documents, which are identified by their indexes
@@ -155,7 +156,7 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 	worth := make([]float64, len(f.docs)) // what a term is worth
 	similar := make([]float32, f.words.Len())
 	shared := make([]int32, len(f.stems))
-	rarest := math.Log(1 + float64(len(f.docs)))
+	rarest, asked := math.Log(1+float64(len(f.docs))), 0
 	for _, t := range terms(request, true) {
 		weight := math.Min(t.Weight, 2)
 		if p := f.terms[t.Stem]; p != nil {
@@ -167,7 +168,8 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 				f.score(worth, p, weight*spelledWeight)
 			}
 		}
-		if t.word != "" && f.words.Compare(t.word, similar) > 0 {
+		if t.word != "" && asked < mostAsked && f.words.Compare(t.word, similar) > 0 {
+			asked++
 			for _, n := range alike(similar) {
 				f.score(worth, f.alike[n], weight*float64(similar[n]*similar[n]))
 			}
