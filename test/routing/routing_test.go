@@ -213,9 +213,9 @@ func TestRouterIsMeasured(t *testing.T) {
 }
 
 // What is held: a little below what was measured, which is far below most aims.
-const toolsHeld = 0.59
+const toolsHeld = 0.61
 
 var (
-	heldWith8   = figures{accuracy: 0.56, coverage: 0.05, calibration: 0.06, stolen: 0.32, precision: 0.92}
-	heldWith120 = figures{accuracy: 0.69, coverage: 0.25, calibration: 0.045, stolen: 0.26, precision: 0.95}
+	heldWith8   = figures{accuracy: 0.56, coverage: 0.05, calibration: 0.06, stolen: 0.30, precision: 0.93}
+	heldWith120 = figures{accuracy: 0.68, coverage: 0.25, calibration: 0.045, stolen: 0.28, precision: 0.96}
 )

@@ -50,12 +50,13 @@ type Ranked struct {
 }
 
 // What makes probabilities of scores. It was fitted for catalogs with 3 to 120
-// examples an agent, and for some with both.
+// examples an agent, and for some with both, and then made less certain by a
+// twentieth, since real requests are less like the examples.
 const (
-	learnedWeight = 1.29
-	spokenWeight  = 2.90
-	samplesWeight = -1.20 // of the logarithm of how many samples a candidate has
-	noneBias      = 0.74  // of no agent
+	learnedWeight = 1.26
+	spokenWeight  = 2.67
+	samplesWeight = -1.15 // of the logarithm of how many samples a candidate has
+	noneBias      = 0.68  // of no agent
 )
 
 // noneWorth is how much all sentences that are for no agent count in training,

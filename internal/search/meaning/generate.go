@@ -4,7 +4,8 @@
 // scripts/vectors. It writes the most frequent words, in the order of the alphabet.
 // Of the 100 dimensions it leaves out the three in which all words are most alike
 // (Mu, Bhat and Viswanath, All-but-the-Top, 2018), and the 17 in which they differ
-// least.
+// least. Numbers are divided by the fourth root of
+// how much they differ, so that four bits are enough for each.
 package main
 
 import (
@@ -17,12 +18,12 @@ import (
 )
 
 const (
-	most    = 32000
+	most    = 54000
 	letters = 14
 	from    = 100
 	alike   = 3
 	to      = 80
-	scale   = 254
+	step    = 0.36 // of a number, in the spread of all numbers
 )
 
 func main() {
@@ -62,7 +63,8 @@ func main() {
 			}
 		}
 	}
-	axes := axes(spread)[alike : alike+to]
+	axes, sizes := axes(spread)
+	axes, sizes = axes[alike:alike+to], sizes[alike:alike+to]
 	records := make([]string, len(words))
 	for rank, w := range words {
 		x, length := make([]float64, to), 0.0
@@ -70,12 +72,13 @@ func main() {
 			for i := range axis {
 				x[k] += (in.Vectors[w][i] - mean[i]) * axis[i]
 			}
+			x[k] /= math.Pow(sizes[k], 0.25)
 			length += x[k] * x[k]
 		}
 		r := []byte(w + strings.Repeat("\x00", letters-len(w)))
 		r = append(r, byte(rank), byte(rank>>8))
-		for _, v := range x {
-			r = append(r, byte(int8(math.Round(max(-127, min(127, v/math.Sqrt(length)*scale))))))
+		for k := 0; k < to; k += 2 {
+			r = append(r, level(x[k], length)|level(x[k+1], length)<<4)
 		}
 		records[rank] = string(r)
 	}
@@ -85,9 +88,14 @@ func main() {
 	}
 }
 
-// axes returns the eigenvectors of a symmetric matrix, those of the largest
-// eigenvalues first, by Jacobi's rotations.
-func axes(m [][]float64) [][]float64 {
+// level returns a number of a vector of a length in four bits.
+func level(x, length float64) byte {
+	return byte(max(0, min(15, math.Floor(x/math.Sqrt(length/to)/step+8))))
+}
+
+// axes returns the eigenvectors of a symmetric matrix and their eigenvalues, the
+// largest first, by Jacobi's rotations.
+func axes(m [][]float64) (vectors [][]float64, sizes []float64) {
 	n := len(m)
 	rows := make([][]float64, n)
 	for i := range rows {
@@ -119,9 +127,8 @@ func axes(m [][]float64) [][]float64 {
 		}
 		return 1
 	})
-	out := make([][]float64, n)
-	for i, o := range order {
-		out[i] = rows[o]
+	for _, o := range order {
+		vectors, sizes = append(vectors, rows[o]), append(sizes, m[o][o])
 	}
-	return out
+	return vectors, sizes
 }

@@ -1,5 +1,5 @@
 // Package meaning knows which English words are used alike: "umbrella" and "rain",
-// "delete" and "remove". Each of some 32,000 words has a vector; the angle between
+// "delete" and "remove". Each of some 54,000 words has a vector; the angle between
 // two vectors says how similar the words are. README.md says where the vectors come
 // from. They know nothing of the order of words, of negation, or of several senses of
 // one word.
@@ -17,11 +17,10 @@ import (
 const Dimensions = 80
 
 // A record of the file is a word, padded with zeros, its place in the order of
-// frequency, and its vector in bytes. Records are sorted by word.
+// frequency, and its vector, four bits a number. Records are sorted by word.
 const (
 	letters = 14
-	record  = letters + 2 + Dimensions
-	scale   = 254 // of a byte: vectors have length 1, and no number above 0.5
+	record  = letters + 2 + Dimensions/2
 )
 
 //go:generate ../../../scripts/vectors
@@ -64,8 +63,9 @@ func (s *Sum) Add(word string, weight float64) {
 		return
 	}
 	weight /= 1 + 1/(1e-3*12*(rank(r)+3)) // by Zipf's law, a word is one of 12·rank
+	v := vector(r)
 	for i := range s {
-		s[i] += float32(weight/scale) * float32(int8(r[letters+2+i]))
+		s[i] += float32(weight) * v[i]
 	}
 }
 
@@ -138,11 +138,12 @@ func dot(x, y *[Dimensions]float32) float32 {
 	return a + b + c + d
 }
 
-// vector returns the one of a record, with the length 1.
+// vector returns the one of a record, with the length 1. A number has four bits.
 func vector(r string) [Dimensions]float32 {
 	var s Sum
-	for i := range s {
-		s[i] = float32(int8(r[letters+2+i]))
+	for i := range Dimensions / 2 {
+		pair := r[letters+2+i]
+		s[2*i], s[2*i+1] = float32(pair&15)-7.5, float32(pair>>4)-7.5
 	}
 	s.Unit()
 	return s
