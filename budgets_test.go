@@ -64,7 +64,7 @@ var budgets = map[string]int{
 	"internal/runtime":              13318,
 	"internal/search":               1020,
 	"internal/search/fts":           1420,
-	"internal/search/meaning":       280, // 130 of them make the vectors
+	"internal/search/meaning":       285, // 134 of them make the vectors
 	"internal/search/words":         600,
 	"internal/secret":               1110,
 	"internal/secret/mask":          350,
