@@ -194,7 +194,7 @@ func TestAConfinedProgramCannotApprove(t *testing.T) {
 		"free.try": "reached " + a.Listed + "\nreached " + a.Other, "server.try": "reached " + a.Listed + "\nreached " + a.Other} {
 		agent := "spy"
 		if name == "server.try" {
-			agent = ""
+			agent = "assistant" // left out, the message would go where the others went
 		}
 		c := n.Dial()
 		got := c.Turn(map[string]any{"content": name, "agent": agent}, nil)

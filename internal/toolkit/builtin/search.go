@@ -259,5 +259,5 @@ func globRegexp(glob string) *regexp.Regexp {
 			return re
 		}
 	}
-	return regexp.MustCompile(`(?s)\A` + regexp.QuoteMeta(glob) + `\z`)
+	return regexp.MustCompile(`(?s)\A` + regexp.QuoteMeta(strings.ToValidUTF8(glob, "\uFFFD")) + `\z`)
 }
