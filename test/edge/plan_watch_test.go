@@ -124,6 +124,7 @@ func TestATreeIsDrawnInPlace(t *testing.T) {
 		t.Errorf("%d: %s", code, out)
 	}
 	n.Must("requests", "cancel", turn)
+	n.Until("the request has ended", func() bool { return strings.Contains(n.Must("requests", "show", turn), "✗ Do both (stopped") })
 	if out, code = n.Screen("requests", "watch", "last"); code != 1 || strings.Contains(out, "\x1b[J") || !strings.Contains(out, "✗ Do both (stopped") {
 		t.Errorf("%d: %s", code, out)
 	}
