@@ -82,9 +82,10 @@ type service struct {
 func (s *service) of(ctx context.Context, user string) (*store, error) {
 	there, err := s.Accounts.Has(ctx, user)
 	path := s.place.For(user)
-	st := &store{dav.Book{Accounts: s.Accounts, User: user, Media: ical.MIMEType, Notes: path}, s.Location(user), s.Time}
-	if !there {
-		st.File = path
+	st := &store{servers: dav.Book{Accounts: s.Accounts, User: user, Media: ical.MIMEType, Notes: path}, zone: s.Location(user), now: s.Time}
+	if st.Changes = st.servers; !there {
+		st.file = inFile(path)
+		st.Changes = st.file
 	}
 	return st, err
 }

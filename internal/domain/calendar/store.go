@@ -11,6 +11,7 @@ import (
 	ical "github.com/emersion/go-ical"
 
 	"steward/internal/domain/dav"
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/id"
 )
@@ -21,9 +22,30 @@ const timeout = 90 * time.Second
 // store is a user's calendars: a file, or those on servers. The last argument of the reading methods names
 // one of several.
 type store struct {
-	dav.Book
-	zone *time.Location
-	now  func() time.Time
+	local.Changes
+	servers dav.Book
+	file    *local.Record // nil: the calendars are on servers
+	zone    *time.Location
+	now     func() time.Time
+}
+
+const maxFile = 16 << 20 // bytes
+
+// inFile returns a calendar in a file, which other programs may read and write, too.
+func inFile(path string) *local.Record {
+	uid := func(n local.Note) string {
+		for _, p := range dav.Split(n.Before+n.After, ical.CompEvent) {
+			if p.Comp != nil {
+				return dav.TextOf(p.Comp, ical.PropUID)
+			}
+		}
+		return ""
+	}
+	return &local.Record{Name: "calendar", Path: path, Max: maxFile,
+		Part: func(text string, n local.Note) string { return dav.LinesOf(dav.Split(text, ical.CompEvent), uid(n)) },
+		Splice: func(file string, n local.Note, lines string) string {
+			return dav.Join(dav.Replace(dav.Split(file, ical.CompEvent), uid(n), lines))
+		}}
 }
 
 // Between returns the events in a span of time, including repetitions, sorted by start. problems describes
@@ -32,7 +54,7 @@ func (r *store) Between(ctx context.Context, from, to time.Time, calendar string
 	v := newView(from, to, r.zone)
 	problems, err := r.objects(ctx, from, to, calendar, func(c dav.Collection, o dav.Object) error {
 		return v.add(ctx, dav.Split(o.Text, ical.CompEvent), func(p dav.Piece) string {
-			if r.File != "" {
+			if r.file != nil {
 				return fmt.Sprintf("the event at line %d of the calendar's file", p.Line)
 			}
 			return "an event of " + c.Name
@@ -79,14 +101,14 @@ func each(pieces []dav.Piece, zone *time.Location) (events []Event) {
 // objects hands over the file, or the objects of a span of time. RFC 4791, section 7.8: the server returns
 // whole objects, whose repetitions are computed here.
 func (r *store) objects(ctx context.Context, from, to time.Time, calendar string, each func(dav.Collection, dav.Object) error) (problems []string, err error) {
-	if r.File != "" {
-		text, err := r.ReadFile()
+	if r.file != nil {
+		text, err := r.file.Read()
 		if err != nil {
 			return nil, err
 		}
 		return nil, each(dav.Collection{}, dav.Object{Text: text})
 	}
-	all, problems, err := r.Accounts.Find(ctx, r.User, dav.Events, calendar)
+	all, problems, err := r.servers.Accounts.Find(ctx, r.servers.User, dav.Events, calendar)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +157,14 @@ func keyWord(key string) string { return id.Derive("calendar", key).String() }
 
 // Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the same text.
 func (r *store) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
+	ed := editor{r.zone, r.now()}
+	if r.file != nil {
+		said, err := r.file.Change(ctx, []string{key}, func(_ int, text string) (n local.Note, err error) {
+			e, before, after, err := ed.change(dav.Split(text, ical.CompEvent), keyWord(key), c)
+			return local.Note{Before: before, After: after, What: fmt.Sprintf("the event %q", e.Title), Told: told(e)}, err
+		})
+		return said[0], err
+	}
 	e := &c.Event
 	o, err := r.place(ctx, key, c.Do, e)
 	if err != nil {
@@ -144,44 +174,35 @@ func (r *store) Apply(ctx context.Context, key string, c Change, told func(Event
 		e.Organizer = cmp.Or(e.Organizer, e.own[0])
 	}
 	pieces := dav.Split(o.Text, ical.CompEvent)
-	now, before, after, err := editor{r.zone, r.now()}.change(pieces, keyWord(key), c)
+	now, _, lines, err := ed.change(pieces, keyWord(key), c)
 	if err != nil {
 		return "", err
 	}
-	say := told(now)
-	if r.File != "" {
-		o.Text = before
-	} else {
-		pieces = dav.Replace(pieces, now.ID, after)
-		after = ""
-		if slices.ContainsFunc(pieces, func(p dav.Piece) bool { return p.Comp != nil }) {
-			after = dav.Join(pieces)
-		}
-		if say += c.goesTo(); c.Do == adding {
-			say += " It is in " + e.Calendar + "."
-		}
+	say := told(now) + c.goesTo()
+	if c.Do == adding {
+		say += " It is in " + e.Calendar + "."
 	}
-	return r.Do(ctx, key, dav.Edit{Object: o, After: after, What: fmt.Sprintf("the event %q", now.Title), Told: say})
+	after := ""
+	if pieces = dav.Replace(pieces, now.ID, lines); slices.ContainsFunc(pieces, func(p dav.Piece) bool { return p.Comp != nil }) {
+		after = dav.Join(pieces)
+	}
+	return r.servers.Do(ctx, key, dav.Edit{Object: o, After: after, What: fmt.Sprintf("the event %q", now.Title), Told: say})
 }
 
-// place returns where a change is made. It completes a new event.
+// place returns where a change is made on a server. It completes a new event.
 func (r *store) place(ctx context.Context, key string, do doing, e *Event) (dav.Object, error) {
-	switch {
-	case r.File != "":
-		text, err := r.ReadFile()
-		return dav.Object{Text: text}, err
-	case do != adding:
+	if do != adding {
 		return *e.object, nil
 	}
-	all, _, err := r.Accounts.Find(ctx, r.User, dav.Events, e.Calendar)
+	all, _, err := r.servers.Accounts.Find(ctx, r.servers.User, dav.Events, e.Calendar)
 	if err != nil {
 		return dav.Object{}, err
 	}
 	to, err := dav.ForNew(all)
-	e.Calendar, e.own, e.sends = to.Name, to.Addresses, to.Sends
 	if err != nil {
 		return dav.Object{}, err
 	}
+	e.Calendar, e.own, e.sends = to.Name, to.Addresses, to.Sends
 	return to.New(keyWord(key)+".ics", ""), nil
 }
 

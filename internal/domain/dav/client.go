@@ -1,6 +1,6 @@
 // Package dav reads and changes calendars (CalDAV, RFC 4791), to-do lists and address books (CardDAV,
 // RFC 6352) on servers of others. A change names the ETag of what it replaces, so that a change that
-// somebody else has made in between is never overwritten. A calendar can also be a file. An Edit is noted before it is sent: after a
+// somebody else has made in between is never overwritten. An Edit is noted before it is sent: after a
 // crash the server can be asked whether it has happened, and it can be undone.
 package dav
 
@@ -182,15 +182,11 @@ func (c *client) refused(a *answer) error {
 	case a.status == http.StatusNotFound, a.status == http.StatusGone:
 		return tool.NotDone(fault.New(fault.NotFound, "dav_not_found", "the server of %s has nothing at %.200s", c.Name, a.at.Path).WithHint("check %s.url", c.Setting))
 	case a.status == http.StatusPreconditionFailed:
-		return tool.NotDone(changedMeanwhile())
+		return tool.NotDone(fault.New(fault.Conflict, "changed_since", "somebody else has changed it in the meantime").WithHint("look at it again, and decide anew"))
 	case a.status >= 500:
 		return fault.New(fault.Unavailable, "dav_unavailable", "the server of %s has a problem: %d %.300s", c.Name, a.status, say).WithHint("try again later")
 	}
 	return tool.NotDone(c.odd(fault.New(fault.Unavailable, "dav_status", "status %d %.300s", a.status, say)))
-}
-
-func changedMeanwhile() error {
-	return fault.New(fault.Conflict, "changed_since", "somebody else has changed it in the meantime").WithHint("look at it again, and decide anew")
 }
 
 // Object is an event, a task or a contact as the server stores it.

@@ -5,24 +5,17 @@ import (
 	"slices"
 	"strings"
 
-	ical "github.com/emersion/go-ical"
-
 	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
 
-// maxFile bounds a calendar's file, in bytes.
-const maxFile = 16 << 20
-
-// Edit is a change of one object. In a file it is a change of one event, and the texts are its lines.
+// Edit is a change of one object.
 type Edit struct {
 	Object        // its place and ETag (none: it is new), and its text before
 	After  string // its new text; empty: it is removed
 	Told   string // what is said of the change
 	What   string // what the object is called
-	Undone bool
-	Before string // in notes of earlier versions: Text
 }
 
 // Book makes edits for one user.
@@ -31,7 +24,6 @@ type Book struct {
 	User     string
 	Media    string // text/calendar or text/vcard
 	Notes    string // the place beside which edits are noted; see local.Keep
-	File     string // the user's calendar is this file, not on a server; other programs may read and write it, too
 }
 
 func (b Book) client(ctx context.Context, account string) (*client, error) {
@@ -46,39 +38,24 @@ func (b Book) client(ctx context.Context, account string) (*client, error) {
 	return open(own[i], b.Accounts.Transport)
 }
 
-// ReadFile returns the content of the file.
-func (b Book) ReadFile() (string, error) {
-	data, err := local.ReadFile(b.File, maxFile)
-	return string(data), err
-}
-
 // Do makes an edit. Error codes: changed_since and those of the server.
 func (b Book) Do(ctx context.Context, key string, e Edit) (string, error) {
-	if b.File == "" && e.Text != "" && e.ETag == "" {
+	if e.Text != "" && e.ETag == "" {
 		return "", tool.NotDone(fault.New(fault.Unsupported, "dav_etag_missing", "the server does not say which version of %s it has, so a change could overwrite somebody else's", e.What))
 	}
 	if err := local.Keep(b.Notes, key, e); err != nil {
 		return "", tool.NotDone(err)
 	}
-	return e.Told, b.write(ctx, e, e.Object, e.After)
+	c, err := b.client(ctx, e.Account)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	return e.Told, b.write(ctx, c, e.Object, e.After)
 }
 
 // write makes an object what it shall be. The object is as it was when it has its ETag, or, without one,
-// when there is none; an event in a file when it has the same lines.
-func (b Book) write(ctx context.Context, e Edit, was Object, text string) error {
-	if b.File != "" {
-		return local.Update(ctx, b.File, maxFile, func(old []byte) ([]byte, error) {
-			pieces := Split(string(old), Events)
-			if LinesOf(pieces, e.uid()) != was.Text {
-				return nil, changedMeanwhile()
-			}
-			return []byte(Join(Replace(pieces, e.uid(), text))), nil
-		}, nil)
-	}
-	c, err := b.client(ctx, e.Account)
-	if err != nil {
-		return tool.NotDone(err)
-	}
+// when there is none.
+func (b Book) write(ctx context.Context, c *client, was Object, text string) error {
 	if text == "" {
 		return c.remove(ctx, was)
 	}
@@ -86,55 +63,31 @@ func (b Book) write(ctx context.Context, e Edit, was Object, text string) error 
 	return c.put(ctx, was, b.Media)
 }
 
-// uid returns the UID of the event that is changed.
-func (e Edit) uid() string {
-	for _, p := range Split(e.Text+e.After, Events) {
-		if p.Comp != nil {
-			return TextOf(p.Comp, ical.PropUID)
-		}
+// load returns the edit under a key, and the object as it is now.
+func (b Book) load(ctx context.Context, key string) (e Edit, now Object, c *client, err error) {
+	if ok, err := local.Kept(b.Notes, key, &e); err != nil || !ok {
+		return e, now, nil, err
 	}
-	return ""
-}
-
-// load returns the edit under a key, if there is one, and the object as it is now.
-func (b Book) load(ctx context.Context, key string) (e Edit, now Object, ok bool, err error) {
-	if ok, err = local.Kept(b.Notes, key, &e); err != nil || !ok {
-		return e, now, false, err
-	}
-	if e.Text += e.Before; b.File != "" {
-		text, err := b.ReadFile()
-		return e, Object{Text: LinesOf(Split(text, Events), e.uid())}, true, err
-	}
-	c, err := b.client(ctx, e.Account)
-	if err != nil {
-		return e, now, true, err
+	if c, err = b.client(ctx, e.Account); err != nil {
+		return e, now, nil, err
 	}
 	at, err := c.resolve(c.root, e.URL)
 	if err != nil {
-		return e, now, true, err
+		return e, now, nil, err
 	}
 	now, _, err = c.get(ctx, at)
-	now.URL = e.URL
-	return e, now, true, err
-}
-
-// same reports whether the object has the text of an edit.
-func (b Book) same(now Object, e Edit, text string) bool {
-	if b.File != "" {
-		return now.Text == LinesOf(Split(text, Events), e.uid())
-	}
-	return Same(now.Text, text)
+	return e, now, c, err
 }
 
 // Applied implements local.Changes.
 func (b Book) Applied(ctx context.Context, key string) (told string, ok bool, err error) {
-	e, now, ok, err := b.load(ctx, key)
+	e, now, c, err := b.load(ctx, key)
 	switch {
-	case err != nil || !ok:
+	case err != nil || c == nil:
 		return "", false, err
-	case e.Undone, e.Text == "" && now.Text != "", b.same(now, e, e.After): // nobody else has the name of a new object
+	case e.Text == "" && now.Text != "", Same(now.Text, e.After): // nobody else has the name of a new object
 		return e.Told, true, nil
-	case b.same(now, e, e.Text):
+	case Same(now.Text, e.Text):
 		return "", false, nil
 	}
 	return "", false, local.Unsettled(e.What)
@@ -142,24 +95,20 @@ func (b Book) Applied(ctx context.Context, key string) (told string, ok bool, er
 
 // Revert implements local.Changes.
 func (b Book) Revert(ctx context.Context, key string) (told string, err error) {
-	e, now, ok, err := b.load(ctx, key)
+	e, now, c, err := b.load(ctx, key)
 	told = e.What + " is as it was before."
 	switch {
 	case err != nil:
 		return "", err
-	case !ok:
+	case c == nil:
 		return "", local.NotApplied()
-	case b.same(now, e, e.Text): // it was undone before
-	case !b.same(now, e, e.After):
+	case Same(now.Text, e.Text): // it was undone before
+		return told, nil
+	case !Same(now.Text, e.After):
 		return "", local.ChangedSince(e.What)
-	default:
-		err = b.write(ctx, e, now, e.Text)
 	}
-	if err == nil {
-		e.Undone, e.Before = true, ""
-		err = local.Keep(b.Notes, key, e)
-	}
-	return told, err
+	now.URL = e.URL
+	return told, b.write(ctx, c, now, e.Text)
 }
 
 // counted are the properties that make two texts different. Servers add and rewrite others.

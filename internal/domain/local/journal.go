@@ -3,8 +3,6 @@ package local
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
@@ -105,84 +103,75 @@ func Unsettled(what string) error {
 		WithHint("look at it, and decide anew")
 }
 
-// Note is the note of a change of a file.
+// Note is the note of a change of a part of a file.
 type Note struct {
-	Before string `json:"before,omitzero"` // the text that is replaced
-	After  string `json:"after,omitzero"`  // the text in its place
+	Before string `json:"before,omitzero"` // the part as it was
+	After  string `json:"after,omitzero"`  // the part as it is to be
 	What   string `json:"what"`            // what it is called
 	Told   string `json:"told"`            // what is said of the change
-	Was    string `json:"was"`             // the hash of the file before the change
-	Is     string `json:"is"`              // and after it
 	Done   bool   `json:"done,omitzero"`   // the change was made; else the file tells
-}
-
-func hashOf(file []byte) string {
-	sum := sha256.Sum256(file)
-	return hex.EncodeToString(sum[:])
 }
 
 // Record is a user's file whose changes are noted. It implements Changes.
 type Record struct {
-	Name string // what the file is for people, such as "calendar"
-	Path string
-	Max  int64                                           // bytes of the file
-	Back func(file []byte, n Note) (now []byte, _ error) // undoes a change
+	Name   string // what the file is for people, such as "calendar"
+	Path   string
+	Max    int64                                             // bytes of the file
+	Part   func(text string, n Note) string                  // what a text has of the part that a change is about
+	Splice func(file string, n Note, part string) (_ string) // puts it in its place in the file
+}
+
+// Read returns the content of the file.
+func (r Record) Read() (string, error) {
+	data, err := ReadFile(r.Path, r.Max)
+	return string(data), err
 }
 
 // Applied implements Changes.
 func (r Record) Applied(_ context.Context, key string) (string, bool, error) {
-	n, ok, err := r.made(key)
-	return n.Told, ok, err
-}
-
-// made returns the note of the change under a key, and reports whether the change was made.
-func (r Record) made(key string) (n Note, ok bool, err error) {
+	var n Note
 	if ok, err := Kept(r.Path, key, &n); err != nil || !ok || n.Done {
-		return n, ok, err
+		return n.Told, ok, err
 	}
-	file, err := ReadFile(r.Path, r.Max)
+	file, err := r.Read()
 	if err != nil {
-		return n, false, err
+		return "", false, err
 	}
-	switch hashOf(file) {
-	case n.Is:
-		return n, true, nil
-	case n.Was:
-		return n, false, nil
+	switch r.Part(file, n) {
+	case r.Part(n.After, n):
+		return n.Told, true, nil
+	case r.Part(n.Before, n):
+		return n.Told, false, nil
 	}
-	return n, false, Unsettled("the " + r.Name)
+	return "", false, Unsettled(n.What)
 }
 
-// Change makes changes, all or none, each once for its key, and returns the text of each. change makes one
-// in the file's content, and notes it.
-func (r Record) Change(ctx context.Context, keys []string, change func(i int, file []byte) (now []byte, n Note, err error)) ([]string, error) {
+// Change makes changes, all or none, each once for its key, and returns the text of each. change notes one that
+// is to be made in the file.
+func (r Record) Change(ctx context.Context, keys []string, change func(i int, file string) (Note, error)) ([]string, error) {
 	told := make([]string, len(keys))
 	fresh := map[string]Note{}
 	var unsettled error
 	err := Update(ctx, r.Path, r.Max, func(old []byte) ([]byte, error) {
-		now := old
+		now := string(old)
 		for i, key := range keys {
-			n, ok, err := r.made(key)
-			if err != nil {
-				unsettled = err
-				return nil, err
-			}
-			if !ok {
-				if now, n, err = change(i, now); err != nil {
-					return nil, err
+			var ok bool
+			if told[i], ok, unsettled = r.Applied(ctx, key); ok || unsettled != nil {
+				if ok {
+					continue
 				}
-				fresh[key] = n
+				return nil, unsettled
 			}
-			told[i] = n.Told
-		}
-		for key, n := range fresh {
-			n.Was, n.Is = hashOf(old), hashOf(now)
-			fresh[key] = n
-			if err := Keep(r.Path, key, n); err != nil {
+			n, err := change(i, now)
+			if err == nil {
+				err = Keep(r.Path, key, n)
+			}
+			if err != nil {
 				return nil, err
 			}
+			now, told[i], fresh[key] = r.Splice(now, n, n.After), n.Told, n
 		}
-		return now, nil
+		return []byte(now), nil
 	}, func() {
 		for key, n := range fresh {
 			n.Done = true
@@ -202,13 +191,18 @@ func (r Record) Change(ctx context.Context, keys []string, change func(i int, fi
 
 // Revert implements Changes.
 func (r Record) Revert(ctx context.Context, key string) (string, error) {
-	was, ok, err := r.made(key)
+	var n Note
+	ok, err := Kept(r.Path, key, &n)
 	if err != nil || !ok {
 		return "", cmp.Or(tool.NotDone(err), NotApplied())
 	}
-	told, err := r.Change(ctx, []string{"undo " + key}, func(_ int, file []byte) ([]byte, Note, error) {
-		now, err := r.Back(file, was)
-		return now, Note{Before: was.After, After: was.Before, What: was.What, Told: "The " + r.Name + " is as it was before: " + was.What + "."}, err
-	})
-	return told[0], err
+	return "The " + r.Name + " is as it was before: " + n.What + ".", Update(ctx, r.Path, r.Max, func(file []byte) ([]byte, error) {
+		switch r.Part(string(file), n) {
+		case r.Part(n.After, n):
+			return []byte(r.Splice(string(file), n, n.Before)), nil
+		case r.Part(n.Before, n): // it was undone before
+			return file, nil
+		}
+		return nil, ChangedSince(n.What)
+	}, nil)
 }

@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -140,15 +139,19 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// record is a file whose changes are about the whole of it.
+func record(path string, most int64) local.Record {
+	return local.Record{Name: "list", Path: path, Max: most, Part: func(text string, _ local.Note) string { return text },
+		Splice: func(_ string, _ local.Note, part string) string { return part }}
+}
+
 // After a crash the file tells whether a change was made, unless somebody else has changed it.
 func TestAChangeThatACrashEnded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
-	r := local.Record{Name: "list", Path: path, Max: 100, Back: func(file []byte, n local.Note) ([]byte, error) {
-		return bytes.Replace(file, []byte(n.After), nil, 1), nil
-	}}
+	r := record(path, 100)
 	change := func() (string, error) {
-		told, err := r.Change(t.Context(), []string{"k"}, func(_ int, file []byte) ([]byte, local.Note, error) {
-			return append(bytes.Clone(file), "new"...), local.Note{After: "new", What: "it", Told: "added"}, nil
+		told, err := r.Change(t.Context(), []string{"k"}, func(_ int, file string) (local.Note, error) {
+			return local.Note{Before: file, After: file + "new", What: "it", Told: "added"}, nil
 		})
 		return told[0], err
 	}
@@ -191,7 +194,7 @@ func TestAChangeThatACrashEnded(t *testing.T) {
 	if _, err := change(); !fault.HasCode(err, "change_unsettled") || tool.Certain(err) {
 		t.Error(err)
 	}
-	if _, err := r.Revert(t.Context(), "k"); !fault.HasCode(err, "change_unsettled") || !tool.Certain(err) {
+	if _, err := r.Revert(t.Context(), "k"); !fault.HasCode(err, "changed_since") || !tool.Certain(err) {
 		t.Error(err)
 	}
 }
@@ -199,10 +202,10 @@ func TestAChangeThatACrashEnded(t *testing.T) {
 // A change that was refused can be made later, whatever has become of the file.
 func TestAChangeThatFailedLeavesNoNote(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
-	r := local.Record{Name: "list", Path: path, Max: 5}
+	r := record(path, 5)
 	add := func(text string) error {
-		_, err := r.Change(t.Context(), []string{"k"}, func(_ int, file []byte) ([]byte, local.Note, error) {
-			return append(bytes.Clone(file), text...), local.Note{Told: "added"}, nil
+		_, err := r.Change(t.Context(), []string{"k"}, func(_ int, file string) (local.Note, error) {
+			return local.Note{Before: file, After: file + text, Told: "added"}, nil
 		})
 		return err
 	}

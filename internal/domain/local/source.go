@@ -3,7 +3,6 @@ package local
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"steward/internal/tool"
 )
@@ -216,26 +215,13 @@ func (s *source) Files() []string { return nil }
 func (s *source) Close() error { return nil }
 
 func (s *source) Tool(approved tool.Spec) tool.Tool {
-	i := slices.IndexFunc(s.k.tools, func(t tool.Tool) bool { return t.Spec().Name == approved.Name })
-	if i < 0 || tool.Identity(s.k.tools[i].Spec()) != tool.Identity(approved) {
-		return changed{approved, s.k.env}
+	for _, t := range s.k.tools { // as what a person has approved, the catalog calls it
+		if tool.Identity(t.Spec()) == tool.Identity(approved) {
+			return t
+		}
 	}
-	own := s.k.tools[i]
-	spec := own.Spec()
-	spec.Effect, spec.Asks, spec.Delivery = approved.Effect, approved.Asks, approved.Delivery
-	if spec.Effect == tool.Query {
-		spec.Delivery, spec.Dedupes = "", false
-	}
-	return &allowed{Layer{own}, spec}
+	return changed{approved, s.k.env}
 }
-
-// allowed is a tool as it was approved.
-type allowed struct {
-	Layer
-	spec tool.Spec
-}
-
-func (a *allowed) Spec() tool.Spec { return a.spec }
 
 // changed is a tool that is no longer as it was approved.
 type changed struct {

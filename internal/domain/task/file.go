@@ -18,6 +18,10 @@ type file struct{ local.Record }
 
 const maxFile = 4 << 20 // bytes
 
+func inFile(path string) *file {
+	return &file{local.Record{Name: "to-do list", Path: path, Max: maxFile, Part: part, Splice: splice}}
+}
+
 // taskLine is a line with a box: its beginning, the mark, the text.
 var taskLine = regexp.MustCompile(`^(\s*(?:[-*+]|\d+[.)])\s+\[)([ xX])(\]\s+)(\S.*)$`)
 
@@ -25,8 +29,11 @@ var taskLine = regexp.MustCompile(`^(\s*(?:[-*+]|\d+[.)])\s+\[)([ xX])(\]\s+)(\S
 var dueMark = regexp.MustCompile(`\s*\(due:? (\d{4}-\d{2}-\d{2})\)\s*$`)
 
 // read returns the file's lines, its tasks, and the index of each task's line.
-func read(data []byte) (lines []string, tasks []Task, at []int) {
-	for line := range strings.Lines(string(data)) {
+func read(text string) (lines []string, tasks []Task, at []int) {
+	for line := range strings.Lines(text) {
+		if !strings.HasSuffix(line, "\n") {
+			line += "\n"
+		}
 		lines = append(lines, line)
 		m := taskLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
 		if m == nil {
@@ -44,12 +51,9 @@ func read(data []byte) (lines []string, tasks []Task, at []int) {
 
 // All returns the tasks in the order of the list.
 func (f *file) All(context.Context) ([]Task, error) {
-	data, err := local.ReadFile(f.Path, maxFile)
-	if err != nil {
-		return nil, err
-	}
-	_, tasks, _ := read(data)
-	return tasks, nil
+	text, err := f.Read()
+	_, tasks, _ := read(text)
+	return tasks, err
 }
 
 func (t Task) line() string {
@@ -91,60 +95,78 @@ func (f *file) applyAll(ctx context.Context, all []edit) ([]string, error) {
 	for i, e := range all {
 		keys[i] = e.key
 	}
-	return f.Record.Change(ctx, keys, func(i int, old []byte) ([]byte, local.Note, error) {
-		lines, n, err := all[i].change(old)
-		return []byte(strings.Join(lines, "")), n, err
-	})
+	return f.Change(ctx, keys, func(i int, text string) (local.Note, error) { return all[i].change(text) })
 }
 
-// back undoes a change.
-func back(old []byte, n local.Note) ([]byte, error) {
-	lines, _, at := read(old)
-	i := slices.Index(lines, n.After)
-	switch {
-	case n.After == "":
-		lines = slices.Insert(lines, last(lines, at), n.Before)
-	case i < 0:
-		return nil, local.ChangedSince(n.What)
-	case n.Before == "":
-		lines = slices.Delete(lines, i, i+1)
-	default:
-		lines[i] = n.Before
+// part returns the lines that a change is about: those of its task, and others like them, done or not.
+func part(text string, n local.Note) string {
+	var b strings.Builder
+	lines, _, _ := read(text)
+	for _, line := range lines {
+		if isOf(n, line) {
+			b.WriteString(line)
+		}
 	}
-	return []byte(strings.Join(lines, "")), nil
+	return b.String()
 }
 
-// change makes the change in a file's lines.
-func (e edit) change(old []byte) ([]string, local.Note, error) {
-	lines, tasks, at := read(old)
-	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
-		lines[n-1] += "\n"
+func isOf(n local.Note, line string) bool {
+	open := func(line string) string { return taskLine.ReplaceAllString(strings.TrimRight(line, "\r\n"), "$1 $3$4") }
+	for l := range strings.Lines(n.Before + n.After) {
+		if open(l) == open(line) {
+			return true
+		}
 	}
-	was := local.Note{What: fmt.Sprintf("the task %q", e.task.Title), Told: e.told}
+	return false
+}
+
+// splice puts lines in the place of those that a change is about. More of them follow the last task.
+func splice(text string, n local.Note, now string) string {
+	fresh := slices.Collect(strings.Lines(now))
+	var out []string
+	end := -1 // after the last task
+	lines, _, at := read(text)
+	for i, line := range lines {
+		if isOf(n, line) && len(fresh) > 0 {
+			line, fresh = fresh[0], fresh[1:]
+		} else if isOf(n, line) {
+			line = ""
+		}
+		out = append(out, line)
+		if slices.Contains(at, i) {
+			end = len(out)
+		}
+	}
+	if end < 0 {
+		end = len(out)
+	}
+	return strings.Join(slices.Insert(out, end, fresh...), "")
+}
+
+// change returns the note of the change in a file.
+func (e edit) change(text string) (n local.Note, err error) {
+	lines, tasks, at := read(text)
+	n.What, n.Told = fmt.Sprintf("the task %q", e.task.Title), e.told
 	if e.do == add {
-		was.After = e.task.line()
-		return slices.Insert(lines, last(lines, at), was.After), was, nil
+		n.After = e.task.line()
+		n.Before = part(text, n)
+		n.After = n.Before + n.After
+		return n, nil
 	}
 	i := slices.Index(tasks, e.task)
 	if i < 0 { // it may have another number if the file was changed since it was listed
 		i = slices.IndexFunc(tasks, func(t Task) bool { return t.Title == e.task.Title && t.Due == e.task.Due && t.Done == e.task.Done })
 	}
 	if i < 0 {
-		return nil, was, fault.New(fault.NotFound, "task_not_found", "the task %.100q is not in the list any more", e.task.Title).WithHint("list the tasks")
+		return n, fault.New(fault.NotFound, "task_not_found", "the task %.100q is not in the list any more", e.task.Title).WithHint("list the tasks")
 	}
-	was.Before = lines[at[i]]
-	if e.do == remove {
-		return slices.Delete(lines, at[i], at[i]+1), was, nil
+	old, now := lines[at[i]], ""
+	if e.do == complete {
+		now = taskLine.ReplaceAllString(strings.TrimRight(old, "\r\n"), "${1}x${3}${4}") + "\n"
 	}
-	lines[at[i]] = taskLine.ReplaceAllString(strings.TrimRight(lines[at[i]], "\r\n"), "${1}x${3}${4}") + "\n"
-	was.After = lines[at[i]]
-	return lines, was, nil
-}
-
-// last returns where a new task is inserted: after the last one, or else at the end.
-func last(lines []string, at []int) int {
-	if len(at) > 0 {
-		return at[len(at)-1] + 1
-	}
-	return len(lines)
+	n.Before, n.After = old, now
+	was := part(text, n)
+	lines[at[i]] = now
+	n.Before, n.After = was, part(strings.Join(lines, ""), n)
+	return n, nil
 }

@@ -72,7 +72,7 @@ func (s *service) of(ctx context.Context, user string) (store, error) {
 	if there {
 		return &remote{dav.Book{Accounts: s.Accounts, User: user, Media: ical.MIMEType, Notes: path}, s.Location(user), s.Time}, nil
 	}
-	return &file{local.Record{Name: "to-do list", Path: path, Max: maxFile, Back: back}}, nil
+	return inFile(path), nil
 }
 
 type addArgs struct {
