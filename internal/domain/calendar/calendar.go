@@ -3,6 +3,7 @@
 package calendar
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -192,11 +193,13 @@ func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (str
 	if err != nil {
 		return "", err
 	}
-	need := time.Duration(max(a.Minutes, 0)) * time.Minute
-	if need == 0 {
-		need = 30 * time.Minute
+	need := minutes(a.Minutes, 30*time.Minute)
+	first, err := local.ReadClock(cmp.Or(a.From, "08:00"), date)
+	last, lastErr := local.ReadClock(cmp.Or(a.To, "20:00"), date)
+	if err := cmp.Or(err, lastErr); err != nil {
+		return "", err
 	}
-	from, to := clockOn(date, a.From, 8), clockOn(date, a.To, 20)
+	from, to := first.In(zone), last.In(zone)
 	if !from.Before(to) {
 		return "", fault.New(fault.Invalid, "time_invalid", "%s is not before %s", a.From, a.To).WithHint("give the earlier time as from")
 	}
@@ -237,14 +240,6 @@ func Gaps(events []Event, from, to time.Time, least time.Duration) [][2]time.Tim
 	}
 	gap(to)
 	return out
-}
-
-func clockOn(date time.Time, text string, hour int) time.Time {
-	minute := 0
-	if t, err := time.Parse("15:04", text); err == nil {
-		hour, minute = t.Hour(), t.Minute()
-	}
-	return time.Date(date.Year(), date.Month(), date.Day(), hour, minute, 0, 0, date.Location())
 }
 
 func noted(text string, problems []string) string {

@@ -13,6 +13,8 @@ import (
 	"github.com/emersion/go-message"
 	_ "github.com/emersion/go-message/charset" // texts in other encodings than UTF-8
 	"github.com/emersion/go-message/mail"
+
+	"steward/internal/domain/local"
 )
 
 // Bounds of an e-mail that is read.
@@ -83,19 +85,17 @@ func people(h mail.Header, name string) string {
 	if err != nil {
 		return word(h, name)
 	}
-	var out []string
-	for i, a := range list {
-		if i == 20 {
-			out = append(out, fmt.Sprintf("%d more", len(list)-i))
-			break
-		}
+	return several(list, 20, func(a *mail.Address) string {
 		if a.Name == "" {
-			out = append(out, short(a.Address))
-			continue
+			return short(a.Address)
 		}
-		out = append(out, short(a.Name)+" <"+short(a.Address)+">")
-	}
-	return strings.Join(out, ", ")
+		return short(a.Name) + " <" + short(a.Address) + ">"
+	})
+}
+
+// several joins what is shown of some things, with the number of the others.
+func several[T any](list []T, most int, show func(T) string) string {
+	return strings.ReplaceAll(local.List(list, most, show), "\n", ", ")
 }
 
 // add adds one part; the parts inside it follow. If there are alternatives, plain text is preferred.

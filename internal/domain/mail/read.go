@@ -229,18 +229,12 @@ func labels(flags []imap.Flag) string {
 }
 
 func names(list []imap.Address) string {
-	var out []string
-	for _, a := range list[:min(len(list), 5)] {
-		name := a.Addr()
-		if a.Name != "" {
-			name = a.Name + " <" + name + ">"
+	return cmp.Or(several(list, 5, func(a imap.Address) string {
+		if a.Name == "" {
+			return short(a.Addr())
 		}
-		out = append(out, short(name))
-	}
-	if len(list) > 5 {
-		out = append(out, fmt.Sprintf("%d more", len(list)-5))
-	}
-	return cmp.Or(strings.Join(out, ", "), "nobody")
+		return short(a.Name + " <" + a.Addr() + ">")
+	}), "nobody")
 }
 
 // short makes one bounded line, so that an e-mail's author cannot write lines of Steward's output.

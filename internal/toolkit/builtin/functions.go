@@ -30,7 +30,7 @@ func (f function) takes() string {
 const many = 1000
 
 // functionNames is the list for errors and the description.
-const functionNames = "abs, sqrt, cbrt, root(x, n), floor, ceil, round(x, places), min, max, sum, avg, gcd, lcm, mod, pow, " +
+const functionNames = "abs, sqrt, cbrt, root(x, n), floor, ceil, round(x, places), min, max, sum, avg, mod, pow, " +
 	"exp, ln, log(x, base), log2, log10, sin, cos, tan, asin, acos, atan (in radians), deg, rad"
 
 // constants are read only.
@@ -67,8 +67,6 @@ var functions = map[string]function{
 		}
 		return div(n, integer(len(a)))
 	}},
-	"gcd":   fold(gcd),
-	"lcm":   fold(lcm),
 	"exp":   floating(math.Exp),
 	"ln":    floating(math.Log),
 	"log2":  floating(math.Log2),
@@ -146,29 +144,6 @@ func round(args []number) (number, error) {
 	scaled.Abs(scaled).Add(scaled, big.NewRat(1, 2))
 	n := signed(floor(exact(scaled)).Rat, args[0].Sign())
 	return exact(n.Quo(n, scale)), nil
-}
-
-func wholes(a, b number) error {
-	if a.IsInt() && b.IsInt() {
-		return nil
-	}
-	return fault.New(fault.Invalid, "whole_number_wanted", "gcd and lcm take whole numbers")
-}
-
-func gcd(a, b number) (number, error) {
-	if err := wholes(a, b); err != nil {
-		return number{}, err
-	}
-	return whole(new(big.Int).GCD(nil, nil, new(big.Int).Abs(a.Num()), new(big.Int).Abs(b.Num()))), nil
-}
-
-func lcm(a, b number) (number, error) {
-	g, err := gcd(a, b)
-	if err != nil || g.Sign() == 0 {
-		return g, err
-	}
-	n := new(big.Int).Mul(a.Num(), b.Num())
-	return checked(new(big.Rat).SetInt(n.Abs(n).Quo(n, g.Num())), false)
 }
 
 // maxFactorial keeps the result below maxBits.

@@ -125,21 +125,14 @@ func (n number) power(exp int64) *big.Rat {
 	return new(big.Rat).SetFrac(num, den)
 }
 
-// root returns the n-th root of a for a whole n other than 0, exact if possible.
+// root returns the n-th root of a, exact if possible.
 func root(a, n number) (number, error) {
-	if !n.IsInt() || n.Sign() == 0 || !n.Num().IsInt64() || n.Num().Int64() > 1000 || n.Num().Int64() < -1000 {
-		return number{}, fault.New(fault.Invalid, "root_invalid", "the degree of a root is a whole number from -1000 to 1000, not 0")
+	if !n.IsInt() || n.Sign() <= 0 || !n.Num().IsInt64() || n.Num().Int64() > 1000 {
+		return number{}, fault.New(fault.Invalid, "root_invalid", "the degree of a root is a whole number from 1 to 1000")
 	}
 	k := int(n.Num().Int64())
 	if a.Sign() < 0 && k%2 == 0 {
 		return number{}, fault.New(fault.Invalid, "no_real_result", "an even root of a negative number is not a real number")
-	}
-	if k < 0 {
-		inv, err := div(integer(1), a)
-		if err != nil {
-			return number{}, err
-		}
-		a, k = inv, -k
 	}
 	num, okNum := rootInt(new(big.Int).Abs(a.Num()), k)
 	den, okDen := rootInt(a.Denom(), k)

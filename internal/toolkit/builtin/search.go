@@ -38,15 +38,14 @@ type searchArgs struct {
 
 // finder is a running search.
 type finder struct {
-	ctx    context.Context
-	match  func(line []byte) bool
-	glob   *regexp.Regexp
-	inName bool // the glob is for the last part of a path
-	rules  []ignoreRule
-	out    strings.Builder
-	hits   int
-	files  int
-	bytes  int64
+	ctx   context.Context
+	match func(line []byte) bool
+	glob  *pathRule // nil: all files
+	rules []pathRule
+	out   strings.Builder
+	hits  int
+	files int
+	bytes int64
 }
 
 // errEnough ends a search that has found enough, or read too much.
@@ -62,8 +61,7 @@ func (k *kit) search(ctx context.Context, in tool.Invocation, a searchArgs) (str
 		return "", err
 	}
 	if a.Glob != "" {
-		f.inName = !strings.Contains(a.Glob, "/")
-		f.glob = globRegexp(strings.TrimPrefix(a.Glob, "/"))
+		f.glob = ruleOf(a.Glob)
 	}
 	var starts []string
 	if strings.Trim(a.Path, "./ ") != "" {
@@ -138,22 +136,12 @@ func (f *finder) below(p place, root *os.Root) error {
 		case e.IsDir():
 			f.ignore(root, rel)
 			return nil
-		case hidden || !e.Type().IsRegular() || !f.named(rel, e.Name()):
+		case hidden || !e.Type().IsRegular() || f.glob != nil && !f.glob.matches(rel):
 			return nil
 		}
 		return f.file(place{Folder: p.Folder, shown: path.Join(p.Name, rel), rel: rel}, root)
 	})
 	return err
-}
-
-func (f *finder) named(rel, name string) bool {
-	switch {
-	case f.glob == nil:
-		return true
-	case f.inName:
-		return f.glob.MatchString(name)
-	}
-	return f.glob.MatchString(rel)
 }
 
 // file searches a file. What is no text, or too large, is passed over.
@@ -196,13 +184,24 @@ func (f *finder) file(p place, root *os.Root) error {
 	return nil
 }
 
-// ignoreRule is a line of a .gitignore (https://git-scm.com/docs/gitignore).
-type ignoreRule struct {
+// pathRule is a glob, or a line of a .gitignore (https://git-scm.com/docs/gitignore).
+type pathRule struct {
 	dir    string // where the file lies
 	match  *regexp.Regexp
 	folder bool // it is only for folders
 	keep   bool // it begins with "!"
 	inName bool // it is for the last part of a path
+}
+
+func ruleOf(glob string) *pathRule {
+	return &pathRule{match: globRegexp(strings.TrimPrefix(glob, "/")), inName: !strings.Contains(glob, "/")}
+}
+
+func (r *pathRule) matches(rel string) bool {
+	if r.inName {
+		rel = path.Base(rel)
+	}
+	return r.match.MatchString(rel)
 }
 
 // ignore reads the .gitignore of a folder, if there is one.
@@ -221,12 +220,11 @@ func (f *finder) ignore(root *os.Root, dir string) {
 		if line == "" || line[0] == '#' || len(line) > 500 || len(f.rules) >= maxIgnoreRules {
 			continue
 		}
-		r := ignoreRule{dir: dir}
-		line, r.keep = strings.CutPrefix(line, "!")
-		line, r.folder = strings.CutSuffix(line, "/")
-		r.inName = !strings.Contains(line, "/")
-		r.match = globRegexp(strings.TrimPrefix(line, "/"))
-		f.rules = append(f.rules, r)
+		line, keep := strings.CutPrefix(line, "!")
+		line, folder := strings.CutSuffix(line, "/")
+		r := ruleOf(line)
+		r.dir, r.keep, r.folder = dir, keep, folder
+		f.rules = append(f.rules, *r)
 	}
 }
 
@@ -241,10 +239,7 @@ func (f *finder) ignored(rel string, folder bool) bool {
 				continue
 			}
 		}
-		if r.inName {
-			below = path.Base(rel)
-		}
-		if (folder || !r.folder) && r.match.MatchString(below) {
+		if (folder || !r.folder) && r.matches(below) {
 			out = !r.keep
 		}
 	}
