@@ -33,10 +33,6 @@ type view struct {
 	until    time.Time // no repetitions are looked for after this
 }
 
-func newView(from, to time.Time, zone *time.Location) *view {
-	return &view{from: from, to: to, zone: zone, until: time.Now().Add(maxExpanding)}
-}
-
 func (v *view) problem(where string, err error) {
 	if say := fmt.Sprintf("%s: %v", where, err); len(v.problems) < maxProblems && !slices.Contains(v.problems, say) {
 		v.problems = append(v.problems, say)
@@ -46,6 +42,9 @@ func (v *view) problem(where string, err error) {
 // add adds the events of some pieces, with their repetitions. where names a piece in a problem. An
 // occurrence that was changed (RECURRENCE-ID) takes the place of the original one.
 func (v *view) add(ctx context.Context, pieces []dav.Piece, where func(dav.Piece) string, with func(*Event)) error {
+	if v.until.IsZero() {
+		v.until = time.Now().Add(maxExpanding)
+	}
 	changed := map[string][]time.Time{} // UID to the original starts of occurrences that were changed
 	for _, p := range pieces {
 		if at, ok := recurs(p.Comp, v.zone); ok {

@@ -51,7 +51,7 @@ func inFile(path string) *local.Record {
 // Between returns the events in a span of time, including repetitions, sorted by start. problems describes
 // what cannot be read.
 func (r *store) Between(ctx context.Context, from, to time.Time, calendar string) ([]Event, []string, error) {
-	v := newView(from, to, r.zone)
+	v := &view{from: from, to: to, zone: r.zone}
 	problems, err := r.objects(ctx, from, to, calendar, func(c dav.Collection, o dav.Object) error {
 		return v.add(ctx, dav.Split(o.Text, ical.CompEvent), func(p dav.Piece) string {
 			if r.file != nil {

@@ -10,7 +10,6 @@ import (
 	"context"
 	"encoding/xml"
 	"errors"
-	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -19,6 +18,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -139,21 +139,12 @@ func (c *client) once(ctx context.Context, method string, at *url.URL, header ma
 	} else {
 		req.SetBasicAuth(c.User, secret)
 	}
-	req.Header.Set("User-Agent", "Steward")
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	resp, err := c.transport.RoundTrip(req)
+	resp, b, err := local.Ask(c.transport, req, MaxBody+1, "dav_unavailable")
 	if err != nil {
-		if e := (*fault.Error)(nil); errors.As(err, &e) { // the dialer refused, so nothing was sent
-			return nil, tool.NotDone(e)
-		}
-		return nil, fault.New(fault.Unavailable, "dav_unavailable", "the server of %s does not answer: %w", c.Name, err).WithHint("try again later")
-	}
-	defer resp.Body.Close() //nolint:errcheck // it is only read
-	b, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "dav_unavailable", "the server of %s stops in the middle of its answer: %w", c.Name, err).WithHint("try again later")
+		return nil, err
 	}
 	if len(b) > MaxBody {
 		return nil, fault.New(fault.TooLarge, "dav_too_large", "the server of %s answers with more than %d MB", c.Name, MaxBody>>20).WithHint("ask for less: fewer days, or one calendar")

@@ -130,21 +130,23 @@ func (c *client) collections(ctx context.Context, kind string) ([]Collection, er
 	if err != nil {
 		return nil, err
 	}
-	known := merged(start)
-	if len(known.Principal.List) > 0 {
-		at, err := c.resolve(c.root, known.Principal.List[0])
+	known := start
+	if principals := all(start, func(p properties) hrefs { return p.Principal }); len(principals) > 0 {
+		at, err := c.resolve(c.root, principals[0])
 		if err != nil {
 			return nil, err
 		}
 		if more, err := c.multistatus(ctx, "PROPFIND", at, "0", propfind); err == nil {
-			known = merged(append(start, more...))
+			known = append(known, more...)
 		} else if ctx.Err() != nil || fault.Is(err, fault.Unauthentic) {
 			return nil, err
 		}
 	}
 	found := start
-	if !known.holds(kind) {
-		homes := map[bool]hrefs{true: known.ContactsHome, false: known.CalendarHome}[kind == Contacts].List
+	if !slices.ContainsFunc(known, func(r resource) bool { return r.holds(kind) }) {
+		homes := all(known, func(p properties) hrefs {
+			return map[bool]hrefs{true: p.ContactsHome, false: p.CalendarHome}[kind == Contacts]
+		})
 		if len(homes) == 0 {
 			homes = []string{c.root.Path} // a home of a server that knows no principals
 		}
@@ -164,31 +166,25 @@ func (c *client) collections(ctx context.Context, kind string) ([]Collection, er
 	return c.chosen(found, kind, known)
 }
 
-// merged returns the properties that the answers give in all.
-func merged(all []resource) (p properties) {
-	for _, r := range all {
-		p.Principal.List = append(p.Principal.List, r.Principal.List...)
-		p.CalendarHome.List = append(p.CalendarHome.List, r.CalendarHome.List...)
-		p.ContactsHome.List = append(p.ContactsHome.List, r.ContactsHome.List...)
-		p.Addresses.List = append(p.Addresses.List, r.Addresses.List...)
-		p.Outbox.List = append(p.Outbox.List, r.Outbox.List...)
-		p.Type.Calendar = cmp.Or(p.Type.Calendar, r.Type.Calendar)
-		p.Type.Contacts = cmp.Or(p.Type.Contacts, r.Type.Contacts)
-		p.Holds = cmp.Or(p.Holds, r.Holds)
+// all returns the addresses of a kind that the answers give.
+func all(answers []resource, of func(properties) hrefs) (out []string) {
+	for _, r := range answers {
+		out = append(out, of(r.properties).List...)
 	}
-	return p
+	return out
 }
 
-func (c *client) chosen(found []resource, kind string, known properties) (out []Collection, err error) {
+func (c *client) chosen(found []resource, kind string, known []resource) (out []Collection, err error) {
 	own := []string{}
 	if c.Address != "" {
 		own = append(own, strings.ToLower(c.Address))
 	}
-	for _, a := range append(known.Addresses.List, "mailto:"+c.User) {
+	for _, a := range append(all(known, func(p properties) hrefs { return p.Addresses }), "mailto:"+c.User) {
 		if rest, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(a)), "mailto:"); ok && strings.Contains(rest, "@") && !slices.Contains(own, rest) {
 			own = append(own, rest)
 		}
 	}
+	sends := len(all(known, func(p properties) hrefs { return p.Outbox })) > 0
 	for _, r := range found {
 		if len(out) == maxCollections {
 			break
@@ -199,7 +195,7 @@ func (c *client) chosen(found []resource, kind string, known properties) (out []
 		base := strings.Trim(r.url.Path, "/")
 		name := cmp.Or(strings.Join(strings.Fields(r.Name), " "), base[strings.LastIndexByte(base, '/')+1:])
 		out = append(out, Collection{Account: c.Name, Name: c.Name + "/" + name, Only: r.Holds != nil && len(r.Holds.List) == 1, Write: r.writable(),
-			Addresses: own, Sends: len(known.Outbox.List) > 0, client: c, url: r.url})
+			Addresses: own, Sends: sends, client: c, url: r.url})
 	}
 	if len(out) == 0 {
 		what := map[string]string{Events: "calendar", Tasks: "to-do list", Contacts: "address book"}[kind]

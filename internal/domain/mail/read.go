@@ -339,12 +339,7 @@ func (s *service) thread(ctx context.Context, in tool.Invocation, a idArgs) (str
 	if err != nil {
 		return "", broken(ctx, c.account, err)
 	}
-	return s.conversation(ctx, c, found[:min(len(found), maxThread)], s.Location(in.User))
-}
-
-// conversation shows e-mails in the order of their dates, each once.
-func (s *service) conversation(ctx context.Context, c *client, found []place, zone *time.Location) (string, error) {
-	heads, err := c.heads(found)
+	heads, err := c.heads(found[:min(len(found), maxThread)])
 	if err != nil {
 		return "", broken(ctx, c.account, err)
 	}
@@ -373,7 +368,7 @@ func (s *service) conversation(ctx context.Context, c *client, found []place, zo
 		if len(text) > maxExcerpt {
 			text = strings.ToValidUTF8(text[:maxExcerpt], "") + "… (mail.read shows the rest)"
 		}
-		fmt.Fprintf(&b, "%s\n%s\n\n", h.line(zone), text)
+		fmt.Fprintf(&b, "%s\n%s\n\n", h.line(s.Location(in.User)), text)
 	}
 	return cmp.Or(strings.TrimSpace(b.String()), "No other e-mail belongs to it."), nil
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -159,16 +158,13 @@ func (n *Notifier) post(ctx context.Context, to, token string, body []byte) (aga
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := n.opt.Transport.RoundTrip(req)
+	resp, say, err := local.Ask(n.opt.Transport, req, 300, "notify_unreachable")
 	if err != nil {
-		var denied *fault.Error
-		return !errors.As(err, &denied) || denied.Kind == fault.Unavailable, err
+		return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Timeout), err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is only read
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return false, nil
 	}
-	say, _ := io.ReadAll(io.LimitReader(resp.Body, 300)) //nolint:errcheck // the status alone says enough
 	return resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, fmt.Errorf("%s answers %s: %.300q", req.URL.Host, resp.Status, say)
 }
 

@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -236,16 +234,11 @@ func (f forecaster) get(ctx context.Context, service string, q url.Values, into 
 	if err != nil {
 		return fault.New(fault.Invalid, "weather_url_invalid", "the address of the weather service is invalid: %w", err).WithHint("correct weather in the settings")
 	}
-	resp, err := f.Transport.RoundTrip(req)
+	resp, body, err := local.Ask(f.Transport, req, maxForecast, "weather_unavailable")
 	if err != nil {
-		if e := (*fault.Error)(nil); errors.As(err, &e) {
-			return e
-		}
-		return fault.New(fault.Unavailable, "weather_unavailable", "the weather service %s does not answer: %w", req.URL.Host, err).WithHint("try again later")
+		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is only read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxForecast))
-	if err == nil && resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("it answers %s", resp.Status)
 	}
 	if err == nil {

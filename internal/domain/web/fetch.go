@@ -2,9 +2,7 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/temoto/robotstxt"
 
+	"steward/internal/domain/local"
 	"steward/internal/extract"
 	"steward/internal/fault"
 )
@@ -137,22 +136,9 @@ func (f *fetcher) follow(ctx context.Context, u *url.URL, most int64, allowed fu
 	return nil, nil, nil, fault.New(fault.Unavailable, "page_redirects", "the page leads from one address to the next more than %d times", maxRedirects)
 }
 
-// ask makes a request, and reads at most so many bytes of the answer.
-func ask(t http.RoundTripper, req *http.Request, most int64) (resp *http.Response, body []byte, err error) {
+func ask(t http.RoundTripper, req *http.Request, most int64) (*http.Response, []byte, error) {
 	req.Header.Set("User-Agent", agent)
-	if resp, err = t.RoundTrip(req); err == nil {
-		defer resp.Body.Close() //nolint:errcheck // it is only read
-		if body, err = io.ReadAll(io.LimitReader(resp.Body, most)); err == nil {
-			return resp, body, nil
-		}
-	}
-	if e := (*fault.Error)(nil); errors.As(err, &e) { // of the dialer
-		return nil, nil, e
-	}
-	if errors.Is(req.Context().Err(), context.DeadlineExceeded) {
-		return nil, nil, fault.New(fault.Timeout, "page_timeout", "%s did not answer in time", req.URL.Host)
-	}
-	return nil, nil, fault.New(fault.Unavailable, "page_unreachable", "%s cannot be reached: %w", req.URL.Host, err)
+	return local.Ask(t, req, most, "page_unreachable")
 }
 
 // allowed asks a site's robots.txt (RFC 9309): rules that cannot be found allow everything, and

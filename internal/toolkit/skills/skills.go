@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -315,21 +316,12 @@ func folder(ctx context.Context, dir string) ([]*Skill, error) {
 		switch {
 		case err != nil:
 			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
 		case e.IsDir() && e.Name() == ".git":
 			return fs.SkipDir
 		case e.IsDir():
 			return nil
-		case !e.Type().IsRegular():
-			return refused("%s is a link or no plain file", name)
 		}
-		f, err := root.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return in.add(name, f)
+		return in.file(ctx, name, e.Type(), func() (io.ReadCloser, error) { return root.Open(name) })
 	})
 	if err != nil {
 		return nil, err

@@ -140,24 +140,29 @@ func (in *intake) zip(ctx context.Context, f io.ReaderAt, size int64) error {
 		return err
 	}
 	for _, e := range z.File {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case e.FileInfo().IsDir():
+		if e.FileInfo().IsDir() {
 			continue
-		case !e.Mode().IsRegular():
-			return refused("%.100q is a link or no plain file", e.Name)
 		}
-		r, err := e.Open()
-		if err != nil {
-			return err
-		}
-		err = errors.Join(in.add(e.Name, r), r.Close())
-		if err != nil {
+		if err := in.file(ctx, e.Name, e.Mode(), e.Open); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// file reads one file, which must be a plain one.
+func (in *intake) file(ctx context.Context, name string, mode fs.FileMode, open func() (io.ReadCloser, error)) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !mode.IsRegular():
+		return refused("%.100q is a link or no plain file", name)
+	}
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(in.add(name, r), r.Close())
 }
 
 func (in *intake) tar(ctx context.Context, f io.Reader) error {
@@ -173,14 +178,14 @@ func (in *intake) tar(ctx context.Context, f io.Reader) error {
 			return nil
 		case err != nil:
 			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
 		case h.Typeflag == tar.TypeDir || h.Typeflag == tar.TypeXGlobalHeader:
 			continue
-		case h.Typeflag != tar.TypeReg:
-			return refused("%.100q is a link or no plain file", h.Name)
 		}
-		if err := in.add(h.Name, t); err != nil {
+		mode := fs.ModeIrregular
+		if h.Typeflag == tar.TypeReg {
+			mode = 0
+		}
+		if err := in.file(ctx, h.Name, mode, func() (io.ReadCloser, error) { return io.NopCloser(t), nil }); err != nil {
 			return err
 		}
 	}
