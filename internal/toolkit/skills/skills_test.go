@@ -57,6 +57,9 @@ func tarOf(t testing.TB, list ...entry) string {
 		if e.link {
 			h.Typeflag, h.Linkname, h.Size, e.text = tar.TypeSymlink, e.text, 0, ""
 		}
+		if h.Linkname == "SKILL.md" {
+			h.Typeflag = tar.TypeLink
+		}
 		must.Do(t, w.WriteHeader(h))
 		must.Get(w.Write([]byte(e.text)))
 	}
@@ -120,6 +123,7 @@ func TestHostileSources(t *testing.T) {
 		"an absolute path": {tarOf(t, skill, entry{"/etc/evil", "x", false}), "skill_refused"},
 		"a backslash":      {zipOf(t, skill, entry{`..\evil`, "x", false}), "skill_refused"},
 		"a link in a zip":  {zipOf(t, skill, entry{"x", "/etc/passwd", true}), "skill_refused"},
+		"a hard link":      {tarOf(t, skill, entry{"x", "SKILL.md", true}), "skill_refused"},
 		"a link in a tar":  {tarOf(t, skill, entry{"x", "/etc/passwd", true}), "skill_refused"},
 		"a link":           {linked, "skill_refused"},
 		"a zip bomb":       {zipOf(t, skill, bomb), "skill_refused"},
