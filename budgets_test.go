@@ -88,7 +88,7 @@ var budgets = map[string]int{
 	"internal/strict":               730,
 	"internal/tool":                 2825,
 	"internal/toolkit/browser":      1079,
-	"internal/toolkit/builtin":      2645,
+	"internal/toolkit/builtin":      2607,
 	"internal/toolkit/grpc":         2970,
 	"internal/toolkit/mcp":          3245,
 	"internal/toolkit/process":      1340,

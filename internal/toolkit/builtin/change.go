@@ -38,41 +38,26 @@ type deleteArgs struct {
 // changing is an action on files.
 type changing struct {
 	local.Layer
-	k       *kit
-	preview func(ctx context.Context, in tool.Invocation) (string, error) // nil: the arguments say all
-}
-
-// Preview implements tool.Previewer.
-func (c changing) Preview(ctx context.Context, in tool.Invocation) (string, error) {
-	if c.preview == nil {
-		return "", nil
-	}
-	return c.preview(ctx, in)
+	k *kit
 }
 
 // changers adds the actions, which need the trash.
 func (k *kit) changers(to *local.Kit) {
 	gone := []tool.Strategy{{Kind: tool.Custom, Tools: []string{"files.list", "files.read"}}}
-	addChange(k, to, tool.Spec{Name: "write", Targets: []string{"path"}, Tidy: rewritten,
+	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"path"}, Tidy: rewritten,
 		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + begin,
-		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}}}, k.write, k.writePreview)
-	addChange(k, to, tool.Spec{Name: "edit", Targets: []string{"path"}, Tidy: rewritten,
+		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}}},
+		func(a writeArgs) (string, error) { return a.Path, nil }, writeArgs.text)
+	rewrite(k, to, tool.Spec{Name: "edit", Targets: []string{"path"}, Tidy: rewritten,
 		Description: "Changes a part of a text file: replaces one text by another, exactly. Prefer it to files.write for files that exist. " + begin,
 		Log:         tool.LogSpec{Summary: "Edit {path}", Parameters: []string{"path", "all"}, Impact: []string{"path"}}},
-		k.edit, func(ctx context.Context, in tool.Invocation, a editArgs) (string, error) {
-			p, root, old, now, err := k.edited(ctx, in.User, a)
-			if err != nil {
-				return "", err
-			}
-			defer root.Close()
-			return unified(p.shown, old, now), nil
-		})
+		func(a editArgs) (string, error) { return a.Path, nil }, editArgs.text)
 	addChange(k, to, tool.Spec{Name: "move", Targets: []string{"from", "to"}, Tidy: gone,
 		Description: "Moves or renames a file or folder inside a granted folder. It never replaces anything. " + begin,
-		Log:         tool.LogSpec{Summary: "Move {from} to {to}", Impact: []string{"from", "to"}}}, k.move, nil)
+		Log:         tool.LogSpec{Summary: "Move {from} to {to}", Impact: []string{"from", "to"}}}, k.move)
 	addChange(k, to, tool.Spec{Name: "delete", Targets: []string{"path"}, Tidy: gone,
 		Description: "Deletes a file or folder. It is kept in a trash for a while, so that deleting can be undone. " + begin,
-		Log:         tool.LogSpec{Summary: "Delete {path}", Impact: []string{"path"}}}, k.delete, nil)
+		Log:         tool.LogSpec{Summary: "Delete {path}", Impact: []string{"path"}}}, k.delete)
 }
 
 // rewritten is what becomes obsolete when a file has a new content.
@@ -80,22 +65,78 @@ var rewritten = []tool.Strategy{
 	{Kind: tool.ByTool, Tools: []string{"files.read"}, Parameters: []string{"path"}},
 	{Kind: tool.Custom, Tools: []string{"files.list"}}}
 
-func addChange[In any](k *kit, to *local.Kit, s tool.Spec, fn, preview func(context.Context, tool.Invocation, In) (string, error)) {
+func addChange[In any](k *kit, to *local.Kit, s tool.Spec, fn func(context.Context, tool.Invocation, In) (string, error)) {
 	s.Yields = message.Private
 	local.Change(to, s, func(_ context.Context, user string) (changes, error) { return changes{k, user}, nil },
 		func(ctx context.Context, in tool.Invocation, a In, _ changes) (string, error) { return fn(ctx, in, a) }, tool.Text)
-	to.Wrap(func(l local.Layer) tool.Tool {
-		c := changing{Layer: l, k: k}
-		if preview != nil {
-			c.preview = func(ctx context.Context, in tool.Invocation) (string, error) {
-				var a In
-				if err := json.Unmarshal(in.Args, &a); err != nil {
-					return "", fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %w", err)
-				}
-				return preview(ctx, in, a)
-			}
+	to.Wrap(func(l local.Layer) tool.Tool { return changing{l, k} })
+}
+
+// rewriting is an action that gives a text file another text.
+type rewriting struct {
+	local.Layer
+	preview func(ctx context.Context, in tool.Invocation) (string, error)
+}
+
+// Preview implements tool.Previewer: it shows the difference of the texts. Of a new file the arguments say all.
+func (r rewriting) Preview(ctx context.Context, in tool.Invocation) (string, error) {
+	return r.preview(ctx, in)
+}
+
+// former is what is at the place of a file before it is rewritten.
+type former struct {
+	place
+	text  string
+	there bool
+}
+
+// rewrite adds an action that gives a text file, which at names, the text that next returns, with what is said
+// of the change.
+func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, error), next func(In, former) (now, told string, err error)) {
+	prepared := func(ctx context.Context, user string, a In) (f former, root *os.Root, now, told string, err error) {
+		shown, err := at(a)
+		if err == nil {
+			f.place, root, err = k.writable(ctx, user, shown)
 		}
-		return c
+		if err != nil {
+			return f, nil, "", "", err
+		}
+		f.text, err = f.textOf(root)
+		if f.there = !fault.HasCode(err, "file_not_found"); err == nil || !f.there {
+			now, told, err = next(a, f)
+		}
+		if err == nil && len(now) > maxWrite {
+			err = fault.New(fault.TooLarge, "file_too_large", "%q would have %d bytes: at most %d", f.shown, len(now), maxWrite)
+		}
+		if err != nil {
+			root.Close() // it was only read
+		}
+		return f, root, now, told, err
+	}
+	addChange(k, to, s, func(ctx context.Context, in tool.Invocation, a In) (string, error) {
+		f, root, now, told, err := prepared(ctx, in.User, a)
+		if err != nil {
+			return "", tool.NotDone(err)
+		}
+		defer root.Close()
+		return told, k.put(ctx, in, f.place, root, now, f.there)
+	})
+	to.Wrap(func(l local.Layer) tool.Tool {
+		return rewriting{l, func(ctx context.Context, in tool.Invocation) (string, error) {
+			var a In
+			if err := json.Unmarshal(in.Args, &a); err != nil {
+				return "", fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %w", err)
+			}
+			f, root, now, _, err := prepared(ctx, in.User, a)
+			if err != nil {
+				return "", err
+			}
+			defer root.Close()
+			if !f.there {
+				return "", nil
+			}
+			return unified(f.shown, f.text, now), nil
+		}}
 	})
 }
 
@@ -127,48 +168,32 @@ func (p place) textOf(root *os.Root) (string, error) {
 	return string(b), nil
 }
 
-// edited returns the content of a file before and after an edit.
-func (k *kit) edited(ctx context.Context, user string, a editArgs) (p place, root *os.Root, old, now string, err error) {
-	if p, root, err = k.writable(ctx, user, a.Path); err != nil {
-		return
-	}
-	if old, err = p.textOf(root); err == nil {
-		now, err = a.apply(p.shown, old)
-	}
-	if err != nil {
-		root.Close() // it was only read
-	}
-	return
-}
-
-func (a editArgs) apply(shown, old string) (string, error) {
-	switch n := strings.Count(old, a.Old); {
+func (a editArgs) text(f former) (now, told string, err error) {
+	switch n := strings.Count(f.text, a.Old); {
+	case !f.there:
+		return "", "", f.fault(fs.ErrNotExist)
 	case n == 0:
-		return "", fault.New(fault.NotFound, "text_not_found", "the text to replace is not in %q", shown).
+		return "", "", fault.New(fault.NotFound, "text_not_found", "the text to replace is not in %q", f.shown).
 			WithHint("read the file again, and copy the text exactly, with its spaces and line breaks")
 	case n > 1 && !a.All:
-		return "", fault.New(fault.Conflict, "text_not_unique", "the text to replace is in %q %d times", shown, n).
+		return "", "", fault.New(fault.Conflict, "text_not_unique", "the text to replace is in %q %d times", f.shown, n).
 			WithHint("take more of its surroundings, or set all to replace each")
 	case a.Old == a.New:
-		return "", fault.New(fault.Invalid, "edit_empty", "the two texts are the same")
+		return "", "", fault.New(fault.Invalid, "edit_empty", "the two texts are the same")
 	}
-	now := strings.ReplaceAll(old, a.Old, a.New)
-	if len(now) > maxWrite {
-		return "", fault.New(fault.TooLarge, "file_too_large", "%q would have %d bytes: at most %d", shown, len(now), maxWrite)
-	}
-	return now, nil
+	now = strings.ReplaceAll(f.text, a.Old, a.New)
+	return now, fmt.Sprintf("Changed %s:\n%s", f.shown, unified(f.shown, f.text, now)), nil
 }
 
-func (k *kit) edit(ctx context.Context, in tool.Invocation, a editArgs) (string, error) {
-	p, root, old, now, err := k.edited(ctx, in.User, a)
-	if err != nil {
-		return "", tool.NotDone(err)
+func (a writeArgs) text(f former) (now, told string, err error) {
+	what := "Wrote"
+	if f.there {
+		what = "Replaced"
+		if !a.Overwrite {
+			return "", "", f.exists()
+		}
 	}
-	defer root.Close()
-	if err := k.put(ctx, in, p, root, now, true); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("Changed %s:\n%s", p.shown, unified(p.shown, old, now)), nil
+	return a.Content, fmt.Sprintf("%s %s: %d bytes.", what, f.shown, len(a.Content)), nil
 }
 
 // move renames a file or folder.

@@ -232,7 +232,6 @@ func TestPreviews(t *testing.T) {
 		{"files.edit", `{"path":"notes/a.txt","old":"gamma","new":"beta"}`, "text_not_found"},
 		{"files.write", `{"path":"notes/a.txt","content":"beta\n","overwrite":true}`, "--- notes/a.txt\n+++ notes/a.txt (new)\n@@ -1,1 +1,1 @@\n-alpha\n+beta\n"},
 		{"files.write", `{"path":"notes/none.txt","content":"beta\n"}`, ""},
-		{"files.delete", `{"path":"notes/a.txt"}`, ""},
 	} {
 		tl, _ := r.Get(c.name)
 		p, ok := tool.PreviewerOf(tl)

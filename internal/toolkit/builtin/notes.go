@@ -65,22 +65,17 @@ func (k *kit) notes(to *local.Kit) {
 			return k.read(ctx, in, readArgs{Path: at})
 		})
 	changed := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"notes.read"}, Parameters: []string{"title"}}}
-	addChange(k, to, tool.Spec{Name: "write", Targets: []string{"title"}, Tidy: changed,
+	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"title"}, Tidy: changed,
 		Description: "Writes a note of the user's: a new one, or with overwrite a whole one anew.",
 		Log:         tool.LogSpec{Summary: "Write the note {title}", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}}},
-		func(ctx context.Context, in tool.Invocation, a noteWriteArgs) (string, error) {
-			at, err := notePath(dir, a.Title)
-			if err != nil {
-				return "", tool.NotDone(err)
-			}
-			return k.write(ctx, in, writeArgs{Path: at, Content: a.Text, Overwrite: a.Overwrite})
-		}, nil)
-	addChange(k, to, tool.Spec{Name: "append", Targets: []string{"title"}, Tidy: changed,
+		func(a noteWriteArgs) (string, error) { return notePath(dir, a.Title) },
+		func(a noteWriteArgs, f former) (now, told string, err error) {
+			return writeArgs{Content: a.Text, Overwrite: a.Overwrite}.text(f)
+		})
+	rewrite(k, to, tool.Spec{Name: "append", Targets: []string{"title"}, Tidy: changed,
 		Description: "Adds text at the end of a note of the user's. It makes the note if there is none.",
 		Log:         tool.LogSpec{Summary: "Add to the note {title}", Parameters: []string{"title"}, Impact: []string{"title"}}},
-		func(ctx context.Context, in tool.Invocation, a noteAppendArgs) (string, error) {
-			return k.appendNote(ctx, in, dir, a)
-		}, nil)
+		func(a noteAppendArgs) (string, error) { return notePath(dir, a.Title) }, noteAppendArgs.text)
 }
 
 // notePath returns the path of a note. A title is a file's name, and nothing more.
@@ -100,30 +95,13 @@ func orNone(out string, err error) (string, error) {
 	return out, err
 }
 
-func (k *kit) appendNote(ctx context.Context, in tool.Invocation, dir string, a noteAppendArgs) (string, error) {
-	at, err := notePath(dir, a.Title)
-	if err != nil {
-		return "", tool.NotDone(err)
+func (a noteAppendArgs) text(f former) (now, told string, err error) {
+	if f.text != "" && !strings.HasSuffix(f.text, "\n") {
+		f.text += "\n"
 	}
-	p, root, err := k.writable(ctx, in.User, at)
-	if err != nil {
-		return "", tool.NotDone(err)
-	}
-	defer root.Close()
-	old, err := p.textOf(root)
-	switch {
-	case fault.HasCode(err, "file_not_found"):
-	case err != nil:
-		return "", tool.NotDone(err)
-	case old != "" && !strings.HasSuffix(old, "\n"):
-		old += "\n"
-	}
-	now := old + strings.TrimSuffix(a.Text, "\n") + "\n"
+	now = f.text + strings.TrimSuffix(a.Text, "\n") + "\n"
 	if len(now) > maxNote {
-		return "", tool.NotDone(fault.New(fault.TooLarge, "note_too_large", "the note would have %d bytes: at most %d", len(now), maxNote).WithHint("begin another note"))
+		return "", "", fault.New(fault.TooLarge, "note_too_large", "the note would have %d bytes: at most %d", len(now), maxNote).WithHint("begin another note")
 	}
-	if err := k.put(ctx, in, p, root, now, true); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("Added to %s: it has %d bytes now.", p.shown, len(now)), nil
+	return now, fmt.Sprintf("Added to %s: it has %d bytes now.", f.shown, len(now)), nil
 }

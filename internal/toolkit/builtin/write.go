@@ -20,30 +20,6 @@ type writeArgs struct {
 	Overwrite bool   `json:"overwrite,omitzero" jsonschema:"replace the file if there is one; without it an existing file is left alone"`
 }
 
-func (k *kit) writePreview(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
-	p, root, err := k.target(ctx, in.User, a)
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	old, err := p.textOf(root)
-	if fault.HasCode(err, "file_not_found") {
-		return "", nil // the arguments show the whole new file
-	}
-	if err != nil {
-		return "", err
-	}
-	return unified(p.shown, old, a.Content), nil
-}
-
-// target finds the place of a write and opens its folder.
-func (k *kit) target(ctx context.Context, user string, a writeArgs) (place, *os.Root, error) {
-	if len(a.Content) > maxWrite {
-		return place{}, nil, fault.New(fault.TooLarge, "file_too_large", "a file of %d bytes is too large: at most %d", len(a.Content), maxWrite)
-	}
-	return k.writable(ctx, user, a.Path)
-}
-
 // writable finds a place inside a folder that may be written to, and opens the folder.
 func (k *kit) writable(ctx context.Context, user, shown string) (place, *os.Root, error) {
 	mine, err := k.foldersOf(ctx, user)
@@ -62,23 +38,6 @@ func (k *kit) writable(ctx context.Context, user, shown string) (place, *os.Root
 	}
 	root, err := p.open()
 	return p, root, err
-}
-
-func (k *kit) write(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
-	p, root, err := k.target(ctx, in.User, a)
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	_, err = root.Lstat(p.rel)
-	what := "Wrote"
-	if err == nil {
-		what = "Replaced"
-	}
-	if err := k.put(ctx, in, p, root, a.Content, a.Overwrite); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s %s: %d bytes.", what, p.shown, len(a.Content)), nil
 }
 
 // put writes the content to a temporary file in the same folder, syncs it, and renames it, so that the
