@@ -72,7 +72,8 @@ func features(list []string, text string) []feature {
 
 // Training.
 const (
-	rounds = 6
+	rounds = 6     // fewer if there are many samples:
+	steps  = 20000 // in all rounds together, but at least two rounds
 	rate   = 0.5
 	decay  = 2e-4
 	least  = 1e-3 // errors below this teach nothing
@@ -121,7 +122,7 @@ func train(samples []sample, worth []float64) *linear {
 	var wrong []miss
 	p := make([]float64, m.classes)
 	next := uint64(1)
-	for range rounds {
+	for range min(rounds, max(2, steps/max(1, len(samples)))) {
 		for range samples {
 			next = next*6364136223846793005 + 1442695040888963407
 			i := int((next >> 33) % uint64(len(samples)))
