@@ -209,24 +209,31 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 	if to := w.reserve(); to != "" && d.Confidence < leastSure {
 		return nil, "The plan was not begun, since you are not sure of it. The agent " + to + " gets the request."
 	}
-	if bad := plan.Check(d, w.world()); bad != nil {
+	if bad := plan.Check(d, w.world(ctx)); bad != nil {
 		return nil, "The plan was not begun. Correct these points and call " + startTool + " again:\n" + plan.Describe(bad)
 	}
 	return d, ""
 }
 
-// world is what plans are held against: what the assistant itself could do.
-func (w *treeWorker) world() plan.World {
+// world is what plans are held against: what the assistant itself could do, and policy
+// does not deny to the user whatever was read before.
+func (w *treeWorker) world(ctx context.Context) plan.World {
 	kit, err := w.node.kitOf(DefaultAgent)
 	if err != nil {
 		return plan.World{}
 	}
 	return plan.World{
 		Tool: func(name string) plan.Code {
-			if kit.has(name) && name != startTool {
-				return ""
+			t, ok := kit.registry.Get(name)
+			if !ok || name == startTool {
+				return plan.UnknownTool
 			}
-			return plan.UnknownTool
+			d, err := w.node.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.scope, Request: w.request,
+				Agent: w.kit.Name, Lineage: w.request.Lineage, Flow: policy.Flow{Fixed: true}, Attended: true})
+			if err == nil && d.Verdict == policy.Deny && d.Rule != "" { // without a rule, arguments may make the difference
+				return plan.PermissionDenied
+			}
+			return ""
 		},
 		Near:  func(name string) []string { return tool.Near(name, kit.names, 2) },
 		Agent: func(path string) bool { return kit.asks[path+".ask"] },

@@ -111,14 +111,15 @@ func (n *Node) design(t *plan.Task) (*agentKit, error) {
 		}
 		kit.asks[name] = level.asks[name]
 	}
-	if err := kit.registry.Add(askPerson{}); err != nil {
-		return nil, err
-	}
+	own := []tool.Tool{askPerson{}}
 	if !t.Parent.Zero() {
-		if err := kit.registry.Add(askPlan{}); err != nil {
+		own = append(own, askPlan{}, readTask{})
+	}
+	for _, x := range own {
+		if err := kit.registry.Add(x); err != nil {
 			return nil, err
 		}
-		kit.asks[askPlanTool] = true
+		kit.asks[x.Spec().Name] = x.Spec().Effect == tool.Query
 	}
 	if err := n.plan(kit, needs{}, nil); err != nil {
 		return nil, err

@@ -8,12 +8,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"steward/internal/agent/plan"
 	"steward/internal/agent/route"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
 	"steward/internal/tool"
 )
 
@@ -60,6 +63,9 @@ func outputs(before []*plan.Task) string {
 	var b strings.Builder
 	for i, x := range before {
 		text := "\n\n" + fenced("the output of the task "+x.Name, x.Output.Summary)
+		if x.Output.Whole > 0 {
+			text += fmt.Sprintf("\nThat is the beginning of %d bytes. Read on with %s: task %q, offset %d.", x.Output.Whole, readTaskTool, x.ID.String(), len(x.Output.Summary)-len("…"))
+		}
 		if b.Len()+len(text) > maxOutputs {
 			fmt.Fprintf(&b, "\n\nThe outputs of %d more tasks are left out.", len(before)-i)
 			break
@@ -113,6 +119,60 @@ func (askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, error
 		return tool.Result{Labels: labels}, err
 	}
 	return tool.Result{Content: []message.Block{&message.Text{Text: answer}}, Labels: labels}, nil
+}
+
+// readTask is plan.read: an agent that was designed for a task reads on in the output of
+// another one, of which it was given the beginning.
+type readTask struct{}
+
+const (
+	readTaskTool = "plan.read"
+	maxRead      = 16 << 10 // bytes at once
+)
+
+// Spec implements tool.Tool.
+func (readTask) Spec() tool.Spec {
+	return tool.Spec{Name: readTaskTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, ResultCap: 2 * maxRead,
+		Input: []byte(`{"type":"object","properties":{"task":{"type":"string","maxLength":40},"offset":{"type":"integer","minimum":0}},` +
+			`"required":["task","offset"],"additionalProperties":false}`),
+		Description: "Reads on in a long output of another task of the plan, of which you were given the beginning. Use it with the task and the offset that stand there.",
+		Log:         tool.LogSpec{Summary: "Read on in the output of another task", Parameters: []string{"task", "offset"}}}
+}
+
+// Call implements tool.Tool.
+func (readTask) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	a, ok := ctx.Value(turnCallKey{}).(*turnCall)
+	if !ok {
+		return tool.Result{}, outsideTurn(readTaskTool)
+	}
+	var asked struct {
+		Task   string
+		Offset int
+	}
+	if err := json.Unmarshal(in.Args, &asked); err != nil {
+		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments cannot be read: %w", err)
+	}
+	own, _, _ := a.node.liveTask(a.chat.user, strings.TrimPrefix(a.run.Agent, designedPrefix))
+	live, of, ok := a.node.liveTask(a.chat.user, asked.Task)
+	if !ok || live != own {
+		return tool.Result{}, fault.New(fault.NotFound, "task_not_found", "the plan has no task %.60q", asked.Task).WithHint("use the task as it stands below the output")
+	}
+	live.worker.mu.Lock()
+	t := *live.worker.tasks[of].Task
+	live.worker.mu.Unlock()
+	did, err := sumUp(ctx, a.node.opt.Store, store.ForUser(a.chat.user), record.ConversationURI(t.Output.Conversation))
+	if err != nil || did.final == nil || t.Output.Conversation.Zero() || t.State != plan.Done {
+		return tool.Result{}, cmp.Or[error](err, fault.New(fault.NotFound, "output_not_found", "the task %s has no more than you were given", t.Name))
+	}
+	text := did.final.Text()
+	from := min(asked.Offset, len(text))
+	end := min(from+maxRead, len(text))
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	res := tool.Text(fmt.Sprintf("%s\n[Bytes %d to %d of %d.]", text[from:end], from, end, len(text)))
+	res.Labels, res.Sources = plan.LabelsOf(&t)|did.labels, did.sources
+	return res, nil
 }
 
 // askPerson is person.ask: an agent that was designed for a task asks the user. The

@@ -69,7 +69,7 @@ func (w *treeWorker) work(ctx context.Context, tasks []*plan.Task) error {
 	w.show(ctx, tasks)
 	w.mu.Unlock()
 	check := func(d []plan.Draft) []plan.Problem {
-		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world())
+		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world(ctx))
 	}
 	n, live := w.node, &liveTree{w.chat.user, w, plan.New(w, tasks, plan.Options{Check: check})}
 	n.mu.Lock()

@@ -62,7 +62,7 @@ func (n *Node) OrderTask(ctx context.Context, user, which string, c plan.Command
 			WithHint("steward requests show last lists the tasks of a plan; when its turn is over, ask anew")
 	}
 	if c == plan.Edit {
-		if bad := plan.Check(edited, t.worker.world()); bad != nil {
+		if bad := plan.Check(edited, t.worker.world(ctx)); bad != nil {
 			return fault.New(fault.Invalid, "plan_invalid", "the task cannot be like that:\n%s", plan.Describe(bad)).WithHint("correct these points")
 		}
 		if len(edited.Subtasks) > 0 {

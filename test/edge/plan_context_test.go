@@ -2,8 +2,12 @@ package edge_test
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -123,5 +127,60 @@ examples: [{say: "Will it rain tomorrow in Vienna?"}, {say: "How cold is it in G
 	n.Serve()
 	if got := agents(); got != "rain: alarm: poem:" {
 		t.Errorf("with the policy: %s", got)
+	}
+}
+
+// TestATaskReadsALongOutputToItsEnd: a task is given the beginning of what another one brought, and reads on to the end. It reads
+// nothing of other plans.
+func TestATaskReadsALongOutputToItsEnd(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("die Hütte ist schön, ", 1500) + "and costs 80."
+	plan := object{"analysis": "a", "plan": "p", "confidence": 1, "subtasks": []object{
+		{"name": "look", "purpose": "Look around"}, {"name": "sum", "purpose": "Sum up", "after": []string{"look"}}}}
+	at := regexp.MustCompile(`beginning of \d+ bytes. Read on with plan.read: task "([^"]+)", offset (\d+)`)
+	var mu sync.Mutex
+	var other string
+	n := edge.New(t, carryOut(t, plan, func(in edge.Asked) edge.Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		given := at.FindStringSubmatch(in.User())
+		read := func(task string, offset int) edge.Reply {
+			return edge.Reply{Calls: []edge.Call{{Name: "plan.read", Args: object{"task": task, "offset": offset}}}}
+		}
+		switch {
+		case strings.HasPrefix(in.User(), "Look around"):
+			return edge.Reply{Text: long}
+		case given == nil:
+			t.Errorf("asked %s", in.User())
+			return edge.Reply{Text: "?"}
+		case in.Rounds() == 0 && other != "":
+			return read(other, 0)
+		case in.Rounds() > 0 && strings.Contains(in.Results()[0], "the plan has no task"):
+			return edge.Reply{Text: "refused"}
+		}
+		offset, err := strconv.Atoi(given[2])
+		if err != nil {
+			t.Error(err)
+		}
+		if in.Rounds() > 0 {
+			part := in.Results()[0]
+			text, ends, _ := strings.Cut(part, "\n[Bytes ")
+			var from, to, all int
+			if _, err := fmt.Sscanf(ends, "%d to %d of %d", &from, &to, &all); err != nil || long[from:to] != text || all != len(long) {
+				t.Errorf("%v: %.200s", err, part)
+			}
+			if offset = to; to == all {
+				other = given[1]
+				return edge.Reply{Text: "summed up after " + strconv.Itoa(in.Rounds())}
+			}
+		}
+		return read(given[1], offset)
+	}))
+	n.Serve()
+	if out := n.Must("ask", "-q", "--agent", "planner", "Look and sum up"); !strings.Contains(out, "summed up after 2") {
+		t.Error(out)
+	}
+	if out := n.Must("ask", "-q", "--agent", "planner", "Look and sum up"); !strings.Contains(out, "refused") {
+		t.Error(out)
 	}
 }

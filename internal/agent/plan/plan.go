@@ -126,6 +126,7 @@ type Output struct {
 	Conversation id.ID          `json:"conversation,omitzero"`
 	Message      id.ID          `json:"message,omitzero"`
 	Summary      string         `json:"summary,omitzero"`
+	Whole        int            `json:"whole,omitzero"` // bytes of the text; zero: Summary is all of it
 	Labels       message.Labels `json:"labels,omitzero"`
 }
 

@@ -249,6 +249,9 @@ func (r *Run) end(e ended) {
 // worked takes the output of a task.
 func (r *Run) worked(t *Task, out Output, err error) {
 	t.Output = out
+	if len(out.Summary) > MaxSummary {
+		t.Output.Whole = len(out.Summary)
+	}
 	t.Output.Summary = clipSummary(t.Output.Summary)
 	switch {
 	case err != nil:
