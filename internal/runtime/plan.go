@@ -140,9 +140,15 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 		made = plan.Tree(askedRequest(in.Call), draft, a.call.Labels)
 	}
 	if len(tasks) == 0 || !tasks[0].State.Over() {
-		err = w.lead(ctx, made)
+		if err = w.lead(ctx, made, in.Args); err == nil {
+			return w.result(ctx)
+		}
 	}
-	if kept := w.keep(ctx, in.Args, err); err != nil || kept != nil {
+	kept := w.keep(ctx, in.Args, err, func(change store.Change) error {
+		_, err := w.node.opt.Store.Commit(context.WithoutCancel(ctx), store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: []store.Change{change}})
+		return err
+	})
+	if err != nil || kept != nil {
 		return tool.Result{}, cmp.Or(err, kept)
 	}
 	return w.result(ctx)

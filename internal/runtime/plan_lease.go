@@ -19,11 +19,12 @@ func queueOf(st store.Store) *lease.Queue {
 }
 
 // lead works on the tree until it is over, under a lease of it: everything that
-// its agents commit is committed under the lease too. Tasks that are made are
-// saved first; otherwise they are read from the store. If the lease is lost (the
-// process stood still for too long, or could not write), lead takes it again and
-// goes on from what is stored.
-func (w *treeWorker) lead(ctx context.Context, made []*plan.Task) error {
+// its agents commit is committed under the lease too. Tasks that are made are saved
+// when the first of them begin; otherwise they are read from the store. What became
+// of the plan is recorded with the end. If the lease is lost (the process stood still
+// for too long, or could not write), lead takes it again and goes on from what is
+// stored.
+func (w *treeWorker) lead(ctx context.Context, made []*plan.Task, args []byte) error {
 	for {
 		l, err := w.node.queue.Begin(ctx, store.ForUser(w.chat.user), lease.At(w.at))
 		if err != nil {
@@ -31,16 +32,17 @@ func (w *treeWorker) lead(ctx context.Context, made []*plan.Task) error {
 		}
 		err = l.Hold(ctx, func(ctx context.Context) error {
 			tasks, err := w.load(ctx)
-			if err == nil && len(tasks) == 0 {
-				tasks, err = made, w.Save(ctx, made)
+			fresh := len(tasks) == 0
+			if fresh {
+				tasks = made
 			}
 			if err == nil {
-				err = w.work(ctx, tasks)
+				err = w.work(ctx, tasks, fresh)
 			}
-			if err == nil {
-				err = l.End(ctx)
+			if err != nil {
+				return err
 			}
-			return err
+			return w.keep(ctx, args, nil, func(change store.Change) error { return l.End(ctx, change) })
 		})
 		if !errors.Is(err, lease.ErrLost) || ctx.Err() != nil {
 			return err
@@ -62,16 +64,18 @@ func aside(ctx context.Context, err error) error {
 	return err
 }
 
-// work works through the tasks of the tree. While it does, a person can give
-// orders.
-func (w *treeWorker) work(ctx context.Context, tasks []*plan.Task) error {
-	w.mu.Lock()
-	w.show(ctx, tasks)
-	w.mu.Unlock()
+// work works through the tasks of the tree, which are fresh if they are not saved
+// yet. While it does, a person can give orders.
+func (w *treeWorker) work(ctx context.Context, tasks []*plan.Task, fresh bool) error {
+	if !fresh {
+		w.mu.Lock()
+		w.show(ctx, tasks)
+		w.mu.Unlock()
+	}
 	check := func(d []plan.Draft) []plan.Problem {
 		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world(ctx))
 	}
-	n, live := w.node, &liveTree{w.chat.user, w, plan.New(w, tasks, plan.Options{Check: check})}
+	n, live := w.node, &liveTree{w.chat.user, w, plan.New(w, tasks, plan.Options{Check: check, Fresh: fresh})}
 	n.mu.Lock()
 	n.trees[live] = struct{}{}
 	n.mu.Unlock()

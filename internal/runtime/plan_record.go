@@ -37,7 +37,8 @@ const maxAsked = 4 << 10
 
 // keep records what became of a plan when its tree is over, or its turn was
 // stopped (ended). A turn that only waits for the next start has nothing to record.
-func (w *treeWorker) keep(ctx context.Context, args []byte, ended error) error {
+// commit commits the record.
+func (w *treeWorker) keep(ctx context.Context, args []byte, ended error, commit func(store.Change) error) error {
 	if ended != nil && !errors.Is(ended, request.ErrStop) {
 		return nil
 	}
@@ -82,8 +83,7 @@ func (w *treeWorker) keep(ctx context.Context, args []byte, ended error) error {
 		p.Tasks = append(p.Tasks, x)
 	}
 	at := w.at.Parent().ChildID(typePlan, root.ID)
-	_, err = w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: []store.Change{{
-		URI: at, Body: record.Encode(&p), Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}}}})
+	err = commit(store.Change{URI: at, Body: record.Encode(&p), Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}})
 	if err == nil {
 		w.node.examples.learn(w.chat.user, at, &p)
 	}

@@ -196,18 +196,24 @@ var errUnchanged = errors.New("unchanged")
 // has no effect.
 func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, outcome, code string) error {
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
-	_, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error {
+	r, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error {
 		if r.state == record.RequestAnswered {
 			return errUnchanged
 		}
 		r.state, r.Outcome, r.Error = record.RequestAnswered, outcome, code
 		r.Answered = time.Now().UTC().Truncate(time.Millisecond)
-		return nil
+		if r.Kind == record.RequestTask { // whoever delivers its result has to see that it was answered
+			return nil
+		}
+		return n.shut(ctx, sc, r)
 	})
+	if err == nil && r.state == "" && !r.at.Zero() {
+		at, err = n.wasClosed(ctx, sc, r)
+	}
 	if err != nil {
 		return err
 	}
-	return n.closeDone(ctx, user, at)
+	return n.closeDone(ctx, user, at) // also if what is below it was closed meanwhile
 }
 
 // answerByRun answers a request with the outcome of an interaction's run. It
@@ -253,33 +259,44 @@ func (n *Node) retry(what string, do func() error, final func(error) bool, about
 func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) error {
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
 	for !at.Zero() {
-		closed := false
 		r, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error {
-			closed = false
-			done, err := n.done(ctx, sc, r)
-			if err != nil {
+			if err := n.shut(ctx, sc, r); err != nil {
 				return err
 			}
-			if !done {
+			if r.state != "" {
 				return errUnchanged
 			}
-			sum := tally{price: n.parts.Price}
-			if err := sum.all(ctx, n.opt.Store, sc, r); err != nil {
-				return err
-			}
-			r.Usage, r.Cost = sum.usage, sum.cost
-			r.state, r.Closed, closed = "", time.Now().UTC().Truncate(time.Millisecond), true
 			return nil
 		})
-		if err != nil || !closed {
+		if err != nil || r.state != "" || r.at.Zero() {
 			return err
 		}
-		n.log.Debug("a request is closed", "request", r.ID.String(), "kind", r.Kind, "outcome", r.Outcome, "error", r.Error)
-		if at, err = n.above(ctx, sc, r); err != nil {
+		if at, err = n.wasClosed(ctx, sc, r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// shut makes an answered request a closed one if nothing below it is open.
+func (n *Node) shut(ctx context.Context, sc store.Scope, r *storedRequest) error {
+	done, err := n.done(ctx, sc, r)
+	if err != nil || !done {
+		return err
+	}
+	sum := tally{price: n.parts.Price}
+	if err := sum.all(ctx, n.opt.Store, sc, r); err != nil {
+		return err
+	}
+	r.Usage, r.Cost = sum.usage, sum.cost
+	r.state, r.Closed = "", time.Now().UTC().Truncate(time.Millisecond)
+	return nil
+}
+
+// wasClosed returns the request above one that was closed.
+func (n *Node) wasClosed(ctx context.Context, sc store.Scope, r storedRequest) (resource.URI, error) {
+	n.log.Debug("a request is closed", "request", r.ID.String(), "kind", r.Kind, "outcome", r.Outcome, "error", r.Error)
+	return n.above(ctx, sc, r)
 }
 
 // done reports whether neither a request nor anything below it is left to wait

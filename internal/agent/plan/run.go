@@ -65,6 +65,8 @@ type Options struct {
 	// Check says what is wrong with corrective subtasks. They are dropped if
 	// anything is. May be nil.
 	Check func(drafts []Draft) []Problem
+	// Fresh says that the tasks were not saved yet.
+	Fresh bool
 }
 
 // New returns a run over the tasks of a tree, parents before their subtasks, as
@@ -77,6 +79,9 @@ func New(w Worker, tasks []*Task, opt Options) *Run {
 		ended: make(chan ended), orders: make(chan order), over: make(chan struct{})}
 	for _, t := range tasks {
 		r.byID[t.ID] = t
+	}
+	if opt.Fresh {
+		r.changed = slices.Clone(tasks)
 	}
 	return r
 }
