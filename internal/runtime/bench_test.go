@@ -11,6 +11,7 @@ import (
 
 	sqlite3 "zombiezen.com/go/sqlite"
 
+	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/runtime"
 	"steward/internal/store"
@@ -75,13 +76,33 @@ func bareCommit(b *testing.B) func() time.Duration {
 	}
 }
 
+// designedOrder makes the planner have an agent designed that calls one tool.
+const designedOrder = `call plan.start {"analysis":"a product","plan":"multiply","confidence":1,"purpose":"call math.multiply {\"a\":6,\"b\":7}","selected_tools":["math.multiply"]}`
+
+// designing returns a world that counts its commits.
+func designing(t testing.TB) (*world, *atomic.Int64) {
+	var commits atomic.Int64
+	return made(t, &world{aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}},
+		fail: func(store.Batch) error { commits.Add(1); return nil }}).open(), &commits
+}
+
+// A turn in which an agent is designed waits for the disk no more often than it has to.
+func TestADesignedTurnCommitsSeldom(t *testing.T) {
+	w, commits := designing(t)
+	w.turn(id.ID{}, "say first") // the store's own first commits
+	before := commits.Load()
+	acc := w.sent(runtime.Turn{Agent: runtime.PlannerAgent, Content: text(designedOrder)})
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.quietened(acc.Conversation)
+	if n := commits.Load() - before; n > 15 {
+		t.Errorf("%d commits", n)
+	}
+}
+
 // BenchmarkDesignedTurn measures a turn in which an agent is designed for what is asked, with one tool call of it: the cost
 // of Steward itself, including its store, between two models that answer at once. Beside each turn it measures a bare commit.
 func BenchmarkDesignedTurn(b *testing.B) {
-	var commits atomic.Int64
-	w := made(b, &world{aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}},
-		fail: func(store.Batch) error { commits.Add(1); return nil }}).open()
-	const order = `call plan.start {"analysis":"a product","plan":"multiply","confidence":1,"purpose":"call math.multiply {\"a\":6,\"b\":7}","selected_tools":["math.multiply"]}`
+	w, commits := designing(b)
 	cpu := func() float64 { // of the process, in ms
 		var u syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -94,7 +115,7 @@ func BenchmarkDesignedTurn(b *testing.B) {
 	before := cpu()
 	for b.Loop() {
 		began := time.Now()
-		acc, err := w.Send(b.Context(), "anna", runtime.Turn{Agent: runtime.PlannerAgent, Content: text(order)})
+		acc, err := w.Send(b.Context(), "anna", runtime.Turn{Agent: runtime.PlannerAgent, Content: text(designedOrder)})
 		if err != nil {
 			b.Fatal(err)
 		}
