@@ -53,7 +53,7 @@ var budgets = map[string]int{
 	"internal/provider/cloud":       500,
 	"internal/provider/gemini":      1630,
 	"internal/agent/route":          460,
-	"internal/agent/plan":           1272,
+	"internal/agent/plan":           1271,
 	"internal/provider/offline":     1975,
 	"internal/provider/ollama":      1120,
 	"internal/provider/openai":      2700,
@@ -61,7 +61,7 @@ var budgets = map[string]int{
 	"internal/record":               650,
 	"internal/request":              580,
 	"internal/resource":             470,
-	"internal/runtime":              13413,
+	"internal/runtime":              13406,
 	"internal/search":               1020,
 	"internal/search/fts":           1420,
 	"internal/search/meaning":       285, // 134 of them make the vectors

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/agent/plan"
+	"steward/internal/catalog"
 	"steward/internal/effect"
 	"steward/internal/policy"
 	"steward/internal/resource"
@@ -101,7 +102,7 @@ func (n *Node) design(t *plan.Task) (*agentKit, error) {
 		return nil, err
 	}
 	kit := &agentKit{registry: &tool.Registry{}, tree: level.tree, own: true, asks: map[string]bool{}, Definition: agent.Definition{
-		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: designedLimits(t, n.opt.Limits)}}
+		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: narrower(catalog.Limits{Iterations: first(t.Iterations, plan.IterationsPlanned)}, n.opt.Limits)}}
 	for _, name := range append([]string{effect.ReadToolName}, t.Tools...) {
 		if !level.has(name) || name == startTool || kit.has(name) {
 			continue // taken away since it was planned
@@ -138,12 +139,4 @@ func (n *Node) design(t *plan.Task) (*agentKit, error) {
 	}
 	n.levels.designed[kit.Name] = kit
 	return kit, nil
-}
-
-func designedLimits(t *plan.Task, node agent.Limits) agent.Limits {
-	iterations := t.Iterations
-	if iterations == 0 {
-		iterations = plan.IterationsPlanned
-	}
-	return agent.Limits{Iterations: min(iterations, first(node.Iterations, agent.DefaultIterations)), Time: first(node.Time, agent.DefaultTime), Calls: node.Calls}
 }

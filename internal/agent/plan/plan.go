@@ -42,7 +42,6 @@ const (
 
 // Iterations are the model calls that a task has unless its plan says otherwise.
 const (
-	IterationsDirect  = 5
 	IterationsPlanned = 10
 	IterationsComplex = 15
 )
