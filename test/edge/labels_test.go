@@ -177,7 +177,9 @@ func TestAnEmptyAnswerOfAnAgentCarriesItsLabels(t *testing.T) {
 	n.Write(fmt.Sprintf(`{"mcpServers": {"lookup": {"url": %q}}}`, lookup), "data", "mcp.json")
 	n.Must("agents", "approve", "--all", "--yes")
 	n.Serve()
-	if a := n.Ask("Ask the desk first.", nil); a.Text != "Done." || len(a.Asked) != 1 || strings.Contains(heard(), "canary") {
+	c := n.Dial()
+	defer c.Close()
+	if a := c.Turn(map[string]any{"content": "Ask the desk first.", "agent": "assistant"}, nil); a.Text != "Done." || len(a.Asked) != 1 || strings.Contains(heard(), "canary") {
 		t.Errorf("%d questions, and the other server was given %q: %+v", len(a.Asked), heard(), a.Asked)
 	}
 	if a := n.Ask("Look it up.", nil); len(a.Asked) != 0 || !strings.Contains(heard(), "canary") {
