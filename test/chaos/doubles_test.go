@@ -159,11 +159,12 @@ type ledger struct {
 	mu      sync.Mutex
 	effects map[string]int         // number of effects by token
 	keys    map[string]string      // answer by idempotency key
+	denied  map[string]string      // by idempotency key: the process that was told last that it did not happen
 	busy    map[string]*sync.Mutex // by idempotency key: serialises requests with the same key
 }
 
 func newLedger(b *board, pace func() time.Duration) *ledger {
-	return &ledger{board: b, pace: pace, effects: map[string]int{}, keys: map[string]string{}, busy: map[string]*sync.Mutex{}}
+	return &ledger{board: b, pace: pace, effects: map[string]int{}, keys: map[string]string{}, denied: map[string]string{}, busy: map[string]*sync.Mutex{}}
 }
 
 func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -190,9 +191,16 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/happened":
 		l.mu.Lock()
+		if l.keys[in.Key] == "" {
+			l.denied[in.Key] = r.Header.Get("From")
+		}
 		answer.WriteString(l.keys[in.Key])
 		l.mu.Unlock()
 	case "/add", "/add-once":
+		if l.late(in.Key, r.Header.Get("From")) {
+			http.Error(w, "it was said not to have happened", http.StatusConflict)
+			return
+		}
 		l.board.set(turn, executing)
 		<-time.After(l.pace()) // the request has arrived; its sender may die now
 		answer.WriteString(l.write(in.Key, in.Token, r.URL.Path == "/add-once"))
@@ -200,6 +208,15 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-time.After(l.pace()) // the effect has happened; the sender does not know yet
 	}
 	w.Write(answer.Bytes())
+}
+
+// late reports whether a request comes after another process was told that it did not
+// happen. Its sender is dead, and the ledger had not read it yet.
+func (l *ledger) late(key, process string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked := l.denied[key]
+	return asked != "" && asked != process
 }
 
 func (l *ledger) lock(key string) *sync.Mutex {

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"steward/internal/llm"
@@ -189,6 +190,7 @@ func (l *ledgerClient) post(ctx context.Context, path, key, token string) (strin
 	if err != nil {
 		return "", err
 	}
+	req.Header.Set("From", strconv.Itoa(os.Getpid()))
 	res, err := l.http.Do(req)
 	if err != nil {
 		return "", err
