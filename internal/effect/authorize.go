@@ -97,7 +97,7 @@ func unattended(d policy.Decision) policy.Decision {
 // If policy allows a tool that is set to ask, the verdict becomes Ask.
 func (j *job) askPolicy(ctx context.Context, point policy.Point, attended bool) policy.Decision {
 	if why := j.barred(ctx); why != "" {
-		return policy.Decision{Verdict: policy.Deny, Reason: why, Rule: "tool.audience"}
+		return policy.Decision{Verdict: policy.Deny, Reason: why, Rule: "tool.audience", Always: true}
 	}
 	d, err := j.e.opt.Authorizer.Authorize(ctx, j.question(point, attended))
 	switch {

@@ -130,6 +130,7 @@ type Decision struct {
 	Reason  string
 	Rule    string // the rule that decided
 	Version string // of the policy; empty: it has none
+	Always  bool   // it is a Deny of a rule that does not look at the arguments
 	Obligations
 }
 

@@ -236,7 +236,7 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 			}
 			d, err := w.node.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.scope, Request: w.request,
 				Agent: w.kit.Name, Lineage: w.request.Lineage, Flow: policy.Flow{Fixed: true}, Attended: true})
-			if err == nil && d.Verdict == policy.Deny && d.Rule != "" { // without a rule, arguments may make the difference
+			if err == nil && d.Always {
 				return plan.PermissionDenied
 			}
 			return ""

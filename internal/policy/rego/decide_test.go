@@ -22,6 +22,48 @@ func send() tool.Spec {
 
 const tainted = message.Private | message.Untrusted
 
+// TestAlways: what is denied for its arguments, or since nothing allows it, may be allowed
+// with others.
+func TestAlways(t *testing.T) {
+	text := `package steward
+
+deny contains "outside" if {
+	input.tool.name == "state.put"
+	not safe
+}
+
+safe if startswith(input.args.path, "/safe")
+
+deny contains "no mail" if {
+	input.tool.name == "email.send"
+	mine(input.user.name)
+}
+
+mine(who) if who == "ann"
+
+deny contains "not there" if elsewhere
+
+elsewhere if {
+	input.tool.name == "web.fetch"
+	not input.args.url
+}
+`
+	j := opened(t, Options{Dir: folder(t, map[string]string{"house.rego": text})})
+	for _, c := range []struct {
+		q    policy.Question
+		want bool
+	}{
+		{policy.Question{User: "ann", Tool: note(), Attended: true}, false},
+		{policy.Question{User: "ann", Tool: fetch(), Attended: true}, false},
+		{policy.Question{User: "ann", Tool: send(), Attended: true}, true},
+		{policy.Question{User: "gus", Tool: fetch(), Attended: true}, true},
+	} {
+		if d := judged(t, j, c.q); d.Verdict != policy.Deny || d.Always != c.want {
+			t.Errorf("%s of %s: %+v", c.q.Tool.Name, c.q.User, d)
+		}
+	}
+}
+
 // TestDefault has an example of each rule of the default bundle.
 func TestDefault(t *testing.T) {
 	fixed := policy.Flow{Fixed: true}

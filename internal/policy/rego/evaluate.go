@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -106,9 +107,22 @@ func (p *program) verdict(r topdown.QueryResult) (policy.Decision, error) {
 		break
 	}
 	if d.Verdict == policy.Deny {
+		d.Always = p.always(r)
 		return d, nil
 	}
 	return d, oblige(&d.Obligations, r)
+}
+
+// always reports whether a rule has denied that does not read the arguments of the call.
+func (p *program) always(r topdown.QueryResult) bool {
+	denied, ok := r[ast.Var(policy.Deny)]
+	if !ok {
+		return false // no rule allows it, which may be for the arguments
+	}
+	_, where := reasons(denied.Value.(ast.Set))
+	return slices.ContainsFunc(p.rules(hidden+string(policy.Deny)), func(rule *ast.Rule) bool {
+		return slices.Contains(strings.Split(where, ", "), placeOf(rule.Location)) && p.readBy([]*ast.Rule{rule}, "")&mask("args") == 0
+	})
 }
 
 // reasons joins the reasons of the rules of one verdict, and the places of these rules.

@@ -131,7 +131,7 @@ func lacks(t *ast.Term, at policy.Point) bool {
 }
 
 // readBy returns the fields that rules, and the rules that they depend on, can read at a
-// point. If the policies use "with", rules about other points count too, because "with" can
+// point, or at any if it is empty. If the policies use "with", rules about other points count too, because "with" can
 // replace the point.
 func (p *program) readBy(open []*ast.Rule, at policy.Point) fields {
 	var reads fields
@@ -140,7 +140,7 @@ func (p *program) readBy(open []*ast.Rule, at policy.Point) fields {
 	for len(open) > 0 {
 		r := open[len(open)-1]
 		open = open[:len(open)-1]
-		if seen[r] || !replaced && !p.possible(r, at, 0) {
+		if seen[r] || at != "" && !replaced && !p.possible(r, at, 0) {
 			continue
 		}
 		seen[r] = true
