@@ -64,7 +64,7 @@ func outputs(before []*plan.Task) string {
 	for i, x := range before {
 		text := "\n\n" + fenced("the output of the task "+x.Name, x.Output.Summary)
 		if x.Output.Whole > 0 {
-			text += fmt.Sprintf("\nThat is the beginning of %d bytes. Read on with %s: task %q, offset %d.", x.Output.Whole, readTaskTool, x.ID.String(), len(x.Output.Summary)-len("…"))
+			text += fmt.Sprintf("\nThat is the beginning of %d bytes. If you have the tool %s, read on with it: task %q, offset %d.", x.Output.Whole, readTaskTool, x.ID.String(), len(x.Output.Summary)-len("…"))
 		}
 		if b.Len()+len(text) > maxOutputs {
 			fmt.Fprintf(&b, "\n\nThe outputs of %d more tasks are left out.", len(before)-i)

@@ -12,12 +12,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An order in the description of a tool is not shown to the model before a person has approved the tool, and
+// An order in the description of a tool (one that is similar to what is said, so that the model sees it) is not shown to the model before a person has approved the tool, and
 // the approval shows it. A model that obeys it then sends nothing that a tool has read without a question.
 func TestOrdersInTheDescriptionOfATool(t *testing.T) {
 	t.Parallel()
 	s := sdk.NewServer(&sdk.Implementation{Name: "notes", Version: "1"}, nil)
-	s.AddTool(&sdk.Tool{Name: "find", Description: "Finds notes. " + order, InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
+	s.AddTool(&sdk.Tool{Name: "find", Description: "Reads my file of notes. " + order, InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{}, nil
 		})

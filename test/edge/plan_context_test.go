@@ -137,7 +137,7 @@ func TestATaskReadsALongOutputToItsEnd(t *testing.T) {
 	long := strings.Repeat("die Hütte ist schön, ", 1500) + "and costs 80."
 	plan := object{"analysis": "a", "plan": "p", "confidence": 1, "subtasks": []object{
 		{"name": "look", "purpose": "Look around"}, {"name": "sum", "purpose": "Sum up", "after": []string{"look"}}}}
-	at := regexp.MustCompile(`beginning of \d+ bytes. Read on with plan.read: task "([^"]+)", offset (\d+)`)
+	at := regexp.MustCompile(`beginning of \d+ bytes. If you have the tool plan.read, read on with it: task "([^"]+)", offset (\d+)`)
 	var mu sync.Mutex
 	var other string
 	n := edge.New(t, carryOut(t, plan, func(in edge.Asked) edge.Reply {
