@@ -33,7 +33,7 @@ func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 			f.adopt(now)
 			return nil, nil
 		}
-		if !asked {
+		if !asked || w.stale.Swap(false) {
 			if err := f.present(ctx); err != nil {
 				return f.refused(err)
 			}
@@ -83,7 +83,8 @@ type Decision struct {
 
 // Decide records a person's answer, which is durable when Decide returns. It is
 // idempotent: giving the same answer again does nothing. The scope is that of the person
-// who answers, and its actor names that person.
+// who answers, and its actor names that person. If the answer is to what was shown
+// before, as when a file has changed meanwhile, the question is shown again.
 //
 // Error codes: approval_not_found (NotFound; also if the person may not see it),
 // approval_by_group (Denied), approval_changed, approval_expired, approval_tool_changed,
@@ -97,8 +98,13 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 		return err
 	}
 	err = e.amend(ctx, at.scope, at.uri, func(r *intentRecord) ([]store.Change, error) { return e.answer(ctx, at, r, d) })
-	if fault.HasCode(err, "not_found") { // it was erased in between
+	switch w := e.waiter(at.uri); {
+	case fault.HasCode(err, "not_found"): // it was erased in between
 		err = unasked(d.ID)
+	case fault.HasCode(err, "approval_changed") && w != nil: // such as the file that it would change
+		w.stale.Store(true)
+		w.wake()
+		e.tell()
 	}
 	return err
 }

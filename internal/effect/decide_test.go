@@ -151,6 +151,34 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 	<-twin.end
 }
 
+// mover is an action whose preview changes, like that of a file that others write.
+type mover struct {
+	*fake
+	now *atomic.Value
+}
+
+func (m mover) Preview(context.Context, tool.Invocation) (string, error) {
+	return m.now.Load().(string), nil
+}
+
+// Whoever answers what has changed since it was shown is shown the question again, and can
+// answer that.
+func TestAQuestionThatHasChangedIsShownAgain(t *testing.T) {
+	var now atomic.Value
+	now.Store("a new file")
+	e := newEngine(openStore(t), nil)
+	r := begin(t, e, callOf(mover{action(says("done")), &now}, `{}`))
+	q := r.question()
+	now.Store("a changed file")
+	decided(t, e, "ann", Decision{ID: q.ID, Hash: q.Hash, Approve: true}, "approval_changed")
+	again := r.question()
+	if again.ID != q.ID || again.Preview != "a changed file" {
+		t.Errorf("%+v", again)
+	}
+	answer(t, e, "ann", again, true)
+	expect(t, <-r.end, message.OK)
+}
+
 // A question survives restarts over days, with its id and its expiry; an
 // answer given while nothing ran counts, once.
 func TestAQuestionOverDays(t *testing.T) {

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/fault"
@@ -12,6 +13,7 @@ import (
 type waiter struct {
 	job      *job          // a copy from when the wait began; nobody changes it
 	answered chan struct{} // holds a token once the intent may have changed
+	stale    atomic.Bool   // what was shown is not what is asked now: it is to be shown again
 }
 
 // wake makes the run check its intent. It does not block.
