@@ -169,6 +169,7 @@ type screen struct {
 
 	mu   sync.Mutex
 	text strings.Builder // written since the last keys
+	was  string          // what was shown then
 	vt   *vt.Emulator    // the screen's content
 	more chan struct{}
 }
@@ -263,7 +264,24 @@ func lacking(all string, texts []string) string {
 // last keys.
 func (s *screen) wait(texts ...string) {
 	s.t.Helper()
-	s.until(func() string { return lacking(s.text.String(), texts) })
+	s.until(func() string {
+		missing := lacking(s.text.String(), texts)
+		if missing != "" && lacking(added(s.was, s.all()), texts) == "" {
+			return "" // what stood there already was not written again
+		}
+		return missing
+	})
+}
+
+// added returns the lines after those that both have at their beginning.
+func added(before, now string) string {
+	old := strings.Split(before, "\n")
+	list := strings.Split(now, "\n")
+	n := 0
+	for n < len(old) && n < len(list) && strings.TrimRight(old[n], " ") == strings.TrimRight(list[n], " ") {
+		n++
+	}
+	return strings.Join(list[n:], "\n")
 }
 
 // rests waits until the chat shows that nothing is being sent and no turn runs.
@@ -291,6 +309,7 @@ func (s *screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.text.Reset()
+	s.was = s.all()
 }
 
 func (s *screen) keys(keys string) {
