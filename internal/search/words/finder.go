@@ -36,7 +36,20 @@ type Finder struct {
 	words  meaning.Vocabulary
 	alike  []*posted // the stems of the words of the vocabulary
 	total  float64   // length of all documents
+
+	mu    sync.Mutex
+	likes map[string][]like // by word of a request; nil after Add
+	units []meaning.Sum     // of the groups; likewise
 }
+
+// like is a stem that a word of a request counts as, and how much.
+type like struct {
+	*posted
+	share float64
+}
+
+// maxLikes bounds for how many words Finder.likes are kept. People use the same ones.
+const maxLikes = 4096
 
 type document struct {
 	length float64
@@ -127,6 +140,45 @@ func (f *Finder) Add(d Document) {
 	}
 	f.docs = append(f.docs, doc)
 	f.total += doc.length
+	f.likes, f.units = nil, nil
+}
+
+// unit returns the groups' sums as unit vectors.
+func (f *Finder) unit() []meaning.Sum {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.units == nil {
+		f.units = slices.Clone(f.groups)
+		for i := range f.units {
+			f.units[i].Unit()
+		}
+	}
+	return f.units
+}
+
+// like returns the stems that are used like a word; nil if the word has no vector.
+func (f *Finder) like(word string) []like {
+	f.mu.Lock()
+	list := f.likes[word]
+	f.mu.Unlock()
+	if list != nil {
+		return list
+	}
+	similar := make([]float32, f.words.Len())
+	if f.words.Compare(word, similar) <= 0 {
+		return nil
+	}
+	list = []like{}
+	for _, n := range alike(similar) {
+		list = append(list, like{f.alike[n], float64(similar[n] * similar[n])})
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.likes == nil || len(f.likes) == maxLikes {
+		f.likes = map[string][]like{}
+	}
+	f.likes[word] = list
+	return list
 }
 
 // rarity is the inverse document frequency of a term.
@@ -154,7 +206,6 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 	request = request[:min(len(request), MaxField)]
 	scores = make([]float64, len(f.docs))
 	worth := make([]float64, len(f.docs)) // what a term is worth
-	similar := make([]float32, f.words.Len())
 	shared := make([]int32, len(f.stems))
 	rarest, asked := math.Log(1+float64(len(f.docs))), 0
 	for _, t := range terms(request, true) {
@@ -168,10 +219,12 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 				f.score(worth, p, weight*spelledWeight)
 			}
 		}
-		if t.word != "" && asked < mostAsked && f.words.Compare(t.word, similar) > 0 {
-			asked++
-			for _, n := range alike(similar) {
-				f.score(worth, f.alike[n], weight*float64(similar[n]*similar[n]))
+		if t.word != "" && asked < mostAsked {
+			if list := f.like(t.word); list != nil {
+				asked++
+				for _, l := range list {
+					f.score(worth, l.posted, weight*l.share)
+				}
 			}
 		}
 		for i, s := range worth {
@@ -187,8 +240,7 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 	}
 	about.Unit()
 	groups := make([]float64, len(f.groups))
-	for i, g := range f.groups {
-		g.Unit()
+	for i, g := range f.unit() {
 		groups[i] = rarest * groupWeight * math.Max(0, about.Dot(&g))
 	}
 	for i, d := range f.docs {
