@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 			partial, failed := l.askPatiently(ctx)
 			if m = partial; failed != nil {
 				if m, err = l.written(ctx, failed); m == nil || err != nil {
-					return l.failed(ctx, partial, failed)
+					return l.failed(ctx, partial, cmp.Or(err, failed))
 				}
 			} else if over, err := l.hook(ctx, tool.AfterModel, l.after(m)); over {
 				return l.refused(ctx, m, err)

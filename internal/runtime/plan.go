@@ -222,7 +222,7 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 }
 
 // world is what plans are held against: what the assistant itself could do, and policy
-// does not deny to the user whatever was read before.
+// does not deny to the user whatever the arguments and whatever was read before.
 func (w *treeWorker) world(ctx context.Context) plan.World {
 	kit, err := w.node.kitOf(DefaultAgent)
 	if err != nil {

@@ -38,8 +38,9 @@ const (
 	unknownShare  = 0.3
 )
 
-// features returns those of a text, sorted, so that sums are the same each time.
-func features(list []string, text string) []feature {
+// features returns those of a text, which has the words of list, sorted, so that sums are
+// the same each time.
+func features(text string, list []string) []feature {
 	var out []feature
 	add := func(kind, s string, value float64) {
 		h := fnv.New64a()
@@ -83,11 +84,12 @@ const (
 // together.
 func train(samples []sample, worth []float64) *linear {
 	m := &linear{classes: len(worth), known: map[uint64]int32{}}
-	all := make([][]feature, len(samples))
+	all, lists := make([][]feature, len(samples)), make([][]string, len(samples))
 	seen := make([]float64, meaning.Dimensions)
 	count := make([]float64, m.classes)
 	for i, s := range samples {
-		all[i] = features(words.Split(s.text), s.text)
+		lists[i] = words.Split(s.text)
+		all[i] = features(s.text, lists[i])
 		count[s.class]++
 		var last uint64
 		for _, f := range all[i] {
@@ -112,8 +114,8 @@ func train(samples []sample, worth []float64) *linear {
 	m.weights = make([]float32, len(seen)*m.classes)
 	sums := make([]float32, len(m.weights)) // of squared gradients
 	vectors := make([][]entry, len(samples))
-	for i, s := range samples {
-		vectors[i] = m.vector(all[i], words.Split(s.text))
+	for i := range samples {
+		vectors[i] = m.vector(all[i], lists[i])
 	}
 	type miss struct {
 		class int
@@ -200,6 +202,6 @@ func (m *linear) sum(v []entry, into []float64) {
 func (m *linear) scores(text string) []float64 {
 	out := make([]float64, m.classes)
 	list := words.Split(text)
-	m.sum(m.vector(features(list, text), list), out)
+	m.sum(m.vector(features(text, list), list), out)
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -103,7 +102,8 @@ func (p *program) verdict(r topdown.QueryResult) (policy.Decision, error) {
 			continue
 		}
 		d.Verdict = policy.Verdict(v)
-		d.Reason, d.Rule = reasons(set)
+		says, places := reasons(set)
+		d.Reason, d.Rule = joined("; ", says...), joined(", ", places...)
 		break
 	}
 	if d.Verdict == policy.Deny {
@@ -119,15 +119,14 @@ func (p *program) always(r topdown.QueryResult) bool {
 	if !ok {
 		return false // no rule allows it, which may be for the arguments
 	}
-	_, where := reasons(denied.Value.(ast.Set))
+	_, places := reasons(denied.Value.(ast.Set))
 	return slices.ContainsFunc(p.rules(hidden+string(policy.Deny)), func(rule *ast.Rule) bool {
-		return slices.Contains(strings.Split(where, ", "), placeOf(rule.Location)) && p.readBy([]*ast.Rule{rule}, "")&mask("args") == 0
+		return slices.Contains(places, placeOf(rule.Location)) && p.readBy([]*ast.Rule{rule}, "")&mask("args") == 0
 	})
 }
 
-// reasons joins the reasons of the rules of one verdict, and the places of these rules.
-func reasons(set ast.Set) (why, where string) {
-	var says, places []string
+// reasons returns the reasons of the rules of one verdict, and the places of these rules.
+func reasons(set ast.Set) (says, places []string) {
 	for _, t := range set.Slice() {
 		pair, ok := t.Value.(*ast.Array)
 		if !ok || pair.Len() != 2 {
@@ -137,7 +136,7 @@ func reasons(set ast.Set) (why, where string) {
 		says = append(says, plain(pair.Elem(1)))
 	}
 	slices.Sort(says)
-	return joined("; ", slices.Compact(says)...), joined(", ", slices.Compact(places)...)
+	return slices.Compact(says), slices.Compact(places)
 }
 
 // plain returns a text unchanged, and other values in Rego syntax.

@@ -131,8 +131,8 @@ func lacks(t *ast.Term, at policy.Point) bool {
 }
 
 // readBy returns the fields that rules, and the rules that they depend on, can read at a
-// point, or at any if it is empty. If the policies use "with", rules about other points count too, because "with" can
-// replace the point.
+// point, or at any if it is empty. If the policies use "with", rules about other points
+// count too, because "with" can replace the point.
 func (p *program) readBy(open []*ast.Rule, at policy.Point) fields {
 	var reads fields
 	replaced := p.replaces()

@@ -4,8 +4,8 @@
 // scripts/vectors. It writes the most frequent words, in the order of the alphabet.
 // Of the 100 dimensions it leaves out the three in which all words are most alike
 // (Mu, Bhat and Viswanath, All-but-the-Top, 2018), and the 17 in which they differ
-// least. Numbers are divided by the fourth root of
-// how much they differ, so that four bits are enough for each.
+// least. Numbers are divided by the fourth root of how much they differ, so that four
+// bits are enough for each.
 package main
 
 import (

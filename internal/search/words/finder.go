@@ -24,8 +24,8 @@ import (
 // the request with all documents of a group: "my week" is about a calendar.
 //
 // A Finder is safe for concurrent use while nothing is added to it. It holds some 100
-// bytes for each word of each description, and 400 for each description and each
-// different word.
+// bytes for each word of each description, 400 for each description and each different
+// word, and at most 700 for each of maxLikes words that were asked for.
 type Finder struct {
 	docs   []document
 	groups []meaning.Sum
@@ -287,10 +287,6 @@ func (f *Finder) spelledLike(stem string, shared []int32) []*posted {
 				met = append(met, s)
 			}
 		}
-	}
-	type like struct {
-		*posted
-		share float64
 	}
 	var all []like
 	for _, s := range met {
