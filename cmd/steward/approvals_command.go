@@ -156,9 +156,11 @@ func (a *app) approveQuestion() *cobra.Command {
 	f.StringVar(&o.said, "answer", "", "approve it once, with this `TEXT` as the argument answer")
 	yesFlag(c, &o.yes)
 	c.MarkFlagsMutuallyExclusive("once", "conversation", "always")
-	for _, other := range []string{"pattern", "conversation", "always", "answer"} {
+	for _, other := range []string{"pattern", "conversation", "always"} {
 		c.MarkFlagsMutuallyExclusive("edit", other)
+		c.MarkFlagsMutuallyExclusive("answer", other)
 	}
+	c.MarkFlagsMutuallyExclusive("edit", "answer")
 	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error { return a.approveNamed(ctx, s, args[0], &o) })
 }
 
@@ -179,10 +181,16 @@ func (o *answerFlags) answer(ctx context.Context, s *session, q *effect.Question
 		}
 		v.Args = []byte(o.edit)
 	case o.said != "":
-		args := map[string]any{}
-		err := json.Unmarshal(q.Args, &args)
-		args["answer"] = o.said
-		v.Args, _ = json.Marshal(args) // made of JSON
+		args := map[string]json.RawMessage{}
+		said, err := json.Marshal(o.said)
+		if err == nil {
+			err = json.Unmarshal(q.Args, &args)
+		}
+		if err != nil {
+			return v, err
+		}
+		args["answer"] = said
+		v.Args, err = json.Marshal(args)
 		return v, err
 	}
 	if v.Standing == "" {

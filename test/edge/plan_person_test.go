@@ -95,6 +95,9 @@ func TestATaskAsksThePerson(t *testing.T) {
 	if q := questions(); q[0] != waits {
 		t.Errorf("it is another question: %v", q)
 	}
+	if r := n.Run("approvals", "approve", waits, "--answer", "The last one of May", "--always", "--yes"); r.Code != 2 {
+		t.Errorf("an answer for always: %+v", r)
+	}
 	n.Must("approvals", "approve", waits, "--answer", "The last one of May", "--yes")
 	n.Until("the answer", func() bool { return strings.Contains(last(n, conversation), "The last one of May") })
 	if out := n.Must("requests", "show", turn); !inOrder(out, []string{"✓ date", "✓ person.ask", "✓ rest"}) {
