@@ -232,9 +232,11 @@ func (a *app) background(ctx context.Context, s *session, acc client.Accepted, o
 	calls := backgroundCalls(&tree)
 	names, queued := openTools(calls)
 	if len(names) == 0 {
-		return noteEnds(w, calls)
-	}
-	if !wait && !queued {
+		// An end that is told to the conversation has a turn of its own, which may still be running.
+		if last, err := s.newestMessage(ctx, acc.Conversation); err != nil || last == out.last {
+			return errors.Join(err, noteEnds(w, calls))
+		}
+	} else if !wait && !queued {
 		if err := w.Close(); err != nil {
 			return err
 		}
