@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -124,9 +125,8 @@ func (f *fitter) wishes() []string {
 	return out
 }
 
-// fewer returns the indexes of the tools that fit a budget, in their order: half of them the most
-// similar to the newest wish, then those most similar to all wishes, then others; and that of
-// tools.find at the end. It returns nil if all tools fit.
+// fewer returns the indexes of the tools that fit a budget, in their order: those most similar to
+// the wishes, then others; and that of tools.find at the end. It returns nil if all tools fit.
 func (k *agentKit) fewer(budget ToolBudget, wishes []string) []int {
 	all := len(k.tools.Specs())
 	if all <= budget.Tools && k.tools.Tokens() <= budget.Tokens {
@@ -143,12 +143,7 @@ func (k *agentKit) fewer(budget ToolBudget, wishes []string) []int {
 	if i := k.index(effect.ReadToolName); i >= 0 {
 		take(i) // clipped results are read on by it
 	}
-	if len(wishes) > 1 { // one alone is all of them
-		take(c.finder.Find(wishes[0], (most+1)/2)...)
-	}
-	if len(wishes) > 0 {
-		take(c.finder.Find(strings.Join(wishes, "\n"), most)...)
-	}
+	take(tool.Best(c.similar(wishes), most)...)
 	shown := make([]int, 0, most)
 	for i := range taken {
 		if take(i); taken[i] {
@@ -163,8 +158,9 @@ type chooser struct {
 	finder *tool.Finder
 	tools  *llm.Toolset // the agent's, and then tools.find
 
-	mu   sync.Mutex
-	sets map[string]*llm.Toolset // sets that were chosen, since a provider encodes each set once
+	mu    sync.Mutex
+	sets  map[string]*llm.Toolset         // sets that were chosen, since a provider encodes each set once
+	asked map[[sha256.Size]byte][]float64 // the tools' scores for wishes, which later turns read again
 }
 
 func newChooser(tools *llm.Toolset) *chooser {
@@ -172,8 +168,43 @@ func newChooser(tools *llm.Toolset) *chooser {
 	return &chooser{finder: tool.NewFinder(specs), tools: llm.NewToolset(append(slices.Clip(specs), findTools{}.Spec())...)}
 }
 
-// maxChosenSets bounds how many sets are kept.
-const maxChosenSets = 64
+// These bound how many sets, and the scores of how many wishes, are kept.
+const (
+	maxChosenSets = 64
+	maxWishes     = 256
+)
+
+// similar returns how similar the tools are to wishes. Each wish counts twice as much as the next.
+func (c *chooser) similar(wishes []string) []float64 {
+	sums := make([]float64, len(c.tools.Specs())-1)
+	weight := 1.0
+	for _, w := range wishes {
+		for i, s := range c.scores(w) {
+			sums[i] += weight * s
+		}
+		weight /= 2
+	}
+	return sums
+}
+
+// scores returns how similar the tools are to a wish.
+func (c *chooser) scores(wish string) []float64 {
+	key := sha256.Sum256([]byte(wish))
+	c.mu.Lock()
+	scores, ok := c.asked[key]
+	c.mu.Unlock()
+	if ok {
+		return scores
+	}
+	scores = c.finder.Scores(wish)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked == nil || len(c.asked) == maxWishes {
+		c.asked = map[[sha256.Size]byte][]float64{}
+	}
+	c.asked[key] = scores
+	return scores
+}
 
 // of returns the set of the tools with these indexes.
 func (c *chooser) of(tools []int) *llm.Toolset {

@@ -36,9 +36,21 @@ func NewFinder(specs []Spec) *Finder {
 	return &Finder{words.NewFinder(docs)}
 }
 
+// Scores returns how similar each tool is to a text. A tool that is about all of it has
+// about 1, so that the scores for several texts can be added.
+func (f *Finder) Scores(text string) []float64 {
+	scores, whole := f.words.Scores(text)
+	for i := range scores {
+		scores[i] /= whole
+	}
+	return scores
+}
+
 // Find returns the indexes of at most n tools, the likeliest first.
-func (f *Finder) Find(text string, n int) []int {
-	scores, _ := f.words.Scores(text)
+func (f *Finder) Find(text string, n int) []int { return Best(f.Scores(text), n) }
+
+// Best returns the indexes of at most n scores above zero, the highest first.
+func Best(scores []float64, n int) []int {
 	var out []int
 	for i, s := range scores {
 		if s > 0 {

@@ -75,8 +75,16 @@ func (s *Sum) Unit() {
 	for _, x := range s {
 		square += float64(x) * float64(x)
 	}
+	length := float32(math.Sqrt(square) + 1e-9)
 	for i := range s {
-		s[i] /= float32(math.Sqrt(square) + 1e-9)
+		s[i] /= length
+	}
+}
+
+// Plus adds another sum.
+func (s *Sum) Plus(o *Sum) {
+	for i := range s {
+		s[i] += o[i]
 	}
 }
 

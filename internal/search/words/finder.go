@@ -25,7 +25,7 @@ import (
 //
 // A Finder is safe for concurrent use while nothing is added to it. It holds some 100
 // bytes for each word of each description, 400 for each description and each different
-// word, and at most 700 for each of maxLikes words that were asked for.
+// word, and at most 1,000 for each of maxKnown words that were asked for.
 type Finder struct {
 	docs   []document
 	groups []meaning.Sum
@@ -38,8 +38,14 @@ type Finder struct {
 	total  float64   // length of all documents
 
 	mu    sync.Mutex
-	likes map[string][]like // by word of a request; nil after Add
+	known map[string]*known // by word of a request; nil after Add
 	units []meaning.Sum     // of the groups; likewise
+}
+
+// known is what is known of a word of a request.
+type known struct {
+	likes []like // nil: the word has no vector
+	sum   meaning.Sum
 }
 
 // like is a stem that a word of a request counts as, and how much.
@@ -48,8 +54,8 @@ type like struct {
 	share float64
 }
 
-// maxLikes bounds for how many words Finder.likes are kept. People use the same ones.
-const maxLikes = 4096
+// maxKnown bounds of how many words Finder.known is kept. People use the same ones.
+const maxKnown = 4096
 
 type document struct {
 	length float64
@@ -140,7 +146,7 @@ func (f *Finder) Add(d Document) {
 	}
 	f.docs = append(f.docs, doc)
 	f.total += doc.length
-	f.likes, f.units = nil, nil
+	f.known, f.units = nil, nil
 }
 
 // unit returns the groups' sums as unit vectors.
@@ -156,29 +162,30 @@ func (f *Finder) unit() []meaning.Sum {
 	return f.units
 }
 
-// like returns the stems that are used like a word; nil if the word has no vector.
-func (f *Finder) like(word string) []like {
+// know returns what is known of a word.
+func (f *Finder) know(word string) *known {
 	f.mu.Lock()
-	list := f.likes[word]
+	k := f.known[word]
 	f.mu.Unlock()
-	if list != nil {
-		return list
+	if k != nil {
+		return k
 	}
+	k = &known{}
+	k.sum.Add(word, 1)
 	similar := make([]float32, f.words.Len())
-	if f.words.Compare(word, similar) <= 0 {
-		return nil
-	}
-	list = []like{}
-	for _, n := range alike(similar) {
-		list = append(list, like{f.alike[n], float64(similar[n] * similar[n])})
+	if f.words.Compare(word, similar) > 0 {
+		k.likes = []like{}
+		for _, n := range alike(similar) {
+			k.likes = append(k.likes, like{f.alike[n], float64(similar[n] * similar[n])})
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.likes == nil || len(f.likes) == maxLikes {
-		f.likes = map[string][]like{}
+	if f.known == nil || len(f.known) == maxKnown {
+		f.known = map[string]*known{}
 	}
-	f.likes[word] = list
-	return list
+	f.known[word] = k
+	return k
 }
 
 // rarity is the inverse document frequency of a term.
@@ -208,6 +215,7 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 	worth := make([]float64, len(f.docs)) // what a term is worth
 	shared := make([]int32, len(f.stems))
 	rarest, asked := math.Log(1+float64(len(f.docs))), 0
+	var about meaning.Sum
 	for _, t := range terms(request, true) {
 		weight := math.Min(t.Weight, 2)
 		if p := f.terms[t.Stem]; p != nil {
@@ -219,24 +227,22 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 				f.score(worth, p, weight*spelledWeight)
 			}
 		}
-		if t.word != "" && asked < mostAsked {
-			if list := f.like(t.word); list != nil {
+		if t.word != "" && asked == mostAsked {
+			about.Add(t.word, 1)
+		} else if t.word != "" {
+			k := f.know(t.word)
+			if k.likes != nil {
 				asked++
-				for _, l := range list {
-					f.score(worth, l.posted, weight*l.share)
-				}
 			}
+			for _, l := range k.likes {
+				f.score(worth, l.posted, weight*l.share)
+			}
+			about.Plus(&k.sum)
 		}
 		for i, s := range worth {
 			scores[i] += s
 		}
 		clear(worth)
-	}
-	var about meaning.Sum
-	for _, w := range Split(request) {
-		if !Common(w) {
-			about.Add(w, 1)
-		}
 	}
 	about.Unit()
 	groups := make([]float64, len(f.groups))
