@@ -19,6 +19,7 @@ const Disclosure = "This is Steward's built-in offline model, not a language mod
 const (
 	selfDescription = "I am Steward's built-in offline model, not a language model."
 	remedy          = "For a real language model set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or start Ollama, and start Steward again."
+	wordingAdvice   = "Use their words, one wish to a sentence, and put texts in quotation marks. Several steps at once are planned by /plan in a chat, and by steward plan."
 	shownResult     = 4000 // bytes of a result that an answer repeats
 )
 
@@ -47,7 +48,7 @@ func unsure(d *doubt) string {
 		first, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(e.spec.Description), "\n", " "), ". ")
 		said += "\n- " + e.spec.Name + ": " + clip(strings.TrimSuffix(first, "."), 160)
 	}
-	return fmt.Sprintf("%s\n\nUse their words, one wish to a sentence, and put texts in quotation marks.\n\n%s %s", said, selfDescription, remedy)
+	return fmt.Sprintf("%s\n\n%s\n\n%s %s", said, wordingAdvice, selfDescription, remedy)
 }
 
 func tooLong(n int) string {
