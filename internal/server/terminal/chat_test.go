@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,6 +31,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/runtime"
 	"steward/internal/server/chat"
+	"steward/internal/server/httpauth"
 	"steward/internal/server/terminal"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
@@ -425,6 +430,37 @@ func TestAConversationIsOpenedFromTheStart(t *testing.T) {
 	s.enter("/open nonsense", "wants a number")
 	s.enter("/open "+id.New().String(), "conversation_not_found")
 	s.enter("/open "+acc.Conversation, "opened: before")
+	s.keys("\x04")
+	s.end()
+}
+
+// TestNothingIsMissedWhileAConversationIsOpened: what others say after the chat has read the
+// messages of a conversation, and before it watches it, is shown too.
+func TestNothingIsMissedWhileAConversationIsOpened(t *testing.T) {
+	n := newNode(t)
+	acc, err := terminal.Follow(t.Context(), n.Client, client.Message{Content: terminal.Words("before")}, func(client.Frame) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := url.Parse(n.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	var once sync.Once
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if !strings.HasSuffix(r.Request.URL.Path, "/messages") {
+			return nil
+		}
+		once.Do(func() {
+			_, err = terminal.Follow(t.Context(), n.Client, client.Message{Conversation: acc.Conversation, Content: terminal.Words("between")}, func(client.Frame) error { return nil })
+		})
+		return err
+	}
+	front := httptest.NewServer(proxy)
+	t.Cleanup(front.Close)
+	s := start(t, terminal.Options{Client: client.New(client.Options{URL: front.URL, HTTP: front.Client(), Fault: httpauth.FaultOf})})
+	s.enter("/open "+acc.Conversation, "opened: before", "you said: before", "you said: between")
 	s.keys("\x04")
 	s.end()
 }
