@@ -50,7 +50,7 @@ var budgets = map[string]int{
 	"internal/policy/flow":          1170,
 	"internal/policy/rego":          2100,
 	"internal/provider/anthropic":   1820,
-	"internal/provider/cloud":       500,
+	"internal/provider/cloud":       120,
 	"internal/provider/gemini":      1630,
 	"internal/agent/route":          460,
 	"internal/agent/plan":           1271,

@@ -17,31 +17,25 @@ import (
 	"steward/internal/settings"
 )
 
-// cloudOf returns the client of a cloud that offers models of others. Its requests are signed last,
-// after secrets were masked in them.
+// cloudOf returns the client of a cloud that offers models of others. Requests to Google are signed
+// last, after secrets were masked in them.
 func (a *app) cloudOf(name string, p settings.Provider, t settings.Timeouts, client *http.Client) llm.Provider {
-	masking, _ := client.Transport.(discreet) // as modelClient makes it
-	base := masking.RoundTripper
 	if p.Dialect == settings.Bedrock {
-		masking.RoundTripper = cloud.AWS{Base: base, Region: p.Region, Token: p.Key.Reveal(), Keys: func() (cloud.Keys, error) { return cloud.KeysOf(a.getenv) }}
-	} else {
-		masking.RoundTripper = &cloud.Google{Base: base, Key: p.Key.Reveal(), Getenv: a.getenv}
+		client = adding(client, p, "")
+		return anthropic.New(anthropic.Options{Name: name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle,
+			List: profiles(name, p, client)})
 	}
+	masking, _ := client.Transport.(discreet) // as modelClient makes it
+	masking.RoundTripper = &cloud.Google{Base: masking.RoundTripper, Key: p.Key.Reveal(), Getenv: a.getenv}
 	signing := *client
 	signing.Transport = masking
 	client = adding(&signing, p, "")
 	if p.Dialect == settings.Vertex {
 		return gemini.New(gemini.Options{Name: name, BaseURL: p.BaseURL, HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle, List: presetsOf(name, p)})
 	}
-	o := anthropic.Options{Name: name, BaseURL: p.BaseURL, HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle}
-	if p.Dialect == settings.VertexClaude {
-		o.Head, o.List = `"anthropic_version":"vertex-2023-10-16","stream":true`, presetsOf(name, p)
-		o.Path = func(model string) string { return "/models/" + model + ":streamRawPredict" }
-	} else {
-		o.Head, o.List = `"anthropic_version":"bedrock-2023-05-31"`, profiles(name, p, client)
-		o.Path = func(model string) string { return "/model/" + model + "/invoke-with-response-stream" }
-	}
-	return anthropic.New(o)
+	return anthropic.New(anthropic.Options{Name: name, BaseURL: p.BaseURL, HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle,
+		Head: `"anthropic_version":"vertex-2023-10-16","stream":true`, List: presetsOf(name, p),
+		Path: func(model string) string { return "/models/" + model + ":streamRawPredict" }})
 }
 
 // presetsOf lists the models that are known without asking: Vertex lists those of a project in no
@@ -62,7 +56,9 @@ func presetsOf(name string, p settings.Provider) func(context.Context) ([]llm.In
 //
 // Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListInferenceProfiles.html.
 func profiles(name string, p settings.Provider, client *http.Client) func(context.Context) ([]llm.Info, error) {
-	control := providerwire.New(providerwire.Options{Name: name, HTTP: client, BaseURL: strings.Replace(p.BaseURL, "://bedrock-runtime.", "://bedrock.", 1)})
+	base := strings.TrimSuffix(strings.Replace(p.BaseURL, "://bedrock-runtime.", "://bedrock.", 1), "/anthropic")
+	control := providerwire.New(providerwire.Options{Name: name, HTTP: client, BaseURL: base,
+		Header: http.Header{"Authorization": {"Bearer " + p.Key.Reveal()}}, Secrets: []string{p.Key.Reveal()}})
 	return func(ctx context.Context) (list []llm.Info, err error) {
 		text, err := control.Get(ctx, "/inference-profiles?maxResults=1000")
 		if err != nil {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,8 +13,8 @@ import (
 	"testing"
 )
 
-// clouds is a double of Bedrock and Vertex AI: the paths, sign-in and framing of
-// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModelWithResponseStream.html,
+// clouds is a double of Bedrock and Vertex AI: the paths and the sign-in of
+// https://docs.aws.amazon.com/bedrock/latest/userguide/inference-messages-api.html,
 // https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest-rpc and
 // https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai.
 type clouds struct {
@@ -32,6 +29,10 @@ func (c *clouds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/inference-profiles":
+		if r.Header.Get("Authorization") != "Bearer bedrock-key" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		fmt.Fprint(w, `{"inferenceProfileSummaries":[{"inferenceProfileId":"eu.amazon.nova-lite-v1:0","createdAt":"2026-09-01T00:00:00Z"},{"inferenceProfileId":"eu.anthropic.claude-opus-4-6-v1","createdAt":"2026-02-05T00:00:00.5Z"},{"inferenceProfileId":"eu.anthropic.claude-sonnet-5-v1:0","createdAt":"2026-08-01T00:00:00Z"}]}`)
 		return
 	case "/token":
@@ -40,17 +41,12 @@ func (c *clouds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.mu.Lock()
-	c.got = append(c.got, r.URL.EscapedPath()+" "+strings.SplitN(r.Header.Get("Authorization"), "/", 2)[0]+" "+string(body))
+	c.got = append(c.got, r.URL.EscapedPath()+" "+r.Header.Get("Authorization")+r.Header.Get("X-Api-Key")+" "+string(body))
 	c.mu.Unlock()
 	claude := []string{`{"type":"message_start","message":{"usage":{"input_tokens":3}}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hello from Claude."}}`,
 		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}`, `{"type":"message_stop"}`}
 	switch {
-	case strings.HasPrefix(r.URL.Path, "/model/"):
-		w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
-		for _, ev := range claude {
-			w.Write(awsFrame(`{"bytes":"` + base64.StdEncoding.EncodeToString([]byte(ev)) + `"}`)) //nolint:errcheck // the caller may be gone
-		}
-	case strings.Contains(r.URL.Path, "publishers/anthropic"):
+	case strings.Contains(r.URL.Path, "/anthropic/"):
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "data: "+strings.Join(claude, "\n\ndata: ")+"\n\n")
 	default:
@@ -59,27 +55,13 @@ func (c *clouds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// awsFrame returns a chunk in the framing of https://smithy.io/2.0/aws/amazon-eventstream.html.
-func awsFrame(payload string) []byte {
-	var head []byte
-	for _, h := range [][2]string{{":event-type", "chunk"}, {":message-type", "event"}} {
-		head = append(append(append(head, byte(len(h[0]))), h[0]...), 7)
-		head = append(binary.BigEndian.AppendUint16(head, uint16(len(h[1]))), h[1]...)
-	}
-	b := binary.BigEndian.AppendUint32(nil, uint32(16+len(head)+len(payload)))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(head)))
-	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
-	b = append(append(b, head...), payload...)
-	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
-}
-
 // Claude on Bedrock and Vertex and Gemini on Vertex answer, signed in as each cloud wants it, after
 // secrets were masked.
 func TestModelsInClouds(t *testing.T) {
 	c := &clouds{}
 	srv := httptest.NewServer(c)
 	t.Cleanup(srv.Close)
-	user := user(t, "AWS_ACCESS_KEY_ID=AKID", "AWS_SECRET_ACCESS_KEY=hush-hush-hush", "AWS_REGION=eu-west-1", "GOOGLE_CLOUD_PROJECT=proj", "GOOGLE_APPLICATION_CREDENTIALS="+filepath.Join(t.TempDir(), "adc.json"))
+	user := user(t, "AWS_BEARER_TOKEN_BEDROCK=bedrock-key", "GOOGLE_CLOUD_PROJECT=proj", "GOOGLE_APPLICATION_CREDENTIALS="+filepath.Join(t.TempDir(), "adc.json"))
 	for _, e := range user {
 		if file, ok := strings.CutPrefix(e, "GOOGLE_APPLICATION_CREDENTIALS="); ok {
 			adc := `{"type":"authorized_user","client_id":"c","client_secret":"s","refresh_token":"r","token_uri":"` + srv.URL + `/token"}`
@@ -88,12 +70,12 @@ func TestModelsInClouds(t *testing.T) {
 			}
 		}
 	}
-	conf := "providers:\n  vertex: {base_url: \"" + srv.URL + "\"}\n  vertex-claude: {base_url: \"" + srv.URL + "\", region: europe-west1}\n  bedrock: {base_url: \"" + srv.URL + "\"}\n"
+	conf := "providers:\n  vertex: {base_url: \"" + srv.URL + "\"}\n  vertex-claude: {base_url: \"" + srv.URL + "\", region: europe-west1}\n  bedrock: {base_url: \"" + srv.URL + "/anthropic\"}\n"
 	if err := os.WriteFile(filepath.Join(homeOf(user), ".config/steward/steward.yaml"), []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range []struct{ model, says, path, signed, body string }{
-		{"bedrock/eu.anthropic.claude-sonnet-5-v1:0", "Hello from Claude.", "/model/eu.anthropic.claude-sonnet-5-v1%3A0/invoke-with-response-stream", "AWS4-HMAC-SHA256 Credential=AKID", `{"anthropic_version":"bedrock-2023-05-31"`},
+		{"bedrock/eu.anthropic.claude-sonnet-5-v1:0", "Hello from Claude.", "/anthropic/v1/messages", "bedrock-key", `{"model":"eu.anthropic.claude-sonnet-5-v1:0"`},
 		{"vertex-claude/claude-haiku-4-5@20251001", "Hello from Claude.", "/v1/projects/proj/locations/europe-west1/publishers/anthropic/models/claude-haiku-4-5@20251001:streamRawPredict", "Bearer ya29.token", `{"anthropic_version":"vertex-2023-10-16","stream":true`},
 		{"vertex/gemini-3.5-flash", "Hello from Gemini.", "/v1/projects/proj/locations/global/publishers/google/models/gemini-3.5-flash:streamGenerateContent", "Bearer ya29.token", `{"contents":[`},
 	} {

@@ -18,7 +18,10 @@ func (l *loading) cloud(p *Provider) string {
 	switch p.Dialect {
 	case Bedrock:
 		p.Region = cmp.Or(p.Region, l.env["AWS_REGION"], l.env["AWS_DEFAULT_REGION"], "us-east-1")
-		p.BaseURL = cmp.Or(p.BaseURL, "https://bedrock-runtime."+p.Region+".amazonaws.com")
+		p.BaseURL = cmp.Or(p.BaseURL, "https://bedrock-runtime."+p.Region+".amazonaws.com/anthropic")
+		if p.Key == "" && p.KeyEnv == "" && p.KeyFile == "" {
+			return "needs a Bedrock API key: set AWS_BEARER_TOKEN_BEDROCK, or key; AWS's access keys are not used"
+		}
 		return ""
 	case Vertex, VertexClaude:
 	default:

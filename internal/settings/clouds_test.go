@@ -17,9 +17,9 @@ func TestClouds(t *testing.T) {
 		return Load(Options{File: file, Dir: t.TempDir(), Environ: env})
 	}
 	for _, c := range []struct{ text, env, name, want string }{
-		{"providers: {bedrock: {}}", "X=", "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com"},
-		{"providers: {bedrock: {model: x}}", "AWS_REGION=eu-west-1", "bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com"},
-		{"{}", "AWS_BEARER_TOKEN_BEDROCK=abcdefgh", "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com"},
+		{"providers: {bedrock: {key_env: X}}", "X=abcdefgh", "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com/anthropic"},
+		{"providers: {bedrock: {key: abcdefgh}}", "AWS_REGION=eu-west-1", "bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com/anthropic"},
+		{"{}", "AWS_BEARER_TOKEN_BEDROCK=abcdefgh", "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com/anthropic"},
 		{"providers: {vertex: {project: p}}", "X=", "vertex", "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google"},
 		{"providers: {mine: {dialect: vertex-claude, project: p, region: eu}}", "X=", "mine", "https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu/publishers/anthropic"},
 		{"providers: {vertex-claude: {region: europe-west1}}", "GOOGLE_CLOUD_PROJECT=p", "vertex-claude", "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/europe-west1/publishers/anthropic"},
@@ -32,7 +32,8 @@ func TestClouds(t *testing.T) {
 	for text, want := range map[string]string{
 		"providers: {vertex: {region: global}}":                      "providers.vertex needs a project",
 		"providers: {vertex: {project: 'a/b'}}":                      "is no project or region",
-		"providers: {bedrock: {tools: [web_search]}}":                "has no tool \"web_search\" of its own",
+		"providers: {bedrock: {model: x}}":                           "providers.bedrock needs a Bedrock API key: set AWS_BEARER_TOKEN_BEDROCK",
+		"providers: {bedrock: {key: x, tools: [web_search]}}":        "has no tool \"web_search\" of its own",
 		"providers: {gemini: {key: x, tools: [web_fetch]}}":          "it has [google_search url_context code_execution]",
 		"providers: {anthropic: {key: x, tools: [google_search]}}":   "has no tool \"google_search\"",
 		"providers: {openai: {key: x, tools: [web_search, shell]}}":  "shell",

@@ -43,11 +43,12 @@ type Options struct {
 	// code_execution.
 	Tools []string
 
-	// Set for a cloud that offers Claude: the members of a request in place of model and stream, the
-	// path for a model, and what lists the models. Such a cloud has no betas.
+	// List lists the models of a cloud that offers Claude. Such a cloud has no betas. Head and Path are
+	// for one with requests of another form: the members in place of model and stream, and the path for
+	// a model.
+	List func(context.Context) ([]llm.Info, error)
 	Head string
 	Path func(model string) string
-	List func(context.Context) ([]llm.Info, error)
 }
 
 // Provider is one server. It is safe for concurrent use.
@@ -86,7 +87,7 @@ func (p *Provider) Name() string { return p.name }
 // Model implements llm.Provider.
 func (p *Provider) Model(name string) llm.Model {
 	m := &model{Provider: p, model: name, full: p.name + "/" + name, traits: traitsOf(name)}
-	m.bound = m.bound && p.opt.Head == ""
+	m.bound = m.bound && p.opt.List == nil
 	return m
 }
 

@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -37,11 +38,13 @@ func TestHostedTools(t *testing.T) {
 	}
 }
 
-// A cloud has the model in the path, a version in the body, and no betas.
+// A cloud has no betas, and maybe the model in the path and a version in the body.
 func TestCloudsHaveAnotherHead(t *testing.T) {
-	s := &apis.Says{Bodies: []string{searched}}
-	p := anthropic.New(anthropic.Options{Name: "far", BaseURL: "http://cloud.test", HTTP: &http.Client{Transport: s}, Head: `"anthropic_version":"v"`,
-		Path: func(model string) string { return "/model/" + model + "/invoke" }})
+	s := &apis.Says{Bodies: []string{searched, searched}}
+	o := anthropic.Options{Name: "far", BaseURL: "http://cloud.test", HTTP: &http.Client{Transport: s}, Head: `"anthropic_version":"v"`,
+		Path: func(model string) string { return "/model/" + model + "/invoke" },
+		List: func(context.Context) ([]llm.Info, error) { return nil, nil }}
+	p := anthropic.New(o)
 	r := ask(user(text("Rain?")))
 	r.Sampling.Effort = llm.EffortHigh
 	reply, _, err := apis.Collect(p.Model("eu.anthropic.claude-sonnet-5-5-v1:0"), r)
@@ -53,5 +56,9 @@ func TestCloudsHaveAnotherHead(t *testing.T) {
 	}
 	if sent := s.Sent[0]; !strings.HasPrefix(sent, `{"anthropic_version":"v","messages":[`) || strings.Contains(sent, `"stream"`) || strings.Contains(sent, `"model"`) || strings.Contains(sent, "block_binding") {
 		t.Errorf("sent %s", sent)
+	}
+	o.Head, o.Path = "", nil
+	if _, _, err := apis.Collect(anthropic.New(o).Model("eu.anthropic.claude-sonnet-5-5-v1:0"), r); err != nil || s.Header["Anthropic-Beta"] != nil || strings.Contains(s.Sent[1], "block_binding") {
+		t.Errorf("%v, %v, %s", err, s.Header, s.Sent[1])
 	}
 }

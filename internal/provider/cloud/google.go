@@ -1,3 +1,4 @@
+// Package cloud signs in at Google, which offers models of its own and of others on Vertex AI.
 package cloud
 
 import (
@@ -25,6 +26,8 @@ const (
 
 // tokenFor limits a request for a token.
 const tokenFor = 30 * time.Second
+
+const largestKeyFile = 1 << 20 // bytes
 
 // Google is a transport that signs in at Google. It is safe for concurrent use.
 type Google struct {
