@@ -48,19 +48,34 @@ func (b *ToolBudget) take(n int64) bool {
 	return true
 }
 
+// choice is which tools a model is shown.
+type choice struct {
+	kit    *agentKit  // nil: nothing was chosen yet
+	window int64      // for which they were chosen
+	shown  []int      // their indexes among the agent's; nil: all
+	more   ToolBudget // what is left for the tools that extend adds
+}
+
 // choose selects the tools that the model is shown: all of them, if they fit the budget, and
 // otherwise those most similar to what the user said last, and tools.find. What the turn calls or
 // finds beside them is appended, up to as much again. Otherwise the choice stays the same during
-// a run, unless the window turns out to be another one, so that providers' caches hold. A model may
-// call a tool that it is not shown. The offline provider compares all tools itself, at no cost.
+// a run, unless the window turns out to be another one, and in later runs as long as it serves
+// them, so that providers' caches hold. A model may call a tool that it is not shown. The offline
+// provider compares all tools itself, at no cost.
 func (f *fitter) choose() {
 	if offline(f.models) {
 		return
 	}
-	if w := f.window(); f.added == nil || w != f.chosenFor {
-		f.chosenFor, f.added = w, map[message.Ref]bool{}
-		f.more = f.node.opt.ToolBudget.in(w)
-		f.shown, f.tools = f.kit.fewer(f.more, f.wishes()), f.kit.tools
+	if w := f.window(); f.choice.kit == nil || w != f.choice.window {
+		f.added = map[message.Ref]bool{}
+		if before := f.chat.chosen.Load(); before != nil {
+			f.choice = *before
+		}
+		f.tools = f.kit.tools
+		wishes, budget := f.wishes(), f.node.opt.ToolBudget.in(w)
+		if f.choice.kit != f.kit || f.choice.window != w || !f.kit.serves(f.shown, wishes, budget) {
+			f.choice = choice{f.kit, w, f.kit.fewer(budget, wishes), budget}
+		}
 		if f.shown != nil {
 			f.tools = f.kit.chooser().of(f.shown)
 		}
@@ -68,6 +83,22 @@ func (f *fitter) choose() {
 	if f.shown != nil {
 		f.extend()
 	}
+	now := f.choice
+	f.chat.chosen.Store(&now)
+}
+
+// serves reports whether the tools that were shown before are all that the newest wish is most
+// similar to: a quarter of a budget.
+func (k *agentKit) serves(shown []int, wishes []string, budget ToolBudget) bool {
+	if shown == nil || len(wishes) == 0 {
+		return true
+	}
+	for _, i := range tool.Best(k.chooser().scores(wishes[0]), budget.Tools/4) {
+		if !slices.Contains(shown, i) {
+			return false
+		}
+	}
+	return true
 }
 
 // extend appends the tools that the turn has called, and those that its calls of tools.find have
@@ -87,7 +118,7 @@ func (f *fitter) extend() {
 			f.added[call.Ref] = true
 			for _, i := range f.kit.meant(call.Name, call.Args) {
 				if !slices.Contains(f.shown, i) && f.more.take(f.kit.tools.TokensOf(i)) {
-					f.shown = append(f.shown, i)
+					f.shown = append(slices.Clip(f.shown), i) // the chat may hold the list
 				}
 			}
 		}

@@ -73,3 +73,36 @@ func TestToolsAreFound(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What was shown in one turn is shown in the next as well, with what was found, so that a
+// provider's cache holds, until the user speaks of something else.
+func TestToolsStayAsLongAsTheyServe(t *testing.T) {
+	model := &finding{}
+	w := made(t, &world{})
+	w.provider = model
+	for _, about := range []string{"letter", "rain", "invoice"} {
+		for i := range 40 {
+			w.more = append(w.more, newTool(tool.Spec{Name: fmt.Sprintf("%s.tool%d", about, i), Description: "Does something with a " + about + ".", Effect: tool.Query},
+				func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil }))
+		}
+	}
+	w.more = append(w.more, newTool(tool.Spec{Name: "fence.paint", Description: "Paints the fence.", Effect: tool.Query},
+		func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil }))
+	w.open()
+	conv, _ := w.turn(id.ID{}, "read my letter")
+	for _, text := range []string{"read another letter", "will there be rain"} {
+		w.atRest(conv)
+		w.turn(conv, text)
+	}
+	w.atRest(conv)
+	if len(model.shown) != 5 {
+		t.Fatalf("asked %d times", len(model.shown))
+	}
+	found, same, other := model.shown[2], model.shown[3], model.shown[4]
+	if !slices.Contains(found, "fence.paint") || !slices.Equal(same, found) {
+		t.Errorf("first %q\nthen %q", found, same)
+	}
+	if slices.Equal(other, found) || !slices.Contains(other, "rain.tool0") {
+		t.Errorf("for another wish %q", other)
+	}
+}

@@ -24,7 +24,6 @@ type fitter struct {
 	system   string
 	kit      *agentKit
 	tools    *llm.Toolset // those that the model is shown; see choose
-	shown    []int        // their indexes among the agent's; nil: all
 	reserve  int64        // tokens reserved for the answer
 	user     string
 	agent    string   // its path
@@ -33,9 +32,8 @@ type fitter struct {
 	fittedIn *llm.Transcript // the transcript that was fitted last
 	fittedAt int64           // its tokens after that; fitting it again gains nothing
 
-	chosenFor int64                // the window for which the tools were chosen
-	added     map[message.Ref]bool // the calls that extend has seen; nil: nothing was chosen yet
-	more      ToolBudget           // what is left for the tools that extend adds
+	choice
+	added map[message.Ref]bool // the calls that extend has seen
 }
 
 // Limits of a fitter.

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/agent"
@@ -308,6 +309,8 @@ type chat struct {
 	chatKey
 	feed feed
 	turn chan struct{} // holds a token while a turn runs; waiters are served in order
+
+	chosen atomic.Pointer[choice] // the tools that the last request showed
 
 	mu      sync.Mutex
 	session *conversation.Session   // nil: not loaded
