@@ -85,7 +85,7 @@ func (a *app) supply(ctx context.Context, set *settings.Loaded, judge policy.Aut
 		return nil, err
 	}
 	s.ledger = llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
-	cfg := llm.Config{Ledger: s.ledger, Aliases: s.aliases, Tested: testedModels(set, log), Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.hidden(),
+	cfg := llm.Config{Ledger: s.ledger, Aliases: s.aliases, Known: knownModels(set, log), Tested: testedModels(set, log), Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.hidden(),
 		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
 		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}
 	for _, src := range s.sources {
@@ -394,7 +394,7 @@ func (a *app) modelsCommand() *cobra.Command {
 			"embed, and the models that the providers have.",
 		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return a.listModels(c.Context()) },
 	}
-	c.AddCommand(a.modelsTestCommand())
+	c.AddCommand(a.modelsTestCommand(), a.modelsUpdateCommand())
 	return c
 }
 

@@ -20,17 +20,15 @@ import (
 	strictly "steward/internal/strict"
 )
 
-const (
-	probeFor      = 3 * time.Minute // for the test of one model
-	largestTested = 4 << 20         // bytes of the file of what tests have found
-)
+// probeFor is how long the test of one model may take.
+const probeFor = 3 * time.Minute
 
 func testedFile(set *settings.Loaded) string { return filepath.Join(set.Data, "tested-models.json") }
 
 // testedModels returns what tests have found. A broken file counts as none.
 func testedModels(set *settings.Loaded, log *slog.Logger) map[string]llm.Tested {
 	found := map[string]llm.Tested{}
-	text, err := strictly.ReadFile(testedFile(set), largestTested)
+	text, err := strictly.ReadFile(testedFile(set), largestKnown)
 	if err == nil {
 		err = json.Unmarshal(text, &found)
 	}

@@ -128,7 +128,7 @@ func (m *Models) Able(full string, a Ability) (can, known bool) {
 	if can, known = m.cfg.Tested[full].Can[a]; known || strings.HasPrefix(full, "ollama/") {
 		return can, known
 	}
-	f := m.builtIn.family(full)
+	f := m.cfg.Known.family(full)
 	return slices.Contains(f.Can, a), f.Can != nil
 }
 

@@ -1,11 +1,13 @@
 package llm_test
 
 import (
+	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"steward/internal/fault"
 	"steward/internal/llm"
 )
 
@@ -29,17 +31,77 @@ func TestWindowsByName(t *testing.T) {
 	}
 }
 
-// The file says of when it is and where it is from, and its entries are within bounds.
-func TestTheFileOfKnownModelsIsSound(t *testing.T) {
-	known := llm.DefaultKnown()
-	if _, err := time.Parse(time.DateOnly, known.AsOf); err != nil || len(known.Sources) == 0 {
-		t.Errorf("as of %q, from %q: %v", known.AsOf, known.Sources, err)
+// A file of known models is read strictly, and what is wrong with one is said.
+func TestKnownModelsAreReadStrictly(t *testing.T) {
+	good, err := os.ReadFile("known.json")
+	if err != nil {
+		t.Fatal(err)
 	}
-	all := []llm.Ability{llm.CanTools, llm.CanImages, llm.CanSchema, llm.CanPDF, llm.CanAudio, llm.CanReason}
-	for name, f := range known.Families {
-		unknown := slices.ContainsFunc(f.Can, func(a llm.Ability) bool { return !slices.Contains(all, a) })
-		if name != strings.ToLower(name) || strings.ContainsAny(name, " /") || f.Window < 0 || f.Window > 100_000_000 || unknown {
-			t.Errorf("the family %q: %+v", name, f)
+	for _, c := range []struct{ old, with string }{
+		{`"as_of"`, `"as_off"`}, {`"2026-07-01"`, `"last year"`}, {`"sources": [`, `"sources": [], "x": [`}, {`"input": 3,`, `"input": -3,`},
+		{`"input": 3,`, `"input": 3, "input": 4,`}, {`"input": 3,`, `"input": 1e300,`}, {`"anthropic/claude`, `"claude`}, {`["tools"]`, `["teleports"]`},
+		{`"window": 16385`, `"window": -1`}, {`"window": 16385`, `"window": "16385"`}, {`"gpt-4o": {`, `"GPT-4o": {`}, {`"gpt-4o": {`, `"gpt 4o": {`},
+		{`"gpt-4o": {`, `"` + strings.Repeat("g", 300) + `": {`}, {"}\n}\n", "}\n}\n{}"}, {"}\n}\n", ""},
+	} {
+		bad := strings.Replace(string(good), c.old, c.with, 1)
+		if bad == string(good) {
+			t.Fatalf("%s is not in the file", c.old)
+		}
+		if _, err := llm.ReadKnown([]byte(bad)); !fault.HasCode(err, "known_models_invalid") {
+			t.Errorf("%s in place of %s: %v", c.with, c.old, err)
 		}
 	}
+}
+
+// Of two files the newer one's entries count, and the changes are told.
+func TestANewerFileOfKnownModelsCounts(t *testing.T) {
+	known := llm.DefaultKnown()
+	newer, err := llm.ReadKnown([]byte(`{"as_of": "2027-01-01", "sources": ["https://example.com"],
+		"prices": {"openai/gpt-5.4": {"input": 1, "output": 2}, "me/new": {"input": 0, "output": 0}}, "families": {"gpt-4o": {"window": 9000}, "new": {"window": 5, "can": ["tools"]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := newer
+	older.AsOf = "2020-01-01"
+	both := known.With(newer)
+	if both.AsOf != "2027-01-01" || both.Prices["openai/gpt-5.4"].Input != 1 || both.Window("gpt-4o-mini") != 9000 || both.Window("gpt-5.4") != 922_000 || len(both.Prices) != len(known.Prices)+1 {
+		t.Errorf("with a newer file: %s, %+v", both.AsOf, both.Prices["openai/gpt-5.4"])
+	}
+	if old := known.With(older); old.AsOf != known.AsOf || old.Prices["openai/gpt-5.4"].Input != 2.5 || old.Window("new-1") != 5 {
+		t.Errorf("with an older file: %s, %+v", old.AsOf, old.Prices["openai/gpt-5.4"])
+	}
+	want := []string{
+		`family of gpt-4o: {"window":9000}, was {"window":128000,"can":["tools","images","pdf","schema"]}`, `family of new: {"window":5,"can":["tools"]}, new`,
+		`price of me/new: {"input":0,"output":0}, new`,
+		`price of openai/gpt-5.4: {"input":1,"output":2}, was {"input":2.5,"output":15,"cache_read":0.25,"search":0.01,"long_from":272000,"long":{"input":5,"output":22.5,"cache_read":0.5}}`,
+	}
+	if got := known.Changes(both); !slices.Equal(got, want) {
+		t.Errorf("the changes are\n%s", strings.Join(got, "\n"))
+	}
+	if known.Window("gpt-4o") != 128_000 || llm.DefaultKnown().Prices["openai/gpt-5.4"].Input != 2.5 {
+		t.Error("the built-in entries have changed")
+	}
+}
+
+// Whatever is in a file, reading it neither panics nor accepts what is out of bounds.
+func FuzzReadKnown(f *testing.F) {
+	good, err := os.ReadFile("known.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"as_of":"2027-01-01","sources":["x"],"prices":{"a/b":{"input":1}},"families":{"a":{"window":1}}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, err := llm.ReadKnown(b)
+		if err != nil {
+			return
+		}
+		for name, p := range k.Prices {
+			if p.Input < 0 || p.Input > 1e5 || len(name) > 200 {
+				t.Errorf("%q costs %+v", name, p)
+			}
+		}
+		k.Changes(llm.DefaultKnown().With(k))
+		k.Window("claude" + string(b[:rand.IntN(len(b)+1)]))
+	})
 }

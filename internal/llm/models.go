@@ -29,8 +29,9 @@ type Config struct {
 	Providers []Provider
 	Later     []Provider // not available yet: used only for chains that are pinned to them
 	Aliases   map[string]Alias
-	Tested    map[string]Tested // by "provider/model": what tests found; it overrides what is known by name
-	Prices    map[string]Price  // override those of DefaultKnown; see Price for the names
+	Known     *Known            // nil: DefaultKnown
+	Tested    map[string]Tested // by "provider/model": what tests found; it overrides Known
+	Prices    map[string]Price  // override those of Known; see Price for the names
 	Windows   map[string]int    // context windows in tokens by "provider/model"; they override what providers report
 	Retry     RetryPolicy
 
@@ -63,7 +64,6 @@ type Alias struct {
 // Models resolves names to models. It is safe for concurrent use.
 type Models struct {
 	cfg       Config
-	builtIn   Known
 	providers map[string]Provider
 	names     []string // of the providers, in order
 	aliases   map[string]Resolved
@@ -103,12 +103,14 @@ func New(cfg Config) (*Models, error) {
 		cfg.Ledger = NewDayLedger(nil)
 	}
 	cfg.Retry = cfg.Retry.withDefaults()
-	builtIn := DefaultKnown()
-	prices := maps.Clone(builtIn.Prices)
+	if cfg.Known == nil {
+		known := DefaultKnown()
+		cfg.Known = &known
+	}
+	prices := maps.Clone(cfg.Known.Prices)
 	maps.Copy(prices, cfg.Prices)
 	m := &Models{
 		cfg:       cfg,
-		builtIn:   builtIn,
 		providers: map[string]Provider{},
 		prices:    prices,
 		aliases:   map[string]Resolved{},

@@ -84,7 +84,7 @@ func (m *Models) window(full string) int {
 	m.mu.RUnlock()
 	if !ok {
 		if !strings.HasPrefix(full, "ollama/") { // its server decides about the window, and refuses
-			w.tokens = m.builtIn.family(full).Window
+			w.tokens = m.cfg.Known.family(full).Window
 		}
 		m.mu.Lock()
 		m.learnWindow(full, w)
@@ -224,7 +224,7 @@ func (m *Models) Recall(saved []byte) error {
 	m.mu.Lock()
 	for full, r := range in.Windows {
 		if m.cfg.Windows[full] == 0 && r.Tokens >= leastWindow && len(m.windows) < maxDirect {
-			m.learnWindow(full, window{tokens: m.builtIn.family(full).Window, refused: r})
+			m.learnWindow(full, window{tokens: m.cfg.Known.family(full).Window, refused: r})
 		}
 	}
 	m.mu.Unlock()

@@ -24,6 +24,11 @@ func check(form, value string) string {
 		return checkListen(value)
 	case "url":
 		return checkURL(value)
+	case "file_url":
+		if u, err := url.Parse(value); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+			return "is no URL of a file; write one such as https://example.com/models.json"
+		}
+		return ""
 	case "origin":
 		return checkOrigin(value)
 	case "host":

@@ -33,6 +33,7 @@ type Settings struct {
 	Origins   []string            `yaml:"origins" form:"origin" project:"no" doc:"Web origins, besides the server's own, whose pages may talk to it."`
 	Open      []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/responses,/v1/models,/v1/embeddings" project:"no" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
 	Providers map[string]Provider `yaml:"providers" names:"provider" project:"no" doc:"openai, anthropic, gemini, ollama; openrouter, azure, groq, mistral, deepseek, xai, together, fireworks, moonshot, zai, vertex, vertex-claude, bedrock, lmstudio, llamacpp, localai, vllm; and other servers that speak OpenAI's protocol, under names of your own."`
+	ModelsURL string              `yaml:"models_url" form:"file_url" project:"no" doc:"Where steward models update fetches prices, windows and abilities of models."`
 	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
 	Limits    Limits              `yaml:"limits" doc:"Limits of one turn and one user; 0 means no limit."`
 	Prices    map[string]Price    `yaml:"prices" names:"model" project:"no" doc:"Prices of models in US dollars per million tokens, which override the built-in ones."`
