@@ -266,7 +266,7 @@ func requestState(v *client.Request) string {
 	case v.Status == requestParked, v.Status == requestWaiting:
 		add(v.Status)
 		add(v.Message)
-	case v.State == requestOpen:
+	case v.State == requestOpen && v.Outcome == "": // with an outcome it is only not closed yet
 		add("runs")
 	case v.State == requestAnswered:
 		add("answered, waits for what it led to")

@@ -48,6 +48,10 @@ began        2030-01-02 03:04:05
 			t.Errorf("%d wide: %s", n, l)
 		}
 	}
+	ended := client.Request{Kind: requestTurn, Title: "Plan my day", State: requestOpen, Outcome: "answered"} // and closed in a moment
+	if mark, what := requestMark(&ended), requestWhat(&ended); mark != "✓" || what != "Plan my day" {
+		t.Errorf("%s %s", mark, what)
+	}
 	table := requestTable([]client.Request{tree, tree.Below[2], tree.Below[3]}, false, 0, now)
 	wantTable := "01-02 03:04  …  01000000-0000   2.1s  Plan  my day (answered, waits for what it led to)\n" +
 		"01-02 03:04  …  04000000-0000  1m30s  task archive.count (running, 50%, page 2 of 4)\n" +
