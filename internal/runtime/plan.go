@@ -22,6 +22,7 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/lease"
 	"steward/internal/tool"
 )
 
@@ -126,7 +127,7 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	if !ok {
 		return tool.Result{}, outsideTurn(startTool)
 	}
-	w := &treeWorker{turnCall: &turnCall{a.calls, a.call, reserving(a.meter())}, at: a.session.MessageURI(in.Call.Message), tasks: map[id.ID]*knownTask{}}
+	w := &treeWorker{turnCall: &turnCall{a.calls, a.call, reserving(a.meter())}, at: a.session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*knownTask{}}
 	tasks, err := w.load(ctx)
 	if err != nil {
 		return tool.Result{}, err
@@ -140,15 +141,11 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 		made = plan.Tree(askedRequest(in.Call), draft, a.call.Labels)
 	}
 	if len(tasks) == 0 || !tasks[0].State.Over() {
-		if err = w.lead(ctx, made, in.Args); err == nil {
+		if err = w.lead(ctx, made); err == nil {
 			return w.result(ctx)
 		}
 	}
-	kept := w.keep(ctx, in.Args, err, func(change store.Change) error {
-		_, err := w.node.opt.Store.Commit(context.WithoutCancel(ctx), store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: []store.Change{change}})
-		return err
-	})
-	if err != nil || kept != nil {
+	if kept := w.keep(ctx, err); err != nil || kept != nil {
 		return tool.Result{}, cmp.Or(err, kept)
 	}
 	return w.result(ctx)
@@ -158,7 +155,8 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 // message that called plan.start.
 type treeWorker struct {
 	*turnCall
-	at resource.URI
+	at   resource.URI
+	args []byte // the plan
 
 	mu    sync.Mutex
 	tasks map[id.ID]*knownTask
@@ -260,12 +258,12 @@ func (w *treeWorker) load(ctx context.Context) ([]*plan.Task, error) {
 }
 
 // Save implements plan.Worker. A version that somebody else has written since
-// refuses the whole change.
-func (w *treeWorker) Save(ctx context.Context, tasks []*plan.Task) error {
+// refuses the whole change. What became of the plan, and the end of the lease, are
+// recorded with the last change.
+func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var b store.Batch
-	b.Request = w.request.ID
+	var changes []store.Change
 	for _, t := range tasks {
 		k := w.of(t)
 		cond := store.If{Version: k.version}
@@ -276,14 +274,21 @@ func (w *treeWorker) Save(ctx context.Context, tasks []*plan.Task) error {
 		if t.State.Over() {
 			state = ""
 		}
-		b.Changes = append(b.Changes, store.Change{URI: k.at, Body: record.Encode(t), State: state, If: cond, Terms: []store.Term{{Name: termTask, Value: t.ID.String()}}})
+		changes = append(changes, store.Change{URI: k.at, Body: record.Encode(t), State: state, If: cond, Terms: []store.Term{{Name: termTask, Value: t.ID.String()}}})
 	}
-	rec, err := w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), b)
-	if err != nil {
-		return aside(ctx, err)
-	}
-	for i, t := range tasks {
-		w.know(t, rec.Versions[i])
+	if over != nil {
+		err := w.record(ctx, over, string(over[0].State), func(plan store.Change) error { return lease.From(ctx).End(ctx, append(changes, plan)...) })
+		if err != nil {
+			return aside(ctx, err)
+		}
+	} else {
+		rec, err := w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: changes})
+		if err != nil {
+			return aside(ctx, err)
+		}
+		for i, t := range tasks {
+			w.know(t, rec.Versions[i])
+		}
 	}
 	w.show(ctx, tasks)
 	return nil

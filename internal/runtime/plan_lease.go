@@ -20,11 +20,10 @@ func queueOf(st store.Store) *lease.Queue {
 
 // lead works on the tree until it is over, under a lease of it: everything that
 // its agents commit is committed under the lease too. Tasks that are made are saved
-// when the first of them begin; otherwise they are read from the store. What became
-// of the plan is recorded with the end. If the lease is lost (the process stood still
+// when the first of them begin; otherwise they are read from the store. If the lease is lost (the process stood still
 // for too long, or could not write), lead takes it again and goes on from what is
 // stored.
-func (w *treeWorker) lead(ctx context.Context, made []*plan.Task, args []byte) error {
+func (w *treeWorker) lead(ctx context.Context, made []*plan.Task) error {
 	for {
 		l, err := w.node.queue.Begin(ctx, store.ForUser(w.chat.user), lease.At(w.at))
 		if err != nil {
@@ -36,13 +35,10 @@ func (w *treeWorker) lead(ctx context.Context, made []*plan.Task, args []byte) e
 			if fresh {
 				tasks = made
 			}
-			if err == nil {
-				err = w.work(ctx, tasks, fresh)
-			}
 			if err != nil {
 				return err
 			}
-			return w.keep(ctx, args, nil, func(change store.Change) error { return l.End(ctx, change) })
+			return w.work(ctx, tasks, fresh)
 		})
 		if !errors.Is(err, lease.ErrLost) || ctx.Err() != nil {
 			return err

@@ -35,10 +35,10 @@ const outcomeStopped = "stopped"
 // maxAsked bounds the request in a plan's record, in bytes.
 const maxAsked = 4 << 10
 
-// keep records what became of a plan when its tree is over, or its turn was
-// stopped (ended). A turn that only waits for the next start has nothing to record.
-// commit commits the record.
-func (w *treeWorker) keep(ctx context.Context, args []byte, ended error, commit func(store.Change) error) error {
+// keep records what became of a plan whose turn was stopped (ended), or whose tree
+// was cancelled just before a crash. A turn that only waits for the next start has
+// nothing to record.
+func (w *treeWorker) keep(ctx context.Context, ended error) error {
 	if ended != nil && !errors.Is(ended, request.ErrStop) {
 		return nil
 	}
@@ -47,17 +47,30 @@ func (w *treeWorker) keep(ctx context.Context, args []byte, ended error, commit 
 	if err != nil || len(tasks) == 0 {
 		return err
 	}
+	outcome := string(tasks[0].State)
+	if ended != nil {
+		outcome = outcomeStopped
+	}
+	err = w.record(ctx, tasks, outcome, func(plan store.Change) error {
+		_, err := w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: []store.Change{plan}})
+		return err
+	})
+	if fault.HasCode(err, "conflict") { // it is recorded already
+		return nil
+	}
+	return err
+}
+
+// record records what became of a plan. commit commits the record.
+func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, outcome string, commit func(store.Change) error) error {
 	root := tasks[0]
 	wrote, _ := tool.Canonical(w.call.Args) // what is no JSON has not become a plan
-	carried, err := tool.Canonical(args)
+	carried, err := tool.Canonical(w.args)
 	if err != nil {
 		return err
 	}
-	p := client.Plan{Request: root.Meta.Purpose, Plan: carried, Edited: !bytes.Equal(wrote, carried), Outcome: string(root.State), Error: root.Error,
+	p := client.Plan{Request: root.Meta.Purpose, Plan: carried, Edited: !bytes.Equal(wrote, carried), Outcome: outcome, Error: root.Error,
 		Fallback: w.call.Origin == originFallback, Labels: w.call.Labels.Names(), Ended: time.Now().UTC().Truncate(time.Millisecond)}
-	if ended != nil {
-		p.Outcome = outcomeStopped
-	}
 	turn, err := w.turn(ctx)
 	if err != nil {
 		return err
@@ -83,7 +96,7 @@ func (w *treeWorker) keep(ctx context.Context, args []byte, ended error, commit 
 		p.Tasks = append(p.Tasks, x)
 	}
 	at := w.at.Parent().ChildID(typePlan, root.ID)
-	err = commit(store.Change{URI: at, Body: record.Encode(&p), Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}})
+	err = commit(store.Change{URI: at, Body: record.Encode(&p), If: store.If{Absent: true}, Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}})
 	if err == nil {
 		w.node.examples.learn(w.chat.user, at, &p)
 	}

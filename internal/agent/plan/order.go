@@ -41,7 +41,7 @@ func (r *Run) Order(ctx context.Context, c Command, task id.ID, edited *Draft) e
 	}
 }
 
-func (r *Run) obey(o order) error {
+func (r *Run) obey(ctx context.Context, o order) error {
 	t := r.byID[o.task]
 	if t == nil {
 		return fault.New(fault.NotFound, "task_not_found", "there is no such task in this tree").WithHint("steward requests show lists them")
@@ -62,7 +62,7 @@ func (r *Run) obey(o order) error {
 		edit(t, o.draft)
 		r.changed = append(r.changed, t)
 	}
-	return r.save(context.Background())
+	return r.save(ctx)
 }
 
 // allowed reports why a command cannot be carried out.

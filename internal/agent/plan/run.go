@@ -14,8 +14,9 @@ import (
 
 // Worker carries out what a Run decides. Safe for concurrent use.
 type Worker interface {
-	// Save makes the states of tasks durable, all or none.
-	Save(ctx context.Context, tasks []*Task) error
+	// Save makes the states of the tasks that have changed durable, all or none. With
+	// the last change it is given all tasks of the tree: nothing follows.
+	Save(ctx context.Context, changed, over []*Task) error
 	// Work has an agent do a task, and goes on with what was interrupted. before are
 	// the tasks whose outputs it is given. With a verdict, the task was done before
 	// and fell short. When ctx ends, Work ends what it does and returns ctx's cause.
@@ -103,7 +104,7 @@ func (r *Run) Work(ctx context.Context) error {
 				r.end(e)
 			}
 		case o := <-r.orders:
-			o.answer <- r.obey(o)
+			o.answer <- r.obey(context.WithoutCancel(ctx), o)
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -369,7 +370,11 @@ func (r *Run) save(ctx context.Context) error {
 			once = append(once, t)
 		}
 	}
-	if err := r.worker.Save(ctx, once); err != nil {
+	var over []*Task
+	if r.all[0].State.Over() && len(r.active) == 0 {
+		over = r.all
+	}
+	if err := r.worker.Save(ctx, once, over); err != nil {
 		return err // the changes stay, for the next attempt
 	}
 	r.changed = nil

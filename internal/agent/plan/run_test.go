@@ -31,14 +31,19 @@ type office struct {
 	steers func(t *plan.Task, parts []*plan.Task) plan.Steering // nil: all go on as planned
 	hold   map[string]chan struct{}                             // tasks that work until it is closed
 	broken error                                                // of the next save
+	over   int                                                  // tasks of the tree that is over
 }
 
-func (o *office) Save(_ context.Context, tasks []*plan.Task) error {
+func (o *office) Save(_ context.Context, tasks, over []*plan.Task) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.broken != nil {
 		return o.broken
 	}
+	if o.over > 0 {
+		panic("something was saved after the tree was over")
+	}
+	o.over = len(over)
 	if o.saved == nil {
 		o.saved = map[id.ID]plan.Task{}
 	}
@@ -155,7 +160,7 @@ func (o *office) open(tb rapid.TB, d plan.Draft) {
 	if bad := plan.Check(&d, plan.World{}); bad != nil {
 		tb.Fatalf("%+v", bad)
 	}
-	if err := o.Save(context.Background(), plan.Tree(id.Derive("root"), &d, message.Private)); err != nil {
+	if err := o.Save(context.Background(), plan.Tree(id.Derive("root"), &d, message.Private), nil); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -381,7 +386,7 @@ func TestSteeringIsBounded(t *testing.T) {
 	crashed.open(t, plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a"), step("b")}})
 	tasks := crashed.tasks()
 	tasks[0].State, tasks[0].Failing, tasks[1].State = plan.Running, tasks[1].ID, plan.Failed
-	if err := crashed.Save(t.Context(), tasks); err != nil {
+	if err := crashed.Save(t.Context(), tasks, nil); err != nil {
 		t.Fatal(err)
 	}
 	crashed.steers = func(*plan.Task, []*plan.Task) plan.Steering {
@@ -445,6 +450,9 @@ func TestTreesEnd(t *testing.T) {
 			if err != nil && !errors.Is(err, context.Canceled) {
 				rt.Fatal(err)
 			}
+		}
+		if o.over != len(o.tasks()) {
+			rt.Errorf("the last save knew of %d tasks of %d", o.over, len(o.tasks()))
 		}
 		for _, x := range o.tasks() {
 			switch {

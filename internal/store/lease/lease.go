@@ -6,7 +6,8 @@
 // finds work that waits, or whose holder has gone, and takes it by replacing the
 // version of the record that it saw, so that one of many wins. The new version is
 // the fencing number of the lease. Until the work changes hands again, the record
-// does not change.
+// does not change. Whoever makes work that is for itself begins it: then the first
+// commit under the lease makes the record too.
 //
 // Everything that the holder commits, it commits through Store with a context
 // that Hold made. Store adds the condition that the work still has this version.
@@ -28,6 +29,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -67,14 +69,16 @@ type beat struct {
 
 // Lease is work that a worker holds. Safe for concurrent use.
 type Lease struct {
-	at     resource.URI
-	number uint64
-	scope  store.Scope
-	queue  *Queue
-	taken  time.Time     // just before the work was taken
-	used   atomic.Bool   // something was committed since the last beat
-	long   atomic.Bool   // the promise is longer than it was at first
-	hurry  chan struct{} // holds a token if the promise is too long for what happens
+	at    resource.URI
+	scope store.Scope
+	queue *Queue
+	taken time.Time     // before the work was taken
+	used  atomic.Bool   // something was committed since the last beat
+	long  atomic.Bool   // the promise is longer than it was at first
+	hurry chan struct{} // holds a token if the promise is too long for what happens
+
+	taking sync.Mutex    // held by the first commit under a lease on new work
+	number atomic.Uint64 // zero until then
 
 	lost, over atomic.Bool
 	valid      context.Context // ends when the lease is lost or let go, but not with the work
@@ -85,8 +89,9 @@ type Lease struct {
 func (l *Lease) At() resource.URI { return l.at }
 
 // Number returns the fencing number. Each holder of the same work has a greater
-// one than those before it.
-func (l *Lease) Number() uint64 { return l.number }
+// one than those before it. It is zero before the first commit under a lease on
+// new work.
+func (l *Lease) Number() uint64 { return l.number.Load() }
 
 // ErrLost is returned for what was done under a lease that is lost. Its code is
 // lease_lost, and it is a request.ErrSuspend: nothing more is recorded, and
@@ -133,8 +138,10 @@ func (l *Lease) Hold(ctx context.Context, do func(context.Context) error) error 
 		return err
 	}
 	l.void()
-	// After a loss too: if nobody has the work yet, nobody has to wait for the promise.
-	free := l.commit(context.WithoutCancel(ctx), l.queue.put(l.at, work{}, Waiting, store.If{Version: l.number}))
+	var free error
+	if l.Number() > 0 { // after a loss too: if nobody has the work yet, nobody has to wait for the promise
+		free = l.commit(context.WithoutCancel(ctx), l.queue.put(l.at, work{}, Waiting, store.If{Version: l.Number()}))
+	}
 	if l.lost.Load() {
 		return ErrLost
 	}
@@ -144,7 +151,8 @@ func (l *Lease) Hold(ctx context.Context, do func(context.Context) error) error 
 // End records that the work is over, in one batch with changes. What the worker
 // has left behind may still write: nobody else will take the work.
 func (l *Lease) End(ctx context.Context, changes ...store.Change) error {
-	err := l.commit(ctx, append(changes, l.queue.put(l.at, work{}, "", store.If{Version: l.number}))...)
+	cond := store.If{Version: l.Number(), Absent: l.Number() == 0}
+	err := l.commit(ctx, append(changes, l.queue.put(l.at, work{}, "", cond))...)
 	if err == nil {
 		l.over.Store(true)
 	}
@@ -154,15 +162,11 @@ func (l *Lease) End(ctx context.Context, changes ...store.Change) error {
 // commit commits changes that contain the condition of the lease.
 func (l *Lease) commit(ctx context.Context, changes ...store.Change) error {
 	_, err := l.queue.opt.Store.Commit(ctx, l.scope, store.Batch{Changes: changes})
-	if l.refused(err) {
+	if about(err, l.at) {
+		l.forfeit()
 		return ErrLost
 	}
 	return err
-}
-
-// refused reports whether a commit was refused because the lease is lost.
-func (l *Lease) refused(err error) bool {
-	return errors.Is(err, ErrLost) || about(err, l.at)
 }
 
 // about reports whether a precondition on a resource did not hold.
@@ -173,7 +177,7 @@ func about(err error, at resource.URI) bool {
 
 // fence is the condition that the lease is not lost.
 func (l *Lease) fence() store.Change {
-	return store.Change{Op: store.Check, URI: l.at, If: store.If{Version: l.number}}
+	return store.Change{Op: store.Check, URI: l.at, If: store.If{Version: l.Number()}}
 }
 
 // forfeit ends what is done under the lease.
@@ -196,6 +200,9 @@ func (l *Lease) beat(ctx context.Context) {
 		case <-time.After(promise / 3):
 		case <-l.hurry:
 		}
+		if l.Number() == 0 {
+			continue
+		}
 		next := l.queue.opt.Promise
 		if !l.used.Swap(false) {
 			next = min(2*promise, max(next, MaxPromise))
@@ -205,11 +212,8 @@ func (l *Lease) beat(ctx context.Context) {
 			promise = next
 			dog.Reset(left(sent))
 		}
-		err := l.commit(ctx, l.fence(), store.Change{URI: beatOf(l.at), Body: encode(beat{l.number, next})})
-		switch {
-		case l.refused(err):
-			l.forfeit()
-		case err == nil && dog.Stop(): // otherwise the time had run out
+		err := l.commit(ctx, l.fence(), store.Change{URI: beatOf(l.at), Body: encode(beat{l.Number(), next})})
+		if err == nil && dog.Stop() { // otherwise the lease is lost, or the time had run out
 			promise = next
 			l.long.Store(promise > l.queue.opt.Promise)
 			dog.Reset(left(sent))

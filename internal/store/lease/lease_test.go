@@ -241,12 +241,13 @@ func TestWaitingCostsLittle(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
 		at := lease.At(resource.Root("plan.Task", "a"))
-		q := w.worker("one")
+		q := w.worker("one", func(o *lease.Options) { o.Store = lease.Store(w.st) })
 		l, err := q.Begin(w.Context(), ada, at)
 		if err != nil {
 			w.Fatal(err)
 		}
 		ctx, let := w.held(l)
+		w.commit(ctx, thing("w"))
 		time.Sleep(7 * 24 * time.Hour)
 		head, err := w.st.Wait(w.Context(), 0)
 		if err != nil || head > 600 {
@@ -267,6 +268,67 @@ func TestWaitingCostsLittle(t *testing.T) {
 		}
 		if l, err = q.Begin(w.Context(), ada, at); err != nil || l.Number() != 3 {
 			w.Errorf("taken up again: %v, %v", l, err)
+		}
+	})
+}
+
+// TestNewWorkIsTakenByTheFirstCommit: of two that begin the same new work, the one has it that
+// commits first. One that has committed nothing leaves nothing behind.
+func TestNewWorkIsTakenByTheFirstCommit(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		at := lease.At(resource.Root("plan.Task", "a"))
+		begin := func(name string) *lease.Lease {
+			l, err := w.worker(name).Begin(w.Context(), ada, at)
+			if err != nil {
+				w.Fatal(err)
+			}
+			return l
+		}
+		_, let := w.held(begin("idle"))
+		if err := let(errUsual); !errors.Is(err, errUsual) {
+			w.Error(err)
+		}
+		if _, err := w.st.Get(w.Context(), node, at); !fault.Is(err, fault.NotFound) {
+			w.Errorf("it was taken: %v", err)
+		}
+		first, second := begin("one"), begin("two")
+		ctx, let := w.held(first)
+		late, letLate := w.held(second)
+		third := begin("three")
+		ends, letThird := w.held(third)
+		all := make(chan error)
+		for _, name := range []string{"x", "y", "z"} {
+			go func() {
+				rec, err := lease.Store(w.st).Commit(ctx, ada, store.Batch{Changes: []store.Change{thing(name)}})
+				if err == nil && len(rec.Versions) != 1 {
+					err = fmt.Errorf("%d versions of one change", len(rec.Versions))
+				}
+				all <- err
+			}()
+		}
+		for range 3 {
+			if err := <-all; err != nil {
+				w.Error(err)
+			}
+		}
+		if first.Number() != 1 || w.state(at) != lease.Held {
+			w.Errorf("%d %s", first.Number(), w.state(at))
+		}
+		w.lostIn(late, "late")
+		if err := letLate(nil); !errors.Is(err, lease.ErrLost) {
+			w.Error(err)
+		}
+		w.lostIn(late, "later")
+		if err := third.End(ends); !errors.Is(err, lease.ErrLost) {
+			w.Errorf("ended by one who had lost it: %v", err)
+		}
+		<-ends.Done()
+		if err := letThird(nil); !errors.Is(err, lease.ErrLost) {
+			w.Error(err)
+		}
+		if err := first.End(ctx); err != nil || let(nil) != nil || w.state(at) != "" {
+			w.Errorf("%v, %q", err, w.state(at))
 		}
 	})
 }

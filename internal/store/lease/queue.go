@@ -39,6 +39,9 @@ type sight struct {
 
 // New returns a queue.
 func New(opt Options) *Queue {
+	if f, ok := opt.Store.(fenced); ok { // the queue itself commits under no lease
+		opt.Store = f.Store
+	}
 	if opt.Promise == 0 {
 		opt.Promise = DefaultPromise
 	}
@@ -54,12 +57,17 @@ func (q *Queue) Add(at resource.URI) store.Change {
 	return q.put(at, work{}, Waiting, store.If{Absent: true})
 }
 
-// Begin takes new work, or takes up work that was begun before and is not over.
+// Begin returns a lease on new work, which the first commit under it takes; or it
+// takes up work that was begun before and is not over. If somebody else begins
+// the same new work, the lease of whoever commits later is lost.
 func (q *Queue) Begin(ctx context.Context, sc store.Scope, at resource.URI) (*Lease, error) {
-	if l, err := q.take(ctx, sc, at, sight{}); l != nil || err != nil {
-		return l, err
+	switch _, err := q.opt.Store.Get(ctx, sc, at); {
+	case err == nil:
+		return q.Take(ctx, sc, at)
+	case !fault.Is(err, fault.NotFound):
+		return nil, err
 	}
-	return q.Take(ctx, sc, at)
+	return q.lease(sc, at, time.Now()), nil
 }
 
 // Take takes work at or below a place (zero: anywhere). It waits until there is
@@ -152,7 +160,7 @@ func (q *Queue) take(ctx context.Context, sc store.Scope, at resource.URI, s sig
 	q.mu.Lock()
 	delete(q.seen, at)
 	q.mu.Unlock()
-	changes := []store.Change{q.put(at, work{q.opt.Holder, q.opt.Promise}, Held, store.If{Version: s.work, Absent: s.work == 0})}
+	changes := []store.Change{q.hold(at, store.If{Version: s.work})}
 	if s.beat > 0 {
 		changes = append(changes, store.Change{Op: store.Check, URI: beatOf(at), If: store.If{Version: s.beat}})
 	} else if !s.at.IsZero() {
@@ -166,9 +174,20 @@ func (q *Queue) take(ctx context.Context, sc store.Scope, at resource.URI, s sig
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{at: at, number: rec.Versions[0], scope: sc, queue: q, taken: now, hurry: make(chan struct{}, 1)}
-	l.valid, l.void = context.WithCancel(context.Background())
+	l := q.lease(sc, at, now)
+	l.number.Store(rec.Versions[0])
 	return l, nil
+}
+
+func (q *Queue) lease(sc store.Scope, at resource.URI, taken time.Time) *Lease {
+	l := &Lease{at: at, scope: sc, queue: q, taken: taken, hurry: make(chan struct{}, 1)}
+	l.valid, l.void = context.WithCancel(context.Background())
+	return l
+}
+
+// hold returns the change that takes work.
+func (q *Queue) hold(at resource.URI, cond store.If) store.Change {
+	return q.put(at, work{q.opt.Holder, q.opt.Promise}, Held, cond)
 }
 
 func beatOf(at resource.URI) resource.URI { return at.Child(TypeBeat, "beat") }

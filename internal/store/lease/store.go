@@ -19,7 +19,18 @@ func (f fenced) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 	if l == nil || sc.Write != l.scope.Write || l.over.Load() {
 		return f.Store.Commit(ctx, sc, b)
 	}
-	b.Changes = append([]store.Change{l.fence()}, b.Changes...)
+	fence := l.fence()
+	if l.Number() == 0 {
+		l.taking.Lock()
+		defer l.taking.Unlock()
+		if fence = l.fence(); l.Number() == 0 {
+			if l.valid.Err() != nil {
+				return store.Receipt{}, ErrLost
+			}
+			fence = l.queue.hold(l.at, store.If{Absent: true})
+		}
+	}
+	b.Changes = append([]store.Change{fence}, b.Changes...)
 	rec, err := f.Store.Commit(ctx, sc, b)
 	if err != nil {
 		if about(err, l.at) {
@@ -28,6 +39,7 @@ func (f fenced) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 		}
 		return rec, err
 	}
+	l.number.CompareAndSwap(0, rec.Versions[0])
 	rec.Versions = rec.Versions[1:]
 	l.used.Store(true)
 	if l.long.Load() {
