@@ -63,7 +63,7 @@ func (f *family) talk(conv id.ID, c record.Conversation, origin string) (call me
 	}
 	final := say(message.Assistant, &message.Text{Text: "looked"})
 	final.Final, final.Stop = true, message.StopEnd
-	if _, err := s.Finish(f.t.Context(), final, "answered", ""); err != nil {
+	if _, err := s.Finish(f.t.Context(), final, "answered", "", nil); err != nil {
 		f.t.Fatal(err)
 	}
 	return call, inter, res.ID
@@ -186,7 +186,7 @@ func TestHowAnInteractionEnded(t *testing.T) {
 	}
 	_, err = f.e.Update(t.Context(), anna, f.top, func(c *record.Conversation) { c.Title = "renamed" })
 	f.must(err)
-	_, err = s.Finish(t.Context(), nil, "failed", "no_luck")
+	_, err = s.Finish(t.Context(), nil, "failed", "no_luck", nil)
 	f.must(err)
 	end, err := f.e.End(t.Context(), anna, f.top, inter)
 	if err != nil || end.Final != nil || end.Run.Outcome != "failed" || end.Run.Error != "no_luck" || end.Interaction != inter {

@@ -70,7 +70,7 @@ func finish(t *testing.T, s *conversation.Session, words string) {
 	t.Helper()
 	m := say(message.Assistant, words)
 	m.Final, m.Usage = true, message.Usage{Input: 7, Output: 2}
-	must(t, second(s.Finish(t.Context(), m, "answered", "")))
+	must(t, second(s.Finish(t.Context(), m, "answered", "", nil)))
 }
 
 // call appends an assistant message with one call, and its result.
@@ -141,7 +141,7 @@ func TestOpenInMidTurn(t *testing.T) {
 	if runs, _ := e.OpenRuns(t.Context(), anna, resource.URI{}); len(runs) != 0 {
 		t.Errorf("%+v", runs)
 	}
-	if _, err := s.Finish(t.Context(), nil, "answered", ""); err == nil {
+	if _, err := s.Finish(t.Context(), nil, "answered", "", nil); err == nil {
 		t.Error("a run ended twice")
 	}
 	if s.Broken() == nil {
@@ -275,7 +275,7 @@ func TestInvalidMessagesAreRefused(t *testing.T) {
 	if _, err := s.Append(t.Context(), bad); err == nil || s.Broken() != nil {
 		t.Errorf("%v, broken: %v", err, s.Broken())
 	}
-	if _, err := s.Finish(t.Context(), bad, "answered", ""); err == nil || s.Broken() != nil {
+	if _, err := s.Finish(t.Context(), bad, "answered", "", nil); err == nil || s.Broken() != nil {
 		t.Errorf("%v, broken: %v", err, s.Broken())
 	}
 	finish(t, s, "fine")

@@ -147,7 +147,7 @@ func operations() []operation {
 		}
 		a := say(message.Assistant, "re")
 		a.Final = true
-		_, err = s.Finish(ctx, a, "answered", "")
+		_, err = s.Finish(ctx, a, "answered", "", nil)
 		return err
 	}
 	return []operation{

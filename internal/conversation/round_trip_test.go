@@ -149,7 +149,7 @@ func (a *author) turn() {
 	}
 	answer := say(message.Assistant, "done")
 	answer.Final = true
-	_, err = s.Finish(ctx, answer, "answered", "")
+	_, err = s.Finish(ctx, answer, "answered", "", nil)
 	a.check(err)
 }
 
@@ -187,7 +187,7 @@ func (a *author) act() {
 		a.check(err)
 		_, err = s.Fit(ctx, conversation.Window{Tokens: 500, Count: func(*message.Message) int64 { return 50 }})
 		a.check(err)
-		_, err = s.Finish(ctx, nil, "stopped", "")
+		_, err = s.Finish(ctx, nil, "stopped", "", nil)
 		a.check(err)
 	case 7:
 		branches, err := a.e.Branches(ctx, anna, a.conv)
@@ -209,7 +209,7 @@ func TestRoundTrip(t *testing.T) {
 		commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "begin"),
 			Run: record.Run{ID: id.New(), Agent: "assistant"}})
 		must(t, second(commit(context.Background())))
-		must(t, second(s.Finish(context.Background(), nil, "stopped", "")))
+		must(t, second(s.Finish(context.Background(), nil, "stopped", "", nil)))
 		for range rapid.IntRange(1, 12).Draw(t, "acts") {
 			a.act()
 		}

@@ -371,8 +371,9 @@ func (s *Session) Append(ctx context.Context, msgs ...*message.Message) ([]uint6
 }
 
 // Finish ends the run with its outcome and its last message, if there is one, in
-// one commit. It returns the message's log position.
-func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error) {
+// one commit with what also returns, if it is not nil. It returns the message's log
+// position.
+func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, code string, also func() ([]store.Change, error)) (uint64, error) {
 	if s.broken != nil {
 		return 0, s.broken
 	}
@@ -390,35 +391,41 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 	changes = append(changes,
 		s.putRun("", store.If{States: []string{record.StateRunning}}),
 		putConversation(&s.conv, store.If{Version: s.version}))
+	own := len(changes)
 	for {
-		rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
-		if fault.Is(err, fault.Conflict) && s.adopt(ctx) == nil {
-			changes[len(changes)-1] = putConversation(&s.conv, store.If{Version: s.version})
+		all := changes
+		if also != nil {
+			more, err := also()
+			if err != nil {
+				s.broken = err
+				return 0, err
+			}
+			all = append(changes[:own:own], more...)
+		}
+		rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: all})
+		if fault.Is(err, fault.Conflict) && fault.Of(err).Details["uri"] != s.run.URI.String() && s.adopt(ctx) == nil {
+			changes[own-1] = putConversation(&s.conv, store.If{Version: s.version})
 			continue
 		}
 		if err != nil {
 			s.broken = err
 			return 0, err
 		}
-		s.version, s.handed = rec.Versions[len(rec.Versions)-1], false
+		s.version, s.handed = rec.Versions[own-1], false
 		if final == nil {
 			return 0, nil
 		}
-		s.seq = rec.Seq - uint64(len(changes)-1)
+		s.seq = rec.Seq - uint64(len(all)-1)
 		return s.seq, nil
 	}
 }
 
 // adopt takes over another writer's change of the conversation during the turn
-// (of its title, say), but keeps the session's counts. It fails if that was not
-// the cause of the conflict.
+// (of its title, say), but keeps the session's counts.
 func (s *Session) adopt(ctx context.Context) error {
 	r, err := s.engine.store.Get(ctx, s.scope, record.ConversationURI(s.conv.ID))
 	if err != nil {
 		return err
-	}
-	if r.Version == s.version {
-		return fault.New(fault.Conflict, "run_ended", "the run has ended elsewhere")
 	}
 	c, err := record.DecodeConversation(r.URI, r.Body)
 	if err != nil {

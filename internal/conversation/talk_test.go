@@ -159,7 +159,7 @@ func (k *talk) end(s *conversation.Session, words string) id.ID {
 	k.t.Helper()
 	m := say(message.Assistant, words)
 	m.Final = true
-	_, err := s.Finish(k.t.Context(), m, "answered", "")
+	_, err := s.Finish(k.t.Context(), m, "answered", "", nil)
 	k.ok(err)
 	k.all = append(k.all, m.ID)
 	return m.ID

@@ -128,7 +128,7 @@ func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invoca
 	if err := n.waitFor(ctx, c, own, a); err != nil {
 		return tool.Result{}, err
 	}
-	return n.answer(ctx, c, at, path)
+	return n.answer(ctx, c, own, path)
 }
 
 // waitFor waits until the run of an interaction is over. It reports the run's
@@ -215,11 +215,8 @@ func (n *Node) until(ctx context.Context, ch <-chan struct{}) error {
 }
 
 // answer reads an agent's answer. That there is none is a result too.
-func (n *Node) answer(ctx context.Context, c *chat, at resource.URI, path string) (tool.Result, error) {
-	end, err := n.conversations.End(ctx, store.ForUser(c.user), c.id, record.IDOf(at, record.TypeRequest))
-	if err == nil {
-		err = n.answerRequest(ctx, c.user, at, end.Run.Outcome, end.Run.Error) // in case a crash prevented it
-	}
+func (n *Node) answer(ctx context.Context, c *chat, inter id.ID, path string) (tool.Result, error) {
+	end, err := n.conversations.End(ctx, store.ForUser(c.user), c.id, inter)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -318,18 +315,13 @@ type liveRun struct {
 	interaction id.ID
 	agent       string
 	meter       *llm.Meter
-	answers     resource.URI  // the request that it answers; zero: none
 	done        chan struct{} // closed when the run is over
 	err         error         // valid after done: why the run could not continue and is not recorded as over
 }
 
 // newLive returns the liveRun of a run that is about to be launched.
-func newLive(s *conversation.Session, run *record.Run, inter id.ID, meter *llm.Meter) *liveRun {
-	live := &liveRun{interaction: inter, agent: run.Agent, meter: meter, done: make(chan struct{})}
-	if asked := s.Conversation().Asked; record.IDOf(asked, record.TypeRequest) == inter {
-		live.answers = asked
-	}
-	return live
+func newLive(run *record.Run, inter id.ID, meter *llm.Meter) *liveRun {
+	return &liveRun{interaction: inter, agent: run.Agent, meter: meter, done: make(chan struct{})}
 }
 
 // running returns the run of an interaction if it is active, otherwise nil.
@@ -360,24 +352,19 @@ func (c *chat) move() {
 	}
 }
 
-// over records the consequences of a run's end. It answers the run's request (the
-// asker's, or the turn's own) and stops the agents that the run asked and that
-// still work. It reports whether the run led to requests, among them perhaps
-// queued actions: the caller has them settled once it has released the turn lock.
-func (n *Node) over(c *chat, live *liveRun) (led bool) {
+// over records the consequences of a run's end. It closes what waited for the run's
+// request (which is open still if it was recorded as the run ended), and stops the
+// agents that the run asked and that still work. It reports whether the run led to
+// requests, among them perhaps queued actions: the caller has them settled once it
+// has released the turn lock.
+func (n *Node) over(c *chat, s *conversation.Session, live *liveRun) (led bool) {
 	ctx := context.WithoutCancel(n.life) // the end is recorded even if the node closes now
-	inter, at := record.InteractionURI(c.id, live.interaction), live.answers
-	if led = n.leases.forget(live.interaction); led && at.Zero() {
-		at = inter.ChildID(record.TypeRequest, live.interaction)
+	if at := n.worksOn(s); !at.Zero() {
+		run := s.Run()
+		n.insist("that a run has ended could not be recorded yet", at, func() error { return n.answerRequest(ctx, c.user, at, run.Outcome, run.Error) })
 	}
-	if !at.Zero() {
-		n.insist("that a run has ended could not be recorded yet", at, func() error {
-			_, err := n.answerByRun(ctx, c.user, at, inter)
-			return err
-		})
-	}
-	if led {
-		if err := n.stopBelow(ctx, c.user, inter); err != nil {
+	if led = n.leases.forget(live.interaction); led {
+		if err := n.stopBelow(ctx, c.user, record.InteractionURI(c.id, live.interaction)); err != nil {
 			n.log.Error("what agents were asked could not be stopped", "conversation", c.id.String(), "error", err)
 		}
 	}

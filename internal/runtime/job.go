@@ -66,7 +66,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 	x := n.caller(c, s, kit, run, rc)
 	fit := n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	job := agent.Job{
-		Journal: s, Model: model.Model, System: system, Tools: kit.without(model.Models),
+		Journal: journal{s, n, c}, Model: model.Model, System: system, Tools: kit.without(model.Models),
 		Sampling: sampling,
 		Limits:   kit.Limits, User: c.user, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
 		Call:  x.call,

@@ -67,7 +67,7 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 	if above.live != nil {
 		job.Meter.Under(above.live.meter)
 	}
-	live := newLive(s, &r.Run, r.Interaction, job.Meter)
+	live := newLive(&r.Run, r.Interaction, job.Meter)
 	if err := n.recount(ctx, c, live); err != nil {
 		return false, err
 	}
@@ -80,11 +80,11 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 	if err := n.answerOpen(ctx, c, s, r); err != nil {
 		return err
 	}
-	if _, err := s.Finish(ctx, nil, string(out), code); err != nil {
+	n.leases.note(r.Interaction) // it may have led to some
+	if _, err := (journal{s, n, c}).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
-	n.leases.note(r.Interaction) // it may have led to some
-	n.over(c, newLive(s, &r.Run, r.Interaction, nil))
+	n.over(c, s, newLive(&r.Run, r.Interaction, nil))
 	n.settleInteraction(c.user, record.InteractionURI(c.id, r.Interaction), out == agent.Stopped)
 	return nil
 }

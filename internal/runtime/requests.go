@@ -6,8 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/resource"
@@ -196,17 +198,7 @@ var errUnchanged = errors.New("unchanged")
 // has no effect.
 func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, outcome, code string) error {
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
-	r, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error {
-		if r.state == record.RequestAnswered {
-			return errUnchanged
-		}
-		r.state, r.Outcome, r.Error = record.RequestAnswered, outcome, code
-		r.Answered = time.Now().UTC().Truncate(time.Millisecond)
-		if r.Kind == record.RequestTask { // whoever delivers its result has to see that it was answered
-			return nil
-		}
-		return n.shut(ctx, sc, r)
-	})
+	r, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error { return n.answerTo(ctx, sc, r, outcome, code, nil) })
 	if err == nil && r.state == "" && !r.at.Zero() {
 		at, err = n.wasClosed(ctx, sc, r)
 	}
@@ -214,6 +206,63 @@ func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, 
 		return err
 	}
 	return n.closeDone(ctx, user, at) // also if what is below it was closed meanwhile
+}
+
+// answerTo makes an open request an answered one, and a closed one if nothing is left
+// to wait for. final is the answer, if it is not stored yet.
+func (n *Node) answerTo(ctx context.Context, sc store.Scope, r *storedRequest, outcome, code string, final *message.Message) error {
+	if r.state != record.RequestOpen {
+		return errUnchanged
+	}
+	r.state, r.Outcome, r.Error = record.RequestAnswered, outcome, code
+	r.Answered = time.Now().UTC().Truncate(time.Millisecond)
+	if r.Kind == record.RequestTask { // whoever delivers its result has to see that it was answered
+		return nil
+	}
+	return n.shut(ctx, sc, r, final)
+}
+
+// journal is the session of a run. The commit that ends the run also answers the
+// request that the run works on, if there is one.
+type journal struct {
+	*conversation.Session
+	node *Node
+	chat *chat
+}
+
+// Finish implements agent.Journal.
+func (j journal) Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error) {
+	sc := store.ForUser(j.chat.user)
+	return j.Session.Finish(ctx, final, outcome, code, func() ([]store.Change, error) {
+		at := j.node.worksOn(j.Session)
+		if at.Zero() {
+			return nil, nil
+		}
+		r, err := loadRequest(ctx, j.node.opt.Store, sc, at)
+		if err == nil {
+			err = j.node.answerTo(ctx, sc, &r, outcome, code, final)
+		}
+		switch {
+		case errors.Is(err, errUnchanged):
+			return nil, nil
+		case err != nil:
+			return nil, notThere(err)
+		}
+		return []store.Change{putRequest(at, &r.Request, r.state, store.If{Version: r.version})}, nil
+	})
+}
+
+// worksOn returns the recorded request that a session's turn works on: that of the
+// asker, or the turn's own. It is zero if there is none.
+func (n *Node) worksOn(s *conversation.Session) resource.URI {
+	inter := record.IDOf(s.Interaction(), record.TypeInteraction)
+	if asked := s.Conversation().Asked; record.IDOf(asked, record.TypeRequest) == inter {
+		return asked
+	}
+	if n.leases.noted(inter) {
+		return s.Interaction().ChildID(record.TypeRequest, inter)
+	}
+	return resource.URI{}
 }
 
 // answerByRun answers a request with the outcome of an interaction's run. It
@@ -260,7 +309,7 @@ func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) erro
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
 	for !at.Zero() {
 		r, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error {
-			if err := n.shut(ctx, sc, r); err != nil {
+			if err := n.shut(ctx, sc, r, nil); err != nil {
 				return err
 			}
 			if r.state != "" {
@@ -278,8 +327,9 @@ func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) erro
 	return nil
 }
 
-// shut makes an answered request a closed one if nothing below it is open.
-func (n *Node) shut(ctx context.Context, sc store.Scope, r *storedRequest) error {
+// shut makes an answered request a closed one if nothing below it is open. final is
+// its answer, if it is not stored yet.
+func (n *Node) shut(ctx context.Context, sc store.Scope, r *storedRequest, final *message.Message) error {
 	done, err := n.done(ctx, sc, r)
 	if err != nil || !done {
 		return err
@@ -287,6 +337,9 @@ func (n *Node) shut(ctx context.Context, sc store.Scope, r *storedRequest) error
 	sum := tally{price: n.parts.Price}
 	if err := sum.all(ctx, n.opt.Store, sc, r); err != nil {
 		return err
+	}
+	if final != nil {
+		sum.message(final)
 	}
 	r.Usage, r.Cost = sum.usage, sum.cost
 	r.state, r.Closed = "", time.Now().UTC().Truncate(time.Millisecond)

@@ -277,7 +277,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		acc.Message = m.ID
 	}
 	c.own(m)
-	if !n.launch(ctx, c, s, job, newLive(s, &run, inter, job.Meter)) {
+	if !n.launch(ctx, c, s, job, newLive(&run, inter, job.Meter)) {
 		return Accepted{}, false, errClosed
 	}
 	seq, err := commit(context.WithoutCancel(ctx))
@@ -369,12 +369,12 @@ func (n *Node) launch(ctx context.Context, c *chat, s *conversation.Session, job
 	}
 	c.move()
 	c.mu.Unlock()
-	n.spawn(func() { n.run(ctx, c, job, live) })
+	n.spawn(func() { n.run(ctx, c, s, job, live) })
 	return true
 }
 
 // run executes a turn to its end.
-func (n *Node) run(ctx context.Context, c *chat, job agent.Job, live *liveRun) {
+func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) {
 	defer n.runs.Done()
 	defer n.exit(c)
 	ended := false
@@ -388,7 +388,7 @@ func (n *Node) run(ctx context.Context, c *chat, job agent.Job, live *liveRun) {
 		n.log.Error("a run could not go on", "conversation", c.id.String(), "error", err)
 		c.feed.fail(err)
 	}
-	led := err == nil && n.over(c, live)
+	led := err == nil && n.over(c, s, live)
 	c.mu.Lock()
 	c.cancel(nil)
 	c.cancel, c.live = nil, nil
