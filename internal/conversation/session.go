@@ -166,6 +166,7 @@ type Opening struct {
 	Origin      string           // of the interaction
 	Message     *message.Message // nil: answer the branch's newest message (again)
 	Run         record.Run
+	Also        []store.Change // committed with all this
 }
 
 // Begin opens an interaction with its first message and a run. The message is
@@ -197,6 +198,7 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 		changes = append(changes, putConversation(&s.conv, store.If{Version: s.version}),
 			putBranch(s.conv.ID, &s.branch, store.If{Absent: true}))
 	}
+	changes = append(changes, o.Also...)
 	changes = append(changes,
 		store.Change{URI: s.interaction, Body: record.Encode(record.Interaction{Started: now, Origin: o.Origin}), If: store.If{Absent: true}},
 		s.putRun(record.StateRunning, store.If{Absent: true}))

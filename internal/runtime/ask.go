@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,25 +102,21 @@ func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invoca
 	at := record.RequestURI(a.chat.id, rc.ID, own)
 	child := rc.ChildAs(own, "")
 	child.Lineage = append(slices.Clip(rc.Lineage), a.run.Agent)
-	if err := n.openRequest(ctx, a.chat.user, at, record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent,
-		Agent: path, Tool: a.call.Name, Call: in.Call, CallID: a.call.CallID, Attended: rc.Attended, Labels: uint8(a.call.Labels), Lineage: child.Lineage,
-		Conversation: conv, Interaction: own}); err != nil {
+	if err := n.openTurn(ctx, a.chat.user, at.Parent(), rc.Attended); err != nil {
 		return tool.Result{}, err
 	}
 	t := Turn{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
-		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, Opens: own, asked: child, above: at, under: a.meter(), derived: true}
+		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, Opens: own, asked: child, above: at, under: a.meter(), derived: true,
+		request: record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent, Agent: path, Tool: a.call.Name, Call: in.Call,
+			CallID: a.call.CallID, Attended: rc.Attended, Labels: uint8(a.call.Labels), Lineage: child.Lineage, Conversation: conv, Interaction: own}}
 	if n.ownModel(path) == "" {
 		t.Model = a.run.Model // it inherits the chosen model
 	}
 	c := n.enter(a.chat.user, conv)
 	defer n.exit(c)
 	if _, err := n.Send(ctx, c.user, t); err != nil {
-		switch {
-		case n.life.Err() != nil: // ctx may learn of it a moment later
+		if n.life.Err() != nil { // ctx may learn of it a moment later
 			err = request.ErrSuspend
-		case ctx.Err() != nil:
-		default: // the agent could not even begin
-			err = cmp.Or(n.answerRequest(ctx, c.user, at, string(agent.Failure), fault.Of(err).Code), err)
 		}
 		return tool.Result{}, err
 	}
@@ -410,23 +405,16 @@ func (n *Node) stopChildren(ctx context.Context, user string, conv id.ID) error 
 	return err
 }
 
-// stopAsked stops an asked agent, or answers for it if it had not begun.
+// stopAsked stops an asked agent, or answers for it if its conversation is gone.
 func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) error {
 	inter := record.InteractionURI(r.Conversation, r.Interaction)
 	if n.stopRun(user, inter) {
 		return nil
 	}
-	over, err := n.answerByRun(ctx, user, r.at, inter)
-	if over || err != nil {
-		return err
-	}
 	c := n.enter(user, r.Conversation)
 	defer n.exit(c)
 	open, err := n.goOn(ctx, c, r.Interaction, false) // it was never resumed: resume ends it
 	if open || err != nil {
-		return err
-	}
-	if over, err = n.answerByRun(ctx, user, r.at, inter); over || err != nil { // it ended just now
 		return err
 	}
 	return n.answerRequest(ctx, user, r.at, string(agent.Stopped), "agent_stopped")

@@ -94,7 +94,7 @@ func TestADesignedTurnCommitsSeldom(t *testing.T) {
 	acc := w.sent(runtime.Turn{Agent: runtime.PlannerAgent, Content: text(designedOrder)})
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	w.quietened(acc.Conversation)
-	if n := commits.Load() - before; n > 13 {
+	if n := commits.Load() - before; n > 10 {
 		t.Errorf("%d commits", n)
 	}
 }

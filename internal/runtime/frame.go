@@ -5,6 +5,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/resource"
 )
@@ -42,6 +43,7 @@ type Turn struct {
 	sources []string        // whose private data the content is
 	asked   request.Context // its lineage; zero: it has no parent
 	above   resource.URI    // the request that the conversation, if it is created, answers
+	request record.Request  // that one, if it is to be recorded with the turn
 	under   *llm.Meter      // the meter of the asking turn; nil: none
 }
 

@@ -25,11 +25,7 @@ func TestAgentThatCannotBegin(t *testing.T) {
 	if r := w.results(conv)[0]; r.Status == message.OK || !strings.Contains(r.Text(), "model_not_found") && !strings.Contains(r.Text(), "no/such") {
 		t.Errorf("%s %s", r.Status, r.Text())
 	}
-	for _, r := range w.closed(conv, 2) {
-		if r.Kind == record.RequestAgent && (r.Outcome != "failed" || r.Error == "") {
-			t.Errorf("%+v", r)
-		}
-	}
+	w.closed(conv, 1) // of the turn: the agent was not asked
 }
 
 func TestChangedToolIsNotCalled(t *testing.T) {

@@ -27,52 +27,62 @@ const (
 // first request also the turn itself. An existing record is left as it is. The
 // record is durable when openRequest returns.
 func (n *Node) openRequest(ctx context.Context, user string, at resource.URI, r record.Request) error {
-	sc := store.ForUser(user)
+	sc, turn := store.ForUser(user), record.IDOf(at, record.TypeInteraction)
 	for {
 		_, err := n.opt.Store.Get(ctx, sc, at)
-		if err == nil {
-			n.leases.note(record.IDOf(at, record.TypeInteraction))
+		if fault.Is(err, fault.NotFound) {
+			var rows []store.Change
+			if rows, err = n.opening(ctx, sc, at, r); err == nil && len(rows) > 0 {
+				_, err = n.opt.Store.Commit(ctx, sc, store.Batch{Request: turn, Changes: rows})
+			}
 		}
-		if !fault.Is(err, fault.NotFound) {
-			return err
-		}
-		rows, err := n.opening(ctx, sc, at, r)
-		if err != nil {
-			return err
-		}
-		_, err = n.opt.Store.Commit(ctx, sc, store.Batch{Request: r.Parent, Changes: rows})
 		if fault.Is(err, fault.Conflict) { // another request below the turn was first: look again
 			continue
 		}
 		if err == nil {
-			n.leases.note(record.IDOf(at, record.TypeInteraction))
+			n.leases.note(turn)
 		}
 		return err
 	}
 }
 
+// openTurn records a turn itself, if that is not done already, for a request below it
+// that is recorded with something else.
+func (n *Node) openTurn(ctx context.Context, user string, inter resource.URI, attended bool) error {
+	turn := record.IDOf(inter, record.TypeInteraction)
+	if n.leases.noted(turn) {
+		return nil
+	}
+	return n.openRequest(ctx, user, inter.ChildID(record.TypeRequest, turn), record.Request{Kind: record.RequestTurn, Attended: attended})
+}
+
 // opening returns the changes that record a request below a turn, and the first
 // time also the turn itself.
 func (n *Node) opening(ctx context.Context, sc store.Scope, at resource.URI, r record.Request) ([]store.Change, error) {
+	var turn []store.Change
+	if inter := at.Parent(); !n.leases.noted(record.IDOf(inter, record.TypeInteraction)) {
+		c, err := n.conversations.Get(ctx, sc, record.IDOf(inter, record.TypeConversation))
+		if err == nil {
+			turn, err = n.turnRow(ctx, sc, c, inter, r.Attended)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if r.Kind == record.RequestTurn {
+		return turn, nil
+	}
 	r.User = sc.Actor
 	if r.Created.IsZero() {
 		r.Created = time.Now().UTC().Truncate(time.Millisecond)
 	}
-	own, err := n.turnRow(ctx, sc, at.Parent(), r)
-	return append(own, putRequest(at, &r, record.RequestOpen, store.If{Absent: true})), err
+	return append(turn, putRequest(at, &r, record.RequestOpen, store.If{Absent: true})), nil
 }
 
-// turnRow returns the change that records the turn itself, unless the turn is
+// turnRow returns the change that records the turn of an interaction, unless it is
 // recorded already or is itself the work of a recorded request.
-func (n *Node) turnRow(ctx context.Context, sc store.Scope, inter resource.URI, r record.Request) ([]store.Change, error) {
+func (n *Node) turnRow(ctx context.Context, sc store.Scope, c record.Conversation, inter resource.URI, attended bool) ([]store.Change, error) {
 	own := record.IDOf(inter, record.TypeInteraction)
-	if n.leases.noted(own) {
-		return nil, nil
-	}
-	c, err := n.conversations.Get(ctx, sc, record.IDOf(inter, record.TypeConversation))
-	if err != nil {
-		return nil, err
-	}
 	rc, above, err := lineage(ctx, n.opt.Store, sc, c, own)
 	if err != nil {
 		return nil, err
@@ -84,11 +94,8 @@ func (n *Node) turnRow(ctx context.Context, sc store.Scope, inter resource.URI, 
 	if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}
-	row := record.Request{Parent: rc.Parent, Root: rc.Root, Kind: record.RequestTurn, Agent: first(c.Agent, DefaultAgent), User: sc.Actor,
-		Attended: r.Attended, Created: time.Now().UTC().Truncate(time.Millisecond)}
-	if row.Root.Zero() {
-		row.Root = own
-	}
+	row := record.Request{Parent: rc.Parent, Root: first(rc.Root, own), Kind: record.RequestTurn, Agent: first(c.Agent, DefaultAgent), User: sc.Actor,
+		Attended: attended, Created: time.Now().UTC().Truncate(time.Millisecond)}
 	return []store.Change{putRequest(at, &row, record.RequestOpen, store.If{Absent: true})}, nil
 }
 

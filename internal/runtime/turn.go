@@ -263,8 +263,12 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	if m == nil {
 		origin = "regenerate"
 	}
+	rows, err := n.begins(ctx, c, s, &t, &run, inter)
+	if err != nil {
+		return Accepted{}, false, err
+	}
 	commit := s.Begin(conversation.Opening{Request: rc.ID, Actor: actor(&run), Interaction: inter,
-		Origin: origin, Message: m, Run: run})
+		Origin: origin, Message: m, Run: run, Also: rows})
 	ready := make(chan error, 1)
 	job.Ready = func() error {
 		if err := <-ready; err != nil {
@@ -282,6 +286,9 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	}
 	seq, err := commit(context.WithoutCancel(ctx))
 	if err == nil {
+		if run.Agent == PlannerAgent {
+			n.leases.note(inter)
+		}
 		c.feed.began(m, inter, seq, t.ClientID)
 		n.routed(c, &run, first(conv.Agent, DefaultAgent))
 		n.learn(c, &run)
@@ -289,6 +296,18 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	acc.Seq = seq
 	ready <- err // from here on the run owns the session
 	return acc, true, err
+}
+
+// begins returns the requests that are recorded with the beginning of a turn: that of
+// another agent, or the turn itself if a plan is to come of it.
+func (n *Node) begins(ctx context.Context, c *chat, s *conversation.Session, t *Turn, run *record.Run, inter id.ID) ([]store.Change, error) {
+	switch sc := store.ForUser(c.user); {
+	case t.request.Kind != "":
+		return n.opening(ctx, sc, t.above, t.request)
+	case run.Agent == PlannerAgent:
+		return n.turnRow(ctx, sc, s.Conversation(), record.InteractionURI(c.id, inter), run.Attended)
+	}
+	return nil, nil
 }
 
 // admit refuses a turn that the conversation does not accept.
