@@ -350,15 +350,21 @@ func (c *chat) move() {
 // over records the consequences of a run's end. It closes what waited for the run's
 // request (which is open still if it was recorded as the run ended), and stops the
 // agents that the run asked and that still work. It reports whether the run led to
-// requests, among them perhaps queued actions: the caller has them settled once it
-// has released the turn lock.
+// requests that are not closed, among them perhaps queued actions: the caller has
+// them settled once it has released the turn lock.
 func (n *Node) over(c *chat, s *conversation.Session, live *liveRun) (led bool) {
 	ctx := context.WithoutCancel(n.life) // the end is recorded even if the node closes now
-	if at := n.worksOn(s); !at.Zero() {
-		run := s.Run()
-		n.insist("that a run has ended could not be recorded yet", at, func() error { return n.answerRequest(ctx, c.user, at, run.Outcome, run.Error) })
+	closed := false
+	if at, run := n.worksOn(s), s.Run(); !at.Zero() {
+		answer := func() (bool, error) { return n.answerRequest(ctx, c.user, at, run.Outcome, run.Error) }
+		var err error
+		if closed, err = answer(); err != nil {
+			n.goes(func() {
+				n.retry("that a run has ended could not be recorded yet", func() error { _, err := answer(); return err }, nil, "request", at.String())
+			})
+		}
 	}
-	if led = n.leases.forget(live.interaction); led {
+	if led = n.leases.forget(live.interaction) && !closed; led {
 		if err := n.stopBelow(ctx, c.user, record.InteractionURI(c.id, live.interaction)); err != nil {
 			n.log.Error("what agents were asked could not be stopped", "conversation", c.id.String(), "error", err)
 		}
@@ -417,5 +423,6 @@ func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) err
 	if open || err != nil {
 		return err
 	}
-	return n.answerRequest(ctx, user, r.at, string(agent.Stopped), "agent_stopped")
+	_, err = n.answerRequest(ctx, user, r.at, string(agent.Stopped), "agent_stopped")
+	return err
 }

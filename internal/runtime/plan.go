@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -142,13 +141,13 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	}
 	if len(tasks) == 0 || !tasks[0].State.Over() {
 		if err = w.lead(ctx, made); err == nil {
-			return w.result(ctx)
+			return w.result(), nil
 		}
 	}
 	if kept := w.keep(ctx, err); err != nil || kept != nil {
 		return tool.Result{}, cmp.Or(err, kept)
 	}
-	return w.result(ctx)
+	return w.result(), nil
 }
 
 // treeWorker carries out what a tree of tasks decides. Its tasks stand below the
@@ -276,19 +275,20 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 		}
 		changes = append(changes, store.Change{URI: k.at, Body: record.Encode(t), State: state, If: cond, Terms: []store.Term{{Name: termTask, Value: t.ID.String()}}})
 	}
-	if over != nil {
-		err := w.record(ctx, over, string(over[0].State), func(plan store.Change) error { return lease.From(ctx).End(ctx, append(changes, plan)...) })
-		if err != nil {
-			return aside(ctx, err)
-		}
+	var err error
+	versions := make([]uint64, len(changes)) // of a tree that is over nobody needs them
+	if over == nil {
+		var rec store.Receipt
+		rec, err = w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: changes})
+		versions = rec.Versions
 	} else {
-		rec, err := w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: changes})
-		if err != nil {
-			return aside(ctx, err)
-		}
-		for i, t := range tasks {
-			w.know(t, rec.Versions[i])
-		}
+		err = w.record(ctx, over, string(over[0].State), func(plan store.Change) error { return lease.From(ctx).End(ctx, append(changes, plan)...) })
+	}
+	if err != nil {
+		return aside(ctx, err)
+	}
+	for i, t := range tasks {
+		w.know(t, versions[i])
 	}
 	w.show(ctx, tasks)
 	return nil
@@ -329,7 +329,10 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 		out.Labels = w.node.seen(ctx, w.chat.user, out.Conversation).labels
 		return out, aside(ctx, err)
 	}
-	if out.Labels, out.Summary = res.Labels, res.Text(); res.Status != message.OK || w.unmet(ctx, out.Conversation) {
+	out.Labels, out.Summary = res.Labels, res.Text()
+	did := w.node.seen(ctx, w.chat.user, out.Conversation)
+	unmet := did.offline && (did.failed || len(did.called) == 0) // the offline model answers alike whether its calls fail or not
+	if res.Status != message.OK || unmet {
 		return out, fault.New(fault.Unavailable, "task_failed", "%s", strings.TrimSpace(out.Summary))
 	}
 	return out, nil
@@ -389,15 +392,21 @@ func assignment(t *plan.Task, above, before []*plan.Task) string {
 	return strings.TrimSpace(b.String()) + partOf(above) + outputs(before)
 }
 
+// inOrder returns the tasks of the tree, in the order in which they were made.
+func (w *treeWorker) inOrder() []*plan.Task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*plan.Task
+	for _, k := range w.tasks {
+		out = append(out, k.Task)
+	}
+	slices.SortFunc(out, func(a, b *plan.Task) int { return cmp.Compare(a.Order, b.Order) })
+	return out
+}
+
 // result returns what the tasks brought, for the planner to answer from.
-func (w *treeWorker) result(ctx context.Context) (tool.Result, error) {
-	tasks, err := w.load(ctx)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	if len(tasks) == 0 {
-		return tool.Result{}, errors.New("the tasks of a plan are gone")
-	}
+func (w *treeWorker) result() tool.Result {
+	tasks := w.inOrder()
 	root := tasks[0]
 	res := tool.Result{Labels: plan.LabelsOf(tasks...), Failed: root.State != plan.Done}
 	var b strings.Builder
@@ -409,7 +418,7 @@ func (w *treeWorker) result(ctx context.Context) (tool.Result, error) {
 		fmt.Fprintf(&b, "\n%s: %s\n%s\n", t.Name, outcomeOf(t), fenced("its output", t.Output.Summary))
 	}
 	res.Content = []message.Block{&message.Text{Text: b.String()}}
-	return res, nil
+	return res
 }
 
 // outcomeOf says in words how a task ended.

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -212,11 +210,9 @@ func (askPerson) Call(_ context.Context, in tool.Invocation) (tool.Result, error
 // describe tells of the tree for the answer to the question of one of its tasks, with
 // the labels of all that it says.
 func (w *treeWorker) describe(asking string) (string, message.Labels) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var b strings.Builder
 	var labels message.Labels
-	for _, t := range slices.SortedFunc(maps.Values(w.tasks), func(a, b *knownTask) int { return cmp.Compare(a.Order, b.Order) }) {
+	for _, t := range w.inOrder() {
 		labels |= t.Labels | t.Output.Labels
 		mark := ""
 		if t.ID.String() == asking {

@@ -20,9 +20,9 @@ func queueOf(st store.Store) *lease.Queue {
 
 // lead works on the tree until it is over, under a lease of it: everything that
 // its agents commit is committed under the lease too. Tasks that are made are saved
-// when the first of them begin; otherwise they are read from the store. If the lease is lost (the process stood still
-// for too long, or could not write), lead takes it again and goes on from what is
-// stored.
+// when the first of them begin; otherwise they are read from the store. If the lease
+// is lost (the process stood still for too long, or could not write), lead takes it
+// again and goes on from what is stored.
 func (w *treeWorker) lead(ctx context.Context, made []*plan.Task) error {
 	for {
 		l, err := w.node.queue.Begin(ctx, store.ForUser(w.chat.user), lease.At(w.at))
@@ -30,13 +30,15 @@ func (w *treeWorker) lead(ctx context.Context, made []*plan.Task) error {
 			return err
 		}
 		err = l.Hold(ctx, func(ctx context.Context) error {
-			tasks, err := w.load(ctx)
-			fresh := len(tasks) == 0
-			if fresh {
-				tasks = made
-			}
-			if err != nil {
-				return err
+			tasks, fresh := made, true
+			if len(made) == 0 || l.Number() > 0 { // the work is not new
+				stored, err := w.load(ctx)
+				if err != nil {
+					return err
+				}
+				if len(stored) > 0 {
+					tasks, fresh = stored, false
+				}
 			}
 			return w.work(ctx, tasks, fresh)
 		})

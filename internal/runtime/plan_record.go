@@ -115,19 +115,11 @@ func (w *treeWorker) used(ctx context.Context, t *plan.Task, x *client.PlanTask,
 			x.Agent = r.Agent
 		}
 		conv := record.ConversationURI(record.AskedConversation(taskCall(t, attempt)))
-		for m, err := range messagesUnder(ctx, st, sc, conv) {
-			if err != nil {
-				return err
-			}
-			if m.Model != "" {
-				x.Iterations++
-			}
-			for _, c := range m.Calls() {
-				if !slices.Contains(x.Tools, c.Name) {
-					x.Tools = append(x.Tools, c.Name)
-				}
-			}
+		did, err := sumUp(ctx, st, sc, conv)
+		if err != nil {
+			return err
 		}
+		x.Iterations, x.Tools = x.Iterations+did.replies, message.JoinSources(x.Tools, did.called)
 		for _, err := range store.Items(ctx, st, sc, store.Query{Under: conv, Type: effect.TypeIntent, NoBody: true}) {
 			if err != nil {
 				return err
@@ -135,7 +127,6 @@ func (w *treeWorker) used(ctx context.Context, t *plan.Task, x *client.PlanTask,
 			p.Intents++
 		}
 	}
-	slices.Sort(x.Tools)
 	p.Iterations += x.Iterations
 	return nil
 }

@@ -131,9 +131,12 @@ func (d *drawer) task(t PlannedTask, below []storedRequest, depth int) (client.R
 		if b.Kind != record.RequestAgent || b.Call.Message != t.ID {
 			continue
 		}
-		worked, err := d.led(viewOf(b), b, depth)
-		if err != nil {
-			return v, err
+		worked := viewOf(b)
+		if depth < maxDrawn {
+			var err error
+			if worked, err = d.led(worked, b, depth); err != nil {
+				return v, err
+			}
 		}
 		if !strings.HasPrefix(b.Agent, designedPrefix) {
 			v.Agent = b.Agent
@@ -229,21 +232,4 @@ func (f *feed) plan(fr Frame) {
 	}
 	f.planned[i] = fr
 	f.push(fr)
-}
-
-// unmet reports whether the offline model worked on a task and did not succeed: it answers alike
-// whether its calls fail or not, so they are looked at.
-func (w *treeWorker) unmet(ctx context.Context, conv id.ID) bool {
-	offline, called, failed := false, false, false
-	for m, err := range messagesUnder(ctx, w.node.opt.Store, store.ForUser(w.chat.user), record.ConversationURI(conv)) {
-		if err != nil {
-			return false // nobody knows, and the answer stands
-		}
-		offline = offline || strings.HasPrefix(m.Model, "offline/")
-		if r := m.Result(); r != nil {
-			called = true
-			failed = failed || r.Status != message.OK && r.Status != message.Accepted && r.Status != message.Queued
-		}
-	}
-	return offline && (failed || !called)
 }

@@ -201,18 +201,18 @@ func (n *Node) changeRequest(ctx context.Context, sc store.Scope, at resource.UR
 var errUnchanged = errors.New("unchanged")
 
 // answerRequest records that the work of a request is over. It closes the
-// request, and those above it, if nothing is left to wait for. Calling it again
-// has no effect.
-func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, outcome, code string) error {
+// request, and those above it, if nothing is left to wait for, and reports whether
+// the request is closed. Calling it again has no effect.
+func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, outcome, code string) (closed bool, err error) {
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
 	r, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error { return n.answerTo(ctx, sc, r, outcome, code, nil) })
 	if err == nil && r.state == "" && !r.at.Zero() {
 		at, err = n.wasClosed(ctx, sc, r)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return n.closeDone(ctx, user, at) // also if what is below it was closed meanwhile
+	return r.state == "", n.closeDone(ctx, user, at) // also if what is below it was closed meanwhile
 }
 
 // answerTo makes an open request an answered one, and a closed one if nothing is left
@@ -279,15 +279,8 @@ func (n *Node) answerByRun(ctx context.Context, user string, at, inter resource.
 	if err != nil || !found || run.Ended.IsZero() {
 		return false, err
 	}
-	return true, n.answerRequest(ctx, user, at, run.Outcome, run.Error)
-}
-
-// insist runs do now. If do fails, it is retried in the background until it
-// succeeds or the node closes; the next start finds what is left.
-func (n *Node) insist(what string, at resource.URI, do func() error) {
-	if do() != nil {
-		n.goes(func() { n.retry(what, do, nil, "request", at.String()) })
-	}
+	_, err = n.answerRequest(ctx, user, at, run.Outcome, run.Error)
+	return true, err
 }
 
 // retry runs do until it succeeds, fails with a final error (nil: no error is
@@ -337,12 +330,16 @@ func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) erro
 // shut makes an answered request a closed one if nothing below it is open. final is
 // its answer, if it is not stored yet.
 func (n *Node) shut(ctx context.Context, sc store.Scope, r *storedRequest, final *message.Message) error {
-	done, err := n.done(ctx, sc, r)
-	if err != nil || !done {
-		return err
+	if r.state != record.RequestAnswered {
+		return nil
+	}
+	if r.Kind == record.RequestTask && r.Error != codeUntold && !r.quiet() {
+		if told, err := n.toldThrough(ctx, sc, r); !told || err != nil {
+			return err
+		}
 	}
 	sum := tally{price: n.parts.Price}
-	if err := sum.all(ctx, n.opt.Store, sc, r); err != nil {
+	if err := sum.all(ctx, n.opt.Store, sc, r); err != nil || sum.open {
 		return err
 	}
 	if final != nil {
@@ -357,36 +354,6 @@ func (n *Node) shut(ctx context.Context, sc store.Scope, r *storedRequest, final
 func (n *Node) wasClosed(ctx context.Context, sc store.Scope, r storedRequest) (resource.URI, error) {
 	n.log.Debug("a request is closed", "request", r.ID.String(), "kind", r.Kind, "outcome", r.Outcome, "error", r.Error)
 	return n.above(ctx, sc, r)
-}
-
-// done reports whether neither a request nor anything below it is left to wait
-// for.
-func (n *Node) done(ctx context.Context, sc store.Scope, r *storedRequest) (bool, error) {
-	if r.state != record.RequestAnswered {
-		return false, nil
-	}
-	if r.Kind == record.RequestTask && r.Error != codeUntold && !r.quiet() {
-		if told, err := n.toldThrough(ctx, sc, r); !told || err != nil {
-			return false, err
-		}
-	}
-	at, err := places(ctx, n.opt.Store, sc, r)
-	if err != nil {
-		return false, err
-	}
-	for _, inter := range at {
-		for _, state := range []string{record.RequestOpen, record.RequestAnswered} {
-			for it, err := range store.Items(ctx, n.opt.Store, sc, store.Query{Under: inter, Type: record.TypeRequest, State: state, NoBody: true}) {
-				if err != nil {
-					return false, err
-				}
-				if it.URI != r.at {
-					return false, nil
-				}
-			}
-		}
-	}
-	return true, nil
 }
 
 // places returns the interactions in which the work of a request is done. The

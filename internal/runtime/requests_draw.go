@@ -213,6 +213,7 @@ type tally struct {
 	price func(model string, u message.Usage) float64
 	usage message.Usage
 	cost  float64
+	open  bool // something below is not closed
 }
 
 // all adds the usage of a request itself and of the requests below it.
@@ -226,6 +227,7 @@ func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *stor
 		if err != nil {
 			return err
 		}
+		t.open = t.open || slices.ContainsFunc(below, func(b storedRequest) bool { return b.state != "" && b.at != r.at })
 		if i := slices.IndexFunc(below, func(b storedRequest) bool { return b.Kind == record.RequestTurn && b.at != r.at }); i >= 0 {
 			below = below[i : i+1] // the turn's record already sums up the whole turn
 		} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	"steward/internal/agent"
@@ -80,7 +81,8 @@ func (n *Node) settleOrphan(ctx context.Context, user string, r *storedRequest) 
 	if code == codeOrphaned {
 		n.log.Warn("a request was left behind; nobody goes on with it", "request", r.at.String(), "kind", r.Kind)
 	}
-	return n.answerRequest(ctx, user, r.at, outcome, code)
+	_, err := n.answerRequest(ctx, user, r.at, outcome, code)
+	return err
 }
 
 // lastRun returns the newest run of an interaction.
@@ -106,6 +108,10 @@ type gist struct {
 	labels  message.Labels
 	sources []string
 	denied  []string // tools, sorted
+	called  []string // tools, sorted
+	replies int      // of models
+	offline bool     // the offline model wrote one of them
+	failed  bool     // a call did
 }
 
 func sumUp(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) (s gist, err error) {
@@ -115,7 +121,15 @@ func sumUp(ctx context.Context, st store.Store, sc store.Scope, under resource.U
 		}
 		s.labels |= message.LabelsOf(m.Blocks)
 		s.sources = message.JoinSources(s.sources, message.SourcesOf(m.Blocks))
+		if m.Model != "" {
+			s.replies++
+			s.offline = s.offline || strings.HasPrefix(m.Model, "offline/")
+		}
+		for _, c := range m.Calls() {
+			s.called = message.JoinSources(s.called, []string{c.Name})
+		}
 		if r := m.Result(); r != nil {
+			s.failed = s.failed || r.Status != message.OK && r.Status != message.Accepted && r.Status != message.Queued
 			s.denied = message.JoinSources(s.denied, r.Denied)
 			if r.Status == message.DeniedCall {
 				s.denied = message.JoinSources(s.denied, []string{r.Name})

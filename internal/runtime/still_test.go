@@ -322,7 +322,7 @@ func TestNothingBeginsAfterClose(t *testing.T) {
 		if !next.over() || !fault.HasCode(next.err, "closing") {
 			t.Error(next.err)
 		}
-		if looked != 1 { // for agents that it had asked
+		if looked > 0 { // it had led to nothing
 			t.Errorf("after the end it looked %d times for what is open", looked)
 		}
 	})
