@@ -22,6 +22,8 @@ import (
 type Catalog interface {
 	// Tree returns the agents that may be used now; never nil.
 	Tree() *catalog.Tree
+	// Listings returns all agents and sources, those that may not be used among them.
+	Listings() []catalog.Listing
 }
 
 // agentKit is an agent with its tools, built once. Its name is its path.

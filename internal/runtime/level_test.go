@@ -23,11 +23,13 @@ import (
 
 // grove is a catalog whose tree can be replaced.
 type grove struct {
-	mu   sync.Mutex
-	tree atomic.Pointer[catalog.Tree]
+	mu     sync.Mutex
+	tree   atomic.Pointer[catalog.Tree]
+	listed []catalog.Listing
 }
 
-func (g *grove) Tree() *catalog.Tree { return g.tree.Load() }
+func (g *grove) Tree() *catalog.Tree         { return g.tree.Load() }
+func (g *grove) Listings() []catalog.Listing { return g.listed }
 
 // plant replaces the tree. Agents come before those below them.
 func (g *grove) plant(agents ...*catalog.Agent) {

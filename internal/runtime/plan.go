@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/agent/plan"
+	"steward/internal/catalog"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -225,22 +226,33 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 	if err != nil {
 		return plan.World{}
 	}
-	return plan.World{
-		Tool: func(name string) plan.Code {
-			t, ok := kit.registry.Get(name)
-			if !ok || name == startTool {
-				return plan.UnknownTool
-			}
-			d, err := w.node.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.scope, Request: w.request,
-				Agent: w.kit.Name, Lineage: w.request.Lineage, Flow: policy.Flow{Fixed: true}, Attended: true})
-			if err == nil && d.Always {
-				return plan.PermissionDenied
-			}
-			return ""
-		},
-		Near:  func(name string) []string { return tool.Near(name, kit.names, 2) },
-		Agent: func(path string) bool { return kit.asks[path+".ask"] },
+	can := func(name string, unknown plan.Code) plan.Code {
+		t, ok := kit.registry.Get(name)
+		switch {
+		case !ok && w.node.awaited(name):
+			return plan.NotApproved
+		case !ok || name == startTool || unknown == plan.UnknownAgent && !kit.asks[name]:
+			return unknown
+		}
+		d, err := w.node.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.scope, Request: w.request,
+			Agent: w.kit.Name, Lineage: w.request.Lineage, Flow: policy.Flow{Fixed: true}, Attended: true})
+		if err == nil && d.Always {
+			return plan.PermissionDenied
+		}
+		return ""
 	}
+	return plan.World{
+		Tool:  func(name string) plan.Code { return can(name, plan.UnknownTool) },
+		Near:  func(name string) []string { return tool.Near(name, kit.names, 2) },
+		Agent: func(path string) plan.Code { return can(path+".ask", plan.UnknownAgent) },
+	}
+}
+
+// awaited reports whether a tool waits for a person's approval, or the agent that it asks does.
+func (n *Node) awaited(name string) bool {
+	return n.opt.Catalog != nil && slices.ContainsFunc(n.opt.Catalog.Listings(), func(l catalog.Listing) bool {
+		return l.Status == catalog.Pending && l.Path+".ask" == name || slices.Contains(l.Waiting, name)
+	})
 }
 
 // load reads the tasks of the tree, in the order in which they were made.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/catalog"
 	"steward/internal/llm"
 	"steward/internal/resource"
 	"steward/internal/runtime"
@@ -47,5 +48,28 @@ func TestALostTreeIsTakenUpAgain(t *testing.T) {
 	r, err := w.store.Get(t.Context(), ada, l.At())
 	if ok(t, err); r.State != "" || r.Version <= l.Number()+1 {
 		t.Errorf("the tree's work is %q in version %d", r.State, r.Version)
+	}
+}
+
+// The planner is told which of the agents and tools that it names wait for a person's approval.
+func TestAPlanIsToldWhatWaitsForApproval(t *testing.T) {
+	t.Parallel()
+	g := &grove{listed: []catalog.Listing{{Path: "mailer", Status: catalog.Pending}, {Path: "mcp:notes", Status: catalog.Approved, Waiting: []string{"notes.add"}}}}
+	g.plant()
+	w := made(t, &world{aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
+	w.opt.Catalog = g
+	w.open()
+	acc := w.sent(runtime.Turn{Agent: runtime.PlannerAgent, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"purpose":"x",` +
+		`"assistant":"mailer","selected_tools":["math.multiply","mailer.ask","notes.add","no.such"]}`)})
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	got := w.results(acc.Conversation)[0].Text()
+	for _, want := range []string{`not_approved: in request, the agent "mailer" waits`, `not_approved: in request, the tool "mailer.ask" waits`,
+		`not_approved: in request, the tool "notes.add" waits`, `unknown_tool: in request, there is no tool "no.such"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "math.multiply") {
+		t.Error(got)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -19,10 +18,8 @@ type World struct {
 	Tool func(name string) Code
 	// Near returns names that a tool's name may have been meant as.
 	Near func(name string) []string
-	// Agent reports whether an agent of this level may be given tasks.
-	Agent func(path string) bool
-	// Iterations bounds those of a task; zero: IterationsComplex.
-	Iterations int
+	// Agent says why an agent of this level cannot be given tasks, or "" if it can.
+	Agent func(path string) Code
 }
 
 // Code says what is wrong with a part of a plan.
@@ -30,28 +27,24 @@ type Code string
 
 // The codes.
 const (
-	UnknownTool       Code = "unknown_tool"
-	NotApproved       Code = "not_approved"
-	PermissionDenied  Code = "permission_denied"
-	MissingCredential Code = "missing_credential"
-	TooManyTools      Code = "too_many_tools"
-	UnknownAgent      Code = "unknown_agent"
-	UnknownTask       Code = "unknown_task"
-	Cycle             Code = "cycle"
-	TooDeep           Code = "too_deep"
-	TooManyTasks      Code = "too_many_tasks"
-	NoPurpose         Code = "no_purpose"
-	SameName          Code = "same_name"
-	NotJSON           Code = "not_json"
+	UnknownTool      Code = "unknown_tool"
+	NotApproved      Code = "not_approved"
+	PermissionDenied Code = "permission_denied"
+	TooManyTools     Code = "too_many_tools"
+	UnknownAgent     Code = "unknown_agent"
+	UnknownTask      Code = "unknown_task"
+	Cycle            Code = "cycle"
+	TooDeep          Code = "too_deep"
+	TooManyTasks     Code = "too_many_tasks"
+	NoPurpose        Code = "no_purpose"
+	SameName         Code = "same_name"
 )
 
 // Problem is a part of a plan that does not hold.
 type Problem struct {
-	Task    string   `json:"task,omitzero"` // its path of names, such as trip/lodging
-	Code    Code     `json:"code"`
-	Subject string   `json:"subject,omitzero"` // the name of the tool, agent or task
-	Near    []string `json:"near,omitzero"`    // what may have been meant
-	Message string   `json:"message"`
+	Task    string // its path of names, such as trip/lodging
+	Code    Code
+	Message string
 }
 
 // Describe puts problems into lines for the model that is to write the plan again.
@@ -62,11 +55,7 @@ func Describe(all []Problem) string {
 		if p.Task != "" {
 			fmt.Fprintf(&b, "in %s, ", p.Task)
 		}
-		b.WriteString(p.Message)
-		if len(p.Near) > 0 {
-			fmt.Fprintf(&b, " (did you mean %s?)", strings.Join(p.Near, " or "))
-		}
-		b.WriteByte('\n')
+		b.WriteString(p.Message + "\n")
 	}
 	return b.String()
 }
@@ -96,8 +85,6 @@ func Parse(text []byte) (*Draft, error) {
 // maxProblems bounds how many problems a check reports.
 const maxProblems = 20
 
-var taskName = regexp.MustCompile(`^[a-z0-9][a-z0-9_]{0,39}$`)
-
 // Check holds a plan against the world. It corrects in place what can only be
 // meant in one way: names are brought into their form, repeated tools are
 // dropped, iterations are kept within bounds. What it returns does not hold; a
@@ -117,9 +104,9 @@ type check struct {
 	problems []Problem
 }
 
-func (c *check) bad(at string, code Code, subject, format string, args ...any) {
+func (c *check) bad(at string, code Code, format string, args ...any) {
 	if len(c.problems) < maxProblems {
-		c.problems = append(c.problems, Problem{Task: at, Code: code, Subject: subject, Message: fmt.Sprintf(format, args...)})
+		c.problems = append(c.problems, Problem{at, code, fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -129,26 +116,24 @@ func (c *check) task(d *Draft, above string, depth int) {
 	c.tasks++
 	switch {
 	case c.tasks == MaxTasks+1:
-		c.bad("", TooManyTasks, "", "the plan has more than %d tasks: divide it into fewer", MaxTasks)
+		c.bad("", TooManyTasks, "the plan has more than %d tasks: divide it into fewer", MaxTasks)
 		return
 	case c.tasks > MaxTasks: // told already
 		return
 	case depth > MaxDepth:
-		c.bad(at, TooDeep, "", "tasks are nested more than %d levels deep: put its steps into the task above", MaxDepth)
+		c.bad(at, TooDeep, "tasks are nested more than %d levels deep: put its steps into the task above", MaxDepth)
 		return
 	}
 	if strings.TrimSpace(d.Purpose+d.Instructions+d.Plan) == "" {
-		c.bad(at, NoPurpose, "", "it says neither what it is for nor what is to be done: write purpose or instructions")
+		c.bad(at, NoPurpose, "it says neither what it is for nor what is to be done: write purpose or instructions")
 	}
 	c.tools(d, at)
-	if d.Assistant != "" && (c.world.Agent == nil || !c.world.Agent(d.Assistant)) {
-		c.bad(at, UnknownAgent, d.Assistant, "there is no agent %q: leave assistant out to have one designed", clip(d.Assistant))
+	if d.Assistant != "" && c.world.Agent != nil {
+		if code := c.world.Agent(d.Assistant); code != "" {
+			c.bad(at, code, "%s; leave assistant out to have one designed", c.unfit(code, "agent", d.Assistant))
+		}
 	}
-	most := c.world.Iterations
-	if most == 0 {
-		most = IterationsComplex
-	}
-	d.Iterations = min(max(d.Iterations, 0), most)
+	d.Iterations = min(max(d.Iterations, 0), IterationsComplex)
 	d.Tokens, d.Cost, d.Seconds = max(d.Tokens, 0), max(d.Cost, 0), max(d.Seconds, 0)
 	d.Confidence = min(max(d.Confidence, 0), 1)
 	c.siblings(d.Subtasks, at)
@@ -167,38 +152,41 @@ func (c *check) tools(d *Draft, at string) {
 	}
 	d.Tools = kept
 	if len(kept) > MaxTools {
-		c.bad(at, TooManyTools, "", "it selects %d tools, and %d are the most: choose those that it really needs, or divide it into subtasks", len(kept), MaxTools)
+		c.bad(at, TooManyTools, "it selects %d tools, and %d are the most: choose those that it really needs, or divide it into subtasks", len(kept), MaxTools)
+		return
+	}
+	if c.world.Tool == nil {
 		return
 	}
 	for _, name := range kept {
-		code := Code("")
-		if c.world.Tool != nil {
-			code = c.world.Tool(name)
-		}
-		if code == "" {
-			continue
-		}
-		c.bad(at, code, name, "%s", toolProblem(code, name))
-		if n := len(c.problems); code == UnknownTool && c.world.Near != nil && c.problems[n-1].Subject == name {
-			c.problems[n-1].Near = c.world.Near(name)
+		if code := c.world.Tool(name); code != "" {
+			c.bad(at, code, "%s", c.unfit(code, "tool", name))
 		}
 	}
 }
 
-func toolProblem(code Code, name string) string {
-	switch name = clip(name); code {
+// unfit says why a tool or an agent cannot be planned with.
+func (c *check) unfit(code Code, what, name string) string {
+	switch code {
 	case NotApproved:
-		return fmt.Sprintf("the tool %q waits for a person's approval: plan without it", name)
+		return fmt.Sprintf("the %s %q waits for a person's approval: plan without it", what, clip(name))
 	case PermissionDenied:
-		return fmt.Sprintf("this user may not use the tool %q: plan without it", name)
-	case MissingCredential:
-		return fmt.Sprintf("the tool %q is not set up: plan without it, and let the answer say what is missing", name)
+		return fmt.Sprintf("this user may not use the %s %q: plan without it", what, clip(name))
 	}
-	return fmt.Sprintf("there is no tool %q", name)
+	text := fmt.Sprintf("there is no %s %q", what, clip(name))
+	if code == UnknownTool && c.world.Near != nil {
+		if near := c.world.Near(name); len(near) > 0 {
+			text += fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
+		}
+	}
+	return text
 }
 
 // siblings checks the names of tasks beside each other, and their order.
 func (c *check) siblings(all []Draft, at string) {
+	if len(all) > MaxTasks {
+		return // that is told later
+	}
 	byName := map[string]int{}
 	for i := range all {
 		name := nameOf(all[i].Name)
@@ -206,7 +194,7 @@ func (c *check) siblings(all []Draft, at string) {
 			name = fmt.Sprintf("step_%d", i+1)
 		}
 		if _, taken := byName[name]; taken {
-			c.bad(at, SameName, name, "two subtasks are called %q: give each a name of its own", name)
+			c.bad(at, SameName, "two subtasks are called %q: give each a name of its own", name)
 		}
 		all[i].Name, byName[name] = name, i
 	}
@@ -215,58 +203,39 @@ func (c *check) siblings(all []Draft, at string) {
 		for _, name := range all[i].After {
 			name = nameOf(name)
 			if _, there := byName[name]; !there {
-				c.bad(at, UnknownTask, name, "%s comes after %q, which is none of its siblings", all[i].Name, clip(name))
+				c.bad(at, UnknownTask, "%s comes after %q, which is none of its siblings", all[i].Name, clip(name))
 			} else if !slices.Contains(kept, name) {
 				kept = append(kept, name)
 			}
 		}
 		all[i].After = kept
 	}
-	if around := circle(all, byName); around != nil {
-		c.bad(at, Cycle, around[0], "these wait for each other, so that none of them can begin: %s comes after %s; leave one of the names in after out",
-			around[0], strings.Join(around[1:], ", which comes after "))
+	if left := stuck(all); left != nil {
+		c.bad(at, Cycle, "none of these can begin, since some of them come after each other: %s; leave one of the names in after out", strings.Join(left, ", "))
 	}
 }
 
-// circle returns tasks each of which comes after the next one, the last one
-// being the first, or nil.
-func circle(all []Draft, byName map[string]int) []string {
-	const open, over = 1, 2
-	marks := make([]int, len(all))
-	var path []string
-	var visit func(i int) []string
-	visit = func(i int) []string {
-		switch marks[i] {
-		case open:
-			return append(path[slices.Index(path, all[i].Name):], all[i].Name)
-		case over:
-			return nil
-		}
-		marks[i] = open
-		path = append(path, all[i].Name)
-		for _, name := range all[i].After {
-			if j, ok := byName[name]; ok {
-				if found := visit(j); found != nil {
-					return found
-				}
+// stuck returns the names of the tasks that can never begin.
+func stuck(all []Draft) []string {
+	done := map[string]bool{}
+	for {
+		var left []string
+		before := len(done)
+		for i := range all {
+			if !done[all[i].Name] && slices.ContainsFunc(all[i].After, func(name string) bool { return !done[name] }) {
+				left = append(left, all[i].Name)
+			} else {
+				done[all[i].Name] = true
 			}
 		}
-		marks[i], path = over, path[:len(path)-1]
-		return nil
-	}
-	for i := range all {
-		if found := visit(i); found != nil {
-			return found
+		if len(done) == before {
+			return left
 		}
 	}
-	return nil
 }
 
 // nameOf brings a name into its form: lower case, words joined by "_".
 func nameOf(name string) string {
-	if taskName.MatchString(name) {
-		return name
-	}
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
 		switch {

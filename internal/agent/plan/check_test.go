@@ -14,15 +14,17 @@ import (
 
 var world = plan.World{
 	Tool: func(name string) plan.Code {
-		codes := map[string]plan.Code{"weather.forecast": "", "timer.set": "", "mail.send": plan.MissingCredential, "shell.run": plan.PermissionDenied, "slack.post": plan.NotApproved}
+		codes := map[string]plan.Code{"weather.forecast": "", "timer.set": "", "shell.run": plan.PermissionDenied, "slack.post": plan.NotApproved}
 		code, known := codes[name]
 		if !known {
 			return plan.UnknownTool
 		}
 		return code
 	},
-	Near:  func(string) []string { return []string{"weather.forecast"} },
-	Agent: func(path string) bool { return path == "weather" },
+	Near: func(string) []string { return []string{"weather.forecast"} },
+	Agent: func(path string) plan.Code {
+		return map[string]plan.Code{"boss": plan.UnknownAgent, "new": plan.NotApproved}[path]
+	},
 }
 
 func TestBadPlansAreNamed(t *testing.T) {
@@ -41,12 +43,12 @@ func TestBadPlansAreNamed(t *testing.T) {
 		say   string
 	}{
 		"unknown tool":       {plan.Draft{Purpose: "x", Tools: []string{"weather.get"}}, plan.UnknownTool, "did you mean weather.forecast"},
-		"missing credential": {plan.Draft{Purpose: "x", Tools: []string{"mail.send"}}, plan.MissingCredential, "not set up"},
 		"permission denied":  {plan.Draft{Purpose: "x", Tools: []string{"shell.run"}}, plan.PermissionDenied, "may not use"},
 		"not approved":       {plan.Draft{Purpose: "x", Tools: []string{"slack.post"}}, plan.NotApproved, "waits for a person's approval"},
 		"40 tools":           {plan.Draft{Purpose: "x", Tools: strings.Fields(strings.Repeat("x ", 0) + numbered(40))}, plan.TooManyTools, "40 tools"},
-		"unknown agent":      {plan.Draft{Purpose: "x", Assistant: "boss"}, plan.UnknownAgent, "boss"},
-		"a cycle":            {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a", "c"), step("b", "a"), step("c", "b")}}, plan.Cycle, "a comes after c, which comes after b, which comes after a;"},
+		"unknown agent":      {plan.Draft{Purpose: "x", Assistant: "boss"}, plan.UnknownAgent, `no agent "boss"`},
+		"agent not approved": {plan.Draft{Purpose: "x", Assistant: "new"}, plan.NotApproved, `the agent "new" waits`},
+		"a cycle":            {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a", "c"), step("b", "a"), step("c", "b")}}, plan.Cycle, "after each other: a, b, c;"},
 		"unknown sibling":    {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a", "z")}}, plan.UnknownTask, "none of its siblings"},
 		"two of one name":    {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{step("a"), step("A")}}, plan.SameName, `"a"`},
 		"too deep":           {plan.Draft{Purpose: "x", Subtasks: []plan.Draft{deep}}, plan.TooDeep, "nested"},

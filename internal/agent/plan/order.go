@@ -107,7 +107,7 @@ func (r *Run) wake(t *Task, fit func(*Task) bool) {
 	for _, x := range append([]*Task{t}, r.below(t)...) {
 		if fit(x) {
 			r.move(x, Pending)
-			x.Error, x.Completed, x.CompletedAt = "", false, time.Time{}
+			x.Error, x.CompletedAt = "", time.Time{}
 			x.Attempt++
 		}
 	}

@@ -107,7 +107,6 @@ type Task struct {
 	Error       string         `json:"error,omitzero"`   // the code
 	Output      Output         `json:"output,omitzero"`
 	Labels      message.Labels `json:"labels,omitzero"` // of what had been read when it was planned, steered or begun before
-	Completed   bool           `json:"completed,omitzero"`
 	CompletedAt time.Time      `json:"completed_at,omitzero"`
 }
 
@@ -119,11 +118,10 @@ type Limits struct {
 	Time   time.Duration `json:"time,omitzero"`
 }
 
-// Output is what a task brought: a reference to the message, and the beginning
-// of its text, which later tasks are given.
+// Output is what a task brought: where it was worked on, and the beginning of its
+// text, which later tasks are given.
 type Output struct {
 	Conversation id.ID          `json:"conversation,omitzero"`
-	Message      id.ID          `json:"message,omitzero"`
 	Summary      string         `json:"summary,omitzero"`
 	Whole        int            `json:"whole,omitzero"` // bytes of the text; zero: Summary is all of it
 	Labels       message.Labels `json:"labels,omitzero"`

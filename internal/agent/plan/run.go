@@ -355,7 +355,7 @@ func (r *Run) move(t *Task, to State) {
 // settle ends a task.
 func (r *Run) settle(t *Task, to State, code string) {
 	r.move(t, to)
-	t.Error, t.Completed, t.Failing = code, to == Done, id.ID{}
+	t.Error, t.Failing = code, id.ID{}
 	t.CompletedAt = time.Now().UTC().Truncate(time.Millisecond)
 }
 
