@@ -58,30 +58,21 @@ func (n *Node) settleOrphan(ctx context.Context, user string, r *storedRequest) 
 	if r.state == record.RequestAnswered {
 		return n.closeDone(ctx, user, r.at)
 	}
-	sc := store.ForUser(user)
-	outcome, code := string(agent.Failure), codeOrphaned
-	var at []resource.URI
-	if !record.IDOf(r.at, record.TypeInteraction).Zero() {
-		at = append(at, r.at.Parent()) // the asking run may continue, and ask again
-	}
+	inter := r.at.Parent()
 	if r.Kind == record.RequestAgent {
-		at = append(at, record.InteractionURI(r.Conversation, r.Interaction))
+		inter = record.InteractionURI(r.Conversation, r.Interaction)
 	}
-	for _, inter := range at {
-		run, found, err := lastRun(ctx, n.opt.Store, sc, inter)
-		switch {
-		case err != nil:
-			return err
-		case found && run.Ended.IsZero():
-			return nil // it was resumed
-		case found && (r.Kind == record.RequestTurn || inter != r.at.Parent()):
-			outcome, code = run.Outcome, run.Error
-		}
-	}
-	if code == codeOrphaned {
+	run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
+	switch {
+	case err != nil:
+		return err
+	case !found: // it was erased
+		run.Outcome, run.Error = string(agent.Failure), codeOrphaned
 		n.log.Warn("a request was left behind; nobody goes on with it", "request", r.at.String(), "kind", r.Kind)
+	case run.Ended.IsZero():
+		return nil // it was resumed, or is when it is asked again
 	}
-	_, err := n.answerRequest(ctx, user, r.at, outcome, code)
+	_, err = n.answerRequest(ctx, user, r.at, run.Outcome, run.Error)
 	return err
 }
 
