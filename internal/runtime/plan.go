@@ -151,6 +151,18 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	return w.result(), nil
 }
 
+// reserving returns a meter below that of the turn that leaves a tenth of what
+// the turn may still use, with which the answer is written in the end.
+func reserving(turn *llm.Meter) *llm.Meter {
+	if turn == nil {
+		return nil
+	}
+	left := turn.Left()
+	m := llm.NewMeter(llm.Budget{MaxTokens: left.MaxTokens - left.MaxTokens/10, MaxCost: left.MaxCost * 0.9})
+	m.Under(turn)
+	return m
+}
+
 // treeWorker carries out what a tree of tasks decides. Its tasks stand below the
 // message that called plan.start.
 type treeWorker struct {
@@ -168,7 +180,7 @@ type knownTask struct {
 	*plan.Task // as it was saved last
 	at         resource.URI
 	version    uint64          // zero: it is not saved yet
-	meter      *llm.Meter      // what it may use, with everything below it; nil: what its parent may use
+	meter      *llm.Meter      // what it may use, with everything below it; nil: nothing bounds it
 	shown      *PlannedView    // to the conversation's watchers
 	saying     *agent.Progress // by its agent; nil: nobody works on it
 }
@@ -178,14 +190,16 @@ type knownTask struct {
 func (w *treeWorker) of(t *plan.Task) *knownTask {
 	k := w.tasks[t.ID]
 	if k == nil {
-		above := w.at
+		above, meter := w.at, w.under
 		if p := w.tasks[t.Parent]; p != nil {
-			above = p.at
+			above, meter = p.at, p.meter
 		}
 		c := *t
-		k = &knownTask{Task: &c, at: above.ChildID(typeTask, t.ID)}
+		k = &knownTask{Task: &c, at: above.ChildID(typeTask, t.ID), meter: meter}
 		if l := (llm.Budget{MaxTokens: t.Limits.Tokens, MaxCost: t.Limits.Cost}); l != (llm.Budget{}) {
-			k.meter = llm.NewMeter(l)
+			if k.meter = llm.NewMeter(l); meter != nil {
+				k.meter.Under(meter)
+			}
 		}
 		w.tasks[t.ID] = k
 	}
@@ -288,11 +302,9 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 		changes = append(changes, store.Change{URI: k.at, Body: record.Encode(t), State: state, If: cond, Terms: []store.Term{{Name: termTask, Value: t.ID.String()}}})
 	}
 	var err error
-	versions := make([]uint64, len(changes)) // of a tree that is over nobody needs them
+	rec := store.Receipt{Versions: make([]uint64, len(changes))} // nobody needs those of a tree that is over
 	if over == nil {
-		var rec store.Receipt
 		rec, err = w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: changes})
-		versions = rec.Versions
 	} else {
 		err = w.record(ctx, over, string(over[0].State), func(plan store.Change) error { return lease.From(ctx).End(ctx, append(changes, plan)...) })
 	}
@@ -300,7 +312,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 		return aside(ctx, err)
 	}
 	for i, t := range tasks {
-		w.know(t, versions[i])
+		w.know(t, rec.Versions[i])
 	}
 	w.show(ctx, tasks)
 	return nil
@@ -325,9 +337,9 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 		return plan.Output{}, err
 	}
 	w.mu.Lock()
-	at := w.of(t).at
+	known := w.of(t)
 	w.mu.Unlock()
-	ec, err := w.assign(ctx, t, effect.Call{Args: args, Ref: taskCall(t, t.Attempt), Message: at, Scope: w.scope, Request: w.request, Agent: w.kit.Name, Lineage: w.request.Lineage,
+	ec, err := w.assign(ctx, t, effect.Call{Args: args, Ref: taskCall(t, t.Attempt), Message: known.at, Scope: w.scope, Request: w.request, Agent: w.kit.Name, Lineage: w.request.Lineage,
 		Labels: labels, Flow: policy.Flow{Fixed: !labels.Has(message.Untrusted)}, Attended: w.run.Attended, Left: w.chat.left(w.request.ID)})
 	if err != nil {
 		return plan.Output{}, err
@@ -335,7 +347,7 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	call := agent.Call{Call: message.Call{Ref: ec.Ref, ToolCall: &message.ToolCall{Name: ec.Name, Args: args}},
 		Labels: labels, Progress: func(p agent.Progress) { w.progress(t, p) }}
 	defer w.progress(t, agent.Progress{})
-	res, err := w.node.effects.Run(context.WithValue(request.With(ctx, w.request), turnCallKey{}, &turnCall{w.calls, call, w.meterOf(t.ID)}), ec)
+	res, err := w.node.effects.Run(context.WithValue(request.With(ctx, w.request), turnCallKey{}, &turnCall{w.calls, call, known.meter}), ec)
 	out := plan.Output{Conversation: record.AskedConversation(call.Ref)}
 	if err != nil {
 		out.Labels = w.node.seen(ctx, w.chat.user, out.Conversation).labels

@@ -131,11 +131,8 @@ func (n *Node) design(t *plan.Task) (*agentKit, error) {
 	if n.tree().Version != kit.tree {
 		return kit, nil // the catalog has changed meanwhile
 	}
-	for name := range n.levels.designed { // any will do: it is made again when it is needed
-		if len(n.levels.designed) < maxDesigned {
-			break
-		}
-		delete(n.levels.designed, name)
+	if len(n.levels.designed) >= maxDesigned { // they are made again when they are needed
+		clear(n.levels.designed)
 	}
 	n.levels.designed[kit.Name] = kit
 	return kit, nil

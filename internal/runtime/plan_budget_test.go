@@ -22,12 +22,12 @@ func TestATreeHasItsPartOfTheBudget(t *testing.T) {
 	for _, x := range []*plan.Task{top, free, leaf, leaf, beside} {
 		w.of(x)
 	}
-	left := func(x *plan.Task) int64 { return w.meterOf(x.ID).Left().MaxTokens }
+	left := func(x *plan.Task) int64 { return w.of(x).meter.Left().MaxTokens }
 	if left(leaf) != 300 || left(free) != 500 || left(beside) != 810 {
 		t.Errorf("%d %d %d", left(leaf), left(free), left(beside))
 	}
-	w.meterOf(leaf.ID).Add(llm.Spend{Tokens: 290})
-	w.meterOf(beside.ID).Add(llm.Spend{Tokens: 400})
+	w.of(leaf).meter.Add(llm.Spend{Tokens: 290})
+	w.of(beside).meter.Add(llm.Spend{Tokens: 400})
 	if left(leaf) != 10 || left(free) != 120 || left(top) != 120 || turn.Left().MaxTokens != 210 {
 		t.Errorf("%d %d %d %d", left(leaf), left(free), left(top), turn.Left().MaxTokens)
 	}
