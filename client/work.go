@@ -150,6 +150,7 @@ type Intent struct {
 	Key          string          `json:"key"`
 	User         string          `json:"user"`
 	Agent        string          `json:"agent,omitzero"`
+	Called       string          `json:"called,omitzero"` // what the agent was designed for, in words; not in lists
 	Lineage      []string        `json:"lineage,omitzero"`
 	Labels       []string        `json:"labels,omitzero"` // the labels of what the model had seen
 	Fixed        bool            `json:"fixed"`           // decided before anything untrusted was read

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -276,7 +277,7 @@ func intentText(v *client.Intent) string {
 		}
 		return t.Local().Format(time.DateTime)
 	}
-	rows := [][2]string{{"id", v.ID}, {"reason", v.Reason}, {"wanted by", strings.Join(append(slices.Clone(v.Lineage), v.Agent), " › ")},
+	rows := [][2]string{{"id", v.ID}, {"reason", v.Reason}, {"wanted by", strings.Join(append(slices.Clone(v.Lineage), cmp.Or(v.Called, v.Agent)), " › ")},
 		{"for", v.User}, {"wanted at", when(v.Created)}}
 	if v.Deferred {
 		rows = append(rows, [2]string{"done", "when its turn ended"})
@@ -305,6 +306,9 @@ func intentText(v *client.Intent) string {
 	}
 	b.WriteString("\nhistory\n")
 	for _, s := range v.History {
+		if v.Called != "" && s.Actor == "agent:"+v.Agent {
+			s.Actor = "the agent"
+		}
 		line := fmt.Sprintf("  %s  %-17s  %s", when(s.At), strings.ReplaceAll(s.State, "_", " "), plainLine(s.Actor))
 		if s.Reason != "" {
 			line += "  " + plainLine(s.Reason)

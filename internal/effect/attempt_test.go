@@ -209,7 +209,7 @@ func TestToolsThatAreAskedAboutEachTime(t *testing.T) {
 		res := run(t, e, x)
 		wg.Wait()
 		expect(t, res, message.OK, "ground")
-		if len(h.list) == 0 || h.list[0].Status != Awaiting || !strings.Contains(h.list[0].Question.Reason, "asked about each time") {
+		if len(h.list) == 0 || h.list[0].Status != Awaiting || !strings.Contains(h.list[0].Question.Reason, "always asks first") {
 			t.Errorf("%s: %s", effect, h.words())
 		}
 		x = callOf(f, `{}`)

@@ -106,7 +106,7 @@ func (j *job) askPolicy(ctx context.Context, point policy.Point, attended bool) 
 		return policy.Decision{Verdict: policy.Deny, Reason: "policy could not be asked: " + err.Error()}
 	case d.Verdict == policy.Allow && j.spec.Asks:
 		d.Verdict, d.Rule = policy.Ask, "tool.asks"
-		d.Reason = j.spec.Name + " is to be asked about each time, although policy allows it"
+		d.Reason = j.spec.Name + " always asks first, although policy allows it"
 	case d.Verdict != policy.Allow && d.Verdict != policy.Ask && d.Verdict != policy.Deny:
 		return policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("policy gave no verdict that is known (%q)", d.Verdict), Rule: d.Rule, Version: d.Version}
 	}

@@ -135,7 +135,7 @@ func grantable(in *intent.Intent, t tool.Tool) string {
 	case t == nil:
 		return "the tool is not there"
 	case t.Spec().Asks:
-		return in.Tool + " is to be asked about each time"
+		return in.Tool + " always asks first"
 	case in.Version == "":
 		return in.Tool + " has no version that a standing approval could name"
 	case in.Undoes != "":

@@ -101,6 +101,7 @@ func (k *Records) Intent(ctx context.Context, user, which string) (client.Intent
 		return client.Intent{}, err
 	}
 	v := intentView(r, &in)
+	v.Called = Called(k.store)(ctx, in.Agent)
 	if in.Result != nil {
 		res, err := effect.ResultOf(&in)
 		if err != nil {

@@ -103,6 +103,11 @@ func TestATaskAsksThePerson(t *testing.T) {
 	if out := n.Must("requests", "show", turn); !inOrder(out, []string{"✓ date", "✓ person.ask", "✓ rest"}) {
 		t.Error(out)
 	}
+	var actions []struct{ ID string }
+	n.JSON(&actions, "intents", "list")
+	if out := n.Must("intents", "show", actions[0].ID); !strings.Contains(out, "planner › an agent for the task date: Find the date") || strings.Contains(out, "designed/") {
+		t.Error(out)
+	}
 
 	c = n.Dial()
 	defer c.Close()

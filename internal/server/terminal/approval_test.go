@@ -208,7 +208,7 @@ func TestADraftIsNotLost(t *testing.T) {
 }
 
 func TestWhatCannotStandIsNotOffered(t *testing.T) {
-	d, _ := asking(t, func(a *client.Approval) { a.NoGrant = "files.write is to be asked about each time" })
+	d, _ := asking(t, func(a *client.Approval) { a.NoGrant = "files.write always asks first" })
 	if got := d.seen(); strings.Contains(got, "p always") || !strings.Contains(got, "e edit") {
 		t.Error(got)
 	}
