@@ -21,7 +21,9 @@ func (a *app) requestsCommand() *cobra.Command {
 		Long: "What you ask is a request. So is each call of an agent that results from it, and each background task.\n" +
 			"A request is closed when everything that it led to is closed. It is named by its id, or by at least the\n" +
 			"first 8 characters of it.",
-	}, a.listRequests(), a.showRequest(), a.watchRequest(), a.cancelRequest(), a.resumeRequest(),
+	}, a.listRequests(), a.showRequest(), a.watchRequest(), a.cancelRequest(),
+		a.orderTask("resume ID", "Resume a parked turn", "Resume a turn that is parked because Steward crashed twice in a row while it ran. If no Steward is\n"+
+			"serving, the turn resumes when one does.", "resumed", (*session).ResumeRequest),
 		a.orderTask("pause ID", "Pause a task of a plan", "Pause a task of a plan that is being worked on, and everything below it; resume goes on with it.", "paused", (*session).PauseTask),
 		a.orderTask("retry ID", "Begin a task of a plan again", "Begin a task again that failed, was skipped or was cancelled, with what was skipped because of it.", "begun again", (*session).RetryTask))
 }
@@ -111,19 +113,7 @@ func (a *app) cancelRequest() *cobra.Command {
 	})
 }
 
-func (a *app) resumeRequest() *cobra.Command {
-	return a.aboutRequest(&cobra.Command{Use: "resume ID", Short: "Resume a parked turn",
-		Long: "Resume a turn that is parked because Steward crashed twice in a row while it ran. If no Steward is\n" +
-			"serving, the turn resumes when one does."}, func(ctx context.Context, s *session, which, user string) error {
-		err := s.ResumeRequest(ctx, which, user)
-		if err == nil {
-			a.note("resumed")
-		}
-		return err
-	})
-}
-
-// orderTask makes a command about a task of a plan.
+// orderTask makes a command that gives an order about a request.
 func (a *app) orderTask(use, short, long, done string, do func(s *session, ctx context.Context, which, user string) error) *cobra.Command {
 	return a.aboutRequest(&cobra.Command{Use: use, Short: short, Long: long}, func(ctx context.Context, s *session, which, user string) error {
 		err := do(s, ctx, which, user)

@@ -10,8 +10,6 @@ import (
 
 	"steward/client"
 	"steward/internal/agent/plan"
-	"steward/internal/record"
-	"steward/internal/resource"
 	similar "steward/internal/search/words"
 	"steward/internal/store"
 )
@@ -34,13 +32,13 @@ type examples struct {
 
 type exampleIndex struct {
 	requests *similar.Finder
-	plans    []resource.URI // the oldest first
+	plans    []string // their ids, the oldest first
 }
 
-func (x *exampleIndex) add(at resource.URI, p *client.Plan) {
+func (x *exampleIndex) add(p *client.Plan) {
 	if isExample(p) {
 		x.requests.Add(similar.Document{Fields: []similar.Field{{Text: p.Request, Weight: 1}}})
-		x.plans = append(x.plans, at)
+		x.plans = append(x.plans, p.ID)
 	}
 }
 
@@ -53,11 +51,11 @@ func isExample(p *client.Plan) bool {
 
 // learn adds a plan that was recorded. An index that has grown too large is made
 // again when it is needed.
-func (e *examples) learn(user string, at resource.URI, p *client.Plan) {
+func (e *examples) learn(user string, p *client.Plan) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if x := e.made[user]; x != nil {
-		if x.add(at, p); len(x.plans) > 2*exampleCandidates {
+		if x.add(p); len(x.plans) > 2*exampleCandidates {
 			delete(e.made, user)
 		}
 	}
@@ -73,9 +71,9 @@ func (e *examples) forget(user string) {
 	}
 }
 
-// like returns the user's plans whose requests are similar to this one, the most
+// like returns the ids of the user's plans whose requests are similar to this one, the most
 // similar and newest first.
-func (e *examples) like(ctx context.Context, st store.Store, user, asked string) ([]resource.URI, error) {
+func (e *examples) like(ctx context.Context, st store.Store, user, asked string) ([]string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.made[user]
@@ -90,7 +88,7 @@ func (e *examples) like(ctx context.Context, st store.Store, user, asked string)
 			if err != nil {
 				return nil, err
 			}
-			x.add(it.URI, &p)
+			x.add(&p)
 		}
 		if len(e.made) >= exampleUsers || e.made == nil {
 			e.made = map[string]*exampleIndex{}
@@ -105,7 +103,7 @@ func (e *examples) like(ctx context.Context, st store.Store, user, asked string)
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(b, a)) })
-	out := make([]resource.URI, len(order))
+	out := make([]string, len(order))
 	for k, i := range order {
 		out[k] = x.plans[i]
 	}
@@ -120,30 +118,21 @@ func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error
 	if err != nil {
 		return "", err
 	}
-	sc, shown := store.ForUser(user), 0
+	shown := 0
 	var b strings.Builder
-	for _, at := range found {
-		r, err := n.opt.Store.Get(ctx, sc, at)
-		if notThere(err) != nil {
-			return "", err
-		}
-		_, there, gone := getConversation(ctx, n.opt.Store, sc, record.IDOf(at, record.TypeConversation))
-		if gone != nil {
-			return "", gone
-		}
-		if err != nil || !there {
-			continue
-		}
-		p, err := decodePlan(store.Item{Resource: r})
+	for _, own := range found {
+		err := n.plans(ctx, store.ForUser(user), store.Term{Name: termPlan, Value: own}, func(p client.Plan) bool {
+			text, err := json.Marshal(map[string]any{"request": p.Request, "plan": p.Plan})
+			if err == nil {
+				b.WriteString("\n" + string(text))
+				shown++
+			}
+			return false
+		})
 		if err != nil {
 			return "", err
 		}
-		text, err := json.Marshal(map[string]any{"request": p.Request, "plan": p.Plan})
-		if err != nil {
-			return "", err
-		}
-		b.WriteString("\n" + string(text))
-		if shown++; shown == mostExamples {
+		if shown == mostExamples {
 			break
 		}
 	}

@@ -98,7 +98,8 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, outcome str
 	at := w.at.Parent().ChildID(typePlan, root.ID)
 	err = commit(store.Change{URI: at, Body: record.Encode(&p), If: store.If{Absent: true}, Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}})
 	if err == nil {
-		w.node.examples.learn(w.chat.user, at, &p)
+		p.ID = root.ID.String()
+		w.node.examples.learn(w.chat.user, &p)
 	}
 	return err
 }

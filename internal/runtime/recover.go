@@ -159,14 +159,7 @@ func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 	}
 	for i := range below {
 		r := &below[i]
-		if r.Kind != record.RequestAgent {
-			continue
-		}
-		runs, err := n.conversations.OpenRuns(ctx, sc, record.InteractionURI(r.Conversation, r.Interaction))
-		if err != nil {
-			return err
-		}
-		if len(runs) > 0 {
+		if r.Kind != record.RequestAgent || r.state == record.RequestOpen {
 			continue
 		}
 		sum := tally{price: n.parts.Price}

@@ -246,14 +246,11 @@ func (j journal) Finish(ctx context.Context, final *message.Message, outcome, co
 			return nil, nil
 		}
 		r, err := loadRequest(ctx, j.node.opt.Store, sc, at)
-		if err == nil {
-			err = j.node.answerTo(ctx, sc, &r, outcome, code, final)
-		}
-		switch {
-		case errors.Is(err, errUnchanged):
-			return nil, nil
-		case err != nil:
+		if err != nil || r.state != record.RequestOpen {
 			return nil, notThere(err)
+		}
+		if err := j.node.answerTo(ctx, sc, &r, outcome, code, final); err != nil {
+			return nil, err
 		}
 		return []store.Change{putRequest(at, &r.Request, r.state, store.If{Version: r.version})}, nil
 	})
