@@ -29,7 +29,7 @@ func TestBadPlansAreRefusedInWords(t *testing.T) {
 	hundred := list(50, `{"name":"t%d","purpose":"x"}`)
 	bad := map[string]struct{ plan, want string }{
 		"an unknown tool":    {head + `"selected_tools":["timer.sett"]}`, `unknown_tool: in request, there is no tool "timer.sett" (did you mean timer.set`},
-		"an unknown agent":   {head + `"subtasks":[{"name":"a","purpose":"x","assistant":"boss"}]}`, `there is no agent "boss": leave assistant out`},
+		"an unknown agent":   {head + `"subtasks":[{"name":"a","purpose":"x","assistant":"boss"}]}`, `there is no agent "boss"; leave assistant out`},
 		"forty tools":        {head + `"selected_tools":` + list(40, `"t%d"`) + `}`, "it selects 40 tools, and 15 are the most: choose"},
 		"a hundred tools":    {head + `"selected_tools":` + list(100, `"t%d"`) + `}`, "selected_tools"},
 		"a cycle":            {head + `"subtasks":[{"name":"a","purpose":"x","after":["b"]},{"name":"b","purpose":"x","after":["a"]}]}`, "some of them come after each other: a, b; leave one of the names in after out"},
