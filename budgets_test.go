@@ -52,7 +52,7 @@ var budgets = map[string]int{
 	"internal/provider/anthropic":   1820,
 	"internal/provider/cloud":       120,
 	"internal/provider/gemini":      1630,
-	"internal/agent/route":          460,
+	"internal/agent/route":          440,
 	"internal/agent/plan":           1243,
 	"internal/provider/offline":     1975,
 	"internal/provider/ollama":      1120,

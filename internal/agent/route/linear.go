@@ -17,12 +17,15 @@ type sample struct {
 }
 
 // linear is a softmax regression over the features of a text: what it means as a
-// whole, which leads to words that no sample has, and its words and their parts.
+// whole, and its words, pairs of them, and their parts. A word of a request counts also
+// as the words of samples that are used like it.
 type linear struct {
 	classes int
 	known   map[uint64]int32 // the feature's place
 	rarity  []float64
 	weights []float32 // by feature, then by class; the meaning of the whole text comes first
+	words   meaning.Vocabulary
+	stems   []int // the places of the words' stems
 }
 
 type feature struct {
@@ -32,22 +35,18 @@ type feature struct {
 
 // The weights of the kinds of features.
 const (
-	orderWeight   = 0.4 // of two adjacent words, function words among them
-	partWeight    = 0.1
+	orderWeight   = 0.8 // of two adjacent words, function words among them
+	partWeight    = 0.15
 	meaningWeight = 1.0
 	unknownShare  = 0.3
+	alikeWeight   = 0.4 // of a word that is used like one of the text
 )
 
 // features returns those of a text, which has the words of list, sorted, so that sums are
 // the same each time.
 func features(text string, list []string) []feature {
 	var out []feature
-	add := func(kind, s string, value float64) {
-		h := fnv.New64a()
-		h.Write([]byte(kind))
-		h.Write([]byte(s))
-		out = append(out, feature{h.Sum64(), value})
-	}
+	add := func(kind, s string, value float64) { out = append(out, feature{hash(kind, s), value}) }
 	for _, t := range words.Terms(text) {
 		add("t", t.Stem, t.Weight)
 	}
@@ -69,6 +68,13 @@ func features(text string, list []string) []feature {
 	add("o", before+" $", orderWeight)
 	slices.SortFunc(out, func(a, b feature) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.value, b.value)) })
 	return out
+}
+
+func hash(kind, s string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(kind))
+	h.Write([]byte(s))
+	return h.Sum64()
 }
 
 // Training.
@@ -114,8 +120,13 @@ func train(samples []sample, worth []float64) *linear {
 	m.weights = make([]float32, len(seen)*m.classes)
 	sums := make([]float32, len(m.weights)) // of squared gradients
 	vectors := make([][]entry, len(samples))
-	for i := range samples {
-		vectors[i] = m.vector(all[i], lists[i])
+	for i, list := range lists {
+		vectors[i], _ = m.vector(all[i], list)
+		for _, w := range list {
+			if at, ok := m.known[hash("t", words.Stem(w))]; ok && !words.Common(w) && m.words.Add(w) == len(m.stems) {
+				m.stems = append(m.stems, int(at))
+			}
+		}
 	}
 	type miss struct {
 		class int
@@ -158,25 +169,26 @@ type entry struct {
 }
 
 // vector returns what a text means as a whole, and its known features, of length 1
-// together.
-func (m *linear) vector(fs []feature, list []string) []entry {
-	out := make([]entry, meaning.Dimensions, meaning.Dimensions+len(fs))
-	length := 0.0
+// together; length is what they were divided by.
+func (m *linear) vector(fs []feature, list []string) (out []entry, length float64) {
+	out = make([]entry, meaning.Dimensions, meaning.Dimensions+len(fs))
+	square := 0.0
 	for _, f := range fs {
 		if at, ok := m.known[f.hash]; ok {
 			v := f.value * m.rarity[at]
-			length += v * v
+			square += v * v
 			if n := len(out); out[n-1].at == int(at) {
 				continue // said twice is not more
 			}
 			out = append(out, entry{int(at), float32(v)})
 		} else {
 			v := f.value * math.Log(1+float64(len(m.rarity))) / 2 // unknown words make a text less certain
-			length += v * v * unknownShare
+			square += v * v * unknownShare
 		}
 	}
+	length = math.Sqrt(square + 1e-9)
 	for i := range out {
-		out[i].value /= float32(math.Sqrt(length + 1e-9))
+		out[i].value /= float32(length)
 	}
 	var about meaning.Sum
 	for _, w := range list {
@@ -186,14 +198,49 @@ func (m *linear) vector(fs []feature, list []string) []entry {
 	for i, x := range about {
 		out[i] = entry{i, meaningWeight * x}
 	}
+	return out, length
+}
+
+const (
+	leastAlike = 0.35 // similarity that counts
+	mostAlike  = 5    // words of samples that a word is compared with, itself among them
+	same       = 0.99 // similarity of a word and itself
+	mostAsked  = 64   // words of a text that are compared
+)
+
+// alike returns the stems of words of samples that are used like those of a text.
+func (m *linear) alike(list []string) []entry {
+	var out []entry
+	similar := make([]float32, m.words.Len())
+	var near []int
+	asked := 0
+	for _, w := range list {
+		if words.Common(w) || asked == mostAsked || m.words.Compare(w, similar) == 0 {
+			continue
+		}
+		asked++
+		near = near[:0]
+		for n, x := range similar {
+			if x >= leastAlike {
+				near = append(near, n)
+			}
+		}
+		slices.SortStableFunc(near, func(a, b int) int { return cmp.Compare(similar[b], similar[a]) })
+		for _, n := range near[:min(len(near), mostAlike)] {
+			if at := m.stems[n]; similar[n] < same {
+				out = append(out, entry{at, alikeWeight * similar[n] * float32(m.rarity[at])})
+			}
+		}
+	}
 	return out
 }
 
 func (m *linear) sum(v []entry, into []float64) {
 	clear(into)
 	for _, e := range v {
-		for c := range into {
-			into[c] += float64(e.value * m.weights[e.at*m.classes+c])
+		weights := m.weights[e.at*m.classes:][:len(into)]
+		for c, w := range weights {
+			into[c] += float64(e.value * w)
 		}
 	}
 }
@@ -202,6 +249,10 @@ func (m *linear) sum(v []entry, into []float64) {
 func (m *linear) scores(text string) []float64 {
 	out := make([]float64, m.classes)
 	list := words.Split(text)
-	m.sum(m.vector(features(text, list), list), out)
+	v, length := m.vector(features(text, list), list)
+	for _, e := range m.alike(list) {
+		v = append(v, entry{e.at, e.value / float32(length)})
+	}
+	m.sum(v, out)
 	return out
 }

@@ -5,11 +5,10 @@
 // small talk, general knowledge, advice and so on (background.txt). An agent with
 // two of these among its examples takes the place of their kind.
 //
-// Two things are compared. A linear model (linear) weighs stems, pairs, parts of words,
-// and what a text means as a whole. The other (spoken) looks, for each word of a
-// request, for the word of an agent's samples that is used most like it. A few
-// constants make probabilities of both; they were fitted on requests whose agents are
-// known (test/routing/testdata/dev.json).
+// A linear model (linear) weighs stems, pairs, parts of words, and what a text means as
+// a whole. Each word of a request counts also as those words of the samples that are used
+// most like it. Two constants make probabilities of its scores; they were fitted on
+// requests whose agents are known.
 //
 // More examples are worth more than anything else. docs/concepts/routing.md says how
 // good a router is with 8 and with 120.
@@ -36,11 +35,10 @@ type Agent struct {
 // Router decides which agent a request is for. It is immutable and safe for concurrent
 // use. Make a new one when the agents change.
 type Router struct {
-	names  []string // of the candidates: "" for none, and the agents
-	kinds  int      // of requests for none: they are the first classes
-	bias   []float64
-	model  *linear
-	spoken spoken
+	names []string // of the candidates: "" for none, and the agents
+	kinds int      // of requests for none: they are the first classes
+	bias  []float64
+	model *linear
 }
 
 // Ranked is a candidate with the probability that a request is for it.
@@ -51,17 +49,15 @@ type Ranked struct {
 
 // What makes probabilities of scores. It was fitted for catalogs with 3 to 120
 // examples an agent, and for some with both, and then made less certain by a
-// twentieth, since real requests are less like the examples.
+// tenth, since real requests are less like the examples.
 const (
-	learnedWeight = 1.26
-	spokenWeight  = 2.67
-	samplesWeight = -1.15 // of the logarithm of how many samples a candidate has
-	noneBias      = 0.68  // of no agent
+	learnedWeight = 1.36
+	noneBias      = 1.3 // of no agent
 )
 
 // noneWorth is how much all sentences that are for no agent count in training,
 // compared with an agent's.
-const noneWorth = 8
+const noneWorth = 4
 
 // mostRead bounds how many bytes of a text are read.
 const mostRead = 2000
@@ -77,7 +73,6 @@ func New(agents []Agent, none ...string) *Router {
 	add := func(text string, class, candidate int) {
 		text = text[:min(len(text), mostRead)]
 		samples = append(samples, sample{text, class})
-		r.spoken.add(text, candidate)
 		count[candidate]++
 	}
 	claimed := map[string]bool{}
@@ -111,8 +106,8 @@ func New(agents []Agent, none ...string) *Router {
 			add(text, r.kinds+i, i+1)
 		}
 	}
-	for _, n := range count {
-		r.bias = append(r.bias, samplesWeight*math.Log(max(n, 1)))
+	for _, n := range count { // what was learned prefers candidates with many samples
+		r.bias = append(r.bias, -math.Log(max(n, 1)))
 	}
 	r.bias[0] += noneBias
 	r.model = train(samples, worth)
@@ -134,13 +129,13 @@ func (r *Router) Rank(text string) []Ranked {
 		p[0] = 1
 	} else {
 		text = text[:min(len(text), mostRead)]
-		learned, spoken := r.model.scores(text), r.spoken.scores(text, len(r.names))
+		learned := r.model.scores(text)
 		softmax(learned)
 		for _, p := range learned[:r.kinds-1] {
 			learned[r.kinds-1] += p
 		}
 		for i := range p {
-			p[i] = learnedWeight*math.Log(learned[r.kinds-1+i]+1e-9) + spokenWeight*spoken[i] + r.bias[i]
+			p[i] = learnedWeight*math.Log(learned[r.kinds-1+i]+1e-9) + r.bias[i]
 		}
 		softmax(p)
 	}

@@ -11,7 +11,7 @@ func TestRouter(t *testing.T) {
 		{Name: "mail", Description: "Reads and sends mail.", Examples: []string{"Send a mail to Ana", "Any new mail?"}},
 	}
 	r := New(agents)
-	for text, want := range map[string]string{"Will it rain in Graz?": "weather", "Send a mail to Bob": "mail", "Tell me a joke": "", "Who was Cleopatra?": "", "": ""} {
+	for text, want := range map[string]string{"Will it rain in Graz?": "weather", "Is drizzle expected?": "weather", "Send a mail to Bob": "mail", "Tell me a joke": "", "Who was Cleopatra?": "", "": ""} {
 		agent, p := r.Decide(text)
 		if agent != want || p <= 0 || p > 1 {
 			t.Errorf("%q: %q with %.3f, want %q", text, agent, p, want)
