@@ -84,13 +84,17 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, outcome str
 	if m := w.calls.meter(); m != nil {
 		p.Tokens, p.Cost = m.Spent().Tokens, m.Spent().Cost
 	}
+	below, err := findRequests(ctx, w.node.opt.Store, store.ForUser(w.chat.user), store.Query{Under: w.at.Parent()})
+	if err != nil {
+		return err
+	}
 	for _, t := range tasks {
 		p.Corrections += t.Rounds
 		if t.Supervised() {
 			continue
 		}
 		x := client.PlanTask{Name: t.Name, Agent: t.Assistant, State: string(t.State), Error: t.Error, Verdict: t.Verdict}
-		if err := w.used(ctx, t, &x, &p); err != nil {
+		if err := w.used(ctx, t, below, &x, &p); err != nil {
 			return err
 		}
 		p.Tasks = append(p.Tasks, x)
@@ -104,18 +108,17 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, outcome str
 	return err
 }
 
-// used adds what the agents did that a task was given to.
-func (w *treeWorker) used(ctx context.Context, t *plan.Task, x *client.PlanTask, p *client.Plan) error {
+// used adds what the agents did that a task was given to. below are the requests of the turn.
+func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []storedRequest, x *client.PlanTask, p *client.Plan) error {
 	st, sc := w.node.opt.Store, store.ForUser(w.chat.user)
-	for attempt := range t.Attempt + 1 {
-		r, err := loadRequest(ctx, st, sc, record.RequestURI(w.chat.id, w.request.ID, askedRequest(taskCall(t, attempt))))
-		if notThere(err) != nil {
-			return err
+	for _, r := range below {
+		if r.Call.Message != t.ID {
+			continue
 		}
-		if r.Agent != "" && !strings.HasPrefix(r.Agent, designedPrefix) {
+		if !strings.HasPrefix(r.Agent, designedPrefix) {
 			x.Agent = r.Agent
 		}
-		conv := record.ConversationURI(record.AskedConversation(taskCall(t, attempt)))
+		conv := record.ConversationURI(r.Conversation)
 		did, err := sumUp(ctx, st, sc, conv)
 		if err != nil {
 			return err

@@ -375,7 +375,7 @@ func places(ctx context.Context, st store.Store, sc store.Scope, r *storedReques
 func (n *Node) above(ctx context.Context, sc store.Scope, r storedRequest) (resource.URI, error) {
 	inter := r.at.Parent()
 	own := record.IDOf(inter, record.TypeInteraction)
-	if own.Zero() {
+	if own.Zero() || r.Kind == record.RequestTurn && r.Parent.Zero() { // a person asked
 		return resource.URI{}, nil
 	}
 	if r.Kind != record.RequestTurn {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"steward/internal/fault"
@@ -46,8 +47,9 @@ func (r *Run) obey(ctx context.Context, o order) error {
 	if t == nil {
 		return fault.New(fault.NotFound, "task_not_found", "there is no such task in this tree").WithHint("steward requests show lists them")
 	}
-	if err := r.allowed(o.command, t); err != nil {
-		return err
+	if !slices.Contains(obeyed(o.command), t.State) {
+		return fault.New(fault.Conflict, "task_transition_illegal", "%s is not possible for the task %s, which is %s", o.command, t.Name, t.State).
+			WithHint("look at it again: steward requests show")
 	}
 	switch o.command {
 	case Pause:
@@ -65,24 +67,19 @@ func (r *Run) obey(ctx context.Context, o order) error {
 	return r.save(ctx)
 }
 
-// allowed reports why a command cannot be carried out.
-func (r *Run) allowed(c Command, t *Task) error {
-	illegal := func(format string, args ...any) error {
-		return fault.New(fault.Conflict, "task_transition_illegal", format, args...).WithHint("look at it again: steward requests show")
+// obeyed are the states in which a task obeys a command.
+func obeyed(c Command) []State {
+	switch c {
+	case Pause:
+		return []State{Pending, Running, Judging}
+	case Cancel:
+		return []State{Pending, Running, Judging, Paused}
+	case Resume:
+		return []State{Paused}
+	case Retry:
+		return []State{Failed, Skipped, Cancelled}
 	}
-	switch over := t.State.Over(); {
-	case (c == Pause || c == Cancel) && over:
-		return illegal("the task %s is %s already", t.Name, t.State)
-	case c == Pause && t.State == Paused:
-		return illegal("the task %s is paused already", t.Name)
-	case c == Resume && t.State != Paused:
-		return illegal("the task %s is not paused but %s", t.Name, t.State)
-	case c == Retry && (!over || t.State == Done):
-		return illegal("the task %s is %s, so there is nothing to retry", t.Name, t.State)
-	case c == Edit && t.State != Pending && t.State != Paused:
-		return illegal("the task %s is %s: only what has not begun can be edited", t.Name, t.State)
-	}
-	return nil
+	return []State{Pending, Paused} // edit: it has not begun
 }
 
 // stop pauses or cancels a task and everything below it that is not over.
