@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/emersion/go-ical"
@@ -49,7 +50,7 @@ type Server struct {
 	// return a status that is answered.
 	Before func(r *http.Request) int
 	// Lose makes the server drop the connection after it has done a change.
-	Lose bool
+	Lose atomic.Bool
 
 	tb      testing.TB
 	mu      sync.Mutex
@@ -94,7 +95,7 @@ func Start(tb testing.TB) *Server {
 			s.changes = append(s.changes, r.Method+" "+r.URL.Path)
 			s.mu.Unlock()
 		}
-		if change && s.Lose {
+		if change && s.Lose.Load() {
 			panic(http.ErrAbortHandler)
 		}
 		for k, v := range rec.Header() {

@@ -220,21 +220,21 @@ func TestAnswerIsLost(t *testing.T) {
 	if ok, _ := w.Settle("a", "calendar.add", add); ok {
 		t.Error("settled before it was done")
 	}
-	w.Lose = true
+	w.Lose.Store(true)
 	if _, err := w.Try("a", "calendar.add", add); err == nil || tool.Certain(err) {
 		t.Errorf("%v", err)
 	}
-	w.Lose = false
+	w.Lose.Store(false)
 	if ok, told := w.Settle("a", "calendar.add", add); !ok || !strings.HasPrefix(told, `Added "Lunch"`) {
 		t.Errorf("%v %s", ok, told)
 	}
 	w.Call("a", "calendar.add", add)
-	w.Lose = true
+	w.Lose.Store(true)
 	for name, args := range map[string]string{"calendar.move": `{"event":"lunch","start":"2026-03-06T12:00"}`, "calendar.remove": `{"event":"lunch"}`} {
 		if len(w.In(davtest.Home)) == 0 {
-			w.Lose = false
+			w.Lose.Store(false)
 			w.Call("again", "calendar.add", add)
-			w.Lose = true
+			w.Lose.Store(true)
 		}
 		if _, err := w.Try(name, name, args); err == nil || tool.Certain(err) {
 			t.Errorf("%s: %v", name, err)

@@ -459,7 +459,10 @@ func TestNothingIsMissedWhileAConversationIsOpened(t *testing.T) {
 	}
 	front := httptest.NewServer(proxy)
 	t.Cleanup(front.Close)
-	s := start(t, terminal.Options{Client: client.New(client.Options{URL: front.URL, HTTP: front.Client(), Fault: httpauth.FaultOf})})
+	o := options(n)
+	o.Client = client.New(client.Options{URL: front.URL, HTTP: front.Client(), Fault: httpauth.FaultOf})
+	s := start(t, o)
+	s.wait("hello there")
 	s.enter("/open "+acc.Conversation, "opened: before", "you said: before", "you said: between")
 	s.keys("\x04")
 	s.end()
