@@ -14,29 +14,25 @@ import (
 	"steward/internal/tool"
 )
 
-// The same is measured on sets that others made, if STEWARD_SETS names a folder with their
+// The same is measured on sets that others made. STEWARD_SETS names a folder with their
 // files, which are not part of Steward: data_full.json and domains.json of CLINC150
 // (github.com/clinc/oos-eval), plugin_des.json and all_clean_data.csv of MetaTool
 // (github.com/HowieHwong/MetaTool).
-func readPublic(t *testing.T, name string) []byte {
-	t.Helper()
-	dir := os.Getenv("STEWARD_SETS")
-	if dir == "" {
-		t.Skip("STEWARD_SETS names no folder")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, name))
+func readPublic(b *testing.B, name string) []byte {
+	b.Helper()
+	text, err := os.ReadFile(filepath.Join(os.Getenv("STEWARD_SETS"), name))
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	return b
+	return text
 }
 
-func TestRouterOnCLINC150(t *testing.T) {
+func BenchmarkRouterOnCLINC150(b *testing.B) {
 	var texts map[string][][2]string // by half: text and intent
 	var domains map[string][]string
 	for name, into := range map[string]any{"data_full.json": &texts, "domains.json": &domains} {
-		if err := json.Unmarshal(readPublic(t, name), into); err != nil {
-			t.Fatal(err)
+		if err := json.Unmarshal(readPublic(b, name), into); err != nil {
+			b.Fatal(err)
 		}
 	}
 	single := map[string][]string{} // agents for one intent each, as a home assistant has them
@@ -49,7 +45,7 @@ func TestRouterOnCLINC150(t *testing.T) {
 	}{{"an agent for each of 10 domains", domains}, {"an agent for each of 14 intents", single}} {
 		for _, examples := range []int{8, 120} {
 			f, p := measure(route.New(clincAgents(texts["train"], c.agents, examples)), clincRequests(texts, c.agents))
-			t.Logf("%s, up to %d examples: coverage at 95 %% precision %.1f %%, accuracy %.1f %%, calibration error %.3f, for none but sent to an agent %.1f %%, decided alone %.1f %% of which right %.1f %%, P95 %s",
+			b.Logf("%s, up to %d examples: coverage at 95 %% precision %.1f %%, accuracy %.1f %%, calibration error %.3f, for none but sent to an agent %.1f %%, decided alone %.1f %% of which right %.1f %%, P95 %s",
 				c.name, examples, 100*f.coverage, 100*f.accuracy, f.calibration, 100*f.stolen, 100*f.decided, 100*f.precision, p)
 		}
 	}
@@ -96,17 +92,17 @@ func clincRequests(texts map[string][][2]string, intents map[string][]string) []
 	return out
 }
 
-func TestToolsOfMetaTool(t *testing.T) {
+func BenchmarkToolsOfMetaTool(b *testing.B) {
 	var about map[string]string
-	if err := json.Unmarshal(readPublic(t, "plugin_des.json"), &about); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal(readPublic(b, "plugin_des.json"), &about); err != nil {
+		b.Fatal(err)
 	}
-	rows, err := csv.NewReader(strings.NewReader(string(readPublic(t, "all_clean_data.csv")))).ReadAll()
+	rows, err := csv.NewReader(strings.NewReader(string(readPublic(b, "all_clean_data.csv")))).ReadAll()
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	var tools []struct{ Name, Description string }
-	read(t, "tools.json", &tools)
+	read(b, "tools.json", &tools)
 	var specs []tool.Spec
 	for _, name := range slices.Sorted(maps.Keys(about)) {
 		specs = append(specs, tool.Spec{Name: name, Description: about[name]})
@@ -125,5 +121,5 @@ func TestToolsOfMetaTool(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("the right tool among 15, of %.0f questions: %.1f %% with its %d tools alone, %.1f %% with %d more", asked, 100*found/asked, len(about), 100*amid/asked, len(tools))
+	b.Logf("the right tool among 15, of %.0f questions: %.1f %% with its %d tools alone, %.1f %% with %d more", asked, 100*found/asked, len(about), 100*amid/asked, len(tools))
 }

@@ -17,7 +17,7 @@ import (
 	"steward/internal/tool"
 )
 
-func read(t *testing.T, name string, into any) {
+func read(t testing.TB, name string, into any) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
 	if err == nil {
