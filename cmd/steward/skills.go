@@ -38,7 +38,7 @@ func (a *app) addSkill() *cobra.Command {
 	var only string
 	var yes bool
 	c := &cobra.Command{
-		Use: "add SOURCE", Short: "Approve a skill of a folder, an archive or a git repository", Args: cobra.ExactArgs(1),
+		Use: "add SOURCE", Short: "Approve a skill of a folder, a .zip or a git repository", Args: cobra.ExactArgs(1),
 		Example: "  steward skills add ./pdf-forms\n  steward skills add skills.zip --only pdf-forms\n  steward skills add https://example.com/skills.git --only pdf-forms",
 		RunE: func(c *cobra.Command, args []string) error {
 			source := args[0]

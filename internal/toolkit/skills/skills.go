@@ -1,5 +1,5 @@
 // Package skills keeps skills: folders with a SKILL.md, instructions that a model reads when it needs them
-// (https://agentskills.io/specification). A skill comes from a folder, an archive or a git repository. A
+// (https://agentskills.io/specification). A skill comes from a folder, a .zip or a git repository. A
 // person approves its whole content, which is then copied and pinned by a hash. A skill grants nothing:
 // what its head says about tools is ignored.
 package skills
@@ -10,8 +10,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -302,29 +300,4 @@ func (s Store) read(ctx context.Context, a readArgs) (string, error) {
 		text += "\n\nFiles of this skill, which commands and programs find in /skills/" + a.Name + ": " + strings.Join(slices.Sorted(maps.Keys(sk.Files)), ", ")
 	}
 	return text, nil
-}
-
-// folder reads the skills in a folder of the machine.
-func folder(ctx context.Context, dir string) ([]*Skill, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fault.New(fault.NotFound, "skill_source_missing", "%s cannot be read: %w", dir, err)
-	}
-	defer root.Close()
-	in := intake{}
-	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir() && e.Name() == ".git":
-			return fs.SkipDir
-		case e.IsDir():
-			return nil
-		}
-		return in.file(ctx, name, e.Type(), func() (io.ReadCloser, error) { return root.Open(name) })
-	})
-	if err != nil {
-		return nil, err
-	}
-	return in.skills()
 }

@@ -1,11 +1,10 @@
 package skills
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,46 +25,28 @@ func put(t testing.TB, name, text string) {
 	must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
-// entry is a file of an archive; link makes it a symbolic link to text.
-type entry struct {
-	name, text string
-	link       bool
+// folderOf returns a folder with files: a name and a text each.
+func folderOf(t testing.TB, files ...[2]string) string {
+	dir := t.TempDir()
+	for _, f := range files {
+		put(t, filepath.Join(dir, f[0]), f[1])
+	}
+	return dir
 }
 
-func zipOf(t testing.TB, list ...entry) string {
+// zipOf returns an archive with files: a name and a text each. A text that begins with "-> " makes a link.
+func zipOf(t testing.TB, files ...[2]string) string {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for _, e := range list {
-		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate}
-		if h.SetMode(0o644); e.link {
+	for _, f := range files {
+		h := &zip.FileHeader{Name: f[0], Method: zip.Deflate}
+		if h.SetMode(0o644); strings.HasPrefix(f[1], "-> ") {
 			h.SetMode(0o777 | os.ModeSymlink)
 		}
-		must.Get(must.Get(z.CreateHeader(h)).Write([]byte(e.text)))
+		must.Get(must.Get(z.CreateHeader(h)).Write([]byte(f[1])))
 	}
 	must.Do(t, z.Close())
 	name := filepath.Join(t.TempDir(), "a.zip")
-	put(t, name, b.String())
-	return name
-}
-
-func tarOf(t testing.TB, list ...entry) string {
-	var b bytes.Buffer
-	gz := gzip.NewWriter(&b)
-	w := tar.NewWriter(gz)
-	for _, e := range list {
-		h := &tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.text)), Typeflag: tar.TypeReg}
-		if e.link {
-			h.Typeflag, h.Linkname, h.Size, e.text = tar.TypeSymlink, e.text, 0, ""
-		}
-		if h.Linkname == "SKILL.md" {
-			h.Typeflag = tar.TypeLink
-		}
-		must.Do(t, w.WriteHeader(h))
-		must.Get(w.Write([]byte(e.text)))
-	}
-	must.Do(t, w.Close())
-	must.Do(t, gz.Close())
-	name := filepath.Join(t.TempDir(), "a.tar.gz")
 	put(t, name, b.String())
 	return name
 }
@@ -85,9 +66,9 @@ func TestFetch(t *testing.T) {
 			t.Fatalf("%s: %v", out, err)
 		}
 	}
-	files := []entry{{"x/SKILL.md", good, false}, {"x/reference.md", "Details.\n", false}}
 	var hash string
-	for _, source := range []string{dir, zipOf(t, files...), tarOf(t, files...), "file://" + repo} {
+	for _, source := range []string{dir, folderOf(t, [2]string{"x/SKILL.md", good}, [2]string{"x/reference.md", "Details.\n"}),
+		zipOf(t, [2]string{"x/SKILL.md", good}, [2]string{"x/reference.md", "Details.\n"}), "file://" + repo} {
 		list, err := Fetch(t.Context(), source)
 		if err != nil || len(list) != 1 || list[0].Name != "pdf-forms" || list[0].Description != "Fill in PDF forms. Use it for forms." || list[0].Source != source || len(list[0].Files) != 2 {
 			t.Fatalf("%s: %+v, %v", source, list, err)
@@ -108,49 +89,45 @@ func TestFetch(t *testing.T) {
 }
 
 func TestHostileSources(t *testing.T) {
-	skill := entry{"SKILL.md", good, false}
-	linked := t.TempDir()
-	put(t, filepath.Join(linked, "SKILL.md"), good)
+	skill := [2]string{"SKILL.md", good}
+	linked := folderOf(t, skill)
 	must.Do(t, os.Symlink("/etc/passwd", filepath.Join(linked, "x")))
-	bomb := entry{"zeros", strings.Repeat("\x00", maxBytes+1), false}
-	var many []entry
+	var many [][2]string
 	for i := range maxFiles + 1 {
-		many = append(many, entry{strings.Repeat("f", i+1), "x", false})
+		many = append(many, [2]string{fmt.Sprint("f", i), "x"})
 	}
+	head := func(text string) string { return folderOf(t, [2]string{"SKILL.md", text}) }
 	for name, c := range map[string]struct{ source, code string }{
-		"zip slip":         {zipOf(t, skill, entry{"../evil", "x", false}), "skill_refused"},
-		"tar slip":         {tarOf(t, skill, entry{"a/../../evil", "x", false}), "skill_refused"},
-		"an absolute path": {tarOf(t, skill, entry{"/etc/evil", "x", false}), "skill_refused"},
-		"a backslash":      {zipOf(t, skill, entry{`..\evil`, "x", false}), "skill_refused"},
-		"a link in a zip":  {zipOf(t, skill, entry{"x", "/etc/passwd", true}), "skill_refused"},
-		"a hard link":      {tarOf(t, skill, entry{"x", "SKILL.md", true}), "skill_refused"},
-		"a link in a tar":  {tarOf(t, skill, entry{"x", "/etc/passwd", true}), "skill_refused"},
-		"a link":           {linked, "skill_refused"},
-		"a zip bomb":       {zipOf(t, skill, bomb), "skill_refused"},
-		"a tar bomb":       {tarOf(t, skill, bomb), "skill_refused"},
-		"many files":       {zipOf(t, many...), "skill_refused"},
-		"twice the same":   {zipOf(t, skill, entry{"SKILL.md", "other", false}), "skill_refused"},
-		"too deep":         {zipOf(t, skill, entry{strings.Repeat("d/", 20) + "x", "x", false}), "skill_refused"},
-		"no skill":         {zipOf(t, entry{"README.md", "x", false}), "skill_missing"},
-		"no archive":       {filepath.Join(linked, "none.zip"), "skill_source_missing"},
-		"no head":          {zipOf(t, entry{"SKILL.md", "# Hello", false}), "skill_invalid"},
-		"a bad name":       {zipOf(t, entry{"SKILL.md", "---\nname: ../x\ndescription: x\n---\n", false}), "skill_invalid"},
-		"no description":   {zipOf(t, entry{"SKILL.md", "---\nname: x\n---\n", false}), "skill_invalid"},
-		"bad YAML":         {zipOf(t, entry{"SKILL.md", "---\nname: [x\n---\n", false}), "skill_invalid"},
+		"a backslash":    {folderOf(t, skill, [2]string{`..\evil`, "x"}), "skill_refused"},
+		"a link":         {linked, "skill_refused"},
+		"too much":       {folderOf(t, skill, [2]string{"zeros", strings.Repeat("\x00", maxBytes+1)}), "skill_refused"},
+		"many files":     {folderOf(t, many...), "skill_refused"},
+		"too deep":       {folderOf(t, skill, [2]string{strings.Repeat("d/", 20) + "x", "x"}), "skill_refused"},
+		"no skill":       {folderOf(t, [2]string{"README.md", "x"}), "skill_missing"},
+		"nothing":        {filepath.Join(linked, "none"), "skill_source_missing"},
+		"no archive":     {filepath.Join(linked, "none.zip"), "skill_source_missing"},
+		"damaged":        {filepath.Join(folderOf(t, [2]string{"a.zip", "PK"}), "a.zip"), "skill_invalid"},
+		"a slip":         {zipOf(t, skill, [2]string{"a/../../evil", "x"}), "skill_refused"},
+		"an absolute":    {zipOf(t, skill, [2]string{"/etc/evil", "x"}), "skill_refused"},
+		"a zip's slash":  {zipOf(t, skill, [2]string{`..\evil`, "x"}), "skill_refused"},
+		"a zip's link":   {zipOf(t, skill, [2]string{"x", "-> /etc/passwd"}), "skill_refused"},
+		"a bomb":         {zipOf(t, skill, [2]string{"zeros", strings.Repeat("\x00", maxBytes+1)}), "skill_refused"},
+		"a zip of many":  {zipOf(t, many...), "skill_refused"},
+		"twice the same": {zipOf(t, skill, [2]string{"SKILL.md", "other"}), "skill_invalid"},
+		"a deep zip":     {zipOf(t, skill, [2]string{strings.Repeat("d/", 20) + "x", "x"}), "skill_refused"},
+		"no head":        {head("# Hello"), "skill_invalid"},
+		"a bad name":     {head("---\nname: ../x\ndescription: x\n---\n"), "skill_invalid"},
+		"no description": {head("---\nname: x\n---\n"), "skill_invalid"},
+		"bad YAML":       {head("---\nname: [x\n---\n"), "skill_invalid"},
 	} {
 		list, err := Fetch(t.Context(), c.source)
 		if !fault.HasCode(err, c.code) || list != nil {
 			t.Errorf("%s: %v, %v", name, list, err)
 		}
 	}
-	damaged := filepath.Join(t.TempDir(), "d.tar.gz")
-	put(t, damaged, "no gzip")
-	if _, err := Fetch(t.Context(), damaged); !fault.HasCode(err, "skill_invalid") {
-		t.Error(err)
-	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := Fetch(ctx, zipOf(t, skill)); err == nil {
+	if _, err := Fetch(ctx, folderOf(t, skill)); err == nil {
 		t.Error("it went on after its end")
 	}
 }
@@ -160,7 +137,7 @@ func TestApproveReadRemove(t *testing.T) {
 	if about, err := s.About(); err != nil || about != "" {
 		t.Errorf("%s, %v", about, err)
 	}
-	sk := must.Get(Fetch(t.Context(), zipOf(t, entry{"SKILL.md", good, false}, entry{"reference.md", "Details.\n", false}, entry{"bin", "\xff", false})))[0]
+	sk := must.Get(Fetch(t.Context(), folderOf(t, [2]string{"SKILL.md", good}, [2]string{"reference.md", "Details.\n"}, [2]string{"bin", "\xff"})))[0]
 	if d := sk.Diff(nil); !strings.Contains(d, "+Read reference.md first.") || !strings.Contains(d, "+Details.") || !strings.Contains(d, "bin: 1 bytes that are no text") {
 		t.Error(d)
 	}
@@ -189,7 +166,7 @@ func TestApproveReadRemove(t *testing.T) {
 			t.Errorf("%s: %q", args, got)
 		}
 	}
-	changed := must.Get(Fetch(t.Context(), zipOf(t, entry{"SKILL.md", good + "More.\n", false})))[0]
+	changed := must.Get(Fetch(t.Context(), folderOf(t, [2]string{"SKILL.md", good + "More.\n"})))[0]
 	old, _, err := s.Get(t.Context(), "pdf-forms")
 	if d := changed.Diff(old); err != nil || !strings.Contains(d, "+More.") || !strings.Contains(d, "reference.md is removed") {
 		t.Errorf("%s, %v", d, err)
