@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,8 @@ type searchArgs struct {
 type finder struct {
 	ctx   context.Context
 	match func(line []byte) bool
-	glob  *pathRule // nil: all files
-	rules []pathRule
+	wants glob
+	rules []rule
 	out   strings.Builder
 	hits  int
 	files int
@@ -56,12 +57,9 @@ func (k *kit) search(ctx context.Context, in tool.Invocation, a searchArgs) (str
 	if err != nil {
 		return "", err
 	}
-	f := &finder{ctx: ctx}
+	f := &finder{ctx: ctx, wants: globOf(cmp.Or(a.Glob, "*"))}
 	if f.match, err = matcher(a); err != nil {
 		return "", err
-	}
-	if a.Glob != "" {
-		f.glob = ruleOf(a.Glob)
 	}
 	var starts []string
 	if strings.Trim(a.Path, "./ ") != "" {
@@ -114,13 +112,7 @@ func matcher(a searchArgs) (func([]byte) bool, error) {
 
 func (f *finder) below(p place, root *os.Root) error {
 	f.rules = nil
-	for dir := path.Dir(p.rel); p.rel != "."; dir = path.Dir(dir) { // of the folders above the start
-		f.ignore(root, dir)
-		if dir == "." {
-			break
-		}
-	}
-	err := fs.WalkDir(root.FS(), p.rel, func(rel string, e fs.DirEntry, err error) error {
+	return fs.WalkDir(root.FS(), p.rel, func(rel string, e fs.DirEntry, err error) error {
 		switch {
 		case f.ctx.Err() != nil:
 			return f.ctx.Err()
@@ -136,12 +128,11 @@ func (f *finder) below(p place, root *os.Root) error {
 		case e.IsDir():
 			f.ignore(root, rel)
 			return nil
-		case hidden || !e.Type().IsRegular() || f.glob != nil && !f.glob.matches(rel):
+		case hidden || !e.Type().IsRegular() || !f.wants(rel):
 			return nil
 		}
 		return f.file(place{Folder: p.Folder, shown: path.Join(p.Name, rel), rel: rel}, root)
 	})
-	return err
 }
 
 // file searches a file. What is no text, or too large, is passed over.
@@ -184,62 +175,52 @@ func (f *finder) file(p place, root *os.Root) error {
 	return nil
 }
 
-// pathRule is a glob, or a line of a .gitignore (https://git-scm.com/docs/gitignore).
-type pathRule struct {
-	dir    string // where the file lies
-	match  *regexp.Regexp
-	folder bool // it is only for folders
-	keep   bool // it begins with "!"
-	inName bool // it is for the last part of a path
-}
+// glob reports whether it matches a path, or without a slash the last part of one.
+type glob func(rel string) bool
 
-func ruleOf(glob string) *pathRule {
-	return &pathRule{match: globRegexp(strings.TrimPrefix(glob, "/")), inName: !strings.Contains(glob, "/")}
-}
-
-func (r *pathRule) matches(rel string) bool {
-	if r.inName {
-		rel = path.Base(rel)
+func globOf(text string) glob {
+	re, inName := globRegexp(strings.TrimPrefix(text, "/")), !strings.Contains(text, "/")
+	return func(rel string) bool {
+		if inName {
+			rel = path.Base(rel)
+		}
+		return re.MatchString(rel)
 	}
-	return r.match.MatchString(rel)
+}
+
+// rule is a line of a .gitignore (https://git-scm.com/docs/gitignore).
+type rule struct {
+	glob
+	dir    string // where the file lies
+	folder bool   // it is only for folders
+	keep   bool   // it begins with "!"
 }
 
 // ignore reads the .gitignore of a folder, if there is one.
 func (f *finder) ignore(root *os.Root, dir string) {
-	file, info, err := place{rel: path.Join(dir, ".gitignore")}.openFile(root)
-	if err != nil || info.Size() > maxIgnoreFile {
-		return
-	}
-	b, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile))
-	file.Close() // it was only read
+	file, _, err := place{rel: path.Join(dir, ".gitignore")}.openFile(root)
 	if err != nil {
 		return
 	}
-	for line := range strings.Lines(string(b)) {
-		line = strings.TrimRight(line, " \t\r\n")
-		if line == "" || line[0] == '#' || len(line) > 500 || len(f.rules) >= maxIgnoreRules {
-			continue
-		}
-		line, keep := strings.CutPrefix(line, "!")
+	defer file.Close()
+	lines := bufio.NewScanner(io.LimitReader(file, maxIgnoreFile))
+	for lines.Scan() && len(f.rules) < maxIgnoreRules {
+		line, keep := strings.CutPrefix(strings.TrimRight(lines.Text(), " \t\r"), "!")
 		line, folder := strings.CutSuffix(line, "/")
-		r := ruleOf(line)
-		r.dir, r.keep, r.folder = dir, keep, folder
-		f.rules = append(f.rules, *r)
+		if line != "" && line[0] != '#' && len(line) <= 500 {
+			f.rules = append(f.rules, rule{globOf(line), dir, folder, keep})
+		}
 	}
 }
 
 // ignored reports whether the last rule that matches a path excludes it.
-func (f *finder) ignored(rel string, folder bool) bool {
-	out := false
+func (f *finder) ignored(rel string, folder bool) (out bool) {
 	for _, r := range f.rules {
-		below := rel
-		if r.dir != "." {
-			var ok bool
-			if below, ok = strings.CutPrefix(rel, r.dir+"/"); !ok {
-				continue
-			}
+		below, ok := strings.CutPrefix(rel, r.dir+"/")
+		if r.dir == "." {
+			below, ok = rel, true
 		}
-		if (folder || !r.folder) && r.matches(below) {
+		if ok && (folder || !r.folder) && r.glob(below) {
 			out = !r.keep
 		}
 	}
