@@ -28,11 +28,9 @@ type listArgs struct {
 }
 
 type readArgs struct {
-	Path   string `json:"path" jsonschema:"the file to read, beginning with a granted folder's name, for example notes/todo.txt" minlen:"1" maxlen:"1024"`
-	Offset int64  `json:"offset,omitzero" jsonschema:"where to begin, in bytes; 0 unless given" min:"0"`
-	Limit  int    `json:"limit,omitzero" jsonschema:"how many bytes at most; 24576 unless given" min:"1" max:"24576"`
-	Line   int    `json:"line,omitzero" jsonschema:"the first line to read, counted from 1, instead of offset" min:"1"`
-	Lines  int    `json:"lines,omitzero" jsonschema:"how many lines, from line on; as many as fit unless given" min:"1" max:"10000"`
+	Path  string `json:"path" jsonschema:"the file to read, beginning with a granted folder's name, for example notes/todo.txt" minlen:"1" maxlen:"1024"`
+	Line  int    `json:"line,omitzero" jsonschema:"the first line to read, counted from 1" min:"1"`
+	Lines int    `json:"lines,omitzero" jsonschema:"how many lines; as many as fit unless given" min:"1" max:"10000"`
 }
 
 // files adds the tools that work in the granted folders.
@@ -43,7 +41,7 @@ func (k *kit) files(to *local.Kit) {
 	local.Query(to, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("path", "offset"),
 		Description: "Lists the files and folders in a folder: names, sizes and times. " + begin,
 		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}}}, k.list)
-	local.Query(to, tool.Spec{Name: "read", Yields: mine, Tidy: local.Again("path", "offset", "limit", "line", "lines"),
+	local.Query(to, tool.Spec{Name: "read", Yields: mine, Tidy: local.Again("path", "line", "lines"),
 		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + begin,
 		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}}}, k.read)
 	local.Query(to, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "regexp", "path", "glob"),

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,7 +166,7 @@ func TestRead(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(dir, "data.bin"), []byte{0, 1, 2, 3}, 0o600))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "data.zip"), []byte("PK\x03\x04rest"), 0o600))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "data.json"), []byte{'{', 0, 1, 2}, 0o600))
-	must.Do(t, os.WriteFile(filepath.Join(dir, "late.txt"), append(bytes.Repeat([]byte("x"), 9000), 0xff, 'y'), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "late.txt"), append(bytes.Repeat([]byte("x"), 8999), '\n', 'x', 0xff, 'y'), 0o600))
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, n := range []string{"data.bin", "data.zip", "latin1.txt", "data.json"} {
 		must.Do(t, os.Chtimes(filepath.Join(dir, n), at, at))
@@ -175,14 +176,8 @@ func TestRead(t *testing.T) {
 		{"files.read", `{"path":"notes/sub/b.txt"}`, "beta"},
 		{"files.read", `{"path":"notes/empty"}`, "(the file is empty)"},
 		{"files.read", `{"path":"notes/none"}`, "file_not_found"},
-		{"files.read", `{"path":"notes/utf8","limit":3}`, "a\n[Bytes 0 to 1 of 10. Read on at offset 1.]"},
-		{"files.read", `{"path":"notes/utf8","limit":1,"offset":1}`, "€\n[Bytes 1 to 4 of 10. Read on at offset 4.]"},
-		{"files.read", `{"path":"notes/utf8","limit":1,"offset":2}`, "b\n[Bytes 4 to 5 of 10. Read on at offset 5.]"},
-		{"files.read", `{"path":"notes/utf8","offset":5}`, "😀c\n[Bytes 5 to 10 of 10: the end.]"},
-		{"files.read", `{"path":"notes/utf8","offset":8}`, "c\n[Bytes 9 to 10 of 10: the end.]"},
-		{"files.read", `{"path":"notes/utf8","offset":10}`, "offset_invalid"},
-		{"files.read", `{"path":"notes/utf8","offset":-1}`, "args_invalid"},
-		{"files.read", `{"path":"notes/late.txt","offset":8999}`, "x\uFFFDy\n[Bytes 8999 to 9002 of 9002: the end.]"},
+		{"files.read", `{"path":"notes/utf8","line":-1}`, "args_invalid"},
+		{"files.read", `{"path":"notes/late.txt","line":2}`, "x\uFFFDy\n[Lines 2 to 2: the end.]"},
 		{"files.read", `{"path":"notes/latin1.txt"}`, "notes/latin1.txt is a file of type text/plain with 10 bytes, changed 2026-01-02T03:04:05Z; it is not UTF-8 text."},
 		{"files.read", `{"path":"notes/data.bin"}`, "notes/data.bin is a file of type application/octet-stream with 4 bytes, changed 2026-01-02T03:04:05Z; it is not UTF-8 text."},
 		{"files.read", `{"path":"notes/data.zip"}`, "notes/data.zip is a file of type application/zip with 8 bytes, changed 2026-01-02T03:04:05Z; it is not UTF-8 text."},
@@ -216,7 +211,7 @@ func TestReadMedia(t *testing.T) {
 	}
 }
 
-// The pages of a text, of any size, add up to the text, and no page ends inside a character.
+// The pages of a text add up to the text, and no page ends inside a character.
 func TestPagesGiveTheWhole(t *testing.T) {
 	dir, r := sandbox(t)
 	rapid.Check(t, func(t2 *rapid.T) {
@@ -225,26 +220,31 @@ func TestPagesGiveTheWhole(t *testing.T) {
 		if sniff("x", []byte(text), int64(len(text))) != "" {
 			return // its content is not recognised as text
 		}
+		text = strings.Repeat(text, rapid.SampledFrom([]int{1, 3*maxPage/len(text) + 1}).Draw(t2, "times"))
 		must.Do(t, os.WriteFile(filepath.Join(dir, "page"), []byte(text), 0o600))
-		limit := rapid.IntRange(1, 40).Draw(t2, "limit")
-		var whole string
-		for offset := 0; offset < len(text); {
-			got := must.Get(call(t, r, "files.read", fmt.Sprintf(`{"path":"notes/page","offset":%d,"limit":%d}`, offset, limit)))
+		lines := rapid.IntRange(0, 40).Draw(t2, "lines")
+		var whole strings.Builder
+		for line, calls := 1, 0; line > 0; calls++ {
+			args := fmt.Sprintf(`{"path":"notes/page","line":%d}`, line)
+			if lines > 0 && calls < 20 { // the rest at once
+				args = fmt.Sprintf(`{"path":"notes/page","line":%d,"lines":%d}`, line, lines)
+			}
+			got := must.Get(call(t, r, "files.read", args))
 			body, note := got, ""
-			if i := strings.LastIndex(got, "\n[Bytes "); i >= 0 {
+			if i := strings.LastIndex(got, "\n[Lines "); i >= 0 {
 				body, note = got[:i], got[i:]
 			}
-			if !utf8.ValidString(got) {
-				t2.Fatalf("%q", got)
+			if !utf8.ValidString(got) || len(got) > maxPage+100 {
+				t2.Fatalf("%d bytes: %q", len(got), note)
 			}
-			whole += body
-			offset += len(body)
-			if offset < len(text) && !strings.Contains(note, fmt.Sprintf("Read on at offset %d.", offset)) {
-				t2.Fatalf("after %d bytes: %q", offset, note)
+			whole.WriteString(body)
+			line = 0
+			if _, next, ok := strings.Cut(note, "Read on at line "); ok {
+				line = must.Get(strconv.Atoi(strings.TrimSuffix(next, ".]")))
 			}
 		}
-		if whole != text {
-			t2.Fatalf("%q became %q", text, whole)
+		if whole.String() != text {
+			t2.Fatalf("%q became %q", text, whole.String())
 		}
 	})
 }

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"steward/internal/domain/local"
 	"steward/internal/extract"
 	"steward/internal/fault"
 	"steward/internal/message"
@@ -50,12 +48,7 @@ func (k *kit) read(ctx context.Context, in tool.Invocation, a readArgs) (tool.Re
 		}
 		return p.media(f, info, kind)
 	}
-	if a.Line > 0 || a.Lines > 0 {
-		if err := p.lines(ctx, f, &a); err != nil {
-			return tool.Result{}, err
-		}
-	}
-	out, err := p.page(f, info.Size(), a)
+	out, err := p.page(ctx, f, a)
 	return tool.Text(out), err
 }
 
@@ -77,16 +70,22 @@ func sniff(name string, head []byte, size int64) string {
 // text reports whether b is UTF-8 text. cut says that it may end inside a character.
 func text(b []byte, cut bool) bool {
 	if cut {
-		for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
-			if utf8.RuneStart(b[len(b)-i]) {
-				if !utf8.FullRune(b[len(b)-i:]) {
-					b = b[:len(b)-i]
-				}
-				break
-			}
-		}
+		b, _ = complete(b)
 	}
 	return utf8.Valid(b) && !slices.Contains(b, 0)
+}
+
+// complete returns b without the character that it ends inside of, and the beginning of that.
+func complete(b []byte) (_, rest []byte) {
+	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if utf8.FullRune(b[i:]) {
+				break
+			}
+			return b[:i], b[i:]
+		}
+	}
+	return b, nil
 }
 
 // document returns the text of a PDF or Word file, page by page.
@@ -102,7 +101,7 @@ func (p place) document(ctx context.Context, r extract.Reader, f *os.File, info 
 	if strings.TrimSpace(doc.Text) == "" {
 		doc.Text = "(there is no text in it; it may be scanned)"
 	}
-	out, err := p.page(strings.NewReader(doc.Text), int64(len(doc.Text)), a)
+	out, err := p.page(ctx, strings.NewReader(doc.Text), a)
 	return tool.Text(fmt.Sprintf("%s (%s, %d bytes):\n%s", p.shown, doc.Kind, info.Size(), out)), err
 }
 
@@ -128,60 +127,36 @@ func (p place) media(f *os.File, info fs.FileInfo, kind string) (tool.Result, er
 		&message.File{MIME: kind, Name: path.Base(p.rel), Data: data}}}, nil
 }
 
-// maxScan bounds how much of a file is read to find a line.
-const maxScan = 256 << 20
-
-// lines finds the bytes that some lines have.
-func (p place) lines(ctx context.Context, f *os.File, a *readArgs) error {
-	in := bufio.NewReader(io.LimitReader(f, maxScan))
-	first, at, start := max(a.Line, 1), int64(0), int64(0)
-	for line := 1; line < first+a.Lines; {
+// page reads lines of a text, as many as fit. A line that does not fit alone counts as several.
+func (p place) page(ctx context.Context, text io.Reader, a readArgs) (string, error) {
+	in, first := bufio.NewReaderSize(text, maxPage), max(a.Line, 1)
+	var out strings.Builder
+	var rest []byte // the beginning of a character that the next part ends
+	for line := 1; ; line++ {
 		part, err := in.ReadSlice('\n')
-		at += int64(len(part))
-		switch {
-		case err == io.EOF && line < first:
-			return fault.New(fault.Invalid, "line_invalid", "%q has no line %d", p.shown, first)
-		case err == nil:
-			if line++; line == first {
-				start = at
-			}
-		case err == io.EOF:
-			line = first + a.Lines
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return p.fault(err)
-		case ctx.Err() != nil:
-			return ctx.Err()
+		part, rest = append(rest, part...), nil
+		if errors.Is(err, bufio.ErrBufferFull) {
+			part, rest = complete(part)
+			err = nil
 		}
+		switch {
+		case err != nil && err != io.EOF:
+			return "", p.fault(err)
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case len(part) == 0 && line == 1:
+			return "(the file is empty)", nil
+		case len(part) == 0 && line <= first:
+			return "", fault.New(fault.Invalid, "line_invalid", "%q has no line %d", p.shown, first)
+		case len(part) == 0 && first == 1:
+			return out.String(), nil
+		case len(part) == 0:
+			return out.String() + fmt.Sprintf("\n[Lines %d to %d: the end.]", first, line-1), nil
+		case line < first:
+			continue
+		case line == first+a.Lines && a.Lines > 0, line > first && out.Len()+len(part) > maxPage:
+			return out.String() + fmt.Sprintf("\n[Lines %d to %d. Read on at line %d.]", first, line-1, line), nil
+		}
+		out.WriteString(strings.ToValidUTF8(string(part), "\uFFFD"))
 	}
-	a.Offset = start
-	if a.Lines > 0 {
-		a.Limit = int(min(at-start, maxPage))
-	}
-	return nil
-}
-
-// page reads a part of a text, if possible of whole lines.
-func (p place) page(f io.ReaderAt, size int64, a readArgs) (string, error) {
-	if a.Offset > 0 && a.Offset >= size {
-		return "", fault.New(fault.Invalid, "offset_invalid", "%q has %d bytes: there is nothing at %d", p.shown, size, a.Offset)
-	}
-	limit := cmp.Or(a.Limit, maxPage)
-	buf := make([]byte, limit+2*utf8.UTFMax)
-	n, err := f.ReadAt(buf, a.Offset)
-	if err != nil && err != io.EOF {
-		return "", p.fault(err)
-	}
-	part, next := local.Cut(string(buf[:n]), 0, limit)
-	last := a.Offset + int64(cmp.Or(next, n))
-	first := last - int64(len(part))
-	out := strings.ToValidUTF8(part, "\uFFFD")
-	switch {
-	case n == 0:
-		out = "(the file is empty)"
-	case last < size:
-		out += fmt.Sprintf("\n[Bytes %d to %d of %d. Read on at offset %d.]", first, last, size, last)
-	case first > 0:
-		out += fmt.Sprintf("\n[Bytes %d to %d of %d: the end.]", first, last, size)
-	}
-	return out, nil
 }

@@ -70,7 +70,7 @@ func TestWhatReadingAndWritingMakeObsolete(t *testing.T) {
 	s := newSession(t, r)
 	const (
 		a, b     = `{"path":"notes/a.txt"}`, `{"path":"notes/sub/b.txt"}`
-		page     = `{"path":"notes/a.txt","limit":3}`
+		page     = `{"path":"notes/a.txt","lines":3}`
 		top, sub = `{"path":"notes"}`, `{"path":"notes/sub"}`
 	)
 	s.expect("files.read", a)
