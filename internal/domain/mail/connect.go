@@ -94,7 +94,7 @@ func (s *service) open(ctx context.Context, a Account) (*client, error) {
 		err = s.login(ctx, c)
 	}
 	if err == nil {
-		c.folders, err = c.List("", "*", c.listOptions()).Collect()
+		c.folders, err = c.List("", "*", &imap.ListOptions{ReturnSpecialUse: c.Caps().Has(imap.CapSpecialUse)}).Collect()
 	}
 	if err != nil {
 		if c.Client != nil {
@@ -106,10 +106,6 @@ func (s *service) open(ctx context.Context, a Account) (*client, error) {
 		return nil, tool.NotDone(broken(ctx, a, err))
 	}
 	return c, nil
-}
-
-func (c *client) listOptions() *imap.ListOptions {
-	return &imap.ListOptions{ReturnSpecialUse: c.Caps().Has(imap.CapSpecialUse)}
 }
 
 func (c *client) close() {
