@@ -188,42 +188,16 @@ type Object struct {
 	Text    string // iCalendar or vCard
 }
 
-// get reads an object. It reports whether there is one.
-func (c *client) get(ctx context.Context, at *url.URL) (Object, bool, error) {
+// get reads an object. It returns the zero Object if there is none.
+func (c *client) get(ctx context.Context, at *url.URL) (Object, error) {
 	a, err := c.do(ctx, http.MethodGet, at, nil, "")
 	if fault.HasCode(err, "dav_not_found") {
-		return Object{}, false, nil
+		return Object{}, nil
 	}
 	if err != nil {
-		return Object{}, false, err
+		return Object{}, err
 	}
-	return Object{c.Name, at.String(), a.header.Get("ETag"), string(a.body)}, true, nil
-}
-
-// put creates an object, or replaces the one that has an ETag. Error code: changed_since.
-func (c *client) put(ctx context.Context, o Object, media string) error {
-	header := map[string]string{"Content-Type": media + "; charset=utf-8"}
-	if o.ETag == "" {
-		header["If-None-Match"] = "*"
-	} else {
-		header["If-Match"] = o.ETag
-	}
-	return c.change(ctx, http.MethodPut, o, header)
-}
-
-// remove removes the object that has an ETag. Error code: changed_since.
-func (c *client) remove(ctx context.Context, o Object) error {
-	o.Text = ""
-	return c.change(ctx, http.MethodDelete, o, map[string]string{"If-Match": o.ETag, "Schedule-Reply": "F"}) // RFC 6638, section 8.1: who removes an invitation answers nobody
-}
-
-func (c *client) change(ctx context.Context, method string, o Object, header map[string]string) error {
-	at, err := c.resolve(c.root, o.URL)
-	if err != nil {
-		return tool.NotDone(err)
-	}
-	_, err = c.do(ctx, method, at, header, o.Text)
-	return err
+	return Object{c.Name, at.String(), a.header.Get("ETag"), string(a.body)}, nil
 }
 
 // multistatus makes a request that is answered with properties of several resources (RFC 4918, section 13).

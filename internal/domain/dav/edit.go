@@ -2,6 +2,7 @@ package dav
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -53,14 +54,22 @@ func (b Book) Do(ctx context.Context, key string, e Edit) (string, error) {
 	return e.Told, b.write(ctx, c, e.Object, e.After)
 }
 
-// write makes an object what it shall be. The object is as it was when it has its ETag, or, without one,
-// when there is none.
+// write makes an object what it shall be, if it has its ETag still or, without one, if there is none. An
+// empty text removes it. Error code: changed_since.
 func (b Book) write(ctx context.Context, c *client, was Object, text string) error {
-	if text == "" {
-		return c.remove(ctx, was)
+	at, err := c.resolve(c.root, was.URL)
+	if err != nil {
+		return tool.NotDone(err)
 	}
-	was.Text = text
-	return c.put(ctx, was, b.Media)
+	method, header := http.MethodPut, map[string]string{"Content-Type": b.Media + "; charset=utf-8", "If-Match": was.ETag}
+	switch {
+	case text == "":
+		method, header = http.MethodDelete, map[string]string{"If-Match": was.ETag, "Schedule-Reply": "F"} // RFC 6638, section 8.1: who removes an invitation answers nobody
+	case was.ETag == "":
+		header = map[string]string{"Content-Type": b.Media + "; charset=utf-8", "If-None-Match": "*"}
+	}
+	_, err = c.do(ctx, method, at, header, text)
+	return err
 }
 
 // load returns the edit under a key, and the object as it is now.
@@ -75,7 +84,7 @@ func (b Book) load(ctx context.Context, key string) (e Edit, now Object, c *clie
 	if err != nil {
 		return e, now, nil, err
 	}
-	now, _, err = c.get(ctx, at)
+	now, err = c.get(ctx, at)
 	return e, now, c, err
 }
 

@@ -66,24 +66,25 @@ func prune(dir string) error {
 	if err != nil || len(list) <= maxNotes {
 		return gone(err)
 	}
-	type aged struct {
-		name string
-		at   int64
-	}
-	var all []aged
-	for _, d := range list {
-		info, err := d.Info()
-		if err == nil && strings.HasSuffix(d.Name(), ".json") {
-			all = append(all, aged{d.Name(), info.ModTime().UnixNano()})
-		}
-	}
-	slices.SortFunc(all, func(a, b aged) int { return cmp.Compare(a.at, b.at) })
-	for _, x := range all[:max(0, len(all)-maxNotes)] {
-		if err := gone(os.Remove(filepath.Join(dir, x.name))); err != nil {
+	list = slices.DeleteFunc(ByAge(list), func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".json") })
+	for _, e := range list[:max(0, len(list)-maxNotes)] {
+		if err := gone(os.Remove(filepath.Join(dir, e.Name()))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ByAge returns what is in a folder, the oldest first. What is gone meanwhile comes before.
+func ByAge(list []os.DirEntry) []os.DirEntry {
+	at := map[string]int64{}
+	for _, e := range list {
+		if info, err := e.Info(); err == nil {
+			at[e.Name()] = info.ModTime().UnixNano()
+		}
+	}
+	slices.SortFunc(list, func(a, b os.DirEntry) int { return cmp.Compare(at[a.Name()], at[b.Name()]) })
+	return list
 }
 
 // NotApplied returns the error for undoing a change that was not made or is no longer known.

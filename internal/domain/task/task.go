@@ -105,10 +105,10 @@ func (s *service) tools(k *local.Kit) {
 	k.Wrap(func(l local.Layer) tool.Tool { return adding{l, s} })
 	local.Change(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale,
 		Description: "Completes a task: marks it as done, checks or ticks it off.",
-		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.of, s.complete, tool.Text)
+		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.of, s.on(complete, "Completed the task %q."), tool.Text)
 	local.Change(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale,
 		Description: "Deletes a task from the to-do list: it is not to be done any more.",
-		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.of, s.delete, tool.Text)
+		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.of, s.on(remove, "Deleted the task %q."), tool.Text)
 }
 
 // adding is todo.add, which makes several calls at once.
@@ -199,22 +199,23 @@ func (a addArgs) edit(key string) (edit, error) {
 // CallAll implements tool.Batcher: it adds several tasks, in one write if they are in a file. An error in one
 // of them does not affect the others.
 func (a adding) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
-	s := a.s
 	out := make([]tool.Outcome, len(ins))
-	st, err := s.of(ctx, ins[0].User)
+	st, err := a.s.of(ctx, ins[0].User)
 	f, inFile := st.(*file)
 	var all []edit
 	var at []int // where each is in out
 	for i, in := range ins {
-		var a addArgs
-		e := edit{}
-		if err := cmp.Or(err, json.Unmarshal(in.Args, &a)); err != nil {
-			out[i].Err = tool.NotDone(err)
-		} else if e, err = a.edit(local.Key(in)); err != nil {
-			out[i].Err = tool.NotDone(err)
-		} else if inFile {
+		var args addArgs
+		e, bad := edit{}, cmp.Or(err, json.Unmarshal(in.Args, &args))
+		if bad == nil {
+			e, bad = args.edit(local.Key(in))
+		}
+		switch {
+		case bad != nil:
+			out[i].Err = tool.NotDone(bad)
+		case inFile:
 			all, at = append(all, e), append(at, i)
-		} else {
+		default:
 			told, err := st.apply(ctx, e)
 			out[i] = tool.Outcome{Result: tool.Text(told), Err: err}
 		}
@@ -224,32 +225,24 @@ func (a adding) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outco
 	}
 	told, err := f.applyAll(ctx, all)
 	for n, i := range at {
-		if out[i].Err = err; err == nil {
-			out[i].Result = tool.Text(told[n])
-		}
+		out[i] = tool.Outcome{Result: tool.Text(told[n]), Err: err}
 	}
 	return out
 }
 
-func (s *service) complete(ctx context.Context, in tool.Invocation, a oneArgs, l store) (string, error) {
-	return s.on(ctx, in, a.Task, "Completed the task %q.", complete, l)
-}
-
-func (s *service) delete(ctx context.Context, in tool.Invocation, a oneArgs, l store) (string, error) {
-	return s.on(ctx, in, a.Task, "Deleted the task %q.", remove, l)
-}
-
-// on edits the task that the words refer to.
-func (s *service) on(ctx context.Context, in tool.Invocation, words, told string, do editing, l store) (string, error) {
-	all, err := l.All(ctx)
-	if err != nil {
-		return "", tool.NotDone(err)
+// on returns what edits the task that the words refer to.
+func (s *service) on(do editing, told string) func(context.Context, tool.Invocation, oneArgs, store) (string, error) {
+	return func(ctx context.Context, in tool.Invocation, a oneArgs, l store) (string, error) {
+		all, err := l.All(ctx)
+		if err != nil {
+			return "", tool.NotDone(err)
+		}
+		t, err := local.One("task", a.Task, find(all, a.Task), s.shown(in.User))
+		if err != nil {
+			return "", err
+		}
+		return l.apply(ctx, edit{local.Key(in), fmt.Sprintf(told, t.Title), t, do})
 	}
-	t, err := local.One("task", words, find(all, words), s.shown(in.User))
-	if err != nil {
-		return "", err
-	}
-	return l.apply(ctx, edit{local.Key(in), fmt.Sprintf(told, t.Title), t, do})
 }
 
 // find returns the tasks with a number, with a title, or with all the words. Open tasks take precedence.

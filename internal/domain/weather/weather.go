@@ -77,12 +77,9 @@ func (f forecaster) tool(ctx context.Context, in tool.Invocation, a forecastArgs
 	if err != nil {
 		return "", err
 	}
-	q := url.Values{"latitude": {fmt.Sprint(p.Latitude)}, "longitude": {fmt.Sprint(p.Longitude)}, "timezone": {"auto"}, "forecast_days": {strconv.Itoa(min(max(a.Days, 1), maxDays))},
+	q := url.Values{"latitude": {fmt.Sprint(p.Latitude)}, "longitude": {fmt.Sprint(p.Longitude)}, "timezone": {"auto"}, "forecast_days": {strconv.Itoa(min(cmp.Or(a.Days, 3), maxDays))},
 		"current": {"temperature_2m,apparent_temperature,precipitation,weather_code,wind_speed_10m"},
 		"daily":   {"weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max,wind_speed_10m_max,sunrise,sunset"}}
-	if a.Days == 0 {
-		q.Set("forecast_days", "3")
-	}
 	u := units{"°C", "mm", "km/h"}
 	if imperial {
 		u = units{"°F", "in", "mph"}
@@ -163,7 +160,7 @@ type weatherAnswer struct {
 func (w weatherAnswer) told(where string, u units) string {
 	var b strings.Builder
 	c := w.Current
-	fmt.Fprintf(&b, "%s, %s (%s): %s, %s (feels like %s), %s in the last quarter of an hour, wind %s.\n", where, clock(c.Time), w.Timezone,
+	fmt.Fprintf(&b, "%s, %s (%s): %s, %s (feels like %s), %s in the last quarter of an hour, wind %s.\n", where, moment(c.Time, "Mon 2 Jan 15:04"), w.Timezone,
 		sky(c.Code), figure(c.Temperature, u.temperature), figure(c.Feels, u.temperature), figure(c.Rain, " "+u.rain), figure(c.Wind, " "+u.wind))
 	d := w.Daily
 	for i, day := range d.Time {
@@ -173,17 +170,18 @@ func (w weatherAnswer) told(where string, u units) string {
 		}
 		fmt.Fprintf(&b, "- %s: %s, %s to %s, %s of rain or snow (chance %s), wind up to %s, sun %s to %s\n", name, sky(at(d.Code, i)),
 			figure(at(d.Min, i), ""), figure(at(d.Max, i), u.temperature), figure(at(d.Rain, i), " "+u.rain), figure(at(d.Chance, i), " %"), figure(at(d.Wind, i), " "+u.wind),
-			hour(d.Sunrise, i), hour(d.Sunset, i))
+			moment(at(d.Sunrise, i), "15:04"), moment(at(d.Sunset, i), "15:04"))
 	}
 	b.WriteString("Weather data by Open-Meteo.com.")
 	return b.String()
 }
 
-func at[T any](list []*T, i int) *T {
+// at returns an element of a list, or the zero value if the list is too short.
+func at[T any](list []T, i int) (none T) {
 	if i < len(list) {
 		return list[i]
 	}
-	return nil
+	return none
 }
 
 func figure(v *float64, unit string) string {
@@ -193,20 +191,13 @@ func figure(v *float64, unit string) string {
 	return strconv.FormatFloat(math.Round(*v*10)/10, 'f', -1, 64) + unit
 }
 
-func clock(t string) string {
-	if at, err := time.Parse("2006-01-02T15:04", t); err == nil {
-		return at.Format("Mon 2 Jan 15:04")
+// moment writes a time of the service in another layout.
+func moment(text, layout string) string {
+	t, err := time.Parse("2006-01-02T15:04", text)
+	if err != nil {
+		return "unknown"
 	}
-	return "now"
-}
-
-func hour(list []string, i int) string {
-	if i < len(list) {
-		if t, err := time.Parse("2006-01-02T15:04", list[i]); err == nil {
-			return t.Format("15:04")
-		}
-	}
-	return "unknown"
+	return t.Format(layout)
 }
 
 // sky returns the words for a weather code of the WMO (code table 4677, as Open-Meteo uses it).

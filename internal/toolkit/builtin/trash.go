@@ -99,23 +99,15 @@ func emptyTrash(trash *os.Root) error {
 	if err != nil {
 		return err
 	}
-	type kept struct {
-		name     string
-		at, size int64
-	}
-	var all []kept
-	var total int64
-	for _, e := range list {
+	var n, total int64
+	for _, e := range slices.Backward(local.ByAge(list)) {
 		size, convErr := strconv.ParseInt(e.Name()[strings.LastIndexByte(e.Name(), '-')+1:], 10, 64)
-		if info, err := e.Info(); err == nil && convErr == nil {
-			all = append(all, kept{e.Name(), info.ModTime().UnixNano(), size})
-			total += size
+		if convErr != nil {
+			continue
 		}
-	}
-	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.at, b.at) })
-	for len(all) > 1 && (len(all) > maxTrashed || total > maxTrash) {
-		err = errors.Join(err, trash.RemoveAll(all[0].name))
-		total, all = total-all[0].size, all[1:]
+		if n, total = n+1, total+size; n > 1 && (n > maxTrashed || total > maxTrash) {
+			err = errors.Join(err, trash.RemoveAll(e.Name()))
+		}
 	}
 	return err
 }
