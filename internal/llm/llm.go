@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/message"
 )
 
@@ -26,6 +27,19 @@ type Model interface {
 	// unreachable (Unavailable), cancelled (Cancelled), budget_exhausted (Exhausted), price_unknown
 	// (Unsupported), model_not_allowed (Denied).
 	Stream(ctx context.Context, r *Request) iter.Seq2[Event, error]
+}
+
+// Answer asks a model once, and returns its whole reply.
+func Answer(ctx context.Context, m Model, r *Request) (*Reply, error) {
+	for ev, err := range m.Stream(ctx, r) {
+		if err != nil {
+			return nil, err
+		}
+		if ev.Kind == Done {
+			return ev.Reply, nil
+		}
+	}
+	return nil, fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
 }
 
 // Request is a request to a model. A Model does not modify it.

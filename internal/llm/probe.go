@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"image/png"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +31,11 @@ type Tested struct {
 // probeTokens bounds the answer to one question of a test. Models that reason need some of it.
 const probeTokens = 2048
 
-// Probe asks a model for a tool call, for the colours of an image, and for an answer in a form. Each
-// is a small request through the provider's client, with the same budgets and retries as any other,
-// but without what adapts requests to models. user is whose budget counts.
-func (m *Models) Probe(ctx context.Context, full, user string) (Tested, error) {
+// Probe asks a model for a tool call, for the colours of an image, and for an answer in a form, or only
+// for what the given abilities mean. Each is a small request through the provider's client, with the same
+// budgets and retries as any other, but without what adapts requests to models. user is whose budget
+// counts.
+func (m *Models) Probe(ctx context.Context, full, user string, only ...Ability) (Tested, error) {
 	p, err := m.provider(full)
 	if err != nil {
 		return Tested{}, err
@@ -42,10 +44,13 @@ func (m *Models) Probe(ctx context.Context, full, user string) (Tested, error) {
 	model := m.guarded(full, &large{p.Model(name), m.large}).model
 	out := Tested{At: time.Now().UTC().Truncate(time.Second), Can: map[Ability]bool{}, Took: map[Ability]time.Duration{}, Errs: map[Ability]error{}}
 	for _, a := range adaptable {
+		if len(only) > 0 && !slices.Contains(only, a.ability) {
+			continue
+		}
 		r, good := question(a.ability)
 		r.User, r.Sampling.MaxTokens = user, probeTokens
 		begun := time.Now()
-		reply, err := answer(ctx, model, r)
+		reply, err := Answer(ctx, model, r)
 		out.Took[a.ability] = time.Since(begun)
 		switch {
 		case err == nil:
@@ -121,17 +126,4 @@ func flag() (words [2]string, picture []byte) {
 		panic(fmt.Sprintf("llm: a small picture cannot be encoded: %v", err))
 	}
 	return [2]string{names[pick[0]], names[pick[1]]}, b.Bytes()
-}
-
-// answer returns the whole reply to a request.
-func answer(ctx context.Context, m Model, r *Request) (*Reply, error) {
-	for ev, err := range m.Stream(ctx, r) {
-		if err != nil {
-			return nil, err
-		}
-		if ev.Kind == Done {
-			return ev.Reply, nil
-		}
-	}
-	return nil, fault.New(fault.Unavailable, "stream_broken", "the stream ended without its end mark")
 }

@@ -47,7 +47,7 @@ func LookAt(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
 		}
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
-		r, err := replyOf(ctx, m, &llm.Request{System: lookPrompt, Schema: &llm.Schema{Name: "look_at_tools", JSON: []byte(lookSchema)}, User: tool.OwnUser, Labels: message.Untrusted,
+		r, err := llm.Answer(ctx, m.Model, &llm.Request{System: lookPrompt, Schema: &llm.Schema{Name: "look_at_tools", JSON: []byte(lookSchema)}, User: tool.OwnUser, Labels: message.Untrusted,
 			Transcript: saying(&message.Text{Common: message.Common{Origin: "system", Labels: message.Untrusted}, Text: toolsToLookAt(specs)})})
 		if err != nil {
 			return nil, "", err
@@ -98,7 +98,7 @@ func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, te
 // reply asks a model outside any conversation, on behalf of the request's user,
 // and records what it used.
 func (n *Node) reply(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
-	r, err := replyOf(ctx, m, req)
+	r, err := llm.Answer(ctx, m.Model, req)
 	if err == nil {
 		err = n.conversations.Record(context.WithoutCancel(ctx), store.ForUser(req.User), r.Model, r.Usage)
 	}
@@ -108,19 +108,6 @@ func (n *Node) reply(ctx context.Context, m llm.Resolved, req *llm.Request) (*ll
 // saying returns a transcript in which only this text was said.
 func saying(text *message.Text) *llm.Transcript {
 	return llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{text}})
-}
-
-// replyOf asks a model once, and returns its whole reply.
-func replyOf(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
-	for ev, err := range m.Model.Stream(ctx, req) {
-		if err != nil {
-			return nil, err
-		}
-		if ev.Kind == llm.Done {
-			return ev.Reply, nil
-		}
-	}
-	return nil, fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
 }
 
 func textOfReply(r *llm.Reply) string {

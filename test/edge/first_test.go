@@ -62,13 +62,10 @@ func (n *Node) Dialog(steps []step, args ...string) (string, int) {
 	return all.String(), cmd.ProcessState.ExitCode()
 }
 
-// adder answers with a call of math.add until it has the result.
-func adder(t *testing.T) Options {
-	return Options{Model: Script(t, func(in Asked) Reply {
-		if in.Rounds() > 0 {
-			return Reply{Text: "The sum is " + in.Results()[0]}
-		}
-		return Reply{Calls: []Call{{Name: "math.add", Args: map[string]any{"a": 17, "b": 25}}}}
+// trial answers the trial call of setup.
+func trial(t *testing.T) Options {
+	return Options{Model: Script(t, func(Asked) Reply {
+		return Reply{Calls: []Call{{Name: "note_number", Args: map[string]any{"number": 417}}}}
 	})}
 }
 
@@ -79,8 +76,8 @@ func TestTheFirstMinute(t *testing.T) {
 		switch {
 		case result != "":
 			return "Done: " + result, "", ""
-		case strings.Contains(asked, "Add 17"): // the trial call
-			return "", "math.add", `{"a":17,"b":25}`
+		case strings.Contains(asked, "note_number"): // the trial call
+			return "", "note_number", `{"number":417}`
 		}
 		return "", "reminder.set", `{"text":"drink tea","in_minutes":1}`
 	})})
@@ -156,7 +153,7 @@ func TestATypedKey(t *testing.T) {
 }
 
 func TestSetupWithoutATerminal(t *testing.T) {
-	n := newcomer(t, adder(t))
+	n := newcomer(t, trial(t))
 	if r := n.Run("setup"); r.Code != 2 || !strings.Contains(r.Err, "--yes") {
 		t.Errorf("%+v", r)
 	}
