@@ -6,13 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/strict"
 	"steward/internal/tool"
@@ -27,104 +26,49 @@ func badServers(format string, args ...any) *fault.Error {
 		WithHint(`write {"mcpServers": {"NAME": {"command": "…", "args": […]}}}`)
 }
 
-// distinct refuses a second server whose tools would have the same names.
-func distinct(words map[string]string, name string) error {
-	word, err := tool.Word(name)
-	if err != nil {
-		return err
-	}
-	if other, taken := words[word]; taken {
-		return fault.New(fault.Conflict, "mcp_server_conflict", "the tools of %s and of %s would have the same names", other, name)
-	}
-	words[word] = name
-	return nil
-}
-
-// member is a member of a JSON object, with its text unchanged.
-type member struct {
-	name  string
-	value jsontext.Value
-}
-
-// object is a JSON object whose members keep their order and their text.
-type object []member
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (o *object) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != '{' {
-		return errors.New("an object is expected")
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	for dec.PeekKind() == '"' {
-		token, err := dec.ReadToken()
-		if err != nil {
-			return err
-		}
-		name := token.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		*o = append(*o, member{name, value.Clone()})
-	}
-	_, err := dec.ReadToken()
-	return err
-}
-
-// MarshalJSONTo implements json.MarshalerTo.
-func (o object) MarshalJSONTo(enc *jsontext.Encoder) error {
-	err := enc.WriteToken(jsontext.BeginObject)
-	for _, m := range o {
-		err = errors.Join(err, enc.WriteToken(jsontext.String(m.name)), enc.WriteValue(m.value))
-	}
-	return errors.Join(err, enc.WriteToken(jsontext.EndObject))
-}
-
 // commented matches what people write into JSON although it is not allowed: comments at the
 // beginning of a line or after a brace or comma, and commas before a closing brace.
 var commented = regexp.MustCompile(`(?m)(^|[{\[,])\s*(//|/\*)|,\s*[}\]]`)
 
 // AddServer adds a server to a file of servers, and creates the file if there is none. Everything
-// else in the file stays as it is, except for its indentation. Errors: mcp_server_exists
-// (Conflict), mcp_decl_invalid, mcp_servers_invalid; a file with comments is not touched
-// (mcp_file_comments).
+// else in the file stays as it is, except for its indentation and order. Errors: mcp_server_exists and
+// mcp_server_conflict (Conflict), mcp_decl_invalid, mcp_servers_invalid; a file with comments is not
+// touched (mcp_file_comments).
 func AddServer(file, name string, d Decl) error {
 	if err := d.check(""); err != nil {
 		return err
 	}
-	if _, err := tool.Word(name); err != nil {
+	word, err := tool.Word(name)
+	if err != nil {
 		return err
 	}
 	entry, err := written(d)
 	if err != nil {
 		return err
 	}
-	return edit(file, func(servers object) (object, error) {
-		words := map[string]string{}
-		for _, m := range servers {
-			if m.name == name {
-				return nil, fault.New(fault.Conflict, "mcp_server_exists", "%s has a server %s already", file, name).
-					WithHint("remove it first, or choose another name")
+	return edit(file, func(servers map[string]jsontext.Value) error {
+		if servers[name] != nil {
+			return fault.New(fault.Conflict, "mcp_server_exists", "%s has a server %s already", file, name).
+				WithHint("remove it first, or choose another name")
+		}
+		for other := range servers {
+			if w, err := tool.Word(other); err == nil && w == word {
+				return fault.New(fault.Conflict, "mcp_server_conflict", "the tools of %s and of %s would have the same names", other, name)
 			}
-			_ = distinct(words, m.name) // existing faults must not prevent this
 		}
-		if err := distinct(words, name); err != nil {
-			return nil, err
-		}
-		return append(servers, member{name, entry}), nil
+		servers[name] = entry
+		return nil
 	})
 }
 
 // RemoveServer removes a server from a file of servers (mcp_server_unknown).
 func RemoveServer(file, name string) error {
-	return edit(file, func(servers object) (object, error) {
-		rest := slices.DeleteFunc(slices.Clone(servers), func(m member) bool { return m.name == name })
-		if len(rest) == len(servers) {
-			return nil, fault.New(fault.NotFound, "mcp_server_unknown", "%s has no server %s", file, name)
+	return edit(file, func(servers map[string]jsontext.Value) error {
+		if servers[name] == nil {
+			return fault.New(fault.NotFound, "mcp_server_unknown", "%s has no server %s", file, name)
 		}
-		return rest, nil
+		delete(servers, name)
+		return nil
 	})
 }
 
@@ -141,7 +85,7 @@ func written(d Decl) (jsontext.Value, error) {
 }
 
 // edit changes the servers of a file.
-func edit(file string, change func(object) (object, error)) error {
+func edit(file string, change func(map[string]jsontext.Value) error) error {
 	b, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -149,58 +93,39 @@ func edit(file string, change func(object) (object, error)) error {
 	case err != nil:
 		return fault.New(fault.Unavailable, "mcp_file_unreadable", "the file of MCP servers cannot be read: %w", err)
 	}
-	var top, servers object
-	if err := jsonv2.Unmarshal(b, &top); err != nil {
+	top, servers := map[string]jsontext.Value{}, map[string]jsontext.Value{}
+	if err := jsonv2.Unmarshal(b, &top); err != nil || top == nil {
 		if commented.Match(b) {
 			return fault.New(fault.Unsupported, "mcp_file_comments", "%s has comments or trailing commas, which would be lost", file).
 				WithHint("change it by hand")
 		}
 		return badServers("%s: %w", file, err)
 	}
-	at := slices.IndexFunc(top, func(m member) bool { return slices.Contains(sections[:], m.name) })
-	if at < 0 {
-		at = len(top)
-		top = append(top, member{sections[0], jsontext.Value("{}")})
+	section := sections[0]
+	if top[section] == nil && top[sections[1]] != nil {
+		section = sections[1]
 	}
-	if err := jsonv2.Unmarshal(top[at].value, &servers); err != nil {
-		return badServers("%s: %s: %w", file, top[at].name, err)
+	if old := top[section]; old != nil {
+		if err := jsonv2.Unmarshal(old, &servers); err != nil || servers == nil {
+			return badServers("%s: %s: %w", file, section, err)
+		}
 	}
-	if servers, err = change(servers); err != nil {
+	if err := change(servers); err != nil {
 		return err
 	}
-	asTheyStand := jsontext.PreserveRawStrings(true)
-	if top[at].value, err = jsonv2.Marshal(servers, asTheyStand); err != nil {
+	asTheyStand := jsonv2.JoinOptions(jsontext.PreserveRawStrings(true), jsonv2.Deterministic(true))
+	if top[section], err = jsonv2.Marshal(servers, asTheyStand); err != nil {
 		return badServers("%w", err)
 	}
 	whole, err := jsonv2.Marshal(top, asTheyStand, jsontext.WithIndent("  "))
 	if err != nil {
 		return badServers("%w", err)
 	}
-	return replace(file, append(whole, '\n'))
-}
-
-// replace writes a file atomically, readable by its owner only.
-func replace(file string, b []byte) (err error) {
-	if to, e := filepath.EvalSymlinks(file); e == nil {
+	if to, err := filepath.EvalSymlinks(file); err == nil {
 		file = to // change the target of a link, not the link
 	}
-	err = os.MkdirAll(filepath.Dir(file), 0o700)
-	var f *os.File
-	if err == nil {
-		f, err = os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
-	}
-	if err == nil {
-		_, err = f.Write(b)
-		err = errors.Join(err, f.Sync(), f.Close())
-		if err == nil {
-			err = os.Rename(f.Name(), file)
-		}
-		if err != nil {
-			_ = os.Remove(f.Name()) // the first error is the one to return
-		}
-	}
-	if err != nil {
-		return fault.New(fault.Unavailable, "mcp_file_unwritable", "the file of MCP servers cannot be written: %s", strings.TrimSpace(err.Error()))
+	if err := local.Replace(file, append(whole, '\n')); err != nil {
+		return fault.New(fault.Unavailable, "mcp_file_unwritable", "the file of MCP servers cannot be written: %w", err)
 	}
 	return nil
 }
