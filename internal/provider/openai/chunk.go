@@ -50,7 +50,7 @@ func (c *chunks) read(data []byte) {
 		case "choices":
 			d.Array(func(int) { c.choice(d) })
 		case "usage":
-			c.readUsage(d)
+			readUsage(d, &c.usage)
 		case "error":
 			if !d.Null() {
 				failed = &wire.APIError{}
@@ -363,31 +363,38 @@ func (c *chunks) meta() message.Meta {
 // compatible servers.
 func (c *chunks) citations() (list []message.Citation) {
 	for _, x := range c.extras {
-		if x.key != "annotations" && x.key != "citations" || x.raw[0] != '[' {
-			continue
+		if x.key == "annotations" || x.key == "citations" {
+			list = append(list, citationsOf(x.raw)...)
 		}
-		d := wire.Decode(x.raw)
-		d.Array(func(int) {
-			if !d.IsObject() {
-				list = append(list, message.Citation{URL: d.String()})
-				return
-			}
-			d.Object(func(key []byte) {
-				if string(key) == "url_citation" {
-					list = append(list, citation(d))
-				}
-			})
-		})
 	}
+	return list
+}
+
+// citationsOf returns the sources in a list of annotations, pages and files, or of URLs.
+func citationsOf(notes []byte) (list []message.Citation) {
+	d := wire.Decode(notes)
+	d.Array(func(int) {
+		c := message.Citation{}
+		if d.IsObject() {
+			c = citation(d)
+		} else {
+			c.URL = d.String()
+		}
+		if c != (message.Citation{}) {
+			list = append(list, c)
+		}
+	})
 	return list
 }
 
 func citation(d *wire.Decoder) (c message.Citation) {
 	d.Object(func(key []byte) {
 		switch string(key) {
+		case "url_citation": // in chat completions
+			c = citation(d)
 		case "url":
 			c.URL = d.String()
-		case "title":
+		case "title", "filename":
 			c.Title = d.String()
 		case "content": // OpenRouter: of the page
 			c.Text = d.String()
@@ -396,32 +403,22 @@ func citation(d *wire.Decoder) (c message.Citation) {
 	return c
 }
 
-func (c *chunks) readUsage(d *wire.Decoder) {
+// readUsage reads token counts, in the words of either API.
+func readUsage(d *wire.Decoder, u *message.Usage) {
 	d.Object(func(key []byte) {
 		switch string(key) {
-		case "prompt_tokens":
-			c.usage.Input = d.Int()
-		case "completion_tokens":
-			c.usage.Output = d.Int()
+		case "prompt_tokens", "input_tokens":
+			u.Input = d.Int()
+		case "completion_tokens", "output_tokens":
+			u.Output = d.Int()
 		case "prompt_cache_hit_tokens", "cached_tokens": // DeepSeek; Moonshot
-			c.usage.CacheRead = d.Int()
-		case "prompt_tokens_details":
-			c.details(d)
-		case "completion_tokens_details":
-			c.details(d)
-		}
-	})
-}
-
-func (c *chunks) details(d *wire.Decoder) {
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "cached_tokens":
-			c.usage.CacheRead = d.Int()
+			u.CacheRead = d.Int()
+		case "prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details":
+			readUsage(d, u)
 		case "cache_write_tokens": // OpenRouter
-			c.usage.CacheWrite = d.Int()
+			u.CacheWrite = d.Int()
 		case "reasoning_tokens":
-			c.usage.Reasoning = d.Int()
+			u.Reasoning = d.Int()
 		}
 	})
 }

@@ -206,20 +206,28 @@ func (d decoder) call(v wire.Value) message.Block {
 func (d decoder) function(c *message.ToolCall, v wire.Value, extra []byte) []byte {
 	var more []byte
 	for key, x := range v.Members() {
-		switch {
-		case key == "name":
-			c.Name = x.Text()
-		case key == "arguments" && x.Is('{'): // not quoted
-			c.Args = x.Raw()
-		case key == "arguments", key == "input" && v.Lenient():
-			if s := x.Text(); s != "" {
-				c.Args = []byte(s)
-			}
-		default:
+		if !named(c, key, x) {
 			more = wire.AppendMember(more, key, x.Raw())
 		}
 	}
 	return wire.AppendNested(extra, "function", more)
+}
+
+// named reads the name or the arguments of a call, if a member is one of them.
+func named(c *message.ToolCall, key string, x wire.Value) bool {
+	switch {
+	case key == "name":
+		c.Name = x.Text()
+	case key == "arguments" && x.Is('{'): // not quoted
+		c.Args = x.Raw()
+	case key == "arguments", key == "input" && x.Lenient():
+		if s := x.Text(); s != "" {
+			c.Args = []byte(s)
+		}
+	default:
+		return false
+	}
+	return true
 }
 
 // content reads text or a list of parts.

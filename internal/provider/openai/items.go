@@ -285,15 +285,7 @@ func (d *itemDecoder) called(v wire.Value) {
 		case key == "type":
 		case key == "call_id":
 			c.CallID = x.Text()
-		case key == "name":
-			c.Name = x.Text()
-		case key == "arguments" && x.Is('{'): // not quoted
-			c.Args = x.Raw()
-		case key == "arguments":
-			if s := x.Text(); s != "" {
-				c.Args = []byte(s)
-			}
-		default:
+		case !named(c, key, x):
 			item = wire.AppendMember(item, key, x.Raw())
 		}
 	}

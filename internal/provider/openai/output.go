@@ -290,26 +290,6 @@ func (o *outputs) said(index int64, it *item, raw []byte) {
 	})
 }
 
-// citationsOf returns the sources in a list of annotations: pages and files.
-func citationsOf(notes []byte) (list []message.Citation) {
-	d := wire.Decode(notes)
-	d.Array(func(int) {
-		var c message.Citation
-		d.Object(func(key []byte) {
-			switch string(key) {
-			case "url":
-				c.URL = d.String()
-			case "title", "filename":
-				c.Title = d.String()
-			}
-		})
-		if c != (message.Citation{}) {
-			list = append(list, c)
-		}
-	})
-	return list
-}
-
 // finish ends the stream with a response: the last event's, or a whole answer.
 func (o *outputs) finish(raw []byte) {
 	o.over = true
@@ -330,7 +310,7 @@ func (o *outputs) finish(raw []byte) {
 		case "output":
 			r.output = d.Span()
 		case "usage":
-			o.readUsage(d)
+			readUsage(d, &r.usage)
 		}
 	})
 	switch {
@@ -357,27 +337,6 @@ func (o *outputs) finish(raw []byte) {
 		}
 	}
 	o.asm.Done(&llm.Reply{Model: o.name + "/" + o.model.model, Stop: o.stop(), Usage: r.usage})
-}
-
-func (o *outputs) readUsage(d *wire.Decoder) {
-	u := &o.result.usage
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "input_tokens":
-			u.Input = d.Int()
-		case "output_tokens":
-			u.Output = d.Int()
-		case "input_tokens_details", "output_tokens_details":
-			d.Object(func(key []byte) {
-				switch string(key) {
-				case "cached_tokens":
-					u.CacheRead = d.Int()
-				case "reasoning_tokens":
-					u.Reasoning = d.Int()
-				}
-			})
-		}
-	})
 }
 
 func (o *outputs) stop() message.Stop {
