@@ -89,10 +89,11 @@ func (a *app) doctor(ctx context.Context) error {
 		if serving == nil && !answers(ctx, running.URL) {
 			serving = errors.New("it does not answer")
 		}
-		checks = append(checks, checkFolder(set.Data), checkToken(set), a.checkDatabase(ctx, set), checkDisk(set.Data), a.checkPolicies(),
+		data, newest := checkDatabase(ctx, set)
+		checks = append(checks, checkFolder(set.Data), checkToken(set), data, checkDisk(set.Data), a.checkPolicies(),
 			checkPort(set, running, serving == nil))
 		checks = append(checks, a.checkModels(ctx, set)...)
-		checks = append(checks, a.checkClock(ctx, set))
+		checks = append(checks, checkClock(set, newest))
 		checks = append(checks, a.checkTools(ctx, set)...)
 		checks = append(checks, a.checkMCP(set)...)
 	}
@@ -218,13 +219,14 @@ func checkFolder(data string) check {
 	return fine("data", "%s", data)
 }
 
-func (a *app) checkDatabase(ctx context.Context, set *settings.Loaded) check {
+// checkDatabase also returns the time of the newest entry, if there is one.
+func checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest time.Time) {
 	st, err := sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), ReadOnly: true})
 	if fault.HasCode(err, "database_missing") {
-		return fine("database", "none yet; it is created at the first start")
+		return fine("database", "none yet; it is created at the first start"), newest
 	}
 	if err != nil {
-		return failed("database", bad, err)
+		return failed("database", bad, err), newest
 	}
 	defer st.Close()
 	damage, err := st.Damage(ctx)
@@ -232,23 +234,24 @@ func (a *app) checkDatabase(ctx context.Context, set *settings.Loaded) check {
 		err = fault.New(fault.Internal, "database_damaged", "the file is damaged:\n%s", strings.Join(damage, "\n"))
 	}
 	if err != nil {
-		return failed("database", bad, err).with("keep a copy of the data folder as it is, and restore the database from a backup")
+		return failed("database", bad, err).with("keep a copy of the data folder as it is, and restore the database from a backup"), newest
 	}
 	verdict, err := st.Verify(ctx)
 	if err == nil && verdict.Flaw != nil {
 		err = fault.New(fault.Internal, "log_tampered", "entry %d of the log is not as it was written", verdict.Flaw.Seq)
 	}
 	if err != nil {
-		return failed("database", bad, err).with("steward audit verify tells more")
+		return failed("database", bad, err).with("steward audit verify tells more"), newest
 	}
 	log, err := st.Log(ctx, store.ForNode("system"), store.LogQuery{Reverse: true, Limit: 1})
 	if err != nil {
-		return failed("database", bad, err)
+		return failed("database", bad, err), newest
 	}
 	if len(log.Entries) == 0 {
-		return fine("database", "sound, empty")
+		return fine("database", "sound, empty"), newest
 	}
-	return fine("database", "sound, and the log is as it was written: %d entries, the last one of %s", log.Entries[0].Seq, log.Entries[0].At.Local().Format(time.DateTime))
+	newest = log.Entries[0].At
+	return fine("database", "sound, and the log is as it was written: %d entries, the last one of %s", log.Entries[0].Seq, newest.Local().Format(time.DateTime)), newest
 }
 
 // Thresholds for free disk space, in bytes.
@@ -373,16 +376,11 @@ func (a *app) checkModels(ctx context.Context, set *settings.Loaded) []check {
 
 // checkClock compares the clock with the newest time in the database and with that of the
 // build.
-func (a *app) checkClock(ctx context.Context, set *settings.Loaded) check {
+func checkClock(set *settings.Loaded, newest time.Time) check {
 	now := time.Now()
 	known, from := built(), "this program was built"
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), ReadOnly: true})
-	if err == nil {
-		defer st.Close()
-		log, err := st.Log(ctx, store.ForNode("system"), store.LogQuery{Reverse: true, Limit: 1})
-		if err == nil && len(log.Entries) > 0 && log.Entries[0].At.After(known) {
-			known, from = log.Entries[0].At, "the newest entry of the database was made"
-		}
+	if newest.After(known) {
+		known, from = newest, "the newest entry of the database was made"
 	}
 	if now.Before(known.Add(-time.Minute)) {
 		return ill("clock", bad, fmt.Sprintf("it is %s, but %s at %s", now.Format(time.DateTime), from, known.Format(time.DateTime)), "set the clock")
