@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	domainlocal "steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/settings"
@@ -82,7 +83,7 @@ func (a *app) updateModels(ctx context.Context, args []string) error {
 		return err
 	}
 	before := knownModels(set, nil)
-	if err := settings.ReplaceFile(knownFile(set), text); err != nil {
+	if err := domainlocal.ReplaceTarget(knownFile(set), text); err != nil {
 		return fmt.Errorf("the file of known models cannot be stored: %w", err)
 	}
 	lines := before.Changes(before.With(fetched))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	domainlocal "steward/internal/domain/local"
 	"steward/internal/llm"
 	"steward/internal/settings"
 	strictly "steward/internal/strict"
@@ -117,7 +118,7 @@ func keepTested(set *settings.Loaded, found map[string]llm.Tested) error {
 	}
 	text, err := json.MarshalIndent(all, "", "  ")
 	if err == nil {
-		err = settings.ReplaceFile(testedFile(set), append(text, '\n'))
+		err = domainlocal.ReplaceTarget(testedFile(set), append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("what was found about models cannot be stored: %w", err)

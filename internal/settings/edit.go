@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/strict"
 )
@@ -57,31 +57,8 @@ func rewrite(path string, change func([]byte) (out []byte, byHand string, err er
 		return fault.New(fault.Invalid, "settings_uneditable", "%s cannot be changed without rewriting it: %w", path, err).
 			WithHint("add to it by hand:\n%s", strings.TrimSpace(byHand))
 	}
-	if err := ReplaceFile(path, text); err != nil {
+	if err := local.ReplaceTarget(path, text); err != nil {
 		return fault.New(fault.Unavailable, "settings_unwritable", "the settings cannot be written: %w", err).WithHint("let yourself write %s", path)
-	}
-	return nil
-}
-
-// ReplaceFile writes a file that only its owner can read, completely or not at all. If the path
-// is a symbolic link, the file that it leads to is replaced.
-func ReplaceFile(path string, text []byte) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // of mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -100,6 +100,14 @@ func Replace(path string, data []byte) error {
 	return syncDir(dir)
 }
 
+// ReplaceTarget is Replace, except that the file is replaced that a symbolic link leads to.
+func ReplaceTarget(path string, data []byte) error {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
+	return Replace(path, data)
+}
+
 // Write writes a new file completely, or not at all.
 func Write(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

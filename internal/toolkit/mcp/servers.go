@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"time"
 
@@ -121,10 +120,7 @@ func edit(file string, change func(map[string]jsontext.Value) error) error {
 	if err != nil {
 		return badServers("%w", err)
 	}
-	if to, err := filepath.EvalSymlinks(file); err == nil {
-		file = to // change the target of a link, not the link
-	}
-	if err := local.Replace(file, append(whole, '\n')); err != nil {
+	if err := local.ReplaceTarget(file, append(whole, '\n')); err != nil {
 		return fault.New(fault.Unavailable, "mcp_file_unwritable", "the file of MCP servers cannot be written: %w", err)
 	}
 	return nil
