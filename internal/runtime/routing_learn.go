@@ -26,73 +26,58 @@ import (
 type routing struct {
 	small map[string]*agentKit
 
-	mu    sync.Mutex
-	users map[string]*learner // by user; "" for those who have taught nothing
-}
-
-// learner holds a user's router.
-type learner struct {
 	mu      sync.Mutex
-	router  *route.Router // nil: it has to be made
-	version uint64        // of the catalog's tree that it was made for
+	routers map[string]*route.Router // by user; "" for those who have taught nothing
+	version uint64                   // of the catalog's tree that they were made for
 }
 
 // Bounds of what is kept of users.
 const (
-	maxTaught   = 500  // examples of a user that count, the newest ones
-	maxLearners = 16   // routers in memory
-	maxDecided  = 1000 // decisions that the figures are about
+	maxTaught  = 500  // examples of a user that count, the newest ones
+	maxRouters = 16   // in memory
+	maxDecided = 1000 // decisions that the figures are about
 )
-
-// learner returns the learner of a user. It drops them all if there are too many.
-func (r *routing) learner(user string) *learner {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.users[user] == nil {
-		if r.users == nil || len(r.users) >= maxLearners {
-			r.users = map[string]*learner{}
-		}
-		r.users[user] = &learner{}
-	}
-	return r.users[user]
-}
 
 // router returns the router of a user, for these candidates; own are texts about
 // what the assistant does. It is made anew if the catalog, or what the user has
 // taught, has changed.
 func (n *Node) router(ctx context.Context, user string, agents []route.Agent, own []string) (*route.Router, error) {
-	l := n.routing.learner(user)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	r := &n.routing
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var version uint64
 	if n.opt.Catalog != nil {
 		version = n.opt.Catalog.Tree().Version
 	}
-	if l.router != nil && l.version == version {
-		return l.router, nil
+	if r.routers == nil || r.version != version {
+		r.routers, r.version = map[string]*route.Router{}, version
 	}
-	var examples []taught
-	var err error
-	if user != "" {
-		if examples, err = n.taught(ctx, user); err != nil {
-			return nil, err
+	if known := r.routers[user]; known != nil {
+		return known, nil
+	}
+	if len(r.routers) >= maxRouters {
+		clear(r.routers)
+	}
+	examples, err := n.taught(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range examples {
+		texts := slices.Repeat([]string{x.text}, x.weight)
+		if x.agent == DefaultAgent {
+			own = append(own, texts...)
+		} else if i := slices.IndexFunc(agents, func(a route.Agent) bool { return a.Name == x.agent }); i >= 0 {
+			agents[i].Examples = append(slices.Clip(agents[i].Examples), texts...)
 		}
 	}
-	if user != "" && len(examples) == 0 {
-		l.router, err = n.router(ctx, "", agents, own)
-	} else {
-		for _, x := range examples {
-			texts := slices.Repeat([]string{x.text}, x.weight)
-			if x.agent == DefaultAgent {
-				own = append(own, texts...)
-			} else if i := slices.IndexFunc(agents, func(a route.Agent) bool { return a.Name == x.agent }); i >= 0 {
-				agents[i].Examples = append(slices.Clip(agents[i].Examples), texts...)
-			}
-		}
-		l.router = route.New(agents, own...)
+	made := r.routers[""]
+	if made == nil || len(examples) > 0 {
+		made = route.New(agents, own...)
 	}
-	l.version = version
-	return l.router, err
+	if r.routers[user] = made; len(examples) == 0 {
+		r.routers[""] = made
+	}
+	return made, nil
 }
 
 // taught is an example of an agent by a user.
@@ -211,10 +196,9 @@ func (n *Node) learn(c *chat, run *record.Run) {
 	if run.Term() != record.TermNamed {
 		return
 	}
-	l := n.routing.learner(c.user)
-	l.mu.Lock()
-	l.router = nil
-	l.mu.Unlock()
+	n.routing.mu.Lock()
+	delete(n.routing.routers, c.user)
+	n.routing.mu.Unlock()
 	n.goes(func() {
 		agents, own := n.candidates()
 		if _, err := n.router(n.life, c.user, agents, own); err != nil {
