@@ -42,6 +42,7 @@ type askTool struct {
 	node *Node
 	path string
 	spec tool.Spec
+	task bool // it works on a task of a plan
 }
 
 // askTool returns the tool that asks an agent.
@@ -79,6 +80,9 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 	}
 	m := t.node.seen(ctx, a.chat.user, record.AskedConversation(in.Call))
 	res.Labels, res.Sources, res.Denied = m.labels, m.sources, m.denied
+	if t.task && m.offline && (m.failed || len(m.called) == 0) { // this model answers alike whether its calls fail or not
+		res.Failed = true
+	}
 	return res, err
 }
 

@@ -353,10 +353,7 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 		out.Labels = w.node.seen(ctx, w.chat.user, out.Conversation).labels
 		return out, aside(ctx, err)
 	}
-	out.Labels, out.Summary = res.Labels, res.Text()
-	did := w.node.seen(ctx, w.chat.user, out.Conversation)
-	unmet := did.offline && (did.failed || len(did.called) == 0) // the offline model answers alike whether its calls fail or not
-	if res.Status != message.OK || unmet {
+	if out.Labels, out.Summary = res.Labels, res.Text(); res.Status != message.OK {
 		return out, fault.New(fault.Unavailable, "task_failed", "%s", strings.TrimSpace(out.Summary))
 	}
 	return out, nil

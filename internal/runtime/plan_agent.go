@@ -30,7 +30,7 @@ const maxDesigned = 512
 func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (effect.Call, error) {
 	give := func(path string) effect.Call {
 		ec.Name = t.Name + ".ask"
-		ec.Tool = &askTool{node: w.node, path: path, spec: tool.Spec{Name: ec.Name, Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere,
+		ec.Tool = &askTool{node: w.node, path: path, task: true, spec: tool.Spec{Name: ec.Name, Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere,
 			Origin: askedOrigin + path, Input: []byte(askSchema), Description: "Works on the task " + t.Name, Log: tool.LogSpec{Summary: "Work on " + t.Name}}}
 		return ec
 	}
