@@ -156,8 +156,8 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	draft := action("draft", "Writes an e-mail into the drafts folder. It goes to nobody.", "Draft an e-mail to {to}: {subject}")
 	draft.Dedupes = true
 	local.Action(k, draft, s.draft, s.settle)
-	local.Action(k, sends("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}: {subject}", "to", "cc", "bcc"), s.send, s.settle)
-	local.Action(k, sends("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}", "to", "cc"), s.reply, s.settle)
+	local.Action(k, sends("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}: {subject}", "to", "cc", "bcc"), sending(s, s.compose), s.settle)
+	local.Action(k, sends("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}", "to", "cc"), sending(s, s.answer), s.settle)
 	local.Change(k, action("flag", "Marks an e-mail as read, flagged or answered, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}"), s.of, s.flag, tool.Text)
 	to := func(folder string) func(context.Context, tool.Invocation, idArgs, changes) (string, error) {
 		return func(ctx context.Context, in tool.Invocation, a idArgs, by changes) (string, error) {

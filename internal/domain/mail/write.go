@@ -205,20 +205,15 @@ func unsettled() error {
 		WithHint("ask a recipient, or look at your other mail programs")
 }
 
-func (s *service) send(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
-	o, err := s.compose(ctx, in, a)
-	if err != nil {
-		return "", err
+// sending returns the function of a tool that sends what compose makes of its arguments.
+func sending[In any](s *service, compose func(context.Context, tool.Invocation, In) (outgoing, error)) func(context.Context, tool.Invocation, In) (string, error) {
+	return func(ctx context.Context, in tool.Invocation, a In) (string, error) {
+		o, err := compose(ctx, in, a)
+		if err != nil {
+			return "", err
+		}
+		return s.deliver(ctx, in, o)
 	}
-	return s.deliver(ctx, in, o)
-}
-
-func (s *service) reply(ctx context.Context, in tool.Invocation, a replyArgs) (string, error) {
-	o, err := s.answer(ctx, in, a)
-	if err != nil {
-		return "", err
-	}
-	return s.deliver(ctx, in, o)
 }
 
 // answer composes an answer that quotes the e-mail and belongs to its conversation (RFC 5322,

@@ -117,20 +117,12 @@ func (r *runner) Preview(_ context.Context, in tool.Invocation) (string, error) 
 
 func (r *runner) shell(ctx context.Context, in tool.Invocation, a shellArgs) (tool.Result, error) {
 	// Both streams go one way, in the order in which they are written.
-	skills, err := r.skills(ctx, a.Command)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	return r.run(ctx, in, a.Folder, a.Timeout, skills, "", "bash", "--noprofile", "--norc", "-c", `exec 2>&1; eval "$1"`, "shell", a.Command)
+	return r.run(ctx, in, a.Folder, a.Timeout, a.Command, "", "bash", "--noprofile", "--norc", "-c", `exec 2>&1; eval "$1"`, "shell", a.Command)
 }
 
 func (r *runner) code(ctx context.Context, in tool.Invocation, a codeArgs) (tool.Result, error) {
 	program := map[string]string{"python": "python3", "javascript": "node"}[a.Language]
-	skills, err := r.skills(ctx, a.Code)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	return r.run(ctx, in, a.Folder, a.Timeout, skills, a.Code, "sh", "-c", `exec "$0" - 2>&1`, program)
+	return r.run(ctx, in, a.Folder, a.Timeout, a.Code, a.Code, "sh", "-c", `exec "$0" - 2>&1`, program)
 }
 
 // skills returns what is shown to a text that names files of skills: the approved copies, read-only, by
@@ -174,8 +166,12 @@ func (r *runner) folder(name string) (string, error) {
 	return filepath.Join(r.opt.Workspace, name), nil
 }
 
-// run runs a program in the sandbox to its end.
-func (r *runner) run(ctx context.Context, in tool.Invocation, folder string, seconds int, skills map[string]string, input, program string, args ...string) (tool.Result, error) {
+// run runs a program in the sandbox to its end, and shows it the skills that a text names.
+func (r *runner) run(ctx context.Context, in tool.Invocation, folder string, seconds int, text, input, program string, args ...string) (tool.Result, error) {
+	skills, err := r.skills(ctx, text)
+	if err != nil {
+		return tool.Result{}, err
+	}
 	dir, err := r.folder(folder)
 	if err != nil {
 		return tool.Result{}, tool.NotDone(err)
