@@ -309,8 +309,8 @@ func TestMailAtRealServers(t *testing.T) {
 	}
 	w.says("Soup", "mail.attachment", args{"id": id, "number": 1})
 
-	w.says("marked", "mail.flag", args{"id": id, "add": []string{"read", "flagged"}})
-	w.says(", flagged", "mail.search", args{"account": "home", "flagged": true})
+	w.says("marked", "mail.flag", args{"id": id, "add": []string{"read", "Essen"}})
+	w.says("labels Essen", "mail.search", args{"account": "home", "label": "Essen"})
 	w.says("Sent the e-mail", "mail.reply", args{"id": id, "to": []string{"jurgen@example.net"}, "body": "Ich komme."})
 	w.says(`(?s)Mittagessen.*Ich komme\..*> Schön`, "mail.thread", args{"id": id})
 	w.says("draft is written", "mail.draft", args{"account": "work", "to": []string{"bob@example.net"}, "subject": "Plan", "body": "Draft."})

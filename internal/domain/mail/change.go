@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/emersion/go-imap/v2"
 
@@ -83,6 +84,30 @@ func (c *client) movedTold(to, messageID string) string {
 	return fmt.Sprintf("The e-mail is in %s now.", to)
 }
 
+// flagOf returns the flag for a word that a model wrote. Error code: mail_label_invalid.
+func flagOf(word string) (imap.Flag, error) {
+	switch strings.ToLower(word) {
+	case "read":
+		return imap.FlagSeen, nil
+	case "flagged":
+		return imap.FlagFlagged, nil
+	case "answered":
+		return imap.FlagAnswered, nil
+	}
+	letter := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("$_-.", r)
+	}
+	if word == "" || len(word) > 50 || strings.ContainsFunc(word, func(r rune) bool { return !letter(r) }) {
+		return "", tool.NotDone(fault.New(fault.Invalid, "mail_label_invalid", "%.60q is no label", word).WithHint("write read, flagged, answered, or one word of letters and digits"))
+	}
+	return imap.Flag(word), nil
+}
+
+// hasFlag reports whether a flag is among flags, which are compared without case.
+func hasFlag(flags []imap.Flag, f imap.Flag) bool {
+	return slices.ContainsFunc(flags, func(g imap.Flag) bool { return strings.EqualFold(string(f), string(g)) })
+}
+
 // flag adds and removes flags. Only what really changes is remembered.
 func (s *service) flag(ctx context.Context, in tool.Invocation, a flagArgs, by changes) (string, error) {
 	ch := change{ID: a.ID}
@@ -99,12 +124,19 @@ func (s *service) flag(ctx context.Context, in tool.Invocation, a flagArgs, by c
 		return "", tool.NotDone(missing(p))
 	}
 	for _, list := range []struct {
-		words []mark
+		words []string
 		to    *[]imap.Flag
 		add   bool
 	}{{a.Add, &ch.Add, true}, {a.Remove, &ch.Remove, false}} {
 		for _, word := range list.words {
-			if f := marks[word]; slices.Contains(heads[0].flags, f) != list.add {
+			f, err := flagOf(word)
+			if err != nil {
+				return "", err
+			}
+			if kept := c.Mailbox().PermanentFlags; list.add && len(kept) > 0 && !hasFlag(kept, f) && !hasFlag(kept, imap.FlagWildcard) {
+				return "", tool.NotDone(fault.New(fault.Unsupported, "mail_label_unsupported", "the mail server keeps no label %.60s", f).WithHint("move the e-mail to a folder of that name"))
+			}
+			if hasFlag(heads[0].flags, f) != list.add {
 				*list.to = append(*list.to, f)
 			}
 		}

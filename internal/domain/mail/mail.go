@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/emersion/go-imap/v2"
-
 	"steward/internal/domain/local"
 	"steward/internal/extract"
 	"steward/internal/fault"
@@ -81,7 +79,7 @@ type searchArgs struct {
 	Text    string `json:"text,omitzero" jsonschema:"words in headers or text" maxlen:"200"`
 	Since   string `json:"since,omitzero" jsonschema:"first day, such as 2026-03-29" format:"date"`
 	Before  string `json:"before,omitzero" jsonschema:"day after the last one" format:"date"`
-	Flagged bool   `json:"flagged,omitzero" jsonschema:"only e-mails that are flagged"`
+	Label   string `json:"label,omitzero" jsonschema:"only e-mails with this label, or flagged, read or answered ones" maxlen:"50"`
 	Unread  bool   `json:"unread,omitzero" jsonschema:"only e-mails that are unread"`
 	Page    int    `json:"page,omitzero" jsonschema:"1 is the newest; 20 e-mails a page" min:"1" max:"50"`
 }
@@ -118,18 +116,9 @@ type moveArgs struct {
 
 type flagArgs struct {
 	idArgs
-	Add    []mark `json:"add,omitzero" jsonschema:"what the e-mail is to be marked as" maxlen:"3"`
-	Remove []mark `json:"remove,omitzero" jsonschema:"what it is not to be marked as any more" maxlen:"3"`
+	Add    []string `json:"add,omitzero" jsonschema:"read, flagged, answered, or a label of one word" maxlen:"10"`
+	Remove []string `json:"remove,omitzero" jsonschema:"the same, to be taken away" maxlen:"10"`
 }
-
-// mark is a word for a flag.
-type mark string
-
-// JSONSchema returns the schema.
-func (mark) JSONSchema() string { return `{"type":"string","enum":["read","flagged","answered"]}` }
-
-// marks are the flags by their words.
-var marks = map[mark]imap.Flag{"read": imap.FlagSeen, "flagged": imap.FlagFlagged, "answered": imap.FlagAnswered}
 
 // Add adds the tools to a kit. notes is where what is needed to undo actions is kept.
 func Add(k *local.Kit, notes local.Place, opt Options) {
@@ -149,7 +138,7 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 		return spec
 	}
 	local.Query(k, query("search", "Finds e-mails, newest first: sender, subject, date and id of each. Without conditions it lists the inbox.", "Search the e-mails in the folder {folder|inbox}",
-		"account", "folder", "from", "to", "subject", "text", "since", "before", "flagged", "unread", "page"), s.search)
+		"account", "folder", "from", "to", "subject", "text", "since", "before", "label", "unread", "page"), s.search)
 	local.Query(k, query("read", "Reads an e-mail: its text, who sent it, whom to answer, and its attachments. It stays unread.", "Read an e-mail", "id"), s.read)
 	local.Query(k, query("thread", "Shows the conversation that an e-mail belongs to, oldest first, with the beginning of each text.", "Read the conversation of an e-mail", "id"), s.thread)
 	local.Query(k, query("attachment", "Reads an attachment of an e-mail: the text of a document, or a picture.", "Read attachment {number} of an e-mail", "id", "number"), s.attachment)
@@ -158,7 +147,7 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	local.Action(k, draft, s.draft, s.settle)
 	local.Action(k, sends("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}: {subject}", "to", "cc", "bcc"), sending(s, s.compose), s.settle)
 	local.Action(k, sends("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}", "to", "cc"), sending(s, s.answer), s.settle)
-	local.Change(k, action("flag", "Marks an e-mail as read, flagged or answered, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}"), s.of, s.flag, tool.Text)
+	local.Change(k, action("flag", "Marks an e-mail as read, flagged or answered, or with a label, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}"), s.of, s.flag, tool.Text)
 	to := func(folder string) func(context.Context, tool.Invocation, idArgs, changes) (string, error) {
 		return func(ctx context.Context, in tool.Invocation, a idArgs, by changes) (string, error) {
 			return by.move(ctx, in, moveArgs{a, folder})

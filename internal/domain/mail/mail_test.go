@@ -438,12 +438,16 @@ func TestMoves(t *testing.T) {
 func TestFlags(t *testing.T) {
 	w := newWorld(t)
 	w.Put(t, "INBOX", lunch)
-	a := args{"id": w.id(args{}), "add": []string{"read", "flagged"}, "remove": []string{"answered"}}
+	a := args{"id": w.id(args{}), "add": []string{"read", "flagged", "todo"}, "remove": []string{"answered"}}
 	for range 2 {
 		w.call("flag", a)
 	}
-	contains(t, w.call("search", args{}), ", flagged (id")
-	contains(t, w.call("search", args{"flagged": true}), "1 found")
+	contains(t, w.call("search", args{}), ", flagged, labels todo (id")
+	contains(t, w.call("search", args{"label": "todo"}), "1 found")
+	contains(t, w.call("read", args{"id": a["id"]}), "Labels: todo\n")
+	if got := w.call("search", args{"label": "done"}); !strings.HasPrefix(got, "No") {
+		t.Error(got)
+	}
 	if got := w.call("search", args{"unread": true}); !strings.HasPrefix(got, "No") {
 		t.Error(got)
 	}
@@ -456,8 +460,8 @@ func TestFlags(t *testing.T) {
 		t.Error(got)
 	}
 	w.key = "bad"
-	w.refused("args_invalid", "flag", args{"id": a["id"], "add": []string{"x) BODY"}})
-	w.refused("args_invalid", "flag", args{"id": a["id"], "add": []string{`\Deleted`}})
+	w.refused("mail_label_invalid", "flag", args{"id": a["id"], "add": []string{"x) BODY"}})
+	w.refused("mail_label_invalid", "flag", args{"id": a["id"], "add": []string{`\Deleted`}})
 }
 
 func TestLogins(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-message"
 	_ "github.com/emersion/go-message/charset" // texts in other encodings than UTF-8
 	"github.com/emersion/go-message/mail"
@@ -29,6 +30,7 @@ type letter struct {
 	id                             string   // Message-ID, without brackets
 	references                     []string // oldest first
 	date                           time.Time
+	flags                          []imap.Flag
 	plain                          string
 	html                           []byte
 	attached                       []attached

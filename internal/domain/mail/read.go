@@ -36,8 +36,12 @@ func (a searchArgs) criteria(zone *time.Location) (*imap.SearchCriteria, error) 
 	if a.Text != "" {
 		c.Text = []string{a.Text}
 	}
-	if a.Flagged {
-		c.Flag = []imap.Flag{imap.FlagFlagged}
+	if a.Label != "" {
+		f, err := flagOf(a.Label)
+		if err != nil {
+			return nil, err
+		}
+		c.Flag = []imap.Flag{f}
 	}
 	if a.Unread {
 		c.NotFlag = []imap.Flag{imap.FlagSeen}
@@ -207,7 +211,21 @@ func (h head) line(zone *time.Location) string {
 	if slices.Contains(h.flags, imap.FlagFlagged) {
 		unread += ", flagged"
 	}
+	if l := labels(h.flags); l != "" {
+		unread += ", labels " + l
+	}
 	return fmt.Sprintf("%s, %q, %s%s (id %s)", who, short(h.Subject), stamp(h.date, zone), unread, h.place)
+}
+
+// labels returns the labels among flags: those that no standard names.
+func labels(flags []imap.Flag) string {
+	var out []string
+	for _, f := range flags {
+		if len(out) < 10 && !strings.HasPrefix(string(f), "\\") && !strings.HasPrefix(string(f), "$") {
+			out = append(out, short(string(f)))
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 func names(list []imap.Address) string {
@@ -234,7 +252,7 @@ func stamp(t time.Time, zone *time.Location) string {
 // fetch reads a whole e-mail. The folder is selected.
 func (c *client) fetch(ctx context.Context, p place) (letter, error) {
 	one := imap.UIDSetNum(p.uid)
-	list, err := c.Fetch(one, &imap.FetchOptions{RFC822Size: true, UID: true}).Collect()
+	list, err := c.Fetch(one, &imap.FetchOptions{RFC822Size: true, Flags: true, UID: true}).Collect()
 	switch {
 	case err != nil:
 		return letter{}, tool.NotDone(broken(ctx, c.account, err))
@@ -251,7 +269,9 @@ func (c *client) fetch(ctx context.Context, p place) (letter, error) {
 	if len(bodies) == 0 {
 		return letter{}, tool.NotDone(missing(p))
 	}
-	return parse(bodies[0].FindBodySection(whole)), nil
+	l := parse(bodies[0].FindBodySection(whole))
+	l.flags = list[0].Flags
+	return l, nil
 }
 
 func (s *service) load(ctx context.Context, user, id string) (letter, place, error) {
@@ -274,7 +294,7 @@ func (s *service) read(ctx context.Context, in tool.Invocation, a idArgs) (strin
 		return "", err
 	}
 	var b strings.Builder
-	for _, f := range [][2]string{{"From", l.from}, {"To", l.to}, {"Cc", l.cc}, {"Reply to", l.replyTo}, {"Subject", l.subject}, {"Date", stamp(l.date, s.Location(in.User))}, {"Id", p.String()}, {"Problem", l.problem}} {
+	for _, f := range [][2]string{{"From", l.from}, {"To", l.to}, {"Cc", l.cc}, {"Reply to", l.replyTo}, {"Subject", l.subject}, {"Date", stamp(l.date, s.Location(in.User))}, {"Id", p.String()}, {"Labels", labels(l.flags)}, {"Problem", l.problem}} {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "%s: %s\n", f[0], f[1])
 		}

@@ -102,38 +102,17 @@ func convert(text string, now time.Time, from, to *time.Location) (string, error
 	}
 	t, note := c.Time, ""
 	if !c.Fixed {
-		t, note = settleWall(t, from)
+		t, note = wallIn(t, from)
 	}
 	return fmt.Sprintf("%s = %s%s", stamp(t.In(from)), stamp(t.In(to)), note), nil
 }
 
-// settleWall finds the moment when the clocks of the zone show wall's time. In spring some times do not
-// exist, and in autumn some come twice; then note says so.
-func settleWall(wall time.Time, zone *time.Location) (t time.Time, note string) {
-	moments := moments(wall, zone)
-	switch len(moments) {
-	case 1:
-		return moments[0], ""
-	case 2:
-		return moments[0], fmt.Sprintf("\nNote: in %s the clocks are set back then, and this time comes twice: this is the first; the second is %s.",
-			zone, moments[1].In(zone).Format(time.RFC3339))
+// wallIn returns the moment at which the clocks of a zone show wall's time. If that time is skipped in
+// spring, note says so; if it comes twice in autumn, the moment is one of both.
+func wallIn(wall time.Time, zone *time.Location) (t time.Time, note string) {
+	t = time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, zone)
+	if is, want := t.Format(time.DateTime), wall.Format(time.DateTime); is != want {
+		note = fmt.Sprintf("\nNote: %s does not exist in %s: the clocks are set forward then. %s is meant instead.", want[:16], zone, is[11:16])
 	}
-	// With the offset before the change, a time that does not exist is what an unchanged clock shows.
-	_, before := wall.Add(-24 * time.Hour).In(zone).Zone()
-	t = wall.Add(-time.Duration(before) * time.Second).In(zone)
-	return t, fmt.Sprintf("\nNote: %s does not exist in %s: the clocks are set forward then. %s is meant instead.",
-		wall.Format("2006-01-02 15:04"), zone, t.Format("15:04"))
-}
-
-// moments returns the instants at which the clocks of the zone show wall's time, in order.
-func moments(wall time.Time, zone *time.Location) []time.Time {
-	var out []time.Time
-	for _, near := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
-		_, offset := wall.Add(near).In(zone).Zone()
-		t := wall.Add(-time.Duration(offset) * time.Second)
-		if _, have := t.In(zone).Zone(); have == offset && (len(out) == 0 || !out[0].Equal(t)) {
-			out = append(out, t)
-		}
-	}
-	return out
+	return t, note
 }

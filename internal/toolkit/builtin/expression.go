@@ -20,7 +20,7 @@ const (
 
 // infix are the operators between two operands. An operator takes what is at its left if its level is high
 // enough, and at its right what has at least the level right. The signs and √ before an operand have level 3,
-// so that -2^2 is -4 and 2^3^2 is 2^9; "!" and "%" after an operand bind most tightly.
+// so that -2^2 is -4 and 2^3^2 is 2^9; "%" after an operand binds most tightly.
 var infix = map[string]struct {
 	level, right int
 	do           func(a, b number) (number, error)
@@ -98,7 +98,7 @@ func scan(text string) ([]token, error) {
 		case r == '*' && s.Peek() == '*':
 			s.Next()
 			t.text = "**"
-		case strings.ContainsRune("+-*/^%!(),√", same(r)):
+		case strings.ContainsRune("+-*/^%(),√", same(r)):
 			t.text = string(same(r))
 		default:
 			return nil, invalid(t.at, "%q has no meaning here", r)
@@ -111,7 +111,7 @@ func scan(text string) ([]token, error) {
 func invalid(at int, format string, args ...any) error {
 	return fault.New(fault.Invalid, "expression_invalid", "at character %d: %s", at, fmt.Sprintf(format, args...)).
 		Detail("position", at).
-		WithHint("write a formula such as (2 + 3) * sqrt(16) / 4; the operators are + - * / %% ^ !, the functions %s", functionNames)
+		WithHint("write a formula such as (2 + 3) * sqrt(16) / 4; the operators are + - * / %% ^, the functions %s", functionNames)
 }
 
 type parser struct {
@@ -150,9 +150,6 @@ func (p *parser) expression(least int) (number, error) {
 		text := p.peek().text
 		op, ok := infix[text]
 		switch {
-		case text == "!":
-			p.i++
-			n, err = factorial(n)
 		case text == "%" && !p.operandAfter():
 			p.i++
 			n, err = div(n, integer(100))

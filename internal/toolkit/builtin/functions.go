@@ -31,12 +31,11 @@ const many = 1000
 
 // functionNames is the list for errors and the description.
 const functionNames = "abs, sqrt, cbrt, root(x, n), floor, ceil, round(x, places), min, max, sum, avg, mod, pow, " +
-	"exp, ln, log(x, base), log2, log10, sin, cos, tan, asin, acos, atan (in radians), deg, rad"
+	"exp, ln, log(x, base), log10, sin, cos, tan, asin, acos, atan (in radians)"
 
 // constants are read only.
 var constants = map[string]number{
 	"pi": decimal("3.14159265358979323846264338327950288"), "π": decimal("3.14159265358979323846264338327950288"),
-	"tau": decimal("6.28318530717958647692528676655900576"), "τ": decimal("6.28318530717958647692528676655900576"),
 	"e": decimal("2.71828182845904523536028747135266250"),
 }
 
@@ -69,7 +68,6 @@ var functions = map[string]function{
 	}},
 	"exp":   floating(math.Exp),
 	"ln":    floating(math.Log),
-	"log2":  floating(math.Log2),
 	"log10": floating(math.Log10),
 	"log": {1, 2, func(a []number) (number, error) {
 		x, _ := a[0].Float64()
@@ -88,8 +86,6 @@ var functions = map[string]function{
 	"asin": floating(math.Asin),
 	"acos": floating(math.Acos),
 	"atan": floating(math.Atan),
-	"deg":  floating(func(x float64) float64 { return x * 180 / math.Pi }),
-	"rad":  floating(func(x float64) float64 { return x * math.Pi / 180 }),
 }
 
 // fold makes a function of any number of arguments from one of two.
@@ -146,19 +142,6 @@ func round(args []number) (number, error) {
 	return exact(n.Quo(n, scale)), nil
 }
 
-// maxFactorial keeps the result below maxBits.
-const maxFactorial = 5000
-
-func factorial(n number) (number, error) {
-	if !n.IsInt() || n.Sign() < 0 {
-		return number{}, fault.New(fault.Invalid, "factorial_invalid", "a factorial takes a whole number that is not negative")
-	}
-	if !n.Num().IsInt64() || n.Num().Int64() > maxFactorial {
-		return number{}, errTooBig
-	}
-	return checked(new(big.Rat).SetInt(new(big.Int).MulRange(1, n.Num().Int64())), n.rounded)
-}
-
 // addMath adds the calculator.
 func addMath(to *local.Kit) {
 	type pair struct {
@@ -175,7 +158,7 @@ func addMath(to *local.Kit) {
 	type evaluateArgs struct {
 		Expression string `json:"expression" jsonschema:"the formula, for example (2 + 3) * sqrt(16) / 4" minlen:"1" maxlen:"4096"`
 	}
-	query(to, "evaluate", "Evaluates a formula, an arithmetic expression with several operations, parentheses, percentages or functions: + - * / ^, % (remainder, or percent after a number), !, "+functionNames+", pi, e. Exact where it can be.",
+	query(to, "evaluate", "Evaluates a formula, an arithmetic expression with several operations, parentheses, percentages or functions: + - * / ^, % (remainder, or percent after a number), "+functionNames+", pi, e. Exact where it can be.",
 		tool.LogSpec{Summary: "Compute {expression}"},
 		func(in evaluateArgs) (string, error) { return shown(evaluate(strings.TrimSpace(in.Expression))) })
 }

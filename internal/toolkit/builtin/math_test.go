@@ -120,7 +120,6 @@ func TestEvaluate(t *testing.T) {
 		"200 * (1 + 10%)":               "220",
 		"10%%":                          "0.001",
 		"9 % √4":                        "1",
-		"5!":                            "120",
 		"2 × 3 ÷ 4 − 1":                 "0.5",
 		"√16 + √2^2":                    "6",
 		"SQRT(16)":                      "4",
@@ -134,7 +133,6 @@ func TestEvaluate(t *testing.T) {
 		"sum(1, 2, 3.5)":                "6.5",
 		"avg(1, 2, 4)":                  "2.33333333333333 (rounded)",
 		"pi":                            "3.14159265358979 (rounded)",
-		"π * 2 - tau":                   "0 (rounded)",
 		"round(e, 3)":                   "2.718",
 		"sin(pi)":                       "0 (rounded)",
 		"tan(pi/4)":                     "1 (rounded)",
@@ -142,7 +140,6 @@ func TestEvaluate(t *testing.T) {
 		"ln(e)":                         "1 (rounded)",
 		"log(1000)":                     "3 (rounded)",
 		"log(8, 2)":                     "3 (rounded)",
-		"rad(180)":                      "3.14159265358979 (rounded)",
 		"1e3 + 1E-2":                    "1000.01",
 		".5 + 5.":                       "5.5",
 		"2^64":                          "18446744073709551616",
@@ -154,7 +151,6 @@ func TestEvaluate(t *testing.T) {
 		"ln(0)":                         "number_too_large",
 		"9^9^9":                         "number_too_large",
 		"1e9999 * 1e9999 * 1e9999":      "number_too_large",
-		"(-1)!":                         "factorial_invalid",
 		"root(2, 0)":                    "root_invalid",
 		"round(1, 1.5)":                 "places_invalid",
 		"":                              "args_invalid",
@@ -314,7 +310,7 @@ func TestRoots(t *testing.T) {
 }
 
 func FuzzEvaluate(f *testing.F) {
-	for _, s := range []string{"1+2*3", "-2^2!", "15% of 80", "max(1,2,√3)", "1e9999^9", "((((", "ln(0)", "0^0", "9!^9!", "root(1e-9999,1000)"} {
+	for _, s := range []string{"1+2*3", "-2^2", "15% of 80", "max(1,2,√3)", "1e9999^9", "((((", "ln(0)", "0^0", "9^9^9", "root(1e-9999,1000)"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
