@@ -365,7 +365,7 @@ func (a *app) checkModels(ctx context.Context, set *settings.Loaded) []check {
 	def := fine("models", "default is %s", strings.Join(s.aliases["default"].Models, ", then "))
 	if s.offlineOnly() {
 		def = ill("models", warn, "no language model was found, not even an Ollama on this machine: the offline provider answers, by rules",
-			"set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or get Ollama from https://ollama.com/download and run: ollama pull "+smallModel)
+			fmt.Sprintf("set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or get Ollama from https://ollama.com/download and run: ollama pull %s", fitting(totalMemory("/proc/meminfo")).name))
 	}
 	provider, _, _ := strings.Cut(s.aliases[llm.DefaultAlias].Models[0], "/")
 	if !slices.ContainsFunc(s.sources, func(src source) bool { return src.Name() == provider }) {

@@ -287,7 +287,7 @@ var keyForms = []struct{ begins, provider string }{
 // forKey says what a local model would need, and asks for a key. It returns the models that there
 // are with it.
 func (k *prompter) forKey(set *settings.Loaded, p *plan) (*supply, error) {
-	k.app.note("%s", localAdvice)
+	k.app.note("%s", localAdvice(totalMemory("/proc/meminfo")))
 	f, ok := terminalInput(k.app.stdin)
 	for ok && !k.yes {
 		key, err := k.app.readHidden(k.ctx, f, "A key of OpenAI, Anthropic or Gemini (it is not shown; Enter goes on without)")
@@ -317,24 +317,69 @@ func (k *prompter) forKey(set *settings.Loaded, p *plan) (*supply, error) {
 	return k.app.supply(k.ctx, set, nil, slog.New(slog.DiscardHandler))
 }
 
-// smallModel is the smallest of the models in localAdvice.
-const smallModel = "qwen3:4b"
+// localModel is a model that Ollama has, with its download size and the memory that it needs.
+type localModel struct {
+	name         string
+	size, memory float64 // in GB
+}
 
-// localAdvice says what a local model would need. The models are good with tools. Sizes:
-// ollama.com/library, of 2026-11. Memory: 8, 16 and 32 GB for models of up to 7, 13 and 33 billion
-// parameters, as Ollama's README says.
-const localAdvice = `No language model was found: no key in the environment, and no Ollama with a model.
+// localModels are good with tools. Sizes: ollama.com/library, of 2026-11. Memory: 8, 16 and 32 GB
+// for models of up to 7, 13 and 33 billion parameters, as Ollama's README says.
+var localModels = []localModel{{"qwen3:4b", 2.5, 8}, {"gpt-oss:20b", 14, 16}, {"qwen3:30b", 19, 32}}
 
-LOCAL MODEL  DOWNLOAD  MEMORY
-qwen3:4b       2.5 GB    8 GB
-gpt-oss:20b     14 GB   16 GB
-qwen3:30b       19 GB   32 GB
+// fits reports whether a machine with so much memory (in bytes; 0: unknown) can run the model. The
+// system keeps some for itself.
+func (m localModel) fits(memory uint64) bool {
+	return memory == 0 || float64(memory)/1e9 >= m.memory*0.9
+}
 
-To get one, best the largest that fits into your memory: install Ollama from
-https://ollama.com/download, then run, for example,
-  ollama pull ` + smallModel + `
-and steward setup again.
-`
+// fitting returns the largest model that fits, or the smallest if none does.
+func fitting(memory uint64) localModel {
+	best := localModels[0]
+	for _, m := range localModels {
+		if m.fits(memory) {
+			best = m
+		}
+	}
+	return best
+}
+
+// localAdvice says what a local model would need on a machine with so much memory (in bytes; 0:
+// unknown).
+func localAdvice(memory uint64) string {
+	var b strings.Builder
+	b.WriteString("No language model was found: no key in the environment, and no Ollama with a model.\n\n")
+	has := float64(memory) / 1e9
+	rows := [][]string{{"LOCAL MODEL", "DOWNLOAD", "MEMORY", ""}}
+	for _, m := range localModels {
+		fits := ""
+		if !m.fits(memory) {
+			fits = fmt.Sprintf("too large for the %.0f GB here", has)
+		}
+		rows = append(rows, []string{m.name, fmt.Sprintf("%.1f GB", m.size), fmt.Sprintf("%.0f GB", m.memory), fits})
+	}
+	b.WriteString(columns(rows, 0))
+	fmt.Fprintf(&b, "\nTo get one: install Ollama from https://ollama.com/download, then run\n  ollama pull %s\nand steward setup again.\n", fitting(memory).name)
+	return b.String()
+}
+
+// totalMemory reads the memory of the machine from Linux' /proc/meminfo, in bytes; 0: unknown.
+func totalMemory(file string) uint64 {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" {
+			kb, err := strconv.ParseUint(f[1], 10, 54)
+			if err != nil {
+				return 0
+			}
+			return kb << 10
+		}
+	}
+	return 0
+}
 
 // tryTimeout is how long the trial call of a model may take. A local model may have to be loaded
 // first.

@@ -48,3 +48,23 @@ func TestAPlanIsWritten(t *testing.T) {
 		t.Errorf("the key is shown: %s %s", b, &errs)
 	}
 }
+
+func TestLocalAdvice(t *testing.T) {
+	for gb, best := range map[uint64]string{0: "qwen3:30b", 4: "qwen3:4b", 8: "qwen3:4b", 16: "gpt-oss:20b", 64: "qwen3:30b"} {
+		if say := localAdvice(gb * 1e9); !strings.Contains(say, "ollama pull "+best+"\n") {
+			t.Errorf("%d GB: %s", gb, say)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "meminfo")
+	for text, want := range map[string]uint64{"MemTotal:  16384 kB\nMemFree: 1 kB\n": 16 << 20, "MemTotal: x kB\n": 0, "": 0} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := totalMemory(file); got != want {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+	if got := totalMemory(file + "x"); got != 0 {
+		t.Error(got)
+	}
+}
