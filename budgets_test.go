@@ -53,7 +53,7 @@ var budgets = map[string]int{
 	"internal/provider/cloud":       120,
 	"internal/provider/gemini":      1630,
 	"internal/agent/route":          440,
-	"internal/agent/plan":           1240,
+	"internal/agent/plan":           1243,
 	"internal/provider/offline":     1975,
 	"internal/provider/ollama":      1120,
 	"internal/provider/openai":      2575,

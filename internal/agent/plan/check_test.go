@@ -143,3 +143,10 @@ func FuzzPlans(f *testing.F) {
 		}
 	})
 }
+
+func TestANameThatIsThePurposeIsShownOnce(t *testing.T) {
+	d := plan.Draft{Subtasks: []plan.Draft{{Name: "buy milk", Purpose: "buy  milk"}}}
+	if got := d.Text(); got != "- buy milk\n" {
+		t.Errorf("%q", got)
+	}
+}

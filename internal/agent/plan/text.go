@@ -16,8 +16,11 @@ func (d *Draft) Text() string {
 }
 
 func (d *Draft) write(b *strings.Builder, indent string) {
-	if d.Name != "" || d.Purpose != "" {
-		fmt.Fprintf(b, "%s- %s\n", indent, strings.Trim(words(d.Name)+": "+words(d.Purpose), ": "))
+	if name, purpose := words(d.Name), words(d.Purpose); name != "" || purpose != "" {
+		if purpose == name {
+			purpose = ""
+		}
+		fmt.Fprintf(b, "%s- %s\n", indent, strings.Trim(name+": "+purpose, ": "))
 		indent += "    "
 	}
 	limits := ""
