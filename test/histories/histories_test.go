@@ -189,7 +189,7 @@ func (m *machine) begin(t *rapid.T, s *conversation.Session, ask *message.Messag
 func (m *machine) finish(t *rapid.T, s *conversation.Session) {
 	last := say(message.Assistant, words(t, "answer"))
 	last.Final = true
-	must(t, second(s.Finish(m.ctx, last, "answered", "")))
+	must(t, second(s.Finish(m.ctx, last, "answered", "", nil)))
 	m.keep(last)
 	m.same(t, s)
 }
