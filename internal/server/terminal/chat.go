@@ -436,10 +436,12 @@ func (m *chat) show(w watched) tea.Cmd {
 	var done tea.Cmd
 	for _, f := range w.frames {
 		m.cursor = f.Cursor
-		if f.Type == client.FrameUser {
-			m.sending = ""
-		}
+		rested := !m.turn.running
 		m.turn.frame(f)
+		over := f.Type == client.FrameComplete || f.Type == client.FrameError
+		if f.Type == client.FrameUser || rested && (m.turn.running || over) {
+			m.sending = "" // these frames came before the report that it was accepted
+		}
 		if f.Type == client.FrameComplete {
 			done = m.count()
 		}

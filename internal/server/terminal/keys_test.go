@@ -35,6 +35,28 @@ func TestMessagesWaitForTheOneBeforeThem(t *testing.T) {
 	}
 }
 
+// An answer can come before the report that its message was accepted. Another answer
+// to the same message has no frame with a user's message.
+func TestAnAnswerComesBeforeTheReportOfItsMessage(t *testing.T) {
+	conv := id.New().String()
+	complete := client.Frame{Type: client.FrameComplete}
+	for name, frames := range map[string][]client.Frame{
+		"text":  {{Type: client.FrameToken, Text: "done"}, complete},
+		"none":  {complete},
+		"error": {{Type: client.FrameError, Err: errDown}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t, &down{})
+			d.conv, d.sending = conv, "another answer, please"
+			d.show(watched{watch: d.watch, frames: frames})
+			d.update(sent{Accepted: client.Accepted{Conversation: conv, Message: id.New().String()}})
+			if d.busy() {
+				t.Error("the chat waits for an answer that was there already")
+			}
+		})
+	}
+}
+
 func TestADraftThatWasClearedComesBack(t *testing.T) {
 	d := newDrive(t, &down{})
 	d.input.SetValue("half a thought")
