@@ -68,6 +68,8 @@ func (d *down) answer(r *http.Request) (any, error) {
 		return nil, errors.Join(err, d.refuses)
 	case route == "approvals":
 		return questionWith(which, r.URL.Query().Get("pattern"))
+	case route == "agents" && which == "" && d.allowed > 0:
+		return map[string]any{"agents": []catalog.Listing{desk(catalog.Approved)}}, nil
 	case which == "inspect":
 		d.looked++
 		return catalog.Inspection{Listing: desk(catalog.Pending), Hash: "h"}, nil
@@ -340,6 +342,11 @@ func TestNobodyAllowsByTypingOn(t *testing.T) {
 	sees("? Allow desk as it is? y/n y", 1, 0, "")
 	d.pass(time.Millisecond)
 	sees("✓ desk is allowed", 1, 1, "")
+
+	// The news of the decision did not come yet.
+	if got := d.line("/approve"); !strings.Contains(got, "nothing waits for an approval") {
+		t.Errorf("%q", got)
+	}
 }
 
 func TestInterrupt(t *testing.T) {

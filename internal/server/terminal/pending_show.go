@@ -178,13 +178,22 @@ func (m *chat) approve(name string) tea.Cmd {
 	switch {
 	case p.offer != nil && p.offer.stage == deciding:
 		m.say("one moment: the last answer is still on its way")
-	case name == "" && len(p.waiting) == 0:
-		m.say("nothing waits for an approval")
 	case name == "":
-		p.asked, p.offer, p.told = nil, nil, false
+		return m.withAgents(m.approveWaiting)
 	default:
 		return m.withAgents(func(all []catalog.Listing) tea.Cmd { return m.approveNamed(name, all) })
 	}
+	return nil
+}
+
+// approveWaiting asks again about everything that waits.
+func (m *chat) approveWaiting(all []catalog.Listing) tea.Cmd {
+	p := &m.pend
+	p.waiting = catalog.Waiting(all) // news of the last decisions may still be on their way
+	if len(p.waiting) == 0 {
+		return m.tell("nothing waits for an approval")
+	}
+	p.asked, p.offer, p.told = nil, nil, false
 	return nil
 }
 
