@@ -102,7 +102,7 @@ type Plan struct {
 	Edited       bool            `json:"edited,omitzero"`   // by a person, before it began
 	Fallback     bool            `json:"fallback,omitzero"` // planning failed: the agent in reserve got the request
 	Tasks        []PlanTask      `json:"tasks,omitzero"`
-	Outcome      string          `json:"outcome"` // "done", "failed", "cancelled", "stopped"
+	Outcome      string          `json:"outcome"` // "done", "failed", "cancelled"
 	Error        string          `json:"error,omitzero"`
 	Iterations   int             `json:"iterations"`           // model calls of the agents
 	Intents      int             `json:"intents,omitzero"`     // actions that they wanted

@@ -22,7 +22,6 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/lease"
 	"steward/internal/tool"
 )
 
@@ -141,12 +140,9 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 		made = plan.Tree(askedRequest(in.Call), draft, a.call.Labels)
 	}
 	if len(tasks) == 0 || !tasks[0].State.Over() {
-		if err = w.lead(ctx, made); err == nil {
-			return w.result(), nil
+		if err := w.lead(ctx, made); err != nil {
+			return tool.Result{}, err
 		}
-	}
-	if kept := w.keep(ctx, err); err != nil || kept != nil {
-		return tool.Result{}, cmp.Or(err, kept)
 	}
 	return w.result(), nil
 }
@@ -306,7 +302,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 	if over == nil {
 		rec, err = w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: changes})
 	} else {
-		err = w.record(ctx, over, string(over[0].State), func(plan store.Change) error { return lease.From(ctx).End(ctx, append(changes, plan)...) })
+		err = w.record(ctx, over, changes)
 	}
 	if err != nil {
 		return aside(ctx, err)

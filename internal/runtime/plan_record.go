@@ -3,7 +3,6 @@ package runtime
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +14,8 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/request"
 	"steward/internal/store"
+	"steward/internal/store/lease"
 	"steward/internal/tool"
 )
 
@@ -29,47 +28,19 @@ const (
 	termPlans = "plans"
 )
 
-// outcomeStopped is the outcome of a plan whose turn was stopped.
-const outcomeStopped = "stopped"
-
 // maxAsked bounds the request in a plan's record, in bytes.
 const maxAsked = 4 << 10
 
-// keep records what became of a plan whose turn was stopped (ended), or whose tree
-// was cancelled just before a crash. A turn that only waits for the next start has
-// nothing to record.
-func (w *treeWorker) keep(ctx context.Context, ended error) error {
-	if ended != nil && !errors.Is(ended, request.ErrStop) {
-		return nil
-	}
-	ctx = context.WithoutCancel(ctx)
-	tasks, err := w.load(ctx)
-	if err != nil || len(tasks) == 0 {
-		return err
-	}
-	outcome := string(tasks[0].State)
-	if ended != nil {
-		outcome = outcomeStopped
-	}
-	err = w.record(ctx, tasks, outcome, func(plan store.Change) error {
-		_, err := w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: []store.Change{plan}})
-		return err
-	})
-	if fault.HasCode(err, "conflict") { // it is recorded already
-		return nil
-	}
-	return err
-}
-
-// record records what became of a plan. commit commits the record.
-func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, outcome string, commit func(store.Change) error) error {
+// record records what became of a plan whose tasks are over, in one batch with their last
+// changes and the end of the lease.
+func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []store.Change) error {
 	root := tasks[0]
 	wrote, _ := tool.Canonical(w.call.Args) // what is no JSON has not become a plan
 	carried, err := tool.Canonical(w.args)
 	if err != nil {
 		return err
 	}
-	p := client.Plan{Request: root.Meta.Purpose, Plan: carried, Edited: !bytes.Equal(wrote, carried), Outcome: outcome, Error: root.Error,
+	p := client.Plan{Request: root.Meta.Purpose, Plan: carried, Edited: !bytes.Equal(wrote, carried), Outcome: string(root.State), Error: root.Error,
 		Fallback: w.call.Origin == originFallback, Labels: w.call.Labels.Names(), Ended: time.Now().UTC().Truncate(time.Millisecond)}
 	turn, err := w.turn(ctx)
 	if err != nil {
@@ -100,12 +71,13 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, outcome str
 		p.Tasks = append(p.Tasks, x)
 	}
 	at := w.at.Parent().ChildID(typePlan, root.ID)
-	err = commit(store.Change{URI: at, Body: record.Encode(&p), If: store.If{Absent: true}, Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}})
-	if err == nil {
-		p.ID = root.ID.String()
-		w.node.examples.learn(w.chat.user, &p)
+	kept := store.Change{URI: at, Body: record.Encode(&p), If: store.If{Absent: true}, Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}}
+	if err := lease.From(ctx).End(ctx, append(changes, kept)...); err != nil {
+		return err
 	}
-	return err
+	p.ID = root.ID.String()
+	w.node.examples.learn(w.chat.user, &p)
+	return nil
 }
 
 // used adds what the agents did that a task was given to. below are the requests of the turn.
