@@ -64,21 +64,21 @@ func (a *app) keepDesigned(ctx context.Context, p *client.Plan, task, name, in s
 	if !agentPathText.MatchString(path) {
 		return usage("name the agent, in a-z, 0-9 and single '_': steward agents keep RECORD NAME")
 	}
-	y := keptAgent{Name: path[strings.LastIndexByte(path, '/')+1:], Description: cmp.Or(t.Meta.Purpose, p.Request), Version: "0.1.0", Metadata: map[string]string{},
+	y := keptAgent{Name: path[strings.LastIndexByte(path, '/')+1:], Description: cmp.Or(t.Purpose, p.Request), Version: "0.1.0", Metadata: map[string]string{},
 		Limits: map[string]any{"iterations": cmp.Or(t.Iterations, planning.IterationsPlanned)}, Examples: []catalog.Example{{Say: p.Request}}}
-	for k, v := range map[string]string{"purpose": t.Meta.Purpose, "instructions": t.Meta.Instructions, "applicability": t.Meta.Applicability, "evaluation": t.Meta.Evaluation} {
+	for k, v := range map[string]string{"purpose": t.Purpose, "instructions": t.Instructions, "applicability": t.Applicability, "evaluation": t.Evaluation} {
 		if v != "" {
 			y.Metadata[k] = v
 		}
 	}
-	if t.Limits.Tokens > 0 {
-		y.Limits["tokens"] = t.Limits.Tokens
+	if t.Tokens > 0 {
+		y.Limits["tokens"] = t.Tokens
 	}
-	if t.Limits.Cost > 0 {
-		y.Limits["cost"] = t.Limits.Cost
+	if t.Cost > 0 {
+		y.Limits["cost"] = t.Cost
 	}
-	if t.Limits.Time > 0 {
-		y.Limits["time"] = t.Limits.Time.String()
+	if t.Time() > 0 {
+		y.Limits["time"] = t.Time().String()
 	}
 	var left []string
 	if y.Tools, left, err = a.ownTools(ctx, t.Tools); err != nil {

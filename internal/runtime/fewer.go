@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"sync"
 
 	"steward/internal/effect"
-	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/tool"
@@ -93,7 +91,7 @@ func (k *agentKit) serves(shown []int, wishes []string, budget ToolBudget) bool 
 	if shown == nil || len(wishes) == 0 {
 		return true
 	}
-	for _, i := range tool.Best(k.chooser().scores(wishes[0]), budget.Tools/4) {
+	for _, i := range tool.Best(k.chooser().finder.Scores(wishes[0]), budget.Tools/4) {
 		if !slices.Contains(shown, i) {
 			return false
 		}
@@ -189,9 +187,8 @@ type chooser struct {
 	finder *tool.Finder
 	tools  *llm.Toolset // the agent's, and then tools.find
 
-	mu    sync.Mutex
-	sets  map[string]*llm.Toolset         // sets that were chosen, since a provider encodes each set once
-	asked map[[sha256.Size]byte][]float64 // the tools' scores for wishes, which later turns read again
+	mu   sync.Mutex
+	sets map[string]*llm.Toolset // sets that were chosen, since a provider encodes each set once
 }
 
 func newChooser(tools *llm.Toolset) *chooser {
@@ -199,42 +196,20 @@ func newChooser(tools *llm.Toolset) *chooser {
 	return &chooser{finder: tool.NewFinder(specs), tools: llm.NewToolset(append(slices.Clip(specs), findTools{}.Spec())...)}
 }
 
-// These bound how many sets, and the scores of how many wishes, are kept.
-const (
-	maxChosenSets = 64
-	maxWishes     = 256
-)
+// maxChosenSets bounds how many sets are kept.
+const maxChosenSets = 64
 
 // similar returns how similar the tools are to wishes. Each wish counts twice as much as the next.
 func (c *chooser) similar(wishes []string) []float64 {
 	sums := make([]float64, len(c.tools.Specs())-1)
 	weight := 1.0
 	for _, w := range wishes {
-		for i, s := range c.scores(w) {
+		for i, s := range c.finder.Scores(w) {
 			sums[i] += weight * s
 		}
 		weight /= 2
 	}
 	return sums
-}
-
-// scores returns how similar the tools are to a wish.
-func (c *chooser) scores(wish string) []float64 {
-	key := sha256.Sum256([]byte(wish))
-	c.mu.Lock()
-	scores, ok := c.asked[key]
-	c.mu.Unlock()
-	if ok {
-		return scores
-	}
-	scores = c.finder.Scores(wish)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.asked == nil || len(c.asked) == maxWishes {
-		c.asked = map[[sha256.Size]byte][]float64{}
-	}
-	c.asked[key] = scores
-	return scores
 }
 
 // of returns the set of the tools with these indexes.
@@ -291,10 +266,9 @@ func (findTools) Spec() tool.Spec {
 
 // Call implements tool.Tool.
 func (findTools) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	x, ok := ctx.Value(turnCallKey{}).(*turnCall)
-	if !ok {
-		return tool.Result{}, fault.New(fault.Unsupported, "find_outside", "%s is for agents in conversations", findTool).
-			WithHint("list the tools of the agent: it shows all of them")
+	x, err := inTurn(ctx, findTool, nil, nil)
+	if err != nil {
+		return tool.Result{}, err
 	}
 	var b strings.Builder
 	for _, i := range x.kit.found(in.Args) {

@@ -122,9 +122,9 @@ func (planTree) Preview(_ context.Context, in tool.Invocation) (string, error) {
 
 // Call implements tool.Tool.
 func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	a, ok := ctx.Value(turnCallKey{}).(*turnCall)
-	if !ok {
-		return tool.Result{}, outsideTurn(startTool)
+	a, err := inTurn(ctx, startTool, nil, nil)
+	if err != nil {
+		return tool.Result{}, err
 	}
 	w := &treeWorker{turnCall: &turnCall{a.calls, a.call, reserving(a.meter())}, at: a.session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*knownTask{}}
 	tasks, err := w.load(ctx)
@@ -192,7 +192,7 @@ func (w *treeWorker) of(t *plan.Task) *knownTask {
 		}
 		c := *t
 		k = &knownTask{Task: &c, at: above.ChildID(typeTask, t.ID), meter: meter}
-		if l := (llm.Budget{MaxTokens: t.Limits.Tokens, MaxCost: t.Limits.Cost}); l != (llm.Budget{}) {
+		if l := (llm.Budget{MaxTokens: t.Tokens, MaxCost: t.Cost}); l != (llm.Budget{}) {
 			if k.meter = llm.NewMeter(l); meter != nil {
 				k.meter.Under(meter)
 			}
@@ -395,7 +395,7 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 // what came before it.
 func assignment(t *plan.Task, above, before []*plan.Task) string {
 	var b strings.Builder
-	for _, part := range []struct{ head, text string }{{"", t.Meta.Purpose}, {"", t.Meta.Instructions}, {"It is done well if: ", t.Meta.Evaluation}} {
+	for _, part := range []struct{ head, text string }{{"", t.Purpose}, {"", t.Instructions}, {"It is done well if: ", t.Evaluation}} {
 		if text := strings.TrimSpace(part.text); text != "" {
 			b.WriteString(part.head + text + "\n")
 		}

@@ -90,7 +90,7 @@ func Called(st store.Store) func(ctx context.Context, path string) string {
 		if err != nil {
 			return ""
 		}
-		return line("an agent for the task " + t.Name + ": " + t.Meta.Purpose)
+		return line("an agent for the task " + t.Name + ": " + t.Purpose)
 	}
 }
 

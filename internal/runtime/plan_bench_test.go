@@ -49,7 +49,7 @@ func BenchmarkDesign(b *testing.B) {
 	w := tooled(b, 60)
 	b.ReportAllocs()
 	for b.Loop() {
-		t := &plan.Task{ID: id.New(), Name: "look", Plan: "look, then say what there is", Tools: []string{"idle.t1", "idle.t2", "idle.t30", "idle.t40", "idle.t59"}}
+		t := &plan.Task{ID: id.New(), Draft: plan.Draft{Name: "look", Plan: "look, then say what there is", Tools: []string{"idle.t1", "idle.t2", "idle.t30", "idle.t40", "idle.t59"}}}
 		if _, err := w.node.design(t); err != nil {
 			b.Fatal(err)
 		}

@@ -15,9 +15,9 @@ func TestATreeHasItsPartOfTheBudget(t *testing.T) {
 	turn.Add(llm.Spend{Tokens: 100})
 	room := reserving(turn)
 	w := &treeWorker{turnCall: &turnCall{nil, agent.Call{}, room}, tasks: map[id.ID]*knownTask{}}
-	top := &plan.Task{ID: id.New(), Limits: plan.Limits{Tokens: 500}}
+	top := &plan.Task{ID: id.New(), Draft: plan.Draft{Tokens: 500}}
 	free := &plan.Task{ID: id.New(), Parent: top.ID}
-	leaf := &plan.Task{ID: id.New(), Parent: free.ID, Limits: plan.Limits{Tokens: 300}}
+	leaf := &plan.Task{ID: id.New(), Parent: free.ID, Draft: plan.Draft{Tokens: 300}}
 	beside := &plan.Task{ID: id.New()}
 	for _, x := range []*plan.Task{top, free, leaf, leaf, beside} {
 		w.of(x)

@@ -46,8 +46,8 @@ func (w *treeWorker) above(t *plan.Task) (above, before []*plan.Task) {
 func partOf(above []*plan.Task) string {
 	var lines []string
 	for _, p := range above {
-		if p.Meta.Purpose != "" {
-			lines = append(lines, "- "+strings.ToValidUTF8(p.Meta.Purpose[:min(len(p.Meta.Purpose), maxPurpose)], ""))
+		if p.Purpose != "" {
+			lines = append(lines, "- "+strings.ToValidUTF8(p.Purpose[:min(len(p.Purpose), maxPurpose)], ""))
 		}
 	}
 	if len(lines) == 0 {
@@ -96,13 +96,10 @@ const askPlanPrompt = "You have divided a request into tasks, and an agent that 
 
 // Call implements tool.Tool.
 func (askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	a, ok := ctx.Value(turnCallKey{}).(*turnCall)
-	if !ok {
-		return tool.Result{}, outsideTurn(askPlanTool)
-	}
 	var asked struct{ Question string }
-	if err := json.Unmarshal(in.Args, &asked); err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments cannot be read: %w", err)
+	a, err := inTurn(ctx, askPlanTool, in.Args, &asked)
+	if err != nil {
+		return tool.Result{}, err
 	}
 	own := strings.TrimPrefix(a.run.Agent, designedPrefix)
 	live, _, ok := a.node.liveTask(a.chat.user, own)
@@ -139,16 +136,13 @@ func (readTask) Spec() tool.Spec {
 
 // Call implements tool.Tool.
 func (readTask) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	a, ok := ctx.Value(turnCallKey{}).(*turnCall)
-	if !ok {
-		return tool.Result{}, outsideTurn(readTaskTool)
-	}
 	var asked struct {
 		Task   string
 		Offset int
 	}
-	if err := json.Unmarshal(in.Args, &asked); err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments cannot be read: %w", err)
+	a, err := inTurn(ctx, readTaskTool, in.Args, &asked)
+	if err != nil {
+		return tool.Result{}, err
 	}
 	own, _, _ := a.node.liveTask(a.chat.user, strings.TrimPrefix(a.run.Agent, designedPrefix))
 	live, of, ok := a.node.liveTask(a.chat.user, asked.Task)
@@ -218,7 +212,7 @@ func (w *treeWorker) describe(asking string) (string, message.Labels) {
 		if t.ID.String() == asking {
 			mark = ", which asks"
 		}
-		text := fmt.Sprintf("THE TASK %s (%s%s)\n%s\n%s\n%s\n", t.Name, t.State, mark, t.Meta.Purpose, t.Meta.Instructions, t.Plan)
+		text := fmt.Sprintf("THE TASK %s (%s%s)\n%s\n%s\n%s\n", t.Name, t.State, mark, t.Purpose, t.Instructions, t.Plan)
 		if t.Output.Summary != "" && !t.Supervised() {
 			text += fenced("its output", t.Output.Summary) + "\n"
 		}
@@ -246,7 +240,7 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 	}
 	path := ""
 	var best, all float64 // those that are built in do not compete: a designed agent has the same tools
-	for _, x := range router.Rank(t.Meta.Purpose) {
+	for _, x := range router.Rank(t.Purpose) {
 		switch ours := n.ofCatalog(route.Agent{Name: x.Agent}); {
 		case ours && x.P > best:
 			path, best, all = x.Agent, x.P, all+x.P

@@ -21,7 +21,7 @@ const judgePrompt = "You judge whether a task was achieved, by what is to be see
 // Judge implements plan.Worker.
 func (w *treeWorker) Judge(ctx context.Context, t *plan.Task, parts []*plan.Task) (v plan.Verdict, err error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "THE TASK:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n", t.Meta.Purpose, t.Meta.Instructions, first(t.Meta.Evaluation, "that it does what its purpose says"))
+	fmt.Fprintf(&b, "THE TASK:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n", t.Purpose, t.Instructions, first(t.Evaluation, "that it does what its purpose says"))
 	for _, p := range parts {
 		b.WriteString(fenced("what came of "+p.Name+", which is "+string(p.State), p.Output.Summary) + "\n\n")
 	}
@@ -39,9 +39,9 @@ const steerPrompt = "You supervise a task. One of its subtasks has failed for go
 // Steer implements plan.Worker.
 func (w *treeWorker) Steer(ctx context.Context, t *plan.Task, parts []*plan.Task) (s plan.Steering, err error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "THE TASK:\n%s\n%s\n\nITS SUBTASKS:\n", t.Meta.Purpose, t.Meta.Instructions)
+	fmt.Fprintf(&b, "THE TASK:\n%s\n%s\n\nITS SUBTASKS:\n", t.Purpose, t.Instructions)
 	for _, p := range parts {
-		fmt.Fprintf(&b, "\n%s, which is %s: %s\n", p.Name, p.State, p.Meta.Purpose)
+		fmt.Fprintf(&b, "\n%s, which is %s: %s\n", p.Name, p.State, p.Purpose)
 		if p.Output.Summary != "" {
 			b.WriteString(fenced("what came of "+p.Name, p.Output.Summary) + "\n")
 		}

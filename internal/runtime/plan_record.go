@@ -40,7 +40,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 	if err != nil {
 		return err
 	}
-	p := client.Plan{Request: root.Meta.Purpose, Plan: carried, Edited: !bytes.Equal(wrote, carried), Outcome: string(root.State), Error: root.Error,
+	p := client.Plan{Request: root.Purpose, Plan: carried, Edited: !bytes.Equal(wrote, carried), Outcome: string(root.State), Error: root.Error,
 		Fallback: w.call.Origin == originFallback, Labels: w.call.Labels.Names(), Ended: time.Now().UTC().Truncate(time.Millisecond)}
 	turn, err := w.turn(ctx)
 	if err != nil {

@@ -36,9 +36,9 @@ func (planTool) Spec() tool.Spec {
 
 // Call implements tool.Tool.
 func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	p, ok := ctx.Value(turnCallKey{}).(*turnCall)
-	if !ok {
-		return tool.Result{}, outsideTurn(flow.PlanTool)
+	p, err := inTurn(ctx, flow.PlanTool, nil, nil)
+	if err != nil {
+		return tool.Result{}, err
 	}
 	if !p.call.Labels.Has(message.Untrusted) {
 		plan, err := p.checked(in.Args)
@@ -63,9 +63,20 @@ func failedText(text string) tool.Result {
 	return res
 }
 
-func outsideTurn(name string) error {
-	return fault.New(fault.Unsupported, "plan_outside", "%s is for agents in conversations", name).
-		WithHint("begin a conversation: steward chat")
+// inTurn returns the call of a turn that is carried out by the tool of this name, and
+// decodes its arguments unless into is nil.
+func inTurn(ctx context.Context, name string, args []byte, into any) (*turnCall, error) {
+	x, ok := ctx.Value(turnCallKey{}).(*turnCall)
+	if !ok {
+		return nil, fault.New(fault.Unsupported, "plan_outside", "%s is for agents in conversations", name).
+			WithHint("begin a conversation: steward chat")
+	}
+	if into != nil {
+		if err := json.Unmarshal(args, into); err != nil {
+			return nil, fault.New(fault.Invalid, "args_invalid", "the arguments cannot be read: %w", err)
+		}
+	}
+	return x, nil
 }
 
 // checked parses a plan and checks that its tools exist.
@@ -212,13 +223,10 @@ type extractArgs struct {
 
 // Call implements tool.Tool.
 func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	p, ok := ctx.Value(turnCallKey{}).(*turnCall)
-	if !ok {
-		return tool.Result{}, outsideTurn(flow.ExtractTool)
-	}
 	var a extractArgs
-	if err := json.Unmarshal(in.Args, &a); err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments cannot be read: %w", err)
+	p, err := inTurn(ctx, flow.ExtractTool, in.Args, &a)
+	if err != nil {
+		return tool.Result{}, err
 	}
 	text, labels, err := p.material(ctx, a, in.Args)
 	if err != nil {

@@ -61,7 +61,9 @@ func (r *Run) obey(ctx context.Context, o order) error {
 	case Retry:
 		r.retry(t)
 	case Edit:
-		edit(t, o.draft)
+		d := *o.draft // its place in the tree stays, and what it may use
+		d.Name, d.Tokens, d.Cost, d.Seconds = t.Name, t.Tokens, t.Cost, t.Seconds
+		t.describe(&d)
 		r.changed = append(r.changed, t)
 	}
 	return r.save(ctx)
@@ -135,10 +137,4 @@ func (r *Run) below(t *Task) []*Task {
 		out = append(append(out, c), r.below(c)...)
 	}
 	return out
-}
-
-// edit replaces what a task is about. Its place in the tree stays.
-func edit(t *Task, d *Draft) {
-	t.Meta, t.Assistant, t.Plan, t.Tools = d.Metadata(), d.Assistant, d.Plan, d.Tools
-	t.Prompt, t.Guidance, t.Iterations, t.Reflect = d.Prompt, d.Guidance, d.Iterations, d.Reflect
 }

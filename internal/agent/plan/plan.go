@@ -76,26 +76,20 @@ func (d *Draft) Metadata() resource.Metadata {
 	return resource.Metadata{Purpose: d.Purpose, Instructions: d.Instructions, Applicability: d.Applicability, Evaluation: d.Evaluation}
 }
 
+// Time returns the limit of a draft's time; zero: that of its parent.
+func (d *Draft) Time() time.Duration { return time.Duration(d.Seconds * float64(time.Second)) }
+
 // Task is the record of a task. It is a resource below the message that asked
 // for it, and below the task that it is a part of.
 type Task struct {
-	ID       id.ID             `json:"-"`
-	Order    int               `json:"order"`           // of its making; parents come before their subtasks
-	Parent   id.ID             `json:"parent,omitzero"` // zero: the root of the tree
-	Name     string            `json:"name"`
-	Meta     resource.Metadata `json:"meta"`
-	After    []id.ID           `json:"after,omitzero"`
-	Round    int               `json:"round,omitzero"` // of corrections of its parent in which it was made; 0: planned
-	Children int               `json:"children,omitzero"`
+	Draft // what is to be done; its Subtasks and After are tasks
 
-	Assistant  string   `json:"assistant,omitzero"` // path of the agent that it was given to; empty: a designed one
-	Plan       string   `json:"plan,omitzero"`
-	Tools      []string `json:"tools,omitzero"`
-	Prompt     string   `json:"prompt,omitzero"`
-	Guidance   string   `json:"guidance,omitzero"`
-	Iterations int      `json:"iterations,omitzero"`
-	Reflect    bool     `json:"reflect,omitzero"`
-	Limits     Limits   `json:"limits,omitzero"`
+	ID       id.ID   `json:"-"`
+	Order    int     `json:"order"`           // of its making; parents come before their subtasks
+	Parent   id.ID   `json:"parent,omitzero"` // zero: the root of the tree
+	After    []id.ID `json:"after,omitzero"`
+	Round    int     `json:"round,omitzero"` // of corrections of its parent in which it was made; 0: planned
+	Children int     `json:"children,omitzero"`
 
 	State       State          `json:"state"`
 	Rounds      int            `json:"rounds,omitzero"`  // of corrections so far
@@ -108,14 +102,6 @@ type Task struct {
 	Output      Output         `json:"output,omitzero"`
 	Labels      message.Labels `json:"labels,omitzero"` // of what had been read when it was planned, steered or begun before
 	CompletedAt time.Time      `json:"completed_at,omitzero"`
-}
-
-// Limits bound a task with everything below it. Zero values mean those of its
-// parent.
-type Limits struct {
-	Tokens int64         `json:"tokens,omitzero"`
-	Cost   float64       `json:"cost,omitzero"` // US dollars
-	Time   time.Duration `json:"time,omitzero"`
 }
 
 // Output is what a task brought: where it was worked on, and the beginning of its
@@ -170,11 +156,16 @@ func childID(parent id.ID, round int, name string) id.ID {
 
 // task makes the record of a draft.
 func (d *Draft) task(own, parent id.ID, labels message.Labels) *Task {
-	t := &Task{ID: own, Parent: parent, Name: d.Name, Meta: d.Metadata(), Children: len(d.Subtasks), Assistant: d.Assistant, Plan: d.Plan,
-		Tools: d.Tools, Prompt: d.Prompt, Guidance: d.Guidance, Iterations: d.Iterations, Reflect: d.Reflect, State: Pending, Labels: labels,
-		Limits: Limits{Tokens: d.Tokens, Cost: d.Cost, Time: time.Duration(d.Seconds * float64(time.Second))}}
+	t := &Task{ID: own, Parent: parent, Children: len(d.Subtasks), State: Pending, Labels: labels}
+	t.describe(d)
 	for _, name := range d.After {
 		t.After = append(t.After, childID(parent, 0, name))
 	}
 	return t
+}
+
+// describe says what a task is about.
+func (t *Task) describe(d *Draft) {
+	t.Draft = *d
+	t.Draft.After, t.Draft.Subtasks = nil, nil
 }

@@ -165,7 +165,7 @@ func (r *Run) step(t *Task) bool {
 		return true
 	case t.State == Running && t.Supervised() && t.Failing.Zero() && r.partsOver(t):
 		t.Output = sumUp(r.parts(t))
-		if t.Meta.Evaluation == "" && !r.fellShort(t) {
+		if t.Evaluation == "" && !r.fellShort(t) {
 			r.settle(t, Done, "")
 		} else {
 			r.move(t, Judging)
@@ -201,9 +201,9 @@ func (r *Run) works(t *Task) bool {
 // subtasks.
 func (r *Run) begin(ctx context.Context, t *Task) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if t.Limits.Time > 0 && t.State == Running {
+	if t.Time() > 0 && t.State == Running {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, t.Limits.Time, errTime)
+		ctx, stop = context.WithTimeoutCause(ctx, t.Time(), errTime)
 		context.AfterFunc(ctx, stop)
 	}
 	r.active[t.ID] = cancel
@@ -263,7 +263,7 @@ func (r *Run) worked(t *Task, out Output, err error) {
 	case err != nil:
 		t.Output.Summary = clipSummary(fault.Of(err).Message)
 		r.fail(t, fault.Of(err).Code)
-	case t.Meta.Evaluation == "":
+	case t.Evaluation == "":
 		r.settle(t, Done, "")
 	default:
 		r.move(t, Judging)

@@ -275,7 +275,7 @@ func TestOrders(t *testing.T) {
 		give(plan.Edit, "a", "task_transition_illegal", &plan.Draft{})
 		give(plan.Edit, "b", "", &plan.Draft{Purpose: "edited"})
 		give(plan.Pause, "request", "", nil)
-		if a := o.named("a"); a.State != plan.Paused || o.named("b").Meta.Purpose != "edited" {
+		if a := o.named("a"); a.State != plan.Paused || o.named("b").Purpose != "edited" {
 			t.Errorf("%+v", a)
 		}
 		give(plan.Pause, "a", "task_transition_illegal", nil)

@@ -158,7 +158,7 @@ func (f *Server) listTasks(ctx context.Context, in *listTasksRequest) (out listT
 }
 
 func formOf(t runtime.PlannedTask) *taskForm {
-	x := &taskForm{Meta: resourceForm{t.At, t.Meta}, Assistant: t.Assistant, Completed: t.State == plan.Done, Name: t.Name, State: t.State, Error: t.Error, Verdict: t.Verdict}
+	x := &taskForm{Meta: resourceForm{t.At, t.Metadata()}, Assistant: t.Assistant, Completed: t.State == plan.Done, Name: t.Name, State: t.State, Error: t.Error, Verdict: t.Verdict}
 	if !t.CompletedAt.IsZero() {
 		x.CompletedAt = t.CompletedAt.Format(time.RFC3339)
 	}
