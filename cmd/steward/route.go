@@ -14,22 +14,20 @@ import (
 )
 
 func (a *app) routeCommand() *cobra.Command {
-	var ask bool
 	c := &cobra.Command{
 		Use: "route TEXT…", Short: "Explain which agent a message gets", GroupID: "look", Args: cobra.MinimumNArgs(1),
 		Long: "Explain which agent a message gets that names none and begins a conversation: how likely each agent is by\n" +
-			"the words alone, and what decides. Nothing is run, and no model is asked, unless --ask is given.",
+			"the words alone, and what decides. Nothing is run, and no model is asked.",
 		Example: "  steward route 'Will it rain in Graz tomorrow?'\n" +
 			"  steward route stats",
 		RunE: func(c *cobra.Command, args []string) error {
 			var d runtime.Decision
 			err := a.with(c.Context(), toLook, func(s *session) error {
-				return s.Call(c.Context(), "POST /route", nil, map[string]any{"text": strings.Join(args, " "), "ask": ask}, &d)
+				return s.Call(c.Context(), "POST /route", nil, map[string]any{"text": strings.Join(args, " ")}, &d)
 			})
 			return tell(a, d, err, decisionShown)
 		},
 	}
-	c.Flags().BoolVar(&ask, "ask", false, "ask the fast model if the words are not clear")
 	c.AddCommand(&cobra.Command{Use: "stats", Short: "Show how messages were routed", Args: cobra.NoArgs,
 		Long: "Show how your newest messages that named no agent were routed (at most 1,000): what decided, how often you\n" +
 			"then named another agent for the same words, and how long it took beside what it should take.",
@@ -55,7 +53,6 @@ func decisionShown(d runtime.Decision) string {
 	}
 	why := map[string]string{
 		record.RouteLocal:   fmt.Sprintf("the words are clear (%.1f %%)", 100*d.P),
-		record.RouteModel:   fmt.Sprintf("the fast model is certain (%.0f %%)", 100*d.P),
 		record.RouteDefault: "nothing is clear",
 	}[d.Path]
 	if d.Asks {
@@ -63,10 +60,6 @@ func decisionShown(d runtime.Decision) string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s answers: %s; decided in %.1f ms\n", plainLine(d.Agent), why, d.Millis)
-	if d.Candidate != "" {
-		does := map[bool]string{true: "answers if planning fails", false: "is likely"}[d.Agent == runtime.PlannerAgent]
-		fmt.Fprintf(&b, "%s %s\n", plainLine(d.Candidate), does)
-	}
 	return b.String()
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"steward/client"
 	"steward/internal/agent"
@@ -116,7 +115,8 @@ func addUp(to, v *client.Request) {
 // task returns the view of a task itself: its state, and what the agents did
 // that it was given to.
 func (d *drawer) task(t PlannedTask, below []storedRequest, depth int) (client.Request, error) {
-	v := client.Request{ID: t.ID.String(), Kind: requestTask, Title: t.Name, Agent: t.Assistant, State: RequestClosed, Status: string(t.State), Error: t.Error, Ended: t.CompletedAt}
+	v := client.Request{ID: t.ID.String(), Kind: requestTask, Title: t.Name, Agent: t.Assistant, State: RequestClosed, Status: string(t.State), Error: t.Error,
+		Started: t.StartedAt, Ended: t.CompletedAt}
 	if !t.State.Over() {
 		v.State = record.RequestOpen
 	}
@@ -140,9 +140,6 @@ func (d *drawer) task(t PlannedTask, below []storedRequest, depth int) (client.R
 		}
 		if !strings.HasPrefix(b.Agent, designedPrefix) {
 			v.Agent = b.Agent
-		}
-		if v.Started.IsZero() {
-			v.Started = worked.Started
 		}
 		v.Below = append(v.Below, worked.Below...)
 		addUp(&v, &worked)
@@ -188,12 +185,6 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 		}
 		if v.Task.Agent == "" && !t.Supervised() {
 			v.Task.Agent = designed
-		}
-		if before := w.of(t).shown; v.Task.Started.IsZero() && before != nil {
-			v.Task.Started = before.Task.Started
-		}
-		if v.Task.Started.IsZero() && t.State == plan.Running {
-			v.Task.Started = time.Now().UTC().Truncate(time.Millisecond)
 		}
 		if v.Task.Parent = idText(t.Parent); t.Parent == root {
 			v.Task.Parent = ""

@@ -17,10 +17,9 @@ import (
 )
 
 // Routing learns from people. Who names an agent for a message teaches that such
-// messages are for it. If routing had chosen another agent for the same words, that
-// was a correction, and counts twice. What was taught is not stored a second time:
-// the run names the message, and the newest runs are read. So it goes with the
-// message when that is erased, and text that others wrote teaches nothing.
+// messages are for it. What was taught is not stored a second time: the run names the
+// message, and the newest runs are read. So it goes with the message when that is
+// erased, and text that others wrote teaches nothing.
 
 // routing holds what messages are routed by.
 type routing struct {
@@ -63,11 +62,10 @@ func (n *Node) router(ctx context.Context, user string, agents []route.Agent, ow
 		return nil, err
 	}
 	for _, x := range examples {
-		texts := slices.Repeat([]string{x.text}, x.weight)
 		if x.agent == DefaultAgent {
-			own = append(own, texts...)
+			own = append(own, x.text)
 		} else if i := slices.IndexFunc(agents, func(a route.Agent) bool { return a.Name == x.agent }); i >= 0 {
-			agents[i].Examples = append(slices.Clip(agents[i].Examples), texts...)
+			agents[i].Examples = append(slices.Clip(agents[i].Examples), x.text)
 		}
 	}
 	made := r.routers[""]
@@ -81,10 +79,7 @@ func (n *Node) router(ctx context.Context, user string, agents []route.Agent, ow
 }
 
 // taught is an example of an agent by a user.
-type taught struct {
-	agent, text string
-	weight      int
-}
+type taught struct{ agent, text string }
 
 // taught returns what a user has taught, the newest first.
 func (n *Node) taught(ctx context.Context, user string) ([]taught, error) {
@@ -109,11 +104,7 @@ func (n *Node) taught(ctx context.Context, user string) ([]taught, error) {
 			continue
 		}
 		known[text] = true
-		x := taught{run.Agent, text, 1}
-		if run.Route.Instead != "" {
-			x.weight = 2
-		}
-		out = append(out, x)
+		out = append(out, taught{run.Agent, text})
 	}
 	return out, nil
 }
@@ -208,9 +199,8 @@ func (n *Node) learn(c *chat, run *record.Run) {
 }
 
 // ExplainRoute says which agent a message would get at the beginning of a
-// conversation. Without ask, no model is asked. Error codes: routing_off,
-// message_empty.
-func (n *Node) ExplainRoute(ctx context.Context, user, text string, ask bool) (Decision, error) {
+// conversation. No model is asked. Error codes: routing_off, message_empty.
+func (n *Node) ExplainRoute(ctx context.Context, user, text string) (Decision, error) {
 	if n.opt.Routing == RoutingOff {
 		return Decision{}, fault.New(fault.Unsupported, "routing_off", "messages are not routed: the assistant gets those that name no agent").
 			WithHint("set routing: auto in the settings")
@@ -218,7 +208,7 @@ func (n *Node) ExplainRoute(ctx context.Context, user, text string, ask bool) (D
 	if strings.TrimSpace(text) == "" {
 		return Decision{}, fault.New(fault.Invalid, "message_empty", "the message is empty").WithHint("write something")
 	}
-	d := n.decide(ctx, &unclear{user: user, text: text, meter: n.opt.Models.NewMeter(), local: !ask})
+	d := n.decide(ctx, &unclear{user: user, text: text, local: true})
 	if d == nil {
 		d = &Decision{Agent: DefaultAgent, Route: record.Route{Path: record.RouteDefault}, Ranked: []route.Ranked{}}
 	}

@@ -10,9 +10,10 @@ import (
 
 // carriedOut is the record of a plan, as far as these tests look at it.
 type carriedOut struct {
-	ID, Request, Outcome, Conversation string
-	Edited                             bool
-	Tasks                              []struct {
+	ID, Request, Outcome string
+	Conversation         string `json:"conversation_id"`
+	Edited               bool
+	Tasks                []struct {
 		Name, State, Agent string
 		Tools              []string
 	}

@@ -100,7 +100,8 @@ type Task struct {
 	Told        string         `json:"told,omitzero"`    // by the task above: what it has to mind, or why it was cancelled
 	Error       string         `json:"error,omitzero"`   // the code
 	Output      Output         `json:"output,omitzero"`
-	Labels      message.Labels `json:"labels,omitzero"` // of what had been read when it was planned, steered or begun before
+	Labels      message.Labels `json:"labels,omitzero"`     // of what had been read when it was planned, steered or begun before
+	StartedAt   time.Time      `json:"started_at,omitzero"` // for the first time
 	CompletedAt time.Time      `json:"completed_at,omitzero"`
 }
 

@@ -349,14 +349,19 @@ func (r *Run) move(t *Task, to State) {
 		panic(err)
 	}
 	t.State = to
+	if to == Running && t.StartedAt.IsZero() {
+		t.StartedAt = now()
+	}
 	r.changed = append(r.changed, t)
 }
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
 // settle ends a task.
 func (r *Run) settle(t *Task, to State, code string) {
 	r.move(t, to)
 	t.Error, t.Failing = code, id.ID{}
-	t.CompletedAt = time.Now().UTC().Truncate(time.Millisecond)
+	t.CompletedAt = now()
 }
 
 // save makes the changes since the last save durable.

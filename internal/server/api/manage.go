@@ -127,10 +127,9 @@ func (f *server) routeStats(ctx context.Context, c *call, _ struct{}) (runtime.R
 func (f *server) explainRoute(ctx context.Context, c *call, in struct {
 	Body struct {
 		Text string `json:"text"`
-		Ask  bool   `json:"ask"` // the fast model is asked if the words are not clear
 	} `body:""`
 }) (runtime.Decision, error) {
-	return f.Node.ExplainRoute(ctx, c.User, in.Body.Text, in.Body.Ask)
+	return f.Node.ExplainRoute(ctx, c.User, in.Body.Text)
 }
 
 func (f *server) audit() (*audit.Log, error) {
