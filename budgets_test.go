@@ -75,7 +75,7 @@ var budgets = map[string]int{
 	"internal/server/openai":        2350,
 	"internal/server/rpc":           1102,
 	"internal/server/services":      330,
-	"internal/server/terminal":      5195,
+	"internal/server/terminal":      5206,
 	"internal/service":              550,
 	"internal/service/local":        570,
 	"internal/service/remote":       220,
