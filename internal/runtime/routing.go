@@ -212,7 +212,7 @@ func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.
 	if err != nil {
 		panic(err) // strings
 	}
-	req := &llm.Request{System: routePrompt + n.about(ctx, q.user), User: q.user, Meter: q.meter, Agent: DefaultAgent, Labels: q.labels,
+	req := &llm.Request{System: routePrompt, User: q.user, Meter: q.meter, Agent: DefaultAgent, Labels: q.labels,
 		Schema: &llm.Schema{Name: "choose_agent", JSON: fmt.Appendf(nil, routeSchema, listed, listed[1:])}, Sampling: llm.Sampling{MaxTokens: routeTokens}}
 	answer, err := n.askOnce(ctx, fast, req, b.String())
 	var x struct {
@@ -242,18 +242,6 @@ func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.
 	case x.Confidence >= likely:
 		d.Candidate = x.Agent
 	}
-}
-
-// about returns what a model is told about a user, without how it is to speak.
-func (n *Node) about(ctx context.Context, user string) string {
-	if n.opt.Profile == nil {
-		return ""
-	}
-	about, err := n.opt.Profile(ctx, user, "")
-	if err != nil || about == "" {
-		return ""
-	}
-	return "\n\n" + about
 }
 
 // offers describes the likeliest agents for the fast model; the assistant and the

@@ -121,9 +121,9 @@ func measure(r *route.Router, requests []request) (figures, time.Duration) {
 	var times []time.Duration
 	for _, q := range requests {
 		began := time.Now()
-		agent, p := r.Decide(q.Say)
+		best := r.Rank(q.Say)[0]
 		times = append(times, time.Since(began))
-		all = append(all, decided{p, agent, agent == q.Agent, q.Agent != ""})
+		all = append(all, decided{best.P, best.Agent, best.Agent == q.Agent, q.Agent != ""})
 	}
 	var f figures
 	n, own, none := float64(len(all)), 0.0, 0.0

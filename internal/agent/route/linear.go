@@ -211,24 +211,18 @@ const (
 // alike returns the stems of words of samples that are used like those of a text.
 func (m *linear) alike(list []string) []entry {
 	var out []entry
-	similar := make([]float32, m.words.Len())
-	var near []int
 	asked := 0
 	for _, w := range list {
-		if words.Common(w) || asked == mostAsked || m.words.Compare(w, similar) == 0 {
+		if words.Common(w) || asked == mostAsked {
 			continue
 		}
-		asked++
-		near = near[:0]
-		for n, x := range similar {
-			if x >= leastAlike {
-				near = append(near, n)
-			}
+		near, known := m.words.Near(w, leastAlike, mostAlike)
+		if known {
+			asked++
 		}
-		slices.SortStableFunc(near, func(a, b int) int { return cmp.Compare(similar[b], similar[a]) })
-		for _, n := range near[:min(len(near), mostAlike)] {
-			if at := m.stems[n]; similar[n] < same {
-				out = append(out, entry{at, alikeWeight * similar[n] * float32(m.rarity[at])})
+		for _, n := range near {
+			if at := m.stems[n.Number]; n.Alike < same {
+				out = append(out, entry{at, alikeWeight * n.Alike * float32(m.rarity[at])})
 			}
 		}
 	}

@@ -114,13 +114,6 @@ func New(agents []Agent, none ...string) *Router {
 	return r
 }
 
-// Decide returns the agent that a request is for, "" for none of them, and the
-// probability that this is right.
-func (r *Router) Decide(text string) (agent string, p float64) {
-	best := r.Rank(text)[0]
-	return best.Agent, best.P
-}
-
 // Rank returns all candidates, the likeliest first.
 func (r *Router) Rank(text string) []Ranked {
 	out := make([]Ranked, len(r.names))

@@ -12,17 +12,16 @@ func TestRouter(t *testing.T) {
 	}
 	r := New(agents)
 	for text, want := range map[string]string{"Will it rain in Graz?": "weather", "Is drizzle expected?": "weather", "Send a mail to Bob": "mail", "Tell me a joke": "", "Who was Cleopatra?": "", "": ""} {
-		agent, p := r.Decide(text)
-		if agent != want || p <= 0 || p > 1 {
-			t.Errorf("%q: %q with %.3f, want %q", text, agent, p, want)
+		best := r.Rank(text)[0]
+		if best.Agent != want || best.P <= 0 || best.P > 1 {
+			t.Errorf("%q: %+v, want %q", text, best, want)
 		}
-		again, q := New(agents).Decide(text)
-		if again != agent || q != p {
-			t.Errorf("%q: %q with %v, then %q with %v", text, agent, p, again, q)
+		if again := New(agents).Rank(text)[0]; again != best {
+			t.Errorf("%q: %+v, then %+v", text, best, again)
 		}
 	}
-	if agent, p := New(nil).Decide("Will it rain?"); agent != "" || p != 1 {
-		t.Errorf("without agents: %q with %v", agent, p)
+	if best := New(nil).Rank("Will it rain?")[0]; best != (Ranked{"", 1}) {
+		t.Errorf("without agents: %+v", best)
 	}
 }
 
@@ -37,7 +36,7 @@ func TestAgentTakesTheKind(t *testing.T) {
 	if one.kinds != two.kinds-1 {
 		t.Errorf("%d kinds, and %d", one.kinds, two.kinds)
 	}
-	if agent, p := one.Decide("Tell me a funny joke"); agent != "fun" {
-		t.Errorf("%q with %v", agent, p)
+	if best := one.Rank("Tell me a funny joke")[0]; best.Agent != "fun" {
+		t.Errorf("%+v", best)
 	}
 }

@@ -8,8 +8,10 @@
 package meaning
 
 import (
+	"cmp"
 	_ "embed"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -118,21 +120,27 @@ func (v *Vocabulary) Add(word string) int {
 	return n
 }
 
-// Len returns how many known words there are.
-func (v *Vocabulary) Len() int { return len(v.vectors) }
+// Near is a word of a vocabulary, and how similar it is to another one.
+type Near struct {
+	Number int
+	Alike  float32 // from -1 to 1
+}
 
-// Compare sets how similar each word is to another one, from -1 to 1. It returns how
-// much that says: 0 for an unknown word, little for a frequent one, at most 8.
-func (v *Vocabulary) Compare(word string, similar []float32) (says float64) {
+// Near returns the words that are most similar to another one: at most so many, and none
+// less similar than least. known is false if nothing is known of that word.
+func (v *Vocabulary) Near(word string, least float32, most int) (near []Near, known bool) {
 	r := find(word)
 	if r == "" {
-		return 0
+		return nil, false
 	}
 	w := vector(r)
 	for n := range v.vectors {
-		similar[n] = dot(&v.vectors[n], &w)
+		if alike := dot(&v.vectors[n], &w); alike >= least {
+			near = append(near, Near{n, alike})
+		}
 	}
-	return math.Log(1 + (rank(r)+1)/10)
+	slices.SortStableFunc(near, func(a, b Near) int { return cmp.Compare(b.Alike, a.Alike) })
+	return near[:min(len(near), most)], true
 }
 
 func dot(x, y *[Dimensions]float32) float32 {

@@ -19,23 +19,16 @@ func TestSimilar(t *testing.T) {
 			t.Fatalf("%s is number %d", w, n)
 		}
 	}
-	similar := make([]float32, v.Len())
 	for word, want := range map[string]string{"drizzle": "rain", "erase": "delete", "piano": "guitar", "railway": "train", "baking": "flour", "delete": "delete"} {
-		if says := v.Compare(word, similar); says <= 0 || says > 8.1 {
-			t.Fatalf("%s says %v", word, says)
-		}
-		best := 0
-		for i, s := range similar {
-			if s > similar[best] {
-				best = i
-			}
-		}
-		if list[best] != want {
-			t.Errorf("%s is most like %s: %v", word, list[best], similar)
+		near, known := v.Near(word, 0.2, 2)
+		if !known || len(near) == 0 || list[near[0].Number] != want || near[len(near)-1].Alike < 0.2 {
+			t.Errorf("%s is most like %v", word, near)
 		}
 	}
-	if v.Add("qqqq") != -1 || v.Compare("qqqq", similar) != 0 || v.Compare("", similar) != 0 || v.Compare("incomprehensibility", similar) != 0 {
-		t.Error("what is no word has a vector")
+	for _, word := range []string{"qqqq", "", "incomprehensibility"} {
+		if near, known := v.Near(word, -1, 9); known || near != nil || v.Add(word) != -1 {
+			t.Errorf("what is no word is like %v", near)
+		}
 	}
 	var sum, other meaning.Sum
 	sum.Add("qqqq", 1)

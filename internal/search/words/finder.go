@@ -1,7 +1,6 @@
 package words
 
 import (
-	"cmp"
 	_ "embed"
 	"maps"
 	"math"
@@ -19,8 +18,7 @@ import (
 // of adjacent words, so that "pull request" is more than "pull" and "request", and
 // groups of words that stand for the same thing (concepts.txt), so that "get rid of the
 // ticket" finds what deletes an issue. A word of the request counts also as those that
-// are used like it (package meaning), and one that no description has as those that
-// are spelled like it. In addition request and description are compared as a whole, and
+// are used like it (package meaning). In addition request and description are compared as a whole, and
 // the request with all documents of a group: "my week" is about a calendar.
 //
 // A Finder is safe for concurrent use while nothing is added to it. It holds some 100
@@ -31,15 +29,12 @@ type Finder struct {
 	groups []meaning.Sum
 	named  map[string]int // the groups' numbers
 	terms  map[string]*posted
-	stems  []*posted          // those of the terms that are stems, in the order of their numbers
-	grams  map[string][]int32 // the numbers of the stems that contain three letters
 	words  meaning.Vocabulary
 	alike  []*posted // the stems of the words of the vocabulary
 	total  float64   // length of all documents
 
 	mu    sync.Mutex
 	known map[string]*known // by word of a request; nil after Add
-	units []meaning.Sum     // of the groups; likewise
 }
 
 // known is what is known of a word of a request.
@@ -69,11 +64,8 @@ type Document struct {
 	Group  string // of documents with something in common; empty: of none
 }
 
-type posted struct {
-	term  string
-	grams int // how many sequences of three letters it has; 0: it is no stem
-	hits  []posting
-}
+// posted are the documents that have a term.
+type posted struct{ hits []posting }
 
 // The weights of what stands beside the stems themselves, and the parameters of
 // BM25. They were chosen on questions that no test contains.
@@ -81,7 +73,6 @@ const (
 	pairWeight    = 0.6
 	conceptWeight = 0.9
 	commonWeight  = 0.1
-	spelledWeight = 0.6
 	aboutWeight   = 0.9 // of the weight of a word that only one document has
 	groupWeight   = 2.3
 	saturation    = 1.2
@@ -95,7 +86,7 @@ const (
 // NewFinder returns a finder of documents, which are identified by their indexes
 // in the list.
 func NewFinder(docs []Document) *Finder {
-	f := &Finder{named: map[string]int{}, terms: map[string]*posted{}, grams: map[string][]int32{}}
+	f := &Finder{named: map[string]int{}, terms: map[string]*posted{}}
 	for _, d := range docs {
 		f.Add(d)
 	}
@@ -122,7 +113,8 @@ func (f *Finder) Add(d Document) {
 	for _, term := range slices.Sorted(maps.Keys(weights)) { // so that sums are the same each time
 		w, p := weights[term], f.terms[term]
 		if p == nil {
-			p = f.add(term)
+			p = &posted{}
+			f.terms[term] = p
 		}
 		p.hits = append(p.hits, posting{len(f.docs), w})
 		doc.length += w
@@ -146,20 +138,7 @@ func (f *Finder) Add(d Document) {
 	}
 	f.docs = append(f.docs, doc)
 	f.total += doc.length
-	f.known, f.units = nil, nil
-}
-
-// unit returns the groups' sums as unit vectors.
-func (f *Finder) unit() []meaning.Sum {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.units == nil {
-		f.units = slices.Clone(f.groups)
-		for i := range f.units {
-			f.units[i].Unit()
-		}
-	}
-	return f.units
+	f.known = nil
 }
 
 // know returns what is known of a word.
@@ -172,11 +151,10 @@ func (f *Finder) know(word string) *known {
 	}
 	k = &known{}
 	k.sum.Add(word, 1)
-	similar := make([]float32, f.words.Len())
-	if f.words.Compare(word, similar) > 0 {
+	if near, ok := f.words.Near(word, leastAlike, mostAlike); ok {
 		k.likes = []like{}
-		for _, n := range alike(similar) {
-			k.likes = append(k.likes, like{f.alike[n], float64(similar[n] * similar[n])})
+		for _, n := range near {
+			k.likes = append(k.likes, like{f.alike[n.Number], float64(n.Alike * n.Alike)})
 		}
 	}
 	f.mu.Lock()
@@ -194,26 +172,12 @@ func (f *Finder) rarity(p *posted) float64 {
 	return math.Log(1 + (float64(len(f.docs))-n+0.5)/(n+0.5))
 }
 
-func (f *Finder) add(term string) *posted {
-	grams := trigrams(term)
-	p := &posted{term: term, grams: len(grams)}
-	f.terms[term] = p
-	if p.grams > 0 {
-		for _, g := range grams {
-			f.grams[g] = append(f.grams[g], int32(len(f.stems)))
-		}
-		f.stems = append(f.stems, p)
-	}
-	return p
-}
-
 // Scores returns the score of each document for a request, and the score of one that would contain
 // all of it. Scores can be compared within one answer only.
 func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 	request = request[:min(len(request), MaxField)]
 	scores = make([]float64, len(f.docs))
 	worth := make([]float64, len(f.docs)) // what a term is worth
-	shared := make([]int32, len(f.stems))
 	rarest, asked := math.Log(1+float64(len(f.docs))), 0
 	var about meaning.Sum
 	for _, t := range terms(request, true) {
@@ -223,9 +187,6 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 			f.score(worth, p, weight)
 		} else if t.word != "" {
 			whole += weight * rarest * (saturation + 1) / 2
-			for _, p := range f.spelledLike(t.Stem, shared) {
-				f.score(worth, p, weight*spelledWeight)
-			}
 		}
 		if t.word != "" && asked == mostAsked {
 			about.Add(t.word, 1)
@@ -246,7 +207,8 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 	}
 	about.Unit()
 	groups := make([]float64, len(f.groups))
-	for i, g := range f.unit() {
+	for i, g := range f.groups {
+		g.Unit()
 		groups[i] = rarest * groupWeight * math.Max(0, about.Dot(&g))
 	}
 	for i, d := range f.docs {
@@ -265,64 +227,6 @@ func (f *Finder) score(worth []float64, p *posted, weight float64) {
 		norm := saturation * (1 - lengthShare + lengthShare*f.docs[h.doc].length/average)
 		worth[h.doc] = max(worth[h.doc], weight*rarity*h.weight*(saturation+1)/(h.weight+norm))
 	}
-}
-
-// alike returns the numbers of the most similar words.
-func alike(similar []float32) []int {
-	var out []int
-	for n, s := range similar {
-		if s > leastAlike {
-			out = append(out, n)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(similar[b], similar[a]) })
-	return out[:min(len(out), mostAlike)]
-}
-
-// spelledLike returns up to three stems that share most of their letters with one
-// that is not there. shared counts what a stem shares, by its number: it is zero before and after.
-func (f *Finder) spelledLike(stem string, shared []int32) []*posted {
-	mine := trigrams(stem)
-	if len(mine) < 4 { // short words resemble too many
-		return nil
-	}
-	var met []int32
-	for _, g := range mine {
-		for _, s := range f.grams[g] {
-			if shared[s]++; shared[s] == 1 {
-				met = append(met, s)
-			}
-		}
-	}
-	var all []like
-	for _, s := range met {
-		p, n := f.stems[s], int(shared[s])
-		shared[s] = 0
-		if share := float64(n) / float64(len(mine)+p.grams-n); share >= 0.45 {
-			all = append(all, like{p, share})
-		}
-	}
-	slices.SortFunc(all, func(a, b like) int { return cmp.Or(cmp.Compare(b.share, a.share), strings.Compare(a.term, b.term)) })
-	var out []*posted
-	for _, l := range all[:min(len(all), 3)] {
-		out = append(out, l.posted)
-	}
-	return out
-}
-
-// trigrams returns the sequences of three letters of a stem, with its ends, each once. Pairs
-// have none.
-func trigrams(stem string) []string {
-	if strings.ContainsAny(stem, " ") {
-		return nil
-	}
-	s := "^" + stem + "$"
-	out := make([]string, 0, len(s))
-	for i := range len(s) - 2 {
-		out = append(out, s[i:i+3])
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // Terms returns what a text is compared by, with weights: stems and pairs of adjacent

@@ -33,7 +33,7 @@ func TestFinder(t *testing.T) {
 	for request, want := range map[string]int{
 		"remove that bug ticket":                       0,
 		"please merge my pull request":                 1,
-		"put the dentist appointment into my calandar": 2,
+		"put the dentist appointment into my calendar": 2,
 		"countdown of ten minutes":                     3,
 		"will it rain tomorrow in Graz?":               4,
 	} {
