@@ -121,19 +121,19 @@ func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error
 	shown := 0
 	var b strings.Builder
 	for _, own := range found {
-		var unfit error
-		err := n.plans(ctx, store.ForUser(user), store.Term{Name: termPlan, Value: own}, func(p client.Plan) bool {
-			var text []byte
-			if text, unfit = json.Marshal(map[string]any{"request": p.Request, "plan": p.Plan}); unfit == nil {
-				b.WriteString("\n" + string(text))
-				shown++
-			}
-			return false
-		})
-		if err = cmp.Or(err, unfit); err != nil {
+		p, err := n.planOf(ctx, store.ForUser(user), own)
+		if err != nil {
 			return "", err
 		}
-		if shown == mostExamples {
+		if p == nil {
+			continue
+		}
+		text, err := json.Marshal(map[string]any{"request": p.Request, "plan": p.Plan})
+		if err != nil {
+			return "", err
+		}
+		b.WriteString("\n" + string(text))
+		if shown++; shown == mostExamples {
 			break
 		}
 	}

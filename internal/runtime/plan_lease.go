@@ -30,17 +30,14 @@ func (w *treeWorker) lead(ctx context.Context, made []*plan.Task) error {
 			return err
 		}
 		err = l.Hold(ctx, func(ctx context.Context) error {
-			tasks, fresh := made, true
-			if len(made) == 0 || l.Number() > 0 { // the work is not new
-				stored, err := w.load(ctx)
-				if err != nil {
-					return err
-				}
-				if len(stored) > 0 {
-					tasks, fresh = stored, false
-				}
+			tasks, err := w.load(ctx)
+			if err != nil {
+				return err
 			}
-			return w.work(ctx, tasks, fresh)
+			if len(tasks) == 0 {
+				return w.work(ctx, made, true)
+			}
+			return w.work(ctx, tasks, false)
 		})
 		if !errors.Is(err, lease.ErrLost) || ctx.Err() != nil {
 			return err
@@ -73,7 +70,7 @@ func (w *treeWorker) work(ctx context.Context, tasks []*plan.Task, fresh bool) e
 	check := func(d []plan.Draft) []plan.Problem {
 		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world(ctx))
 	}
-	n, live := w.node, &liveTree{w.chat.user, w, plan.New(w, tasks, plan.Options{Check: check, Fresh: fresh})}
+	n, live := w.node, &liveTree{w, plan.New(w, tasks, plan.Options{Check: check, Fresh: fresh})}
 	n.mu.Lock()
 	n.trees[live] = struct{}{}
 	n.mu.Unlock()

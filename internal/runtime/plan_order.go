@@ -11,44 +11,32 @@ import (
 
 // liveTree is a tree of tasks that is being worked on.
 type liveTree struct {
-	user   string
 	worker *treeWorker
 	run    *plan.Run
 }
 
-// liveTask returns the task of a user's live trees that which names: its id, or at
+// liveTask returns the only task of a user's live trees that which names: its id, or at
 // least the first 8 characters of it.
-func (n *Node) liveTask(user, which string) (*liveTree, id.ID, bool) {
+func (n *Node) liveTask(user, which string) (live *liveTree, own id.ID, ok bool) {
 	which = strings.ToLower(strings.TrimSpace(which))
 	if len(which) < shortest {
-		return nil, id.ID{}, false
+		return nil, own, false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	found := 0
 	for t := range n.trees {
-		if t.user != user {
+		if t.worker.chat.user != user {
 			continue
 		}
-		if own, ok := t.worker.named(which); ok {
-			return t, own, true
-		}
-	}
-	return nil, id.ID{}, false
-}
-
-// named returns the only task of the tree whose id begins so.
-func (w *treeWorker) named(which string) (own id.ID, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for x := range w.tasks {
-		if strings.HasPrefix(x.String(), which) {
-			if ok {
-				return own, false
+		for _, x := range t.worker.inOrder() {
+			if strings.HasPrefix(x.ID.String(), which) {
+				live, own = t, x.ID
+				found++
 			}
-			own, ok = x, true
 		}
 	}
-	return own, ok
+	return live, own, found == 1
 }
 
 // OrderTask carries out a person's command about a task of a plan that is being

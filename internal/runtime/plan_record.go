@@ -134,8 +134,7 @@ func (k *Records) Plan(ctx context.Context, user, which string) (client.Plan, er
 	if err != nil {
 		return client.Plan{}, err
 	}
-	var out *client.Plan
-	err = k.plans(ctx, sc, store.Term{Name: termPlan, Value: own.String()}, func(p client.Plan) bool { out = &p; return false })
+	out, err := k.planOf(ctx, sc, own.String())
 	if err == nil && out == nil {
 		err = missing
 	}
@@ -143,6 +142,12 @@ func (k *Records) Plan(ctx context.Context, user, which string) (client.Plan, er
 		return client.Plan{}, err
 	}
 	return *out, nil
+}
+
+// planOf returns the plan with an id, or nil if there is none.
+func (k *Records) planOf(ctx context.Context, sc store.Scope, own string) (out *client.Plan, err error) {
+	err = k.plans(ctx, sc, store.Term{Name: termPlan, Value: own}, func(p client.Plan) bool { out = &p; return false })
+	return out, err
 }
 
 // plans calls see with the plans that carry a term, the newest first, until it

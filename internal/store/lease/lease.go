@@ -20,10 +20,6 @@
 // it saw the last beat. The holder began to count before it sent that beat, so
 // its own clock runs out first, and then it stops by itself. Clocks that go wrong
 // cost time, or work that is done in vain; the store still refuses the writes.
-//
-// A holder that commits nothing doubles its promise with every beat, up to
-// MaxPromise, since work that waits for a person for a week should not write to
-// the disk for a week. The next commit brings back the short one.
 package lease
 
 import (
@@ -49,11 +45,9 @@ const (
 	Held    = "lease.held"
 )
 
-// DefaultPromise is the first promise of a lease, and MaxPromise the longest.
-const (
-	DefaultPromise = 10 * time.Second
-	MaxPromise     = time.Hour
-)
+// DefaultPromise is long, since work that waits for a person for a week should
+// not write to the disk all the time.
+const DefaultPromise = 15 * time.Minute
 
 // work is the body of a TypeWork.
 type work struct {
@@ -61,21 +55,12 @@ type work struct {
 	Promise time.Duration `json:"promise,omitzero"`
 }
 
-// beat is the body of a TypeBeat.
-type beat struct {
-	Number  uint64        `json:"number"` // of the lease
-	Promise time.Duration `json:"promise"`
-}
-
 // Lease is work that a worker holds. Safe for concurrent use.
 type Lease struct {
 	at    resource.URI
 	scope store.Scope
 	queue *Queue
-	taken time.Time     // before the work was taken
-	used  atomic.Bool   // something was committed since the last beat
-	long  atomic.Bool   // the promise is longer than it was at first
-	hurry chan struct{} // holds a token if the promise is too long for what happens
+	taken time.Time // before the work was taken
 
 	taking sync.Mutex    // held by the first commit under a lease on new work
 	number atomic.Uint64 // zero until then
@@ -198,24 +183,13 @@ func (l *Lease) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(promise / 3):
-		case <-l.hurry:
 		}
 		if l.Number() == 0 {
 			continue
 		}
-		next := l.queue.opt.Promise
-		if !l.used.Swap(false) {
-			next = min(2*promise, max(next, MaxPromise))
-		}
 		sent := time.Now()
-		if next < promise && dog.Stop() { // it counts even if its acknowledgement is lost
-			promise = next
-			dog.Reset(left(sent))
-		}
-		err := l.commit(ctx, l.fence(), store.Change{URI: beatOf(l.at), Body: encode(beat{l.Number(), next})})
+		err := l.commit(ctx, l.fence(), store.Change{URI: beatOf(l.at), Body: []byte("{}")})
 		if err == nil && dog.Stop() { // otherwise the lease is lost, or the time had run out
-			promise = next
-			l.long.Store(promise > l.queue.opt.Promise)
 			dog.Reset(left(sent))
 		}
 	}

@@ -129,19 +129,11 @@ func (q *Queue) look(ctx context.Context, sc store.Scope, under resource.URI) (l
 
 // watch returns the last sign of life of a holder, and how long it has left.
 func (q *Queue) watch(ctx context.Context, sc store.Scope, it store.Item, w work) (sight, time.Duration, error) {
-	now := sight{work: it.Version, promise: w.Promise}
 	r, err := q.opt.Store.Get(ctx, sc, beatOf(it.URI))
-	if err == nil {
-		var b beat
-		err = json.Unmarshal(r.Body, &b)
-		if now.beat = r.Version; b.Number == it.Version {
-			now.promise = b.Promise
-		}
-	}
+	now := sight{work: it.Version, beat: r.Version, promise: w.Promise, at: time.Now()}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return now, 0, err
 	}
-	now.at = time.Now()
 	if q.opt.Dead != nil && q.opt.Dead(w.Holder) {
 		return now, 0, nil
 	}
@@ -180,7 +172,7 @@ func (q *Queue) take(ctx context.Context, sc store.Scope, at resource.URI, s sig
 }
 
 func (q *Queue) lease(sc store.Scope, at resource.URI, taken time.Time) *Lease {
-	l := &Lease{at: at, scope: sc, queue: q, taken: taken, hurry: make(chan struct{}, 1)}
+	l := &Lease{at: at, scope: sc, queue: q, taken: taken}
 	l.valid, l.void = context.WithCancel(context.Background())
 	return l
 }

@@ -41,12 +41,5 @@ func (f fenced) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 	}
 	l.number.CompareAndSwap(0, rec.Versions[0])
 	rec.Versions = rec.Versions[1:]
-	l.used.Store(true)
-	if l.long.Load() {
-		select {
-		case l.hurry <- struct{}{}:
-		default:
-		}
-	}
 	return rec, nil
 }
