@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/oauth2"
 
 	"steward/internal/fault"
 	"steward/internal/secret"
@@ -59,16 +58,20 @@ func (a *app) consent(ctx context.Context, set *settings.Loaded, account string,
 	}
 	ctx, cancel := context.WithTimeout(ctx, consentTimeout)
 	defer cancel()
-	var token *oauth2.Token
-	if device {
-		token, err = service.Device(ctx, func(url, code string) { fmt.Fprintf(a.stderr, "open %s on any device, and enter %s\n", url, code) }, uses...)
-	} else {
-		token, err = service.Browser(ctx, func(url string) { fmt.Fprintf(a.stderr, "open this in a browser on this machine:\n%s\n", url) }, uses...)
-	}
+	token, err := service.Consent(ctx, device, a.showConsent, uses...)
 	if err != nil {
 		return err
 	}
 	return oauth.Save(secret.NewStore(secret.Folder(set.Data)), account, token)
+}
+
+// showConsent tells a person where to consent. code is to be typed there, unless it is empty.
+func (a *app) showConsent(url, code string) {
+	if code == "" {
+		fmt.Fprintf(a.stderr, "open this in a browser on this machine:\n%s\n", url)
+		return
+	}
+	fmt.Fprintf(a.stderr, "open %s on any device, and enter %s\n", url, code)
 }
 
 // usesOf returns the service of the accounts with a name, and what they are used for: a mailbox, calendars

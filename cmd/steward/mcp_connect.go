@@ -98,10 +98,7 @@ func (a *app) connectServer(ctx context.Context, name string, device bool) error
 	case err == nil && lacks == "" && !connected:
 		return fault.New(fault.Unsupported, "mcp_no_sign_in", "%s does not ask who you are: it can be used as it is", name)
 	}
-	if device {
-		return keys.Device(ctx, func(url, code string) { fmt.Fprintf(a.stderr, "open %s on any device, and enter %s\n", url, code) })
-	}
-	return keys.Browser(ctx, func(url string) { fmt.Fprintf(a.stderr, "open this in a browser on this machine:\n%s\n", url) })
+	return keys.Consent(ctx, device, a.showConsent)
 }
 
 // mcpServers returns the user's own servers by name.

@@ -123,16 +123,14 @@ func missing(set *settings.Loaded, found []source) map[string]string {
 
 // recall loads what was spent before this start into the day's ledger.
 func (s *supply) recall(ctx context.Context, e *conversation.Engine) error {
-	return s.ledger.Load(func(add func(user string, at time.Time, spent llm.Spend)) error {
-		for u, err := range e.Usage(ctx, time.Now().Add(-26*time.Hour)) { // more than the longest day, when clocks are set back
-			if err != nil {
-				return fmt.Errorf("what was spent today cannot be told: %w", err)
-			}
-			price, _ := s.Price(u.Model)
-			add(u.User, u.At, llm.Spend{Tokens: u.Usage.Input + u.Usage.Output, Cost: price.Cost(u.Usage)})
+	for u, err := range e.Usage(ctx, time.Now().Add(-26*time.Hour)) { // more than the longest day, when clocks are set back
+		if err != nil {
+			return fmt.Errorf("what was spent today cannot be told: %w", err)
 		}
-		return nil
-	})
+		price, _ := s.Price(u.Model)
+		s.ledger.Load(u.User, u.At, llm.Spend{Tokens: u.Usage.Input + u.Usage.Output, Cost: price.Cost(u.Usage)})
+	}
+	return nil
 }
 
 // zoneOf returns a time zone by its name, which the settings have checked. For "" it returns

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -123,8 +122,7 @@ const (
 type gate struct {
 	perRequest Budget
 	perDay     Budget
-	ledger     Ledger
-	log        *slog.Logger
+	ledger     *DayLedger
 	mu         sync.Mutex // held from the check to the reservation
 }
 
@@ -166,9 +164,8 @@ type limit struct {
 }
 
 // admit reserves what the call may use and returns the request with its output limited to what is
-// left. It refuses the call if the budget does not suffice (budget_exhausted, price_unknown, or the
-// ledger's error).
-func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error) {
+// left. It refuses the call if the budget does not suffice (budget_exhausted, price_unknown).
+func (m *metered) admit(r *Request) (*Request, *hold, error) {
 	h := &hold{gate: m.gate, user: r.User, at: time.Now(), meter: r.Meter, price: m.price}
 	if h.meter == nil {
 		h.meter = NewMeter(m.gate.perRequest)
@@ -176,19 +173,16 @@ func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error
 	if m.gate.perDay != (Budget{}) || h.meter.bounded() {
 		h.input = m.models.count(m.name, r)
 	}
-	bounded, err := m.setAside(ctx, r, h)
+	bounded, err := m.setAside(r, h)
 	return bounded, h, err
 }
 
 // setAside reserves what a call with the hold's input may use.
-func (m *metered) setAside(ctx context.Context, r *Request, h *hold) (*Request, error) {
+func (m *metered) setAside(r *Request, h *hold) (*Request, error) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	day, ends, err := g.ledger.Spent(ctx, r.User, h.at)
-	if err != nil {
-		return nil, fmt.Errorf("what was spent today cannot be told, so no model is called: %w", err)
-	}
+	day, ends := g.ledger.Spent(r.User, h.at)
 	var room [4]*Meter // on the stack, for all but the deepest
 	meters := h.meter.lock(room[:0])
 	defer func() {
@@ -221,9 +215,7 @@ func (m *metered) setAside(ctx context.Context, r *Request, h *hold) (*Request, 
 	}
 	r = h.bound(r, output)
 	h.reserved = Spend{h.input + int64(wanted(r)), m.price.most(h.input, int64(wanted(r)))}
-	if err := g.ledger.Add(ctx, h.user, h.at, h.reserved); err != nil {
-		return nil, fmt.Errorf("what a model call may cost cannot be set aside, so it is not made: %w", err)
-	}
+	g.ledger.Add(h.user, h.at, h.reserved)
 	for _, m := range meters {
 		m.spent = m.spent.Add(h.reserved)
 	}
@@ -305,18 +297,15 @@ func unpriced(name string, l limit) error {
 		WithHint("add the price of %s to the settings (0 if it is free), or limit tokens instead of cost", name)
 }
 
-// settle replaces the reservation by the actual usage, once. It must happen even if the caller is
-// gone, so it ignores the cancellation of ctx.
-func (h *hold) settle(ctx context.Context, used Spend) {
+// settle replaces the reservation by the actual usage, once.
+func (h *hold) settle(used Spend) {
 	if h.settled {
 		return
 	}
 	h.settled = true
 	correction := used.Minus(h.reserved)
 	h.meter.Add(correction)
-	if err := h.gate.ledger.Add(context.WithoutCancel(ctx), h.user, h.at, correction); err != nil {
-		h.gate.log.ErrorContext(ctx, "what a model call has cost could not be recorded", "user", h.user, "tokens", used.Tokens, "usd", used.Cost, "err", err)
-	}
+	h.gate.ledger.Add(h.user, h.at, correction)
 }
 
 // metered is a model behind the gate.
@@ -332,13 +321,13 @@ type metered struct {
 // Stream implements Model.
 func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		admitted, h, err := m.admit(ctx, r)
+		admitted, h, err := m.admit(r)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
 		t := tally{model: m, hold: h, request: r}
-		defer func() { h.settle(ctx, t.spend()) }()
+		defer func() { h.settle(t.spend()) }()
 		if h.notice != "" && !yield(Event{Kind: Notice, Text: h.notice}, nil) {
 			return
 		}
@@ -347,7 +336,7 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 			if ev.Kind == Done {
 				// Settle before the last event, so that a caller who has received it sees the usage
 				// counted.
-				h.settle(ctx, t.spend())
+				h.settle(t.spend())
 			}
 			return yield(ev, err)
 		})

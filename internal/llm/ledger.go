@@ -1,24 +1,13 @@
 package llm
 
 import (
-	"context"
 	"maps"
 	"sync"
 	"time"
 )
 
-// Ledger records what each user has spent per day. It is safe for concurrent use.
-type Ledger interface {
-	// Spent returns what the user has spent on the day that contains at, reservations included, and
-	// when that day ends.
-	Spent(ctx context.Context, user string, at time.Time) (Spend, time.Time, error)
-	// Add adds to what the user has spent on the day that contains at. A negative amount releases
-	// what was reserved and not used.
-	Add(ctx context.Context, user string, at time.Time, s Spend) error
-}
-
-// DayLedger is a Ledger in memory. It keeps the current day of each user and drops earlier days.
-// After a start, Load restores what was spent before.
+// DayLedger records what each user has spent today, in memory. It drops earlier days. After a start,
+// Load restores what was spent before. It is safe for concurrent use.
 type DayLedger struct {
 	zone  func(user string) *time.Location
 	mu    sync.Mutex
@@ -37,42 +26,33 @@ func NewDayLedger(zone func(user string) *time.Location) *DayLedger {
 	return &DayLedger{zone: zone, users: map[string]*day{}, sweep: 1024}
 }
 
-// Spent implements Ledger.
-func (l *DayLedger) Spent(_ context.Context, user string, at time.Time) (Spend, time.Time, error) {
+// Spent returns what the user has spent on the day that contains at, reservations included, and when
+// that day ends.
+func (l *DayLedger) Spent(user string, at time.Time) (Spend, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if d := l.day(user, at); d != nil {
-		return d.spent, d.end, nil
+		return d.spent, d.end
 	}
 	_, end := l.bounds(user, at)
-	return Spend{}, end, nil
+	return Spend{}, end
 }
 
-// Add implements Ledger.
-func (l *DayLedger) Add(_ context.Context, user string, at time.Time, s Spend) error {
+// Add adds to what the user has spent on the day that contains at. A negative amount releases what
+// was reserved and not used.
+func (l *DayLedger) Add(user string, at time.Time, s Spend) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if d := l.day(user, at); d != nil {
 		d.spent = d.spent.Add(s)
 	}
-	return nil
 }
 
-// Load calls read once, with a function that adds what was spent before, in any order. Amounts of
-// days other than the current one are ignored. Load returns read's error.
-func (l *DayLedger) Load(read func(add func(user string, at time.Time, s Spend)) error) error {
-	now := time.Now()
-	return read(func(user string, at time.Time, s Spend) {
-		start, end := l.bounds(user, now)
-		if at.Before(start) || !at.Before(end) {
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if d := l.day(user, at); d != nil {
-			d.spent = d.spent.Add(s)
-		}
-	})
+// Load adds what was spent before this start, in any order. It ignores days other than the current one.
+func (l *DayLedger) Load(user string, at time.Time, s Spend) {
+	if start, end := l.bounds(user, time.Now()); !at.Before(start) && at.Before(end) {
+		l.Add(user, at, s)
+	}
 }
 
 // day returns the user's day that contains at, and starts it if it is new. It returns nil for a day

@@ -3,7 +3,6 @@ package llm
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -35,9 +34,9 @@ type Config struct {
 	Windows   map[string]int    // context windows in tokens by "provider/model"; they override what providers report
 	Retry     RetryPolicy
 
-	PerRequest Budget // of one request and everything it leads to: of one Meter
-	PerDay     Budget // of a user per day
-	Ledger     Ledger // required for PerDay; nil: a DayLedger of UTC days
+	PerRequest Budget     // of one request and everything it leads to: of one Meter
+	PerDay     Budget     // of a user per day
+	Ledger     *DayLedger // of PerDay; nil: one of UTC days
 
 	// Allow decides whether a model ("provider/model") may be called. An error (model_not_allowed,
 	// see NotAllowed) says why not; the chain then tries its next model. Allow is called before
@@ -115,7 +114,7 @@ func New(cfg Config) (*Models, error) {
 		prices:    prices,
 		aliases:   map[string]Resolved{},
 		direct:    map[string]Resolved{},
-		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, ledger: cfg.Ledger, log: cfg.Log},
+		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, ledger: cfg.Ledger},
 		large:     newPlaces(),
 	}
 	for _, p := range cfg.Providers {
@@ -480,6 +479,3 @@ func near(name string, known []string) []string {
 	}
 	return out
 }
-
-// String lists the providers, for logs.
-func (m *Models) String() string { return fmt.Sprintf("models of %s", strings.Join(m.names, ", ")) }

@@ -213,9 +213,6 @@ func TestResolve(t *testing.T) {
 	if got := m.Aliases(); len(got) != 2 || got[0] != "default" {
 		t.Errorf("Aliases = %v", got)
 	}
-	if got := m.String(); got != "models of openai, ollama" {
-		t.Errorf("String = %q", got)
-	}
 }
 
 func TestNamesFromOutsideDoNotFillTheMemory(t *testing.T) {

@@ -240,9 +240,6 @@ func (m *Models) count(full string, r *Request) int64 {
 	return m.Counter(full).Parts(RequestParts(r))
 }
 
-// Calibration returns what was learned about how models count tokens.
-func (m *Models) Calibration() *tokens.Calibrator { return &m.learning.calibrator }
-
 // learning learns how models count tokens from what their replies report. Learning costs a part of
 // a turn's time, so not every reply is used.
 type learning struct {

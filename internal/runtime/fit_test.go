@@ -12,6 +12,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/llm/tokens"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -287,8 +288,12 @@ func TestCalibrationIsKept(t *testing.T) {
 	w.answered("work 3", "ok")
 	teach := func() {
 		r := &llm.Request{Transcript: llm.NewTranscript(w.model.asked[len(w.model.asked)-1]...)}
+		var learned tokens.Calibrator
 		for range 20 {
-			w.models.Calibration().Learn("test/m", llm.RequestParts(r), 2*llm.EstimateRequest(r))
+			learned.Learn("test/m", llm.RequestParts(r), 2*llm.EstimateRequest(r))
+		}
+		if err := w.models.Recall(fmt.Appendf(nil, `{"tokens":%s}`, learned.Save())); err != nil {
+			t.Fatal(err)
 		}
 	}
 	teach()

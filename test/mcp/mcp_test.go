@@ -63,7 +63,7 @@ func script(t *testing.T, name string) string {
 
 func open(t testing.TB, d mcp.Decl) tool.Source {
 	t.Helper()
-	s := must.Get(mcp.Open(tool.Env{Name: "srv"}, func(into any) error { *into.(*mcp.Decl) = d; return nil }))
+	s := must.Get(mcp.Opener(mcp.Options{})(tool.Env{Name: "srv"}, func(into any) error { *into.(*mcp.Decl) = d; return nil }))
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -64,7 +64,7 @@ func ollamaTells(t *testing.T, client *http.Client) (out told) {
 // Ollama's templates can show.
 func TestOllamaDecodesOurRequests(t *testing.T) {
 	for _, r := range requests() {
-		body := sentBody(t, ollamaData, func(c *http.Client) llm.Model { return ollama.New(ollama.Options{HTTP: c, NumCtx: 8192}).Model("m") }, r)
+		body := sentBody(t, ollamaData, func(c *http.Client) llm.Model { return ollama.New(ollama.Options{HTTP: c}).Model("m") }, r)
 		var req api.ChatRequest
 		if err := json.Unmarshal(body, &req); err != nil {
 			t.Fatalf("%v\n%s", err, body)

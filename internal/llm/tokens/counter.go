@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"steward/internal/message"
-	"steward/internal/tool"
 )
 
 // Kind says how accurate a count is.
@@ -36,15 +35,6 @@ func (c Counter) Text(text string) int64 { return c.Parts(Of(text)) }
 
 // Message returns the tokens of a message, including its framing on the wire.
 func (c Counter) Message(m *message.Message) int64 { return c.Parts(OfMessage(m)) }
-
-// Tools returns the tokens of the tools' descriptions.
-func (c Counter) Tools(specs ...tool.Spec) int64 {
-	var p Parts
-	for i := range specs {
-		p = p.Add(OfTool(&specs[i]))
-	}
-	return c.Parts(p)
-}
 
 // Parts returns the tokens of an earlier estimate.
 func (c Counter) Parts(p Parts) int64 {

@@ -35,8 +35,8 @@ const thinkingMeta = `{"field":"thinking"}`
 // what other programs write: results without name or id, arguments as a string, pictures as data URLs.
 // Members that Steward does not model are kept as metadata.
 func (p *Provider) Codec(string) wire.Codec {
-	return wire.Codec{Provider: p.name, Prefix: mintedPrefix, Read: read, Encoder: func() llm.GroupEncoder {
-		return encoder{provider: p.name}.group
+	return wire.Codec{Provider: provider, Prefix: mintedPrefix, Read: read, Encoder: func() llm.GroupEncoder {
+		return encoder{}.group
 	}}
 }
 
@@ -128,14 +128,14 @@ func (d decoder) assistant(v wire.Value, m wireMessage) {
 	}
 	blocks = append(blocks, m.said()...)
 	for _, x := range m.calls.Items() {
-		blocks = append(blocks, readCall(d.Provider, x))
+		blocks = append(blocks, readCall(x))
 	}
 	d.Assistant(v, d.Meta(m.extra), blocks...)
 }
 
 // readCall reads a call of a history or a stream. Its metadata has the members that are not modelled:
 // those of the call and those of its function.
-func readCall(provider string, v wire.Value) *message.ToolCall {
+func readCall(v wire.Value) *message.ToolCall {
 	c := &message.ToolCall{}
 	var ofCall, ofFunction []byte
 	for key, x := range v.Members() {

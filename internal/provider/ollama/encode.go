@@ -17,18 +17,17 @@ const wrapper = "_malformed_arguments"
 // Ollama.
 const mintedPrefix = "ollama-call-"
 
-// encoder writes the wire form of messages. The form depends only on its fields, which codec names.
+// encoder writes the wire form of messages. The form depends only on its field, which codec names.
 type encoder struct {
-	provider string // whose metadata is sent back
-	blind    bool   // the model accepts no images: each becomes a line of text
+	blind bool // the model accepts no images: each becomes a line of text
 }
 
 // codec is the name under which a transcript keeps this encoder's output.
 func (e encoder) codec() string {
 	if e.blind {
-		return "ollama/blind/" + e.provider
+		return "ollama/blind"
 	}
-	return "ollama/" + e.provider
+	return provider
 }
 
 // group is an llm.GroupEncoder: results in call order, then the messages. A tool's message carries
@@ -61,13 +60,13 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 // assistant appends a message of the model, with its thoughts if one of this provider's models had
 // them.
 func (e encoder) assistant(dst []byte, m *message.Message) []byte {
-	own := strings.HasPrefix(m.Model, e.provider+"/")
+	own := strings.HasPrefix(m.Model, provider+"/")
 	var thinking string
 	var images [][]byte
 	for _, b := range m.Blocks {
 		switch b := b.(type) {
 		case *message.Reasoning:
-			if own || b.Meta.Provider == e.provider {
+			if own || b.Meta.Provider == provider {
 				thinking += b.Text
 			}
 		case *message.Image:
@@ -99,7 +98,7 @@ func (e encoder) assistant(dst []byte, m *message.Message) []byte {
 // does not model, under those names.
 func (e encoder) call(dst []byte, c *message.ToolCall) []byte {
 	var ofCall, ofFunction []byte
-	if c.Meta.Provider == e.provider {
+	if c.Meta.Provider == provider {
 		d := wire.Decode(c.Meta.Fields)
 		d.Object(func(key []byte) {
 			switch string(key) {

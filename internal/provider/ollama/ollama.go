@@ -20,30 +20,25 @@ import (
 	"steward/internal/provider/wire"
 )
 
-// Defaults for the zero values in Options.
-const (
-	DefaultName      = "ollama"
-	DefaultFirstByte = 5 * time.Minute // a model may have to be loaded first (OLLAMA_LOAD_TIMEOUT)
-)
+// DefaultFirstByte is used if Options leave FirstByte zero: a model may have to be loaded first
+// (OLLAMA_LOAD_TIMEOUT).
+const DefaultFirstByte = 5 * time.Minute
 
 // Options configure access to one Ollama server.
 type Options struct {
-	Name      string        // the provider's name; default "ollama"
 	Host      string        // as in OLLAMA_HOST; default http://127.0.0.1:11434
 	Key       string        // sent as a bearer token, for ollama.com or a proxy
 	HTTP      *http.Client  // nil: one of its own
 	FirstByte time.Duration // from the request to the answer's first byte; zero: 5 minutes
 	Idle      time.Duration // between bytes of the answer; zero: wire's default
-	NumCtx    int           // context window to ask for, in tokens; zero leaves it to Ollama
-	KeepAlive string        // how long a model stays loaded ("10m", "-1"); empty leaves it to Ollama
 }
+
+// provider is the provider's name.
+const provider = "ollama"
 
 // Provider is one Ollama server. It is safe for concurrent use.
 type Provider struct {
-	name      string
-	numCtx    int
-	keepAlive string
-	client    *wire.Client
+	client *wire.Client
 
 	mu    sync.Mutex
 	shown map[string]facts // by model
@@ -51,20 +46,20 @@ type Provider struct {
 
 // New returns the provider. It makes no request. If the host is invalid, the calls return an error.
 func New(o Options) *Provider {
-	p := &Provider{name: cmp.Or(o.Name, DefaultName), numCtx: o.NumCtx, keepAlive: o.KeepAlive, shown: map[string]facts{}}
+	p := &Provider{shown: map[string]facts{}}
 	header := http.Header{}
 	if o.Key != "" {
 		header.Set("Authorization", "Bearer "+o.Key)
 	}
 	p.client = wire.New(wire.Options{
-		Name: p.name, BaseURL: Host(o.Host), Header: header, Secrets: []string{o.Key},
+		Name: provider, BaseURL: Host(o.Host), Header: header, Secrets: []string{o.Key},
 		HTTP: o.HTTP, FirstByte: cmp.Or(o.FirstByte, DefaultFirstByte), Idle: o.Idle, Explain: explain,
 	})
 	return p
 }
 
 // Name returns the provider's name.
-func (p *Provider) Name() string { return p.name }
+func (p *Provider) Name() string { return provider }
 
 // Model returns a model by Ollama's name for it ("qwen3:8b"). It makes no request.
 func (p *Provider) Model(name string) llm.Model { return &model{p: p, name: name} }
@@ -87,7 +82,7 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 			defer func() { <-slots }()
 			// A model whose details cannot be read is listed without them.
 			if f, err := p.show(ctx, list[i].Name); err == nil {
-				list[i].Window, list[i].Embedder = p.window(f), f.embeds()
+				list[i].Window, list[i].Embedder = f.window(), f.embeds()
 			}
 		})
 	}
@@ -99,28 +94,20 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 // window returned is the largest that the model supports.
 func (p *Provider) Show(ctx context.Context, model string) (llm.Info, error) {
 	f, err := p.show(ctx, model)
-	info := llm.Info{Name: model, Window: p.window(f), Embedder: f.embeds()}
+	info := llm.Info{Name: model, Window: f.window(), Embedder: f.embeds()}
 	if info.Window == 0 && f.context < llm.AssumedWindow {
 		info.Window = f.context
 	}
 	return info, err
 }
 
-// window returns the context window that a model gets: the requested one, else the one in its
-// Modelfile, else, for a model that runs remotely, its full window. Otherwise the server's setting
-// applies, which Ollama does not report.
-func (p *Provider) window(f facts) int {
-	switch {
-	case p.numCtx > 0 && f.context > 0:
-		return min(p.numCtx, f.context)
-	case p.numCtx > 0:
-		return p.numCtx
-	case f.numCtx > 0:
-		return f.numCtx
-	case f.remote:
+// window returns the context window that a model gets: the one in its Modelfile or, for a model that
+// runs remotely, its full window. Otherwise the server's setting applies, which Ollama does not report.
+func (f facts) window() int {
+	if f.numCtx == 0 && f.remote {
 		return f.context
 	}
-	return 0
+	return f.numCtx
 }
 
 func readTags(body []byte) (list []llm.Info, err error) {
@@ -233,12 +220,11 @@ type embedder struct {
 
 // Embed implements embed.Embedder by /api/embed.
 func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, error) {
-	out := embed.Vectors{Model: e.p.name + "/" + e.model}
+	out := embed.Vectors{Model: provider + "/" + e.model}
 	if len(texts) == 0 {
 		return out, nil
 	}
-	body := wire.Append(nil, `{"model":$,"input":$`, e.model, wire.AppendStrings(nil, texts))
-	body = append(e.p.appendKeepAlive(body), '}')
+	body := wire.Append(nil, `{"model":$,"input":$}`, e.model, wire.AppendStrings(nil, texts))
 	answer, err := e.p.client.PostAll(ctx, "/api/embed", body)
 	if err != nil {
 		return embed.Vectors{}, e.p.remedy(err, e.model)
@@ -253,16 +239,6 @@ func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, er
 	}
 	out.Values, out.Tokens = got.Embeddings, got.Tokens
 	return out, nil
-}
-
-func (p *Provider) appendKeepAlive(dst []byte) []byte {
-	if p.keepAlive == "" {
-		return dst
-	}
-	if _, err := strconv.Atoi(p.keepAlive); err == nil { // seconds, or -1 for ever
-		return append(dst, `,"keep_alive":`+p.keepAlive...)
-	}
-	return wire.Append(dst, `,"keep_alive":$`, p.keepAlive)
 }
 
 // TakesTools reports whether a model can call tools. If Ollama does not report it, it returns true.
@@ -311,11 +287,11 @@ func (p *Provider) remedy(err error, model string) error {
 	case f.Code == wire.CodeNoModel && model != "":
 		return f.WithHint("run `ollama pull %s`", model)
 	case f.Code == wire.CodeAuth:
-		return f.WithHint("check the API key of %s, or run `ollama signin` where Ollama runs", p.name)
+		return f.WithHint("check the API key, or run `ollama signin` where Ollama runs")
 	case f.Code == wire.CodeUnreachable:
 		return f.WithHint("start Ollama with `ollama serve`, or set OLLAMA_HOST to where it runs")
 	case f.Code == wire.CodeContext:
-		return f.WithHint("raise num_ctx for %s, or OLLAMA_CONTEXT_LENGTH where Ollama runs, or shorten the conversation", p.name)
+		return f.WithHint("raise num_ctx of the model, or OLLAMA_CONTEXT_LENGTH where Ollama runs, or shorten the conversation")
 	case strings.Contains(f.Message, "requires more system memory"):
 		return f.WithHint("choose a smaller model, or free memory where Ollama runs")
 	}

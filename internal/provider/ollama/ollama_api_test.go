@@ -94,14 +94,12 @@ func TestModels(t *testing.T) {
 
 func TestWindow(t *testing.T) {
 	for _, c := range []struct {
-		asked int
-		f     facts
-		want  int
+		f    facts
+		want int
 	}{
-		{8192, facts{context: 4096}, 4096}, {8192, facts{context: 40960}, 8192}, {8192, facts{}, 8192},
-		{0, facts{context: 40960, numCtx: 2048}, 2048}, {0, facts{context: 40960}, 0}, {0, facts{context: 40960, remote: true}, 40960},
+		{facts{context: 40960, numCtx: 2048}, 2048}, {facts{context: 40960}, 0}, {facts{context: 40960, remote: true}, 40960},
 	} {
-		if got := New(Options{NumCtx: c.asked}).window(c.f); got != c.want {
+		if got := c.f.window(); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}

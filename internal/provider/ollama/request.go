@@ -26,7 +26,7 @@ func (m *model) body(ctx context.Context, r *llm.Request) (parts [][]byte, notic
 		f = m.p.known(ctx, m.name)
 	}
 	newest := wire.Newest(r.Transcript)
-	enc := encoder{provider: m.p.name, blind: images && !f.sees()}
+	enc := encoder{blind: images && !f.sees()}
 	if enc.blind && slices.ContainsFunc(newest, isImage) {
 		return nil, nil, m.p.client.Fault(wire.CodeNoImages, m.name+" takes no images", 0).
 			WithHint("choose a model that sees, such as one that `ollama show` lists with the capability vision")
@@ -36,7 +36,7 @@ func (m *model) body(ctx context.Context, r *llm.Request) (parts [][]byte, notic
 	case err != nil:
 		return nil, nil, err
 	case len(head)+len(tail) == 0:
-		return nil, nil, fault.New(fault.Invalid, wire.CodeRefused, "%s: the conversation has nothing to answer", m.p.name)
+		return nil, nil, fault.New(fault.Invalid, wire.CodeRefused, "%s: the conversation has nothing to answer", provider)
 	case r.Schema != nil && !wire.IsObject(r.Schema.JSON):
 		return nil, nil, fault.New(fault.Invalid, wire.CodeRefused, "the schema %s is not a JSON object", r.Schema.Name)
 	}
@@ -76,12 +76,8 @@ func (m *model) body(ctx context.Context, r *llm.Request) (parts [][]byte, notic
 	if think != "" {
 		end = append(end, `,"think":`+think...)
 	}
-	end = m.p.appendKeepAlive(end)
 	var options wire.Members
 	options.Sampling(names, r.Sampling, 0)
-	if m.p.numCtx > 0 {
-		options.Int("num_ctx", int64(m.p.numCtx))
-	}
 	end = append(wire.AppendNested(end, "options", options), '}')
 	return [][]byte{start, head, wire.After(head, tail), end}, append(notices, unsendable(newest)...), nil
 }

@@ -122,14 +122,11 @@ func TestSettings(t *testing.T) {
 	r := apis.Hello()
 	r.System = "Be brief."
 	r.Sampling = llm.Sampling{Temperature: &warm, MaxTokens: 100, Stop: []string{"a", ""}}
-	body, notices := sent(t, New(Options{NumCtx: 8192, KeepAlive: "10m"}), "m", r)
+	body, notices := sent(t, New(Options{}), "m", r)
 	want := `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello"}],"stream":true,"truncate":false,"shift":false,` +
-		`"keep_alive":"10m","options":{"temperature":0.7,"num_predict":100,"stop":["a"],"num_ctx":8192}}`
+		`"options":{"temperature":0.7,"num_predict":100,"stop":["a"]}}`
 	if body != want || len(notices) > 0 {
 		t.Errorf("%s\n%q", body, notices)
-	}
-	if body, _ := sent(t, New(Options{KeepAlive: "-1"}), "m", apis.Hello()); !strings.Contains(body, `"keep_alive":-1`) {
-		t.Error(body)
 	}
 }
 

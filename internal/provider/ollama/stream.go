@@ -29,7 +29,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 			return yield(ev, err)
 		}
 		m.p.client.Ask(ctx, q, err, told, func(asm *wire.Assembly, answer *wire.Answer) {
-			w := &writer{Assembly: asm, provider: m.p.name, tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix}}
+			w := &writer{Assembly: asm, tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix}}
 			end, err := m.read(answer, w)
 			switch {
 			case err != nil:
@@ -76,7 +76,7 @@ func (m *model) line(raw []byte) (line, error) {
 }
 
 func (m *model) finish(w *writer, l line) {
-	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Usage: l.usage, Stop: message.StopEnd}
+	reply := &llm.Reply{Model: provider + "/" + m.name, Usage: l.usage, Stop: message.StopEnd}
 	switch {
 	case l.reason == "load" || l.reason == "unload":
 		w.Fail(m.p.client.Fault(wire.CodeProvider, "the model was only loaded or unloaded, and did not answer", 0))
@@ -149,9 +149,8 @@ func (l *line) message(d *wire.Decoder) {
 // writer assembles the message of a stream.
 type writer struct {
 	*wire.Assembly
-	provider string
-	tools    *llm.Toolset
-	size     int // bytes of the request, which identify the answer
+	tools *llm.Toolset
+	size  int // bytes of the request, which identify the answer
 
 	ids      wire.CallIDs
 	thoughts wire.Thoughts
@@ -182,7 +181,7 @@ func (w *writer) add(l line) {
 		w.Show(&message.Image{MIME: http.DetectContentType(data), Data: data})
 	}
 	for _, v := range l.calls {
-		c, p := readCall(w.provider, v), w.Open(llm.CallArgs)
+		c, p := readCall(v), w.Open(llm.CallArgs)
 		p.Meta, p.Name = c.Meta, w.tools.Name(c.Name)
 		p.CallID = w.ids.Next(c.CallID, "ollama", w.created, strconv.Itoa(w.size))
 		if len(c.Args) == 0 {

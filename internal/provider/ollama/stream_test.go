@@ -71,7 +71,7 @@ func TestUnknownMembersOfCallsGoBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := encoder{provider: "ollama"}.assistant(nil, &message.Message{Role: message.Assistant, Blocks: reply.Blocks})
+	got := encoder{}.assistant(nil, &message.Message{Role: message.Assistant, Blocks: reply.Blocks})
 	want := `{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"a","arguments":{},"index":3,"k":[1]},"sig":"a\/b"},` +
 		`{"function":{"name":"a","arguments":{"b":1}},"more":{}}]}`
 	if string(got) != want {
@@ -153,7 +153,7 @@ func FuzzStream(f *testing.F) {
 		}
 		msgs = append(msgs, r.Transcript.Messages()[0])
 		history := llm.NewTranscript(msgs...)
-		enc := encoder{provider: "ollama"}
+		enc := encoder{}
 		head, tail, err := history.Encoded(enc.codec(), enc.group)
 		if err != nil {
 			t.Fatal(err)

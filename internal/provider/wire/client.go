@@ -108,9 +108,6 @@ func parseBase(opt Options) (*url.URL, *fault.Error) {
 		WithHint("set it to something like https://host/v1")
 }
 
-// Name returns the provider's name.
-func (c *Client) Name() string { return c.opt.Name }
-
 // BaseURL returns the endpoint without user, password and query, so that it can be shown.
 func (c *Client) BaseURL() string {
 	if c.base == nil {

@@ -369,9 +369,6 @@ func TestFaults(t *testing.T) {
 	if f := c.Malformed(errors.New("has SECRET inside")); strings.Contains(f.Error(), "SECRET") || f.Code != CodeBroken {
 		t.Errorf("%v", f)
 	}
-	if c.Name() != "test" {
-		t.Error(c.Name())
-	}
 }
 
 // A key goes to the server that it is for, wherever that one points.

@@ -302,21 +302,6 @@ func (d *Decoder) Int() int64 {
 	return int64(max(-1<<62, min(1<<62, f)))
 }
 
-// Float returns the next value, a number.
-func (d *Decoder) Float() float64 {
-	c := d.peek()
-	if c != '-' && (c < '0' || c > '9') {
-		d.Skip()
-		return 0
-	}
-	f, err := strconv.ParseFloat(string(d.token()), 64)
-	if err != nil {
-		d.fail()
-		return 0
-	}
-	return f
-}
-
 // Bool returns the next value, a boolean.
 func (d *Decoder) Bool() bool {
 	if c := d.peek(); c != 't' && c != 'f' {

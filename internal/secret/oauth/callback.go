@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"steward/internal/fault"
@@ -33,9 +32,6 @@ func Listen() (*Callback, error) {
 	go c.server.Serve(l) //nolint:errcheck // it ends with Close
 	return c, nil
 }
-
-// Localhost returns the redirect URI with the name localhost, for services that insist on it.
-func (c *Callback) Localhost() string { return strings.Replace(c.URL, "127.0.0.1", "localhost", 1) }
 
 // Close stops listening, once the browser has got its page.
 func (c *Callback) Close() error {

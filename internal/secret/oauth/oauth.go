@@ -107,69 +107,70 @@ func (s Service) with(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, client)
 }
 
-// Browser asks a person to consent in a browser on this machine. show gets the URL to open. Error
-// codes: oauth_listen_failed, oauth_refused, oauth_failed, and those of Check.
-func (s Service) Browser(ctx context.Context, show func(url string), uses ...string) (*oauth2.Token, error) {
+// Consent asks a person to consent in a browser on this machine or, if device is true, on another device.
+// show gets the URL to open and, for another device, the code to type. Error codes: oauth_listen_failed,
+// oauth_device_unsupported, oauth_refused, oauth_failed, and those of Check.
+func (s Service) Consent(ctx context.Context, device bool, show func(url, code string), uses ...string) (*oauth2.Token, error) {
 	if err := s.Check(uses...); err != nil {
 		return nil, err
+	}
+	token, err := ask(s.with(ctx), device, show, func(redirect string) (*question, error) {
+		if s.Localhost {
+			redirect = strings.Replace(redirect, "127.0.0.1", "localhost", 1)
+		}
+		q := &question{conf: s.config(redirect, uses), check: func(url.Values) error { return nil }}
+		for k, v := range s.Params {
+			q.params = append(q.params, oauth2.SetAuthURLParam(k, v))
+		}
+		return q, nil
+	})
+	return token, s.explain(ctx, err)
+}
+
+// question is a request for a person's consent.
+type question struct {
+	conf   *oauth2.Config
+	params []oauth2.AuthCodeOption       // more parameters of the authorization request
+	about  []oauth2.AuthCodeOption       // what the token is for (RFC 8707); nil: the service knows
+	check  func(answer url.Values) error // judges the answer of a browser
+}
+
+// ask asks a person to consent, and returns the token. prepare makes the question for a redirect URI.
+func ask(ctx context.Context, device bool, show func(url, code string), prepare func(redirect string) (*question, error)) (*oauth2.Token, error) {
+	if device {
+		q, err := prepare("http://127.0.0.1")
+		if err != nil {
+			return nil, err
+		}
+		return q.onDevice(ctx, show)
 	}
 	back, err := Listen()
 	if err != nil {
 		return nil, err
 	}
 	defer back.Close() //nolint:errcheck // it only listened
-	redirect := back.URL
-	if s.Localhost {
-		redirect = back.Localhost()
+	q, err := prepare(back.URL)
+	if err != nil {
+		return nil, err
 	}
-	var opts []oauth2.AuthCodeOption
-	for k, v := range s.Params {
-		opts = append(opts, oauth2.SetAuthURLParam(k, v))
-	}
-	token, err := back.consent(s.with(ctx), s.config(redirect, uses), show, func(url.Values) error { return nil }, "", opts...)
-	return token, s.explain(ctx, err)
-}
-
-// consent asks a person to consent in a browser (RFC 7636), and returns the token. check judges the answer.
-// resource names what the token is for (RFC 8707); empty: the service knows.
-func (c *Callback) consent(ctx context.Context, conf *oauth2.Config, show func(url string), check func(url.Values) error, resource string, opts ...oauth2.AuthCodeOption) (*oauth2.Token, error) {
 	verifier, state := oauth2.GenerateVerifier(), oauth2.GenerateVerifier()
-	about := resourceOf(resource)
-	show(conf.AuthCodeURL(state, slices.Concat(opts, about, []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)})...))
-	answer, err := c.Wait(ctx, state)
+	show(q.conf.AuthCodeURL(state, slices.Concat(q.params, q.about, []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)})...), "")
+	answer, err := back.Wait(ctx, state)
 	if err == nil {
-		err = check(answer)
+		err = q.check(answer)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return conf.Exchange(ctx, answer.Get("code"), append(about, oauth2.VerifierOption(verifier))...)
+	return q.conf.Exchange(ctx, answer.Get("code"), append(q.about, oauth2.VerifierOption(verifier))...)
 }
 
-func resourceOf(resource string) []oauth2.AuthCodeOption {
-	if resource == "" {
-		return nil
+func (q *question) onDevice(ctx context.Context, show func(url, code string)) (*oauth2.Token, error) {
+	if q.conf.Endpoint.DeviceAuthURL == "" {
+		return nil, fault.New(fault.Unsupported, "oauth_device_unsupported", "the service does not let another device consent").
+			WithHint("leave --device out, on a machine with a browser")
 	}
-	return []oauth2.AuthCodeOption{oauth2.SetAuthURLParam("resource", resource)}
-}
-
-// Device asks a person to consent on another device. show gets the URL to open there and the code
-// to type. Error codes: oauth_device_unsupported, oauth_refused, oauth_failed, and those of Check.
-func (s Service) Device(ctx context.Context, show func(url, code string), uses ...string) (*oauth2.Token, error) {
-	if err := s.Check(uses...); err != nil {
-		return nil, err
-	}
-	if s.DeviceURL == "" {
-		return nil, fault.New(fault.Unsupported, "oauth_device_unsupported", "%s does not let another device consent to this", s.Name).
-			WithHint("connect the account on a machine with a browser, and copy the secret")
-	}
-	token, err := device(s.with(ctx), s.config("", uses), "", show)
-	return token, s.explain(ctx, err)
-}
-
-// device asks a person to consent on another device, and returns the token. resource is that of consent.
-func device(ctx context.Context, conf *oauth2.Config, resource string, show func(url, code string)) (*oauth2.Token, error) {
-	d, err := conf.DeviceAuth(ctx, resourceOf(resource)...)
+	d, err := q.conf.DeviceAuth(ctx, q.about...)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func device(ctx context.Context, conf *oauth2.Config, resource string, show func
 		}
 		return c
 	}, d.UserCode), ""))
-	return conf.DeviceAccessToken(ctx, d, resourceOf(resource)...)
+	return q.conf.DeviceAccessToken(ctx, d, q.about...)
 }
 
 func (s Service) explain(ctx context.Context, err error) error {
@@ -288,25 +289,4 @@ func (a *Account) Token(ctx context.Context) (string, error) {
 
 func (a *Account) again(err *fault.Error) error {
 	return err.WithHint("run steward accounts connect %s", a.Name)
-}
-
-// Client returns an HTTP client that sends the account's token with each request.
-func (a *Account) Client(base http.RoundTripper) *http.Client {
-	return &http.Client{Transport: bearer{a, base}}
-}
-
-type bearer struct {
-	account *Account
-	base    http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
-	token, err := b.account.Token(req.Context())
-	if err != nil {
-		return nil, err
-	}
-	req = req.Clone(req.Context())
-	req.Header.Set("Authorization", "Bearer "+token)
-	return b.base.RoundTrip(req)
 }

@@ -119,7 +119,7 @@ func TestBrowser(t *testing.T) {
 		service := s.service()
 		service.Localhost = localhost
 		var wg sync.WaitGroup
-		token, err := service.Browser(t.Context(), func(at string) {
+		token, err := service.Consent(t.Context(), false, func(at, _ string) {
 			wg.Go(func() {
 				if page := browse(t, at); !strings.Contains(page, "close this page") {
 					t.Errorf("the page says %q", page)
@@ -167,17 +167,17 @@ func TestDevice(t *testing.T) {
 	s := newServer(t)
 	s.pending = 1
 	var shown string
-	token, err := s.service().Device(t.Context(), func(at, code string) { shown = at + " " + code }, oauth.Mail)
+	token, err := s.service().Consent(t.Context(), true, func(at, code string) { shown = at + " " + code }, oauth.Mail)
 	if err != nil || token.RefreshToken != "refresh-0" || shown != "https://vendor.example/device ABCD-EFGH" {
 		t.Errorf("%+v, %v, %s", token, err, shown)
 	}
 	s.refuse = "access_denied"
-	if _, err := s.service().Device(t.Context(), func(string, string) {}, oauth.Mail); !fault.HasCode(err, "oauth_refused") || strings.Contains(err.Error(), "secret-detail") {
+	if _, err := s.service().Consent(t.Context(), true, func(string, string) {}, oauth.Mail); !fault.HasCode(err, "oauth_refused") || strings.Contains(err.Error(), "secret-detail") {
 		t.Error(err)
 	}
 	google, _ := oauth.Preset("google")
 	google.ClientID = "x"
-	if _, err := google.Device(t.Context(), nil, oauth.Mail); !fault.HasCode(err, "oauth_device_unsupported") {
+	if _, err := google.Consent(t.Context(), true, nil, oauth.Mail); !fault.HasCode(err, "oauth_device_unsupported") {
 		t.Error(err)
 	}
 }
@@ -199,7 +199,7 @@ func TestWhatIsMissing(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	if _, err := google.Browser(t.Context(), nil, oauth.Mail); !fault.HasCode(err, "oauth_client_missing") {
+	if _, err := google.Consent(t.Context(), false, nil, oauth.Mail); !fault.HasCode(err, "oauth_client_missing") {
 		t.Error(err)
 	}
 }
@@ -265,26 +265,6 @@ func TestTokensThatCannotBeHad(t *testing.T) {
 	}
 	s.Close()
 	if _, err := account(t, s, time.Now().Add(-time.Hour)).Token(t.Context()); !fault.HasCode(err, "oauth_failed") {
-		t.Error(err)
-	}
-}
-
-func TestClient(t *testing.T) {
-	s := newServer(t)
-	var got string
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))
-	defer other.Close()
-	a := account(t, s, time.Now().Add(time.Hour))
-	resp, err := a.Client(other.Client().Transport).Get(other.URL)
-	if err != nil || got != "Bearer access-token-old" {
-		t.Fatal(got, err)
-	}
-	if err := resp.Body.Close(); err != nil {
-		t.Error(err)
-	}
-	a.Name = "other"
-	b := &oauth.Account{Name: "other", Service: s.service(), Store: a.Store}
-	if _, err := b.Client(other.Client().Transport).Get(other.URL); !fault.HasCode(err, "oauth_not_connected") {
 		t.Error(err)
 	}
 }

@@ -181,42 +181,27 @@ func (r *Resource) Refused(res *http.Response) error {
 	return fault.New(fault.Unauthentic, "oauth_not_connected", "it wants to know who you are").WithHint("run %s", r.Connect)
 }
 
-// Browser asks a person to consent in a browser on this machine, and stores the token. show gets the URL to
-// open. Error codes: oauth_discovery_failed, oauth_client_missing, oauth_client_refused, oauth_refused,
-// oauth_issuer_wrong, oauth_redirected, oauth_failed, oauth_listen_failed, network_denied.
-func (r *Resource) Browser(ctx context.Context, show func(url string)) error {
-	back, err := Listen()
+// Consent asks a person to consent, as Service.Consent does, and stores the token. Error codes:
+// oauth_discovery_failed, oauth_client_missing, oauth_client_refused, oauth_device_unsupported,
+// oauth_refused, oauth_issuer_wrong, oauth_redirected, oauth_failed, oauth_listen_failed, network_denied.
+func (r *Resource) Consent(ctx context.Context, device bool, show func(url, code string)) error {
+	var f found
+	var conf *oauth2.Config
+	token, err := ask(r.with(ctx), device, show, func(redirect string) (q *question, err error) {
+		f, conf, err = r.prepare(ctx, redirect)
+		about := []oauth2.AuthCodeOption{oauth2.SetAuthURLParam("resource", f.audience)}
+		return &question{conf: conf, about: about, check: func(answer url.Values) error {
+			if iss := answer.Get("iss"); iss != f.Issuer && (iss != "" || f.AuthorizationResponseIssParameterSupported) { // RFC 9207
+				return fault.New(fault.Denied, "oauth_issuer_wrong", "the answer comes from %.300q, and %.300q was asked", iss, f.Issuer).
+					WithHint("do not trust the page that you consented on, and tell who runs %s", r.URL)
+			}
+			return nil
+		}}, err
+	})
 	if err != nil {
-		return err
+		return explain(ctx, err, f.Issuer, "run "+r.Connect+" again")
 	}
-	defer back.Close() //nolint:errcheck // it only listened
-	f, conf, err := r.prepare(ctx, back.URL)
-	if err != nil {
-		return err
-	}
-	token, err := back.consent(r.with(ctx), conf, show, func(answer url.Values) error {
-		if iss := answer.Get("iss"); iss != f.Issuer && (iss != "" || f.AuthorizationResponseIssParameterSupported) { // RFC 9207
-			return fault.New(fault.Denied, "oauth_issuer_wrong", "the answer comes from %.300q, and %.300q was asked", iss, f.Issuer).
-				WithHint("do not trust the page that you consented on, and tell who runs %s", r.URL)
-		}
-		return nil
-	}, f.audience)
-	return r.connected(ctx, f, conf, token, err)
-}
-
-// Device asks a person to consent on another device, and stores the token. show gets the URL to open there
-// and the code to type. Error codes: see Browser; oauth_device_unsupported.
-func (r *Resource) Device(ctx context.Context, show func(url, code string)) error {
-	f, conf, err := r.prepare(ctx, "http://127.0.0.1")
-	if err != nil {
-		return err
-	}
-	if f.Device == "" {
-		return fault.New(fault.Unsupported, "oauth_device_unsupported", "%.300s does not let another device consent", f.Issuer).
-			WithHint("run %s on this machine, without --device", r.Connect)
-	}
-	token, err := device(r.with(ctx), conf, f.audience, show)
-	return r.connected(ctx, f, conf, token, err)
+	return r.connected(f, conf, token)
 }
 
 // prepare finds the authorization server, and registers with it. The scopes are those that the server has
@@ -247,10 +232,7 @@ func (r *Resource) prepare(ctx context.Context, redirect string) (found, *oauth2
 }
 
 // connected stores the token that a person has consented to.
-func (r *Resource) connected(ctx context.Context, f found, conf *oauth2.Config, t *oauth2.Token, err error) error {
-	if err != nil {
-		return explain(ctx, err, f.Issuer, "run "+r.Connect+" again")
-	}
+func (r *Resource) connected(f found, conf *oauth2.Config, t *oauth2.Token) error {
 	if !strings.EqualFold(t.Type(), "Bearer") {
 		return fault.New(fault.Unsupported, "oauth_failed", "%.300s issues tokens of the type %.40q, which Steward cannot send", f.Issuer, t.Type())
 	}

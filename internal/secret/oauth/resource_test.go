@@ -53,8 +53,8 @@ func refusal(t *testing.T, w *signin.World, r *oauth.Resource, method, name stri
 }
 
 // consents is a person who consents: a browser that follows the redirects.
-func consents(t *testing.T) func(string) {
-	return func(url string) {
+func consents(t *testing.T) func(url, code string) {
+	return func(url, _ string) {
 		go func() {
 			res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
 			if err == nil {
@@ -77,7 +77,7 @@ func TestResource(t *testing.T) {
 	if lacks, connected := r.Lacks(); lacks != "it wants to know who you are" || connected {
 		t.Error(lacks, connected)
 	}
-	if err := r.Browser(t.Context(), consents(t)); err != nil {
+	if err := r.Consent(t.Context(), false, consents(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := refusal(t, w, r, "tools/call", "read"); err != nil {
@@ -102,7 +102,7 @@ func TestResource(t *testing.T) {
 	if lacks, connected := r.Lacks(); lacks != "it wants more rights: change" || !connected {
 		t.Error(lacks, connected)
 	}
-	if err := r.Browser(t.Context(), consents(t)); err != nil {
+	if err := r.Consent(t.Context(), false, consents(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := refusal(t, w, r, "tools/call", "change"); err != nil {
@@ -131,14 +131,14 @@ func TestResourceOnAnotherDevice(t *testing.T) {
 	r := resource(t, w)
 	asked(t, w, r)
 	var shown string
-	if err := r.Device(t.Context(), func(url, code string) { shown = url + " " + code }); err != nil {
+	if err := r.Consent(t.Context(), true, func(url, code string) { shown = url + " " + code }); err != nil {
 		t.Fatal(err)
 	}
 	if err := refusal(t, w, r, "tools/call", "read"); err != nil || shown != "https://authority.example/device ABCD-EFGH" {
 		t.Error(shown, err)
 	}
 	w.NoDevice = true
-	if err := r.Device(t.Context(), nil); !fault.HasCode(err, "oauth_device_unsupported") {
+	if err := r.Consent(t.Context(), true, nil); !fault.HasCode(err, "oauth_device_unsupported") {
 		t.Error(err)
 	}
 }
@@ -150,13 +150,13 @@ func TestRegistrations(t *testing.T) {
 		r := resource(t, w)
 		r.Client = own
 		asked(t, w, r)
-		if err := r.Browser(t.Context(), consents(t)); err != nil {
+		if err := r.Consent(t.Context(), false, consents(t)); err != nil {
 			t.Errorf("%+v: %v", own, err)
 		}
 	}
 	r := resource(t, w)
 	asked(t, w, r)
-	if err := r.Browser(t.Context(), consents(t)); !fault.HasCode(err, "oauth_client_missing") {
+	if err := r.Consent(t.Context(), false, consents(t)); !fault.HasCode(err, "oauth_client_missing") {
 		t.Error(err)
 	}
 	if slices.Contains(w.Log(), "register") {
@@ -190,7 +190,7 @@ func TestResourceRefuses(t *testing.T) {
 			c.change(w)
 			r := resource(t, w)
 			asked(t, w, r)
-			if err := r.Browser(t.Context(), consents(t)); !fault.HasCode(err, c.code) || len(w.Log()) != c.log {
+			if err := r.Consent(t.Context(), false, consents(t)); !fault.HasCode(err, c.code) || len(w.Log()) != c.log {
 				t.Errorf("%v after %q", err, w.Log())
 			}
 			if token, err := r.Token(t.Context()); token != "" || err != nil {
@@ -208,14 +208,14 @@ func TestDiscoveredAddresses(t *testing.T) {
 		if err := r.Refused(res); !fault.HasCode(err, "oauth_not_connected") {
 			t.Fatal(err)
 		}
-		if err := r.Browser(t.Context(), func(string) { t.Error("it goes on") }); !fault.HasCode(err, "network_denied") {
+		if err := r.Consent(t.Context(), false, func(string, string) { t.Error("it goes on") }); !fault.HasCode(err, "network_denied") {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := signin.New(t)
-	if err := resource(t, w).Browser(ctx, nil); !errors.Is(err, context.Canceled) {
+	if err := resource(t, w).Consent(ctx, false, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -241,7 +241,7 @@ func TestResourceWithoutMetadata(t *testing.T) {
 	old := httptest.NewServer(mux)
 	defer old.Close()
 	r := &oauth.Resource{Name: "mcp.old", URL: old.URL + "/mcp", Store: secret.NewStore(t.TempDir()), Transport: &http.Transport{DisableKeepAlives: true}}
-	if err := r.Browser(t.Context(), consents(t)); err != nil {
+	if err := r.Consent(t.Context(), false, consents(t)); err != nil {
 		t.Fatal(err)
 	}
 	if token, err := r.Token(t.Context()); token != "old-token" || err != nil {

@@ -26,7 +26,8 @@ type OAuth struct {
 	Scopes         []string `yaml:"scopes" json:"scopes,omitempty"`                   // requested in any case
 }
 
-// Opener returns Open with options.
+// Opener returns a function that makes the source of a declared server (a Decl). It starts nothing and
+// connects to nothing. Errors: mcp_decl_invalid, tool_name_invalid, mcp_sse_unsupported, and those of decode.
 func Opener(opt Options) tool.Opener {
 	return func(env tool.Env, decode func(any) error) (tool.Source, error) {
 		var d Decl

@@ -48,19 +48,19 @@ func TestDeclRefused(t *testing.T) {
 		"this is none":               {URL: "http://\x7f"},
 		"holds a name or a password": {URL: "http://a:hunter2@x"},
 	} {
-		_, err := Open(tool.Env{Name: "a"}, func(into any) error { *into.(*Decl) = d; return nil })
+		_, err := Opener(Options{})(tool.Env{Name: "a"}, func(into any) error { *into.(*Decl) = d; return nil })
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}
 	broken := errors.New("cannot be read")
-	if _, err := Open(tool.Env{Name: "a"}, func(any) error { return broken }); !errors.Is(err, broken) {
+	if _, err := Opener(Options{})(tool.Env{Name: "a"}, func(any) error { return broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if _, err := Open(tool.Env{Name: "ä"}, func(into any) error { *into.(*Decl) = Decl{Command: "x"}; return nil }); !fault.HasCode(err, "tool_name_invalid") {
+	if _, err := Opener(Options{})(tool.Env{Name: "ä"}, func(into any) error { *into.(*Decl) = Decl{Command: "x"}; return nil }); !fault.HasCode(err, "tool_name_invalid") {
 		t.Error(err)
 	}
-	s, err := Open(tool.Env{Name: "a"}, func(into any) error { *into.(*Decl) = Decl{Command: "x"}; return nil })
+	s, err := Opener(Options{})(tool.Env{Name: "a"}, func(into any) error { *into.(*Decl) = Decl{Command: "x"}; return nil })
 	if err != nil || s.Close() != nil {
 		t.Error(err)
 	}

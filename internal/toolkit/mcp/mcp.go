@@ -40,12 +40,6 @@ const (
 	steadyAfter = time.Minute // a session that lasted this long does not count as a failure
 )
 
-// Open makes the source of a declared server (a Decl). It starts nothing and connects to nothing.
-// Errors: mcp_decl_invalid, tool_name_invalid, mcp_sse_unsupported, and those of decode.
-func Open(env tool.Env, decode func(any) error) (tool.Source, error) {
-	return Opener(Options{})(env, decode)
-}
-
 func open(env tool.Env, d Decl) (*source, error) {
 	word, err := tool.Word(env.Name)
 	if err != nil {
