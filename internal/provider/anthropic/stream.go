@@ -49,7 +49,6 @@ type events struct {
 	blocks []*open
 	stop   string
 	begun  bool // message_start has come
-	over   bool // message_stop has come
 	usage  message.Usage
 	calls  int
 	ids    wire.CallIDs
@@ -68,27 +67,14 @@ type open struct {
 
 // read reads to message_stop, the stream's only good end.
 func (e *events) read(answer *wire.Answer) {
-	for ev, err := range answer.Events() {
-		switch {
-		case err != nil:
-			e.asm.Fail(err)
-		case len(ev.Data) > 0:
-			e.event(ev.Data)
-		}
-		if e.over && !e.asm.Gone {
-			e.finish()
-			answer.Finish()
-			return
-		}
-		if e.asm.Gone {
-			return
-		}
+	if !answer.Follow(e.asm, e.event) {
+		e.asm.Fail(e.wire.Broken(nil))
 	}
-	e.asm.Fail(e.wire.Broken(nil))
 }
 
-// event reads one event. Members may come in any order, so the index is read before the block.
-func (e *events) event(data []byte) {
+// event reads one event, and reports whether it is the last. Members may come in any order, so the
+// index is read before the block.
+func (e *events) event(data []byte) (last bool) {
 	var typ string
 	var index int64 = -1
 	var block, delta, usage []byte
@@ -115,7 +101,7 @@ func (e *events) event(data []byte) {
 	})
 	if err := d.End(); err != nil {
 		e.asm.Fail(e.wire.Malformed(err))
-		return
+		return false
 	}
 	if usage != nil {
 		e.readUsage(usage)
@@ -124,7 +110,7 @@ func (e *events) event(data []byte) {
 	case "message_start":
 		if e.begun { // a proxy has put two answers into one stream
 			e.asm.Fail(e.wire.Malformed(errors.New("a second message begins in the stream of the first")))
-			return
+			return false
 		}
 		e.begun = true
 	case "content_block_start":
@@ -134,10 +120,12 @@ func (e *events) event(data []byte) {
 	case "message_delta":
 		e.readStop(delta)
 	case "message_stop":
-		e.over = true
+		e.finish()
+		return true
 	case "error":
 		e.asm.Fail(e.wire.Told(explain(0, data)))
 	}
+	return false
 }
 
 func (e *events) start(index int64, raw []byte) {

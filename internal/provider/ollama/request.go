@@ -63,7 +63,7 @@ func (m *model) body(ctx context.Context, r *llm.Request) (parts [][]byte, notic
 		if err != nil {
 			return nil, nil, err
 		}
-		end = wire.Append(end, `,"tools":$`, list)
+		end = wire.Append(end, `,"tools":[$]`, list)
 		if r.ToolChoice != "" && r.ToolChoice != "auto" {
 			notice("Ollama cannot be told to call a tool: the model chooses.")
 		}

@@ -41,6 +41,28 @@ type openCall struct {
 	name  []byte // as the model wrote it, possibly in several pieces
 }
 
+// stream reads up to [DONE] or, from servers without this mark, to the end of the body once there was
+// a finish reason.
+func (c *chunks) stream(answer *wire.Answer) {
+	complete := answer.Follow(c.asm, func(data []byte) bool {
+		if string(data) == "[DONE]" {
+			c.finish()
+			return true
+		}
+		c.read(data)
+		return false
+	})
+	if !complete {
+		c.finish()
+	}
+}
+
+func (c *chunks) whole(body []byte) {
+	if c.read(body); !c.asm.Gone {
+		c.finish()
+	}
+}
+
 // read reads one chunk, or a whole completion.
 func (c *chunks) read(data []byte) {
 	var failed *wire.APIError

@@ -35,15 +35,16 @@ import (
 // or lists of parts, the roles developer and function, function_call, results and calls without ids.
 // Members that Steward does not model are kept as metadata.
 func (p *Provider) Codec(string) wire.Codec {
+	read := readMessages
 	if p.responses {
-		return p.itemCodec()
+		read = readItems
 	}
 	return wire.Codec{Provider: p.name, Prefix: "call_", Read: read, Encoder: func() llm.GroupEncoder {
-		return (&encoder{provider: p.name, official: p.official}).group
+		return (&encoder{provider: p.name, official: p.official, responses: p.responses}).group
 	}}
 }
 
-func read(h *wire.History, doc wire.Value) {
+func readMessages(h *wire.History, doc wire.Value) {
 	list := doc.Named("messages")
 	if doc.Is('{') {
 		list = doc.Get("messages")

@@ -25,13 +25,17 @@ type encoder struct {
 }
 
 // group encodes one group. After an assistant's message the API requires the results first, in
-// their order, even if the user spoke in between. Only users may show pictures, so those of the
-// results follow in a user's message.
+// their order, even if the user spoke in between. In chat completions only users may show pictures, so
+// those of the results follow in a user's message.
 func (e *encoder) group(dst []byte, msgs []*message.Message) ([]byte, error) {
 	var media []message.Block
 	for _, m := range msgs {
 		r := m.Result()
 		if r == nil {
+			continue
+		}
+		if e.responses {
+			dst = e.output(dst, r)
 			continue
 		}
 		dst = wire.Append(wire.Comma(dst), `{"role":"tool","tool_call_id":$,"content":$}`,
@@ -44,12 +48,14 @@ func (e *encoder) group(dst []byte, msgs []*message.Message) ([]byte, error) {
 		dst = e.said(dst, message.User, media)
 	}
 	for _, m := range msgs {
-		switch m.Role {
-		case message.Tool:
-		case message.Assistant:
-			dst = e.assistant(dst, m)
-		default:
+		switch {
+		case m.Role == message.Tool:
+		case m.Role != message.Assistant:
 			dst = e.said(dst, m.Role, m.Blocks)
+		case e.responses:
+			dst = e.turn(dst, m)
+		default:
+			dst = e.assistant(dst, m)
 		}
 	}
 	return dst, nil

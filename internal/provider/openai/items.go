@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/wire"
 	"steward/internal/tool"
@@ -42,25 +41,6 @@ func hosted(kind string) bool {
 		return false // the client runs these
 	}
 	return strings.HasSuffix(kind, "_call")
-}
-
-// items encodes one group. Results come first, as in chat completions.
-func (e *encoder) items(dst []byte, msgs []*message.Message) ([]byte, error) {
-	for _, m := range msgs {
-		if r := m.Result(); r != nil {
-			dst = e.output(dst, r)
-		}
-	}
-	for _, m := range msgs {
-		switch m.Role {
-		case message.Tool:
-		case message.Assistant:
-			dst = e.turn(dst, m)
-		default:
-			dst = e.said(dst, m.Role, m.Blocks)
-		}
-	}
-	return dst, nil
 }
 
 // output appends a result: a text, or a list if there is something to show.
@@ -173,13 +153,7 @@ func (e *encoder) item(b message.Block, ref message.Ref) (dst []byte) {
 	return append(dst, '}')
 }
 
-// itemCodec returns the codec of a list of items, or of a request's body.
-func (p *Provider) itemCodec() wire.Codec {
-	return wire.Codec{Provider: p.name, Prefix: "call_", Read: readItems, Encoder: func() llm.GroupEncoder {
-		return (&encoder{provider: p.name, official: p.official, responses: true}).items
-	}}
-}
-
+// readItems reads a list of items, or the body of a request.
 func readItems(h *wire.History, doc wire.Value) {
 	d := itemDecoder{decoder: decoder{History: h, items: true}}
 	list := doc.Named("input")

@@ -76,6 +76,9 @@ func New(opt Options) *Provider {
 	if opt.Key != "" {
 		header.Set("Authorization", "Bearer "+opt.Key)
 	}
+	if opt.Dialect != Responses {
+		opt.Tools = nil
+	}
 	return &Provider{
 		name:      opt.Name,
 		official:  opt.Rules == Official,

@@ -21,7 +21,6 @@ type outputs struct {
 	ids     wire.CallIDs
 	calls   int
 	refused bool
-	over    bool
 	result  response
 }
 
@@ -44,27 +43,15 @@ type response struct {
 	usage  message.Usage
 }
 
-// read reads to the event that ends the response, the stream's only good end.
-func (o *outputs) read(answer *wire.Answer) {
-	for ev, err := range answer.Events() {
-		switch {
-		case err != nil:
-			o.asm.Fail(err)
-		case len(ev.Data) > 0 && string(ev.Data) != "[DONE]":
-			o.event(ev.Data)
-		}
-		if o.over {
-			answer.Finish()
-		}
-		if o.over || o.asm.Gone {
-			return
-		}
+// stream reads to the event that ends the response, the stream's only good end.
+func (o *outputs) stream(answer *wire.Answer) {
+	if !answer.Follow(o.asm, o.event) {
+		o.asm.Fail(o.wire.Broken(nil))
 	}
-	o.asm.Fail(o.wire.Broken(nil))
 }
 
-// event reads one event. Members may come in any order.
-func (o *outputs) event(data []byte) {
+// event reads one event, and reports whether it is the last. Members may come in any order.
+func (o *outputs) event(data []byte) (last bool) {
 	var typ string
 	var index, place int64
 	var delta, raw []byte
@@ -87,7 +74,7 @@ func (o *outputs) event(data []byte) {
 	})
 	if err := d.End(); err != nil {
 		o.asm.Fail(o.wire.Malformed(err))
-		return
+		return false
 	}
 	switch typ {
 	case "response.output_item.added":
@@ -105,11 +92,13 @@ func (o *outputs) event(data []byte) {
 	case "response.output_item.done":
 		o.end(index, raw)
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
-		o.finish(raw)
+		o.whole(raw)
+		return true
 	case "error":
 		failed, _ := wire.ReadAPIError(data) // it is JSON
 		o.asm.Fail(o.told(failed))
 	}
+	return false
 }
 
 // begin begins an item, unless it has begun.
@@ -146,13 +135,13 @@ func (o *outputs) begin(index int64, raw []byte) *item {
 		it.Announce()
 	default: // a tool of the server's own
 		it.Part = o.asm.Vendor(it.typ)
-		it.Meta = o.whole(raw)
+		it.Meta = o.meta(raw)
 	}
 	return it
 }
 
-// whole returns an item as metadata, byte for byte.
-func (o *outputs) whole(raw []byte) message.Meta {
+// meta returns an item as metadata, byte for byte.
+func (o *outputs) meta(raw []byte) message.Meta {
 	if !o.asm.Keep(len(raw)) {
 		return message.Meta{}
 	}
@@ -203,7 +192,7 @@ func (o *outputs) end(index int64, raw []byte) {
 		if it.Len() == 0 {
 			o.thoughts(index, raw)
 		}
-		it.Meta = o.whole(raw)
+		it.Meta = o.meta(raw)
 	case "function_call":
 		var more []byte
 		d := wire.Decode(raw)
@@ -220,7 +209,7 @@ func (o *outputs) end(index int64, raw []byte) {
 		})
 		it.Meta = wire.MetaOf(o.name, wire.AppendNested(nil, itemMember, more))
 	default:
-		it.Meta = o.whole(raw)
+		it.Meta = o.meta(raw)
 	}
 }
 
@@ -290,9 +279,8 @@ func (o *outputs) said(index int64, it *item, raw []byte) {
 	})
 }
 
-// finish ends the stream with a response: the last event's, or a whole answer.
-func (o *outputs) finish(raw []byte) {
-	o.over = true
+// whole ends the stream with a response: the last event's, or a whole answer.
+func (o *outputs) whole(raw []byte) {
 	r := &o.result
 	d := wire.Decode(raw)
 	d.Object(func(key []byte) {

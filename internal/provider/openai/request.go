@@ -13,30 +13,44 @@ import (
 // maxStops is the maximum number of stop sequences.
 const maxStops = 4
 
-// encode returns the request's body in parts, and notices about what it could not express.
+// encode returns the request's body in parts, and notices about what it could not express. In the
+// responses API the server stores nothing (store is false), so reasoning travels in encrypted form, and
+// the whole conversation is sent each time.
 func (m *model) encode(r *llm.Request) (parts [][]byte, notices []string, err error) {
-	enc := encoder{provider: m.name, official: m.official}
+	enc := encoder{provider: m.name, official: m.official, responses: m.responses}
 	kept, tail, err := r.Transcript.Encoded(m.codec, enc.group)
 	if err != nil {
 		return nil, nil, err
 	}
-	head := wire.Append(nil, `{"model":$,"stream":true,"stream_options":{"include_usage":true},"messages":[`, m.model)
-	if r.System != "" {
-		head = wire.Append(head, `{"role":"system","content":$}`, r.System)
-		if len(kept)+len(tail) > 0 {
-			head = append(head, ',')
+	head := wire.Append(nil, `{"model":$,"stream":true`, m.model)
+	switch {
+	case !m.responses:
+		head = append(head, `,"stream_options":{"include_usage":true},"messages":[`...)
+		if r.System != "" {
+			head = wire.Append(head, `{"role":"system","content":$}`, r.System)
+			if len(kept)+len(tail) > 0 {
+				head = append(head, ',')
+			}
 		}
+	case r.System != "":
+		head = wire.Append(head, `,"store":false,"instructions":$,"input":[`, r.System)
+	default:
+		head = append(head, `,"store":false,"input":[`...)
 	}
 	parts = [][]byte{head, kept, append(wire.After(kept, tail), ']')}
+	s := settings{model: m, notices: enc.notices}
 	if len(r.Tools.Specs()) > 0 {
-		tools, err := r.Tools.Encoded(m.codec, encodeTools)
+		tools, err := r.Tools.Encoded(m.codec, m.encodeTools)
 		if err != nil {
 			return nil, nil, err
 		}
-		parts = append(parts, []byte(`,"tools":`), tools)
+		parts = append(parts, []byte(`,"tools":[`), tools, append(s.hostedTools(), ']'))
 	}
-	s := settings{model: m, notices: enc.notices}
-	s.add(r)
+	if m.responses {
+		s.addResponses(r)
+	} else {
+		s.addChat(r)
+	}
 	if len(s.Members) > 0 {
 		parts = append(parts, []byte{','}, s.Members)
 	}
@@ -50,7 +64,8 @@ type settings struct {
 	notices []string
 }
 
-func (s *settings) add(r *llm.Request) {
+// addChat adds the settings in the form of chat completions.
+func (s *settings) addChat(r *llm.Request) {
 	s.choice(r, `{"type":"function","function":{"name":$}}`)
 	if word := s.effort(r.Sampling.Effort); word != "" {
 		s.String("reasoning_effort", word)

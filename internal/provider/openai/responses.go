@@ -1,10 +1,7 @@
 package openai
 
 import (
-	"context"
-	"iter"
 	"slices"
-	"strings"
 
 	"steward/internal/llm"
 	"steward/internal/provider/wire"
@@ -17,57 +14,13 @@ const minOutput = 16
 // mostHosted bounds how often the server's own tools are used in one request.
 const mostHosted = 16
 
-// respond asks by the responses API. The server stores nothing (store is false), so reasoning travels
-// in encrypted form, and the whole conversation is sent each time.
-func (m *model) respond(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		parts, notices, err := m.encodeItems(r)
-		m.wire.Ask(ctx, wire.Question{Path: "/responses", Parts: parts, Notices: notices}, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {
-			o := &outputs{model: m, asm: asm, tools: r.Tools, items: map[int64]*item{}, ids: wire.CallIDs{Prefix: "call_"}}
-			if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") {
-				body, err := answer.All()
-				if err != nil {
-					asm.Fail(err)
-					return
-				}
-				o.finish(body)
-				return
-			}
-			o.read(answer)
-		})
+// encodeTools returns the tools, separated by commas. Parameters are sent unchanged, except for the
+// members that OpenAI requires of an object schema. In the responses API, functions are strict unless
+// they say otherwise.
+func (m *model) encodeTools(specs []tool.Spec) (out []byte, err error) {
+	if !m.responses {
+		return wire.Functions(specs, func(s tool.Spec) ([]byte, error) { return wire.AppendObjectSchema(nil, s.Input), nil })
 	}
-}
-
-// encodeItems returns the request's body in parts, and notices about what it could not express.
-func (m *model) encodeItems(r *llm.Request) (parts [][]byte, notices []string, err error) {
-	enc := encoder{provider: m.name, official: m.official, responses: true}
-	kept, tail, err := r.Transcript.Encoded(m.codec, enc.items)
-	if err != nil {
-		return nil, nil, err
-	}
-	head := wire.Append(nil, `{"model":$,"stream":true,"store":false`, m.model)
-	if r.System != "" {
-		head = wire.Append(head, `,"instructions":$`, r.System)
-	}
-	parts = [][]byte{append(head, `,"input":[`...), kept, append(wire.After(kept, tail), ']')}
-	s := settings{model: m, notices: enc.notices}
-	if len(r.Tools.Specs()) > 0 {
-		tools, err := r.Tools.Encoded(m.codec, encodeFunctions)
-		if err != nil {
-			return nil, nil, err
-		}
-		parts = append(parts, []byte(`,"tools":[`), tools, append(s.hostedTools(), ']'))
-	}
-	s.addResponses(r)
-	if len(s.Members) > 0 {
-		parts = append(parts, []byte{','}, s.Members)
-	}
-	return append(parts, []byte{'}'}), s.notices, nil
-}
-
-// encodeFunctions returns the tools, separated by commas. Functions are strict unless they say
-// otherwise.
-func encodeFunctions(specs []tool.Spec) (out []byte, err error) {
 	for _, s := range specs {
 		out = wire.Append(wire.Comma(out), `{"type":"function","name":$,"strict":false`, wire.ToolName(tool.WireName(s.Name)))
 		if s.Description != "" {

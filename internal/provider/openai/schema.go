@@ -3,16 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"slices"
-
-	"steward/internal/provider/wire"
-	"steward/internal/tool"
 )
-
-// encodeTools returns the list of tools. Parameters are sent unchanged, except for the members that
-// OpenAI requires of an object schema.
-func encodeTools(specs []tool.Spec) ([]byte, error) {
-	return wire.Functions(specs, func(s tool.Spec) ([]byte, error) { return wire.AppendObjectSchema(nil, s.Input), nil })
-}
 
 // strict reports whether a schema meets the rules of OpenAI's strict mode, in which answers are
 // guaranteed to follow it: an object at the root; in each object all properties are required and no

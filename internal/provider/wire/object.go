@@ -183,10 +183,9 @@ func AdaptSchema(schema []byte, bare string, adapt func([]Keyword) []Keyword) []
 	return append(out, '}')
 }
 
-// Functions writes tools in the form of OpenAI's and Ollama's protocols, with each schema as adapt
-// returns it.
-func Functions(specs []tool.Spec, adapt func(tool.Spec) ([]byte, error)) ([]byte, error) {
-	out := []byte{'['}
+// Functions writes tools in the form of OpenAI's and Ollama's protocols, separated by commas, with each
+// schema as adapt returns it.
+func Functions(specs []tool.Spec, adapt func(tool.Spec) ([]byte, error)) (out []byte, err error) {
 	for _, s := range specs {
 		schema, err := adapt(s)
 		if err != nil {
@@ -198,5 +197,5 @@ func Functions(specs []tool.Spec, adapt func(tool.Spec) ([]byte, error)) ([]byte
 		}
 		out = Append(out, `,"parameters":$}}`, schema)
 	}
-	return append(out, ']'), nil
+	return out, nil
 }

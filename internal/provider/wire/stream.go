@@ -59,6 +59,24 @@ func (a *Answer) Events() iter.Seq2[Event, error] {
 	}
 }
 
+// Follow calls event with the data of each server-sent event until it reports that the answer is
+// complete. It returns false if the body ended before, and neither an error nor the consumer ended
+// the assembly.
+func (a *Answer) Follow(asm *Assembly, event func(data []byte) (complete bool)) bool {
+	for ev, err := range a.Events() {
+		if err != nil {
+			asm.Fail(err)
+		} else if len(ev.Data) > 0 && event(ev.Data) {
+			a.Finish()
+			return true
+		}
+		if asm.Gone {
+			return true
+		}
+	}
+	return false
+}
+
 // Lines yields the answer's lines that are not blank (newline-delimited JSON), however its bytes
 // are split. A line is valid until the next step of the loop. A last line without a line end is
 // yielded, too: its JSON shows whether it is complete. Errors are coded and come last.
