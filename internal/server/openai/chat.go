@@ -43,8 +43,8 @@ func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error
 	a.ID = "chatcmpl-" + a.ID
 	if c.Stream {
 		p := &pipe{w: w, rc: http.NewResponseController(w)}
-		s := &sse{pipe: p, answer: a, usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, calls: map[int]*streamedCall{}}
-		return f.stream(r, p, from, s.tell, func(e *fault.Error) { s.event("", errorBody(status(e), e)) })
+		s := &sse{pipe: p, answer: a, usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, calls: map[int]int{}}
+		return f.stream(r, p, from, newFeed(s, a))
 	}
 	reply, err := a.collect(from)
 	if err != nil {

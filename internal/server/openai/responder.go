@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,19 +77,18 @@ type contentPart struct {
 type responder struct {
 	answer *answer
 	object responseObject
-	send   func(typ string, data []byte) error // nil: not streamed
+	pipe   *pipe // nil: not streamed
 
 	begun bool
 	seq   int
 	open  *outputItem         // a message or reasoning that is being written
-	calls map[int]*outputItem // by block; nil for those that the caller does not want
-	err   error               // the client has gone
+	calls map[int]*outputItem // by block
 }
 
 // event sends an event, unless the answer is not streamed. Its members begin with the type and end with
 // the number.
 func (p *responder) event(typ string, members wire.Members) {
-	if p.send == nil || p.err != nil {
+	if p.pipe == nil {
 		return
 	}
 	e := wire.Members{}
@@ -96,7 +96,7 @@ func (p *responder) event(typ string, members wire.Members) {
 	e = append(append(e, ','), members...)
 	e.Int("sequence_number", int64(p.seq))
 	p.seq++
-	p.err = p.send(typ, wire.Append(nil, `{$}`, []byte(e)))
+	p.pipe.event(typ, wire.Append(nil, `{$}`, []byte(e)))
 }
 
 // with adds a member to those of an event.
@@ -122,30 +122,7 @@ func (p *responder) begin() {
 	p.event("response.in_progress", with(nil, "response", p.object))
 }
 
-// tell writes what an event of a model's stream says.
-func (p *responder) tell(ev llm.Event) (done bool, err error) {
-	switch ev.Kind {
-	case llm.TextDelta:
-		p.write("message", ev.Text)
-	case llm.ReasoningDelta:
-		p.write("reasoning", ev.Text)
-	case llm.CallStart:
-		p.call(ev.Block, ev.CallID, ev.Name)
-	case llm.CallArgs:
-		p.args(ev.Block, ev.Text)
-	case llm.Reset:
-		if len(p.object.Output) > 0 { // the protocol cannot retract what was sent
-			return true, brokenOff()
-		}
-		p.calls = nil
-	case llm.Notice:
-		p.answer.Steward.Notices = append(p.answer.Steward.Notices, ev.Text)
-	case llm.Done:
-		p.done(ev.Reply)
-		return true, p.err
-	}
-	return false, p.err
-}
+func (p *responder) shown() bool { return len(p.object.Output) > 0 }
 
 // add begins an item.
 func (p *responder) add(it *outputItem, prefix string) *outputItem {
@@ -155,6 +132,14 @@ func (p *responder) add(it *outputItem, prefix string) *outputItem {
 	p.object.Output = append(p.object.Output, it)
 	p.event("response.output_item.added", with(with(nil, "output_index", it.index), "item", it))
 	return it
+}
+
+func (p *responder) piece(kind llm.Kind, text string) {
+	typ := "message"
+	if kind == llm.ReasoningDelta {
+		typ = "reasoning"
+	}
+	p.write(typ, text)
 }
 
 // write adds text to the message or the reasoning that is open, or begins one.
@@ -219,60 +204,30 @@ func (p *responder) end(it *outputItem) {
 	p.event("response.output_item.done", with(with(nil, "output_index", it.index), "item", it))
 }
 
-// call begins a call. It is nil if the caller allows only one.
-func (p *responder) call(block int, id, name string) *outputItem {
-	if it, ok := p.calls[block]; ok {
-		return it
-	}
+func (p *responder) call(block int, c called) {
 	p.close()
-	if p.calls == nil {
-		p.calls = map[int]*outputItem{}
-	}
-	if p.answer.single && len(p.calls) > 0 {
-		p.calls[block] = nil
-		return nil
-	}
-	c := p.answer.call(id, name, "")
-	it := p.add(&outputItem{Type: "function_call", Status: "in_progress", CallID: c.ID, Name: c.Function.Name, Args: new(string)}, "fc_")
-	p.calls[block] = it
-	return it
+	p.calls[block] = p.add(&outputItem{Type: "function_call", Status: "in_progress", CallID: c.ID, Name: c.Function.Name, Args: new(string)}, "fc_")
 }
 
 func (p *responder) args(block int, text string) {
 	it := p.calls[block]
-	if it == nil || text == "" {
-		return
-	}
 	it.text.WriteString(text)
 	p.event("response.function_call_arguments.delta", with(it.about(""), "delta", text))
 }
 
-// done writes the parts of the answer that were not streamed, and the end.
-func (p *responder) done(r *llm.Reply) {
+func (p *responder) said(r *llm.Reply) {
 	p.begin()
 	text, reasoning := textOf(r.Blocks)
-	if len(p.object.Output) == 0 {
+	if !p.shown() {
 		p.write("reasoning", reasoning)
 	}
-	texted := false
-	for _, it := range p.object.Output {
-		texted = texted || it.Type == "message"
-	}
-	if !texted {
+	if !slices.ContainsFunc(p.object.Output, func(it *outputItem) bool { return it.Type == "message" }) {
 		p.write("message", text)
 	}
 	p.close(annotations(r.Blocks)...)
-	for i, b := range r.Blocks {
-		t, ok := b.(*message.ToolCall)
-		if !ok {
-			continue
-		}
-		if it := p.call(i, t.CallID, t.Name); it != nil {
-			if rest, ok := strings.CutPrefix(string(t.Args), it.text.String()); ok {
-				p.args(i, rest)
-			}
-		}
-	}
+}
+
+func (p *responder) done(r *llm.Reply) {
 	for _, it := range p.object.Output {
 		if it.Type == "function_call" && !it.ended {
 			*it.Args = it.text.String()
@@ -290,7 +245,6 @@ func (p *responder) done(r *llm.Reply) {
 	p.event("response."+p.object.Status, with(nil, "response", p.object))
 }
 
-// fail ends the stream with an error.
 func (p *responder) fail(e *fault.Error) {
 	p.object.Status, p.object.Error = "failed", &responseError{Code: e.Code, Message: e.Error()}
 	p.begin()

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/fault"
+	"steward/internal/llm"
 	"steward/internal/server/httpauth"
 )
 
@@ -151,20 +152,19 @@ func (f *server) respond(w http.ResponseWriter, r *http.Request, user string) er
 	if err != nil {
 		return renamed(err)
 	}
-	p := &pipe{w: w, rc: http.NewResponseController(w)}
-	out := &responder{answer: a, object: q.object(a)}
+	out := &responder{answer: a, object: q.object(a), calls: map[int]*outputItem{}}
+	to := newFeed(out, a)
 	if q.Stream {
-		out.send = func(typ string, data []byte) error {
-			p.event(typ, data)
-			return p.gone
-		}
-		return renamed(f.stream(r, p, from, out.tell, out.fail))
+		out.pipe = &pipe{w: w, rc: http.NewResponseController(w)}
+		return renamed(f.stream(r, out.pipe, from, to))
 	}
 	reply, err := a.collect(from)
+	if err == nil {
+		_, err = to.tell(llm.Event{Kind: llm.Done, Reply: reply})
+	}
 	if err != nil {
 		return renamed(err)
 	}
-	out.done(reply)
 	httpauth.Reply(w, http.StatusOK, append(encode(out.object), '\n'))
 	return nil
 }

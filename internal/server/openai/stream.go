@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,12 +13,12 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// stream answers with server-sent events, which tell writes. An error before the first piece has an HTTP
-// status of its own; fail writes a later one as an event.
-func (f *server) stream(r *http.Request, p *pipe, from events, tell func(llm.Event) (bool, error), fail func(*fault.Error)) error {
+// stream answers with server-sent events. An error before the first piece has an HTTP status of its own;
+// a later one is an event.
+func (f *server) stream(r *http.Request, p *pipe, from events, to *feed) error {
 	stop := p.keepAlive(f.KeepAlive)
 	defer stop()
-	err := p.run(from, tell)
+	err := p.run(from, to)
 	if err == nil || r.Context().Err() != nil {
 		return nil // sent, or the client has gone
 	}
@@ -27,8 +28,85 @@ func (f *server) stream(r *http.Request, p *pipe, from events, tell func(llm.Eve
 		return err
 	}
 	httpauth.Log(r, f.Logger, err)
-	fail(httpauth.Public(err))
+	to.fail(httpauth.Public(err))
 	return nil
+}
+
+// writer writes an answer in the form of one API.
+type writer interface {
+	piece(kind llm.Kind, text string) // of the text or the reasoning, not empty
+	call(block int, c called)         // the beginning of a call
+	args(block int, text string)      // a piece of its arguments
+	shown() bool                      // something was sent, which the protocol cannot retract
+	said(r *llm.Reply)                // what was not streamed of the text
+	done(r *llm.Reply)                // the end
+	fail(e *fault.Error)              // an end with an error
+}
+
+// feed passes the events of a model's stream to a writer: each call begins once, calls that the caller does
+// not want are left out, and what was not streamed comes at the end.
+type feed struct {
+	writer
+	answer *answer
+	calls  map[int]*strings.Builder // the arguments sent so far, by block; nil for calls that are left out
+}
+
+func newFeed(w writer, a *answer) *feed { return &feed{w, a, map[int]*strings.Builder{}} }
+
+// tell passes an event, and reports whether it was the last.
+func (f *feed) tell(ev llm.Event) (done bool, err error) {
+	switch ev.Kind {
+	case llm.TextDelta, llm.ReasoningDelta:
+		if ev.Text != "" {
+			f.piece(ev.Kind, ev.Text)
+		}
+	case llm.CallStart:
+		f.begin(ev.Block, ev.CallID, ev.Name)
+	case llm.CallArgs:
+		f.add(ev.Block, ev.Text)
+	case llm.Reset:
+		if f.shown() {
+			return true, brokenOff()
+		}
+	case llm.Notice:
+		f.answer.Steward.Notices = append(f.answer.Steward.Notices, ev.Text)
+	case llm.Done:
+		f.said(ev.Reply)
+		for i, b := range ev.Reply.Blocks {
+			c, ok := b.(*message.ToolCall)
+			if !ok {
+				continue
+			}
+			if sent := f.begin(i, c.CallID, c.Name); sent != nil && strings.HasPrefix(string(c.Args), sent.String()) {
+				f.add(i, string(c.Args[sent.Len():]))
+			}
+		}
+		f.done(ev.Reply)
+		return true, nil
+	}
+	return false, nil
+}
+
+// begin begins a call, unless it has begun or is left out.
+func (f *feed) begin(block int, id, name string) *strings.Builder {
+	sent, known := f.calls[block]
+	if known {
+		return sent
+	}
+	if !f.answer.single || len(f.calls) == 0 {
+		sent = &strings.Builder{}
+		f.call(block, f.answer.call(id, name, ""))
+	}
+	f.calls[block] = sent
+	return sent
+}
+
+// add adds to the arguments of a call.
+func (f *feed) add(block int, text string) {
+	if sent := f.calls[block]; sent != nil && text != "" {
+		sent.WriteString(text)
+		f.args(block, text)
+	}
 }
 
 // pipe sends server-sent events.
@@ -45,26 +123,22 @@ type pipe struct {
 type sse struct {
 	*pipe
 	answer *answer
-	usage  bool // the caller requested the usage
-	begun  bool // the first chunk, with the role, was sent
-	shown  bool // a part of the answer was sent
-	texted bool // a part of its text was sent
-	calls  map[int]*streamedCall
+	usage  bool        // the caller requested the usage
+	begun  bool        // the first chunk, with the role, was sent
+	some   bool        // a part of the answer was sent
+	texted bool        // a part of its text was sent
+	calls  map[int]int // the index of each call, by block
 }
 
-type streamedCall struct {
-	index int
-	args  strings.Builder // the arguments sent so far
-}
-
-// run calls tell, with p locked, for each event until it has done.
-func (p *pipe) run(from events, tell func(llm.Event) (bool, error)) error {
+// run passes each event on, with p locked, until the last.
+func (p *pipe) run(from events, to *feed) error {
 	for ev, err := range from {
 		if err != nil {
 			return err
 		}
 		p.mu.Lock()
-		done, err := tell(ev)
+		done, err := to.tell(ev)
+		err = cmp.Or(err, p.gone)
 		p.mu.Unlock()
 		if done || err != nil {
 			return err
@@ -73,39 +147,21 @@ func (p *pipe) run(from events, tell func(llm.Event) (bool, error)) error {
 	return brokenOff()
 }
 
-func (s *sse) tell(ev llm.Event) (done bool, err error) {
-	switch ev.Kind {
-	case llm.TextDelta:
-		if ev.Text != "" {
-			s.texted = true
-			s.delta(said{Content: ev.Text})
-		}
-	case llm.ReasoningDelta:
-		if ev.Text != "" {
-			s.delta(said{Reasoning: ev.Text})
-		}
-	case llm.CallStart:
-		s.call(ev.Block, ev.CallID, ev.Name)
-	case llm.CallArgs:
-		s.args(ev.Block, ev.Text)
-	case llm.Reset:
-		if s.shown { // the protocol cannot retract what was sent
-			return true, brokenOff()
-		}
-		s.calls = map[int]*streamedCall{}
-	case llm.Notice:
-		s.answer.Steward.Notices = append(s.answer.Steward.Notices, ev.Text)
-	case llm.Done:
-		s.done(ev.Reply)
-		return true, s.gone
+func (s *sse) piece(kind llm.Kind, text string) {
+	if kind == llm.ReasoningDelta {
+		s.delta(said{Reasoning: text})
+		return
 	}
-	return false, s.gone
+	s.texted = true
+	s.delta(said{Content: text})
 }
+
+func (s *sse) shown() bool { return s.some }
 
 // delta sends a piece of the answer.
 func (s *sse) delta(d said) {
 	s.begin()
-	s.shown = true
+	s.some = true
 	s.chunk(&d, nil)
 }
 
@@ -117,57 +173,30 @@ func (s *sse) begin() {
 	}
 }
 
-// call sends the beginning of a tool call.
-func (s *sse) call(block int, id, name string) *streamedCall {
-	if c, ok := s.calls[block]; ok {
-		return c
-	}
-	if s.answer.single && len(s.calls) > 0 {
-		s.calls[block] = nil // the caller allows only one
-		return nil
-	}
-	c := &streamedCall{index: len(s.calls)}
-	s.calls[block] = c
-	told := s.answer.call(id, name, "")
-	told.Index = &c.index
-	s.delta(said{Calls: []called{told}})
-	return c
+func (s *sse) call(block int, c called) {
+	index := len(s.calls)
+	s.calls[block], c.Index = index, &index
+	s.delta(said{Calls: []called{c}})
 }
 
-// args sends a piece of a call's arguments.
 func (s *sse) args(block int, text string) {
-	c := s.calls[block]
-	if c == nil || text == "" {
-		return
-	}
-	c.args.WriteString(text)
-	told := called{Index: &c.index}
+	index := s.calls[block]
+	told := called{Index: &index}
 	told.Function.Arguments = text
 	s.delta(said{Calls: []called{told}})
 }
 
-// done sends the parts of the answer that were not streamed, and the end.
-func (s *sse) done(r *llm.Reply) {
+func (s *sse) said(r *llm.Reply) {
 	if text, _ := textOf(r.Blocks); !s.texted && text != "" {
 		s.delta(said{Content: text})
 	}
-	calls := false
-	for i, b := range r.Blocks {
-		t, ok := b.(*message.ToolCall)
-		if !ok {
-			continue
-		}
-		calls = true
-		if c := s.call(i, t.CallID, t.Name); c != nil {
-			if rest, ok := strings.CutPrefix(string(t.Args), c.args.String()); ok {
-				s.args(i, rest)
-			}
-		}
-	}
+}
+
+func (s *sse) done(r *llm.Reply) {
 	if s.begin(); len(annotations(r.Blocks)) > 0 {
 		s.delta(said{Annotations: annotations(r.Blocks)})
 	}
-	s.chunk(&said{}, finish(r.Stop, calls))
+	s.chunk(&said{}, finish(r.Stop, len(s.calls) > 0))
 	if s.usage {
 		o := s.answer.completed
 		o.Object, o.Choices, o.Usage, o.Steward = chunkObject, []choice{}, usageOf(r.Usage), notices{}
@@ -175,6 +204,8 @@ func (s *sse) done(r *llm.Reply) {
 	}
 	s.write([]byte("data: [DONE]\n\n"))
 }
+
+func (s *sse) fail(e *fault.Error) { s.event("", errorBody(status(e), e)) }
 
 const chunkObject = "chat.completion.chunk"
 
