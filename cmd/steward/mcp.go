@@ -58,37 +58,30 @@ func (a *app) addMCP() *cobra.Command {
 			"  steward mcp add docs -- npx -y @modelcontextprotocol/server-filesystem ~/Documents\n" +
 			"  steward mcp add wiki --url https://example.com/mcp --header 'Authorization: Bearer ${WIKI_TOKEN}'",
 		RunE: func(c *cobra.Command, args []string) error {
-			name := args[0]
-			if k, ok := mcp.KnownServer(name); ok && len(args) == 1 && d.URL == "" {
-				set, err := toolSettings(o.tools)
-				if err != nil {
-					return err
-				}
-				if d, err = a.knownServer(c.Context(), k, folder); err != nil {
-					return err
-				}
-				return a.addServer(c.Context(), k.Name, d, o, set)
-			}
-			if (len(args) == 1) == (d.URL == "") {
-				return usage("give a command after the name, or --url; these need neither: %s", knownNames())
-			}
-			d.Command, d.Args = nil, nil
-			if len(args) > 1 {
-				d.Command, d.Args = args[1], args[2:]
-			}
-			var err error
-			if d.Env, err = pairs("--env", "=", env); err != nil {
+			set, err := toolSettings(o.tools)
+			if err != nil {
 				return err
 			}
-			if d.Headers, err = pairs("--header", ":", headers); err != nil {
+			name := args[0]
+			if k, ok := mcp.KnownServer(name); ok && len(args) == 1 && d.URL == "" {
+				name = k.Name
+				d, err = a.knownServer(c.Context(), k, folder)
+			} else if (len(args) == 1) == (d.URL == "") {
+				err = usage("give a command after the name, or --url; these need neither: %s", knownNames())
+			} else {
+				if len(args) > 1 {
+					d.Command, d.Args = args[1], args[2:]
+				}
+				d.Env, err = pairs("--env", "=", env)
+				if err == nil {
+					d.Headers, err = pairs("--header", ":", headers)
+				}
+			}
+			if err != nil {
 				return err
 			}
 			if confined {
 				d.Sandbox = &mcp.Sandbox{}
-			}
-			set, err := toolSettings(o.tools)
-			if err != nil {
-				return err
 			}
 			return a.addServer(c.Context(), name, d, o, set)
 		},

@@ -173,29 +173,24 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 			})
 		}
 	}
-	if p := set.Providers["ollama"]; !p.Off && p.BaseURL == "" {
+	for i, known := range append([]settings.Server{{Name: "ollama", BaseURL: localOllama, Local: true}}, settings.Servers()...) {
+		p, named := set.Providers[known.Name]
+		if isOllama := i == 0; isOllama && (p.Off || p.BaseURL != "") || !isOllama && named || !known.Local || known.Name == "localai" {
+			continue // LocalAI listens where llama.cpp does
+		}
+		p.BaseURL = known.BaseURL
 		asking.Go(func() {
-			p.BaseURL = localOllama
 			if !a.knock(ctx, p.BaseURL) {
 				return
 			}
-			src := source{rank: 3, how: "found at " + localOllama}
-			src.Provider, src.names = a.served(ctx, "ollama", p, set.Timeouts, client)
-			add(src)
-		})
-	}
-	for _, known := range settings.Servers() {
-		if _, set := set.Providers[known.Name]; !known.Local || set || known.Name == "localai" { // LocalAI listens where llama.cpp does
-			continue
-		}
-		asking.Go(func() {
-			if s := a.localServer(ctx, known, set.Timeouts, client); s.names.standard != "" {
-				add(s)
+			src := source{rank: 3 + min(i, 1), how: "found at " + p.BaseURL}
+			src.Provider, src.names = a.served(ctx, known.Name, p, set.Timeouts, client)
+			if i == 0 || src.names.standard != "" { // without models, others are none
+				add(src)
 			}
 		})
 	}
 	asking.Wait()
-	found = slices.DeleteFunc(found, func(s source) bool { return s.Provider == nil })
 	place := func(s source) int { // at equal rank: the user's own servers, then the vendors in their order
 		return slices.Index(settings.Vendors(), s.Name())
 	}
@@ -203,15 +198,6 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(place(x), place(y)), strings.Compare(x.Name(), y.Name()))
 	})
 	return append(found, source{Provider: offline.New(offline.Options{}), rank: 9, how: "always there", names: presets()["offline"]})
-}
-
-// localServer looks for a server where it listens by default. Without models it is none.
-func (a *app) localServer(ctx context.Context, known settings.Server, t settings.Timeouts, client *http.Client) source {
-	s := source{rank: 4, how: "found at " + known.BaseURL}
-	if a.knock(ctx, known.BaseURL) {
-		s.Provider, s.names = a.served(ctx, known.Name, settings.Provider{BaseURL: known.BaseURL}, t, client)
-	}
-	return s
 }
 
 // rankOf ranks providers from the user's settings before those from elsewhere.
@@ -320,28 +306,20 @@ func proxied(u *url.URL) bool {
 // aliases returns the names of models: those of the settings and, for default, fast, strong
 // and embed, those of the preferred provider.
 func aliases(set *settings.Loaded, sources []source) (map[string]llm.Alias, error) {
-	out := map[string]llm.Alias{}
+	chains := map[string][]string{}
 	for name, al := range set.Models {
 		if len(al.Use) == 0 {
 			continue
 		}
-		chain, err := expand(set, name, nil)
-		if err != nil {
+		var err error
+		if chains[name], err = expand(set, name, nil); err != nil {
 			return nil, err
 		}
-		out[name] = llm.Alias{Models: chain, Sampling: llm.Sampling{
-			Temperature: al.Temperature, MaxTokens: al.MaxTokens, Stop: al.Stop, Effort: llm.Effort(al.Effort)}}
 	}
 	pick := func(alias string, of func(preset) string) {
-		if _, ok := out[alias]; ok {
-			return
-		}
 		for _, s := range sources {
-			if name := of(s.names); name != "" {
-				al := set.Models[alias] // it may set only sampling
-				out[alias] = llm.Alias{Models: []string{s.Name() + "/" + name}, Sampling: llm.Sampling{
-					Temperature: al.Temperature, MaxTokens: al.MaxTokens, Stop: al.Stop, Effort: llm.Effort(al.Effort)}}
-				return
+			if name := of(s.names); name != "" && chains[alias] == nil {
+				chains[alias] = []string{s.Name() + "/" + name}
 			}
 		}
 	}
@@ -349,6 +327,12 @@ func aliases(set *settings.Loaded, sources []source) (map[string]llm.Alias, erro
 	pick("fast", func(p preset) string { return cmp.Or(p.fast, p.standard) })
 	pick("strong", func(p preset) string { return cmp.Or(p.strong, p.standard) })
 	pick("embed", func(p preset) string { return p.embed })
+	out := map[string]llm.Alias{}
+	for name, chain := range chains {
+		al := set.Models[name] // it may set only sampling
+		out[name] = llm.Alias{Models: chain, Sampling: llm.Sampling{
+			Temperature: al.Temperature, MaxTokens: al.MaxTokens, Stop: al.Stop, Effort: llm.Effort(al.Effort)}}
+	}
 	return out, nil
 }
 

@@ -33,22 +33,28 @@ func knownFile(set *settings.Loaded) string { return filepath.Join(set.Data, "kn
 // knownModels returns what is built in together with the file that was fetched last.
 func knownModels(set *settings.Loaded, log *slog.Logger) *llm.Known {
 	known := llm.DefaultKnown()
-	text, err := strictly.ReadFile(knownFile(set), largestKnown)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &known
-	}
-	var fetched llm.Known
-	if err == nil {
-		fetched, err = llm.ReadKnown(text)
-	}
-	if err != nil {
-		if log != nil {
-			log.Warn("the file of known models is not used; steward models update fetches it again", "file", knownFile(set), "err", err)
+	remembered(knownFile(set), log, func(text []byte) error {
+		fetched, err := llm.ReadKnown(text)
+		if err == nil {
+			known = known.With(fetched)
 		}
-		return &known
-	}
-	known = known.With(fetched)
+		return err
+	})
 	return &known
+}
+
+// remembered reads a file about models, if it is there. A broken one is not used, and told in the log.
+func remembered(file string, log *slog.Logger, read func(text []byte) error) {
+	text, err := strictly.ReadFile(file, largestKnown)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = read(text)
+	}
+	if err != nil && log != nil {
+		log.Warn("a file about models is not used; steward models update and steward models test write new ones", "file", file, "err", err)
+	}
 }
 
 func (a *app) modelsUpdateCommand() *cobra.Command {

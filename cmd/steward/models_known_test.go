@@ -63,7 +63,7 @@ func TestModelsAreUpdatedFromAURL(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := in(t, "", env, "models"); code != exitOK || !strings.Contains(errs, "the file of known models is not used") {
+	if code, _, errs := in(t, "", env, "models"); code != exitOK || !strings.Contains(errs, "a file about models is not used") {
 		t.Errorf("with a broken file: %d %q", code, errs)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -18,7 +16,6 @@ import (
 	domainlocal "steward/internal/domain/local"
 	"steward/internal/llm"
 	"steward/internal/settings"
-	strictly "steward/internal/strict"
 )
 
 // probeFor is how long the test of one model may take.
@@ -26,19 +23,17 @@ const probeFor = 3 * time.Minute
 
 func testedFile(set *settings.Loaded) string { return filepath.Join(set.Data, "tested-models.json") }
 
-// testedModels returns what tests have found. A broken file counts as none.
+// testedModels returns what tests have found.
 func testedModels(set *settings.Loaded, log *slog.Logger) map[string]llm.Tested {
 	found := map[string]llm.Tested{}
-	text, err := strictly.ReadFile(testedFile(set), largestKnown)
-	if err == nil {
-		err = json.Unmarshal(text, &found)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		if log != nil {
-			log.Warn("what tests found about models is not used; steward models test finds it again", "file", testedFile(set), "err", err)
+	remembered(testedFile(set), log, func(text []byte) error {
+		var kept map[string]llm.Tested
+		err := json.Unmarshal(text, &kept)
+		if err == nil {
+			maps.Copy(found, kept)
 		}
-		return map[string]llm.Tested{}
-	}
+		return err
+	})
 	return found
 }
 
@@ -65,9 +60,15 @@ func (a *app) testModels(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		names = []string{"default", "fast", "strong"}
 	}
-	models, err := s.firsts(names)
-	if err != nil {
-		return err
+	var models []string // those that are asked first under the names, each once
+	for _, name := range names {
+		r, err := s.Resolve(name)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(models, r.Models[0]) {
+			models = append(models, r.Models[0])
+		}
 	}
 	found := map[string]llm.Tested{}
 	for _, full := range models {
@@ -86,20 +87,6 @@ func (a *app) testModels(ctx context.Context, names []string) error {
 		return a.printJSON(found)
 	}
 	return a.print(testTable(models, found))
-}
-
-// firsts returns the models that are asked first under the names, each once.
-func (s *supply) firsts(names []string) (models []string, err error) {
-	for _, name := range names {
-		r, err := s.Resolve(name)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.Contains(models, r.Models[0]) {
-			models = append(models, r.Models[0])
-		}
-	}
-	return models, nil
 }
 
 // keepTested stores what was found. What could not be tested keeps its former result.

@@ -365,20 +365,13 @@ func localAdvice(memory uint64) string {
 
 // totalMemory reads the memory of the machine from Linux' /proc/meminfo, in bytes; 0: unknown.
 func totalMemory(file string) uint64 {
-	b, err := os.ReadFile(file)
-	if err != nil {
+	b, _ := os.ReadFile(file) // other systems have no such file
+	_, total, _ := strings.Cut(string(b), "MemTotal:")
+	var kb uint64
+	if _, err := fmt.Sscan(total, &kb); err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" {
-			kb, err := strconv.ParseUint(f[1], 10, 54)
-			if err != nil {
-				return 0
-			}
-			return kb << 10
-		}
-	}
-	return 0
+	return kb << 10
 }
 
 // tryTimeout is how long the trial call of a model may take. A local model may have to be loaded

@@ -101,34 +101,6 @@ func (p Profile) CheckPersona(name string) error {
 		WithHint("there are %s and %s", strings.Join(slices.Sorted(maps.Keys(all)), ", "), NoPersona)
 }
 
-// About returns a user's profile. For the machine's own user, what the settings say fills in what it lacks.
-func (r *Registry) About(ctx context.Context, user string, set Profile) (Profile, error) {
-	p, err := r.Profile(ctx, user)
-	if err != nil || user != Local {
-		return p, err
-	}
-	for _, f := range []struct{ own, from *string }{
-		{&p.TimeZone, &set.TimeZone}, {&p.Location, &set.Location},
-		{&p.Locale, &set.Locale}, {(*string)(&p.Units), (*string)(&set.Units)},
-	} {
-		if *f.own == "" {
-			*f.own = *f.from
-		}
-	}
-	p.Personas, p.Persona = over(set.Personas, p.Personas), over(set.Persona, p.Persona)
-	return p, nil
-}
-
-// over returns a map with everything of both; what is in own counts.
-func over[V any](set, own map[string]V) map[string]V {
-	all := maps.Clone(set)
-	if all == nil {
-		return own
-	}
-	maps.Copy(all, own)
-	return all
-}
-
 // ChoosePersona sets the persona of one of a user's agents, and returns the profile as About does.
 // Errors: persona_unknown, persona_invalid, and the store's.
 func (r *Registry) ChoosePersona(ctx context.Context, user string, set Profile, agent, name string) (Profile, error) {

@@ -49,8 +49,7 @@ const (
 
 // Limits of a file of known models.
 const (
-	mostKnown  = 10_000 // entries
-	mostName   = 200    // bytes of a name
+	mostName   = 200 // bytes of a name
 	mostWindow = 100_000_000
 	mostPrice  = 100_000
 )
@@ -84,9 +83,6 @@ func (k Known) check() error {
 	}
 	if len(k.Sources) == 0 || len(k.Prices)+len(k.Families) == 0 {
 		return fmt.Errorf("it names no source or no model")
-	}
-	if n := len(k.Sources) + len(k.Prices) + len(k.Families); n > mostKnown {
-		return fmt.Errorf("it has %d entries; %d are allowed", n, mostKnown)
 	}
 	named := func(s string) bool {
 		return s != "" && len(s) <= mostName && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })

@@ -20,8 +20,8 @@ const (
 	EmbedAlias   = "embed"
 )
 
-// DefaultListTimeout is how long List waits for each provider.
-const DefaultListTimeout = 3 * time.Second
+// listTimeout is how long List waits.
+const listTimeout = 3 * time.Second
 
 // Config configures New. Only Providers has no useful zero value.
 type Config struct {
@@ -47,8 +47,7 @@ type Config struct {
 	// none.
 	Hide Secrets
 
-	ListTimeout time.Duration // per provider; zero means DefaultListTimeout
-	Log         *slog.Logger  // nil: nothing is logged
+	Log *slog.Logger // nil: nothing is logged
 
 	Missing map[string]string // how to make a missing provider available, by the provider's name
 }
@@ -94,9 +93,6 @@ type Resolved struct {
 func New(cfg Config) (*Models, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.ListTimeout <= 0 {
-		cfg.ListTimeout = DefaultListTimeout
 	}
 	if cfg.Ledger == nil {
 		cfg.Ledger = NewDayLedger(nil)
@@ -357,37 +353,26 @@ type Listing struct {
 // List asks all providers concurrently for their models, each with a timeout. A provider that does
 // not answer is reported in Errors and does not delay the others.
 func (m *Models) List(ctx context.Context) Listing {
-	type answer struct {
-		infos []Info
-		err   error
-	}
-	answers := make([]chan answer, len(m.names))
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.ListTimeout)
+	lists, errs := make([][]Info, len(m.names)), make([]error, len(m.names))
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	var asking sync.WaitGroup
 	for i, name := range m.names {
-		answers[i] = make(chan answer, 1)
-		go func() {
-			infos, err := m.providers[name].Models(ctx)
-			answers[i] <- answer{infos, err}
-		}()
+		asking.Go(func() {
+			lists[i], errs[i] = m.providers[name].Models(ctx)
+			if errs[i] != nil && ctx.Err() != nil {
+				errs[i] = fault.New(fault.Timeout, "first_byte_timeout", "%s did not say in time which models it has: %w", name, ctx.Err())
+			}
+		})
 	}
+	asking.Wait()
 	out := Listing{Errors: map[string]error{}}
 	for i, name := range m.names {
-		var a answer
-		select {
-		case a = <-answers[i]:
-		case <-ctx.Done():
-			select { // also collect results that arrived at the same moment
-			case a = <-answers[i]:
-			default:
-				a.err = fault.New(fault.Timeout, "first_byte_timeout", "%s did not say in time which models it has: %w", name, ctx.Err())
-			}
-		}
-		if a.err != nil {
-			out.Errors[name] = a.err
+		if errs[i] != nil {
+			out.Errors[name] = errs[i]
 			continue
 		}
-		for _, info := range a.infos {
+		for _, info := range lists[i] {
 			out.Models = append(out.Models, Listed{Info: info, Provider: name})
 		}
 	}

@@ -214,12 +214,11 @@ func (m *Models) Learned() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Recall restores what Learned has returned; it also accepts what the Calibrator alone has saved.
-// Windows that the configuration sets are not changed.
+// Recall restores what Learned has returned. Windows that the configuration sets are not changed.
 func (m *Models) Recall(saved []byte) error {
 	var in learned
-	if err := json.Unmarshal(saved, &in); err == nil && in.Tokens != nil {
-		saved = in.Tokens
+	if err := json.Unmarshal(saved, &in); err != nil {
+		return err
 	}
 	m.mu.Lock()
 	for full, r := range in.Windows {
@@ -228,7 +227,7 @@ func (m *Models) Recall(saved []byte) error {
 		}
 	}
 	m.mu.Unlock()
-	return m.learning.calibrator.Load(saved)
+	return m.learning.calibrator.Load(in.Tokens)
 }
 
 // Counter returns the most accurate token counter that is available for a model.

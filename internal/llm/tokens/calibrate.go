@@ -82,8 +82,7 @@ func (c *Calibrator) For(model string) Counter {
 
 // state is the saved form of a Calibrator.
 type state struct {
-	Models     map[string]learned `json:"models"`
-	Parameters json.RawMessage    `json:"parameters,omitempty"` // of an older format, by scripts
+	Models map[string]learned `json:"models"`
 }
 
 // Save returns what was learned as JSON, for Load.
@@ -97,15 +96,12 @@ func (c *Calibrator) Save() []byte {
 	return b
 }
 
-// Load replaces what was learned by what Save returned. It ignores the format of older versions. If
-// something is wrong (calibration_invalid), nothing changes.
+// Load replaces what was learned by what Save returned. If something is wrong (calibration_invalid),
+// nothing changes.
 func (c *Calibrator) Load(saved []byte) error {
 	var in state
-	if err := json.Unmarshal(saved, &in); err != nil && in.Parameters == nil {
+	if err := json.Unmarshal(saved, &in); err != nil {
 		return invalid("the calibration of token counts cannot be read: %w", err)
-	}
-	if in.Parameters != nil {
-		in.Models = nil
 	}
 	for name, l := range in.Models {
 		if f := l.factor(); l.Requests < 1 || !(l.Estimated > 0) || !(l.Reported > 0) || f != f || l.Estimated > math.MaxInt64 {

@@ -215,20 +215,6 @@ func TestLoadIsCareful(t *testing.T) {
 	}
 }
 
-// The form of older versions, by scripts, is not carried on: what it told is
-// learned anew.
-func TestAnOldCalibrationIsLeft(t *testing.T) {
-	var c tokens.Calibrator
-	old := `{"parameters":["latin","symbols","overhead"],"models":{"openai/m":{"requests":9,"noise":0.08,"pull":[1.5,0,0],"info":[[2],[0,0],[0,0,0]]}}}`
-	if err := c.Load([]byte(old)); err != nil || c.For("openai/m").Kind() != tokens.KindEstimated {
-		t.Fatalf("%v, %s", err, c.For("openai/m").Kind())
-	}
-	newVendor(1).teach(&c, "openai/m", 5)
-	if c.For("openai/m").Kind() != tokens.KindCalibrated {
-		t.Error("nothing is learned after that")
-	}
-}
-
 func manyModels(n int) string {
 	all := make([]string, n)
 	for i := range all {

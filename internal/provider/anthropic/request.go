@@ -11,9 +11,6 @@ import (
 	"steward/internal/tool"
 )
 
-// answerTool is the tool with which models without structured output answer in a schema.
-const answerTool = "structured_answer"
-
 // Thinking budgets for models that require one, in tokens: at least minBudget and less than
 // max_tokens.
 const (
@@ -34,13 +31,14 @@ type body struct {
 	notices []string
 	forced  bool // a tool must be used
 	thinks  bool // thinking is asked for or on by default
-	answer  bool // by answerTool
 }
 
 // encode returns the request's body in parts. Notices about what it could not express are in body.
 func (m *model) encode(r *llm.Request) (*body, [][]byte, error) {
 	b := &body{model: m, r: r}
-	b.answer = r.Schema != nil && !m.native
+	if r.Schema != nil && !m.native {
+		return b, nil, m.wire.Fault(wire.CodeNoSchema, m.model+" cannot be held to a schema", 0)
+	}
 	b.settings()
 	tools, err := b.tools()
 	if err != nil {
@@ -103,23 +101,15 @@ func (b *body) messages() (opening string, kept, tail []byte, err error) {
 func (b *body) tools() ([][]byte, error) {
 	var list []byte
 	var err error
-	switch {
-	case len(b.r.Tools.Specs()) > 0:
+	if len(b.r.Tools.Specs()) > 0 {
 		if list, err = b.r.Tools.Encoded("anthropic", encodeTools); err != nil {
 			return nil, err
 		}
 		list = b.hosted(list[:len(list):len(list)])
-	case !b.answer:
-		list = mentioned(b.r.Transcript)
-		if list != nil {
-			b.out.Raw("tool_choice", []byte(`{"type":"none"}`))
-		}
-	}
-	if b.answer {
-		list = appendTool(list, answerTool, "Gives the answer to the user, in the form that is wanted.", b.r.Schema.JSON)
-	}
-	if list == nil {
+	} else if list = mentioned(b.r.Transcript); list == nil {
 		return nil, nil
+	} else {
+		b.out.Raw("tool_choice", []byte(`{"type":"none"}`))
 	}
 	end := []byte("]")
 	if blank(b.r.System) { // else the mark on the system prompt covers the tools
@@ -214,31 +204,19 @@ func (b *body) notice(s string) { b.notices = append(b.notices, b.full+" "+s) }
 
 // choice adds tool_choice. Models that always think cannot be forced to use a tool.
 func (b *body) choice() {
-	c, tools := b.r.ToolChoice, len(b.r.Tools.Specs()) > 0
-	switch {
-	case b.answer && !tools:
-		c = answerTool
-	case b.answer && c != "none":
-		c = "required"
-	case b.answer:
-		c = answerTool
-	case !tools, c == "", c == "auto":
-		return
-	}
-	if c == "none" {
+	switch c := b.r.ToolChoice; {
+	case len(b.r.Tools.Specs()) == 0, c == "", c == "auto":
+	case c == "none":
 		b.out.Raw("tool_choice", []byte(`{"type":"none"}`))
-		return
-	}
-	if b.off == offNever || b.off == offBetween {
+	case b.off == offNever || b.off == offBetween:
 		b.notice("cannot be made to use a tool; it was left to choose.")
-		return
-	}
-	b.forced = true
-	if c == "required" {
+	case c == "required":
+		b.forced = true
 		b.out.Raw("tool_choice", []byte(`{"type":"any"}`))
-		return
+	default:
+		b.forced = true
+		b.out.Raw("tool_choice", wire.Append(nil, `{"type":"tool","name":$}`, tool.WireName(c)))
 	}
-	b.out.Raw("tool_choice", wire.Append(nil, `{"type":"tool","name":$}`, tool.WireName(c)))
 }
 
 // effort adds the member thinking and returns the effort for output_config.
@@ -394,7 +372,7 @@ func (b *body) outputConfig(effort string) {
 	if effort != "" {
 		config.String("effort", effort)
 	}
-	if b.r.Schema != nil && b.native {
+	if b.r.Schema != nil {
 		config.Raw("format", wire.Append(nil, `{"type":"json_schema","schema":$}`, adaptSchema(b.r.Schema.JSON)))
 	}
 	b.out = wire.AppendNested(b.out, "output_config", config)

@@ -34,7 +34,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 			client = m.binding
 		}
 		client.Ask(ctx, q, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {
-			(&events{model: m, asm: asm, tools: r.Tools, answer: b.answer, ids: wire.CallIDs{Prefix: "toolu_"}}).read(answer)
+			(&events{model: m, asm: asm, tools: r.Tools, ids: wire.CallIDs{Prefix: "toolu_"}}).read(answer)
 		})
 	}
 }
@@ -42,9 +42,8 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 // events reads the events of one answer.
 type events struct {
 	*model
-	asm    *wire.Assembly
-	tools  *llm.Toolset
-	answer bool // the input of answerTool is the text
+	asm   *wire.Assembly
+	tools *llm.Toolset
 
 	blocks []*open
 	stop   string
@@ -173,10 +172,6 @@ func (e *events) start(index int64, raw []byte) {
 		o.Part = e.asm.Open(llm.ReasoningDelta)
 		o.Meta = wire.MetaOf(e.name, extra)
 	case "tool_use":
-		if e.answer && string(name) == answerTool {
-			o.Part = e.asm.Last(llm.TextDelta)
-			return
-		}
 		e.calls++
 		o.Part = e.asm.Open(llm.CallArgs)
 		o.Meta = wire.MetaOf(e.name, extra)
@@ -363,7 +358,7 @@ func (e *events) reason() message.Stop {
 		return message.StopTools
 	case e.stop == "stop_sequence":
 		return message.StopSequence
-	case e.stop == "tool_use" && !e.answer:
+	case e.stop == "tool_use":
 		return message.StopLength
 	}
 	return message.StopEnd

@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"net"
+	"net/url"
 	"strings"
 )
 
@@ -15,17 +16,14 @@ const DefaultPort = "11434"
 func Host(value string) string {
 	s := strings.Trim(value, " \t\r\n\"'")
 	scheme, rest, named := strings.Cut(s, "://")
-	port := DefaultPort
-	switch {
-	case !named:
-		scheme, rest = "http", s
-		if h, _, _ := strings.Cut(s, "/"); h == "ollama.com" {
-			scheme, port = "https", ""
-		}
-	default:
-		port = "" // the scheme's own
+	port := "" // the scheme's own
+	if !named {
+		scheme, rest, port = "http", s, DefaultPort
 	}
 	hostport, path, _ := strings.Cut(rest, "/")
+	if !named && hostport == "ollama.com" {
+		scheme, port = "https", ""
+	}
 	host, p, err := net.SplitHostPort(hostport)
 	if err == nil {
 		port = p
@@ -38,17 +36,6 @@ func Host(value string) string {
 	case "::":
 		host = "::1"
 	}
-	out := scheme + "://"
-	switch {
-	case port != "":
-		out += net.JoinHostPort(host, port)
-	case strings.Contains(host, ":"):
-		out += "[" + host + "]"
-	default:
-		out += host
-	}
-	if path = strings.Trim(path, "/"); path != "" {
-		out += "/" + path
-	}
-	return out
+	u := url.URL{Scheme: scheme, Host: strings.TrimSuffix(net.JoinHostPort(host, port), ":"), Path: strings.Trim(path, "/")}
+	return u.String()
 }

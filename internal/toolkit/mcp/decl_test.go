@@ -134,7 +134,7 @@ func TestEditServers(t *testing.T) {
 	if err := AddServer(filepath.Join(filepath.Dir(file), "new", "x.json"), "a", Decl{Command: "x"}); err != nil {
 		t.Errorf("in a folder that is not there yet: %v", err)
 	}
-	for text, code := range map[string]string{"// mine\n{}": "mcp_file_comments", "{": "mcp_servers_invalid", `{"mcpServers":1}`: "mcp_servers_invalid"} {
+	for text, code := range map[string]string{"// mine\n{}": "mcp_servers_invalid", "{": "mcp_servers_invalid", `{"mcpServers":1}`: "mcp_servers_invalid"} {
 		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		if err := AddServer(file, "a", Decl{Command: "x"}); !fault.HasCode(err, code) {
 			t.Errorf("%v; want %s", err, code)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"regexp"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -22,17 +21,13 @@ var sections = [...]string{"mcpServers", "servers"}
 
 func badServers(format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "mcp_servers_invalid", "this is no list of MCP servers: "+format, args...).
-		WithHint(`write {"mcpServers": {"NAME": {"command": "…", "args": […]}}}`)
+		WithHint(`write {"mcpServers": {"NAME": {"command": "…", "args": […]}}}; commands change no file with comments`)
 }
-
-// commented matches what people write into JSON although it is not allowed: comments at the
-// beginning of a line or after a brace or comma, and commas before a closing brace.
-var commented = regexp.MustCompile(`(?m)(^|[{\[,])\s*(//|/\*)|,\s*[}\]]`)
 
 // AddServer adds a server to a file of servers, and creates the file if there is none. Everything
 // else in the file stays as it is, except for its indentation and order. Errors: mcp_server_exists and
-// mcp_server_conflict (Conflict), mcp_decl_invalid, mcp_servers_invalid; a file with comments is not
-// touched (mcp_file_comments).
+// mcp_server_conflict (Conflict), mcp_decl_invalid, mcp_servers_invalid, also for a file with comments,
+// which would be lost.
 func AddServer(file, name string, d Decl) error {
 	if err := d.check(""); err != nil {
 		return err
@@ -94,10 +89,6 @@ func edit(file string, change func(map[string]jsontext.Value) error) error {
 	}
 	top, servers := map[string]jsontext.Value{}, map[string]jsontext.Value{}
 	if err := jsonv2.Unmarshal(b, &top); err != nil || top == nil {
-		if commented.Match(b) {
-			return fault.New(fault.Unsupported, "mcp_file_comments", "%s has comments or trailing commas, which would be lost", file).
-				WithHint("change it by hand")
-		}
 		return badServers("%s: %w", file, err)
 	}
 	section := sections[0]
