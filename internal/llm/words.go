@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -49,7 +50,7 @@ func (w *worded) useTools() {
 		w.tools = w.Tools
 		list, _ := w.Tools.Encoded("words", func(specs []tool.Spec) (out []byte, _ error) { // it returns no error
 			for _, s := range specs {
-				out = fmt.Appendf(out, "- %s: %s\n  %s\n", s.Name, s.Description, cmpOr(s.Input, "{}"))
+				out = fmt.Appendf(out, "- %s: %s\n  %s\n", s.Name, s.Description, cmp.Or(string(s.Input), "{}"))
 			}
 			return out, nil
 		})
@@ -57,13 +58,6 @@ func (w *worded) useTools() {
 	}
 	w.Tools, w.ToolChoice = nil, ""
 	w.Transcript = w.Transcript.As("words", spell)
-}
-
-func cmpOr(b []byte, other string) string {
-	if len(b) == 0 {
-		return other
-	}
-	return string(b)
 }
 
 // spell returns a message with its calls and results as text.
@@ -84,7 +78,7 @@ func spell(m *message.Message) *message.Message {
 		if err != nil {
 			name = []byte(`""`) // it is not valid UTF-8
 		}
-		return &message.Text{Text: fmt.Sprintf(`{"tool": %s, "arguments": %s}`, name, cmpOr(c.Args, "{}"))}
+		return &message.Text{Text: fmt.Sprintf(`{"tool": %s, "arguments": %s}`, name, cmp.Or(string(c.Args), "{}"))}
 	})
 }
 

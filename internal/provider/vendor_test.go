@@ -231,10 +231,14 @@ func generations() []vendor {
 	for _, name := range []string{"gpt-4.1", "o3", "gpt-5", "gpt-5.1"} {
 		out = append(out, openaiOf(name, openai.Official), responsesOf(name))
 	}
+	for _, name := range []string{"claude-3-haiku-20240307", "claude-3-5-sonnet-20241022", "claude-3-7-sonnet-20250219", "claude-sonnet-4-20250514", "kimi-k2"} {
+		v := anthropicOf(name)
+		v.lacks = map[string]string{"structured": "there is no output_config.format"}
+		out = append(out, v)
+	}
 	for _, name := range []string{
-		"claude-3-haiku-20240307", "claude-3-5-sonnet-20241022", "claude-3-7-sonnet-20250219", "claude-sonnet-4-20250514",
 		"claude-haiku-4-5", "claude-opus-4-8", "claude-opus-5", "claude-fable-5-1", "claude-opus-5-5", "claude-sonnet-5-5",
-		"claude-haiku-5-5", "kimi-k2",
+		"claude-haiku-5-5",
 	} {
 		out = append(out, anthropicOf(name))
 	}

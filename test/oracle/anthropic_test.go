@@ -91,6 +91,9 @@ func anthropicTells(t *testing.T, client *http.Client) (out told, signatures []s
 func TestAnthropicDecodesOurRequests(t *testing.T) {
 	for _, model := range []string{"claude-3-7-sonnet-20250219", "claude-haiku-4-5", "claude-opus-4-6", "claude-sonnet-5"} {
 		for _, r := range requests() {
+			if r.Schema != nil && model == "claude-3-7-sonnet-20250219" {
+				continue // it is held to no schema
+			}
 			body := sentBody(t, anthropicData, func(c *http.Client) llm.Model {
 				return anthropic.New(anthropic.Options{HTTP: c}).Model(model)
 			}, r)

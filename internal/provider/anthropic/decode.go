@@ -49,14 +49,12 @@ func (p *Provider) Codec(model string) wire.Codec {
 
 func read(h *wire.History, doc wire.Value) {
 	d := decoder{h}
-	list := doc.Named("messages")
 	if doc.Is('{') {
-		list = doc.Get("messages")
 		if system := doc.Get("system"); !system.Zero() {
 			d.Say(system, message.System, message.Meta{}, d.content(system, nil)...)
 		}
 	}
-	for _, v := range list.Items() {
+	for _, v := range doc.Within("messages").Items() {
 		d.message(v)
 	}
 }
@@ -81,31 +79,15 @@ func (d decoder) message(v wire.Value) {
 	}
 	switch role {
 	case "user":
-		d.user(v, content, extra)
+		var results []wire.Value
+		blocks := d.content(content, func(x wire.Value) { results = append(results, x) })
+		d.Turn(v, "message", extra, results, blocks, d.result)
 	case "system":
 		d.Say(v, message.System, d.Meta(extra), d.content(content, nil)...)
 	case "assistant":
 		d.Assistant(v, d.Meta(extra), d.content(content, nil)...)
 	default:
 		d.Stranger(v, role, d.Meta(extra), d.content(content, nil)...)
-	}
-}
-
-// user reads a turn of the user: first its results, one message each, and then the rest. If there is
-// nothing else, the first result keeps the turn's members that are not modelled.
-func (d decoder) user(at, content wire.Value, extra []byte) {
-	var results []wire.Value
-	blocks := d.content(content, func(x wire.Value) { results = append(results, x) })
-	said := len(blocks) > 0 || len(results) == 0
-	for i, v := range results {
-		var kept []byte
-		if i == 0 && !said {
-			kept = wire.AppendNested(nil, "message", extra)
-		}
-		d.result(v, kept)
-	}
-	if said {
-		d.Say(at, message.User, d.Meta(extra), blocks...)
 	}
 }
 

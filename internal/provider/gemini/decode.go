@@ -42,16 +42,14 @@ func (p *Provider) Codec(model string) wire.Codec {
 
 func read(h *wire.History, doc wire.Value) {
 	d := decoder{h}
-	list := doc.Named("contents")
 	if doc.Is('{') {
-		list = doc.Get("contents")
 		for key, v := range doc.Members() {
 			if camel(key) == "systemInstruction" {
 				d.system(v)
 			}
 		}
 	}
-	for _, v := range list.Items() {
+	for _, v := range doc.Within("contents").Items() {
 		d.content(v)
 	}
 }
@@ -95,27 +93,11 @@ func (d decoder) content(v wire.Value) {
 	case "model":
 		d.Assistant(v, d.Meta(extra), d.parts(parts, true, nil)...)
 	case "user", "function", "":
-		d.user(v, parts, extra)
+		var results []wire.Value
+		blocks := d.parts(parts, false, func(x wire.Value) { results = append(results, x) })
+		d.Turn(v, "content", extra, results, blocks, d.result)
 	default:
 		d.Stranger(v, role, d.Meta(extra), d.parts(parts, false, nil)...)
-	}
-}
-
-// user reads a turn of the user: first its responses, one message each, and then the rest. If there is
-// nothing else, the first response keeps the turn's members that are not modelled.
-func (d decoder) user(at, parts wire.Value, extra []byte) {
-	var results []wire.Value
-	blocks := d.parts(parts, false, func(x wire.Value) { results = append(results, x) })
-	said := len(blocks) > 0 || len(results) == 0
-	for i, x := range results {
-		var kept []byte
-		if i == 0 && !said {
-			kept = wire.AppendNested(nil, "content", extra)
-		}
-		d.result(x, kept)
-	}
-	if said {
-		d.Say(at, message.User, d.Meta(extra), blocks...)
 	}
 }
 

@@ -41,12 +41,8 @@ func (p *Provider) Codec(string) wire.Codec {
 }
 
 func read(h *wire.History, doc wire.Value) {
-	list := doc.Named("messages")
-	if doc.Is('{') {
-		list = doc.Get("messages")
-	}
 	d := decoder{h}
-	for _, v := range list.Items() {
+	for _, v := range doc.Within("messages").Items() {
 		d.message(v)
 	}
 }

@@ -45,12 +45,8 @@ func (p *Provider) Codec(string) wire.Codec {
 }
 
 func readMessages(h *wire.History, doc wire.Value) {
-	list := doc.Named("messages")
-	if doc.Is('{') {
-		list = doc.Get("messages")
-	}
 	d := decoder{History: h}
-	for _, v := range list.Items() {
+	for _, v := range doc.Within("messages").Items() {
 		d.message(v)
 	}
 }

@@ -66,6 +66,22 @@ func (h *History) Say(at Value, role message.Role, meta message.Meta, blocks ...
 	h.add(at, &message.Message{Role: role, Blocks: blocks, Meta: meta})
 }
 
+// Turn adds a turn of the user: first its results, which result reads into one message each, and then the
+// blocks. If there are none, the first result keeps the turn's members that are not modelled, under a name.
+func (h *History) Turn(at Value, name string, extra []byte, results []Value, blocks []message.Block, result func(v Value, kept []byte)) {
+	said := len(blocks) > 0 || len(results) == 0
+	for i, v := range results {
+		var kept []byte
+		if i == 0 && !said {
+			kept = AppendNested(nil, name, extra)
+		}
+		result(v, kept)
+	}
+	if said {
+		h.Say(at, message.User, h.Meta(extra), blocks...)
+	}
+}
+
 // Stranger adds a message with a role that the vendor does not have. This is a fault or, if the
 // document is read leniently, it is kept as a user message that nobody here wrote.
 func (h *History) Stranger(at Value, role string, meta message.Meta, blocks ...message.Block) {

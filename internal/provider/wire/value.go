@@ -60,6 +60,14 @@ func (v Value) At() string { return v.at }
 // Named returns the same value with a different name for its place.
 func (v Value) Named(at string) Value { return v.part(v.raw, at) }
 
+// Within returns a member of an object, or any other value itself under that name.
+func (v Value) Within(name string) Value {
+	if v.Is('{') {
+		return v.Get(name)
+	}
+	return v.Named(name)
+}
+
 // Raw returns the value's raw JSON. It aliases the document.
 func (v Value) Raw() []byte { return v.raw }
 

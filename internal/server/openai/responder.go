@@ -135,11 +135,7 @@ func (p *responder) add(it *outputItem, prefix string) *outputItem {
 }
 
 func (p *responder) piece(kind llm.Kind, text string) {
-	typ := "message"
-	if kind == llm.ReasoningDelta {
-		typ = "reasoning"
-	}
-	p.write(typ, text)
+	p.write(map[llm.Kind]string{llm.TextDelta: "message", llm.ReasoningDelta: "reasoning"}[kind], text)
 }
 
 // write adds text to the message or the reasoning that is open, or begins one.

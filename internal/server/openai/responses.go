@@ -32,19 +32,11 @@ type responseRequest struct {
 		Summary jsontext.Value `json:"summary"` // Steward shows what there is
 	} `json:"reasoning"`
 	Text *struct {
-		Format    *responseFormat `json:"format"`
-		Verbosity jsontext.Value  `json:"verbosity"`
+		Format    jsontext.Value `json:"format"`
+		Verbosity jsontext.Value `json:"verbosity"`
 	} `json:"text"`
 	Metadata map[string]string         `json:"metadata"`
 	Rest     map[string]jsontext.Value `json:",embed"`
-}
-
-type responseFormat struct {
-	Type        string         `json:"type"`
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Schema      jsontext.Value `json:"schema"`
-	Strict      *bool          `json:"strict"`
 }
 
 // stateful are members by which a request names something that the server is to have kept.
@@ -98,20 +90,17 @@ func (q *responseRequest) completion() (*completion, error) {
 	if q.Reasoning != nil {
 		c.Effort = q.Reasoning.Effort
 	}
-	if q.Text != nil && q.Text.Format != nil {
-		c.Format = q.Text.Format.chat()
+	if q.Text != nil && q.Text.Format.Kind() == '{' {
+		c.Format = &formatPart{}
+		err := json.Unmarshal(q.Text.Format, c.Format)
+		if err == nil && c.Format.Type == "json_schema" {
+			err = json.Unmarshal(q.Text.Format, &c.Format.Schema) // which is not nested here
+		}
+		if err != nil {
+			return nil, bad("text.format", "the format cannot be read: %w", err)
+		}
 	}
 	return c, nil
-}
-
-// chat returns the format as it is nested in chat completions.
-func (f *responseFormat) chat() *formatPart {
-	p := &formatPart{Type: f.Type}
-	raw := encode(map[string]any{"json_schema": f})
-	if f.Type == "json_schema" && json.Unmarshal(raw, p) != nil {
-		p.Schema = nil // its error says that the schema is missing
-	}
-	return p
 }
 
 // renamed gives the parameter that an error of the shared code names its name in this API.

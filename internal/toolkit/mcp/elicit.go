@@ -89,18 +89,58 @@ func (x *session) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.Elicit
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	ends := func(action string, why error) (*sdk.ElicitResult, error) {
+		a.why = why.Error()
+		return &sdk.ElicitResult{Action: action}, nil
+	}
 	q, err := x.src.question(r.Params)
-	switch {
-	case err != nil:
-		a.why = err.Error()
-		return &sdk.ElicitResult{Action: "decline"}, nil
-	case a.in.Ask == nil || a.asked >= maxQuestions || !a.timer.Stop():
-		a.why = "nobody can be asked now"
-		return &sdk.ElicitResult{Action: "cancel"}, nil
+	if err != nil {
+		return ends("decline", err)
+	}
+	q.asked.Answer = q.initial
+	args, err := json.Marshal(q.asked)
+	if err == nil && a.asked == maxQuestions {
+		err = errors.New("the server has asked too often in this call")
+	}
+	if err != nil {
+		return ends("cancel", err)
 	}
 	a.asked++
+	given, res, err := a.put(q, args)
+	switch {
+	case err != nil:
+		return ends("cancel", err)
+	case res.Status == message.DeniedCall:
+		return ends("decline", errors.New(res.Text()))
+	case res.Status != message.OK:
+		return ends("cancel", errors.New(res.Text()))
+	}
+	out := &sdk.ElicitResult{Action: "accept"}
+	if q.answers != nil {
+		err = json.Unmarshal([]byte(given), &out.Content)
+	}
+	return out, err
+}
+
+// put has a person decide about a call of a tool, and returns what the call has returned, maybe before a
+// crash. The time does not count towards the timeout.
+func (a *asking) put(t tool.Tool, args []byte) (given string, res *message.ToolResult, err error) {
+	if a.in.Ask == nil || !a.timer.Stop() {
+		return "", nil, errors.New("nobody can be asked now")
+	}
 	defer a.timer.Reset(a.limit)
-	return q.put(a)
+	ctx, cancel := context.WithTimeout(a.ctx, askFor)
+	defer cancel()
+	res, err = a.in.Ask(ctx, t, args)
+	if err != nil || res.Status != message.OK {
+		return "", res, err
+	}
+	if n := len(res.Content); n > 0 {
+		if text, ok := res.Content[n-1].(*message.Text); ok {
+			return text.Text, res, nil
+		}
+	}
+	return "", res, errors.New("the answer is not kept")
 }
 
 // question is a question of a server, in the form of an action that a person approves. It implements
@@ -182,36 +222,6 @@ func (s *source) question(p *sdk.ElicitParams) (*question, error) {
 		q.initial, err = tool.Canonical(b)
 	}
 	return q, err
-}
-
-// put asks the person, and returns the answer for the server.
-func (q *question) put(a *asking) (*sdk.ElicitResult, error) {
-	ctx, cancel := context.WithTimeout(a.ctx, askFor)
-	defer cancel()
-	q.asked.Answer = q.initial
-	args, err := json.Marshal(q.asked)
-	if err != nil {
-		return nil, err
-	}
-	res, err := a.in.Ask(ctx, q, args)
-	switch {
-	case err != nil:
-		return nil, err
-	case res.Status == message.DeniedCall:
-		a.why = res.Text()
-		return &sdk.ElicitResult{Action: "decline"}, nil
-	case res.Status != message.OK || len(res.Content) == 0:
-		a.why = res.Text()
-		return &sdk.ElicitResult{Action: "cancel"}, nil
-	case q.answers == nil:
-		return &sdk.ElicitResult{Action: "accept"}, nil
-	}
-	out := &sdk.ElicitResult{Action: "accept"}
-	given, _ := res.Content[len(res.Content)-1].(*message.Text) // what Call has returned, maybe before a crash
-	if given == nil {
-		return nil, errors.New("the answer is not kept")
-	}
-	return out, json.Unmarshal([]byte(given.Text), &out.Content)
 }
 
 // Spec implements tool.Tool.

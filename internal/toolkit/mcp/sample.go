@@ -64,31 +64,22 @@ func (s *source) sampled(a *asking, p *sdk.CreateMessageWithToolsParams) (*sdk.C
 		return nil, err
 	}
 	t, err := s.sampling()
-	switch {
-	case err != nil:
-		return nil, err
-	case a.sampled == maxSamples:
-		return nil, errors.New("the server has asked for the model too often in this call")
-	case a.in.Ask == nil || !a.timer.Stop():
-		return nil, errors.New("nobody can be asked now")
+	if err == nil && a.sampled == maxSamples {
+		err = errors.New("the server has asked for the model too often in this call")
 	}
-	a.sampled++
-	defer a.timer.Reset(a.limit)
-	ctx, cancel := context.WithTimeout(a.ctx, askFor)
-	defer cancel()
-	res, err := a.in.Ask(ctx, t, args)
 	if err != nil {
 		return nil, err
 	}
-	if res.Status != message.OK || len(res.Content) == 0 {
-		return nil, errors.New(res.Text())
+	a.sampled++
+	given, res, err := a.put(t, args)
+	if err == nil && res.Status != message.OK {
+		err = errors.New(res.Text())
 	}
-	given, _ := res.Content[len(res.Content)-1].(*message.Text) // what ask has returned
-	if given == nil {
-		return nil, errors.New("the answer is not kept")
+	if err != nil {
+		return nil, err
 	}
 	out := &sdk.CreateMessageWithToolsResult{}
-	return out, json.Unmarshal([]byte(given.Text), out)
+	return out, json.Unmarshal([]byte(given), out)
 }
 
 // promptOf returns a request of the server as arguments for the person to see.

@@ -181,6 +181,11 @@ func (c *lines) messages(r *bufio.Reader) error {
 		} else if err != nil {
 			return err
 		}
+		if c.idle(line) {
+			junk = 0
+			c.heard()
+			continue
+		}
 		m, err := messageOf(line)
 		if err != nil {
 			if junk += len(line) + 1; junk > maxJunk {
@@ -217,6 +222,22 @@ func messageOf(line []byte) (jsonrpc.Message, error) {
 		return nil, errNoMessage
 	}
 	return jsonrpc.DecodeMessage(line)
+}
+
+// idle reports whether a line is a notification that needs no further parsing. It recognises the
+// common ones by their beginning: if all were parsed, a chatty server could keep Steward busy.
+func (c *lines) idle(line []byte) bool {
+	head := line[:min(len(line), 96)]
+	for _, method := range []string{"message", "tools/list_changed"} {
+		at := bytes.Index(head, []byte(`"method":"notifications/`+method+`"`))
+		if at > 0 && bytes.Count(head[:at], []byte("{")) == 1 {
+			if method == "tools/list_changed" {
+				c.changed()
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // wanted reports whether a message is for the SDK. Notifications that mean nothing here are
