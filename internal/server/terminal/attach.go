@@ -12,8 +12,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	tea "charm.land/bubbletea/v2"
-
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/message"
@@ -97,19 +95,6 @@ func mention(path string) string {
 		return `@"` + path + `"`
 	}
 	return "@" + path
-}
-
-// folder lets the files tools use one more folder.
-func (m *chat) folder(args string) tea.Cmd {
-	path, write := strings.CutSuffix(args, " write")
-	path = strings.Trim(strings.TrimSpace(path), `"'`)
-	switch {
-	case m.opt.Folder == nil:
-		return m.tell("folders can be granted only in a chat on the machine where Steward runs")
-	case path == "":
-		return m.tell("/folder wants a path, such as /folder ~/Documents, and write behind it if Steward may also write there")
-	}
-	return elsewhere(m, func(string) (string, error) { return m.opt.Folder(path, write) }, m.tell)
 }
 
 // expanded replaces ~ by the home folder.

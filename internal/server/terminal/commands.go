@@ -430,3 +430,16 @@ func common(words []string) string {
 	}
 	return strings.ToValidUTF8(p, "") // it may end within a letter
 }
+
+// folder lets the files tools use one more folder.
+func (m *chat) folder(args string) tea.Cmd {
+	path, write := strings.CutSuffix(args, " write")
+	path = strings.Trim(strings.TrimSpace(path), `"'`)
+	switch {
+	case m.opt.Folder == nil:
+		return m.tell("folders can be granted only in a chat on the machine where Steward runs")
+	case path == "":
+		return m.tell("/folder wants a path, such as /folder ~/Documents, and write behind it if Steward may also write there")
+	}
+	return elsewhere(m, func(string) (string, error) { return m.opt.Folder(path, write) }, m.tell)
+}
