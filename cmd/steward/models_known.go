@@ -133,12 +133,9 @@ func fetchKnown(ctx context.Context, from string) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, failed(fault.Unavailable, "the server says %s", resp.Status)
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, largestKnown+1))
+	text, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, largestKnown))
 	if err != nil {
 		return nil, failed(fault.Unavailable, "%w", err)
-	}
-	if len(text) > largestKnown {
-		return nil, failed(fault.TooLarge, "it has more than %d MB", largestKnown>>20)
 	}
 	return text, nil
 }

@@ -40,7 +40,7 @@ func TestModelsAreUpdatedFromAURL(t *testing.T) {
 		status          int
 	}{
 		{strings.Replace(good, `"input": 7`, `"input": -7`, 1), "/", "known_models_invalid", 200}, {good, "/", "says 404", 404},
-		{good + strings.Repeat(" ", largestKnown), "/", "more than 4 MB", 200}, {good, "/away", "says 302", 200},
+		{good + strings.Repeat(" ", largestKnown), "/", "body too large", 200}, {good, "/away", "says 302", 200},
 	} {
 		body, status = c.body, c.status
 		if code, _, errs := in(t, "", env, "models", "update", srv.URL+c.url); code != exitFailed || !strings.Contains(errs, c.want) {

@@ -255,6 +255,7 @@ const mostChoices = 9
 // of servers on this machine, whose owner chose them.
 func choices(ctx context.Context, s *supply) []string {
 	var names, more []string
+	list := s.List(ctx).Models
 	for _, src := range s.sources {
 		if src.Name() == "offline" || src.names.standard == "" {
 			continue
@@ -263,12 +264,9 @@ func choices(ctx context.Context, s *supply) []string {
 		if slices.Contains(settings.Vendors(), src.Name()) && src.Name() != "ollama" {
 			continue
 		}
-		listing, cancel := context.WithTimeout(ctx, listTimeout)
-		infos, err := src.Models(listing)
-		cancel()
-		for _, i := range infos {
-			if err == nil && !i.Embedder && i.Name != src.names.standard {
-				more = append(more, src.Name()+"/"+i.Name)
+		for _, m := range list {
+			if m.Provider == src.Name() && !m.Embedder && m.Name != src.names.standard {
+				more = append(more, m.Full())
 			}
 		}
 	}

@@ -53,12 +53,6 @@ func (e *encoder) text(dst []byte, s string) []byte {
 	return wire.Append(wire.Comma(dst), `{"type":"text","text":$}`, s)
 }
 
-// The marks around what the system says in the middle of a conversation.
-const (
-	systemOpen  = "<system>\n"
-	systemClose = "\n</system>"
-)
-
 // user appends one turn: first all results, then the messages in order.
 func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
 	dst = append(dst, userTurn+`"content":[`...)
@@ -73,7 +67,7 @@ func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
 		case message.Tool:
 		case message.System:
 			if s := m.Text(); !blank(s) {
-				dst = e.text(dst, systemOpen+s+systemClose)
+				dst = e.text(dst, wire.SystemNote(s))
 			}
 		default:
 			for _, b := range m.Blocks {
@@ -265,12 +259,7 @@ func (e *encoder) citations(b *message.Text) (list []byte) {
 	if b.Meta.Provider != e.provider || len(b.Citations) == 0 {
 		return nil
 	}
-	d := wire.Decode(b.Meta.Fields)
-	d.Object(func(key []byte) {
-		if string(key) == "citations" {
-			list = d.Raw()
-		}
-	})
+	list = wire.Member(b.Meta.Fields, "citations")
 	in := wire.Decode(list)
 	in.Array(func(int) {
 		in.Object(func(key []byte) {
@@ -292,16 +281,8 @@ func (e *encoder) pairs(msgs []*message.Message) map[*message.Vendor]bool {
 			if !ok || v.Meta.Provider != e.provider || !wire.IsObject(v.Meta.Fields) {
 				continue
 			}
-			var id, of string
-			d := wire.Decode(v.Meta.Fields)
-			d.Object(func(key []byte) {
-				switch string(key) {
-				case "id":
-					id = d.String()
-				case "tool_use_id":
-					of = d.String()
-				}
-			})
+			id := wire.Decode(wire.Member(v.Meta.Fields, "id")).String()
+			of := wire.Decode(wire.Member(v.Meta.Fields, "tool_use_id")).String()
 			switch call := calls[of]; {
 			case of == "" && id != "":
 				calls[id] = v

@@ -117,7 +117,7 @@ func (e *events) event(data []byte) (last bool) {
 	case "content_block_delta":
 		e.delta(index, delta)
 	case "message_delta":
-		e.readStop(delta)
+		e.stop = cmp.Or(wire.Decode(wire.Member(delta, "stop_reason")).String(), e.stop)
 	case "message_stop":
 		e.finish()
 		return true
@@ -271,17 +271,6 @@ func (e *events) delta(index int64, raw []byte) {
 		case "signature":
 			if s := d.Span(); e.asm.Keep(len(s)) {
 				o.signature = appendInner(o.signature, s)
-			}
-		}
-	})
-}
-
-func (e *events) readStop(delta []byte) {
-	d := wire.Decode(delta)
-	d.Object(func(key []byte) {
-		if string(key) == "stop_reason" {
-			if s := d.Bytes(); len(s) > 0 {
-				e.stop = string(s)
 			}
 		}
 	})

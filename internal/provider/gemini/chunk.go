@@ -276,33 +276,23 @@ func pages(metadata []byte) (list []message.Citation) {
 	return list
 }
 
-// searches returns how many searches an answer took: Gemini 3 and later are billed by the query.
+// grounding returns the sources that an answer is grounded on, and how many searches it took: Gemini 3 and
+// later are billed by the query.
 //
 // Source: https://ai.google.dev/gemini-api/docs/pricing.
-func searches(grounds []byte) (n int64) {
+func grounding(grounds []byte) (list []message.Citation, searches int64) {
 	d := wire.Decode(grounds)
 	d.Object(func(key []byte) {
-		if string(key) == "webSearchQueries" {
-			d.Array(func(int) {
-				n++
-				d.Raw()
-			})
-		}
-	})
-	return n
-}
-
-// citations returns the sources that an answer is grounded on.
-func citations(grounds []byte) (list []message.Citation) {
-	d := wire.Decode(grounds)
-	d.Object(func(key []byte) {
-		if string(key) == "groundingChunks" {
+		switch string(key) {
+		case "webSearchQueries":
+			d.Array(func(int) { searches++ })
+		case "groundingChunks":
 			d.Array(func(int) {
 				d.Object(func([]byte) { list = append(list, chunkCitation(d)) }) // web, retrievedContext or maps
 			})
 		}
 	})
-	return list
+	return list, searches
 }
 
 func chunkCitation(d *wire.Decoder) (c message.Citation) {

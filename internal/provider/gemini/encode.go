@@ -21,12 +21,6 @@ var skipSignature = base64.StdEncoding.EncodeToString([]byte("skip_thought_signa
 // wrapper is the name of the member that holds arguments that are not an object.
 const wrapper = "_malformed_arguments"
 
-// The marks around what the system says in the middle of a conversation.
-const (
-	systemOpen  = "<system>\n"
-	systemClose = "\n</system>"
-)
-
 // mintedPrefix begins the call ids that Steward assigns if Gemini gives none. They are never sent to
 // Gemini.
 const mintedPrefix = "gemini-call-"
@@ -154,7 +148,7 @@ func (e encoder) saidParts(dst []byte, group []*message.Message, results []*mess
 		case message.System:
 			// Gemini has no system role inside contents, so the text stands in its place, marked.
 			if s := m.Text(); s != "" {
-				dst = textPart(dst, systemOpen+s+systemClose, nil)
+				dst = textPart(dst, wire.SystemNote(s), nil)
 			}
 		}
 	}

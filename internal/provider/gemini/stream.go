@@ -79,8 +79,9 @@ var errBadCall = errors.New("the model wrote a call that Gemini could not read")
 
 // finish returns the reply of a stream that has ended.
 func (m *model) finish(w *writer) (*llm.Reply, error) {
-	w.Cite(append(citations(w.grounds), pages(w.pages)...)...)
-	w.usage.Searches = searches(w.grounds)
+	sources, searches := grounding(w.grounds)
+	w.Cite(append(sources, pages(w.pages)...)...)
+	w.usage.Searches = searches
 	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Usage: w.usage}
 	var members []byte
 	if w.grounds != nil {

@@ -99,15 +99,7 @@ func (e encoder) assistant(dst []byte, m *message.Message) []byte {
 func (e encoder) call(dst []byte, c *message.ToolCall) []byte {
 	var ofCall, ofFunction []byte
 	if c.Meta.Provider == provider {
-		d := wire.Decode(c.Meta.Fields)
-		d.Object(func(key []byte) {
-			switch string(key) {
-			case "call":
-				ofCall = d.Raw()
-			case "function":
-				ofFunction = d.Raw()
-			}
-		})
+		ofCall, ofFunction = wire.Member(c.Meta.Fields, "call"), wire.Member(c.Meta.Fields, "function")
 	}
 	dst = append(wire.Comma(dst), '{')
 	if known(c.CallID) {

@@ -98,21 +98,10 @@ func (e *encoder) turn(dst []byte, m *message.Message) []byte {
 // server, so the item must hold its content.
 func (e *encoder) thought(r *message.Reasoning) bool {
 	f := r.Meta.Fields
-	if r.Meta.Provider != e.provider || string(memberOf(f, "type")) != `"reasoning"` {
+	if r.Meta.Provider != e.provider || string(wire.Member(f, "type")) != `"reasoning"` {
 		return false
 	}
-	return len(memberOf(f, "encrypted_content")) > len(`null`) || bytes.HasPrefix(memberOf(f, "content"), []byte(`[{`))
-}
-
-// memberOf returns the raw value of a member of an object, or nil.
-func memberOf(object []byte, name string) (raw []byte) {
-	d := wire.Decode(object)
-	d.Object(func(key []byte) {
-		if string(key) == name {
-			raw = d.Raw()
-		}
-	})
-	return raw
+	return len(wire.Member(f, "encrypted_content")) > len(`null`) || bytes.HasPrefix(wire.Member(f, "content"), []byte(`[{`))
 }
 
 // item returns a block of the model as an item, or nil.
@@ -130,7 +119,7 @@ func (e *encoder) item(b message.Block, ref message.Ref) (dst []byte) {
 		if bytes.HasPrefix(own, []byte("{"+refusalMember)) {
 			dst = wire.Append(dst, `{"type":"refusal","refusal":$}]`, b.Text)
 		} else {
-			notes := memberOf(own, "annotations")
+			notes := wire.Member(own, "annotations")
 			if !wire.Decode(notes).IsArray() {
 				notes = []byte("[]")
 			}
@@ -140,14 +129,14 @@ func (e *encoder) item(b message.Block, ref message.Ref) (dst []byte) {
 		dst = wire.Append(dst, `{"type":"function_call","call_id":$,"name":$,"arguments":$`, wire.CallID(b.CallID, ref, "call_", takesID),
 			wire.ToolName(tool.WireName(b.Name)), cmp.Or(string(b.Args), "{}"))
 	case *message.Vendor:
-		if !wire.IsObject(own) || !hosted(wire.Decode(memberOf(own, "type")).String()) {
+		if !wire.IsObject(own) || !hosted(wire.Decode(wire.Member(own, "type")).String()) {
 			return nil
 		}
 		return own
 	default:
 		return nil
 	}
-	if more := memberOf(own, itemMember); wire.IsObject(more) {
+	if more := wire.Member(own, itemMember); wire.IsObject(more) {
 		dst = wire.AppendInside(dst, more)
 	}
 	return append(dst, '}')

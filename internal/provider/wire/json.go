@@ -39,6 +39,17 @@ func IsObject(b []byte) bool {
 	return len(t) > 0 && t[0] == '{' && Valid(b)
 }
 
+// Member returns the raw value of a member of an object, or nil.
+func Member(object []byte, name string) (raw []byte) {
+	d := Decode(object)
+	d.Object(func(key []byte) {
+		if string(key) == name {
+			raw = d.Raw()
+		}
+	})
+	return raw
+}
+
 var errJSON = errors.New("not the JSON that was expected")
 
 // Decoder reads one JSON value from front to back, in place and in one pass. It is lenient where a

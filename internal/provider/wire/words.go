@@ -17,6 +17,9 @@ import (
 // NoContent is used where a vendor requires text and there is none.
 const NoContent = "(empty)"
 
+// SystemNote marks what the system says in the middle of a conversation, for vendors without a role for it.
+func SystemNote(text string) string { return "<system>\n" + text + "\n</system>" }
+
 // CallID returns the id to use for a call with a vendor: raw if the vendor accepts it, otherwise
 // one derived from the call's own identity, which the result also names.
 func CallID(raw string, call message.Ref, prefix string, takes func(string) bool) string {

@@ -156,14 +156,7 @@ func (r *Resource) read(ctx context.Context, place string, into any) (bool, erro
 	case res.StatusCode != http.StatusOK:
 		return false, fault.New(fault.Unavailable, "oauth_failed", "%.300s answers with %d", place, res.StatusCode).WithHint("try again later")
 	}
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxMetadata+1))
-	if err == nil && len(b) > maxMetadata {
-		err = errors.New("it is too long")
-	}
-	if err == nil {
-		err = json.Unmarshal(b, into)
-	}
-	if err != nil {
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxMetadata)).Decode(into); err != nil {
 		return false, broken("what is at %.300s cannot be read: %w", place, err)
 	}
 	return true, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -121,10 +122,7 @@ func (f *server) embeddings(w http.ResponseWriter, r *http.Request, _ string) er
 			out.Data[i].Vector = packed(vec)
 		}
 	}
-	out.Usage = encode(struct {
-		Prompt int64 `json:"prompt_tokens"`
-		Total  int64 `json:"total_tokens"`
-	}{v.Tokens, v.Tokens})
+	out.Usage = fmt.Appendf(nil, `{"prompt_tokens":%[1]d,"total_tokens":%[1]d}`, v.Tokens)
 	return reply(w, out)
 }
 

@@ -3,6 +3,7 @@ package openai
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -110,7 +111,7 @@ func (a *answer) whole(r *llm.Reply) []byte {
 	o := a.completed
 	o.Object = "chat.completion"
 	o.Choices = []choice{{Message: m, Logprobs: null, Finish: finish(r.Stop, len(m.Calls) > 0)}}
-	o.Usage = usageOf(r.Usage)
+	o.Usage = usageOf("prompt", "completion", r.Usage)
 	return encode(o)
 }
 
@@ -168,18 +169,9 @@ func finish(s message.Stop, calls bool) *string {
 	return &word
 }
 
-func usageOf(u message.Usage) jsontext.Value {
-	type cached struct {
-		Tokens int64 `json:"cached_tokens"`
-	}
-	type thought struct {
-		Tokens int64 `json:"reasoning_tokens"`
-	}
-	return encode(struct {
-		Prompt     int64   `json:"prompt_tokens"`
-		Completion int64   `json:"completion_tokens"`
-		Total      int64   `json:"total_tokens"`
-		Cached     cached  `json:"prompt_tokens_details"`
-		Thought    thought `json:"completion_tokens_details"`
-	}{u.Input, u.Output, u.Input + u.Output, cached{u.CacheRead}, thought{u.Reasoning}})
+// usageOf returns the tokens of an answer, in the words that an API has for input and output.
+func usageOf(input, output string, u message.Usage) jsontext.Value {
+	return fmt.Appendf(nil, `{"%[1]s_tokens":%[3]d,"%[2]s_tokens":%[4]d,"total_tokens":%[5]d,`+
+		`"%[1]s_tokens_details":{"cached_tokens":%[6]d},"%[2]s_tokens_details":{"reasoning_tokens":%[7]d}}`,
+		input, output, u.Input, u.Output, u.Input+u.Output, u.CacheRead, u.Reasoning)
 }

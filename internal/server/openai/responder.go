@@ -9,7 +9,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/llm"
-	"steward/internal/message"
 	"steward/internal/provider/wire"
 )
 
@@ -231,7 +230,7 @@ func (p *responder) done(r *llm.Reply) {
 			p.end(it)
 		}
 	}
-	p.object.Status, p.object.Usage, p.object.Steward = "completed", responseUsage(r.Usage), p.answer.Steward
+	p.object.Status, p.object.Usage, p.object.Steward = "completed", usageOf("input", "output", r.Usage), p.answer.Steward
 	switch *finish(r.Stop, false) {
 	case "length":
 		p.object.Status, p.object.Incomplete = "incomplete", &incompleteReason{"max_output_tokens"}
@@ -245,12 +244,4 @@ func (p *responder) fail(e *fault.Error) {
 	p.object.Status, p.object.Error = "failed", &responseError{Code: e.Code, Message: e.Error()}
 	p.begin()
 	p.event("response.failed", with(nil, "response", p.object))
-}
-
-func responseUsage(u message.Usage) jsontext.Value {
-	return encode(map[string]any{
-		"input_tokens": u.Input, "input_tokens_details": map[string]int64{"cached_tokens": u.CacheRead},
-		"output_tokens": u.Output, "output_tokens_details": map[string]int64{"reasoning_tokens": u.Reasoning},
-		"total_tokens": u.Input + u.Output,
-	})
 }

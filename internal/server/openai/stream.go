@@ -199,7 +199,7 @@ func (s *sse) done(r *llm.Reply) {
 	s.chunk(&said{}, finish(r.Stop, len(s.calls) > 0))
 	if s.usage {
 		o := s.answer.completed
-		o.Object, o.Choices, o.Usage, o.Steward = chunkObject, []choice{}, usageOf(r.Usage), notices{}
+		o.Object, o.Choices, o.Usage, o.Steward = chunkObject, []choice{}, usageOf("prompt", "completion", r.Usage), notices{}
 		s.event("", encode(o))
 	}
 	s.write([]byte("data: [DONE]\n\n"))

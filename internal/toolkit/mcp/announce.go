@@ -216,9 +216,7 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 				theirs = append(theirs, "Steward's own")
 			}
 		}
-		if len(theirs) > 5 {
-			theirs = append(theirs[:5], fmt.Sprintf("%d more", len(theirs)-5))
-		}
+		theirs = theirs[:min(len(theirs), 5)]
 		refused = append(refused, fault.New(fault.Conflict, "mcp_tool_conflict", "%s would be the name of %d tools: %s", name, len(same), strings.Join(theirs, ", ")).
 			WithHint("take only one of them: name it under tools").Detail("tool", name))
 	}

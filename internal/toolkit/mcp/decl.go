@@ -92,10 +92,8 @@ func (d *Decl) check(dir string) error {
 	switch {
 	case program == (d.URL != ""):
 		return badDecl("a server needs either a command or a url, and not both")
-	case program && d.Type != "" && d.Type != Stdio:
-		return badDecl("type is %s, and there is a command: a program is talked to over stdio", d.Type).WithHint("give a url, or leave the type out")
-	case !program && d.Type == Stdio:
-		return badDecl("type is stdio, and there is no command").WithHint("give the command that starts the server, or leave the type out")
+	case d.Type != "" && program != (d.Type == Stdio):
+		return badDecl("type is %s: stdio goes with a command, and http with a url", d.Type).WithHint("leave the type out")
 	}
 	if bad := d.Overrides.Check(); bad != nil {
 		return badDecl("%s", bad.Message).WithHint("%s", bad.Remedy)
