@@ -3,10 +3,12 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"steward/internal/effect"
 	"steward/internal/llm"
@@ -50,7 +52,6 @@ type choice struct {
 	window int64      // for which they were chosen
 	shown  []int      // their indexes among the agent's; nil: all
 	more   ToolBudget // what is left for the tools that extend adds
-	set    *llm.Toolset
 }
 
 // choose selects the tools that the model is shown: all of them, if they fit the budget, and
@@ -68,18 +69,18 @@ func (f *fitter) choose() {
 		if before := f.chat.chosen.Load(); before != nil {
 			f.choice = *before
 		}
+		f.tools = f.kit.tools
 		wishes, budget := f.wishes(), f.node.opt.ToolBudget.in(w)
 		if f.choice.kit != f.kit || f.choice.window != w || !f.kit.serves(f.shown, wishes, budget) {
-			f.choice = choice{kit: f.kit, window: w, shown: f.kit.fewer(budget, wishes), more: budget, set: f.kit.tools}
-			if f.shown != nil {
-				f.set = f.kit.chooser().of(f.shown)
-			}
+			f.choice = choice{f.kit, w, f.kit.fewer(budget, wishes), budget}
+		}
+		if f.shown != nil {
+			f.tools = f.kit.chooser().of(f.shown)
 		}
 	}
 	if f.shown != nil {
 		f.extend()
 	}
-	f.tools = f.set
 	now := f.choice
 	f.chat.chosen.Store(&now)
 }
@@ -121,7 +122,7 @@ func (f *fitter) extend() {
 		}
 	}
 	if len(f.shown) > before {
-		f.set = f.kit.chooser().of(f.shown)
+		f.tools = f.kit.chooser().of(f.shown)
 	}
 }
 
@@ -185,12 +186,18 @@ func (k *agentKit) fewer(budget ToolBudget, wishes []string) []int {
 type chooser struct {
 	finder *tool.Finder
 	tools  *llm.Toolset // the agent's, and then tools.find
+
+	mu   sync.Mutex
+	sets map[string]*llm.Toolset // sets that were chosen, since a provider encodes each set once
 }
 
 func newChooser(tools *llm.Toolset) *chooser {
 	specs := tools.Specs()
 	return &chooser{finder: tool.NewFinder(specs), tools: llm.NewToolset(append(slices.Clip(specs), findTools{}.Spec())...)}
 }
+
+// maxChosenSets bounds how many sets are kept.
+const maxChosenSets = 64
 
 // similar returns how similar the tools are to wishes. Each wish counts twice as much as the next.
 func (c *chooser) similar(wishes []string) []float64 {
@@ -207,11 +214,25 @@ func (c *chooser) similar(wishes []string) []float64 {
 
 // of returns the set of the tools with these indexes.
 func (c *chooser) of(tools []int) *llm.Toolset {
-	specs := make([]tool.Spec, len(tools))
-	for at, i := range tools {
-		specs[at] = c.tools.Specs()[i]
+	key := make([]byte, 0, 2*len(tools))
+	for _, i := range tools {
+		key = binary.AppendUvarint(key, uint64(i))
 	}
-	return llm.NewToolset(specs...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	set := c.sets[string(key)]
+	if set == nil {
+		if c.sets == nil || len(c.sets) == maxChosenSets {
+			c.sets = map[string]*llm.Toolset{}
+		}
+		specs := make([]tool.Spec, len(tools))
+		for at, i := range tools {
+			specs[at] = c.tools.Specs()[i]
+		}
+		set = llm.NewToolset(specs...)
+		c.sets[string(key)] = set
+	}
+	return set
 }
 
 // findTool is the name of the tool that finds tools.

@@ -83,6 +83,13 @@ func (s *Sum) Unit() {
 	}
 }
 
+// Plus adds another sum.
+func (s *Sum) Plus(o *Sum) {
+	for i := range s {
+		s[i] += o[i]
+	}
+}
+
 // Dot returns the similarity of two sums of length 1, from -1 to 1.
 func (s *Sum) Dot(o *Sum) float64 {
 	return float64(dot((*[Dimensions]float32)(s), (*[Dimensions]float32)(o)))

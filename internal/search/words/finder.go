@@ -18,13 +18,12 @@ import (
 // of adjacent words, so that "pull request" is more than "pull" and "request", and
 // groups of words that stand for the same thing (concepts.txt), so that "get rid of the
 // ticket" finds what deletes an issue. A word of the request counts also as those that
-// are used like it (package meaning). In addition request and description are compared
-// as a whole, and the request with all documents of a group: "my week" is about a
-// calendar.
+// are used like it (package meaning). In addition request and description are compared as a whole, and
+// the request with all documents of a group: "my week" is about a calendar.
 //
 // A Finder is safe for concurrent use while nothing is added to it. It holds some 100
-// bytes for each word of each description, and 400 for each description and each
-// different word.
+// bytes for each word of each description, 400 for each description and each different
+// word, and at most 1,000 for each of maxKnown words that were asked for.
 type Finder struct {
 	docs   []document
 	groups []meaning.Sum
@@ -33,7 +32,25 @@ type Finder struct {
 	words  meaning.Vocabulary
 	alike  []*posted // the stems of the words of the vocabulary
 	total  float64   // length of all documents
+
+	mu    sync.Mutex
+	known map[string]*known // by word of a request; nil after Add
 }
+
+// known is what is known of a word of a request.
+type known struct {
+	likes []like // nil: the word has no vector
+	sum   meaning.Sum
+}
+
+// like is a stem that a word of a request counts as, and how much.
+type like struct {
+	*posted
+	share float64
+}
+
+// maxKnown bounds of how many words Finder.known is kept. People use the same ones.
+const maxKnown = 4096
 
 type document struct {
 	length float64
@@ -121,6 +138,32 @@ func (f *Finder) Add(d Document) {
 	}
 	f.docs = append(f.docs, doc)
 	f.total += doc.length
+	f.known = nil
+}
+
+// know returns what is known of a word.
+func (f *Finder) know(word string) *known {
+	f.mu.Lock()
+	k := f.known[word]
+	f.mu.Unlock()
+	if k != nil {
+		return k
+	}
+	k = &known{}
+	k.sum.Add(word, 1)
+	if near, ok := f.words.Near(word, leastAlike, mostAlike); ok {
+		k.likes = []like{}
+		for _, n := range near {
+			k.likes = append(k.likes, like{f.alike[n.Number], float64(n.Alike * n.Alike)})
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known == nil || len(f.known) == maxKnown {
+		f.known = map[string]*known{}
+	}
+	f.known[word] = k
+	return k
 }
 
 // rarity is the inverse document frequency of a term.
@@ -145,15 +188,17 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 		} else if t.word != "" {
 			whole += weight * rarest * (saturation + 1) / 2
 		}
-		about.Add(t.word, 1)
-		if t.word != "" && asked < mostAsked {
-			near, known := f.words.Near(t.word, leastAlike, mostAlike)
-			if known {
+		if t.word != "" && asked == mostAsked {
+			about.Add(t.word, 1)
+		} else if t.word != "" {
+			k := f.know(t.word)
+			if k.likes != nil {
 				asked++
 			}
-			for _, n := range near {
-				f.score(worth, f.alike[n.Number], weight*float64(n.Alike*n.Alike))
+			for _, l := range k.likes {
+				f.score(worth, l.posted, weight*l.share)
 			}
+			about.Plus(&k.sum)
 		}
 		for i, s := range worth {
 			scores[i] += s
