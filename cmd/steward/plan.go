@@ -77,11 +77,12 @@ func (d *decider) frame(ctx context.Context, f *client.Frame) error {
 	fmt.Fprintf(d.stderr, "%s\n", terminal.QuestionShown(&q, d.width(), time.Now(), true))
 	answer := client.Answer{Hash: q.Hash}
 	for answered := false; !answered; {
-		line, err := d.line(ctx)
+		fmt.Fprint(d.stderr, "Carry it out? [y]es, [n]o, [e]dit: ")
+		line, err := d.in.ReadString('\n')
 		if err != nil {
 			return err
 		}
-		switch answered = true; line {
+		switch answered = true; strings.ToLower(strings.TrimSpace(line)) {
 		case "y":
 			answer.Approve = true
 		case "n":
@@ -101,26 +102,6 @@ func (d *decider) frame(ctx context.Context, f *client.Frame) error {
 		return d.frame(ctx, f)
 	}
 	return err
-}
-
-// line asks for one line. It ends with ctx, because an interrupt does not end a read.
-func (d *decider) line(ctx context.Context) (string, error) {
-	fmt.Fprint(d.stderr, "Carry it out? [y]es, [n]o, [e]dit: ")
-	type read struct {
-		line string
-		err  error
-	}
-	got := make(chan read, 1)
-	go func() {
-		line, err := d.in.ReadString('\n')
-		got <- read{line, err}
-	}()
-	select {
-	case r := <-got:
-		return strings.ToLower(strings.TrimSpace(r.line)), r.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
 }
 
 // edited returns arguments as the person changed them in an editor.

@@ -30,7 +30,7 @@ func (a *app) routeCommand() *cobra.Command {
 	}
 	c.AddCommand(&cobra.Command{Use: "stats", Short: "Show how messages were routed", Args: cobra.NoArgs,
 		Long: "Show how your newest messages that named no agent were routed (at most 1,000): what decided, how often you\n" +
-			"then named another agent for the same words, and how long it took beside what it should take.",
+			"then named another agent for the same words, and how long it took.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var st runtime.RouteStats
 			err := a.withStored(c.Context(), toRead, func(s *session) error { return s.Call(c.Context(), "GET /route", nil, nil, &st) })
@@ -84,14 +84,7 @@ func routeStats(st runtime.RouteStats) string {
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(&b, "%-8s P50 %-9s P95 %-9s", kind, millis(x.P50), millis(x.P95))
-		switch kind {
-		case "direct":
-			fmt.Fprintf(&b, " (aim: 600ms and 1s, 95 %% of messages; here %.1f %%)", share(st.Decisions-st.Paths[record.RouteDefault]-st.Times["planned"].N))
-		case "planned":
-			b.WriteString(" (aim: 2s and 15s)")
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "%-8s P50 %-9s P95 %s\n", kind, millis(x.P50), millis(x.P95))
 	}
 	return b.String()
 }

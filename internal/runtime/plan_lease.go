@@ -30,12 +30,12 @@ func (w *treeWorker) lead(ctx context.Context, made []*plan.Task) error {
 			return err
 		}
 		err = l.Hold(ctx, func(ctx context.Context) error {
+			if len(made) > 0 && l.Number() == 0 { // nothing of it was saved yet
+				return w.work(ctx, made, true)
+			}
 			tasks, err := w.load(ctx)
 			if err != nil {
 				return err
-			}
-			if len(tasks) == 0 {
-				return w.work(ctx, made, true)
 			}
 			return w.work(ctx, tasks, false)
 		})

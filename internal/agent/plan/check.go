@@ -169,11 +169,11 @@ func (c *check) tools(d *Draft, at string) {
 func (c *check) unfit(code Code, what, name string) string {
 	switch code {
 	case NotApproved:
-		return fmt.Sprintf("the %s %q waits for a person's approval: plan without it", what, clip(name))
+		return fmt.Sprintf("the %s %.80q waits for a person's approval: plan without it", what, name)
 	case PermissionDenied:
-		return fmt.Sprintf("this user may not use the %s %q: plan without it", what, clip(name))
+		return fmt.Sprintf("this user may not use the %s %.80q: plan without it", what, name)
 	}
-	text := fmt.Sprintf("there is no %s %q", what, clip(name))
+	text := fmt.Sprintf("there is no %s %.80q", what, name)
 	if code == UnknownTool && c.world.Near != nil {
 		if near := c.world.Near(name); len(near) > 0 {
 			text += fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
@@ -203,7 +203,7 @@ func (c *check) siblings(all []Draft, at string) {
 		for _, name := range all[i].After {
 			name = nameOf(name)
 			if _, there := byName[name]; !there {
-				c.bad(at, UnknownTask, "%s comes after %q, which is none of its siblings", all[i].Name, clip(name))
+				c.bad(at, UnknownTask, "%s comes after %.80q, which is none of its siblings", all[i].Name, name)
 			} else if !slices.Contains(kept, name) {
 				kept = append(kept, name)
 			}
@@ -247,11 +247,4 @@ func nameOf(name string) string {
 	}
 	out := b.String()
 	return strings.Trim(out[:min(len(out), 40)], "_")
-}
-
-func clip(name string) string {
-	if len(name) > 80 {
-		return strings.ToValidUTF8(name[:80], "") + "…"
-	}
-	return name
 }

@@ -258,10 +258,10 @@ func (r *Run) worked(t *Task, out Output, err error) {
 	if len(out.Summary) > MaxSummary {
 		t.Output.Whole = len(out.Summary)
 	}
-	t.Output.Summary = clipSummary(t.Output.Summary)
+	t.Output.Summary = clip(t.Output.Summary, MaxSummary)
 	switch {
 	case err != nil:
-		t.Output.Summary = clipSummary(fault.Of(err).Message)
+		t.Output.Summary = clip(fault.Of(err).Message, MaxSummary)
 		r.fail(t, fault.Of(err).Code)
 	case t.Evaluation == "":
 		r.settle(t, Done, "")
@@ -279,7 +279,7 @@ func (r *Run) judged(t *Task, v Verdict, err error) {
 		v = Verdict{Achieved: !r.fellShort(t), Reasons: "not judged: " + fault.Of(err).Message}
 		t.Rounds = MaxRounds
 	}
-	t.Verdict = clipSummary(v.Reasons)
+	t.Verdict = clip(v.Reasons, MaxSummary)
 	switch {
 	case v.Achieved:
 		r.settle(t, Done, "")
@@ -394,15 +394,16 @@ func sumUp(parts []*Task) Output {
 		out.Labels |= p.Output.Labels
 		b.WriteString("## " + p.Name + " (" + string(p.State) + ")\n" + p.Output.Summary + "\n\n")
 	}
-	out.Summary = clipSummary(strings.TrimSpace(b.String()))
+	out.Summary = clip(strings.TrimSpace(b.String()), MaxSummary)
 	return out
 }
 
-func clipSummary(s string) string {
-	if len(s) <= MaxSummary {
+// clip shortens a text to at most so many bytes.
+func clip(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:MaxSummary-len("…")], "") + "…"
+	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
 }
 
 func copies(tasks []*Task) []*Task {

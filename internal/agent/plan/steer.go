@@ -63,7 +63,7 @@ func (r *Run) steered(t *Task, s Steering) {
 		case parts[i].State != Pending && parts[i].State != Paused:
 			continue // what it works with was given to it
 		}
-		parts[i].Told = clipSummary(o.Say)
+		parts[i].Told = clip(o.Say, MaxSummary)
 		parts[i].Labels |= seen
 		r.changed = append(r.changed, parts[i])
 	}

@@ -91,14 +91,21 @@ func (s *Sum) Plus(o *Sum) {
 }
 
 // Dot returns the similarity of two sums of length 1, from -1 to 1.
-func (s *Sum) Dot(o *Sum) float64 {
-	return float64(dot((*[Dimensions]float32)(s), (*[Dimensions]float32)(o)))
+func (s *Sum) Dot(o *Sum) float32 {
+	var a, b, c, d float32
+	for i := 0; i < Dimensions; i += 4 {
+		a += s[i] * o[i]
+		b += s[i+1] * o[i+1]
+		c += s[i+2] * o[i+2]
+		d += s[i+3] * o[i+3]
+	}
+	return a + b + c + d
 }
 
 // Vocabulary is a list of words with which others are compared. The zero value is
 // empty. It may be used at the same time by all who do not add to it.
 type Vocabulary struct {
-	vectors [][Dimensions]float32
+	vectors []Sum
 	numbers map[string]int
 }
 
@@ -135,7 +142,7 @@ func (v *Vocabulary) Near(word string, least float32, most int) (near []Near, kn
 	}
 	w := vector(r)
 	for n := range v.vectors {
-		if alike := dot(&v.vectors[n], &w); alike >= least {
+		if alike := v.vectors[n].Dot(&w); alike >= least {
 			near = append(near, Near{n, alike})
 		}
 	}
@@ -143,19 +150,8 @@ func (v *Vocabulary) Near(word string, least float32, most int) (near []Near, kn
 	return near[:min(len(near), most)], true
 }
 
-func dot(x, y *[Dimensions]float32) float32 {
-	var a, b, c, d float32
-	for i := 0; i < Dimensions; i += 4 {
-		a += x[i] * y[i]
-		b += x[i+1] * y[i+1]
-		c += x[i+2] * y[i+2]
-		d += x[i+3] * y[i+3]
-	}
-	return a + b + c + d
-}
-
 // vector returns the one of a record, with the length 1. A number has four bits.
-func vector(r string) [Dimensions]float32 {
+func vector(r string) Sum {
 	var s Sum
 	for i := range Dimensions / 2 {
 		pair := r[letters+2+i]

@@ -209,10 +209,10 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 	groups := make([]float64, len(f.groups))
 	for i, g := range f.groups {
 		g.Unit()
-		groups[i] = rarest * groupWeight * math.Max(0, about.Dot(&g))
+		groups[i] = rarest * groupWeight * max(0, float64(about.Dot(&g)))
 	}
 	for i, d := range f.docs {
-		scores[i] += rarest * aboutWeight * math.Max(0, about.Dot(&d.about))
+		scores[i] += rarest * aboutWeight * max(0, float64(about.Dot(&d.about)))
 		if d.group >= 0 {
 			scores[i] += groups[d.group]
 		}
