@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -106,10 +107,7 @@ func (w *requestWatch) outcome() error {
 
 // tell prints a line for each node below above that has changed.
 func (w *requestWatch) tell(v *client.Request, above string) error {
-	own := v.ID
-	if own == "" {
-		own = v.Call
-	}
+	own := cmp.Or(v.ID, v.Call)
 	line := requestMark(v) + " " + plainLine(requestWhat(v))
 	if w.told[own] != line {
 		w.told[own] = line

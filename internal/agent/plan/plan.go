@@ -127,7 +127,7 @@ func Tree(root id.ID, d *Draft, labels message.Labels) []*Task {
 	var all []*Task
 	var add func(d *Draft, own, parent id.ID)
 	add = func(d *Draft, own, parent id.ID) {
-		t := d.task(own, parent, labels)
+		t := d.task(own, parent, 0, labels)
 		t.Order = len(all)
 		all = append(all, t)
 		for i := range d.Subtasks {
@@ -138,29 +138,16 @@ func Tree(root id.ID, d *Draft, labels message.Labels) []*Task {
 	return all
 }
 
-// Corrections makes the tasks of a round of corrections below a task.
-func Corrections(t *Task, round int, drafts []Draft) []*Task {
-	out := make([]*Task, len(drafts))
-	for i := range drafts {
-		out[i] = drafts[i].task(childID(t.ID, round, drafts[i].Name), t.ID, t.Labels|t.Output.Labels)
-		out[i].Round = round
-		for j, before := range drafts[i].After {
-			out[i].After[j] = childID(t.ID, round, before)
-		}
-	}
-	return out
-}
-
 func childID(parent id.ID, round int, name string) id.ID {
 	return id.Derive("plan.task", parent.String(), string(rune('0'+round)), name)
 }
 
 // task makes the record of a draft.
-func (d *Draft) task(own, parent id.ID, labels message.Labels) *Task {
-	t := &Task{ID: own, Parent: parent, Children: len(d.Subtasks), State: Pending, Labels: labels}
+func (d *Draft) task(own, parent id.ID, round int, labels message.Labels) *Task {
+	t := &Task{ID: own, Parent: parent, Round: round, Children: len(d.Subtasks), State: Pending, Labels: labels}
 	t.describe(d)
 	for _, name := range d.After {
-		t.After = append(t.After, childID(parent, 0, name))
+		t.After = append(t.After, childID(parent, round, name))
 	}
 	return t
 }

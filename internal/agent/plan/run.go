@@ -302,7 +302,8 @@ func (r *Run) correct(t *Task, drafts []Draft) {
 		r.fail(t, "task_fell_short")
 		return
 	}
-	for _, c := range Corrections(t, t.Rounds, drafts) {
+	for i := range drafts {
+		c := drafts[i].task(childID(t.ID, t.Rounds, drafts[i].Name), t.ID, t.Rounds, t.Labels|t.Output.Labels)
 		c.Order = len(r.all)
 		r.all, r.byID[c.ID] = append(r.all, c), c
 		r.changed = append(r.changed, c)
@@ -345,8 +346,8 @@ func (r *Run) fellShort(t *Task) bool {
 
 // move changes the state of a task. An illegal change is a bug.
 func (r *Run) move(t *Task, to State) {
-	if err := Advance(t.State, to); err != nil {
-		panic(err)
+	if !slices.Contains(Next(t.State), to) {
+		panic("a task that is " + t.State + " cannot become " + to)
 	}
 	t.State = to
 	if to == Running && t.StartedAt.IsZero() {

@@ -66,7 +66,7 @@ func reachable(from, to plan.State) bool {
 	seen := []plan.State{from}
 	for i := 0; i < len(seen); i++ {
 		for _, s := range []plan.State{plan.Pending, plan.Running, plan.Judging, plan.Paused, plan.Done, plan.Failed, plan.Skipped, plan.Cancelled} {
-			if plan.Advance(seen[i], s) == nil && !slices.Contains(seen, s) {
+			if slices.Contains(plan.Next(seen[i]), s) && !slices.Contains(seen, s) {
 				seen = append(seen, s)
 			}
 		}

@@ -1,11 +1,5 @@
 package plan
 
-import (
-	"slices"
-
-	"steward/internal/fault"
-)
-
 // State is where a task stands.
 type State string
 
@@ -21,7 +15,7 @@ const (
 	Cancelled State = "cancelled" // by a person, or by the task above it
 )
 
-// next returns the states that may follow a state.
+// Next returns the states that may follow a state.
 //
 //	pending ──▶ running ─┬──▶ judging ─┬─▶ done
 //	   ▲  ▲        │ ▲   └─▶ done      ├─▶ running (corrections)
@@ -31,7 +25,7 @@ const (
 // Running can follow itself, when the task is taken up after a crash. Whatever
 // is not over can be cancelled. A pending task is skipped if it cannot begin any
 // more.
-func next(from State) []State {
+func Next(from State) []State {
 	switch from {
 	case Pending:
 		return []State{Running, Paused, Skipped, Cancelled, Failed}
@@ -50,14 +44,4 @@ func next(from State) []State {
 // Over reports whether the task is over unless a person retries it.
 func (s State) Over() bool {
 	return s == Done || s == Failed || s == Skipped || s == Cancelled
-}
-
-// Advance returns an error unless a task may go from one state to the other. Its
-// code is task_transition_illegal.
-func Advance(from, to State) error {
-	if slices.Contains(next(from), to) {
-		return nil
-	}
-	return fault.New(fault.Conflict, "task_transition_illegal", "a task that is %s cannot become %s", from, to).
-		WithHint("look at it again: steward requests show").Detail("from", string(from)).Detail("to", string(to))
 }
