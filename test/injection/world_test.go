@@ -169,7 +169,7 @@ func (w *world) tools() (*tool.Registry, []tool.Source) {
 	}{
 		"mail":  {w.post, nil},
 		"notes": {own.Openers(servicelocal.KV{Store: w.store}, nil)[string(service.State)], nil},
-		"desk": {mcp.Open, map[string]any{"command": exe, "users": []string{"*"}, "yields": []string{"private", "untrusted"},
+		"desk": {mcp.Opener(mcp.Options{}), map[string]any{"command": exe, "users": []string{"*"}, "yields": []string{"private", "untrusted"},
 			"targets": map[string]any{"pay": []string{"to"}, "post": []string{"channel"}, "fetch": []string{"url"}},
 			"env":     map[string]string{"STEWARD_TEST_DESK": w.dir}}},
 	} {
