@@ -75,7 +75,7 @@ func checkTrees(t *testing.T, db store.Store, clients []*client, led *ledger) {
 		if task.State.Over() {
 			over[e.URI.String()]++
 			if task.State != plan.Done {
-				t.Errorf("the task %s of %s is %s: %s", task.Name, task.Meta.Purpose, task.State, task.Error)
+				t.Errorf("the task %s of %s is %s: %s", task.Name, task.Purpose, task.State, task.Error)
 			}
 		}
 	}
