@@ -110,7 +110,7 @@ func (a *app) setup(ctx context.Context, yes bool) error {
 			p.model, p.secret = "", ""
 		}
 	}
-	return a.writePlan(ask, set, file, p)
+	return a.writePlan(set, file, p)
 }
 
 // findModels finds the models that there are, and says what was found.
@@ -131,8 +131,8 @@ func (a *app) findModels(ctx context.Context, set *settings.Loaded) (*supply, er
 	return s, nil
 }
 
-// writePlan makes the changes, after asking if there is a settings file already.
-func (a *app) writePlan(ask *prompter, set *settings.Loaded, file string, p plan) error {
+// writePlan makes the changes. All else in the file stays.
+func (a *app) writePlan(set *settings.Loaded, file string, p plan) error {
 	var changes []settings.Change
 	if p.secret != "" {
 		provider, _, _ := strings.Cut(p.model, "/")
@@ -153,17 +153,6 @@ func (a *app) writePlan(ask *prompter, set *settings.Loaded, file string, p plan
 	}
 	if len(changes) == 0 {
 		return nil
-	}
-	if _, err := os.Stat(file); err == nil && !ask.yes {
-		var lines []string
-		for _, c := range changes {
-			lines = append(lines, "  "+c.Key+": "+c.Value)
-		}
-		ok, err := a.confirm(ask.lines, "%s will say:\n%s\nChange it?", file, strings.Join(lines, "\n"))
-		if err != nil || !ok {
-			a.note("nothing was changed")
-			return err
-		}
 	}
 	if p.secret != "" {
 		if err := secret.NewStore(secret.Folder(set.Data)).Set(p.secret, p.key); err != nil {
@@ -289,13 +278,10 @@ func (k *prompter) forKey(set *settings.Loaded, p *plan) (*supply, error) {
 	f, ok := terminalInput(k.app.stdin)
 	for ok && !k.yes {
 		key, err := k.app.readHidden(k.ctx, f, "A key of OpenAI, Anthropic or Gemini (it is not shown; Enter goes on without)")
-		if errors.Is(err, io.EOF) {
-			err = nil
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
 		}
-		if key = strings.TrimSpace(key); err != nil || key == "" {
-			if err != nil {
-				return nil, err
-			}
+		if key = strings.TrimSpace(key); key == "" {
 			break
 		}
 		i := slices.IndexFunc(keyForms, func(f struct{ begins, provider string }) bool { return strings.HasPrefix(key, f.begins) })

@@ -304,13 +304,11 @@ func (m *Models) unknownProvider(name, provider string) *fault.Error {
 }
 
 func (m *Models) notFound(name, format string, args ...any) *fault.Error {
-	near := near(name, m.known())
-	remedy := "name a model as provider/model or by an alias"
+	near, remedy := near(name, m.known()), "name a model as provider/model or by an alias"
 	if len(near) > 0 {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	e := fault.New(fault.NotFound, "model_not_found", format, args...).Detail("near", near)
-	return e.WithHint("%s", remedy)
+	return fault.New(fault.NotFound, "model_not_found", format, args...).Detail("near", near).WithHint("%s", remedy)
 }
 
 // known returns all names that a caller can have meant: aliases, listed models, providers.
@@ -438,29 +436,16 @@ func (m *Models) embedder(full string) (Embedding, error) {
 
 // near returns up to three names that are spelled like name.
 func near(name string, known []string) []string {
-	type scored struct {
-		name string
-		d    int
-	}
-	var all []scored
-	for _, k := range known {
-		d := fault.Distance(strings.ToLower(name), strings.ToLower(k))
-		// Users often leave out the provider of a model.
-		if _, model, ok := strings.Cut(k, "/"); ok && model != "…" {
-			d = min(d, fault.Distance(strings.ToLower(name), strings.ToLower(model)))
-		}
-		if p, ok := strings.CutSuffix(k, "/…"); ok {
+	name = strings.ToLower(name)
+	far := func(k string) int {
+		provider, model, _ := strings.Cut(strings.ToLower(k), "/")
+		if model == "…" {
 			given, _, _ := strings.Cut(name, "/")
-			d = fault.Distance(strings.ToLower(given), strings.ToLower(p))
+			return fault.Distance(given, provider)
 		}
-		if d <= 2+len(name)/5 {
-			all = append(all, scored{k, d})
-		}
+		return min(fault.Distance(name, strings.ToLower(k)), fault.Distance(name, cmp.Or(model, provider))) // users leave out providers
 	}
-	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(a.d, b.d) })
-	var out []string
-	for _, s := range all[:min(3, len(all))] {
-		out = append(out, s.name)
-	}
-	return out
+	known = slices.DeleteFunc(slices.Clone(known), func(k string) bool { return far(k) > 2+len(name)/5 })
+	slices.SortStableFunc(known, func(a, b string) int { return far(a) - far(b) })
+	return known[:min(3, len(known))]
 }

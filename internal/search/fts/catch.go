@@ -53,10 +53,12 @@ func (x *Index) advance(ctx context.Context, d *database) (behind uint64, err er
 			return 0, err
 		}
 	}
-	select {
-	case x.hurry <- struct{}{}:
-	default: // Follow has been woken already
-	}
+	defer func() { // after the count, so that Follow does not change what is counted
+		select {
+		case x.hurry <- struct{}{}:
+		default: // Follow has been woken already
+		}
+	}()
 	var seq int64
 	err = d.use(ctx, func(c *sqlite.Conn) error {
 		seq, _, err = number(c, "SELECT seq FROM state")
