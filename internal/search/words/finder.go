@@ -35,6 +35,7 @@ type Finder struct {
 
 	mu    sync.Mutex
 	known map[string]*known // by word of a request; nil after Add
+	fixed *fixed            // likewise
 }
 
 // known is what is known of a word of a request.
@@ -138,7 +139,28 @@ func (f *Finder) Add(d Document) {
 	}
 	f.docs = append(f.docs, doc)
 	f.total += doc.length
-	f.known = nil
+	f.known, f.fixed = nil, nil
+}
+
+// fixed is what all requests are compared with as long as nothing is added.
+type fixed struct {
+	rarities []float64     // inverse document frequencies, by how many documents have a term
+	groups   []meaning.Sum // of length 1
+}
+
+func (f *Finder) fix() *fixed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fixed == nil {
+		f.fixed = &fixed{make([]float64, len(f.docs)+1), slices.Clone(f.groups)}
+		for n := range f.fixed.rarities {
+			f.fixed.rarities[n] = math.Log(1 + (float64(len(f.docs)-n)+0.5)/(float64(n)+0.5))
+		}
+		for i := range f.fixed.groups {
+			f.fixed.groups[i].Unit()
+		}
+	}
+	return f.fixed
 }
 
 // know returns what is known of a word.
@@ -166,25 +188,20 @@ func (f *Finder) know(word string) *known {
 	return k
 }
 
-// rarity is the inverse document frequency of a term.
-func (f *Finder) rarity(p *posted) float64 {
-	n := float64(len(p.hits))
-	return math.Log(1 + (float64(len(f.docs))-n+0.5)/(n+0.5))
-}
-
 // Scores returns the score of each document for a request, and the score of one that would contain
 // all of it. Scores can be compared within one answer only.
 func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 	request = request[:min(len(request), MaxField)]
 	scores = make([]float64, len(f.docs))
 	worth := make([]float64, len(f.docs)) // what a term is worth
-	rarest, asked := math.Log(1+float64(len(f.docs))), 0
+	fixed, rarest, asked := f.fix(), math.Log(1+float64(len(f.docs))), 0
 	var about meaning.Sum
 	for _, t := range terms(request, true) {
 		weight := math.Min(t.Weight, 2)
 		if p := f.terms[t.Stem]; p != nil {
-			whole += weight * f.rarity(p) * (saturation + 1) / 2
-			f.score(worth, p, weight)
+			rarity := fixed.rarities[len(p.hits)]
+			whole += weight * rarity * (saturation + 1) / 2
+			f.score(worth, p, weight*rarity)
 		} else if t.word != "" {
 			whole += weight * rarest * (saturation + 1) / 2
 		}
@@ -196,7 +213,7 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 				asked++
 			}
 			for _, l := range k.likes {
-				f.score(worth, l.posted, weight*l.share)
+				f.score(worth, l.posted, weight*l.share*fixed.rarities[len(l.hits)])
 			}
 			about.Plus(&k.sum)
 		}
@@ -207,9 +224,8 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 	}
 	about.Unit()
 	groups := make([]float64, len(f.groups))
-	for i, g := range f.groups {
-		g.Unit()
-		groups[i] = rarest * groupWeight * max(0, float64(about.Dot(&g)))
+	for i := range groups {
+		groups[i] = rarest * groupWeight * max(0, float64(about.Dot(&fixed.groups[i])))
 	}
 	for i, d := range f.docs {
 		scores[i] += rarest * aboutWeight * max(0, float64(about.Dot(&d.about)))
@@ -222,10 +238,10 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 
 // score raises the worth of a term for documents.
 func (f *Finder) score(worth []float64, p *posted, weight float64) {
-	rarity, average := f.rarity(p), f.total/float64(len(f.docs))
+	average := f.total / float64(len(f.docs))
 	for _, h := range p.hits {
 		norm := saturation * (1 - lengthShare + lengthShare*f.docs[h.doc].length/average)
-		worth[h.doc] = max(worth[h.doc], weight*rarity*h.weight*(saturation+1)/(h.weight+norm))
+		worth[h.doc] = max(worth[h.doc], weight*h.weight*(saturation+1)/(h.weight+norm))
 	}
 }
 
