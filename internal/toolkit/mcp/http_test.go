@@ -199,8 +199,8 @@ func TestHostileHTTP(t *testing.T) {
 				patience = 2 * time.Second // by then the call has been sent
 			}
 			_, err := call(within(t, patience), work, `{}`)
-			// An event that is too large ends the session. The call may notice that first.
-			ended := name == "large event" && fault.HasCode(err, "mcp_server_ended")
+			// What is no event, or too large for one, ends the session. The call may notice that first.
+			ended := c.code == "mcp_server_failed" && !c.same && fault.HasCode(err, "mcp_server_ended")
 			if !fault.HasCode(err, c.code) && !ended || tool.Certain(err) != (c.code == "mcp_unauthorized") {
 				t.Errorf("%v; want %s", err, c.code)
 			}
