@@ -136,7 +136,8 @@ func (m *Models) Able(full string, a Ability) (can, known bool) {
 // that the request can do without.
 func (m *adapted) learn(r *Request, err error) bool {
 	for i, a := range adaptable {
-		if fault.HasCode(err, a.code) && m.needs(r, i) && !m.lacks[i].Load() {
+		uses := a.ability == CanImages || m.needs(r, i) // the images may be in messages that were released
+		if fault.HasCode(err, a.code) && uses && !m.lacks[i].Load() {
 			m.lacks[i].Store(true)
 			return true
 		}

@@ -145,6 +145,11 @@ func TestImagesInWords(t *testing.T) {
 	if first.Blocks[1] != img {
 		t.Error("the message has changed")
 	}
+	// The images that a model refuses may be in messages that are not in memory.
+	p, m = one(t, llm.RetryPolicy{}, bad(fault.Unsupported, "images_unsupported"), good("I do not see."))
+	if g := read(t, t.Context(), m, ask()); g.text != "I do not see." || len(p.asked) != 2 {
+		t.Errorf("%+v", g)
+	}
 	// A chain tries a model that sees before it does without.
 	blind, sees := &script{name: "blind", steps: []step{good("no")}}, &script{name: "sees", steps: []step{good("yes")}}
 	models := newModels(t, llm.Config{Providers: []llm.Provider{blind, sees}, Tested: map[string]llm.Tested{"blind/m": {Can: map[llm.Ability]bool{llm.CanImages: false}}},
