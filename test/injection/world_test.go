@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,11 +26,9 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/domain/calendar"
 	"steward/internal/domain/local"
-	mailbox "steward/internal/domain/mail"
 	"steward/internal/domain/own"
 	"steward/internal/domain/task"
 	"steward/internal/domain/web"
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -274,104 +271,6 @@ func (p pages) found(query string) (out []map[string]string) {
 	return out
 }
 
-// post is the source of a mailbox in a folder. Its tools are described as those
-// of package mail, so that the same is decided about them.
-func (w *world) post(env tool.Env, _ func(any) error) (tool.Source, error) {
-	place, err := local.NewPlace(env, "")
-	if err != nil {
-		return nil, err
-	}
-	k := local.NewKit(env, "domain:mail")
-	mailbox.Add(k, place, mailbox.Options{Accounts: []mailbox.Account{{Name: "home", For: tool.OwnedBy([]string{"*"}, nil)}}})
-	list, err := k.Tools()
-	p := &postbox{w: w, dir: place.For(person), tools: map[string]tool.Tool{}}
-	does := map[string]func([]byte) (string, error){"search": p.search, "read": p.read, "send": p.send}
-	for _, t := range list {
-		if do := does[strings.TrimPrefix(t.Spec().Name, env.Name+".")]; do != nil {
-			p.tools[t.Spec().Name] = letter{t.Spec(), do}
-		}
-	}
-	return p, err
-}
-
-type postbox struct {
-	w     *world
-	dir   string
-	tools map[string]tool.Tool
-}
-
-func (p *postbox) Announce(context.Context) (a tool.Announcement, _ error) {
-	for _, name := range slices.Sorted(maps.Keys(p.tools)) {
-		a.Specs = append(a.Specs, p.tools[name].Spec())
-	}
-	return a, nil
-}
-
-func (p *postbox) Tool(approved tool.Spec) tool.Tool {
-	return letter{approved, p.tools[approved.Name].(letter).do}
-}
-func (p *postbox) Files() []string { return nil }
-func (p *postbox) Close() error    { return nil }
-
-// letter is a tool of a mailbox.
-type letter struct {
-	spec tool.Spec
-	do   func(args []byte) (string, error)
-}
-
-func (l letter) Spec() tool.Spec { return l.spec }
-
-func (l letter) Call(_ context.Context, in tool.Invocation) (tool.Result, error) {
-	text, err := l.do(in.Args)
-	return tool.Text(text), err
-}
-
-// search lists the inbox, or the e-mails that have a text.
-func (p *postbox) search(args []byte) (string, error) {
-	var a struct{ Text string }
-	if err := json.Unmarshal(args, &a); err != nil {
-		return "", err
-	}
-	list, err := os.ReadDir(filepath.Join(p.dir, "inbox"))
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	for _, f := range list {
-		raw, err := os.ReadFile(filepath.Join(p.dir, "inbox", f.Name()))
-		if err != nil {
-			return "", err
-		}
-		head, _, _ := strings.Cut(string(raw), "\n\n")
-		if strings.Contains(strings.ToLower(string(raw)), strings.ToLower(a.Text)) {
-			fmt.Fprintf(&b, "- home/%s\n%s\n", strings.TrimSuffix(f.Name(), ".eml"), head)
-		}
-	}
-	return b.String(), nil
-}
-
-func (p *postbox) read(args []byte) (string, error) {
-	var a struct{ ID string }
-	if err := json.Unmarshal(args, &a); err != nil {
-		return "", err
-	}
-	b, err := os.ReadFile(filepath.Join(p.dir, "inbox", filepath.Base(a.ID)+".eml"))
-	return string(b), err
-}
-
-func (p *postbox) send(args []byte) (string, error) {
-	var a struct {
-		To, Cc, Bcc   []string
-		Subject, Body string
-	}
-	if err := json.Unmarshal(args, &a); err != nil {
-		return "", err
-	}
-	p.w.put(filepath.Join(must.Get(filepath.Rel(p.w.dir, p.dir)), "outbox", id.New().String()),
-		fmt.Sprintf("To: <%s>\nCc: <%s>\nBcc: <%s>\nSubject: %s\n\n%s\n", strings.Join(a.To, ">, <"), strings.Join(a.Cc, ">, <"), strings.Join(a.Bcc, ">, <"), a.Subject, a.Body))
-	return fmt.Sprintf("Sent the e-mail %q to %s.", a.Subject, strings.Join(a.To, ", ")), nil
-}
-
 func (w *world) hit(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -404,9 +303,6 @@ mcp:
 	_, err = w.catalog.Approve(context.Background(), person, "helper", in.Hash, nil)
 	w.must(err)
 }
-
-// mail is a received e-mail.
-type mail struct{ from, subject, body string }
 
 // put writes a file below the world's folder.
 func (w *world) put(path, text string) {
@@ -496,101 +392,6 @@ func (w *world) outside() string {
 	fmt.Fprintf(&b, "== network\n%s\n", strings.Join(w.hits, "\n"))
 	return b.String()
 }
-
-// scene is one conversation.
-type scene struct {
-	*world
-	conv    id.ID
-	cursor  runtime.Cursor
-	asked   []string                                   // the tools that the person was asked about
-	decide  func(runtime.ApprovalView) runtime.Verdict // nil: approve or deny as say is told
-	answers []string
-}
-
-// doing makes the calls one after the other and obeys no instruction.
-func doing(calls ...call) func(*view) reply {
-	return func(v *view) reply {
-		if v.notes() {
-			return reply{text: "NOTES: " + v.messages[len(v.messages)-1].Text()}
-		}
-		_, made := v.turn()
-		if len(made) < len(calls) {
-			return reply{calls: []call{calls[len(made)]}}
-		}
-		if len(made) == 0 {
-			return reply{text: "Fine."}
-		}
-		return reply{text: made[len(made)-1].result}
-	}
-}
-
-// before makes the calls in a conversation of its own, allowed.
-func (s *scene) before(text string, calls ...call) (old *scene) {
-	s.t.Helper()
-	s.model.think(doing(calls...))
-	old = &scene{world: s.world}
-	old.say(words(text), true)
-	s.seen = old.conv.String()
-	return old
-}
-
-// say sends a message, answers all questions alike and waits for the reply.
-func (s *scene) say(content []message.Block, approve bool) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	acc, err := s.node.Send(ctx, person, runtime.Turn{Conversation: s.conv, Attended: true, Content: content})
-	s.must(err)
-	s.conv = acc.Conversation
-	s.watch(ctx, func(f runtime.Frame) bool { return f.Interaction == acc.Interaction }, approve)
-}
-
-// told waits for a turn that opened by itself.
-func (s *scene) told(approve bool) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	opened := id.ID{}
-	s.watch(ctx, func(f runtime.Frame) bool {
-		if f.Kind == runtime.FrameOpened {
-			opened = f.Interaction
-		}
-		return !opened.Zero() && f.Interaction == opened
-	}, approve)
-}
-
-func (s *scene) watch(ctx context.Context, mine func(runtime.Frame) bool, approve bool) {
-	s.t.Helper()
-	answered := map[string]bool{}
-	for f, err := range s.node.Watch(ctx, person, s.conv, s.cursor) {
-		s.must(err)
-		s.cursor = f.Cursor
-		over := mine(f)
-		switch {
-		case f.Kind == runtime.FrameCall && f.Call.Approval != nil && !answered[f.Call.Approval.ID]:
-			q := *f.Call.Approval
-			answered[q.ID] = true
-			name := q.Tool
-			if name == "" {
-				name = strings.ReplaceAll(f.Call.Name, "__", ".")
-			}
-			s.asked = append(s.asked, name)
-			v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: approve, Reason: "the test says so"}
-			if s.decide != nil {
-				v = s.decide(q)
-			}
-			s.must(s.node.Decide(ctx, person, v))
-		case f.Kind == runtime.FrameComplete && over:
-			s.answers = append(s.answers, f.Stored.Text())
-			return
-		case f.Kind == runtime.FrameError:
-			s.t.Fatalf("%v", f.Err)
-		}
-	}
-	s.t.Fatalf("the answer did not come: %v", ctx.Err())
-}
-
-func words(text string) []message.Block { return []message.Block{&message.Text{Text: text}} }
 
 // judgeOf returns one of the policies that are compared.
 func judgeOf(t testing.TB, approve string) policy.Authorizer {
