@@ -269,3 +269,14 @@ func TestSummaryLabels(t *testing.T) {
 		t.Errorf("%d messages", len(out))
 	}
 }
+
+// The notice stays the same when messages follow, so that what a session shows is what is read anew.
+func TestTheNoticeStays(t *testing.T) {
+	x := &chat{}
+	x.user("Hello")
+	before := window.Render(nil, window.Options{Cut: true})
+	after := window.Render(x.items, window.Options{Cut: true})
+	if len(before) != 1 || len(after) != 2 || before[0].ID != after[0].ID || before[0].At != after[0].At {
+		t.Errorf("%+v, then %+v", before, after)
+	}
+}

@@ -100,13 +100,11 @@ func (a *arrangement) notice(items []Item, cut bool) *message.Message {
 	}
 	text := "[Earlier messages of this conversation are not shown.]"
 	switch {
-	case first == nil && !cut:
+	case cut:
+		first = &message.Message{} // the notice stays the same when messages follow
+	case first == nil || first.Role == message.User:
 		return nil
-	case first == nil:
-		first = &message.Message{}
-	case first.Role == message.User && !cut:
-		return nil
-	case !cut && !a.hidden:
+	case !a.hidden:
 		text = "[The conversation begins with a message of the assistant.]"
 	}
 	return &message.Message{
