@@ -89,16 +89,11 @@ func openDatabase(ctx context.Context, path string) (*database, error) {
 func configure(c *sqlite.Conn) error {
 	c.SetBusyTimeout(busyTimeout)
 	for _, s := range settings {
-		set := func() error { return sqlitex.ExecuteTransient(c, "PRAGMA "+s.name+"="+s.set, nil) }
-		err := set()
-		for began := time.Now(); locked(err) && time.Since(began) < busyTimeout; err = set() {
-			time.Sleep(5 * time.Millisecond) // SQLite does not wait when it changes the journal
-		}
-		if err != nil {
+		if err := sqlitex.ExecuteTransient(c, "PRAGMA "+s.name+"="+s.set, nil); err != nil {
 			return err
 		}
 		got := ""
-		err = sqlitex.ExecuteTransient(c, "PRAGMA "+s.name, &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
+		err := sqlitex.ExecuteTransient(c, "PRAGMA "+s.name, &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
 			got = st.ColumnText(0)
 			return nil
 		}})
@@ -111,9 +106,6 @@ func configure(c *sqlite.Conn) error {
 	}
 	return nil
 }
-
-// locked reports whether another process is using what is needed, such as a file that it is opening too.
-func locked(err error) bool { return sqlite.ErrCode(err).ToPrimary() == sqlite.ResultBusy }
 
 // use runs do with a connection, which is interrupted when ctx ends.
 func (d *database) use(ctx context.Context, do func(*sqlite.Conn) error) error {

@@ -133,6 +133,7 @@ func TestTwoIndexesOverOneFile(t *testing.T) {
 	w := newWorld(t)
 	other := w.another(fts.Options{})
 	c := w.talk("ana", "fruit")
+	must(t, w.index.Catch(context.Background())) // makes the file
 	var wg sync.WaitGroup
 	for i := range 100 {
 		c.say(fmt.Sprint("damson ", i))
