@@ -41,22 +41,25 @@ func TestATerminalShowsText(t *testing.T) {
 	go func() {
 		over <- terminal.Run(ctx, terminal.Options{Client: served.To(t, w.node, person, nil), In: tty, Out: tty, Environ: []string{"TERM=xterm-kitty", "NO_COLOR=1"}})
 	}()
-	written, prompted, answered := make(chan string, 1), make(chan struct{}), make(chan struct{})
+	prompted, answered := make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	var all strings.Builder
 	go func() {
-		var all strings.Builder
 		var ready, done sync.Once
 		buf := make([]byte, 4096)
 		for {
 			n, err := master.Read(buf)
 			if err != nil { // no more output
-				written <- all.String()
 				return
 			}
+			mu.Lock()
 			all.Write(buf[:n])
-			if strings.Contains(all.String(), "/help") {
+			text := all.String()
+			mu.Unlock()
+			if strings.Contains(text, "/help") {
 				ready.Do(func() { close(prompted) })
 			}
-			if strings.Contains(all.String(), "ENDMARK") && strings.Contains(all.String(), "SECRET-4711") { // the end may be drawn first
+			if strings.Contains(text, "ENDMARK") && strings.Contains(text, "SECRET-4711") { // the end may be drawn first
 				done.Do(func() { close(answered) })
 			}
 		}
@@ -74,8 +77,10 @@ func TestATerminalShowsText(t *testing.T) {
 	}
 	cancel()
 	w.must(<-over)
+	mu.Lock() // the end of the output may not come: a reader of the library can keep the terminal open
+	got := all.String()
+	mu.Unlock()
 	tty.Close()
-	got := <-written
 	master.Close()
 	if !strings.Contains(got, "ENDMARK") || !strings.Contains(got, "SECRET-4711") {
 		t.Fatalf("the answer did not come: %q", got)
