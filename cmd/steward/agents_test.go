@@ -171,16 +171,3 @@ func TestAgentsOfAStewardThatServes(t *testing.T) {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 }
-
-func TestAPersonIsAskedAtTheTerminal(t *testing.T) {
-	env := user(t)
-	agentFolder(t, env)
-	x := newTmux(t, 100, 40, env, "agents", "approve", "chores")
-	x.wait("May chores be used as it is shown? [y/N]")
-	x.keys("y", "Enter")
-	x.wait("chores is approved", "it ended with 0")
-	x = newTmux(t, 100, 40, env, "agents", "approve", "--all")
-	x.wait("May chores/helper be used as it is shown? [y/N]")
-	x.keys("n", "Enter")
-	x.wait("chores/helper is not approved", "it ended with 1")
-}

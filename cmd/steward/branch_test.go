@@ -17,53 +17,6 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// A chat and another one that joined it show the same versions of the messages.
-func TestVersionsOnAScreen(t *testing.T) {
-	env := user(t)
-	x := newTmux(t, 80, 50, env, "chat")
-	x.wait("Ask something")
-	x.say("What is 6 times 7?")
-	x.done("› What is 6 times 7?", "Multiply (a 6, b 7): 42.", "offline provider: rules")
-	y := newTmux(t, 120, 50, env, "chat", "--continue")
-	y.wait("joined the Steward at", "› What is 6 times 7?")
-	y.say("/again")
-	y.done("another answer:", "this answer (2 of 2)")
-	x.wait("this answer (2 of 2)")
-	y.say("/edit What is 6 times 8?")
-	y.done("› What is 6 times 8?", "Multiply (a 6, b 8): 48.", "your message (2 of 2)")
-	x.wait("› What is 6 times 8?", "your message (2 of 2)")
-	y.say("/branches")
-	y.wait("  1  4 messages  What is 6 times 7?", "  2  4 messages  └─ Multiply", "* 3  4 messages  What is 6 times 8?")
-	y.say("/switch 1")
-	y.wait("the conversation goes on from here:", "your message (1 of 2), this answer (1 of 2)")
-	y.say("/pin")
-	y.wait("pinned: your last message")
-	y.say("/log")
-	y.wait("Multiply 6 by 7")
-	y.say("/compact")
-	y.wait("there is nothing to summarise")
-	y.say(`Hash "x"`)
-	y.done(`› Hash "x"`, "Hash (text x):", "offline provider: rules")
-	x.done(`› Hash "x"`, "Hash (text x):", "offline provider: rules")
-	y.say("/rewind withdraw")
-	y.wait("back before: Hash", "What was said since is kept")
-	y.keys("C-u")
-	y.say("/rewind")
-	y.wait("back before: What is 6 times 7?")
-	y.keys("C-u")
-	y.say("/rewind")
-	y.wait("there are not so many messages of yours here")
-	x.say("/next")
-	x.wait("there is no other version after this one")
-	y.keys("C-d")
-	y.ended()
-	x.keys("C-d")
-	x.ended()
-	if code, out, errs := in(t, "", env, "branch", "list"); code != exitOK || strings.Count(out, "\n") != 5 || !strings.Contains(out, "rewound") {
-		t.Errorf("%d %s %s", code, out, errs)
-	}
-}
-
 func TestSpokenTable(t *testing.T) {
 	at := time.Date(2026, 11, 5, 14, 3, 22, 0, time.Local)
 	text := func(s string, l message.Labels) *message.Text {

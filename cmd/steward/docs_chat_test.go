@@ -1,9 +1,14 @@
+//go:build long
+
 package main
 
 import (
 	"strings"
 	"testing"
 )
+
+// TestConsoleWithAChat runs the documents that open a chat.
+func TestConsoleWithAChat(t *testing.T) { consoles(t, chatConsole) }
 
 // chatConsole runs a chat from a document: lines that begin with "› " are typed,
 // "[y]" is a key press, and the screen must show all other lines. "…" stands for

@@ -23,11 +23,23 @@ var update = flag.Bool("update", false, "write the generated parts of the docs a
 
 const repo = "../.."
 
+// chatCommand begins the lines of documents that open a chat.
+const chatCommand = "$ steward chat"
+
 // TestConsole runs the console blocks of the README and the docs as a new
 // user would: each document in a fresh home, its commands in order. A line of
 // output that is "…" stands for any lines, a "…" in a line for any text, and two
-// or more blanks for any such number.
-func TestConsole(t *testing.T) {
+// or more blanks for any such number. TestConsoleWithAChat runs the documents
+// that open a chat.
+func TestConsole(t *testing.T) { consoles(t, nil) }
+
+// chatting runs a chat of a document: the command, and the lines below it.
+type chatting func(t *testing.T, env []string, command string, lines []string)
+
+// consoles runs the documents that open a chat with chat, or if that is nil,
+// the others.
+func consoles(t *testing.T, chat chatting) {
+	t.Helper()
 	files, err := filepath.Glob(repo + "/docs/*/*.md")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no docs: %v", err)
@@ -39,17 +51,18 @@ func TestConsole(t *testing.T) {
 			t.Fatal(err)
 		}
 		blocks := fenced(string(text), "console")
-		if len(blocks) == 0 {
+		block := strings.Join(blocks, "\n")
+		if len(blocks) == 0 || strings.Contains(block, chatCommand) != (chat != nil) {
 			continue
 		}
 		ran += len(blocks)
 		t.Run(strings.TrimPrefix(file, repo+"/"), func(t *testing.T) {
 			t.Parallel() // each document has ports of its own
-			console(t, strings.Join(blocks, "\n"))
+			console(t, block, chat)
 		})
 	}
-	if ran < 5 {
-		t.Errorf("only %d blocks were run", ran)
+	if ran == 0 {
+		t.Error("no block was run")
 	}
 }
 
@@ -65,7 +78,7 @@ func fenced(text, language string) []string {
 
 // console runs commands, which begin with "$ " (and continue in lines that begin
 // with "> "), and compares their output.
-func console(t *testing.T, block string) {
+func console(t *testing.T, block string, chat chatting) {
 	env, dir := user(t), t.TempDir()
 	examples, err := filepath.Abs(repo + "/examples")
 	if err != nil {
@@ -77,8 +90,8 @@ func console(t *testing.T, block string) {
 	var cmd string
 	var want []string
 	finish := func() {
-		if strings.HasPrefix(cmd, "steward chat") {
-			chatConsole(t, env, cmd, want)
+		if strings.HasPrefix("$ "+cmd, chatCommand) {
+			chat(t, env, cmd, want)
 		} else if name, _, ok := strings.Cut(cmd, "=$("); ok && !strings.Contains(name, " ") { // a variable for the commands that follow
 			set := exec.Command("bash", "-c", cmd+"; printf %s \"$"+name+"\"")
 			set.Env, set.Dir = env, dir

@@ -223,18 +223,3 @@ func TestSmallThings(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestDeletingAsks(t *testing.T) {
-	env := user(t)
-	if code, _, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != exitOK {
-		t.Fatal(errs)
-	}
-	x := newTmux(t, 80, 24, env, "conversations", "delete", "last")
-	x.wait("What is 6 times 7?", "delete? [y/N]")
-	x.say("n")
-	x.wait("nothing was deleted", "it ended with 1")
-	x = newTmux(t, 80, 24, env, "conversations", "delete", "last")
-	x.wait("delete? [y/N]")
-	x.say("y")
-	x.wait("deleted ", "it ended with 0")
-}

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"steward/internal/catalog"
@@ -95,27 +94,6 @@ func putFile(t *testing.T, file, text string) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// at runs the program in this process, with typed input from a terminal.
-func at(t *testing.T, typed string, env []string, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	person, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := errors.Join(person.Close(), tty.Close()); err != nil {
-			t.Error(err)
-		}
-	}()
-	if _, err := person.WriteString(typed); err != nil {
-		t.Fatal(err)
-	}
-	var out, errs bytes.Buffer
-	a := &app{stdin: tty, stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), version: "test"}
-	code = a.run(context.Background(), args)
-	return code, out.String(), errs.String()
 }
 
 // hears checks the output of a command.
@@ -233,57 +211,6 @@ func ended(t *testing.T, file string) {
 			t.Fatal("the server still runs")
 		}
 	}
-}
-
-func TestMCPServersAreAskedFor(t *testing.T) {
-	env := user(t, "WIKI_TOKEN="+wikiToken)
-	add := []string{"mcp", "add", "wiki", "--env", "TOKEN=${WIKI_TOKEN}", "--", "mcpserver"}
-	kept := "it is stored but not used: steward mcp test wiki tests it, steward agents approve mcp:wiki approves it, steward mcp remove wiki removes it\n"
-	state := func(want string) {
-		t.Helper()
-		if code, out, errs := in(t, "", env, "mcp", "list"); code != exitOK || !strings.Contains(out, "mcp:wiki  "+want) {
-			t.Errorf("%d %s %s", code, out, errs)
-		}
-	}
-	// A yes from a pipe does not count.
-	code, out, errs := in(t, "y\n", env, add...)
-	if code != exitFailed || !strings.Contains(out, "── tool wiki.save\n") {
-		t.Errorf("%d %s", code, out)
-	}
-	hears(t, "at a pipe", errs, "nobody can be asked to approve mcp:wiki", "give --yes", "(approval_unattended)", kept)
-	state("pending")
-	for _, no := range []string{"n\n", "\n", "yes?\n", "\x04"} {
-		code, _, errs = at(t, no, env, "agents", "approve", "mcp:wiki")
-		if code != exitFailed || !strings.Contains(errs, "May mcp:wiki be used as it is shown? [y/N] mcp:wiki is not approved\n") {
-			t.Errorf("%q: %d %s", no, code, errs)
-		}
-		state("pending")
-	}
-	code, _, errs = at(t, "Y\n", env, "agents", "approve", "mcp:wiki")
-	if code != exitOK || !strings.HasSuffix(errs, "mcp:wiki is approved\n") {
-		t.Errorf("%d %s", code, errs)
-	}
-	state("approved")
-	if code, _, errs := in(t, "", env, "mcp", "remove", "wiki"); code != exitOK {
-		t.Errorf("%d %s", code, errs)
-	}
-	// A server that was approved before and is unchanged needs approval again
-	// when it is added again. A no leaves its status unchanged.
-	code, out, errs = at(t, "n\n", env, add...)
-	if code != exitFailed {
-		t.Errorf("%d %s", code, out)
-	}
-	hears(t, "no", errs, "mcp:wiki is not approved\n", kept)
-	code, _, errs = at(t, "y\n", env, "agents", "approve", "mcp:wiki")
-	if code != exitOK {
-		t.Errorf("%d %s", code, errs)
-	}
-	// A server with another command is a different one.
-	text := strings.Replace(fileText(t, mcpFileOf(env)), `"mcpserver"`, `"mcpserver", "args": ["--all"]`, 1)
-	putFile(t, mcpFileOf(env), text)
-	state("changed")
-	_, out, _ = at(t, "n\n", env, "agents", "approve", "mcp:wiki")
-	hears(t, "what has changed", out, "Otherwise than you approved:\n", `+`, "--all")
 }
 
 func TestMCPServersThatAreWrong(t *testing.T) {

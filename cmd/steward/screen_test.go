@@ -1,13 +1,21 @@
+//go:build long
+
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/creack/pty"
 )
 
 // tmux is a terminal of a given size that runs a program, as a person sees it.
@@ -206,4 +214,231 @@ func TestDoctorOnAScreen(t *testing.T) {
 	x.wait("warn  terminal", "is not UTF-8")
 	x = newTmux(t, 30, 40, env, "doctor")
 	x.wait("warn  terminal", "make it at")
+}
+
+func TestAPersonIsAskedAtTheTerminal(t *testing.T) {
+	env := user(t)
+	agentFolder(t, env)
+	x := newTmux(t, 100, 40, env, "agents", "approve", "chores")
+	x.wait("May chores be used as it is shown? [y/N]")
+	x.keys("y", "Enter")
+	x.wait("chores is approved", "it ended with 0")
+	x = newTmux(t, 100, 40, env, "agents", "approve", "--all")
+	x.wait("May chores/helper be used as it is shown? [y/N]")
+	x.keys("n", "Enter")
+	x.wait("chores/helper is not approved", "it ended with 1")
+}
+
+func TestDeletingAsks(t *testing.T) {
+	env := user(t)
+	if code, _, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != exitOK {
+		t.Fatal(errs)
+	}
+	x := newTmux(t, 80, 24, env, "conversations", "delete", "last")
+	x.wait("What is 6 times 7?", "delete? [y/N]")
+	x.say("n")
+	x.wait("nothing was deleted", "it ended with 1")
+	x = newTmux(t, 80, 24, env, "conversations", "delete", "last")
+	x.wait("delete? [y/N]")
+	x.say("y")
+	x.wait("deleted ", "it ended with 0")
+}
+
+// A chat and another one that joined it show the same versions of the messages.
+func TestVersionsOnAScreen(t *testing.T) {
+	env := user(t)
+	x := newTmux(t, 80, 50, env, "chat")
+	x.wait("Ask something")
+	x.say("What is 6 times 7?")
+	x.done("› What is 6 times 7?", "Multiply (a 6, b 7): 42.", "offline provider: rules")
+	y := newTmux(t, 120, 50, env, "chat", "--continue")
+	y.wait("joined the Steward at", "› What is 6 times 7?")
+	y.say("/again")
+	y.done("another answer:", "this answer (2 of 2)")
+	x.wait("this answer (2 of 2)")
+	y.say("/edit What is 6 times 8?")
+	y.done("› What is 6 times 8?", "Multiply (a 6, b 8): 48.", "your message (2 of 2)")
+	x.wait("› What is 6 times 8?", "your message (2 of 2)")
+	y.say("/branches")
+	y.wait("  1  4 messages  What is 6 times 7?", "  2  4 messages  └─ Multiply", "* 3  4 messages  What is 6 times 8?")
+	y.say("/switch 1")
+	y.wait("the conversation goes on from here:", "your message (1 of 2), this answer (1 of 2)")
+	y.say("/pin")
+	y.wait("pinned: your last message")
+	y.say("/log")
+	y.wait("Multiply 6 by 7")
+	y.say("/compact")
+	y.wait("there is nothing to summarise")
+	y.say(`Hash "x"`)
+	y.done(`› Hash "x"`, "Hash (text x):", "offline provider: rules")
+	x.done(`› Hash "x"`, "Hash (text x):", "offline provider: rules")
+	y.say("/rewind withdraw")
+	y.wait("back before: Hash", "What was said since is kept")
+	y.keys("C-u")
+	y.say("/rewind")
+	y.wait("back before: What is 6 times 7?")
+	y.keys("C-u")
+	y.say("/rewind")
+	y.wait("there are not so many messages of yours here")
+	x.say("/next")
+	x.wait("there is no other version after this one")
+	y.keys("C-d")
+	y.ended()
+	x.keys("C-d")
+	x.ended()
+	if code, out, errs := in(t, "", env, "branch", "list"); code != exitOK || strings.Count(out, "\n") != 5 || !strings.Contains(out, "rewound") {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+}
+
+// answer presses a key after the keyboard was idle.
+func (x *tmux) answer(key string) {
+	x.t.Helper()
+	<-time.After(700 * time.Millisecond)
+	x.keys(key)
+}
+
+func TestTheChatAsksAboutAgents(t *testing.T) {
+	env := user(t, "WIKI_TOKEN="+wikiToken)
+	dir := agentFolder(t, env)
+	x := newTmux(t, 80, 24, env, "chat")
+	x.wait("? chores (an agent with 1 below it) waits for your approval. Look at it? y/n")
+	x.answer("y")
+	x.wait("chores  pending", "! change something", "── tool state.put", "chores/helper  pending", "To be allowed:", "? Allow these 2 as they are? y/n")
+	x.answer("y")
+	x.wait("✓ chores is allowed, with the 1 below it")
+	x.say("/agents")
+	x.wait("broken", "invalid", "chores/helper  approved")
+
+	// Two open chats ask about a new source, and an approval in one counts in both.
+	y := newTmux(t, 60, 20, env, "chat")
+	y.wait("joined the Steward at")
+	putFile(t, mcpFileOf(env), `{"mcpServers":{"Wiki":{"command":"mcpserver","env":{"TOKEN":"${WIKI_TOKEN}"}}}}`)
+	x.wait("? mcp:wiki (an MCP server) waits for your approval. Look at it? y/n")
+	y.wait("? mcp:wiki (an MCP server) waits for your approval.")
+	x.answer("n")
+	x.wait("not now: mcp:wiki; /approve mcp:wiki asks again")
+	y.answer("y")
+	screen := y.wait("mcp:wiki  pending", "runs unconfined", "── tool wiki.search", "effect: query", "? Allow mcp:wiki as it is (2 tools, 1 warning)? y/n")
+	if strings.Contains(screen, wikiToken) {
+		t.Errorf("it tells a secret:\n%s", screen)
+	}
+	y.answer("y")
+	y.wait("✓ mcp:wiki is allowed")
+	x.say("/agents")
+	x.wait("mcp:wiki       approved")
+
+	// A changed byte is shown as a diff.
+	writeAgent(t, dir, "chores/agents/helper/PROMPT.md", "Be \u202eevil.\n")
+	x.wait("? chores/helper (an agent) is not as you approved it any more.")
+	x.answer("y")
+	x.wait("Otherwise than you approved:", "+Be ‹U+202E›evil.", "! PROMPT.md holds characters that are not seen", "? Allow chores/helper as it is")
+	y.wait("? chores/helper (an agent) is not as you approved it any", "more. Look at what has changed? y/n")
+	y.answer("d")
+	y.wait("✗ chores/helper is denied")
+	x.wait("chores/helper was decided about elsewhere")
+	for _, z := range []*tmux{y, x} {
+		z.say("/quit")
+		z.ended()
+	}
+	if code, out, _ := in(t, "", env, "agents", "list"); code != exitOK || !strings.Contains(out, "  helper  denied") || !strings.Contains(out, "mcp:wiki  approved") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+func TestServeOnATerminalOnlyTells(t *testing.T) {
+	env := user(t)
+	dir := agentFolder(t, env)
+	x := newTmux(t, 130, 30, env, "serve")
+	x.wait("2 agents wait for your approval: steward agents list")
+	writeAgent(t, dir, "late/agent.yaml", "name: late\ndescription: Comes while it runs.\n")
+	x.wait("steward: late waits for your approval: steward agents approve late")
+	if code, _, errs := in(t, "", env, "agents", "approve", "late", "--yes"); code != exitOK {
+		t.Fatal(errs)
+	}
+	writeAgent(t, dir, "late/agent.yaml", "name: late\ndescription: Is another one.\n")
+	x.wait("steward: late is not as it was approved any more, and waits for your approval: steward agents approve late")
+	n, err := readNotice(filepath.Join(homeOf(env), ".local/share/steward"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(n.PID, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	x.ended()
+	if screen := x.screen(); strings.Contains(screen, "chores waits") {
+		t.Errorf("it told twice what waited at the start:\n%s", screen)
+	}
+}
+
+// at runs the program in this process, with typed input from a terminal.
+func at(t *testing.T, typed string, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	person, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(person.Close(), tty.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := person.WriteString(typed); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	a := &app{stdin: tty, stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), version: "test"}
+	code = a.run(context.Background(), args)
+	return code, out.String(), errs.String()
+}
+
+func TestMCPServersAreAskedFor(t *testing.T) {
+	env := user(t, "WIKI_TOKEN="+wikiToken)
+	add := []string{"mcp", "add", "wiki", "--env", "TOKEN=${WIKI_TOKEN}", "--", "mcpserver"}
+	kept := "it is stored but not used: steward mcp test wiki tests it, steward agents approve mcp:wiki approves it, steward mcp remove wiki removes it\n"
+	state := func(want string) {
+		t.Helper()
+		if code, out, errs := in(t, "", env, "mcp", "list"); code != exitOK || !strings.Contains(out, "mcp:wiki  "+want) {
+			t.Errorf("%d %s %s", code, out, errs)
+		}
+	}
+	// A yes from a pipe does not count.
+	code, out, errs := in(t, "y\n", env, add...)
+	if code != exitFailed || !strings.Contains(out, "── tool wiki.save\n") {
+		t.Errorf("%d %s", code, out)
+	}
+	hears(t, "at a pipe", errs, "nobody can be asked to approve mcp:wiki", "give --yes", "(approval_unattended)", kept)
+	state("pending")
+	for _, no := range []string{"n\n", "\n", "yes?\n", "\x04"} {
+		code, _, errs = at(t, no, env, "agents", "approve", "mcp:wiki")
+		if code != exitFailed || !strings.Contains(errs, "May mcp:wiki be used as it is shown? [y/N] mcp:wiki is not approved\n") {
+			t.Errorf("%q: %d %s", no, code, errs)
+		}
+		state("pending")
+	}
+	code, _, errs = at(t, "Y\n", env, "agents", "approve", "mcp:wiki")
+	if code != exitOK || !strings.HasSuffix(errs, "mcp:wiki is approved\n") {
+		t.Errorf("%d %s", code, errs)
+	}
+	state("approved")
+	if code, _, errs := in(t, "", env, "mcp", "remove", "wiki"); code != exitOK {
+		t.Errorf("%d %s", code, errs)
+	}
+	// A server that was approved before and is unchanged needs approval again
+	// when it is added again. A no leaves its status unchanged.
+	code, out, errs = at(t, "n\n", env, add...)
+	if code != exitFailed {
+		t.Errorf("%d %s", code, out)
+	}
+	hears(t, "no", errs, "mcp:wiki is not approved\n", kept)
+	code, _, errs = at(t, "y\n", env, "agents", "approve", "mcp:wiki")
+	if code != exitOK {
+		t.Errorf("%d %s", code, errs)
+	}
+	// A server with another command is a different one.
+	text := strings.Replace(fileText(t, mcpFileOf(env)), `"mcpserver"`, `"mcpserver", "args": ["--all"]`, 1)
+	putFile(t, mcpFileOf(env), text)
+	state("changed")
+	_, out, _ = at(t, "n\n", env, "agents", "approve", "mcp:wiki")
+	hears(t, "what has changed", out, "Otherwise than you approved:\n", `+`, "--all")
 }

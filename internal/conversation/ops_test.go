@@ -277,49 +277,6 @@ func (p *place) state() string {
 	return b.String()
 }
 
-// Wherever a crash interrupts an operation, it returns an error, the conversation is
-// in the state before or after it, and a retry completes it.
-func TestCrashesEverywhere(t *testing.T) {
-	t.Parallel()
-	for _, op := range operations() {
-		t.Run(op.name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			before := p.state()
-			p.ok(op.do(t.Context(), p, p.e, anna))
-			done := p.state()
-			if op.reads != (before == done) && op.name != "pack" && op.name != "copy" && op.name != "merge" && op.name != "undelete the branch" && op.name != "purge" {
-				t.Errorf("it reads only: %v; before\n%s\nafterwards\n%s", op.reads, before, done)
-			}
-			for n := 0; ; n++ {
-				p := newPlace(t)
-				p.st.crash(n)
-				err := op.do(t.Context(), p, p.e, anna)
-				p.st.crash(-1)
-				if err == nil {
-					if n == 0 {
-						t.Fatal("it asks nothing of the store")
-					}
-					break // no more calls of the store
-				}
-				if !errors.Is(err, errCrash) {
-					t.Fatalf("at call %d: %v", n, err)
-				}
-				if now := p.state(); now != before && now != done && !op.parts {
-					t.Fatalf("after a crash at call %d it is\n%s\nbefore it was\n%s", n, now, before)
-				}
-				if op.once { // it may be partly or completely done
-					continue
-				}
-				p.ok(op.do(t.Context(), p, p.e, anna))
-				if now := p.state(); now != done {
-					t.Fatalf("done again after a crash at call %d it is\n%s\nand should be\n%s", n, now, done)
-				}
-			}
-		})
-	}
-}
-
 // Only the owner has access to a place; others' attempts write nothing.
 func TestForeignScopes(t *testing.T) {
 	t.Parallel()

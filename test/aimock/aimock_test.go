@@ -1,3 +1,5 @@
+//go:build long
+
 // Package aimock_test holds the providers against aimock, a provider double
 // that somebody else has written: all of them against one server, with every
 // request held against its vendor's rules on the way.

@@ -1,3 +1,5 @@
+//go:build long
+
 // Package chaos kills Steward at random moments of many conversations. It
 // checks from outside that nothing acknowledged is lost, no effect happens
 // twice, and every turn continues.

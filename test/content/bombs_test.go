@@ -1,3 +1,5 @@
+//go:build long
+
 package content
 
 import (
@@ -64,7 +66,6 @@ func bytesOf(b []byte) func() io.Reader { return func() io.Reader { return bytes
 
 const (
 	mega = int64(1 << 20)
-	html = "text/html; charset=utf-8"
 	word = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 )
 

@@ -28,6 +28,9 @@ type args = map[string]any
 // step makes the next call of the model from everything that the turn's tools have returned.
 type step func(results string) edge.Call
 
+// html is the media type of a page.
+const html = "text/html; charset=utf-8"
+
 func call(name string, a args) step {
 	return func(string) edge.Call { return edge.Call{Name: name, Args: a} }
 }

@@ -1,3 +1,5 @@
+//go:build long
+
 // Package dav_test uses the calendar, the to-do list and the contacts through the built binary, at a
 // Radicale server. scripts/test-long runs it.
 package dav_test

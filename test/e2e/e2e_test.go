@@ -1,3 +1,5 @@
+//go:build long
+
 // Package e2e does what a person does on the first evening, with the real binary
 // in a real terminal.
 package e2e

@@ -1,3 +1,5 @@
+//go:build long
+
 package edge_test
 
 import (

@@ -80,22 +80,6 @@ func TestAPlanIsDecidedAboutBeforeItBegins(t *testing.T) {
 	over("Write four", "✓ write")
 }
 
-// TestAPlanIsDecidedAboutAtTheTerminal: steward plan asks the person, and edits in the person's editor.
-func TestAPlanIsDecidedAboutAtTheTerminal(t *testing.T) {
-	t.Parallel()
-	n := edge.New(t, planning(t))
-	if out, code := n.Type("[e]dit: ", "y\n", "plan", "Write it down"); code != 0 || !strings.Contains(out, "- look: Tell the time") || !strings.Contains(out, "worked on Tell the time") {
-		t.Errorf("%d: %s", code, out)
-	}
-	if out, code := n.Type("[e]dit: ", "n\n", "plan", "Write it down"); code != 0 || strings.Contains(out, "worked on") {
-		t.Errorf("%d: %s", code, out)
-	}
-	n.Env = append(n.Env, "EDITOR=sed -i s/Tell.the.time/Tell.the.day/")
-	if out, code := n.Type("[e]dit: ", "e\n", "plan", "Write it down"); code != 0 || !strings.Contains(out, "worked on Tell.the.day") {
-		t.Errorf("%d: %s", code, out)
-	}
-}
-
 // TestAPlanOfOneTaskAnswersByItself: the answer of the only agent is that of the turn, and the planner is
 // not asked again.
 func TestAPlanOfOneTaskAnswersByItself(t *testing.T) {

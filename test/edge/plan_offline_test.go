@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,47 +54,6 @@ func outside(t *testing.T, down *atomic.Bool) (settings string) {
 	}))
 	t.Cleanup(service.Close)
 	return fmt.Sprintf("profile: {location: Seattle}\nweather: {url: %q, places_url: %q}\nweb: {search: {engine: searxng, url: %q}}\n", service.URL+"/forecast", service.URL+"/places", service.URL)
-}
-
-// TestThePlansOfTheReadme: a list becomes tasks that run side by side; "it" is what the list is about and
-// comes after them; what changes something is asked about; one answer comes of it. What fails is told.
-func TestThePlansOfTheReadme(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said []string
-	for _, m := range regexp.MustCompile(`(?m)^steward plan '(.*)'`).FindAllStringSubmatch(string(text), -1) {
-		said = append(said, m[1])
-	}
-	if len(said) != 2 {
-		t.Fatalf("%q", said)
-	}
-	var down atomic.Bool
-	n := edge.New(t, edge.Options{})
-	n.Env = append(n.Env, "STEWARD_CONFIG="+n.Write(outside(t, &down), "own.yaml"))
-	out, code := n.Type("[e]dit: ", "y\ny\n", "plan", said[1])
-	for _, part := range []string{"- find lodging: Search the web for", "after: check the weather, find lodging", "calendar.add changes something", "drizzle", "A hut", `Added "weekend mountain trip", Sat`} {
-		if code != 0 || !strings.Contains(out, part) {
-			t.Errorf("%d, lacks %q: %s", code, part, out)
-		}
-	}
-	tree := n.Must("requests", "show", "last")
-	if !inOrder(tree, []string{"✓ check_the_weather", "✓ weather.forecast", "✓ find_lodging", "✓ web.search", "✓ add_it_to_the_calendar", "✓ calendar.add"}) {
-		t.Error(tree)
-	}
-	if out, code := n.Type("[e]dit: ", "y\n", "plan", said[0]); code != 0 || !inOrder(out, []string{"drizzle", "timer"}) {
-		t.Errorf("%d: %s", code, out)
-	}
-	down.Store(true)
-	out = n.Must("ask", "-q", "--agent", "planner", said[1])
-	if !inOrder(out, []string{"All of it: failed (task_fell_short)", "check_the_weather: failed", "find_lodging: failed", "add_it_to_the_calendar: skipped"}) {
-		t.Error(out)
-	}
-	if tree := n.Must("requests", "show", "last"); !inOrder(tree, []string{"✗ check_the_weather (failed", "✗ find_lodging (failed", "✗ add_it_to_the_calendar (skipped"}) {
-		t.Error(tree)
-	}
 }
 
 // TestTheOfflineModelPlans: steps that follow each other become one designed agent with a tool for each, and

@@ -103,33 +103,6 @@ func TestARequestIsWatchedUntilItEnds(t *testing.T) {
 	}
 }
 
-// TestAWatchEnds: an interrupt ends a watch and not the request. A request that was cancelled ends the watch
-// with an error code.
-func TestAWatchEnds(t *testing.T) {
-	t.Parallel()
-	begun := make(chan struct{}, 9)
-	var free atomic.Bool
-	n := edge.New(t, watchable(t, begun, &free))
-	n.Serve()
-	c := n.Dial()
-	defer c.Close()
-	c.Send(object{"type": "message", "content": "Do both", "agent": "planner"})
-	turn := ""
-	for turn == "" {
-		turn = c.Read().Interaction
-	}
-	<-begun
-	out, code := n.Type("write (pending)", "\x03", "requests", "watch", "last")
-	if code != 130 || !inOrder(out, []string{"… look (running)", "· write (pending)"}) {
-		t.Errorf("%d: %s", code, out)
-	}
-	n.Must("requests", "cancel", turn)
-	n.Until("the request has ended", func() bool { return strings.Contains(n.Must("requests", "show", turn), "✗ Do both (stopped") })
-	if out, code = n.Screen("requests", "watch", "last"); code != 1 || !strings.Contains(out, "✗ Do both (stopped") {
-		t.Errorf("%d: %s", code, out)
-	}
-}
-
 // TestTasksComeAsFrames: over the WebSocket each change of a task is a frame of its own, also for a client
 // that comes while the plan is carried out.
 func TestTasksComeAsFrames(t *testing.T) {

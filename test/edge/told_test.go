@@ -72,19 +72,3 @@ func TestTheChatShowsTheSizeOfALongText(t *testing.T) {
 		}
 	}
 }
-
-// TestOneInterruptEndsTheQuestionForASecret: the first Ctrl-C ends it, and
-// nothing is stored.
-func TestOneInterruptEndsTheQuestionForASecret(t *testing.T) {
-	t.Parallel()
-	n := edge.New(t, edge.Options{})
-	if out, code := n.Type("TOKEN: ", "half a secret\x03", "secrets", "set", "TOKEN"); code != 130 {
-		t.Errorf("exit %d: %q", code, out)
-	}
-	if out, code := n.Type("TOKEN: ", "a whole secret\n", "secrets", "set", "TOKEN"); code != 0 {
-		t.Errorf("exit %d: %q", code, out)
-	}
-	if r := n.Run("secrets", "list"); !strings.Contains(r.Out, "TOKEN") {
-		t.Errorf("%+v", r)
-	}
-}

@@ -1,3 +1,5 @@
+//go:build long
+
 // Package evening runs 64 everyday requests through the built binary: a person's mailbox,
 // calendar, contacts, to-do list, files, web pages, reminders and weather. The model is scripted and speaks
 // over the wire; the mail server, the pages, the search engine, the forecast and the receiver of

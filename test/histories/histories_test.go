@@ -1,3 +1,5 @@
+//go:build long
+
 // Package histories applies random sequences of all operations to conversations
 // and checks the invariants after each step.
 package histories

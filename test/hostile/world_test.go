@@ -1,3 +1,5 @@
+//go:build long
+
 // Package hostile runs a real Steward with servers and programs that behave
 // like hostile and broken ones. Steward survives them, each call has one
 // result, and none of their processes is left.

@@ -1,3 +1,5 @@
+//go:build long
+
 // Package leases lets several worker processes do work that one store holds,
 // stops and kills them, and checks from outside that each piece of work ends
 // once, that nothing happens twice, and that nobody writes who has lost a lease.

@@ -1,3 +1,5 @@
+//go:build long
+
 // Package linear checks that one conversation used by many clients at once is
 // linearizable: it behaves as if the operations had happened one after the
 // other.

@@ -1,3 +1,5 @@
+//go:build long
+
 // Package mail_test uses the tools for e-mail through the built binary, at servers of others: Dovecot for
 // IMAP and smtp-server of npm for SMTP. scripts/test-long runs it.
 package mail_test

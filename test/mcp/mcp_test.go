@@ -1,3 +1,5 @@
+//go:build long
+
 // Package mcp_test tests the MCP client against servers of others, and with the conformance suite of MCP's
 // authors.
 package mcp_test

@@ -1,3 +1,5 @@
+//go:build long
+
 // Package routing measures, on labelled requests, how well Steward finds tools and
 // agents. Words, weights and limits were chosen on the development halves; the
 // figures that are held here are those of the test halves. The tests print all.

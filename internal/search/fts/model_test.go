@@ -1,3 +1,5 @@
+//go:build long
+
 package fts_test
 
 import (
