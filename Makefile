@@ -8,6 +8,9 @@ SEED     := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 # Everything is compiled with the flags of scripts/build, and so only once.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=grpcnotrace)
 
+# long adds the tests that make test leaves out.
+long := -tags=grpcnotrace,long
+
 .PHONY: run build test test-long check bench fuzz chaos chaos-trees hostile properties histories docs clean
 
 ## run: build Steward and open a chat; without a terminal, serve
@@ -17,7 +20,7 @@ run: build
 build:
 	@GO='$(GO)' VERSION='$(VERSION)' scripts/build -o bin/steward ./cmd/steward
 
-## test: all tests in their short form, with the race detector where goroutines meet
+## test: the tests but the long ones, with the race detector where goroutines share memory
 test:
 	@GO='$(GO)' scripts/test
 
@@ -36,26 +39,26 @@ fuzz:
 
 ## chaos: kill Steward again and again and count what is lost: nothing
 chaos:
-	CHAOS_SEED=$${CHAOS_SEED:-$(SEED)} CHAOS_KILLS=$${CHAOS_KILLS:-200} $(GO) test -count=1 -v -timeout 30m ./test/chaos
+	CHAOS_SEED=$${CHAOS_SEED:-$(SEED)} CHAOS_KILLS=$${CHAOS_KILLS:-200} $(GO) test $(long) -count=1 -v -timeout 30m ./test/chaos
 
 ## chaos-trees: the same with 50 trees of tasks beside 200 conversations
 chaos-trees:
-	CHAOS_SEED=$${CHAOS_SEED:-$(SEED)} CHAOS_KILLS=$${CHAOS_KILLS:-20} CHAOS_CONVERSATIONS=200 CHAOS_TREES=50 $(GO) test -count=1 -v -timeout 30m ./test/chaos
+	CHAOS_SEED=$${CHAOS_SEED:-$(SEED)} CHAOS_KILLS=$${CHAOS_KILLS:-20} CHAOS_CONVERSATIONS=200 CHAOS_TREES=50 $(GO) test $(long) -count=1 -v -timeout 30m ./test/chaos
 
 ## histories: put conversations through everything at random, for long
 histories:
-	$(GO) test -count=1 -timeout 60m ./test/histories -rapid.checks=$${HISTORIES:-1000} -rapid.seed=$(SEED)
+	$(GO) test $(long) -count=1 -timeout 60m ./test/histories -rapid.checks=$${HISTORIES:-1000} -rapid.seed=$(SEED)
 
 ## hostile: ten minutes of models that answer whatever harms, within 512 MB
 hostile:
-	HOSTILE_SEED=$${HOSTILE_SEED:-$(SEED)} HOSTILE_TIME=$${HOSTILE_TIME:-10m} $(GO) test -count=1 -v -timeout 60m ./test/edge -run TestHostileReplies
+	HOSTILE_SEED=$${HOSTILE_SEED:-$(SEED)} HOSTILE_TIME=$${HOSTILE_TIME:-10m} $(GO) test $(long) -count=1 -v -timeout 60m ./test/edge -run TestHostileReplies
 
 ## properties: each property of each package with 500 random cases
 properties:
-	$(GO) test -count=1 -timeout 60m $$($(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./internal/... | awk '/pgregory.net\/rapid/ {print $$1}') \
+	$(GO) test $(long) -count=1 -timeout 60m $$($(GO) list $(long) -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./internal/... | awk '/pgregory.net\/rapid/ {print $$1}') \
 		-rapid.checks=$${CHECKS:-500} -rapid.seed=$(SEED)
 
-## test-long: every test in its long form, by one printed SEED; prints the coverage
+## test-long: all tests, in their long form, by one printed SEED; prints the coverage
 test-long:
 	@GO='$(GO)' SEED='$(SEED)' scripts/test-long
 
