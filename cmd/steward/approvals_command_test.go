@@ -27,17 +27,9 @@ func writer(t *testing.T) (env []string, notes string) {
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	over := time.After(patience)
+func eventually(check func() bool) {
 	for !check() {
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatalf("%s: it never came", what)
-		}
+		<-time.After(20 * time.Millisecond)
 	}
 }
 
@@ -45,7 +37,7 @@ func eventually(t *testing.T, what string, check func() bool) {
 func oneQuestion(t *testing.T, env []string) effect.Question {
 	t.Helper()
 	var list []effect.Question
-	eventually(t, "a question", func() bool {
+	eventually(func() bool {
 		code, out, errs := in(t, "", env, "approvals", "list", "--json")
 		if code != exitOK {
 			t.Fatal(errs)
@@ -118,15 +110,15 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	if got := ok("approvals", "approve", q.Short[:8], "--yes", "--edit", `{"path":"notes/a.txt","content":"changed"}`); got != "files.write is allowed\n" {
 		t.Error(got)
 	}
-	eventually(t, "the file", holds(filepath.Join(notes, "a.txt"), "changed"))
+	eventually(holds(filepath.Join(notes, "a.txt"), "changed"))
 
 	q = ask(`Write "no" to notes/n.txt`)
 	ok("approvals", "deny", q.Short[:8], "--reason", "not today")
 	q = ask(`Write "one" to notes/b.txt`)
 	ok("approvals", "approve", q.Short, "--yes", "--always", "--pattern", "path like notes/*", "--pattern", "content any", "--for", "48h")
-	eventually(t, "the file", holds(filepath.Join(notes, "b.txt"), "one"))
+	eventually(holds(filepath.Join(notes, "b.txt"), "one"))
 	beginWith(t, r, `Write "two" to notes/c.txt`)
-	eventually(t, "what a standing approval covers", holds(filepath.Join(notes, "c.txt"), "two"))
+	eventually(holds(filepath.Join(notes, "c.txt"), "two"))
 	if _, err := os.Stat(filepath.Join(notes, "n.txt")); err == nil {
 		t.Error("what was denied was done")
 	}
@@ -179,7 +171,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 		t.Error("it was done by the command")
 	}
 	serveFor(t, env)
-	eventually(t, "what was approved meanwhile", holds(filepath.Join(notes, "d.txt"), "late"))
+	eventually(holds(filepath.Join(notes, "d.txt"), "late"))
 }
 
 // beginWith sends an attended message to a new conversation.

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -160,9 +159,6 @@ func serving(t *testing.T, cmd *exec.Cmd) {
 		}
 		pr.Close()
 	})
-	if err := pr.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := pr.Read(make([]byte, 1)); err != nil {
 		t.Fatalf("%v: %v", cmd.Args, err)
 	}

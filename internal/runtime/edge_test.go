@@ -246,11 +246,7 @@ func TestIdleConversationsAreEvicted(t *testing.T) {
 			w := made(t, &world{opt: opt})
 			w.open()
 			conv, _ := w.turn(id.ID{}, "say one")
-			deadline := time.Now().Add(3 * time.Minute)
 			for w.Held() > 0 {
-				if time.Now().After(deadline) {
-					t.Fatalf("%d conversations are still held", w.Held())
-				}
 				<-time.After(10 * time.Millisecond)
 			}
 			if _, frames := w.turn(conv, "say two"); said(frames) != "two" {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
@@ -93,8 +92,7 @@ func (o *outer) tools() []tool.Tool {
 
 // do calls a tool for anna.
 func (o *outer) do(name, args, clientID string) (runtime.Executed, error) {
-	ctx, cancel := context.WithTimeout(o.t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := o.t.Context()
 	return o.ExecuteTool(ctx, "anna", runtime.Execution{Tool: name, Args: []byte(args), ClientID: clientID})
 }
 

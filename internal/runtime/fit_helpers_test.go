@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"steward/internal/conversation"
 	"steward/internal/fault"
@@ -202,8 +201,7 @@ func (w *tight) do(words string) (runtime.Frame, []string) {
 	w.t.Helper()
 	acc := w.sent(runtime.Turn{Conversation: w.conv, Content: text(words)})
 	w.conv = acc.Conversation
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := w.t.Context()
 	var told []string
 	for f, err := range w.Watch(ctx, "anna", w.conv, runtime.Cursor{Seq: acc.Seq}) {
 		switch {

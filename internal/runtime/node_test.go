@@ -154,11 +154,7 @@ func TestInterruptedTurnsAreTakenUpTogether(t *testing.T) {
 		if counted.Add(1) == turns {
 			close(together)
 		}
-		select {
-		case <-together:
-		case <-time.After(10 * time.Second):
-			t.Error("the next turn is not taken up before the crash of this one has been counted")
-		}
+		<-together
 		return nil
 	}
 	w.open()
@@ -242,8 +238,7 @@ func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
 	w := newWorld(t)
 	acc := w.send(id.ID{}, "say begin")
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := t.Context()
 	var got strings.Builder
 	turns, paused := 0, false
 	long := strings.Repeat("word ", 6000)

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"steward/internal/conversation"
 	"steward/internal/fault"
@@ -231,8 +230,7 @@ func (w *world) close() {
 	if w.Node == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
+	ctx := context.Background()
 	if err := errors.Join(w.Node.Close(ctx), w.shut()); err != nil {
 		w.t.Error("closing:", err)
 	}
@@ -349,8 +347,7 @@ func (w *world) sent(turn runtime.Turn) runtime.Accepted {
 // frames with it.
 func (w *world) until(conv id.ID, from runtime.Cursor, stop func(runtime.Frame) bool) []runtime.Frame {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := w.t.Context()
 	var got []runtime.Frame
 	for f, err := range w.Watch(ctx, "anna", conv, from) {
 		ok(w.t, err)

@@ -32,14 +32,8 @@ func (l *lines) String() string {
 // comes waits for something that another goroutine brings about.
 func comes(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(20 * time.Second); !ok(); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("it never came to be that %s", what)
-		}
+	for !ok() {
+		<-time.After(time.Millisecond)
 	}
 }
 

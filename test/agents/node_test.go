@@ -24,10 +24,6 @@ import (
 
 const person = "local"
 
-// patience is how long to wait for an expected event, long enough for any
-// machine.
-const patience = time.Minute
-
 // home is a data folder with the example agents, and the node that uses it. Its
 // clock starts at now.
 type home struct {
@@ -90,8 +86,7 @@ func (h *home) close() {
 	if h.node == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := context.Background()
 	h.must(h.node.Close(ctx))
 	h.node = nil
 }
@@ -108,8 +103,7 @@ type talk struct {
 // questions alike.
 func (h *home) say(agent, text string, approve bool) talk {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
-	defer cancel()
+	ctx := h.t.Context()
 	acc, err := h.node.Send(ctx, person, runtime.Turn{Agent: agent, Attended: true, Content: []message.Block{&message.Text{Text: text}}})
 	h.must(err)
 	out := talk{conv: acc.Conversation}
@@ -137,8 +131,7 @@ func (h *home) say(agent, text string, approve bool) talk {
 // told waits for the answer of a turn that opened by itself.
 func (h *home) told(t talk) string {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
-	defer cancel()
+	ctx := h.t.Context()
 	for f, err := range h.node.Watch(ctx, person, t.conv, t.cursor) {
 		h.must(err)
 		if f.Kind == runtime.FrameComplete {

@@ -77,16 +77,11 @@ func start(t *testing.T) []vendor {
 		}
 		close(address)
 	})
-	select {
-	case at, ok := <-address:
-		if !ok {
-			t.Fatalf("aimock did not start: %s", errs.String())
-		}
-		return vendors(proxy(t, at))
-	case <-time.After(5 * time.Minute):
-		t.Fatal("aimock did not start within 5 minutes")
+	at, ok := <-address
+	if !ok {
+		t.Fatalf("aimock did not start: %s", errs.String())
 	}
-	return nil
+	return vendors(proxy(t, at))
 }
 
 func vendors(base string) []vendor {

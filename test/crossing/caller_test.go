@@ -2,7 +2,6 @@ package crossing
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -199,8 +198,7 @@ func (w *world) chat(user string, list []string, meanwhile func()) (a answer) {
 // until the stream reports what meanwhile did, or ends.
 func (w *world) stream(user string, s step, meanwhile func()) (a answer) {
 	w.T.Helper()
-	ctx, cancel := context.WithTimeout(w.T.Context(), edge.Patience)
-	defer cancel()
+	ctx := w.T.Context()
 	head := make([]byte, 5)
 	binary.BigEndian.PutUint32(head[1:], uint32(len(s.body)))
 	req, err := http.NewRequestWithContext(ctx, s.method, w.URL+s.path, bytes.NewReader(append(head, s.body...)))

@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 	for _, u := range []string{ann, local} {
 		w.canary[u] = u + "canary" + strings.ReplaceAll(id.New().String(), "-", "")
 	}
-	w.Node = edge.New(t, edge.Options{Model: edge.Script(t, reply), Env: []string{"STEWARD_TIMEOUTS_SHUTDOWN=" + edge.Patience.String()}})
+	w.Node = edge.New(t, edge.Options{Model: edge.Script(t, reply), Env: []string{"STEWARD_TIMEOUTS_SHUTDOWN=1h"}})
 	w.desk()
 	w.Must("agents", "approve", "--all", "--yes")
 	w.people()

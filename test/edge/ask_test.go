@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -135,8 +134,6 @@ func idle(n *edge.Node, args ...string) (cmd *exec.Cmd, in *os.File, out, errs *
 	if err := cmd.Start(); err != nil {
 		n.T.Fatal(err)
 	}
-	stop := time.AfterFunc(edge.Patience, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
-	n.T.Cleanup(func() { stop.Stop() })
 	return cmd, w, out, errs
 }
 
@@ -205,15 +202,12 @@ func TestOneSignalEndsAsk(t *testing.T) {
 						return err == nil && left == 0
 					})
 				}
-				began := time.Now()
 				if err := cmd.Process.Signal(sig); err != nil {
 					t.Fatal(err)
 				}
 				cmd.Wait() //nolint:errcheck // the exit code says it
-				took := time.Since(began)
-				t.Logf("it took %s", took)
-				if code := cmd.ProcessState.ExitCode(); code != 130 || took > time.Minute {
-					t.Errorf("exit %d after %s: %s%s", code, took, out, errs)
+				if code := cmd.ProcessState.ExitCode(); code != 130 {
+					t.Errorf("exit %d: %s%s", code, out, errs)
 				}
 			})
 		}

@@ -7,12 +7,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"steward/test/edge"
 )
 
-// TestAParkedTreeGoesOnWhenItIsResumed: a tree of tasks is handed over within 30 s of a SIGTERM, then is
+// TestAParkedTreeGoesOnWhenItIsResumed: a tree of tasks is handed over at a SIGTERM, then is
 // being worked on at two crashes in a row, and so its turn is parked. When a person resumes it, it goes
 // on where it was: what was done stays done, each effect happens once, and no task is given up.
 func TestAParkedTreeGoesOnWhenItIsResumed(t *testing.T) {
@@ -49,14 +48,10 @@ func TestAParkedTreeGoesOnWhenItIsResumed(t *testing.T) {
 	}
 	c.Close()
 	<-begun
-	began := time.Now()
 	if p, err := os.FindProcess(n.PID()); err != nil || p.Signal(syscall.SIGTERM) != nil {
 		t.Fatal(err)
 	}
 	n.Until("the end of Steward", func() bool { return !n.Alive() })
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("the tree is handed over after %s", took)
-	}
 	n.Stop() // also tells how it ended
 	for range 2 {
 		n.Serve()

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/creack/pty"
 )
@@ -30,8 +29,6 @@ func (n *Node) Type(at, keys string, args ...string) (string, int) {
 		n.T.Fatal(err)
 	}
 	defer tty.Close()
-	stop := time.AfterFunc(Patience, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
-	defer stop.Stop()
 	var out bytes.Buffer
 	for b := make([]byte, 1); keys != "" && !strings.HasSuffix(out.String(), at); {
 		if _, err := tty.Read(b); err != nil {

@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -43,8 +42,7 @@ func (n *Node) Dial(credential ...string) *Conn {
 	} else {
 		token = n.Token()
 	}
-	ctx, cancel := context.WithTimeout(n.T.Context(), Patience)
-	defer cancel()
+	ctx := n.T.Context()
 	ws, _, err := websocket.Dial(ctx, n.URL+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}})
 	if err != nil {
 		n.T.Fatal(err)
@@ -72,8 +70,7 @@ func (c *Conn) Send(frame map[string]any) {
 // Read reads the next frame.
 func (c *Conn) Read() Frame {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), Patience)
-	defer cancel()
+	ctx := c.t.Context()
 	_, b, err := c.ws.Read(ctx)
 	f := Frame{Raw: b}
 	if err == nil {
@@ -89,8 +86,7 @@ func (c *Conn) Read() Frame {
 // there is none.
 func (c *Conn) Ended() int {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), Patience)
-	defer cancel()
+	ctx := c.t.Context()
 	for {
 		if _, _, err := c.ws.Read(ctx); err != nil {
 			if ctx.Err() != nil {

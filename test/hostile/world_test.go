@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"steward/test/built"
 	"steward/test/edge"
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // patience is how long the tests wait for something that must happen. It is
 // long enough for any machine.
-const patience = edge.Patience
+const patience = 3 * time.Minute
 
 // steward is a node with its model and the rogue program.
 type steward struct {

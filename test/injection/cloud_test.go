@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
@@ -19,7 +20,7 @@ func staying(t *testing.T) policy.Authorizer {
 	if err := os.WriteFile(filepath.Join(dir, "own.rego"), []byte("package steward\n\nstays_local contains \"private\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j, err := rego.Open(rego.Options{Dir: dir, Directory: family{}, Settings: map[string]any{"approve": "unfixed"}, Timeout: patience})
+	j, err := rego.Open(rego.Options{Dir: dir, Directory: family{}, Settings: map[string]any{"approve": "unfixed"}, Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

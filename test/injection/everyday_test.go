@@ -142,8 +142,7 @@ func newEveryday(t testing.TB) *everyday {
 		return runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
+		ctx := context.Background()
 		if err := w.node.Close(ctx); err != nil {
 			t.Error(err)
 		}

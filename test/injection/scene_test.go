@@ -49,8 +49,7 @@ func (s *scene) before(text string, calls ...call) (old *scene) {
 // say sends a message, answers all questions alike and waits for the reply.
 func (s *scene) say(content []message.Block, approve bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := context.Background()
 	acc, err := s.node.Send(ctx, person, runtime.Turn{Conversation: s.conv, Attended: true, Content: content})
 	s.must(err)
 	s.conv = acc.Conversation
@@ -60,8 +59,7 @@ func (s *scene) say(content []message.Block, approve bool) {
 // told waits for a turn that opened by itself.
 func (s *scene) told(approve bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := context.Background()
 	opened := id.ID{}
 	s.watch(ctx, func(f runtime.Frame) bool {
 		if f.Kind == runtime.FrameOpened {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/internal/effect"
 	"steward/internal/id"
@@ -158,7 +157,7 @@ func TestAToolThatHasChangedIsNotCalled(t *testing.T) {
 			return s.answers[0]
 		}
 		const refusal = "error_code: tool_changed"
-		for until := time.Now().Add(patience); changed && !strings.Contains(post("hello"), refusal) && time.Now().Before(until); {
+		for changed && !strings.Contains(post("hello"), refusal) {
 		} // the server's announcement takes time to arrive
 		answer := post("eve")
 		if done := strings.Contains(w.outside(), "post general: eve"); done == changed || changed != strings.Contains(answer, refusal) {

@@ -37,7 +37,7 @@ func TestATerminalShowsText(t *testing.T) {
 	master, tty, err := pty.Open()
 	w.must(err)
 	w.must(pty.Setsize(master, &pty.Winsize{Rows: 40, Cols: 120}))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	over := make(chan error, 1)
 	go func() {
@@ -66,17 +66,10 @@ func TestATerminalShowsText(t *testing.T) {
 			}
 		}
 	}()
-	select {
-	case <-prompted:
-	case <-ctx.Done():
-		t.Fatal("the chat does not begin")
-	}
+	<-prompted
 	_, err = master.WriteString("What is new?\r")
 	w.must(err)
-	select {
-	case <-answered:
-	case <-ctx.Done():
-	}
+	<-answered
 	cancel()
 	w.must(<-over)
 	mu.Lock() // the end of the output may not come: a reader of the library can keep the terminal open

@@ -84,8 +84,7 @@ func open(t *testing.T, st store.Store) *runtime.Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
+		ctx := context.Background()
 		if err := n.Close(ctx); err != nil {
 			t.Error("Close:", err)
 		}
@@ -274,8 +273,7 @@ func (h *history) kept(st store.Store) {
 // rest waits until the last turn has ended.
 func rest(t *testing.T, n *runtime.Node, conv id.ID) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	for n.Running(user, conv) {
 		select {
 		case <-ctx.Done():

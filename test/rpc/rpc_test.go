@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -67,8 +66,7 @@ func TestOnePort(t *testing.T) {
 	defer h2.CloseIdleConnections()
 	s.streams("HTTP/2.0", &http.Client{Transport: h2})
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	ws, _, err := websocket.Dial(ctx, s.url+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {s.bearer()}}})
 	must.Do(t, err)
 	if err := ws.Write(ctx, websocket.MessageText, []byte(`{"type":"nothing_known"}`)); err != nil {

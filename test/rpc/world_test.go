@@ -26,9 +26,6 @@ import (
 	"steward/test/must"
 )
 
-// patience bounds the wait for something that must happen, on any machine.
-const patience = 5 * time.Minute
-
 // path returns the path of a built program.
 func path(t *testing.T, pkg string) string {
 	t.Helper()
@@ -91,7 +88,7 @@ func serve(t *testing.T, dir, listen, settings string) *steward {
 	t.Helper()
 	file := filepath.Join(dir, "settings.yaml")
 	must.Do(t, os.WriteFile(file, []byte(settings), 0o600))
-	s := &steward{t: t, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "STEWARD_TIMEOUTS_SHUTDOWN=" + patience.String()}}
+	s := &steward{t: t, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "STEWARD_TIMEOUTS_SHUTDOWN=1h"}}
 	s.program = start(t, s.env, "steward/cmd/steward", "serve", "--json", "--listen", listen, "--data", filepath.Join(dir, "data"), "--config", file)
 	var notice struct{ URL string }
 	must.Do(t, json.NewDecoder(s.out).Decode(&notice))
@@ -132,16 +129,14 @@ func (s *steward) command(args ...string) string {
 
 // grpc calls a method with grpc-go.
 func (s *steward) grpc(method string, in, out proto.Message) error {
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
+	ctx := s.t.Context()
 	return s.conn.Invoke(ctx, method, in, out)
 }
 
 // post posts as curl does.
 func (s *steward) post(client *http.Client, path, kind string, body []byte) (status int, answer []byte) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
+	ctx := s.t.Context()
 	r := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, bytes.NewReader(body)))
 	r.Header.Set("Content-Type", kind)
 	r.Header.Set("Authorization", s.bearer())

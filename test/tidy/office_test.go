@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
@@ -30,10 +29,6 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 const user = "anna"
-
-// patience is how long to wait for an expected event, long enough for any
-// machine.
-const patience = 5 * time.Minute
 
 // office is a Steward with the real files tools, a folder of real files, and a
 // model that sees only what it is sent.
@@ -84,8 +79,7 @@ func open(t *testing.T, strategies bool, window int) *office {
 		Agents: []agent.Definition{{Name: "clerk", Version: "1", Model: "default", Prompt: "You keep the books.", Tools: []string{"files.*"}}}})
 	o.must(err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
+		ctx := context.Background()
 		if err := o.Close(ctx); err != nil {
 			t.Error(err)
 		}
@@ -162,8 +156,7 @@ func (o *office) edit(path, old, new string) {
 // model was shown for it.
 func (o *office) ask(words string) (string, int64) {
 	o.t.Helper()
-	ctx, cancel := context.WithTimeout(o.t.Context(), patience)
-	defer cancel()
+	ctx := o.t.Context()
 	acc, err := o.Send(ctx, user, runtime.Turn{Conversation: o.conv, Agent: "clerk", Content: []message.Block{&message.Text{Text: words}}})
 	o.must(err)
 	o.conv = acc.Conversation

@@ -7,7 +7,6 @@ import (
 	"steward/internal/fault"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 )
 
@@ -47,15 +46,9 @@ func TestWhatAnInvitationMayCost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, _ := open(t, "BEGIN:VCALENDAR\r\n"+"BEGIN:VEVENT\r\nUID:2\r\nDTSTART:20260304T150000Z\r\nSUMMARY:Mine\r\nEND:VEVENT\r\n"+content+"END:VCALENDAR\r\n")
-			told := make(chan string, 1)
-			go func() { told <- s.Call("q", "calendar.list", `{"date":"2026-03-04","until":"2026-03-30"}`) }()
-			select {
-			case got := <-told:
-				if !strings.Contains(got, `"Mine"`) || len(got) > 1<<20 {
-					t.Errorf("%d bytes: %.300s", len(got), got)
-				}
-			case <-time.After(time.Minute): // which only a hang reaches
-				t.Error("it does not end")
+			got := s.Call("q", "calendar.list", `{"date":"2026-03-04","until":"2026-03-30"}`)
+			if !strings.Contains(got, `"Mine"`) || len(got) > 1<<20 {
+				t.Errorf("%d bytes: %.300s", len(got), got)
 			}
 		})
 	}
@@ -78,15 +71,9 @@ func TestHostileObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := raw(t, append([]string{mine}, texts...)...)
-			told := make(chan string, 1)
-			go func() { told <- s.Call("q", "calendar.list", `{"date":"2026-03-04"}`) }()
-			select {
-			case got := <-told:
-				if !strings.Contains(got, `"Mine"`) || len(got) > 100_000 || !utf8.ValidString(got) {
-					t.Errorf("%d bytes: %.300s", len(got), got)
-				}
-			case <-time.After(time.Minute): // which only a hang reaches
-				t.Error("it does not end")
+			got := s.Call("q", "calendar.list", `{"date":"2026-03-04"}`)
+			if !strings.Contains(got, `"Mine"`) || len(got) > 100_000 || !utf8.ValidString(got) {
+				t.Errorf("%d bytes: %.300s", len(got), got)
 			}
 		})
 	}

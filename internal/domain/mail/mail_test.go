@@ -343,8 +343,7 @@ func TestFlags(t *testing.T) {
 func TestLogins(t *testing.T) {
 	w := newWorld(t)
 	acc := w.opt.Accounts[0]
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := t.Context()
 	check := func(code string, change func(*mail.Account)) {
 		t.Helper()
 		a := acc

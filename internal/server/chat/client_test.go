@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -43,8 +42,7 @@ func serve(t *testing.T, o chat.Options) (*chat.Server, string) {
 		server.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), who)))
 	}))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
+		ctx := context.Background()
 		if err := server.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
@@ -75,8 +73,7 @@ func dial(t *testing.T, url, user string) *client {
 
 func dialWith(t *testing.T, url string, h http.Header) *client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := t.Context()
 	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: h})
 	if err != nil {
 		t.Fatal(err)
@@ -93,16 +90,14 @@ func (c *client) send(text string) {
 
 func (c *client) sendAs(typ websocket.MessageType, text string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := c.t.Context()
 	if err := c.Write(ctx, typ, []byte(text)); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 func (c *client) read() (frame, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
+	ctx := context.Background()
 	typ, b, err := c.Read(ctx)
 	if err != nil {
 		return nil, err

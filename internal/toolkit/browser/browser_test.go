@@ -2,7 +2,6 @@ package browser
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -178,8 +177,7 @@ func (w *world) try(name string, args map[string]any) (tool.Result, error) {
 	}
 	in := w.in
 	in.Args = b
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
+	ctx := w.t.Context()
 	return w.tools["browser."+name].Call(ctx, in)
 }
 

@@ -125,7 +125,7 @@ func TestReflectionThatLies(t *testing.T) {
 				}
 				return refusal(codes.NotFound)
 			})
-			a, err := s.Announce(within(t, ample))
+			a, err := s.Announce(t.Context())
 			if c.fails != "" {
 				if wantCode(t, err, fault.Invalid, "grpc_description_invalid"); !strings.Contains(err.Error(), c.fails) {
 					t.Errorf("error = %v", err)
@@ -153,7 +153,7 @@ func TestReflectionWithoutEnd(t *testing.T) {
 		n++
 		return filesOf(t, fileOf(fmt.Sprintf("%d.proto", n-1), fmt.Sprintf("p%d", n-1), fmt.Sprintf("%d.proto", n)))
 	})
-	_, err := s.Announce(within(t, ample))
+	_, err := s.Announce(t.Context())
 	wantCode(t, err, fault.Invalid, "grpc_description_invalid")
 
 	s = lying(t, func(*reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse {

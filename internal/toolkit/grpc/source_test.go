@@ -238,7 +238,7 @@ func TestToolChanged(t *testing.T) {
 	text = strings.Replace(text, "rpc Md5Hash", "rpc Md4Hash", 1)
 	after := serve(t, describingText(t, text), serving{listen: srv.address, handle: map[string]handler{"Sha256Hash": echo, "Md4Hash": echo}})
 	for _, tl := range []tool.Tool{md5, sha, s.Tool(asked)} {
-		_, err := call(within(t, ample), tl, `{"input":"x"}`)
+		_, err := call(t.Context(), tl, `{"input":"x"}`)
 		if wantCode(t, err, fault.Denied, "tool_changed"); !tool.Certain(err) {
 			t.Error("a refused call leaves open what happened")
 		}

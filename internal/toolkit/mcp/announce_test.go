@@ -44,7 +44,7 @@ func TestDeclared(t *testing.T) {
 		d.Effects = map[string]tool.Effect{"writeFile": tool.Query, "echo": tool.Action, "nobody": tool.Query}
 		d.Timeout = 3 * time.Second
 	})
-	a := must.Get(w.Announce(within(t, ample)))
+	a := must.Get(w.Announce(t.Context()))
 	specs := byName(a)
 	if len(specs) != 5 || specs["my_server.write_file"].Effect != tool.Query || specs["my_server.write_file"].Asks ||
 		specs["my_server.echo"].Effect != tool.Action || specs["my_server.echo"].Timeout != 3*time.Second {
@@ -64,7 +64,7 @@ func TestChanges(t *testing.T) {
 	told := w.changed.Load()
 	wantText(t, change, `{}`, "changed")
 	eventually(t, "a changed tool is told", func() bool { return w.changed.Load() > told })
-	_, err := call(within(t, ample), echo, `{}`)
+	_, err := call(t.Context(), echo, `{}`)
 	wantCode(t, err, fault.Denied, "tool_changed")
 	spec := w.announced(t)["srv.echo"]
 	spec.Effect, spec.Asks, spec.Delivery = tool.Action, true, tool.Deferred // as if changed by a person

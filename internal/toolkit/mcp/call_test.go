@@ -20,7 +20,7 @@ func TestResults(t *testing.T) {
 	wantText(t, w.tool(t, "srv.echo"), `{"a":12345678901234567890}`, `{"a":12345678901234567890}`)
 	wantText(t, w.tool(t, "srv.structured"), `{}`, `{"n":1}`)
 
-	r := must.Get(call(within(t, ample), w.tool(t, "srv.everything"), `{}`))
+	r := must.Get(call(t.Context(), w.tool(t, "srv.everything"), `{}`))
 	var kinds []string
 	for _, b := range r.Content {
 		switch b := b.(type) {
@@ -38,10 +38,10 @@ func TestResults(t *testing.T) {
 		t.Errorf("%q", kinds)
 	}
 
-	if r, err := call(within(t, ample), w.tool(t, "srv.drop_all"), `{}`); err != nil || !r.Failed || text(r) != "there is nothing to drop" {
+	if r, err := call(t.Context(), w.tool(t, "srv.drop_all"), `{}`); err != nil || !r.Failed || text(r) != "there is nothing to drop" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := call(within(t, ample), w.tool(t, "srv.refuse"), `{}`); err == nil && !r.Failed {
+	if r, err := call(t.Context(), w.tool(t, "srv.refuse"), `{}`); err == nil && !r.Failed {
 		t.Errorf("a failure passes for a success: %+v", r)
 	}
 }
@@ -52,20 +52,20 @@ func TestResourcesAndPrompts(t *testing.T) {
 		`{"resources":[{"description":"the first","mimeType":"text/plain","name":"a","uri":"test://a"},{"name":"b","uri":"test://b.bin"}],"templates":[{"name":"any","uriTemplate":"test://{x}"}]}`)
 	read := w.tool(t, "srv.read_resource")
 	wantText(t, read, `{"uri":"test://a"}`, "[test://a]\nthe text of test://a")
-	if r, err := call(within(t, ample), read, `{"uri":"test://b.bin"}`); err != nil || string(r.Content[0].(*message.Image).Data) != "bytes" {
+	if r, err := call(t.Context(), read, `{"uri":"test://b.bin"}`); err != nil || string(r.Content[0].(*message.Image).Data) != "bytes" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := call(within(t, ample), read, `{"uri":"other://a"}`); !fault.Is(err, fault.Invalid) {
+	if _, err := call(t.Context(), read, `{"uri":"other://a"}`); !fault.Is(err, fault.Invalid) {
 		t.Error(err)
 	}
 	wantText(t, w.tool(t, "srv.list_prompts"), `{}`, `{"prompts":[{"arguments":[{"name":"who","required":true}],"description":"greets","name":"greet"}]}`)
 	get := w.tool(t, "srv.get_prompt")
-	r, err := call(within(t, ample), get, `{"name":"greet","arguments":{"who":"Ada"}}`)
+	r, err := call(t.Context(), get, `{"name":"greet","arguments":{"who":"Ada"}}`)
 	if err != nil || text(r) != "user: Greet Ada" || len(r.Content) != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, tl := range []tool.Tool{get, read} {
-		_, err := call(within(t, ample), tl, `{"uri":1,"name":1}`)
+		_, err := call(t.Context(), tl, `{"uri":1,"name":1}`)
 		wantCode(t, err, fault.Invalid, "args_invalid")
 	}
 }
@@ -73,14 +73,14 @@ func TestResourcesAndPrompts(t *testing.T) {
 func TestMetaAndProgress(t *testing.T) {
 	w := start(t, "friendly")
 	req, parent := id.New(), id.New()
-	r, err := w.tool(t, "srv.meta").Call(within(t, ample), tool.Invocation{Args: []byte(`{}`), Request: req, Parent: parent, Trace: "00-trace-span-01"})
+	r, err := w.tool(t, "srv.meta").Call(t.Context(), tool.Invocation{Args: []byte(`{}`), Request: req, Parent: parent, Trace: "00-trace-span-01"})
 	var got map[string]any
 	if err != nil || json.Unmarshal([]byte(text(r)), &got) != nil || got["traceparent"] != "00-trace-span-01" ||
 		got["steward/request_id"] != req.String() || got["steward/parent_request_id"] != parent.String() {
 		t.Errorf("%s, %v", text(r), err)
 	}
 	steps := make(chan tool.Progress, 10)
-	must.Get(w.tool(t, "srv.steps").Call(within(t, ample), tool.Invocation{Args: []byte(`{}`), Progress: func(p tool.Progress) { steps <- p }}))
+	must.Get(w.tool(t, "srv.steps").Call(t.Context(), tool.Invocation{Args: []byte(`{}`), Progress: func(p tool.Progress) { steps <- p }}))
 	for _, want := range []tool.Progress{{Message: "step 1", Fraction: -1}, {Message: "step 2", Fraction: 2.0 / 3}, {Message: "step 3", Fraction: 1}} {
 		if p := <-steps; p != want {
 			t.Errorf("%+v; want %+v", p, want)
@@ -108,12 +108,12 @@ func TestErrors(t *testing.T) {
 		d.Env["X"] = "${X}"
 	})
 	work := w.tool(t, "srv.work")
-	_, err := call(within(t, ample), work, `{}`)
+	_, err := call(t.Context(), work, `{}`)
 	wantCode(t, err, fault.Unavailable, "mcp_server_error")
 	if tool.Certain(err) || strings.Contains(err.Error(), "sesame") {
 		t.Error(err)
 	}
-	_, err = call(within(t, ample), work, `{"refuse":1}`)
+	_, err = call(t.Context(), work, `{"refuse":1}`)
 	wantCode(t, err, fault.Invalid, "mcp_refused")
 	if !tool.Certain(err) {
 		t.Error(err)

@@ -17,7 +17,7 @@ import (
 func TestAnswerTooLarge(t *testing.T) {
 	w := start(t, "big_answer")
 	work := w.tool(t, "srv.work")
-	_, err := call(within(t, ample), work, `{"big":true}`)
+	_, err := call(t.Context(), work, `{"big":true}`)
 	wantCode(t, err, fault.Unavailable, "mcp_server_floods")
 	if tool.Certain(err) {
 		t.Error("it has been done all the same")
@@ -56,7 +56,7 @@ func TestHostileStarts(t *testing.T) {
 func TestWordyLists(t *testing.T) {
 	w := start(t, "wordy")
 	for _, name := range []string{"srv.list_resources", "srv.list_prompts"} {
-		r, err := call(within(t, ample), w.tool(t, name), `{}`)
+		r, err := call(t.Context(), w.tool(t, name), `{}`)
 		if err != nil || !strings.HasSuffix(text(r), `"more":true}`) || len(text(r)) > 3*maxSaid {
 			t.Errorf("%s: %d bytes, %v", name, len(text(r)), err)
 		}
@@ -81,7 +81,7 @@ func TestLazyServerStays(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	w := start(t, "names")
-	a := must.Get(w.Announce(within(t, ample)))
+	a := must.Get(w.Announce(t.Context()))
 	var names []string
 	for _, s := range a.Specs {
 		names = append(names, s.Name)
@@ -116,12 +116,12 @@ func TestRugPull(t *testing.T) {
 	work := w.tool(t, "srv.work")
 	wantText(t, work, `{"n":1}`, "worked")
 	eventually(t, "the change is told", func() bool { return w.changed.Load() > 0 })
-	_, err := call(within(t, ample), work, `{"n":2}`)
+	_, err := call(t.Context(), work, `{"n":2}`)
 	wantCode(t, err, fault.Denied, "tool_changed")
 	if !tool.Certain(err) {
 		t.Error(err)
 	}
-	x, release, err := w.connected(within(t, ample))
+	x, release, err := w.connected(t.Context())
 	must.Do(t, err)
 	release()
 	said := x.prog.Stderr
@@ -133,13 +133,13 @@ func TestRugPull(t *testing.T) {
 	again := start(t, "rug", func(_ *tool.Env, d *Decl) { d.Timeout = time.Minute })
 	spec := work.Spec()
 	spec.Description = "It worked otherwise once."
-	_, err = call(within(t, ample), again.Tool(spec), `{}`)
+	_, err = call(t.Context(), again.Tool(spec), `{}`)
 	wantCode(t, err, fault.Denied, "tool_changed")
 	if again.changed.Load() == 0 {
 		t.Error("the change is not told")
 	}
 	spec.Name = "srv.gone"
-	_, err = call(within(t, ample), again.Tool(spec), `{}`)
+	_, err = call(t.Context(), again.Tool(spec), `{}`)
 	wantCode(t, err, fault.Unavailable, "tool_unavailable")
 }
 
@@ -147,7 +147,7 @@ func TestStorm(t *testing.T) {
 	w := start(t, "storm")
 	work := w.tool(t, "srv.work")
 	for range 3 {
-		r, err := call(within(t, ample), work, `{}`)
+		r, err := call(t.Context(), work, `{}`)
 		lists, _ := strconv.Atoi(strings.TrimPrefix(text(r), "lists: "))
 		if err != nil || lists < 1 || lists > 20 {
 			t.Errorf("%q, %v", text(r), err)
@@ -163,7 +163,7 @@ func TestListThatIsGone(t *testing.T) {
 	work := w.tool(t, "srv.work")
 	wantText(t, work, `{}`, "worked")
 	eventually(t, "its change is heard", func() bool {
-		x, release, err := w.connected(within(t, ample))
+		x, release, err := w.connected(t.Context())
 		if err != nil {
 			return true
 		}

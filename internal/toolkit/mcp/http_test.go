@@ -55,7 +55,7 @@ func TestHTTP(t *testing.T) {
 			w := remoteWorld(t, friendlyHTTP(opt))
 			wantText(t, w.tool(t, "far.echo"), `{"a":1}`, `{"a":1}`)
 			wantText(t, w.tool(t, "far.read_resource"), `{"uri":"test://a"}`, "[test://a]\nthe text of test://a")
-			if _, err := call(within(t, ample), w.tool(t, "far.read_resource"), `{"uri":"no://a"}`); !fault.Is(err, fault.Invalid) {
+			if _, err := call(t.Context(), w.tool(t, "far.read_resource"), `{"uri":"no://a"}`); !fault.Is(err, fault.Invalid) {
 				t.Error(err)
 			}
 			if !opt.Stateless {
@@ -75,7 +75,7 @@ func TestHTTPChanges(t *testing.T) {
 	echo, change := w.tool(t, "far.echo"), w.tool(t, "far.change")
 	wantText(t, change, `{}`, "changed")
 	eventually(t, "the change is told", func() bool { return w.changed.Load() > 0 })
-	_, err := call(within(t, ample), echo, `{}`)
+	_, err := call(t.Context(), echo, `{}`)
 	wantCode(t, err, fault.Denied, "tool_changed")
 }
 
@@ -209,7 +209,7 @@ func TestHostileHTTP(t *testing.T) {
 			}
 			f.call.Store(nil)
 			eventually(t, "it works again", func() bool {
-				r, err := call(within(t, ample), work, `{}`)
+				r, err := call(t.Context(), work, `{}`)
 				return err == nil && text(r) == "worked"
 			})
 			if c.same && f.lists.Load() != lists {
@@ -326,14 +326,14 @@ func TestRedirects(t *testing.T) {
 			http.Redirect(w, r, other.URL+"/stolen", code)
 		})
 		f.call.Store(&away)
-		_, err := call(within(t, ample), work, `{"private":1}`)
+		_, err := call(t.Context(), work, `{"private":1}`)
 		wantCode(t, err, fault.Denied, "mcp_redirected")
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Error(err)
 		}
 
 		whole := remoteWorld(t, http.RedirectHandler(other.URL+"/start", code), secret)
-		_, err = whole.Announce(within(t, ample))
+		_, err = whole.Announce(t.Context())
 		wantCode(t, err, fault.Denied, "mcp_redirected")
 	}
 	leaked.Range(func(k, v any) bool { t.Errorf("%v: %v", k, v); return true })
@@ -344,7 +344,7 @@ func TestRedirects(t *testing.T) {
 	mux.Handle("/new", &far{})
 	wantText(t, remoteWorld(t, mux, secret).tool(t, "far.work"), `{}`, "worked")
 	circle := remoteWorld(t, http.RedirectHandler("/mcp", http.StatusTemporaryRedirect))
-	_, err := circle.Announce(within(t, ample))
+	_, err := circle.Announce(t.Context())
 	if !fault.HasCode(err, "mcp_redirected") {
 		t.Error(err)
 	}
@@ -359,18 +359,18 @@ func TestHTTPNotDone(t *testing.T) {
 	address := s.URL
 	s.Close()
 	w := remoteWorld(t, http.NotFoundHandler(), func(_ *tool.Env, d *Decl) { d.URL = address })
-	_, err := w.Announce(within(t, ample))
+	_, err := w.Announce(t.Context())
 	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
 	if !tool.Certain(err) {
 		t.Error(err)
 	}
 	missing := remoteWorld(t, http.NotFoundHandler(), func(_ *tool.Env, d *Decl) { d.URL = "https://${HOST}/mcp" })
-	_, err = missing.Announce(within(t, ample))
+	_, err = missing.Announce(t.Context())
 	wantCode(t, err, fault.Unavailable, "mcp_secret_missing")
 	bad := remoteWorld(t, http.NotFoundHandler(), func(e *tool.Env, d *Decl) {
 		d.URL = "${ALL}"
 		e.Secret = func(string) (string, bool) { return "ftp://x", true }
 	})
-	_, err = bad.Announce(within(t, ample))
+	_, err = bad.Announce(t.Context())
 	wantCode(t, err, fault.Unavailable, "mcp_decl_invalid")
 }

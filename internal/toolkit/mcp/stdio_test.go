@@ -18,8 +18,8 @@ import (
 	"steward/test/must"
 )
 
-// ample bounds the wait for something that must happen, on any machine.
-const ample = 5 * time.Minute
+// ample is a limit that no test reaches.
+const ample = time.Hour
 
 // world is a source under test, and counts its reports of changes.
 type world struct {
@@ -73,7 +73,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // announced returns the announced specs by name.
 func (w *world) announced(t *testing.T) map[string]tool.Spec {
 	t.Helper()
-	a := must.Get(w.Announce(within(t, ample)))
+	a := must.Get(w.Announce(t.Context()))
 	return byName(a)
 }
 
@@ -105,7 +105,7 @@ func text(r tool.Result) string {
 
 func wantText(t *testing.T, tl tool.Tool, args, want string) {
 	t.Helper()
-	r, err := call(within(t, ample), tl, args)
+	r, err := call(t.Context(), tl, args)
 	if err != nil || text(r) != want {
 		t.Fatalf("%s: %q, %v; want %q", tl.Spec().Name, text(r), err, want)
 	}
@@ -120,11 +120,7 @@ func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
 
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(ample); !is(); {
-		if time.Now().After(end) {
-			t.Fatalf("it never came: %s", what)
-		}
+	for !is() {
 		<-time.After(5 * time.Millisecond)
 	}
 }
@@ -149,13 +145,13 @@ func TestBackoff(t *testing.T) {
 		d.Env["TOKEN"] = "${TOKEN}"
 	})
 	w.keeper.Pause = time.Hour
-	_, err := w.Announce(within(t, ample))
+	_, err := w.Announce(t.Context())
 	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
 	f := fault.Of(err)
 	if !tool.Certain(err) || !strings.Contains(f.Message, "no config") || strings.Contains(err.Error(), "hunter2") || f.Retry != fault.RetryAfter || f.After < time.Minute/2 {
 		t.Errorf("%v, %+v", err, f)
 	}
-	_, again := call(within(t, ample), w.Tool(tool.Spec{Name: "srv.x"}), `{}`)
+	_, again := call(t.Context(), w.Tool(tool.Spec{Name: "srv.x"}), `{}`)
 	wantCode(t, again, fault.Unavailable, "mcp_start_failed")
 	if after := fault.Of(again).After; after <= 0 || after >= f.After {
 		t.Errorf("it was started again: %v after %v", after, f.After)
@@ -173,7 +169,7 @@ func TestCannotStart(t *testing.T) {
 		},
 	} {
 		w := start(t, "good", change)
-		_, err := w.Announce(within(t, ample))
+		_, err := w.Announce(t.Context())
 		if !fault.HasCode(err, code) || !tool.Certain(err) {
 			t.Errorf("%v; want %s", err, code)
 		}
@@ -196,7 +192,7 @@ func TestEnvironment(t *testing.T) {
 		d.Args = []string{"--key=${env:KEY}", "${MISSING:-else}", "plain"}
 		d.Env["TOKEN"] = "Bearer ${TOKEN}"
 	})
-	r := must.Get(call(within(t, ample), w.tool(t, "srv.work"), `{}`))
+	r := must.Get(call(t.Context(), w.tool(t, "srv.work"), `{}`))
 	got := strings.Split(text(r), "\n")
 	for _, want := range []string{"TOKEN=Bearer s3cret", "--key=s3cret", "else", "plain", "STEWARD_STATE=http://127.0.0.1:4/state"} {
 		if !slices.Contains(got, want) {
@@ -232,12 +228,12 @@ func TestCallsBringTheirTokens(t *testing.T) {
 	})
 	meta := w.tool(t, "srv.meta")
 	for _, who := range []string{"ada", "bob"} {
-		r, err := call(context.WithValue(within(t, ample), user{}, who), meta, `{}`)
+		r, err := call(context.WithValue(t.Context(), user{}, who), meta, `{}`)
 		if err != nil || !strings.Contains(text(r), `"steward/token":"tok-`+who+`"`) {
 			t.Errorf("%s, %v", text(r), err)
 		}
 	}
-	if _, err := call(context.WithValue(within(t, ample), user{}, "nobody"), meta, `{}`); !fault.HasCode(err, "no_services") || !tool.Certain(err) {
+	if _, err := call(context.WithValue(t.Context(), user{}, "nobody"), meta, `{}`); !fault.HasCode(err, "no_services") || !tool.Certain(err) {
 		t.Error(err)
 	}
 	if open.Load() != 0 {

@@ -41,7 +41,7 @@ func TestAnswers(t *testing.T) {
 		t.Run(behaviour, func(t *testing.T) {
 			length := fmt.Sprintf("85%06d", os.Getpid())
 			src := open_(t, testEnv(t), behaving(t, behaviour, "env: {MARK: "+quoted(length)+"}"))
-			res, err := only(t, src).Call(within(t, ample), invocation(`{}`))
+			res, err := only(t, src).Call(t.Context(), invocation(`{}`))
 			if err != nil || text(res) != want || res.Failed != (behaviour == "failure") {
 				t.Errorf("%.300s (failed: %v), %v", text(res), res.Failed, err)
 			}
@@ -136,22 +136,22 @@ func TestRequest(t *testing.T) {
 	in := invocation(`{"a":[1,"` + strings.Repeat("z", 1<<20) + `"]}`)
 	var told []tool.Progress
 	in.Progress = func(p tool.Progress) { told = append(told, p) }
-	res := must.Get(only(t, src).Call(within(t, ample), in))
+	res := must.Get(only(t, src).Call(t.Context(), in))
 	var got asked
 	must.Do(t, json.Unmarshal([]byte(text(res)), &got))
 	if got.Type != "request" || got.ID == "" || got.Parent != in.Request.String() || got.Action != "run" || got.Sender != "agent:lab" ||
-		got.Target != "process:box" || got.Trace != in.Trace || time.Since(got.Time) > ample || len(got.Args["a"].([]any)) != 2 ||
+		got.Target != "process:box" || got.Trace != in.Trace || got.Time.IsZero() || len(got.Args["a"].([]any)) != 2 ||
 		got.Metadata["idempotency_key"] != "k1" || got.Metadata["user"] != "ann" {
 		t.Errorf("%.500s", text(res))
 	}
-	res, err := only(t, src).Call(within(t, ample), tool.Invocation{})
+	res, err := only(t, src).Call(t.Context(), tool.Invocation{})
 	if err != nil || !strings.Contains(text(res), `"sender":"steward"`) || !strings.Contains(text(res), `"parameters":{}`) {
 		t.Errorf("%s, %v", text(res), err)
 	}
 	var mu sync.Mutex
 	in = invocation(`{}`)
 	in.Progress = func(p tool.Progress) { mu.Lock(); told = append(told, p); mu.Unlock() }
-	must.Get(only(t, open_(t, testEnv(t), behaving(t, "progress", ""))).Call(within(t, ample), in))
+	must.Get(only(t, open_(t, testEnv(t), behaving(t, "progress", ""))).Call(t.Context(), in))
 	if want := []tool.Progress{{Message: "acknowledged", Fraction: -1}, {Message: "half with •••", Fraction: 0.5}}; !slices.Equal(told, want) {
 		t.Errorf("progress: %+v", told)
 	}
@@ -166,7 +166,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	for _, free := range []string{"", "unsandboxed: true\n"} {
 		src := open_(t, env, behaving(t, "env", free+"env: {MODE: fast, LOGIN: \"ann:${PASSWORD}\"}"))
-		res := must.Get(only(t, src).Call(within(t, ample), invocation(`{}`)))
+		res := must.Get(only(t, src).Call(t.Context(), invocation(`{}`)))
 		var vars []string
 		if err := json.Unmarshal([]byte(text(res)), &vars); err != nil {
 			t.Fatal(err, text(res))
@@ -187,7 +187,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	src := open_(t, env, behaving(t, "keep", ""))
 	for _, want := range []string{"Done.", "x", "xx"} { // an empty text is left out
-		if res, err := only(t, src).Call(within(t, ample), invocation(`{}`)); err != nil || text(res) != want {
+		if res, err := only(t, src).Call(t.Context(), invocation(`{}`)); err != nil || text(res) != want {
 			t.Errorf("%q, %v; want %q", text(res), err, want)
 		}
 	}
@@ -229,7 +229,7 @@ func TestNotStarted(t *testing.T) {
 	} {
 		for _, mode := range []string{"once", "serve"} {
 			src := open_(t, c.env, decl+"\ndescription: d\nmode: "+mode)
-			_, err := only(t, src).Call(within(t, ample), invocation(`{}`))
+			_, err := only(t, src).Call(t.Context(), invocation(`{}`))
 			if !fault.HasCode(err, c.code) || !tool.Certain(err) {
 				t.Errorf("%s, %s: %v", decl, mode, err)
 			}
@@ -244,19 +244,19 @@ func TestChanged(t *testing.T) {
 	src := open_(t, env, behaving(t, "message", ""))
 	spec := only(t, src).Spec()
 	spec.Effect, spec.Delivery, spec.Asks = tool.Query, "", true // as if changed by a person
-	if _, err := src.Tool(spec).Call(within(t, ample), invocation(`{}`)); err != nil || changed != 0 {
+	if _, err := src.Tool(spec).Call(t.Context(), invocation(`{}`)); err != nil || changed != 0 {
 		t.Errorf("%v, changed %d times", err, changed)
 	}
 	if got := src.Tool(spec).Spec(); got.Effect != tool.Query || !got.Asks {
 		t.Errorf("%+v", got)
 	}
 	spec.Description = "Something else."
-	if _, err := src.Tool(spec).Call(within(t, ample), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !fault.Is(err, fault.Denied) || changed != 1 {
+	if _, err := src.Tool(spec).Call(t.Context(), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !fault.Is(err, fault.Denied) || changed != 1 {
 		t.Errorf("%v, changed %d times", err, changed)
 	}
 	src.env.Changed = nil
 	spec.Name = "box.other"
-	if _, err := src.Tool(spec).Call(within(t, ample), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !tool.Certain(err) {
+	if _, err := src.Tool(spec).Call(t.Context(), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !tool.Certain(err) {
 		t.Error(err)
 	}
 }
@@ -270,7 +270,8 @@ func TestClosed(t *testing.T) {
 			_, err := only(t, src).Call(context.Background(), invocation(`{}`))
 			failed <- err
 		}()
-		for began := time.Now(); time.Since(began) < ample && len(running(mark)) == 0; <-time.After(5 * time.Millisecond) {
+		for len(running(mark)) == 0 {
+			<-time.After(5 * time.Millisecond)
 		}
 		src.Close()
 		if err := <-failed; !fault.HasCode(err, "process_closed") {
@@ -293,7 +294,7 @@ func TestSandboxOfAProgram(t *testing.T) {
 	for more, want := range map[string]string{"": "kept", "unsandboxed: true": "wrote", "sandbox: {write: [" + filepath.Dir(outside) + "]}": "wrote",
 		"sandbox: {read: [" + filepath.Dir(outside) + "]}": "kept"} {
 		src := open_(t, env, "command: ./tool.sh\ndescription: d\n"+more)
-		if res, err := only(t, src).Call(within(t, ample), invocation(`{}`)); err != nil || text(res) != want {
+		if res, err := only(t, src).Call(t.Context(), invocation(`{}`)); err != nil || text(res) != want {
 			t.Errorf("%s: %s, %v", more, text(res), err)
 		}
 	}

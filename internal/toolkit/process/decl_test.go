@@ -174,7 +174,7 @@ func TestHooks(t *testing.T) {
 			}
 			h := must.Get(OpenHook(env, decoder(script(file, c.body)+c.more)))
 			defer h.Close()
-			got, err := h.Fire(within(t, ample), ev)
+			got, err := h.Fire(t.Context(), ev)
 			if c.code == "" && err != nil || c.code != "" && !fault.HasCode(err, c.code) || strings.Contains(fmt.Sprint(err), "hunter22") {
 				t.Errorf("%v", err)
 			}
@@ -196,7 +196,7 @@ func TestHooks(t *testing.T) {
 	h := must.Get(OpenHook(env, decoder(script("slow", "sleep 600")+"timeout: "+ample.String())))
 	fired := make(chan error, 1)
 	go func() {
-		_, err := h.Fire(within(t, ample), ev)
+		_, err := h.Fire(t.Context(), ev)
 		fired <- err
 	}()
 	slow := filepath.Join(env.Dir, "slow")
@@ -214,7 +214,7 @@ func TestHooks(t *testing.T) {
 	if err := <-fired; !fault.HasCode(err, "hook_failed") {
 		t.Error(err)
 	}
-	if _, err := h.Fire(within(t, ample), ev); err == nil {
+	if _, err := h.Fire(t.Context(), ev); err == nil {
 		t.Error("fired after the end")
 	}
 }

@@ -33,7 +33,7 @@ func serveCall(t *testing.T, src *source, ctx context.Context, args string) (ser
 // current returns the session of the serving program.
 func current(t *testing.T, src *source) *session {
 	t.Helper()
-	x, release, err := src.keeper.Take(within(t, ample))
+	x, release, err := src.keeper.Take(t.Context())
 	must.Do(t, err)
 	release()
 	return x
@@ -46,7 +46,7 @@ func TestServe(t *testing.T) {
 	lives := make([]string, 20)
 	for i := range lives {
 		wg.Go(func() {
-			s, err := serveCall(t, src, within(t, ample), fmt.Sprintf(`{"do":"sleep","ms":%d,"n":"%d"}`, (20-i)*5, i))
+			s, err := serveCall(t, src, t.Context(), fmt.Sprintf(`{"do":"sleep","ms":%d,"n":"%d"}`, (20-i)*5, i))
 			if err != nil || s.N != fmt.Sprint(i) {
 				t.Errorf("call %d: %+v, %v", i, s, err)
 			}
@@ -64,7 +64,7 @@ func TestServe(t *testing.T) {
 	go func() {
 		in := invocation(`{"do":"wait","n":"long"}`)
 		in.Progress = func(tool.Progress) { close(begun) }
-		_, err := only(t, src).Call(within(t, ample), in)
+		_, err := only(t, src).Call(t.Context(), in)
 		long <- err
 	}()
 	<-begun
@@ -72,17 +72,17 @@ func TestServe(t *testing.T) {
 		t.Errorf("the call that hangs: %v", err)
 	}
 	current(t, src).replace() // called by a timer when it has been silent for long
-	if s, err := serveCall(t, src, within(t, ample), `{"n":"again"}`); err != nil || s.Life != lives[0] {
+	if s, err := serveCall(t, src, t.Context(), `{"n":"again"}`); err != nil || s.Life != lives[0] {
 		t.Errorf("another one: %+v, %v", s, err)
 	}
-	if s, err := serveCall(t, src, within(t, ample), `{"do":"release"}`); err != nil || s.Life != lives[0] {
+	if s, err := serveCall(t, src, t.Context(), `{"do":"release"}`); err != nil || s.Life != lives[0] {
 		t.Errorf("the last one: %+v, %v", s, err)
 	}
 	if err := <-long; err != nil {
 		t.Errorf("the long one: %v", err)
 	}
 	src.Close()
-	if _, err := serveCall(t, src, within(t, ample), `{}`); err == nil {
+	if _, err := serveCall(t, src, t.Context(), `{}`); err == nil {
 		t.Error("called after the end")
 	}
 }
@@ -110,12 +110,12 @@ func TestServeTokens(t *testing.T) {
 	}
 	src := open_(t, env, behaving(t, "serve", "mode: serve\ninput: {type: object}"))
 	for who, want := range map[string]string{"ada": "t o k - a d a", "bob": "t o k - b o b"} {
-		res, err := only(t, src).Call(context.WithValue(within(t, ample), user{}, who), invocation(`{"do":"token"}`))
+		res, err := only(t, src).Call(context.WithValue(t.Context(), user{}, who), invocation(`{"do":"token"}`))
 		if err != nil || text(res) != "http://127.0.0.1:18999/x |"+want+"|•••" {
 			t.Errorf("%q, %v", text(res), err)
 		}
 	}
-	_, err := only(t, src).Call(context.WithValue(within(t, ample), user{}, "nobody"), invocation(`{}`))
+	_, err := only(t, src).Call(context.WithValue(t.Context(), user{}, "nobody"), invocation(`{}`))
 	if !fault.HasCode(err, "no_services") || !tool.Certain(err) {
 		t.Error(err)
 	}
@@ -127,9 +127,9 @@ func TestServeTokens(t *testing.T) {
 // An unused program is ended, and started again for the next call.
 func TestServeIdle(t *testing.T) {
 	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve\nidle: 50ms"))
-	first := must.Get(serveCall(t, src, within(t, ample), `{"n":"1"}`))
+	first := must.Get(serveCall(t, src, t.Context(), `{"n":"1"}`))
 	src.runs.count.Wait()
-	second, err := serveCall(t, src, within(t, ample), `{"n":"2"}`)
+	second, err := serveCall(t, src, t.Context(), `{"n":"2"}`)
 	if err != nil || second.N != "2" || second.Life == first.Life {
 		t.Errorf("%+v after %+v: %v", second, first, err)
 	}
@@ -137,7 +137,7 @@ func TestServeIdle(t *testing.T) {
 
 func hang(t *testing.T, src *source) error {
 	t.Helper()
-	ctx, cancel := context.WithCancelCause(within(t, ample))
+	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	in := invocation(`{"do":"hang"}`)
 	in.Progress = func(tool.Progress) { cancel(context.DeadlineExceeded) }
