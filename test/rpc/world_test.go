@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -62,15 +61,13 @@ func (p *program) kill() {
 	p.cmd.Wait()
 }
 
-// end interrupts the program like Ctrl-C, and returns how long it took to end.
-func (p *program) end(t *testing.T) time.Duration {
+// end interrupts the program like Ctrl-C, and waits for its end.
+func (p *program) end(t *testing.T) {
 	t.Helper()
-	began := time.Now()
 	must.Do(t, p.cmd.Process.Signal(os.Interrupt))
 	if err := p.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	return time.Since(began)
 }
 
 // steward is a Steward that runs.

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -314,11 +313,7 @@ func FuzzEvaluate(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		began := time.Now()
 		n, err := evaluate(s)
-		if d := time.Since(began); d > 5*time.Second {
-			t.Fatalf("%q takes %s", s, d)
-		}
 		if err != nil {
 			if k := fault.Of(err).Kind; k != fault.Invalid && k != fault.TooLarge {
 				t.Fatalf("%q: %v", s, err)

@@ -64,6 +64,8 @@ func (a asked) ok(data string) {
 	say(`{"type":"result","request_id":%q,"status":"success","data":%s}`, a.ID, data)
 }
 
+func (a asked) runs() { say(`{"type":"status","request_id":%q,"status":"running"}`, a.ID) }
+
 func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
 
 // program is a tool with a given behaviour.
@@ -136,10 +138,10 @@ func behaviours() map[string]func(asked) {
 			say(`{"type":"error","request_id":%q,"error_code":"x"}`, a.ID)
 		},
 		"answers and stays": func(a asked) { a.ok(`"here"`); os.Stdout.Close(); time.Sleep(time.Hour) },
-		"hangs":             func(asked) { time.Sleep(time.Hour) },
+		"hangs":             func(a asked) { a.runs(); time.Sleep(time.Hour) },
 		"forks":             func(a asked) { forks(); a.ok(`"forked"`); time.Sleep(time.Hour) },
-		"forks and hangs":   func(asked) { forks(); time.Sleep(time.Hour) },
-		"closes":            func(asked) { os.Stdout.Close(); time.Sleep(time.Hour) },
+		"forks and hangs":   func(a asked) { forks(); a.runs(); time.Sleep(time.Hour) },
+		"closes":            func(a asked) { a.runs(); os.Stdout.Close(); time.Sleep(time.Hour) },
 		"silent":            func(asked) {},
 		"crashes":           func(asked) { fmt.Fprintln(os.Stderr, "my hunter22 is gone"); os.Exit(3) },
 		"crashes after":     func(a asked) { a.ok(`"done"`); os.Exit(3) },
