@@ -75,8 +75,9 @@ func TestDoctorFindsADamagedPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := 0
-	for page := 1; page < len(whole)/4096; page++ { // the first page is the header
+	found, pages := 0, 0
+	for page := 1; page < len(whole)/4096; page += 7 { // the first page is the header; one page of each kind is enough
+		pages++
 		broken := append([]byte{}, whole...)
 		copy(broken[page*4096:], strings.Repeat("\x5a", 4096))
 		if err := os.WriteFile(path, broken, 0o600); err != nil {
@@ -95,7 +96,7 @@ func TestDoctorFindsADamagedPage(t *testing.T) {
 			}
 		}
 	}
-	if pages := len(whole)/4096 - 1; found != pages {
+	if found != pages {
 		t.Errorf("of %d damaged pages the doctor finds %d", pages, found)
 	}
 }

@@ -185,7 +185,7 @@ func TestTampering(t *testing.T) {
 			}
 		}
 	})
-	for seed := range uint64(6) {
+	for seed := range uint64(2) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		path := dbPath(t)
 		s := open1(t, path)

@@ -109,3 +109,28 @@ func eraseAndLook(t *testing.T, s *Store, u resource.URI, was []written) {
 		}
 	}
 }
+
+// The log of an older Steward is sealed in the background once it is opened;
+// what was erased before that is no flaw.
+func TestOldLogIsSealed(t *testing.T) {
+	t.Parallel()
+	path := dbPath(t)
+	s := open1(t, path)
+	last := randomLog(t, s, rand.New(rand.NewPCG(3, 1)), 2500)
+	if _, err := s.Seal(t.Context()); err != nil { // then the writer rests
+		t.Fatal(err)
+	}
+	if err := s.writer.c.exec("DROP TABLE seal; DROP TABLE salt; DROP TABLE scar; PRAGMA user_version=2"); err != nil {
+		t.Fatal(err)
+	}
+	close1(t, s)
+	s = open1(t, path)
+	more := randomLog(t, s, rand.New(rand.NewPCG(4, 1)), 20)
+	head, err := s.Seal(t.Context())
+	if err != nil || head.Seq != more || more <= last {
+		t.Fatalf("sealed to %d of %d and %d, %v", head.Seq, last, more, err)
+	}
+	if v, err := s.Verify(t.Context()); err != nil || v.Flaw != nil || v.Erased == 0 {
+		t.Errorf("%+v %+v, %v", v, v.Flaw, err)
+	}
+}
