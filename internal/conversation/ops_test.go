@@ -326,7 +326,7 @@ func TestPurgeAfterCrashes(t *testing.T) {
 	}
 	for name, remove := range what {
 		t.Run(name, func(t *testing.T) {
-			for n, done := 0, false; !done; n += 1 + n/8 { // all of the first calls, some of the later ones
+			for n, done := 0, false; !done; n += 1 + n/4 { // all of the first calls, some of the later ones
 				p := newPlace(t)
 				p.ok(remove(p))
 				p.st.crash(n)

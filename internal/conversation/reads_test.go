@@ -128,7 +128,7 @@ func TestBranchesAreCounted(t *testing.T) {
 // later change of one of them applies, on copies too.
 func TestMakingRoomIsOneRecord(t *testing.T) {
 	t.Parallel()
-	const messages = 4000
+	const messages = 1000
 	st, e, conv := imported(t, messages)
 	ctx := t.Context()
 	before := st.written.Load()

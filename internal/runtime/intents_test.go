@@ -228,7 +228,7 @@ func TestConcurrentRunsDoNotMix(t *testing.T) {
 	t.Parallel()
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{})
-	const runs, each = 40, 5
+	const runs, each = 12, 5
 	var wg sync.WaitGroup
 	convs := make([]id.ID, runs)
 	for i := range runs {

@@ -137,7 +137,7 @@ func TestReloadWhileJudging(t *testing.T) {
 			}
 		})
 	}
-	for i := range 20 {
+	for i := range 6 {
 		text := "package steward\n"
 		if i%2 == 0 {
 			text += "\ndeny contains \"not now\" if true\n"
