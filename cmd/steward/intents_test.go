@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,105 +10,7 @@ import (
 
 	"steward/client"
 	"steward/internal/id"
-	"steward/internal/intent"
-	"steward/internal/message"
-	"steward/internal/runtime"
 )
-
-// asking makes an agent request to write a file, and closes Steward before the
-// request is answered. It returns the id of the action.
-func asking(t *testing.T, env []string, config, words string) string {
-	t.Helper()
-	var errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &errs, stderr: &errs, environ: env, dir: t.TempDir(), version: "test", config: config}
-	set, err := a.settings()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := a.openLocal(t.Context(), set, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if _, err := l.node.Send(t.Context(), l.user, runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: words}}}); err != nil {
-		t.Fatal(err)
-	}
-	ctx := t.Context()
-	for {
-		list, _, err := l.node.Intents(ctx, l.user, runtime.IntentFilter{State: intent.Awaiting}, "", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(list) == 1 {
-			return list[0].ID
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-}
-
-func TestActionsAreAnsweredOnTheCommandLine(t *testing.T) {
-	v := newVendor(t)
-	env := v.env(t)
-	notes := t.TempDir()
-	conf := filepath.Join(homeOf(env), "steward.yaml")
-	if err := os.WriteFile(conf, []byte("folders: [{name: notes, path: "+notes+", write: true}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run := func(want int, args ...string) (string, string) {
-		t.Helper()
-		code, out, errs := in(t, "", env, append([]string{"intents", "--config", conf}, args...)...)
-		if code != want {
-			t.Fatalf("%v: %d %q %q", args, code, out, errs)
-		}
-		return out, errs
-	}
-	there := func(name string) bool {
-		_, err := os.Stat(filepath.Join(notes, name))
-		return err == nil
-	}
-
-	yes := asking(t, env, conf, "write yes.txt")
-	out, _ := run(exitOK, "list")
-	if !strings.Contains(out, "… awaiting approval  "+yes[:8]+"  files.write ") || strings.Contains(out, "\u202e") {
-		t.Errorf("%q", out)
-	}
-	if out, _ = run(exitOK, "approve", yes[:8]); !strings.Contains(out, "files.write") {
-		t.Errorf("%q", out)
-	}
-	if !there("yes.txt") {
-		t.Error("what was approved was not done")
-	}
-	if out, _ = run(exitOK, "show", yes); !strings.Contains(out, "approved by   local, ") || !strings.Contains(out, "✓ files.write: done") {
-		t.Errorf("%s", out)
-	}
-	for _, word := range []string{"approve", "deny"} {
-		if _, errs := run(exitFailed, word, yes); !strings.Contains(errs, "approval_decided") {
-			t.Errorf("%s: %q", word, errs)
-		}
-	}
-
-	no := asking(t, env, conf, "write no.txt")
-	run(exitOK, "deny", no, "--reason", "not that one")
-	if out, _ = run(exitOK, "show", no); !strings.Contains(out, "denied by     local") || !strings.Contains(out, "not that one") || there("no.txt") {
-		t.Errorf("%s", out)
-	}
-
-	off := asking(t, env, conf, "write off.txt")
-	if out, _ = run(exitOK, "--json", "cancel", off); there("off.txt") {
-		t.Error("what was cancelled was done")
-	}
-	var view client.Intent
-	if err := json.Unmarshal([]byte(out), &view); err != nil || view.State != string(intent.Cancelled) || view.ID != off {
-		t.Errorf("%s %v", out, err)
-	}
-	if out, _ = run(exitOK, "list", "--conversation", "last"); strings.Count(out, "\n") != 1 {
-		t.Errorf("%s", out)
-	}
-}
 
 func TestActionsAreDrawn(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.Local)

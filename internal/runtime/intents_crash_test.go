@@ -174,64 +174,6 @@ func TestEffectsOfARunThatIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestRetryUndoResolveAndCancel(t *testing.T) {
-	for _, delivery := range []tool.Delivery{tool.Inline, tool.Deferred} {
-		t.Run(string(delivery), func(t *testing.T) {
-			s := newShop("shop.order", delivery)
-			w := newShopWorld(t, s, allows{})
-			ctx := t.Context()
-			s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
-			conv, _ := w.turn(id.ID{}, order("tea"))
-			w.quietened(conv)
-			before := len(w.heard(conv, "intent:shop.order"))
-			failed := w.intents(runtime.IntentFilter{Dead: true})
-			if len(failed) != 1 || failed[0].State != string(intent.Failed) {
-				t.Fatalf("%+v", failed)
-			}
-			short := failed[0].ID[:8]
-			coded(t, second(w.UndoIntent(ctx, "anna", short)), "intent_not_done") // what was not done was undone
-			again, err := w.RetryIntent(ctx, "anna", short)                       // it fails once more
-			if err != nil || again.State != string(intent.Failed) || again.Retries != failed[0].ID || again.Key == failed[0].Key {
-				t.Fatalf("%+v, %v", again, err)
-			}
-			coded(t, second(w.RetryIntent(ctx, "anna", short)), "intent_retried") // tried again twice
-			s.set(func(s *shop) { delete(s.fail, "tea"); s.lost = true })
-			lost, err := w.RetryIntent(ctx, "anna", again.ID)
-			if err != nil || lost.State != string(intent.Unknown) || lost.Retries != again.ID || lost.Deferred {
-				t.Fatalf("%+v, %v", lost, err)
-			}
-			for _, f := range []func(context.Context, string, string) (client.Intent, error){w.RetryIntent, w.UndoIntent} {
-				coded(t, second(f(ctx, "anna", lost.ID)), "intent_unknown") // of the unknown
-			}
-			coded(t, second(w.ResolveIntent(ctx, "bert", lost.ID, effect.Resolution{Done: true})), "intent_not_found") // somebody else's
-			done, err := w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: true, Note: "it came"})
-			if err != nil || done.State != string(intent.Done) || done.Resolved.By != "anna" || !strings.Contains(done.Result, "it came") {
-				t.Fatalf("%+v, %v", done, err)
-			}
-			coded(t, second(w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: false})), "intent_transition_illegal") // resolved otherwise
-			undone, err := w.UndoIntent(ctx, "anna", lost.URI)
-			if err != nil || undone.State != string(intent.Done) || undone.Undoes != lost.ID || s.list() != "tea,-tea" {
-				t.Fatalf("%+v, %v; %s", undone, err, s.list())
-			}
-			if v, err := w.Intent(ctx, "anna", lost.URI); err != nil || v.Undone != undone.ID {
-				t.Errorf("%+v, %v", v, err)
-			}
-			coded(t, second(w.UndoIntent(ctx, "anna", lost.URI)), "intent_undone")               // undone twice
-			coded(t, second(w.CancelIntent(ctx, "anna", lost.URI)), "intent_transition_illegal") // cancelled too late
-			w.quietened(conv)
-			told := strings.Join(w.heard(conv, "intent:shop.order")[before:], "\n")
-			for _, want := range []string{"tried again", "anna has looked: it was done. (it came)", "has taken back"} {
-				if strings.Count(told, want) != 1 {
-					t.Errorf("%q is in %s", want, told)
-				}
-			}
-			if v, err := w.Intent(ctx, "anna", failed[0].ID); err != nil || v.Dead || len(v.History) < 3 || v.History[0].State != string(intent.Proposed) {
-				t.Errorf("%+v, %v", v, err)
-			}
-		})
-	}
-}
-
 func TestInvalidIntentRequests(t *testing.T) {
 	s := newShop("shop.order", tool.Inline)
 	w := newShopWorld(t, s, allows{})

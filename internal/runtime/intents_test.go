@@ -92,12 +92,6 @@ func (s *shop) list() string {
 	return strings.Join(s.lines, ",")
 }
 
-func (s *shop) set(do func(*shop)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	do(s)
-}
-
 func newShopWorld(t testing.TB, s *shop, judge policy.Authorizer) *world {
 	return made(t, &world{judge: judge, more: []tool.Tool{s}}).open()
 }
