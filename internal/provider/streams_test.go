@@ -127,7 +127,7 @@ func (v vendor) replay(t *testing.T, s string, sc script) played {
 // dripped: however the bytes come, the reply is the same.
 func (v vendor) dripped(t *testing.T, s string, e *apis.Exchange, whole played) {
 	t.Helper()
-	for seed := range uint64(12) {
+	for seed := range uint64(4) {
 		sc := script{what: e.Raw(seed%2 == 0), piece: pieces(seed)}
 		if seed < 2 {
 			sc.piece = func() int { return 1 }
@@ -145,7 +145,7 @@ func (v vendor) cut(t *testing.T, s string, e *apis.Exchange, whole played) {
 	t.Helper()
 	for _, chunked := range []bool{true, false} {
 		raw := e.Raw(chunked)
-		for at := range raw {
+		for at := 0; at < len(raw); at += cutEvery {
 			p := v.replay(t, s, script{what: raw[:at]})
 			if p.err != nil {
 				continue
