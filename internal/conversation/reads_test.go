@@ -164,7 +164,7 @@ func TestMakingRoomIsOneRecord(t *testing.T) {
 				t.Errorf("%s shows %v, want %q", name, r, want)
 			}
 		}
-		if list, err := e.Audit(ctx, anna, x, id.ID{}, ""); err != nil || len(list) != 2 || !strings.HasPrefix(list[0].Reason, "1000 results") {
+		if list, err := e.Audit(ctx, anna, x, id.ID{}, ""); err != nil || len(list) != 2 || !strings.HasPrefix(list[0].Reason, fmt.Sprint(messages/4, " results")) {
 			t.Errorf("%s: changes %v, %v", name, list, err)
 		}
 		if n, err := e.Restore(ctx, anna, x); n != messages/4 || err != nil {
