@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"steward/client"
 	"steward/internal/catalog"
@@ -37,43 +38,47 @@ func (n node) newest(t *testing.T) client.Conversation {
 }
 
 func TestAgentsTakeOver(t *testing.T) {
-	t.Parallel()
-	n := nodeWith(t, poets{}, policy.Fixed{})
-	s := start(t, options(n))
-	s.wait("hello there")
-	s.enter("one", "you said: one", "scripted/one")
-	s.enter("/agents", "assistant", "answers when no other", "poet", "rhymes", "/agent NAME")
-	s.enter("/agent pot", "did you mean /agent poet?")
-	s.enter("/agent nobody at all", "there is no agent nobody at all")
-	s.keys("/agent po\t")
-	s.wait("poet")
-	s.enter("", "from your next message on: poet")
-	s.enter("two", "you said: two", "scripted/one")
-	if c := n.newest(t); c.Agent != "poet" || c.Messages != 4 {
-		t.Errorf("the conversation: %+v", c)
-	}
-	s.enter("/agents", "* poet")
-	s.enter("/agent", "agent:", "› assistant", "poet")
-	s.enter("assis", "from your next message on: assistant")
-	s.quit()
+	synctest.Test(t, func(t *testing.T) {
+		n := nodeWith(t, poets{}, policy.Fixed{})
+		s := start(t, options(n))
+		s.wait("hello there")
+		s.enter("one", "you said: one", "scripted/one")
+		s.enter("/agents", "assistant", "answers when no other", "poet", "rhymes", "/agent NAME")
+		s.enter("/agent pot", "did you mean /agent poet?")
+		s.enter("/agent nobody at all", "there is no agent nobody at all")
+		s.keys("/agent po\t")
+		s.wait("poet")
+		s.enter("", "from your next message on: poet")
+		s.enter("two", "you said: two", "scripted/one")
+		if c := n.newest(t); c.Agent != "poet" || c.Messages != 4 {
+			t.Errorf("the conversation: %+v", c)
+		}
+		s.enter("/agents", "* poet")
+		s.enter("/agent", "agent:", "› assistant", "poet")
+		s.enter("assis", "from your next message on: assistant")
+		s.quit()
+	})
 }
 
 func TestAgentsThatCannotBeHad(t *testing.T) {
-	t.Parallel()
-	s := start(t, options(nodeWith(t, poets{err: fault.New(fault.Unavailable, "none_today", "no agents today")}, policy.Fixed{})))
-	s.shows("hello there", "no agents today")
-	s.enter("/agent poet", "no agents today")
-	s.enter("/approve poet", "no agents today")
-	s.quit()
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, options(nodeWith(t, poets{err: fault.New(fault.Unavailable, "none_today", "no agents today")}, policy.Fixed{})))
+		s.shows("hello there", "no agents today")
+		s.enter("/agent poet", "no agents today")
+		s.enter("/approve poet", "no agents today")
+		s.quit()
+	})
 }
 
 func TestPlainWithAnAgent(t *testing.T) {
-	n := newNode(t)
-	var out bytes.Buffer
-	if err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client, Agent: "poet"}, strings.NewReader("one\n"), &out, &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
-	}
-	if c := n.newest(t); c.Agent != "poet" || out.String() != "you said: one\n" {
-		t.Errorf("%s's conversation: %s", c.Agent, out.String())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		var out bytes.Buffer
+		if err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client, Agent: "poet"}, strings.NewReader("one\n"), &out, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		if c := n.newest(t); c.Agent != "poet" || out.String() != "you said: one\n" {
+			t.Errorf("%s's conversation: %s", c.Agent, out.String())
+		}
+	})
 }

@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-
-	"go.uber.org/goleak"
+	"testing/synctest"
 
 	"steward/client"
 	"steward/internal/agent"
@@ -34,10 +30,7 @@ import (
 	"steward/test/served"
 )
 
-func TestMain(m *testing.M) {
-	// The program's timers end by themselves, at most two seconds later.
-	leak.Main(m, goleak.IgnoreTopFunction("charm.land/bubbletea/v2.Tick.func1"))
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // scripted is a model that follows the last message.
 type scripted struct{ hangs chan struct{} }
@@ -124,7 +117,6 @@ const ada = "ada"
 
 // newNode returns a node with no other agents than Steward's own.
 func newNode(t *testing.T) node {
-	t.Parallel() // most of the time is spent waiting for the screen
 	return nodeWith(t, nil, policy.Fixed{})
 }
 
@@ -166,142 +158,156 @@ func options(n node) terminal.Options {
 }
 
 func TestChat(t *testing.T) {
-	n := newNode(t)
-	o := options(n)
-	o.History = filepath.Join(t.TempDir(), "history")
-	s := start(t, o)
-	s.wait("hello there")
-	s.enter("one", "› one", "you said: one", "scripted/one")
-	s.enter("two\\\rlines", "you said: two", "lines", "scripted/one")
-	s.keys("\x1b[A\x1b[A\x1b[A\r") // up over the two lines, to the earlier input
-	s.wait("you said: one", "scripted/one")
-	s.enter("fail", "the model refused", "ask something else", "request_refused")
-	s.enter("/title A talk", "the title is now: A talk")
-	s.enter("/list", "* 1", "A talk", "/open NUMBER")
-	s.enter("/new", "a new conversation begins")
-	s.enter("fresh", "you said: fresh", "scripted/one")
-	s.enter("/list", "* 1", "fresh", " 2", "A talk")
-	s.enter("/open 2", "opened: A talk", "› one")
-	s.enter("again", "you said: again", "scripted/one")
-	s.enter("/mod\t", "model:", "scripted/one", "type to filter")
-	s.enter("ONE", "from now on: scripted/one")
-	s.enter("/model scr\t", "from now on: scripted/one")
-	s.enter("/tools", "test.put", "puts")
-	s.enter("/help", "/open ID", "Ctrl-C twice leaves")
-	s.enter("/hlep", "did you mean /help?")
-	s.enter("/stop", "nothing is running")
-	s.enter("//slash", "you said: /slash")
-	file := filepath.Join(t.TempDir(), "talk.md")
-	s.enter("/export "+file, "written to")
-	s.enter("/export "+file, "is there already", "file_exists")
-	text, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(text), "you said: again") {
-		t.Errorf("%v: %s", err, text)
-	}
-	s.keys("\x04")
-	s.end()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		o := options(n)
+		o.History = filepath.Join(t.TempDir(), "history")
+		s := start(t, o)
+		s.wait("hello there")
+		s.enter("one", "› one", "you said: one", "scripted/one")
+		s.enter("two\\\rlines", "you said: two", "lines", "scripted/one")
+		s.keys("\x1b[A\x1b[A\x1b[A\r") // up over the two lines, to the earlier input
+		s.wait("you said: one", "scripted/one")
+		s.enter("fail", "the model refused", "ask something else", "request_refused")
+		s.enter("/title A talk", "the title is now: A talk")
+		s.enter("/list", "* 1", "A talk", "/open NUMBER")
+		s.enter("/new", "a new conversation begins")
+		s.enter("fresh", "you said: fresh", "scripted/one")
+		s.enter("/list", "* 1", "fresh", " 2", "A talk")
+		s.enter("/open 2", "opened: A talk", "› one")
+		s.enter("again", "you said: again", "scripted/one")
+		s.enter("/mod\t", "model:", "scripted/one", "type to filter")
+		s.enter("ONE", "from now on: scripted/one")
+		s.enter("/model scr\t", "from now on: scripted/one")
+		s.enter("/tools", "test.put", "puts")
+		s.enter("/help", "/open ID", "Ctrl-C twice leaves")
+		s.enter("/hlep", "did you mean /help?")
+		s.enter("/stop", "nothing is running")
+		s.enter("//slash", "you said: /slash")
+		file := filepath.Join(t.TempDir(), "talk.md")
+		s.enter("/export "+file, "written to")
+		s.enter("/export "+file, "is there already", "file_exists")
+		text, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(text), "you said: again") {
+			t.Errorf("%v: %s", err, text)
+		}
+		s.keys("\x04")
+		s.end()
 
-	// The next chat remembers what was typed.
-	s = start(t, o)
-	s.wait(hint)
-	s.keys("\x1b[A")
-	s.wait("/export")
-	s.keys("\x03")
-	s.wait("Ask something")
-	s.keys("\x04")
-	s.end()
+		// The next chat remembers what was typed.
+		s = start(t, o)
+		s.wait(hint)
+		s.keys("\x1b[A")
+		s.wait("/export")
+		s.keys("\x03")
+		s.wait("Ask something")
+		s.keys("\x04")
+		s.end()
+	})
 }
 
 func TestStop(t *testing.T) {
-	n := newNode(t)
-	o := options(n)
-	o.Leaving = "it goes on later"
-	s := start(t, o)
-	s.wait(hint)
-	s.hang(n)
-	s.keys("\x1b")
-	s.wait("stopped")
-	s.hang(n)
-	s.keys("\x03")
-	s.wait("stopped")
-	s.hang(n)
-	s.enter("/quit", "it goes on later")
-	s.end()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		o := options(n)
+		o.Leaving = "it goes on later"
+		s := start(t, o)
+		s.wait(hint)
+		s.hang(n)
+		s.keys("\x1b")
+		s.wait("stopped")
+		s.hang(n)
+		s.keys("\x03")
+		s.wait("stopped")
+		s.hang(n)
+		s.enter("/quit", "it goes on later")
+		s.end()
+	})
 }
 
 func TestAConversationIsOpenedFromTheStart(t *testing.T) {
-	n := newNode(t)
-	acc, err := terminal.Follow(t.Context(), n.Client, client.Message{Content: terminal.Words("before")}, func(client.Frame) error { return nil })
-	if err != nil {
-		t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		acc, err := terminal.Follow(t.Context(), n.Client, client.Message{Content: terminal.Words("before")}, func(client.Frame) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := options(n)
+		o.Conversation = acc.Conversation
+		s := start(t, o)
+		s.wait("opened: before", "› before", "you said: before")
+		s.enter("more", "you said: more")
+		s.enter("/open nonsense", "wants a number")
+		s.enter("/open "+id.New().String(), "conversation_not_found")
+		s.enter("/open "+acc.Conversation, "opened: before")
+		s.keys("\x04")
+		s.end()
+	})
+}
+
+// interposed is a way to the server that calls then once, after the server has read the
+// messages of a conversation and before the client gets them.
+type interposed struct {
+	http.RoundTripper
+	once sync.Once
+	then func() error
+}
+
+// RoundTrip implements http.RoundTripper.
+func (i *interposed) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := i.RoundTripper.RoundTrip(r)
+	if err == nil && strings.HasSuffix(r.URL.Path, "/messages") {
+		i.once.Do(func() { err = i.then() })
 	}
-	o := options(n)
-	o.Conversation = acc.Conversation
-	s := start(t, o)
-	s.wait("opened: before", "› before", "you said: before")
-	s.enter("more", "you said: more")
-	s.enter("/open nonsense", "wants a number")
-	s.enter("/open "+id.New().String(), "conversation_not_found")
-	s.enter("/open "+acc.Conversation, "opened: before")
-	s.keys("\x04")
-	s.end()
+	return res, err
 }
 
 // TestNothingIsMissedWhileAConversationIsOpened: what others say after the chat has read the
 // messages of a conversation, and before it watches it, is shown too.
 func TestNothingIsMissedWhileAConversationIsOpened(t *testing.T) {
-	n := newNode(t)
-	acc, err := terminal.Follow(t.Context(), n.Client, client.Message{Content: terminal.Words("before")}, func(client.Frame) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	to, err := url.Parse(n.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	var once sync.Once
-	proxy.ModifyResponse = func(r *http.Response) error {
-		if !strings.HasSuffix(r.Request.URL.Path, "/messages") {
-			return nil
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		acc, err := terminal.Follow(t.Context(), n.Client, client.Message{Content: terminal.Words("before")}, func(client.Frame) error { return nil })
+		if err != nil {
+			t.Fatal(err)
 		}
-		once.Do(func() {
-			_, err = terminal.Follow(t.Context(), n.Client, client.Message{Conversation: acc.Conversation, Content: terminal.Words("between")}, func(client.Frame) error { return nil })
-		})
-		return err
-	}
-	front := httptest.NewServer(proxy)
-	t.Cleanup(front.Close)
-	o := options(n)
-	o.Client = client.New(client.Options{URL: front.URL, HTTP: front.Client(), Fault: httpauth.FaultOf})
-	s := start(t, o)
-	s.wait("hello there")
-	s.enter("/open "+acc.Conversation, "opened: before", "you said: before", "you said: between")
-	s.keys("\x04")
-	s.end()
+		front := &interposed{RoundTripper: n.HTTP().Transport, then: func() error {
+			_, err := terminal.Follow(t.Context(), n.Client, client.Message{Conversation: acc.Conversation, Content: terminal.Words("between")}, func(client.Frame) error { return nil })
+			return err
+		}}
+		o := options(n)
+		o.Client = client.New(client.Options{URL: n.URL(), HTTP: &http.Client{Transport: front}, Fault: httpauth.FaultOf})
+		s := start(t, o)
+		s.wait("hello there")
+		s.enter("/open "+acc.Conversation, "opened: before", "you said: before", "you said: between")
+		s.keys("\x04")
+		s.end()
+	})
 }
 
 func TestPlain(t *testing.T) {
-	n := newNode(t)
-	var out, notes strings.Builder
-	err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("one\n\n put x \nlast"), &out, &notes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := out.String(); !strings.HasPrefix(got, "you said: one\nthe tool said: ") || !strings.HasSuffix(got, "you said: last\n") {
-		t.Errorf("%q", got)
-	}
-	if got := notes.String(); !strings.Contains(got, "← test.put denied: ") || n.put.all() != "" {
-		t.Errorf("%q, done: %s", got, n.put.all())
-	}
-	list, err := n.Conversations(t.Context(), 10)
-	if err != nil || len(list) != 1 {
-		t.Errorf("%d conversations, %v", len(list), err)
-	}
-	err = terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("fail\nnever"), &out, &notes)
-	if !fault.HasCode(err, "request_refused") {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		var out, notes strings.Builder
+		err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("one\n\n put x \nlast"), &out, &notes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !strings.HasPrefix(got, "you said: one\nthe tool said: ") || !strings.HasSuffix(got, "you said: last\n") {
+			t.Errorf("%q", got)
+		}
+		if got := notes.String(); !strings.Contains(got, "← test.put denied: ") || n.put.all() != "" {
+			t.Errorf("%q, done: %s", got, n.put.all())
+		}
+		list, err := n.Conversations(t.Context(), 10)
+		if err != nil || len(list) != 1 {
+			t.Errorf("%d conversations, %v", len(list), err)
+		}
+		err = terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("fail\nnever"), &out, &notes)
+		if !fault.HasCode(err, "request_refused") {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // asks is a policy that asks even if nobody is present.
@@ -313,27 +319,30 @@ func (asks) Authorize(ctx context.Context, q policy.Question) (policy.Decision, 
 }
 
 func TestAQuestionThatNobodyCanAnswerIsRefused(t *testing.T) {
-	t.Parallel()
-	n := nodeWith(t, nil, asks{})
-	var out, notes strings.Builder
-	if err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("put x"), &out, &notes); err != nil {
-		t.Fatal(err)
-	}
-	if got := notes.String(); !strings.Contains(got, "← test.put denied: ") || !strings.Contains(got, "nobody is there") || n.put.all() != "" {
-		t.Errorf("%q, done: %s", got, n.put.all())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := nodeWith(t, nil, asks{})
+		var out, notes strings.Builder
+		if err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("put x"), &out, &notes); err != nil {
+			t.Fatal(err)
+		}
+		if got := notes.String(); !strings.Contains(got, "← test.put denied: ") || !strings.Contains(got, "nobody is there") || n.put.all() != "" {
+			t.Errorf("%q, done: %s", got, n.put.all())
+		}
+	})
 }
 
 func TestFollowEndsWithItsContext(t *testing.T) {
-	n := newNode(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := terminal.Follow(ctx, n.Client, client.Message{Content: terminal.Words("hang")}, func(f client.Frame) error {
-		if f.Type == client.FrameToken {
-			cancel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := terminal.Follow(ctx, n.Client, client.Message{Content: terminal.Words("hang")}, func(f client.Frame) error {
+			if f.Type == client.FrameToken {
+				cancel()
+			}
+			return nil
+		})
+		if !fault.Is(err, fault.Cancelled) {
+			t.Errorf("%v", err)
 		}
-		return nil
 	})
-	if !fault.Is(err, fault.Cancelled) {
-		t.Errorf("%v", err)
-	}
 }

@@ -3,7 +3,6 @@ package terminal_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -14,21 +13,8 @@ import (
 
 	"steward/client"
 	"steward/internal/server/terminal"
+	"steward/test/served"
 )
-
-// pipes is a listener for in-memory connections, because a synctest bubble
-// cannot wait for the network.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	if c, ok := <-p; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (pipes) Close() error   { return nil }
-func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 // interrupted follows a message that is interrupted before the server accepts it.
 // The server takes the given time to accept.
@@ -36,8 +22,7 @@ func interrupted(t *testing.T, takes time.Duration) (acc client.Accepted, took t
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	conns := make(pipes)
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c := client.New(client.Options{URL: served.URL, HTTP: served.Handler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			t.Error(err)
@@ -53,25 +38,11 @@ func interrupted(t *testing.T, takes time.Duration) (acc client.Accepted, took t
 		time.Sleep(takes) // on the bubble's clock
 		// It fails if the client has given up.
 		_ = wsjson.Write(t.Context(), conn, map[string]string{"type": "accepted", "conversation_id": "c", "interaction_id": "i"})
-	})}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(conns) }()
-	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		near, far := net.Pipe()
-		conns <- far
-		return near, nil
-	}}
-	c := client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: transport}})
+	}))})
 	began := time.Now()
 	acc, err = terminal.Follow(ctx, c, client.Message{Content: terminal.Words("hello")}, func(client.Frame) error { return nil })
 	took = time.Since(began)
 	time.Sleep(takes) // until the server is done
-	transport.CloseIdleConnections()
-	close(conns)
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
-	<-served
 	return acc, took, err
 }
 

@@ -1,107 +1,87 @@
 package terminal_test
 
 import (
+	"bytes"
 	"context"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/charmbracelet/x/vt"
-	"github.com/creack/pty"
 
 	"steward/internal/server/terminal"
 )
 
-// screen is a terminal with the chat in it.
+// screen is a terminal with the chat in it. It lives in a synctest bubble: the clock
+// moves only when nothing else happens, so what is on the screen after a pause depends
+// on no machine's speed.
 type screen struct {
 	t    *testing.T
-	tty  *os.File // the chat's end
-	pty  *os.File // the person's end
-	done chan error
+	in   *io.PipeWriter // the keyboard
+	over chan struct{}  // closed when the chat has ended
+	err  error          // how; valid when it has ended
+	was  string         // what was shown before the last keys
 
-	mu   sync.Mutex
-	text strings.Builder // written since the last keys
-	was  string          // what was shown then
-	vt   *vt.Emulator    // the screen's content
-	more chan struct{}
+	mu sync.Mutex
+	vt *vt.Emulator
 }
 
+// Write implements io.Writer: the chat draws. A line feed begins a line, as in a
+// terminal that nobody has put into raw mode.
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.vt.Write(bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n"))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// start begins a chat, which ends with the test at the latest.
 func start(t *testing.T, o terminal.Options) *screen {
 	t.Helper()
-	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
-		t.Fatal(err)
-	}
-	s := &screen{t: t, tty: tty, pty: master, done: make(chan error, 1), more: make(chan struct{}, 1), vt: vt.NewEmulator(80, 24)}
+	in, keyboard := io.Pipe()
+	s := &screen{t: t, in: keyboard, over: make(chan struct{}), vt: vt.NewEmulator(80, 24)}
 	go io.Copy(io.Discard, s.vt) // its replies to the program's queries
-	go s.read()
-	o.In, o.Out, o.Environ = tty, tty, []string{"TERM=xterm-256color", "NO_COLOR=1"}
+	o.In, o.Out, o.Width, o.Height = in, s, 80, 24
+	o.Environ = []string{"TERM=xterm-256color", "NO_COLOR=1", "TTY_FORCE=1"}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { s.done <- terminal.Run(ctx, o) }()
+	go func() {
+		defer close(s.over)
+		s.err = terminal.Run(ctx, o)
+	}()
 	t.Cleanup(func() {
 		cancel()
-		tty.Close()
-		master.Close()
+		<-s.over
+		keyboard.Close()
+		s.vt.InputPipe().(io.Closer).Close()
+		time.Sleep(time.Minute) // the program's timers end by themselves, on the bubble's clock
 	})
+	s.pause()
+	s.pause() // the chat waits for its first frame before it shows anything else
 	return s
 }
 
-func (s *screen) read() {
-	defer s.vt.InputPipe().(io.Closer).Close()
-	buf := make([]byte, 4096)
-	for {
-		n, err := s.pty.Read(buf)
-		s.mu.Lock()
-		s.text.Write(buf[:n])
-		s.vt.Write(buf[:n])
-		s.mu.Unlock()
-		select {
-		case s.more <- struct{}{}:
-		default:
-		}
-		if err != nil {
-			return
-		}
-	}
+// pause lets 100 ms pass: all that was to happen has happened, and is drawn.
+func (s *screen) pause() {
+	synctest.Wait()
+	time.Sleep(100 * time.Millisecond) // on the bubble's clock
+	synctest.Wait()
 }
 
-// all returns the scrollback and the screen as text. The caller holds s.mu.
+// all returns the scrollback and the screen as text.
 func (s *screen) all() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var out strings.Builder
 	for _, line := range s.vt.Scrollback().Lines() {
 		out.WriteString(line.String() + "\n")
 	}
 	return out.String() + s.vt.String()
-}
-
-// patience is how long a test waits for something that must happen. It is long, for
-// slow machines; fast ones do not wait that long.
-const patience = 2 * time.Minute
-
-// until waits until nothing is missing.
-func (s *screen) until(missing func() string) {
-	s.t.Helper()
-	deadline := time.After(patience)
-	for {
-		s.mu.Lock()
-		what, all := missing(), s.all()
-		s.mu.Unlock()
-		if what == "" {
-			return
-		}
-		select {
-		case <-s.more:
-		case <-deadline:
-			s.t.Fatalf("%s never came:\n%s", what, all)
-		}
-	}
 }
 
 // lacking returns the first of the texts that is not in all, below those
@@ -116,17 +96,14 @@ func lacking(all string, texts []string) string {
 	return ""
 }
 
-// wait waits until the chat has written each of the texts, in order, since the
-// last keys.
+// wait checks that each of the texts has come, in order, since the last keys.
 func (s *screen) wait(texts ...string) {
 	s.t.Helper()
-	s.until(func() string {
-		missing := lacking(s.text.String(), texts)
-		if missing != "" && lacking(added(s.was, s.all()), texts) == "" {
-			return "" // what stood there already was not written again
-		}
-		return missing
-	})
+	s.pause()
+	all := s.all()
+	if missing := lacking(added(s.was, all), texts); missing != "" {
+		s.t.Fatalf("%s did not come:\n%s", missing, all)
+	}
 }
 
 // added returns the lines after those that both have at their beginning.
@@ -140,18 +117,17 @@ func added(before, now string) string {
 	return strings.Join(list[n:], "\n")
 }
 
-// rests waits until the chat shows that nothing is being sent and no turn runs.
+// rests checks that the chat shows neither that something is being sent nor that a
+// turn runs.
 func (s *screen) rests() {
 	s.t.Helper()
-	s.until(func() string {
-		if all := s.all(); strings.Contains(all, "sending: ") || strings.Contains(all, "Esc stops") {
-			return "rest"
-		}
-		return ""
-	})
+	s.pause()
+	if all := s.all(); strings.Contains(all, "sending: ") || strings.Contains(all, "Esc stops") {
+		s.t.Fatalf("it does not rest:\n%s", all)
+	}
 }
 
-// hang makes the model hang, and waits until the chat shows that a turn runs.
+// hang makes the model hang, and waits until it does.
 func (s *screen) hang(n node) {
 	s.t.Helper()
 	s.rests()
@@ -160,39 +136,34 @@ func (s *screen) hang(n node) {
 	s.shows("Esc stops")
 }
 
-// clear forgets what was written so far.
-func (s *screen) clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text.Reset()
-	s.was = s.all()
-}
-
+// keys types, and lets the chat take its time.
 func (s *screen) keys(keys string) {
 	s.t.Helper()
-	s.clear()
-	if _, err := s.pty.WriteString(keys); err != nil {
+	s.was = s.all()
+	if _, err := io.WriteString(s.in, keys); err != nil {
 		s.t.Fatal(err)
 	}
+	s.pause()
 }
 
-// enter types a line and waits until the chat has written each of the texts.
+// enter types a line and checks that each of the texts has come.
 func (s *screen) enter(line string, texts ...string) {
 	s.t.Helper()
 	s.keys(line + "\r")
 	s.wait(texts...)
 }
 
-// end waits for the chat to end.
+// end checks that the chat has ended.
 func (s *screen) end() {
 	s.t.Helper()
+	s.pause()
 	select {
-	case err := <-s.done:
-		if err != nil {
-			s.t.Error(err)
+	case <-s.over:
+		if s.err != nil {
+			s.t.Error(s.err)
 		}
-	case <-time.After(patience):
-		s.t.Fatal("the chat does not end")
+	default:
+		s.t.Fatalf("the chat does not end:\n%s", s.all())
 	}
 }
 

@@ -38,9 +38,10 @@ type Options struct {
 	// Leaving is printed at the end if a turn is still running.
 	Leaving string
 
-	In      io.Reader // nil: the terminal
-	Out     io.Writer // nil: standard output
-	Environ []string  // nil: the process's own
+	In            io.Reader // nil: the terminal
+	Out           io.Writer // nil: standard output
+	Width, Height int       // of Out if it is no terminal, which knows its own size
+	Environ       []string  // nil: the process's own
 }
 
 // Run shows the chat until the person leaves or ctx is done.
@@ -52,7 +53,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	// The renderer wakes up for each frame, also when nothing happens.
-	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(30)}
+	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(30), tea.WithWindowSize(o.Width, o.Height)}
 	if o.In != nil {
 		opts = append(opts, tea.WithInput(o.In))
 	}
