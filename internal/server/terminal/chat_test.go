@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"steward/client"
 	"steward/internal/agent"
@@ -59,6 +60,15 @@ func (s scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Even
 				yield(llm.Event{Kind: llm.CallArgs, Block: i, Text: args}, nil)
 				reply.Blocks = append(reply.Blocks, &message.ToolCall{CallID: name, Name: "test.put", Args: []byte(args)})
 			}
+		case strings.HasPrefix(text, "count "): // one line every 50 ms
+			var all strings.Builder
+			for i := range len(text) - len("count ") {
+				line := fmt.Sprintf("line %d\n\n", i)
+				all.WriteString(line)
+				yield(llm.Event{Kind: llm.TextDelta, Text: line}, nil)
+				time.Sleep(50 * time.Millisecond)
+			}
+			reply.Blocks = []message.Block{&message.Text{Text: all.String()}}
 		case text == "hang":
 			yield(llm.Event{Kind: llm.TextDelta, Text: "hanging about"}, nil)
 			select {

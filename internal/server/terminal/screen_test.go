@@ -26,8 +26,9 @@ type screen struct {
 	err  error          // how; valid when it has ended
 	was  string         // what was shown before the last keys
 
-	mu sync.Mutex
-	vt *vt.Emulator
+	mu  sync.Mutex
+	vt  *vt.Emulator
+	raw bytes.Buffer // every byte that was written
 }
 
 // Write implements io.Writer: the chat draws. A line feed begins a line, as in a
@@ -35,6 +36,7 @@ type screen struct {
 func (s *screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.raw.Write(b)
 	if _, err := s.vt.Write(bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n"))); err != nil {
 		return 0, err
 	}
@@ -44,10 +46,17 @@ func (s *screen) Write(b []byte) (int, error) {
 // start begins a chat, which ends with the test at the latest.
 func start(t *testing.T, o terminal.Options) *screen {
 	t.Helper()
+	o.Width, o.Height = 80, 24
+	return startSized(t, o)
+}
+
+// startSized is start on a screen of the size in the options.
+func startSized(t *testing.T, o terminal.Options) *screen {
+	t.Helper()
 	in, keyboard := io.Pipe()
-	s := &screen{t: t, in: keyboard, over: make(chan struct{}), vt: vt.NewEmulator(80, 24)}
+	s := &screen{t: t, in: keyboard, over: make(chan struct{}), vt: vt.NewEmulator(o.Width, o.Height)}
 	go io.Copy(io.Discard, s.vt) // its replies to the program's queries
-	o.In, o.Out, o.Width, o.Height = in, s, 80, 24
+	o.In, o.Out = in, s
 	o.Environ = []string{"TERM=xterm-256color", "NO_COLOR=1", "TTY_FORCE=1"}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
