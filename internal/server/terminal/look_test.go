@@ -71,7 +71,8 @@ func TestALongAnswerStaysWhole(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {40, 12}} {
 		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := options(newNode(t))
+				n := newNode(t)
+				o := options(n)
 				o.Width, o.Height = size[0], size[1]
 				s := startSized(t, o)
 				const many = 60
@@ -83,6 +84,10 @@ func TestALongAnswerStaysWhole(t *testing.T) {
 					want = append(want, fmt.Sprint("line ", i))
 				}
 				if got := counted.FindAllString(s.all(), -1); !slices.Equal(got, want) {
+					t.Errorf("%q\n%s", got, s.all())
+				}
+				s.enter("/open "+n.newest(t).ID, "opened: count") // now it is printed at once
+				if got := counted.FindAllString(s.all(), -1); !slices.Equal(got, append(want, want...)) {
 					t.Errorf("%q\n%s", got, s.all())
 				}
 				s.enter("/model", "type to filter")
