@@ -382,7 +382,7 @@ func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*messa
 		f.e.hanging.Store(f.uri, true)
 	}
 	switch {
-	case how.err == nil && res.Failed:
+	case how.err == nil && (res.Failed || res.Stopped):
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
 	case how.err == nil:
 		return f.finish(ctx, intent.Done, f.outcome(res, how))

@@ -44,6 +44,7 @@ func TestOutcomesOfActions(t *testing.T) {
 		says   string
 	}{
 		{name: "it says no", res: tool.Result{Content: tool.Text("no such address").Content, Failed: true}, state: intent.Failed, status: message.Failed, says: "no such address"},
+		{name: "it was stopped", res: tool.Result{Content: tool.Text("half of it").Content, Stopped: true}, state: intent.Failed, status: message.Interrupted, says: "half of it"},
 		{name: "it is refused", err: fault.New(fault.Invalid, "x", "no such address"), state: intent.Failed, status: message.Failed, says: "no such address"},
 		{name: "it did nothing", err: tool.NotDone(doubt), state: intent.Failed, status: message.Failed, says: "line went dead"},
 		{name: "it cannot be reached", err: tool.NotDone(fault.New(fault.Unavailable, "x", "gone")), state: intent.Failed, status: message.Unavailable, says: "gone"},

@@ -87,6 +87,8 @@ func (j *job) outcome(res tool.Result, how end) shaped {
 		if fault.Is(how.err, fault.Unavailable) {
 			status = message.Unavailable
 		}
+	case res.Stopped:
+		status = message.Interrupted
 	case res.Failed:
 		status = message.Failed
 	}

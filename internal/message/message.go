@@ -203,7 +203,7 @@ const (
 	Accepted    Status = "accepted"    // the tool is still working; its result opens an interaction of its own
 	Unavailable Status = "unavailable" // the tool is known but cannot be reached
 	UnknownEnd  Status = "unknown"     // unknown whether the effect happened
-	Interrupted Status = "interrupted" // stopped before it ran
+	Interrupted Status = "interrupted" // stopped before it ran, or before its end
 )
 
 // ToolResult answers a call. A tool message has exactly one.

@@ -218,7 +218,7 @@ func (n *Node) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolR
 		return res
 	}
 	h := n.hooking(kit, t.call.Request, t.chat.user)
-	if h == nil || !h.has(tool.AfterTool) || res.Status == message.Interrupted {
+	if h == nil || !h.has(tool.AfterTool) || neverRan(res) {
 		return res
 	}
 	return h.after(n.life, agent.Call{Call: message.Call{Ref: t.call.Ref, ToolCall: &message.ToolCall{Name: t.call.Name, Args: t.call.Args}}, Labels: t.call.Labels}, res)

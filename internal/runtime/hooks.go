@@ -141,10 +141,15 @@ func (h *hooking) call(ctx context.Context, at resource.URI, c agent.Call, next 
 	}
 	c.Args = args
 	res, err := next(ctx, c)
-	if err != nil || !h.has(tool.AfterTool) || res.Status == message.Interrupted {
+	if err != nil || !h.has(tool.AfterTool) || neverRan(res) {
 		return res, err
 	}
 	return h.after(ctx, c, res), nil
+}
+
+// neverRan reports whether a result only says, in Steward's own words, that its call was stopped.
+func neverRan(res *message.ToolResult) bool {
+	return res.Status == message.Interrupted && res.Origin == "system"
 }
 
 // before returns the arguments that the hooks leave.

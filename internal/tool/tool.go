@@ -172,6 +172,7 @@ func (in Invocation) Report(p Progress) {
 type Result struct {
 	Content []message.Block // Text, Image, File
 	Failed  bool
+	Stopped bool // it was stopped before its end; what it had done by then is done
 	// Labels cover all data that the call was shown, whatever part of it the result contains.
 	// They count even without content, and beside an error. Sources names the owners of the
 	// private data among it; none: unknown.

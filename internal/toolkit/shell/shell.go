@@ -202,7 +202,7 @@ func (r *runner) run(ctx context.Context, in tool.Invocation, folder string, sec
 }
 
 // result tells the output and how the program ended. What a program has done before it failed is done,
-// so only success and a plain exit code are results; everything else is an error.
+// so also the output of a program that was stopped or ended is a result, which says so.
 func result(ctx context.Context, limit time.Duration, text string, err error) (tool.Result, error) {
 	if strings.TrimSpace(text) == "" {
 		text = "(no output)"
@@ -217,5 +217,10 @@ func result(ctx context.Context, limit time.Duration, text string, err error) (t
 	if ctx.Err() == context.DeadlineExceeded {
 		f = fault.New(fault.Timeout, "command_timeout", "it was ended after %v", limit)
 	}
-	return tool.Text(fmt.Sprintf("%s\n[It did not end by itself: %s]", text, f.Message)), nil
+	out := tool.Text(fmt.Sprintf("%s\n[It did not end by itself: %s]", text, f.Message))
+	if out.Failed = true; ctx.Err() == context.Canceled {
+		out = tool.Text(text + "\n[It was stopped.]")
+		out.Stopped = true
+	}
+	return out, nil
 }

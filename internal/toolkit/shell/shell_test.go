@@ -259,3 +259,33 @@ func TestOutputIsReportedAndBounded(t *testing.T) {
 		t.Errorf("%d", len(got))
 	}
 }
+
+// The result of a command that did not end by itself is no success.
+func TestTheResultSaysHowACommandEnded(t *testing.T) {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	late, end := context.WithDeadline(t.Context(), time.Time{})
+	defer end()
+	killed := fault.New(fault.Cancelled, "program_killed", "the program was ended")
+	code := fault.New(fault.Invalid, "program_failed", "it failed").Detail("exit_code", 3)
+	for _, c := range []struct {
+		ctx             context.Context
+		err             error
+		want            string
+		failed, stopped bool
+	}{
+		{t.Context(), nil, "begun\n[exit code 0]", false, false},
+		{t.Context(), code, "begun\n[exit code 3]", false, false},
+		{stopped, killed, "begun\n[It was stopped.]", false, true},
+		{late, killed, "begun\n[It did not end by itself: it was ended after 1s]", true, false},
+		{t.Context(), killed, "begun\n[It did not end by itself: the program was ended]", true, false},
+	} {
+		res, err := result(c.ctx, time.Second, "begun", c.err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Content[0].(*message.Text).Text; got != c.want || res.Failed != c.failed || res.Stopped != c.stopped {
+			t.Errorf("%q, failed %v, stopped %v: want %+v", got, res.Failed, res.Stopped, c)
+		}
+	}
+}
