@@ -90,6 +90,8 @@ type Frame struct {
 	DurationMS   int64           `json:"duration_ms"`
 	Usage        Usage           `json:"usage"`
 	Context      int64           `json:"context"` // tokens of the model's context window that are used
+	Origin       string          `json:"origin"`  // who opened the turn: "tool:NAME", "agent:PATH", "alarm:ID"
+	At           time.Time       `json:"at"`      // when it was opened
 	Citations    []Citation      `json:"citations"`
 
 	CallID string   `json:"call_id"` // that a task of a plan belongs to
@@ -173,6 +175,61 @@ type Approval struct {
 
 // Arguments returns the arguments of the agent's call.
 func (a *Approval) Arguments() string { return argsText(a.Args) }
+
+// Reminder is an alarm that has gone off. Its message follows in its conversation, when no turn runs
+// there any more.
+type Reminder struct {
+	Conversation string    `json:"conversation_id"`
+	Message      string    `json:"message_id"`
+	Text         string    `json:"text"`
+	At           time.Time `json:"at"`
+}
+
+// Reminders yields the caller's reminders as they go off, beginning with those whose messages are not
+// recorded yet. It reconnects for as long as necessary, and may then yield a reminder again.
+func (c *Client) Reminders(ctx context.Context) iter.Seq2[Reminder, error] {
+	return func(yield func(Reminder, error) bool) {
+		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
+			err := c.reminders(ctx, yield)
+			var broke BrokenError
+			if err == nil || ctx.Err() != nil {
+				return
+			} else if !errors.As(err, &broke) {
+				yield(Reminder{}, err)
+				return
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// reminders listens over one connection until it breaks. It returns nil if the consumer stopped the
+// loop.
+func (c *Client) reminders(ctx context.Context, yield func(Reminder, error) bool) error {
+	s, err := c.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Send(ctx, map[string]string{"type": "reminders", "id": "1"}); err != nil {
+		return err
+	}
+	for {
+		var f struct {
+			Type string `json:"type"`
+			Reminder
+		}
+		if err := s.Receive(ctx, &f); err != nil {
+			return err
+		}
+		if f.Type == "reminder" && !yield(f.Reminder, nil) {
+			return nil
+		}
+	}
+}
 
 // Answer is a person's answer to an approval request. An answer that approves may also cover later
 // calls: Standing is conversation or always, and Pattern says which calls it covers.

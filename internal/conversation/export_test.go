@@ -127,6 +127,25 @@ func TestMarkdownOfImported(t *testing.T) {
 	}
 }
 
+// A reminder is shown once, and not as the user's words.
+func TestMarkdownOfReminders(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	m := say(message.User, "Reminder: tea")
+	m.Blocks[0].Base().Origin = record.OriginAlarm + "7"
+	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: record.OriginAlarm + "7", Message: m,
+		Run: record.Run{ID: id.New(), Agent: "assistant"}})
+	must(t, second(commit(t.Context())))
+	answer := say(message.Assistant, "Reminder: tea")
+	answer.Final, answer.Model = true, record.RepeatModel
+	must(t, second(s.Finish(t.Context(), answer, "answered", "", nil)))
+	var md strings.Builder
+	must(t, e.ExportAs(t.Context(), anna, s.Conversation().ID, conversation.ExportOptions{Format: "md"}, &md))
+	if got := md.String(); !strings.Contains(got, "## ⏰ Reminder, ") || strings.Count(got, "Reminder: tea") != 1 || strings.Contains(got, "## You") {
+		t.Error(got)
+	}
+}
+
 func TestImportAll(t *testing.T) {
 	e, _ := engine(t)
 	const text = `[{"title":"A","messages":[{"role":"user","content":"a"}]},{"messages":[]},{"title":"B","messages":[{"role":"assistant","content":"b"}]}]`

@@ -52,11 +52,19 @@ func (x *exporter) paragraph(w *bufio.Writer, e *Entry) {
 		fmt.Fprintf(w, "\n## Instructions\n")
 	case message.User:
 		who := "You"
-		if len(m.Blocks) > 0 && m.Blocks[0].Base().Origin != record.OriginUser {
-			who = "Told to the model"
+		if len(m.Blocks) > 0 {
+			switch from := m.Blocks[0].Base().Origin; {
+			case strings.HasPrefix(from, record.OriginAlarm):
+				who = "⏰ Reminder"
+			case from != record.OriginUser:
+				who = "Told to the model"
+			}
 		}
 		fmt.Fprintf(w, "\n## %s, %s\n", who, m.At.Format("2006-01-02 15:04 UTC"))
 	case message.Assistant:
+		if m.Model == record.RepeatModel {
+			return // the reminder stands above
+		}
 		if m.Text() != "" {
 			fmt.Fprintf(w, "\n## %s\n", writer(m))
 		}

@@ -47,6 +47,10 @@ type Occurrence struct {
 	ID     id.ID // derived from the alarm and the time
 	Due    time.Time
 	Missed int // earlier occurrences that nobody was told
+
+	// Await calls a function of Tell that may wait for long, for example for a person. Meanwhile
+	// another occurrence may be told in place of this one.
+	Await func(func() error) error
 }
 
 // Options configure a scheduler. Store is required.
@@ -266,9 +270,17 @@ func (s *Scheduler) Run(ctx context.Context, tell Tell) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		await := func(do func() error) error {
+			<-room
+			defer func() { room <- struct{}{} }()
+			return do()
+		}
 		telling.Go(func() {
 			defer func() { <-room }()
-			s.pass(ctx, e, tell)
+			s.pass(ctx, e, func(ctx context.Context, a record.Alarm, o Occurrence) (bool, error) {
+				o.Await = await
+				return tell(ctx, a, o)
+			})
 		})
 	}
 }

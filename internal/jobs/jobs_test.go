@@ -171,6 +171,43 @@ func TestTellingThatFails(t *testing.T) {
 	})
 }
 
+// Occurrences that wait for a person hold up no others.
+func TestAlarmsThatWaitHoldUpNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, answered := &told{}, make(chan struct{})
+		s := New(Options{Store: storetest.NewModel()})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- s.Run(ctx, func(ctx context.Context, a record.Alarm, o Occurrence) (bool, error) {
+				if a.Text != "free" {
+					err := o.Await(func() error { <-answered; return nil })
+					if err != nil {
+						return false, err
+					}
+				}
+				return x.tell(ctx, a, o)
+			})
+		}()
+		for i := range 2 * atOnce {
+			set(t, s, fmt.Sprint("waits ", i), time.Second, "")
+		}
+		set(t, s, "free", 2*time.Second, "")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := x.all(); got != "free 01 00:00:02 missed 0" {
+			t.Error(got)
+		}
+		close(answered)
+		synctest.Wait()
+		if got := strings.Count(x.all(), "waits"); got != 2*atOnce {
+			t.Errorf("%d were told: %s", got, x.all())
+		}
+		cancel()
+		<-done
+	})
+}
+
 func TestWhatIsNotSet(t *testing.T) {
 	s := New(Options{Store: storetest.NewModel()})
 	soon := time.Now().Add(time.Hour)

@@ -40,6 +40,13 @@ const (
 // OriginUser is the origin of text that the user wrote.
 const OriginUser = "user"
 
+// A reminder or a timer that goes off opens a turn. The origin of its message is OriginAlarm and the
+// id of the alarm. The answer, by RepeatModel, repeats the message.
+const (
+	OriginAlarm = "alarm:"
+	RepeatModel = "steward/repeat"
+)
+
 // Conversation is a chat. Its counts are as of the end of the last turn.
 type Conversation struct {
 	ID        id.ID             `json:"-"`

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/jobs"
 	"steward/internal/llm"
@@ -17,10 +18,8 @@ import (
 	"steward/internal/store"
 )
 
-// repeatModel answers the turns that alarms open: it repeats what it was sent. So a reminder
-// reaches the conversation like any other turn, without a call of a real model.
-const repeatModel = "steward/repeat"
-
+// repeater is record.RepeatModel, which answers the turns that alarms open: it repeats what it was
+// sent. So a reminder reaches the conversation like any other turn, without a call of a real model.
 type repeater struct{}
 
 // Stream implements llm.Model.
@@ -38,14 +37,14 @@ func (repeater) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 			}
 		}
 		if yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil) {
-			yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: repeatModel, Blocks: []message.Block{&message.Text{Text: text}}, Stop: message.StopEnd}}, nil)
+			yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: record.RepeatModel, Blocks: []message.Block{&message.Text{Text: text}}, Stop: message.StopEnd}}, nil)
 		}
 	}
 }
 
 // repeating returns the model of turns that alarms open.
 func repeating() llm.Resolved {
-	return llm.Resolved{Name: repeatModel, Models: []string{repeatModel}, Model: repeater{}}
+	return llm.Resolved{Name: record.RepeatModel, Models: []string{record.RepeatModel}, Model: repeater{}}
 }
 
 // runAlarms lets alarms go off until the node closes.
@@ -81,7 +80,9 @@ func (n *Node) notifyOf(a record.Alarm, text string) {
 
 // tellAlarm opens an interaction in the conversation in which the alarm was set, or in a new one
 // if that was deleted. An agent that another one asked sets alarms for the user's conversation, because
-// nobody can speak in its own. Telling an occurrence again changes nothing.
+// nobody can speak in its own. While a turn runs there, perhaps waiting for a person, the interaction
+// waits for its end; FollowReminders yields the reminder at once. Telling an occurrence again changes
+// nothing.
 func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence, text string) (final bool, err error) {
 	conv := a.Conversation
 	for !conv.Zero() {
@@ -97,9 +98,38 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 			conv = record.IDOf(c.Asked, record.TypeConversation)
 		}
 	}
-	_, err = n.Send(n.life, a.User, Turn{Conversation: conv, ClientID: "alarm " + o.ID.String(), Content: []message.Block{&message.Text{Text: text}},
-		Model: repeatModel, origin: "alarm:" + a.ID.String(), labels: a.Labels})
-	return err != nil && forGood(err), err
+	t := Turn{Conversation: conv, ClientID: "alarm " + o.ID.String(), Content: []message.Block{&message.Text{Text: text}},
+		Model: record.RepeatModel, origin: record.OriginAlarm + a.ID.String(), labels: a.Labels}
+	n.hideSecrets(&t)
+	m, err := userMessage(a.User, &t)
+	if err != nil {
+		return forGood(err), err
+	}
+	if _, err := n.conversations.FindMessage(ctx, store.ForUser(a.User), t.Conversation, m.ID); fault.Is(err, fault.NotFound) {
+		t.at = n.reminders.add(a.User, Reminder{Conversation: t.Conversation, Message: m.ID, Text: m.Text(), At: time.Now().UTC().Truncate(time.Millisecond)}).At
+	} else if err != nil {
+		return false, err
+	}
+	send := func() error {
+		_, err := n.Send(n.life, a.User, t)
+		return err
+	}
+	if n.busy(a.User, t.Conversation) {
+		err = o.Await(send)
+	} else {
+		err = send()
+	}
+	if final = err != nil && forGood(err); final || err == nil {
+		n.reminders.drop(m.ID)
+	}
+	return final, err
+}
+
+// busy reports whether a turn of the conversation is running, perhaps waiting for a person.
+func (n *Node) busy(user string, conv id.ID) bool {
+	c := n.enter(user, conv)
+	defer n.exit(c)
+	return len(c.turn) > 0
 }
 
 // alarmTold returns what the user is told of an alarm.

@@ -420,13 +420,13 @@ func isUsers(m *message.Message) bool {
 }
 
 // isOpening reports whether the message opened a turn and was written by a tool,
-// an agent or an intent.
+// an agent, an intent or an alarm.
 func isOpening(m *message.Message) bool {
 	if m.Role != message.User || len(m.Blocks) == 0 {
 		return false
 	}
 	from := m.Blocks[0].Base().Origin
-	return strings.HasPrefix(from, "tool:") || strings.HasPrefix(from, "agent:") || strings.HasPrefix(from, "intent:")
+	return strings.HasPrefix(from, "tool:") || strings.HasPrefix(from, "agent:") || strings.HasPrefix(from, "intent:") || strings.HasPrefix(from, record.OriginAlarm)
 }
 
 // calling updates an open call and pushes its new state, if it changed.

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"time"
+
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -38,7 +40,8 @@ type Turn struct {
 	derived bool // the id was derived from something known: the conversation may exist
 
 	// For turns that do not come from outside:
-	origin  string          // who opens it: "tool:NAME", "agent:PATH"; empty: the user
+	origin  string          // who opens it: "tool:NAME", "agent:PATH", "alarm:ID"; empty: the user
+	at      time.Time       // of the message; zero: when it is recorded
 	labels  message.Labels  // of the content
 	sources []string        // whose private data the content is
 	asked   request.Context // its lineage; zero: it has no parent
@@ -84,7 +87,7 @@ const (
 	FrameNotice    FrameKind = "notice"      // Text for the person
 	FrameTask      FrameKind = "task"        // Task: the progress of a background call
 	FramePlanned   FrameKind = "plan_task"   // Planned: how a task of a plan stands
-	FrameOpened    FrameKind = "opened"      // a tool or an agent began a turn: Message, Stored
+	FrameOpened    FrameKind = "opened"      // a tool, an agent or an alarm began a turn: Message, Stored
 )
 
 // Frame is one thing that a watcher of a conversation sees.

@@ -221,7 +221,7 @@ const remoteModel = "service/llm"
 // that no other model takes its place when the run continues after a restart.
 func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
 	run.Model = first(run.Model, kit.Model, "default")
-	if run.Model == repeatModel {
+	if run.Model == record.RepeatModel {
 		return repeating(), nil
 	}
 	if run.Model != remoteModel && len(run.Models) > 0 {

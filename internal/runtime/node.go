@@ -152,6 +152,8 @@ type Node struct {
 	idle   *time.Timer          // for the next idle chat to evict; nil: there is none
 	toPack map[chatKey]struct{} // conversations with messages that have left the context window
 
+	reminders reminders
+
 	slots  slots // for the tool calls of all turns
 	leases leases
 	outer  map[id.ID]*performing // actions called from outside that are in progress

@@ -81,7 +81,7 @@ func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *T
 		return "", n.named(ctx, c, s, t, m, inter), llm.Spend{}
 	}
 	given := conv.Agent != "" && !conv.Routed
-	if m == nil || given || t.Plan || t.Model == repeatModel || len(conv.Tools) > 0 {
+	if m == nil || given || t.Plan || t.Model == record.RepeatModel || len(conv.Tools) > 0 {
 		return "", nil, llm.Spend{}
 	}
 	q := unclear{user: c.user, meter: n.opt.Models.NewMeter(), agent: conv.Agent}

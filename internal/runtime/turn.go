@@ -142,7 +142,7 @@ func (t *Turn) interaction() id.ID {
 // userMessage builds the message of a turn. It sets the turn's conversation if it
 // has none.
 func userMessage(user string, t *Turn) (*message.Message, error) {
-	m := &message.Message{Role: message.User, Blocks: t.Content}
+	m := &message.Message{Role: message.User, Blocks: t.Content, At: t.at}
 	if !t.Regenerate.Zero() {
 		if len(t.Content) > 0 || t.Steer || !t.Replace.Zero() {
 			return nil, fault.New(fault.Invalid, "turn_invalid", "an answer is regenerated without a message").
@@ -215,7 +215,7 @@ func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Sessio
 	}
 	c.feed.settle(0)
 	model := t.Model
-	if model == repeatModel { // of this turn alone
+	if model == record.RepeatModel { // of this turn alone
 		model = ""
 	}
 	return n.conversations.Create(sc, record.Conversation{ID: c.id, Owner: c.user,

@@ -23,6 +23,7 @@ func frameTypes() []entry {
 			return []step{frames(`{"type":"requests","all":true,"limit":1000}`), frames(`{"type":"requests","request_id":"` + x.Task + `"}`), frames(`{"type":"requests","request_id":"` + x.Turn + `"}`)}
 		}},
 		{route: "approvals", want: own, calls: to(frames(`{"type":"approvals"}`), frames(`{"type":"approvals","follow":true}`)), shared: to(frames(`{"type":"approvals"}`))},
+		{route: "reminders", want: own, live: true, calls: to(frames(`{"type":"reminders"}`))},
 		{route: "approval", want: []string{"approval_not_found"}, calls: func(x things) []step {
 			return []step{frames(`{"type":"approval","approval_id":"` + x.Question + `"}`), frames(`{"type":"approval","approval_id":"` + x.Intent + `"}`)}
 		}, shared: func(x things) []step { return []step{frames(`{"type":"approval","approval_id":"` + x.Families + `"}`)} }},

@@ -54,6 +54,9 @@ func TestATimerIsToldOnce(t *testing.T) {
 	}
 	mu.Unlock()
 	shown := n.Must("conversations", "show", a.Conversation)
+	if !strings.Contains(shown, "## ⏰ Reminder, ") || strings.Count(shown, `The timer "tea" is over.`) != 1 || strings.Contains(shown, "steward/repeat") {
+		t.Errorf("it is not shown as a reminder:\n%s", shown)
+	}
 
 	b := n.Ask("eggs", nil)
 	n.Kill()

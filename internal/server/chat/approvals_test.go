@@ -48,6 +48,15 @@ func (d *double) Approval(_ context.Context, user, which string, p intent.Patter
 	return waits(p, "b94d27b9"), nil
 }
 
+// FollowReminders yields one reminder.
+func (d *double) FollowReminders(ctx context.Context, user string) iter.Seq[runtime.Reminder] {
+	return func(yield func(runtime.Reminder) bool) {
+		if yield(runtime.Reminder{Conversation: number(1), Message: number(0x16), Text: "Reminder: tea", At: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}) {
+			<-ctx.Done()
+		}
+	}
+}
+
 // FollowApprovals yields the one question, and an empty list once it is
 // answered.
 func (d *double) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error] {

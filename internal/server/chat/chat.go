@@ -33,6 +33,7 @@ type Node interface {
 	Approvals(ctx context.Context, user string) ([]effect.Question, error)
 	Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error)
 	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
+	FollowReminders(ctx context.Context, user string) iter.Seq[runtime.Reminder]
 	Observe(ctx context.Context, user string, f events.ChangeFilter, from events.Cursor) iter.Seq2[events.Batch, error]
 	Requests(ctx context.Context, user string, all bool, limit int) ([]client.Request, error)
 	RequestTree(ctx context.Context, user, which string) (client.Request, error)

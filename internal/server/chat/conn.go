@@ -42,7 +42,8 @@ type conn struct {
 
 	pending atomic.Int32 // messages that wait for their turn, and unanswered frames about agents
 
-	asking atomic.Bool // the client receives the approvals that wait for the caller
+	asking   atomic.Bool // the client receives the approvals that wait for the caller
+	reminded atomic.Bool // the client receives the caller's reminders
 }
 
 // item is a frame for the client: a frame of the runtime, or one that is already encoded.

@@ -72,7 +72,7 @@ func TestDocumentedExamples(t *testing.T) {
 		}
 		c.CloseNow()
 	}
-	for _, typ := range []string{"accepted", "token", "reasoning", "tool_call", "tool_result", "complete", "error", "reset", "notice", "pong", "ok", "user", "changes", "task", "plan_task", "opened", "requests", "events"} {
+	for _, typ := range []string{"accepted", "token", "reasoning", "tool_call", "tool_result", "complete", "error", "reset", "notice", "pong", "ok", "user", "changes", "task", "plan_task", "opened", "reminder", "requests", "events"} {
 		if !types[typ] {
 			t.Errorf("no example of %s", typ)
 		}

@@ -68,9 +68,10 @@ func membersOf(f *runtime.Frame) any {
 		return f.Planned
 	case f.Kind == runtime.FrameOpened && f.Stored != nil:
 		opened := struct {
-			Origin  string  `json:"origin,omitzero"` // the tool or agent that has opened the turn
-			Content []block `json:"content"`
-		}{Content: blocksOf(f.Stored.Blocks)}
+			Origin  string    `json:"origin,omitzero"` // the tool, agent or alarm that has opened the turn
+			At      time.Time `json:"at,omitzero"`
+			Content []block   `json:"content"`
+		}{Content: blocksOf(f.Stored.Blocks), At: f.Stored.At}
 		if len(f.Stored.Blocks) > 0 {
 			opened.Origin = f.Stored.Blocks[0].Base().Origin
 		}

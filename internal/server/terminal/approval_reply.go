@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
@@ -256,17 +257,22 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 	}
 }
 
-// checkArgs refuses arguments that are not a JSON object.
+// checkArgs refuses arguments that are not a JSON object, and says where they are wrong.
 func checkArgs(text string) error {
 	var object map[string]json.RawMessage
 	err := json.Unmarshal([]byte(text), &object)
-	if err == nil && object == nil {
-		err = errors.New("this is no object")
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		before := text[:max(min(int(syntax.Offset)-1, len(text)), 0)]
+		line, column := strings.Count(before, "\n")+1, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])+1
+		err = fault.New(fault.Invalid, "args_invalid", "the arguments are not valid JSON: line %d, column %d: %w", line, column, err)
+	case err != nil || object == nil:
+		err = fault.New(fault.Invalid, "args_invalid", "the arguments must be a JSON object, such as {\"name\": \"value\"}")
+	default:
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("the arguments are no JSON object: %w", err)
-	}
-	return nil
+	return fault.Of(err).WithHint("correct them and press Enter, or Esc to go back")
 }
 
 // showTerms shows what a standing approval would cover.

@@ -170,7 +170,7 @@ func TestEditedArgumentsAreSent(t *testing.T) {
 	}
 	d.typing(`["a"]`)
 	d.slowly(press("enter"))
-	if got := d.seen(); len(node.decided) != 0 || !strings.Contains(got, "no JSON object") {
+	if got := d.seen(); len(node.decided) != 0 || !strings.Contains(got, "must be a JSON object") {
 		t.Fatalf("%+v\n%s", node.decided, got)
 	}
 	d.typing(`{"path":"notes/b.txt","text":"hello"}`)
@@ -338,7 +338,7 @@ func TestTasksAreShownWhileTheyGoOn(t *testing.T) {
 		t.Errorf("%d questions wait", n)
 	}
 	task.Status = record.TaskCompleted
-	if got := show(tr, task); got != "" || len(tr.live(5, "*")) != 0 {
+	if got := show(tr, task); !strings.HasPrefix(got, "\n✓ archive.count has finished in the background → page") || len(tr.live(5, "*")) != 0 { // at once, beside the turn
 		t.Errorf("%q, live %q", got, tr.live(5, "*"))
 	}
 	if got := show(tr, openedFrame("archive.count has ended: it was done.\n--- 1\nsecret")); got != "\n« archive.count has ended: it was done." || !tr.running {

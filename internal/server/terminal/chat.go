@@ -47,6 +47,8 @@ type chat struct {
 	weighed   string           // the long text that the person was warned about
 	editing   *message.Message // the message that the input replaces
 
+	reminders chan remindedMsg
+
 	frames   chan watched // of the current watch
 	watch    int          // counts watches, to ignore frames of earlier ones
 	unwatch  func()
@@ -188,10 +190,11 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 	case drawn:
 		if !m.ready {
 			m.ready = true
+			news := tea.Batch(m.followWaiting(), m.followReminders())
 			if m.opt.Conversation != "" {
-				return tea.Batch(m.open(m.opt.Conversation), m.followWaiting())
+				return tea.Batch(m.open(m.opt.Conversation), news)
 			}
-			return m.followWaiting()
+			return news
 		}
 	case tea.ColorProfileMsg:
 		m.profile = msg.Profile
@@ -226,6 +229,8 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		return msg()
 	case heardMsg:
 		return m.hear(msg)
+	case remindedMsg:
+		return m.reminded(msg)
 	case answeredMsg:
 		return m.rested(msg)
 	default:
@@ -438,6 +443,9 @@ func (m *chat) show(w watched) tea.Cmd {
 		m.cursor = f.Cursor
 		rested := !m.turn.running
 		m.turn.frame(f)
+		if f.Interaction != "" && f.Interaction == m.turn.alarms.turn {
+			continue // it is no answer to anything
+		}
 		over := f.Type == client.FrameComplete || f.Type == client.FrameError
 		if f.Type == client.FrameUser || rested && (m.turn.running || over) {
 			m.sending = "" // these frames came before the report that it was accepted

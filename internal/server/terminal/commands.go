@@ -19,6 +19,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/settings"
 )
 
@@ -242,9 +243,15 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 func (t *turn) past(m *message.Message) {
 	switch m.Role {
 	case message.User:
+		if isAlarm(m) {
+			t.reminder(m.Text(), m.At)
+			return
+		}
 		t.user(contentOf(m))
 	case message.Assistant:
-		t.prose(m.Text())
+		if m.Model != record.RepeatModel {
+			t.prose(m.Text())
+		}
 	case message.Tool:
 		r := m.Result()
 		t.print(kindCall, t.mark(r)+" "+t.dim.Render(cut(Visible(r.Name)+" → "+saidBy(r, 400), t.paint.width-3)))

@@ -51,6 +51,7 @@ type turn struct {
 	calls    []*activity // in progress
 	tasks    []*activity // in the background
 	plan     tree        // of the plan that is carried out, or was last
+	alarms   alarms      // the reminders that were shown
 	last     string      // the kind of what was printed last
 	offline  bool        // the last answer came from the offline provider
 	model    string      // the model of the last answer
@@ -71,6 +72,7 @@ const (
 	kindUser  = "user"
 	kindText  = "text"
 	kindCall  = "call"
+	kindAlarm = "alarm"
 	kindNote  = "note"
 	kindSaid  = "said"
 	kindError = "error"
@@ -93,6 +95,9 @@ func (t *turn) frame(f client.Frame) {
 }
 
 func (t *turn) take(f *client.Frame) {
+	if t.alarm(f) {
+		return
+	}
 	switch f.Type {
 	case client.FrameUser:
 		t.start()
@@ -132,7 +137,7 @@ func (t *turn) take(f *client.Frame) {
 	case client.FrameOpened:
 		t.start()
 		t.flush()
-		t.print(kindUser, t.warn.Render("« ")+cut(oneLine(firstOf(f.Content.Text()), 400), max(t.paint.width-3, 1)))
+		t.print(kindUser, t.warn.Render("« ")+cut(oneLine(openedBy(f), 400), max(t.paint.width-3, 1)))
 	}
 }
 
@@ -250,6 +255,9 @@ func (t *turn) task(f *client.Frame) {
 	t.calls = slices.DeleteFunc(t.calls, of)
 	if over {
 		t.tasks = slices.DeleteFunc(t.tasks, of)
+		if t.running { // the turn that tells its result waits for this one
+			t.ended(f)
+		}
 		return
 	}
 	i := slices.IndexFunc(t.tasks, of)
@@ -263,6 +271,20 @@ func (t *turn) task(f *client.Frame) {
 		a := *t.tasks[i]
 		t.calls = append(t.calls, &a)
 	}
+}
+
+// ended tells that a background call has ended.
+func (t *turn) ended(f *client.Frame) {
+	mark, said := t.good.Render("✓"), "has finished in the background"
+	if f.Status == record.TaskError {
+		mark, said = t.bad.Render("✗"), "has failed in the background"
+	}
+	room := t.paint.width - 3
+	line := cut(Visible(f.Tool)+" "+said, room)
+	if rest := room - lipgloss.Width(line) - 3; f.Message != "" && rest > 0 {
+		line += t.dim.Render(" → " + cut(oneLine(f.Message, 400), rest))
+	}
+	t.print(kindCall, mark+" "+line)
 }
 
 // ask prints the next question. An answer belongs to the last question on the screen,

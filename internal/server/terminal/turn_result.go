@@ -31,10 +31,7 @@ func (t *turn) result(f *client.Frame) {
 		return
 	}
 	r := resultOf(f)
-	mark, said := t.mark(r), ""
-	if r.Status != message.OK {
-		said = strings.ReplaceAll(f.Status, "_", " ") + ": "
-	}
+	mark, said := t.mark(r), outcome(r)
 	room := t.paint.width - 3
 	what, name := t.doing(f, room)
 	head := what + t.dim.Render(name)
@@ -82,15 +79,47 @@ func resultOf(f *client.Frame) *message.ToolResult {
 
 // mark returns the mark of a result.
 func (t *turn) mark(r *message.ToolResult) string {
-	switch {
-	case r.Status == message.Queued || r.Status == message.Accepted:
+	switch r.Status {
+	case message.Queued, message.Accepted:
 		return t.warn.Render("…")
-	case r.Status != message.OK:
-		return t.bad.Render("✗")
-	case len(r.Denied) > 0:
-		return t.warn.Render("!")
+	case message.Interrupted:
+		return t.warn.Render("■")
+	case message.UnknownEnd:
+		return t.warn.Render("?")
+	case message.OK:
+		if len(r.Denied) > 0 || exitCode(r) != "" {
+			return t.warn.Render("!")
+		}
+		return t.good.Render("✓")
 	}
-	return t.good.Render("✓")
+	return t.bad.Render("✗")
+}
+
+// outcome says how a call ended that was not simply done.
+func outcome(r *message.ToolResult) string {
+	said := map[message.Status]string{message.Failed: "failed", message.DeniedCall: "denied", message.Unavailable: "cannot be reached",
+		message.UnknownEnd: "unknown whether it was done", message.Interrupted: "stopped", message.Queued: "queued"}[r.Status]
+	if said == "" && exitCode(r) != "" {
+		said = "exit code " + exitCode(r)
+	}
+	if said != "" {
+		said += ": "
+	}
+	return said
+}
+
+// exitCode returns the exit code of a command that ran to its end without success.
+func exitCode(r *message.ToolResult) string {
+	text := r.Plain()
+	i := strings.LastIndex(text, "[exit code ")
+	if i < 0 || r.Name != "shell.run" && r.Name != "code.run" {
+		return ""
+	}
+	code, ok := strings.CutSuffix(text[i+len("[exit code "):], "]")
+	if !ok || code == "0" {
+		return ""
+	}
+	return code
 }
 
 // saidBy returns the text of a result on one line. It begins with the tools that were
@@ -136,9 +165,6 @@ func sources(list []client.Citation) (lines []string) {
 // context window is.
 func (t *turn) foot(f *client.Frame) string {
 	by, stopped := safe(f.Model), ""
-	if strings.HasPrefix(f.Model, "steward/") { // Steward itself: a reminder
-		by = ""
-	}
 	if t.offline {
 		by = "offline provider: rules, not a language model"
 	}
@@ -191,7 +217,7 @@ func (t *turn) note(text string) {
 	t.print(kindNote, t.dim.Render(t.paint.wrap(safe(text))))
 }
 
-// fault shows an error with its remedy and its code.
+// fault shows an error with its remedy, and its code at the end.
 func (t *turn) fault(err error) string {
 	e := fault.Of(err)
 	if e == nil {
@@ -199,11 +225,15 @@ func (t *turn) fault(err error) string {
 	}
 	said := *e
 	said.Remedy = ""
-	text := t.bad.Render(t.paint.wrap("✗ " + safe(said.Error())))
+	text := hang(t.bad, t.bad.Render("✗ "), "  ", safe(said.Error()), t.paint.width)
 	if e.Remedy != "" {
-		text += "\n" + t.paint.wrap("  "+safe(e.Remedy))
+		text += "\n" + hang(lipgloss.NewStyle(), "  ", "  ", safe(e.Remedy), t.paint.width)
 	}
-	return text + "\n" + t.dim.Render("  "+e.Code)
+	code := t.dim.Render("[" + e.Code + "]")
+	if last := text[strings.LastIndexByte(text, '\n')+1:]; lipgloss.Width(last)+lipgloss.Width(code)+1 < t.paint.width {
+		return text + " " + code
+	}
+	return text + "\n  " + code
 }
 
 // tool returns the tool that a question is about: that of the call itself, or

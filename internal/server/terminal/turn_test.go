@@ -190,7 +190,7 @@ func TestErrorsAndNotices(t *testing.T) {
 	tr := newTurn(t, 60)
 	e := fault.New(fault.Unavailable, "overloaded", "the model is busy").WithHint("try again later")
 	got := show(tr, token("2", "half an ans"), client.Frame{Type: client.FrameError, Err: e})
-	if got != "half an ans\n\n✗ the model is busy\n  try again later\n  overloaded" {
+	if got != "half an ans\n\n✗ the model is busy\n  try again later [overloaded]" {
 		t.Errorf("%q", got)
 	}
 	if got := show(tr, client.Frame{Type: client.FrameError}); !strings.Contains(got, "did not say why") {
@@ -207,7 +207,10 @@ func TestErrorsAndNotices(t *testing.T) {
 func TestResultsOfEveryKind(t *testing.T) {
 	for _, c := range []struct{ status, text, want string }{
 		{"ok", "fine", "✓ a.b → fine"},
-		{"error", "broken", "✗ a.b → error: broken"},
+		{"error", "broken", "✗ a.b → failed: broken"},
+		{"interrupted", "no", "■ a.b → stopped: no"},
+		{"unavailable", "no", "✗ a.b → cannot be reached: no"},
+		{"unknown", "no", "? a.b → unknown whether it was done: no"},
 		{"denied", "no", "✗ a.b → denied: no"},
 		{"queued", "", "… a.b → queued: "},
 		{"ok", strings.Repeat("long ", 40), "✓ a.b → long long"},
@@ -216,6 +219,11 @@ func TestResultsOfEveryKind(t *testing.T) {
 		got := show(newTurn(t, 40), result("x/1", "a.b", c.status, c.text))
 		if !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.status, got, c.want)
+		}
+	}
+	for text, want := range map[string]string{"a\n[exit code 0]": "✓ shell.run → a", "a\n[exit code 3]": "! shell.run → exit code 3: a", "[exit code 3] a": "✓ shell.run → [exit"} {
+		if got := show(newTurn(t, 60), result("x/1", "shell.run", "ok", text)); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	inside := result("x/1", "desk.ask", "ok", "done")
