@@ -70,9 +70,7 @@ func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool
 	case name == "enter":
 		return m.submitReply(a), true
 	}
-	var cmd tea.Cmd
-	m.input, cmd = m.input.Update(k)
-	return cmd, true
+	return m.typeKey(k), true
 }
 
 // termsKey handles a key while the terms of a standing approval are shown.
@@ -117,7 +115,7 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 		return nil, false
 	}
 	q := a.Approval
-	m.reply = reply{id: q.ID, hash: q.Hash, draft: m.input.Value()}
+	m.reply = reply{id: q.ID, hash: q.Hash, draft: m.written()}
 	switch name {
 	case "y":
 		return m.give(client.Answer{Hash: q.Hash, Approve: true}, "allowed"), true
@@ -219,7 +217,7 @@ func (m *chat) leaveReply() {
 
 // submitReply takes the input as the reply.
 func (m *chat) submitReply(a *activity) tea.Cmd {
-	r, text := &m.reply, m.input.Value()
+	r, text := &m.reply, m.unlabelled()
 	switch r.stage {
 	case givingReason:
 		return m.give(client.Answer{Hash: r.hash, Reason: strings.TrimSpace(text)}, "denied")

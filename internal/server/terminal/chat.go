@@ -42,10 +42,10 @@ type chat struct {
 	agents    []string
 	shelf     []client.Conversation // in the order of the last /list
 	models    []string
-	sending   string           // the message that is being sent
-	outbox    []string         // the messages that are sent after it
-	weighed   string           // the long text that the person was warned about
-	editing   *message.Message // the message that the input replaces
+	sending   string            // the message that is being sent, with the marks of its pastes
+	outbox    []string          // the messages that are sent after it
+	pastes    map[string]string // pasted texts by the label that the input has in their place
+	editing   *message.Message  // the message that the input replaces
 
 	reminders chan remindedMsg
 
@@ -205,13 +205,7 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 	case tea.KeyPressMsg:
 		return m.key(msg)
 	case tea.PasteMsg:
-		if path, ok := pastedFile(msg.Content); ok {
-			m.input.InsertString(mention(path) + " ")
-			return nil
-		}
-		var cmd tea.Cmd
-		m.input, cmd = m.input.Update(msg)
-		return cmd
+		return m.paste(msg.Content)
 	case printed:
 		m.printing = false
 	case ticked:
@@ -305,17 +299,11 @@ func (m *chat) animate() tea.Cmd {
 	return m.tick(every, func(time.Time) tea.Msg { return ticked{} })
 }
 
-// setInput replaces the text in the input line.
-func (m *chat) setInput(text string) {
-	m.input.SetValue(text)
-	m.input.MoveToEnd()
-}
-
 func (m *chat) busy() bool { return m.turn.running || m.sending != "" }
 
 // next returns the message with a text.
 func (m *chat) next(text string) client.Message {
-	return client.Message{Conversation: m.conv, ID: id.New().String(), Model: m.model, Agent: m.agent, Content: Words(text)}
+	return client.Message{Conversation: m.conv, ID: id.New().String(), Model: m.model, Agent: m.agent, Content: Words(plainText(text))}
 }
 
 // Words returns content that is a text.
@@ -336,7 +324,7 @@ func (m *chat) send(text string) tea.Cmd {
 func (m *chat) dispatch(t client.Message, text string, editing *message.Message) tea.Cmd {
 	m.sending = text
 	return func() tea.Msg {
-		files, err := mentioned(text)
+		files, err := mentioned(typedText(text))
 		if err != nil {
 			return sent{text: text, editing: editing, err: err}
 		}
@@ -355,11 +343,11 @@ func (m *chat) accepted(s sent) tea.Cmd {
 			m.setInput(s.text) // so that nothing is lost
 			m.editing = s.editing
 		} else if s.text != "" {
-			m.say("not sent: " + s.text)
+			m.say("not sent: " + plainText(s.text))
 		}
 		for _, text := range m.outbox { // they were meant to follow it
 			m.past.keep(text)
-			m.say("not sent: " + text)
+			m.say("not sent: " + plainText(text))
 		}
 		m.outbox = nil
 		return nil

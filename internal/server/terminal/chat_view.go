@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -38,10 +39,10 @@ func (m *chat) above() string {
 	most := max(1, m.height-m.part()-m.inputHeight()-4-len(asks)-min(len(m.outbox), 3)) // a call's question, an empty line, the line below
 	lines := append(m.turn.live(most, m.spinner()), asks...)
 	if m.sending != "" {
-		lines = append(lines, m.turn.dim.Render(cut(m.spinner()+" sending: "+oneLine(m.sending, 400), m.width-1)))
+		lines = append(lines, m.turn.dim.Render(cut(m.spinner()+" sending: "+oneLine(plainText(m.sending), 400), m.width-1)))
 	}
 	for _, text := range m.outbox[:min(len(m.outbox), 3)] {
-		lines = append(lines, m.turn.dim.Render(cut("then: "+oneLine(text, 400), m.width-1)))
+		lines = append(lines, m.turn.dim.Render(cut("then: "+oneLine(plainText(text), 400), m.width-1)))
 	}
 	if a, n := m.turn.pending(); a != nil {
 		line, _ := m.replyLines(a, n)
@@ -71,6 +72,10 @@ func (m *chat) below() string {
 		text = "in place of your last message · Esc leaves that as it is"
 	case m.turn.running:
 		text = fmt.Sprintf("%s %s · Esc stops", m.spinner(), clock(m.now().Sub(m.turn.began)))
+	case m.size() > Long:
+		text = Weight(m.size(), m.opt.Cost, cmp.Or(m.model, m.turn.model)) + " · Enter sends it"
+	case m.labels(m.input.Value()) > 0:
+		text = "Enter sends all of what was pasted · Ctrl-O shows it"
 	default:
 		var parts []string
 		for _, p := range []string{m.agent, m.model, m.named} {

@@ -100,6 +100,7 @@ func (m *chat) help(string) tea.Cmd {
 	}
 	b.WriteString("\nEnter sends; Alt-Enter, Shift-Enter, Ctrl-J or a \\ at the end of the line starts a new line.\n" +
 		"@PATH attaches a file: text, an image, a recording, a PDF or a Word file.\n" +
+		"A long paste is shown as [pasted 500 lines, …] and sent as it is; Ctrl-O shows it before.\n" +
 		"Up and Down recall earlier input. Tab completes commands and paths.\n" +
 		"Esc or Ctrl-C stops the answer; Ctrl-C twice leaves. Ctrl-R searches what you typed before; Ctrl-O shows the model's reasoning and the arguments of calls.")
 	return m.tell(b.String())

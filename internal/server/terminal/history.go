@@ -11,7 +11,7 @@ import (
 
 const (
 	keptLines  = 1000
-	largestOne = 64 << 10 // bytes; longer texts are not kept
+	largestOne = 64 << 10 // bytes; longer texts are not kept in the file
 )
 
 // history is the earlier input, oldest first. Its file has a JSON string per line.
@@ -77,11 +77,11 @@ func line(s string) []byte {
 // add appends a text, unless it repeats the one before.
 func (h *history) add(s string) error {
 	defer func() { h.at, h.draft = len(h.lines), "" }()
-	if len(s) > largestOne || len(h.lines) > 0 && h.lines[len(h.lines)-1] == s {
+	if len(h.lines) > 0 && h.lines[len(h.lines)-1] == s {
 		return nil
 	}
 	h.lines = append(h.lines, s)
-	if h.file == "" {
+	if h.file == "" || len(s) > largestOne {
 		return nil
 	}
 	f, err := os.OpenFile(h.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)

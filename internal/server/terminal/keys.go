@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -11,8 +10,8 @@ import (
 	"steward/client"
 )
 
-// Long is the size in bytes above which a text is not sent without a warning. In
-// the chat, a second Enter sends it.
+// Long is the size in bytes above which a person is told what a text means for a model. The chat
+// tells it below the input, before the text is sent.
 const Long = 50_000
 
 // Weight describes the size of a text for a model, and its least cost if cost is
@@ -70,7 +69,9 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 		m.tab()
 		return nil
 	case "ctrl+o":
-		m.turn.unfold()
+		if !m.showPastes() {
+			m.turn.unfold()
+		}
 		return nil
 	case "ctrl+r":
 		return m.searchHistory()
@@ -79,9 +80,7 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 	}
-	var cmd tea.Cmd
-	m.input, cmd = m.input.Update(k)
-	return cmd
+	return m.typeKey(k)
 }
 
 // interrupt handles Ctrl-C. It stops the turn or else clears the input; the second
@@ -95,7 +94,7 @@ func (m *chat) interrupt(now time.Time) tea.Cmd {
 	case m.turn.running:
 		return m.halt("")
 	case m.input.Value() != "":
-		m.past.keep(m.input.Value())
+		m.past.keep(m.written())
 		m.input.Reset()
 		m.editing = nil
 	}
@@ -106,24 +105,21 @@ func (m *chat) interrupt(now time.Time) tea.Cmd {
 func (m *chat) enter() tea.Cmd {
 	text := m.input.Value()
 	if strings.HasSuffix(text, `\`) && m.input.Line() == m.input.LineCount()-1 {
-		m.setInput(strings.TrimSuffix(text, `\`) + "\n")
+		m.setInput(strings.TrimSuffix(m.written(), `\`) + "\n")
 		return nil
 	}
-	text = strings.TrimSpace(text)
+	text = m.withPastes(strings.TrimSpace(text), pasteStart, pasteEnd) // as it was pasted, with its blanks
 	if text == "" {
 		return nil
 	}
-	if len(text) > Long && m.weighed != text {
-		m.weighed = text
-		return m.tell(Weight(len(text), m.opt.Cost, cmp.Or(m.model, m.turn.model)) + ". Enter once more sends it.")
-	}
 	m.input.Reset()
+	m.pastes = nil
 	if err := m.past.add(text); err != nil {
 		m.fail(err)
 	}
 	if strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") {
 		m.editing = nil
-		return m.obey(text)
+		return m.obey(plainText(text))
 	}
 	return m.send(strings.TrimPrefix(text, "/"))
 }
@@ -183,7 +179,7 @@ func (m *chat) recall(name string) bool {
 	if by > 0 && (m.input.Line() < m.input.LineCount()-1 || info.RowOffset < info.Height-1) {
 		return false
 	}
-	text, ok := m.past.move(by, m.input.Value())
+	text, ok := m.past.move(by, m.written())
 	if ok {
 		m.setInput(text)
 	}

@@ -91,18 +91,19 @@ func (m *chat) pickerLines() []string {
 // searchHistory looks for something that was typed before.
 func (m *chat) searchHistory() tea.Cmd {
 	var items []string
-	seen := map[string]bool{}
+	seen, whole := map[string]bool{}, map[string]string{}
 	for _, line := range slices.Backward(m.past.lines) {
 		if !seen[line] {
 			seen[line] = true
-			items = append(items, line)
+			items = append(items, plainText(line))
+			whole[plainText(line)] = line
 		}
 	}
 	if len(items) == 0 {
 		return m.tell("nothing was typed before")
 	}
 	return m.pick("typed before:", m.input.Value(), items, func(text string) tea.Cmd {
-		m.setInput(text)
+		m.setInput(whole[text])
 		return nil
 	})
 }

@@ -75,7 +75,7 @@ func (r *renderer) block(n ast.Node, src []byte, width int) []string {
 	switch n := n.(type) {
 	case *ast.Heading:
 		marks := strings.Repeat("#", n.Level) + " "
-		return r.wrap(r.heading.Render(marks+r.inline(n, src)), width)
+		return r.wrap(eachLine(r.heading, marks+r.inline(n, src)), width)
 	case *ast.Blockquote:
 		return indent(r.blocks(n, src, width-2), r.dim.Render("│ "), r.dim.Render("│ "))
 	case *ast.List:
@@ -164,10 +164,8 @@ func (r *renderer) inline(parent ast.Node, src []byte) string {
 		switch n := n.(type) {
 		case *ast.Text:
 			b.WriteString(plain(n.Value(src)))
-			if n.HardLineBreak() {
+			if n.HardLineBreak() || n.SoftLineBreak() { // models end a line where they mean it
 				b.WriteByte('\n')
-			} else if n.SoftLineBreak() {
-				b.WriteByte(' ')
 			}
 		case *ast.String:
 			b.WriteString(plain(n.Value))
@@ -187,9 +185,9 @@ func (r *renderer) inline(parent ast.Node, src []byte) string {
 			if n.Level > 1 {
 				style = r.strong
 			}
-			b.WriteString(style.Render(r.inline(n, src)))
+			b.WriteString(eachLine(style, r.inline(n, src)))
 		case *extast.Strikethrough:
-			b.WriteString(r.struck.Render(r.inline(n, src)))
+			b.WriteString(eachLine(r.struck, r.inline(n, src)))
 		case *extast.TaskCheckBox:
 			b.WriteString(map[bool]string{true: "[x] ", false: "[ ] "}[n.IsChecked])
 		case *ast.Link:
@@ -205,6 +203,15 @@ func (r *renderer) inline(parent ast.Node, src []byte) string {
 		}
 	}
 	return b.String()
+}
+
+// eachLine styles the lines of a text. Render would pad them to the same width.
+func eachLine(s lipgloss.Style, text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		lines[i] = s.Render(l)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // plain resolves escapes and entities. The result may be a control character, such as

@@ -17,12 +17,12 @@ func TestRenderedMarkdown(t *testing.T) {
 		"# Head\n\nThe **end** of *it*, ~~gone~~.":        "# Head\n\nThe end of it, gone.",
 		"- one\n- two\n  - deeper\n\n1. first\n2. second": "• one\n• two\n  • deeper\n\n1. first\n2. second",
 		"- [x] done\n- [ ] open":                          "• [x] done\n• [ ] open",
-		"> said\n> so":                                    "│ said so",
+		"> said\n> so":                                    "│ said\n│ so",
 		"`a && b` and AT&amp;T, 2 \\* 3":                  "`a && b` and AT&T, 2 * 3",
 		"```go\nif a {\n\tb()\n}\n```":                    "  if a {\n      b()\n  }",
 		"[the page](https://example.org) ![pic](p.png)":   "the page (https://example.org) image: pic (p.png)",
 		"<https://example.org> <b>bold</b>":               "https://example.org <b>bold</b>",
-		"one  \ntwo\nthree":                               "one\ntwo three",
+		"one  \ntwo\nthree":                               "one\ntwo\nthree",
 		"| a | bee |\n|---|---|\n| 1 | 2 |":               "┌───┬─────┐\n│ a │ bee │\n├───┼─────┤\n│ 1 │ 2   │\n└───┴─────┘",
 		"a\n\n---\n\nb":                                   "a\n\n────────────────────────────────────────\n\nb",
 		"":                                                "",
@@ -81,5 +81,27 @@ func TestAScreenPutsTogetherWhatWritesCut(t *testing.T) {
 	}
 	if want := "a\nb␍c<U+202E>d👍<U+009B>\tok<FF>\n<U+E0041>👨‍👩‍👧<E2>"; string(got) != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The end of a line in an answer is the end of a line on the screen, as in other chats.
+func TestLinesOfAnAnswerStay(t *testing.T) {
+	for source, want := range map[string]string{
+		"notes/a.txt\nnotes/b.txt\n**bold\nmore** end": "notes/a.txt\nnotes/b.txt\nbold\nmore end",
+		"- one\n  two\n- three":                        "• one\n  two\n• three",
+		"> a\n> b":                                     "│ a\n│ b",
+		"```\na\n\nb\n```":                             "  a\n\n  b",
+		"hard  \nbreak":                                "hard\nbreak",
+	} {
+		var lines []string
+		for _, l := range newRenderer(true, true).render(source, 60) {
+			lines = append(lines, strings.TrimRight(stripped(l), " "))
+			if l := stripped(l); l != strings.TrimRight(l, " ") && l != "  " {
+				t.Errorf("%q: %q is padded", source, l)
+			}
+		}
+		if got := strings.Join(lines, "\n"); got != want {
+			t.Errorf("%q: got %q, want %q", source, got, want)
+		}
 	}
 }

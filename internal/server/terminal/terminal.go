@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -53,10 +54,12 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	// The renderer wakes up for each frame, also when nothing happens.
-	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(30), tea.WithWindowSize(o.Width, o.Height)}
-	if o.In != nil {
-		opts = append(opts, tea.WithInput(o.In))
+	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(30), tea.WithWindowSize(o.Width, o.Height), tea.WithFilter(rawPaste)}
+	in := o.In
+	if in == nil {
+		in = os.Stdin
 	}
+	opts = append(opts, tea.WithInput(keepPastes(in)))
 	if o.Out != nil {
 		opts = append(opts, tea.WithOutput(o.Out))
 	}

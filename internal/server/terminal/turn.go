@@ -207,14 +207,20 @@ func (t *turn) prose(text string) {
 	}
 }
 
+// mostEchoed is how many lines of a person's own message are shown.
+const mostEchoed = 20
+
 func (t *turn) user(said client.Content) {
-	text := safe(said.Text())
+	text := untabbed(safe(said.Text()))
 	for _, b := range said {
 		if b.Type == "image" || b.Type == "file" {
 			text += " [" + b.Type + "]"
 		}
 	}
 	lines := strings.Split(lipgloss.Wrap(text, max(t.paint.width-3, 1), ""), "\n")
+	if n := len(lines) - mostEchoed; n > 1 {
+		lines = append(lines[:mostEchoed:mostEchoed], t.dim.Render(fmt.Sprintf("… %d more lines, %s in all", n, SizeOf(len(said.Text())))))
+	}
 	for i, l := range lines {
 		mark := "  "
 		if i == 0 {
