@@ -61,7 +61,7 @@ func commands() []command {
 		{"agent", "[NAME]", "choose the agent that goes on with this conversation", nothing, (*chat).hand},
 		{"plan", "TEXT", "have a request planned; you decide about the plan before it is carried out", nothing, (*chat).plan},
 		{"persona", "[NAME]", "choose how the agent speaks to you, or off", nothing, (*chat).persona},
-		{"folder", "PATH [write]", "let Steward read a folder of this machine, or also write in it", nothing, (*chat).folder},
+		{"folder", "PATH", "let Steward read a folder of this machine; with write behind it, also write", nothing, (*chat).folder},
 		{"agents", "", "list the agents and tool sources, and whether each is approved", nothing, (*chat).showAgents},
 		{"approve", "[NAME]", "approve an agent or tool source, or ask again about those that wait", nothing, (*chat).approve},
 		{"tools", "", "list the available tools", nothing, (*chat).tools},
@@ -94,16 +94,28 @@ func (m *chat) obey(line string) tea.Cmd {
 }
 
 func (m *chat) help(string) tea.Cmd {
-	var b strings.Builder
+	rows := [][2]string{}
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "/%-15s %s\n", strings.TrimSpace(c.name+" "+c.args), c.does)
+		rows = append(rows, [2]string{"/" + strings.TrimSpace(c.name+" "+c.args), c.does})
 	}
-	b.WriteString("\nEnter sends; Alt-Enter, Shift-Enter, Ctrl-J or a \\ at the end of the line starts a new line.\n" +
-		"@PATH attaches a file: text, an image, a recording, a PDF or a Word file.\n" +
-		"A long paste is shown as [pasted 500 lines, …] and sent as it is; Ctrl-O shows it before.\n" +
-		"Up and Down recall earlier input. Tab completes commands and paths.\n" +
-		"Esc or Ctrl-C stops the answer; Ctrl-C twice leaves. Ctrl-R searches what you typed before; Ctrl-O shows the model's reasoning and the arguments of calls.")
-	return m.tell(b.String())
+	rows = append(rows, [2]string{},
+		[2]string{"Enter", `send; Alt-Enter, Shift-Enter, Ctrl-J or a \ at the end starts a new line`},
+		[2]string{"@PATH", "attach a file: text, an image, a recording, a PDF or a Word file"},
+		[2]string{"Up, Down", "recall earlier input; Ctrl-R searches it"},
+		[2]string{"Tab", "complete a command or a path"},
+		[2]string{"Ctrl-O", "show the model's reasoning and the arguments of calls, or what was pasted"},
+		[2]string{"Esc, Ctrl-C", "stop the answer; Ctrl-C twice leaves"})
+	const left = len("/compact [undo]  ")
+	var lines []string
+	for _, r := range rows {
+		head := r[0] + "  "
+		if gap := left - len(head); gap > 0 {
+			head += strings.Repeat(" ", gap)
+		}
+		lines = append(lines, hang(m.turn.dim, m.turn.dim.Render(head), strings.Repeat(" ", left), r[1], m.width))
+	}
+	m.turn.print(kindSaid, strings.Join(lines, "\n"))
+	return nil
 }
 
 // plan sends a request to the planner. The agent that was there goes on after it.

@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"steward/client"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 )
@@ -107,5 +108,20 @@ func TestRemindersOfTheHistory(t *testing.T) {
 	}
 	if got := stripped(strings.Join(tr.out, "\n")); got != "› hello\n\nHello.\n\n⏰ 05:06  drink tea" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Wrong arguments are refused with the place where they are wrong, and stay in the editor.
+func TestWrongArgumentsAreToldWhere(t *testing.T) {
+	for text, want := range map[string]string{
+		"{\n  \"a\": 1,\n  é\n}": "line 3, column 3: ",
+		"{\"a\": 1":              "line 1, column 7: ",
+		"":                       "line 1, column 1: ",
+		"[1]":                    "must be a JSON object",
+		"null":                   "must be a JSON object",
+	} {
+		if err := checkArgs(text); !fault.HasCode(err, "args_invalid") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
 	}
 }
