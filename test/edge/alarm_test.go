@@ -77,3 +77,45 @@ func TestATimerIsToldOnce(t *testing.T) {
 		t.Errorf("%d messages: %s", len(out.Messages), n.Must("conversations", "show", b.Conversation))
 	}
 }
+
+// A timer that goes off while a question is open is told before the question is answered, and its
+// turn follows with the same message.
+func TestATimerIsToldWhileAQuestionIsOpen(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		switch in.Rounds() {
+		case 0:
+			return edge.Reply{Calls: []edge.Call{{Name: "timer.set", Args: map[string]any{"seconds": 1, "name": "tea"}}}}
+		case 1:
+			return edge.Reply{Calls: []edge.Call{{Name: "files.write", Args: map[string]any{"path": "a.txt", "content": "x"}}}}
+		}
+		return edge.Reply{Text: "It is set."}
+	})})
+	n.Serve()
+	news := n.Dial()
+	news.Send(map[string]any{"type": "reminders"})
+	next := func(c *edge.Conn, typ string) map[string]any {
+		for {
+			if f := c.Read(); f.Type == typ {
+				var all map[string]any
+				if err := json.Unmarshal(f.Raw, &all); err != nil {
+					t.Fatal(err)
+				}
+				return all
+			}
+		}
+	}
+	var told map[string]any
+	c := n.Dial()
+	a := c.Turn(map[string]any{"content": "set it, and write"}, func(edge.Approval) string {
+		told = next(news, "reminder")
+		return "deny"
+	})
+	if len(a.Asked) != 1 || told["text"] != `The timer "tea" is over.` || told["conversation_id"] != a.Conversation {
+		t.Fatalf("%+v, told %v", a, told)
+	}
+	opened := next(c, "opened")
+	if opened["message_id"] != told["message_id"] || opened["at"] != told["at"] || !strings.HasPrefix(opened["origin"].(string), "alarm:") {
+		t.Errorf("opened %v, told %v", opened, told)
+	}
+}
