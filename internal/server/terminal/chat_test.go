@@ -359,22 +359,24 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 
 // A paste reaches the model as it was pasted, also bytes that the terminal library takes for keys.
 func TestAPasteReachesTheModel(t *testing.T) {
-	n := newNode(t)
-	s := start(t, terminal.Options{Client: n.Client})
-	s.wait(hint)
-	s.keys("look: \x1b[200~if x {\n\t\x1b[31mred\x1b[A\n}\x1b[201~")
-	s.wait("look: [pasted 3 lines, 21 bytes: if x {]")
-	s.keys("\r")
-	s.wait("you said: look:")
-	s.rests()
-	s.keys("\x04")
-	s.end()
-	list, err := n.Conversations(t.Context(), 1)
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
-	var out strings.Builder
-	if err := n.Export(t.Context(), list[0].ID, "markdown", false, &out); err != nil || !strings.Contains(out.String(), "look: if x {\n\t\x1b[31mred\x1b[A\n}") {
-		t.Errorf("%q, %v", out.String(), err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		s := start(t, terminal.Options{Client: n.Client})
+		s.wait(hint)
+		s.keys("look: \x1b[200~if x {\n\t\x1b[31mred\x1b[A\n}\x1b[201~")
+		s.wait("look: [pasted 3 lines, 21 bytes: if x {]")
+		s.keys("\r")
+		s.wait("you said: look:")
+		s.rests()
+		s.keys("\x04")
+		s.end()
+		list, err := n.Conversations(t.Context(), 1)
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		var out strings.Builder
+		if err := n.Export(t.Context(), list[0].ID, "markdown", false, &out); err != nil || !strings.Contains(out.String(), "look: if x {\n\t\x1b[31mred\x1b[A\n}") {
+			t.Errorf("%q, %v", out.String(), err)
+		}
+	})
 }
