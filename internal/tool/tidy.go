@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -71,15 +72,19 @@ type Obsolete struct {
 // Unwrap() Tool).
 func OptimizerOf(t Tool) (Optimizer, bool) { return unwrapped[Optimizer](t) }
 
-// AsDuration ends the name of an argument in a LogSpec's Summary that is a number of seconds.
-const AsDuration = ":duration"
-
 // LogSpec says how the work log describes calls of a tool.
 type LogSpec struct {
 	// Summary says what a call does, in words for a person, whatever its outcome. Values of
 	// arguments are inserted in braces: "Write {path}", or "List {path|all folders}" for an
-	// optional one, or {seconds:duration}. Empty: derived from the tool's name.
+	// optional one. {seconds:duration}, {text:lines}, {path:folder} and {url:host} insert what is
+	// derived from a value. A part in square brackets is left out if none of the arguments in it
+	// is given: "Add the task {title}[, due {due}]". Empty: derived from the tool's name.
 	Summary string
+	// Does says what a call does, after "It", where a person is asked whether it may: "changes a
+	// file". Empty: derived from the spec.
+	Does string
+	// Previewed are the arguments that the tool's preview shows in full; see Previewer.
+	Previewed []string
 	// Parameters are the arguments to keep in the log. Empty: all short ones.
 	Parameters []string
 	// Secret are the arguments that are never shown, besides those whose name or value indicates
@@ -127,31 +132,45 @@ func checkLog(s *Spec, has func(string) bool) *fault.Error {
 		return fault.New(fault.Invalid, "tool_log_invalid", "the work log's words for the tool %s %s",
 			s.Name, fault.New("", "", format, args...).Message).Detail("tool", s.Name)
 	}
-	for rest := s.Log.Summary; ; {
-		before, after, open := strings.Cut(rest, "{")
-		switch {
-		case strings.Contains(before, "}"):
-			return bad("close a brace that was not opened")
-		case !open:
-			return checkLogged(s, has, bad)
-		}
-		name, next, closed := strings.Cut(after, "}")
-		name, _, _ = strings.Cut(name, "|")
-		switch {
-		case !closed:
-			return bad("do not close a brace")
-		case !has(strings.TrimSuffix(name, AsDuration)):
-			return bad("name {%.80s}, which is none of its parameters", name)
-		}
-		rest = next
+	templates, names := []string{s.Log.Summary}, slices.Concat(s.Log.Parameters, s.Log.Secret, s.Log.Impact, s.Log.Previewed)
+	for _, w := range s.Widths {
+		templates = append(templates, w.Name)
+		names = slices.Concat(names, w.Any, w.Folder, w.Host, slices.Sorted(maps.Keys(w.Like)))
 	}
-}
-
-func checkLogged(s *Spec, has func(string) bool, bad func(string, ...any) *fault.Error) *fault.Error {
-	for _, p := range slices.Concat(s.Log.Parameters, s.Log.Secret, s.Log.Impact) {
+	for _, t := range templates {
+		if err := checkTemplate(t, has, bad); err != nil {
+			return err
+		}
+	}
+	for _, p := range names {
 		if !has(p) {
 			return bad("name %.80q, which is none of its parameters", p)
 		}
 	}
 	return nil
+}
+
+// checkTemplate validates the braces of a template.
+func checkTemplate(template string, has func(string) bool, bad func(string, ...any) *fault.Error) *fault.Error {
+	for rest := template; ; {
+		before, after, open := strings.Cut(rest, "{")
+		switch {
+		case strings.Contains(before, "}"):
+			return bad("close a brace that was not opened")
+		case !open:
+			return nil
+		}
+		name, next, closed := strings.Cut(after, "}")
+		name, _, _ = strings.Cut(name, "|")
+		for _, as := range derivations {
+			name = strings.TrimSuffix(name, as)
+		}
+		switch {
+		case !closed:
+			return bad("do not close a brace")
+		case !has(name):
+			return bad("name {%.80s}, which is none of its parameters", name)
+		}
+		rest = next
+	}
 }

@@ -89,7 +89,8 @@ type Spec struct {
 	Dedupes     bool           // actions: the receiver deduplicates calls by Invocation.Key
 	Status      string         // actions: the tool of the same source that reports the outcome for Invocation.Key; empty: none
 	Tidy        []Strategy     // which results in a conversation its calls make obsolete
-	Log         LogSpec        // how its calls are described in the work log
+	Log         LogSpec        // how its calls are described, in the work log and in questions
+	Widths      []Width        `json:"-"` // what a standing approval is offered for, the narrowest first; nil: derived
 	Metadata    resource.Metadata
 
 	// Reach says where the arguments go. Targets are the arguments (names of top-level members)

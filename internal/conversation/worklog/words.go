@@ -2,13 +2,8 @@ package worklog
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"steward/internal/intent"
@@ -83,7 +78,7 @@ func (w *words) describe(en *Entry) {
 }
 
 func appendText(list []string, v any) []string {
-	if s := inline(v, maxShort); s != "" {
+	if s := tool.ValueLine(v, maxShort); s != "" {
 		list = append(list, s)
 	}
 	return list
@@ -102,103 +97,9 @@ func (e *Engine) Summary(c message.Call) string {
 // summary describes the call by the spec's template, or else by the tool's name and
 // its main argument.
 func (w *words) summary() string {
-	if w.spec.Log.Summary != "" {
-		return message.OneLine(w.fill(w.spec.Log.Summary), maxSummary)
-	}
-	category, verb, ok := strings.Cut(w.name, ".")
-	s := capital(spaced(category))
-	if ok {
-		s += ": " + spaced(verb)
-	}
-	if main := inline(w.main(), maxValue); main != "" {
-		s += " " + main
-	}
-	return message.OneLine(s, maxSummary)
-}
-
-// inline returns any value on one line.
-func inline(v any, most int) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case []any:
-		var parts []string
-		for _, sub := range v {
-			parts = append(parts, inline(sub, most))
-		}
-		return message.OneLine(strings.Join(parts, ", "), most)
-	case map[string]any:
-		b, err := json.Marshal(v)
-		if err != nil {
-			return ""
-		}
-		return message.OneLine(string(b), most)
-	}
-	return message.OneLine(fmt.Sprint(v), most)
-}
-
-var holePattern = regexp.MustCompile(`\{([^{}|]+?)(` + tool.AsDuration + `)?(?:\|([^{}]*))?\}`)
-
-// fill inserts arguments into a template: {path}, {path|the folder} for an optional one,
-// {seconds:duration} for a number of seconds.
-func (w *words) fill(template string) string {
-	return holePattern.ReplaceAllStringFunc(template, func(hole string) string {
-		p := holePattern.FindStringSubmatch(hole)
-		s := inline(w.args[p[1]], maxValue)
-		if p[2] != "" {
-			s = duration(s)
-		}
-		return cmp.Or(s, p[3])
-	})
-}
-
-// duration returns a number of seconds as "1 hour 30 minutes", and anything else as it is.
-func duration(s string) string {
-	n, err := strconv.ParseUint(s, 10, 40)
-	if err != nil || n == 0 {
-		return s
-	}
-	var parts []string
-	units := []string{"day", "hour", "minute", "second"}
-	for i, size := range []uint64{86400, 3600, 60, 1} {
-		switch k := n / size; {
-		case k == 1:
-			parts = append(parts, "1 "+units[i])
-		case k > 1:
-			parts = append(parts, fmt.Sprintf("%d %ss", k, units[i]))
-		}
-		n %= size
-	}
-	return strings.Join(parts, " ")
-}
-
-// spaced splits a name into words.
-func spaced(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '_' || r == '-' || r == '.' }), " ")
-}
-
-func capital(s string) string {
-	r, n := utf8.DecodeRuneInString(s)
-	return string(unicode.ToUpper(r)) + s[n:]
-}
-
-// main returns the main argument: what the call affects, the first with a telling name,
-// or the only one.
-func (w *words) main() any {
-	for _, names := range [][]string{w.spec.Log.Impact, w.spec.Log.Parameters, {"path", "file", "url", "uri", "query", "q", "question",
-		"title", "subject", "name", "to", "recipient", "entity", "entity_id", "city", "location", "place", "expression", "command", "text", "message", "id"}} {
-		for _, name := range names {
-			if v, ok := w.args[name]; ok && inline(v, 1) != "" {
-				return v
-			}
-		}
-	}
-	if len(w.args) == 1 {
-		for _, v := range w.args {
-			return v
-		}
-	}
-	return nil
+	return message.OneLine(w.spec.Log.Sentence(w.name, w.args, func(v any) (string, bool) {
+		return tool.ValueLine(v, maxValue), true
+	}).Text, maxSummary)
 }
 
 // parameters returns the arguments that the spec keeps, or all short ones.
@@ -227,7 +128,7 @@ func kept(v any) any {
 	if size(v) <= maxKept {
 		return v
 	}
-	return inline(v, maxKept)
+	return tool.ValueLine(v, maxKept)
 }
 
 func size(v any) int {

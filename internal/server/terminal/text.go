@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -15,7 +14,7 @@ import (
 // safe makes text harmless for a terminal. It writes out characters that can move
 // the cursor, set the clipboard, change the direction of writing or carry
 // invisible text. It keeps line feeds and tabs.
-func safe(s string) string { return visible(s, Unsafe) }
+func safe(s string) string { return tool.WriteOut(s, Unsafe) }
 
 // Unsafe reports whether a character of untrusted text must not reach a terminal:
 // control characters except line feed and tab, line separators, bidirectional
@@ -37,40 +36,7 @@ func Unsafe(r rune) bool {
 
 // Visible writes out all invisible characters of a text that a person decides
 // about, even joiners.
-func Visible(s string) string {
-	return visible(s, func(r rune) bool { return r != '\n' && tool.Unseen(r) })
-}
-
-func visible(s string, hidden func(rune) bool) string {
-	clean := true
-	for i, r := range s {
-		if hidden(r) || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, "<%02X>", s[i])
-		case !hidden(r):
-			b.WriteString(s[i : i+n])
-		case r < 0x20:
-			b.WriteRune('\u2400' + r)
-		case r == 0x7f:
-			b.WriteRune('\u2421')
-		default:
-			fmt.Fprintf(&b, "<U+%04X>", r)
-		}
-		i += n
-	}
-	return b.String()
-}
+func Visible(s string) string { return tool.Visible(s) }
 
 // oneLine joins the words of a text and cuts it to a number of cells.
 func oneLine(s string, cells int) string {
