@@ -108,8 +108,11 @@ type planTree struct{ asks bool } // a person is asked about the plan
 func (p planTree) Spec() tool.Spec {
 	return tool.Spec{Name: startTool, Effect: tool.Query, Asks: p.asks, Version: "1", Reach: tool.ReachHere, Input: []byte(plan.Schema), Timeout: askTimeout,
 		ResultCap: 256 << 10, Description: "Carries out a plan: its tasks are given to agents, and their outputs come back when all are over.",
-		Log: tool.LogSpec{Summary: "Carry out a plan: {plan}", Parameters: []string{"plan"}}}
+		Log: tool.LogSpec{Summary: "Carry out a plan: {plan}", Does: "begins with the tasks of the plan", Parameters: []string{"plan"}, Previewed: planShown}}
 }
+
+// planShown are the arguments of plan.start that its preview shows: all but how sure the planner is.
+var planShown = slices.DeleteFunc(tool.Spec{Input: []byte(plan.Schema)}.Arguments(), func(name string) bool { return name == "confidence" })
 
 // Preview implements tool.Previewer: the plan as a person reads it.
 func (planTree) Preview(_ context.Context, in tool.Invocation) (string, error) {

@@ -181,7 +181,7 @@ func (askPerson) Spec() tool.Spec {
 			`"answer":{"type":"string","maxLength":4000,"description":"what you would assume, for the user to change; left out: you cannot tell"}},` +
 			`"required":["question"],"additionalProperties":false}`),
 		Description: "Asks the user something that only the user can tell or decide, and without which the task cannot be done well. Waits for the answer.",
-		Log:         tool.LogSpec{Summary: "Ask you: {question}", Parameters: []string{"question"}}}
+		Log:         tool.LogSpec{Summary: "Ask you: {question}", Does: "asks you", Parameters: []string{"question"}}}
 }
 
 // Preview implements tool.Previewer.

@@ -228,7 +228,8 @@ func (s *Service) putTool() (tool.Tool, error) {
 	t, err := tool.New(tool.Spec{
 		Name: ToolPut, Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachHere, Dedupes: true,
 		Description: "Keeps something for the user as a resource, or replaces what is there by a new version. Earlier versions stay.",
-		Log:         tool.LogSpec{Summary: "Keep {uri}", Parameters: []string{"uri", "state"}, Impact: []string{"uri"}},
+		Log:         tool.LogSpec{Summary: "Keep {uri}", Does: "keeps something in Steward", Parameters: []string{"uri", "state"}, Impact: []string{"uri"}},
+		Widths:      []tool.Width{{Name: "keep anything as {uri}", Any: []string{"body", "state", "version"}}},
 	}, func(ctx context.Context, in tool.Invocation, args putArgs) (string, error) {
 		return s.put(ctx, in, resource.UserSpace(in.User), args)
 	})
@@ -239,7 +240,8 @@ func (s *Service) shareTool() (tool.Tool, error) {
 	t, err := tool.New(tool.Spec{
 		Name: ToolShare, Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachOut, Targets: []string{"group"}, Dedupes: true,
 		Description: "Keeps something as a resource that all members of a group of the user's read and change.",
-		Log:         tool.LogSpec{Summary: "Share {uri} with {group}", Parameters: []string{"uri", "group", "state"}, Impact: []string{"group", "uri"}},
+		Log:         tool.LogSpec{Summary: "Share {uri} with {group}", Does: "shows something to the members of a group", Parameters: []string{"uri", "group", "state"}, Impact: []string{"group", "uri"}},
+		Widths:      []tool.Width{{Name: "share anything as {uri} with {group}", Any: []string{"body", "state", "version"}}},
 	}, func(ctx context.Context, in tool.Invocation, args shareArgs) (string, error) {
 		return s.put(ctx, in, resource.GroupSpace(args.Group), args.putArgs)
 	})
@@ -266,7 +268,7 @@ func (s *Service) deleteTool() (tool.Tool, error) {
 	t, err := tool.New(tool.Spec{
 		Name: ToolDelete, Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachHere, Dedupes: true,
 		Description: "Deletes a resource of the user's, or of a group of his. Its earlier versions can be put back.",
-		Log:         tool.LogSpec{Summary: "Delete {uri}", Impact: []string{"uri"}},
+		Log:         tool.LogSpec{Summary: "Delete {uri}", Does: "deletes something in Steward", Impact: []string{"uri"}},
 	}, func(ctx context.Context, in tool.Invocation, args deleteArgs) (string, error) {
 		uri, err := Parse(in.User, "", args.URI)
 		if err != nil {

@@ -58,19 +58,26 @@ func (s *service) actions(k *local.Kit) {
 	reach := map[bool]tool.Reach{true: tool.ReachOut, false: tool.ReachHere}[there]
 	local.Change(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale, Timeout: timeout,
 		Description: "Adds an event to the calendar: puts in or schedules a meeting or an appointment, and says if it overlaps with another.",
-		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title", "attendees"}}}, s.of, s.add, labelled)
+		Log:         tool.LogSpec{Summary: "Add {title} to the calendar[ {calendar}], {start}[, inviting {attendees}]", Does: changesCalendar, Impact: []string{"title", "attendees"}},
+		Widths: []tool.Width{{Name: "add any event[ to the calendar {calendar}][, inviting {attendees}]",
+			Any: []string{"title", "start", "duration_minutes", "all_day", "repeat", "location", "notes"}}}}, s.of, s.add, labelled)
 	local.Change(k, tool.Spec{Name: "move", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout, // an event's title may come from others
 		Description: "Moves an event in the calendar to another time: reschedules or postpones a meeting.",
-		Log:         tool.LogSpec{Summary: "Move {event} to {start}", Impact: []string{"event", "attendees"}}}, s.of, s.move, tool.Text)
+		Log:         tool.LogSpec{Summary: "Move {event} to {start}[, telling {attendees}]", Does: changesCalendar, Impact: []string{"event", "attendees"}},
+		Widths:      []tool.Width{{Name: "move any event[ in the calendar {calendar}][, telling {attendees}]", Any: []string{"event", "date", "start", "duration_minutes"}}}}, s.of, s.move, tool.Text)
 	local.Change(k, tool.Spec{Name: "remove", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout,
 		Description: "Removes an event from the calendar: cancels or deletes a meeting or an appointment.",
-		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar", Impact: []string{"event", "attendees"}}}, s.of, s.remove, tool.Text)
+		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar[ {calendar}][, telling {attendees}]", Does: changesCalendar, Impact: []string{"event", "attendees"}},
+		Widths:      []tool.Width{{Name: "remove any event[ from the calendar {calendar}][, telling {attendees}]", Any: []string{"event", "date"}}}}, s.of, s.remove, tool.Text)
 	if there {
 		local.Change(k, tool.Spec{Name: "respond", Reach: tool.ReachOut, Targets: []string{"organizer"}, Yields: mine, Tidy: stale, Timeout: timeout,
 			Description: "Answers an invitation that is in the calendar: accepts or declines it, or says that it is tentative.",
-			Log:         tool.LogSpec{Summary: "Answer the invitation to {event}: {answer}", Impact: []string{"event", "organizer"}}}, s.of, s.respond, tool.Text)
+			Log:         tool.LogSpec{Summary: "Answer the invitation to {event}: {answer}, to {organizer}", Does: "sends an answer to who invites", Impact: []string{"event", "organizer"}},
+			Widths:      []tool.Width{{Name: "answer {answer} to any invitation of {organizer}", Any: []string{"event", "date"}}}}, s.of, s.respond, tool.Text)
 	}
 }
+
+const changesCalendar = "changes your calendar"
 
 // at reads a time. Schemas do not enforce its format.
 func (s *service) at(text string, zone *time.Location) (time.Time, error) {

@@ -69,11 +69,15 @@ func Add(k *local.Kit, place local.Place, accounts dav.Accounts) {
 		Log:         tool.LogSpec{Summary: "Look up {query} in the contacts"}}, s.search)
 	local.Change(k, tool.Spec{Name: "add", Tidy: stale, Timeout: timeout,
 		Description: "Adds a person to the address book.",
-		Log:         tool.LogSpec{Summary: "Add {name} to the contacts", Impact: []string{"name"}}}, s.of, s.add, tool.Text)
+		Log:         tool.LogSpec{Summary: "Add {name} to the contacts", Does: changesContacts, Impact: []string{"name"}},
+		Widths:      []tool.Width{{Name: "add any person[ to the address book {book}]", Any: []string{"name", "emails", "phones", "birthday", "company", "note"}}}}, s.of, s.add, tool.Text)
 	local.Change(k, tool.Spec{Name: "edit", Yields: mine, Tidy: stale, Timeout: timeout,
 		Description: "Changes a person in the address book. What is given replaces what is there: give all e-mail addresses or phone numbers. What is not given stays.",
-		Log:         tool.LogSpec{Summary: "Change the contact {contact}", Impact: []string{"contact"}}}, s.of, s.edit, tool.Text)
+		Log:         tool.LogSpec{Summary: "Change the contact {contact}", Does: changesContacts, Impact: []string{"contact"}},
+		Widths:      []tool.Width{{Name: "change anything about {contact}", Any: []string{"name", "emails", "phones", "birthday", "company", "note"}}}}, s.of, s.edit, tool.Text)
 }
+
+const changesContacts = "changes your address book"
 
 func (s *service) of(_ context.Context, user string) (dav.Book, error) {
 	return dav.Book{Accounts: s.accounts, User: user, Media: "text/vcard", Notes: s.place.For(user)}, nil

@@ -128,13 +128,13 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	query := func(name, what, log string, again ...string) tool.Spec {
 		return tool.Spec{Name: name, Description: what, Yields: mine, Reach: tool.ReachHere, Timeout: timeout, Tidy: local.Again(again...), Log: tool.LogSpec{Summary: log}}
 	}
-	action := func(name, what, log string) tool.Spec {
-		return tool.Spec{Name: name, Description: what, Yields: mine, Timeout: timeout, Tidy: seen, Log: tool.LogSpec{Summary: log}}
+	action := func(name, what, log, width string, open ...string) tool.Spec {
+		return tool.Spec{Name: name, Description: what, Yields: mine, Timeout: timeout, Tidy: seen, Log: tool.LogSpec{Summary: log, Does: "changes your mailbox"},
+			Widths: []tool.Width{{Name: width, Any: open}}}
 	}
-	sends := func(name, what, log string, targets ...string) tool.Spec {
-		spec := action(name, what, log)
+	sends := func(spec tool.Spec, targets ...string) tool.Spec {
 		spec.Reach, spec.Targets = tool.ReachOut, targets
-		spec.Log.Impact = targets
+		spec.Log.Impact, spec.Log.Does = targets, "sends an e-mail"
 		return spec
 	}
 	local.Query(k, query("search", "Finds e-mails, newest first: sender, subject, date and id of each. Without conditions it lists the inbox.", "Search the e-mails in the folder {folder|inbox}",
@@ -142,23 +142,29 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	local.Query(k, query("read", "Reads an e-mail: its text, who sent it, whom to answer, and its attachments. It stays unread.", "Read an e-mail", "id"), s.read)
 	local.Query(k, query("thread", "Shows the conversation that an e-mail belongs to, oldest first, with the beginning of each text.", "Read the conversation of an e-mail", "id"), s.thread)
 	local.Query(k, query("attachment", "Reads an attachment of an e-mail: the text of a document, or a picture.", "Read attachment {number} of an e-mail", "id", "number"), s.attachment)
-	draft := action("draft", "Writes an e-mail into the drafts folder. It goes to nobody.", "Draft an e-mail to {to}: {subject}")
+	draft := action("draft", "Writes an e-mail into the drafts folder. It goes to nobody.", "Draft an e-mail to {to}: {subject}",
+		"draft any e-mail", "to", "cc", "bcc", "subject", "body")
 	draft.Dedupes = true
 	local.Action(k, draft, s.draft, s.settle)
-	local.Action(k, sends("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}: {subject}", "to", "cc", "bcc"), sending(s, s.compose), s.settle)
-	local.Action(k, sends("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}", "to", "cc"), sending(s, s.answer), s.settle)
-	local.Change(k, action("flag", "Marks an e-mail as read, flagged or answered, or with a label, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}"), s.of, s.flag, tool.Text)
+	local.Action(k, sends(action("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}[, copies to {cc}][, hidden copies to {bcc}]: {subject}",
+		"send any e-mail to {to}[, copies to {cc}][, hidden copies to {bcc}]", "subject", "body"), "to", "cc", "bcc"), sending(s, s.compose), s.settle)
+	local.Action(k, sends(action("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}[, copies to {cc}]",
+		"send any answer to {to}[, copies to {cc}]", "id", "body"), "to", "cc"), sending(s, s.answer), s.settle)
+	local.Change(k, action("flag", "Marks an e-mail as read, flagged or answered, or with a label, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}",
+		"change the marks of any e-mail like this", "id"), s.of, s.flag, tool.Text)
 	to := func(folder string) func(context.Context, tool.Invocation, idArgs, changes) (string, error) {
 		return func(ctx context.Context, in tool.Invocation, a idArgs, by changes) (string, error) {
 			return by.move(ctx, in, moveArgs{a, folder})
 		}
 	}
-	local.Change(k, action("archive", "Moves an e-mail to the archive.", "Archive an e-mail"), s.of, to("archive"), tool.Text)
-	local.Change(k, action("move", "Moves an e-mail to another folder.", "Move an e-mail to the folder {folder}"), s.of,
+	local.Change(k, action("archive", "Moves an e-mail to the archive.", "Archive an e-mail", "archive any e-mail", "id"), s.of, to("archive"), tool.Text)
+	local.Change(k, action("move", "Moves an e-mail to another folder.", "Move an e-mail to the folder {folder}",
+		"move any e-mail to the folder {folder}", "id"), s.of,
 		func(ctx context.Context, in tool.Invocation, a moveArgs, by changes) (string, error) {
 			return by.move(ctx, in, a)
 		}, tool.Text)
-	local.Change(k, action("delete", "Moves an e-mail to the trash. Nothing is deleted for good.", "Move an e-mail to the trash"), s.of, to("trash"), tool.Text)
+	local.Change(k, action("delete", "Moves an e-mail to the trash. Nothing is deleted for good.", "Move an e-mail to the trash",
+		"move any e-mail to the trash", "id"), s.of, to("trash"), tool.Text)
 }
 
 // account returns a user's account by its name, or the only one.

@@ -190,7 +190,8 @@ func Add(k *local.Kit, n *Notifier) {
 	}
 	local.Action(k, tool.Spec{Name: "send", Yields: message.Private, Reach: tool.ReachOut, Host: host, Timeout: tries*maxWait + 10*time.Second, For: n.opt.For,
 		Description: "Sends a notification to the user's own phone or computer. Use it only if the user wants to be notified: the answer in the chat reaches the user anyway.",
-		Log:         tool.LogSpec{Summary: "Notify you: {title|} {text}"}},
+		Log:         tool.LogSpec{Summary: "Notify you: [{title}: ]{text}", Does: "sends a notification to your own devices"},
+		Widths:      []tool.Width{{Name: "send you any notification", Any: []string{"title", "text"}}}},
 		func(ctx context.Context, in tool.Invocation, a sendArgs) (string, error) {
 			if err := n.Notify(ctx, in.User, a.Title, a.Text); err != nil {
 				return "", err

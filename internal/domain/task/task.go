@@ -101,15 +101,20 @@ func (s *service) tools(k *local.Kit) {
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list")}}}
 	local.Change(k, tool.Spec{Name: "add", Tidy: stale,
 		Description: "Adds a task to the to-do list: something that is to be done, with the day by which it is due.",
-		Log:         tool.LogSpec{Summary: "Add the task {title}", Impact: []string{"title"}}}, s.of, s.add, tool.Text)
+		Log:         tool.LogSpec{Summary: "Add the task {title}[, due {due}][, to the list {list}]", Does: changesList, Impact: []string{"title"}},
+		Widths:      []tool.Width{{Name: "add any task[ to the list {list}]", Any: []string{"title", "due"}}}}, s.of, s.add, tool.Text)
 	k.Wrap(func(l local.Layer) tool.Tool { return adding{l, s} })
 	local.Change(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale,
 		Description: "Completes a task: marks it as done, checks or ticks it off.",
-		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.of, s.on(complete, "Completed the task %q."), tool.Text)
+		Log:         tool.LogSpec{Summary: "Complete the task {task}", Does: changesList, Impact: []string{"task"}},
+		Widths:      []tool.Width{{Name: "complete any task", Any: []string{"task"}}}}, s.of, s.on(complete, "Completed the task %q."), tool.Text)
 	local.Change(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale,
 		Description: "Deletes a task from the to-do list: it is not to be done any more.",
-		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.of, s.on(remove, "Deleted the task %q."), tool.Text)
+		Log:         tool.LogSpec{Summary: "Delete the task {task}", Does: changesList, Impact: []string{"task"}},
+		Widths:      []tool.Width{{Name: "delete any task", Any: []string{"task"}}}}, s.of, s.on(remove, "Deleted the task %q."), tool.Text)
 }
+
+const changesList = "changes your to-do list"
 
 // adding is todo.add, which makes several calls at once.
 type adding struct {

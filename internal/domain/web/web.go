@@ -42,7 +42,8 @@ func Add(k *local.Kit, opt Options) {
 	local.Query(k, tool.Spec{Name: "fetch", Yields: message.Untrusted, Reach: tool.ReachOut, Targets: []string{"url"}, Timeout: fetchTimeout + 25*time.Second,
 		Description: "Reads a page of the web: the text and links of HTML, PDF, Word files and feeds. Long texts come in parts.",
 		Tidy:        local.Again("url", "from"),
-		Log:         tool.LogSpec{Summary: "Read {url}"}}, f.tool)
+		Log:         tool.LogSpec{Summary: "Read {url}"},
+		Widths:      []tool.Width{{Name: "read any page of {url:host}", Any: []string{"from"}, Host: []string{"url"}}}}, f.tool)
 	search := tool.Spec{Name: "search", Yields: message.Untrusted, Reach: tool.ReachOut, Timeout: searchTimeout + 5*time.Second, Host: opt.Search.host(),
 		Description: "Searches the web. Returns titles, addresses and excerpts; read the pages that matter with " + k.Name("fetch") + ", and name their addresses as sources in the answer.",
 		Tidy:        local.Again("query"),

@@ -54,15 +54,19 @@ func (s *Browsers) Tools() ([]tool.Tool, error) {
 	open := spec("open", "Opens a page in a real browser and returns its outline: roles, names, ids of elements, addresses of links. Use it for pages that web.fetch cannot read because scripts make them, and for forms. To follow a link, open its address.",
 		"Open {url} in a browser", tool.ReachOut, "url")
 	open.Tidy = old
+	open.Widths = []tool.Width{{Name: "open any page of {url:host}", Host: []string{"url"}}}
 	local.Query(k, open, s.openPage)
 	local.Query(k, spec("read", "Returns the outline of the open page as it is now.", "Read the open page", tool.ReachHere), using(s, (*chromium).readPage))
 	click := spec("click", "Clicks an element of the open page, such as a button, and returns the outline after it.",
-		"Click “{name}” on {site}", tool.ReachOut, "site")
-	click.Tidy = old
+		"Click {name|something without a name} on {site}", tool.ReachOut, "site")
+	click.Tidy, click.Log.Does = old, "clicks on a page, which may send something"
+	click.Widths = []tool.Width{{Name: "click {name} on {site}, wherever it stands", Any: []string{"element"}},
+		{Name: "click anything on {site}", Any: []string{"element", "name"}}}
 	local.Action(k, click, using(s, (*chromium).click), nil)
 	fill := spec("fill", "Fills in fields of the open page, without sending the form. To send it, click its button.",
 		"Fill in a form on {site}", tool.ReachOut, "site")
-	fill.Tidy = old
+	fill.Tidy, fill.Log.Does = old, "types into a page, which may send it"
+	fill.Widths = []tool.Width{{Name: "fill in any form on {site}", Any: []string{"fields"}}}
 	local.Action(k, fill, using(s, (*chromium).fill), nil)
 	shot := spec("screenshot", "Returns a picture of the visible part of the open page.", "Look at the open page", tool.ReachHere)
 	shot.Tidy = []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"browser.screenshot"}}}

@@ -46,19 +46,27 @@ func (k *kit) changers(to *local.Kit) {
 	gone := []tool.Strategy{{Kind: tool.Custom, Tools: []string{"files.list", "files.read"}}}
 	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"path"}, Tidy: rewritten,
 		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + begin,
-		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}}},
+		Log:         tool.LogSpec{Summary: "Write {path}, {content:lines|empty}", Does: changesFile, Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}, Previewed: []string{"content"}},
+		Widths: []tool.Width{{Name: "write {path}, whatever is in it", Any: []string{"content", "overwrite"}},
+			{Name: "write files in {path:folder}", Any: []string{"content"}, Folder: []string{"path"}}}},
 		func(a writeArgs) (string, error) { return a.Path, nil }, writeArgs.text)
 	rewrite(k, to, tool.Spec{Name: "edit", Targets: []string{"path"}, Tidy: rewritten,
 		Description: "Changes a part of a text file: replaces one text by another, exactly. Prefer it to files.write for files that exist. " + begin,
-		Log:         tool.LogSpec{Summary: "Edit {path}", Parameters: []string{"path", "all"}, Impact: []string{"path"}}},
+		Log:         tool.LogSpec{Summary: "Edit {path}", Does: changesFile, Parameters: []string{"path", "all"}, Impact: []string{"path"}, Previewed: []string{"old", "new", "all"}},
+		Widths: []tool.Width{{Name: "edit {path}", Any: []string{"old", "new", "all"}},
+			{Name: "edit files in {path:folder}", Any: []string{"old", "new", "all"}, Folder: []string{"path"}}}},
 		func(a editArgs) (string, error) { return a.Path, nil }, editArgs.text)
 	addChange(k, to, tool.Spec{Name: "move", Targets: []string{"from", "to"}, Tidy: gone,
 		Description: "Moves or renames a file or folder inside a granted folder. It never replaces anything. " + begin,
-		Log:         tool.LogSpec{Summary: "Move {from} to {to}", Impact: []string{"from", "to"}}}, k.move)
+		Log:         tool.LogSpec{Summary: "Move {from} to {to}", Does: "moves or renames a file", Impact: []string{"from", "to"}},
+		Widths:      []tool.Width{{Name: "move files from {from:folder} to {to:folder}", Folder: []string{"from", "to"}}}}, k.move)
 	addChange(k, to, tool.Spec{Name: "delete", Targets: []string{"path"}, Tidy: gone,
 		Description: "Deletes a file or folder. It is kept in a trash for a while, so that deleting can be undone. " + begin,
-		Log:         tool.LogSpec{Summary: "Delete {path}", Impact: []string{"path"}}}, k.delete)
+		Log:         tool.LogSpec{Summary: "Delete {path}", Does: "moves a file or folder to the trash", Impact: []string{"path"}},
+		Widths:      []tool.Width{{Name: "delete what lies in {path:folder}", Folder: []string{"path"}}}}, k.delete)
 }
+
+const changesFile = "changes a file"
 
 // rewritten is what becomes obsolete when a file has a new content.
 var rewritten = []tool.Strategy{

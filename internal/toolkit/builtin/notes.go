@@ -67,14 +67,16 @@ func (k *kit) notes(to *local.Kit) {
 	changed := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"notes.read"}, Parameters: []string{"title"}}}
 	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"title"}, Tidy: changed,
 		Description: "Writes a note of the user's: a new one, or with overwrite a whole one anew.",
-		Log:         tool.LogSpec{Summary: "Write the note {title}", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}}},
+		Log:         tool.LogSpec{Summary: "Write the note {title}, {text:lines|empty}", Does: "changes a note", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}, Previewed: []string{"text"}},
+		Widths:      []tool.Width{{Name: "write the note {title}, whatever is in it", Any: []string{"text", "overwrite"}}}},
 		func(a noteWriteArgs) (string, error) { return notePath(dir, a.Title) },
 		func(a noteWriteArgs, f former) (now, told string, err error) {
 			return writeArgs{Content: a.Text, Overwrite: a.Overwrite}.text(f)
 		})
 	rewrite(k, to, tool.Spec{Name: "append", Targets: []string{"title"}, Tidy: changed,
 		Description: "Adds text at the end of a note of the user's. It makes the note if there is none.",
-		Log:         tool.LogSpec{Summary: "Add to the note {title}", Parameters: []string{"title"}, Impact: []string{"title"}}},
+		Log:         tool.LogSpec{Summary: "Add {text:lines} to the note {title}", Does: "changes a note", Parameters: []string{"title"}, Impact: []string{"title"}, Previewed: []string{"text"}},
+		Widths:      []tool.Width{{Name: "add anything to the note {title}", Any: []string{"text"}}}},
 		func(a noteAppendArgs) (string, error) { return notePath(dir, a.Title) }, noteAppendArgs.text)
 }
 

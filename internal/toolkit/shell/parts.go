@@ -7,6 +7,8 @@ import (
 	json "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"mvdan.cc/sh/v3/syntax"
+
+	"steward/internal/tool"
 )
 
 // runners are commands that run what their arguments or their input say, or that change what later
@@ -165,6 +167,30 @@ func (a *analysis) parts(parts []syntax.WordPart) {
 func simple(p *syntax.ParamExp) bool {
 	return !p.Excl && !p.Length && !p.Width && !p.IsSet && p.Flags == nil && p.NestedParam == nil && p.Index == nil &&
 		len(p.Modifiers) == 0 && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
+}
+
+// readers are commands that only read and print, whatever their arguments are: they run no other program,
+// take no code, write no files, and change nothing for later commands. A command that does any of that with
+// some option, as find, sort, tree and awk do, is not among them.
+var readers = []string{
+	"ls", "cat", "head", "tail", "tac", "nl", "wc", "cut", "tr", "rev", "grep", "egrep", "fgrep", "diff", "cmp", "comm",
+	"du", "df", "stat", "basename", "dirname", "realpath", "readlink", "md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum",
+	"uname", "whoami", "id", "uptime", "free", "nproc", "seq",
+}
+
+// Widths implements tool.Widener: a command that only reads can be allowed with any arguments, if it is the
+// only one on the line. Each command in a substitution among its arguments still has to be allowed by itself.
+func (r *runner) Widths(args []byte) []tool.Width {
+	_, parts, ok := r.Parts(args)
+	var a shellArgs
+	if !ok || len(parts) != 1 || json.Unmarshal(parts[0], &a) != nil {
+		return nil
+	}
+	name, rest, _ := strings.Cut(a.Command, " ")
+	if rest == "" || !slices.Contains(readers, name) {
+		return nil
+	}
+	return []tool.Width{{Name: "run " + name + " with any arguments[ in {folder}]", Like: map[string]string{"command": name + " **"}}}
 }
 
 // Parts implements tool.Divider: a standing approval must cover each simple command.

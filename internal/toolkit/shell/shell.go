@@ -73,9 +73,9 @@ func Tools(opt Options) ([]tool.Tool, error) {
 		spec.Reach, net = tool.ReachOut, "It may connect to "+strings.Join(opt.Hosts, ", ")+"."
 	}
 	shell, code := spec, spec
-	shell.Name, shell.Log = "shell.run", tool.LogSpec{Summary: "Run {command}"}
+	shell.Name, shell.Log = "shell.run", tool.LogSpec{Summary: "Run {command}", Does: "runs a command in the sandbox"}
 	shell.Description = "Runs a shell command in the workspace, in a sandbox, and returns its output and exit code. A long one goes on in the background. " + net
-	code.Name, code.Log = "code.run", tool.LogSpec{Summary: "Run {language} code"}
+	code.Name, code.Log = "code.run", tool.LogSpec{Summary: "Run {language} code, {code:lines}", Does: "runs a program in the sandbox"}
 	code.Description = "Runs a Python or JavaScript program in the workspace, in a sandbox, and returns what it prints. Use it for calculations and to work on files. " + net
 	if r.Tool, err = tool.New(shell, r.shell); err != nil {
 		return nil, err
