@@ -171,6 +171,26 @@ type Approval struct {
 	Agent     string          `json:"agent"`
 	Tool      string          `json:"tool"`
 	Args      json.RawMessage `json:"args"`
+	Summary   string          `json:"summary"` // what the call does, in a sentence
+	Why       string          `json:"why"`     // why it is asked about
+	Values    []Value         `json:"values"`  // arguments that neither Summary nor Preview shows, what matters first
+	More      int             `json:"more"`    // how many others there are
+	Widths    []Width         `json:"widths"`  // what a standing approval is offered for, the narrowest first
+}
+
+// Value is an argument as a question shows it. Invisible characters in it are written out.
+type Value struct {
+	Name  string   `json:"name"`
+	Text  string   `json:"text"`
+	Cut   bool     `json:"cut"` // Text is only the beginning
+	Size  int      `json:"size"`
+	Marks []string `json:"marks"`
+}
+
+// Width is a range of calls that a standing approval can be given for.
+type Width struct {
+	Name    string          `json:"name"`
+	Pattern json.RawMessage `json:"pattern"`
 }
 
 // Arguments returns the arguments of the agent's call.

@@ -48,6 +48,13 @@ type Question struct {
 	NoGrant      string          `json:"no_grant,omitzero"`  // why no standing approval can be given
 	Yours        bool            `json:"yours"`              // the person it is shown to may answer it
 	Arguments    []tool.Argument `json:"arguments,omitzero"` // sizes and marks of Args, in the same order
+
+	// What a person reads first. It follows from what is above, and is not in the hash.
+	Summary string  `json:"summary,omitzero"` // what the call does, in a sentence
+	Why     string  `json:"why,omitzero"`     // why it is asked about, on one line
+	Values  []Value `json:"values,omitzero"`  // arguments that the sentence and the preview do not show, what matters first
+	More    int     `json:"more,omitzero"`    // how many other arguments there are that are not among Values
+	Widths  []Width `json:"widths,omitzero"`  // what a standing approval is offered for, the narrowest first; none: see NoGrant
 }
 
 // Told describes labels in plain words: what had been read when the action was decided on.
@@ -92,7 +99,8 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 		return q, fault.New(fault.Conflict, "grant_other", "the pattern does not cover every command that was asked about").
 			WithHint("widen it, or approve once")
 	}
-	if q.Preview, err = e.preview(ctx, t, in); err != nil {
+	var previewed bool
+	if q.Preview, previewed, err = e.preview(ctx, t, in); err != nil {
 		return q, err
 	}
 	b, err := json.Marshal(q, json.Deterministic(true))
@@ -105,35 +113,43 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	if e.opt.Called != nil {
 		q.Called = e.opt.Called(ctx, in.Agent)
 	}
-	var schema []byte
+	var spec tool.Spec
 	if t != nil {
-		schema = t.Spec().Input
+		spec = t.Spec()
 	}
-	q.Arguments = tool.Arguments(q.Args, schema)
-	return q, nil
+	q.Arguments = tool.Arguments(q.Args, spec.Input)
+	if err := q.words(in, spec, previewed); err != nil {
+		return q, fault.New(fault.Internal, "intent_broken", "the question cannot be shown: %w", err)
+	}
+	if q.NoGrant == "" {
+		q.Widths, err = widths(t, q.Args)
+	}
+	return q, err
 }
 
 // maxPreview bounds Question.Preview.
 const maxPreview = 32 << 10
 
-// preview returns what an action would change, as far as its tool can show that.
-func (e *Engine) preview(ctx context.Context, t tool.Tool, in *intent.Intent) (string, error) {
+// preview returns what an action would change, as far as its tool can show that. whole reports whether it
+// is the whole preview that the tool gives for this call.
+func (e *Engine) preview(ctx context.Context, t tool.Tool, in *intent.Intent) (text string, whole bool, err error) {
 	p, ok := tool.PreviewerOf(t)
 	if !ok || in.Undoes != "" {
-		return "", nil
+		return "", false, nil
 	}
-	text, err := p.Preview(ctx, tool.Invocation{Args: []byte(in.Args), Key: in.Key, User: in.User, Agent: in.Agent})
+	text, err = p.Preview(ctx, tool.Invocation{Args: []byte(in.Args), Key: in.Key, User: in.User, Agent: in.Agent})
 	if ctx.Err() != nil {
-		return "", ctx.Err()
+		return "", false, ctx.Err()
 	}
+	whole = err == nil && text != ""
 	if err != nil {
 		text = "As things are, it would fail: " + fault.Of(err).Message
 	}
 	text = e.mask(strings.ToValidUTF8(text, "\uFFFD"))
 	if len(text) > maxPreview {
-		text = cut(text, maxPreview) + "\n[Cut here.]"
+		text, whole = cut(text, maxPreview)+"\n[Cut here.]", false
 	}
-	return text, nil
+	return text, whole, nil
 }
 
 // toolOf finds the tool of an intent: the waiting run's, or else by name.

@@ -74,18 +74,18 @@ func TestPreviews(t *testing.T) {
 	in := &intent.Intent{Tool: "list.do", Args: `{}`}
 	for was, want := range map[string]string{"": "As things are, it would fail: there is no file", "+hunter2": "+•••", "\xff": "\uFFFD",
 		strings.Repeat("x", maxPreview+1): strings.Repeat("x", maxPreview) + "\n[Cut here.]"} {
-		if got, err := e.preview(t.Context(), lister{was}, in); err != nil || got != want {
+		if got, _, err := e.preview(t.Context(), lister{was}, in); err != nil || got != want {
 			t.Errorf("%.50q: %.50q, %v", was, got, err)
 		}
 	}
 	in.Undoes = "cld:x"
-	if got, _ := e.preview(t.Context(), lister{"x"}, in); got != "" {
+	if got, _, _ := e.preview(t.Context(), lister{"x"}, in); got != "" {
 		t.Errorf("an undo shows %q", got)
 	}
 	in.Undoes = ""
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := e.preview(ctx, lister{"x"}, in); err == nil {
+	if _, _, err := e.preview(ctx, lister{"x"}, in); err == nil {
 		t.Error("a preview without an end")
 	}
 }

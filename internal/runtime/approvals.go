@@ -100,6 +100,12 @@ type ApprovalView struct {
 	NoGrant   string          `json:"no_grant,omitzero"`  // why none can be given
 	Arguments []tool.Argument `json:"arguments,omitempty"`
 
+	Summary string         `json:"summary,omitzero"` // what the call does, in a sentence
+	Why     string         `json:"why,omitzero"`     // why it is asked about
+	Values  []effect.Value `json:"values,omitempty"` // arguments that neither Summary nor Preview shows
+	More    int            `json:"more,omitzero"`    // how many others there are
+	Widths  []effect.Width `json:"widths,omitempty"` // what a standing approval is offered for
+
 	// Set if the call to be allowed is not this one, but one made by an agent
 	// that this call asked, perhaps through others:
 	Agent string `json:"agent,omitzero"` // path of that agent
@@ -113,7 +119,8 @@ func approvalView(q *effect.Question) *ApprovalView {
 		return nil
 	}
 	return &ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Expires: q.Expires, Rule: q.Rule, Labels: q.Labels,
-		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Preview: q.Preview, Pattern: q.Pattern, NoGrant: q.NoGrant, Arguments: q.Arguments}
+		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Preview: q.Preview, Pattern: q.Pattern, NoGrant: q.NoGrant, Arguments: q.Arguments,
+		Summary: q.Summary, Why: q.Why, Values: q.Values, More: q.More, Widths: q.Widths}
 }
 
 // GrantView is a standing approval as it is shown to a person.
