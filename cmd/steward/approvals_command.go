@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,7 +88,7 @@ func questionTable(list []effect.Question, width int, now time.Time) string {
 		if q.Approvers != "" {
 			who = q.Approvers
 		}
-		what := q.Tool + " " + terminal.ArgumentsLine(&q)
+		what := terminal.QuestionLine(&q)
 		if q.User != "" && q.Approvers != "" {
 			what += " (for " + q.User + ")"
 		}
@@ -110,17 +112,22 @@ func askedAgo(t, now time.Time) string {
 
 func (a *app) showApproval() *cobra.Command {
 	var whole bool
-	c := a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything about a question", ValidArgsFunction: a.completeApprovals(),
-		Long: "Show everything that an answer covers: the tool, its version and its full arguments, with invisible\n" +
-			"characters written out; and why the question is asked, what had been read before, who may answer it\n" +
-			"and until when. On a terminal all arguments are listed, and long ones are cut; --whole shows them in full."},
+	c := a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show a question", ValidArgsFunction: a.completeApprovals(),
+		Long: "Show a question: what would be done, why you are asked, and the arguments that matter, with invisible\n" +
+			"characters written out. --whole adds everything that an answer covers: the tool, its version and its full\n" +
+			"arguments, what had been read before, the rule that asks, who may answer and until when. Where the output\n" +
+			"is not a terminal, all of it is always shown."},
 		func(ctx context.Context, s *session, args []string) error {
 			q, err := questionNamed(ctx, s, args[0])
 			return tell(a, q, err, func(q effect.Question) string {
-				return terminal.QuestionShown(&q, a.width(), time.Now(), whole || a.width() == 0)
+				if whole = whole || a.width() == 0; whole {
+					return terminal.QuestionShown(&q, a.width(), time.Now(), true, "")
+				}
+				return terminal.QuestionShown(&q, a.width(), time.Now(), false, "--whole shows") +
+					"  id " + q.Short[:8] + " · steward approvals show " + q.Short[:8] + " --whole shows everything\n"
 			})
 		})
-	c.Flags().BoolVar(&whole, "whole", false, "show long arguments in full")
+	c.Flags().BoolVar(&whole, "whole", false, "show everything that an answer covers")
 	return c
 }
 
@@ -130,14 +137,16 @@ type answerFlags struct {
 	pattern                         []string
 	until                           time.Duration
 	edit, said                      string
+	exactly                         bool
 }
 
 func (a *app) approveQuestion() *cobra.Command {
 	var o answerFlags
 	c := &cobra.Command{Use: "approve ID", Short: "Approve an action that waits", ValidArgsFunction: a.completeApprovals(),
 		Long: "Approve an action that waits: once, or, with --conversation or --always, from now on. In that case\n" +
-			"--pattern says what an argument may be: 'NAME is VALUE' (in JSON), 'NAME like GLOB' or 'NAME any'.\n" +
-			"Arguments that no pattern names must stay as they are now. In a glob, * matches letters and digits up to\n" +
+			"you are offered what makes sense for the tool, such as other files in the same folder. --exactly chooses\n" +
+			"just this call, and --pattern says what an argument may be: 'NAME is VALUE' (in JSON), 'NAME like GLOB' or\n" +
+			"'NAME any'. Arguments that no pattern names must stay as they are now. In a glob, * matches letters and digits up to\n" +
 			"the next separator and ** matches anything. You see what would be allowed and are asked to confirm,\n" +
 			"unless you give --yes.\n\n" +
 			"--edit approves the action once with other arguments, which policy checks again. --answer is the same for\n" +
@@ -151,6 +160,7 @@ func (a *app) approveQuestion() *cobra.Command {
 	f.BoolVar(&o.conversation, "conversation", false, "approve this and later calls in the same conversation")
 	f.BoolVar(&o.always, "always", false, "approve this and later calls, everywhere")
 	f.StringArrayVar(&o.pattern, "pattern", nil, "with --conversation or --always: the values that an `ARGUMENT` may have")
+	f.BoolVar(&o.exactly, "exactly", false, "with --conversation or --always: just for calls like this, with the same arguments")
 	f.DurationVar(&o.until, "for", 0, "with --conversation or --always: for how long, for example 24h")
 	f.StringVar(&o.edit, "edit", "", "approve it once with these `ARGUMENTS`, a JSON object")
 	f.StringVar(&o.said, "answer", "", "approve it once, with this `TEXT` as the argument answer")
@@ -161,20 +171,22 @@ func (a *app) approveQuestion() *cobra.Command {
 		c.MarkFlagsMutuallyExclusive("answer", other)
 	}
 	c.MarkFlagsMutuallyExclusive("edit", "answer")
+	c.MarkFlagsMutuallyExclusive("pattern", "exactly")
 	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error { return a.approveNamed(ctx, s, args[0], &o) })
 }
 
 // answer returns the answer that the flags give. For a standing approval, it replaces *q by
-// the question as it is shown with the flags' pattern.
-func (o *answerFlags) answer(ctx context.Context, s *session, q *effect.Question) (client.Answer, error) {
+// the question as it is shown with the flags' pattern, or with the width that the user
+// chooses.
+func (a *app) answer(ctx context.Context, s *session, in *bufio.Reader, o *answerFlags, q *effect.Question) (client.Answer, error) {
 	v := client.Answer{Hash: q.Hash, Approve: true}
 	switch {
 	case o.conversation:
 		v.Standing = string(effect.InConversation)
 	case o.always:
 		v.Standing = string(effect.Always)
-	case o.pattern != nil || o.until != 0:
-		return v, usage("--pattern and --for belong to --conversation or --always")
+	case o.pattern != nil || o.until != 0 || o.exactly:
+		return v, usage("--pattern, --exactly and --for belong to --conversation or --always")
 	case o.edit != "":
 		if !json.Valid([]byte(o.edit)) {
 			return v, usage("--edit wants a JSON object")
@@ -203,6 +215,9 @@ func (o *answerFlags) answer(ctx context.Context, s *session, q *effect.Question
 		v.Until = time.Now().Add(o.until).Format(time.RFC3339)
 	}
 	p, err := intent.ParsePattern(strings.Join(o.pattern, "\n"), q.Pattern)
+	if err == nil && o.pattern == nil && !o.exactly {
+		p, err = a.chooseWidth(in, q, o.yes)
+	}
 	if err != nil {
 		return v, err
 	}
@@ -214,17 +229,46 @@ func (o *answerFlags) answer(ctx context.Context, s *session, q *effect.Question
 	return v, nil
 }
 
+// chooseWidth asks the user at a terminal what a standing approval is to cover.
+func (a *app) chooseWidth(in *bufio.Reader, q *effect.Question, unasked bool) (intent.Pattern, error) {
+	if len(q.Widths) == 0 {
+		return q.Pattern, nil // Steward says why there is none
+	}
+	if !isTerminal(a.stdin) || unasked {
+		return nil, usage("say what it is to cover from now on: --exactly, or --pattern 'NAME any'")
+	}
+	if len(q.Widths) == 1 {
+		return q.Widths[0].Pattern, nil
+	}
+	text := terminal.QuestionShown(q, a.width(), time.Now(), false, "steward approvals show --whole shows") + "\nFrom now on, without asking:\n"
+	for i, w := range q.Widths {
+		text += fmt.Sprintf("  %d %s\n", i+1, terminal.Visible(w.Name))
+	}
+	fmt.Fprint(a.stderr, text)
+	for {
+		fmt.Fprintf(a.stderr, "Which of them? 1-%d: ", len(q.Widths))
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && n >= 1 && n <= len(q.Widths) {
+			return q.Widths[n-1].Pattern, nil
+		}
+	}
+}
+
 func (a *app) approveNamed(ctx context.Context, s *session, which string, o *answerFlags) error {
 	q, err := questionNamed(ctx, s, which)
 	if err != nil {
 		return err
 	}
-	v, err := o.answer(ctx, s, &q)
+	in := bufio.NewReader(a.stdin)
+	v, err := a.answer(ctx, s, in, o, &q)
 	if err != nil {
 		return err
 	}
 	if !o.yes {
-		if ok, err := a.allows(&q, v); !ok {
+		if ok, err := a.allows(in, &q, v); !ok {
 			return err
 		}
 	}
@@ -233,13 +277,13 @@ func (a *app) approveNamed(ctx context.Context, s *session, which string, o *ans
 
 // allows shows a question with the answer that is about to be given, and asks the user at
 // a terminal to confirm.
-func (a *app) allows(q *effect.Question, v client.Answer) (bool, error) {
+func (a *app) allows(in *bufio.Reader, q *effect.Question, v client.Answer) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody can be asked whether to allow this").
 			WithHint("look with steward approvals show %s, and give --yes", q.Short[:8])
 	}
-	text := terminal.QuestionShown(q, a.width(), time.Now(), false) + "\n" + termsOf(q, v)
-	ok, err := a.confirm(nil, "%s\nAllow it?", text)
+	text := terminal.QuestionShown(q, a.width(), time.Now(), false, "steward approvals show --whole shows") + "\n" + termsOf(q, v)
+	ok, err := a.confirm(in, "%s\nAllow it?", text)
 	if err == nil && !ok {
 		a.note("nothing was answered; the question stays open")
 	}
@@ -298,7 +342,7 @@ func (a *app) denyQuestion() *cobra.Command {
 
 // completeApprovals offers the ids of the open questions.
 func (a *app) completeApprovals() completer {
-	return offers(a, toRead, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], q.Tool })
+	return offers(a, toRead, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], terminal.QuestionLine(q) })
 }
 
 // question fetches a question, as it would be shown with the pattern p.

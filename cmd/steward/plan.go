@@ -64,7 +64,7 @@ func (d *decider) frame(ctx context.Context, f *client.Frame) error {
 		return err
 	}
 	if !isTerminal(d.stdin) {
-		if err := tell(d.app, q, nil, func(effect.Question) string { return terminal.QuestionShown(&q, d.width(), time.Now(), true) }); err != nil {
+		if err := tell(d.app, q, nil, func(effect.Question) string { return terminal.QuestionShown(&q, d.width(), time.Now(), true, "") }); err != nil {
 			return err
 		}
 		then := ""
@@ -74,10 +74,10 @@ func (d *decider) frame(ctx context.Context, f *client.Frame) error {
 		d.note("it waits for you: steward approvals approve %s, or deny%s", q.Short[:8], then)
 		return errPlanWaits
 	}
-	fmt.Fprintf(d.stderr, "%s\n", terminal.QuestionShown(&q, d.width(), time.Now(), true))
+	fmt.Fprintf(d.stderr, "%s\n", terminal.QuestionShown(&q, d.width(), time.Now(), false, "d shows"))
 	answer := client.Answer{Hash: q.Hash}
 	for answered := false; !answered; {
-		fmt.Fprint(d.stderr, "Carry it out? [y]es, [n]o, [e]dit: ")
+		fmt.Fprint(d.stderr, "Carry it out? [y]es, [n]o, [e]dit, [d]etails: ")
 		line, err := d.in.ReadString('\n')
 		if err != nil {
 			return err
@@ -86,6 +86,9 @@ func (d *decider) frame(ctx context.Context, f *client.Frame) error {
 		case "y":
 			answer.Approve = true
 		case "n":
+		case "d":
+			fmt.Fprintf(d.stderr, "%s\n", terminal.QuestionShown(&q, d.width(), time.Now(), true, ""))
+			answered = false
 		case "e":
 			if answer.Args, err = d.edited(ctx, string(q.Args)); err != nil {
 				d.note("%s", err)

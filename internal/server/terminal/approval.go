@@ -17,73 +17,109 @@ import (
 	"steward/internal/message"
 )
 
-// mostValue is how many bytes of an argument are shown, and mostArgs how many
-// arguments.
 const (
-	mostValue = 600
-	mostArgs  = 40
-	// mostPreview is how many lines of a preview are shown.
-	mostPreview = 60
+	mostArgs    = 40 // arguments in a list
+	mostPreview = 60 // lines of a preview
+	mostName    = 24 // columns of an argument's name
 )
 
-// planTool is the tool that carries out a plan. Its preview is the whole plan.
-const planTool = "plan.start"
+// question shows what an approval is about: the sentence that says what the call does, why it is asked,
+// and the arguments and the preview that matter. What is cut says so, and what is not shown is counted;
+// more says what shows it: "d shows"; "" means that details follow anyway. A question without a sentence, as an older Steward asks it, is
+// shown in full.
+func (t *turn) question(f *client.Frame, more string) string {
+	a := f.Approval
+	what, _ := asked(f)
+	if a.Summary == "" {
+		return t.warn.Render(t.paint.wrap("? "+Visible(what))) + "\n" + t.details(f)
+	}
+	lines := []string{t.warn.Render(t.paint.wrap("? " + Visible(a.Summary)))}
+	say := func(style lipgloss.Style, text string) { lines = append(lines, t.hang(style, text)) }
+	say(lipgloss.NewStyle(), Visible(a.Why))
+	if a.Agent != "" {
+		say(t.dim, "The agent "+Visible(a.Agent)+" wants it.")
+	}
+	wide := 0
+	for _, v := range a.Values {
+		wide = max(wide, min(lipgloss.Width(oneLine(Visible(v.Name), mostName)), mostName))
+	}
+	for _, v := range a.Values {
+		lines = append(lines, t.value(&v, wide))
+	}
+	if a.More > 0 && more != "" {
+		say(t.warn, fmt.Sprintf("and %s: %s", counted(a.More, "more value"), more+map[bool]string{true: " it", false: " them"}[a.More == 1]))
+	}
+	if a.Preview != "" && more != "" {
+		preview := strings.Split(strings.TrimSuffix(a.Preview, "\n"), "\n")
+		left := len(preview) - mostPreview
+		for _, l := range preview[:min(len(preview), mostPreview)] {
+			say(lipgloss.NewStyle(), "  "+Visible(l))
+		}
+		if left > 0 {
+			say(t.warn, fmt.Sprintf("  … cut: %s, which %s", counted(left, "more line"), more))
+		}
+	}
+	if a.Approvers != "" {
+		say(t.dim, "A member of the group "+Visible(a.Approvers)+" answers.")
+	}
+	return strings.Join(lines, "\n")
+}
 
-// question shows everything that an approval covers: the tool and its arguments,
-// one per line and with nothing hidden; the reason, what was read before, who
-// answers and until when. If an argument is long or marked, a list of all arguments
-// comes first. Unless whole is set, long values are cut, so that no argument pushes
-// another one off the screen; cut reports that.
-func (t *turn) question(f *client.Frame, whole bool) (text string, cut bool) {
+// value shows an argument beside its name. wide is the width of the column of names.
+func (t *turn) value(v *client.Value, wide int) string {
+	style, name := lipgloss.NewStyle(), oneLine(Visible(v.Name), mostName)
+	text := Visible(v.Text)
+	if len(v.Marks) > 0 {
+		style, text = t.warn, "! "+strings.Join(v.Marks, ", ")+": "+text
+	}
+	lines := strings.Split(text, "\n")
+	if v.Cut {
+		lines[len(lines)-1] += " … (cut: " + SizeOf(v.Size) + " in all)"
+	}
+	first, rest := "  "+name+strings.Repeat(" ", max(wide-lipgloss.Width(name), 0)+2), strings.Repeat(" ", wide+4)
+	for i, l := range lines {
+		lines[i] = hang(style, first, rest, l, t.paint.width)
+		first = rest
+	}
+	return strings.Join(lines, "\n")
+}
+
+// details shows everything that an approval covers and a program would want to know: the arguments one per
+// line and with nothing hidden, the whole preview, what was read before, the rule that asks, who answers and
+// until when.
+func (t *turn) details(f *client.Frame) string {
 	var b strings.Builder
 	what, args := asked(f)
 	a := f.Approval
-	b.WriteString(t.warn.Render(t.paint.wrap("? "+Visible(what))) + "\n")
-	if a.Reason != "" {
-		b.WriteString(t.hang(t.dim, oneLine(a.Reason, 400)) + "\n")
-	}
-	lines := members(args)
-	if f.Name == planTool && a.Preview != "" { // which says the same
-		lines = nil
-	}
-	list, marked := argumentList(a.Each)
-	for i, l := range lines {
-		if n := len(l); n > mostValue && len(lines) > 1 || len(lines) > mostArgs+2 && i > mostArgs {
-			cut = true
-			if !whole {
-				lines[i] = strings.ToValidUTF8(l[:min(n, mostValue)], "") + "…"
-			}
+	say := func(style lipgloss.Style, text string) {
+		if text != "" {
+			b.WriteString(t.hang(style, text) + "\n")
 		}
 	}
-	if cut && !whole && len(lines) > mostArgs+2 {
-		lines = append(lines[:mostArgs+1:mostArgs+1], "  …", "}")
+	plain := lipgloss.NewStyle()
+	if a.Summary != "" {
+		say(t.dim, "tool     "+Visible(what))
 	}
-	switch {
-	case marked:
-		b.WriteString(t.hang(t.warn, Visible(list)) + "\n")
-	case cut:
-		b.WriteString(t.hang(lipgloss.NewStyle(), Visible(list)) + "\n")
+	say(t.dim, oneLine(a.Reason, 400))
+	if list, marked := argumentList(a.Each); marked {
+		say(t.warn, Visible(list))
 	}
-	for _, l := range lines {
-		b.WriteString(t.hang(lipgloss.NewStyle(), Visible(l)) + "\n")
+	for _, l := range members(args) {
+		say(plain, Visible(l))
 	}
 	if a.Preview != "" {
-		preview := strings.Split(strings.TrimSuffix(a.Preview, "\n"), "\n")
-		if len(preview) > mostPreview && !whole {
-			cut = true
-			preview = append(preview[:mostPreview:mostPreview], fmt.Sprintf("… %d more lines", len(preview)-mostPreview))
-		}
-		for _, l := range preview {
-			b.WriteString(t.hang(lipgloss.NewStyle(), "  "+Visible(l)) + "\n")
+		for l := range strings.SplitSeq(strings.TrimSuffix(a.Preview, "\n"), "\n") {
+			b.WriteString(t.hang(plain, "  "+Visible(l)) + "\n")
 		}
 	}
-	if told := effect.Told(a.Labels, a.Read); told != "" {
-		b.WriteString(t.hang(t.warn, Visible(oneLine(told, 2000))) + "\n")
+	say(t.warn, Visible(oneLine(effect.Told(a.Labels, a.Read), 2000)))
+	say(t.dim, oneLine(aboutQuestion(a, t.now()), 400))
+	for _, l := range [][2]string{{"labels", strings.Join(a.Labels, ", ")}, {"question", a.ID}, {"hash", a.Hash}} {
+		if l[1] != "" && a.Summary != "" {
+			say(t.dim, fmt.Sprintf("%-8s %s", l[0], Visible(l[1])))
+		}
 	}
-	if about := aboutQuestion(a, t.now()); about != "" {
-		b.WriteString(t.hang(t.dim, oneLine(about, 400)) + "\n")
-	}
-	return strings.TrimSuffix(b.String(), "\n"), cut
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // argumentList lists the arguments of a call with their sizes and marks, marked
@@ -107,17 +143,10 @@ func argumentList(args []client.Argument) (list string, marked bool) {
 	return fmt.Sprintf("%s, %s: %s", counted(len(args), "argument"), SizeOf(total), strings.Join(all, " · ")), len(first) > 0
 }
 
-// ArgumentsLine shows the arguments of a question on one line. It shortens long ones so
-// that all fit, and puts the names of marked ones first.
-func ArgumentsLine(q *effect.Question) string {
-	var parts []string
-	for _, l := range members(string(q.Args)) {
-		if l = strings.TrimPrefix(l, "  "); len(l) > 60 {
-			l = strings.ToValidUTF8(l[:60], "") + "…,"
-		}
-		parts = append(parts, l)
-	}
-	line := Visible(strings.Join(parts, ""))
+// QuestionLine says on one line what a question is about. It puts the names of arguments to look at first,
+// and counts those that it does not show.
+func QuestionLine(q *effect.Question) string {
+	line := Visible(cmp.Or(q.Summary, q.Tool+" "+string(q.Args)))
 	var look []string
 	for _, a := range q.Arguments {
 		if len(a.Marks) > 0 {
@@ -126,6 +155,9 @@ func ArgumentsLine(q *effect.Question) string {
 	}
 	if len(look) > 0 {
 		line = "! " + strings.Join(look, ", ") + ": " + line
+	}
+	if n := len(q.Values) + q.More; n > 0 {
+		line += fmt.Sprintf(" (+%d)", n)
 	}
 	return line
 }
@@ -212,25 +244,35 @@ func TermLines(p intent.Pattern) []string {
 	return out
 }
 
-// QuestionShown describes a question completely, within a width in columns; 0: any.
-// Unless whole is set, long arguments are cut.
-func QuestionShown(q *effect.Question, width int, now time.Time, whole bool) string {
+// QuestionShown describes a question, within a width in columns; 0: any. With whole it adds everything that
+// an answer covers; without, more says what does, such as "d shows".
+func QuestionShown(q *effect.Question, width int, now time.Time, whole bool, more string) string {
 	t := turn{look: look{}, now: func() time.Time { return now }}
 	if t.paint.width = width; width == 0 { // not for a terminal
 		t.paint.width = 1 << 16
 	}
-	f := client.Frame{Name: q.Tool, Args: json.RawMessage(q.Args), Approval: &client.Approval{Reason: q.Reason,
-		Expires: q.Expires, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: q.Approvers, Preview: q.Preview}}
+	f := client.Frame{Name: q.Tool, Args: json.RawMessage(q.Args), Approval: &client.Approval{ID: q.ID, Hash: q.Hash, Reason: q.Reason,
+		Expires: q.Expires, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: q.Approvers, Preview: q.Preview,
+		Summary: q.Summary, Why: q.Why, More: q.More}}
 	for _, a := range q.Arguments {
 		f.Approval.Each = append(f.Approval.Each, client.Argument(a))
 	}
-	var b strings.Builder
-	text, cut := t.question(&f, whole)
-	b.WriteString(text + "\n")
-	if cut && !whole {
-		fmt.Fprintf(&b, "  cut: steward approvals show %s --whole shows all of it\n", q.Short[:min(8, len(q.Short))])
+	for _, v := range q.Values {
+		f.Approval.Values = append(f.Approval.Values, client.Value(v))
 	}
-	for _, l := range [][2]string{{"id", q.Short}, {"version", q.Version}, {"agent", strings.Join(append(slices.Clone(q.Lineage), cmp.Or(q.Called, q.Agent)), " > ")},
+	var b strings.Builder
+	b.WriteString(t.question(&f, more) + "\n")
+	agent := cmp.Or(q.Called, q.Agent)
+	if !whole {
+		if len(q.Lineage) > 0 {
+			b.WriteString(t.hang(t.dim, "The agent "+Visible(agent)+" wants it, asked by "+Visible(strings.Join(q.Lineage, " > "))+".") + "\n")
+		}
+		return b.String()
+	}
+	if q.Summary != "" {
+		b.WriteString("\n" + t.details(&f) + "\n")
+	}
+	for _, l := range [][2]string{{"id", q.Short}, {"version", q.Version}, {"agent", strings.Join(append(slices.Clone(q.Lineage), agent), " > ")},
 		{"for", q.User}, {"in", q.Conversation}, {"policy", q.Policy}, {"once", q.NoGrant}} {
 		if l[1] != "" {
 			fmt.Fprintf(&b, "  %-8s %s\n", l[0], Visible(l[1]))

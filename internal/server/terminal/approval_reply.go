@@ -25,6 +25,7 @@ type replying int
 
 const (
 	notReplying  replying = iota
+	choosingWidth          // the widths of a standing approval are shown
 	showingTerms          // the terms of a standing approval are shown
 	editingTerms          // the terms are in the input
 	editingArgs           // the arguments of the call are in the input
@@ -40,7 +41,8 @@ type reply struct {
 	terms    intent.Pattern // the terms that are shown
 	shown    string         // the hash over the question with these terms
 	draft    string         // the input before the reply
-	since    time.Time      // when the terms were shown
+	name     string         // of the width that was chosen; empty: the terms were edited
+	since    time.Time      // when the terms or the widths were shown
 }
 
 // replyKey handles a key if it belongs to the answer to a call's question, and
@@ -65,6 +67,8 @@ func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool
 		return nil, true
 	case r.stage == checking:
 		return nil, true
+	case r.stage == choosingWidth:
+		return m.widthKey(a, name, now, before), true
 	case r.stage == showingTerms:
 		return m.termsKey(name, now, before)
 	case name == "enter":
@@ -88,6 +92,7 @@ func (m *chat) termsKey(name string, now, before time.Time) (tea.Cmd, bool) {
 		}
 		return m.give(v, word), true
 	case "e":
+		r.name = ""
 		m.write(editingTerms, strings.Join(plainLines(r.terms), "\n"))
 	case "n":
 		m.leaveReply()
@@ -126,50 +131,99 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 		if name == "c" {
 			m.reply.standing = string(effect.InConversation)
 		}
-		var p intent.Pattern
-		if err := json.Unmarshal(q.Pattern, &p); err != nil {
-			m.fail(err)
-			m.leaveReply()
+		if len(q.Widths) > 1 {
+			m.showWidths(q)
 			return nil, true
 		}
-		m.showTerms(p, q.Hash)
+		m.reply.name = exactly
+		m.showExactly(q)
 	case "e":
 		_, args := asked(&a.Frame)
 		m.write(editingArgs, EscapedJSON(indented(args)))
 	case "r":
 		m.write(givingReason, "")
-	case "v":
+	case "d":
 		m.reply = reply{}
-		whole, _ := m.turn.question(&a.Frame, true)
-		m.turn.print(kindNote, whole)
-		a.asked = false // so that it is printed again, below the full text
+		m.turn.print(kindShown, m.turn.details(&a.Frame))
+		a.asked = false // so that it is printed again, below the details
 		m.turn.ask()
 	}
 	return nil, true
 }
 
-// replies returns the keys that answer a question.
+// exactly names the width that covers only the call itself.
+const exactly = "exactly this"
+
+// showExactly shows the terms that cover just the call.
+func (m *chat) showExactly(q *client.Approval) {
+	var p intent.Pattern
+	if err := json.Unmarshal(q.Pattern, &p); err != nil {
+		m.fail(err)
+		m.leaveReply()
+		return
+	}
+	m.showTerms(p, q.Hash)
+}
+
+// showWidths lists the widths that a standing approval is offered for.
+func (m *chat) showWidths(q *client.Approval) {
+	m.reply.stage, m.reply.since = choosingWidth, m.now()
+	head := "From now on, without asking:"
+	if m.reply.standing == string(effect.InConversation) {
+		head = "From now on in this conversation, without asking:"
+	}
+	text := m.turn.warn.Render(m.turn.paint.wrap(head))
+	for i, w := range q.Widths[:min(len(q.Widths), mostWidths)] {
+		text += "\n" + m.turn.hang(lipgloss.NewStyle(), fmt.Sprintf("%d %s", i+1, Visible(w.Name)))
+	}
+	m.turn.print(kindNote, text)
+}
+
+// mostWidths is how many widths one key can choose among.
+const mostWidths = 9
+
+// widthKey handles a key while the widths are shown. A width is shown in full before it can be given.
+func (m *chat) widthKey(a *activity, name string, now, before time.Time) tea.Cmd {
+	widths := a.Approval.Widths[:min(len(a.Approval.Widths), mostWidths)]
+	if now.Sub(before) < quiet || now.Sub(m.reply.since) < quiet || len(name) != 1 || name[0] < '1' || int(name[0]-'0') > len(widths) {
+		return nil
+	}
+	w := widths[name[0]-'1']
+	m.reply.name = w.Name
+	if w.Name == exactly {
+		m.showExactly(a.Approval)
+		return nil
+	}
+	var p intent.Pattern
+	if err := json.Unmarshal(w.Pattern, &p); err != nil {
+		m.fail(err)
+		m.leaveReply()
+		return nil
+	}
+	return m.check(a, p, choosingWidth)
+}
+
+// detailsKey says what shows the rest of a question in the chat.
+const detailsKey = "d shows"
+
+// replies returns the keys that answer a question, in the order in which they are shown.
 func (m *chat) replies(a *activity) string {
-	keys := "ycpner"
 	switch {
 	case a.Approval.Foreign:
-		keys = ""
+		return "d"
 	case len(a.Approval.Pattern) == 0 || a.Approval.NoGrant != "":
-		keys = "yner"
+		return "ynerd"
 	}
-	if a.cut {
-		keys += "v"
-	}
-	return keys
+	return "yncperd"
 }
 
 // give sends the answer. Steward may refuse it.
 func (m *chat) give(answer client.Answer, word string) tea.Cmd {
 	a, _ := m.turn.pending()
 	a.Status = client.CallRunning
-	what := a.Name
-	if a.Approval.Agent != "" {
-		what = a.Approval.Tool + " of " + a.Approval.Agent
+	what := a.tool()
+	if a.Approval.Summary != "" {
+		what = Visible(a.Approval.Summary)
 	}
 	m.leaveReply()
 	m.turn.note(word + ": " + what)
@@ -233,7 +287,13 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 		m.fail(err)
 		return nil
 	}
-	r.stage = checking
+	return m.check(a, p, editingTerms)
+}
+
+// check asks Steward what a standing approval with a pattern would cover, and shows it. If Steward refuses
+// the pattern, the reply goes back to the stage before.
+func (m *chat) check(a *activity, p intent.Pattern, before replying) tea.Cmd {
+	m.reply.stage = checking
 	id := a.Approval.ID
 	return func() tea.Msg {
 		text, err := json.Marshal(p)
@@ -246,7 +306,7 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 			case r.stage != checking || r.id != id:
 			case err != nil:
 				m.fail(err)
-				r.stage = editingTerms // the input still has them
+				r.stage = before // the input still has the terms that were edited
 			default:
 				m.showTerms(q.Pattern, q.Hash)
 			}
@@ -279,11 +339,14 @@ func (m *chat) showTerms(p intent.Pattern, hash string) {
 	r.stage, r.terms, r.shown, r.since = showingTerms, p, hash, m.now()
 	m.setInput(r.draft)
 	a, _ := m.turn.pending()
-	head := "Always allow " + a.tool() + " where"
+	head := "From now on, always: "
 	if r.standing == string(effect.InConversation) {
-		head = "In this conversation, allow " + a.tool() + " where"
+		head = "From now on in this conversation: "
 	}
-	if len(p) == 0 {
+	if r.name != "" {
+		head += r.name + ". That is "
+	}
+	if head += a.tool() + " where"; len(p) == 0 {
 		head = strings.TrimSuffix(head, "where") + "without arguments"
 	}
 	text := m.turn.warn.Render(m.turn.paint.wrap(Visible(head)))
@@ -299,16 +362,18 @@ func (m *chat) showTerms(p intent.Pattern, hash string) {
 // replyLines returns the line above the input, which asks, and the line below
 // it, which explains the keys. n is the number of questions that wait.
 func (m *chat) replyLines(a *activity, n int) (above, below string) {
-	what := Visible(a.tool())
 	switch m.reply.stage {
+	case choosingWidth:
+		n := min(len(a.Approval.Widths), mostWidths)
+		return fmt.Sprintf("Which of them? 1-%d", n), fmt.Sprintf("1-%d shows what it covers · Esc goes back", n)
 	case showingTerms:
-		return "Give this standing approval? y/n · e edit", "y gives it · e edits it · n or Esc goes back"
+		return "Give this standing approval? y/n/e", "y gives it · n goes back · e edits it · Esc goes back"
 	case editingTerms:
 		return "NAME is VALUE, NAME like GLOB or NAME any:", "Enter shows what it covers · Esc goes back"
 	case editingArgs:
 		return "The arguments as you want them:", "Enter allows it so, once · Esc goes back"
 	case givingReason:
-		return "No to " + what + ", because:", "Enter says no · Esc goes back"
+		return "No, because:", "Enter says no · Esc goes back"
 	case checking:
 		return m.spinner() + " looking at it", "Esc goes back"
 	}
@@ -316,18 +381,18 @@ func (m *chat) replyLines(a *activity, n int) (above, below string) {
 	if n > 1 {
 		which = fmt.Sprintf(" (1 of %d)", n)
 	}
-	above = "Allow " + what + "? y/n" + which
+	keys := m.replies(a)
+	above = "Allow it? " + strings.Join(strings.Split(keys, ""), "/") + which
 	if a.Approval.Foreign {
-		above = what + which + ": the group " + Visible(a.Approval.Approvers) + " answers"
+		above = "The group " + Visible(a.Approval.Approvers) + " answers" + which + " · d details"
 	}
-	words := []string{"v view all", "y once", "c in this conversation", "p always like this", "e edit", "n no", "r no, because"}
+	words := []string{"y once", "n no", "c in this conversation", "p always", "e edit", "r no, because", "d details"}
 	switch {
 	case m.width < 80:
-		words = []string{"v view all", "c conversation", "p always", "e edit", "r reason"}
+		words = []string{"y", "n", "c chat", "p always", "e", "r", "d more"}
 	case m.width < 100:
-		words = []string{"v view all", "y once", "c this conversation", "p always", "e edit", "n no", "r reason"}
+		words = []string{"y once", "n no", "c this chat", "p always", "e edit", "r why", "d more"}
 	}
-	keys := m.replies(a)
 	words = slices.DeleteFunc(words, func(w string) bool { return !strings.Contains(keys, w[:1]) })
 	return above, strings.Join(append(words, "Esc stops"), " · ")
 }

@@ -3,7 +3,6 @@ package terminal
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +50,9 @@ func asking(t *testing.T, change func(*client.Approval)) (*drive, *down) {
 		t.Fatal(err)
 	}
 	f.Approval = &client.Approval{ID: "1", Hash: "h1", Reason: "files.write changes something", Rule: "actions.ask", Pattern: raw,
-		Labels: []string{"private", "untrusted"}, Read: []string{`web.fetch {"url":"https://example.org/a"}`}, Expires: d.now().Add(7 * 24 * time.Hour)}
+		Labels: []string{"private", "untrusted"}, Read: []string{`web.fetch {"url":"https://example.org/a"}`}, Expires: d.now().Add(7 * 24 * time.Hour),
+		Summary: "Write notes/a.txt, 1 line", Why: "It changes a file after reading example.org.", Values: []client.Value{{Name: "text", Text: "hello", Size: 7}},
+		Widths: []client.Width{{Name: "write files in notes", Pattern: []byte(`{"path":{"like":"notes/*"},"text":{"any":true}}`)}, {Name: exactly, Pattern: raw}}}
 	if change != nil {
 		change(f.Approval)
 	}
@@ -86,28 +87,87 @@ func (d *down) only(t *testing.T) verdict {
 	return d.decided[0]
 }
 
-func TestAQuestionShowsAllThatItBinds(t *testing.T) {
-	d, _ := asking(t, nil)
+func TestAQuestionIsShownInWords(t *testing.T) {
+	d, node := asking(t, func(a *client.Approval) { a.More = 3 })
 	got := d.seen()
-	for _, want := range []string{"? files.write", "files.write changes something", `"path":"notes/a.txt"`, `"text":"hello"`,
-		`after reading web.fetch {"url":"https://example.org/a"}, with private data in`, "rule actions.ask · open until ", "Allow files.write? y/n",
-		"y once · c this conversation · p always · e edit · n no · r reason · Esc stops"} {
+	for _, want := range []string{"? Write notes/a.txt, 1 line\n  It changes a file after reading example.org.\n  text  hello\n  and 3 more values: d shows them\n",
+		"Allow it? y/n/c/p/e/r/d", "y once · n no · c this chat · p always · e edit · r why · d more · Esc stops"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
+	}
+	for _, machine := range []string{"files.write", "actions.ask", `{`, "h1", "untrusted"} {
+		if strings.Contains(got, machine) {
+			t.Errorf("%q is in:\n%s", machine, got)
+		}
+	}
+	d.slowly(press("d"))
+	got = d.seen()
+	for _, want := range []string{"files.write changes something", `"path":"notes/a.txt"`, `"text":"hello"`,
+		`after reading web.fetch {"url":"https://example.org/a"}, with private data in`, "rule actions.ask · open until ", "labels   private, untrusted", "hash     h1"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+	if strings.Count(got, "? Write notes/a.txt") != 1 || len(node.decided) != 0 {
+		t.Errorf("it is not asked again: %+v\n%s", node.decided, got)
+	}
+}
+
+// The line that asks names the keys that the line below explains, in the same order.
+func TestTheKeysOfAQuestionAgree(t *testing.T) {
+	for _, change := range []func(*client.Approval){nil, func(a *client.Approval) { a.NoGrant = "it always asks" }} {
+		for _, width := range []int{60, 80, 100, 140} {
+			d, _ := asking(t, change)
+			d.do(tea.WindowSizeMsg{Width: width, Height: 30})
+			a, _ := d.turn.pending()
+			above, below := d.replyLines(a, 1)
+			var keys []string
+			for w := range strings.SplitSeq(strings.TrimSuffix(below, " · Esc stops"), " · ") {
+				keys = append(keys, w[:1])
+			}
+			if want := "Allow it? " + strings.Join(keys, "/"); above != want || len(keys) != len(d.replies(a)) {
+				t.Errorf("%d columns: %q, and below %q", width, above, below)
+			}
+			if len([]rune(below)) >= width {
+				t.Errorf("%q is wider than %d columns", below, width)
+			}
+		}
+	}
+}
+
+func TestAWidthIsChosenAndShownBeforeItIsGiven(t *testing.T) {
+	d, node := asking(t, nil)
+	d.slowly(press("p"))
+	if got := d.seen(); !strings.Contains(got, "From now on, without asking:\n  1 write files in notes\n  2 exactly this\n") || !strings.Contains(got, "Which of them? 1-2") {
+		t.Fatal(got)
+	}
+	d.slowly(press("y"), press("3"), press("0"), press("1"))
+	got := d.seen()
+	for _, want := range []string{"From now on, always: write files in notes. That is files.write where", "path  like notes/*", "text  anything", "Give this standing approval? y/n/e"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+	if len(node.decided) != 0 {
+		t.Fatalf("given unseen: %+v", node.decided)
+	}
+	d.slowly(press("y"))
+	if v := node.only(t); v.Standing != string(effect.Always) || v.Hash != "shown with path like notes/*; text any" || !v.Approve {
+		t.Errorf("%+v", v)
 	}
 }
 
 func TestAStandingApprovalIsShownBeforeItIsGiven(t *testing.T) {
 	for key, want := range map[string]effect.Standing{"c": effect.InConversation, "p": effect.Always} {
 		d, node := asking(t, nil)
-		d.slowly(press(key))
+		d.slowly(press(key), press("2"))
 		if len(node.decided) != 0 {
 			t.Fatalf("given unseen: %+v", node.decided)
 		}
 		got := d.seen()
-		for _, line := range []string{"allow files.write where", `path  is "notes/a.txt"`, `text  is "hello"`, "Give this standing approval? y/n · e edit"} {
-			if !strings.Contains(strings.ReplaceAll(got, "Always allow", "allow"), line) {
+		for _, line := range []string{"exactly this. That is files.write where", `path  is "notes/a.txt"`, `text  is "hello"`, "Give this standing approval? y/n/e"} {
+			if !strings.Contains(got, line) {
 				t.Errorf("%s: %q is not in:\n%s", key, line, got)
 			}
 		}
@@ -124,7 +184,7 @@ func TestAStandingApprovalIsShownBeforeItIsGiven(t *testing.T) {
 
 func TestAnEditedPatternIsShownAgain(t *testing.T) {
 	d, node := asking(t, nil)
-	d.slowly(press("p"), press("e"))
+	d.slowly(press("p"), press("2"), press("e"))
 	if got := d.input.Value(); got != "path is \"notes/a.txt\"\ntext is \"hello\"" {
 		t.Fatalf("to edit: %q", got)
 	}
@@ -143,7 +203,7 @@ func TestAnEditedPatternIsShownAgain(t *testing.T) {
 
 func TestAPatternThatIsNone(t *testing.T) {
 	d, node := asking(t, nil)
-	d.slowly(press("p"), press("e"))
+	d.slowly(press("p"), press("2"), press("e"))
 	d.typing("path like other/*\ntext any")
 	d.slowly(press("enter"))
 	if got := d.seen(); !strings.Contains(got, "it does not cover what was asked") || d.input.Value() != "path like other/*\ntext any" {
@@ -178,7 +238,7 @@ func TestEditedArgumentsAreSent(t *testing.T) {
 	if v := node.only(t); string(v.Args) != `{"path":"notes/b.txt","text":"hello"}` || !v.Approve || v.Hash != "h1" {
 		t.Errorf("%+v", v)
 	}
-	if got := d.seen(); !strings.Contains(got, "allowed, changed by you: files.write") {
+	if got := d.seen(); !strings.Contains(got, "allowed, changed by you: Write notes/a.txt, 1 line") {
 		t.Error(got)
 	}
 }
@@ -217,7 +277,7 @@ func TestWhatCannotStandIsNotOffered(t *testing.T) {
 		t.Errorf("%+v %q", d.reply, d.input.Value())
 	}
 	d, node := asking(t, func(a *client.Approval) { a.Approvers, a.Foreign = "parents", true })
-	if got := d.seen(); !strings.Contains(got, "files.write: the group parents answers") || !strings.Contains(got, "a member of the group parents answers · open until") {
+	if got := d.seen(); !strings.Contains(got, "The group parents answers") || !strings.Contains(got, "A member of the group parents answers.") {
 		t.Error(got)
 	}
 	d.slowly(press("y"))
@@ -241,7 +301,7 @@ func TestARefusedAnswerIsAskedAgain(t *testing.T) {
 	d, node := asking(t, nil)
 	node.refuses = fault.New(fault.Denied, "approval_edit_denied", "policy does not allow it with these arguments")
 	d.slowly(press("y"))
-	if got := d.seen(); !strings.Contains(got, "policy does not allow it") || strings.Count(got, "? files.write") != 2 {
+	if got := d.seen(); !strings.Contains(got, "policy does not allow it") || strings.Count(got, "? Write notes/a.txt") != 2 {
 		t.Errorf("%s", got)
 	}
 	if a, _ := d.turn.pending(); a == nil {
@@ -272,37 +332,37 @@ func TestALongArgumentIsCutUntilItIsViewed(t *testing.T) {
 	long := strings.Repeat("lorem ipsum ", 5000)
 	d, node := asking(t, func(a *client.Approval) {
 		a.Agent, a.Tool, a.Args = "post", "post.send", json.RawMessage(`{"body":"`+long+`","bcc":"mallory@example.com"}`)
-		for _, x := range tool.Arguments(a.Args, []byte(`{"properties":{"body":{}}}`)) {
-			a.Each = append(a.Each, client.Argument(x))
-		}
+		a.Summary, a.Preview = "Post: send", strings.Repeat("+ a line\n", 100)
+		a.Values = []client.Value{{Name: "bcc", Text: "mallory@example.com", Size: 21, Marks: []string{tool.MarkUndeclared}},
+			{Name: "body", Text: long[:60], Size: 60002, Cut: true}}
 	})
 	got := d.seen()
-	if strings.Count(got, "ipsum") > 60 || !strings.Contains(got, "mallory@example.com") || !strings.Contains(got, "bcc (21 bytes: not in the tool's schema)") ||
-		!strings.Contains(strings.Join(strings.Fields(got), " "), "body (60.0 KB)") || !strings.Contains(got, "v view all") {
-		t.Fatalf("%.3000s", got)
+	for _, want := range []string{"The agent post wants it.", "  bcc   ! not in the tool's schema: mallory@example.com\n", "… (cut:\n        60.0 KB in all)", "… cut: 40 more lines, which d shows"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
 	}
-	d.slowly(press("v"))
+	}
+	d.slowly(press("d"))
 	got = d.seen()
 	if strings.Count(got, "ipsum") < 5000 || len(node.decided) != 0 {
-		t.Errorf("v shows %d of 5000; %+v", strings.Count(got, "ipsum"), node.decided)
+		t.Errorf("d shows %d of 5000; %+v", strings.Count(got, "ipsum"), node.decided)
 	}
-	if after := got[strings.LastIndex(got, "? post wants post.send"):]; strings.Count(after, "ipsum") > 60 || !strings.Contains(after, "mallory") {
+	if after := got[strings.LastIndex(got, "? Post: send"):]; strings.Count(after, "ipsum") > 60 || !strings.Contains(after, "mallory") {
 		t.Error("the question does not stand last")
 	}
-	many := make([]string, 100)
-	for i := range many {
-		many[i] = fmt.Sprintf(`"a%d":1`, i)
+}
+
+func TestAQuestionOnOneLine(t *testing.T) {
+	q := effect.Question{Short: "0123456789", Tool: "x.y", Args: []byte("{\"to\":\"b\u200bob\"}"), Summary: "Send to b\u200bob", More: 2, Values: []effect.Value{{Name: "to", Text: "b<U+200B>ob"}},
+		Arguments: tool.Arguments([]byte(`{"to":"b\u200bob"}`), nil), Hash: "h"}
+	if got := QuestionLine(&q); got != "! to: Send to b<U+200B>ob (+3)" {
+		t.Error(got)
 	}
-	args := "{" + strings.Join(many, ",") + "}"
-	q := effect.Question{Short: "0123456789", Tool: "x.y", Args: []byte(args), Arguments: tool.Arguments([]byte(args), nil)}
-	if got := QuestionShown(&q, 80, d.now(), false); !strings.Contains(got, "60 more") || strings.Contains(got, `"a99":1`) || !strings.Contains(got, "show 01234567 --whole") {
-		t.Errorf("%s", got)
+	if got := QuestionShown(&q, 80, time.Now(), false, "d shows"); strings.Contains(got, "x.y") || !strings.Contains(got, "and 2 more values: d shows them") {
+		t.Error(got)
 	}
-	if got := QuestionShown(&q, 80, d.now(), true); !strings.Contains(got, `"a99":1`) {
-		t.Errorf("%s", got)
-	}
-	if got := ArgumentsLine(&effect.Question{Args: []byte(`{"a":"` + long + `","b":1}`)}); len(got) > 100 || !strings.Contains(got, `"b":1`) {
-		t.Errorf("%s", got)
+	if got := QuestionShown(&q, 80, time.Now(), true, ""); !strings.Contains(got, "x.y") || !strings.Contains(got, `"to":"b<U+200B>ob"`) || !strings.Contains(got, "hash     h") {
+		t.Error(got)
 	}
 }
 

@@ -63,7 +63,6 @@ type activity struct {
 	client.Frame
 	began time.Time
 	asked bool // its question has been printed
-	cut   bool // and only a part of it is shown
 	asks  time.Time
 }
 
@@ -301,9 +300,7 @@ func (t *turn) ask() {
 		return
 	}
 	a.asked, a.asks = true, t.now()
-	text, cut := t.question(&a.Frame, false)
-	a.cut = cut
-	t.print(kindNote, text)
+	t.print(kindNote, t.question(&a.Frame, detailsKey))
 }
 
 func (t *turn) find(call string) *activity {
