@@ -214,6 +214,9 @@ func (a *app) answer(ctx context.Context, s *session, in *bufio.Reader, o *answe
 	if o.until > 0 {
 		v.Until = time.Now().Add(o.until).Format(time.RFC3339)
 	}
+	if q.NoGrant != "" {
+		return v, fault.New(fault.Conflict, "grant_not_possible", "no standing approval can be given: %s", q.NoGrant).WithHint("approve it once")
+	}
 	p, err := intent.ParsePattern(strings.Join(o.pattern, "\n"), q.Pattern)
 	if err == nil && o.pattern == nil && !o.exactly {
 		p, err = a.chooseWidth(in, q, o.yes)
@@ -231,9 +234,6 @@ func (a *app) answer(ctx context.Context, s *session, in *bufio.Reader, o *answe
 
 // chooseWidth asks the user at a terminal what a standing approval is to cover.
 func (a *app) chooseWidth(in *bufio.Reader, q *effect.Question, unasked bool) (intent.Pattern, error) {
-	if len(q.Widths) == 0 {
-		return q.Pattern, nil // Steward says why there is none
-	}
 	if !isTerminal(a.stdin) || unasked {
 		return nil, usage("say what it is to cover from now on: --exactly, or --pattern 'NAME any'")
 	}

@@ -92,25 +92,30 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	}
 
 	q := ask(`Write "hello" to notes/a.txt`)
-	for _, want := range []string{"? files.write", `"path":"notes/a.txt"`, "open until ", "id       " + q.Short, "for      local"} {
+	for _, want := range []string{"? Write notes/a.txt, 1 line", "It changes a file.", "tool     files.write", `"path":"notes/a.txt"`, "open until ", "id       " + q.Short, "for      local"} {
 		if got := ok("approvals", "show", q.Short[:8]); !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
 	}
-	if got := ok("approvals", "list"); !strings.Contains(got, "ID        ASKED") || !strings.Contains(got, q.Short[:8]+"  just now") || !strings.Contains(got, `you  files.write {"content":"hello","path":"notes/a.txt"}`) {
+	if got := ok("approvals", "list"); !strings.Contains(got, "ID        ASKED") || !strings.Contains(got, q.Short[:8]+"  just now") || !strings.Contains(got, `you  Write notes/a.txt, 1 line (+1)`) {
 		t.Errorf("%s", got)
 	}
 	fails("approval_unattended", "approvals", "approve", q.Short)
 	fails("approval_not_found", "approvals", "approve", "ffff", "--yes")
 	fails("grant_other", "approvals", "approve", q.Short, "--yes", "--always", "--pattern", "path like other/*")
 	fails("grant_invalid", "approvals", "approve", q.Short, "--yes", "--always", "--pattern", "path")
-	fails("--pattern and --for belong", "approvals", "approve", q.Short, "--yes", "--pattern", "path any")
+	fails("say what it is to cover", "approvals", "approve", q.Short, "--yes", "--always")
+	fails("--pattern, --exactly and --for belong", "approvals", "approve", q.Short, "--yes", "--pattern", "path any")
 	fails("--edit wants", "approvals", "approve", q.Short, "--yes", "--edit", "{")
 	fails("--for wants", "approvals", "approve", q.Short, "--yes", "--always", "--for", "-1h")
 	if got := ok("approvals", "approve", q.Short[:8], "--yes", "--edit", `{"path":"notes/a.txt","content":"changed"}`); got != "files.write is allowed\n" {
 		t.Error(got)
 	}
 	eventually(holds(filepath.Join(notes, "a.txt"), "changed"))
+
+	if q.Summary != "Write notes/a.txt, 1 line" || len(q.Widths) != 3 || q.Widths[1].Name != "write files in notes" || q.Widths[1].Pattern.String() != "content anything, path like notes/*" {
+		t.Errorf("%q %+v", q.Summary, q.Widths)
+	}
 
 	q = ask(`Write "no" to notes/n.txt`)
 	ok("approvals", "deny", q.Short[:8], "--reason", "not today")

@@ -77,7 +77,7 @@ func (d *decider) frame(ctx context.Context, f *client.Frame) error {
 	fmt.Fprintf(d.stderr, "%s\n", terminal.QuestionShown(&q, d.width(), time.Now(), false, "d shows"))
 	answer := client.Answer{Hash: q.Hash}
 	for answered := false; !answered; {
-		fmt.Fprint(d.stderr, "Carry it out? [y]es, [n]o, [e]dit, [d]etails: ")
+		fmt.Fprint(d.stderr, "Carry it out? [y]es, [n]o, [d]etails, [e]dit: ")
 		line, err := d.in.ReadString('\n')
 		if err != nil {
 			return err

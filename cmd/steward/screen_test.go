@@ -155,9 +155,9 @@ func onScreen(t *testing.T, width, height int) {
 		t.Errorf("drawn twice, or not at all:\n%s", screen)
 	}
 	x.say("write a.txt")
-	x.wait("? files.write", `"content":"text<U+202E>",`, `"path":"notes/a.txt"`, "Allow files.write? y/n")
+	x.wait("? Write notes/a.txt, 1 line", "content  ! invisible characters:", "text<U+202E>", "Allow it? y/n/c/p/e/r/d")
 	x.answer("y")
-	x.done("allowed: files.write", "✓ Write notes/a.txt · files.write", "The tool said:", "openai/gpt-5.4")
+	x.done("allowed: Write notes/a.txt, 1 line", "✓ Write notes/a.txt · files.write", "The tool said:", "openai/gpt-5.4")
 	if _, err := os.Stat(filepath.Join(notes, "a.txt")); err != nil {
 		t.Error(err)
 	}

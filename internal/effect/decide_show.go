@@ -116,6 +116,10 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	var spec tool.Spec
 	if t != nil {
 		spec = t.Spec()
+	} else if e.opt.Spec != nil {
+		if known, ok := e.opt.Spec(in.Tool); ok && known.Version == in.Version {
+			spec = known
+		}
 	}
 	q.Arguments = tool.Arguments(q.Args, spec.Input)
 	if err := q.words(in, spec, previewed); err != nil {

@@ -61,6 +61,9 @@ type Options struct {
 	// Tool finds a tool of an agent, for questions that no run in this process is waiting on.
 	// Nil: none is found.
 	Tool func(agent, name string) (tool.Tool, bool)
+	// Spec describes a tool that Tool does not find, so that a question about it can be put in
+	// words. Nil: none is known.
+	Spec func(name string) (tool.Spec, bool)
 	// Called says in words what an agent is whose path says nothing to people, or "". May be nil.
 	Called func(ctx context.Context, agent string) string
 }

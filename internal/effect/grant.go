@@ -133,7 +133,7 @@ func decodeGrant(r resource.Resource) (Grant, error) {
 func grantable(in *intent.Intent, t tool.Tool) string {
 	switch {
 	case t == nil:
-		return "the tool is not there"
+		return "the tool is not there, or Steward does not run"
 	case t.Spec().Asks:
 		return in.Tool + " always asks first"
 	case in.Version == "":

@@ -245,6 +245,31 @@ func TestAGrantEndsAndLapses(t *testing.T) {
 	})
 }
 
+// An offered width is shown with a hash of its own, and then covers what it says.
+func TestAnOfferedWidthIsShownAndGiven(t *testing.T) {
+	ctx, sc := context.Background(), store.ForUser("ann")
+	e := newEngine(openStore(t), func(o *Options) { o.Authorizer = judge(policy.Ask) })
+	tl := fileTool(echo)
+	r := begin(t, e, callOf(tl, `{"path":"notes/a","text":"x"}`))
+	q := r.question()
+	if q.Summary != "Files: write notes/a" || q.Why == "" || len(q.Widths) != 3 || q.Widths[2].Pattern.String() != q.Pattern.String() {
+		t.Fatalf("%q %q %+v", q.Summary, q.Why, q.Widths)
+	}
+	w := q.Widths[1]
+	shown, err := e.Question(ctx, sc, q.ID, w.Pattern)
+	if err != nil || shown.Hash == q.Hash || w.Name != "any file in notes" {
+		t.Fatalf("%+v of %+v, %v", shown, w, err)
+	}
+	err = e.Decide(ctx, sc, Decision{ID: q.ID, Hash: q.Hash, Approve: true, Standing: Always, Pattern: w.Pattern})
+	if !fault.HasCode(err, "approval_changed") {
+		t.Errorf("it is given without being shown: %v", err)
+	}
+	decided(t, e, "ann", Decision{ID: q.ID, Hash: shown.Hash, Approve: true, Standing: Always, Pattern: w.Pattern}, "")
+	expect(t, <-r.end, message.OK)
+	expect(t, begin(t, e, callOf(tl, `{"path":"notes/b","text":"y"}`)).unasked(), message.OK)
+	asked(t, e, callOf(tl, `{"path":"other/b","text":"y"}`), "ann", false)
+}
+
 func TestWhatNoGrantCanBeGivenFor(t *testing.T) {
 	ctx := context.Background()
 	_, e := open(t, policy.Fixed{})
@@ -257,8 +282,8 @@ func TestWhatNoGrantCanBeGivenFor(t *testing.T) {
 	for name, c := range map[string]Call{"asks each time": callOf(asks, `{"path":"a"}`), "has no version": callOf(bare, `{"path":"a"}`), "after a secret": secret} {
 		r := begin(t, e, c)
 		q := r.question()
-		if q.NoGrant == "" {
-			t.Errorf("%s: a grant is offered", name)
+		if q.NoGrant == "" || q.Widths != nil {
+			t.Errorf("%s: a grant is offered: %+v", name, q.Widths)
 		}
 		err := e.Decide(ctx, sc, Decision{ID: q.ID, Hash: q.Hash, Approve: true, Standing: Always})
 		if !fault.HasCode(err, "grant_not_possible") {

@@ -76,10 +76,10 @@ func Fill(template string, args map[string]any, write func(v any) (text string, 
 			if d := duration(text); whole {
 				text = d
 			}
+		case p[2] == AsLines:
+			text = derived(v, p[2])
 		default:
-			if d := derived(v, p[2]); d != "" {
-				text, _ = write(d)
-			}
+			text, _ = write(derived(v, p[2]))
 		}
 		if whole && text != "" {
 			s.Whole = append(s.Whole, p[1])

@@ -37,7 +37,7 @@ func TestAPlanIsAskedAboutInTheChat(t *testing.T) {
 	tm.open(n.Env, edge.Binary()+" chat --model openai/gpt-test")
 	tm.rest("serving at ")
 	tm.type_("/plan one")
-	tm.see("Allow plan.start? y/n")
+	tm.see("Allow it? y/n")
 	for _, part := range []string{"steps: look at both", "- clock: the clock of one", "tools: time.now", "after: clock"} {
 		tm.see(part)
 	}

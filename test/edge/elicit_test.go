@@ -67,7 +67,7 @@ func TestAServerAsksThePerson(t *testing.T) {
 		if r := n.Run("approvals", "approve", q.ID, "--edit", `{"question":"For whom?","answer":{"guests":1}}`, "--yes"); r.Code == 0 {
 			t.Error("another question is answered")
 		}
-		if r := n.Run("approvals", "approve", q.ID, "--always", "--yes"); r.Code == 0 {
+		if r := n.Run("approvals", "approve", q.ID, "--always", "--exactly", "--yes"); r.Code == 0 {
 			t.Error("it is answered for ever")
 		}
 		n.Must("approvals", "approve", q.ID, "--edit", `{"question":"For how many?","answer":{"guests":4,"day":"Friday"}}`, "--yes")

@@ -59,7 +59,7 @@ func TestWhatIsExplainedIsWhatHappens(t *testing.T) {
 	for {
 		f := c.Read()
 		if f.Approval != nil && f.Status == "awaiting_approval" {
-			n.Must("approvals", "approve", f.Approval.ID, "--always", "--yes")
+			n.Must("approvals", "approve", f.Approval.ID, "--always", "--exactly", "--yes")
 		}
 		if f.Type == "complete" || f.Type == "error" {
 			break

@@ -98,7 +98,7 @@ func TestAServerAsksTheModel(t *testing.T) {
 		if !strings.Contains(shown, "FROGS") {
 			return "approve"
 		}
-		if r := n.Run("approvals", "approve", q.ID, "--always", "--yes"); r.Code == 0 {
+		if r := n.Run("approvals", "approve", q.ID, "--always", "--exactly", "--yes"); r.Code == 0 {
 			t.Error("it is allowed for ever")
 		}
 		n.Must("approvals", "approve", q.ID, "--edit", `{"system":"You are a poet.","messages":[{"role":"user","text":"A haiku about ponds."}],"max_tokens":50}`, "--yes")

@@ -82,7 +82,7 @@ func TestAFolderIsGrantedInTheChat(t *testing.T) {
 	out, code := n.Dialog(append(steps,
 		step{see, "read it\r"}, step{"It says", "/folder ~/My Papers\r"},
 		step{"may read files", "read it\r"}, step{"the rent is 900", "write it\r"}, step{"It says", "/folder \"~/My Papers\" write\r"},
-		step{"after your approval", "write it\r"}, step{"Allow files.write? y/n", "\x03\x03"}), "chat")
+		step{"after your approval", "write it\r"}, step{"Allow it? y/n", "\x03\x03"}), "chat")
 	if code != 0 {
 		t.Errorf("%d %s", code, out)
 	}

@@ -72,7 +72,7 @@ func (s *service) actions(k *local.Kit) {
 	if there {
 		local.Change(k, tool.Spec{Name: "respond", Reach: tool.ReachOut, Targets: []string{"organizer"}, Yields: mine, Tidy: stale, Timeout: timeout,
 			Description: "Answers an invitation that is in the calendar: accepts or declines it, or says that it is tentative.",
-			Log:         tool.LogSpec{Summary: "Answer the invitation to {event}: {answer}, to {organizer}", Does: "sends an answer to who invites", Impact: []string{"event", "organizer"}},
+			Log:         tool.LogSpec{Summary: "Answer the invitation to {event}: {answer}, to {organizer}", Does: "sends an answer to the organizer", Impact: []string{"event", "organizer"}},
 			Widths:      []tool.Width{{Name: "answer {answer} to any invitation of {organizer}", Any: []string{"event", "date"}}}}, s.of, s.respond, tool.Text)
 	}
 }
