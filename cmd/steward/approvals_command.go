@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -315,14 +316,14 @@ func indentLines(text string) string {
 
 // decided answers a question and prints what was recorded.
 func (a *app) decided(ctx context.Context, s *session, q *effect.Question, v client.Answer) error {
-	word, then := "is denied", ""
+	word, then := "denied", ""
 	if v.Approve {
-		word = "is allowed"
+		word = "allowed"
 	}
 	if s.alone() {
 		then = "; it goes on when Steward runs: steward serve, or steward chat"
 	}
-	return a.told(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.AnswerApproval(ctx, q.ID, v), "%s %s%s", plainLine(q.Tool), word, then)
+	return a.told(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.AnswerApproval(ctx, q.ID, v), "%s: %s%s", word, plainLine(cmp.Or(q.Summary, q.Tool)), then)
 }
 
 func (a *app) denyQuestion() *cobra.Command {

@@ -108,7 +108,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	fails("--pattern, --exactly and --for belong", "approvals", "approve", q.Short, "--yes", "--pattern", "path any")
 	fails("--edit wants", "approvals", "approve", q.Short, "--yes", "--edit", "{")
 	fails("--for wants", "approvals", "approve", q.Short, "--yes", "--always", "--for", "-1h")
-	if got := ok("approvals", "approve", q.Short[:8], "--yes", "--edit", `{"path":"notes/a.txt","content":"changed"}`); got != "files.write is allowed\n" {
+	if got := ok("approvals", "approve", q.Short[:8], "--yes", "--edit", `{"path":"notes/a.txt","content":"changed"}`); got != "allowed: Write notes/a.txt, 1 line\n" {
 		t.Error(got)
 	}
 	eventually(holds(filepath.Join(notes, "a.txt"), "changed"))
@@ -168,7 +168,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	}
 	fails("approval_edit_impossible", "approvals", "approve", q.Short, "--yes", "--edit", `{"path":"notes/e.txt","content":"x"}`)
 	fails("grant_not_possible", "approvals", "approve", q.Short, "--yes", "--always")
-	if got := ok("approvals", "approve", q.Short, "--yes"); got != "files.write is allowed; it goes on when Steward runs: steward serve, or steward chat\n" {
+	if got := ok("approvals", "approve", q.Short, "--yes"); got != "allowed: Write notes/d.txt, 1 line; it goes on when Steward runs: steward serve, or steward chat\n" {
 		t.Error(got)
 	}
 	fails("approval_", "approvals", "deny", q.Short)

@@ -386,7 +386,7 @@ func documented(d *double, t turn) {
 	case strings.Contains(said, "note"):
 		msg := d.newID()
 		call := runtime.CallView{ID: msg.String() + "/0", Name: "files.write", Args: `{"path":"note.txt","text":"hello"}`, Status: "awaiting_approval",
-			Approval: &runtime.ApprovalView{ID: "cld:effect.Intent.1", Hash: "9f86d081", Reason: "files.write changes something",
+			Approval: &runtime.ApprovalView{ID: "cld:effect.Intent.1", Hash: "9f86d081", Summary: "Write note.txt, 1 line", Why: "It changes a file.", Reason: "files.write changes something",
 				Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}}
 		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Call: &call})
 		d.until(func() bool { return len(d.verdicts) > 0 })

@@ -33,7 +33,7 @@ func (t *turn) question(f *client.Frame, more string) string {
 	if a.Summary == "" {
 		return t.warn.Render(t.paint.wrap("? "+Visible(what))) + "\n" + t.details(f)
 	}
-	lines := []string{t.warn.Render(t.paint.wrap("? " + Visible(a.Summary)))}
+	lines := []string{hang(t.warn, t.warn.Render("? "), "  ", Visible(a.Summary), t.paint.width)}
 	say := func(style lipgloss.Style, text string) { lines = append(lines, t.hang(style, text)) }
 	say(lipgloss.NewStyle(), Visible(a.Why))
 	if a.Agent != "" {
@@ -74,7 +74,8 @@ func (t *turn) value(v *client.Value, wide int) string {
 	}
 	lines := strings.Split(text, "\n")
 	if v.Cut {
-		lines[len(lines)-1] += " … (cut: " + SizeOf(v.Size) + " in all)"
+		last := &lines[len(lines)-1]
+		*last = strings.TrimLeft(*last+" … (cut: "+SizeOf(v.Size)+" in all)", " ")
 	}
 	first, rest := "  "+name+strings.Repeat(" ", max(wide-lipgloss.Width(name), 0)+2), strings.Repeat(" ", wide+4)
 	for i, l := range lines {
