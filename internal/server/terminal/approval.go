@@ -75,7 +75,10 @@ func (t *turn) value(v *client.Value, wide int) string {
 	lines := strings.Split(text, "\n")
 	if v.Cut {
 		last := &lines[len(lines)-1]
-		*last = strings.TrimLeft(*last+" … (cut: "+SizeOf(v.Size)+" in all)", " ")
+		if strings.TrimSpace(*last) != "" {
+			*last += " "
+		}
+		*last += "… (cut: " + SizeOf(v.Size) + " in all)"
 	}
 	first, rest := "  "+name+strings.Repeat(" ", max(wide-lipgloss.Width(name), 0)+2), strings.Repeat(" ", wide+4)
 	for i, l := range lines {
