@@ -157,7 +157,7 @@ func onScreen(t *testing.T, width, height int) {
 	x.say("write a.txt")
 	x.wait("? Write notes/a.txt, 1 line", "content  ! invisible characters:", "text<U+202E>", "Allow it? y/n/c/p/e/r/d")
 	x.answer("y")
-	x.done("allowed: Write notes/a.txt, 1 line", "✓ Write notes/a.txt · files.write", "The tool said:", "openai/gpt-5.4")
+	x.done("allowed: Write notes/a.txt, 1 line", "✓ Write notes/a.txt, 1 l", "· files.write", "The tool said:", "openai/gpt-5.4")
 	if _, err := os.Stat(filepath.Join(notes, "a.txt")); err != nil {
 		t.Error(err)
 	}

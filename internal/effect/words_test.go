@@ -122,7 +122,7 @@ func TestQuestionsAboutBuiltInTools(t *testing.T) {
 			"add any task to the list home | exactly this"},
 		{"todo.complete", `{"task":"buy milk"}`, `Complete the task "buy milk"`, "It changes your to-do list.", "", "complete any task | exactly this"},
 		{"todo.delete", `{"task":"2"}`, "Delete the task 2", "It changes your to-do list.", "", "delete any task | exactly this"},
-		{"reminder.set", `{"text":"tea","in_minutes":10}`, "Remind you in 10 minutes: tea", "It sets a reminder.", "", "set any reminder | exactly this"},
+		{"reminder.set", `{"text":"tea","in_minutes":10}`, "Remind you in 10 min: tea", "It sets a reminder.", "", "set any reminder | exactly this"},
 		{"reminder.cancel", `{}`, "Cancel the reminder that is set", "It cancels a reminder.", "", "cancel any reminder | exactly this"},
 		{"timer.set", `{"seconds":600,"name":"tea"}`, "Set a timer for 10 minutes: tea", "It sets a timer.", "", "set any timer | exactly this"},
 		{"timer.cancel", `{"which":"tea"}`, "Cancel the timer tea", "It cancels a timer.", "", "cancel any timer | exactly this"},

@@ -83,7 +83,7 @@ func TestTheFirstMinute(t *testing.T) {
 		{"ntfy", "\r"},
 		{"answers and uses tools", ""},
 		{"Ask something", "remind me in one minute to drink tea\r"},
-		{"✓ Remind you: drink tea · reminder.set", ""},
+		{"✓ Remind you in 1 min: drink tea · reminder.set", ""},
 		{"Done: ", ""},
 		{"context 9.1k of", "/quit\r"},
 	}, "chat")
