@@ -141,7 +141,7 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 		switch bad := unsafe(out); {
 		case bad != "":
 			t.Errorf("steward %s: %s", name, bad)
-		case code != 0 || !strings.Contains(out, "pay") && !strings.Contains(out, "shown"):
+		case code != 0 || !strings.Contains(out, "pay") && !strings.Contains(out, "shown") && !strings.Contains(out, "! content: "):
 			t.Errorf("steward %s: exit %d, and it does not show the text: %s", name, code, out)
 		}
 	}
@@ -188,17 +188,17 @@ func TestALongArgumentHidesNoShortOne(t *testing.T) {
 		t.Errorf("over WebSocket: %s", got)
 	}
 	list, _ := n.Screen("approvals", "list")
-	if !strings.Contains(list, "post.send ! bcc, to: {") {
+	if !strings.Contains(list, "! bcc, to: Post: send") {
 		t.Errorf("list: %s", list)
 	}
 	shown, _ := n.Screen("approvals", "show", f.Approval.ID)
-	first, _, _ := strings.Cut(shown, "lorem")
-	for _, want := range []string{"bcc (22 bytes: not in the tool's schema)", "to (18 bytes: look-alike letters)", "Xbody (108.0 KB)"} {
-		if !strings.Contains(strings.Join(strings.Fields(first), " "), want) {
+	first, _, _ := strings.Cut(strings.Join(strings.Fields(shown), " "), "lorem")
+	for _, want := range []string{"? Post: send", "bcc ! not in the tool's schema: mallory@evil.example", "to ! look-alike letters:"} {
+		if !strings.Contains(first, want) {
 			t.Errorf("show does not begin with %q: %.2000s", want, shown)
 		}
 	}
-	if !strings.Contains(shown, "mallory@evil.example") || len(shown) > 4000 || !strings.Contains(shown, "--whole") {
+	if !strings.Contains(strings.Join(strings.Fields(shown), " "), "(cut: 108.0 KB in all)") || len(shown) > 2000 || !strings.Contains(shown, "--whole") {
 		t.Errorf("show: %d bytes: %.2000s", len(shown), shown)
 	}
 	if whole, _ := n.Screen("approvals", "show", f.Approval.ID, "--whole"); strings.Count(whole, "ipsum") != 9000 {

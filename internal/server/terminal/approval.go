@@ -23,6 +23,9 @@ const (
 	mostName    = 24 // columns of an argument's name
 )
 
+// planTool is the tool that carries out a plan. Its preview is the whole plan.
+const planTool = "plan.start"
+
 // question shows what an approval is about: the sentence that says what the call does, why it is asked,
 // and the arguments and the preview that matter. What is cut says so, and what is not shown is counted;
 // more says what shows it: "d shows"; "" means that details follow anyway. A question without a sentence, as an older Steward asks it, is
@@ -39,6 +42,12 @@ func (t *turn) question(f *client.Frame, more string) string {
 	if a.Agent != "" {
 		say(t.dim, "The agent "+Visible(a.Agent)+" wants it.")
 	}
+	if a.Approvers != "" {
+		say(t.dim, "A member of the group "+Visible(a.Approvers)+" answers.")
+	}
+	if more == "" {
+		return strings.Join(lines, "\n")
+	}
 	wide := 0
 	for _, v := range a.Values {
 		wide = max(wide, min(lipgloss.Width(oneLine(Visible(v.Name), mostName)), mostName))
@@ -46,10 +55,10 @@ func (t *turn) question(f *client.Frame, more string) string {
 	for _, v := range a.Values {
 		lines = append(lines, t.value(&v, wide))
 	}
-	if a.More > 0 && more != "" {
+	if a.More > 0 {
 		say(t.warn, fmt.Sprintf("and %s: %s", counted(a.More, "more value"), more+map[bool]string{true: " it", false: " them"}[a.More == 1]))
 	}
-	if a.Preview != "" && more != "" {
+	if a.Preview != "" {
 		preview := strings.Split(strings.TrimSuffix(a.Preview, "\n"), "\n")
 		left := len(preview) - mostPreview
 		for _, l := range preview[:min(len(preview), mostPreview)] {
@@ -58,9 +67,6 @@ func (t *turn) question(f *client.Frame, more string) string {
 		if left > 0 {
 			say(t.warn, fmt.Sprintf("  … cut: %s, which %s", counted(left, "more line"), more))
 		}
-	}
-	if a.Approvers != "" {
-		say(t.dim, "A member of the group "+Visible(a.Approvers)+" answers.")
 	}
 	return strings.Join(lines, "\n")
 }
@@ -109,7 +115,9 @@ func (t *turn) details(f *client.Frame) string {
 		say(t.warn, Visible(list))
 	}
 	for _, l := range members(args) {
-		say(plain, Visible(l))
+		if f.Name != planTool || a.Preview == "" { // a plan's preview says the same
+			say(plain, Visible(l))
+		}
 	}
 	if a.Preview != "" {
 		for l := range strings.SplitSeq(strings.TrimSuffix(a.Preview, "\n"), "\n") {
