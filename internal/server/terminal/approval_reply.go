@@ -24,13 +24,13 @@ import (
 type replying int
 
 const (
-	notReplying  replying = iota
+	notReplying   replying = iota
 	choosingWidth          // the widths of a standing approval are shown
-	showingTerms          // the terms of a standing approval are shown
-	editingTerms          // the terms are in the input
-	editingArgs           // the arguments of the call are in the input
-	givingReason          // the reason of a denial is in the input
-	checking              // Steward is asked what edited terms would cover
+	showingTerms           // the terms of a standing approval are shown
+	editingTerms           // the terms are in the input
+	editingArgs            // the arguments of the call are in the input
+	givingReason           // the reason of a denial is in the input
+	checking               // Steward is asked what edited terms would cover
 )
 
 // reply is an answer in progress.

@@ -340,7 +340,7 @@ func TestALongArgumentIsCutUntilItIsViewed(t *testing.T) {
 	for _, want := range []string{"The agent post wants it.", "  bcc   ! not in the tool's schema: mallory@example.com\n", "… (cut:\n        60.0 KB in all)", "… cut: 40 more lines, which d shows"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
-	}
+		}
 	}
 	d.slowly(press("d"))
 	got = d.seen()

@@ -49,7 +49,7 @@ func TestAReminderIsShownAtOnce(t *testing.T) {
 		stays  string
 	}{
 		"nothing":    {func(*drive) {}, "half typed"},
-		"a question": {func(d *drive) { d.deliver(ask) }, "Allow files.write? y/n"},
+		"a question": {func(d *drive) { d.deliver(ask) }, "Allow it? y/n"},
 		"an editor": {func(d *drive) {
 			d.deliver(ask)
 			d.input.Reset()
