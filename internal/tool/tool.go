@@ -91,6 +91,10 @@ type Spec struct {
 	Tidy        []Strategy     // which results in a conversation its calls make obsolete
 	Log         LogSpec        // how its calls are described, in the work log and in questions
 	Widths      []Width        `json:"-"` // what a standing approval is offered for, the narrowest first; nil: derived
+	// Sentences are the sentences by which people ask for it, as patterns of package sentence; the first in
+	// each language is shown as an example. Only built-in tools have them: no model is shown them, and no
+	// approval covers them.
+	Sentences []string `json:"-"`
 	Metadata    resource.Metadata
 
 	// Reach says where the arguments go. Targets are the arguments (names of top-level members)
