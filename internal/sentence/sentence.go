@@ -60,14 +60,15 @@ const (
 //	moment   a day and a time of day, or the next such time
 //	when     a moment; a day without a time is nine o'clock
 //	hour     a moment as three arguments: its day, its time, and the time an hour later
+//	span     a day, or a weekend as its two days
 //	url, email, file (a path; with a folder for bare names), folder (a word)
 var Kinds = map[string]string{"text": "", "any": "", "label": "", "place": "Graz", "number": "3", "minutes": "20 minutes", "seconds": "10 minutes",
-	"date": "tomorrow", "days": "tomorrow", "time": "9:00", "moment": "tomorrow at 15:00", "when": "tomorrow at 15:00", "hour": "tomorrow at 15:00",
+	"date": "tomorrow", "days": "tomorrow", "time": "9:00", "moment": "tomorrow at 15:00", "when": "tomorrow at 15:00", "hour": "tomorrow at 15:00", "span": "tomorrow",
 	"url": "https://example.org", "email": "ann@example.org", "file": "notes.txt", "folder": ""}
 
 // inGerman are the examples of kinds in German patterns, where they differ.
 var inGerman = map[string]string{"minutes": "20 Minuten", "seconds": "10 Minuten", "date": "morgen", "days": "morgen", "time": "9 Uhr",
-	"moment": "morgen um 15 Uhr", "when": "morgen um 15 Uhr", "hour": "morgen um 15 Uhr"}
+	"moment": "morgen um 15 Uhr", "when": "morgen um 15 Uhr", "hour": "morgen um 15 Uhr", "span": "morgen"}
 
 // Pattern is a compiled pattern.
 type Pattern struct {
@@ -279,8 +280,8 @@ func (c *compiler) slot(shown bool) error {
 		example = usual
 	}
 	s := slot{names: strings.Split(names, "+"), kind: kind, folder: folder}
-	if len(s.names) != 1 && kind != "hour" {
-		return fmt.Errorf("{%s}: only an hour fills several arguments", inside)
+	if len(s.names) != 1 && kind != "hour" && kind != "span" {
+		return fmt.Errorf("{%s}: only an hour and a span fill several arguments", inside)
 	}
 	n := len(c.p.slots)
 	c.p.slots = append(c.p.slots, s)

@@ -65,6 +65,9 @@ func (v *values) at(s slot, at int) (out []value) {
 		}
 		return []value{{end, []any{int64(seconds)}}}
 	case "url":
+		if !isURL(w.text) && isHost(w.low) {
+			return one(!w.quoted, "https://"+w.text)
+		}
 		return one(!w.quoted && isURL(w.text), w.text)
 	case "email":
 		a, err := mail.ParseAddress(w.text)
@@ -75,7 +78,7 @@ func (v *values) at(s slot, at int) (out []value) {
 			path = s.folder + "/" + path
 		}
 		dot := strings.LastIndexByte(w.text, '.')
-		return one(!isURL(w.text) && !strings.ContainsAny(w.text, "\n@") && (strings.Contains(w.text, "/") || dot > 0 && dot < len(w.text)-1), path)
+		return one(!isURL(w.text) && !isHost(w.low) && !strings.ContainsAny(w.text, "\n@") && (strings.Contains(w.text, "/") || dot > 0 && dot < len(w.text)-1), path)
 	case "folder":
 		return one(!strings.Contains(" the my a all these this here there it files folder folders ", " "+w.low+" ") && !strings.ContainsAny(w.text, "\n "), w.text)
 	case "time":
@@ -99,6 +102,13 @@ func isURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
+// isHost reports whether a word is the address of a site without "https://".
+func isHost(word string) bool {
+	host, _, _ := strings.Cut(word, "/")
+	dot := strings.LastIndexByte(host, '.')
+	return dot > 0 && strings.Contains(" com org net info eu de at ch uk fr it io dev app ", " "+host[dot+1:]+" ") && !strings.ContainsAny(host, "@:")
+}
+
 // args returns a moment as the arguments of a kind of slot, or nil if it has not what the slot needs.
 func (m moment) args(kind string, now time.Time) []any {
 	switch kind {
@@ -107,13 +117,27 @@ func (m moment) args(kind string, now time.Time) []any {
 			return nil
 		}
 		return []any{m.day.Format(time.DateOnly)}
+	case "span":
+		if m.timed || m.part != "" {
+			return nil
+		}
+		if m.weekend {
+			return []any{m.day.Format(time.DateOnly), m.day.AddDate(0, 0, 1).Format(time.DateOnly)}
+		}
+		return []any{m.day.Format(time.DateOnly)}
 	case "days":
 		n := int(dayOf(m.day).Sub(dayOf(now)).Hours()/24+0.5) + 1
+		if m.weekend {
+			n++
+		}
 		if m.timed || n < 1 || n > 14 {
 			return nil
 		}
 		return []any{int64(n)}
 	case "moment", "when", "hour":
+		if span := hours[m.part]; kind == "hour" && !m.timed && span != nil {
+			return []any{m.day.Format(time.DateOnly), span[0], span[1]}
+		}
 		t, ok := m.time(now, kind == "when")
 		if !ok {
 			return nil

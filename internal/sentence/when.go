@@ -107,6 +107,9 @@ func (v *values) oneLength(at int) (seconds, unit float64, end int) {
 			return n * u, u, at + 1
 		}
 	}
+	if a, b, ok := strings.Cut(v.low(at), "-"); ok && numbers[a] > 0 && units[b] > 0 { // ten-minute
+		return float64(numbers[a]) * units[b], units[b], at + 1
+	}
 	n, next := v.count(at)
 	half := func(at int) bool { return v.is(at, " half halbe halben ") }
 	switch {
@@ -322,6 +325,9 @@ func (v *values) part(at int) (part string, end int) {
 	return "", 0
 }
 
+// hours are the parts of a day.
+var hours = map[string][]any{"morning": {"08:00", "12:00"}, "afternoon": {"12:00", "18:00"}, "evening": {"18:00", "22:00"}}
+
 // usual are the hours that are meant by a part of a day alone.
 var usual = map[string]int{"morning": 9, "afternoon": 15, "evening": 19}
 
@@ -338,12 +344,13 @@ func inPart(c clock, part string) (int, bool) {
 
 // moment is a day, a time of day, or both.
 type moment struct {
-	day   time.Time
-	dated bool // a day was said
-	part  string
-	timed bool
-	clock clock
-	end   int
+	day     time.Time
+	dated   bool // a day was said
+	weekend bool // the day is the first of two
+	part    string
+	timed   bool
+	clock   clock
+	end     int
 }
 
 // time returns the moment in the zone of now. It must be in the future. usually says that a day without a time
@@ -351,6 +358,9 @@ type moment struct {
 func (m moment) time(now time.Time, usually bool) (time.Time, bool) {
 	on := func(day time.Time, hour int) time.Time {
 		return time.Date(day.Year(), day.Month(), day.Day(), hour, m.clock.minute, 0, 0, now.Location())
+	}
+	if m.weekend && m.timed { // on which of its days?
+		return time.Time{}, false
 	}
 	if !m.timed {
 		hour := 9
@@ -416,7 +426,7 @@ func (v *values) readMoments(at int) (out []moment) {
 		return nil
 	}
 	if day, part, end, ok := v.day(at); ok {
-		m := moment{day: day, dated: true, part: part, end: end}
+		m := moment{day: day, dated: true, part: part, end: end, weekend: part == "" && v.is(end-1, " weekend wochenende ")}
 		out = append(out, m)
 		for _, c := range v.clocks(end, false) {
 			with := m
@@ -429,7 +439,7 @@ func (v *values) readMoments(at int) (out []moment) {
 		m := moment{day: v.now, timed: true, clock: c, end: c.end}
 		out = append(out, m)
 		if day, part, end, ok := v.day(c.end); ok {
-			m.day, m.dated, m.part, m.end = day, true, part, end
+			m.day, m.dated, m.part, m.end, m.weekend = day, true, part, end, v.is(end-1, " weekend wochenende ")
 			out = append(out, m)
 		}
 	}

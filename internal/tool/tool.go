@@ -95,7 +95,7 @@ type Spec struct {
 	// each language is shown as an example. Only built-in tools have them: no model is shown them, and no
 	// approval covers them.
 	Sentences []string `json:"-"`
-	Metadata    resource.Metadata
+	Metadata  resource.Metadata
 
 	// Reach says where the arguments go. Targets are the arguments (names of top-level members)
 	// that name recipients or destinations.

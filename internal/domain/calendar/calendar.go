@@ -122,13 +122,13 @@ const mine = message.Private | message.Untrusted
 
 // queries adds the tools that only read.
 func (s *service) queries(k *local.Kit) {
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("date", "until", "calendar"),
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("date", "until", "calendar"), Sentences: listSentences,
 		Description: "Lists the events in the calendar: shows what meetings and appointments there are on a day, or until another day.",
 		Log:         tool.LogSpec{Summary: "Look at the calendar of {date|the coming days}"}}, s.list)
-	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "calendar"),
+	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "calendar"), Sentences: searchSentences,
 		Description: "Searches the calendar for an event by words: finds when a meeting or an appointment is.",
 		Log:         tool.LogSpec{Summary: "Search the calendar for {query}"}}, s.search)
-	local.Query(k, tool.Spec{Name: "free", Yields: mine, Tidy: local.Again("date", "minutes", "from", "to", "calendar"),
+	local.Query(k, tool.Spec{Name: "free", Yields: mine, Tidy: local.Again("date", "minutes", "from", "to", "calendar"), Sentences: freeSentences,
 		Description: "Tells when there is free time on a day, and what makes the rest busy: finds a gap between the events of the calendar.",
 		Log:         tool.LogSpec{Summary: "Look for free time on {date}"}}, s.free)
 }

@@ -62,25 +62,29 @@ func AddReminders(k *local.Kit, opt Options) {
 	s := service{opt, Reminder, k.Name("list")}
 	add(k, s, "Sets a reminder: tells the user something at a time, once or repeatedly, also when no chat is open. Say the time in the answer.",
 		tool.LogSpec{Summary: "Remind you[ at {at}][ in {in_minutes} min][, repeated {repeat}]: {text}", Does: "sets a reminder"},
-		tool.Width{Name: "set any reminder", Any: []string{"text", "at", "in_minutes", "repeat"}}, s.remind)
+		tool.Width{Name: "set any reminder", Any: []string{"text", "at", "in_minutes", "repeat"}}, sentences{setReminder, listReminders, cancelReminder}, s.remind)
 }
 
 // AddTimers adds set, list and cancel to a kit named "timer".
 func AddTimers(k *local.Kit, opt Options) {
 	s := service{opt, Timer, k.Name("list")}
 	add(k, s, "Sets a timer: starts a countdown and tells the user when it is over.", tool.LogSpec{Summary: "Set a timer for {seconds:duration}: {name|unnamed}", Does: "sets a timer"},
-		tool.Width{Name: "set any timer", Any: []string{"seconds", "name"}}, s.count)
+		tool.Width{Name: "set any timer", Any: []string{"seconds", "name"}}, sentences{setTimer, listTimers, cancelTimer}, s.count)
 }
 
-func add[In any](k *local.Kit, s service, describe string, log tool.LogSpec, width tool.Width, set func(context.Context, tool.Invocation, In) (string, error)) {
+// sentences are those of the three tools.
+type sentences struct{ set, list, cancel []string }
+
+func add[In any](k *local.Kit, s service, describe string, log tool.LogSpec, width tool.Width, say sentences, set func(context.Context, tool.Invocation, In) (string, error)) {
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{s.list}}}
-	local.Change(k, tool.Spec{Name: "set", Tidy: stale, Description: describe, Log: log, Widths: []tool.Width{width}},
+	local.Change(k, tool.Spec{Name: "set", Tidy: stale, Description: describe, Sentences: say.set, Log: log, Widths: []tool.Width{width}},
 		func(_ context.Context, user string) (setting, error) { return setting{s, user}, nil },
 		func(ctx context.Context, in tool.Invocation, a In, _ setting) (string, error) { return set(ctx, in, a) }, tool.Text)
 	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: []tool.Strategy{{Kind: tool.ByAge, MaxAge: time.Minute}, stale[0]},
+		Sentences:   say.list,
 		Description: "Lists the " + s.kind + "s that are set, with their ids and times.",
 		Log:         tool.LogSpec{Summary: "List the " + s.kind + "s"}}, s.show)
-	local.Action(k, tool.Spec{Name: "cancel", Dedupes: true, Yields: mine, Tidy: stale, Description: "Cancels a " + s.kind + ".",
+	local.Action(k, tool.Spec{Name: "cancel", Dedupes: true, Yields: mine, Tidy: stale, Sentences: say.cancel, Description: "Cancels a " + s.kind + ".",
 		Log:    tool.LogSpec{Summary: "Cancel the " + s.kind + " {which|that is set}", Does: "cancels a " + s.kind},
 		Widths: []tool.Width{{Name: "cancel any " + s.kind, Any: []string{"which"}}}}, s.cancel, s.settleCancel)
 }

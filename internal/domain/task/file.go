@@ -12,8 +12,8 @@ import (
 	"steward/internal/id"
 )
 
-// file is a user's to-do list: a Markdown file whose task lines are "- [ ] Buy milk (due 2026-03-29)",
-// ticked when done. The rest of the file does not change.
+// file is a user's to-do list: a Markdown file whose task lines are "- [ ] Buy milk (list shopping) (due
+// 2026-03-29)", ticked when done. The rest of the file does not change.
 type file struct{ local.Record }
 
 const maxFile = 4 << 20 // bytes
@@ -27,6 +27,9 @@ var taskLine = regexp.MustCompile(`^(\s*(?:[-*+]|\d+[.)])\s+\[)([ xX])(\]\s+)(\S
 
 // dueMark is a due date at the end of a task.
 var dueMark = regexp.MustCompile(`\s*\(due:? (\d{4}-\d{2}-\d{2})\)\s*$`)
+
+// listMark is the name of a list at the end of a task, before its due date.
+var listMark = regexp.MustCompile(`\s*\(list ([^()]{1,200})\)\s*$`)
 
 // read returns the file's lines, its tasks, and the index of each task's line.
 func read(text string) (lines []string, tasks []Task, at []int) {
@@ -43,6 +46,9 @@ func read(text string) (lines []string, tasks []Task, at []int) {
 		if due := dueMark.FindStringSubmatchIndex(t.Title); due != nil && due[0] > 0 && checkDate(t.Title[due[2]:due[3]]) == nil {
 			t.Title, t.Due = t.Title[:due[0]], t.Title[due[2]:due[3]]
 		}
+		if list := listMark.FindStringSubmatchIndex(t.Title); list != nil && list[0] > 0 {
+			t.Title, t.List = t.Title[:list[0]], t.Title[list[2]:list[3]]
+		}
 		tasks = append(tasks, t)
 		at = append(at, len(lines)-1)
 	}
@@ -58,6 +64,9 @@ func (f *file) All(context.Context) ([]Task, error) {
 
 func (t Task) line() string {
 	out := "- [ ] " + t.Title
+	if list := strings.NewReplacer("(", "", ")", "").Replace(t.List); list != "" {
+		out += " (list " + list + ")"
+	}
 	if t.Due != "" {
 		out += " (due " + t.Due + ")"
 	}
@@ -155,7 +164,9 @@ func (e edit) change(text string) (n local.Note, err error) {
 	}
 	i := slices.Index(tasks, e.task)
 	if i < 0 { // it may have another number if the file was changed since it was listed
-		i = slices.IndexFunc(tasks, func(t Task) bool { return t.Title == e.task.Title && t.Due == e.task.Due && t.Done == e.task.Done })
+		i = slices.IndexFunc(tasks, func(t Task) bool {
+			return t.Title == e.task.Title && t.Due == e.task.Due && t.List == e.task.List && t.Done == e.task.Done
+		})
 	}
 	if i < 0 {
 		return n, fault.New(fault.NotFound, "task_not_found", "the task %.100q is not in the list any more", e.task.Title).WithHint("list the tasks")

@@ -78,12 +78,13 @@ func (s *service) of(ctx context.Context, user string) (store, error) {
 type addArgs struct {
 	Due   string `json:"due,omitzero" jsonschema:"the day by which it must be done" format:"date"`
 	Title string `json:"title" jsonschema:"what is to be done" minlen:"1" maxlen:"500"`
-	List  string `json:"list,omitzero" jsonschema:"the to-do list, if the user has several and it matters which" maxlen:"200"`
+	List  string `json:"list,omitzero" jsonschema:"the list, such as shopping, if the user names one" maxlen:"200"`
 }
 
 type listArgs struct {
 	Before string `json:"due_before,omitzero" jsonschema:"only tasks that are due on this day or before it" format:"date"`
 	Show   string `json:"show,omitzero" jsonschema:"which tasks; the open ones unless given" enum:"open,completed,all"`
+	List   string `json:"list,omitzero" jsonschema:"only tasks of the list of this name, such as shopping" maxlen:"200"`
 }
 
 type oneArgs struct {
@@ -95,20 +96,20 @@ type oneArgs struct {
 const mine = message.Private | message.Untrusted
 
 func (s *service) tools(k *local.Kit) {
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("show", "due_before"),
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("show", "due_before", "list"), Sentences: listSentences,
 		Description: "Lists the tasks of the to-do list: what is to be done, what is due, what is completed.",
 		Log:         tool.LogSpec{Summary: "List the {show|open} tasks"}}, s.list)
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list")}}}
-	local.Change(k, tool.Spec{Name: "add", Tidy: stale,
+	local.Change(k, tool.Spec{Name: "add", Tidy: stale, Sentences: addSentences,
 		Description: "Adds a task to the to-do list: something that is to be done, with the day by which it is due.",
 		Log:         tool.LogSpec{Summary: "Add the task {title}[, due {due}][, to the list {list}]", Does: changesList, Impact: []string{"title"}},
 		Widths:      []tool.Width{{Name: "add any task[ to the list {list}]", Any: []string{"title", "due"}}}}, s.of, s.add, tool.Text)
 	k.Wrap(func(l local.Layer) tool.Tool { return adding{l, s} })
-	local.Change(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale,
+	local.Change(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale, Sentences: completeSentences,
 		Description: "Completes a task: marks it as done, checks or ticks it off.",
 		Log:         tool.LogSpec{Summary: "Complete the task {task}", Does: changesList, Impact: []string{"task"}},
 		Widths:      []tool.Width{{Name: "complete any task", Any: []string{"task"}}}}, s.of, s.on(complete, "Completed the task %q."), tool.Text)
-	local.Change(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale,
+	local.Change(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale, Sentences: deleteSentences,
 		Description: "Deletes a task from the to-do list: it is not to be done any more.",
 		Log:         tool.LogSpec{Summary: "Delete the task {task}", Does: changesList, Impact: []string{"task"}},
 		Widths:      []tool.Width{{Name: "delete any task", Any: []string{"task"}}}}, s.of, s.on(remove, "Deleted the task %q."), tool.Text)
@@ -135,10 +136,13 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 		return "", err
 	}
 	all = slices.DeleteFunc(all, func(t Task) bool {
-		return a.Show != "all" && t.Done != (a.Show == "completed") || a.Before != "" && (t.Due == "" || t.Due > a.Before)
+		return a.Show != "all" && t.Done != (a.Show == "completed") || a.List != "" && !sameList(t.List, a.List) || a.Before != "" && (t.Due == "" || t.Due > a.Before)
 	})
 	if len(all) == 0 {
 		which := map[string]string{"": "open task", "open": "open task", "completed": "completed task", "all": "task"}[a.Show]
+		if a.List != "" {
+			which += " in " + a.List
+		}
 		if a.Before != "" {
 			which += " due by " + a.Before
 		}
@@ -173,6 +177,12 @@ func (t Task) shown(today string) string {
 	return out
 }
 
+// sameList reports whether two names mean the same list: "shopping" is "Shopping list".
+func sameList(a, b string) bool {
+	bare := func(s string) string { return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), " list") }
+	return bare(a) == bare(b)
+}
+
 func checkDate(date string) error {
 	_, err := local.Day(date, time.Now())
 	return err
@@ -194,11 +204,15 @@ func (a addArgs) edit(key string) (edit, error) {
 	if err := checkDate(a.Due); err != nil {
 		return edit{}, err
 	}
-	told := fmt.Sprintf("Added the task %q.", title)
-	if a.Due != "" {
-		told = fmt.Sprintf("Added the task %q, due on %s.", title, a.Due)
+	list := strings.Join(strings.Fields(a.List), " ")
+	told := fmt.Sprintf("Added the task %q", title)
+	if list != "" {
+		told += " to " + list
 	}
-	return edit{key: key, told: told, task: Task{Title: title, Due: a.Due, List: a.List}, do: add}, nil
+	if a.Due != "" {
+		told += ", due on " + a.Due
+	}
+	return edit{key: key, told: told + ".", task: Task{Title: title, Due: a.Due, List: list}, do: add}, nil
 }
 
 // CallAll implements tool.Batcher: it adds several tasks, in one write if they are in a file. An error in one

@@ -56,6 +56,7 @@ func AddForecast(k *local.Kit, opt ForecastOptions) {
 	}
 	local.Query(k, tool.Spec{Name: "forecast", Yields: message.Untrusted, Reach: tool.ReachOut, Host: host, Timeout: 2*forecastTimeout + 5*time.Second,
 		Description: "Tells the weather in a place now and on the coming days: temperature, rain, wind, sunrise and sunset.",
+		Sentences:   forecastSentences,
 		Tidy:        append(local.Again("place", "days"), tool.Strategy{Kind: tool.ByAge, MaxAge: time.Hour}),
 		Log:         tool.LogSpec{Summary: "Look up the weather in {place|your place}"}}, f.tool)
 }

@@ -41,11 +41,13 @@ func Add(k *local.Kit, opt Options) {
 	f := &fetcher{Options: opt, pages: map[string]*page{}, robots: map[string]*rules{}}
 	local.Query(k, tool.Spec{Name: "fetch", Yields: message.Untrusted, Reach: tool.ReachOut, Targets: []string{"url"}, Timeout: fetchTimeout + 25*time.Second,
 		Description: "Reads a page of the web: the text and links of HTML, PDF, Word files and feeds. Long texts come in parts.",
+		Sentences:   fetchSentences,
 		Tidy:        local.Again("url", "from"),
 		Log:         tool.LogSpec{Summary: "Read {url}"},
 		Widths:      []tool.Width{{Name: "read any page of {url:host}", Any: []string{"from"}, Host: []string{"url"}}}}, f.tool)
 	search := tool.Spec{Name: "search", Yields: message.Untrusted, Reach: tool.ReachOut, Timeout: searchTimeout + 5*time.Second, Host: opt.Search.host(),
 		Description: "Searches the web. Returns titles, addresses and excerpts; read the pages that matter with " + k.Name("fetch") + ", and name their addresses as sources in the answer.",
+		Sentences:   searchSentences,
 		Tidy:        local.Again("query"),
 		Log:         tool.LogSpec{Summary: "Search the web for {query}"}}
 	if opt.Search.Call != nil { // that tool is judged by itself: a person is asked once, and its long results are cut once

@@ -44,7 +44,7 @@ type changing struct {
 // changers adds the actions, which need the trash.
 func (k *kit) changers(to *local.Kit) {
 	gone := []tool.Strategy{{Kind: tool.Custom, Tools: []string{"files.list", "files.read"}}}
-	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"path"}, Tidy: rewritten,
+	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"path"}, Tidy: rewritten, Sentences: withFolder(k.mainFolder(), writeFile...),
 		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + begin,
 		Log:         tool.LogSpec{Summary: "Write {path}, {content:lines|empty}", Does: changesFile, Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}, Previewed: []string{"content"}},
 		Widths: []tool.Width{{Name: "write {path}, whatever is in it", Any: []string{"content", "overwrite"}},

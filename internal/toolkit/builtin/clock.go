@@ -30,7 +30,7 @@ const maxClockAge = 15 * time.Minute
 
 // clock adds the tools that tell time.
 func (k *kit) clock(to *local.Kit) {
-	local.Query(to, tool.Spec{Name: "now",
+	local.Query(to, tool.Spec{Name: "now", Sentences: nowSentences,
 		Description: "Tells the current date, time and day of the week: what time it is now, here or in another city or time zone, and what day it is today.",
 		Log:         tool.LogSpec{Summary: "Look up the time in {zone|your time zone}"},
 		// The time is soon wrong, and obsolete once it is asked for again.

@@ -38,18 +38,28 @@ func (k *kit) files(to *local.Kit) {
 	if len(k.opt.Folders) == 0 {
 		return
 	}
-	local.Query(to, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("path", "offset"),
+	local.Query(to, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("path", "offset"), Sentences: listFiles,
 		Description: "Lists the files and folders in a folder: names, sizes and times. " + begin,
 		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}}}, k.list)
-	local.Query(to, tool.Spec{Name: "read", Yields: mine, Tidy: local.Again("path", "line", "lines"),
+	local.Query(to, tool.Spec{Name: "read", Yields: mine, Tidy: local.Again("path", "line", "lines"), Sentences: withFolder(k.mainFolder(), readFile...),
 		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + begin,
 		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}}}, k.read)
-	local.Query(to, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "regexp", "path", "glob"),
+	local.Query(to, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "regexp", "path", "glob"), Sentences: searchFiles,
 		Description: "Searches the text files of the granted folders for words or a regular expression, and returns the lines as PATH:LINE: TEXT. Hidden files and what .gitignore names are left out.",
 		Log:         tool.LogSpec{Summary: "Search files for {query}", Impact: []string{"path"}}}, k.search)
 	if k.changeable() {
 		k.changers(to)
 	}
+}
+
+// mainFolder returns the folder that a file without one is in: the first that everybody may write to.
+func (k *kit) mainFolder() string {
+	for _, f := range k.opt.Folders {
+		if f.Write && f.For == nil {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // changeable reports whether there are tools that change files.

@@ -40,21 +40,21 @@ func (k *kit) notes(to *local.Kit) {
 	if dir == "" || !k.changeable() {
 		return
 	}
-	local.Query(to, tool.Spec{Name: "list", Yields: mine,
+	local.Query(to, tool.Spec{Name: "list", Yields: mine, Sentences: listNotes,
 		Description: "Lists the user's notes, which are Markdown files in " + dir + ".",
 		Log:         tool.LogSpec{Summary: "List the notes"}},
 		func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
 			out, err := k.list(ctx, in, listArgs{Path: dir})
 			return orNone(out, err)
 		})
-	local.Query(to, tool.Spec{Name: "search", Yields: mine,
+	local.Query(to, tool.Spec{Name: "search", Yields: mine, Sentences: searchNotes,
 		Description: "Searches the user's notes for words, and returns the lines that have all of them.",
 		Log:         tool.LogSpec{Summary: "Search the notes for {query}"}, Tidy: local.Again("query")},
 		func(ctx context.Context, in tool.Invocation, a noteSearchArgs) (string, error) {
 			out, err := k.search(ctx, in, searchArgs{Query: a.Query, Path: dir})
 			return orNone(out, err)
 		})
-	local.Query(to, tool.Spec{Name: "read", Yields: mine,
+	local.Query(to, tool.Spec{Name: "read", Yields: mine, Sentences: readNote,
 		Description: "Reads a note of the user's by its title. A long note is read on with files.read.",
 		Log:         tool.LogSpec{Summary: "Read the note {title}", Impact: []string{"title"}}, Tidy: local.Again("title")},
 		func(ctx context.Context, in tool.Invocation, a noteArgs) (tool.Result, error) {
@@ -65,7 +65,7 @@ func (k *kit) notes(to *local.Kit) {
 			return k.read(ctx, in, readArgs{Path: at})
 		})
 	changed := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"notes.read"}, Parameters: []string{"title"}}}
-	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"title"}, Tidy: changed,
+	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"title"}, Tidy: changed, Sentences: writeNote,
 		Description: "Writes a note of the user's: a new one, or with overwrite a whole one anew.",
 		Log:         tool.LogSpec{Summary: "Write the note {title}, {text:lines|empty}", Does: "changes a note", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}, Previewed: []string{"text"}},
 		Widths:      []tool.Width{{Name: "write the note {title}, whatever is in it", Any: []string{"text", "overwrite"}}}},
@@ -73,7 +73,7 @@ func (k *kit) notes(to *local.Kit) {
 		func(a noteWriteArgs, f former) (now, told string, err error) {
 			return writeArgs{Content: a.Text, Overwrite: a.Overwrite}.text(f)
 		})
-	rewrite(k, to, tool.Spec{Name: "append", Targets: []string{"title"}, Tidy: changed,
+	rewrite(k, to, tool.Spec{Name: "append", Targets: []string{"title"}, Tidy: changed, Sentences: appendNote,
 		Description: "Adds text at the end of a note of the user's. It makes the note if there is none.",
 		Log:         tool.LogSpec{Summary: "Add {text:lines} to the note {title}", Does: "changes a note", Parameters: []string{"title"}, Impact: []string{"title"}, Previewed: []string{"text"}},
 		Widths:      []tool.Width{{Name: "add anything to the note {title}", Any: []string{"text"}}}},

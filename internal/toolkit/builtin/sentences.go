@@ -1,0 +1,84 @@
+package builtin
+
+import "strings"
+
+// The sentences by which people ask for the time.
+var nowSentences = []string{
+	"what time is it in {zone:place=Tokyo}",
+	"what time is it [now] [in {zone:place}] [now]", "(what is|what's) the [current] (time|local time) [now] [in {zone:place}]", "the time [in {zone:place}]", "how late is it [in {zone:place}]", "[current] time in {zone:place}",
+	"(what|which) day is (it|today|it today)", "(what is|what's) (today's date|the date|the date today|today)", "what's the day today",
+	"de: wie spät ist es in {zone:place=Tokyo}",
+	"de: wie spät ist es [jetzt|gerade] [in {zone:place}] [jetzt|gerade]", "de: wie viel uhr ist es [jetzt|gerade] [in {zone:place}]", "de: welcher tag ist heute", "de: welches datum (ist|haben wir) heute", "de: der wievielte ist heute",
+}
+
+// The sentences by which people ask for notes.
+var (
+	listNotes = []string{
+		"show my notes",
+		"(show|list) [me] [all] [my|the] notes", "(what|which) notes (do i have|are there)",
+		"de: zeig mir meine Notizen",
+		"de: (zeig|zeige) [mir] [alle|meine|die] notizen", "de: welche notizen (habe ich|gibt es)",
+	}
+	searchNotes = []string{
+		"search my notes for {query=bird house}",
+		"search [my|the|all] notes for {query:any}", "find {query} in [my|the] notes", "(what do|what did) my notes say about {query}", "which notes mention {query:any}",
+		"de: such in meinen Notizen nach {query=Vogelhaus}",
+		"de: (such|suche|durchsuch|durchsuche) [in] (meinen|meine|den) notizen nach {query:any}",
+	}
+	readNote = []string{
+		"read the note {title=Ideas}",
+		"(read|show|open) [me] [my|the] note [called|named|about] {title}", "(read|show|open) [me] [my|the] {title:label} note", "what is in [my|the] note [called] {title}",
+		"de: lies die Notiz {title=Ideen}",
+		"de: (lies|lese|zeig|zeige|öffne) [mir] (die|meine) notiz {title} [vor]",
+	}
+	writeNote = []string{
+		"make a note called {title=Ideas} saying {text=build a bird house}",
+		"(make|write|create|take|add|start) a [new] note (called|named|titled) {title} (saying|with|that says|with the text|:) {text:any}",
+		"de: schreib eine Notiz namens {title=Ideen} mit dem Text {text=Vogelhaus bauen}",
+		"de: (schreib|schreibe|mach|mache|erstell|erstelle) eine [neue] notiz (namens|mit dem titel) {title} mit (dem text|dem inhalt) {text:any}",
+	}
+	appendNote = []string{
+		"note down {text=the plumber comes on Monday} => title=Notes",
+		"(note down|make a note|take a note|write down|jot down) [that|to|saying] {text:any} => title=Notes",
+		"(add|append) {text:any} to [my|the] note [called|named] {title}", "(add|append) {text:any} to [my|the] {title:label} note",
+		"de: notiere {text=der Installateur kommt am Montag} => title=Notizen",
+		"de: (notiere|notier) [dir] [dass] {text:any} => title=Notizen", "de: (schreib|schreibe) [mir|dir] auf [dass] {text:any} => title=Notizen",
+	}
+)
+
+// withFolder completes patterns with the folder of files that are named without one.
+func withFolder(folder string, patterns ...string) (out []string) {
+	for _, p := range patterns {
+		out = append(out, strings.ReplaceAll(p, ":file", strings.TrimSuffix(":file "+folder, " ")))
+	}
+	return out
+}
+
+// The sentences by which people ask for files.
+var (
+	listFiles = []string{
+		"show my files",
+		"(show|list) [me] [all] [my|the] files", "(what|which) files (do i have|are there)",
+		"(show|list) [me] [all] [the] files in [the] [folder] {path:folder}", "(what|which) files are in [the] [folder] {path:folder}", "what is in the folder {path:folder}",
+		"de: zeig mir meine Dateien",
+		"de: (zeig|zeige|liste) [mir] [alle|meine|die] dateien [auf]", "de: welche dateien (habe ich|gibt es)", "de: (zeig|zeige) [mir] die dateien in {path:folder}", "de: was ist im ordner {path:folder}",
+	}
+	readFile = []string{
+		"read the file {path:file}",
+		"(read|show|open|display|print) [me] [my|the] [file] {path:file}", "what is in [my|the] [file] {path:file}", "what's in [my|the] [file] {path:file}", "what does {path:file} say",
+		"de: lies die Datei {path:file}",
+		"de: (lies|lese|zeig|zeige|öffne) [mir] [die] [datei] {path:file} [vor|an]", "de: was steht in [der] [datei] {path:file}",
+	}
+	searchFiles = []string{
+		"search my files for {query=invoice}",
+		"search [through] [my|the|all] files for {query:any}", "find {query} in [my|the] files", "(which|what) files (mention|contain|have) {query:any}", "(search for|look for) {query} in [my|the] files",
+		"de: such in meinen Dateien nach {query=Rechnung}",
+		"de: (such|suche|durchsuch|durchsuche) [in] (meinen|meine|den|die) dateien nach {query:any}", "de: welche dateien (enthalten|erwähnen) {query:any}",
+	}
+	writeFile = []string{
+		`write {content="call the plumber"} to {path:file}`,
+		"(write|save) {content:any} (to|in|into) [the|a] [new] [file] {path:file}", "(create|make|write) [a|the] [new] [text] file [called|named] {path:file} (with|saying|containing|with the text|with the content) {content:any}",
+		`de: schreib {content="Installateur anrufen"} in {path:file}`,
+		"de: (schreib|schreibe|speicher|speichere) {content:any} in [die|eine] [neue] [datei] {path:file}", "de: (erstell|erstelle) [die|eine] [neue] datei [namens] {path:file} mit [dem inhalt|dem text] {content:any}",
+	}
+)
