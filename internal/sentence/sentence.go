@@ -62,9 +62,9 @@ const (
 //	hour     a moment as three arguments: its day, its time, and the time an hour later
 //	span     a day, or a weekend as its two days
 //	url, email, file (a path; with a folder for bare names), folder (a word)
-var Kinds = map[string]string{"text": "", "any": "", "label": "", "place": "Graz", "number": "3", "minutes": "20 minutes", "seconds": "10 minutes",
+var Kinds = map[string]string{"text": "paint the fence", "any": "mountain huts", "label": "holiday", "place": "Graz", "number": "3", "minutes": "20 minutes", "seconds": "10 minutes",
 	"date": "tomorrow", "days": "tomorrow", "time": "9:00", "moment": "tomorrow at 15:00", "when": "tomorrow at 15:00", "hour": "tomorrow at 15:00", "span": "tomorrow",
-	"url": "https://example.org", "email": "ann@example.org", "file": "notes.txt", "folder": ""}
+	"url": "https://example.org", "email": "ann@example.org", "file": "notes.txt", "folder": "documents"}
 
 // inGerman are the examples of kinds in German patterns, where they differ.
 var inGerman = map[string]string{"minutes": "20 Minuten", "seconds": "10 Minuten", "date": "morgen", "days": "morgen", "time": "9 Uhr",

@@ -19,36 +19,43 @@ const Disclosure = "This is Steward's built-in offline model, not a language mod
 const (
 	selfDescription = "I am Steward's built-in offline model, not a language model."
 	remedy          = "For a real language model set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or start Ollama, and start Steward again."
-	wordingAdvice   = "Use their words, one wish to a sentence, and put texts in quotation marks. Several steps at once are planned by /plan in a chat, and by steward plan."
+	wordingAdvice   = "use their words, and put texts in quotation marks."
 	shownResult     = 4000 // bytes of a result that an answer repeats
 )
 
 // answer returns the results of a turn's calls, or what was not certain.
-func (x *toolbox) answer(t *turn, doubts []*doubt) string {
+func (s *speech) answer(t *turn, doubts []*doubt) string {
 	var parts []string
 	for _, c := range t.calls {
-		parts = append(parts, x.told(c))
+		parts = append(parts, s.x.told(c))
 	}
-	if len(t.calls) == 0 {
-		for _, d := range doubts {
-			parts = append(parts, unsure(d))
-		}
+	if len(t.calls) == 0 && len(doubts) > 0 {
+		parts = append(parts, s.unsure(t.text, doubts[0]))
 	}
 	return strings.Join(parts, "\n\n")
 }
 
-// unsure says that a request is not certain, and names the nearest tools.
-func unsure(d *doubt) string {
-	if len(d.near) == 0 {
-		return fmt.Sprintf("%s I can only use the tools that are here, and none of them shares a word with %q. %s", selfDescription, clip(d.clause.text, 120), remedy)
-	}
+// unsure says in two lines which part of a request is not certain, and what would be understood.
+func (s *speech) unsure(text string, d *doubt) string {
+	de := german(text)
 	said := fmt.Sprintf("I am not sure what %q means, so nothing was done.", clip(d.clause.text, 120))
-	said += " The nearest tools are:"
-	for _, e := range d.near {
-		first, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(e.spec.Description), "\n", " "), ". ")
-		said += "\n- " + e.spec.Name + ": " + clip(strings.TrimSuffix(first, "."), 160)
+	if de {
+		said = fmt.Sprintf("Ich weiß nicht sicher, was „%s“ bedeutet. Darum wurde nichts getan.", clip(d.clause.text, 120))
 	}
-	return fmt.Sprintf("%s\n\n%s\n\n%s %s", said, wordingAdvice, selfDescription, remedy)
+	if d.clause.text == "" {
+		said = "I am not sure what this means, so nothing was done."
+	}
+	if list := s.examples(de, d.near, d.clause.text, 3); len(list) > 0 {
+		return said + "\n" + s.could(de, list)
+	}
+	if len(d.near) == 0 {
+		return said + "\n" + selfDescription + " No tool that is here shares a word with it. " + remedy
+	}
+	names := make([]string, len(d.near))
+	for i, e := range d.near {
+		names[i] = e.spec.Name
+	}
+	return said + "\nThe nearest tools are " + strings.Join(names, " and ") + ": " + wordingAdvice
 }
 
 func tooLong(n int) string {
@@ -78,11 +85,11 @@ func (x *toolbox) told(c *made) string {
 	case message.Accepted:
 		return what + " was started: it goes on in the background, and its result comes as soon as it is there."
 	case message.UnknownEnd:
-		return sentence("Nobody knows whether "+what+" took effect; please check before you ask again", text)
+		return asSentence("Nobody knows whether "+what+" took effect; please check before you ask again", text)
 	}
 	end := map[message.Status]string{message.Failed: "failed", message.DeniedCall: "was not allowed, so it was not done",
 		message.Unavailable: "could not be reached", message.Interrupted: "was stopped before it ran"}[r.Status]
-	return sentence(what+" "+cmp.Or(end, fmt.Sprintf("ended as %q", r.Status)), text)
+	return asSentence(what+" "+cmp.Or(end, fmt.Sprintf("ended as %q", r.Status)), text)
 }
 
 // complete matches a text that is already a sentence.
@@ -93,7 +100,7 @@ func success(what, text string, r *message.ToolResult) string {
 	if json.Unmarshal([]byte(text), &v) == nil {
 		text = shown(v)
 	}
-	out := sentence(what, text)
+	out := asSentence(what, text)
 	switch {
 	case text == "":
 		out = "Done: " + what + "."
@@ -108,7 +115,7 @@ func success(what, text string, r *message.ToolResult) string {
 	return out
 }
 
-func sentence(what, text string) string {
+func asSentence(what, text string) string {
 	if text != "" {
 		what += ": " + text
 	}

@@ -13,7 +13,7 @@ import (
 
 // sumRules convert words to an expression, one after the other. N is a number.
 var sumRules = rules(
-	`^(?:(?:what is|what's|what are|how much is|how much are|how many is|calculate|compute|evaluate|work out|find|is|the result of|=) )*`, ``,
+	`^(?:(?:wie ?viel (?:ist|sind|macht|ergibt)|was (?:ist|sind|macht|ergibt)|berechne|what is|what's|what are|how much is|how much are|how many is|calculate|compute|evaluate|work out|find|is|the result of|=) )*`, ``,
 	`[ ?.!=]+$`, ``,
 	`^(?:subtract|take) (N) (?:away )?from (N)$`, `$2 - $1`,
 	`^(?:the )?difference (?:of|between) (N) and (N)$`, `$1 - $2`,
@@ -22,6 +22,7 @@ var sumRules = rules(
 	`^(?:divide (N) by|(?:the )?quotient of (N) and) (N)$`, `$1$2 / $3`,
 	`^(?:the )?remainder of (N) (?:divided by|/) (N)$`, `$1 mod $2`,
 	`^half of (N)$`, `$1 / 2`,
+	`\b(?:geteilt durch|durch)\b`, `/`, `\bmal\b`, `*`, `\bhoch\b`, `^`, `\bprozent von\b`, `percent of`, `\b(?:der |die )?(?:quadratwurzel|wurzel) (?:aus|von) `, `square root of `,
 	`\b(?:plus)\b`, `+`, `\b(?:minus)\b|−`, `-`, `\b(?:times|multiplied by|x)\b|×|·`, `*`, `\b(?:divided by|over)\b|÷`, `/`,
 	`\bto the power of\b`, `^`, `\bmodulo\b`, `mod`, ` squared\b`, ` ^2`, ` cubed\b`, ` ^3`,
 	`(?:percent|%) of (N)`, `% of $1`,

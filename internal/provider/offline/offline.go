@@ -103,7 +103,7 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 	if !w.notices(r, msgs, cur) {
 		return nil
 	}
-	s := &speech{ctx: w.ctx, x: x, now: p.clock(r.System), only: x.byName[r.ToolChoice], force: r.ToolChoice == "required" || x.byName[r.ToolChoice] != nil}
+	s := &speech{ctx: w.ctx, x: x, now: p.clock(noted(msgs), r.System), only: x.byName[r.ToolChoice], force: r.ToolChoice == "required" || x.byName[r.ToolChoice] != nil}
 	switch {
 	case r.Schema != nil:
 		text, err := s.structured(r.Schema, cur)
@@ -119,25 +119,31 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 		return s.planned(w, r, cur, len(msgs))
 	case r.ToolChoice == "none" && len(cur.calls) == 0:
 		w.text(selfDescription+" No tool may be used here, and without tools I can do nothing. "+remedy, cur.cut, r.Sampling)
+	case len(cur.calls) == 0 && s.greeted(cur.text) != "":
+		w.text(s.greeted(cur.text), cur.cut, r.Sampling)
 	default:
 		steps, doubts := s.understand(cur.text)
 		if done := len(cur.calls); done < len(steps) && len(doubts) == 0 && r.ToolChoice != "none" {
 			w.calls(steps[done:], len(msgs), r.Sampling.MaxTokens)
 			return nil
 		}
-		w.text(x.answer(cur, doubts), cur.cut, r.Sampling)
+		w.text(s.answer(cur, doubts), cur.cut, r.Sampling)
 	}
 	return nil
 }
 
-// clock returns the current time, in the time zone that a line "Time zone: Area/City" of the system prompt
-// names.
-func (p *Provider) clock(system string) time.Time {
+// zoned matches the time zone that a prompt names.
+var zoned = pattern(`[Tt]ime zone:? ([A-Za-z_]{1,30}(?:/[A-Za-z0-9_+-]{1,30}){0,2})`)
+
+// clock returns the current time, in the time zone that one of the texts names: what Steward notes beside the
+// newest message, or the system prompt.
+func (p *Provider) clock(texts ...string) time.Time {
 	now := p.now()
-	if _, rest, ok := strings.Cut(system, "Time zone: "); ok {
-		zone, _, _ := strings.Cut(rest, "\n")
-		if loc, err := time.LoadLocation(strings.TrimRight(strings.TrimSpace(zone), ".")); err == nil && len(zone) < 64 {
-			return now.In(loc)
+	for _, text := range texts {
+		if m := zoned().FindStringSubmatch(text); m != nil {
+			if loc, err := time.LoadLocation(m[1]); err == nil {
+				return now.In(loc)
+			}
 		}
 	}
 	return now
@@ -163,51 +169,130 @@ const (
 	maxAnds    = 16
 )
 
-// understand returns the calls that a text asks for. If there is any doubt, nothing should be called.
+// understand returns the calls that a text asks for. If there is any doubt, nothing should be called. A text
+// that has the form of one sentence is that sentence. Otherwise it is divided.
 func (s *speech) understand(text string) (steps []*step, doubts []*doubt) {
 	list := clauses(text, scan(s.ctx, text, s.now))
 	if len(list) == 0 || len(list) > maxClauses {
 		return nil, []*doubt{{}}
 	}
+	if len(list) > 1 { // the point of a date or an abbreviation ends no sentence
+		if st, ok := s.pattern(text); ok {
+			return []*step{st}, nil
+		}
+	}
+	if some, d, is := s.list(text); is {
+		return some, d
+	}
 	start := 0 // of the text for the agent of the last step
 	for _, c := range list {
-		some, d := s.wish(text, c)
-		if d != nil {
-			doubts = append(doubts, d)
-		}
-		for _, st := range some {
-			if n := len(steps); n > 0 && st.tool.agent && st.tool == steps[n-1].tool { // an agent gets all of its text at once
-				steps[n-1].args[st.tool.params[0].name] = text[start:c.hi]
-				continue
+		for _, part := range sequence(text, c) {
+			some, d := s.wish(text, part)
+			if d != nil {
+				doubts = append(doubts, d)
 			}
-			steps, start = append(steps, st), c.lo
+			for _, st := range some {
+				if n := len(steps); n > 0 && st.tool.agent && st.tool == steps[n-1].tool { // an agent gets all of its text at once
+					steps[n-1].args[st.tool.params[0].name] = text[start:part.hi]
+					continue
+				}
+				steps, start = append(steps, st), part.lo
+			}
 		}
 	}
 	return steps, doubts
 }
 
+// inOrder are words between steps that follow each other.
+const inOrder = " then dann danach anschließend afterwards "
+
+// joins reports whether a token stands between two wishes.
+func joins(t token) bool { return t.word == "and" || t.word == "und" || t.word == "," || t.word == "&" }
+
+// sequence divides a sentence at words like "then", which always stand between two steps.
+func sequence(text string, c clause) (out []clause) {
+	add := func(tokens []token) {
+		for len(tokens) > 0 && joins(tokens[len(tokens)-1]) {
+			tokens = tokens[:len(tokens)-1]
+		}
+		if len(tokens) > 0 {
+			out = append(out, newClause(text, tokens))
+		}
+	}
+	tokens := c.tokens
+	for i := 1; i+1 < len(tokens); i++ {
+		if t := tokens[i]; t.word != "" && strings.Contains(inOrder, " "+t.word+" ") {
+			add(tokens[:i])
+			tokens, i = tokens[i+1:], 0
+		}
+	}
+	if len(out) == 0 {
+		return []clause{c}
+	}
+	add(tokens)
+	return out
+}
+
 // wish returns the calls of one sentence: those of its two halves if each is complete, or else that of the
-// whole sentence.
+// whole sentence. A sentence of a known form is divided only if both halves have one.
 func (s *speech) wish(text string, c clause) ([]*step, *doubt) {
+	whole, known := s.pattern(c.text)
 	for i := 1; i+1 < len(c.tokens) && s.ands < maxAnds; i++ {
-		if c.tokens[i].word != "and" && c.tokens[i].word != "then" {
+		if !joins(c.tokens[i]) || joins(c.tokens[i+1]) {
 			continue
 		}
 		s.ands++
 		left, right := newClause(text, c.tokens[:i]), newClause(text, c.tokens[i+1:])
 		right.unclear = right.unclear || points().MatchString(lower(right.tokens))
-		if len(left.tokens) == 0 || !right.orders && !right.question {
+		if len(left.tokens) == 0 || len(right.tokens) == 0 {
 			continue
 		}
-		if a, _ := s.decide(left, false); a != nil {
-			if b, d := s.wish(text, right); d == nil {
+		a, ok := s.pattern(left.text)
+		if known {
+			if b, d := s.forms(text, right); ok && d {
 				return append([]*step{a}, b...), nil
 			}
+			continue
 		}
+		if !ok && (right.orders || right.question) {
+			a, _ = s.decide(left, false)
+		}
+		if a == nil || !right.orders && !right.question && !s.begins(right) {
+			continue
+		}
+		if b, d := s.wish(text, right); d == nil {
+			return append([]*step{a}, b...), nil
+		}
+	}
+	if known {
+		return []*step{whole}, nil
 	}
 	st, d := s.decide(c, s.force)
 	if d != nil {
 		return nil, d
 	}
 	return []*step{st}, nil
+}
+
+// begins reports whether a clause has the form of a known sentence.
+func (s *speech) begins(c clause) bool {
+	_, ok := s.pattern(c.text)
+	return ok
+}
+
+// forms returns the calls of a clause all of whose parts have the form of known sentences.
+func (s *speech) forms(text string, c clause) ([]*step, bool) {
+	for i := 1; i+1 < len(c.tokens) && s.ands < maxAnds; i++ {
+		if !joins(c.tokens[i]) || joins(c.tokens[i+1]) {
+			continue
+		}
+		s.ands++
+		if a, ok := s.pattern(newClause(text, c.tokens[:i]).text); ok {
+			if b, ok := s.forms(text, newClause(text, c.tokens[i+1:])); ok {
+				return append([]*step{a}, b...), true
+			}
+		}
+	}
+	st, ok := s.pattern(c.text)
+	return []*step{st}, ok
 }

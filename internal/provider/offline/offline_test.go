@@ -74,19 +74,16 @@ func TestWhatCameOfACallIsToldAsItIs(t *testing.T) {
 
 func TestWhatIsNotCertainIsSaid(t *testing.T) {
 	for text, want := range map[string]string{
-		"Set a timer, please":              "- timer.set: Sets a timer",
+		"Set a timer, please":              "The nearest tools are timer.set",
 		"Will the calendar like my mails?": "I am not sure what",
-		"asdf qwer":                        "none of them shares a word with",
-		"":                                 "none of them shares a word with",
-		strings.Repeat("Hash it. ", 20):    "built-in offline model",
+		"asdf qwer":                        "shares a word with it",
+		"":                                 "shares a word with it",
+		strings.Repeat("Hash it. ", 20):    "I am not sure",
 		strings.Repeat("x ", 5000):         "I read at most 8192",
 	} {
-		if calls, answer := newTalk(t).say(text, message.OK, ""); calls != "" || !strings.Contains(answer, want) || !strings.Contains(answer, "not a language model") {
+		if calls, answer := newTalk(t).say(text, message.OK, ""); calls != "" || !strings.Contains(answer, want) || strings.Count(answer, "\n") > 1 {
 			t.Errorf("%.30q: %s, %s", text, calls, answer)
 		}
-	}
-	if _, answer := newTalk(t).say("The events and mails of old", message.OK, ""); strings.Count(answer, "\n- ") != 2 {
-		t.Errorf("not two tools: %s", answer)
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *speech) planned(w *writer, r *llm.Request, cur *turn, at int) error {
 	}
 	plan, doubts := s.divide(cur.text)
 	if len(doubts) > 0 {
-		w.text(s.x.answer(cur, doubts), cur.cut, r.Sampling)
+		w.text(s.answer(cur, doubts), cur.cut, r.Sampling)
 		return nil
 	}
 	w.calls([]*step{{own, plan}}, at, r.Sampling.MaxTokens)
@@ -69,24 +69,10 @@ func (s *speech) planned(w *writer, r *llm.Request, cur *turn, at int) error {
 // stands before a colon is what the list is about, and what "it" means in the list.
 func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
 	tokens := scan(s.ctx, text, s.now)
-	var about subject
-	if i := slices.IndexFunc(tokens, func(t token) bool { return t.word == ":" }); i >= 0 {
-		about, tokens = subjectOf(text, tokens[:i]), tokens[i+1:]
-	}
+	about, tokens, _ := headed(text, tokens)
 	var said []string
 	var tools, names, tasks []any
-	next := func(t token) bool { return t.word == "then" || sign(t, ",;.!") }
-	for _, part := range split(tokens, next) {
-		for len(part) > 0 && (part[len(part)-1].word == "and" || next(part[len(part)-1])) {
-			part = part[:len(part)-1]
-		}
-		if len(part) == 0 {
-			continue
-		}
-		c := newClause(text, part)
-		if len(c.tokens) == 0 {
-			continue
-		}
+	for _, c := range items(text, tokens) {
 		name := strings.TrimSpace(whole(c.said()+strings.Repeat(" ", 40), 40))
 		c, refers := s.resolved(c, about)
 		e, c, d := s.choice(c, about)
@@ -112,11 +98,87 @@ func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
 	return plan, doubts
 }
 
+// headed reads the beginning of a list: what stands before a colon, or before a dash between words.
+func headed(text string, tokens []token) (about subject, rest []token, ok bool) {
+	for i, t := range tokens {
+		dash := t.word == "-" || t.word == "–" || t.word == "—"
+		if i == 0 || i+1 == len(tokens) || t.word != ":" && !dash {
+			continue
+		}
+		if dash && (t.lo == 0 || text[t.lo-1] != ' ' || tokens[i-1].kind == numeral || tokens[i+1].kind == numeral) {
+			continue
+		}
+		return subjectOf(text, tokens[:i]), tokens[i+1:], true
+	}
+	return about, tokens, false
+}
+
+// items divides a list into its steps.
+func items(text string, tokens []token) (out []clause) {
+	next := func(t token) bool {
+		return t.word != "" && strings.Contains(inOrder, " "+t.word+" ") || sign(t, ",;.!")
+	}
+	for _, part := range split(tokens, next) {
+		for len(part) > 0 && (joins(part[len(part)-1]) || next(part[len(part)-1])) {
+			part = part[:len(part)-1]
+		}
+		for len(part) > 0 && joins(part[0]) {
+			part = part[1:]
+		}
+		if len(part) == 0 {
+			continue
+		}
+		if c := newClause(text, part); len(c.tokens) > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// list returns the calls of a text that says what it is about and then what is to be done for it, such as "Plan a
+// trip: check the weather, find lodging, add it to the calendar". is reports whether it has this form.
+func (s *speech) list(text string) (steps []*step, doubts []*doubt, is bool) {
+	about, tokens, ok := headed(text, scan(s.ctx, text, s.now))
+	if !ok || about.what == "" || !about.plan {
+		return nil, nil, false
+	}
+	list := items(text, tokens)
+	if len(list) < 2 || len(list) > 2*maxClauses {
+		return nil, nil, false
+	}
+	for _, c := range list {
+		c, _ = s.resolved(c, about)
+		if st, ok := s.pattern(c.text); ok {
+			steps = append(steps, st)
+			continue
+		}
+		e, c, d := s.choice(c, about)
+		if d == nil {
+			d = &doubt{clause: c, near: []*entry{e}}
+			if st, ok := s.pattern(c.text); ok {
+				steps, d = append(steps, st), nil
+			} else if args := e.fill(c); args != nil {
+				steps, d = append(steps, &step{e, args}), nil
+			}
+		}
+		if d != nil {
+			doubts = append(doubts, d)
+		}
+	}
+	return steps, doubts, true
+}
+
 // said returns the clause as written, without words of politeness.
 func (c *clause) said() string { return c.text[c.tokens[0].lo-c.lo:] }
 
 // subject is what a list of steps is about, and its day if it has one.
-type subject struct{ what, day string }
+type subject struct {
+	what, day string
+	plan      bool // it is an order to plan
+}
+
+// planning are the words with which a request for a plan begins.
+var planning = []string{"plan", "organize", "organise", "prepare", "arrange", "plane", "organisiere"}
 
 // subjectOf reads what stands before a list: "Plan a weekend trip" is about a weekend trip.
 func subjectOf(text string, tokens []token) (about subject) {
@@ -125,7 +187,10 @@ func subjectOf(text string, tokens []token) (about subject) {
 			about.day = t.value
 		}
 	}
-	for len(tokens) > 0 && tokens[0].kind == plain && (words.Common(tokens[0].word) || slices.Contains([]string{"plan", "organize", "prepare"}, tokens[0].word)) {
+	for _, t := range tokens {
+		about.plan = about.plan || slices.Contains(planning, t.word)
+	}
+	for len(tokens) > 0 && tokens[0].kind == plain && (words.Common(tokens[0].word) || slices.Contains(planning, tokens[0].word)) {
 		tokens = tokens[1:]
 	}
 	if len(tokens) > 0 {
@@ -137,10 +202,16 @@ func subjectOf(text string, tokens []token) (about subject) {
 // resolved puts what a list is about, and its day, in the place of the word that refers to it.
 func (s *speech) resolved(c clause, about subject) (clause, bool) {
 	i := slices.IndexFunc(c.tokens, func(t token) bool { return t.word == "it" || t.word == "this" })
-	if i < 0 || about.what == "" {
+	if about.what == "" {
 		return c, false
 	}
 	name := `"` + about.what + `"`
+	if said := lower(c.tokens); i < 0 && (strings.HasPrefix(said, "add to ") || strings.HasPrefix(said, "put in ") || strings.HasPrefix(said, "put on ")) {
+		return s.resolved(newClause(c.said()[:3]+" it"+c.said()[3:], scan(s.ctx, c.said()[:3]+" it"+c.said()[3:], s.now)), about) // what is left out is what the list is about
+	}
+	if i < 0 {
+		return c, false
+	}
 	if about.day != "" && !slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == date || t.kind == moment }) {
 		name += " on " + about.day
 	}
@@ -154,6 +225,9 @@ var finding = []string{"find", "search", "research", "for", "a", "an", "the", "s
 // choice returns the tool that a step certainly needs, and the step, or a doubt. Something is found by a tool
 // that searches the web if no other tool fits.
 func (s *speech) choice(c clause, about subject) (*entry, clause, *doubt) {
+	if st, ok := s.pattern(c.text); ok {
+		return st.tool, c, nil
+	}
 	e, d := s.certain(c)
 	if d == nil || c.unclear || !slices.Contains(finding[:3], c.tokens[0].word) || strings.Contains(lower(c.tokens), " my ") {
 		return e, c, d

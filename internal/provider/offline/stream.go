@@ -52,7 +52,9 @@ func (w *writer) event(e llm.Event) bool {
 // notices yields the notices before the answer: what answers, before the first answer of a conversation,
 // and which settings have no effect.
 func (w *writer) notices(r *llm.Request, msgs []*message.Message, cur *turn) bool {
-	first := !slices.ContainsFunc(msgs, func(m *message.Message) bool { return m.Role == message.Assistant })
+	first := !slices.ContainsFunc(msgs, func(m *message.Message) bool {
+		return m.Role == message.Assistant || m.Role == message.User && !says(m) // a summary stands for an earlier answer
+	})
 	for _, n := range []struct {
 		applies bool
 		text    string

@@ -12,6 +12,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/search/words"
+	"steward/internal/sentence"
 	"steward/internal/tool"
 )
 
@@ -28,6 +29,7 @@ const (
 	maxTools      = 4096
 	maxParameters = 64
 	maxSchema     = 64 << 10
+	maxSentences  = 64 // patterns of a tool
 	maxToolboxes  = 16 // cached
 )
 
@@ -37,6 +39,9 @@ type toolbox struct {
 	byName  map[string]*entry
 	index   *words.Index
 	tokens  int64
+
+	set      sentence.Set // the patterns of speakers, by their place
+	speakers []*entry
 }
 
 // entry is a tool with its parameters. If its schema cannot be read, broken is set, and it is never called.
@@ -47,6 +52,7 @@ type entry struct {
 	required int  // how many of params, which come first
 	agent    bool // it passes the request on to another agent
 	broken   bool
+	patterns []*sentence.Pattern
 }
 
 // param is a parameter of a tool: a property at the top level of its schema.
@@ -88,6 +94,10 @@ func newToolbox(ctx context.Context, specs []tool.Spec) (*toolbox, error) {
 		}
 		e := &entry{at: i, spec: s}
 		e.params, e.required, e.broken = parameters(s.Input)
+		if e.patterns = compiled(s.Sentences); len(e.patterns) > 0 {
+			x.set.Add(e.patterns)
+			x.speakers = append(x.speakers, e)
+		}
 		e.agent = strings.HasPrefix(s.Origin, "agent:") && len(e.params) == 1 && e.required == 1 && e.params[0].shape == "string"
 		doc := []words.Field{{Text: s.Name, Weight: weightName}, {Text: s.Description, Weight: weightDescription}}
 		for _, p := range e.params {

@@ -53,6 +53,21 @@ func says(m *message.Message) bool {
 	return m.Role == message.User && (len(m.Blocks) == 0 || m.Blocks[0].Base().Origin != "system")
 }
 
+// noted returns what Steward noted beside the newest message of the user.
+func noted(msgs []*message.Message) (out string) {
+	for i := len(msgs) - 1; i >= 0; i-- {
+		if m := msgs[i]; says(m) {
+			for _, b := range m.Blocks {
+				if t, ok := b.(*message.Text); ok && t.Origin == "system" {
+					out += t.Text + "\n"
+				}
+			}
+			return out
+		}
+	}
+	return out
+}
+
 // material begins a text of others in a request to an agent.
 const material = "What stands between the two marks "
 
@@ -60,7 +75,10 @@ const material = "What stands between the two marks "
 // material.
 func (t *turn) user(m *message.Message) {
 	wish, own := "", false
-	for _, b := range m.Blocks {
+	for i, b := range m.Blocks {
+		if i > 0 && b.Base().Origin == "system" {
+			continue // Steward's note of when the message was sent
+		}
 		switch b := b.(type) {
 		case *message.Text:
 			if mine := !b.Labels.Has(message.Untrusted); wish == "" || mine && !own {
@@ -131,7 +149,7 @@ func retold(text string) string {
 	}
 	first, _, _ := strings.Cut(head, ". ")
 	if inside == "" || failures().MatchString(first) {
-		return sentence(strings.TrimSuffix(first, "."), clip(inside, shownResult))
+		return asSentence(strings.TrimSuffix(first, "."), clip(inside, shownResult))
 	}
 	return clip(inside, shownResult)
 }
