@@ -205,6 +205,11 @@ func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 // free returns the words of free text as they were written.
 func (v *values) free(text, kind string, from, to int) (string, bool) {
 	ws := v.words[from:to]
+	for i, w := range ws {
+		if w.stops && from+i+1 < len(v.words) { // a sentence ends within it
+			return "", false
+		}
+	}
 	if len(ws) == 1 && ws[0].quoted {
 		return ws[0].text, strings.TrimSpace(ws[0].text) != ""
 	}

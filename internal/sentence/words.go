@@ -12,6 +12,7 @@ type word struct {
 	low    string // in lower case; empty for a quotation
 	lo, hi int    // its place in the sentence
 	ends   bool   // a comma or the like follows
+	stops  bool // a sentence ends with it
 	quoted bool
 }
 
@@ -55,6 +56,7 @@ func plainWord(text string, lo, hi int) word {
 	if strings.Trim(w.text, "-–—.…") == "" && w.text != "-" {
 		w.text = strings.Trim(w.text, "–—.…")
 	}
+	w.stops = strings.ContainsAny(text[hi-1:hi], "!?;") || text[hi-1] == '.' && len(w.text) > 3 && !numeric(strings.TrimRight(w.text, "."))
 	w.hi, w.ends = lo+len(w.text), lo+len(w.text) < hi
 	w.low = strings.ReplaceAll(strings.ToLower(w.text), "’", "'")
 	return w

@@ -58,13 +58,15 @@ func tools(t testing.TB) *llm.Toolset {
 	return llm.NewToolset(specs...)
 }
 
+// model is shared, because it prepares a set of tools once.
+var model = offline.New(offline.Options{Now: func() time.Time { return now }}).Model("")
+
 // say returns the calls that a message leads to, or the answer.
 func say(t testing.TB, set *llm.Toolset, text string) (calls, answer string) {
 	t.Helper()
-	p := offline.New(offline.Options{Now: func() time.Time { return now }})
 	m := &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: text, Common: message.Common{Origin: "user"}}}}
 	var list []string
-	for e, err := range p.Model("").Stream(context.Background(), &llm.Request{System: "You help.\nTime zone: Europe/Vienna", Tools: set, Transcript: llm.NewTranscript(m)}) {
+	for e, err := range model.Stream(context.Background(), &llm.Request{System: "You help.\nTime zone: Europe/Vienna", Tools: set, Transcript: llm.NewTranscript(m)}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,4 +168,21 @@ func TestEverySentenceThatIsNamedIsUnderstood(t *testing.T) {
 	if n < 200 {
 		t.Errorf("only %d patterns", n)
 	}
+}
+
+// BenchmarkMessage is what a message costs that has the form of a sentence, and one that has not.
+func BenchmarkMessage(b *testing.B) {
+	set := tools(b)
+	for name, text := range map[string]string{"known": "Remind me to call mum in 20 minutes", "compared": "Multiply 6 by 7", "unknown": "Tell me a long story about cats and their dogs"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				say(b, set, text)
+			}
+		})
+	}
+	b.Run("new tools", func(b *testing.B) {
+		for b.Loop() {
+			say(b, llm.NewToolset(set.Specs()...), "Multiply 6 by 7")
+		}
+	})
 }

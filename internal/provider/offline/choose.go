@@ -225,9 +225,9 @@ func (f *filling) choices(named bool) {
 }
 
 // normal returns the form in which values of enumerations are compared.
-func normal(s string) string {
-	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(s))
-}
+func normal(s string) string { return strings.ToLower(separators.Replace(s)) }
+
+var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 
 // cue returns the word before a token, ignoring colons and function words. A preposition directly before
 // the token counts if a parameter has its name.

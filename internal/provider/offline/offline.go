@@ -172,7 +172,11 @@ const (
 // understand returns the calls that a text asks for. If there is any doubt, nothing should be called. A text
 // that has the form of one sentence is that sentence. Otherwise it is divided.
 func (s *speech) understand(text string) (steps []*step, doubts []*doubt) {
-	list := clauses(text, scan(s.ctx, text, s.now))
+	if st, ok := s.pattern(text); ok && !joined().MatchString(text) {
+		return []*step{st}, nil
+	}
+	tokens := scan(s.ctx, text, s.now)
+	list := clauses(text, tokens)
 	if len(list) == 0 || len(list) > maxClauses {
 		return nil, []*doubt{{}}
 	}
@@ -181,7 +185,7 @@ func (s *speech) understand(text string) (steps []*step, doubts []*doubt) {
 			return []*step{st}, nil
 		}
 	}
-	if some, d, is := s.list(text); is {
+	if some, d, is := s.list(text, tokens); is {
 		return some, d
 	}
 	start := 0 // of the text for the agent of the last step
@@ -202,6 +206,9 @@ func (s *speech) understand(text string) (steps []*step, doubts []*doubt) {
 	}
 	return steps, doubts
 }
+
+// joined matches what may stand between two wishes.
+var joined = pattern(`(?i)[,&;]|\b(?:and|und|then|dann|danach|anschließend|afterwards)\b`)
 
 // inOrder are words between steps that follow each other.
 const inOrder = " then dann danach anschließend afterwards "

@@ -35,7 +35,7 @@ func listed(ctx context.Context, system string) (*toolbox, error) {
 		s.Input = encode(map[string]any{"properties": args, "required": required})
 		specs = append(specs, s)
 	}
-	return newToolbox(ctx, specs)
+	return newToolbox(ctx, specs, nil)
 }
 
 // planned answers a planner: with a plan, with the doubts about its steps, or with what the tasks brought.
@@ -137,8 +137,8 @@ func items(text string, tokens []token) (out []clause) {
 
 // list returns the calls of a text that says what it is about and then what is to be done for it, such as "Plan a
 // trip: check the weather, find lodging, add it to the calendar". is reports whether it has this form.
-func (s *speech) list(text string) (steps []*step, doubts []*doubt, is bool) {
-	about, tokens, ok := headed(text, scan(s.ctx, text, s.now))
+func (s *speech) list(text string, tokens []token) (steps []*step, doubts []*doubt, is bool) {
+	about, tokens, ok := headed(text, tokens)
 	if !ok || about.what == "" || !about.plan {
 		return nil, nil, false
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"steward/internal/search/words"
-	"steward/internal/sentence"
 )
 
 // This file knows what has a fixed answer, and which sentences are named as examples.
@@ -199,13 +198,3 @@ func (s *speech) pattern(text string) (st *step, sure bool) {
 	return st, st != nil
 }
 
-// compiled returns the patterns of a tool. Those that cannot be read are left out; a test reads all of
-// Steward's own.
-func compiled(list []string) (out []*sentence.Pattern) {
-	for _, source := range list[:min(len(list), maxSentences)] {
-		if p, err := sentence.Compile(source); err == nil {
-			out = append(out, p)
-		}
-	}
-	return out
-}

@@ -81,7 +81,7 @@ func (p *param) number(text string) (any, bool) {
 }
 
 // newToolbox reads the tools. The time is proportional to the length of their texts.
-func newToolbox(ctx context.Context, specs []tool.Spec) (*toolbox, error) {
+func newToolbox(ctx context.Context, specs []tool.Spec, f *forms) (*toolbox, error) {
 	x := &toolbox{byName: map[string]*entry{}}
 	var docs [][]words.Field
 	for i, s := range specs {
@@ -94,7 +94,7 @@ func newToolbox(ctx context.Context, specs []tool.Spec) (*toolbox, error) {
 		}
 		e := &entry{at: i, spec: s}
 		e.params, e.required, e.broken = parameters(s.Input)
-		if e.patterns = compiled(s.Sentences); len(e.patterns) > 0 {
+		if e.patterns = f.of(s.Sentences); len(e.patterns) > 0 {
 			x.set.Add(e.patterns)
 			x.speakers = append(x.speakers, e)
 		}
@@ -186,6 +186,39 @@ func stems(text string) map[string]bool {
 type shelf struct {
 	mu    sync.Mutex
 	boxes map[*llm.Toolset]*toolbox
+	forms forms
+}
+
+// forms are the compiled patterns of tools, by their sources, so that each is compiled once.
+type forms struct {
+	mu   sync.Mutex
+	have map[string]*sentence.Pattern
+}
+
+const maxForms = 4096
+
+// of returns the patterns of a tool. Those that cannot be read are left out; a test reads all of Steward's own.
+func (f *forms) of(list []string) (out []*sentence.Pattern) {
+	if f == nil || len(list) == 0 {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, source := range list[:min(len(list), maxSentences)] {
+		p := f.have[source]
+		if p == nil {
+			var err error
+			if p, err = sentence.Compile(source); err != nil {
+				continue
+			}
+			if f.have == nil || len(f.have) >= maxForms {
+				f.have = map[string]*sentence.Pattern{}
+			}
+			f.have[source] = p
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // of returns the toolbox of a set of tools.
@@ -196,7 +229,7 @@ func (s *shelf) of(ctx context.Context, set *llm.Toolset) (*toolbox, error) {
 	if x != nil {
 		return x, nil
 	}
-	x, err := newToolbox(ctx, set.Specs())
+	x, err := newToolbox(ctx, set.Specs(), &s.forms)
 	if err != nil {
 		return nil, err
 	}
