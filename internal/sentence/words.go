@@ -12,7 +12,7 @@ type word struct {
 	low    string // in lower case; empty for a quotation
 	lo, hi int    // its place in the sentence
 	ends   bool   // a comma or the like follows
-	stops  bool // a sentence ends with it
+	stops  bool   // a sentence ends with it
 	quoted bool
 }
 

@@ -164,8 +164,12 @@ func (e *entry) accepts(args map[string]any) bool {
 	if len(e.spec.Input) == 0 {
 		return true
 	}
-	v, err := tool.NewValidator(e.spec.Input)
-	return err == nil && v.Validate(encode(args)) == nil
+	e.once.Do(func() {
+		if v, err := tool.NewValidator(e.spec.Input); err == nil {
+			e.validator = v
+		}
+	})
+	return e.validator != nil && e.validator.Validate(encode(args)) == nil
 }
 
 func encode(v any) []byte {

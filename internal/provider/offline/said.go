@@ -197,4 +197,3 @@ func (s *speech) pattern(text string) (st *step, sure bool) {
 	}
 	return st, st != nil
 }
-

@@ -53,6 +53,9 @@ type entry struct {
 	agent    bool // it passes the request on to another agent
 	broken   bool
 	patterns []*sentence.Pattern
+
+	once      sync.Once // makes validator when it is first needed
+	validator *tool.Validator
 }
 
 // param is a parameter of a tool: a property at the top level of its schema.
