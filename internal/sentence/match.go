@@ -110,9 +110,7 @@ func (p *Pattern) match(text string, v *values) (Reading, bool) {
 				return Reading{}, false
 			}
 			r.Args[s.names[0]] = t
-			if r.Free += m.to[i] - m.from[i]; s.kind == "any" {
-				r.Free++
-			}
+			r.Free += m.to[i] - m.from[i]
 		default:
 			for k, name := range s.names {
 				if k < len(m.got[i].args) {

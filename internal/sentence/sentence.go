@@ -59,16 +59,17 @@ const (
 //	time     a time of day, as 15:04
 //	moment   a day and a time of day, or the next such time
 //	when     a moment; a day without a time is nine o'clock
+//	weekly   a day of the week and a time of day
 //	hour     a moment as three arguments: its day, its time, and the time an hour later
 //	span     a day, or a weekend as its two days
 //	url, email, file (a path; with a folder for bare names), folder (a word)
 var Kinds = map[string]string{"text": "paint the fence", "any": "mountain huts", "label": "holiday", "place": "Graz", "number": "3", "minutes": "20 minutes", "seconds": "10 minutes",
-	"date": "tomorrow", "days": "tomorrow", "time": "9:00", "moment": "tomorrow at 15:00", "when": "tomorrow at 15:00", "hour": "tomorrow at 15:00", "span": "tomorrow",
+	"date": "tomorrow", "days": "tomorrow", "time": "9:00", "moment": "tomorrow at 15:00", "when": "tomorrow at 15:00", "weekly": "Monday at 9:00", "hour": "tomorrow at 15:00", "span": "tomorrow",
 	"url": "https://example.org", "email": "ann@example.org", "file": "notes.txt", "folder": "documents"}
 
 // inGerman are the examples of kinds in German patterns, where they differ.
 var inGerman = map[string]string{"minutes": "20 Minuten", "seconds": "10 Minuten", "date": "morgen", "days": "morgen", "time": "9 Uhr",
-	"moment": "morgen um 15 Uhr", "when": "morgen um 15 Uhr", "hour": "morgen um 15 Uhr", "span": "morgen"}
+	"moment": "morgen um 15 Uhr", "when": "morgen um 15 Uhr", "weekly": "Montag um 9 Uhr", "hour": "morgen um 15 Uhr", "span": "morgen"}
 
 // Pattern is a compiled pattern.
 type Pattern struct {

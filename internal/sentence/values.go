@@ -134,7 +134,10 @@ func (m moment) args(kind string, now time.Time) []any {
 			return nil
 		}
 		return []any{int64(n)}
-	case "moment", "when", "hour":
+	case "moment", "when", "hour", "weekly":
+		if kind == "weekly" && !(m.weekly && m.timed) {
+			return nil
+		}
 		if span := hours[m.part]; kind == "hour" && !m.timed && span != nil {
 			return []any{m.day.Format(time.DateOnly), span[0], span[1]}
 		}

@@ -349,6 +349,7 @@ type moment struct {
 	weekend bool // the day is the first of two
 	part    string
 	timed   bool
+	weekly  bool // the day is said by its name alone
 	clock   clock
 	end     int
 }
@@ -427,6 +428,7 @@ func (v *values) readMoments(at int) (out []moment) {
 	}
 	if day, part, end, ok := v.day(at); ok {
 		m := moment{day: day, dated: true, part: part, end: end, weekend: part == "" && v.is(end-1, " weekend wochenende ")}
+		_, m.weekly = weekdays[v.low(at)]
 		out = append(out, m)
 		for _, c := range v.clocks(end, false) {
 			with := m

@@ -53,8 +53,8 @@ func plainWord(text string, lo, hi int) word {
 	if strings.HasSuffix(w.text, ".") && strings.TrimSpace(text[hi:]) == "" && !numeric(strings.TrimRight(w.text, ".")) {
 		w.text = strings.TrimRight(w.text, ".")
 	}
-	if strings.Trim(w.text, "-–—.…") == "" && w.text != "-" {
-		w.text = strings.Trim(w.text, "–—.…")
+	if strings.Trim(w.text, "-–—.…") == "" { // a dash
+		w.text = ""
 	}
 	w.stops = strings.ContainsAny(text[hi-1:hi], "!?;") || text[hi-1] == '.' && len(w.text) > 3 && !numeric(strings.TrimRight(w.text, "."))
 	w.hi, w.ends = lo+len(w.text), lo+len(w.text) < hi

@@ -53,7 +53,8 @@ var (
 	}
 	removeSentences = []string{
 		"remove {event=dentist} from my calendar",
-		"(remove|delete|cancel) [the|my] {event} (from|in) [my|the] calendar", "(remove|delete|cancel) [the|my] (meeting|appointment|event) [with|called|named|about] [the] {event}",
+		"(remove|delete|cancel) [the|my] {event} (from|in) [my|the] calendar", "(remove|delete|cancel) (the|my) {event} (meeting|appointment|event)",
+		"(remove|delete|cancel) [the|my] (meeting|appointment|event) [with|called|named|about] [the] {event}",
 		"de: lösche {event=Friseur} aus meinem Kalender",
 		"de: (lösch|lösche|entfern|entferne|streich|streiche) [den|die|das|meinen|meine|mein] {event} aus (dem|meinem) kalender", "de: (lösch|lösche) [den|meinen] termin {event}",
 	}

@@ -14,7 +14,8 @@ var (
 		"remind me [to|about|of] {text} (every day|each day|daily) {at:time} => repeat=daily",
 		"remind me (every weekday|on weekdays) {at:time} [to|about|of] {text} => repeat=weekdays",
 		"remind me [to|about|of] {text} (every weekday|on weekdays) {at:time} => repeat=weekdays",
-		"de: erinnere mich in {in_minutes:minutes} daran {text=Mama anzurufen}",
+		"remind me every {at:weekly} [to|about|of] {text} => repeat=weekly", "remind me [to|about|of] {text} every {at:weekly} => repeat=weekly",
+		"de: erinnere mich in {in_minutes:minutes} daran, {text=Mama anzurufen}",
 		"de: erinner mich (in {in_minutes:minutes}|{at:when}) [daran|an] [den|die|das|meinen|meine|mein|dass] {text}",
 		"de: erinnere mich (in {in_minutes:minutes}|{at:when}) [daran|an] [den|die|das|meinen|meine|mein|dass] {text}",
 		"de: erinnere mich (daran|an) [den|die|das|meinen|meine|mein] {text} (in {in_minutes:minutes}|{at:when})",
@@ -23,6 +24,7 @@ var (
 		"de: mich (in {in_minutes:minutes}|{at:when}) an [den|die|das|meinen|meine|mein] {text} erinnern",
 		"de: (weck|wecke) mich (in {in_minutes:minutes}|{at:when}) [auf] => text=Aufwachen",
 		"de: (erinnere|erinner) mich (jeden tag|täglich) {at:time} [daran|an] [den|die|das|meinen|meine|mein] {text} => repeat=daily",
+		"de: (erinnere|erinner) mich jeden {at:weekly} [daran|an] [den|die|das|meinen|meine|mein] {text} => repeat=weekly",
 	}
 	listReminders = []string{
 		"show my reminders",

@@ -20,7 +20,7 @@ var (
 	listSentences = []string{
 		"what is on my to-do list",
 		"(what is|what's) on [my|the] (to-do|todo|task|tasks) list", "(what|which) (tasks|todos|to-dos) (do i have|are open|are left) [left|open|to do]",
-		"(show|list|read) [me] [all] [my|the] [open] (tasks|todos|to-dos|to-do list|todo list|task list)", "what (do i have|do i need|is there) to do", "what are my (tasks|todos|to-dos)",
+		"(show|list|read) [me] [all] [my|the] [open] (tasks|todos|to-dos|to-do list|todo list|task list)", "what (do i have|do i need|is there) to do", "what are my (tasks|todos|to-dos)", "(what is|what's) on my list",
 		"(show|list) [me] [all] [my|the] (completed|done|finished) tasks => show=completed",
 		"(what is|what's) due [by] {due_before:date}", "(what|which) tasks are due [by] {due_before:date}",
 		"(what is|what's) on [my|the|our] {list:label} list", "(show|read|list) [me] [my|the|our] shopping list => list=shopping",

@@ -15,5 +15,5 @@ var forecastSentences = []string{
 	"de: wie (ist|wird) das wetter [{days:days}] [in {place:place}] [{days:days}]",
 	"de: (regnet|schneit) es [{days:days}] [in {place:place}] [{days:days}]", "de: wird es [{days:days}] [in {place:place}] [{days:days}] (regnen|schneien|warm|kalt|heiß)",
 	"de: brauche ich [{days:days}] [in {place:place}] einen (schirm|regenschirm)", "de: wie (warm|kalt|heiß) (ist|wird) es [{days:days}] [in {place:place}] [{days:days}]",
-	"de: wetter [in] {place:place} [{days:days}]", "de: wetter [{days:days}]", "de: (zeig|zeige) [mir] das wetter [{days:days}] [in {place:place}]",
+	"de: wetter [in] {place:place} [{days:days}]", "de: wetter [{days:days}]", "de: (zeig|zeige|sag|sage) [mir] das wetter [{days:days}] [in {place:place}]",
 }

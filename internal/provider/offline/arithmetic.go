@@ -52,7 +52,9 @@ func rules(list ...string) (out []rule) {
 func arithmetic(c clause) string {
 	var said []string
 	for _, t := range c.tokens {
-		if t.kind != numeral && t.kind != plain || t.word == "n" {
+		if t.kind == name { // nouns of German: "15 Prozent"
+			t.value = strings.ToLower(t.text)
+		} else if t.kind != numeral && t.kind != plain || t.word == "n" {
 			return ""
 		}
 		said = append(said, t.word+t.value)

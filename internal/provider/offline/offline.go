@@ -244,6 +244,7 @@ func sequence(text string, c clause) (out []clause) {
 // whole sentence. A sentence of a known form is divided only if both halves have one.
 func (s *speech) wish(text string, c clause) ([]*step, *doubt) {
 	whole, known := s.pattern(c.text)
+	var open *doubt // about what follows a sentence of a known form
 	for i := 1; i+1 < len(c.tokens) && s.ands < maxAnds; i++ {
 		if !joins(c.tokens[i]) || joins(c.tokens[i+1]) {
 			continue
@@ -267,18 +268,25 @@ func (s *speech) wish(text string, c clause) ([]*step, *doubt) {
 		if a == nil || !right.orders && !right.question && !s.begins(right) {
 			continue
 		}
-		if b, d := s.wish(text, right); d == nil {
+		b, d := s.wish(text, right)
+		if d == nil {
 			return append([]*step{a}, b...), nil
+		}
+		if ok && right.orders && open == nil {
+			open = d
 		}
 	}
 	if known {
 		return []*step{whole}, nil
 	}
 	st, d := s.decide(c, s.force)
-	if d != nil {
-		return nil, d
+	switch {
+	case d == nil:
+		return []*step{st}, nil
+	case open != nil:
+		return nil, open
 	}
-	return []*step{st}, nil
+	return nil, d
 }
 
 // begins reports whether a clause has the form of a known sentence.

@@ -72,7 +72,7 @@ func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
 	about, tokens, _ := headed(text, tokens)
 	var said []string
 	var tools, names, tasks []any
-	for _, c := range items(text, tokens) {
+	for _, c := range s.items(text, tokens, about) {
 		name := strings.TrimSpace(whole(c.said()+strings.Repeat(" ", 40), 40))
 		c, refers := s.resolved(c, about)
 		e, c, d := s.choice(c, about)
@@ -113,8 +113,8 @@ func headed(text string, tokens []token) (about subject, rest []token, ok bool) 
 	return about, tokens, false
 }
 
-// items divides a list into its steps.
-func items(text string, tokens []token) (out []clause) {
+// items divides a list into its steps. An "and" divides two if what follows it is certainly one.
+func (s *speech) items(text string, tokens []token, about subject) (out []clause) {
 	next := func(t token) bool {
 		return t.word != "" && strings.Contains(inOrder, " "+t.word+" ") || sign(t, ",;.!")
 	}
@@ -128,7 +128,18 @@ func items(text string, tokens []token) (out []clause) {
 		if len(part) == 0 {
 			continue
 		}
-		if c := newClause(text, part); len(c.tokens) > 0 {
+		c := newClause(text, part)
+		for i := 1; i+1 < len(c.tokens) && s.ands < maxAnds; i++ {
+			if c.tokens[i].word != "and" && c.tokens[i].word != "und" {
+				continue
+			}
+			s.ands++
+			right, _ := s.resolved(newClause(text, c.tokens[i+1:]), about)
+			if _, _, d := s.choice(right, about); right.orders && d == nil {
+				out, c, i = append(out, newClause(text, c.tokens[:i])), newClause(text, c.tokens[i+1:]), 0
+			}
+		}
+		if len(c.tokens) > 0 {
 			out = append(out, c)
 		}
 	}
@@ -142,7 +153,7 @@ func (s *speech) list(text string, tokens []token) (steps []*step, doubts []*dou
 	if !ok || about.what == "" || !about.plan {
 		return nil, nil, false
 	}
-	list := items(text, tokens)
+	list := s.items(text, tokens, about)
 	if len(list) < 2 || len(list) > 2*maxClauses {
 		return nil, nil, false
 	}

@@ -60,7 +60,7 @@ func (k *kit) changers(to *local.Kit) {
 		Description: "Moves or renames a file or folder inside a granted folder. It never replaces anything. " + begin,
 		Log:         tool.LogSpec{Summary: "Move {from} to {to}", Does: "moves or renames a file", Impact: []string{"from", "to"}},
 		Widths:      []tool.Width{{Name: "move files from {from:folder} to {to:folder}", Folder: []string{"from", "to"}}}}, k.move)
-	addChange(k, to, tool.Spec{Name: "delete", Targets: []string{"path"}, Tidy: gone,
+	addChange(k, to, tool.Spec{Name: "delete", Targets: []string{"path"}, Tidy: gone, Sentences: withFolder(k.mainFolder(), deleteFile...),
 		Description: "Deletes a file or folder. It is kept in a trash for a while, so that deleting can be undone. " + begin,
 		Log:         tool.LogSpec{Summary: "Delete {path}", Does: "moves a file or folder to the trash", Impact: []string{"path"}},
 		Widths:      []tool.Width{{Name: "delete what lies in {path:folder}", Folder: []string{"path"}}}}, k.delete)

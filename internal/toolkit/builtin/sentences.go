@@ -40,6 +40,7 @@ var (
 	appendNote = []string{
 		"note down {text=the plumber comes on Monday} => title=Notes",
 		"(note down|make a note|take a note|write down|jot down) [that|to|saying] {text:any} => title=Notes",
+		"note [that] {text:any} => title=Notes",
 		"(add|append) {text:any} to [my|the] note [called|named] {title}", "(add|append) {text:any} to [my|the] {title:label} note",
 		"de: notiere {text=der Installateur kommt am Montag} => title=Notizen",
 		"de: (notiere|notier) [dir] [dass] {text:any} => title=Notizen", "de: (schreib|schreibe) [mir|dir] auf [dass] {text:any} => title=Notizen",
@@ -74,6 +75,12 @@ var (
 		"search [through] [my|the|all] files for {query:any}", "find {query} in [my|the] files", "(which|what) files (mention|contain|have) {query:any}", "(search for|look for) {query} in [my|the] files",
 		"de: such in meinen Dateien nach {query=Rechnung}",
 		"de: (such|suche|durchsuch|durchsuche) [in] (meinen|meine|den|die) dateien nach {query:any}", "de: welche dateien (enthalten|erwähnen) {query:any}",
+	}
+	deleteFile = []string{
+		"delete the file {path:file}",
+		"(delete|remove) [the|my] [file] {path:file}",
+		"de: lösche die Datei {path:file}",
+		"de: (lösch|lösche|entfern|entferne) [die|meine] [datei] {path:file}",
 	}
 	writeFile = []string{
 		`write {content="call the plumber"} to {path:file}`,
