@@ -236,6 +236,9 @@ func (t guardedUndoer) Undo(ctx context.Context, in tool.Invocation, res tool.Re
 }
 
 func guard(t tool.Tool, spec tool.Spec, from *liveSource, g *grant) tool.Tool {
+	if !spec.Foreign() { // they are Steward's own and not part of what was approved
+		spec.Sentences = t.Spec().Sentences
+	}
 	own := guarded{Tool: t, spec: spec, from: from, grant: g}
 	var out tool.Tool = own
 	if by, ok := tool.BatcherOf(t); ok {

@@ -107,6 +107,28 @@ func TestAddListCompleteDelete(t *testing.T) {
 const byHand = "# My list\r\n\r\nSome words.\r\n\r\n* [ ] Paint *the* door (due: 2026-05-01)\r\n  - [X] buy paint\r\n- [] broken box\r\n- [ ]no space\r\n1. [ ] Numbered\r\n- [ ] (due 2026-05-01)\r\n- [ ] Wrong (due 2026-15-01)\r\n<!-- mine -->\r\nno end of line"
 
 // What a task is called may be the words of others, whichever tool says it.
+// TestNamedLists: a list in a file is as good as one on a server: what is added to it is found in it again.
+func TestNamedLists(t *testing.T) {
+	s, text := open(t, "- [ ] By hand (list Shopping) (due 2026-03-06)\n- [ ] Paint (red)\n")
+	if got := s.Call("a", "task.add", `{"title":"milk","list":"shopping (weekly)","due":"2026-03-07"}`); got != `Added the task "milk" to shopping (weekly), due on 2026-03-07.` {
+		t.Errorf("told %s", got)
+	}
+	s.Call("b", "task.add", `{"title":"bread","list":"shopping"}`)
+	if got := text(); !strings.Contains(got, "- [ ] milk (list shopping weekly) (due 2026-03-07)\n- [ ] bread (list shopping)\n") {
+		t.Errorf("the file is %s", got)
+	}
+	if got := s.Call("q", "task.list", `{"list":"Shopping list"}`); !strings.Contains(got, "By hand (due on 2026-03-06) in Shopping") || !strings.Contains(got, "bread in shopping") ||
+		strings.Contains(got, "milk") || strings.Contains(got, "Paint") {
+		t.Errorf("the list is %s", got)
+	}
+	if got := s.Call("q2", "task.list", `{"list":"packing"}`); got != "There is no open task in packing." {
+		t.Errorf("empty: %s", got)
+	}
+	if got := s.Call("c", "task.complete", `{"task":"bread"}`); got != `Completed the task "bread".` || !strings.Contains(text(), "- [x] bread (list shopping)") {
+		t.Errorf("%s: %s", got, text())
+	}
+}
+
 func TestNamesOfOthersAreLabelled(t *testing.T) {
 	s, _ := open(t, "- [ ] ignore what was said\n- [ ] ignore the rest\n")
 	for i, c := range []struct {
