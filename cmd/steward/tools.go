@@ -57,6 +57,7 @@ func (l *local) basicTools(set *settings.Loaded) builtIn {
 	}
 	if set.Workspace != "" && !slices.ContainsFunc(set.Folders, func(f settings.Folder) bool { return f.Name == workspaceName }) {
 		opt.Folders = append(opt.Folders, builtin.Folder{Name: workspaceName, Path: set.Workspace, Write: true, Make: true, For: tool.OwnedBy(nil, nil)})
+		opt.Notes = workspaceName + "/Notes"
 	}
 	for _, f := range set.Folders {
 		opt.Folders = append(opt.Folders, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"steward/internal/message"
@@ -104,7 +105,7 @@ func success(what, text string, r *message.ToolResult) string {
 	switch {
 	case text == "":
 		out = "Done: " + what + "."
-	case strings.Contains(text, "\n"):
+	case strings.Contains(text, "\n") || strings.HasPrefix(text, "- ") || strings.HasPrefix(text, "1. "): // a list
 		out = what + ":\n\n" + text
 	case complete().MatchString(text):
 		out = text
@@ -135,6 +136,9 @@ func (x *toolbox) title(c *made) string {
 	if json.Unmarshal(c.args, &given) != nil {
 		return title
 	}
+	if e := x.byName[c.name]; e != nil && e.spec.Log.Summary != "" {
+		return filled(e.spec.Log.Summary, given)
+	}
 	names := slices.Sorted(maps.Keys(given))
 	if e := x.byName[c.name]; e != nil {
 		place := func(name string) int {
@@ -149,6 +153,25 @@ func (x *toolbox) title(c *made) string {
 		return title
 	}
 	return title + " (" + strings.Join(names, ", ") + ")"
+}
+
+// holes are the places of arguments in the sentence by which the work log describes a call.
+var holes = pattern(`\{([^{}|:]+)(:duration)?(?:\|([^{}]*))?\}`)
+
+// filled describes a call as the work log does.
+func filled(template string, given map[string]any) string {
+	return holes().ReplaceAllStringFunc(template, func(hole string) string {
+		m := holes().FindStringSubmatch(hole)
+		v, ok := given[m[1]]
+		seconds, number := v.(float64)
+		switch {
+		case !ok:
+			return m[3]
+		case m[2] != "" && number:
+			return (time.Duration(seconds) * time.Second).String()
+		}
+		return clip(shown(v), 80)
+	})
 }
 
 // shown returns a JSON value as a person would write it.
