@@ -25,7 +25,7 @@ var (
 		"do i have (anything|something|any meetings|any appointments|any events|a meeting|an appointment) [on|planned|scheduled] {date+until:span}",
 		"(show|list) [me] [all] [my|the] (calendar|events|appointments|meetings|schedule) [for {date+until:span}|{date+until:span}]",
 		"(what|which) (appointments|meetings|events) do i have [{date+until:span}]", "(what is|what's) my schedule [like] [for] {date+until:span}",
-		"(what is|what's) (planned|scheduled) [for] {date+until:span}",
+		"(what is|what's) (planned|scheduled) [for] {date+until:span}", "(what is|what's) (on|happening|going on) [in my calendar] {date+until:span}",
 		"de: was steht {date:date} in meinem Kalender",
 		"de: was (steht|ist) [{date+until:span}] (in meinem|im) kalender [{date+until:span}]", "de: was habe ich {date+until:span} [vor]", "de: was steht {date+until:span} an",
 		"de: (welche|was für) termine habe ich [{date+until:span}]", "de: (habe|hab) ich {date+until:span} [einen|irgendeinen|irgendwelche] (termin|termine|etwas vor|was vor)",

@@ -7,7 +7,7 @@ var (
 		"(add|put) {title} (to|on|onto|in) [my|the] (to-do|todo|task|tasks) list [by {due:date}|for {due:date}]",
 		"(add|put) {title} (to|on) (my|the) (tasks|todos|to-dos|list)",
 		"(add|put) {title} (to|on|onto) [my|the|our] {list:label} list",
-		"(add|create|make) a [new] (task|to-do|todo) [to|called|named] {title} [by {due:date}|due {due:date}|for {due:date}]",
+		"(add|create|make) a [new] (task|to-do|todo) [to|called|named] {title} [by {due:date}|due {due:date}|for {due:date}|{due:date}]", "[a] new (task|to-do|todo) {title} [by {due:date}|due {due:date}|for {due:date}|{due:date}]",
 		"(add|create) the (task|to-do|todo) {title} [by {due:date}|due {due:date}|for {due:date}]",
 		"i (need|have) to {title} by {due:date}", "i must {title} by {due:date}",
 		"de: setz {title=Milch} auf die Einkaufsliste => list=Einkaufsliste",

@@ -8,7 +8,7 @@ var forecastSentences = []string{
 	"(what is|what's) the (forecast|weather forecast|temperature) [for {days:days}|{days:days}] [in {place:place}|for {place:place}] [{days:days}]",
 	"(will|is) it [going to] (rain|snow|be sunny|be cold|be warm|be hot|be windy|raining|snowing) [{days:days}] [in {place:place}] [{days:days}]",
 	"how (warm|cold|hot) (is|will) it [be|get] [{days:days}] [in {place:place}] [{days:days}]",
-	"do i need an umbrella [{days:days}] [in {place:place}] [{days:days}]",
+	"(do|will) i need (an umbrella|a coat|a jacket) [{days:days}] [in {place:place}] [{days:days}]",
 	"(show|give|tell|check) [me] the weather [forecast] [{days:days}] [in {place:place}|for {place:place}] [{days:days}]", "check weather [in {place:place}] [{days:days}]",
 	"weather [forecast] [in|for] {place:place} [{days:days}]", "weather [forecast] [{days:days}] [in {place:place}]",
 	"de: wie wird das Wetter {days:days} in {place:place}",

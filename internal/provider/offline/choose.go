@@ -99,10 +99,13 @@ func (x *toolbox) rank(c clause) []words.Match {
 	return x.index.Rank(terms)
 }
 
+// plenty matches words for more than one action changes.
+var plenty = pattern(`\b(?:all|everything|both)\b`)
+
 // suits reports whether the form of a clause allows the call: a question must not change anything, and an
 // order begins with a word that the tool knows.
 func (x *toolbox) suits(e *entry, c clause) bool {
-	if e.broken || e.spec.Effect == tool.Action && !c.orders {
+	if e.broken || e.spec.Effect == tool.Action && (!c.orders || plenty().MatchString(lower(c.tokens))) {
 		return false
 	}
 	return !c.orders || !slices.ContainsFunc(words.Split(c.tokens[0].text), func(w string) bool {

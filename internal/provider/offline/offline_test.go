@@ -99,6 +99,41 @@ func TestSeveralWishesAreDoneTogetherOrNotAtAll(t *testing.T) {
 	}
 }
 
+// TestTheDisclosureStandsOnce in a conversation, also after earlier answers were replaced by a summary, and the
+// time zone is read from what Steward notes beside a message.
+func TestTheDisclosureStandsOnce(t *testing.T) {
+	system := func(text string) *message.Message {
+		m := user(text)
+		m.Blocks[0].Base().Origin = "system"
+		return m
+	}
+	answer := &message.Message{ID: id.New(), Role: message.Assistant, Blocks: []message.Block{&message.Text{Text: "Hello!"}}}
+	for want, log := range map[bool][]*message.Message{true: {user("hello")}, false: {system("[Earlier messages are not shown any more.]"), user("hello")}} {
+		for _, more := range []bool{false, true} {
+			if more {
+				log = append(log, answer, user("thanks"))
+			}
+			disclosed := false
+			for e, err := range newProvider().Model("").Stream(t.Context(), &llm.Request{Transcript: llm.NewTranscript(log...), Tools: everyday(t)}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				disclosed = disclosed || e.Kind == llm.Notice && e.Text == offline.Disclosure
+			}
+			if disclosed != (want && !more) {
+				t.Errorf("%d messages, first %v: disclosed %v", len(log), want, disclosed)
+			}
+		}
+	}
+	m := user("Remind me at 14:00 to eat")
+	m.Blocks = append(m.Blocks, system("Now: Wednesday. Time zone: Asia/Tokyo.").Blocks[0])
+	set := llm.NewToolset(tool.Spec{Name: "reminder.set", Effect: tool.Action, Sentences: []string{"remind me {at:when} to {text}"}, Input: []byte(`{"type":"object"}`)})
+	r := ask(t, newProvider().Model(""), &llm.Request{System: "Time zone: Europe/Vienna", Transcript: llm.NewTranscript(m), Tools: set})
+	if c, ok := r.Blocks[0].(*message.ToolCall); !ok || string(c.Args) != `{"at":"2026-03-05T14:00:00+09:00","text":"eat"}` {
+		t.Errorf("%+v", r.Blocks[0])
+	}
+}
+
 func TestToolChoice(t *testing.T) {
 	k := newTalk(t)
 	k.choice = "none"

@@ -56,7 +56,7 @@ func (k *kit) changers(to *local.Kit) {
 		Widths: []tool.Width{{Name: "edit {path}", Any: []string{"old", "new", "all"}},
 			{Name: "edit files in {path:folder}", Any: []string{"old", "new", "all"}, Folder: []string{"path"}}}},
 		func(a editArgs) (string, error) { return a.Path, nil }, editArgs.text)
-	addChange(k, to, tool.Spec{Name: "move", Targets: []string{"from", "to"}, Tidy: gone,
+	addChange(k, to, tool.Spec{Name: "move", Targets: []string{"from", "to"}, Tidy: gone, Sentences: withFolder(k.mainFolder(), moveFile...),
 		Description: "Moves or renames a file or folder inside a granted folder. It never replaces anything. " + begin,
 		Log:         tool.LogSpec{Summary: "Move {from} to {to}", Does: "moves or renames a file", Impact: []string{"from", "to"}},
 		Widths:      []tool.Width{{Name: "move files from {from:folder} to {to:folder}", Folder: []string{"from", "to"}}}}, k.move)

@@ -15,7 +15,7 @@ var nowSentences = []string{
 var (
 	listNotes = []string{
 		"show my notes",
-		"(show|list) [me] [all] [my|the] notes", "(what|which) notes (do i have|are there)",
+		"(show|list|open) [me] [all] [my|the] notes", "(what|which) notes (do i have|are there)",
 		"de: zeig mir meine Notizen",
 		"de: (zeig|zeige) [mir] [alle|meine|die] notizen", "de: welche notizen (habe ich|gibt es)",
 	}
@@ -33,17 +33,17 @@ var (
 	}
 	writeNote = []string{
 		"make a note called {title=Ideas} saying {text=build a bird house}",
-		"(make|write|create|take|add|start) a [new] note (called|named|titled) {title} (saying|with|that says|with the text|:) {text:any}",
+		"(make|write|create|take|add|start|save) a [new] note (called|named|titled) {title} (saying|with|that says|with the text|:) {text:any}",
 		"de: schreib eine Notiz namens {title=Ideen} mit dem Text {text=Vogelhaus bauen}",
 		"de: (schreib|schreibe|mach|mache|erstell|erstelle) eine [neue] notiz (namens|mit dem titel) {title} mit (dem text|dem inhalt) {text:any}",
 	}
 	appendNote = []string{
 		"note down {text=the plumber comes on Monday} => title=Notes",
-		"(note down|make a note|take a note|write down|jot down) [that|to|saying] {text:any} => title=Notes",
+		"(note down|make a note|take a note|write down|jot down|remember) [that|to|saying] {text:any} => title=Notes",
 		"note [that] {text:any} => title=Notes",
 		"(add|append) {text:any} to [my|the] note [called|named] {title}", "(add|append) {text:any} to [my|the] {title:label} note",
 		"de: notiere {text=der Installateur kommt am Montag} => title=Notizen",
-		"de: (notiere|notier) [dir] [dass] {text:any} => title=Notizen", "de: (schreib|schreibe) [mir|dir] auf [dass] {text:any} => title=Notizen",
+		"de: (notiere|notier) [dir] [dass] {text:any} => title=Notizen", "de: (merk|merke) dir [dass] {text:any} => title=Notizen", "de: (schreib|schreibe) [mir|dir] auf [dass] {text:any} => title=Notizen",
 	}
 )
 
@@ -75,6 +75,11 @@ var (
 		"search [through] [my|the|all] files for {query:any}", "find {query} in [my|the] files", "(which|what) files (mention|contain|have) {query:any}", "(search for|look for) {query} in [my|the] files",
 		"de: such in meinen Dateien nach {query=Rechnung}",
 		"de: (such|suche|durchsuch|durchsuche) [in] (meinen|meine|den|die) dateien nach {query:any}", "de: welche dateien (enthalten|erwähnen) {query:any}",
+	}
+	moveFile = []string{
+		"rename {from:file=draft.txt} to {to:file=final.txt}",
+		"(rename|move) [the|my] [file] {from:file} to {to:file}",
+		"de: benenne {from:file=entwurf.txt} in {to:file=fertig.txt} um",
 	}
 	deleteFile = []string{
 		"delete the file {path:file}",
