@@ -183,6 +183,9 @@ const beyond = " then dann if unless wenn falls sobald every each daily weekly m
 // nothing are texts that say nothing by themselves.
 const nothing = " it that this them these those something anything everything him her es das dies sie ihn etwas alles one "
 
+// things are words before a quotation that say what it is the name of.
+const things = " event task meeting appointment reminder note file to-do todo timer list item entry called named titled termin aufgabe erinnerung notiz datei namens "
+
 // admits reports whether free text may have the word at a place.
 func (v *values) admits(kind string, at int) bool {
 	w := v.words[at]
@@ -207,6 +210,9 @@ func (v *values) free(text, kind string, from, to int) (string, bool) {
 		if w.stops && from+i+1 < len(v.words) { // a sentence ends within it
 			return "", false
 		}
+	}
+	if kind != "any" && len(ws) == 2 && ws[1].quoted && strings.Contains(things, " "+ws[0].low+" ") { // the quotation is the text
+		return "", false
 	}
 	if len(ws) == 1 && ws[0].quoted {
 		return ws[0].text, strings.TrimSpace(ws[0].text) != ""

@@ -9,7 +9,7 @@ var (
 		"(add|put|enter|book) [a|an|the] {title} (to|in|on|into) [my|the] calendar {start:date} => all_day=true",
 		"(add|put|enter|book) [a|an|the] {title} {start:date} (to|in|on|into) [my|the] calendar => all_day=true",
 		"schedule [a|an|the] {title} {start:moment} [for {duration_minutes:minutes}]",
-		"(add|create|make) (a calendar entry|an event|an appointment|a calendar event) [for|called|named] [a|an|the] {title} {start:moment} [for {duration_minutes:minutes}]",
+		"(add|create|make) (a calendar entry|an event|the event|an appointment|a calendar event) [for|called|named] [a|an|the] {title} {start:moment} [for {duration_minutes:minutes}]",
 		"(add|create|make) (a calendar entry|an event|an appointment|a calendar event) [for|called|named] [a|an|the] {title} {start:date} => all_day=true",
 		"de: trag {start:moment} {title=Friseur} in den Kalender ein",
 		"de: (trag|trage|schreib|schreibe|setz|setze) {start:moment} [den|die|das|einen|eine|ein] {title} (in|im) (den|meinen|meinem) kalender [ein]",
@@ -47,7 +47,7 @@ var (
 	}
 	moveSentences = []string{
 		"move {event=the dentist} to {start:moment}",
-		"(move|reschedule|postpone) [my|the] {event} to {start:moment}",
+		"(move|reschedule|postpone) [my|the] [event|meeting|appointment] {event} to {start:moment}",
 		"de: verschieb {event=den Zahnarzt} auf {start:moment}",
 		"de: (verschieb|verschiebe|verleg|verlege) [den|die|das|meinen|meine|mein] {event} auf {start:moment}",
 	}

@@ -136,7 +136,7 @@ func (x *toolbox) title(c *made) string {
 	if json.Unmarshal(c.args, &given) != nil {
 		return title
 	}
-	if e := x.byName[c.name]; e != nil && e.spec.Log.Summary != "" {
+	if e := x.byName[c.name]; e != nil && e.spec.Log.Summary != "" && len(e.patterns) > 0 { // an everyday tool
 		return filled(e.spec.Log.Summary, given)
 	}
 	names := slices.Sorted(maps.Keys(given))

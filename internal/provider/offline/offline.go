@@ -140,7 +140,7 @@ var zoned = pattern(`[Tt]ime zone:? ([A-Za-z_]{1,30}(?:/[A-Za-z0-9_+-]{1,30}){0,
 func (p *Provider) clock(texts ...string) time.Time {
 	now := p.now()
 	for _, text := range texts {
-		if m := zoned().FindStringSubmatch(text); m != nil {
+		for _, m := range zoned().FindAllStringSubmatch(text, 8) { // a prompt may also speak of time zones
 			if loc, err := time.LoadLocation(m[1]); err == nil {
 				return now.In(loc)
 			}

@@ -126,7 +126,7 @@ func TestTheDisclosureStandsOnce(t *testing.T) {
 		}
 	}
 	m := user("Remind me at 14:00 to eat")
-	m.Blocks = append(m.Blocks, system("Now: Wednesday. Time zone: Asia/Tokyo.").Blocks[0])
+	m.Blocks = append(m.Blocks, system("Mind the time zone of the user. Now: Wednesday. Time zone: Asia/Tokyo.").Blocks[0])
 	set := llm.NewToolset(tool.Spec{Name: "reminder.set", Effect: tool.Action, Sentences: []string{"remind me {at:when} to {text}"}, Input: []byte(`{"type":"object"}`)})
 	r := ask(t, newProvider().Model(""), &llm.Request{System: "Time zone: Europe/Vienna", Transcript: llm.NewTranscript(m), Tools: set})
 	if c, ok := r.Blocks[0].(*message.ToolCall); !ok || string(c.Args) != `{"at":"2026-03-05T14:00:00+09:00","text":"eat"}` {
