@@ -28,7 +28,7 @@ type floor struct {
 func floors() map[string]floor {
 	table := map[string]floor{}
 	for level, names := range [][]string{
-		{"internal/fault", "internal/id", "internal/search/meaning", "internal/search/words", "internal/secret/mask", "internal/sentence"},
+		{"internal/fault", "internal/id", "internal/search/meaning", "internal/search/words", "internal/secret/mask", "internal/tool/sentence"},
 		{"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
 		{"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/policy/flow", "internal/llm/embed", "internal/llm/tokens", "internal/llm", "internal/conversation/window", "internal/importexport", "internal/search", "internal/service", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/domain/local", "internal/domain/dav"},
 	} {

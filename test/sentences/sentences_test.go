@@ -19,8 +19,8 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/offline"
-	"steward/internal/sentence"
 	"steward/internal/tool"
+	"steward/internal/tool/sentence"
 	"steward/internal/toolkit/builtin"
 )
 

@@ -12,8 +12,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/search/words"
-	"steward/internal/sentence"
 	"steward/internal/tool"
+	"steward/internal/tool/sentence"
 )
 
 // The weights of the parts of a tool's description.
