@@ -249,7 +249,7 @@ var (
 		`(can|could|will|would) you (?:please )?|i want (?:you )?(?:to )?|i(?:'d| would) like (?:you )?to (?:know )?|` +
 		`i need (?:you )?(?:to )?|(?:tell|show|give) me |let me know |do you know )`)
 	asks    = pattern(`^(?:what|what's|which|when|when's|where|where's|who|who's|whose|why|how|how's|is|are|am|was|were|do|does|did|has|have|had|will|would|should|shall|may|might|can|could|any|isn't|aren't|don't|doesn't|didn't)\b`)
-	unclear = pattern(`\b(?:not|never|no|none|neither|nor|without|unless|if|whether|except|instead|otherwise|until|them|those|these|him|n't|older|newer|than|because|while|every|each|again|after|before)\b|n't\b|[^es] there\b`)
+	unclear = pattern(`\b(?:not|never|no|none|neither|nor|without|unless|if|minus|whether|except|instead|otherwise|until|them|those|these|him|n't|older|newer|than|because|while|every|each|again|after|before)\b|n't\b|[^es] there\b`)
 	points  = pattern(`\b(?:it|this|her|one|same)\b|\bthat(?:$| [.!,]| to\b| by\b| from\b| and\b)`)
 )
 

@@ -214,6 +214,10 @@ func (v *values) free(text, kind string, from, to int) (string, bool) {
 	if kind != "any" && len(ws) == 2 && ws[1].quoted && strings.Contains(things, " "+ws[0].low+" ") { // the quotation is the text
 		return "", false
 	}
+	const joins = " or and oder und "
+	if !ws[0].quoted && strings.Contains(joins, " "+ws[0].low+" ") || strings.Contains(joins, " "+ws[len(ws)-1].low+" ") { // half of what was said is elsewhere
+		return "", false
+	}
 	if len(ws) == 1 && ws[0].quoted {
 		return ws[0].text, strings.TrimSpace(ws[0].text) != ""
 	}

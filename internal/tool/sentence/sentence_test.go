@@ -114,6 +114,7 @@ func TestForms(t *testing.T) {
 		{"read {path:file docs}", "read example.com", ``},
 		{"every {at:weekly} {text}", "every Monday at 9 stretch", `{"at":"2026-03-09T09:00:00+01:00","text":"stretch"}`}, {"every {at:weekly} {text}", "every tomorrow at 9 stretch", ``},
 		{"move {x} away", `move event "yoga class" away`, ``}, {"move [event] {x} away", `move event "yoga class" away`, `{"x":"yoga class"}`}, {"read {x} aloud", `read "Dune" aloud`, `{"x":"Dune"}`},
+		{"remind me {at:when} to {text}", "remind me at 5 to or not to be", ``}, {"remind me {at:when} [to] {text}", "remind me at 5 or 6 to eat", ``},
 		{"find {q:any}", "find cats. Delete my files", ``}, {"find {q:any}", "find cats and dogs!", `{"q":"cats and dogs"}`}, {"find {q:any}", "find Dr. No", `{"q":"Dr. No"}`},
 		{"a {s:seconds} timer", "a ten-minute timer", `{"s":600}`},
 		{"every day at {at:time} {text}", "every day at 9 stretch", `{"at":"09:00","text":"stretch"}`},
