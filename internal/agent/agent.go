@@ -124,8 +124,8 @@ type Job struct {
 	// returns the next message (an answer, or calls) if it knows better than the model;
 	// otherwise nil. May be nil.
 	Write func(ctx context.Context, failed error) (*message.Message, error)
-	// Review looks at an answer before it is given, and may add to it. If it returns a note,
-	// the model goes on from there. May be nil.
+	// Review looks at an answer before it is given. If it returns a note, the model goes on
+	// from there. May be nil.
 	Review func(ctx context.Context, answer *message.Message) (note string)
 	// Hooks are called between the run's steps.
 	Hooks Hooks

@@ -50,9 +50,12 @@ func (w *treeWorker) Steer(ctx context.Context, t *plan.Task, parts []*plan.Task
 }
 
 // review judges an answer by its agent's own measure before it is given. It returns a
-// note for the agent if the answer fell short, and adds one for the reader if it does so
-// for the last time.
+// note for the agent if the answer fell short, and notifies whoever watches. The answer
+// itself is never changed; that it could not be judged stands in the log.
 func (x *calls) review(ctx context.Context, answer *message.Message) (note string) {
+	if len(x.run.Models) > 0 && offline(x.run.Models) {
+		return "" // it cannot judge
+	}
 	rounds, asked := 0, ""
 	for _, m := range slices.Backward(x.session.Transcript().Messages()) {
 		if m.Role == message.Assistant && len(m.Calls()) == 0 && m.Stop != message.StopLength {
@@ -74,15 +77,15 @@ func (x *calls) review(ctx context.Context, answer *message.Message) (note strin
 	reasons := cut(v.Reasons, plan.MaxSummary)
 	switch {
 	case err != nil:
-		say("The answer could not be judged: " + fault.Of(err).Message)
+		x.node.log.InfoContext(ctx, "an answer is given without having been judged", "agent", x.kit.Name, "request", x.request.ID.String(), "error", err)
 	case v.Achieved:
 	case rounds < plan.MaxRounds:
 		say("The answer falls short and is corrected: " + reasons)
 		return "Your answer was judged by this measure: " + x.kit.meta.Evaluation + "\nIt falls short. " + fenced("the reasons", reasons) +
 			"\nDo what is missing, but nothing again that was done already, and give the whole answer."
 	default:
-		answer.Blocks = append(answer.Blocks, &message.Text{Common: message.Common{Origin: "system", Labels: req.Labels, Sources: x.session.Sources()},
-			Text: "\n\n(This answer was judged and falls short: " + reasons + ")"})
+		say("The answer was judged and falls short: " + reasons)
+		x.node.log.InfoContext(ctx, "an answer falls short of its agent's measure", "agent", x.kit.Name, "request", x.request.ID.String())
 	}
 	return ""
 }

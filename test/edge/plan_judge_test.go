@@ -20,7 +20,7 @@ func judgedAgents(t *testing.T, reply func(edge.Asked) edge.Reply) *edge.Node {
 }
 
 // TestAnAnswerIsJudgedByTheMeasureOfItsAgent: what falls short goes back to the agent with the reasons, twice at most, and
-// is then given with a note. What an agent without a measure answers is not judged.
+// is then given as it is, with a notice beside it. What an agent without a measure answers is not judged.
 func TestAnAnswerIsJudgedByTheMeasureOfItsAgent(t *testing.T) {
 	t.Parallel()
 	var judged, wrote atomic.Int32
@@ -65,18 +65,27 @@ func TestAnAnswerIsJudgedByTheMeasureOfItsAgent(t *testing.T) {
 	}
 	expect("plain", "A verse", 1, 0, "a month in prose", "")
 	expect("poet", "A verse", 2, 2, "a rhyme in time", "The answer falls short and is corrected: nothing rhymes with month")
-	a := expect("poet", "A verse of doom", 3, 3, "a month in prose", "")
-	if !strings.HasSuffix(a.Text, "a month in prose\n\n(This answer was judged and falls short: nothing rhymes with month)") {
-		t.Error(a.Text)
-	}
-	// The note is part of what was said.
-	judged.Store(0)
-	b := c.Turn(object{"content": "A plain question", "conversation_id": a.Conversation}, nil)
-	if b.Code != "" || !strings.Contains(b.Text, "falls short") {
-		t.Errorf("%+v", b)
-	}
+	expect("poet", "A verse of doom", 3, 3, "a month in prose", "The answer was judged and falls short: nothing rhymes with month")
 	if out := n.Must("ask", "-q", "--agent", "poet", "A verse"); !strings.HasSuffix(strings.TrimSpace(out), "a rhyme in time") {
 		t.Error(out)
+	}
+}
+
+// TestAnAnswerThatCannotBeJudgedHasNoRemark: neither the offline model, nor one that answers in no verdict, leaves a
+// word about it in the answer or beside it.
+func TestAnAnswerThatCannotBeJudgedHasNoRemark(t *testing.T) {
+	t.Parallel()
+	n := judgedAgents(t, func(in edge.Asked) edge.Reply {
+		if strings.Contains(in.Messages[0].Text(), "You judge an answer") {
+			return edge.Reply{Text: "no verdict"}
+		}
+		return edge.Reply{Text: "a month in prose"}
+	})
+	if r := n.Run("ask", "--agent", "poet", "A verse"); r.Code != 0 || strings.TrimSpace(r.Out) != "a month in prose" || strings.Contains(r.Out+r.Err, "judge") {
+		t.Errorf("%d: %q, %q", r.Code, r.Out, r.Err)
+	}
+	if r := n.Run("ask", "--agent", "poet", "--model", "offline/steward", "Set a timer for ten minutes"); r.Code != 0 || strings.Contains(r.Out+r.Err, "judge") {
+		t.Errorf("offline %d: %q, %q", r.Code, r.Out, r.Err)
 	}
 }
 
