@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"steward/internal/effect"
+	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/tool"
@@ -24,9 +25,20 @@ type ToolBudget struct {
 }
 
 const (
-	toolShare  = 4 // the tools' descriptions take at most 1/toolShare of a window
-	wishesRead = 3 // of the user's messages, when tools are chosen
+	toolShare = 4 // the tools' descriptions take at most 1/toolShare of a window
+	wishTools = 8 // that may be chosen for one message
+	wishMust  = 2 // of these have to be shown: if there is no room, the choice begins again
 )
+
+// core lists Steward's own tools that a model is always shown, as far as they exist. Their order is
+// that in which they are shown, so that a prefix of it serves a small window.
+var core = []string{
+	effect.ReadToolName, "skills.read",
+	"files.read", "web.search", "reminder.set", "todo.add", "calendar.list", "files.write", "web.fetch", "todo.list",
+	"weather.forecast", "calendar.add", "timer.set", "files.list", "math.evaluate", "time.now", "files.search", "files.edit",
+	"todo.complete", "reminder.list", "timer.list", "calendar.search", "notes.search", "notes.read", "notes.append", "notes.write",
+	"shell.run", "mail.search", "mail.list", "mail.read", "contacts.search", "conversation.search", "steward.abilities",
+}
 
 // in returns the budget in a window; 0: a window without limit.
 func (b ToolBudget) in(window int64) ToolBudget {
@@ -46,84 +58,136 @@ func (b *ToolBudget) take(n int64) bool {
 	return true
 }
 
-// choice is which tools a model is shown.
+// choice is which tools a model is shown in a conversation. Tools are only appended to it, so that
+// providers' caches of the prompt hold.
 type choice struct {
 	kit    *agentKit  // nil: nothing was chosen yet
 	window int64      // for which they were chosen
 	shown  []int      // their indexes among the agent's; nil: all
-	more   ToolBudget // what is left for the tools that extend adds
+	left   ToolBudget // of the budget, for tools that are chosen by what the user says
+	more   ToolBudget // for what is called and found
+	seen   id.ID      // the newest message that was considered
 }
 
 // choose selects the tools that the model is shown: all of them, if they fit the budget, and
-// otherwise those most similar to what the user said last, and tools.find. What the turn calls or
-// finds beside them is appended, up to as much again. Otherwise the choice stays the same during
-// a run, unless the window turns out to be another one, and in later runs as long as it serves
-// them, so that providers' caches hold. A model may call a tool that it is not shown. The offline
-// provider compares all tools itself, at no cost.
+// otherwise the core and tools.find, and what extend appends. A model may call a tool that it is not
+// shown. The offline provider compares all tools itself, at no cost.
 func (f *fitter) choose() {
 	if offline(f.models) {
 		return
 	}
 	if w := f.window(); f.choice.kit == nil || w != f.choice.window {
-		f.added = map[message.Ref]bool{}
-		if before := f.chat.chosen.Load(); before != nil {
+		if before := f.chat.chosen.Load(); before != nil && before.kit == f.kit && before.window == w {
 			f.choice = *before
+		} else {
+			f.choice = f.kit.choice(f.node.opt.ToolBudget.in(w)).at(w)
 		}
-		f.tools = f.kit.tools
-		wishes, budget := f.wishes(), f.node.opt.ToolBudget.in(w)
-		if f.choice.kit != f.kit || f.choice.window != w || !f.kit.serves(f.shown, wishes, budget) {
-			f.choice = choice{f.kit, w, f.kit.fewer(budget, wishes), budget}
-		}
-		if f.shown != nil {
-			f.tools = f.kit.chooser().of(f.shown)
-		}
+		f.tools = f.kit.set(f.shown)
 	}
-	if f.shown != nil {
-		f.extend()
+	if f.shown != nil && f.extend(f.session.Transcript().Messages()) {
+		f.tools = f.kit.set(f.shown)
 	}
 	now := f.choice
 	f.chat.chosen.Store(&now)
 }
 
-// serves reports whether the tools that were shown before are all that the newest wish is most
-// similar to: a quarter of a budget.
-func (k *agentKit) serves(shown []int, wishes []string, budget ToolBudget) bool {
-	if shown == nil || len(wishes) == 0 {
+// set returns the agent's tools with these indexes; nil: all.
+func (k *agentKit) set(shown []int) *llm.Toolset {
+	if shown == nil {
+		return k.tools
+	}
+	return k.chooser().of(shown)
+}
+
+// choice returns the tools that a conversation begins with: all if they fit the budget, otherwise
+// tools.find, the core, and the tools that are chosen by what the user says, if these fit together.
+func (k *agentKit) choice(budget ToolBudget) choice {
+	c := choice{kit: k, left: budget, more: budget}
+	if len(k.tools.Specs()) <= budget.Tools && k.tools.Tokens() <= budget.Tokens {
+		return c
+	}
+	x := k.chooser()
+	c.shown = []int{}
+	find := c.left.take(x.tools.TokensOf(x.find()))
+	for _, i := range x.core {
+		c.take(&c.left, i)
+	}
+	if find {
+		c.shown = append(c.shown, x.find())
+	}
+	if all := c; all.takeAll(x.others) {
+		c = all
+	}
+	return c
+}
+
+func (c choice) at(window int64) choice { c.window = window; return c }
+
+// take shows a tool, if it has room in a budget or is shown already.
+func (c *choice) take(of *ToolBudget, i int) bool {
+	if slices.Contains(c.shown, i) {
 		return true
 	}
-	for _, i := range tool.Best(k.chooser().finder.Scores(wishes[0]), budget.Tools/4) {
-		if !slices.Contains(shown, i) {
+	if !of.take(c.kit.chooser().tools.TokensOf(i)) {
+		return false
+	}
+	c.shown = append(slices.Clip(c.shown), i) // others may hold the list
+	return true
+}
+
+func (c *choice) takeAll(tools []int) bool {
+	for _, i := range tools {
+		if !c.take(&c.left, i) {
 			return false
 		}
 	}
 	return true
 }
 
-// extend appends the tools that the turn has called, and those that its calls of tools.find have
-// found.
-func (f *fitter) extend() {
-	msgs := f.session.Transcript().Messages()
-	start := len(msgs)
-	for start > 0 && !msgs[start-1].Final {
-		start--
-	}
-	before := len(f.shown)
-	for _, m := range msgs[start:] {
-		for _, call := range m.Calls() {
-			if f.added[call.Ref] {
-				continue
-			}
-			f.added[call.Ref] = true
-			for _, i := range f.kit.meant(call.Name, call.Args) {
-				if !slices.Contains(f.shown, i) && f.more.take(f.kit.tools.TokensOf(i)) {
-					f.shown = append(slices.Clip(f.shown), i) // the chat may hold the list
+// extend appends the tools that are most similar to what the user has said since it was called last,
+// those that were called, and those that calls of tools.find have found. It reports whether other
+// tools are shown then.
+func (f *fitter) extend(msgs []*message.Message) bool {
+	before := f.shown
+	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.seen }) + 1
+	said := ""
+	for _, m := range msgs[next:] {
+		if text := wish(m); text != "" {
+			if !f.serve(text) { // there is no room: it begins again with what was said last, if that helps
+				if again := f.kit.choice(f.node.opt.ToolBudget.in(f.choice.window)).at(f.choice.window); again.serve(text) {
+					again.serve(said)
+					f.choice = again
 				}
 			}
+			said = text
+		}
+		for _, call := range m.Calls() {
+			for _, i := range f.kit.meant(call.Name, call.Args) {
+				f.take(&f.more, i)
+			}
+		}
+		f.seen = m.ID
+	}
+	return !slices.Equal(before, f.shown)
+}
+
+// serve appends the tools that are most similar to what the user says. It returns false if those that
+// are needed most have no room.
+func (c *choice) serve(text string) bool {
+	for rank, i := range c.kit.chooser().similar(text, wishTools) {
+		if !c.take(&c.left, i) && rank < wishMust {
+			return false
 		}
 	}
-	if len(f.shown) > before {
-		f.tools = f.kit.chooser().of(f.shown)
+	return true
+}
+
+// wish returns what a message tells the agent to do, or "".
+func wish(m *message.Message) string {
+	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin == "system" {
+		return ""
 	}
+	return m.Text()
 }
 
 // meant returns the agent's tools that a call is about, by their indexes.
@@ -141,75 +205,71 @@ func (k *agentKit) index(name string) int {
 	return slices.IndexFunc(k.tools.Specs(), func(s tool.Spec) bool { return s.Name == name })
 }
 
-// wishes returns what the agent was told last, the newest message first.
-func (f *fitter) wishes() []string {
-	var out []string
-	for _, m := range slices.Backward(f.session.Transcript().Messages()) {
-		if m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin != "system" {
-			if out = append(out, m.Text()); len(out) == wishesRead {
-				break
-			}
-		}
-	}
-	return out
-}
-
-// fewer returns the indexes of the tools that fit a budget, in their order: those most similar to
-// the wishes, then others; and that of tools.find at the end. It returns nil if all tools fit.
-func (k *agentKit) fewer(budget ToolBudget, wishes []string) []int {
-	all := len(k.tools.Specs())
-	if all <= budget.Tools && k.tools.Tokens() <= budget.Tokens {
-		return nil
-	}
-	c, most := k.chooser(), budget.Tools
-	taken := make([]bool, all+1)
-	take := func(tools ...int) {
-		for _, i := range tools {
-			taken[i] = taken[i] || budget.take(c.tools.TokensOf(i))
-		}
-	}
-	take(all) // tools.find
-	if i := k.index(effect.ReadToolName); i >= 0 {
-		take(i) // clipped results are read on by it
-	}
-	take(tool.Best(c.similar(wishes), most)...)
-	shown := make([]int, 0, most)
-	for i := range taken {
-		if take(i); taken[i] {
-			shown = append(shown, i)
-		}
-	}
-	return shown
-}
-
 // chooser chooses among an agent's tools. It is safe for concurrent use.
 type chooser struct {
 	finder *tool.Finder
 	tools  *llm.Toolset // the agent's, and then tools.find
+	core   []int        // in their order
+	others []int        // those that are chosen by what the user says
 
 	mu   sync.Mutex
 	sets map[string]*llm.Toolset // sets that were chosen, since a provider encodes each set once
 }
 
-func newChooser(tools *llm.Toolset) *chooser {
+// newChooser returns a chooser of tools. Those that Steward brings along are found by tools.find only,
+// unless all of them were selected for the agent.
+func newChooser(tools *llm.Toolset, selected bool) *chooser {
 	specs := tools.Specs()
-	return &chooser{finder: tool.NewFinder(specs), tools: llm.NewToolset(append(slices.Clip(specs), findTools{}.Spec())...)}
+	c := &chooser{finder: tool.NewFinder(specs)}
+	for _, name := range core {
+		if i := slices.IndexFunc(specs, func(s tool.Spec) bool { return s.Name == name }); i >= 0 {
+			c.core = append(c.core, i)
+		}
+	}
+	var hidden []string
+	for i, s := range specs {
+		switch {
+		case slices.Contains(c.core, i):
+		case selected || !broughtAlong(s.Origin):
+			c.others = append(c.others, i)
+		default:
+			hidden = append(hidden, s.Name)
+		}
+	}
+	find := findTools{}.Spec()
+	if list := cut(strings.Join(hidden, ", "), mostHidden); list != "" {
+		find.Description += " You have " + list + ", and perhaps others."
+	}
+	c.tools = llm.NewToolset(append(slices.Clip(specs), find)...)
+	return c
 }
+
+// mostHidden bounds the names of tools that tools.find tells of itself, in bytes.
+const mostHidden = 800
+
+// broughtAlong reports whether Steward brings tools of an origin along.
+func broughtAlong(origin string) bool {
+	return !strings.Contains(origin, ":") || strings.HasPrefix(origin, "domain:")
+}
+
+// find returns the index of tools.find.
+func (c *chooser) find() int { return len(c.tools.Specs()) - 1 }
 
 // maxChosenSets bounds how many sets are kept.
 const maxChosenSets = 64
 
-// similar returns how similar the tools are to wishes. Each wish counts twice as much as the next.
-func (c *chooser) similar(wishes []string) []float64 {
-	sums := make([]float64, len(c.tools.Specs())-1)
-	weight := 1.0
-	for _, w := range wishes {
-		for i, s := range c.finder.Scores(w) {
-			sums[i] += weight * s
-		}
-		weight /= 2
+// similar returns at most so many of the tools that are chosen by what the user says, the most
+// similar first.
+func (c *chooser) similar(text string, most int) []int {
+	if text == "" || len(c.others) == 0 {
+		return nil
 	}
-	return sums
+	all := c.finder.Scores(text)
+	scores := make([]float64, len(all))
+	for _, i := range c.others {
+		scores[i] = all[i]
+	}
+	return tool.Best(scores, most)
 }
 
 // of returns the set of the tools with these indexes.

@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,13 +14,13 @@ import (
 	"steward/internal/tool"
 )
 
-// Whatever the budget, the tools fit it and keep their order, those that the user speaks of are
-// among them, and tools.find ends a list that is not complete.
-func TestFewerTools(t *testing.T) {
-	specs := []tool.Spec{{Name: effect.ReadToolName, Description: "Reads on in a result."}}
+// kitOfMany returns an agent with tools that Steward brings along, in the core or not, and 25 of servers.
+func kitOfMany(t *testing.T) *agentKit {
+	specs := []tool.Spec{{Name: effect.ReadToolName, Description: "Reads on in a result."}, {Name: "files.read", Description: "Reads a file."},
+		{Name: "files.delete", Description: "Deletes a file."}, {Name: "todo.add", Description: "Adds a task."}, {Name: "web.search", Description: "Searches the web."}}
 	for i, about := range []string{"weather forecast rain", "mail letters inbox", "calendar appointments", "timer countdown", "browser pages"} {
 		for j := range 5 {
-			specs = append(specs, tool.Spec{Name: fmt.Sprintf("group%d.tool%d", i, j), Description: "It is about " + about + ", and says much about it."})
+			specs = append(specs, tool.Spec{Name: fmt.Sprintf("group%d.tool%d", i, j), Origin: "mcp:group", Description: "It is about " + about + ", and says much about it."})
 		}
 	}
 	k := &agentKit{registry: &tool.Registry{}}
@@ -33,39 +35,66 @@ func TestFewerTools(t *testing.T) {
 		}
 	}
 	k.seal()
-	specs = k.tools.Specs()
-	all := k.tools
-	fewer := func(b ToolBudget, wishes ...string) *llm.Toolset {
-		if shown := k.fewer(b, wishes); shown != nil {
-			return k.chooser().of(shown)
+	return k
+}
+
+func namesIn(s *llm.Toolset) []string {
+	var names []string
+	for _, s := range s.Specs() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// What begins a conversation does not depend on what is said: the core in its order, and tools.find. Tools of servers
+// follow, all of them if they have room, otherwise those that the user speaks of. A small window shortens the core from
+// its end.
+func TestToolsOfAConversation(t *testing.T) {
+	k := kitOfMany(t)
+	begin := []string{effect.ReadToolName, "files.read", "web.search", "todo.add", findTool}
+	for _, x := range []struct {
+		budget ToolBudget
+		want   []string // the first that are shown
+		shown  int
+	}{
+		{ToolBudget{30, 1 << 20}, namesIn(k.tools), 30},
+		{ToolBudget{29, 1 << 20}, begin, 5}, // four of the core, tools.find, and not all 25
+		{ToolBudget{12, 1 << 20}, begin, 5},
+		{ToolBudget{3, 1 << 20}, []string{effect.ReadToolName, "files.read", findTool}, 3},
+		{ToolBudget{1, 1 << 20}, []string{findTool}, 1},
+	} {
+		c := k.choice(x.budget)
+		if got := namesIn(k.set(c.shown)); len(got) != x.shown || !slices.Equal(got[:len(x.want)], x.want) {
+			t.Errorf("of %+v: %q", x.budget, got)
 		}
-		return all
 	}
-	if fewer(ToolBudget{26, all.Tokens()}, "rain") != all {
-		t.Error("all of them fit")
+	c := k.choice(ToolBudget{12, 1 << 20})
+	if !c.serve("Will there be rain?") || !slices.Equal(namesIn(k.set(c.shown))[:5], begin) || !slices.Contains(namesIn(k.set(c.shown)), "group0.tool0") {
+		t.Errorf("%q", namesIn(k.set(c.shown)))
 	}
-	for _, b := range []ToolBudget{{1000, all.Tokens() / 3}, {7, 1 << 20}} {
-		some := fewer(b, "Will there be rain?", "Show me my letters.").Specs()
-		if len(some) < 6 || some[0].Name != "group0.tool0" || some[3].Name != "group0.tool3" || some[len(some)-1].Name != findTool {
-			names := []string{}
-			for _, s := range some {
-				names = append(names, s.Name)
-			}
-			t.Errorf("of %+v: %q", b, names)
-		}
+	if before := c; c.serve("Show me my letters") {
+		t.Errorf("after %q there was room for letters", namesIn(k.set(before.shown)))
 	}
+	if find := k.chooser().tools.Specs()[k.chooser().find()]; !strings.Contains(find.Description, "files.delete") || strings.Contains(find.Description, "group") {
+		t.Error(find.Description)
+	}
+}
+
+// Whatever the budget and whatever is said, the tools fit the budget, and tools are only appended.
+func TestToolsFitTheirBudget(t *testing.T) {
+	k := kitOfMany(t)
 	rapid.Check(t, func(t *rapid.T) {
-		b := ToolBudget{rapid.IntRange(1, 30).Draw(t, "tools"), rapid.Int64Range(1, all.Tokens()).Draw(t, "tokens")}
-		text := rapid.SampledFrom([]string{"", "rain", "letters and pages", "nothing like it"}).Draw(t, "text")
-		got := fewer(b, text)
-		if got != all && (got.Tokens() > b.Tokens || len(got.Specs()) > b.Tools) {
-			t.Fatalf("%d tools, %d tokens of %+v", len(got.Specs()), got.Tokens(), b)
-		}
-		at := 0
-		for _, s := range got.Specs() {
-			for s.Name != findTool && specs[at].Name != s.Name {
-				at++
+		b := ToolBudget{rapid.IntRange(1, 40).Draw(t, "tools"), rapid.Int64Range(1, k.tools.Tokens()).Draw(t, "tokens")}
+		c := k.choice(b)
+		for range rapid.IntRange(0, 4).Draw(t, "messages") {
+			before := c.shown
+			c.serve(rapid.SampledFrom([]string{"", "rain", "letters and pages", "nothing like it"}).Draw(t, "text"))
+			if len(c.shown) < len(before) || !slices.Equal(c.shown[:len(before)], before) {
+				t.Fatalf("%v after %v", c.shown, before)
 			}
+		}
+		if got := k.set(c.shown); got.Tokens() > b.Tokens || len(got.Specs()) > b.Tools {
+			t.Fatalf("%d tools, %d tokens of %+v", len(got.Specs()), got.Tokens(), b)
 		}
 	})
 }

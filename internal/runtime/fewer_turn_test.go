@@ -48,7 +48,7 @@ func TestToolsAreFound(t *testing.T) {
 	w := made(t, &world{})
 	w.provider = model
 	add := func(name, about string) {
-		w.more = append(w.more, newTool(tool.Spec{Name: name, Description: about, Effect: tool.Query},
+		w.more = append(w.more, newTool(tool.Spec{Name: name, Description: about, Effect: tool.Query, Origin: "mcp:many"},
 			func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil }))
 	}
 	for i := range 100 {
@@ -62,10 +62,10 @@ func TestToolsAreFound(t *testing.T) {
 		t.Fatalf("asked %d times", len(model.shown))
 	}
 	first, then := model.shown[0], model.shown[1]
-	if len(first) != 40 || first[39] != "tools.find" || slices.Contains(first, "fence.paint") {
+	if len(first) > 40 || !slices.Equal(first[:2], []string{"results.read", "tools.find"}) || !slices.Contains(first, "mail.tool0") || slices.Contains(first, "fence.paint") {
 		t.Errorf("first %q", first)
 	}
-	if len(then) < 41 || !slices.Equal(then[:40], first) || !slices.Contains(then[40:], "fence.paint") || !slices.Equal(then, model.shown[2]) {
+	if !slices.Equal(then, append(slices.Clone(first), "fence.paint")) || !slices.Equal(then, model.shown[2]) {
 		t.Errorf("then %q", then)
 	}
 	got := w.results(conv)
@@ -82,11 +82,11 @@ func TestToolsStayAsLongAsTheyServe(t *testing.T) {
 	w.provider = model
 	for _, about := range []string{"letter", "rain", "invoice"} {
 		for i := range 40 {
-			w.more = append(w.more, newTool(tool.Spec{Name: fmt.Sprintf("%s.tool%d", about, i), Description: "Does something with a " + about + ".", Effect: tool.Query},
+			w.more = append(w.more, newTool(tool.Spec{Name: fmt.Sprintf("%s.tool%d", about, i), Description: "Does something with a " + about + ".", Effect: tool.Query, Origin: "mcp:many"},
 				func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil }))
 		}
 	}
-	w.more = append(w.more, newTool(tool.Spec{Name: "fence.paint", Description: "Paints the fence.", Effect: tool.Query},
+	w.more = append(w.more, newTool(tool.Spec{Name: "fence.paint", Description: "Paints the fence.", Effect: tool.Query, Origin: "mcp:many"},
 		func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil }))
 	w.open()
 	conv, _ := w.turn(id.ID{}, "read my letter")

@@ -33,7 +33,6 @@ type fitter struct {
 	fittedAt int64           // its tokens after that; fitting it again gains nothing
 
 	choice
-	added map[message.Ref]bool // the calls that extend has seen
 }
 
 // Limits of a fitter.

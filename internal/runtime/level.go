@@ -158,7 +158,7 @@ func (k *agentKit) seal() {
 	if rest := slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return plans(s.Name) }); len(rest) < len(specs) {
 		k.plain = llm.NewToolset(rest...)
 	}
-	k.chooser = sync.OnceValue(func() *chooser { return newChooser(k.tools) })
+	k.chooser = sync.OnceValue(func() *chooser { return newChooser(k.tools, k.own || len(k.Tools) > 0) })
 	if err := k.registry.Add(findTools{}); err != nil {
 		panic(err) // the spec is a constant
 	}

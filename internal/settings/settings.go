@@ -140,7 +140,7 @@ type Tools struct {
 	Timeouts  map[string]time.Duration `yaml:"timeouts" names:"tool" min:"100ms" max:"24h" doc:"Time limit of a call of the named tool."`
 	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" doc:"Bytes of a result that the model sees at once; it can request the rest."`
 
-	Shown       int   `yaml:"shown" min:"2" max:"1000" doc:"Tools that a model is shown at most. If there are more, it gets those most similar to what was said last, and one that finds others."`
+	Shown       int   `yaml:"shown" min:"2" max:"1000" doc:"Tools that a model is shown at most. If there are more, it gets the everyday ones, those of your agents and servers that fit what was said, and one that finds others."`
 	ShownTokens int64 `yaml:"shown_tokens" min:"500" max:"1000000" doc:"Tokens that the descriptions of the shown tools may take."`
 }
 
