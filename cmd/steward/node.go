@@ -174,6 +174,7 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 			p, err := l.profile(ctx, set, user)
 			return strings.TrimSpace(about(p) + "\n\n" + p.PersonaLines(speaks)), err
 		},
+		Zone:         l.zone(set),
 		Skills:       skillStore(set).About,
 		Documents:    a.documents(l, set).read,
 		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},
@@ -252,7 +253,7 @@ func (l *local) zone(set *settings.Loaded) func(user string) *time.Location {
 func about(p identity.Profile) string {
 	var parts []string
 	for _, f := range []struct{ name, value string }{
-		{"time zone", p.TimeZone}, {"location", p.Location}, {"locale", p.Locale}, {"units", string(p.Units)},
+		{"Time zone", p.TimeZone}, {"Location", p.Location}, {"Locale", p.Locale}, {"Units", string(p.Units)},
 	} {
 		if f.value != "" {
 			parts = append(parts, f.name+": "+f.value)
@@ -261,7 +262,7 @@ func about(p identity.Profile) string {
 	if parts == nil {
 		return ""
 	}
-	return "About the user: " + strings.Join(parts, "; ") + "."
+	return "About the user:\n" + strings.Join(parts, "\n")
 }
 
 // Close suspends running turns and closes the data folder.

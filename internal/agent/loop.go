@@ -302,7 +302,11 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 	if l.Shown != nil {
 		tools = l.Shown()
 	}
-	req := &llm.Request{System: l.System, Transcript: l.Journal.Transcript(), Tools: tools, Sampling: l.Sampling, User: l.User, Meter: l.Meter,
+	seen := l.Journal.Transcript()
+	if l.View != nil {
+		seen = l.View(seen)
+	}
+	req := &llm.Request{System: l.System, Transcript: seen, Tools: tools, Sampling: l.Sampling, User: l.User, Meter: l.Meter,
 		Labels: l.Journal.Labels(), Agent: l.Agent, Lineage: l.Lineage}
 	for ev, err := range l.Model.Stream(ctx, req) {
 		if err := l.ready(); err != nil {

@@ -21,6 +21,7 @@ type Transcript struct {
 	size     int // bytes of the encodings
 	parts    tokens.Parts
 	counted  int // messages in parts
+	users    int // of these, messages of the role user
 
 	base *Transcript // of a view; it does everything
 	name string
@@ -161,10 +162,24 @@ func (t *Transcript) Parts() tokens.Parts {
 	return t.parts
 }
 
+// Users returns how many messages of the role user there are.
+func (t *Transcript) Users() int {
+	if t.base != nil {
+		return t.base.Users()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count()
+	return t.users
+}
+
 // count brings parts up to date. Messages are counted before they are released.
 func (t *Transcript) count() {
 	for _, m := range t.messages[t.counted-t.gone:] {
 		t.parts = t.parts.Add(tokens.OfMessage(m))
+		if m.Role == message.User {
+			t.users++
+		}
 	}
 	t.counted = t.gone + len(t.messages)
 }

@@ -88,7 +88,7 @@ func (f *fitter) Over(ctx context.Context) bool {
 	}
 	f.choose()
 	t, w := f.session.Transcript(), f.window()
-	now := t.Tokens()
+	now := t.Tokens() + sentTokens*int64(t.Users())
 	// A token has at least one byte and the estimate errs on the safe side, so
 	// this sum is an upper bound.
 	if w == 0 || now+int64(len(f.system))+f.tools.Tokens() < w || t == f.fittedIn && now == f.fittedAt {
@@ -99,7 +99,17 @@ func (f *fitter) Over(ctx context.Context) bool {
 }
 
 // count counts a transcript's tokens with the best counter for the model.
-func (f *fitter) count(t *llm.Transcript) int64 { return f.counter().Parts(t.Parts()) }
+func (f *fitter) count(t *llm.Transcript) int64 {
+	return f.counter().Parts(t.Parts()) + sentTokens*int64(t.Users())
+}
+
+// each counts a message's tokens.
+func (f *fitter) each(m *message.Message) int64 {
+	if m.Role == message.User {
+		return f.counter().Message(m) + sentTokens
+	}
+	return f.counter().Message(m)
+}
 
 // counter returns the token counter of the first model in the chain.
 func (f *fitter) counter() tokens.Counter { return f.node.opt.Models.Counter(f.models[0]) }
@@ -130,7 +140,7 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 	}
 	_, err := f.session.Fit(ctx, f.into(room))
 	f.fittedIn = f.session.Transcript()
-	f.fittedAt = f.fittedIn.Tokens()
+	f.fittedAt = f.fittedIn.Tokens() + sentTokens*int64(f.fittedIn.Users())
 	if err != nil {
 		return false, err
 	}
@@ -152,7 +162,7 @@ func (f *fitter) tooLarge(what string, takes, room int64) *fault.Error {
 
 // into returns the window to fit messages into.
 func (f *fitter) into(room int64) conversation.Window {
-	w := conversation.Window{Tokens: room, Count: f.counter().Message,
+	w := conversation.Window{Tokens: room, Count: f.each,
 		Log: func(msg string, err error) {
 			f.node.log.Warn(msg, "conversation", f.chat.id.String(), "error", err)
 		}}

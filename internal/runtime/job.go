@@ -74,6 +74,9 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		Meter: meter, Spent: n.spent,
 		Fitter: fit, Shown: func() *llm.Toolset { return fit.tools },
 	}
+	if !offline(model.Models) {
+		job.View = n.sent(c.user)
+	}
 	if kit.Name == PlannerAgent {
 		job.Write = x.afterPlan
 	}

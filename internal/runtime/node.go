@@ -84,6 +84,9 @@ type Options struct {
 	// …), as text for the system prompt. speaks is the path of the agent if it talks
 	// with the user; empty: another agent asks it. May be nil.
 	Profile func(ctx context.Context, user, speaks string) (string, error)
+	// Zone returns a user's time zone, in which models are told when messages were sent. If it is nil,
+	// they are not told. It may return nil for UTC.
+	Zone func(user string) *time.Location
 	// Skills returns what an agent with the tool skills.read is told about the
 	// skills that there are when a turn begins. May be nil.
 	Skills func() (string, error)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -85,11 +86,14 @@ type Asked struct {
 // Last returns the newest message.
 func (a Asked) Last() Said { return a.Messages[len(a.Messages)-1] }
 
-// User returns the newest message of the user as text.
+// sentNote is what Steward tells the model of when a message was sent.
+var sentNote = regexp.MustCompile(`(?m)\n*^\(Sent on \w+, \d{4}-\d\d-\d\d, \d\d:\d\d(, [\w/+-]+)?, UTC[+-]\d\d:\d\d\.\)$`)
+
+// User returns the newest message of the user as text, as the user wrote it.
 func (a Asked) User() string {
 	for i := len(a.Messages) - 1; i >= 0; i-- {
 		if a.Messages[i].Role == "user" {
-			return a.Messages[i].Text()
+			return sentNote.ReplaceAllString(a.Messages[i].Text(), "")
 		}
 	}
 	return ""

@@ -123,8 +123,12 @@ func tellsNews(m *message.Message) bool {
 	}
 	origin := m.Blocks[0].Base().Origin
 	if strings.HasPrefix(origin, "agent:") {
-		_, _, ok := unfenced(m.Text()) // what a task is told of others ends so too
-		return ok && strings.Contains(m.Text(), " is its answer: ")
+		t, words := m.Blocks[0].(*message.Text)
+		if !words {
+			return false
+		}
+		_, _, ok := unfenced(t.Text) // what a task is told of others ends so too
+		return ok && strings.Contains(t.Text, " is its answer: ")
 	}
 	return strings.HasPrefix(origin, "tool:") || strings.HasPrefix(origin, "intent:")
 }

@@ -140,10 +140,14 @@ func (e *encoder) textStart() string {
 	return `{"type":"text","text":`
 }
 
-// said appends a message of a user or the system. Its content is a string if it is one text, and
-// otherwise a list of parts. Only users may show pictures and files.
+// said appends a message of a user or the system. Its content is a string if it is one text, also if a
+// note of Steward follows it, since some servers take nothing else; otherwise it is a list of parts. Only
+// users may show pictures and files.
 func (e *encoder) said(dst []byte, role message.Role, blocks []message.Block) []byte {
 	dst = wire.Append(wire.Comma(dst), `{"role":$,"content":`, string(role))
+	if text, ok := noted(blocks); ok && !e.responses {
+		return append(wire.AppendString(dst, text), '}')
+	}
 	start, parts := len(dst), 0
 	dst = append(dst, '[')
 	for _, b := range blocks {
@@ -162,6 +166,19 @@ func (e *encoder) said(dst []byte, role message.Role, blocks []message.Block) []
 		dst = append(dst, ']')
 	}
 	return append(dst, '}')
+}
+
+// noted returns a text with the note of Steward that follows it, if the blocks are these.
+func noted(blocks []message.Block) (string, bool) {
+	if len(blocks) != 2 {
+		return "", false
+	}
+	text, is := blocks[0].(*message.Text)
+	note, too := blocks[1].(*message.Text)
+	if !is || !too || text.Text == "" || note.Text == "" || note.Origin != "system" || text.Origin == "system" {
+		return "", false
+	}
+	return text.Text + "\n\n" + note.Text, true
 }
 
 // part appends one part, or nothing. The model is told in words of what the API does not accept.
