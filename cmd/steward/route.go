@@ -45,7 +45,7 @@ const mostRanked = 8
 // decisionShown explains a decision.
 func decisionShown(d runtime.Decision) string {
 	if len(d.Ranked) == 0 {
-		return plainLine(d.Agent) + " answers: you have no agents of your own to choose from (routing: always also chooses among those that are built in, if there is a fast model)\n"
+		return plainLine(d.Agent) + " answers: you have no agents of your own, and there is no model for those that are built in\n"
 	}
 	var b strings.Builder
 	for _, x := range d.Ranked[:min(len(d.Ranked), mostRanked)] {

@@ -220,7 +220,7 @@ const remoteModel = "service/llm"
 // modelFor returns the model of a run, and pins the chain that it resolves to, so
 // that no other model takes its place when the run continues after a restart.
 func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
-	run.Model = first(run.Model, kit.Model, "default")
+	run.Model = first(run.Model, n.modelOf(kit), "default")
 	if run.Model == record.RepeatModel {
 		return repeating(), nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,8 +32,8 @@ import (
 // The values of Options.Routing.
 const (
 	RoutingOff    = ""       // the assistant answers
-	RoutingAuto   = "auto"   // messages are routed if the catalog has agents
-	RoutingAlways = "always" // also if there are only those that are built in
+	RoutingAuto   = "auto"   // messages are routed; without agents in the catalog by their words alone
+	RoutingAlways = "always" // the fast model is asked also if there are only agents that are built in
 )
 
 // The probabilities that routing asks for.
@@ -40,6 +41,11 @@ const (
 	certain = 0.95
 	likely  = 0.70 // below this, no candidate is kept
 )
+
+// A request in which so many joints part its steps may be offered as a plan.
+const leastJoints = 2
+
+var joints = regexp.MustCompile(`(?i)[,;:\n]\s|\s[-–—]\s|\b(and|then|und|dann)\b`)
 
 // Bounds of a question to the fast model.
 const (
@@ -59,6 +65,7 @@ type unclear struct {
 	allowed    func(path string) bool
 	meter      *llm.Meter
 	local      bool // no model is asked
+	ongoing    bool // others than small agents have answered in the conversation
 }
 
 // Decision says which agent a message is for, and why.
@@ -67,6 +74,7 @@ type Decision struct {
 	record.Route
 	Ranked []route.Ranked `json:"ranked"` // by the words alone, the likeliest first
 	Asks   bool           `json:"asks"`   // the fast model would be asked, and was not
+	Steps  bool           `json:"steps,omitzero"` // the request has several steps, and could be planned
 }
 
 // route chooses the agent of a turn that names none, and says what that has cost.
@@ -84,7 +92,7 @@ func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *T
 	if m == nil || given || t.Plan || t.Model == record.RepeatModel || len(conv.Tools) > 0 {
 		return "", nil, llm.Spend{}
 	}
-	q := unclear{user: c.user, meter: n.opt.Models.NewMeter(), agent: conv.Agent}
+	q := unclear{user: c.user, meter: n.opt.Models.NewMeter(), agent: conv.Agent, ongoing: !s.Head().Zero() && n.routing.small[conv.Agent] == nil}
 	if q.text, q.labels = wordsOf([]*message.Message{m}); q.text == "" {
 		q.text, q.labels = m.Text(), message.LabelsOf(m.Blocks)
 	}
@@ -97,6 +105,9 @@ func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *T
 	d := n.decide(ctx, &q)
 	if d == nil {
 		return "", nil, llm.Spend{}
+	}
+	if d.Steps && d.Agent == DefaultAgent && t.Attended {
+		c.offered.Store(&inter)
 	}
 	return d.Agent, &d.Route, q.meter.Spent()
 }
@@ -112,7 +123,13 @@ func lastSaid(s *conversation.Session) *message.Message {
 }
 
 // routed tells watchers that another agent answers than before.
-func (n *Node) routed(c *chat, run *record.Run, before string) {
+func (n *Node) routed(c *chat, run *record.Run, before string, inter id.ID) {
+	if offer := c.offered.Swap(nil); offer != nil && *offer == inter {
+		c.feed.notice("This has several steps. With /plan you see a plan of it before anything is done.", false)
+	}
+	if n.opt.Routing == RoutingAuto && !n.hasOwn() {
+		return // a small agent does what the assistant would do
+	}
 	if run.Route != nil && run.Route.Path != record.RouteNamed && run.Agent != before {
 		c.feed.notice(fmt.Sprintf("The agent %s answers. To have another one, name it.", run.Agent), false)
 	}
@@ -124,12 +141,9 @@ func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 	began := time.Now()
 	agents, own := n.candidates()
 	fast, err := n.opt.Models.Resolve(fastAlias)
-	some := slices.ContainsFunc(agents, n.ofCatalog)
-	if !some && n.opt.Routing != RoutingAlways {
-		return nil
-	}
-	asks := err == nil && !offline(fast.Models)
-	if !some && !asks {
+	some, asks := n.hasOwn(), err == nil && !offline(fast.Models)
+	alone := !some && n.opt.Routing != RoutingAlways // without a model, and only if it cannot be missed
+	if alone && (q.ongoing || !n.remote()) || !some && !alone && !asks {
 		return nil
 	}
 	r, err := n.router(ctx, q.user, agents, own)
@@ -148,35 +162,49 @@ func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 	if goesOn == PlannerAgent || goesOn != "" && !slices.ContainsFunc(d.Ranked, func(x route.Ranked) bool { return x.Agent == goesOn }) {
 		goesOn = "" // nothing follows up on a plan
 	}
+	d.Steps = d.Ranked[0].Agent == PlannerAgent && d.Ranked[0].P >= likely && len(joints.FindAllString(q.text, leastJoints)) == leastJoints
 	switch best := d.Ranked[0]; {
 	case q.before != "" && route.FollowsUp(q.text):
 		d.Agent, d.Path = first(goesOn, DefaultAgent), record.RouteFollow
+	case alone && best.Agent == smallTalk: // what begins with a greeting may be about anything
 	case best.P >= certain && best.Agent != PlannerAgent:
 		d.Agent, d.Path, d.P = best.Agent, record.RouteLocal, best.P
+	case alone: // in doubt, the assistant keeps the conversation
 	case asks && q.local:
 		d.Asks = true
 	case asks:
 		n.askRouter(ctx, q, d, fast, agents)
 	}
-	if d.Path == record.RouteDefault && goesOn != "" && goesOn != DefaultAgent {
+	if d.Path == record.RouteDefault && !alone && goesOn != "" && goesOn != DefaultAgent {
 		d.Agent, d.Path = goesOn, record.RouteFollow
 	}
-	if !n.answers(d.Agent, asks) {
+	if !n.answers(d.Agent, asks || alone) {
 		d.Agent = DefaultAgent
 	}
 	d.Millis = float64(time.Since(began).Microseconds()) / 1000
 	return d
 }
 
+// hasOwn reports whether the catalog has agents.
+func (n *Node) hasOwn() bool {
+	return n.opt.Catalog != nil && len(n.opt.Catalog.Tree().Root.Children) > 0
+}
+
+// remote reports whether the default model is one that can be asked, and not the built-in one.
+func (n *Node) remote() bool {
+	m, err := n.opt.Models.Resolve(llm.DefaultAlias)
+	return err == nil && !offline(m.Models)
+}
+
 // answers reports whether an agent could answer now. Those that are built in need a
-// fast model for it.
+// model for it, fast or not.
 func (n *Node) answers(path string, fast bool) bool {
 	kit, err := n.kitOf(path)
 	if err != nil || !fast && !n.ofCatalog(route.Agent{Name: path}) {
 		return false
 	}
 	if kit.Model != remoteModel {
-		_, err = n.opt.Models.Resolve(kit.Model)
+		_, err = n.opt.Models.Resolve(n.modelOf(kit))
 	}
 	return err == nil
 }

@@ -7,6 +7,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/agent/route"
 	"steward/internal/catalog"
+	"steward/internal/llm"
 )
 
 // A small built-in agent has a few of the assistant's tools and the fast model. It
@@ -16,6 +17,19 @@ type smallAgent struct {
 	path, about, prompt string
 	tools               []string
 	examples            []string
+}
+
+// smallTalk is the small agent that messages go to by their words only if there are agents in the catalog.
+const smallTalk = "conversation"
+
+// modelOf returns the model of an agent: a small one has the default model if there is no fast one.
+func (n *Node) modelOf(kit *agentKit) string {
+	if kit.small {
+		if _, err := n.opt.Models.Resolve(kit.Model); err != nil {
+			return llm.DefaultAlias
+		}
+	}
+	return kit.Model
 }
 
 // smallIterations bounds the model calls of a small agent.
@@ -37,7 +51,7 @@ var smallAgents = []smallAgent{
 		prompt: "You set timers and reminders.",
 		examples: []string{"Set a timer for ten minutes", "Remind me to call Mum at six", "How long is left on the pasta?", "Cancel the timer", "Wake me at seven tomorrow",
 			"Remind me every Monday to put the bins out", "What timers are running?", "Tell me when twenty minutes are up"}},
-	{path: "conversation", tools: []string{"conversation.search", "time.now"},
+	{path: smallTalk, tools: []string{"conversation.search", "time.now"},
 		about:  "small talk, and what was said in earlier conversations",
 		prompt: "You chat with the user. conversation.search finds what was said earlier: use it when the user asks about that.",
 		examples: []string{"How are you today?", "Thanks, that was helpful", "Good morning", "Hello there", "You are great", "I feel a bit down today", "Tell me a joke", "I'm bored",

@@ -234,6 +234,10 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	}
 	conv, inter := s.Conversation(), t.interaction()
 	agent, chosen, spent := n.route(ctx, c, s, &t, m, inter)
+	planned := t.Plan && t.Agent == "" // for this turn; the conversation keeps its agent
+	if planned {
+		agent = PlannerAgent
+	}
 	run := record.Run{ID: id.New(), Attended: t.Attended, Plan: t.Plan, Route: chosen,
 		Agent: first(t.Agent, agent, conv.Agent, DefaultAgent), Model: first(t.Model, conv.Model),
 		Sampling: pin(t.Sampling)}
@@ -258,7 +262,9 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		job.Meter.Under(t.under)
 	}
 	job.Meter.Add(spent)
+	if !planned {
 	handTo(s, &run)
+	}
 	origin := t.from()
 	if m == nil {
 		origin = "regenerate"
@@ -290,7 +296,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 			n.leases.note(inter)
 		}
 		c.feed.began(m, inter, seq, t.ClientID)
-		n.routed(c, &run, first(conv.Agent, DefaultAgent))
+		n.routed(c, &run, first(conv.Agent, DefaultAgent), inter)
 		n.learn(c, &run)
 	}
 	acc.Seq = seq
