@@ -36,6 +36,7 @@ type Turn struct {
 	// is kept. Content must be empty.
 	Regenerate id.ID
 
+	offer   bool // a plan is offered after the answer
 	fresh   bool // the conversation's id was made for this turn
 	derived bool // the id was derived from something known: the conversation may exist
 

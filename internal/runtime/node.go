@@ -316,7 +316,6 @@ type chat struct {
 	turn chan struct{} // holds a token while a turn runs; waiters are served in order
 
 	chosen atomic.Pointer[choice] // the tools that the last request showed
-	offered atomic.Pointer[id.ID]  // the interaction for which a plan is to be offered
 
 	mu      sync.Mutex
 	session *conversation.Session   // nil: not loaded

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"steward/internal/agent"
 	"steward/internal/agent/route"
 	"steward/internal/conversation"
 	"steward/internal/fault"
@@ -106,9 +107,7 @@ func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *T
 	if d == nil {
 		return "", nil, llm.Spend{}
 	}
-	if d.Steps && d.Agent == DefaultAgent && t.Attended {
-		c.offered.Store(&inter)
-	}
+	t.offer = d.Steps && d.Agent == DefaultAgent && t.Attended
 	return d.Agent, &d.Route, q.meter.Spent()
 }
 
@@ -122,11 +121,19 @@ func lastSaid(s *conversation.Session) *message.Message {
 	return nil
 }
 
-// routed tells watchers that another agent answers than before.
-func (n *Node) routed(c *chat, run *record.Run, before string, inter id.ID) {
-	if offer := c.offered.Swap(nil); offer != nil && *offer == inter {
-		c.feed.notice("This has several steps. With /plan you see a plan of it before anything is done.", false)
+// offersPlan adds to the job that, when the request was answered, the person is told that it could be planned.
+func (c *chat) offersPlan(job *agent.Job) {
+	next := job.Emit
+	job.Emit = func(ev agent.Event) {
+		if ev.Kind == agent.Finished && ev.Outcome == agent.Answered {
+			c.feed.notice("This has several steps. With /plan and what you want, you see a plan before anything is done.", false)
 	}
+		next(ev)
+	}
+}
+
+// routed tells watchers that another agent answers than before.
+func (n *Node) routed(c *chat, run *record.Run, before string) {
 	if n.opt.Routing == RoutingAuto && !n.hasOwn() {
 		return // a small agent does what the assistant would do
 	}

@@ -257,6 +257,9 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		}
 		job.System += like
 	}
+	if t.offer {
+		c.offersPlan(&job)
+	}
 	job.Begun = t.origin != ""
 	if t.under != nil {
 		job.Meter.Under(t.under)
@@ -296,7 +299,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 			n.leases.note(inter)
 		}
 		c.feed.began(m, inter, seq, t.ClientID)
-		n.routed(c, &run, first(conv.Agent, DefaultAgent), inter)
+		n.routed(c, &run, first(conv.Agent, DefaultAgent))
 		n.learn(c, &run)
 	}
 	acc.Seq = seq

@@ -195,7 +195,7 @@ func TestPromptsKnowTheTime(t *testing.T) {
 			t.Errorf("%s was not asked, or does not know the time", kind)
 		}
 	}
-	if out := n.Must("export", "last") + n.Must("search", "sonnet"); strings.Contains(out, "Sent on") {
+	if out := n.Must("search", "sonnet") + n.Must("search", "poet"); strings.Contains(out, "Sent on") {
 		t.Errorf("the note is stored: %s", out)
 	}
 }
