@@ -255,7 +255,11 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		if err != nil {
 			return Accepted{}, false, err
 		}
-		job.System += like
+		lately, err := n.lately(ctx, c.user)
+		if err != nil {
+			return Accepted{}, false, err
+		}
+		job.System += like + lately
 	}
 	if t.offer {
 		c.offersPlan(&job)

@@ -52,7 +52,7 @@ type Settings struct {
 	Contacts  map[string]Contacts `yaml:"contacts" names:"word" project:"no" doc:"Address books at servers (CardDAV), each account under a name of yours."`
 	OAuth     map[string]OAuth    `yaml:"oauth" names:"word" project:"no" doc:"Services that accounts are connected to with OAuth: google, microsoft, and others."`
 	Tools     Tools               `yaml:"tools" doc:"Limits of tool calls."`
-	Routing   string              `yaml:"routing" oneof:"auto,always,off" doc:"Whether a message that names no agent goes to the agent that it is for: if you have agents of your own (auto), also to those that are built in (always, which asks the fast model about most messages), or to the assistant (off)."`
+	Routing   string              `yaml:"routing" oneof:"auto,always,off" doc:"Whether a message that names no agent goes to the agent that it is for: by its words, and once you have agents of your own also by the fast model (auto); by the fast model in any case (always); or to the assistant (off). When messages are routed, a request of several steps is also offered as a plan."`
 	Approve   string              `yaml:"approve" oneof:"actions,unfixed" project:"no" doc:"Which actions need your approval: every action that changes something (actions), or only those that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Your own policies may decide otherwise."`
 	Agents    []string            `yaml:"agents" form:"path" project:"no" doc:"Folders of agents, besides agents in the data folder. You approve each agent once."`
 	MCP       []string            `yaml:"mcp" form:"path" project:"no" doc:"JSON files with mcpServers, besides mcp.json in the data folder. You approve each server once."`
