@@ -43,7 +43,7 @@ func extra() map[string]string {
 func (l *loading) environ() {
 	for _, v := range vendors() {
 		text := strings.TrimSpace(l.env[v.name])
-		if text == "" {
+		if text == "" || l.stored(v.key) {
 			continue
 		}
 		if v.name == "OLLAMA_HOST" {
@@ -52,7 +52,7 @@ func (l *loading) environ() {
 		l.set(v.key, text, Source{FromEnv, v.name})
 	}
 	for _, s := range Servers() {
-		if text := strings.TrimSpace(l.env[s.KeyEnv]); text != "" {
+		if text := strings.TrimSpace(l.env[s.KeyEnv]); text != "" && !l.stored("providers."+s.Name+".key") {
 			l.set("providers."+s.Name+".key", text, Source{FromEnv, s.KeyEnv})
 		}
 		if text := strings.TrimSpace(l.env[s.URLEnv]); text != "" {
@@ -84,6 +84,13 @@ func (l *loading) environ() {
 			l.set(key, strings.TrimSpace(l.env[name]), Source{FromEnv, name})
 		}
 	}
+}
+
+// stored reports whether a setting is the key of a provider that the user has stored with Steward.
+// Such a key is more specific than the vendor's variable, which other programs read as well.
+func (l *loading) stored(key string) bool {
+	name, isKey := strings.CutSuffix(strings.TrimPrefix(key, "providers."), ".key")
+	return isKey && strings.HasPrefix(l.Providers[name].Key.Reveal(), "store:")
 }
 
 // stranger adds a notice if an unknown STEWARD_ variable resembles a known one.

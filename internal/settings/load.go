@@ -78,7 +78,7 @@ type loading struct {
 	faults []string
 }
 
-// Load reads all sources and writes nothing. Errors: settings_unreadable, and
+// Load reads all sources and writes nothing. No map of the result is nil. Errors: settings_unreadable, and
 // settings_invalid with the faults of all sources in the message and in
 // Details["faults"].
 func Load(o Options) (*Loaded, error) {
@@ -106,7 +106,22 @@ func Load(o Options) (*Loaded, error) {
 	if len(l.faults) > 0 {
 		return nil, invalid(l.faults)
 	}
+	makeMaps(reflect.ValueOf(&l.Settings).Elem())
 	return l.Loaded, nil
+}
+
+// makeMaps makes the maps that no source has set, so that all of them can be written to.
+func makeMaps(v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Struct:
+			makeMaps(f)
+		case reflect.Map:
+			if f.IsNil() {
+				f.Set(reflect.MakeMap(f.Type()))
+			}
+		}
+	}
 }
 
 func invalid(faults []string) error {

@@ -65,7 +65,7 @@ type Settings struct {
 // Provider is an endpoint that offers models.
 type Provider struct {
 	BaseURL string            `yaml:"base_url" form:"url" doc:"Where its API is."`
-	Key     Secret            `yaml:"key" doc:"Its API key, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME (steward secrets set NAME)."`
+	Key     Secret            `yaml:"key" doc:"Its API key, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME (steward secrets set NAME). The vendor's variable overrides all but a stored one."`
 	KeyEnv  string            `yaml:"key_env" form:"variable" doc:"Name of the environment variable that holds the key."`
 	KeyFile string            `yaml:"key_file" form:"path" doc:"File that holds the key."`
 	Dialect string            `yaml:"dialect" oneof:"responses,chat,vertex,vertex-claude,bedrock" doc:"How the server is asked: by OpenAI's responses (the default at OpenAI itself) or chat completions (elsewhere), as Gemini or Claude on Google's Vertex AI, or as Claude on Amazon's Bedrock."`

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -276,7 +277,7 @@ models: {default: openai/gpt-5}
 `
 	path := w.projectFile(text)
 	l := w.must(Options{})
-	if l.Listen != "127.0.0.1:7420" || l.Hosts != nil || l.Origins != nil || l.Providers != nil || l.Folders != nil || l.Prices != nil || strings.Contains(l.Data, "evil") {
+	if l.Listen != "127.0.0.1:7420" || len(l.Hosts)+len(l.Origins)+len(l.Providers)+len(l.Folders)+len(l.Prices) > 0 || strings.Contains(l.Data, "evil") {
 		t.Errorf("a project's file granted something: %+v", l.Settings)
 	}
 	want := Limits{Iterations: 3, Cost: 1, Tokens: 100, Time: 10 * time.Minute, Calls: 64, Parallel: 8, DayCost: 5}
@@ -466,4 +467,37 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestMapsCanBeWrittenTo: code that adds to settings needs not ask whether a source has set anything.
+func TestMapsCanBeWrittenTo(t *testing.T) {
+	var walk func(v reflect.Value, path string)
+	walk = func(v reflect.Value, path string) {
+		for i := range v.NumField() {
+			f, name := v.Field(i), path+"."+v.Type().Field(i).Name
+			switch f.Kind() {
+			case reflect.Struct:
+				walk(f, name)
+			case reflect.Map:
+				if f.IsNil() {
+					t.Errorf("%s is nil", name)
+				}
+			}
+		}
+	}
+	walk(reflect.ValueOf(newWorld(t).must(Options{}).Settings), "settings")
+}
+
+// TestAStoredKeyWins over the vendor's variable, and other keys do not.
+func TestAStoredKeyWins(t *testing.T) {
+	for written, want := range map[string]string{"store:mine": "store:mine", "sk-written": "sk-variable", "env:OTHER": "sk-variable"} {
+		w := newWorld(t)
+		w.userFile("providers:\n  openai: {key: \"" + written + "\"}\n  groq: {key: \"" + written + "\"}\n")
+		l := w.must(Options{Environ: []string{"OPENAI_API_KEY=sk-variable", "GROQ_API_KEY=sk-variable"}})
+		for _, name := range []string{"openai", "groq"} {
+			if got := l.Providers[name].Key.Reveal(); got != want {
+				t.Errorf("%s of %s: %s", written, name, got)
+			}
+		}
+	}
 }
