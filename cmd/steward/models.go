@@ -324,6 +324,12 @@ func aliases(set *settings.Loaded, sources []source) (map[string]llm.Alias, erro
 		}
 	}
 	pick("default", func(p preset) string { return p.standard })
+	// The others come from the same provider, if it has them: somebody who has chosen a local model,
+	// or none, does not want another provider to be asked.
+	chosen, _, _ := strings.Cut(chains["default"][0], "/")
+	if i := slices.IndexFunc(sources, func(s source) bool { return s.Name() == chosen }); i >= 0 {
+		sources = append([]source{sources[i]}, sources...)
+	}
 	pick("fast", func(p preset) string { return cmp.Or(p.fast, p.standard) })
 	pick("strong", func(p preset) string { return cmp.Or(p.strong, p.standard) })
 	pick("embed", func(p preset) string { return p.embed })

@@ -7,18 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"steward/internal/fault"
-	"steward/internal/llm"
 	"steward/internal/secret"
 	"steward/internal/settings"
 )
@@ -65,11 +60,12 @@ func (a *app) firstRun(set *settings.Loaded) bool {
 
 // plan is what setup has found out and will write.
 type plan struct {
-	model  string // provider/model; empty: as Steward finds it
-	folder string // empty: as it is
-	topic  string // of ntfy; none: the user is not reached there
-	secret string // name of a secret to store; empty: none
-	key    string
+	model    string // provider/model; empty: as Steward finds it
+	folder   string // empty: as it is
+	topic    string // of ntfy; none: the user is not reached there
+	provider string // whose key was typed; empty: none was
+	key      string
+	before   settings.Provider // the provider, before its key was typed
 }
 
 // setup asks, tries and writes.
@@ -85,14 +81,7 @@ func (a *app) setup(ctx context.Context, yes bool) error {
 	ask := &prompter{app: a, ctx: ctx, lines: bufio.NewReader(a.stdin), yes: yes}
 	a.note("Steward sets itself up. Enter takes what stands in [brackets].\n")
 	var p plan
-	found, err := a.findModels(ctx, set)
-	if err == nil && found.offlineOnly() {
-		found, err = ask.forKey(set, &p)
-	}
-	if err == nil && !found.offlineOnly() {
-		err = ask.forModel(found, &p)
-	}
-	if err != nil {
+	if err := ask.forModel(set, &p); err != nil {
 		return err
 	}
 	if p.folder, err = ask.valid("Folder in which Steward may read and write (off: none)", "~/Steward", folderName, "an absolute path, one that begins with ~/, or off"); err != nil {
@@ -101,42 +90,15 @@ func (a *app) setup(ctx context.Context, yes bool) error {
 	if p.topic, err = ask.valid("Topic of the app ntfy, to reach you on your phone (none: only here)", "none", topicName, "up to 64 letters, digits, _ and -"); err != nil {
 		return err
 	}
-	if p.model != "" {
-		if err := a.tryModel(ctx, found, p.model); ctx.Err() != nil {
-			return context.Cause(ctx)
-		} else if err != nil {
-			e := fault.Of(err)
-			a.note("✗ %s does not work: %s\n  %s\n  It is not stored; steward setup tries again.\n", p.model, a.hidden().Mask(withoutRemedy(e)), e.Remedy)
-			p.model, p.secret = "", ""
-		}
-	}
 	return a.writePlan(set, file, p)
-}
-
-// findModels finds the models that there are, and says what was found.
-func (a *app) findModels(ctx context.Context, set *settings.Loaded) (*supply, error) {
-	s, err := a.supply(ctx, set, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, err
-	}
-	for _, src := range s.sources {
-		switch {
-		case src.Name() == "offline":
-		case src.names.standard == "":
-			a.note("✗ %s: %s, but it does not answer, or has no model", src.Name(), src.how)
-		default:
-			a.note("✓ %s: %s", src.Name(), src.how)
-		}
-	}
-	return s, nil
 }
 
 // writePlan makes the changes. All else in the file stays.
 func (a *app) writePlan(set *settings.Loaded, file string, p plan) error {
 	var changes []settings.Change
-	if p.secret != "" {
-		provider, _, _ := strings.Cut(p.model, "/")
-		changes = append(changes, settings.Change{Key: "providers." + provider + ".key", Value: "store:" + p.secret})
+	name := p.provider + "_api_key" // of the secret
+	if p.provider != "" {
+		changes = append(changes, settings.Change{Key: "providers." + p.provider + ".key", Value: "store:" + name})
 	}
 	if p.model != "" {
 		key := "models.default"
@@ -154,11 +116,11 @@ func (a *app) writePlan(set *settings.Loaded, file string, p plan) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	if p.secret != "" {
-		if err := secret.NewStore(secret.Folder(set.Data)).Set(p.secret, p.key); err != nil {
+	if p.provider != "" {
+		if err := secret.NewStore(secret.Folder(set.Data)).Set(name, p.key); err != nil {
 			return err
 		}
-		a.note("✓ the key is stored as the secret %s", p.secret)
+		a.note("✓ the key is stored as the secret %s", name)
 	}
 	if err := settings.Edit(file, changes...); err != nil {
 		return err
@@ -177,19 +139,40 @@ type prompter struct {
 	ctx   context.Context
 	lines *bufio.Reader
 	yes   bool
+
+	advised bool // what a local model needs was said
 }
 
-// line asks for a line. Enter, and the end of the input, take the default.
+// line asks for a line. Enter takes the default; the end of the input (Ctrl-D) leaves setup.
 func (k *prompter) line(what, normal string) (string, error) {
 	if k.yes {
 		return normal, nil
 	}
 	fmt.Fprint(k.app.stderr, k.app.wrapped(fmt.Sprintf("%s [%s]", what, normal)), " ")
 	text, err := k.lines.ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
+	if err != nil {
+		return "", k.left(err)
 	}
 	return cmp.Or(strings.TrimSpace(text), normal), nil
+}
+
+// hidden asks for a line that is not shown. Enter returns the empty text.
+func (k *prompter) hidden(what string) (string, error) {
+	f, ok := terminalInput(k.app.stdin)
+	if k.yes || !ok {
+		return "", nil
+	}
+	text, err := k.app.readHidden(k.ctx, f, k.app.wrapped(what))
+	return strings.TrimSpace(text), k.left(err)
+}
+
+// left turns the end of the input into the error that says so.
+func (k *prompter) left(err error) error {
+	if errors.Is(err, io.EOF) {
+		fmt.Fprintln(k.app.stderr)
+		return fault.New(fault.Cancelled, "interrupted", "setup was left, and nothing is stored").WithHint("steward setup asks again")
+	}
+	return err
 }
 
 // The answers that setup takes.
@@ -207,175 +190,4 @@ func (k *prompter) valid(what, normal string, form *regexp.Regexp, wanted string
 		}
 		k.app.note("Write %s.", wanted)
 	}
-}
-
-// forModel asks which of the models that were found is the default.
-func (k *prompter) forModel(s *supply, p *plan) error {
-	models := choices(k.ctx, s)
-	p.model = models[0]
-	if len(models) == 1 || k.yes {
-		k.app.note("The model is %s.\n", p.model)
-		return nil
-	}
-	for i, m := range models {
-		k.app.note("  %d  %s", i+1, m)
-	}
-	for {
-		text, err := k.line("Which model? Its number, or any provider/model", "1")
-		if err != nil {
-			return err
-		}
-		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(models) {
-			p.model = models[n-1]
-			return nil
-		}
-		if _, err := s.Resolve(text); err == nil && strings.Contains(text, "/") {
-			p.model = text
-			return nil
-		}
-		k.app.note("There is no model %q.", text)
-	}
-}
-
-// mostChoices is how many models setup lists.
-const mostChoices = 9
-
-// choices returns the models to choose from: each provider's default model first, then the others
-// of servers on this machine, whose owner chose them.
-func choices(ctx context.Context, s *supply) []string {
-	var names, more []string
-	list := s.List(ctx).Models
-	for _, src := range s.sources {
-		if src.Name() == "offline" || src.names.standard == "" {
-			continue
-		}
-		names = append(names, src.Name()+"/"+src.names.standard)
-		if slices.Contains(settings.Vendors(), src.Name()) && src.Name() != "ollama" {
-			continue
-		}
-		for _, m := range list {
-			if m.Provider == src.Name() && !m.Embedder && m.Name != src.names.standard {
-				more = append(more, m.Full())
-			}
-		}
-	}
-	names = append(names, more...)
-	if def := s.aliases[llm.DefaultAlias].Models[0]; !slices.Contains(names, def) {
-		names = append([]string{def}, names...)
-	}
-	return names[:min(len(names), mostChoices)]
-}
-
-// keyForms are how the keys of vendors begin, the longer ones first.
-var keyForms = []struct{ begins, provider string }{
-	{"sk-ant-", "anthropic"}, {"AIza", "gemini"}, {"AQ.", "gemini"}, {"sk-", "openai"},
-}
-
-// forKey says what a local model would need, and asks for a key. It returns the models that there
-// are with it.
-func (k *prompter) forKey(set *settings.Loaded, p *plan) (*supply, error) {
-	k.app.note("%s", localAdvice(totalMemory("/proc/meminfo")))
-	f, ok := terminalInput(k.app.stdin)
-	for ok && !k.yes {
-		key, err := k.app.readHidden(k.ctx, f, "A key of OpenAI, Anthropic or Gemini (it is not shown; Enter goes on without)")
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		if key = strings.TrimSpace(key); key == "" {
-			break
-		}
-		i := slices.IndexFunc(keyForms, func(f struct{ begins, provider string }) bool { return strings.HasPrefix(key, f.begins) })
-		if i < 0 || secret.Check(key) != nil {
-			k.app.note("That does not look like a key of any of them.")
-			continue
-		}
-		provider := keyForms[i].provider
-		p.secret, p.key = provider+"_api_key", key
-		held := set.Providers[provider]
-		held.Key = settings.Secret(key)
-		set.Providers[provider] = held
-		k.app.hide(key, "provider key")
-		return k.app.findModels(k.ctx, set)
-	}
-	k.app.note("Until then the built-in offline provider answers: it calls tools by rules, and understands little.\n")
-	return k.app.supply(k.ctx, set, nil, slog.New(slog.DiscardHandler))
-}
-
-// localModel is a model that Ollama has, with its download size and the memory that it needs.
-type localModel struct {
-	name         string
-	size, memory float64 // in GB
-}
-
-// localModels are good with tools. Sizes: ollama.com/library, of 2026-11. Memory: 8, 16 and 32 GB
-// for models of up to 7, 13 and 33 billion parameters, as Ollama's README says.
-var localModels = []localModel{{"qwen3:4b", 2.5, 8}, {"gpt-oss:20b", 14, 16}, {"qwen3:30b", 19, 32}}
-
-// fits reports whether a machine with so much memory (in bytes; 0: unknown) can run the model. The
-// system keeps some for itself.
-func (m localModel) fits(memory uint64) bool {
-	return memory == 0 || float64(memory)/1e9 >= m.memory*0.9
-}
-
-// fitting returns the largest model that fits, or the smallest if none does.
-func fitting(memory uint64) localModel {
-	best := localModels[0]
-	for _, m := range localModels {
-		if m.fits(memory) {
-			best = m
-		}
-	}
-	return best
-}
-
-// localAdvice says what a local model would need on a machine with so much memory (in bytes; 0:
-// unknown).
-func localAdvice(memory uint64) string {
-	var b strings.Builder
-	b.WriteString("No language model was found: no key in the environment, and no Ollama with a model.\n\n")
-	has := float64(memory) / 1e9
-	rows := [][]string{{"LOCAL MODEL", "DOWNLOAD", "MEMORY", ""}}
-	for _, m := range localModels {
-		fits := ""
-		if !m.fits(memory) {
-			fits = fmt.Sprintf("too large for the %.0f GB here", has)
-		}
-		rows = append(rows, []string{m.name, fmt.Sprintf("%.1f GB", m.size), fmt.Sprintf("%.0f GB", m.memory), fits})
-	}
-	b.WriteString(columns(rows, 0))
-	fmt.Fprintf(&b, "\nTo get one: install Ollama from https://ollama.com/download, then run\n  ollama pull %s\nand steward setup again.\n", fitting(memory).name)
-	return b.String()
-}
-
-// totalMemory reads the memory of the machine from Linux' /proc/meminfo, in bytes; 0: unknown.
-func totalMemory(file string) uint64 {
-	b, _ := os.ReadFile(file) // other systems have no such file
-	_, total, _ := strings.Cut(string(b), "MemTotal:")
-	var kb uint64
-	if _, err := fmt.Sscan(total, &kb); err != nil {
-		return 0
-	}
-	return kb << 10
-}
-
-// tryTimeout is how long the trial call of a model may take. A local model may have to be loaded
-// first.
-const tryTimeout = 2 * time.Minute
-
-// tryModel calls a model once, with a tool that it should use.
-func (a *app) tryModel(ctx context.Context, s *supply, name string) error {
-	a.note("Trying %s …", name)
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
-	defer cancel()
-	found, err := s.Probe(ctx, name, a.user(), llm.CanTools)
-	if err = cmp.Or(err, found.Errs[llm.CanTools]); err != nil {
-		return err
-	}
-	took := found.Took[llm.CanTools].Round(100 * time.Millisecond)
-	if found.Can[llm.CanTools] {
-		a.note("✓ %s answers and uses tools (%s)\n", name, took)
-		return nil
-	}
-	a.note("! %s answers (%s), but did not use the tool that it was given; tools may not work with it\n", name, took)
-	return nil
 }

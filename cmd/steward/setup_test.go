@@ -19,7 +19,7 @@ func TestAPlanIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(homeOf(env), ".config/steward/steward.yaml")
-	p := plan{model: "anthropic/claude-sonnet-5", secret: "anthropic_api_key", key: "sk-ant-0123456789"}
+	p := plan{model: "anthropic/claude-sonnet-5", provider: "anthropic", key: "sk-ant-0123456789"}
 	if err := a.writePlan(set, file, p); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestAPlanIsWritten(t *testing.T) {
 	if err != nil || set.Providers["anthropic"].Key.Reveal() != "store:anthropic_api_key" || set.Models["default"].Use[0] != p.model || !set.Providers["ollama"].Off {
 		t.Errorf("%v %+v", err, set)
 	}
-	if key, err := secret.NewStore(secret.Folder(set.Data)).Get(p.secret); err != nil || key != p.key {
+	if key, err := secret.NewStore(secret.Folder(set.Data)).Get("anthropic_api_key"); err != nil || key != p.key {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(file); err != nil || strings.Contains(string(b), p.key) || strings.Contains(errs.String(), p.key) {
@@ -37,7 +37,7 @@ func TestAPlanIsWritten(t *testing.T) {
 
 func TestLocalAdvice(t *testing.T) {
 	for gb, best := range map[uint64]string{0: "qwen3:30b", 4: "qwen3:4b", 8: "qwen3:4b", 16: "gpt-oss:20b", 64: "qwen3:30b"} {
-		if say := localAdvice(gb * 1e9); !strings.Contains(say, "ollama pull "+best+"\n") {
+		if say := localAdvice(gb*1e9, gb == 8); !strings.Contains(say, "ollama pull "+best+"\n") || strings.Contains(say, "install Ollama") == (gb == 8) {
 			t.Errorf("%d GB: %s", gb, say)
 		}
 	}
@@ -52,5 +52,20 @@ func TestLocalAdvice(t *testing.T) {
 	}
 	if got := totalMemory(file + "x"); got != 0 {
 		t.Error(got)
+	}
+}
+
+func TestProviderOf(t *testing.T) {
+	const sk = "sk-0123456789abcdef"
+	for text, want := range map[string]string{
+		sk: "openai", sk + "\r": "openai", "  " + sk + "\n": "openai", `"` + sk + `"`: "openai",
+		"OPENAI_API_KEY=" + sk: "openai", `export OPENAI_API_KEY="` + sk + `"`: "openai",
+		"sk-ant-api03-0123456789": "anthropic", "sk-or-v1-0123456789": "openrouter", "AIza0123456789": "gemini",
+		"": "", "sk-": "", "nonsense": "", "sk-0123 456789": "", "my key is " + sk: "",
+	} {
+		key, provider := providerOf(text)
+		if provider != want || provider == "openai" && key != sk {
+			t.Errorf("%q: %q %q", text, key, provider)
+		}
 	}
 }
