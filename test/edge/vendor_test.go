@@ -23,21 +23,37 @@ import (
 	"steward/test/apis"
 )
 
+// goodKey is the key that openAI takes; to any other it says wrongKey, as OpenAI does.
+const (
+	goodKey  = "sk-test-0123456789abcdef"
+	wrongKey = `{"error":{"message":"Incorrect API key provided: sk-wrong*******cdef. You can find your API key at https://platform.openai.com/account/api-keys.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`
+)
+
 // openAI is api.openai.com itself, as a machine sees it behind a company's proxy: its certificate is
 // trusted by SSL_CERT_FILE, and HTTPS_PROXY leads to it. It speaks the Responses API, with the events
 // of https://platform.openai.com/docs/api-reference/responses-streaming, and checks each request.
 // reply returns a text or a call. The result is the environment of a person with a key.
 func openAI(t *testing.T, reply func(asked, result string) (text, call, args string)) []string {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+goodKey {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, wrongKey)
+			return
+		}
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-5.4","object":"model","created":1,"owned_by":"openai"}]}`)
 	})
 	mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+goodKey {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, wrongKey)
+			return
+		}
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
 			err = apis.CheckResponses(body)
 		}
-		if err != nil || r.Header.Get("Authorization") != "Bearer sk-test-0123456789abcdef" {
+		if err != nil {
 			t.Errorf("%v: %s", err, body)
 			http.Error(w, `{"error":{"message":"refused"}}`, http.StatusBadRequest)
 			return
@@ -101,7 +117,7 @@ func openAI(t *testing.T, reply func(asked, result string) (text, call, args str
 		here.Close()
 	}))
 	t.Cleanup(proxy.Close)
-	return []string{"OPENAI_API_KEY=sk-test-0123456789abcdef", "HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + trusted}
+	return []string{"OPENAI_API_KEY=" + goodKey, "HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + trusted}
 }
 
 // streamResponse writes the events of one response: a text, or a call if it is not empty.
