@@ -31,8 +31,9 @@ func (a *app) askCommand() *cobra.Command {
 			"10 MB in all) are attached: they count as private and possibly written by others, and the model\n" +
 			"is told that they are content, not instructions. What the model cannot read is turned into text. A lone - as TEXT means that standard input has your own words.\n" +
 			"A pipe that sends nothing for 3 seconds is ignored, unless --file - is given.\n\n" +
-			"Nobody can be asked for approval, so tools that change something are denied. The command does\n" +
-			"not wait for background work unless --wait is given; steward requests lists that work.\n\n" +
+			"What needs your approval is asked about here. Without a terminal (standard input and error) nobody\n" +
+			"can be asked, so it is denied. The command does not wait for background work unless --wait is\n" +
+			"given; steward requests lists that work.\n\n" +
 			"Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 answered but cut short by a limit,\n" +
 			"130 interrupted.",
 		Example: "  steward ask 'What is 12.5 times 8?'\n" +
@@ -99,7 +100,7 @@ func (a *app) ask(ctx context.Context, args []string, o *askFlags) error {
 	}
 	conv, err := s.which(ctx, o.which)
 	if err == nil {
-		m := client.Message{Conversation: conv, Model: a.model, Agent: a.agent, Content: content, Unattended: true}
+		m := client.Message{Conversation: conv, Model: a.model, Agent: a.agent, Content: content, Unattended: !a.attended()}
 		if o.plan {
 			planned(&m)
 		}
@@ -118,19 +119,20 @@ func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bo
 		w.Out = io.Discard
 	}
 	var out answer
-	d := decider{a, s, bufio.NewReader(a.stdin), map[string]bool{}}
-	acc, err := terminal.Follow(ctx, s.Client, m, func(f client.Frame) error {
+	d := &decider{app: a, s: s, in: bufio.NewReader(a.stdin), asks: !m.Unattended && (!m.Plan || a.attended()), asked: map[string]bool{}}
+	each := func(ctx context.Context, f client.Frame) error {
 		out.note(f)
-		if err := w.Frame(f); err != nil || !m.Plan {
+		if err := w.Frame(f); err != nil || m.Unattended {
 			return err
 		}
 		return d.frame(ctx, &f)
-	})
+	}
+	acc, err := terminal.Follow(ctx, s.Client, m, func(f client.Frame) error { return each(ctx, f) })
 	if errors.Is(err, errPlanWaits) {
 		return nil
 	}
 	if err == nil && len(out.Tools) > 0 {
-		err = a.background(ctx, s, acc, &out, w, wait)
+		err = a.background(ctx, s, acc, &out, w, wait, each)
 	}
 	if err != nil {
 		return errors.Join(err, w.Close(), a.abandon(ctx, s, acc))
@@ -223,8 +225,9 @@ func noteEnds(w *terminal.Writer, calls []*client.Request) error {
 }
 
 // background reports the work that continues after the answer, or waits for it. It always
-// waits for actions that the turn has queued, because they are what the user asked for.
-func (a *app) background(ctx context.Context, s *session, acc client.Accepted, out *answer, w *terminal.Writer, wait bool) error {
+// waits for actions that the turn has queued, because they are what the user asked for. each
+// gets the frames that come meanwhile.
+func (a *app) background(ctx context.Context, s *session, acc client.Accepted, out *answer, w *terminal.Writer, wait bool, each func(context.Context, client.Frame) error) error {
 	tree, err := s.Request(ctx, acc.Interaction)
 	if err != nil {
 		return err
@@ -270,8 +273,7 @@ func (a *app) background(ctx context.Context, s *session, acc client.Accepted, o
 	for over := false; ; {
 		select {
 		case f := <-frames:
-			out.note(f)
-			if err := w.Frame(f); err != nil {
+			if err := each(ctx, f); err != nil {
 				return err
 			}
 		case err := <-failed:

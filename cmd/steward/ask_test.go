@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -73,11 +74,56 @@ func TestAskTellsOfACallThatEndedBeforeAnybodyWatched(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for range 2 {
-		if err := a.background(t.Context(), s, acc, &out, w, false); err != nil {
+		if err := a.background(t.Context(), s, acc, &out, w, false, func(_ context.Context, f client.Frame) error { return w.Frame(f) }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := strings.Count(notes.String(), "∙ todo.add in the background: completed\n"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, &notes)
+	}
+}
+
+// TestAskAsks: a person at the terminal is asked about an action, and decides.
+func TestAskAsks(t *testing.T) {
+	const question, done = "Allow it? [y]es", "Added the task"
+	for name, c := range map[string]struct {
+		types    string
+		asked    int // how often the line with the keys is shown
+		done     bool
+		standing int // approvals that are kept
+		ends     bool
+	}{
+		"yes":                     {"y\n", 1, true, 0, false},
+		"no":                      {"no\n", 1, false, 0, false},
+		"show all, nonsense, yes": {"s\nwhat\nyes\n", 3, true, 0, false},
+		"always, after all":       {"a\nn\nc\ny\n", 2, true, 1, false},
+		"leave":                   {"", 1, false, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := user(t)
+			var out, notes bytes.Buffer
+			a := &app{stdin: strings.NewReader(c.types), stdout: &out, stderr: &notes, environ: env, dir: t.TempDir(), version: "test"}
+			set, err := a.settings()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := a.connect(t.Context(), set, toAct, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.end(); err != nil {
+					t.Error(err)
+				}
+			}()
+			err = a.askOver(t.Context(), s, client.Message{Content: terminal.Words(`Add the task "buy milk"`)}, false)
+			if (err != nil) != c.ends || strings.Count(notes.String(), question) != c.asked || strings.Contains(out.String(), done) != c.done {
+				t.Errorf("%v\n%s%s", err, &notes, &out)
+			}
+			var list struct{ Grants []any }
+			if err := s.Call(t.Context(), "GET /grants", nil, nil, &list); err != nil || len(list.Grants) != c.standing {
+				t.Errorf("%v %v", err, list)
+			}
+		})
 	}
 }

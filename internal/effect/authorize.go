@@ -90,7 +90,7 @@ func unattended(d policy.Decision) policy.Decision {
 		return d
 	}
 	return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
-		Reason: "a person has to be asked, and nobody is there; use `steward chat` or a WebSocket client, where a person can be asked (" + d.Reason + ")"}
+		Reason: "not approved: there is no terminal to ask at; steward chat, or steward ask at a terminal, asks you (" + d.Reason + ")"}
 }
 
 // askPolicy asks the authorizer about the call. An error and an unknown verdict mean Deny.

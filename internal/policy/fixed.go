@@ -32,8 +32,8 @@ func (Fixed) Authorize(_ context.Context, q Question) (Decision, error) {
 	}
 	return Decision{
 		Verdict: Deny,
-		Reason: q.Tool.Name + " changes something, and nobody is there to approve it; " +
-			"use `steward chat` or a WebSocket client, where a person can be asked",
+		Reason: q.Tool.Name + " changes something, and is not approved: there is no terminal to ask at; " +
+			"steward chat, or steward ask at a terminal, asks you",
 		Rule: "fixed.unattended",
 	}, nil
 }
