@@ -111,7 +111,22 @@ func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *sl
 	if joined != nil {
 		return nil, fault.Of(err).WithHint("it cannot be joined: %s", joined)
 	}
+	if flags := a.unused(); flags != "" {
+		a.note("steward: %s has no effect here: a Steward already runs at %s, with the agents that it was started with", flags, s.server.URL)
+	}
 	return s, nil
+}
+
+// unused names the flags that a Steward that already runs does not take.
+func (a *app) unused() string {
+	var flags []string
+	if len(a.agentFolders) > 0 {
+		flags = append(flags, "--agents")
+	}
+	if len(a.mcpFiles) > 0 {
+		flags = append(flags, "--mcp")
+	}
+	return strings.Join(flags, " and ")
 }
 
 // join connects to the Steward that uses the data folder.

@@ -155,12 +155,13 @@ func (a *app) explain(err error, command string) {
 		}
 		return
 	}
-	fmt.Fprintf(a.stderr, "steward: %s\n", a.hidden().Mask(withoutRemedy(e)))
+	code := ""
+	if !isUsage && e.Code != e.Message {
+		code = " [" + e.Code + "]"
+	}
+	fmt.Fprintf(a.stderr, "steward: %s%s\n", a.hidden().Mask(withoutRemedy(e)), code)
 	if e.Remedy != "" {
 		fmt.Fprintf(a.stderr, "  %s\n", e.Remedy)
-	}
-	if !isUsage {
-		fmt.Fprintf(a.stderr, "  (%s)\n", e.Code)
 	}
 }
 

@@ -90,7 +90,7 @@ func (a *app) chat(ctx context.Context, which string, last bool) error {
 
 // logFile receives the log while the chat uses the screen.
 func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
-	if err := makeData(set); err != nil {
+	if err := a.makeData(set); err != nil {
 		return nil, err
 	}
 	return os.OpenFile(filepath.Join(set.Data, "chat.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)

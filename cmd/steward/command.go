@@ -12,9 +12,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group makes a command that only has subcommands.
+// group makes a command that only has subcommands. Alone it does what its subcommand list does,
+// if it has one.
 func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	for _, b := range below {
+		if b.Name() == "list" {
+			c.RunE = func(c *cobra.Command, args []string) error {
+				b.SetContext(c.Context())
+				return b.RunE(b, args)
+			}
+			c.Long += "\n\nWithout a subcommand, it lists them."
+		}
+	}
 	c.AddCommand(below...)
 	return c
 }

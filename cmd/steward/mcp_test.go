@@ -168,13 +168,13 @@ func keepServers(t *testing.T, env []string, url string) {
 
 	// An existing server is left unchanged.
 	before := fileText(t, file)
-	if code, _, errs := run("add", "teamWiki", "--", "mcpserver"); code != exitFailed || !strings.Contains(errs, "(mcp_server_conflict)") || fileText(t, file) != before {
+	if code, _, errs := run("add", "teamWiki", "--", "mcpserver"); code != exitFailed || !strings.Contains(errs, "[mcp_server_conflict]") || fileText(t, file) != before {
 		t.Errorf("%d %s", code, errs)
 	}
-	if code, _, errs := run("add", "far", "--url", url); code != exitFailed || !strings.Contains(errs, "(mcp_server_exists)") || fileText(t, file) != before {
+	if code, _, errs := run("add", "far", "--url", url); code != exitFailed || !strings.Contains(errs, "[mcp_server_exists]") || fileText(t, file) != before {
 		t.Errorf("%d %s", code, errs)
 	}
-	if code, _, errs := run("remove", "nobody"); code != exitFailed || !strings.Contains(errs, "(mcp_server_unknown)") || fileText(t, file) != before {
+	if code, _, errs := run("remove", "nobody"); code != exitFailed || !strings.Contains(errs, "[mcp_server_unknown]") || fileText(t, file) != before {
 		t.Errorf("%d %s", code, errs)
 	}
 	for _, name := range []string{"Team Wiki", "mcp:far"} {
@@ -224,25 +224,25 @@ func TestMCPServersThatAreWrong(t *testing.T) {
 		{args: []string{"add", "x", "--env", "=v", "--", "mcpserver"}, code: exitUsage, want: []string{"--env wants"}},
 		{args: []string{"add", "x", "--url", "http://h/", "--header", "no colon"}, code: exitUsage, want: []string{`--header wants NAME:VALUE`}},
 		{args: []string{"add", "x", "--tool", "a=b", "--", "mcpserver"}, code: exitUsage, want: []string{"--tool wants NAME=query"}},
-		{args: []string{"add", "x", "--env", "A B=c", "--", "mcpserver"}, code: exitFailed, want: []string{"(mcp_decl_invalid)", `"A B"`}},
-		{args: []string{"add", "x", "--url", "ftp://h/"}, code: exitFailed, want: []string{"(mcp_decl_invalid)", "http://"}},
-		{args: []string{"add", "x", "--url", "http://me:secret@h/"}, code: exitFailed, want: []string{"(mcp_decl_invalid)", "headers"}},
-		{args: []string{"add", "x", "--url", "http://h/", "--sandbox"}, code: exitFailed, want: []string{"(mcp_decl_invalid)", "sandbox"}},
-		{args: []string{"add", "x", "--", "bin/server"}, code: exitFailed, want: []string{"(mcp_decl_invalid)", "relative", "whole path"}},
-		{args: []string{"add", "", "--", "mcpserver"}, code: exitFailed, want: []string{"(name_invalid)"}},
-		{args: []string{"add", "1st", "--", "mcpserver"}, code: exitFailed, want: []string{"(name_invalid)", "beginning with a letter"}},
-		{args: []string{"add", "w\u0456ki", "--", "mcpserver"}, code: exitFailed, want: []string{"(name_invalid)", "U+0456"}},
-		{args: []string{"add", "wi\u200bki", "--", "mcpserver"}, code: exitFailed, want: []string{"(name_invalid)", "U+200B"}},
-		{args: []string{"add", strings.Repeat("long", 11), "--", "mcpserver"}, code: exitFailed, want: []string{"(name_invalid)", "40"}},
-		{args: []string{"add", "OLD", "--", "mcpserver"}, code: exitFailed, want: []string{"(mcp_server_conflict)"}},
-		{had: "{ // mine\n  \"mcpServers\": {}\n}\n", args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"(mcp_servers_invalid)", "comments", file}},
-		{had: "{ // mine\n  \"mcpServers\": {\"x\": {}}\n}\n", args: []string{"remove", "x"}, code: exitFailed, want: []string{"(mcp_servers_invalid)"}},
-		{had: `{"mcpServers": {"a": `, args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"(mcp_servers_invalid)", file, `{"mcpServers"`}},
-		{had: `{"mcpServers": []}`, args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"(mcp_servers_invalid)", file}},
-		{args: []string{"test", "nobody"}, code: exitFailed, want: []string{"(agent_not_found)", "mcp:nobody"}},
-		{args: []string{"test", "\u202e"}, code: exitFailed, want: []string{"(name_invalid)"}},
+		{args: []string{"add", "x", "--env", "A B=c", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", `"A B"`}},
+		{args: []string{"add", "x", "--url", "ftp://h/"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "http://"}},
+		{args: []string{"add", "x", "--url", "http://me:secret@h/"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "headers"}},
+		{args: []string{"add", "x", "--url", "http://h/", "--sandbox"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "sandbox"}},
+		{args: []string{"add", "x", "--", "bin/server"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "relative", "whole path"}},
+		{args: []string{"add", "", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]"}},
+		{args: []string{"add", "1st", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "beginning with a letter"}},
+		{args: []string{"add", "w\u0456ki", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "U+0456"}},
+		{args: []string{"add", "wi\u200bki", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "U+200B"}},
+		{args: []string{"add", strings.Repeat("long", 11), "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "40"}},
+		{args: []string{"add", "OLD", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_server_conflict]"}},
+		{had: "{ // mine\n  \"mcpServers\": {}\n}\n", args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_servers_invalid]", "comments", file}},
+		{had: "{ // mine\n  \"mcpServers\": {\"x\": {}}\n}\n", args: []string{"remove", "x"}, code: exitFailed, want: []string{"[mcp_servers_invalid]"}},
+		{had: `{"mcpServers": {"a": `, args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_servers_invalid]", file, `{"mcpServers"`}},
+		{had: `{"mcpServers": []}`, args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_servers_invalid]", file}},
+		{args: []string{"test", "nobody"}, code: exitFailed, want: []string{"[agent_not_found]", "mcp:nobody"}},
+		{args: []string{"test", "\u202e"}, code: exitFailed, want: []string{"[name_invalid]"}},
 		{args: []string{"test"}, code: exitUsage, want: []string{"accepts 1 arg"}},
-		{args: []string{"remove", "nobody"}, code: exitFailed, want: []string{"(mcp_server_unknown)", "nobody"}},
+		{args: []string{"remove", "nobody"}, code: exitFailed, want: []string{"[mcp_server_unknown]", "nobody"}},
 	} {
 		if c.had == "" {
 			c.had = had
@@ -291,12 +291,12 @@ func TestMCPServersThatDoNotStart(t *testing.T) {
 	env := user(t, "WIKI_TOKEN="+wikiToken)
 	kept := "it is stored but not used"
 	for name, c := range map[string]struct{ args, want []string }{
-		"gone":    {[]string{"--", "no-such-program"}, []string{"(program_not_found)", "no-such-program"}},
-		"dies":    {[]string{"--env", "MCP_MODE=die", "--env", "TOKEN=${WIKI_TOKEN}", "--", "mcpserver"}, []string{"(mcp_start_failed)", "there is no index for •••", "run it by hand"}},
+		"gone":    {[]string{"--", "no-such-program"}, []string{"[program_not_found]", "no-such-program"}},
+		"dies":    {[]string{"--env", "MCP_MODE=die", "--env", "TOKEN=${WIKI_TOKEN}", "--", "mcpserver"}, []string{"[mcp_start_failed]", "there is no index for •••", "run it by hand"}},
 		"nothing": {[]string{"--url", "http://127.0.0.1:9/mcp"}, []string{"what mcp:nothing offers cannot be learned", "refused"}},
-		"closed":  {[]string{"--url", wikiAt(t), "--header", "Authorization: Bearer wrong"}, []string{"(mcp_unauthorized)", "401", "header"}},
-		"secret":  {[]string{"--env", "TOKEN=${NOT_SET}", "--", "mcpserver"}, []string{"(mcp_secret_missing)", "NOT_SET"}},
-		"math":    {[]string{"--", "mcpserver"}, []string{"(agent_invalid)", "Steward's own"}},
+		"closed":  {[]string{"--url", wikiAt(t), "--header", "Authorization: Bearer wrong"}, []string{"[mcp_unauthorized]", "401", "header"}},
+		"secret":  {[]string{"--env", "TOKEN=${NOT_SET}", "--", "mcpserver"}, []string{"[mcp_secret_missing]", "NOT_SET"}},
+		"math":    {[]string{"--", "mcpserver"}, []string{"[agent_invalid]", "Steward's own"}},
 		"page":    {[]string{"--url", notMCP(t)}, []string{"what mcp:page offers cannot be learned"}},
 	} {
 		code, out, errs := in(t, "", env, append([]string{"mcp", "add", name, "--yes"}, c.args...)...)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -116,13 +117,25 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 }
 
 func (a *app) openStore(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*sqlite.Store, error) {
-	if err := makeData(set); err != nil {
+	if err := a.makeData(set); err != nil {
 		return nil, err
 	}
 	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log, Mask: a.hidden().MaskBytes})
 }
 
-func makeData(set *settings.Loaded) error {
+// makeData makes the data folder. One that the user has named may be mistyped: it is made only in a
+// folder that exists, and the user is told.
+func (a *app) makeData(set *settings.Loaded) error {
+	if from := set.SourceOf("data"); from.Kind != settings.FromDefault {
+		if _, err := os.Stat(set.Data); errors.Is(err, fs.ErrNotExist) {
+			parent := filepath.Dir(set.Data)
+			if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) {
+				return fault.New(fault.Invalid, "data_missing", "%s names the data folder %s, but there is no folder %s", from.Where, set.Data, parent).
+					WithHint("check the path, or make the folder with mkdir -p %s", parent)
+			}
+			a.note("steward: created a new data folder at %s", set.Data)
+		}
+	}
 	if err := os.MkdirAll(set.Data, 0o700); err != nil {
 		return fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be created: %w", err).WithHint("name another with --data")
 	}
@@ -290,10 +303,13 @@ func (l *local) Close() error {
 
 // path makes a path from the command line absolute, relative to the app's folder.
 func (a *app) path(p string) string {
-	if filepath.IsAbs(p) || a.dir == "" {
-		return p
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(a.dir, p)
 	}
-	return filepath.Join(a.dir, p)
+	if whole, err := filepath.Abs(p); err == nil { // it fails if the current folder was deleted
+		p = whole
+	}
+	return p
 }
 
 // database is the database file of a data folder.

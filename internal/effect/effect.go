@@ -105,6 +105,7 @@ type Call struct {
 	Name     string      // as the model wrote it
 	Tool     tool.Tool   // nil: there is no such tool
 	Near     []string    // with a nil Tool: the names that there are
+	Waits    string      // with a nil Tool: the agent or source that must be approved first
 	Args     []byte      // as the model wrote them
 	Ref      message.Ref // the identity of the call
 	Message  resource.URI

@@ -32,6 +32,9 @@ func TestUnknownTool(t *testing.T) {
 	expect(t, run(t, e, c), message.Failed, "There are: math.add, math.multiply, files.read")
 	c.Near = nil
 	expect(t, run(t, e, c), message.Failed, "answer without")
+	c.Waits = "mcp:zzz"
+	expect(t, run(t, e, c), message.Failed, "zzz waits for the user's approval: steward agents approve mcp:zzz")
+	c.Waits = ""
 	c.Name = strings.Repeat("é", 500)
 	if res := run(t, e, c); len(res.Text()) > 400 {
 		t.Errorf("a long name is repeated: %d bytes", len(res.Text()))

@@ -58,6 +58,9 @@ func (c *Call) unknown() *message.ToolResult {
 	if len(name) > 80 {
 		name = cut(name, 80) + "…"
 	}
+	if c.Waits != "" {
+		return c.told(message.Failed, fmt.Sprintf("%s waits for the user's approval: steward agents approve %s", name, c.Waits))
+	}
 	text := fmt.Sprintf("There is no tool named %q.", name)
 	if near := tool.Near(c.Name, c.Near, 3); len(near) > 0 {
 		text += " Did you mean " + strings.Join(near, " or ") + "?"

@@ -35,7 +35,7 @@ func TestFixed(t *testing.T) {
 		t.Errorf("an agent's own notes: %+v, %v", own, err)
 	}
 	d, _ := Fixed{}.Authorize(context.Background(), Question{Tool: tool.Spec{Name: "files.write", Effect: tool.Action}})
-	for _, s := range []string{"files.write", "steward chat", "WebSocket"} {
+	for _, s := range []string{"files.write", "steward chat", "at a terminal"} {
 		if !strings.Contains(d.Reason, s) {
 			t.Errorf("%q does not tell what to do: %q is missing", d.Reason, s)
 		}

@@ -158,7 +158,11 @@ func (n *Node) callable(x *external, name string) error {
 	}
 	t, ok := kit.registry.Get(x.Tool)
 	if !ok || !slices.Contains(names, x.Tool) {
-		e := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %.80q", name).WithHint("ListTools lists what there is")
+		e := n.unknownTool(name)
+		if e.Remedy != "" {
+			return e
+		}
+		e = e.WithHint("ListTools lists what there is")
 		if near := tool.Near(x.Tool, names, 3); len(near) > 0 {
 			e = e.WithHint("did you mean %s?", strings.Join(near, " or "))
 		}

@@ -155,7 +155,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		Generate: (&turnCall{x, call, nil}).generate,
 	}
 	if !x.kit.has(call.Name) {
-		ec.Near = x.kit.names
+		ec.Near, ec.Waits = x.kit.names, n.awaited(call.Name)
 		return n.callTool(ctx, c, x.request, ec)
 	}
 	var err error

@@ -73,3 +73,25 @@ func TestAPlanIsToldWhatWaitsForApproval(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A model that calls a tool of a server that nobody has approved yet is told so, and how to change it.
+func TestAToolThatWaitsForApproval(t *testing.T) {
+	t.Parallel()
+	g := &grove{listed: []catalog.Listing{{Path: "mcp:wiki", Kind: catalog.KindSource, Status: catalog.Pending},
+		{Path: "mcp:notes", Kind: catalog.KindSource, Status: catalog.Approved, Waiting: []string{"notes.add"}}}}
+	g.plant()
+	w := made(t, &world{})
+	w.opt.Catalog = g
+	w.open()
+	for call, want := range map[string]string{
+		"wiki.look_up": "wiki.look_up waits for the user's approval: steward agents approve mcp:wiki",
+		"notes.add":    "notes.add waits for the user's approval: steward agents approve mcp:notes",
+		"wikis.other":  `There is no tool named "wikis.other".`,
+	} {
+		acc := w.sent(runtime.Turn{Content: text("call " + call + " {}")})
+		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+		if got := w.results(acc.Conversation)[0].Text(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", call, got)
+		}
+	}
+}

@@ -131,6 +131,8 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	}
 	switch {
 	case ok:
+	case q.Effect == "" && n.awaited(q.Tool) != "":
+		return PolicyAnswer{}, n.unknownTool(q.Tool)
 	case q.Effect == "":
 		return PolicyAnswer{}, fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).
 			WithHint("steward agents show tells those that there are; of one that there is not yet, say --effect query or action")
