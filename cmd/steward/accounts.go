@@ -18,9 +18,9 @@ const consentTimeout = 10 * time.Minute
 
 func (a *app) accountsCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "accounts", Short: "Connect accounts at other services", GroupID: "keep",
-		Long: "Connect accounts at other services with OAuth, without giving Steward a password.",
-	}, a.connectAccount())
+		Use: "accounts", Short: "Set up mailboxes, and connect accounts at other services", GroupID: "keep",
+		Long: "Set up mailboxes, and connect accounts at other services with OAuth, without giving Steward a password.",
+	}, a.addAccount(), a.connectAccount())
 }
 
 func (a *app) connectAccount() *cobra.Command {

@@ -72,7 +72,7 @@ func (l *local) mailTools(set *settings.Loaded) builtIn {
 		return k.Tools()
 	}, health: func(ctx context.Context) domainlocal.Health {
 		if len(set.Mail) == 0 {
-			return domainlocal.Health{State: domainlocal.Off, Say: "no mailbox is set up", Remedy: "set mail.NAME with address, imap, smtp and password in the settings (docs/guides/mail.md)"}
+			return domainlocal.Health{State: domainlocal.Off, Say: "no mailbox is set up", Remedy: "run steward accounts add ADDRESS (docs/guides/mail.md)"}
 		}
 		opt, err := options()
 		if err != nil {

@@ -137,3 +137,33 @@ func TestAnEmailInFlightAtAKillIsSentOnce(t *testing.T) {
 		})
 	}
 }
+
+// A mailbox is set up by one command, which logs in first and stores nothing if that fails.
+func TestAMailboxIsAdded(t *testing.T) {
+	t.Parallel()
+	server := mailtest.Start(t)
+	n := edge.New(t, edge.Options{})
+	n.Env = append(n.Env, "SSL_CERT_FILE="+n.Write(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate.Raw})), "ca.pem"))
+	add := []string{"accounts", "add", mailtest.User, "--name", "home", "--imap", server.IMAP, "--smtp", server.SMTP, "--tls", "implicit"}
+	if r := n.RunIn("wrong password\n", add...); r.Code != 1 || !strings.Contains(r.Err, "mail_login_refused") || strings.Contains(r.Err, "wrong password") {
+		t.Errorf("%+v", r)
+	}
+	if out := n.Run("secrets", "list"); strings.Contains(out.Out, "MAIL_HOME") {
+		t.Error(out)
+	}
+	if r := n.RunIn(mailtest.Password+"\n", add...); r.Code != 0 || !strings.Contains(r.Err, "the mailbox home is set up") {
+		t.Fatalf("%+v", r)
+	}
+	if r := n.RunIn(mailtest.Password+"\n", add...); r.Code != 1 || !strings.Contains(r.Err, "mailbox_exists") {
+		t.Errorf("%+v", r)
+	}
+	if out := n.Run("doctor"); !strings.Contains(out.Out, "mail of home") {
+		t.Error(out)
+	}
+	if r := n.RunIn("secret password\n", "accounts", "add", "ann@hotmail.com"); r.Code != 1 || !strings.Contains(r.Err, "oauth: microsoft") {
+		t.Errorf("%+v", r)
+	}
+	if r := n.RunIn("secret password\n", "accounts", "add", "ann@example.org"); r.Code != 2 || !strings.Contains(r.Err, "--imap") {
+		t.Errorf("%+v", r)
+	}
+}
