@@ -159,9 +159,9 @@ func (a *app) explain(err error, command string) {
 	if !isUsage && e.Code != e.Message {
 		code = " [" + e.Code + "]"
 	}
-	fmt.Fprintf(a.stderr, "steward: %s%s\n", a.hidden().Mask(withoutRemedy(e)), code)
+	fmt.Fprintln(a.stderr, a.wrapped(fmt.Sprintf("steward: %s%s", a.hidden().Mask(withoutRemedy(e)), code)))
 	if e.Remedy != "" {
-		fmt.Fprintf(a.stderr, "  %s\n", e.Remedy)
+		fmt.Fprintln(a.stderr, a.wrapped("  "+e.Remedy))
 	}
 }
 
