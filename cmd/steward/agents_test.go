@@ -121,7 +121,7 @@ func TestAgentsOnTheCommandLine(t *testing.T) {
 		"--tool wants NAME=query":     {"approve", "a", "--tool", "x=y"},
 		"agent_not_found":             {"approve", "a", "--yes"},
 		"there is no agent or source": {"show", "a"},
-		"agent_not_found)":            {"test", "a"},
+		"[agent_not_found]":           {"test", "a"},
 		"steward agents new":          {"test"},
 	} {
 		code, out, errs := in(t, "", env, append([]string{"agents"}, args...)...)

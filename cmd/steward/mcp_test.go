@@ -345,7 +345,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 			if code != exitInterrupted || strings.Contains(errs.String(), "cannot be learned") { // which is reported only without an interrupt
 				t.Errorf("%d %s", code, &errs)
 			}
-			hears(t, "left", errs.String(), "it is stored but not used", "steward: interrupted\n  (interrupted)")
+			hears(t, "left", errs.String(), "it is stored but not used", "steward: interrupted\n")
 			if where == "alone" {
 				ended(t, pid)
 			}
