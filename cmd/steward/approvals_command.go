@@ -220,7 +220,11 @@ func (a *app) answer(ctx context.Context, s *session, in *bufio.Reader, o *answe
 	}
 	p, err := intent.ParsePattern(strings.Join(o.pattern, "\n"), q.Pattern)
 	if err == nil && o.pattern == nil && !o.exactly {
-		p, err = a.chooseWidth(in, q, o.yes)
+		if !isTerminal(a.stdin) || o.yes {
+			return v, usage("say what it is to cover from now on: --exactly, or --pattern 'NAME any'")
+		}
+		fmt.Fprintln(a.stderr, terminal.QuestionShown(q, a.width(), time.Now(), false, "steward approvals show --whole shows"))
+		p, err = a.chooseWidth(in, q)
 	}
 	if err != nil {
 		return v, err
@@ -234,14 +238,11 @@ func (a *app) answer(ctx context.Context, s *session, in *bufio.Reader, o *answe
 }
 
 // chooseWidth asks the user at a terminal what a standing approval is to cover.
-func (a *app) chooseWidth(in *bufio.Reader, q *effect.Question, unasked bool) (intent.Pattern, error) {
-	if !isTerminal(a.stdin) || unasked {
-		return nil, usage("say what it is to cover from now on: --exactly, or --pattern 'NAME any'")
-	}
+func (a *app) chooseWidth(in *bufio.Reader, q *effect.Question) (intent.Pattern, error) {
 	if len(q.Widths) == 1 {
 		return q.Widths[0].Pattern, nil
 	}
-	text := terminal.QuestionShown(q, a.width(), time.Now(), false, "steward approvals show --whole shows") + "\nFrom now on, without asking:\n"
+	text := "From now on, without asking:\n"
 	for i, w := range q.Widths {
 		text += fmt.Sprintf("  %d %s\n", i+1, terminal.Visible(w.Name))
 	}

@@ -93,11 +93,11 @@ func TestAskAsks(t *testing.T) {
 		standing int // approvals that are kept
 		ends     bool
 	}{
-		"yes":                     {"y\n", 1, true, 0, false},
-		"no":                      {"no\n", 1, false, 0, false},
-		"show all, nonsense, yes": {"s\nwhat\nyes\n", 3, true, 0, false},
-		"always, after all":       {"a\nn\nc\ny\n", 2, true, 1, false},
-		"leave":                   {"", 1, false, 0, true},
+		"yes":                    {"y\n", 1, true, 0, false},
+		"no":                     {"no\n", 1, false, 0, false},
+		"details, nonsense, yes": {"d\nwhat\nyes\n", 3, true, 0, false},
+		"always, after all":      {"p\n1\nn\nc\n1\ny\n", 2, true, 1, false},
+		"leave":                  {"", 1, false, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := user(t)

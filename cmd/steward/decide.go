@@ -53,7 +53,7 @@ func (d *decider) frame(ctx context.Context, f *client.Frame) error {
 		d.note("%s waits for %s", plainLine(q.Tool), cmp.Or(q.Approvers, "somebody else"))
 		return nil
 	}
-	fmt.Fprintf(d.stderr, "%s\n", d.shown(&q, ofPlan(q.Tool)))
+	fmt.Fprintf(d.stderr, "%s\n", d.shown(&q, false))
 	for {
 		v, err := d.answer(ctx, &q)
 		if err != nil {
@@ -77,9 +77,9 @@ func answeredElsewhere(err error) bool {
 	return fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound)
 }
 
-// shown describes a question.
+// shown describes a question, with all details or without.
 func (d *decider) shown(q *effect.Question, whole bool) string {
-	return terminal.QuestionShown(q, d.width(), time.Now(), whole)
+	return terminal.QuestionShown(q, d.width(), time.Now(), whole, "d shows")
 }
 
 // ofPlan reports whether a question is about a plan, or asked by one.
@@ -100,12 +100,12 @@ func (d *decider) waits(q *effect.Question) error {
 
 // answer asks until there is an answer. A standing approval is shown before it is given.
 func (d *decider) answer(ctx context.Context, q *effect.Question) (client.Answer, error) {
-	keys := "Allow it? [y]es, [n]o, [e]dit, for this [c]onversation, [a]lways, [s]how all: "
+	keys := "Allow it? [y]es, [n]o, this [c]onversation, always ([p]), [e]dit, [d]etails: "
 	switch {
 	case ofPlan(q.Tool):
-		keys = "Carry it out? [y]es, [n]o, [e]dit: "
+		keys = "Carry it out? [y]es, [n]o, [e]dit, [d]etails: "
 	case q.NoGrant != "":
-		keys = "Allow it? [y]es, [n]o, [e]dit, [s]how all: "
+		keys = "Allow it? [y]es, [n]o, [e]dit, [d]etails: "
 	}
 	for {
 		v := client.Answer{Hash: q.Hash, Approve: true}
@@ -129,15 +129,23 @@ func (d *decider) answer(ctx context.Context, q *effect.Question) (client.Answer
 				return v, nil
 			}
 			d.note("%s", err)
-		case word == "s":
+		case word == "d":
 			fmt.Fprintf(d.stderr, "%s\n", d.shown(q, true))
-		case q.NoGrant == "" && (word == "c" || word == "a"):
-			v.Standing, v.Pattern = string(effect.InConversation), q.Pattern
-			if word == "a" {
+		case q.NoGrant == "" && !ofPlan(q.Tool) && (word == "c" || word == "p"):
+			v.Standing = string(effect.InConversation)
+			if word == "p" {
 				v.Standing = string(effect.Always)
 			}
-			ok, err := d.confirm(d.in, "%sAgreed?", termsOf(q, v))
-			if err != nil || ok {
+			p, err := d.chooseWidth(d.in, q)
+			if err != nil {
+				return v, err
+			}
+			wider, err := d.s.question(ctx, q.ID, p)
+			if err != nil {
+				return v, err
+			}
+			v.Hash, v.Pattern = wider.Hash, wider.Pattern
+			if ok, err := d.confirm(d.in, "%sAllow that?", termsOf(&wider, v)); err != nil || ok {
 				return v, err
 			}
 		}

@@ -405,7 +405,7 @@ func TestMCPServersAreAskedFor(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "── tool wiki.save\n") {
 		t.Errorf("%d %s", code, out)
 	}
-	hears(t, "at a pipe", errs, "nobody can be asked to approve mcp:wiki", "give --yes", "(approval_unattended)", kept)
+	hears(t, "at a pipe", errs, "nobody can be asked to approve mcp:wiki", "give --yes", "[approval_unattended]", kept)
 	state("pending")
 	for _, no := range []string{"n\n", "\n", "yes?\n", "\x04"} {
 		code, _, errs = at(t, no, env, "agents", "approve", "mcp:wiki")

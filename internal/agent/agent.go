@@ -84,9 +84,9 @@ type Job struct {
 	Journal Journal
 	Model   llm.Model
 	// View returns the transcript as the model is shown it. Nil: as it is.
-	View func(*llm.Transcript) *llm.Transcript
-	System  string
-	Tools   *llm.Toolset
+	View   func(*llm.Transcript) *llm.Transcript
+	System string
+	Tools  *llm.Toolset
 	// Shown returns the tools that the model is shown, once the Fitter was asked. nil: Tools.
 	Shown    func() *llm.Toolset
 	Sampling llm.Sampling

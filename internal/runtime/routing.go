@@ -73,8 +73,8 @@ type unclear struct {
 type Decision struct {
 	Agent string `json:"agent"`
 	record.Route
-	Ranked []route.Ranked `json:"ranked"` // by the words alone, the likeliest first
-	Asks   bool           `json:"asks"`   // the fast model would be asked, and was not
+	Ranked []route.Ranked `json:"ranked"`         // by the words alone, the likeliest first
+	Asks   bool           `json:"asks"`           // the fast model would be asked, and was not
 	Steps  bool           `json:"steps,omitzero"` // the request has several steps, and could be planned
 }
 
@@ -127,7 +127,7 @@ func (c *chat) offersPlan(job *agent.Job) {
 	job.Emit = func(ev agent.Event) {
 		if ev.Kind == agent.Finished && ev.Outcome == agent.Answered {
 			c.feed.notice("This has several steps. With /plan and what you want, you see a plan before anything is done.", false)
-	}
+		}
 		next(ev)
 	}
 }

@@ -270,7 +270,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	}
 	job.Meter.Add(spent)
 	if !planned {
-	handTo(s, &run)
+		handTo(s, &run)
 	}
 	origin := t.from()
 	if m == nil {
