@@ -56,6 +56,7 @@ type Provider struct {
 	name    string
 	wire    *wire.Client
 	binding *wire.Client // the same with bindingBeta
+	loose   bool         // its models may be local ones, see wire.Assembly.Say
 	opt     Options
 }
 
@@ -75,6 +76,8 @@ func New(opt Options) *Provider {
 		HTTP: opt.HTTP, FirstByte: opt.FirstByte, Idle: opt.Idle, Explain: explain,
 	}
 	p := &Provider{name: opt.Name, wire: wire.New(w), opt: opt}
+	u, err := url.Parse(base)
+	p.loose = opt.List == nil && (err != nil || u.Hostname() != "anthropic.com" && !strings.HasSuffix(u.Hostname(), ".anthropic.com"))
 	w.Header = header.Clone()
 	w.Header.Add("Anthropic-Beta", bindingBeta)
 	p.binding = wire.New(w)

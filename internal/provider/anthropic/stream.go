@@ -57,11 +57,13 @@ type events struct {
 type open struct {
 	*wire.Part
 	typ       string
-	input     []byte // of a tool_use that was not streamed
-	signature []byte // as raw JSON, without quotes
-	cites     []byte // citations as they came, with commas between
-	whole     []byte // the start of a block that Steward does not model
-	streamed  []byte // its input
+	loose     bool       // a text of a local model, which has no Part
+	said      *wire.Part // where it was written last
+	input     []byte     // of a tool_use that was not streamed
+	signature []byte     // as raw JSON, without quotes
+	cites     []byte     // citations as they came, with commas between
+	whole     []byte     // the start of a block that Steward does not model
+	streamed  []byte     // its input
 }
 
 // read reads to message_stop, the stream's only good end.
@@ -71,9 +73,16 @@ func (e *events) read(answer *wire.Answer) {
 	}
 }
 
+// doneMark is the last event of gateways that know OpenAI's form of a stream.
+const doneMark = "[DONE]"
+
 // event reads one event, and reports whether it is the last. Members may come in any order, so the
 // index is read before the block.
 func (e *events) event(data []byte) (last bool) {
+	if string(data) == doneMark {
+		e.finish()
+		return true
+	}
 	var typ string
 	var index int64 = -1
 	var block, delta, usage []byte
@@ -137,7 +146,7 @@ func (e *events) start(index int64, raw []byte) {
 		case "type":
 			o.typ = d.String()
 		case "text", "thinking":
-			text = d.Bytes()
+			text = d.Piece()
 		case "id":
 			id = d.Bytes()
 		case "name":
@@ -165,6 +174,11 @@ func (e *events) start(index int64, raw []byte) {
 	e.blocks[index] = o
 	switch o.typ {
 	case "text":
+		if o.loose = e.loose; o.loose {
+			e.asm.SayAnew()
+			e.asm.Say(text)
+			return
+		}
 		o.Part = e.asm.Open(llm.TextDelta)
 	case "thinking":
 		o.Part = e.asm.Open(llm.ReasoningDelta)
@@ -253,7 +267,7 @@ func appendInner(dst, raw []byte) []byte {
 }
 
 func (e *events) delta(index int64, raw []byte) {
-	if index < 0 || index >= int64(len(e.blocks)) || e.blocks[index] == nil || e.blocks[index].Part == nil {
+	if index < 0 || index >= int64(len(e.blocks)) || e.blocks[index] == nil || e.blocks[index].Part == nil && !e.blocks[index].loose {
 		return
 	}
 	o := e.blocks[index]
@@ -261,7 +275,10 @@ func (e *events) delta(index int64, raw []byte) {
 	d.Object(func(key []byte) {
 		switch string(key) {
 		case "text", "thinking", "partial_json":
-			if s := d.Bytes(); o.whole == nil {
+			if s := d.Piece(); o.loose {
+				e.asm.Say(s)
+				o.said = e.asm.Said()
+			} else if o.whole == nil {
 				o.Add(s)
 			} else if e.asm.Keep(len(s)) {
 				o.streamed = append(o.streamed, s...)
@@ -308,13 +325,17 @@ func (e *events) readUsage(raw []byte) {
 	e.usage.Input = input + e.usage.CacheRead + e.usage.CacheWrite
 }
 
-// finish ends the stream, with the reply if there was a stop reason.
+// finish ends the stream at its end mark, with the reply. Gateways may drop the stop reason.
 func (e *events) finish() {
-	if e.stop == "" {
+	if !e.begun && e.stop == "" && len(e.blocks) == 0 {
 		e.asm.Fail(e.wire.Broken(nil))
 		return
 	}
+	e.asm.Settle()
 	for _, o := range e.blocks {
+		if o != nil && o.loose {
+			o.Part = o.said
+		}
 		switch {
 		case o == nil || o.Part == nil:
 		case o.whole != nil:
@@ -326,7 +347,7 @@ func (e *events) finish() {
 			o.Meta = wire.MetaOf(e.name, append(append([]byte(`"signature":"`), o.signature...), '"'))
 		case o.typ == "tool_use" && o.Len() == 0 && len(o.input) > len("{}"):
 			o.Add(o.input)
-		case o.typ == "tool_use" && o.Len() == 0 && e.stop != "max_tokens":
+		case o.typ == "tool_use" && o.Len() == 0 && e.reason() != message.StopLength:
 			o.Add([]byte("{}"))
 		}
 	}
@@ -337,7 +358,7 @@ func (e *events) finish() {
 // tool.
 func (e *events) reason() message.Stop {
 	switch e.stop {
-	case "max_tokens", "pause_turn", "model_context_window_exceeded":
+	case "max_tokens", "length", "pause_turn", "model_context_window_exceeded":
 		return message.StopLength
 	case "refusal":
 		return message.StopRefused

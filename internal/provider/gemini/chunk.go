@@ -97,7 +97,7 @@ func readPart(d *wire.Decoder) (p part) {
 	d.Object(func(key []byte) {
 		switch string(key) {
 		case "text":
-			p.text = d.Bytes()
+			p.text = d.Piece()
 		case "thought":
 			p.thought = d.Bool()
 		case "functionCall":
@@ -142,7 +142,8 @@ type writer struct {
 	*wire.Assembly
 	provider string
 	tools    *llm.Toolset
-	size     int // bytes of the request, which identify the answer
+	size     int  // bytes of the request, which identify the answer
+	loose    bool // the model may be a local one, see wire.Assembly.Say
 
 	last     *wire.Part // text or reasoning that may still grow
 	kind     llm.Kind   // its kind
@@ -151,6 +152,7 @@ type writer struct {
 	finish   string
 	why      string
 	blocked  string
+	done     bool   // the last event has come, with or without a finishReason
 	grounds  []byte // groundingMetadata: each is of the whole so far
 	pages    []byte // urlContextMetadata likewise
 	usage    message.Usage
@@ -193,6 +195,9 @@ func (w *writer) part(p part) {
 	case len(p.text) == 0 && !hasSignature(p.extra): // nothing, or a kind of part that Steward never asks for
 	case len(p.text) == 0: // a signature alone, as the last part of a stream often is
 		w.Open(llm.ReasoningDelta).Meta = w.meta(p)
+		w.last = nil
+	case w.loose && !p.thought && len(p.extra) == 0:
+		w.Say(p.text)
 		w.last = nil
 	default:
 		w.text(p)

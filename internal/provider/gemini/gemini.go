@@ -50,6 +50,7 @@ type Provider struct {
 	client *wire.Client
 	hosted []string
 	list   func(context.Context) ([]llm.Info, error)
+	loose  bool // its models may be local ones, see wire.Assembly.Say
 }
 
 var versioned = regexp.MustCompile(`/v\d+[a-z0-9]*(/|$)`)
@@ -62,6 +63,8 @@ func New(o Options) *Provider {
 		base += "/v1beta"
 	}
 	p := &Provider{name: cmp.Or(o.Name, DefaultName), list: o.List, hosted: o.Tools}
+	u, err := url.Parse(base)
+	p.loose = err != nil || !strings.HasSuffix(u.Hostname(), ".googleapis.com")
 	header := http.Header{}
 	if o.Key != "" {
 		header.Set("X-Goog-Api-Key", o.Key)

@@ -25,7 +25,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 		parts, notices, err := m.body(r)
 		q := wire.Question{Path: path(m.name) + ":streamGenerateContent?alt=sse", Parts: parts, Notices: notices}
 		m.p.client.Ask(ctx, q, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {
-			w := &writer{Assembly: asm, provider: m.p.name, tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix}}
+			w := &writer{Assembly: asm, provider: m.p.name, loose: m.p.loose || !strings.HasPrefix(strings.TrimPrefix(m.name, "models/"), "gemini"), tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix}}
 			if err := m.read(answer, w); err != nil {
 				w.Fail(err)
 			} else if reply, err := m.finish(w); err != nil {
@@ -45,6 +45,9 @@ func (m *model) read(answer *wire.Answer, w *writer) error {
 		switch {
 		case err != nil && w.finish != "" && !fault.Is(err, fault.Cancelled):
 			return nil
+		case err == nil && string(ev.Data) == doneMark:
+			w.done = true
+			return nil
 		case err == nil:
 			err = m.step(w, ev.Data)
 		}
@@ -54,6 +57,9 @@ func (m *model) read(answer *wire.Answer, w *writer) error {
 	}
 	return nil
 }
+
+// doneMark is the last event of gateways that know OpenAI's form of a stream. They may drop the finishReason.
+const doneMark = "[DONE]"
 
 // step reads one event of the stream.
 func (m *model) step(w *writer, data []byte) error {
@@ -92,6 +98,9 @@ func (m *model) finish(w *writer) (*llm.Reply, error) {
 	}
 	if members != nil {
 		reply.Meta = w.Sound(wire.MetaOf(m.p.name, members))
+	}
+	if w.finish == "" && w.blocked == "" && w.done {
+		w.finish = "STOP"
 	}
 	switch w.finish {
 	case "":

@@ -52,7 +52,7 @@ func (m *model) read(answer *wire.Answer, w *writer) (line, error) {
 		if err != nil {
 			return line{}, err
 		}
-		if w.add(l); l.done || w.Gone {
+		if w.add(l); l.done || l.reason != "" || w.Gone {
 			return l, nil
 		}
 	}
@@ -131,9 +131,9 @@ func (l *line) message(d *wire.Decoder) {
 	d.Object(func(key []byte) {
 		switch string(key) {
 		case "content":
-			l.text = d.Bytes()
+			l.text = d.Piece()
 		case "thinking":
-			l.thinking = d.Bytes()
+			l.thinking = d.Piece()
 		case "tool_calls":
 			d.Array(func(int) { l.calls = append(l.calls, wire.Leniently(d.Raw())) })
 		case "images":
@@ -152,31 +152,18 @@ type writer struct {
 	tools *llm.Toolset
 	size  int // bytes of the request, which identify the answer
 
-	ids      wire.CallIDs
-	thoughts wire.Thoughts
-	created  string // of the stream's first line
-}
-
-// say adds reasoning and text.
-func (w *writer) say(think, text []byte) {
-	if len(think) > 0 {
-		w.Last(llm.ReasoningDelta).Add(think)
-	}
-	if len(text) > 0 {
-		w.Last(llm.TextDelta).Add(text)
-	}
+	ids     wire.CallIDs
+	created string // of the stream's first line
 }
 
 func (w *writer) add(l line) {
 	if w.created == "" {
 		w.created = l.created
 	}
-	think, text := w.thoughts.Split(l.text)
-	w.say(l.thinking, nil)
-	w.say(think, text)
-	if l.done {
-		w.say(w.thoughts.Rest())
+	if len(l.thinking) > 0 {
+		w.Last(llm.ReasoningDelta).Add(l.thinking)
 	}
+	w.Say(l.text)
 	for _, data := range l.images {
 		w.Show(&message.Image{MIME: http.DetectContentType(data), Data: data})
 	}

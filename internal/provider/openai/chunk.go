@@ -2,6 +2,8 @@ package openai
 
 import (
 	"bytes"
+	"errors"
+	"strings"
 
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -27,9 +29,10 @@ type chunks struct {
 	extras   []extra        // members of the message that are not modelled
 	places   map[string]int // of the extras, by key
 	think    string         // the metadata of the member in which reasoning comes
-	thoughts wire.Thoughts
-	ended    string // the finish reason
-	sequence bool   // a stop sequence was written, as vLLM reports
+	ended    string         // the finish reason
+	begun    bool           // there was a choice
+	counted  bool           // the usage came alone, as it does after the last choice
+	sequence bool           // a stop sequence was written, as vLLM reports
 	refused  bool
 	usage    message.Usage
 }
@@ -42,37 +45,50 @@ type openCall struct {
 }
 
 // stream reads up to [DONE] or, from servers without this mark, to the end of the body once there was
-// a finish reason.
+// a finish reason or the usage. Gateways drop the finish reason, but do not send [DONE] after half an answer.
 func (c *chunks) stream(answer *wire.Answer) {
 	complete := answer.Follow(c.asm, func(data []byte) bool {
-		if string(data) == "[DONE]" {
-			c.finish()
+		if string(data) == doneMark {
+			c.finish(c.begun)
 			return true
 		}
 		c.read(data)
 		return false
 	})
 	if !complete {
-		c.finish()
+		c.finish(c.begun && c.counted)
 	}
 }
 
+// doneMark is the data of the last event.
+const doneMark = "[DONE]"
+
 func (c *chunks) whole(body []byte) {
 	if c.read(body); !c.asm.Gone {
-		c.finish()
+		c.finish(c.begun)
 	}
 }
 
 // read reads one chunk, or a whole completion.
 func (c *chunks) read(data []byte) {
 	var failed *wire.APIError
+	var object, said string
+	choices, usage := 0, false
 	d := wire.Decode(data)
 	d.Object(func(key []byte) {
 		switch string(key) {
 		case "choices":
-			d.Array(func(int) { c.choice(d) })
+			d.Array(func(int) {
+				choices++
+				c.choice(d)
+			})
 		case "usage":
+			usage = d.IsObject()
 			readUsage(d, &c.usage)
+		case "object":
+			object = d.String()
+		case "message":
+			said = d.String()
 		case "error":
 			if !d.Null() {
 				failed = &wire.APIError{}
@@ -80,6 +96,10 @@ func (c *chunks) read(data []byte) {
 			}
 		}
 	})
+	c.begun, c.counted = c.begun || choices > 0, usage && choices == 0
+	if object == "error" && failed == nil { // old versions of vLLM
+		failed = &wire.APIError{Message: said}
+	}
 	switch {
 	case failed != nil:
 		c.asm.Fail(c.told(*failed))
@@ -124,11 +144,11 @@ func (c *chunks) delta(d *wire.Decoder, whole bool) {
 		case "content":
 			c.content(d)
 		case "reasoning_content":
-			c.reasoning(d.Bytes(), reasoningContentMeta)
+			c.reasoning(d.Piece(), reasoningContentMeta)
 		case "reasoning":
-			c.reasoning(d.Bytes(), reasoningMeta)
+			c.reasoning(d.Piece(), reasoningMeta)
 		case "refusal":
-			c.refusal(d.Bytes())
+			c.refusal(d.Piece())
 		case "tool_calls":
 			d.Array(func(int) { c.call(d, whole) })
 		default:
@@ -142,19 +162,19 @@ func (c *chunks) delta(d *wire.Decoder, whole bool) {
 // content reads a string or, from Mistral's reasoning models, a list of parts.
 func (c *chunks) content(d *wire.Decoder) {
 	if !d.IsArray() {
-		c.text(d.Bytes())
+		c.text(d.Piece())
 		return
 	}
 	d.Array(func(int) {
 		d.Object(func(key []byte) {
 			switch string(key) {
 			case "text":
-				c.text(d.Bytes())
+				c.text(d.Piece())
 			case "thinking":
 				d.Array(func(int) {
 					d.Object(func(key []byte) {
 						if string(key) == "text" {
-							c.reasoning(d.Bytes(), "")
+							c.reasoning(d.Piece(), "")
 						}
 					})
 				})
@@ -173,18 +193,14 @@ func (c *chunks) settle() {
 // text adds text. Servers of local models that do not know how a model marks its reasoning leave it in the
 // text.
 func (c *chunks) text(s []byte) {
-	var think []byte
-	if !c.official {
-		think, s = c.thoughts.Split(s)
+	if len(s) == 0 {
+		return
 	}
-	c.say(think, s)
-}
-
-func (c *chunks) say(think, text []byte) {
-	c.reasoning(think, "")
-	if len(text) > 0 {
-		c.settle()
-		c.asm.Last(llm.TextDelta).Add(text)
+	c.settle()
+	if c.official {
+		c.asm.Last(llm.TextDelta).Add(s)
+	} else {
+		c.asm.Say(s)
 	}
 }
 
@@ -255,7 +271,7 @@ func (c *chunks) call(d *wire.Decoder, whole bool) {
 					if d.IsObject() { // servers that forget to quote it
 						cd.args = d.Raw()
 					} else {
-						cd.args = d.Bytes()
+						cd.args = d.Piece()
 					}
 				}
 			})
@@ -445,18 +461,25 @@ func readUsage(d *wire.Decoder, u *message.Usage) {
 	})
 }
 
-// finish ends the stream, with the reply if there was a finish reason.
-func (c *chunks) finish() {
-	if c.ended == "" {
+// finish ends the stream, with the reply if it is complete: if there was a finish reason or another mark of the
+// end.
+func (c *chunks) finish(marked bool) {
+	switch {
+	case c.ended == "" && !marked:
 		c.asm.Fail(c.wire.Broken(nil))
 		return
+	case c.ended == "error", c.ended == "abort": // OpenRouter; vLLM, SGLang
+		c.asm.Fail(c.wire.Broken(errAborted))
+		return
+	case c.ended == "insufficient_system_resource": // DeepSeek
+		c.asm.Fail(c.wire.Fault(wire.CodeOverloaded, "it has too much to do to finish the answer", 0))
+		return
 	}
-	c.say(c.thoughts.Rest())
 	c.asm.Cite(c.citations()...)
 	for i := range c.calls {
 		o := &c.calls[i]
 		c.announce(o)
-		if o.Len() == 0 && c.ended != "length" {
+		if o.Len() == 0 && !cutOff(c.ended) {
 			o.Add([]byte("{}")) // a call without arguments
 		}
 	}
@@ -467,9 +490,9 @@ func (c *chunks) finish() {
 // "tool_calls" without any call means that the model was cut off and must continue.
 func (c *chunks) stop() message.Stop {
 	switch {
-	case c.ended == "length":
+	case cutOff(c.ended):
 		return message.StopLength
-	case c.ended == "content_filter", c.refused && len(c.calls) == 0:
+	case c.ended == "content_filter", c.ended == "sensitive", c.refused && len(c.calls) == 0: // the second is Zhipu's
 		return message.StopRefused
 	case len(c.calls) > 0:
 		return message.StopTools
@@ -480,3 +503,14 @@ func (c *chunks) stop() message.Stop {
 	}
 	return message.StopEnd
 }
+
+// cutOff reports whether a finish reason means that the answer is too long, in the words of any server.
+func cutOff(reason string) bool {
+	switch strings.ToLower(reason) {
+	case "length", "max_tokens", "model_length", "max_output_tokens":
+		return true
+	}
+	return false
+}
+
+var errAborted = errors.New("the server gave the answer up")

@@ -30,6 +30,7 @@ type item struct {
 	*wire.Part
 	typ   string
 	texts map[int64]*wire.Part // by content_index
+	loose bool                 // its text was said as that of a local model
 	place int64                // of reasoning: the part that was written last
 	done  bool
 }
@@ -52,6 +53,14 @@ func (o *outputs) stream(answer *wire.Answer) {
 
 // event reads one event, and reports whether it is the last. Members may come in any order.
 func (o *outputs) event(data []byte) (last bool) {
+	if string(data) == doneMark { // a gateway's, without the event that ends a response
+		if o.asm.Written() {
+			o.close()
+		} else {
+			o.asm.Fail(o.wire.Broken(nil))
+		}
+		return true
+	}
 	var typ string
 	var index, place int64
 	var delta, raw []byte
@@ -65,7 +74,7 @@ func (o *outputs) event(data []byte) (last bool) {
 		case "content_index", "summary_index":
 			place = d.Int()
 		case "delta":
-			delta = d.Bytes()
+			delta = d.Piece()
 		case "item":
 			raw = d.Raw()
 		case "response":
@@ -153,6 +162,11 @@ func (o *outputs) text(index, place int64, s []byte, refusal bool) {
 	if len(s) == 0 || it == nil || it.typ != "message" {
 		return
 	}
+	if !o.official && !refusal {
+		it.loose = true
+		o.asm.Say(s)
+		return
+	}
 	p := it.texts[place]
 	if p == nil {
 		p = o.asm.Open(llm.TextDelta)
@@ -200,7 +214,7 @@ func (o *outputs) end(index int64, raw []byte) {
 			switch string(key) {
 			case "type", "call_id", "name":
 			case "arguments":
-				if s := d.Bytes(); it.Len() == 0 {
+				if s := d.Piece(); it.Len() == 0 {
 					it.Add(s)
 				}
 			default:
@@ -261,7 +275,7 @@ func (o *outputs) said(index int64, it *item, raw []byte) {
 				notes = d.Raw()
 			}
 		})
-		if it.texts[int64(i)] == nil {
+		if it.texts[int64(i)] == nil && (refusal || !it.loose) {
 			o.text(index, int64(i), text, refusal)
 		}
 		p := it.texts[int64(i)]
@@ -312,6 +326,12 @@ func (o *outputs) whole(raw []byte) {
 		o.asm.Fail(o.wire.Broken(nil))
 		return
 	}
+	o.close()
+}
+
+// close ends the stream with the reply.
+func (o *outputs) close() {
+	r := &o.result
 	if len(o.items) == 0 { // nothing was streamed
 		d := wire.Decode(r.output)
 		d.Array(func(i int) { o.end(int64(i), d.Raw()) })
@@ -320,7 +340,7 @@ func (o *outputs) whole(raw []byte) {
 		if it.typ == "web_search_call" {
 			r.usage.Searches++
 		}
-		if it.typ == "function_call" && it.Len() == 0 && r.status == "completed" {
+		if it.typ == "function_call" && it.Len() == 0 && r.status != "incomplete" {
 			it.Add([]byte("{}")) // a call without arguments
 		}
 	}

@@ -32,6 +32,7 @@ type Assembly struct {
 	yield  func(llm.Event, error) bool
 	parts  []*Part
 	images []*message.Image // appended to the end of the reply
+	speech speech           // of Say
 }
 
 // Part is one block that is being written.
@@ -45,6 +46,7 @@ type Part struct {
 	kind      llm.Kind // TextDelta, ReasoningDelta or CallArgs
 	place     int
 	text      strings.Builder
+	cut       []byte // the beginning of a character
 	announced bool
 }
 
@@ -64,6 +66,7 @@ func (a *Assembly) Fail(err error) {
 
 // Done adds the blocks to the reply and ends the stream with it.
 func (a *Assembly) Done(r *llm.Reply) {
+	a.speech.end(a)
 	r.Blocks = a.Blocks()
 	a.send(llm.Event{Kind: llm.Done, Reply: r})
 }
@@ -94,6 +97,7 @@ func (a *Assembly) Vendor(kind string) *Part {
 
 // Cite adds sources to the last text block, if there is one.
 func (a *Assembly) Cite(list ...message.Citation) {
+	a.speech.end(a)
 	for _, p := range slices.Backward(a.parts) {
 		if p.kind == llm.TextDelta {
 			p.Cites = append(p.Cites, slices.DeleteFunc(list, func(c message.Citation) bool { return c == message.Citation{} })...)
@@ -127,9 +131,16 @@ func tooLarge(format string, args ...any) error {
 		WithHint("ask for less at once, or choose another model").Retrying(fault.RetryNone, 0)
 }
 
+// Written reports whether anything was added to a block.
+func (a *Assembly) Written() bool {
+	a.speech.end(a)
+	return slices.ContainsFunc(a.parts, func(p *Part) bool { return p.Len() > 0 || p.kind == llm.CallArgs })
+}
+
 // Open begins a block: text (llm.TextDelta), reasoning (llm.ReasoningDelta) or a call
 // (llm.CallArgs). It first announces earlier calls that are not yet announced.
 func (a *Assembly) Open(kind llm.Kind) *Part {
+	a.speech.pause(a)
 	if n := len(a.parts); n > 0 {
 		last := a.parts[n-1]
 		last.Announce()
@@ -147,6 +158,7 @@ func (a *Assembly) Open(kind llm.Kind) *Part {
 
 // Last returns the last block if it is of the kind, and begins a new one otherwise.
 func (a *Assembly) Last(kind llm.Kind) *Part {
+	a.speech.pause(a)
 	if n := len(a.parts); n > 0 && a.parts[n-1].kind == kind {
 		return a.parts[n-1]
 	}
@@ -165,8 +177,22 @@ func (p *Part) Announce() {
 // Announced reports whether the start of the call was yielded.
 func (p *Part) Announced() bool { return p.announced }
 
-// Add appends to the block's text or arguments, and yields the added piece.
+// Add appends to the block's text or arguments, and yields the added piece. A character that is cut at the end
+// of the piece waits for the next one.
 func (p *Part) Add(b []byte) {
+	b, p.cut = joinPieces(p.cut, b)
+	p.add(b)
+}
+
+// settle adds what is left of a character that was cut and never completed.
+func (p *Part) settle() {
+	if len(p.cut) > 0 {
+		p.cut = nil
+		p.add([]byte("\uFFFD"))
+	}
+}
+
+func (p *Part) add(b []byte) {
 	if len(b) == 0 {
 		return
 	}
@@ -201,6 +227,7 @@ func (a *Assembly) Blocks() []message.Block {
 	out := make([]message.Block, 0, len(a.parts))
 	for i, p := range a.parts {
 		p.Announce()
+		p.settle()
 		common := message.Common{Meta: a.Sound(p.Meta)}
 		switch p.kind {
 		case llm.TextDelta:
