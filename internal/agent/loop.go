@@ -253,7 +253,8 @@ func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
 	}
 	for refits := 0; ; refits++ {
 		m, err := l.ask(ctx)
-		if l.Fitter == nil || m != nil || !fault.HasCode(err, "context_too_long") || refits == mostRefits {
+		certain, perhaps := llm.TooLong(err)
+		if l.Fitter == nil || m != nil || !certain && !perhaps || certain && refits >= mostRefits || perhaps && refits >= mostGuesses {
 			return m, err
 		}
 		less, fitErr := l.fit(ctx, true)
@@ -267,8 +268,11 @@ func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
 }
 
 // mostRefits bounds how often the context is reduced because the model rejected it as too
-// long.
-const mostRefits = 4
+// long, and mostGuesses how often because that may be the reason.
+const (
+	mostRefits  = 8
+	mostGuesses = 4
+)
 
 // fit reduces the model's context. Its time counts towards the run's limit.
 func (l *loop) fit(ctx context.Context, refused bool) (bool, error) {

@@ -21,6 +21,7 @@ type adapted struct {
 	next   Model
 	models *Models
 	lacks  [len(adaptable)]atomic.Bool // learned from refusals
+	told   atomic.Bool                 // that the model wrote a call as text
 }
 
 // adaptable are the abilities that requests can do without, and the codes of refusals for their lack.
@@ -98,7 +99,19 @@ func (m *adapted) adapt(r *Request) (w *worded, lacking int) {
 			asked.System, asked.Schema, w.fenced = InWords(&asked), nil, true
 		}
 	}
+	if w.tools == nil && r.ToolChoice != "none" && len(asked.Tools.Specs()) > 0 && !unbounded(m.name) {
+		w.tools = asked.Tools
+	}
+	if !m.told.Load() {
+		w.stray = m.strayCall
+	}
 	return w, lacking
+}
+
+// strayCall returns what the user is told, once, of a call that the model wrote as text.
+func (m *adapted) strayCall() string {
+	m.told.Store(true)
+	return m.name + " wrote a call of a tool as text, and it was not made. `steward models test " + m.name + "` tells whether the model can call tools."
 }
 
 // needs reports whether a request uses an ability. A caller that requires a tool is not helped by
@@ -154,12 +167,18 @@ func (m *adapted) forward(ctx context.Context, w *worded, yield func(Event, erro
 			reply.Model = cmp.Or(reply.Model, m.name)
 			ev.Reply = &reply
 			m.models.learning.see(m.name, w.Request, reply.Usage)
+			m.models.accepted(m.name, w.Request)
+			if reply.Stop == message.StopRefused && blank(&reply) && !yield(Event{Kind: Notice, Text: m.name + " refused to answer."}, nil) {
+				return false
+			}
 		}
 		return yield(ev, err)
 	}
 	o := forward(ctx, m.next, w.Request, w.reading(named))
 	if tooLong(o.err) {
 		m.models.tooLong(m.name, w.Request, o.err)
+	} else if m.models.maybeTooLong(m.name, w.Request, o.err) {
+		o.err = fault.Of(o.err).Detail(maybeLong, true)
 	}
 	return o
 }
@@ -175,3 +194,16 @@ func plausible(u message.Usage) message.Usage {
 
 // tooLong reports whether a model refused a request because it is too long.
 func tooLong(err error) bool { return err != nil && fault.HasCode(err, "context_too_long") }
+
+// maybeLong is a detail of the refusal of a request that is longer than the last one that the model accepted, and
+// that names no other reason.
+const maybeLong = "may_be_too_long"
+
+// TooLong reports whether a model refused a request because it is too long, or perhaps because of that.
+func TooLong(err error) (certain, perhaps bool) {
+	if err == nil {
+		return false, false
+	}
+	perhaps, _ = fault.Of(err).Details[maybeLong].(bool)
+	return tooLong(err), perhaps
+}

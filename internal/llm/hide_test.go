@@ -35,6 +35,7 @@ func TestWordsComeWithoutSecrets(t *testing.T) {
 		for i := range texts {
 			texts[i] = strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{canary, "canary-", "0815", "can", " ", "ä", "x"}), 0, 6).Draw(rt, "text"), "")
 		}
+		texts[2] += "." // or the model has answered nothing
 		for rest := strings.Split(strings.Join(texts, "\x00"), "\x00"); ; {
 			block := rapid.IntRange(0, len(rest)-1).Draw(rt, "block")
 			if n := rapid.IntRange(0, len(rest[block])).Draw(rt, "cut"); n > 0 {

@@ -23,7 +23,7 @@ type Model interface {
 	// overloaded (Unavailable), provider_error (Unavailable, 5xx), request_refused (Invalid, 4xx),
 	// context_too_long (TooLarge, with the window in Details if the provider reports it),
 	// model_not_found (NotFound), tools_unsupported, images_unsupported, schema_unsupported,
-	// effort_unsupported (Unsupported), first_byte_timeout, idle_timeout (Timeout), stream_broken,
+	// effort_unsupported (Unsupported), empty_answer (Unavailable), first_byte_timeout, idle_timeout (Timeout), stream_broken,
 	// unreachable (Unavailable), cancelled (Cancelled), budget_exhausted (Exhausted), price_unknown
 	// (Unsupported), model_not_allowed (Denied).
 	Stream(ctx context.Context, r *Request) iter.Seq2[Event, error]

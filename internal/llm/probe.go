@@ -55,7 +55,7 @@ func (m *Models) Probe(ctx context.Context, full, user string, only ...Ability) 
 		switch {
 		case err == nil:
 			out.Can[a.ability] = good(reply)
-		case fault.HasCode(err, a.code), fault.HasCode(err, "request_refused"):
+		case fault.HasCode(err, a.code), fault.HasCode(err, "request_refused"), fault.HasCode(err, codeEmpty):
 			out.Can[a.ability] = false
 		default:
 			out.Errs[a.ability] = err

@@ -139,8 +139,20 @@ func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 			return
 		}
 		var failing time.Time
+		empty := 0 // answers
 		for failures := 1; ; failures++ {
-			o := forward(ctx, m.next, r, yield)
+			var nothing *Reply
+			o := forward(ctx, m.next, r, func(ev Event, err error) bool {
+				if ev.Kind == Done && unanswered(ev.Reply) {
+					nothing = ev.Reply
+					return false
+				}
+				return yield(ev, err)
+			})
+			if nothing != nil {
+				empty++
+				o.gone, o.err = false, emptyAnswer(m.name, nothing)
+			}
 			if o.gone {
 				return
 			}
@@ -153,10 +165,14 @@ func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 			}
 			f := fault.Of(o.err)
 			wait := m.policy.wait(failures, f)
+			again := passing(f)
+			if empty == 1 && nothing != nil { // some models answer the second time
+				wait, again = 0, true
+			}
 			if limited(f) {
 				m.pauses.set(m.name, f.After)
 			}
-			if !passing(f) || r.passing && limited(f) || failures >= m.policy.Attempts || f.After > m.policy.MaxAfter || time.Since(failing)+wait > m.policy.Total {
+			if !again || r.passing && limited(f) || failures >= m.policy.Attempts || f.After > m.policy.MaxAfter || time.Since(failing)+wait > m.policy.Total {
 				yield(Event{}, attempted(o.err, failures))
 				return
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,9 @@ type window struct {
 	tokens  int       // from the provider's list, or by the model's name; 0: unknown
 	asked   time.Time // when its provider was last asked
 	refused refusal
+	took    int64     // tokens of the last longer request that it accepted, as estimated
+	perhaps int64     // likewise of the last one that it refused without saying why
+	at      time.Time // when it refused that
 }
 
 // refusal is a window that a model named when it refused a request as too long.
@@ -113,7 +117,8 @@ func (m *Models) larger(full, refused string) bool {
 // smaller than the request.
 func (m *Models) tooLong(full string, r *Request, err error) {
 	n, _ := fault.Of(err).Details["window"].(int)
-	if n < leastWindow {
+	if n < leastWindow || int64(n) > 2*(EstimateRequest(r)+int64(r.Sampling.MaxTokens)) { // it names none, or counts something else
+
 		n = int(min(m.count(full, r), EstimateRequest(r)) * 9 / 10) // without the margin
 		if known := m.window(full); n < leastGuess || known > 0 && known < n {
 			return
@@ -124,6 +129,52 @@ func (m *Models) tooLong(full string, r *Request, err error) {
 	w := m.windows[full]
 	w.refused = refusal{n, time.Now().UTC().Truncate(time.Second)}
 	m.learnWindow(full, w)
+}
+
+// guessAge is how long after such a refusal a shorter request tells that the length was the reason.
+const guessAge = 2 * time.Minute
+
+// leastLong is the least length of a conversation that a refusal may be about, in tokens.
+const leastLong = 1000
+
+// accepted remembers how long a request was that a model has answered. If it refused a longer one without saying
+// why, the length was the reason.
+func (m *Models) accepted(full string, r *Request) {
+	if r.Transcript.Tokens() < leastLong {
+		return
+	}
+	n := EstimateRequest(r)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.windows[full]
+	if w.perhaps > n && w.perhaps < 2*n && n >= leastGuess && time.Since(w.at) < guessAge {
+		w.refused = refusal{int(w.perhaps * 9 / 10), time.Now().UTC().Truncate(time.Second)}
+	}
+	w.took, w.perhaps = n, 0
+	m.learnWindow(full, w)
+}
+
+// otherReasons match refusals that say what else is wrong.
+var otherReasons = regexp.MustCompile(`(?i)tool|function|schema|image|audio|file|temperature|top_p|top_k|penalty|effort|thinking|reasoning|signature|` +
+	`filter|policy|safety|moderation|\brole|api[ _-]?key|credit|billing|quota|permission|not (?:supported|allowed|permitted|enabled|found)|unsupported|` +
+	`unrecognized|unknown|missing|required|invalid (?:value|type|json)`)
+
+// maybeTooLong reports whether a refusal that names no reason may be about the length of the request: it is longer
+// than the last one that the model accepted.
+func (m *Models) maybeTooLong(full string, r *Request, err error) bool {
+	if err == nil || !fault.HasCode(err, "request_refused") || r.Transcript.Tokens() < leastLong || otherReasons.MatchString(fault.Of(err).Message) {
+		return false
+	}
+	n := EstimateRequest(r)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.windows[full]
+	if n <= w.took {
+		return false
+	}
+	w.perhaps, w.at = n, time.Now()
+	m.learnWindow(full, w)
+	return true
 }
 
 // learnWindow stores a model's window. The number of stored windows is bounded. The caller holds

@@ -1,14 +1,11 @@
 package llm
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/id"
@@ -28,8 +25,9 @@ The tools, each with the JSON Schema of its arguments:
 type worded struct {
 	*Request
 	notices []string
-	tools   *Toolset // may be called in words
-	fenced  bool     // a code fence around the answer is left out
+	tools   *Toolset      // may be called in words
+	stray   func() string // what the user is told about a call that is not made; nil: nothing
+	fenced  bool          // a code fence around the answer is left out
 }
 
 // InWords returns the system prompt for a request whose schema is described to the model in words.
@@ -159,13 +157,16 @@ func (w *worded) reading(yield func(Event, error) bool) func(Event, error) bool 
 			}
 			return flush(&held, yield)
 		case ev.Kind == Done && ev.Reply != nil:
-			if called := w.calls(ev.Reply); called != nil {
+			called, stray := w.calls(ev.Reply)
+			if called != nil {
 				return announce(called, yield) && yield(Event{Kind: Done, Reply: called}, nil)
 			}
 			if w.fenced {
 				ev.Reply = unfenced(ev.Reply)
 			}
-			return flush(&held, yield) && yield(ev, err)
+			if !flush(&held, yield) || stray && w.stray != nil && !yield(Event{Kind: Notice, Text: w.stray()}, nil) {
+				return false
+			}
 		}
 		return yield(ev, err)
 	}
@@ -193,48 +194,29 @@ func announce(r *Reply, yield func(Event, error) bool) bool {
 	return true
 }
 
-// mayCall reports whether a text can be the beginning of a call in words.
-func mayCall(text string) bool {
-	text = strings.TrimSpace(text)
-	return text == "" || text[0] == '{' || strings.HasPrefix(text, "```") || strings.HasPrefix("```", text)
-}
-
 // mostSpoken is how many calls are read from one answer in words.
 const mostSpoken = 32
 
 // calls returns the reply with its calls in words as calls. It returns nil unless the whole text
-// consists of calls of known tools: anything else is an answer.
-func (w *worded) calls(r *Reply) *Reply {
-	if w.tools == nil || r.Stop != message.StopEnd {
-		return nil
+// consists of calls of known tools: anything else is an answer. stray reports whether there is a call
+// in it all the same.
+func (w *worded) calls(r *Reply) (called *Reply, stray bool) {
+	m := &message.Message{Role: message.Assistant, Blocks: r.Blocks}
+	if w.tools == nil || r.Stop == message.StopRefused || len(m.Calls()) > 0 {
+		return nil, false
 	}
-	text := (&message.Message{Blocks: r.Blocks}).Text()
-	if !mayCall(text) {
-		return nil
-	}
-	var calls []message.Block
-	d := jsontext.NewDecoder(bytes.NewReader([]byte(inner(text))))
-	for d.PeekKind() == '{' && len(calls) < mostSpoken {
-		var c struct {
-			Tool      string         `json:"tool"`
-			Arguments jsontext.Value `json:"arguments"`
-		}
-		if json.UnmarshalDecode(d, &c, json.RejectUnknownMembers(true)) != nil || c.Arguments.Kind() != '{' {
-			return nil
-		}
-		known := slices.ContainsFunc(w.tools.Specs(), func(s tool.Spec) bool { return s.Name == c.Tool || tool.WireName(s.Name) == c.Tool })
-		if !known {
-			return nil
-		}
-		calls = append(calls, &message.ToolCall{CallID: "call_" + strings.ReplaceAll(id.New().String(), "-", ""), Name: w.tools.Name(c.Tool), Args: bytes.Clone(c.Arguments)})
-	}
-	if _, err := d.ReadToken(); err != io.EOF || len(calls) == 0 {
-		return nil
+	text := m.Text()
+	list, marked := spokenCalls(text, w.tools)
+	if len(list) == 0 || w.Schema != nil && !marked {
+		return nil, strayCall(text, w.tools)
 	}
 	out := *r
 	out.Stop = message.StopTools
-	out.Blocks = append(slices.DeleteFunc(slices.Clone(r.Blocks), isText), calls...)
-	return &out
+	out.Blocks = slices.DeleteFunc(slices.Clone(r.Blocks), isText)
+	for _, c := range list {
+		out.Blocks = append(out.Blocks, &message.ToolCall{CallID: "call_" + strings.ReplaceAll(id.New().String(), "-", ""), Name: c.name, Args: c.args})
+	}
+	return &out, false
 }
 
 // inner returns a text without a code fence around it.

@@ -27,8 +27,6 @@ func explain(status int, body []byte) wire.Refusal {
 	text := strings.ToLower(e.Message)
 	switch {
 	case e.Type != "invalid_request_error" && (e.Type != "" || status != http.StatusBadRequest): // Bedrock names no type
-	case e.Says("prompt is too long", "exceed context limit", "context window", "input is too long"): // the last is Bedrock's
-		r.Code = wire.CodeContext
 	case e.Says("credit balance"):
 		r.Code, r.Final = wire.CodeRate, true
 	case strings.HasPrefix(text, "output_config") || strings.HasPrefix(text, "output_format"):

@@ -264,8 +264,6 @@ func codeOf(status int, m string) string {
 		return wire.CodeNoTools
 	case has("does not support vision"), has("missing data required for image input"):
 		return wire.CodeNoImages
-	case has("exceed") && (has("context length") || has("context size")):
-		return wire.CodeContext
 	case has("model") && has("not found"):
 		return wire.CodeNoModel
 	case has("schema") && (has("format") || has("grammar")):

@@ -31,9 +31,7 @@ func refusal(e wire.APIError, status int) wire.Refusal {
 		status = e.Number
 	}
 	switch {
-	case e.Code == "context_length_exceeded", e.Type == "exceed_context_size_error", // the second is llama.cpp's
-		status != 429 && e.Says("maximum context length", "context window", "context length", "too many tokens",
-			"context size", "n_ctx", "maximum prompt length", "too large for model with"):
+	case e.Code == "context_length_exceeded", e.Type == "exceed_context_size_error": // the second is llama.cpp's; wire knows the words
 		r.Code = wire.CodeContext
 	case e.Code == "insufficient_quota", e.Type == "insufficient_quota", status == 402:
 		r.Code, r.Final = wire.CodeRate, true

@@ -64,6 +64,7 @@ func (c *Client) Refused(status int, h http.Header, body []byte) *fault.Error {
 	if r.Code == "" {
 		r.Code = codeOf(status)
 	}
+	r.long(status, string(body[:min(len(body), mostWords)]))
 	if r.Message == "" {
 		r.Message = excerpt(body)
 	}
@@ -84,12 +85,42 @@ func (c *Client) RefusedAs(status int, r Refusal) *fault.Error {
 	if r.Code == "" {
 		r.Code = codeOf(status)
 	}
+	r.long(status, "")
 	return c.Told(r).Detail("status", status)
+}
+
+// long recognises that a request was refused as too long, whatever the vendor calls that. The message may stand
+// anywhere in the body: gateways wrap what they are told.
+func (r *Refusal) long(status int, body string) {
+	switch {
+	case r.Code == CodeContext && status != http.StatusRequestEntityTooLarge:
+		return
+	case r.Code == CodeRate && !r.Final && (neverFits(r.Message) || neverFits(body)):
+		r.Code, r.After = CodeContext, 0
+		return
+	}
+	said := r.Message
+	if !tooLong(said) {
+		if said = body; !tooLong(said) {
+			return
+		}
+	}
+	switch r.Code {
+	case "", CodeContext, CodeRefused, CodeProvider, CodeNoModel:
+		if r.Code == CodeNoModel && status != http.StatusBadRequest {
+			return
+		}
+		r.Code = CodeContext
+		if r.Window == 0 {
+			r.Window = Window(said)
+		}
+	}
 }
 
 // Told returns the coded error for a refusal with a known Code, for example one in the middle of a
 // stream.
 func (c *Client) Told(r Refusal) *fault.Error {
+	r.long(0, "")
 	if r.Code == "" {
 		r.Code = CodeProvider
 	}

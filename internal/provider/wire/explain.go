@@ -18,6 +18,8 @@ type APIError struct {
 	Reason  string        // Google's, of the details
 	After   time.Duration // Google's: when to try again
 	Window  int           // llama.cpp: the model's window
+
+	raw string // OpenRouter: what the server behind it said
 }
 
 // ReadAPIError reads as much of an error's body as possible. ok is false if the body is not JSON.
@@ -27,7 +29,7 @@ func ReadAPIError(body []byte) (e APIError, ok bool) {
 		switch string(key) {
 		case "error":
 			e.Read(d)
-		case "message", "detail":
+		case "message", "detail", "msg", "error_msg":
 			if e.Message == "" {
 				e.Message = d.String()
 			}
@@ -47,6 +49,11 @@ func ReadAPIError(body []byte) (e APIError, ok bool) {
 
 // Read reads the next value as an error.
 func (e *APIError) Read(d *Decoder) {
+	defer func() {
+		if e.raw != "" && !strings.Contains(e.Message, e.raw) {
+			e.Message += ": " + e.raw
+		}
+	}()
 	if d.IsString() {
 		e.Message = d.String()
 		return
@@ -69,6 +76,12 @@ func (e *APIError) Read(d *Decoder) {
 			} else {
 				e.Number = int(d.Int())
 			}
+		case "metadata": // OpenRouter: what the server behind it said
+			d.Object(func(key []byte) {
+				if string(key) == "raw" {
+					e.raw = d.String()
+				}
+			})
 		case "details":
 			d.Array(func(int) { d.Object(func(key []byte) { e.detail(d, string(key)) }) })
 		}

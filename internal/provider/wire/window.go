@@ -3,11 +3,10 @@ package wire
 import (
 	"regexp"
 	"strconv"
-	"strings"
 )
 
 // windowWords match the messages in which servers name a model's window when they refuse a request
-// as too long.
+// as too long. allowedCount reads the others.
 var windowWords = []*regexp.Regexp{
 	// OpenAI, Azure, vLLM, OpenRouter, DeepSeek: "maximum context length is 16384 tokens"
 	// LM Studio: "context length of only 4096 tokens"; SGLang: "context length (4096 tokens)"
@@ -32,10 +31,7 @@ var effortWords = regexp.MustCompile(`reasoning[_. ]effort|output_config\.effort
 // Window reads from a refusal how many tokens the model accepts. It returns 0 if the message does
 // not say.
 func Window(message string) int {
-	if len(message) > mostWords {
-		message = message[:mostWords]
-	}
-	message = strings.ToLower(strings.ReplaceAll(message, ",", ""))
+	message = plainWords(message)
 	for _, words := range windowWords {
 		if found := words.FindStringSubmatch(message); found != nil {
 			if n, err := strconv.Atoi(found[1]); err == nil && n > 0 && n <= mostWindow {
@@ -43,7 +39,7 @@ func Window(message string) int {
 			}
 		}
 	}
-	return 0
+	return allowedCount(message)
 }
 
 const (
