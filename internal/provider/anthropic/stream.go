@@ -34,6 +34,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 			client = m.binding
 		}
 		client.Ask(ctx, q, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {
+			asm.Tools = r.Tools
 			(&events{model: m, asm: asm, tools: r.Tools, ids: wire.CallIDs{Prefix: "toolu_"}}).read(answer)
 		})
 	}

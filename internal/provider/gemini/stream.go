@@ -25,6 +25,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 		parts, notices, err := m.body(r)
 		q := wire.Question{Path: path(m.name) + ":streamGenerateContent?alt=sse", Parts: parts, Notices: notices}
 		m.p.client.Ask(ctx, q, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {
+			asm.Tools = r.Tools
 			w := &writer{Assembly: asm, provider: m.p.name, loose: m.p.loose || !strings.HasPrefix(strings.TrimPrefix(m.name, "models/"), "gemini"), tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix}}
 			if err := m.read(answer, w); err != nil {
 				w.Fail(err)

@@ -29,6 +29,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 			return yield(ev, err)
 		}
 		m.p.client.Ask(ctx, q, err, told, func(asm *wire.Assembly, answer *wire.Answer) {
+			asm.Tools = r.Tools
 			w := &writer{Assembly: asm, tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix}}
 			end, err := m.read(answer, w)
 			switch {

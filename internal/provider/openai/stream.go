@@ -29,6 +29,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 			q.Path = "/responses"
 		}
 		m.wire.Ask(ctx, q, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {
+			asm.Tools = r.Tools
 			var in reader = &chunks{model: m, asm: asm, tools: r.Tools}
 			if m.responses {
 				in = &outputs{model: m, asm: asm, tools: r.Tools, items: map[int64]*item{}, ids: wire.CallIDs{Prefix: "call_"}}

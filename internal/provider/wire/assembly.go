@@ -24,8 +24,9 @@ const (
 // Assembly assembles a streamed reply and yields its events. It belongs to one stream. Once Gone is
 // set, further input is dropped.
 type Assembly struct {
-	Gone   bool // the consumer has stopped: stop reading
-	text   int  // the limited sizes
+	Tools  *llm.Toolset // those that were sent
+	Gone   bool         // the consumer has stopped: stop reading
+	text   int          // the limited sizes
 	args   int
 	shown  int
 	meta   int
@@ -239,7 +240,7 @@ func (a *Assembly) Blocks() []message.Block {
 		case llm.ReasoningDelta:
 			out = append(out, &message.Reasoning{Common: common, Text: p.Text()})
 		case llm.CallArgs:
-			out = append(out, &message.ToolCall{Common: common, CallID: p.CallID, Name: p.Name, Args: []byte(p.Text())})
+			out = append(out, &message.ToolCall{Common: common, CallID: p.CallID, Name: p.Name, Args: a.original(p.Name, []byte(p.Text()))})
 		}
 	}
 	for _, img := range a.images {

@@ -181,9 +181,10 @@ func InlineData(mime string, data []byte) string {
 }
 
 // AppendObjectSchema appends the JSON Schema of a tool's arguments. It changes it only as vendors
-// require: the schema must say that it is an object, and must have properties, even if there are
+// require, see ToolSchema, and: the schema must say that it is an object, and must have properties, even if there are
 // none.
 func AppendObjectSchema(dst, schema []byte) []byte {
+	schema = ToolSchema(schema)
 	var typ, props bool
 	members := 0
 	d := Decode(schema)

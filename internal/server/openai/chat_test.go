@@ -390,7 +390,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		msgs(`{"role":"user"}`):                     "400 invalid_value messages[0].content",
 		msgs(`{"role":"user","content":""}`):        "400 invalid_value messages[0].content",
 		msgs(`{"role":"user","content":5}`):         "400 invalid_value messages[0].content",
-		msgs(`{"role":"assistant","content":null}`): "400 invalid_value messages[0].content",
+		msgs(`{"role":"assistant","content":null}`): "400 invalid_value messages",
 		msgs(`{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}`):                               "400 invalid_value messages[0].content[0].input_audio.data",
 		msgs(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"https://x"}}]}`):                "400 unsupported_parameter messages[0].content[0].type",
 		msgs(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]}`):         "400 invalid_value messages[0].content[0].image_url.url",

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,16 +38,36 @@ func history(form wire.Codec, doc []byte) (system string, msgs []*message.Messag
 			prompt = append(prompt, m.Text())
 			continue
 		}
+		if m.Role == message.Assistant && saysNothing(m) { // what a model said that answered nothing; clients send it back
+			continue
+		}
+		m.Prev = id.ID{}
 		if settle(m); len(msgs) > 0 {
 			m.Prev = msgs[len(msgs)-1].ID
 		}
 		msgs = append(msgs, m)
+	}
+	if len(msgs) == 0 && len(prompt) == 0 {
+		return "", nil, bad("messages", "no message has content")
 	}
 	if len(msgs) == 0 { // a lone system prompt is the question
 		return "", []*message.Message{{ID: id.New(), Role: message.User,
 			Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "user"}, Text: strings.Join(prompt, "\n\n")}}}}, nil
 	}
 	return strings.Join(prompt, "\n\n"), msgs, nil
+}
+
+// saysNothing reports whether a message has neither text nor anything else than reasoning.
+func saysNothing(m *message.Message) bool {
+	return !slices.ContainsFunc(m.Blocks, func(b message.Block) bool {
+		switch b := b.(type) {
+		case *message.Text:
+			return b.Text != ""
+		case *message.Reasoning:
+			return false
+		}
+		return true
+	})
 }
 
 // settle sets who wrote a message, and removes what only providers can set: clients send answers back
@@ -136,7 +157,7 @@ func check(at string, m *message.Message) error {
 			said = true
 		}
 	}
-	if !said {
+	if !said && m.Role != message.Assistant {
 		return bad(at+".content", "the message has no content")
 	}
 	return nil
