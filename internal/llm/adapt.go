@@ -21,6 +21,7 @@ type adapted struct {
 	next   Model
 	models *Models
 	lacks  [len(adaptable)]atomic.Bool // learned from refusals
+	out    leftOut                     // likewise
 	told   atomic.Bool                 // that the model wrote a call as text
 }
 
@@ -47,7 +48,7 @@ func adaptableCode(code string) bool {
 // Stream implements Model.
 func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		for range len(adaptable) + 1 {
+		for range len(adaptable) + 1 + mostLeftOut {
 			w, lacking := m.adapt(r)
 			if lacking >= 0 && r.passing {
 				yield(Event{}, fault.New(fault.Unsupported, adaptable[lacking].code, "%s%s", m.name, adaptable[lacking].notice))
@@ -62,7 +63,12 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 			if o.gone {
 				return
 			}
-			if !m.learn(r, o.err) || r.passing {
+			if refused, ok := m.refusedTool(ctx, w.Request, o.err); ok {
+				m.out.add(refused)
+				if !yield(Event{Kind: Notice, Text: m.name + " does not accept the tool " + refused.Name + ", which is left out: " + fault.Of(o.err).Message}, nil) {
+					return
+				}
+			} else if !m.learn(r, o.err) || r.passing {
 				yield(Event{}, o.err)
 				return
 			}
@@ -78,6 +84,7 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 func (m *adapted) adapt(r *Request) (w *worded, lacking int) {
 	asked := *r
 	w, lacking = &worded{Request: &asked}, -1
+	asked.Tools = m.out.reduce(r.Tools)
 	for i := range adaptable {
 		if !m.lacking(i) {
 			continue
