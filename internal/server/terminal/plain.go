@@ -117,6 +117,10 @@ func refuse(ctx context.Context, c *client.Client, m client.Message, f *client.F
 // tool calls and notices to Notes.
 type Writer struct {
 	Out, Notes io.Writer
+	// Whole means that Out is read by a program, which cannot take back what it has read: each message is
+	// written once it is certain that it is not withdrawn.
+	Whole   bool
+	draft   string // the message that is being written, if Whole
 	wrote      bool   // a part of the answer was written
 	newline    bool   // it ends with a line feed
 	noticed    bool   // a notice was written; the offline provider introduces itself by one
@@ -131,7 +135,23 @@ type Writer struct {
 func (w *Writer) Frame(f client.Frame) error {
 	var err error
 	switch f.Type {
+	case client.FrameCall, client.FrameResult, client.FrameOpened, client.FrameComplete, client.FrameError:
+		if f.Type != client.FrameCall || f.Status == client.CallRunning {
+			if err = w.settle(); err != nil {
+				return err
+			}
+		}
+	}
+	switch f.Type {
 	case client.FrameToken:
+		if w.Whole {
+			if f.MessageID != w.flying {
+				err = w.settle()
+			}
+			w.flying = f.MessageID
+			w.draft += f.Text
+			return err
+		}
 		if f.MessageID != w.flying && w.wrote && !w.newline {
 			err = w.answer("\n")
 		}
@@ -149,6 +169,10 @@ func (w *Writer) Frame(f client.Frame) error {
 	case client.FrameOpened:
 		return w.note("« %s", oneLine(firstOf(f.Content.Text()), 200))
 	case client.FrameReset:
+		if w.Whole && f.MessageID == w.flying {
+			w.draft = ""
+			return nil
+		}
 		if w.wrote && f.MessageID == w.flying {
 			return w.note("what was written of this answer is void; it begins anew")
 		}
@@ -200,8 +224,21 @@ func (w *Writer) note(format string, args ...any) error {
 	return err
 }
 
-// Close ends the answer's last line.
+// settle writes the message that was held back.
+func (w *Writer) settle() error {
+	text := w.draft
+	w.draft = ""
+	if text != "" && w.wrote && !w.newline {
+		text = "\n" + text
+	}
+	return w.answer(text)
+}
+
+// Close writes what was held back, and ends the answer's last line.
 func (w *Writer) Close() error {
+	if err := w.settle(); err != nil {
+		return err
+	}
 	if w.wrote && !w.newline {
 		return w.answer("\n")
 	}
