@@ -129,7 +129,7 @@ func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bo
 	}
 	acc, err := terminal.Follow(ctx, s.Client, m, func(f client.Frame) error { return each(ctx, f) })
 	if errors.Is(err, errPlanWaits) {
-		return nil
+		return w.Close()
 	}
 	if err == nil && len(out.Tools) > 0 {
 		err = a.background(ctx, s, acc, &out, w, wait, each)
