@@ -121,14 +121,14 @@ type Writer struct {
 	// written once it is certain that it is not withdrawn.
 	Whole   bool
 	draft   string // the message that is being written, if Whole
-	wrote      bool   // a part of the answer was written
-	newline    bool   // it ends with a line feed
-	noticed    bool   // a notice was written; the offline provider introduces itself by one
-	called     string // the call that was noted last
-	flying     string
-	tasks      map[string]string // the last note about each
-	Offline    bool              // the answer came from the offline provider
-	Stop       message.Stop
+	wrote   bool   // a part of the answer was written
+	newline bool   // it ends with a line feed
+	noticed bool   // a notice was written; the offline provider introduces itself by one
+	called  string // the call that was noted last
+	flying  string
+	tasks   map[string]string // the last note about each
+	Offline bool              // the answer came from the offline provider
+	Stop    message.Stop
 }
 
 // Frame writes one frame.
