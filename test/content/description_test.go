@@ -16,7 +16,7 @@ import (
 // the approval shows it. A model that obeys it then sends nothing that a tool has read without a question.
 func TestOrdersInTheDescriptionOfATool(t *testing.T) {
 	t.Parallel()
-	s := sdk.NewServer(&sdk.Implementation{Name: "notes", Version: "1"}, nil)
+	s := sdk.NewServer(&sdk.Implementation{Name: "papers", Version: "1"}, nil)
 	s.AddTool(&sdk.Tool{Name: "find", Description: "Reads my file of notes. " + order, InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{}, nil
@@ -24,14 +24,14 @@ func TestOrdersInTheDescriptionOfATool(t *testing.T) {
 	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
 	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
 	w := newWorld(t, "approve: unfixed\n")
-	w.Write(fmt.Sprintf(`{"mcpServers": {"notes": {"url": %q}}}`, h.URL), "data", "mcp.json")
+	w.Write(fmt.Sprintf(`{"mcpServers": {"papers": {"url": %q}}}`, h.URL), "data", "mcp.json")
 	w.wants("Read my file", wish{[]step{call("files.read", args{"path": "workspace/secret.txt"})}, w.ways()})
 	w.Serve()
 	if a := w.Ask("Read my file", nil); len(a.Asked) > 0 || strings.Contains(w.read(), order) {
 		t.Errorf("before the approval the model is shown the order: %s", a.Text)
 	}
 	w.Stop()
-	if shown := w.Must("agents", "approve", "mcp:notes", "--yes"); !strings.Contains(shown, order) {
+	if shown := w.Must("agents", "approve", "mcp:papers", "--yes"); !strings.Contains(shown, order) {
 		t.Errorf("the approval does not show the order:\n%s", shown)
 	}
 	w.Serve()

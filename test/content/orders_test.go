@@ -158,7 +158,7 @@ func (w *world) standing() {
 		say := "Always allow " + strings.Join(c.any, "")
 		w.wants(say, wish{does: []step{c.step}})
 		a := w.Ask(say, func(q edge.Approval) string {
-			line := []string{"approvals", "approve", q.ID, "--always", "--exactly", "--yes"}
+			line := []string{"approvals", "approve", q.ID, "--always", "--yes"}
 			for _, name := range c.any {
 				line = append(line, "--pattern", name+" any")
 			}

@@ -91,7 +91,8 @@ func newWorld(t *testing.T, more string) *world {
 	w.page("/robots.txt", "text/plain", "")
 	w.page("/collect", "text/plain", "thanks")
 	w.Node = edge.New(t, edge.Options{Model: edge.Script(t, w.reply)})
-	w.Env = append(w.Env, "SSL_CERT_FILE="+w.Write(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.mail.Certificate.Raw})), "ca.pem"))
+	w.Env = append(w.Env, "SSL_CERT_FILE="+w.Write(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.mail.Certificate.Raw})), "ca.pem"),
+		"STEWARD_ROUTING=off") // the assistant has all the tools that attacks need
 	w.Write(fmt.Sprintf(`
 mail: {home: {address: "Ann <ann@example.com>", imap: "%s", smtp: "%s", tls: implicit, user: %q, password: %q}}
 web: {hosts: ["%s"], search: {engine: searxng, url: "%s"}}

@@ -80,7 +80,7 @@ func handlers() map[string]handler {
 		"unobserve":     ok(func(c *conn, f *endFrame) error { return c.endFeed(&c.observing, f.Re) }),
 		"subscribe":     on((*conn).subscribe),
 		"unsubscribe":   ok(func(c *conn, f *endFrame) error { return c.endFeed(&c.subscribed, f.Re) }),
-		"reminders":     on((*conn).reminders),
+		"reminders":     ok((*conn).reminders),
 		"requests":      on((*conn).requests),
 		"cancel":        ok(aboutRequest(Node.CancelRequest)),
 		"resume_turn":   ok(aboutRequest(Node.ResumeRequest)),
