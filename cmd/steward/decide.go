@@ -103,7 +103,7 @@ func (d *decider) answer(ctx context.Context, q *effect.Question) (client.Answer
 	keys := "Allow it? [y]es, [n]o, this [c]onversation, always ([p]), [e]dit, [d]etails: "
 	switch {
 	case ofPlan(q.Tool):
-		keys = "Carry it out? [y]es, [n]o, [e]dit, [d]etails: "
+		keys = "Carry it out? [y]es, [n]o, [d]etails, [e]dit: "
 	case q.NoGrant != "":
 		keys = "Allow it? [y]es, [n]o, [e]dit, [d]etails: "
 	}

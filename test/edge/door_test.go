@@ -314,7 +314,7 @@ func TestTheTokenStaysInItsFile(t *testing.T) {
 func TestServePrintsACommandThatWorks(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{})
-	cmd := exec.Command(edge.Binary(), "serve", "--listen", "0.0.0.0:0", "--data", n.Data("it's")) // a folder whose name needs quoting
+	cmd := exec.Command(edge.Binary(), "serve", "--listen", "0.0.0.0:0", "--data", filepath.Join(n.Dir, "it's")) // a folder whose name needs quoting
 	cmd.Env, cmd.Dir = n.Env, n.Dir
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -42,7 +42,7 @@ func TestEveryGroupOfTools(t *testing.T) {
 		"browser":  {},
 		"weather":  {tool: "weather.forecast", args: `{"place":"Graz"}`, says: "Open-Meteo"},
 		"notify":   {missing: "notify.ntfy.topic", tool: "notify.send"},
-		"mail":     {missing: "mail.NAME", tool: "mail.search", args: `{}`, says: "a letter"},
+		"mail":     {missing: "accounts add", tool: "mail.search", args: `{}`, says: "a letter"},
 		"contacts": {missing: "contacts.NAME", tool: "contacts.search", args: `{"query":"Ann"}`, says: "Ann Example"},
 	}
 	const window = "windows: {openai/gpt-test: 400000}\nmodels: {default: openai/gpt-test}\n"

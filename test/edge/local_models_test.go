@@ -114,11 +114,11 @@ func TestAnEmptyAnswerIsAFailure(t *testing.T) {
 func TestACallAsTextIsMade(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{
-		`<tool_call>{"name": "%s", "arguments": {"a":20,"b":22}}</tool_call>`,
-		"```json\n{\"name\": \"%s\", \"arguments\": {\"a\":20,\"b\":22}}\n```",
-		`<function=%s>{"a":20,"b":22}</function>`,
-		`[TOOL_CALLS]%s[ARGS]{"a":20,"b":22}`,
-		`<|channel|>commentary to=functions.%s <|constrain|>json<|message|>{"a":20,"b":22}<|call|>`,
+		`<tool_call>{"name": "%s", "arguments": {"expression":"20+22"}}</tool_call>`,
+		"```json\n{\"name\": \"%s\", \"arguments\": {\"expression\":\"20+22\"}}\n```",
+		`<function=%s>{"expression":"20+22"}</function>`,
+		`[TOOL_CALLS]%s[ARGS]{"expression":"20+22"}`,
+		`<|channel|>commentary to=functions.%s <|constrain|>json<|message|>{"expression":"20+22"}<|call|>`,
 	} {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +126,7 @@ func TestACallAsTextIsMade(t *testing.T) {
 				if results := in.Results(); len(results) > 0 {
 					return edge.Reply{Text: "It is " + results[0]}
 				}
-				return edge.Reply{Text: fmt.Sprintf(form, "math__add")}
+				return edge.Reply{Text: fmt.Sprintf(form, "math__evaluate")}
 			})})
 			if r := n.Run("ask", "-q", "What is 20+22?"); r.Code != 0 || !strings.HasPrefix(r.Out, "It is ") || !strings.Contains(r.Out, "42") {
 				t.Errorf("%s: %+v", form, r)

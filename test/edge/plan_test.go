@@ -216,7 +216,7 @@ func TestAPersonOrdersTasks(t *testing.T) {
 	order(204, "POST", "slow", "/resume", nil)
 	reaches("later", "done")
 	order(409, "POST", "later", "/retry", nil)
-	n.Until("the question", func() bool { return strings.Contains(n.Run("approvals", "list").Out, "files.write") })
+	n.Until("the question", func() bool { return strings.Contains(n.Run("approvals", "list").Out, "Write ") })
 	var questions []struct{ ID string }
 	n.JSON(&questions, "approvals", "list")
 	n.Must("approvals", "approve", questions[0].ID, "--yes")

@@ -34,7 +34,7 @@ func remoteNotes(t *testing.T) (address, proto string) {
 	go s.Serve(l) //nolint:errcheck // it ends with the test
 	t.Cleanup(s.Stop)
 	return l.Addr().String(), `syntax = "proto3";
-package notes;
+package memos;
 import "steward/options.proto";
 message Note { string path = 1; }
 service Notes {
@@ -61,14 +61,14 @@ func notebook(t *testing.T) (*edge.Node, *edge.Conn) {
 	look.InputSchema, look.Meta = path, sdk.Meta{"steward/tidy": []any{map[string]any{"by": "parameters", "parameters": []string{"path"}}}}
 	sim.offers(look, func(context.Context, *sdk.CallToolRequest) string { return "seen" })
 	address, proto := remoteNotes(t)
-	n.Write(proto, "data", "agents", "notes", "tools", "notes.proto")
-	n.Write(fmt.Sprintf(`name: notes
-description: Keeps notes.
+	n.Write(proto, "data", "agents", "memos", "tools", "memos.proto")
+	n.Write(fmt.Sprintf(`name: memos
+description: Keeps memos.
 mcp: {sim: {url: %q}}
-grpc: {far: {host: %q, services: [notes.Notes]}}
+grpc: {far: {host: %q, services: [memos.Notes]}}
 process:
-  notes:
-    command: ./notes
+  memos:
+    command: ./memos
     tools:
       - {name: read, description: Reads., effect: query, input: {type: object, properties: {path: {type: string}}}}
       - {name: list, description: Lists., effect: query, input: {type: object, properties: {path: {type: string}}}}
@@ -76,10 +76,10 @@ process:
         description: Writes.
         input: {type: object, properties: {path: {type: string}}}
         tidy: [{by: tools, tools: [read], parameters: [path], cascade: [list]}]
-`, sim.url, address), "data", "agents", "notes", "agent.yaml")
-	n.Write(edge.Tool+`answer '"noted"'`, "data", "agents", "notes", "notes")
+`, sim.url, address), "data", "agents", "memos", "agent.yaml")
+	n.Write(edge.Tool+`answer '"noted"'`, "data", "agents", "memos", "memos")
 	shown := n.Must("agents", "approve", "--all", "--yes")
-	for _, want := range []string{"earlier results of notes.read with the same path, and with them results of notes.list",
+	for _, want := range []string{"earlier results of memos.read with the same path, and with them results of memos.list",
 		"earlier results of far.read with the same path", "earlier results of its own calls with the same path"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the approval does not show %q:\n%s", want, shown)
@@ -125,7 +125,7 @@ func TestToolsOfAUserDeclareWhatTheirCallsMakeObsolete(t *testing.T) {
 	conv := ""
 	turn := func(words string) edge.Answer {
 		t.Helper()
-		m := map[string]any{"content": words, "agent": "notes"}
+		m := map[string]any{"content": words, "agent": "memos"}
 		if conv != "" {
 			m["conversation_id"] = conv
 		}
@@ -136,22 +136,22 @@ func TestToolsOfAUserDeclareWhatTheirCallsMakeObsolete(t *testing.T) {
 		conv = a.Conversation
 		return a
 	}
-	turn("notes.read notes.list far.read sim.look")
+	turn("memos.read memos.list far.read sim.look")
 	if got := stale(n, conv); got != "" {
 		t.Errorf("obsolete at once: %s", got)
 	}
 	turn("sim.look")
 	turn("far.write")
-	first := turn("notes.write")
-	second := turn("notes.write")
-	if got := stale(n, conv); got != "notes.read notes.list far.read sim.look" {
+	first := turn("memos.write")
+	second := turn("memos.write")
+	if got := stale(n, conv); got != "memos.read memos.list far.read sim.look" {
 		t.Errorf("obsolete are: %s", got)
 	}
 	for _, x := range []struct {
 		of       edge.Answer
 		restored int
 		left     string
-	}{{first, 0, "notes.read notes.list far.read sim.look"}, {second, 2, "far.read sim.look"}} {
+	}{{first, 0, "memos.read memos.list far.read sim.look"}, {second, 2, "far.read sim.look"}} {
 		inter := x.of.Frames[0].Interaction
 		status, body := n.HTTP(http.MethodPost, "/api/v1/conversations/"+conv+"/interactions/"+inter+"/rollback", map[string]any{})
 		if want := fmt.Sprintf(`{"restored":%d}`, x.restored); status != http.StatusOK || strings.TrimSpace(string(body)) != want {
