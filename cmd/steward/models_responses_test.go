@@ -18,7 +18,7 @@ import (
 // https://platform.openai.com/docs/guides/reasoning and …/guides/migrate-to-responses.
 func TestOpenAIsPresetsUseResponses(t *testing.T) {
 	const thought = `{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAA\/x=="}`
-	const call = `{"id":"fc_1","type":"function_call","status":"completed","call_id":"call_1","name":"text__hash","arguments":"{\"text\": \"hello\"}"}`
+	const call = `{"id":"fc_1","type":"function_call","status":"completed","call_id":"call_1","name":"math__evaluate","arguments":"{\"expression\": \"6*7\"}"}`
 	var sent []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/models") {
@@ -35,7 +35,7 @@ func TestOpenAIsPresetsUseResponses(t *testing.T) {
 			return
 		}
 		sent = append(sent, string(body))
-		item := `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hashed.","annotations":[]}]}`
+		item := `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"It is 42.","annotations":[]}]}`
 		items := []string{item}
 		if !strings.Contains(string(body), `"function_call_output"`) {
 			items = []string{thought, call}
@@ -55,11 +55,11 @@ func TestOpenAIsPresetsUseResponses(t *testing.T) {
 	names := presets()["openai"]
 	for _, model := range []string{names.standard, names.strong} {
 		sent = nil
-		code, out, errs := in(t, "", env, "ask", "--model", "openai/"+model, "what is the hash of hello?")
-		if code != exitOK || !strings.Contains(out, "Hashed.") || len(sent) != 2 {
+		code, out, errs := in(t, "", env, "ask", "--model", "openai/"+model, "what is 6 times 7?")
+		if code != exitOK || !strings.Contains(out, "It is 42.") || len(sent) != 2 {
 			t.Fatalf("%s: %d %q %q, asked %d times", model, code, out, errs, len(sent))
 		}
-		for _, want := range []string{`{"model":"` + model + `","stream":true,"store":false`, `"include":["reasoning.encrypted_content"]`, `"name":"text__hash"`} {
+		for _, want := range []string{`{"model":"` + model + `","stream":true,"store":false`, `"include":["reasoning.encrypted_content"]`, `"name":"math__evaluate"`} {
 			if !strings.Contains(sent[0], want) {
 				t.Errorf("%s: %s is not in %s", model, want, sent[0])
 			}

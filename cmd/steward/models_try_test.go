@@ -52,7 +52,7 @@ func (p *plainServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"object":"error","message":%q,"code":400}`, message)
 	}
 	answer := "Hello."
-	last := fmt.Sprint(in.Messages[len(in.Messages)-1].Content)
+	last := apis.Written(in.Messages[len(in.Messages)-1].Content)
 	switch {
 	case len(in.Tools) > 0:
 		refuse(`"auto" tool choice requires --enable-auto-tool-choice`)
@@ -64,8 +64,10 @@ func (p *plainServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = "There are 24 legs."
 	case strings.Contains(last, "The result of text.hash"):
 		answer = "The hash is " + last[strings.LastIndex(last, "\n")+1:]
-	case strings.Contains(last, "hash"):
+	case strings.Contains(last, "The result of tools.find") && strings.Contains(last, "\ntext.hash: "):
 		answer = `{\"tool\": \"text.hash\", \"arguments\": {\"text\": \"hello\"}}`
+	case strings.Contains(last, "hash"):
+		answer = `{\"tool\": \"tools.find\", \"arguments\": {\"query\": \"hash a text\"}}`
 	}
 	answer = strings.ReplaceAll(strings.ReplaceAll(answer, `\"`, `"`), `"`, `\"`)
 	answer = strings.ReplaceAll(answer, "\n", `\n`)
@@ -73,8 +75,8 @@ func (p *plainServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"plain\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"%s\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", answer)
 }
 
-// What models test finds is printed, remembered and used: a model without tools calls one in words,
-// and a model without images is told of a picture.
+// What models test finds is printed, remembered and used: a model without tools finds and calls one in
+// words, and a model without images is told of a picture.
 func TestModelsAreTestedAndAdaptedTo(t *testing.T) {
 	p := &plainServer{}
 	srv := httptest.NewServer(p)

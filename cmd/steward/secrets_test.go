@@ -19,6 +19,7 @@ import (
 
 	"steward/client"
 	"steward/internal/secret"
+	"steward/test/apis"
 )
 
 // spy is a vendor that records its requests. When asked to leak, it calls a tool that
@@ -56,9 +57,9 @@ func newSpy(t *testing.T, tell string) *spy {
 			return
 		}
 		last := in.Messages[len(in.Messages)-1]
-		delta := map[string]any{"content": "You said: " + fmt.Sprint(last.Content) + ". By the way: " + tell}
+		delta := map[string]any{"content": "You said: " + apis.Written(last.Content) + ". By the way: " + tell}
 		finish := "stop"
-		switch text := fmt.Sprint(last.Content); {
+		switch text := apis.Written(last.Content); {
 		case strings.Contains(text, "please fail"):
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprintf(w, `{"error":{"message":"no: %s %s","type":"invalid_request_error"}}`, r.Header.Get("Authorization"), tell)
@@ -85,7 +86,7 @@ func newSpy(t *testing.T, tell string) *spy {
 				t.Error(err)
 			}
 			fmt.Fprintf(w, "data: %s\n\n", b)
-			if strings.Contains(fmt.Sprint(last.Content), "please go slowly") {
+			if strings.Contains(apis.Written(last.Content), "please go slowly") {
 				http.NewResponseController(w).Flush()
 				once.Do(func() {
 					select {

@@ -78,7 +78,7 @@ func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	last := in.Messages[len(in.Messages)-1]
-	text := fmt.Sprint(last.Content)
+	text := apis.Written(last.Content)
 	w.Header().Set("Content-Type", "text/event-stream")
 	say := func(delta map[string]any, finish any) {
 		b, err := json.Marshal(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": in.Model,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -86,14 +85,11 @@ type Asked struct {
 // Last returns the newest message.
 func (a Asked) Last() Said { return a.Messages[len(a.Messages)-1] }
 
-// sentNote is what Steward tells the model of when a message was sent.
-var sentNote = regexp.MustCompile(`(?m)\n*^\(Sent on \w+, \d{4}-\d\d-\d\d, \d\d:\d\d(, [\w/+-]+)?, UTC[+-]\d\d:\d\d\.\)$`)
-
 // User returns the newest message of the user as text, as the user wrote it.
 func (a Asked) User() string {
 	for i := len(a.Messages) - 1; i >= 0; i-- {
 		if a.Messages[i].Role == "user" {
-			return sentNote.ReplaceAllString(a.Messages[i].Text(), "")
+			return apis.AsWritten(a.Messages[i].Text())
 		}
 	}
 	return ""

@@ -70,7 +70,7 @@ func openAI(t *testing.T, reply func(asked, result string) (text, call, args str
 		asked, result := "", ""
 		for _, x := range in.Input {
 			if x.Role == "user" {
-				asked, result = fmt.Sprint(x.Content), ""
+				asked, result = apis.Written(x.Content), ""
 			}
 			if x.Output != nil {
 				result = fmt.Sprint(x.Output)
