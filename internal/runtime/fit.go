@@ -200,7 +200,10 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 	}
 	f := n.fitter(n.enter(user, conv), s, kit, rc.Lineage, model.Models, kit.Prompt, kit.Sampling, n.meter(kit))
 	defer n.exit(f.chat)
-	fits, err := s.Fit(ctx, f.into(max(f.count(s.Transcript())/2, minRoom)))
+	// Without the notes of when messages were sent: they make no conversation long enough to be summarised.
+	into := f.into(max(f.counter().Parts(s.Transcript().Parts())/2, minRoom))
+	into.Count = f.counter().Message
+	fits, err := s.Fit(ctx, into)
 	n.revised(f.chat.chatKey)
 	if err == nil && !fits {
 		err = fault.New(fault.TooLarge, "cannot_compact", "what is left of the conversation cannot be made smaller").
