@@ -67,7 +67,7 @@ func TestVersions(t *testing.T) {
 
 		// The branch cannot be changed during an answer.
 		s.hang(n)
-		s.enter("/again", "wait for the answer, or stop it with Esc, first")
+		s.enter("/again", "first wait for the answer, or stop it with Esc")
 		s.keys("\x1b")
 		s.wait("stopped")
 		s.enter("/rewind withdraw", "back before: hang")

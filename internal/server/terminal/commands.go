@@ -71,6 +71,9 @@ func commands() []command {
 	}
 }
 
+// stillAnswering refuses a command while a turn runs.
+const stillAnswering = "first wait for the answer, or stop it with Esc"
+
 // obey runs a slash command.
 func (m *chat) obey(line string) tea.Cmd {
 	name, args, _ := strings.Cut(strings.TrimPrefix(line, "/"), " ")
@@ -83,7 +86,7 @@ func (m *chat) obey(line string) tea.Cmd {
 		case c.needs != nothing && m.conv == "":
 			m.say("there is no conversation yet; write something first")
 		case c.needs == aRestingOne && m.busy():
-			m.say("wait for the answer, or stop it with Esc, first")
+			m.say(stillAnswering)
 		default:
 			return c.run(m, strings.TrimSpace(args))
 		}
@@ -120,11 +123,12 @@ func (m *chat) help(string) tea.Cmd {
 
 // plan sends a request to the planner. The agent that was there goes on after it.
 func (m *chat) plan(text string) tea.Cmd {
+	text = unquoted(text)
 	if text == "" {
 		return m.tell("/plan wants what is to be planned")
 	}
 	if m.busy() {
-		return m.tell("wait for the answer, or stop it with Esc, first")
+		return m.tell(stillAnswering)
 	}
 	t := m.next(text)
 	t.Agent, t.Plan = "planner", true
@@ -132,10 +136,33 @@ func (m *chat) plan(text string) tea.Cmd {
 	return m.dispatch(t, text, nil)
 }
 
+// unquoted takes away the quotes around a whole text, which people write as in a shell.
+func unquoted(text string) string {
+	for _, q := range []string{`""`, "''", "“”"} {
+		begins, ends := string([]rune(q)[0]), string([]rune(q)[1])
+		inside, ok := strings.CutPrefix(text, begins)
+		if inside, whole := strings.CutSuffix(inside, ends); ok && whole && !strings.Contains(inside, begins) && !strings.Contains(inside, ends) {
+			return strings.TrimSpace(inside)
+		}
+	}
+	return text
+}
+
+// fresh leaves the conversation. What runs in it goes on, and what waits there for the person is
+// asked again when the conversation is opened.
 func (m *chat) fresh(string) tea.Cmd {
+	if m.sending != "" || len(m.outbox) > 0 {
+		return m.tell("your message is still being sent; try again in a moment")
+	}
+	said := "a new conversation begins with your next message"
+	if m.turn.running {
+		said += "; what runs in the last one goes on: see /list"
+	}
 	m.unwatch()
+	m.watch++ // what has arrived from it is not shown
+	m.turn.stop()
 	m.conv, m.named, m.continues, m.editing = "", "", "", nil
-	return m.tell("a new conversation begins with your next message")
+	return m.tell(said)
 }
 
 func (m *chat) list(string) tea.Cmd {
@@ -287,6 +314,7 @@ func contentOf(m *message.Message) (out client.Content) {
 }
 
 func (m *chat) title(text string) tea.Cmd {
+	text = unquoted(text)
 	if text == "" {
 		return m.tell("/title wants a text")
 	}

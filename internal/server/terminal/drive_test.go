@@ -285,6 +285,41 @@ func TestNobodyApprovesByTypingOn(t *testing.T) {
 	}
 }
 
+// /new leaves a conversation whose turn runs: nothing of it keeps the new one from beginning.
+func TestNewLeavesWhatRuns(t *testing.T) {
+	d := newDrive(t, &down{})
+	d.conv = id.New().String()
+	d.watch++
+	d.frames = make(chan watched)
+	close(d.frames)
+	f := call("x/1", "files.write", `{}`, "awaiting_approval")
+	f.Approval = &client.Approval{ID: "1", Hash: "h1"}
+	late := watched{watch: d.watch, frames: []client.Frame{f}}
+	d.do(late)
+	if !d.busy() {
+		t.Fatal("no turn runs")
+	}
+	d.do(then(func() tea.Cmd { return d.obey("/new") }))
+	d.do(late)
+	if a, n := d.turn.pending(); d.busy() || a != nil || n != 0 || d.conv != "" {
+		t.Errorf("busy %t, %d questions, in conversation %q", d.busy(), n, d.conv)
+	}
+	if got := d.look(); !strings.Contains(got, "a new conversation begins") || !strings.Contains(got, "goes on: see /list") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestQuotesAroundATextAreNoPartOfIt(t *testing.T) {
+	for text, want := range map[string]string{
+		`"plan a trip"`: "plan a trip", "'plan a trip'": "plan a trip", "“plan a trip”": "plan a trip", `""`: "",
+		`"a" and "b"`: `"a" and "b"`, `add "milk"`: `add "milk"`, `"`: `"`, "": "", "plan it": "plan it",
+	} {
+		if got := unquoted(text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // A key answers once the keyboard has been idle after it: a person who types on
 // has not answered, but begun a text.
 func TestNobodyAllowsByTypingOn(t *testing.T) {
