@@ -141,7 +141,9 @@ func strict(c *cobra.Command) {
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		err := check(c, args)
-		if err == nil {
+		if err != nil {
+			err = miscounted(c, args, err)
+		} else {
 			err = c.ValidateFlagGroups()
 		}
 		var use usageError
@@ -153,6 +155,20 @@ func strict(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		strict(sub)
 	}
+}
+
+// miscounted says in words what is missing on the command line or too much, where cobra only
+// counts.
+func miscounted(c *cobra.Command, args []string, err error) error {
+	var use usageError
+	_, takes, _ := strings.Cut(c.Use, " ")
+	switch {
+	case errors.As(err, &use), takes == "":
+		return err
+	case len(args) == 0:
+		return usage("%s is missing: write %s %s", strings.Fields(takes)[0], c.CommandPath(), takes)
+	}
+	return usage("these are not the arguments of this command: write %s %s", c.CommandPath(), takes)
 }
 
 // atLeastOne is the value of a flag that takes a number of at least 1.

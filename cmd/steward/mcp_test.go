@@ -217,7 +217,7 @@ func TestMCPServersThatAreWrong(t *testing.T) {
 		code int
 		want []string
 	}{
-		{args: []string{"add"}, code: exitUsage, want: []string{"requires at least 1 arg"}},
+		{args: []string{"add"}, code: exitUsage, want: []string{"NAME is missing: write steward mcp add NAME"}},
 		{args: []string{"add", "x"}, code: exitUsage, want: []string{"give a command after the name, or --url"}},
 		{args: []string{"add", "x", "--url", "http://h/", "--", "mcpserver"}, code: exitUsage, want: []string{"give a command after the name, or --url"}},
 		{args: []string{"add", "x", "--env", "A", "--", "mcpserver"}, code: exitUsage, want: []string{`--env wants NAME=VALUE, not "A"`}},
@@ -241,7 +241,7 @@ func TestMCPServersThatAreWrong(t *testing.T) {
 		{had: `{"mcpServers": []}`, args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_servers_invalid]", file}},
 		{args: []string{"test", "nobody"}, code: exitFailed, want: []string{"[agent_not_found]", "mcp:nobody"}},
 		{args: []string{"test", "\u202e"}, code: exitFailed, want: []string{"[name_invalid]"}},
-		{args: []string{"test"}, code: exitUsage, want: []string{"accepts 1 arg"}},
+		{args: []string{"test"}, code: exitUsage, want: []string{"NAME is missing: write steward mcp test NAME"}},
 		{args: []string{"remove", "nobody"}, code: exitFailed, want: []string{"[mcp_server_unknown]", "nobody"}},
 	} {
 		if c.had == "" {

@@ -82,7 +82,7 @@ func (a *app) setup(ctx context.Context, yes bool) error {
 	a.note("Steward sets itself up. Enter takes what stands in [brackets].\n")
 	var p plan
 	if err := ask.forModel(set, &p); err != nil {
-		return err
+		return ask.left(err)
 	}
 	if p.folder, err = ask.valid("Folder in which Steward may read and write (off: none)", "~/Steward", folderName, "an absolute path, one that begins with ~/, or off"); err != nil {
 		return err
@@ -166,9 +166,9 @@ func (k *prompter) hidden(what string) (string, error) {
 	return strings.TrimSpace(text), k.left(err)
 }
 
-// left turns the end of the input into the error that says so.
+// left turns the end of the input, and Ctrl-C, into the error that says what that means here.
 func (k *prompter) left(err error) error {
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, errInterrupted) {
 		fmt.Fprintln(k.app.stderr)
 		return fault.New(fault.Cancelled, "interrupted", "setup was left, and nothing is stored").WithHint("steward setup asks again")
 	}

@@ -163,7 +163,7 @@ func titleOf(provider string) string {
 // withoutModel goes on with the offline provider. It becomes the model of the settings only if
 // Steward would otherwise take one that does not work.
 func (k *prompter) withoutModel(s *supply, p *plan) {
-	k.app.note("Until then the built-in offline provider answers: it calls tools by rules, and understands little.\n")
+	k.app.note("Without a model the built-in offline provider answers: it calls tools by rules, and understands little.\n")
 	if !s.offlineOnly() {
 		p.model = "offline/" + offline.ModelName
 	}
@@ -241,7 +241,7 @@ func (k *prompter) forKey(set *settings.Loaded, s *supply, p *plan, failed bool)
 		}
 		key, provider := providerOf(text)
 		if provider == "" {
-			k.app.note("That does not look like a key of any of them. For another provider set its variable,\nsuch as MISTRAL_API_KEY, and run steward setup again.")
+			k.app.note("That does not look like a key of any of them. For another provider set its variable, such as MISTRAL_API_KEY, and run steward setup again.")
 			continue
 		}
 		held := set.Providers[provider]
