@@ -163,7 +163,7 @@ func (f *execution) remark(res *message.ToolResult) {
 		return
 	}
 	own := message.Common{Origin: "system"}
-	note := &message.Text{Common: own, Text: "[" + strings.ToValidUTF8(strings.Join(said, " "), "\uFFFD") + "]"}
+	note := &message.Text{Common: own, Text: "[" + strings.ToValidUTF8(strings.Join(said, " "), "\uFFFD") + "]\n"}
 	res.Content = append([]message.Block{note}, res.Content...)
 }
 

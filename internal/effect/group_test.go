@@ -217,7 +217,7 @@ func TestEditingArguments(t *testing.T) {
 		decided(t, e, "ann", d, "")
 	}
 	res := <-r.end
-	expect(t, res, message.OK, `changed the arguments first; it was called with {"path":"cheap 2","text":"y"}`, `{"path":"cheap 2","text":"y"}`)
+	expect(t, res, message.OK, `changed the arguments first; it was called with {"path":"cheap 2","text":"y"}.]`+"\n", `{"path":"cheap 2","text":"y"}`)
 	in := stateOf(t, s, c)
 	if a := in.Approval; a == nil || a.Edited != `{"path":"cheap","text":"x"}` || a.ArgsHash != intent.HashArgs([]byte(in.Args)) || in.Args != `{"path":"cheap 2","text":"y"}` ||
 		in.Key != intent.Key("files.write", []byte(in.Args), intent.CallIdentity(c.Ref)) {
