@@ -391,7 +391,7 @@ func (m *chat) replyLines(a *activity, n int) (above, below string) {
 	case m.width < 80:
 		words = []string{"y", "n", "c chat", "p always", "e", "r", "d more"}
 	case m.width < 100:
-		words = []string{"y once", "n no", "c this chat", "p always", "e edit", "r why", "d more"}
+		words = []string{"y once", "n no", "c this chat", "p always", "e edit", "r reason", "d more"}
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return !strings.Contains(keys, w[:1]) })
 	return above, strings.Join(append(words, "Esc stops"), " · ")

@@ -91,7 +91,7 @@ func TestAQuestionIsShownInWords(t *testing.T) {
 	d, node := asking(t, func(a *client.Approval) { a.More = 3 })
 	got := d.seen()
 	for _, want := range []string{"? Write notes/a.txt, 1 line\n  It changes a file after reading example.org.\n  text  hello\n  and 3 more values: d shows them\n",
-		"Allow it? y/n/c/p/e/r/d", "y once · n no · c this chat · p always · e edit · r why · d more · Esc stops"} {
+		"Allow it? y/n/c/p/e/r/d", "y once · n no · c this chat · p always · e edit · r reason · d more · Esc stops"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
