@@ -84,8 +84,15 @@ func (a *app) setup(ctx context.Context, yes bool) error {
 	if err := ask.forModel(set, &p); err != nil {
 		return ask.left(err)
 	}
-	if p.folder, err = ask.valid("Folder in which Steward may read and write (off: none)", "~/Steward", folderName, "an absolute path, one that begins with ~/, or off"); err != nil {
+	folder, chosen := "~/Steward", set.SourceOf("workspace").Kind != settings.FromDefault
+	if chosen {
+		folder = cmp.Or(set.Workspace, "off")
+	}
+	if p.folder, err = ask.valid("Folder in which Steward may read and write (off: none)", folder, folderName, "an absolute path, one that begins with ~/, or off"); err != nil {
 		return err
+	}
+	if chosen && p.folder == folder {
+		p.folder = "" // it stays in the settings as it was written
 	}
 	if p.topic, err = ask.valid("Topic of the app ntfy, to reach you on your phone (none: only here)", "none", topicName, "up to 64 letters, digits, _ and -"); err != nil {
 		return err
@@ -114,6 +121,7 @@ func (a *app) writePlan(set *settings.Loaded, file string, p plan) error {
 		changes = append(changes, settings.Change{Key: "notify.ntfy.topic", Value: p.topic})
 	}
 	if len(changes) == 0 {
+		a.note("Nothing was changed.\n")
 		return nil
 	}
 	if p.provider != "" {

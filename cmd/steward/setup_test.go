@@ -35,6 +35,28 @@ func TestAPlanIsWritten(t *testing.T) {
 	}
 }
 
+// Whoever takes every suggestion of a later setup keeps the folder that is in the settings.
+func TestSetupKeepsTheFolder(t *testing.T) {
+	for _, folder := range []string{"/srv/papers", "~/papers", "off"} {
+		env := user(t)
+		file := filepath.Join(homeOf(env), ".config/steward/steward.yaml")
+		before, err := os.ReadFile(file)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		text := string(before) + "workspace: " + folder + " # mine\n"
+		putFile(t, file, text)
+		var errs strings.Builder
+		a := &app{stdout: io.Discard, stderr: &errs, environ: env, dir: t.TempDir()}
+		if err := a.setup(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := os.ReadFile(file); err != nil || string(after) != text || !strings.Contains(errs.String(), "Nothing was changed.") {
+			t.Errorf("%s: %v\n%s\n%s", folder, err, after, &errs)
+		}
+	}
+}
+
 func TestLocalAdvice(t *testing.T) {
 	for gb, best := range map[uint64]string{0: "qwen3:30b", 4: "qwen3:4b", 8: "qwen3:4b", 16: "gpt-oss:20b", 64: "qwen3:30b"} {
 		if say := localAdvice(gb*1e9, gb == 8); !strings.Contains(say, "ollama pull "+best+"\n") || strings.Contains(say, "install Ollama") == (gb == 8) {
