@@ -179,15 +179,19 @@ func (a *app) command() *cobra.Command {
 		Long: "Steward gives language models tools, keeps every conversation durably, and does nothing\n" +
 			"in the outside world that you have not allowed. Without an API key or a local model it\n" +
 			"answers with its offline provider.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("there is no command %q", args[0])
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				return usage("there is no command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+			}
+			return usage("there is no command %q", args[0])
 		},
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		DisableAutoGenTag: true,
+		SuggestionsMinimumDistance: 2,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		DisableAutoGenTag:          true,
 	}
 	// Cobra's own flag executes a template. Templates make the linker keep every
 	// method of every type, a tenth of the binary.
@@ -263,6 +267,17 @@ func (a *app) wrapped(text string) string {
 		return ansi.Wordwrap(text, w, "")
 	}
 	return text
+}
+
+// wrapping writes to standard error. Each write is a number of lines, which are broken between words
+// where it is a terminal.
+type wrapping struct{ app *app }
+
+func (w wrapping) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.app.stderr, w.app.wrapped(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // logger returns a logger for w with the level and format of the settings. A chat

@@ -115,7 +115,11 @@ func (a *app) alongside(ctx context.Context, set *settings.Loaded, own *session,
 }
 
 func (a *app) greeting(l *local, url string) string {
-	lines := []string{"Steward " + a.versionText() + " · " + strings.Join(l.found.aliases["default"].Models, ", then ")}
+	name := "Steward"
+	if v := a.versionText(); v != "unknown" {
+		name += " " + v
+	}
+	lines := []string{name + " · " + strings.Join(l.found.aliases["default"].Models, ", then ")}
 	if l.found.offlineOnly() {
 		lines = append(lines, "No language model was found: the offline provider answers, by rules. "+
 			"steward setup helps to get a real one.")
