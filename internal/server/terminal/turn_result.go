@@ -102,6 +102,9 @@ func outcome(r *message.ToolResult) string {
 	if said == "" && exitCode(r) != "" {
 		said = "exit code " + exitCode(r)
 	}
+	if r.Status == message.DeniedCall && strings.HasPrefix(r.Plain(), "Denied") {
+		said = "" // the text says it already
+	}
 	if said != "" {
 		said += ": "
 	}

@@ -212,6 +212,7 @@ func TestResultsOfEveryKind(t *testing.T) {
 		{"unavailable", "no", "✗ a.b → cannot be reached: no"},
 		{"unknown", "no", "? a.b → unknown whether it was done: no"},
 		{"denied", "no", "✗ a.b → denied: no"},
+		{"denied", "Denied, nothing was done: no", "✗ a.b → Denied, nothing was done: no"},
 		{"queued", "", "… a.b → queued: "},
 		{"ok", strings.Repeat("long ", 40), "✓ a.b → long long"},
 		{"ok", "two\nlines\x07", "✓ a.b → two lines␇"},
