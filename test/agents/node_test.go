@@ -168,7 +168,7 @@ func TestAnEmailIsSentByTheAgentBelowOnceItIsAllowed(t *testing.T) {
 		if approve != (len(sent) == 1) {
 			t.Fatalf("allowed %v: %v was sent", approve, sent)
 		}
-		want := "was not allowed"
+		want := "Not done"
 		if approve {
 			want = "bob@example.com"
 		}

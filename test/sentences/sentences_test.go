@@ -85,8 +85,12 @@ func say(t testing.TB, set *llm.Toolset, text string) (calls, answer string) {
 	return strings.Join(list, "; "), answer
 }
 
-// same reports whether two calls are equal. The order of members and white space do not count.
+// same reports whether calls are equal. The order of members and white space do not count.
 func same(a, b string) bool {
+	one, other := strings.Split(a, "; "), strings.Split(b, "; ")
+	if len(one) > 1 && len(one) == len(other) {
+		return same(one[0], other[0]) && same(strings.Join(one[1:], "; "), strings.Join(other[1:], "; "))
+	}
 	form := func(call string) string {
 		name, args, _ := strings.Cut(call, " ")
 		var v map[string]any
@@ -167,6 +171,49 @@ func TestEverySentenceThatIsNamedIsUnderstood(t *testing.T) {
 	}
 	if n < 200 {
 		t.Errorf("only %d patterns", n)
+	}
+}
+
+// TestWhatPeopleSayIsNotMistaken has what once led to something else, and its like.
+func TestWhatPeopleSayIsNotMistaken(t *testing.T) {
+	set := tools(t)
+	const notes = `files.read {"path":"workspace/notes.txt"}`
+	for text, want := range map[string]string{
+		"Show me what's in notes.txt": notes, "What is in notes.txt?": notes, "what's inside notes.txt": notes, "What does notes.txt say?": notes, "Show me the contents of notes.txt": notes,
+		"show me what notes.txt says": notes, "Zeig mir, was in notes.txt steht": notes, "Was steht in notes.txt?": notes, "Lies mir notes.txt vor": notes,
+		"show the folder notes.txt": notes, "list notes.txt": "",
+		"What's in the folder documents?": `files.list {"path":"documents"}`, "Find the invoice in my files": `files.search {"query":"invoice"}`,
+		"Save \"hello\" as notes.txt": `files.write {"path":"workspace/notes.txt","content":"hello"}`,
+
+		"What's 3,5 mal 4?": `math.multiply {"a":3.5,"b":4}`, "Was ist 1.000 plus 5?": `math.add {"a":1000,"b":5}`, "Was ist 2 plus 3,5 mal 4?": `math.evaluate {"expression":"2 + 3.5 * 4"}`,
+		"Was sind 19 Prozent von 1.250,50?": `math.evaluate {"expression":"19 % of 1250.50"}`, "What is 1,250 plus 5?": `math.add {"a":1250,"b":5}`, "What is 3,5 times 4?": "",
+
+		"wake me at 7": `reminder.set {"text":"Wake up","at":"2026-03-05T07:00:00+01:00"}`, "Weck mich um 7": `reminder.set {"text":"Aufwachen","at":"2026-03-05T07:00:00+01:00"}`,
+		"wake me tomorrow at 5": `reminder.set {"text":"Wake up","at":"2026-03-05T05:00:00+01:00"}`, "set an alarm for 7": `reminder.set {"text":"Alarm","at":"2026-03-05T07:00:00+01:00"}`,
+		"set an alarm for 11:30": `reminder.set {"text":"Alarm","at":"2026-03-04T11:30:00+01:00"}`, "wake me at 3": `reminder.set {"text":"Wake up","at":"2026-03-04T15:00:00+01:00"}`,
+		"Remind me tomorrow to call the bank": `reminder.set {"text":"call the bank","at":"2026-03-05T09:00:00+01:00"}`, "reminder: call the bank tomorrow at 9": `reminder.set {"text":"call the bank","at":"2026-03-05T09:00:00+01:00"}`,
+		"I need a reminder to call the bank at 5": `reminder.set {"text":"call the bank","at":"2026-03-04T17:00:00+01:00"}`, "Remind me to buy milk": "",
+		"Delete the reminder about mum": `reminder.cancel {"which":"mum"}`,
+		"5 min timer":                   `timer.set {"seconds":300}`, "A 10 minute timer for the pasta, please": `timer.set {"seconds":600,"name":"pasta"}`, "5 Minuten Timer": `timer.set {"seconds":300}`, "5 minutes": "",
+
+		"Add milk, eggs and bread to the shopping list":             `todo.add {"title":"milk","list":"shopping"}; todo.add {"title":"eggs","list":"shopping"}; todo.add {"title":"bread","list":"shopping"}`,
+		"Setz Milch und Eier auf die Einkaufsliste":                 `todo.add {"title":"Milch","list":"Einkaufsliste"}; todo.add {"title":"Eier","list":"Einkaufsliste"}`,
+		"Add sausages with mustard and ketchup to my shopping list": `todo.add {"title":"sausages with mustard and ketchup","list":"shopping"}`,
+		"Add call mum and dad to my to do list":                     `todo.add {"title":"call mum and dad"}`,
+		"what's left on the shopping list?":                         `todo.list {"list":"shopping"}`, "tick off milk": `todo.complete {"task":"milk"}`,
+
+		"I have a dentist appointment on Tuesday at 10:30, please add it to the calendar": `calendar.add {"title":"dentist appointment","start":"2026-03-10T10:30:00+01:00"}`,
+		"I have a dentist appointment on Tuesday at 10:30. Please add it to my calendar":  `calendar.add {"title":"dentist appointment","start":"2026-03-10T10:30:00+01:00"}`,
+		"Welche Termine habe ich morgen?":                                                 `calendar.list {"date":"2026-03-05"}`,
+		"What do I have this week?":                                                       `calendar.list {}`, "When is my next appointment?": `calendar.list {}`, "When is my next reminder?": `reminder.list {}`, "delete my note Ideas": "",
+		"100/7": `math.divide {"a":100,"b":7}`, "Was ist 20% von 80?": `math.evaluate {"expression":"20 % of 80"}`, "what is 5 plus": "",
+		"meeting with Anna tomorrow at 3pm": "", "How many days until Christmas?": "", "delete everything": "", "delete all my files": "",
+		"note: the wifi password is x": `notes.append {"title":"Notes","text":"the wifi password is x"}`,
+	} {
+		calls, answer := say(t, set, text)
+		if !same(calls, want) || want == "" && !unsure(answer) {
+			t.Errorf("%q leads to %s%s, want %s", text, calls, answer, want)
+		}
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"steward/internal/message"
 	"steward/internal/search/words"
+	"steward/internal/tool"
 )
 
 // Disclosure is the notice before the first answer of every conversation.
@@ -27,8 +29,12 @@ const (
 // answer returns the results of a turn's calls, or what was not certain.
 func (s *speech) answer(t *turn, doubts []*doubt) string {
 	var parts []string
-	for _, c := range t.calls {
-		parts = append(parts, s.x.told(c))
+	for i, c := range t.calls {
+		if i > 0 && c.denied() != "" && c.denied() == t.calls[i-1].denied() { // the reason has been said
+			parts = append(parts, ended("Not done", s.x.title(c), ""))
+			continue
+		}
+		parts = append(parts, s.x.told(c, german(t.text)))
 	}
 	if len(t.calls) == 0 && len(doubts) > 0 {
 		parts = append(parts, s.unsure(t.text, doubts[0]))
@@ -65,7 +71,7 @@ func tooLong(n int) string {
 }
 
 // told returns the outcome of a call in words.
-func (x *toolbox) told(c *made) string {
+func (x *toolbox) told(c *made, de bool) string {
 	what := x.title(c)
 	r := c.result
 	if r == nil {
@@ -76,22 +82,110 @@ func (x *toolbox) told(c *made) string {
 		if (r.Status == message.OK || r.Status == "") && text != "" {
 			return text
 		}
-		what = "Asking " + strings.ReplaceAll(strings.TrimSuffix(c.name, ".ask"), "_", " ")
+		what = "Ask " + strings.ReplaceAll(strings.TrimSuffix(c.name, ".ask"), "_", " ")
 	}
 	switch r.Status {
 	case message.OK, "":
+		if said := x.phrased(c, text, de); said != "" {
+			return said
+		}
 		return success(what, text, r)
 	case message.Queued:
-		return what + " is queued and will be done when this turn ends."
+		return ended("Queued", what, "It will be done when this turn ends")
 	case message.Accepted:
-		return what + " was started: it goes on in the background, and its result comes as soon as it is there."
+		return ended("Started", what, "It goes on in the background, and its result comes as soon as it is there")
 	case message.UnknownEnd:
-		return asSentence("Nobody knows whether "+what+" took effect; please check before you ask again", text)
+		return ended("Nobody knows whether this was done", what, "Please check before you ask again. "+capital(text))
+	case message.DeniedCall:
+		return ended("Not done", what, why(text))
+	case message.Interrupted:
+		return ended("Not done", what, text)
+	case message.Failed, message.Unavailable:
+		return ended("Failed", what, text)
 	}
-	end := map[message.Status]string{message.Failed: "failed", message.DeniedCall: "was not allowed, so it was not done",
-		message.Unavailable: "could not be reached", message.Interrupted: "was stopped before it ran"}[r.Status]
-	return asSentence(what+" "+cmp.Or(end, fmt.Sprintf("ended as %q", r.Status)), text)
+	return ended(fmt.Sprintf("It ended as %q", r.Status), what, text)
 }
+
+// ended says how a call ended, which one it was, and what is known about it.
+func ended(how, what, more string) string {
+	out := asSentence(how, what)
+	if more = strings.TrimSpace(more); more != "" {
+		out += " " + asSentence(capital(more), "")
+	}
+	return out
+}
+
+var (
+	denial = pattern(`^(?:Denied, nothing was done|Not done): `)
+	asked  = pattern(`^(?:[\w.]+ changes something, and is )?not approved: `)
+	inner  = pattern(`\s*\([\w.]+ changes something\)|\nerror_code: \w+$`)
+)
+
+// denied returns what was said of a call that was denied, or "".
+func (c *made) denied() string {
+	if c.result == nil || c.result.Status != message.DeniedCall {
+		return ""
+	}
+	return inner().ReplaceAllString(c.result.Plain(), "")
+}
+
+// why returns the reason of a denial, without what the answer says anyway.
+func why(text string) string {
+	text = denial().ReplaceAllString(text, "")
+	return inner().ReplaceAllString(asked().ReplaceAllString(text, "It needs your approval, and "), "")
+}
+
+// capital begins a text with a capital letter, unless it begins with a name such as "todo.add".
+func capital(text string) string {
+	first, _, _ := strings.Cut(text, " ")
+	if strings.ContainsAny(strings.TrimRight(first, ".,:;!?"), "./:_@0123456789") {
+		return text
+	}
+	r, n := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(r)) + text[n:]
+}
+
+// stamped matches a time as the clock's tool returns it.
+var stamped = pattern(`^(\d{4}-\d\d-\d\dT\S+) \(\w+, ([\w/+-]+)(?:, \w+)?\)$`)
+
+// phrased returns the result of a call as a sentence of its own, if it is a sum or the time. Otherwise it returns "".
+func (x *toolbox) phrased(c *made, text string, de bool) string {
+	var given map[string]any
+	e := x.byName[c.name]
+	if e == nil || json.Unmarshal(c.args, &given) != nil {
+		return ""
+	}
+	if e.required == 1 && len(given) == 1 && e.params[0].name == "expression" && strings.Trim(text, "-0123456789.") == "" && text != "" {
+		return strings.ReplaceAll(shown(given["expression"]), " ^", "^") + " = " + text
+	}
+	m := stamped().FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	t, err := time.Parse(time.RFC3339, m[1])
+	if err != nil {
+		return ""
+	}
+	_, elsewhere := given["zone"]
+	place := strings.ReplaceAll(m[2][strings.LastIndexByte(m[2], '/')+1:], "_", " ")
+	if de {
+		day := fmt.Sprintf("%s, %d. %s %d", germanDays[t.Weekday()], t.Day(), germanMonths[t.Month()-1], t.Year())
+		if elsewhere {
+			return fmt.Sprintf("In %s ist es %s Uhr (%s).", place, t.Format("15:04"), day)
+		}
+		return fmt.Sprintf("Es ist %s Uhr (%s).", t.Format("15:04"), day)
+	}
+	now := t.Format("15:04 on Monday, 2 January 2006.")
+	if elsewhere {
+		return "In " + place + " it is " + now
+	}
+	return "It is " + now
+}
+
+var (
+	germanDays   = strings.Fields("Sonntag Montag Dienstag Mittwoch Donnerstag Freitag Samstag")
+	germanMonths = strings.Fields("Januar Februar März April Mai Juni Juli August September Oktober November Dezember")
+)
 
 // complete matches a text that is already a sentence.
 var complete = pattern(`^\p{Lu}.* .*[.!?]$`)
@@ -137,7 +231,7 @@ func (x *toolbox) title(c *made) string {
 		return title
 	}
 	if e := x.byName[c.name]; e != nil && e.spec.Log.Summary != "" && len(e.patterns) > 0 { // an everyday tool
-		return filled(e.spec.Log.Summary, given)
+		return e.spec.Log.Sentence(c.name, given, func(v any) (string, bool) { return tool.ValueLine(v, 80), true }).Text
 	}
 	names := slices.Sorted(maps.Keys(given))
 	if e := x.byName[c.name]; e != nil {
@@ -153,25 +247,6 @@ func (x *toolbox) title(c *made) string {
 		return title
 	}
 	return title + " (" + strings.Join(names, ", ") + ")"
-}
-
-// holes are the places of arguments in the sentence by which the work log describes a call.
-var holes = pattern(`\{([^{}|:]+)(:duration)?(?:\|([^{}]*))?\}`)
-
-// filled describes a call as the work log does.
-func filled(template string, given map[string]any) string {
-	return holes().ReplaceAllStringFunc(template, func(hole string) string {
-		m := holes().FindStringSubmatch(hole)
-		v, ok := given[m[1]]
-		seconds, number := v.(float64)
-		switch {
-		case !ok:
-			return m[3]
-		case m[2] != "" && number:
-			return (time.Duration(seconds) * time.Second).String()
-		}
-		return clip(shown(v), 80)
-	})
 }
 
 // shown returns a JSON value as a person would write it.

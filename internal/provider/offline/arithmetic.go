@@ -22,7 +22,7 @@ var sumRules = rules(
 	`^(?:divide (N) by|(?:the )?quotient of (N) and) (N)$`, `$1$2 / $3`,
 	`^(?:the )?remainder of (N) (?:divided by|/) (N)$`, `$1 mod $2`,
 	`^half of (N)$`, `$1 / 2`,
-	`\b(?:geteilt durch|durch)\b`, `/`, `\bmal\b`, `*`, `\bhoch\b`, `^`, `\bprozent von\b`, `percent of`, `\b(?:der |die )?(?:quadratwurzel|wurzel) (?:aus|von) `, `square root of `,
+	`\b(?:geteilt durch|durch)\b`, `/`, `\bmal\b`, `*`, `\bhoch\b`, `^`, `(?:\bprozent|%) von\b`, `percent of`, `\b(?:der |die )?(?:quadratwurzel|wurzel) (?:aus|von) `, `square root of `,
 	`\b(?:plus)\b`, `+`, `\b(?:minus)\b|−`, `-`, `\b(?:times|multiplied by|x)\b|×|·`, `*`, `\b(?:divided by|over)\b|÷`, `/`,
 	`\bto the power of\b`, `^`, `\bmodulo\b`, `mod`, ` squared\b`, ` ^2`, ` cubed\b`, ` ^3`,
 	`(?:percent|%) of (N)`, `% of $1`,
@@ -31,6 +31,7 @@ var sumRules = rules(
 )
 
 var (
+	quotient  = pattern(`^\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)+$`)
 	operators = pattern(`^(?:N|%|[-+*/^()]|mod| )+$`)
 	functions = pattern(`\d[\d.]*(?: % of \d[\d.]*)?|(?:sqrt|cbrt)\(\d[\d.]*\)`)
 	pair      = pattern(`^(\d[\d.]*) ([-+*/^]|mod) (\d[\d.]*)$`)
@@ -52,9 +53,13 @@ func rules(list ...string) (out []rule) {
 func arithmetic(c clause) string {
 	var said []string
 	for _, t := range c.tokens {
+		if t.kind == file && quotient().MatchString(t.value) { // 100/7 has the form of a path, too
+			said = append(said, strings.ReplaceAll(t.value, "/", " / "))
+			continue
+		}
 		if t.kind == name { // nouns of German: "15 Prozent"
 			t.value = strings.ToLower(t.text)
-		} else if t.kind != numeral && t.kind != plain || t.word == "n" {
+		} else if t.kind != numeral && t.kind != plain || t.word == "n" || t.word == "" && t.value == "" {
 			return ""
 		}
 		said = append(said, t.word+t.value)
@@ -64,7 +69,7 @@ func arithmetic(c clause) string {
 		out = r.form().ReplaceAllString(out, r.is)
 	}
 	shape := functions().ReplaceAllString(out, "N")
-	if !operators().MatchString(shape) || !strings.Contains(shape, "N") || strings.Contains(shape, "N N") || strings.Contains(shape, "%") || !strings.ContainsAny(out, " (") {
+	if !operators().MatchString(shape) || !strings.Contains(shape, "N") || strings.Contains(shape, "N N") || !strings.ContainsAny(shape[len(shape)-1:], "N)") || strings.Contains(shape, "%") || !strings.ContainsAny(out, " (") {
 		return ""
 	}
 	return out

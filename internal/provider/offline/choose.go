@@ -2,12 +2,14 @@ package offline
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"steward/internal/search/words"
 	"steward/internal/tool"
+	"steward/internal/tool/sentence"
 )
 
 // How similar a sentence and a tool must be for a call.
@@ -31,6 +33,23 @@ var lists = pattern(`^(?:which|what(?: is|'s) (?:in|on)|what \w+ (?:are|do)) `)
 type step struct {
 	tool *entry
 	args map[string]any
+
+	each  string   // an argument; there is a call for each of its values
+	items []string // of each
+}
+
+// apart returns a step as the calls that it stands for.
+func (st *step) apart() []*step {
+	if len(st.items) == 0 {
+		return []*step{st}
+	}
+	var out []*step
+	for _, item := range st.items {
+		one := &step{tool: st.tool, args: maps.Clone(st.args)}
+		one.args[st.each] = item
+		out = append(out, one)
+	}
+	return out
 }
 
 // doubt is a clause whose meaning is not certain.
@@ -43,7 +62,7 @@ type doubt struct {
 func (s *speech) decide(c clause, force bool) (*step, *doubt) {
 	if sum := arithmetic(c); sum != "" {
 		if e, args := s.x.calculator(sum); e != nil && s.may(e) && e.accepts(args) {
-			return &step{e, args}, nil
+			return &step{tool: e, args: args}, nil
 		}
 	}
 	d := &doubt{clause: c}
@@ -65,7 +84,7 @@ func (s *speech) decide(c clause, force bool) (*step, *doubt) {
 		switch {
 		case args == nil || !s.x.suits(e, c) || c.unclear:
 		case best == nil:
-			best, score = &step{e, args}, m.Score
+			best, score = &step{tool: e, args: args}, m.Score
 		default:
 			next = max(next, m.Score)
 		}
@@ -102,10 +121,10 @@ func (x *toolbox) rank(c clause) []words.Match {
 // plenty matches words for more than one action changes.
 var plenty = pattern(`\b(?:all|everything|both)\b`)
 
-// suits reports whether the form of a clause allows the call: a question must not change anything, and an
-// order begins with a word that the tool knows.
+// suits reports whether the form of a clause allows the call: a question must not change anything, an order begins
+// with a word that the tool knows, and a tool that declares its sentences changes something only for one of them.
 func (x *toolbox) suits(e *entry, c clause) bool {
-	if e.broken || e.spec.Effect == tool.Action && (!c.orders || plenty().MatchString(lower(c.tokens))) {
+	if e.broken || e.spec.Effect == tool.Action && (!c.orders || plenty().MatchString(lower(c.tokens)) || len(e.patterns) > 0) {
 		return false
 	}
 	return !c.orders || !slices.ContainsFunc(words.Split(c.tokens[0].text), func(w string) bool {
@@ -244,8 +263,10 @@ func (f *filling) cue(i int) string {
 		if t.kind != plain && !f.used[j] {
 			return ""
 		}
-		if t.word != "" && (j == i-1 && slices.ContainsFunc(f.params, func(p *param) bool { return strings.EqualFold(p.name, t.word) }) ||
-			!words.Common(t.word) && !(j == 0 && f.c.orders)) { // the verb of an order names no value
+		if t.word == "" || j == 0 && f.c.orders { // the verb of an order names no value
+			continue
+		}
+		if !words.Common(t.word) || j == i-1 && slices.ContainsFunc(f.params, func(p *param) bool { return strings.EqualFold(p.name, t.word) }) {
 			return t.word
 		}
 	}
@@ -333,7 +354,22 @@ func (p *param) value(t token) (any, bool) {
 	if want, ok := formats[p.format]; ok {
 		return t.value, t.kind == want && t.value != ""
 	}
+	if t.kind == file {
+		return p.path(t.value)
+	}
 	return t.value, t.value != "" && !slices.Contains([]kind{plain, length, date, moment}, t.kind)
+}
+
+// path returns the path of a file, with the folder of files that are named without one. A name with an extension is
+// no folder.
+func (p *param) path(name string) (any, bool) {
+	if p.folders && sentence.IsFile(name) {
+		return nil, false
+	}
+	if p.folder != "" && !strings.Contains(name, "/") {
+		name = p.folder + "/" + name
+	}
+	return name, name != ""
 }
 
 var unitNames = []string{"seconds", "minutes", "hours", "days", "weeks"}

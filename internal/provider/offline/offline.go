@@ -122,7 +122,11 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 	case len(cur.calls) == 0 && s.greeted(cur.text) != "":
 		w.text(s.greeted(cur.text), cur.cut, r.Sampling)
 	default:
-		steps, doubts := s.understand(cur.text)
+		said, doubts := s.understand(cur.text)
+		var steps []*step
+		for _, st := range said {
+			steps = append(steps, st.apart()...)
+		}
 		if done := len(cur.calls); done < len(steps) && len(doubts) == 0 && r.ToolChoice != "none" {
 			w.calls(steps[done:], len(msgs), r.Sampling.MaxTokens)
 			return nil

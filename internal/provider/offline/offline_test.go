@@ -53,11 +53,11 @@ func (k *talk) say(text string, status message.Status, result string) (calls, an
 
 func TestWhatCameOfACallIsToldAsItIs(t *testing.T) {
 	for status, want := range map[message.Status]string{
-		message.OK: "Multiply (a 6, b 7): it says so.", message.Failed: "Multiply (a 6, b 7) failed: it says so.",
-		message.DeniedCall: "Multiply (a 6, b 7) was not allowed, so it was not done: it says so.", message.Queued: "Multiply (a 6, b 7) is queued and will be done when this turn ends.",
-		message.Accepted:    "Multiply (a 6, b 7) was started: it goes on in the background, and its result comes as soon as it is there.",
-		message.Unavailable: "Multiply (a 6, b 7) could not be reached: it says so.", message.UnknownEnd: "Nobody knows whether Multiply (a 6, b 7) took effect; please check before you ask again: it says so.",
-		message.Interrupted: "Multiply (a 6, b 7) was stopped before it ran: it says so.", "odd": `Multiply (a 6, b 7) ended as "odd": it says so.`,
+		message.OK: "Multiply (a 6, b 7): it says so.", message.Failed: "Failed: Multiply (a 6, b 7). It says so.",
+		message.DeniedCall: "Not done: Multiply (a 6, b 7). It says so.", message.Queued: "Queued: Multiply (a 6, b 7). It will be done when this turn ends.",
+		message.Accepted:    "Started: Multiply (a 6, b 7). It goes on in the background, and its result comes as soon as it is there.",
+		message.Unavailable: "Failed: Multiply (a 6, b 7). It says so.", message.UnknownEnd: "Nobody knows whether this was done: Multiply (a 6, b 7). Please check before you ask again. It says so.",
+		message.Interrupted: "Not done: Multiply (a 6, b 7). It says so.", "odd": `It ended as "odd": Multiply (a 6, b 7). It says so.`,
 	} {
 		if calls, answer := newTalk(t).say("What is 6 times 7?", status, "it says so"); answer != want || calls != `math.multiply{"a":6,"b":7}` {
 			t.Errorf("%s: %s, %s", status, calls, answer)
@@ -68,6 +68,43 @@ func TestWhatCameOfACallIsToldAsItIs(t *testing.T) {
 		strings.Repeat("x", 5000): "(The result is longer; this is its beginning.)"} {
 		if _, answer := newTalk(t).say("What is 6 times 7?", message.OK, result); !strings.HasSuffix(answer, want) {
 			t.Errorf("%.20q: %s", result, answer)
+		}
+	}
+}
+
+// TestAnswersAreSentences: what a tool returns is made for models; a person reads a sentence.
+func TestAnswersAreSentences(t *testing.T) {
+	log := llm.NewToolset(
+		tool.Spec{Name: "todo.add", Effect: tool.Action, Sentences: []string{"add {title} to my list"}, Input: []byte(`{"type":"object","properties":{"title":{"type":"string"}}}`),
+			Log: tool.LogSpec{Summary: "Add the task {title}[, due {due}][, to the list {list}]"}},
+		tool.Spec{Name: "files.write", Effect: tool.Action, Sentences: []string{"write {content} to {path:file}"}, Input: []byte(`{"type":"object","properties":{"content":{"type":"string"},"path":{"type":"string"}}}`),
+			Log: tool.LogSpec{Summary: "Write {path}, {content:lines|empty}"}},
+		tool.Spec{Name: "time.now", Effect: tool.Query, Sentences: []string{"what time is it [in {zone:place}]", "de: wie spät ist es [in {zone:place}]"}, Input: []byte(`{"type":"object","properties":{"zone":{"type":"string"}}}`),
+			Log: tool.LogSpec{Summary: "Look up the time in {zone|your time zone}"}},
+		tool.Spec{Name: "math.evaluate", Effect: tool.Query, Input: []byte(`{"type":"object","properties":{"expression":{"type":"string"}},"required":["expression"]}`)},
+	)
+	const unapproved = "Denied, nothing was done: not approved: there is no terminal to ask at; steward chat asks you (todo.add changes something)"
+	for _, c := range []struct {
+		text, result string
+		status       message.Status
+		want         string
+	}{
+		{"Add milk to my list", unapproved, message.DeniedCall, "Not done: Add the task milk. It needs your approval, and there is no terminal to ask at; steward chat asks you."},
+		{"Add milk to my list", "Denied, nothing was done: no\nerror_code: hook_refused", message.DeniedCall, "Not done: Add the task milk. No."},
+		{"Write hello to a.txt", "a.txt exists", message.Failed, "Failed: Write a.txt, 1 line. a.txt exists."},
+		{"Add milk to my list", "", message.OK, "Done: Add the task milk."},
+		{"What time is it in New York?", "2026-11-28T12:16:34-05:00 (Saturday, America/New_York, EST)", message.OK, "In New York it is 12:16 on Saturday, 28 November 2026."},
+		{"What time is it?", "2026-11-28T18:16:34+01:00 (Saturday, Europe/Vienna, CET)", message.OK, "It is 18:16 on Saturday, 28 November 2026."},
+		{"Wie spät ist es in Tokyo?", "2026-03-05T12:16:34+09:00 (Thursday, Asia/Tokyo, JST)", message.OK, "In Tokyo ist es 12:16 Uhr (Donnerstag, 5. März 2026)."},
+		{"Wie spät ist es?", "2026-03-05T12:16:34Z (Thursday, UTC)", message.OK, "Es ist 12:16 Uhr (Donnerstag, 5. März 2026)."},
+		{"Add milk to my list. Add eggs to my list.", unapproved, message.DeniedCall, "Not done: Add the task milk. It needs your approval, and there is no terminal to ask at; steward chat asks you.\n\nNot done: Add the task eggs."},
+		{"What is 12 squared?", "144", message.OK, "12^2 = 144"},
+		{"What is 17% of 240?", "40.8", message.OK, "17 % of 240 = 40.8"},
+	} {
+		k := newTalk(t)
+		k.tools = log
+		if _, answer := k.say(c.text, c.status, c.result); answer != c.want {
+			t.Errorf("%s: %s, want %s", c.text, answer, c.want)
 		}
 	}
 }
@@ -226,7 +263,7 @@ func TestAnAgentIsAskedInTheUsersOwnWords(t *testing.T) {
 	if calls, answer := k.say(`Please water the plants. Mow the lawn at 5pm.`, message.OK, "Both were done."); calls != `garden.ask{"request":"Please water the plants. Mow the lawn at 5pm."}` || answer != "Both were done." {
 		t.Error(calls, answer)
 	}
-	if calls, answer := k.say(`Bake bread and mow the lawn`, message.Failed, "no"); calls != `kitchen.ask{"request":"Bake bread"} garden.ask{"request":"mow the lawn"}` || !strings.Contains(answer, "Asking kitchen failed: no") {
+	if calls, answer := k.say(`Bake bread and mow the lawn`, message.Failed, "no"); calls != `kitchen.ask{"request":"Bake bread"} garden.ask{"request":"mow the lawn"}` || !strings.Contains(answer, "Failed: Ask kitchen. No") {
 		t.Error(calls, answer)
 	}
 }

@@ -61,7 +61,7 @@ func (s *speech) planned(w *writer, r *llm.Request, cur *turn, at int) error {
 		w.text(s.answer(cur, doubts), cur.cut, r.Sampling)
 		return nil
 	}
-	w.calls([]*step{{own, plan}}, at, r.Sampling.MaxTokens)
+	w.calls([]*step{{tool: own, args: plan}}, at, r.Sampling.MaxTokens)
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (s *speech) list(text string, tokens []token) (steps []*step, doubts []*dou
 			if st, ok := s.pattern(c.text); ok {
 				steps, d = append(steps, st), nil
 			} else if args := e.fill(c); args != nil {
-				steps, d = append(steps, &step{e, args}), nil
+				steps, d = append(steps, &step{tool: e, args: args}), nil
 			}
 		}
 		if d != nil {

@@ -193,7 +193,7 @@ func (s *speech) pattern(text string) (st *step, sure bool) {
 		if st != nil && (st.tool != e || string(encode(st.args)) != string(encode(r.Args))) {
 			return nil, false
 		}
-		st = &step{e, r.Args}
+		st = &step{tool: e, args: r.Args, each: r.Each, items: r.Items}
 	}
 	return st, st != nil
 }

@@ -73,7 +73,7 @@ var (
 		`(?i:(\d{4}-\d\d-\d\d[T ]\d\d:\d\d|` + datePattern + `(?:,?\sat|,)?\s` + clockPattern + `|` + clockPattern + `(?:\son|,)?\s` + datePattern + `)|` +
 		`(` + datePattern + `)|(` + lengthPattern + `)|(` + clockPattern + `))|` +
 		`((?:[\w.-]*/)?[A-Za-z][\w-]*\.[a-z][a-z0-9]{1,4}\b(?:/[\w.-]*)*|[\w.-]+/(?:[\w.-]+/?)*)|` +
-		`(?i:(` + numberPattern + `))|` +
+		`(?i:(\d+(?:[.,]\d+)+|` + numberPattern + `))|` +
 		`(\p{Lu}` + wordPattern + `(?:\s(?:(?:de|del|of|am|upon|da|la)\s)?\p{Lu}` + wordPattern + `)*)|` +
 		`([\p{L}\p{M}]` + wordPattern + `)|(\S))`)
 	dates   = pattern(`(?i)` + datePattern)
@@ -84,6 +84,7 @@ var (
 // scan splits a text into tokens. The time is proportional to the text, because no pattern looks further
 // than maxRun bytes.
 func scan(ctx context.Context, text string, now time.Time) (out []token) {
+	de := german(text) || sums().MatchString(text)
 	for at, begins := 0, true; at < len(text); {
 		if ctx.Err() != nil {
 			return nil
@@ -101,6 +102,9 @@ func scan(ctx context.Context, text string, now time.Time) (out []token) {
 				group++
 			}
 			t = tokenOf(kind(group), rest[:m[1]], begins, now)
+			if t.kind == numeral && t.text[0] <= '9' {
+				t.value = figures(t.text, de)
+			}
 			t.lo, t.hi = at, at+len(t.text)
 		}
 		begins = t.kind == plain && strings.ContainsAny(t.text, ".!?;")
@@ -128,8 +132,7 @@ func tokenOf(k kind, text string, begins bool, now time.Time) token {
 		t.value = strings.Replace(text, "noon", "12:00", 1)
 	case k == file:
 		t.value = strings.TrimRight(text, ".")
-	case k == numeral && text[0] <= '9':
-		t.value = strings.ReplaceAll(text, ",", "")
+	case k == numeral && text[0] <= '9': // its value depends on the language
 	case k == numeral && lower != "one":
 		t.value = strconv.Itoa(slices.Index(small, lower))
 	case k == name && !begins && first != "i" && !strings.HasPrefix(first, "i'"):
@@ -154,6 +157,24 @@ func quotation(text string, at int) (t token, ok bool) {
 	t.value = t.text
 	next, _ := utf8.DecodeRuneInString(text[t.hi:])
 	return t, !unicode.IsLetter(next) // an apostrophe within a word closes nothing
+}
+
+var (
+	sums          = pattern(`(?i)\d\s*(?:mal|geteilt durch|prozent|hoch)\b`)
+	englishFigure = pattern(`^(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?$`)
+	germanFigure  = pattern(`^(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?$`)
+	decimal       = pattern(`^\d+\.\d+$`)
+)
+
+// figures returns the value of a number in digits, or "" if it is not certain: 1,250.5 is written 1.250,5 in German.
+func figures(text string, de bool) string {
+	switch {
+	case de && germanFigure().MatchString(text):
+		return strings.ReplaceAll(strings.ReplaceAll(text, ".", ""), ",", ".")
+	case de && decimal().MatchString(text), !de && englishFigure().MatchString(text):
+		return strings.ReplaceAll(text, ",", "")
+	}
+	return ""
 }
 
 var small = strings.Fields("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty")

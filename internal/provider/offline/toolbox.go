@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -66,6 +67,8 @@ type param struct {
 	enum              []string
 	words             map[string]bool // stems of the name
 	hints             map[string]bool // stems of the description
+	folder            string          // of files that are named without one
+	folders           bool            // it takes folders and no files
 }
 
 // has reports whether the parameter's name has a word.
@@ -98,6 +101,9 @@ func newToolbox(ctx context.Context, specs []tool.Spec, f *forms) (*toolbox, err
 		e := &entry{at: i, spec: s}
 		e.params, e.required, e.broken = parameters(s.Input)
 		if e.patterns = f.of(s.Sentences); len(e.patterns) > 0 {
+			for _, p := range e.params {
+				p.places(e.patterns)
+			}
 			x.set.Add(e.patterns)
 			x.speakers = append(x.speakers, e)
 		}
@@ -173,6 +179,15 @@ func (m *member) param(name string) *param {
 		p.enum = append(p.enum, s)
 	}
 	return p
+}
+
+// places reads from a tool's patterns whether a parameter takes folders or files, and where files are.
+func (p *param) places(patterns []*sentence.Pattern) {
+	for _, one := range patterns {
+		kind, folder := one.Value(p.name)
+		p.folders = p.folders || kind == "folder"
+		p.folder = cmp.Or(p.folder, folder)
+	}
 }
 
 func stems(text string) map[string]bool {

@@ -1,6 +1,7 @@
 package sentence
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,6 +22,10 @@ type Reading struct {
 	Tool int // its place in the set
 	Args map[string]any
 	Free int // words that were left to free text
+
+	// Each is an argument whose values are Items: each of them is a call of its own. It is empty for one call.
+	Each  string
+	Items []string
 }
 
 // Add adds the patterns of a tool, and returns its place in the set.
@@ -57,7 +62,7 @@ func (s *Set) Read(text string, now time.Time) (best []Reading) {
 		return nil
 	}
 	v := &values{words: ws, now: now}
-	for _, one := range s.first[ws[0].low] {
+	for _, one := range slices.Concat(s.first[ws[0].low], s.first[""]) {
 		r, ok := one.p.match(text, v)
 		if !ok || len(best) > 0 && r.Free > best[0].Free {
 			continue
@@ -110,6 +115,11 @@ func (p *Pattern) match(text string, v *values) (Reading, bool) {
 				return Reading{}, false
 			}
 			r.Args[s.names[0]] = t
+			if s.kind == "items" {
+				if r.Items = v.items(text, m.from[i], m.to[i]); len(r.Items) > 0 {
+					r.Each = s.names[0]
+				}
+			}
 			r.Free += m.to[i] - m.from[i]
 		default:
 			for k, name := range s.names {
@@ -231,4 +241,41 @@ func (v *values) free(text, kind string, from, to int) (string, bool) {
 		}
 	}
 	return text[ws[0].lo:ws[len(ws)-1].hi], true
+}
+
+// maxItems is how many things a sentence may list.
+const maxItems = 20
+
+// items returns the things of a list, or nil if it is not certainly one: each thing has at most three words, and
+// none that may belong to several of them ("sausages with mustard and ketchup").
+func (v *values) items(text string, from, to int) (out []string) {
+	const relations = " with for from of to in on at by without mit für von aus zu zum zur in im auf bei ohne "
+	begin := from
+	for at := from; at < to; at++ {
+		w := v.words[at]
+		switch {
+		case w.quoted || strings.Contains(relations, " "+w.low+" "):
+			return nil
+		case v.is(at, " and und "):
+			if begin == at { // "milk, and eggs"
+				begin = at + 1
+				continue
+			}
+		case !w.ends && at+1 < to:
+			continue
+		}
+		end := at + 1
+		if v.is(at, " and und ") {
+			end = at
+		}
+		if end-begin < 1 || end-begin > 3 || len(out) == maxItems {
+			return nil
+		}
+		out = append(out, text[v.words[begin].lo:v.words[end-1].hi])
+		begin = at + 1
+	}
+	if begin < to || len(out) < 2 {
+		return nil
+	}
+	return out
 }

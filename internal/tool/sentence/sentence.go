@@ -50,6 +50,7 @@ const (
 // Kinds are the kinds of values that a slot takes, with an example of each:
 //
 //	text     words, without a time, a condition or a repetition
+//	items    such words, which may be a list: "milk, eggs and bread" is three calls
 //	any      words of any kind, as for a search
 //	label    up to three words, as a name of a list
 //	place    a town or region, up to four words
@@ -59,17 +60,18 @@ const (
 //	time     a time of day, as 15:04
 //	moment   a day and a time of day, or the next such time
 //	when     a moment; a day without a time is nine o'clock
+//	waking   a moment; four to eleven o'clock are in the morning unless something else is said
 //	weekly   a day of the week and a time of day
 //	hour     a moment as three arguments: its day, its time, and the time an hour later
 //	span     a day, or a weekend as its two days
 //	url, email, file (a path; with a folder for bare names), folder (a word)
-var Kinds = map[string]string{"text": "paint the fence", "any": "mountain huts", "label": "holiday", "place": "Graz", "number": "3", "minutes": "20 minutes", "seconds": "10 minutes",
-	"date": "tomorrow", "days": "tomorrow", "time": "9:00", "moment": "tomorrow at 15:00", "when": "tomorrow at 15:00", "weekly": "Monday at 9:00", "hour": "tomorrow at 15:00", "span": "tomorrow",
+var Kinds = map[string]string{"text": "paint the fence", "items": "milk", "any": "mountain huts", "label": "holiday", "place": "Graz", "number": "3", "minutes": "20 minutes", "seconds": "10 minutes",
+	"date": "tomorrow", "days": "tomorrow", "time": "9:00", "moment": "tomorrow at 15:00", "when": "tomorrow at 15:00", "waking": "7:00", "weekly": "Monday at 9:00", "hour": "tomorrow at 15:00", "span": "tomorrow",
 	"url": "https://example.org", "email": "ann@example.org", "file": "notes.txt", "folder": "documents"}
 
 // inGerman are the examples of kinds in German patterns, where they differ.
 var inGerman = map[string]string{"minutes": "20 Minuten", "seconds": "10 Minuten", "date": "morgen", "days": "morgen", "time": "9 Uhr",
-	"moment": "morgen um 15 Uhr", "when": "morgen um 15 Uhr", "weekly": "Montag um 9 Uhr", "hour": "morgen um 15 Uhr", "span": "morgen"}
+	"moment": "morgen um 15 Uhr", "when": "morgen um 15 Uhr", "waking": "7 Uhr", "weekly": "Montag um 9 Uhr", "hour": "morgen um 15 Uhr", "span": "morgen"}
 
 // Pattern is a compiled pattern.
 type Pattern struct {
@@ -78,7 +80,7 @@ type Pattern struct {
 	program []instruction
 	slots   []slot
 	fixed   map[string]any
-	first   []string // the words with which a sentence of this form begins
+	first   []string // the words with which a sentence of this form begins; "" is a value
 }
 
 type slot struct {
@@ -107,7 +109,9 @@ type instruction struct {
 }
 
 // free reports whether a slot takes words one by one.
-func (s slot) free() bool { return slices.Contains([]string{"text", "any", "label", "place"}, s.kind) }
+func (s slot) free() bool {
+	return slices.Contains([]string{"text", "items", "any", "label", "place"}, s.kind)
+}
 
 // compiler reads a pattern.
 type compiler struct {
@@ -298,6 +302,16 @@ func (c *compiler) slot(shown bool) error {
 	return nil
 }
 
+// Value returns the kind of value that fills an argument, and the folder of a file with a bare name.
+func (p *Pattern) Value(argument string) (kind, folder string) {
+	for _, s := range p.slots {
+		if slices.Contains(s.names, argument) {
+			return s.kind, s.folder
+		}
+	}
+	return "", ""
+}
+
 // begin finds the words with which a sentence of this form begins, so that others need not be tried.
 func (p *Pattern) begin() error {
 	seen := make([]bool, len(p.program))
@@ -317,8 +331,13 @@ func (p *Pattern) begin() error {
 			return visit(i.y)
 		case opJump:
 			return visit(i.x)
+		case opValue:
+			if k := p.slots[i.x].kind; k != "seconds" && k != "minutes" {
+				return errors.New("it must begin with a word or a length of time")
+			}
+			p.first = append(p.first, "")
 		default:
-			return errors.New("it must begin with a word")
+			return errors.New("it must begin with a word or a length of time")
 		}
 		return nil
 	}

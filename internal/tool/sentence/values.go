@@ -80,7 +80,7 @@ func (v *values) at(s slot, at int) (out []value) {
 		dot := strings.LastIndexByte(w.text, '.')
 		return one(!isURL(w.text) && !isHost(w.low) && !strings.ContainsAny(w.text, "\n@") && (strings.Contains(w.text, "/") || dot > 0 && dot < len(w.text)-1), path)
 	case "folder":
-		return one(!strings.Contains(" the my a all these this here there it files folder folders ", " "+w.low+" ") && !strings.ContainsAny(w.text, "\n "), w.text)
+		return one(!strings.Contains(" the my a all these this here there it files folder folders ", " "+w.low+" ") && !strings.ContainsAny(w.text, "\n ") && !IsFile(w.text), w.text)
 	case "time":
 		for _, c := range v.clocks(at, true) {
 			if h, ok := c.alone(); ok {
@@ -89,12 +89,25 @@ func (v *values) at(s slot, at int) (out []value) {
 		}
 		return out
 	}
-	for _, m := range v.momentsAt(at) {
+	moments := v.momentsAt(at)
+	if s.kind == "waking" { // "set an alarm for 7"
+		for _, c := range v.clocks(at, true) {
+			moments = append(moments[:len(moments):len(moments)], moment{day: v.now, timed: true, clock: c, end: c.end})
+		}
+	}
+	for _, m := range moments {
 		if args := m.args(s.kind, v.now); args != nil {
 			out = append(out, value{m.end, args})
 		}
 	}
 	return out
+}
+
+// IsFile reports whether a name is that of a file and not of a folder, because it has an extension.
+func IsFile(name string) bool {
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	dot := strings.LastIndexByte(name, '.')
+	return dot > 0 && dot < len(name)-1
 }
 
 func isURL(text string) bool {
@@ -134,6 +147,11 @@ func (m moment) args(kind string, now time.Time) []any {
 			return nil
 		}
 		return []any{int64(n)}
+	case "waking":
+		if m.clock.open && m.clock.hour >= 4 && m.clock.hour <= 11 && m.timed && m.part == "" {
+			return m.waking(now)
+		}
+		return m.args("when", now)
 	case "moment", "when", "hour", "weekly":
 		if kind == "weekly" && !(m.weekly && m.timed) {
 			return nil
@@ -155,6 +173,21 @@ func (m moment) args(kind string, now time.Time) []any {
 		return []any{t.Format(time.DateOnly), t.Format("15:04"), to}
 	}
 	return nil
+}
+
+// waking returns the next morning at a time at which people get up.
+func (m moment) waking(now time.Time) []any {
+	if m.weekend {
+		return nil
+	}
+	t := time.Date(m.day.Year(), m.day.Month(), m.day.Day(), m.clock.hour, m.clock.minute, 0, 0, now.Location())
+	if !m.dated && !t.After(now) {
+		t = time.Date(m.day.Year(), m.day.Month(), m.day.Day()+1, m.clock.hour, m.clock.minute, 0, 0, now.Location())
+	}
+	if !t.After(now) {
+		return nil
+	}
+	return []any{t.Format(time.RFC3339)}
 }
 
 // timely reports whether a time begins at a word: a day, a time of day after a preposition, or a length of

@@ -53,6 +53,9 @@ func plainWord(text string, lo, hi int) word {
 	if strings.HasSuffix(w.text, ".") && strings.TrimSpace(text[hi:]) == "" && !numeric(strings.TrimRight(w.text, ".")) {
 		w.text = strings.TrimRight(w.text, ".")
 	}
+	if bare := strings.TrimSuffix(w.text, "."); strings.Contains(bare, ":") && numeric(strings.Replace(bare, ":", "", 1)) { // a time ends the sentence
+		w.text = bare
+	}
 	if strings.Trim(w.text, "-–—.…") == "" { // a dash
 		w.text = ""
 	}

@@ -21,15 +21,15 @@ var (
 	}
 	searchNotes = []string{
 		"search my notes for {query=bird house}",
-		"search [my|the|all] notes for {query:any}", "find {query} in [my|the] notes", "(what do|what did) my notes say about {query}", "which notes mention {query:any}",
+		"search [my|the|all] notes for [the|my] {query:any}", "find [the|my] {query} in [my|the] notes", "(what do|what did) my notes say about {query}", "which notes mention {query:any}",
 		"de: such in meinen Notizen nach {query=Vogelhaus}",
 		"de: (such|suche|durchsuch|durchsuche) [in] (meinen|meine|den) notizen nach {query:any}",
 	}
 	readNote = []string{
 		"read the note {title=Ideas}",
-		"(read|show|open) [me] [my|the] note [called|named|about] {title}", "(read|show|open) [me] [my|the] {title:label} note", "what is in [my|the] note [called] {title}",
+		"(read|show|open) [me] [my|the] note [called|named|about] {title}", "(read|show|open) [me] [my|the] {title:label} note", "(what is|what's) in [my|the] note [called|named|about] {title}",
 		"de: lies die Notiz {title=Ideen}",
-		"de: (lies|lese|zeig|zeige|öffne) [mir] (die|meine) notiz {title} [vor]",
+		"de: (lies|lese|zeig|zeige|öffne) [mir] (die|meine) notiz {title} [vor]", "de: was steht in (der|meiner) notiz {title}",
 	}
 	writeNote = []string{
 		"make a note called {title=Ideas} saying {text=build a bird house}",
@@ -43,7 +43,7 @@ var (
 		"note [that] {text:any} => title=Notes",
 		"(add|append) {text:any} to [my|the] note [called|named] {title}", "(add|append) {text:any} to [my|the] {title:label} note",
 		"de: notiere {text=der Installateur kommt am Montag} => title=Notizen",
-		"de: (notiere|notier) [dir] [dass] {text:any} => title=Notizen", "de: (merk|merke) dir [dass] {text:any} => title=Notizen", "de: (schreib|schreibe) [mir|dir] auf [dass] {text:any} => title=Notizen",
+		"de: (notiere|notier) [dir] [dass] {text:any} => title=Notizen", "de: notiz {text:any} => title=Notizen", "de: (merk|merke) dir [dass] {text:any} => title=Notizen", "de: (schreib|schreibe) [mir|dir] auf [dass] {text:any} => title=Notizen",
 	}
 )
 
@@ -60,19 +60,21 @@ var (
 	listFiles = []string{
 		"show my files",
 		"(show|list) [me] [all] [my|the] files", "(what|which) files (do i have|are there)",
-		"(show|list) [me] [all] [the] files in [the] [folder] {path:folder}", "(what|which) files are in [the] [folder] {path:folder}", "what is in the folder {path:folder}",
+		"(show|list) [me] [all] [the] files in [the] [folder] {path:folder}", "(what|which) files are in [the] [folder] {path:folder}", "[show me] (what is|what's) in [the|my] folder {path:folder}",
 		"de: zeig mir meine Dateien",
-		"de: (zeig|zeige|liste) [mir] [alle|meine|die] dateien [auf]", "de: welche dateien (habe ich|gibt es)", "de: (zeig|zeige) [mir] die dateien in {path:folder}", "de: was ist im ordner {path:folder}",
+		"de: (zeig|zeige|liste) [mir] [alle|meine|die] dateien [auf]", "de: welche dateien (habe ich|gibt es)", "de: (zeig|zeige) [mir] die dateien in {path:folder}", "de: was (ist|steht|liegt) (im ordner|in dem ordner) {path:folder}",
 	}
 	readFile = []string{
 		"read the file {path:file}",
-		"(read|show|open|display|print) [me] [my|the] [file] {path:file}", "what is in [my|the] [file] {path:file}", "what's in [my|the] [file] {path:file}", "what does {path:file} say",
+		"(read|show|open|display|print) [me] [my|the] [file] {path:file}", "[show me] (what is|what's) [written] (in|inside) [my|the] [file] {path:file}", "what does [my|the] [file] {path:file} (say|contain)",
+		"show me what [my|the] [file] {path:file} (says|contains)", "(read|show|open|display|print) [me] the (contents|content|text) of [my|the] [file] {path:file}", "(what is|what are|what's) the (contents|content) of [my|the] [file] {path:file}",
 		"de: lies die Datei {path:file}",
-		"de: (lies|lese|zeig|zeige|öffne) [mir] [die] [datei] {path:file} [vor|an]", "de: was steht in [der] [datei] {path:file}",
+		"de: (lies|lese|zeig|zeige|öffne) [mir] [die] [datei] {path:file} [vor|an]", "de: was (steht|ist) in [der|meiner] [datei] {path:file}",
+		"de: (zeig|zeige|sag|sage) [mir] was in [der|meiner] [datei] {path:file} (steht|ist)", "de: (lies|lese|zeig|zeige) [mir] den (inhalt|text) (von|der) [datei] {path:file} [vor|an]",
 	}
 	searchFiles = []string{
 		"search my files for {query=invoice}",
-		"search [through] [my|the|all] files for {query:any}", "find {query} in [my|the] files", "(which|what) files (mention|contain|have) {query:any}", "(search for|look for) {query} in [my|the] files",
+		"search [through] [my|the|all] files for [the|my] {query:any}", "find [the|my] {query} in [my|the] files", "(which|what) files (mention|contain|have) {query:any}", "(search for|look for) [the|my] {query} in [my|the] files",
 		"de: such in meinen Dateien nach {query=Rechnung}",
 		"de: (such|suche|durchsuch|durchsuche) [in] (meinen|meine|den|die) dateien nach {query:any}", "de: welche dateien (enthalten|erwähnen) {query:any}",
 	}
@@ -89,7 +91,7 @@ var (
 	}
 	writeFile = []string{
 		`write {content="call the plumber"} to {path:file}`,
-		"(write|save) {content:any} (to|in|into) [the|a] [new] [file] {path:file}", "(create|make|write) [a|the] [new] [text] file [called|named] {path:file} (with|saying|containing|with the text|with the content) {content:any}",
+		"(write|save) {content:any} (to|in|into|as) [the|a] [new] [file] {path:file}", "(create|make|write) [a|the] [new] [text] file [called|named] {path:file} (with|saying|containing|with the text|with the content) {content:any}",
 		`de: schreib {content="Installateur anrufen"} in {path:file}`,
 		"de: (schreib|schreibe|speicher|speichere) {content:any} in [die|eine] [neue] [datei] {path:file}", "de: (erstell|erstelle) [die|eine] [neue] datei [namens] {path:file} mit [dem inhalt|dem text] {content:any}",
 	}
