@@ -194,13 +194,15 @@ func TestWhatPeopleSayIsNotMistaken(t *testing.T) {
 		"Remind me tomorrow to call the bank": `reminder.set {"text":"call the bank","at":"2026-03-05T09:00:00+01:00"}`, "reminder: call the bank tomorrow at 9": `reminder.set {"text":"call the bank","at":"2026-03-05T09:00:00+01:00"}`,
 		"I need a reminder to call the bank at 5": `reminder.set {"text":"call the bank","at":"2026-03-04T17:00:00+01:00"}`, "Remind me to buy milk": "",
 		"Delete the reminder about mum": `reminder.cancel {"which":"mum"}`,
-		"5 min timer":                   `timer.set {"seconds":300}`, "A 10 minute timer for the pasta, please": `timer.set {"seconds":600,"name":"pasta"}`, "5 Minuten Timer": `timer.set {"seconds":300}`, "5 minutes": "",
+		"5 min timer":                   `timer.set {"seconds":300}`, "A 10 minute timer for the pasta, please": `timer.set {"seconds":600,"name":"pasta"}`, `Set a timer for 10 minutes named "tea"`: `timer.set {"seconds":600,"name":"tea"}`, "Cancel the timer tea": `timer.cancel {"which":"tea"}`, "set a timer for 10 minutes from now": "",
+		"5 Minuten Timer": `timer.set {"seconds":300}`, "5 minutes": "",
 
 		"Add milk, eggs and bread to the shopping list":             `todo.add {"title":"milk","list":"shopping"}; todo.add {"title":"eggs","list":"shopping"}; todo.add {"title":"bread","list":"shopping"}`,
 		"Setz Milch und Eier auf die Einkaufsliste":                 `todo.add {"title":"Milch","list":"Einkaufsliste"}; todo.add {"title":"Eier","list":"Einkaufsliste"}`,
 		"Add sausages with mustard and ketchup to my shopping list": `todo.add {"title":"sausages with mustard and ketchup","list":"shopping"}`,
 		"Add call mum and dad to my to do list":                     `todo.add {"title":"call mum and dad"}`,
-		"what's left on the shopping list?":                         `todo.list {"list":"shopping"}`, "tick off milk": `todo.complete {"task":"milk"}`,
+		"what's left on the shopping list?":                         `todo.list {"list":"shopping"}`, "add milk, eggs to the shopping list and bread to the to-do list": "", "cancel the timer now": `timer.cancel {}`,
+		"tick off milk": `todo.complete {"task":"milk"}`,
 
 		"I have a dentist appointment on Tuesday at 10:30, please add it to the calendar": `calendar.add {"title":"dentist appointment","start":"2026-03-10T10:30:00+01:00"}`,
 		"I have a dentist appointment on Tuesday at 10:30. Please add it to my calendar":  `calendar.add {"title":"dentist appointment","start":"2026-03-10T10:30:00+01:00"}`,

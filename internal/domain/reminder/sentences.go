@@ -51,8 +51,8 @@ var (
 	}
 	setTimer = []string{
 		"set a timer for {seconds:seconds}",
-		"(set|start|create|make) [me] [a|the] timer (for|of) {seconds:seconds} [for [the|my] {name:label}]",
-		"(set|start|create|make) [me] [a|an] {seconds:seconds} timer [for [the|my] {name:label}]",
+		"(set|start|create|make) [me] [a|the] timer (for|of) {seconds:seconds} [for [the|my] {name:label}|(called|named) {name:label}]",
+		"(set|start|create|make) [me] [a|an] {seconds:seconds} timer [for [the|my] {name:label}|(called|named) {name:label}]",
 		"(set|start|create|make) [me] [a|an|the] {name:label} timer (for|of) {seconds:seconds}",
 		"(set|start|create|make) [me] [a] timer (called|named) {name:label} for {seconds:seconds}",
 		"(set|start|create|make) [me] [a] timer for [the|my] {name:label} (for|of) {seconds:seconds}",
@@ -73,7 +73,7 @@ var (
 	}
 	cancelTimer = []string{
 		"cancel the timer",
-		"(cancel|stop|delete|end) [my|the] timer", "(cancel|stop|delete|end) [my|the] {which:label} timer",
+		"(cancel|stop|delete|end) [my|the] timer", "(cancel|stop|delete|end) [my|the] {which:label} timer", "(cancel|stop|delete|end) [my|the] timer [called|named|for] [the|my] {which:label}",
 		"de: stopp den Timer",
 		"de: (stopp|stoppe|stop|lösch|lösche|beende) (den|meinen) timer", "de: brich den timer ab",
 	}

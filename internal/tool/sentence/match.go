@@ -208,7 +208,8 @@ func (v *values) admits(kind string, at int) bool {
 		return !strings.Contains(" the my a an to on in of for and or der die das den dem mein meine meiner meinen auf in im am und with mit ", " "+w.low+" ") &&
 			!strings.Contains(beyond, " "+w.low+" ") && !v.timely(at) && (kind == "label" || strings.IndexFunc(w.low, isDigit) < 0)
 	}
-	return !strings.Contains(beyond, " "+w.low+" ") && !v.timely(at)
+	another := v.is(at, " list liste einkaufsliste ") && v.is(at+1, " and und ") // "to the shopping list and …" goes on to something else
+	return !strings.Contains(beyond, " "+w.low+" ") && !v.timely(at) && !another
 }
 
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }

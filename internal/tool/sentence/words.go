@@ -92,7 +92,7 @@ func numeric(s string) bool {
 var (
 	before = phrases("hey steward; hi steward; hello steward; steward; hey; hi; hello; ok; okay; so; well; now; hallo; also; can you; could you; would you; will you; i want you to; " +
 		"i would like you to; i'd like you to; just; kindly; and; then; kannst du; könntest du; würdest du; und; dann; quick question; tell me; thanks; danke")
-	after  = phrases("thanks; thank you; for me; danke; vielen dank; thx; right now")
+	after  = phrases("thanks; thank you; for me; danke; vielen dank; thx; right now; now")
 	within = " please bitte mal "
 )
 
