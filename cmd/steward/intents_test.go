@@ -75,7 +75,7 @@ func TestAFailureThatIsToldFast(t *testing.T) {
 	if code, out, errs := in(t, "", env, "--agents", agents, "agents", "approve", "lists", "--yes"); code != exitOK {
 		t.Fatal(code, out, errs)
 	}
-	out := late{words: "is queued and will be done"}
+	out := late{words: "It will be done when this turn ends"}
 	var errs bytes.Buffer
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), version: "test", knockFor: time.Hour, listFor: time.Hour}
 	code := a.run(t.Context(), []string{"--agents", agents, "ask", "--agent", "lists", `Add the task "call Zoe"`})
