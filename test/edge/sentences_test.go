@@ -49,7 +49,7 @@ func TestEverydaySentencesWithoutAModel(t *testing.T) {
 		{"Am I free tomorrow at 15:00?", []string{"Free on", "15:00–16:00"}},
 		{"What's the weather in Seattle?", []string{"drizzle"}},
 		{"Regnet es heute in Seattle?", []string{"drizzle"}},
-		{"What time is it in Tokyo?", []string{"Asia/Tokyo"}},
+		{"What time is it in Tokyo?", []string{"In Tokyo it is"}},
 		{"What is 12 percent of 80?", []string{"9.6"}},
 		{"Wie viel ist 12 mal 12?", []string{"144"}},
 		{`Write "call the plumber" to notes.txt`, []string{"workspace/notes.txt"}},
