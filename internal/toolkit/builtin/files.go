@@ -38,7 +38,7 @@ func (k *kit) files(to *local.Kit) {
 	if len(k.opt.Folders) == 0 {
 		return
 	}
-	local.Query(to, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("path", "offset"), Sentences: listFiles,
+	local.Query(to, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("path", "offset"), Sentences: listFiles(k.mainFolder()),
 		Description: "Lists the files and folders in a folder: names, sizes and times. " + begin,
 		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}}}, k.list)
 	local.Query(to, tool.Spec{Name: "read", Yields: mine, Tidy: local.Again("path", "line", "lines"), Sentences: withFolder(k.mainFolder(), readFile...),

@@ -55,14 +55,28 @@ func withFolder(folder string, patterns ...string) (out []string) {
 	return out
 }
 
+// listFiles are the sentences by which people ask which files there are. Without a folder they mean
+// the main one.
+func listFiles(main string) (out []string) {
+	for _, p := range []string{
+		"show my files",
+		"(show|list) [me] [all] [my|the] files", "(what|which) files (do i have|are there|are in my folder)", "[show me] (what is|what's) in my folder",
+		"de: zeig mir meine Dateien",
+		"de: (zeig|zeige|liste) [mir] [alle|meine|die] dateien [auf]", "de: welche dateien (habe ich|gibt es|sind in meinem ordner)",
+	} {
+		if main != "" {
+			p += " => path=" + main
+		}
+		out = append(out, p)
+	}
+	return append(out, listFolder...)
+}
+
 // The sentences by which people ask for files.
 var (
-	listFiles = []string{
-		"show my files",
-		"(show|list) [me] [all] [my|the] files", "(what|which) files (do i have|are there)",
+	listFolder = []string{
 		"(show|list) [me] [all] [the] files in [the] [folder] {path:folder}", "(what|which) files are in [the] [folder] {path:folder}", "[show me] (what is|what's) in [the|my] folder {path:folder}",
-		"de: zeig mir meine Dateien",
-		"de: (zeig|zeige|liste) [mir] [alle|meine|die] dateien [auf]", "de: welche dateien (habe ich|gibt es)", "de: (zeig|zeige) [mir] die dateien in {path:folder}", "de: was (ist|steht|liegt) (im ordner|in dem ordner) {path:folder}",
+		"de: (zeig|zeige) [mir] die dateien in {path:folder}", "de: was (ist|steht|liegt) (im ordner|in dem ordner) {path:folder}",
 	}
 	readFile = []string{
 		"read the file {path:file}",
