@@ -92,7 +92,7 @@ func refresh(o *office) {
 // window is the model's context window in tokens, input and output, for the run
 // in which only the window limits the transcript. The whole transcript does not
 // fit.
-const window = 21000
+const window = 21600
 
 // TestSession plays a morning in the office three times. The transcript shown
 // shrinks by more than half, the answers stay the same, and nothing is lost.
