@@ -60,7 +60,7 @@ func (a *app) chat(ctx context.Context, which string, last bool) error {
 	}
 	interactive := isTerminal(a.stdin) && isTerminal(a.stdout) && a.getenv("TERM") != "dumb"
 	if interactive && which == "" && !last && a.agent == "" && a.firstRun(set) {
-		if err := a.setup(ctx, false); err != nil {
+		if err := a.setup(ctx, false, true); err != nil {
 			return err
 		}
 		if set, err = a.settings(); err != nil {

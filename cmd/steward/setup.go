@@ -33,7 +33,7 @@ func (a *app) setupCommand() *cobra.Command {
 			if !asks && !yes {
 				return usage("setup asks questions, but this is not a terminal; --yes takes what is suggested")
 			}
-			if err := a.setup(c.Context(), yes); err != nil || !asks || yes {
+			if err := a.setup(c.Context(), yes, false); err != nil || !asks || yes {
 				return err
 			}
 			return a.chat(c.Context(), "", false)
@@ -68,8 +68,9 @@ type plan struct {
 	before   settings.Provider // the provider, before its key was typed
 }
 
-// setup asks, tries and writes.
-func (a *app) setup(ctx context.Context, yes bool) error {
+// setup asks, tries and writes. The first time, on the way to a chat, it asks no more than the chat
+// needs: a model and a folder.
+func (a *app) setup(ctx context.Context, yes, first bool) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -93,6 +94,10 @@ func (a *app) setup(ctx context.Context, yes bool) error {
 	}
 	if chosen && p.folder == folder {
 		p.folder = "" // it stays in the settings as it was written
+	}
+	if first {
+		a.note("steward setup also asks how to reach you on your phone.\n")
+		return a.writePlan(set, file, p)
 	}
 	if p.topic, err = ask.valid("Topic of the app ntfy, to reach you on your phone (none: only here)", "none", topicName, "up to 64 letters, digits, _ and -"); err != nil {
 		return err

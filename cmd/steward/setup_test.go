@@ -48,7 +48,7 @@ func TestSetupKeepsTheFolder(t *testing.T) {
 		putFile(t, file, text)
 		var errs strings.Builder
 		a := &app{stdout: io.Discard, stderr: &errs, environ: env, dir: t.TempDir()}
-		if err := a.setup(t.Context(), true); err != nil {
+		if err := a.setup(t.Context(), true, false); err != nil {
 			t.Fatal(err)
 		}
 		if after, err := os.ReadFile(file); err != nil || string(after) != text || !strings.Contains(errs.String(), "Nothing was changed.") {

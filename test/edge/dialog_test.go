@@ -54,7 +54,7 @@ func (n *Node) Dialog(steps []step, args ...string) (string, int) {
 
 func TestWithoutAModel(t *testing.T) {
 	n := newcomer(t, Options{})
-	out, _ := n.Dialog([]step{{"Enter goes on without", "\r"}, {"Folder in which", "files\r"}, {"Write an absolute path", "off\r"}, {"ntfy", "my-phone\r"}, {"Ask something", "What is 17 plus 25?\r"}, {"42", "/quit\r"}}, "chat")
+	out, _ := n.Dialog([]step{{"Enter goes on without", "\r"}, {"Folder in which", "files\r"}, {"Write an absolute path", "off\r"}, {"ntfy", "my-phone\r"}, {"Ask something", "What is 17 plus 25?\r"}, {"42", "/quit\r"}}, "setup")
 	if !strings.Contains(out, "ollama pull") {
 		t.Error(out)
 	}

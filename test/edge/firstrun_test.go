@@ -111,11 +111,10 @@ func (s *seat) left() int {
 
 func (s *seat) screen() string { return s.vt.String() }
 
-// takesTheRest answers the two questions that follow the choice of a model.
-func (s *seat) takesTheRest() {
+// takesTheFolder answers the question that follows the choice of a model, the last one.
+func (s *seat) takesTheFolder() {
 	s.t.Helper()
 	s.asked("Folder in which", "\r")
-	s.asked("ntfy", "\r")
 }
 
 // multiplies asks for a number in the chat, sees it, and leaves.
@@ -257,7 +256,7 @@ func TestTheFirstRun(t *testing.T) {
 			n.Env = append(without(n.Env, "OLLAMA_HOST"), c.env(t)...)
 			s := n.sit(t, "chat")
 			c.types(s)
-			s.takesTheRest()
+			s.takesTheFolder()
 			s.multiplies(c.model)
 			b, err := os.ReadFile(filepath.Join(n.Dir, ".config", "steward", "steward.yaml"))
 			if err != nil || !strings.Contains(string(b), c.file) || strings.Contains(c.file, "workspace") && strings.Contains(string(b), "default") {
