@@ -210,7 +210,8 @@ func TestTooLong(t *testing.T) {
 	}
 	// Comments without end are not gathered.
 	n := 0
-	a := answerOf(io.MultiReader(io.LimitReader(endless{[]byte(": keep-alive\n\n")}, 14*5<<18), strings.NewReader("data: a\n\n")))
+	comment := ": " + strings.Repeat("keep-alive ", 100) + "\n\n"
+	a := answerOf(io.MultiReader(strings.NewReader(strings.Repeat(comment, 17<<20/len(comment))), strings.NewReader("data: a\n\n")))
 	for ev, err := range a.Events() {
 		if err != nil || string(ev.Data) != "a" {
 			t.Fatalf("%s, %v", ev.Data, err)
