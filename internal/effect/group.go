@@ -150,14 +150,14 @@ func (f *execution) remark(res *message.ToolResult) {
 	}
 	var said []string
 	if f.in.Approvers != "" {
-		said = append(said, "Allowed by "+a.By+" of the group "+f.in.Approvers+".")
+		said = append(said, remarkAllowed+a.By+" of the group "+f.in.Approvers+".")
 	}
 	if a.Edited != "" {
 		args := f.in.Args
 		if len(args) > maxRemark {
 			args = cut(args, maxRemark) + "…"
 		}
-		said = append(said, "The person who allowed it changed the arguments first; it was called with "+args+".")
+		said = append(said, remarkEdited+"; it was called with "+args+".")
 	}
 	if said == nil {
 		return
@@ -165,6 +165,23 @@ func (f *execution) remark(res *message.ToolResult) {
 	own := message.Common{Origin: "system"}
 	note := &message.Text{Common: own, Text: "[" + strings.ToValidUTF8(strings.Join(said, " "), "\uFFFD") + "]\n"}
 	res.Content = append([]message.Block{note}, res.Content...)
+}
+
+// What a remark begins with.
+const (
+	remarkAllowed = "Allowed by "
+	remarkEdited  = "The person who allowed it changed the arguments first"
+)
+
+// WithoutRemark returns the text of a result without the line that tells the model who allowed the call
+// and what was changed: a person knows it.
+func WithoutRemark(text string) string {
+	if strings.HasPrefix(text, "["+remarkAllowed) || strings.HasPrefix(text, "["+remarkEdited) {
+		if _, rest, more := strings.Cut(text, "]\n"); more {
+			return rest
+		}
+	}
+	return text
 }
 
 // maxRemark bounds the arguments quoted in a remark, in bytes.

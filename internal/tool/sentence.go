@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -22,9 +23,10 @@ const (
 	AsLines    = ":lines"    // the number of lines of a text: "14 lines"
 	AsFolder   = ":folder"   // the folder of a path
 	AsHost     = ":host"     // the host of an address
+	AsTime     = ":time"     // a time of RFC 3339 as "Sun 29 Nov 2026 09:00"
 )
 
-var derivations = []string{AsDuration, AsLines, AsFolder, AsHost}
+var derivations = []string{AsDuration, AsLines, AsFolder, AsHost, AsTime}
 
 var (
 	holePattern = regexp.MustCompile(`\{([^{}|]+?)(` + strings.Join(derivations, "|") + `)?(?:\|([^{}]*))?\}`)
@@ -71,10 +73,14 @@ func Fill(template string, args map[string]any, write func(v any) (text string, 
 		case !there:
 		case p[2] == "":
 			text, whole = write(v)
-		case p[2] == AsDuration:
-			text, whole = write(v)
-			if d := duration(text); whole {
-				text = d
+		case p[2] == AsDuration || p[2] == AsTime:
+			if text, whole = write(v); !whole {
+				break
+			}
+			if p[2] == AsTime {
+				text = moment(text)
+			} else {
+				text = duration(text)
 			}
 		case p[2] == AsLines:
 			text = derived(v, p[2])
@@ -165,6 +171,37 @@ func duration(s string) string {
 		n %= size
 	}
 	return strings.Join(parts, " ")
+}
+
+// moment returns a time of RFC 3339, with or without a zone, as a person writes it, and anything else as
+// it is. A zone is named only where it is not the one of this machine.
+func moment(s string) string {
+	const day, minute, second = "Mon 2 Jan 2006", " 15:04", " 15:04:05"
+	if t, err := time.Parse(time.DateOnly, s); err == nil {
+		return t.Format(day)
+	}
+	zone := ""
+	t, err := time.Parse(time.RFC3339, s)
+	if err == nil {
+		_, is := t.Zone()
+		if _, here := t.Local().Zone(); is != here {
+			zone = " " + t.Format("-07:00")
+			if is == 0 {
+				zone = " UTC"
+			}
+		}
+	} else if t, err = time.Parse("2006-01-02T15:04:05", s); err != nil {
+		if t, err = time.Parse("2006-01-02T15:04", s); err != nil {
+			return s
+		}
+	}
+	switch {
+	case t.Nanosecond() != 0:
+		return s
+	case t.Second() != 0:
+		return t.Format(day+second) + zone
+	}
+	return t.Format(day+minute) + zone
 }
 
 // spaced splits a name into words.

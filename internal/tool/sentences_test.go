@@ -2,8 +2,10 @@ package tool_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/internal/tool"
 )
@@ -20,5 +22,28 @@ func TestNoApprovalCoversSentences(t *testing.T) {
 	stored, err := json.Marshal(said)
 	if err != nil || strings.Contains(string(stored)+string(tool.OpenAIFunction(said)), "turn on") {
 		t.Errorf("sentences are stored or shown: %s, %v", stored, err)
+	}
+}
+
+// A time stands in a sentence as a person writes it, and what is no time as it is.
+func TestTimesInSentences(t *testing.T) {
+	local := time.Local
+	time.Local = time.FixedZone("here", 3600)
+	t.Cleanup(func() { time.Local = local })
+	for given, want := range map[string]string{
+		"2026-11-29T09:00:00+01:00": "Sun 29 Nov 2026 09:00",
+		"2026-11-29T09:00:00Z":      "Sun 29 Nov 2026 09:00 UTC",
+		"2026-11-29T09:00:30-05:30": "Sun 29 Nov 2026 09:00:30 -05:30",
+		"2026-11-29T09:00":          "Sun 29 Nov 2026 09:00",
+		"2026-11-29T09:00:00":       "Sun 29 Nov 2026 09:00",
+		"2026-11-29":                "Sun 29 Nov 2026",
+		"2026-11-29T09:00:00.5Z":    "2026-11-29T09:00:00.5Z",
+		"09:00":                     "09:00",
+		"tomorrow":                  "tomorrow",
+	} {
+		s := tool.Fill("At {at:time}", map[string]any{"at": given}, func(v any) (string, bool) { return v.(string), true })
+		if s.Text != "At "+want || !slices.Equal(s.Whole, []string{"at"}) {
+			t.Errorf("%s: %q, whole %v; want %q", given, s.Text, s.Whole, want)
+		}
 	}
 }

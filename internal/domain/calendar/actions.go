@@ -58,12 +58,12 @@ func (s *service) actions(k *local.Kit) {
 	reach := map[bool]tool.Reach{true: tool.ReachOut, false: tool.ReachHere}[there]
 	local.Change(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale, Timeout: timeout, Sentences: addSentences,
 		Description: "Adds an event to the calendar: puts in or schedules a meeting or an appointment, and says if it overlaps with another.",
-		Log:         tool.LogSpec{Summary: "Add {title} to the calendar[ {calendar}], {start}[, inviting {attendees}]", Does: changesCalendar, Impact: []string{"title", "attendees"}},
+		Log:         tool.LogSpec{Summary: "Add {title} to the calendar[ {calendar}], {start:time}[, inviting {attendees}]", Does: changesCalendar, Impact: []string{"title", "attendees"}},
 		Widths: []tool.Width{{Name: "add any event[ to the calendar {calendar}][, inviting {attendees}]",
 			Any: []string{"title", "start", "duration_minutes", "all_day", "repeat", "location", "notes"}}}}, s.of, s.add, labelled)
 	local.Change(k, tool.Spec{Name: "move", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout, Sentences: moveSentences, // an event's title may come from others
 		Description: "Moves an event in the calendar to another time: reschedules or postpones a meeting.",
-		Log:         tool.LogSpec{Summary: "Move {event} to {start}[, telling {attendees}]", Does: changesCalendar, Impact: []string{"event", "attendees"}},
+		Log:         tool.LogSpec{Summary: "Move {event} to {start:time}[, telling {attendees}]", Does: changesCalendar, Impact: []string{"event", "attendees"}},
 		Widths:      []tool.Width{{Name: "move any event[ in the calendar {calendar}][, telling {attendees}]", Any: []string{"event", "date", "start", "duration_minutes"}}}}, s.of, s.move, tool.Text)
 	local.Change(k, tool.Spec{Name: "remove", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout, Sentences: removeSentences,
 		Description: "Removes an event from the calendar: cancels or deletes a meeting or an appointment.",

@@ -61,7 +61,7 @@ type cancelArgs struct {
 func AddReminders(k *local.Kit, opt Options) {
 	s := service{opt, Reminder, k.Name("list")}
 	add(k, s, "Sets a reminder: tells the user something at a time, once or repeatedly, also when no chat is open. Say the time in the answer.",
-		tool.LogSpec{Summary: "Remind you[ at {at}][ in {in_minutes} min][, repeated {repeat}]: {text}", Does: "sets a reminder"},
+		tool.LogSpec{Summary: "Remind you[ at {at:time}][ in {in_minutes} min][, repeated {repeat}]: {text}", Does: "sets a reminder"},
 		tool.Width{Name: "set any reminder", Any: []string{"text", "at", "in_minutes", "repeat"}}, sentences{setReminder, listReminders, cancelReminder}, s.remind)
 }
 

@@ -102,7 +102,7 @@ func (s *service) tools(k *local.Kit) {
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list")}}}
 	local.Change(k, tool.Spec{Name: "add", Tidy: stale, Sentences: addSentences,
 		Description: "Adds a task to the to-do list: something that is to be done, with the day by which it is due.",
-		Log:         tool.LogSpec{Summary: "Add the task {title}[, due {due}][, to the list {list}]", Does: changesList, Impact: []string{"title"}},
+		Log:         tool.LogSpec{Summary: "Add the task {title}[, due {due:time}][, to the list {list}]", Does: changesList, Impact: []string{"title"}},
 		Widths:      []tool.Width{{Name: "add any task[ to the list {list}]", Any: []string{"title", "due"}}}}, s.of, s.add, tool.Text)
 	k.Wrap(func(l local.Layer) tool.Tool { return adding{l, s} })
 	local.Change(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale, Sentences: completeSentences,

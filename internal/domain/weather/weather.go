@@ -72,7 +72,7 @@ func (f forecaster) tool(ctx context.Context, in tool.Invocation, a forecastArgs
 	}
 	if strings.TrimSpace(a.Place) == "" {
 		return "", fault.New(fault.Invalid, "place_missing", "it is unknown where the user is").
-			WithHint("ask for the place; the user can set profile.location in the settings")
+			WithHint("name the place, or set profile.location in the settings")
 	}
 	p, err := f.find(ctx, a.Place)
 	if err != nil {

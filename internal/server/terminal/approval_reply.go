@@ -63,14 +63,14 @@ func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool
 		m.leaveReply()
 		return nil, name == "ctrl+d" // Ctrl-C also stops the turn
 	case name == "esc":
-		m.leaveReply()
+		m.goBack(a)
 		return nil, true
 	case r.stage == checking:
 		return nil, true
 	case r.stage == choosingWidth:
 		return m.widthKey(a, name, now, before), true
 	case r.stage == showingTerms:
-		return m.termsKey(name, now, before)
+		return m.termsKey(a, name, now, before)
 	case name == "enter":
 		return m.submitReply(a), true
 	}
@@ -78,7 +78,7 @@ func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool
 }
 
 // termsKey handles a key while the terms of a standing approval are shown.
-func (m *chat) termsKey(name string, now, before time.Time) (tea.Cmd, bool) {
+func (m *chat) termsKey(a *activity, name string, now, before time.Time) (tea.Cmd, bool) {
 	r := &m.reply
 	if now.Sub(before) < quiet || now.Sub(r.since) < quiet {
 		return nil, true
@@ -95,9 +95,19 @@ func (m *chat) termsKey(name string, now, before time.Time) (tea.Cmd, bool) {
 		r.name = ""
 		m.write(editingTerms, strings.Join(plainLines(r.terms), "\n"))
 	case "n":
-		m.leaveReply()
+		m.goBack(a)
 	}
 	return nil, true
+}
+
+// goBack leaves the reply and asks the question again, if something else was printed below it.
+func (m *chat) goBack(a *activity) {
+	printed := m.reply.stage == choosingWidth || m.reply.stage == showingTerms || m.reply.stage == checking || m.reply.stage == editingTerms
+	m.leaveReply()
+	if printed {
+		a.asked = false
+		m.turn.ask()
+	}
 }
 
 // plainLines returns the lines of a pattern for editing, with invisible characters
@@ -144,8 +154,11 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 		m.write(givingReason, "")
 	case "d":
 		m.reply = reply{}
+		if a.detailed {
+			break
+		}
 		m.turn.print(kindShown, m.turn.details(&a.Frame))
-		a.asked = false // so that it is printed again, below the details
+		a.detailed, a.asked = true, false // so that it is printed again, below the details
 		m.turn.ask()
 	}
 	return nil, true
@@ -220,6 +233,7 @@ func (m *chat) replies(a *activity) string {
 // give sends the answer. Steward may refuse it.
 func (m *chat) give(answer client.Answer, word string) tea.Cmd {
 	a, _ := m.turn.pending()
+	m.turn.answered(a)
 	a.Status = client.CallRunning
 	what := a.tool()
 	if a.Approval.Summary != "" {

@@ -430,3 +430,54 @@ func TestTasksAsPlainText(t *testing.T) {
 		t.Errorf("%q, want %q", notes.String(), want)
 	}
 }
+
+// Whoever goes back from the widths or the terms sees the question again, and not its last line alone.
+func TestGoingBackShowsTheQuestionAgain(t *testing.T) {
+	for name, keys := range map[string][]tea.Msg{
+		"from the widths":           {press("p"), press("esc")},
+		"from the terms":            {press("p"), press("2"), press("n")},
+		"from the terms, by Escape": {press("p"), press("2"), press("esc")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, node := asking(t, nil)
+			d.slowly(keys...)
+			seen := d.seen()
+			if i, j := strings.LastIndex(seen, "Write notes/a.txt, 1 line"), strings.LastIndex(seen, "exactly this"); i < j {
+				t.Errorf("the question is above the widths:\n%s", seen)
+			}
+			if d.slowly(press("y")); len(node.decided) != 1 {
+				t.Errorf("%v", node.decided)
+			}
+		})
+	}
+}
+
+func TestDetailsAreShownOnce(t *testing.T) {
+	d, _ := asking(t, nil)
+	d.slowly(press("d"), press("d"), press("d"))
+	if n := strings.Count(d.seen(), "rule actions.ask"); n != 1 {
+		t.Errorf("%d times:\n%s", n, d.seen())
+	}
+}
+
+// The time that the person takes to answer is not counted as Steward's.
+func TestTheTimeOfAnAnswerIsNotCounted(t *testing.T) {
+	d, _ := asking(t, nil)
+	if s := stripped(d.screen()); !strings.Contains(s, "A key answers the question") || strings.Contains(s, "Ask something") {
+		t.Errorf("the input asks for a message beside a question:\n%s", s)
+	}
+	d.at = d.at.Add(time.Hour)
+	d.slowly(press("y"))
+	d.at = d.at.Add(2 * time.Second)
+	d.do(watched{watch: d.watch, frames: []client.Frame{
+		{Type: client.FrameResult, ID: "x/1", Name: "files.write", Status: "ok", Result: "[The person who allowed it changed the arguments first; it was called with {}.]\nwritten"},
+		{Type: client.FrameComplete, DurationMS: 3_603_000, Model: "m/x"},
+	}})
+	seen := d.seen()
+	if !strings.Contains(seen, "→ written · 2s") {
+		t.Errorf("the result or its time:\n%s", seen)
+	}
+	if !strings.Contains(seen, "m/x · 2s") {
+		t.Errorf("the time of the turn:\n%s", seen)
+	}
+}

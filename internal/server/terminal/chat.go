@@ -138,7 +138,7 @@ func newChat(ctx context.Context, o Options) (*chat, error) {
 		}
 		return "  "
 	})
-	in.Placeholder = "Ask something, or /help"
+	in.Placeholder = placeholder
 	m.input = in
 	m.restyle()
 	return m, nil

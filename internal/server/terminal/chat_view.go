@@ -30,8 +30,17 @@ func (m *chat) screen() string {
 	if m.picking != nil {
 		return m.above() + strings.Join(m.pickerLines(), "\n") + "\n" + m.turn.dim.Render(cut("type to filter · ↑ ↓ · Enter chooses · Esc leaves it as it is", m.width-1))
 	}
+	m.input.Placeholder = placeholder
+	if a, _ := m.turn.pending(); m.reply.stage == givingReason {
+		m.input.Placeholder = "The reason, which the model is told"
+	} else if a != nil || m.asking() {
+		m.input.Placeholder = "A key answers the question"
+	}
 	return m.above() + m.input.View() + "\n" + m.below()
 }
+
+// placeholder stands in the empty input.
+const placeholder = "Ask something, or /help"
 
 // above returns the live part above the input, with a line feed at its end.
 func (m *chat) above() string {
@@ -71,7 +80,7 @@ func (m *chat) below() string {
 	case m.editing != nil:
 		text = "in place of your last message · Esc leaves that as it is"
 	case m.turn.running:
-		text = fmt.Sprintf("%s %s · Esc stops", m.spinner(), clock(m.now().Sub(m.turn.began)))
+		text = fmt.Sprintf("%s %s · Esc stops", m.spinner(), clock(m.now().Sub(m.turn.began)-m.turn.waited))
 	case m.size() > Long:
 		text = Weight(m.size(), m.opt.Cost, cmp.Or(m.model, m.turn.model)) + " · Enter sends it"
 	case m.labels(m.input.Value()) > 0:

@@ -20,6 +20,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/search"
 	"steward/internal/settings"
 )
 
@@ -44,6 +45,7 @@ func commands() []command {
 		{"help", "", "show this list", nothing, (*chat).help},
 		{"new", "", "start a new conversation", nothing, (*chat).fresh},
 		{"list", "", "list the conversations, newest first", nothing, (*chat).list},
+		{"search", "WORDS", "search all your conversations, and open one that was found", nothing, (*chat).search},
 		{"open", "ID", "open a conversation by its id or its number in /list", nothing, (*chat).open},
 		{"edit", "[TEXT]", "replace your last message (without TEXT: edit the old one)", aRestingOne, (*chat).edit},
 		{"again", "", "get another answer to your last message", aRestingOne, (*chat).again},
@@ -188,6 +190,29 @@ func (m *chat) showList(list []client.Conversation) tea.Cmd {
 
 func titled(c client.Conversation) string {
 	return cmp.Or(c.Title, "untitled, "+c.ID)
+}
+
+// search lists the messages that have the words, to open the conversation of one.
+func (m *chat) search(words string) tea.Cmd {
+	if words == "" {
+		return m.tell("/search wants words to look for")
+	}
+	return elsewhere(m, func(string) (page search.Page, err error) {
+		return page, m.opt.Client.Call(m.ctx, "GET /search", client.Params{"q": words, "limit": "20"}, nil, &page)
+	}, func(page search.Page) tea.Cmd {
+		var items []string
+		found := map[string]string{}
+		for i, h := range page.Hits {
+			item := fmt.Sprintf("%2d  %s  %s: %s", i+1, h.At.Local().Format("2006-01-02 15:04"), cmp.Or(h.Title, "untitled"), h.Text)
+			items, found[item] = append(items, item), h.Conversation.String()
+		}
+		if len(items) == 0 {
+			return m.tell("nothing was found")
+		}
+		return m.pick("open:", "", items, func(item string) tea.Cmd {
+			return m.opening(found[item], func() (opened, error) { return opened{}, nil })
+		})
+	})
 }
 
 // opened is a conversation that the user has opened, with its last messages.
@@ -388,7 +413,11 @@ func (m *chat) tools(string) tea.Cmd {
 func (m *chat) export(file string) tea.Cmd {
 	file = cmp.Or(file, "steward-"+m.conv+".md")
 	return elsewhere(m, func(conv string) (string, error) {
-		return "written to " + file, exportTo(m.ctx, m.opt.Client, conv, file)
+		where, err := filepath.Abs(file)
+		if err != nil {
+			where = file
+		}
+		return "written to " + where, exportTo(m.ctx, m.opt.Client, conv, file)
 	}, m.tell)
 }
 

@@ -42,6 +42,7 @@ type turn struct {
 
 	running  bool
 	began    time.Time
+	waited   time.Duration // for the person's answers, since began
 	flying   string      // the message being written
 	text     string      // of that message: the Markdown that may still change
 	told     bool        // a part of it is in the scrollback already
@@ -61,9 +62,11 @@ type turn struct {
 // activity is a tool call on the screen, with its newest frame.
 type activity struct {
 	client.Frame
-	began time.Time
-	asked bool // its question has been printed
-	asks  time.Time
+	began    time.Time
+	waited   time.Duration // for the person's answers
+	asked    bool          // its question has been printed
+	asks     time.Time
+	detailed bool // its details have been printed
 }
 
 // The kinds of printed text. A blank line separates different ones.
@@ -142,7 +145,7 @@ func (t *turn) take(f *client.Frame) {
 
 func (t *turn) start() {
 	if !t.running {
-		t.running, t.began = true, t.now()
+		t.running, t.began, t.waited = true, t.now(), 0
 	}
 }
 
@@ -237,7 +240,8 @@ func (t *turn) call(f *client.Frame) {
 		t.calls = append(t.calls, a)
 	}
 	if f.Status != client.CallAwaiting || !sameQuestion(a.Approval, f.Approval) {
-		a.asked = false
+		t.answered(a)
+		a.asked, a.detailed = false, false
 	}
 	a.Frame = *f
 	if q := a.Approval; q != nil {
@@ -303,6 +307,15 @@ func (t *turn) ask() {
 	t.print(kindNote, t.question(&a.Frame, detailsKey))
 }
 
+// answered ends the time for which a question was open. Steward's own time does not count it.
+func (t *turn) answered(a *activity) {
+	if a.asked && a.Status == client.CallAwaiting {
+		open := t.now().Sub(a.asks)
+		a.waited += open
+		t.waited += open
+	}
+}
+
 func (t *turn) find(call string) *activity {
 	for _, a := range t.calls {
 		if a.ID == call {
@@ -344,7 +357,7 @@ func (t *turn) live(most int, spin string) []string {
 		}
 	}
 	show := func(a *activity, line string) {
-		out = append(out, t.dim.Render(cut(line, t.paint.width-8)+" "+clock(t.now().Sub(a.began))))
+		out = append(out, t.dim.Render(cut(line, t.paint.width-8)+" "+clock(t.now().Sub(a.began)-a.waited)))
 	}
 	for _, a := range t.calls {
 		if a.Status == client.CallAwaiting || a.ID == t.plan.call {

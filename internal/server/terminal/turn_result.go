@@ -11,6 +11,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"steward/client"
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/message"
 )
@@ -18,7 +19,8 @@ import (
 func (t *turn) result(f *client.Frame) {
 	took := ""
 	if a := t.find(f.ID); a != nil {
-		took = since(t.now().Sub(a.began))
+		t.answered(a)
+		took = since(t.now().Sub(a.began) - a.waited)
 		if len(f.Args) == 0 {
 			f.Args = a.Args
 		}
@@ -128,7 +130,7 @@ func exitCode(r *message.ToolResult) string {
 // saidBy returns the text of a result on one line. It begins with the tools that were
 // denied to agents below the call, because their answer may claim otherwise.
 func saidBy(r *message.ToolResult, most int) string {
-	text := oneLine(r.Plain(), most)
+	text := oneLine(effect.WithoutRemark(r.Plain()), most)
 	if len(r.Denied) > 0 {
 		text = "denied in it: " + Visible(strings.Join(r.Denied, ", ")) + "; " + text
 	}
@@ -176,7 +178,7 @@ func (t *turn) foot(f *client.Frame) string {
 	}
 	parts := []string{stopped, by}
 	if f.DurationMS > 0 {
-		parts = append(parts, since(time.Duration(f.DurationMS)*time.Millisecond))
+		parts = append(parts, since(max(0, time.Duration(f.DurationMS)*time.Millisecond-t.waited)))
 	}
 	if u := f.Usage; u.Input+u.Output > 0 {
 		parts = append(parts, thousands(u.Input+u.Output)+" tokens")

@@ -155,7 +155,7 @@ func (p place) fault(err error) error {
 	}
 	out := local.Fault(p.shown, err)
 	if fault.Is(out, fault.NotFound) {
-		return fault.Of(out).WithHint("list the folder with files.list")
+		return fault.Of(out).WithHint("check the name: files.list lists the folder")
 	}
 	return out
 }
@@ -186,7 +186,7 @@ func (p place) openFile(root *os.Root) (*os.File, fs.FileInfo, error) {
 
 func (p place) notPlain(m fs.FileMode) error {
 	if m.IsDir() {
-		return fault.New(fault.Invalid, "not_a_file", "%q is a folder", p.shown).WithHint("list it with files.list")
+		return fault.New(fault.Invalid, "not_a_file", "%q is a folder", p.shown).WithHint("files.list lists it")
 	}
 	return fault.New(fault.Invalid, "not_a_file", "%q is no plain file, but a link, a pipe or the like", p.shown)
 }
