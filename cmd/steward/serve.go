@@ -102,8 +102,7 @@ func (a *app) welcome(set *settings.Loaded, s *server, l *local) error {
 			b.WriteString("  " + say + "\n")
 		}
 		if l.found.offlineOnly() {
-			b.WriteString("  The offline provider answers: rules, not a language model. Set OPENAI_API_KEY, ANTHROPIC_API_KEY\n" +
-				"  or GEMINI_API_KEY, or start Ollama, for a real one.\n")
+			b.WriteString("  The offline provider answers: rules, not a language model. For a real one: steward setup\n")
 		}
 	}
 	return a.print(b.String())

@@ -99,7 +99,7 @@ func (a *app) setup(ctx context.Context, yes, first bool) error {
 		a.note("steward setup also asks how to reach you on your phone.\n")
 		return a.writePlan(set, file, p)
 	}
-	if p.topic, err = ask.valid("Topic of the app ntfy, to reach you on your phone (none: only here)", "none", topicName, "up to 64 letters, digits, _ and -"); err != nil {
+	if p.topic, err = ask.valid("Topic of the app ntfy, to reach you on your phone (none: only here)", cmp.Or(set.Notify.Ntfy.Topic, "none"), topicName, "up to 64 letters, digits, _ and -"); err != nil {
 		return err
 	}
 	return a.writePlan(set, file, p)
@@ -122,8 +122,12 @@ func (a *app) writePlan(set *settings.Loaded, file string, p plan) error {
 	if p.folder != "" {
 		changes = append(changes, settings.Change{Key: "workspace", Value: p.folder})
 	}
-	if p.topic != "" && p.topic != "none" {
-		changes = append(changes, settings.Change{Key: "notify.ntfy.topic", Value: p.topic})
+	if p.topic != "" && p.topic != cmp.Or(set.Notify.Ntfy.Topic, "none") {
+		topic := p.topic
+		if topic == "none" {
+			topic = ""
+		}
+		changes = append(changes, settings.Change{Key: "notify.ntfy.topic", Value: topic})
 	}
 	if len(changes) == 0 {
 		a.note("Nothing was changed.\n")

@@ -21,7 +21,7 @@ const Disclosure = "This is Steward's built-in offline model, not a language mod
 
 const (
 	selfDescription = "I am Steward's built-in offline model, not a language model."
-	remedy          = "For a real language model set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or start Ollama, and start Steward again."
+	remedy          = "For a real language model run: steward setup"
 	wordingAdvice   = "use their words, and put texts in quotation marks."
 	shownResult     = 4000 // bytes of a result that an answer repeats
 )
@@ -56,7 +56,7 @@ func (s *speech) unsure(text string, d *doubt) string {
 		return said + "\n" + s.could(de, list)
 	}
 	if len(d.near) == 0 {
-		return said + "\n" + selfDescription + " No tool that is here shares a word with it. " + remedy
+		return said + "\nNo tool that is here shares a word with it. " + remedy
 	}
 	names := make([]string, len(d.near))
 	for i, e := range d.near {
@@ -66,8 +66,8 @@ func (s *speech) unsure(text string, d *doubt) string {
 }
 
 func tooLong(n int) string {
-	return fmt.Sprintf("%s This message has %d bytes, and I read at most %d, so nothing was done. Send a shorter one, or attach the text as a file. %s",
-		selfDescription, n, maxWish, remedy)
+	return fmt.Sprintf("This message has %d bytes, and I read at most %d, so nothing was done. Send a shorter one, or attach the text as a file. %s",
+		n, maxWish, remedy)
 }
 
 // told returns the outcome of a call in words.

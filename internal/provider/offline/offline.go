@@ -118,7 +118,7 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 	case x.byName[planTool] != nil && len(x.entries) == 1:
 		return s.planned(w, r, cur, len(msgs))
 	case r.ToolChoice == "none" && len(cur.calls) == 0:
-		w.text(selfDescription+" No tool may be used here, and without tools I can do nothing. "+remedy, cur.cut, r.Sampling)
+		w.text("No tool may be used here, and without tools I can do nothing. "+remedy, cur.cut, r.Sampling)
 	case len(cur.calls) == 0 && s.greeted(cur.text) != "":
 		w.text(s.greeted(cur.text), cur.cut, r.Sampling)
 	default:
