@@ -99,7 +99,7 @@ type Plan struct {
 	Interaction  string          `json:"interaction_id,omitzero"`
 	Request      string          `json:"request"` // what was asked for, in the user's words
 	Plan         json.RawMessage `json:"plan,omitzero"`
-	Edited       bool            `json:"edited,omitzero"`   // by a person, before it began
+	Edited       bool            `json:"edited,omitzero"`   // by a person, before it began or while it was carried out
 	Fallback     bool            `json:"fallback,omitzero"` // planning failed: the agent in reserve got the request
 	Tasks        []PlanTask      `json:"tasks,omitzero"`
 	Outcome      string          `json:"outcome"` // "done", "failed", "cancelled"

@@ -65,7 +65,7 @@ func (a *app) keepDesigned(ctx context.Context, p *client.Plan, task, name, in s
 		return usage("name the agent, in a-z, 0-9 and single '_': steward agents keep RECORD NAME")
 	}
 	y := keptAgent{Name: path[strings.LastIndexByte(path, '/')+1:], Description: cmp.Or(t.Purpose, p.Request), Version: "0.1.0", Metadata: map[string]string{},
-		Limits: map[string]any{"iterations": cmp.Or(t.Iterations, planning.IterationsPlanned)}, Examples: []catalog.Example{{Say: p.Request}}}
+		Limits: map[string]any{"iterations": cmp.Or(t.Iterations, planning.IterationsPlanned)}, Examples: []catalog.Example{{Say: cmp.Or(t.Purpose, p.Request)}}}
 	for k, v := range map[string]string{"purpose": t.Purpose, "instructions": t.Instructions, "applicability": t.Applicability, "evaluation": t.Evaluation} {
 		if v != "" {
 			y.Metadata[k] = v

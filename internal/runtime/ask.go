@@ -83,6 +83,16 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 	if t.task && m.offline && (m.failed || len(m.called) == 0) { // this model answers alike whether its calls fail or not
 		res.Failed = true
 	}
+	if t.task && err == nil {
+		undone, lookErr := t.node.undone(context.WithoutCancel(ctx), a.chat.user, record.AskedConversation(in.Call))
+		if lookErr != nil {
+			return res, lookErr
+		}
+		if len(undone) > 0 { // whatever the agent says of it
+			res.Failed = true
+			res.Content = append([]message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: "Not done: " + strings.Join(undone, ", ") + ".\n"}}, res.Content...)
+		}
+	}
 	return res, err
 }
 

@@ -46,7 +46,8 @@ func (x *exampleIndex) add(p *client.Plan) {
 // it succeeded. One that was made after anything labelled had been read may not: no
 // label would show in the prompt.
 func isExample(p *client.Plan) bool {
-	return p.Outcome == string(plan.Done) && !p.Fallback && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample
+	undone := func(t client.PlanTask) bool { return t.State != string(plan.Done) }
+	return p.Outcome == string(plan.Done) && !slices.ContainsFunc(p.Tasks, undone) && !p.Fallback && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample
 }
 
 // learn adds a plan that was recorded. An index that has grown too large is made

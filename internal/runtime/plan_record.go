@@ -3,6 +3,7 @@ package runtime
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -36,11 +37,31 @@ const maxAsked = 4 << 10
 func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []store.Change) error {
 	root := tasks[0]
 	wrote, _ := tool.Canonical(w.call.Args) // what is no JSON has not become a plan
-	carried, err := tool.Canonical(w.args)
+	begun, err := tool.Canonical(w.args)
 	if err != nil {
 		return err
 	}
-	p := client.Plan{Request: root.Purpose, Plan: carried, Edited: !bytes.Equal(wrote, carried), Outcome: string(root.State), Error: root.Error,
+	edited := !bytes.Equal(wrote, begun)
+	planned, err := plan.Parse(begun)
+	if err != nil {
+		return err
+	}
+	if planned.Purpose == "" { // then it was given the request's; see read
+		planned.Purpose = root.Purpose
+	}
+	if w.call.Origin != originFallback {
+		plan.Check(planned, plan.World{}) // brings names into their form, as before the tasks were made
+	}
+	before, err := draftOf(plan.Tree(root.ID, planned, 0))
+	if err != nil {
+		return err
+	}
+	carried, err := draftOf(tasks)
+	if err != nil {
+		return err
+	}
+	edited = edited || !bytes.Equal(before, carried)
+	p := client.Plan{Request: root.Purpose, Plan: carried, Edited: edited, Outcome: string(root.State), Error: root.Error,
 		Fallback: w.call.Origin == originFallback, Labels: w.call.Labels.Names(), Ended: time.Now().UTC().Truncate(time.Millisecond)}
 	turn, err := w.turn(ctx)
 	if err != nil {
@@ -78,6 +99,15 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 	p.ID = root.ID.String()
 	w.node.examples.learn(w.chat.user, &p)
 	return nil
+}
+
+// draftOf returns the plan that tasks carry out, as a planner would write it.
+func draftOf(tasks []*plan.Task) ([]byte, error) {
+	text, err := json.Marshal(plan.Carried(tasks))
+	if err != nil {
+		return nil, err
+	}
+	return tool.Canonical(text)
 }
 
 // used adds what the agents did that a task was given to. below are the requests of the turn.

@@ -73,7 +73,7 @@ func TestAPlanIsRecorded(t *testing.T) {
 		t.Errorf("it is used without an approval: %+v", r)
 	}
 	shown := n.Must("agents", "show", "tea_maker")
-	for _, want := range []string{"Set the tea timer", "You set timers.", "timer.set", "iterations: 4", "say: Tell the time and make tea"} {
+	for _, want := range []string{"Set the tea timer", "You set timers.", "timer.set", "iterations: 4", "say: Set the tea timer"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the kept agent lacks %q: %s", want, shown)
 		}
@@ -144,5 +144,47 @@ func TestAPlanIsAnExampleForSimilarRequests(t *testing.T) {
 	}
 	if got := ask("Sort the invoices of December"); strings.Contains(got, "October") || !strings.Contains(got, "walk about: Sort the invoices of November") {
 		t.Errorf("after an erasure: %s", got)
+	}
+}
+
+// TestATaskIsDoneIfItsActionsAre: whatever its agent says, a task whose action was denied is not done, and its
+// plan is no example. A person who looks at the plan sees it as it was carried out.
+func TestATaskIsDoneIfItsActionsAre(t *testing.T) {
+	t.Parallel()
+	var systems atomic.Value
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		system := in.Messages[0].Text()
+		switch {
+		case strings.Contains(system, "You plan for a person"):
+			systems.Store(system)
+			if in.Rounds() > 0 {
+				return edge.Reply{Text: "all of it is done"}
+			}
+			return edge.Reply{Calls: []edge.Call{{Name: "plan.start", Args: object{"analysis": "a", "plan": "p", "confidence": 1, "subtasks": []object{
+				{"name": "note", "purpose": "Write the note", "selected_tools": []string{"todo.add", "files.write"}},
+				{"name": "clock", "purpose": "Tell the time", "selected_tools": []string{"time.now"}}}}}}}
+		case strings.HasPrefix(in.User(), "Write the note") && in.Rounds() == 0:
+			return edge.Reply{Calls: []edge.Call{{Name: "todo.add", Args: object{"title": "milk"}}}}
+		}
+		return edge.Reply{Text: "did it"}
+	})})
+	n.Serve()
+	n.Run("ask", "-q", "--agent", "planner", "Note the milk for the party")
+	var list []carriedOut
+	n.JSON(&list, "plans", "list")
+	if len(list) != 1 || list[0].Outcome != "failed" {
+		t.Fatalf("%+v", list)
+	}
+	var p carriedOut
+	n.JSON(&p, "plans", "show", list[0].ID)
+	if len(p.Tasks) != 2 || p.Tasks[0].State != "failed" || p.Tasks[1].State != "done" {
+		t.Errorf("%+v", p.Tasks)
+	}
+	if shown := n.Must("requests", "show", "last"); !strings.Contains(shown, "✗ note") || !strings.Contains(shown, "✓ clock") {
+		t.Error(shown)
+	}
+	n.Run("ask", "-q", "--agent", "planner", "Note the milk for the other party")
+	if system, _ := systems.Load().(string); strings.Contains(system, "Plans of similar requests") {
+		t.Errorf("a plan that failed is an example: %s", system)
 	}
 }

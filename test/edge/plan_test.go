@@ -221,6 +221,16 @@ func TestAPersonOrdersTasks(t *testing.T) {
 	n.JSON(&questions, "approvals", "list")
 	n.Must("approvals", "approve", questions[0].ID, "--yes")
 	n.Until("the answer", func() bool { return strings.Contains(n.Run("requests", "show", turn).Out, "✓ Do it all") })
+	var carried struct {
+		Edited bool
+		Plan   struct {
+			Subtasks []struct{ Name, Purpose string }
+		}
+	}
+	n.JSON(&carried, "plans", "show", "last")
+	if !carried.Edited || len(carried.Plan.Subtasks) != 4 || carried.Plan.Subtasks[2].Purpose != "Do something else" {
+		t.Errorf("the plan as it was carried out: %+v", carried)
+	}
 	tree := n.Must("requests", "show", turn)
 	if !inOrder(tree, []string{"✓ slow", "✗ doomed (cancelled", "✓ later", "✓ note", "✓ files.write"}) {
 		t.Error(tree)

@@ -138,6 +138,31 @@ func Tree(root id.ID, d *Draft, labels message.Labels) []*Task {
 	return all
 }
 
+// Carried returns the plan that tasks carry out: as it was made and then edited, without the subtasks that
+// corrections added. Parents come before their subtasks.
+func Carried(tasks []*Task) Draft {
+	byID := map[id.ID]*Task{}
+	for _, t := range tasks {
+		byID[t.ID] = t
+	}
+	var draft func(t *Task) Draft
+	draft = func(t *Task) Draft {
+		d := t.Draft
+		for _, x := range t.After {
+			if before := byID[x]; before != nil {
+				d.After = append(d.After, before.Name)
+			}
+		}
+		for _, c := range tasks {
+			if c.Parent == t.ID && c.Round == 0 {
+				d.Subtasks = append(d.Subtasks, draft(c))
+			}
+		}
+		return d
+	}
+	return draft(tasks[0])
+}
+
 func childID(parent id.ID, round int, name string) id.ID {
 	return id.Derive("plan.task", parent.String(), string(rune('0'+round)), name)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -469,4 +470,15 @@ func TestTreesEnd(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What tasks carry out is the plan that they were made from, until a task is edited.
+func TestCarriedIsWhatWasPlanned(t *testing.T) {
+	d := plan.Draft{Purpose: "all", Plan: "p", Confidence: 1, Subtasks: []plan.Draft{
+		{Name: "a", Purpose: "first", Tools: []string{"time.now"}},
+		{Name: "b", Purpose: "second", After: []string{"a"}, Subtasks: []plan.Draft{{Name: "a", Purpose: "inner"}, {Name: "c", After: []string{"a"}}}},
+	}}
+	if got := plan.Carried(plan.Tree(id.New(), &d, 0)); !reflect.DeepEqual(got, d) {
+		t.Errorf("%+v, want %+v", got, d)
+	}
 }

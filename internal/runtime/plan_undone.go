@@ -1,0 +1,73 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"steward/internal/effect"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// undone returns the actions that an agent wanted for a task and that were not done, each as "TOOL
+// (STATE)", sorted: also those of agents that it asked in turn. What was denied, withdrawn, not answered
+// in time or is uncertain is made good only by the same tool, later; what failed, by any later action: an
+// agent may reach the same in another way.
+func (n *Node) undone(ctx context.Context, user string, conv id.ID) ([]string, error) {
+	sc := store.ForUser(user)
+	var out []string
+	var look func(conv id.ID, depth int) error
+	look = func(conv id.ID, depth int) error {
+		at := record.ConversationURI(conv)
+		open := map[string]intent.State{}
+		var wanted []intent.Intent
+		for it, err := range store.Items(ctx, n.opt.Store, sc, store.Query{Under: at, Type: effect.TypeIntent}) {
+			if err != nil {
+				return err
+			}
+			in, err := intent.Decode(it.Body)
+			if err != nil {
+				return err
+			}
+			wanted = append(wanted, in)
+		}
+		slices.SortStableFunc(wanted, func(a, b intent.Intent) int { return a.Created.Compare(b.Created) })
+		for _, in := range wanted {
+			switch in.State {
+			case intent.Done:
+				delete(open, in.Tool)
+				for name, state := range open {
+					if state == intent.Failed {
+						delete(open, name)
+					}
+				}
+			case intent.Denied, intent.Expired, intent.Cancelled, intent.Awaiting, intent.Unknown, intent.Failed:
+				open[in.Tool] = in.State
+			}
+		}
+		for name, state := range open {
+			out = message.JoinSources(out, []string{name + " (" + strings.ReplaceAll(string(state), "_", " ") + ")"})
+		}
+		if depth == maxDepth {
+			return nil
+		}
+		for m, err := range messagesUnder(ctx, n.opt.Store, sc, at) {
+			if err != nil {
+				return err
+			}
+			for _, c := range m.Calls() {
+				if strings.HasSuffix(c.Name, ".ask") {
+					if err := look(record.AskedConversation(c.Ref), depth+1); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}
+	return out, look(conv, 0)
+}
