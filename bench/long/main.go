@@ -101,10 +101,10 @@ func (b *bench) run() error {
 	model := httptest.NewServer(http.HandlerFunc(answer))
 	defer model.Close()
 	// This model's context window is known: 128,000 tokens.
-	if err := os.WriteFile(filepath.Join(b.dir, "steward.yaml"), []byte("models: {default: openai/gpt-4o, fast: openai/gpt-4o}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(b.dir, "bench.yaml"), []byte("models: {default: openai/gpt-4o, fast: openai/gpt-4o}\n"), 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command(b.binary, "serve", "--json")
+	cmd := exec.Command(b.binary, "serve", "--json", "--config", "bench.yaml")
 	cmd.Dir, cmd.Stderr = b.dir, os.Stderr
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "STEWARD_DATA=" + filepath.Join(b.dir, "data"), "STEWARD_LISTEN=127.0.0.1:0",
 		"OLLAMA_HOST=127.0.0.1:1", "OPENAI_API_KEY=bench", "OPENAI_BASE_URL=" + model.URL + "/v1"}

@@ -286,9 +286,9 @@ func settingsReference() string {
 	var b strings.Builder
 	b.WriteString("| key | value | default | variable | in a project's file |\n|---|---|---|---|---|\n")
 	for k := range settings.Keys() {
-		project := map[string]string{"": "yes", "no": "no", "less": "only to lower it"}[k.Project]
+		project := map[string]string{"": "no", "yes": "yes", "less": "only to lower it"}[k.Project]
 		if k.Section {
-			fmt.Fprintf(&b, "| **`%s`** | %s | | | %s |\n", k.Path, k.Doc, project)
+			fmt.Fprintf(&b, "| **`%s`** | %s | | | |\n", k.Path, k.Doc)
 			continue
 		}
 		cell := func(s string) string {

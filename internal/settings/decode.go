@@ -18,6 +18,7 @@ type decoder struct {
 	kind    Kind
 	home    string
 	from    map[string]Source
+	own     string  // where the user's own settings are, as messages name it
 	bare    *Source // set: the input is one value from this source, as text; nil: a file
 	faults  []string
 	notices []string
@@ -37,7 +38,7 @@ func (d *decoder) decodeFile(text []byte, s *Settings) {
 		d.fault(p, "%s; %s", fmt.Sprintf(format, args...), remedy)
 	})
 	if n != nil && n.Kind != strict.Null {
-		d.structure(n, reflect.ValueOf(s).Elem(), "", rules{})
+		d.structure(n, reflect.ValueOf(s).Elem(), "")
 	}
 }
 
@@ -57,10 +58,10 @@ func orTop(path string) string {
 }
 
 // structure reads a mapping into a struct.
-func (d *decoder) structure(n *strict.Node, v reflect.Value, path string, outer rules) {
+func (d *decoder) structure(n *strict.Node, v reflect.Value, path string) {
 	t := v.Type()
 	if f, ok := shortField(t); ok && n.Kind != strict.Map {
-		d.value(n, v.FieldByIndex(f.Index), join(path, f.Tag.Get("yaml")), rulesOf(f, outer))
+		d.value(n, v.FieldByIndex(f.Index), join(path, f.Tag.Get("yaml")), rulesOf(f))
 		return
 	}
 	kvs, ok := d.fields(n, path, "keys and their values")
@@ -73,9 +74,9 @@ func (d *decoder) structure(n *strict.Node, v reflect.Value, path string, outer 
 			d.unknown(kv, path, keysOf(t))
 			continue
 		}
-		r := rulesOf(f, outer)
+		r := rulesOf(f)
 		full := join(path, kv.Key)
-		if d.kind == FromProject && r.project == "no" {
+		if d.kind == FromProject && r.project == "" && f.Type.Kind() != reflect.Struct {
 			d.refuse(kv.Position, full)
 			continue
 		}
@@ -85,8 +86,8 @@ func (d *decoder) structure(n *strict.Node, v reflect.Value, path string, outer 
 
 func (d *decoder) refuse(p strict.Position, path string) {
 	d.notices = append(d.notices, fmt.Sprintf(
-		"%s:%d:%d: %s is not taken from a project's file; put it into your own settings, or name this file with --config if you trust it",
-		d.file, p.Line, p.Column, path))
+		"%s:%d:%d: %s is not taken from a project's file; put it into %s, or name this file with --config if you trust it",
+		d.file, p.Line, p.Column, path, d.own))
 }
 
 func (d *decoder) unknown(f strict.Field, path string, words []string) {
@@ -108,7 +109,7 @@ func (d *decoder) value(n *strict.Node, v reflect.Value, path string, r rules) {
 	case isLeaf(v.Type()):
 		d.leaf(n, v, path, r)
 	case v.Kind() == reflect.Struct:
-		d.structure(n, v, path, r)
+		d.structure(n, v, path)
 	case v.Kind() == reflect.Map:
 		d.dictionary(n, v, path, r)
 	default:
@@ -135,7 +136,7 @@ func (d *decoder) dictionary(n *strict.Node, v reflect.Value, path string, r rul
 		if old := v.MapIndex(reflect.ValueOf(name)); old.IsValid() {
 			elem.Set(old)
 		}
-		d.value(kv.Value, elem, join(path, name), rules{project: r.project, min: r.min, max: r.max})
+		d.value(kv.Value, elem, join(path, name), rules{min: r.min, max: r.max})
 		v.SetMapIndex(reflect.ValueOf(name), elem)
 	}
 }
@@ -150,7 +151,7 @@ func (d *decoder) list(n *strict.Node, v reflect.Value, path string, r rules) {
 	quiet := *d // collects the elements' faults and notices, but not their sources
 	quiet.from = map[string]Source{}
 	for i, e := range n.List {
-		quiet.structure(e, out.Index(i), fmt.Sprintf("%s[%d]", path, i), rules{project: r.project})
+		quiet.structure(e, out.Index(i), fmt.Sprintf("%s[%d]", path, i))
 	}
 	d.faults, d.notices = quiet.faults, quiet.notices
 	v.Set(out)

@@ -144,7 +144,7 @@ type Key struct {
 	Default string
 	Env     string // the variable that sets it, or ""
 	Doc     string
-	Project string // "", "no" or "less": what a project's file may do
+	Project string // "", "yes" or "less": what a project's file may do
 	Section bool   // it only groups other settings
 }
 
@@ -152,13 +152,13 @@ type Key struct {
 func Keys() iter.Seq[Key] {
 	return func(yield func(Key) bool) {
 		d := Defaults()
-		keys(reflect.ValueOf(d), "", rules{}, true, yield)
+		keys(reflect.ValueOf(d), "", true, yield)
 	}
 }
 
-func keys(v reflect.Value, path string, outer rules, env bool, yield func(Key) bool) bool {
+func keys(v reflect.Value, path string, env bool, yield func(Key) bool) bool {
 	for f := range fields(v.Type()) {
-		r := rulesOf(f, outer)
+		r := rulesOf(f)
 		k := Key{Path: join(path, f.Tag.Get("yaml")), Doc: f.Tag.Get("doc"), Project: r.project}
 		fv := v.FieldByIndex(f.Index)
 		below, more := fv, true
@@ -191,7 +191,7 @@ func keys(v reflect.Value, path string, outer rules, env bool, yield func(Key) b
 		case reflect.Slice:
 			name, fixed = k.Path+"[]", false
 		}
-		if !keys(below, name, r, fixed, yield) {
+		if !keys(below, name, fixed, yield) {
 			return false
 		}
 	}

@@ -14,15 +14,12 @@ import (
 // rules are the constraints on a field's values, read from its tags.
 type rules struct {
 	form, names, oneof, min, max string
-	project                      string // "", "no" or "less"
+	project                      string // "", "yes" or "less"
 }
 
-func rulesOf(f reflect.StructField, outer rules) rules {
+func rulesOf(f reflect.StructField) rules {
 	get := f.Tag.Get
 	r := rules{form: get("form"), names: get("names"), oneof: get("oneof"), min: get("min"), max: get("max"), project: get("project")}
-	if r.project == "" {
-		r.project = outer.project
-	}
 	return r
 }
 

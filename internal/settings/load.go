@@ -176,6 +176,19 @@ func (l *loading) files(named string) error {
 	return l.file(project, FileName, FromProject, true)
 }
 
+// own names the user's file in messages.
+func (l *loading) own() string {
+	d := l.base("XDG_CONFIG_HOME", ".config")
+	if d == "" {
+		return "your own settings"
+	}
+	file := filepath.Join(d, "steward", FileName)
+	if rest, ok := strings.CutPrefix(file, l.home+"/"); ok && l.home != "" {
+		return "~/" + rest
+	}
+	return file
+}
+
 func same(a, b string) bool {
 	x, err1 := os.Stat(a)
 	y, err2 := os.Stat(b)
@@ -191,7 +204,7 @@ func (l *loading) file(path, shown string, kind Kind, optional bool) error {
 		return fault.New(fault.Invalid, "settings_unreadable", "%s cannot be read: %w", shown, err).
 			WithHint("fix or move the file, or name another with --config")
 	}
-	d := decoder{file: shown, dir: filepath.Dir(path), kind: kind, home: l.home, from: l.from}
+	d := decoder{file: shown, dir: filepath.Dir(path), kind: kind, home: l.home, from: l.from, own: l.own()}
 	d.decodeFile(text, &l.Settings)
 	l.faults = append(l.faults, d.faults...)
 	l.Notices = append(l.Notices, d.notices...)
@@ -208,7 +221,7 @@ func (l *loading) set(key, text string, src Source) {
 		n = &strict.Node{Kind: strict.Map, Fields: []strict.Field{{Key: name, Value: n}}}
 	}
 	d := decoder{dir: l.dir, kind: src.Kind, home: l.home, from: l.from, bare: &src}
-	d.structure(n, reflect.ValueOf(&l.Settings).Elem(), "", rules{})
+	d.structure(n, reflect.ValueOf(&l.Settings).Elem(), "")
 	l.faults = append(l.faults, d.faults...)
 }
 

@@ -25,38 +25,40 @@ import (
 //	form    a check by name, see forms
 //	names   what the keys of a map must look like, see forms
 //	short   on a struct's field: a bare value stands for this field alone
-//	project "no": a project's file may not set it; "less": it may only lower it
+//	project what a project's file may do, which may have come with a cloned repository: "yes": set it;
+//	        "less": only lower it; without this tag: nothing. Only what is harmless has it, and
+//	        never what enters a prompt or names a model, a command, a key, a host or a folder
 type Settings struct {
-	Listen    string              `yaml:"listen" form:"listen" project:"no" doc:"Address of the server."`
-	Data      string              `yaml:"data" form:"path" project:"no" doc:"Folder of the database and everything else that Steward stores."`
-	Hosts     []string            `yaml:"hosts" form:"host" project:"no" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
-	Origins   []string            `yaml:"origins" form:"origin" project:"no" doc:"Web origins, besides the server's own, whose pages may talk to it."`
-	Open      []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/responses,/v1/models,/v1/embeddings" project:"no" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
-	Providers map[string]Provider `yaml:"providers" names:"provider" project:"no" doc:"openai, anthropic, gemini, ollama; openrouter, azure, groq, mistral, deepseek, xai, together, fireworks, moonshot, zai, vertex, vertex-claude, bedrock, lmstudio, llamacpp, localai, vllm; and other servers that speak OpenAI's protocol, under names of your own."`
-	ModelsURL string              `yaml:"models_url" form:"file_url" project:"no" doc:"Where steward models update fetches prices, windows and abilities of models."`
+	Listen    string              `yaml:"listen" form:"listen" doc:"Address of the server."`
+	Data      string              `yaml:"data" form:"path" doc:"Folder of the database and everything else that Steward stores."`
+	Hosts     []string            `yaml:"hosts" form:"host" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
+	Origins   []string            `yaml:"origins" form:"origin" doc:"Web origins, besides the server's own, whose pages may talk to it."`
+	Open      []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/responses,/v1/models,/v1/embeddings" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
+	Providers map[string]Provider `yaml:"providers" names:"provider" doc:"openai, anthropic, gemini, ollama; openrouter, azure, groq, mistral, deepseek, xai, together, fireworks, moonshot, zai, vertex, vertex-claude, bedrock, lmstudio, llamacpp, localai, vllm; and other servers that speak OpenAI's protocol, under names of your own."`
+	ModelsURL string              `yaml:"models_url" form:"file_url" doc:"Where steward models update fetches prices, windows and abilities of models."`
 	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
 	Limits    Limits              `yaml:"limits" doc:"Limits of one turn and one user; 0 means no limit."`
-	Prices    map[string]Price    `yaml:"prices" names:"model" project:"no" doc:"Prices of models in US dollars per million tokens, which override the built-in ones."`
-	Windows   map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" project:"no" doc:"Context windows of models in tokens, which override those that Steward knows. Conversations are fitted to them."`
-	Keep      Keep                `yaml:"keep" project:"no" doc:"How long Steward keeps things."`
-	Audit     Audit               `yaml:"audit" project:"no" doc:"What is recorded besides changes."`
-	Workspace string              `yaml:"workspace" form:"workspace" project:"no" doc:"Folder in which Steward reads and writes files for you, made at its first use: an absolute path, one that begins with ~/, or off."`
-	Folders   []Folder            `yaml:"folders" project:"no" doc:"Folders that the files tools may use."`
-	Shell     Shell               `yaml:"shell" project:"no" doc:"Commands and code that Steward runs in the workspace."`
-	Web       Web                 `yaml:"web" project:"no" doc:"Pages of the web and the search for them."`
-	Browser   Browser             `yaml:"browser" project:"no" doc:"Pages that need a real browser."`
-	Weather   Weather             `yaml:"weather" project:"no" doc:"Forecasts."`
-	Notify    Notify              `yaml:"notify" project:"no" doc:"How Steward reaches you outside of a chat."`
-	Mail      map[string]Mail     `yaml:"mail" names:"word" project:"no" doc:"Mailboxes, each under a name of yours."`
-	Calendars map[string]Calendar `yaml:"calendars" names:"word" project:"no" doc:"Calendars and to-do lists at servers (CalDAV), each account under a name of yours. Without any, they are files of Steward's own."`
-	Contacts  map[string]Contacts `yaml:"contacts" names:"word" project:"no" doc:"Address books at servers (CardDAV), each account under a name of yours."`
-	OAuth     map[string]OAuth    `yaml:"oauth" names:"word" project:"no" doc:"Services that accounts are connected to with OAuth: google, microsoft, and others."`
+	Prices    map[string]Price    `yaml:"prices" names:"model" doc:"Prices of models in US dollars per million tokens, which override the built-in ones."`
+	Windows   map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" doc:"Context windows of models in tokens, which override those that Steward knows. Conversations are fitted to them."`
+	Keep      Keep                `yaml:"keep" doc:"How long Steward keeps things."`
+	Audit     Audit               `yaml:"audit" doc:"What is recorded besides changes."`
+	Workspace string              `yaml:"workspace" form:"workspace" doc:"Folder in which Steward reads and writes files for you, made at its first use: an absolute path, one that begins with ~/, or off."`
+	Folders   []Folder            `yaml:"folders" doc:"Folders that the files tools may use."`
+	Shell     Shell               `yaml:"shell" doc:"Commands and code that Steward runs in the workspace."`
+	Web       Web                 `yaml:"web" doc:"Pages of the web and the search for them."`
+	Browser   Browser             `yaml:"browser" doc:"Pages that need a real browser."`
+	Weather   Weather             `yaml:"weather" doc:"Forecasts."`
+	Notify    Notify              `yaml:"notify" doc:"How Steward reaches you outside of a chat."`
+	Mail      map[string]Mail     `yaml:"mail" names:"word" doc:"Mailboxes, each under a name of yours."`
+	Calendars map[string]Calendar `yaml:"calendars" names:"word" doc:"Calendars and to-do lists at servers (CalDAV), each account under a name of yours. Without any, they are files of Steward's own."`
+	Contacts  map[string]Contacts `yaml:"contacts" names:"word" doc:"Address books at servers (CardDAV), each account under a name of yours."`
+	OAuth     map[string]OAuth    `yaml:"oauth" names:"word" doc:"Services that accounts are connected to with OAuth: google, microsoft, and others."`
 	Tools     Tools               `yaml:"tools" doc:"Limits of tool calls."`
 	Routing   string              `yaml:"routing" oneof:"auto,always,off" doc:"Whether a message that names no agent goes to the agent that it is for: by its words, and once you have agents of your own also by the fast model (auto); by the fast model in any case (always); or to the assistant (off). When messages are routed, a request of several steps is also offered as a plan."`
-	Approve   string              `yaml:"approve" oneof:"actions,unfixed" project:"no" doc:"Which actions need your approval: every action that changes something (actions), or only those that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Your own policies may decide otherwise."`
-	Agents    []string            `yaml:"agents" form:"path" project:"no" doc:"Folders of agents, besides agents in the data folder. You approve each agent once."`
-	MCP       []string            `yaml:"mcp" form:"path" project:"no" doc:"JSON files with mcpServers, besides mcp.json in the data folder. You approve each server once."`
-	Service   Service             `yaml:"service" project:"no" doc:"External services that Steward calls."`
+	Approve   string              `yaml:"approve" oneof:"actions,unfixed" doc:"Which actions need your approval: every action that changes something (actions), or only those that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Your own policies may decide otherwise."`
+	Agents    []string            `yaml:"agents" form:"path" doc:"Folders of agents, besides agents in the data folder. You approve each agent once."`
+	MCP       []string            `yaml:"mcp" form:"path" doc:"JSON files with mcpServers, besides mcp.json in the data folder. You approve each server once."`
+	Service   Service             `yaml:"service" doc:"External services that Steward calls."`
 	Profile   Profile             `yaml:"profile" doc:"What Steward should know about you."`
 	Log       Log                 `yaml:"log" doc:"What is written to stderr."`
 	Timeouts  Timeouts            `yaml:"timeouts" doc:"How long Steward waits."`
@@ -69,12 +71,12 @@ type Provider struct {
 	KeyEnv  string            `yaml:"key_env" form:"variable" doc:"Name of the environment variable that holds the key."`
 	KeyFile string            `yaml:"key_file" form:"path" doc:"File that holds the key."`
 	Dialect string            `yaml:"dialect" oneof:"responses,chat,vertex,vertex-claude,bedrock" doc:"How the server is asked: by OpenAI's responses (the default at OpenAI itself) or chat completions (elsewhere), as Gemini or Claude on Google's Vertex AI, or as Claude on Amazon's Bedrock."`
-	Project string            `yaml:"project" form:"cloud" project:"no" doc:"The project at Google, for Vertex; by default that of GOOGLE_CLOUD_PROJECT."`
-	Region  string            `yaml:"region" form:"cloud" project:"no" doc:"The region of the cloud: for Vertex global by default, for Bedrock that of AWS_REGION or us-east-1."`
-	Tools   []string          `yaml:"tools" oneof:"web_search,code_interpreter,file_search,web_fetch,code_execution,google_search,url_context" project:"no" doc:"Tools that run at the provider and that the model may use beside Steward's: web_search, code_interpreter and file_search at OpenAI; web_search, web_fetch and code_execution at Anthropic; google_search, url_context and code_execution at Gemini. What it looks up is decided there: no policy of yours sees it."`
-	Stores  []string          `yaml:"vector_stores" project:"no" doc:"Ids of the vector stores that file_search searches."`
-	Headers map[string]string `yaml:"headers" names:"header" project:"no" doc:"Header fields of each request."`
-	Body    string            `yaml:"body" form:"json_object" project:"no" doc:"A JSON object whose members are added to the body of each request, in place of those that are there."`
+	Project string            `yaml:"project" form:"cloud" doc:"The project at Google, for Vertex; by default that of GOOGLE_CLOUD_PROJECT."`
+	Region  string            `yaml:"region" form:"cloud" doc:"The region of the cloud: for Vertex global by default, for Bedrock that of AWS_REGION or us-east-1."`
+	Tools   []string          `yaml:"tools" oneof:"web_search,code_interpreter,file_search,web_fetch,code_execution,google_search,url_context" doc:"Tools that run at the provider and that the model may use beside Steward's: web_search, code_interpreter and file_search at OpenAI; web_search, web_fetch and code_execution at Anthropic; google_search, url_context and code_execution at Gemini. What it looks up is decided there: no policy of yours sees it."`
+	Stores  []string          `yaml:"vector_stores" doc:"Ids of the vector stores that file_search searches."`
+	Headers map[string]string `yaml:"headers" names:"header" doc:"Header fields of each request."`
+	Body    string            `yaml:"body" form:"json_object" doc:"A JSON object whose members are added to the body of each request, in place of those that are there."`
 	Model   string            `yaml:"model" doc:"The provider's own name of its default model."`
 	Place   string            `yaml:"place" oneof:"local,cloud" doc:"Whether requests stay on this machine and its own network (local) or not (cloud), for policies; by default derived from the address."`
 	Off     bool              `yaml:"off" doc:"Do not use this provider, even if its key is in the environment."`
@@ -136,12 +138,12 @@ type Folder struct {
 
 // Tools limits tool calls.
 type Tools struct {
-	Timeout   time.Duration            `yaml:"timeout" min:"100ms" max:"24h" doc:"Time limit of a call, unless the tool has its own."`
+	Timeout   time.Duration            `yaml:"timeout" min:"100ms" max:"24h" project:"less" doc:"Time limit of a call, unless the tool has its own."`
 	Timeouts  map[string]time.Duration `yaml:"timeouts" names:"tool" min:"100ms" max:"24h" doc:"Time limit of a call of the named tool."`
-	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" doc:"Bytes of a result that the model sees at once; it can request the rest."`
+	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" project:"less" doc:"Bytes of a result that the model sees at once; it can request the rest."`
 
-	Shown       int   `yaml:"shown" min:"2" max:"1000" doc:"Tools that a model is shown at most. If there are more, it gets the everyday ones, those of your agents and servers that fit what was said, and one that finds others."`
-	ShownTokens int64 `yaml:"shown_tokens" min:"500" max:"1000000" doc:"Tokens that the descriptions of the shown tools may take."`
+	Shown       int   `yaml:"shown" min:"2" max:"1000" project:"less" doc:"Tools that a model is shown at most. If there are more, it gets the everyday ones, those of your agents and servers that fit what was said, and one that finds others."`
+	ShownTokens int64 `yaml:"shown_tokens" min:"500" max:"1000000" project:"less" doc:"Tokens that the descriptions of the shown tools may take."`
 }
 
 // Service configures external services.
@@ -176,8 +178,8 @@ type Profile struct {
 	Locale   string `yaml:"locale" form:"locale" doc:"Language tag, such as de-AT."`
 	Units    string `yaml:"units" oneof:"metric,imperial" doc:"Units of measurement."`
 
-	Personas map[string]Persona `yaml:"personas" names:"word" project:"no" doc:"Ways of speaking to you, besides brief, formal and warm. /persona in a chat chooses one."`
-	Persona  string             `yaml:"persona" form:"word" project:"no" doc:"The name of the persona that all agents have unless you choose another in a chat, or off."`
+	Personas map[string]Persona `yaml:"personas" names:"word" doc:"Ways of speaking to you, besides brief, formal and warm. /persona in a chat chooses one."`
+	Persona  string             `yaml:"persona" form:"word" doc:"The name of the persona that all agents have unless you choose another in a chat, or off."`
 }
 
 // Persona is how an agent speaks. It changes no rights.
@@ -190,15 +192,15 @@ type Persona struct {
 
 // Log says what is written to stderr.
 type Log struct {
-	Level  string `yaml:"level" oneof:"debug,info,warn,error" doc:"The least important kind of line that is written."`
-	Format string `yaml:"format" oneof:"text,json" doc:"How lines look."`
+	Level  string `yaml:"level" oneof:"debug,info,warn,error" project:"yes" doc:"The least important kind of line that is written."`
+	Format string `yaml:"format" oneof:"text,json" project:"yes" doc:"How lines look."`
 }
 
 // Timeouts say how long Steward waits.
 type Timeouts struct {
-	FirstByte time.Duration `yaml:"first_byte" min:"100ms" max:"1h" doc:"For the first byte of a model's answer."`
-	Idle      time.Duration `yaml:"idle" min:"100ms" max:"1h" doc:"Between two pieces of a model's answer."`
-	Approval  time.Duration `yaml:"approval" min:"1m" max:"8760h" doc:"How long a question stays open, and an approval valid."`
+	FirstByte time.Duration `yaml:"first_byte" min:"100ms" max:"1h" project:"less" doc:"For the first byte of a model's answer."`
+	Idle      time.Duration `yaml:"idle" min:"100ms" max:"1h" project:"less" doc:"Between two pieces of a model's answer."`
+	Approval  time.Duration `yaml:"approval" min:"1m" max:"8760h" project:"less" doc:"How long a question stays open, and an approval valid."`
 	Shutdown  time.Duration `yaml:"shutdown" min:"0s" max:"1h" doc:"For running turns to finish when Steward is stopped."`
 }
 

@@ -51,14 +51,14 @@ func Binary() string { return binary }
 // model.
 type Options struct {
 	Model    http.Handler // a fake OpenAI server; see Script
-	Settings string       // the content of steward.yaml
+	Settings string       // the content of the user's steward.yaml
 	Env      []string     // additional environment variables, as NAME=value
 }
 
 // Node is a data folder and the Steward that serves it between Serve and Stop.
 type Node struct {
 	T   testing.TB
-	Dir string // the home and working folder; contains steward.yaml
+	Dir string // the home and working folder
 	URL string // base URL of the served Steward
 	Env []string
 
@@ -83,7 +83,7 @@ func New(t testing.TB, o Options) *Node {
 	}
 	n.Env = append(n.Env, o.Env...)
 	if o.Settings != "" {
-		n.Write(o.Settings, "steward.yaml")
+		n.Write(o.Settings, ".config", "steward", "steward.yaml")
 	}
 	return n
 }
