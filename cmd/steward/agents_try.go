@@ -122,7 +122,8 @@ func (a *app) trialNode(ctx context.Context, set *settings.Loaded, list, tested 
 		return nil, nil, fmt.Errorf("making a folder for the tests: %w", err)
 	}
 	t := *a
-	t.set, t.data, t.quiet = nil, dir, true
+	t.set, t.data, t.quiet = nil, filepath.Join(dir, "data"), true
+	t.alsoPrivate = set.Private()
 	t.agentFolders = append([]string{agentsFolder(set.Data)}, a.agentFolders...)
 	t.mcpFiles = append([]string{filepath.Join(set.Data, "mcp.json")}, a.mcpFiles...)
 	inner, err := t.settings()

@@ -45,6 +45,7 @@ type app struct {
 	agent               string // the agent to talk to
 	quiet, json         bool
 	agentFolders        []string // besides those of the settings
+	alsoPrivate         []string // besides the places of these settings
 	mcpFiles            []string
 
 	knockFor, listFor time.Duration // limits of the search for models; zero: knockTimeout, listTimeout
@@ -252,6 +253,11 @@ func (a *app) settings() (*settings.Loaded, error) {
 	a.set = set
 	a.learn(set)
 	return set, nil
+}
+
+// private returns the places of Steward's own, which no tool and no program sees.
+func (a *app) private(set *settings.Loaded) []string {
+	return append(set.Private(), a.alsoPrivate...)
 }
 
 // note prints a line for the user, unless --quiet is given.

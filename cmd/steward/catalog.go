@@ -50,7 +50,7 @@ func (l *local) openAgents(ctx context.Context, a *app, set *settings.Loaded, to
 		Secrets:    a.declared(set, log),
 		Services:   l.services.environ,
 		Snapshots:  filepath.Join(set.Data, "snapshots"),
-		Hide:       []string{set.Data},
+		Hide:       l.private,
 		Look:       runtime.LookAt(l.resolve),
 		Confined:   sandbox.Available,
 	}

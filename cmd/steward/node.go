@@ -72,6 +72,7 @@ type local struct {
 	browsers *browser.Browsers // nil: none is installed
 	reader   extract.Reader    // of documents, for all tools
 	granted  granted           // folders, since the start
+	private  []string          // places of Steward's own, which no tool and no program sees
 	off      []string          // groups of built-in tools that are not set up
 
 	resolve  func(model string) (llm.Resolved, error)
@@ -105,7 +106,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, errors.Join(err, st.Close())
 	}
 	l := &local{reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
-		user: a.user(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), resolver: a.resolver(set)}
+		user: a.user(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), resolver: a.resolver(set), private: a.private(set)}
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}

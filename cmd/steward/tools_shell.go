@@ -30,7 +30,7 @@ func (l *local) shellTools(set *settings.Loaded) builtIn {
 		if why, _ := off(); why != "" {
 			return nil, nil
 		}
-		return shell.Tools(shell.Options{Workspace: set.Workspace, Hosts: set.Shell.Hosts, Skill: skillStore(set).Folder, Hide: []string{set.Data}, For: tool.OwnedBy(nil, nil), Log: slog.Default()})
+		return shell.Tools(shell.Options{Workspace: set.Workspace, Hosts: set.Shell.Hosts, Skill: skillStore(set).Folder, Hide: l.private, For: tool.OwnedBy(nil, nil), Log: slog.Default()})
 	}, health: func(context.Context) domainlocal.Health {
 		if why, remedy := off(); why != "" {
 			return domainlocal.Health{State: domainlocal.Off, Say: why, Remedy: remedy}

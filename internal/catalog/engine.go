@@ -38,7 +38,7 @@ type Options struct {
 	// Snapshots is the folder for the copies of approved files from which programs run. Empty:
 	// programs run from their own place.
 	Snapshots string
-	// Hide are folders that no program may see, except for its own part of them.
+	// Hide are folders and files that no program may see, except for its own part of them.
 	Hide []string
 	// Confined returns nil if Hide also holds for programs that run unconfined, and otherwise the
 	// reason why it does not. nil: it does not hold.

@@ -55,7 +55,7 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 
 type warner struct {
 	list  []string
-	hides bool // the data folder is hidden from unconfined programs too
+	hides bool // Steward's data and settings are hidden from unconfined programs too
 }
 
 const mostWarnings = 200
@@ -159,9 +159,9 @@ func (w *warner) declaration(u *unit, d decl) {
 	box := d.node.Get("sandbox")
 	yes := func(key string) bool { return d.node.Get(key).Is("true") || box.Get(key).Is("true") }
 	if yes("unsandboxed") || u.kind == KindSource && d.node.Get("command") != nil && box == nil {
-		say := "%s runs unconfined, with the files and the network that you have: %s"
+		say := "%s runs unconfined, with the files and the network that you have. It sees neither Steward's data nor its settings, but it can act as you through your other files and programs: %s"
 		if !w.hides {
-			say = "%s runs unconfined, with all the rights that you have, and can answer in your name: Steward's data folder cannot be hidden from it here (see steward doctor): %s"
+			say = "%s runs unconfined, with all the rights that you have, and can act as you and answer in your name: Steward's data and settings cannot be hidden from it here (see steward doctor): %s"
 		}
 		w.say(say, d.name, strict.Clip(commandLine(d.node)))
 	}

@@ -67,6 +67,8 @@ type Loaded struct {
 	Files   []string // the files that were read
 	Notices []string // what was ignored, and why
 	from    map[string]Source
+	folder  string   // of the user's file; empty: there is no place for one
+	trusted []string // files that may set everything
 }
 
 // loading is the state of a running Load.
@@ -158,7 +160,8 @@ func (l *loading) base(name, below string) string {
 func (l *loading) files(named string) error {
 	user := ""
 	if d := l.base("XDG_CONFIG_HOME", ".config"); d != "" {
-		user = filepath.Join(d, "steward", FileName)
+		l.folder = filepath.Join(d, "steward")
+		user = filepath.Join(l.folder, FileName)
 		if err := l.file(user, user, FromUser, true); err != nil {
 			return err
 		}
@@ -174,6 +177,47 @@ func (l *loading) files(named string) error {
 		return nil
 	}
 	return l.file(project, FileName, FromProject, true)
+}
+
+// Private returns the existing places that belong to Steward alone: the data folder, the folder of the
+// user's settings, and the settings files that lie elsewhere or are links. It makes the folder of the
+// settings first: what is missing cannot be kept from programs, which could make it.
+func (l *Loaded) Private() []string {
+	var out []string
+	add := func(path string) {
+		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.ContainsFunc(out, func(o string) bool { return within(real, o) }) {
+			out = append(out, real)
+		}
+	}
+	if l.folder != "" {
+		_ = os.MkdirAll(l.folder, 0o700) // where Steward may not make it, a program of the same user may not either
+		add(l.folder)
+	}
+	if l.Data != "" {
+		add(l.Data)
+	}
+	for _, file := range l.trusted {
+		add(file)
+	}
+	return out
+}
+
+// KeyFiles returns the files named by the settings, besides those in Private, that may hold keys.
+func (l *Loaded) KeyFiles() []string {
+	files := slices.Clone(l.MCP)
+	for _, p := range l.Providers {
+		if p.KeyFile != "" {
+			files = append(files, p.KeyFile)
+		}
+	}
+	slices.Sort(files)
+	return files
+}
+
+// within reports whether a path is a folder or lies in it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // own names the user's file in messages.
@@ -209,6 +253,9 @@ func (l *loading) file(path, shown string, kind Kind, optional bool) error {
 	l.faults = append(l.faults, d.faults...)
 	l.Notices = append(l.Notices, d.notices...)
 	l.Files = append(l.Files, path)
+	if kind != FromProject {
+		l.trusted = append(l.trusted, path)
+	}
 	return nil
 }
 

@@ -51,8 +51,8 @@ type Env struct {
 	Agent string // path of the agent that it belongs to; empty: the node's own level
 	Dir   string // the agent's folder, the base of relative paths; empty: the settings name it, paths are absolute
 	Data  string // a private folder that it may create and write in; kept across restarts
-	// Hide are folders that no program of the source may see, except for Data: Steward's data
-	// folder.
+	// Hide are folders and files that no program of the source may see, except for Data: Steward's
+	// data folder and settings.
 	Hide []string
 	// Snapshot returns, by absolute path, the approved copies from which programs run: one of
 	// Dir, and one of each of Files that lies elsewhere. If it is nil, programs run from their

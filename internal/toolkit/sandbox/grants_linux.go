@@ -15,7 +15,8 @@ type grant struct {
 	from  string // outside
 	write bool
 	copy  bool // approved copies that replace the originals
-	hide  bool // an empty folder
+	hide  bool // an empty folder or file
+	hold  bool // a folder above what is hidden, which cannot be renamed
 }
 
 // liveFolder is the part of an agent's folder that an approval does not pin. It is shown as it
@@ -38,10 +39,12 @@ func (c *confined) wholeMachine() ([]string, error) {
 // command, the paths that it may read and write, the approved copies, and the program itself if
 // it lies elsewhere. Parents come first. The arguments also hide the parts in Hide. Paths below a
 // writable path are shown with it and get no mount of their own: a link that the program leaves
-// behind could misdirect such a mount the next time.
+// behind could misdirect such a mount the next time. Only the folders above a hidden part get one,
+// because the kernel renames no mount point: otherwise the program could move such a folder away,
+// and put another one with settings of its own in its place.
 func (c *confined) granted(base ...grant) ([]string, error) {
 	all := c.wanted()
-	hidden, err := places(c.Hide)
+	hidden, err := Places(c.Hide)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +58,11 @@ func (c *confined) granted(base ...grant) ([]string, error) {
 		}
 		for _, h := range hidden {
 			if below(h, real) && h != real {
-				all = append(all, grant{path: filepath.Join(g.path, strings.TrimPrefix(h, real)), hide: true})
+				at := func(p string) string { return filepath.Join(g.path, strings.TrimPrefix(p, real)) }
+				all = append(all, grant{path: at(h), from: h, hide: true})
+				for up := filepath.Dir(h); up != real; up = filepath.Dir(up) {
+					all = append(all, grant{path: at(up), from: up, write: true, hold: true})
+				}
 			}
 		}
 	}
@@ -67,8 +74,19 @@ func (c *confined) granted(base ...grant) ([]string, error) {
 		switch {
 		case g.hide && over.hide, g == over:
 			continue
+		case g.hide && !isFolder(g.from):
+			number, err := c.data(nil)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, "--ro-bind-data", number, g.path)
 		case g.hide:
 			args, after = append(args, "--perms", "0755", "--tmpfs", g.path), append(after, "--remount-ro", g.path)
+		case g.hold:
+			if !over.write || over.copy {
+				continue
+			}
+			args = append(args, "--bind", g.from, g.path)
 		case g.copy:
 			more, later := g.parts(all)
 			args, after = append(args, more...), append(after, later...)
@@ -188,7 +206,7 @@ func (c *confined) grantable(g, over grant, hidden []string) error {
 	}
 	own := c.Data != "" && below(g.from, filepath.Clean(c.Data)) || over.copy
 	if !own && slices.ContainsFunc(hidden, func(h string) bool { return below(real, h) }) {
-		return bad("it is Steward's own data folder, or lies in it", "put what programs are to see elsewhere")
+		return bad("it belongs to Steward's own data and settings", "put what programs are to see elsewhere")
 	}
 	return nil
 }

@@ -46,10 +46,10 @@ func TestAFoldersOtherPathsAreFound(t *testing.T) {
 	if want := []string{at("own"), at("again/own"), at("part")}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, err := places([]string{at("own")}); err != nil || !slices.Contains(got, at("own")) {
+	if got, err := Places([]string{at("own")}); err != nil || !slices.Contains(got, at("own")) {
 		t.Errorf("%q %v", got, err)
 	}
-	if _, err := places([]string{at("nowhere")}); !fault.HasCode(err, "sandbox_failed") {
+	if _, err := Places([]string{at("nowhere")}); !fault.HasCode(err, "sandbox_failed") {
 		t.Error(err)
 	}
 }

@@ -32,9 +32,10 @@ func mounts(r io.Reader) ([]mountedAt, error) {
 	return out, lines.Err()
 }
 
-// places returns all paths by which folders can be reached: their own, those by other mounts of
-// the same file system, and every other mount of /proc, which exposes the roots of all processes.
-func places(folders []string) ([]string, error) {
+// Places returns all paths by which folders and files can be reached: their own, those by other
+// mounts of the same file system, and every other mount of /proc, which exposes the roots of all
+// processes.
+func Places(folders []string) ([]string, error) {
 	if len(folders) == 0 {
 		return nil, nil
 	}

@@ -47,8 +47,8 @@ type Command struct {
 	// The program finds the copy, read-only, at that path in place of the original. In a copied
 	// folder, the folder data is shown as it is.
 	Instead map[string]string
-	// Hide are folders of which the program sees only Data and Instead, by whatever path they can
-	// be reached.
+	// Hide are folders and files of which the program sees only Data and Instead, by whatever path
+	// they can be reached. They must exist: a program could make what is missing.
 	Hide []string
 
 	// Unsandboxed runs the program with the files and the network of Steward's user; the user has

@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Workspace string         // absolute; made at the first use
 	Hosts     []string       // that commands may connect to; none: no network
-	Hide      []string       // folders that no command may see
+	Hide      []string       // folders and files that no command may see
 	For       *tool.Audience // who may use the tools; nil: everybody
 	// Skill returns the folder of a skill as it was approved; NotFound: there is none of that name. nil: there are none.
 	Skill  func(ctx context.Context, name string) (folder string, err error)
