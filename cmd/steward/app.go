@@ -255,8 +255,12 @@ func (a *app) settings() (*settings.Loaded, error) {
 	return set, nil
 }
 
-// private returns the places of Steward's own, which no tool and no program sees.
+// private returns the places of Steward's own, which no tool and no program sees. It makes the folder of
+// the settings first: what is missing cannot be kept from a program, which could make it.
 func (a *app) private(set *settings.Loaded) []string {
+	if dir := set.Folder(); dir != "" {
+		_ = os.MkdirAll(dir, 0o700) // where Steward may not make it, a program of the same user may not either
+	}
 	return append(set.Private(), a.alsoPrivate...)
 }
 

@@ -124,13 +124,20 @@ func (a *app) piped(ctx context.Context) bool {
 
 // attach reads files; "-" is standard input. Their total size is limited.
 func (a *app) attach(ctx context.Context, files []string) (blocks []client.Block, err error) {
-	left := largestInput
+	set, err := a.settings()
+	if err != nil {
+		return nil, err
+	}
+	private, left := a.unseen(set), largestInput
 	for _, path := range files {
 		var b []byte
 		name := "standard input"
 		if path == "-" {
 			b, err = readAll(a.stdin, name, left)
 		} else {
+			if private(a.path(path)) {
+				return nil, terminal.Private(path)
+			}
 			name = filepath.Base(path)
 			b, err = a.readFile(ctx, path, left)
 		}

@@ -151,6 +151,7 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, s *session, which 
 		}
 		return terminal.Plain(ctx, o, a.stdin, a.stdout, notes)
 	}
+	o.Private = a.unseen(set)
 	o.Folder = func(path string, write bool) (string, error) { return a.grantFolder(path, write, s) }
 	o.Greeting, o.History = greeting, historyFile(set)
 	o.In, o.Out, o.Environ = fileOf(a.stdin), fileOf(a.stdout), a.environ

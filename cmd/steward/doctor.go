@@ -90,7 +90,7 @@ func (a *app) doctor(ctx context.Context) error {
 			serving = errors.New("it does not answer")
 		}
 		data, newest := checkDatabase(ctx, set)
-		checks = append(checks, checkFolder(set.Data), checkToken(set), data, checkDisk(set.Data), a.checkPolicies(),
+		checks = append(checks, checkFolder(set.Data), checkGranted(set), checkToken(set), data, checkDisk(set.Data), a.checkPolicies(),
 			checkPort(set, running, serving == nil))
 		checks = append(checks, a.checkModels(ctx, set)...)
 		checks = append(checks, checkClock(set, newest))
@@ -217,6 +217,31 @@ func checkFolder(data string) check {
 		return ill("data", warn, fmt.Sprintf("%s is open to others (%v)", data, info.Mode().Perm()), "chmod 700 "+data)
 	}
 	return fine("data", "%s", data)
+}
+
+// checkGranted tells which folders that the files tools may use hold Steward's own data or settings, or lie in
+// them. The tools leave that out.
+func checkGranted(set *settings.Loaded) check {
+	private := domainlocal.NewPrivate(set.Private())
+	folders := slices.Clone(set.Folders)
+	if set.Workspace != "" {
+		folders = append(folders, settings.Folder{Name: workspaceName, Path: set.Workspace})
+	}
+	var say []string
+	for _, f := range folders {
+		info, err := os.Stat(f.Path)
+		switch {
+		case err != nil: // it is made when it is used, or the tools say that it is missing
+		case private.Has(f.Path):
+			say = append(say, fmt.Sprintf("%s (%s) lies in Steward's own data or settings: no tool uses it", f.Name, f.Path))
+		case private.Above(info):
+			say = append(say, fmt.Sprintf("%s (%s) holds Steward's own data or settings: tools see everything else in it", f.Name, f.Path))
+		}
+	}
+	if len(say) > 0 {
+		return ill("folders", warn, strings.Join(say, "\n"), "name a folder that holds only what tools are to use")
+	}
+	return fine("folders", "none of them holds Steward's own data or settings")
 }
 
 // checkDatabase also returns the time of the newest entry, if there is one.

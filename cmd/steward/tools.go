@@ -13,6 +13,7 @@ import (
 	"steward/internal/settings"
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"
+	"steward/internal/toolkit/sandbox"
 )
 
 // builtIn is a group of Steward's own tools, the first word of whose names is its name.
@@ -52,6 +53,7 @@ func (l *local) basicTools(set *settings.Loaded) builtIn {
 	opt := builtin.Options{Options: domainlocal.Options{Zone: l.zone(set)}}
 	opt.Groups, opt.More = l.groupsOf, l.granted.list
 	opt.Reader = &l.reader
+	opt.Private = func() []string { return unseen(l.private, set) }
 	if place, err := domainlocal.NewPlace(builtInEnv(set, "files"), "trash"); err == nil { // it fails without a data folder
 		opt.Trash = place.For
 	}
@@ -63,6 +65,23 @@ func (l *local) basicTools(set *settings.Loaded) builtIn {
 		opt.Folders = append(opt.Folders, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
 	}
 	return builtIn{name: "basics", tools: func() ([]tool.Tool, error) { return builtin.Tools(opt) }}
+}
+
+// unseen returns the places that the files tools do not see: Steward's own, by whatever path they can be
+// reached, files that may hold keys, and what the kernel tells of processes, of which Steward is one.
+func unseen(private []string, set *settings.Loaded) []string {
+	all, err := sandbox.Places(private)
+	if err != nil { // one was removed; the others remain
+		all = private
+	}
+	return append(append(slices.Clone(all), set.KeyFiles()...), "/proc")
+}
+
+// unseen returns a function that reports whether a path leads to what no tool sees, and no message attaches.
+func (a *app) unseen(set *settings.Loaded) func(path string) bool {
+	return func(path string) bool {
+		return domainlocal.NewPrivate(unseen(append(set.Private(), a.alsoPrivate...), set)).Has(path)
+	}
 }
 
 // tools registers the built-in tools.

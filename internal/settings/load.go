@@ -179,9 +179,11 @@ func (l *loading) files(named string) error {
 	return l.file(project, FileName, FromProject, true)
 }
 
+// Folder returns the folder of the user's settings; empty: there is no place for one.
+func (l *Loaded) Folder() string { return l.folder }
+
 // Private returns the existing places that belong to Steward alone: the data folder, the folder of the
-// user's settings, and the settings files that lie elsewhere or are links. It makes the folder of the
-// settings first: what is missing cannot be kept from programs, which could make it.
+// user's settings, and the settings files that lie elsewhere or are links.
 func (l *Loaded) Private() []string {
 	var out []string
 	add := func(path string) {
@@ -189,15 +191,10 @@ func (l *Loaded) Private() []string {
 			out = append(out, real)
 		}
 	}
-	if l.folder != "" {
-		_ = os.MkdirAll(l.folder, 0o700) // where Steward may not make it, a program of the same user may not either
-		add(l.folder)
-	}
-	if l.Data != "" {
-		add(l.Data)
-	}
-	for _, file := range l.trusted {
-		add(file)
+	for _, path := range append([]string{l.folder, l.Data}, l.trusted...) {
+		if path != "" {
+			add(path)
+		}
 	}
 	return out
 }

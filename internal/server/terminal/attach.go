@@ -52,8 +52,8 @@ func Attachment(name string, b []byte) (client.Block, error) {
 var mentions = regexp.MustCompile(`(?:^|\s)@(?:"([^"\n]+)"|(\S+))`)
 
 // mentioned reads the files that a message mentions. What is no file and does not look like a path
-// is ordinary text.
-func mentioned(text string) (files []client.Block, err error) {
+// is ordinary text. What is Steward's own, as private tells, is refused; private may be nil.
+func mentioned(text string, private func(path string) bool) (files []client.Block, err error) {
 	var seen []string
 	for _, found := range mentions.FindAllStringSubmatch(text, -1) {
 		name := found[1] + found[2]
@@ -75,6 +75,9 @@ func mentioned(text string) (files []client.Block, err error) {
 		if seen = append(seen, path); len(seen) > mostAttached {
 			return nil, fault.New(fault.TooLarge, "too_much_attached", "a message attaches at most %d files", mostAttached).WithHint("send them in parts")
 		}
+		if private != nil && private(path) {
+			return nil, Private(name)
+		}
 		b, err := strict.ReadFile(path, largestAttached)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "file_unreadable", "%s cannot be attached: %w", name, err).
@@ -87,6 +90,12 @@ func mentioned(text string) (files []client.Block, err error) {
 		files = append(files, x)
 	}
 	return files, nil
+}
+
+// Private returns the error for a file of Steward's own data or settings that was to be attached.
+func Private(name string) error {
+	return fault.New(fault.Denied, "file_private", "%s is not attached: it belongs to Steward's own data and settings, which a model must not see", name).
+		WithHint("copy what you do want to send to a file elsewhere")
 }
 
 // mention writes a path so that mentioned finds it.

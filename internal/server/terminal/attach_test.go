@@ -60,13 +60,13 @@ func TestMentions(t *testing.T) {
 		"the folder @home":                              0,
 		"nothing":                                       0,
 	} {
-		if got, err := mentioned(text); err != nil || len(got) != want {
+		if got, err := mentioned(text, nil); err != nil || len(got) != want {
 			t.Errorf("%q: %v %d", text, err, len(got))
 		}
 	}
 	put(t, "large.txt", make([]byte, largestAttached+1))
 	for text, code := range map[string]string{"@/no/such.png": "file_unreadable", `@"no such"`: "file_unreadable", "@large.txt": "file_unreadable", "@/dev/zero": "file_unreadable"} {
-		if _, err := mentioned(text); !fault.HasCode(err, code) || fault.Of(err).Remedy == "" {
+		if _, err := mentioned(text, nil); !fault.HasCode(err, code) || fault.Of(err).Remedy == "" {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestMentions(t *testing.T) {
 		put(t, name, []byte("x"))
 		many.WriteString("@" + name + " ")
 	}
-	if _, err := mentioned(many.String()); !fault.HasCode(err, "too_much_attached") {
+	if _, err := mentioned(many.String(), nil); !fault.HasCode(err, "too_much_attached") {
 		t.Error(err)
 	}
 }

@@ -324,7 +324,7 @@ func (m *chat) send(text string) tea.Cmd {
 func (m *chat) dispatch(t client.Message, text string, editing *message.Message) tea.Cmd {
 	m.sending = text
 	return func() tea.Msg {
-		files, err := mentioned(typedText(text))
+		files, err := mentioned(typedText(text), m.opt.Private)
 		if err != nil {
 			return sent{text: text, editing: editing, err: err}
 		}

@@ -27,6 +27,9 @@ type Options struct {
 	Window func(model string) int
 	// Folder lets the files tools use one more folder, and says what is so now. nil: not from here.
 	Folder func(path string, write bool) (string, error)
+	// Private reports whether a path leads to Steward's own data or settings, which are not attached. nil:
+	// nothing is.
+	Private func(path string) bool
 	// Log returns what the tools of a conversation did, within a width in columns. The chat needs it;
 	// Plain does not.
 	Log func(ctx context.Context, conv string, width int) (string, error)

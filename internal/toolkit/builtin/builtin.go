@@ -22,6 +22,9 @@ type Options struct {
 	// Trash returns the folder that keeps what a user's changes have replaced, so that they can be
 	// settled and undone. Without it, or without a writable folder, no tool changes files.
 	Trash func(user string) string
+	// Private returns places of Steward's own, which the files tools do not see, wherever they lie. nil:
+	// there are none.
+	Private func() []string
 	// Reader reads documents that are no plain text; nil: they are only named.
 	Reader *extract.Reader
 	// Notes is where notes are kept, such as workspace/Notes: a path in a writable folder. Empty: there
@@ -39,6 +42,8 @@ type Folder struct {
 	Make  bool   // it is made when it is first used
 	// For are the users who may use it; nil: everybody.
 	For *tool.Audience
+
+	private *local.Private
 }
 
 // Tools returns the tools. Errors: Invalid, folder_invalid (a bad or repeated name, or a path that is

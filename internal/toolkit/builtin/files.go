@@ -103,6 +103,10 @@ func (k *kit) list(ctx context.Context, in tool.Invocation, a listArgs) (string,
 		}
 		return "", p.fault(err)
 	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		info, err := e.Info()
+		return err == nil && p.private.Is(info)
+	})
 	return listing(p, entries, a.Offset), nil
 }
 

@@ -52,7 +52,14 @@ func (k *kit) folders() folders {
 
 // foldersOf returns the folders that a user may use.
 func (k *kit) foldersOf(ctx context.Context, user string) (folders, error) {
-	return local.Own(ctx, user, k.opt.Groups, k.folders(), func(f Folder) *tool.Audience { return f.For })
+	list, err := local.Own(ctx, user, k.opt.Groups, k.folders(), func(f Folder) *tool.Audience { return f.For })
+	if k.opt.Private != nil && len(list) > 0 {
+		private := local.NewPrivate(k.opt.Private())
+		for i := range list {
+			list[i].private = private
+		}
+	}
+	return list, err
 }
 
 // folders are granted folders.
@@ -120,12 +127,21 @@ func (list folders) open(path string) (place, *os.Root, error) {
 	return p, root, err
 }
 
-// open opens the folder of a place, and refuses a path through a symbolic link.
+// notOurs refuses what belongs to Steward itself.
+func (p place) notOurs() error {
+	return fault.New(fault.Denied, "path_refused", "%q is refused: it holds Steward's own data or settings, which no tool reads or changes", p.shown)
+}
+
+// open opens the folder of a place, and refuses a path through a symbolic link or into what belongs to
+// Steward itself.
 func (p place) open() (*os.Root, error) {
 	if p.Make {
 		if err := os.MkdirAll(p.Path, 0o755); err != nil {
 			return nil, p.fault(err)
 		}
+	}
+	if p.private.Has(p.Path) {
+		return nil, p.notOurs()
 	}
 	root, err := os.OpenRoot(p.Path)
 	if err != nil {
@@ -142,6 +158,10 @@ func (p place) open() (*os.Root, error) {
 		if info.Mode()&fs.ModeSymlink != 0 {
 			root.Close() // it was only read
 			return nil, fault.New(fault.Denied, "path_refused", "%q is refused: it leads through a symbolic link", p.shown)
+		}
+		if p.private.Is(info) {
+			root.Close() // likewise
+			return nil, p.notOurs()
 		}
 	}
 	return root, nil
@@ -174,10 +194,13 @@ func (p place) openFile(root *os.Root) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, p.fault(err)
 	}
-	if info, err = f.Stat(); err != nil || !info.Mode().IsRegular() {
+	if info, err = f.Stat(); err != nil || !info.Mode().IsRegular() || p.private.Is(info) {
 		f.Close() // nothing was written
 		if err != nil {
 			return nil, nil, p.fault(err)
+		}
+		if p.private.Is(info) {
+			return nil, nil, p.notOurs()
 		}
 		return nil, nil, p.notPlain(info.Mode())
 	}

@@ -62,7 +62,8 @@ func (k *kit) search(ctx context.Context, in tool.Invocation, a searchArgs) (str
 		return "", err
 	}
 	var starts []string
-	if strings.Trim(a.Path, "./ ") != "" {
+	all := strings.Trim(a.Path, "./ ") == ""
+	if !all {
 		starts = []string{a.Path}
 	} else {
 		for _, folder := range mine {
@@ -71,8 +72,11 @@ func (k *kit) search(ctx context.Context, in tool.Invocation, a searchArgs) (str
 	}
 	for _, s := range starts {
 		p, root, err := mine.open(s)
-		if err == nil {
+		switch {
+		case err == nil:
 			err = errors.Join(f.below(p, root), root.Close())
+		case all && fault.HasCode(err, "path_refused"):
+			continue // it is Steward's own: the others are searched
 		}
 		if errors.Is(err, errEnough) {
 			return f.out.String() + fmt.Sprintf("[Stopped after %d lines in %d files: there may be more. Search for less, or in one folder.]\n", f.hits, f.files), nil
@@ -121,18 +125,27 @@ func (f *finder) below(p place, root *os.Root) error {
 		case err != nil:
 			return nil // what cannot be read is not searched
 		}
-		hidden := rel != p.rel && (strings.HasPrefix(e.Name(), ".") || f.ignored(rel, e.IsDir()))
+		hidden := rel != p.rel && (strings.HasPrefix(e.Name(), ".") || f.ignored(rel, e.IsDir()) || p.owns(e))
 		switch {
 		case hidden && e.IsDir():
 			return fs.SkipDir
 		case e.IsDir():
-			f.ignore(root, rel)
+			f.ignore(p.Folder, root, rel)
 			return nil
 		case hidden || !e.Type().IsRegular() || !f.wants(rel):
 			return nil
 		}
 		return f.file(place{Folder: p.Folder, shown: path.Join(p.Name, rel), rel: rel}, root)
 	})
+}
+
+// owns reports whether a folder is Steward's own. A file is looked at when it is opened.
+func (p place) owns(e fs.DirEntry) bool {
+	if !e.IsDir() {
+		return false
+	}
+	info, err := e.Info()
+	return err != nil || p.private.Is(info)
 }
 
 // file searches a file. What is no text, or too large, is passed over.
@@ -197,8 +210,8 @@ type rule struct {
 }
 
 // ignore reads the .gitignore of a folder, if there is one.
-func (f *finder) ignore(root *os.Root, dir string) {
-	file, _, err := place{rel: path.Join(dir, ".gitignore")}.openFile(root)
+func (f *finder) ignore(folder Folder, root *os.Root, dir string) {
+	file, _, err := place{Folder: folder, rel: path.Join(dir, ".gitignore")}.openFile(root)
 	if err != nil {
 		return
 	}

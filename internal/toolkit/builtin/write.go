@@ -37,7 +37,14 @@ func (k *kit) writable(ctx context.Context, user, shown string) (place, *os.Root
 		return p, nil, p.notPlain(fs.ModeDir)
 	}
 	root, err := p.open()
-	return p, root, err
+	if err != nil {
+		return p, nil, err
+	}
+	if info, err := root.Lstat(p.rel); err == nil && p.private.Above(info) { // moving or deleting it would take Steward's own along
+		root.Close() // it was only read
+		return p, nil, p.notOurs()
+	}
+	return p, root, nil
 }
 
 // put writes the content to a temporary file in the same folder, syncs it, and renames it, so that the
