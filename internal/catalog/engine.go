@@ -271,7 +271,7 @@ func (c *Catalog) adopt(read []*unit) {
 		}
 		if len(u.problems) == 0 {
 			c.openUnit(u)
-			u.pinPrograms()
+			u.pinPrograms(nil)
 		}
 		if len(u.problems) > 0 {
 			u.retire(true)
@@ -293,14 +293,9 @@ func (u *unit) stays(read *unit) bool {
 		return false
 	}
 	now := &unit{path: u.path, dir: u.dir, file: u.file, def: u.def, decls: u.decls, pins: u.pins, sources: u.sources, hooks: u.hooks}
-	now.pinPrograms()
-	if len(now.problems) > 0 || len(now.run) != len(u.run) {
+	now.pinPrograms(u.run)
+	if len(now.problems) > 0 || !sameBytes(now.run, u.run) {
 		return false
-	}
-	for i, p := range now.run {
-		if p.name != u.run[i].name || p.hash != u.run[i].hash {
-			return false
-		}
 	}
 	u.run = now.run // the same bytes, though perhaps in new files
 	u.bindings = read.bindings

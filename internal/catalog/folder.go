@@ -38,7 +38,8 @@ type pin struct {
 	info fs.FileInfo
 	run  bool // it is executed, or a program may load it
 
-	named bool // the source names it itself; the others are files beside it
+	named  bool   // the source names it itself; the others are files beside it
+	beside string // the folder that it is code of, if that is not the agent's; else empty
 }
 
 func hashOf(b []byte) string {

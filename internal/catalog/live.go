@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"steward/internal/catalog/watch"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -137,8 +136,7 @@ func (g *grant) unchanged() bool { return unchanged(*g.run.Load()) }
 func unchanged(files []pin) bool {
 	for _, p := range files {
 		now, err := os.Stat(p.path)
-		if err == nil && os.SameFile(now, p.info) && now.Size() == p.info.Size() && now.ModTime().Equal(p.info.ModTime()) &&
-			watch.Touched(now).Equal(watch.Touched(p.info)) {
+		if err == nil && same(p.info, now) {
 			continue
 		}
 		read, err := outside(p.path)

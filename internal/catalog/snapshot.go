@@ -22,6 +22,7 @@ import (
 //
 //	HASH/folder/…   the pinned files of the agent's folder
 //	HASH/files/…    pinned files from elsewhere, by the hash of their path
+//	HASH/empty      an empty folder, in place of compiled code that is not pinned
 //
 // It is taken when the unit is first started or approved, from bytes with the hashes that were read,
 // and checked before each start. When no approved agent needs it any more, it is removed at the next
@@ -34,14 +35,21 @@ type snapshot struct {
 const (
 	snapshotFolder = "folder"
 	snapshotFiles  = "files"
+	snapshotEmpty  = "empty"
 )
 
 // copied returns the files of a unit that its snapshot has, by their places in it. Programs of
 // the machine itself run where they are: an approval must not keep them from being updated.
 func (u *unit) copied() map[string]pin {
-	out := map[string]pin{}
+	out, beside := map[string]pin{}, 0
+	for _, p := range u.sealed {
+		if p.beside != "" {
+			beside++
+		}
+	}
 	for _, p := range u.sealed {
 		switch {
+		case p.beside != "" && beside > mostCopied: // compared before each start instead
 		case !filepath.IsAbs(p.name) && u.dir != "":
 			out[path.Join(snapshotFolder, p.name)] = p
 		case filepath.IsAbs(p.name) && p.run && !ofMachine(p.path):
@@ -66,6 +74,12 @@ func (c *Catalog) snapshotOf(u *unit) (map[string]string, error) {
 	u.snapshot.mu.Lock()
 	defer u.snapshot.mu.Unlock()
 	at, files := filepath.Join(c.opt.Snapshots, u.hash), u.copied()
+	caches, kept := u.kept()
+	if !kept {
+		c.again()
+		return nil, fault.New(fault.Denied, "agent_changed", "code that %s loads differs from what was approved, or was added", u.path).
+			WithHint("a person can look at it and approve it: steward agents show %s", u.path)
+	}
 	_, err := os.Lstat(at)
 	if errors.Is(err, fs.ErrNotExist) {
 		u.snapshot.copies = nil
@@ -84,6 +98,13 @@ func (c *Catalog) snapshotOf(u *unit) (map[string]string, error) {
 	out := map[string]string{}
 	if u.dir != "" {
 		out[u.dir] = filepath.Join(at, snapshotFolder)
+	}
+	for _, cache := range caches { // compiled code counts for nothing: the program sees an empty folder
+		empty := filepath.Join(at, snapshotEmpty)
+		if err := os.MkdirAll(empty, 0o700); err != nil {
+			return nil, err
+		}
+		out[cache] = empty
 	}
 	for place, p := range files {
 		if strings.HasPrefix(place, snapshotFiles) {

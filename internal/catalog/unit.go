@@ -47,6 +47,7 @@ type unit struct {
 	bindings  service.Bindings
 	read      string // the content as it was read, before anything was opened
 	snapshot  snapshot
+	besides
 }
 
 func (u *unit) add(p strict.Position, code, remedy, format string, args ...any) {
@@ -81,8 +82,13 @@ func (u *unit) unreadable(name string, err error) {
 }
 
 // pinPrograms reads the files that determine what the sources and hooks do, and the files beside
-// them, which a program may load as its own.
-func (u *unit) pinPrograms() {
+// them, which a program may load as its own. known are pins of an earlier time.
+func (u *unit) pinPrograms(known []pin) {
+	before := map[string]pin{}
+	for _, p := range known {
+		before[p.path] = p
+	}
+	defer u.pinBeside(before)
 	var named []string
 	for _, s := range u.sources {
 		named = append(named, s.src.Files()...)
@@ -174,6 +180,9 @@ func (u *unit) seal() {
 	u.items = nil
 	u.sealed = slices.Concat(u.pins, u.run)
 	for _, p := range u.sealed {
+		if p.beside != "" {
+			continue
+		}
 		it := Item{Name: p.name, Hash: p.hash, Text: fmt.Sprintf("%d bytes, SHA-256 %s\n", p.size, p.hash)}
 		if p.run {
 			it.Name = "file " + p.name
@@ -183,6 +192,7 @@ func (u *unit) seal() {
 		}
 		u.items = append(u.items, it)
 	}
+	u.items = append(u.items, besideItems(u.run)...)
 	u.hash = hashItems(u.path, u.items)
 }
 

@@ -34,6 +34,9 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 	for _, d := range u.decls {
 		w.declaration(u, d)
 	}
+	for _, l := range u.loose {
+		w.say("not pinned, so it may change after you approve: %s", l)
+	}
 	w.alike(u, c.units, names)
 	if u.def != nil {
 		w.services(u.def)
@@ -159,11 +162,14 @@ func (w *warner) declaration(u *unit, d decl) {
 	box := d.node.Get("sandbox")
 	yes := func(key string) bool { return d.node.Get(key).Is("true") || box.Get(key).Is("true") }
 	if yes("unsandboxed") || u.kind == KindSource && d.node.Get("command") != nil && box == nil {
-		say := "%s runs unconfined, with the files and the network that you have. It sees neither Steward's data nor its settings, but it can act as you through your other files and programs: %s"
+		say := "%s runs unconfined, with the files and the network that you have: %s"
 		if !w.hides {
-			say = "%s runs unconfined, with all the rights that you have, and can act as you and answer in your name: Steward's data and settings cannot be hidden from it here (see steward doctor): %s"
+			say = "%s runs unconfined, with all the rights that you have, and can answer in your name: Steward's data and settings cannot be hidden from it here (see steward doctor): %s"
 		}
 		w.say(say, d.name, strict.Clip(commandLine(d.node)))
+		if w.hides {
+			w.say("%s can act as you: it sees neither Steward's data nor its settings, but can change your other files and start programs", d.name)
+		}
 	}
 	for _, n := range []*strict.Node{d.node.Get("network"), box.Get("network")} {
 		if hosts := texts(n); len(hosts) > 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
+	"path/filepath"
 	"strings"
 
 	"steward/internal/fault"
@@ -32,6 +33,23 @@ type Source interface {
 
 	// Close closes connections and ends programs, including their children.
 	Close() error
+}
+
+// Coded is a Source whose program loads code that its declaration does not name file by file.
+type Coded interface {
+	// Code returns the folders with that code, by absolute path, and says in words what an approval
+	// cannot pin.
+	Code() (folders, loose []string)
+}
+
+// IsCode reports whether the name of a file is that of code, which an interpreter or a program loads.
+func IsCode(name string) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".node", ".wasm", ".py", ".pyc", ".pyd", ".pth", ".rb", ".sh", ".bash", ".pl", ".pm",
+		".php", ".lua", ".jar", ".class", ".so", ".dylib", ".dll":
+		return true
+	}
+	return filepath.Base(name) == "package.json" // says which of the others are loaded
 }
 
 // OriginOwn is the Origin of tools over an agent's own state and database: their changes affect

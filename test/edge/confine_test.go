@@ -42,6 +42,11 @@ func probe(how string) int {
 		sdk.AddTool(s, try, func(ctx context.Context, _ *sdk.CallToolRequest, in aim) (*sdk.CallToolResult, any, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: in.try()}}}, nil, nil
 		})
+		hello := reads("hello")
+		hello.Description = "Say hello."
+		sdk.AddTool(s, hello, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "hello there"}}}, nil, nil
+		})
 		if err := s.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 			return 1
 		}
@@ -196,7 +201,7 @@ func TestAConfinedProgramCannotApprove(t *testing.T) {
 	servers(n, map[string]any{"server": map[string]any{"command": testBinary(t), "args": []string{"probe", "server"}, "reach": "here", "yields": []string{}}})
 	n.Until("the server is seen", func() bool { return listing(n, "mcp:server").Path != "" && listing(n, "spy").Path != "" })
 	show := n.Must("agents", "show", "spy")
-	for _, words := range []string{"listed may connect to these hosts alone: " + strings.TrimPrefix(a.Listed, "http://"), "public may reach the network: any public host", "free runs unconfined", "it can act as you"} {
+	for _, words := range []string{"listed may connect to these hosts alone: " + strings.TrimPrefix(a.Listed, "http://"), "public may reach the network: any public host", "free runs unconfined", "free can act as you"} {
 		if !strings.Contains(show, words) {
 			t.Errorf("an approval does not say %q:\n%s", words, show)
 		}
@@ -397,5 +402,73 @@ func TestASandboxedServerThatCannotSeeItsScript(t *testing.T) {
 	r := n.Run("mcp", "test", "blind")
 	if want := `"sandbox": {"read": ["` + filepath.Dir(script); r.Code == 0 || !strings.Contains(r.Err, want) {
 		t.Errorf("%d %s\nwant %s", r.Code, r.Err, want)
+	}
+}
+
+// A module beside a server of mcp.json is part of what was approved: swapped or added, it does not run, and the
+// approval is gone. Compiled code that was put beside it is not used.
+func TestCodeBesideAServerIsPinned(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: calling(t)})
+	dir := filepath.Join(n.Dir, "server")
+	script := n.Write("#!/bin/sh\nhere=$(dirname \"$0\")\n. \"$here/lib/part.sh\"\n[ -e \"$here/lib/extra.sh\" ] && . \"$here/lib/extra.sh\"\nls \"$here/__pycache__\" >\"$here/seen\"\nexec "+testBinary(t)+" probe server\n", "server", "main.sh")
+	n.Write("# as approved\n", "server", "lib", "part.sh")
+	n.Write("state\n", "server", "state.db")
+	n.Write("planted", "server", "__pycache__", "part.pyc")
+	marker := filepath.Join(n.Dir, "ran")
+	servers(n, map[string]any{"beside": map[string]any{"command": "/bin/sh", "args": []string{script}, "reach": "here", "yields": []string{}}})
+	if show := n.Must("agents", "show", "mcp:beside"); !strings.Contains(show, "code in "+dir) || !strings.Contains(show, "lib/part.sh") {
+		t.Errorf("an approval does not show what is pinned: %s", show)
+	}
+	n.Must("agents", "approve", "mcp:beside", "--yes")
+	run := func() string {
+		n.Serve()
+		defer n.Stop()
+		return n.Ask("beside.hello", nil).Text
+	}
+	if got := run(); !strings.Contains(got, "hello there") {
+		t.Fatalf("as approved: %s\n%s", got, n.Log())
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "seen")); err != nil || len(b) > 0 {
+		t.Errorf("it sees compiled code that nobody has approved: %s %v", b, err)
+	}
+	n.Write("more state\n", "server", "state.db") // data may change
+	if got := run(); !strings.Contains(got, "hello there") {
+		t.Errorf("after its data has changed: %s", got)
+	}
+	for what, change := range map[string]func() func(){
+		"swapped": func() func() {
+			n.Write("touch "+marker+"\n", "server", "lib", "part.sh")
+			return func() { n.Write("# as approved\n", "server", "lib", "part.sh") }
+		},
+		"added": func() func() {
+			n.Write("touch "+marker+"\n", "server", "lib", "extra.sh")
+			return func() { os.Remove(filepath.Join(dir, "lib", "extra.sh")) }
+		},
+	} {
+		back := change()
+		n.Serve()
+		if got := n.Ask("beside.hello", nil).Text; strings.Contains(got, "hello there") {
+			t.Errorf("%s: it was called: %s", what, got)
+		}
+		if _, err := os.Stat(marker); err == nil {
+			t.Errorf("%s: it ran", what)
+		}
+		if l := listing(n, "mcp:beside"); l.Status == "approved" {
+			t.Errorf("%s: its status is %s", what, l.Status)
+		}
+		n.Stop()
+		back()
+		n.Serve() // changed while it runs, it is refused from the next call on
+		if got := n.Ask("beside.hello", nil).Text; !strings.Contains(got, "hello there") {
+			t.Errorf("%s: as approved again: %s", what, got)
+		}
+		back = change()
+		if got := n.Ask("beside.hello", nil).Text; what == "swapped" && !strings.Contains(got, "differs from what was approved") {
+			t.Errorf("%s while it runs: %s", what, got)
+		}
+		n.Stop()
+		back()
+		os.Remove(marker)
 	}
 }

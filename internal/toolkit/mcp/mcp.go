@@ -13,10 +13,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -115,36 +112,18 @@ func (s *source) Tool(spec tool.Spec) tool.Tool {
 	return t
 }
 
-// Files implements tool.Source. It returns the program, if it is named by its path, and the
-// scripts among its arguments.
-func (s *source) Files() []string {
-	if len(s.command) == 0 {
-		return nil
-	}
-	var files []string
-	words := slices.Concat(s.command, s.decl.Args)
-	for i, w := range words {
-		path := w
-		if !filepath.IsAbs(path) {
-			if s.env.Dir == "" || i == 0 && !strings.Contains(path, "/") {
-				continue
-			}
-			path = filepath.Join(s.dir(), path)
-		}
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && (i == 0 || runs(path, info)) && !slices.Contains(files, path) {
-			files = append(files, filepath.Clean(path))
-		}
-	}
-	return files
+// Files implements tool.Source. It returns the program, and the scripts among its arguments.
+func (s *source) Files() []string { return s.code().files }
+
+// Code implements tool.Coded.
+func (s *source) Code() (folders, loose []string) {
+	c := s.code()
+	return c.folders, c.loose
 }
 
 // runs reports whether a file is executed by programs, rather than a data file.
 func runs(path string, info fs.FileInfo) bool {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".js", ".mjs", ".cjs", ".ts", ".mts", ".py", ".rb", ".sh", ".pl", ".php", ".lua", ".jar", ".wasm", ".so":
-		return true
-	}
-	return info.Mode()&0o111 != 0
+	return tool.IsCode(path) || info.Mode()&0o111 != 0
 }
 
 // absolute returns a path of the declaration in the form that the program needs.
