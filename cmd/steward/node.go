@@ -189,7 +189,7 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 			return strings.TrimSpace(about(p) + "\n\n" + p.PersonaLines(speaks)), err
 		},
 		Zone:         l.zone(set),
-		Skills:       skillStore(set).About,
+		Skills:       skillsOf(set),
 		Documents:    a.documents(l, set).read,
 		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},
 		Parallel:     set.Limits.Parallel,

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/fault"
+	"steward/internal/secret/mask"
 	"steward/internal/server/terminal"
 	"steward/internal/settings"
 	"steward/internal/tool"
@@ -19,6 +20,16 @@ import (
 
 func skillStore(set *settings.Loaded) skills.Store {
 	return skills.Store{Dir: filepath.Join(set.Data, "skills")}
+}
+
+// skillsOf returns what a model is told about the skills that a user may use.
+func skillsOf(set *settings.Loaded) func(user string) (string, error) {
+	return func(user string) (string, error) {
+		if !skills.For().Admits(user, nil) {
+			return "", nil
+		}
+		return skillStore(set).About()
+	}
 }
 
 // skillTools read approved skills.
@@ -81,7 +92,11 @@ func (a *app) takeSkill(ctx context.Context, source, only string, yes bool) erro
 		a.note("the skill %s is approved as it is", sk.Name)
 		return nil
 	}
-	fmt.Fprint(a.stdout, terminal.Visible(sk.Diff(old)))
+	text, hidden := a.withoutSecrets(sk.Diff(old))
+	fmt.Fprint(a.stdout, terminal.Visible(text))
+	if hidden {
+		a.note("steward: what looks like a secret is shown as %s; a model that reads the skill sees it. Its files are in %s", mask.Secret, sk.Source)
+	}
 	if !yes {
 		if !isTerminal(a.stdin) {
 			return fault.New(fault.Invalid, "approval_unattended", "nobody can be asked whether to approve this skill").WithHint("read it, and give --yes")
@@ -95,6 +110,12 @@ func (a *app) takeSkill(ctx context.Context, source, only string, yes bool) erro
 	}
 	a.note("approved the skill %s (%s)", sk.Name, sk.Hash()[:12])
 	return nil
+}
+
+// withoutSecrets hides the secrets that Steward knows and what looks like one, and reports whether there was any.
+func (a *app) withoutSecrets(text string) (string, bool) {
+	out := mask.New(nil, nil, false).Text(a.hidden().Mask(text))
+	return out, out != text
 }
 
 func (a *app) listSkills() *cobra.Command {
@@ -129,9 +150,10 @@ func (a *app) showSkill() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			text, _ := a.withoutSecrets(sk.Files["SKILL.md"])
 			return tell(a, rec, nil, func(r skills.Record) string {
 				return fmt.Sprintf("%s: %s\nfrom      %s\nhash      %s\napproved  %s\n\n%s", r.Name, terminal.Visible(r.Description), r.Source, r.Hash,
-					r.Approved.Local().Format(time.DateTime), terminal.Visible(sk.Files["SKILL.md"]))
+					r.Approved.Local().Format(time.DateTime), terminal.Visible(text))
 			})
 		},
 	}

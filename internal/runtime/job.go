@@ -52,7 +52,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		}
 	}
 	if n.opt.Skills != nil && kit.has("skills.read") {
-		list, err := n.opt.Skills()
+		list, err := n.opt.Skills(c.user)
 		if err != nil {
 			n.log.Warn("the skills cannot be listed: the model does not know them", "error", err)
 		}

@@ -88,8 +88,8 @@ type Options struct {
 	// they are not told. It may return nil for UTC.
 	Zone func(user string) *time.Location
 	// Skills returns what an agent with the tool skills.read is told about the
-	// skills that there are when a turn begins. May be nil.
-	Skills func() (string, error)
+	// skills that a user has when a turn begins. May be nil.
+	Skills func(user string) (string, error)
 	// Documents turns a file that models cannot read into text, before the message
 	// that has it attached is recorded. model is the one that the message asks for,
 	// empty: none. It returns other files as they are. May be nil.

@@ -253,9 +253,12 @@ type readArgs struct {
 	File string `json:"file,omitzero" jsonschema:"a file of the skill, such as reference.md; the skill itself unless given" maxlen:"500"`
 }
 
+// For returns who may use the skills: the machine's own user, who has approved them.
+func For() *tool.Audience { return tool.OwnedBy(nil, nil) }
+
 // Tools returns skills.read.
 func Tools(s Store) ([]tool.Tool, error) {
-	t, err := tool.New(tool.Spec{Name: "skills.read", Effect: tool.Query, Version: "2", Reach: tool.ReachHere,
+	t, err := tool.New(tool.Spec{Name: "skills.read", Effect: tool.Query, Version: "2", Reach: tool.ReachHere, For: For(),
 		Description: "Reads one of the skills that your instructions list. Read it before you do the kind of work that it is for.",
 		Log:         tool.LogSpec{Summary: "Read the skill {name}"}},
 		func(ctx context.Context, _ tool.Invocation, a readArgs) (string, error) { return s.read(ctx, a) })
