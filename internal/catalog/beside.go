@@ -19,7 +19,7 @@ import (
 const (
 	mostOwnCode  = 2000    // files of its own
 	mostPackages = 20_000  // files of the packages that it has installed
-	mostVisited  = 100_000 // files and folders looked at
+	mostVisited  = 50_000  // files and folders looked at
 	mostCopied   = 100     // files that run from copies; each is a mount
 	mostCaches   = 200
 )
@@ -111,10 +111,14 @@ func packages(name string) bool {
 	return slices.Contains([]string{"node_modules", "site-packages", ".venv", "venv", "vendor", ".pnpm"}, name)
 }
 
-// codeIn returns the files of code below a folder. If it has too much, the packages are left out; then only the
-// folder itself is looked at, without those below it.
+// codeIn returns the files of code below a folder. If its packages are too many, they are left out; if its own
+// code is, only the folder itself is looked at, without those below it.
 func (u *unit) codeIn(dir string) []string {
-	own, err := u.codeBelow(dir, false)
+	var own []string
+	err := errMuch // the user's whole folder, or the system's
+	if home, _ := os.UserHomeDir(); dir != home && dir != "/" && dir != filepath.Clean(os.TempDir()) {
+		own, err = u.codeBelow(dir, false)
+	}
 	if err != nil {
 		u.loose = append(u.loose, "what lies in the folders below "+dir+", which have too much")
 		own = nil
