@@ -17,10 +17,10 @@ import (
 
 // Limits on the code beside a program that does not belong to an agent.
 const (
-	mostOwnCode  = 2000    // files of its own
-	mostPackages = 20_000  // files of the packages that it has installed
-	mostVisited  = 50_000  // files and folders looked at
-	mostCopied   = 100     // files that run from copies; each is a mount
+	mostOwnCode  = 2000   // files of its own
+	mostPackages = 20_000 // files of the packages that it has installed
+	mostVisited  = 50_000 // files and folders looked at
+	mostCopied   = 100    // files that run from copies; each is a mount
 	mostCaches   = 200
 )
 
@@ -38,8 +38,17 @@ type besides struct {
 func (u *unit) pinBeside(known map[string]pin) {
 	var folders []string
 	u.besides = besides{}
+	var parts []any
 	for _, s := range u.sources {
-		coded, ok := s.src.(tool.Coded)
+		parts = append(parts, s.src)
+	}
+	for _, place := range sortedKeys(u.hooks) {
+		for _, h := range u.hooks[place] {
+			parts = append(parts, h.src)
+		}
+	}
+	for _, s := range parts {
+		coded, ok := s.(tool.Coded)
 		if !ok {
 			continue
 		}

@@ -35,7 +35,7 @@ type Source interface {
 	Close() error
 }
 
-// Coded is a Source whose program loads code that its declaration does not name file by file.
+// Coded is a source or a hook whose program loads code that its declaration does not name file by file.
 type Coded interface {
 	// Code returns the folders with that code, by absolute path, and says in words what an approval
 	// cannot pin.

@@ -218,3 +218,17 @@ func TestHooks(t *testing.T) {
 		t.Error("fired after the end")
 	}
 }
+
+// Scripts that lie outside of the agent's folder are pinned, wherever the command names them, and code is looked
+// for beside them.
+func TestScriptsElsewhereArePinned(t *testing.T) {
+	env, other := testEnv(t), must.Get(filepath.EvalSymlinks(t.TempDir()))
+	script, data := filepath.Join(other, "x.py"), filepath.Join(other, "data.csv")
+	must.Do(t, os.WriteFile(script, nil, 0o644))
+	must.Do(t, os.WriteFile(data, nil, 0o644))
+	src := open_(t, env, fmt.Sprintf("command: [python3, %q, %q]\ndescription: One.\nunsandboxed: true\n", script, data))
+	folders, _ := src.Code()
+	if got := src.Files(); !slices.Equal(got, []string{script}) || !slices.Equal(folders, []string{other}) {
+		t.Errorf("%q %q", got, folders)
+	}
+}

@@ -101,7 +101,7 @@ func place(dir, path string) (string, error) {
 }
 
 // files returns the files that determine what the program does, without those of the system: the
-// program, arguments that name files beside the agent, and the declared files.
+// program, arguments that name files beside the agent or scripts elsewhere, and the declared files.
 func (p *Program) files(dir string) []string {
 	words, err := p.words()
 	if err != nil {
@@ -119,7 +119,7 @@ func (p *Program) files(dir string) []string {
 			if filepath.IsAbs(a) {
 				path = a
 			}
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && inside(dir, path) {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && (inside(dir, path) || !system(path) && tool.IsCode(path)) {
 				out = append(out, path)
 			}
 		}
@@ -137,6 +137,19 @@ func (p *Program) files(dir string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// code returns the folders of scripts that lie outside of the agent's folder, from which they load more code.
+func (p *Program) code(dir string) (folders, loose []string) {
+	for _, path := range p.files(dir) {
+		if dir == "" || inside(dir, path) || !tool.IsCode(path) {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(folders, filepath.Dir(real)) {
+			folders = append(folders, filepath.Dir(real))
+		}
+	}
+	return folders, nil
 }
 
 func inside(dir, path string) bool {

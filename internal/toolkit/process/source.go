@@ -66,6 +66,9 @@ func (s *source) Announce(context.Context) (tool.Announcement, error) {
 // Files implements tool.Source.
 func (s *source) Files() []string { return s.decl.files(s.env.Dir) }
 
+// Code implements tool.Coded.
+func (s *source) Code() (folders, loose []string) { return s.decl.code(s.env.Dir) }
+
 // Tool implements tool.Source.
 func (s *source) Tool(spec tool.Spec) tool.Tool { return &callable{src: s, spec: spec} }
 
