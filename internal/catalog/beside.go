@@ -37,6 +37,7 @@ type besides struct {
 // file that was not touched since is not read again.
 func (u *unit) pinBeside(known map[string]pin) {
 	var folders []string
+	installs := false // packages change at a start
 	u.besides = besides{}
 	var parts []any
 	for _, s := range u.sources {
@@ -52,9 +53,10 @@ func (u *unit) pinBeside(known map[string]pin) {
 		if !ok {
 			continue
 		}
-		more, loose := coded.Code()
-		u.loose = append(u.loose, loose...)
-		for _, dir := range more {
+		code := coded.Code()
+		u.loose = append(u.loose, code.Loose...)
+		installs = installs || code.Installs
+		for _, dir := range code.Folders {
 			if dir = project(dir); dir != "" && !ofMachine(dir+"/") && !(u.dir != "" && within(dir, u.dir)) {
 				folders = append(folders, dir)
 			}
@@ -71,7 +73,7 @@ func (u *unit) pinBeside(known map[string]pin) {
 	}
 	var total int64
 	for _, dir := range folders {
-		for _, path := range u.codeIn(dir) {
+		for _, path := range u.codeIn(dir, installs) {
 			if taken[path] {
 				continue
 			}
@@ -121,8 +123,9 @@ func packages(name string) bool {
 }
 
 // codeIn returns the files of code below a folder. If its packages are too many, they are left out; if its own
-// code is, only the folder itself is looked at, without those below it.
-func (u *unit) codeIn(dir string) []string {
+// code is, only the folder itself is looked at, without those below it. Packages that the program installs itself
+// are left out too.
+func (u *unit) codeIn(dir string, installs bool) []string {
 	var own []string
 	err := errMuch // the user's whole folder, or the system's
 	if home, _ := os.UserHomeDir(); dir != home && dir != "/" && dir != filepath.Clean(os.TempDir()) {
@@ -140,6 +143,9 @@ func (u *unit) codeIn(dir string) []string {
 				own = append(own, filepath.Join(dir, e.Name()))
 			}
 		}
+		return own
+	}
+	if installs {
 		return own
 	}
 	bought, err := u.codeBelow(dir, true)

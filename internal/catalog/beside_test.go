@@ -18,8 +18,8 @@ type coded struct {
 	dir string
 }
 
-func (c coded) Files() []string                 { return nil }
-func (c coded) Code() (folders, loose []string) { return []string{c.dir}, nil }
+func (c coded) Files() []string { return nil }
+func (c coded) Code() tool.Code { return tool.Code{Folders: []string{c.dir}} }
 func besideUnit(dir string) *unit {
 	return &unit{path: "mcp:x", sources: []*liveSource{{src: coded{dir: dir}}}}
 }

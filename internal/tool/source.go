@@ -37,9 +37,14 @@ type Source interface {
 
 // Coded is a source or a hook whose program loads code that its declaration does not name file by file.
 type Coded interface {
-	// Code returns the folders with that code, by absolute path, and says in words what an approval
-	// cannot pin.
-	Code() (folders, loose []string)
+	Code() Code
+}
+
+// Code is what is known of code that a program loads.
+type Code struct {
+	Folders  []string // where it lies, by absolute path
+	Loose    []string // what an approval cannot pin, in words
+	Installs bool     // the program installs packages into these folders itself
 }
 
 // IsCode reports whether the name of a file is that of code, which an interpreter or a program loads.

@@ -36,6 +36,8 @@ type code struct {
 	files   []string // the program, and scripts among its arguments
 	folders []string // where code beside it lies
 	loose   []string // what no approval can pin, in words
+
+	installs bool // the program installs packages there itself
 }
 
 // code finds the code of a server's program.
@@ -81,6 +83,10 @@ func (s *source) code() (c code) {
 		}
 	}
 	c.loose = loose(words, bases)
+	if name := filepath.Base(words[0]); len(c.folders) > 0 && slices.Contains([]string{"uv", "poetry", "pipenv", "hatch", "pdm"}, name) {
+		c.installs = true
+		c.loose = append(c.loose, "the packages that "+name+" installs")
+	}
 	return c
 }
 

@@ -29,7 +29,7 @@ func TestTheCodeOfACommand(t *testing.T) {
 		"relative to cwd":      {Decl{Command: "python3", Args: []string{"main.py"}, Cwd: at("srv")}, "srv/main.py", "srv", ""},
 		"a module in cwd":      {Decl{Command: "python", Args: []string{"-m", "pkg"}, Cwd: at("srv")}, "", "srv", ""},
 		"a module of anywhere": {Decl{Command: "python", Args: []string{"-m", "pkg"}}, "", "", "python finds the module of -m by itself"},
-		"uv's project":         {Decl{Command: "uv", Args: []string{"--directory", at("srv"), "run", "main.py"}}, "srv/main.py", "srv", ""},
+		"uv's project":         {Decl{Command: "uv", Args: []string{"--directory", at("srv"), "run", "main.py"}}, "srv/main.py", "srv", "the packages that uv installs"},
 		"an option with =":     {Decl{Command: "node", Args: []string{"--require=" + at("pre.cjs"), at("srv/main.js")}}, "pre.cjs srv/main.js", ". srv", ""},
 		"a variable":           {Decl{Command: "python", Args: []string{at("srv/main.py")}, Env: map[string]string{"PYTHONPATH": at("lib") + ":/nowhere"}}, "srv/main.py", "srv lib", ""},
 		"a name in PATH":       {Decl{Command: "tool"}, "bin/tool", "bin", ""},

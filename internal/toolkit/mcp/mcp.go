@@ -116,9 +116,9 @@ func (s *source) Tool(spec tool.Spec) tool.Tool {
 func (s *source) Files() []string { return s.code().files }
 
 // Code implements tool.Coded.
-func (s *source) Code() (folders, loose []string) {
+func (s *source) Code() tool.Code {
 	c := s.code()
-	return c.folders, c.loose
+	return tool.Code{Folders: c.folders, Loose: c.loose, Installs: c.installs}
 }
 
 // runs reports whether a file is executed by programs, rather than a data file.

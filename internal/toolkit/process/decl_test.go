@@ -227,7 +227,7 @@ func TestScriptsElsewhereArePinned(t *testing.T) {
 	must.Do(t, os.WriteFile(script, nil, 0o644))
 	must.Do(t, os.WriteFile(data, nil, 0o644))
 	src := open_(t, env, fmt.Sprintf("command: [python3, %q, %q]\ndescription: One.\nunsandboxed: true\n", script, data))
-	folders, _ := src.Code()
+	folders := src.Code().Folders
 	if got := src.Files(); !slices.Equal(got, []string{script}) || !slices.Equal(folders, []string{other}) {
 		t.Errorf("%q %q", got, folders)
 	}

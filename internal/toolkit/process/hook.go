@@ -70,7 +70,7 @@ type hook struct {
 func (h *hook) Files() []string { return h.decl.files(h.env.Dir) }
 
 // Code implements tool.Coded.
-func (h *hook) Code() (folders, loose []string) { return h.decl.code(h.env.Dir) }
+func (h *hook) Code() tool.Code { return h.decl.code(h.env.Dir) }
 
 // Close implements tool.HookSource. It ends programs that are still running.
 func (h *hook) Close() error {

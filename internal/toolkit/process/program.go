@@ -140,16 +140,16 @@ func (p *Program) files(dir string) []string {
 }
 
 // code returns the folders of scripts that lie outside of the agent's folder, from which they load more code.
-func (p *Program) code(dir string) (folders, loose []string) {
+func (p *Program) code(dir string) (c tool.Code) {
 	for _, path := range p.files(dir) {
 		if dir == "" || inside(dir, path) || !tool.IsCode(path) {
 			continue
 		}
-		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(folders, filepath.Dir(real)) {
-			folders = append(folders, filepath.Dir(real))
+		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(c.Folders, filepath.Dir(real)) {
+			c.Folders = append(c.Folders, filepath.Dir(real))
 		}
 	}
-	return folders, nil
+	return c
 }
 
 func inside(dir, path string) bool {

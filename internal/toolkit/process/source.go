@@ -67,7 +67,7 @@ func (s *source) Announce(context.Context) (tool.Announcement, error) {
 func (s *source) Files() []string { return s.decl.files(s.env.Dir) }
 
 // Code implements tool.Coded.
-func (s *source) Code() (folders, loose []string) { return s.decl.code(s.env.Dir) }
+func (s *source) Code() tool.Code { return s.decl.code(s.env.Dir) }
 
 // Tool implements tool.Source.
 func (s *source) Tool(spec tool.Spec) tool.Tool { return &callable{src: s, spec: spec} }
