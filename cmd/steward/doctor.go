@@ -90,8 +90,9 @@ func (a *app) doctor(ctx context.Context) error {
 			serving = errors.New("it does not answer")
 		}
 		data, newest := checkDatabase(ctx, set)
-		checks = append(checks, checkFolder(set.Data), checkGranted(set), checkToken(set), data, checkDisk(set.Data), a.checkPolicies(),
+		checks = append(checks, checkFolder(set.Data), checkToken(set), data, checkDisk(set.Data), a.checkPolicies(),
 			checkPort(set, running, serving == nil))
+		checks = append(checks, checkGranted(set)...)
 		checks = append(checks, a.checkModels(ctx, set)...)
 		checks = append(checks, checkClock(set, newest))
 		checks = append(checks, a.checkTools(ctx, set)...)
@@ -220,8 +221,8 @@ func checkFolder(data string) check {
 }
 
 // checkGranted tells which folders that the files tools may use hold Steward's own data or settings, or lie in
-// them. The tools leave that out.
-func checkGranted(set *settings.Loaded) check {
+// them. The tools leave that out. Without such a folder there is nothing to tell.
+func checkGranted(set *settings.Loaded) []check {
 	private := domainlocal.NewPrivate(set.Private())
 	folders := slices.Clone(set.Folders)
 	if set.Workspace != "" {
@@ -238,10 +239,10 @@ func checkGranted(set *settings.Loaded) check {
 			say = append(say, fmt.Sprintf("%s (%s) holds Steward's own data or settings: tools see everything else in it", f.Name, f.Path))
 		}
 	}
-	if len(say) > 0 {
-		return ill("folders", warn, strings.Join(say, "\n"), "name a folder that holds only what tools are to use")
+	if len(say) == 0 {
+		return nil
 	}
-	return fine("folders", "none of them holds Steward's own data or settings")
+	return []check{ill("folders", warn, strings.Join(say, "\n"), "name a folder that holds only what tools are to use")}
 }
 
 // checkDatabase also returns the time of the newest entry, if there is one.
