@@ -16,10 +16,10 @@ import (
 func (a *app) usersCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "users", Aliases: []string{"user"}, Short: "Manage users and their roles", GroupID: "keep",
-		Long: "Users log in with their keys (steward keys) and have one or more roles: an admin decides about agents,\n" +
-			"people and policies; a member uses Steward; a guest chats but changes nothing; a service is a program,\n" +
+		Long: "Users log in with their keys (steward keys) and have one or more roles: an admin manages other users;\n" +
+			"a member uses Steward; a guest chats but changes nothing; a service is a program,\n" +
 			"which cannot be asked for approval. The default role is member. Whoever sits at this machine is the\n" +
-			"user local, an admin.",
+			"user local, an admin; only local decides about local, and about agents and servers.",
 	}, a.listUsers(), a.showUser(), a.addUser(), a.setUser(),
 		a.switchUser("disable USER…", "Lock users out at once", "is disabled: the user's keys no longer work", true),
 		a.switchUser("enable USER…", "Enable disabled users again", "is enabled", false), a.deleteUsers())

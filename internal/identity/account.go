@@ -171,7 +171,7 @@ func (r *Registry) AddUser(ctx context.Context, by, user string, c AccountChange
 
 // SetUser changes a user's account on behalf of by, and records one if there is
 // none. The change takes effect at once in this process. Errors: user_invalid, role_unknown,
-// display_invalid, last_admin and local_user (Denied), and the store's.
+// display_invalid, last_admin, local_user and own_user_only (Denied), and the store's.
 func (r *Registry) SetUser(ctx context.Context, by, user string, c AccountChange) (Account, error) {
 	return r.setUser(ctx, by, user, c, false)
 }
@@ -210,7 +210,7 @@ func (r *Registry) ForgetUser(ctx context.Context, by, user string) error {
 	}
 	b := store.Batch{Changes: []store.Change{{Op: store.Erase, URI: accountURI(user)}}} // done last, so that a failed ForgetUser can be repeated
 	for _, k := range keys {
-		if err := r.Revoke(ctx, k.ID); err != nil {
+		if err := r.Revoke(ctx, by, k.ID); err != nil {
 			return err
 		}
 		b.Changes = append(b.Changes, store.Change{Op: store.Erase, URI: resource.Root(TypeKey, k.ID.String())})
@@ -221,7 +221,10 @@ func (r *Registry) ForgetUser(ctx context.Context, by, user string) error {
 }
 
 func (r *Registry) setUser(ctx context.Context, by, user string, c AccountChange, add bool) (Account, error) {
-	if err := CheckUser(user); err != nil {
+	if err := r.checkNamed(ctx, user); err != nil {
+		return Account{}, err
+	}
+	if err := CheckActsFor(by, user); err != nil {
 		return Account{}, err
 	}
 	for {

@@ -137,7 +137,7 @@ func (r *Registry) AddGroup(ctx context.Context, by string, n NewGroup) (Group, 
 	g.Managers = slices.Compact(slices.Sorted(slices.Values(n.Managers)))
 	g.Members = slices.Compact(slices.Sorted(slices.Values(slices.Concat(n.Members, n.Managers))))
 	for _, u := range g.Members {
-		if err := CheckUser(u); err != nil {
+		if err := r.checkNamed(ctx, u); err != nil {
 			return Group{}, err
 		}
 	}
@@ -203,7 +203,7 @@ func (r *Registry) RemoveGroup(ctx context.Context, by, name string) error {
 // the user may manage the members. Errors: user_invalid, group_not_found,
 // group_full, and the store's.
 func (r *Registry) Join(ctx context.Context, by, name, user string, manages bool) (Group, error) {
-	if err := CheckUser(user); err != nil {
+	if err := r.checkNamed(ctx, user); err != nil {
 		return Group{}, err
 	}
 	return r.setGroup(ctx, by, name, func(g *Group) error {

@@ -36,7 +36,7 @@ func TestKeyAuthenticatesItsUser(t *testing.T) {
 	ctx := t.Context()
 	m := newWatched()
 	reg := identity.New(m)
-	key, secret, err := reg.Create(ctx, "ana", "laptop", never)
+	key, secret, err := reg.Create(ctx, "local", "ana", "laptop", never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestKeyAuthenticatesItsUser(t *testing.T) {
 func TestMistypedSecretIsNotLookedUp(t *testing.T) {
 	m := newWatched()
 	reg := identity.New(m)
-	_, secret, err := reg.Create(t.Context(), "ana", "", never)
+	_, secret, err := reg.Create(t.Context(), "local", "ana", "", never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestAuthenticateRefuses(t *testing.T) {
 		_, err := reg.Authenticate(ctx, identity.NewSecret())
 		wantCode(t, err, fault.Unauthentic, "key_unknown")
 
-		_, short, err := reg.Create(ctx, "ana", "short", time.Now().Add(time.Second))
+		_, short, err := reg.Create(ctx, "local", "ana", "short", time.Now().Add(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,11 +107,11 @@ func TestRevocationActsAtOnce(t *testing.T) {
 	ctx := t.Context()
 	m := newWatched()
 	reg := identity.New(m)
-	key, secret, err := reg.Create(ctx, "ana", "", never)
+	key, secret, err := reg.Create(ctx, "local", "ana", "", never)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, otherSecret, err := reg.Create(ctx, "ana", "", never)
+	other, otherSecret, err := reg.Create(ctx, "local", "ana", "", never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestRevocationActsAtOnce(t *testing.T) {
 		}
 	}
 	for range 2 { // the second time changes nothing
-		if err := reg.Revoke(ctx, key.ID); err != nil {
+		if err := reg.Revoke(ctx, "local", key.ID); err != nil {
 			t.Fatal(err)
 		}
 		_, err = reg.Authenticate(ctx, secret)
@@ -133,8 +133,8 @@ func TestRevocationActsAtOnce(t *testing.T) {
 	if res := must(m.Store.Get(ctx, store.ForNode(resource.System), resource.Root(identity.TypeKey, key.ID.String()))); res.Version != 2 {
 		t.Errorf("version %d after two revocations", res.Version)
 	}
-	wantCode(t, reg.Revoke(ctx, id.New()), fault.NotFound, "key_not_found")
-	if err := reg.Revoke(ctx, other.ID); err != nil {
+	wantCode(t, reg.Revoke(ctx, "local", id.New()), fault.NotFound, "key_not_found")
+	if err := reg.Revoke(ctx, "local", other.ID); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -143,7 +143,7 @@ func TestRevokeRepeatsOnConflict(t *testing.T) {
 	ctx := t.Context()
 	m := newWatched()
 	reg := identity.New(m)
-	key, secret, err := reg.Create(ctx, "ana", "", never)
+	key, secret, err := reg.Create(ctx, "local", "ana", "", never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestRevokeRepeatsOnConflict(t *testing.T) {
 		}
 		return nil
 	}
-	if err := reg.Revoke(ctx, key.ID); err != nil || times != 3 {
+	if err := reg.Revoke(ctx, "local", key.ID); err != nil || times != 3 {
 		t.Fatalf("got %v after %d conflicts", err, times)
 	}
 	_, err = reg.Authenticate(ctx, secret)
@@ -167,7 +167,7 @@ func TestList(t *testing.T) {
 	m := newWatched()
 	reg := identity.New(m)
 	for _, user := range []string{"ana", "bo", "ana", "ana"} {
-		if _, _, err := reg.Create(ctx, user, "k", never); err != nil {
+		if _, _, err := reg.Create(ctx, "local", user, "k", never); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,7 +203,7 @@ func TestCreateRefuses(t *testing.T) {
 		"far future": {"ana", "", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), "key_expiry_invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, secret, err := reg.Create(t.Context(), c.user, c.name, c.expires)
+			_, secret, err := reg.Create(t.Context(), "local", c.user, c.name, c.expires)
 			wantCode(t, err, fault.Invalid, c.code)
 			if secret != "" {
 				t.Error("and yet a secret")
@@ -323,16 +323,16 @@ func TestStoreErrorsReachTheCaller(t *testing.T) {
 	ctx := t.Context()
 	m := newWatched()
 	reg := identity.New(m)
-	key, secret, err := reg.Create(ctx, "ana", "", never)
+	key, secret, err := reg.Create(ctx, "local", "ana", "", never)
 	if err != nil {
 		t.Fatal(err)
 	}
 	full := fault.New(fault.Unavailable, "disk_full", "no room")
 	for op, call := range map[string]func() error{
-		"commit create":  func() error { _, _, err := reg.Create(ctx, "ana", "", never); return err },
-		"commit revoke":  func() error { return reg.Revoke(ctx, key.ID) },
+		"commit create":  func() error { _, _, err := reg.Create(ctx, "local", "ana", "", never); return err },
+		"commit revoke":  func() error { return reg.Revoke(ctx, "local", key.ID) },
 		"commit profile": func() error { _, err := reg.SetProfile(ctx, "ana", identity.Profile{}); return err },
-		"get revoke":     func() error { return reg.Revoke(ctx, key.ID) },
+		"get revoke":     func() error { return reg.Revoke(ctx, "local", key.ID) },
 		"get profile":    func() error { _, err := reg.Profile(ctx, "ana"); return err },
 		"query list":     func() error { _, err := reg.List(ctx, "ana"); return err },
 		"query auth":     func() error { _, err := reg.Authenticate(ctx, secret); return err },
@@ -350,7 +350,7 @@ func TestStoreErrorsReachTheCaller(t *testing.T) {
 	put(store.ForUser("ana"), resource.Root(identity.TypeUser, "ana"))
 	for op, call := range map[string]func() error{
 		"list":    func() error { _, err := reg.List(ctx, ""); return err },
-		"revoke":  func() error { return reg.Revoke(ctx, key.ID) },
+		"revoke":  func() error { return reg.Revoke(ctx, "local", key.ID) },
 		"auth":    func() error { _, err := reg.Authenticate(ctx, secret); return err },
 		"profile": func() error { _, err := reg.Profile(ctx, "ana"); return err },
 	} {

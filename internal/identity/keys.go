@@ -1,4 +1,12 @@
 // Package identity manages users: their API keys, accounts, groups and profiles.
+//
+// The machine's own user, Local, stands above the administrators. Administrators manage all other
+// users: they create keys for them, give them roles and lock them out. Local belongs to whoever runs
+// Steward on this machine, because its settings, folders, accounts and programs are that person's.
+// So only Local creates and revokes keys for Local, changes the account of Local, and acts on what
+// belongs to Local (CheckActsFor). Only Local decides which agents, servers and programs run, unless
+// a rule in the machine's own policies lets somebody else decide. The servers know Local by the token
+// in the data folder, or by a key that Local has created.
 package identity
 
 import (
@@ -88,12 +96,25 @@ func New(s store.Store) *Registry {
 	return &Registry{store: s, people: map[string]person{}}
 }
 
-// Create creates a key for a user and returns it with its secret, which cannot be
+// CheckActsFor returns own_user_only (Denied) if by may not manage or use what belongs to a user: only
+// Local does so for Local.
+func CheckActsFor(by, user string) error {
+	if user != Local || by == Local {
+		return nil
+	}
+	return fault.New(fault.Denied, "own_user_only", "only the machine's own user decides about %s", Local).
+		WithHint("use the steward command on the machine that Steward runs on")
+}
+
+// Create creates a key for a user on behalf of by and returns it with its secret, which cannot be
 // retrieved again. A zero expires means never.
-// Errors: user_invalid, key_name_invalid, key_expiry_past,
+// Errors: user_invalid, own_user_only, key_name_invalid, key_expiry_past,
 // key_expiry_invalid, and the store's.
-func (r *Registry) Create(ctx context.Context, user, name string, expires time.Time) (Key, string, error) {
-	if err := CheckUser(user); err != nil {
+func (r *Registry) Create(ctx context.Context, by, user, name string, expires time.Time) (Key, string, error) {
+	if err := r.checkNamed(ctx, user); err != nil {
+		return Key{}, "", err
+	}
+	if err := CheckActsFor(by, user); err != nil {
 		return Key{}, "", err
 	}
 	if err := checkText("key_name_invalid", "the name of a key", name, maxName); err != nil {
@@ -115,7 +136,7 @@ func (r *Registry) Create(ctx context.Context, user, name string, expires time.T
 		Created: now, Expires: expires.UTC(),
 	}
 	x := id.New()
-	if _, err := r.store.Commit(ctx, system, store.Batch{Changes: []store.Change{k.change(x, store.If{Absent: true})}}); err != nil {
+	if _, err := r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{k.change(x, store.If{Absent: true})}}); err != nil {
 		return Key{}, "", err
 	}
 	return k.public(x), secret, nil
@@ -179,8 +200,9 @@ func all[T any](ctx context.Context, r *Registry, q store.Query, read func(resou
 	return out, nil
 }
 
-// Revoke ends a key at once. Revoking it again changes nothing. Errors: key_not_found, and the store's.
-func (r *Registry) Revoke(ctx context.Context, x id.ID) error {
+// Revoke ends a key at once on behalf of by. Revoking it again changes nothing. Errors: key_not_found,
+// own_user_only, and the store's.
+func (r *Registry) Revoke(ctx context.Context, by string, x id.ID) error {
 	for {
 		res, err := r.store.Get(ctx, system, resource.Root(TypeKey, x.String()))
 		if fault.Is(err, fault.NotFound) {
@@ -191,11 +213,14 @@ func (r *Registry) Revoke(ctx context.Context, x id.ID) error {
 			return err
 		}
 		k, _, err := readKey(res)
+		if err == nil {
+			err = CheckActsFor(by, k.User)
+		}
 		if err != nil || !k.Revoked.IsZero() {
 			return err
 		}
 		k.Revoked = time.Now().UTC().Truncate(time.Microsecond)
-		_, err = r.store.Commit(ctx, system, store.Batch{Changes: []store.Change{k.change(x, store.If{Version: res.Version})}})
+		_, err = r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{k.change(x, store.If{Version: res.Version})}})
 		if !fault.Is(err, fault.Conflict) {
 			return err
 		}

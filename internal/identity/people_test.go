@@ -95,7 +95,7 @@ func TestPrincipals(t *testing.T) {
 	must(reg.Leave(ctx, "bo", "family", "bo"))
 	is("bo", "member in ")
 
-	_, _, err := reg.Create(ctx, "robot", "", never)
+	_, _, err := reg.Create(ctx, "local", "robot", "", never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestPeopleRefuses(t *testing.T) {
 func TestDisabledUsersKeysAreRefused(t *testing.T) {
 	ctx := t.Context()
 	reg := identity.New(storetest.NewModel())
-	_, secret, err := reg.Create(ctx, "ana", "", never)
+	_, secret, err := reg.Create(ctx, "local", "ana", "", never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestPeopleStoreErrors(t *testing.T) {
 	st := newWatched()
 	reg := identity.New(st)
 	must(reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family", Members: []string{"ana"}}))
-	_, secret, err := reg.Create(ctx, "bo", "", never)
+	_, secret, err := reg.Create(ctx, "local", "bo", "", never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestNobodyIsAnonymousByName(t *testing.T) {
 	if err != nil || !slices.Equal(p.Roles, []string{policy.RoleGuest, policy.RoleService}) || len(p.Groups) != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, _, err := r.Create(ctx, identity.Anonymous, "", time.Time{}); !fault.HasCode(err, "user_invalid") {
+	if _, _, err := r.Create(ctx, identity.Local, identity.Anonymous, "", time.Time{}); !fault.HasCode(err, "user_invalid") {
 		t.Errorf("a key: %v", err)
 	}
 	if _, err := r.SetUser(ctx, identity.Local, identity.Anonymous, identity.AccountChange{}); !fault.HasCode(err, "user_invalid") {

@@ -1,11 +1,13 @@
 package identity
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 	"strings"
 
 	"steward/internal/fault"
@@ -63,4 +65,28 @@ func CheckUser(name string) error {
 			WithHint("use 1 to 64 lower-case letters, digits and . _ - @, beginning with a letter or digit")
 	}
 	return nil
+}
+
+// reserved are names that nobody can have: a record or a message would look as if it came from Steward,
+// from a model or from everybody.
+var reserved = []string{"all", "anonymous", "anyone", "assistant", "developer", "everybody", "everyone",
+	"steward", "system", "tool", "user"}
+
+func isReserved(name string) bool {
+	plain := strings.Trim(name, "._-@")
+	return slices.Contains(reserved, plain) || slices.Contains(Roles(), plain) || plain == Local && name != Local
+}
+
+// checkNamed checks the name of a user who gets an account, a key or a group: CheckUser, and that the
+// name is not reserved (user_reserved). A user who has such a name from before keeps it.
+func (r *Registry) checkNamed(ctx context.Context, name string) error {
+	if err := CheckUser(name); err != nil || !isReserved(name) {
+		return err
+	}
+	_, version, err := r.account(ctx, name)
+	if err != nil || version > 0 {
+		return err
+	}
+	return fault.New(fault.Invalid, "user_reserved", "%q cannot be the name of a user: it has a meaning of its own", name).
+		WithHint("choose another name, such as the first name of the person")
 }

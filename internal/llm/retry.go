@@ -78,13 +78,16 @@ type pauses struct {
 	until map[string]time.Time // by "provider/model"; bounded
 }
 
+// longestPause is how long a model is not called at most, because a provider that names a day may be wrong.
+const longestPause = time.Hour
+
 func (p *pauses) set(full string, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.until == nil || len(p.until) >= maxDirect {
 		p.until = map[string]time.Time{}
 	}
-	p.until[full] = time.Now().Add(after)
+	p.until[full] = time.Now().Add(min(after, longestPause))
 }
 
 // left returns how much of a model's pause is left.

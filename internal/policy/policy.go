@@ -49,7 +49,7 @@ const (
 
 // The roles.
 const (
-	RoleAdmin   = "admin"   // decides about agents, people and policies
+	RoleAdmin   = "admin"   // manages other users
 	RoleMember  = "member"  // the role of everybody without another one
 	RoleGuest   = "guest"   // may talk, but changes nothing
 	RoleService = "service" // a program: there is nobody to ask

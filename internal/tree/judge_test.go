@@ -128,7 +128,7 @@ func TestUnknownCallersAreRefused(t *testing.T) {
 func TestTypesThatNobodyReads(t *testing.T) {
 	ctx := t.Context()
 	o := open(t)
-	key, _, err := o.reg.Create(ctx, "local", "", time.Time{})
+	key, _, err := o.reg.Create(ctx, "local", "local", "", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

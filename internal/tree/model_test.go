@@ -273,7 +273,7 @@ func TestNothingCrosses(t *testing.T) {
 		ctx := context.Background()
 		must(reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family"}))
 		must(reg.AddUser(ctx, "local", "bo", identity.AccountChange{Roles: &[]string{"member"}}))
-		if _, _, err := reg.Create(ctx, "ana", "", start.AddDate(5000, 0, 0)); err != nil {
+		if _, _, err := reg.Create(ctx, "local", "ana", "", start.AddDate(5000, 0, 0)); err != nil {
 			rt.Fatal(err)
 		}
 		must(reg.SetProfile(ctx, "ana", identity.Profile{Locale: "de"}))

@@ -119,7 +119,7 @@ func (w *world) people() {
 		if _, err := reg.AddUser(ctx, local, u, identity.AccountChange{Display: &display}); err != nil {
 			w.T.Fatal(err)
 		}
-		_, secret, err := reg.Create(ctx, u, "the key of "+u, time.Time{})
+		_, secret, err := reg.Create(ctx, "local", u, "the key of "+u, time.Time{})
 		if err != nil {
 			w.T.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func (w *world) people() {
 		w.T.Fatal(err)
 	}
 	for _, u := range []string{ann, local} {
-		k, _, err := reg.Create(ctx, u, w.mark(u, "key"), time.Time{})
+		k, _, err := reg.Create(ctx, "local", u, w.mark(u, "key"), time.Time{})
 		if err != nil {
 			w.T.Fatal(err)
 		}

@@ -134,7 +134,7 @@ func TestUsersThatCannotBeDeleted(t *testing.T) {
 		user string
 		code string
 	}{
-		{nil, "local", "own_user"}, {ada, "ada", "own_user"}, {ada, "local", "local_user"},
+		{nil, "local", "own_user"}, {ada, "ada", "own_user"}, {ada, "local", "own_user_only"},
 		{bob, "ada", "admin_only"}, {bob, "bob", "admin_only"}, {ada, "nobody", "user_not_found"},
 	} {
 		status, b := n.HTTP("DELETE", "/api/v1/users/"+c.user, nil, c.by...)

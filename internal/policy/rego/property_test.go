@@ -233,7 +233,7 @@ func TestReads(t *testing.T) {
 	for at, want := range map[policy.Point][]string{
 		policy.PointAccess:   {"user.name", "user.roles", "user.groups", "action", "resource.type", "resource.owner"},
 		policy.PointModel:    {"labels.private", "labels.untrusted", "labels.secret", "model.provider", "model.name", "model.local"},
-		policy.PointAgent:    {"user.roles"},
+		policy.PointAgent:    {"user.name", "user.roles"},
 		policy.PointDelegate: nil,
 		policy.PointTool: {"user.roles", "tool.name", "tool.effect", "tool.origin", "tool.out", "tool.asks",
 			"labels.private", "labels.untrusted", "labels.secret", "flow.fixed", "flow.why", "flow.cleared", "flow.refused"},

@@ -27,11 +27,12 @@ func (p people) Principal(_ context.Context, user string) (policy.Principal, err
 
 func house() people {
 	return people{
-		"boss": {User: "boss", Roles: []string{policy.RoleAdmin}, Groups: []string{"parents", "family"}},
-		"ann":  {User: "ann", Roles: []string{policy.RoleMember}, Groups: []string{"family"}},
-		"kim":  {User: "kim", Roles: []string{policy.RoleMember}, Groups: []string{"family", "children"}},
-		"gus":  {User: "gus", Roles: []string{policy.RoleGuest}},
-		"bot":  {User: "bot", Roles: []string{policy.RoleService}},
+		"local": {User: "local", Roles: []string{policy.RoleAdmin}},
+		"boss":  {User: "boss", Roles: []string{policy.RoleAdmin}, Groups: []string{"parents", "family"}},
+		"ann":   {User: "ann", Roles: []string{policy.RoleMember}, Groups: []string{"family"}},
+		"kim":   {User: "kim", Roles: []string{policy.RoleMember}, Groups: []string{"family", "children"}},
+		"gus":   {User: "gus", Roles: []string{policy.RoleGuest}},
+		"bot":   {User: "bot", Roles: []string{policy.RoleService}},
 	}
 }
 

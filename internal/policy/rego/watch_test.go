@@ -155,7 +155,7 @@ func TestReloadWhileJudging(t *testing.T) {
 func TestPeopleChange(t *testing.T) {
 	who := &changing{roles: []string{policy.RoleMember}}
 	j := opened(t, Options{Directory: who})
-	q := policy.Question{Point: policy.PointAgent, User: "ann"}
+	q := policy.Question{Point: policy.PointAgent, User: "local"}
 	for range 2 {
 		if d := judged(t, j, q); d.Verdict != policy.Deny {
 			t.Fatalf("%+v", d)

@@ -191,11 +191,25 @@ func (c *Client) Fault(code, message string, after time.Duration) *fault.Error {
 	case f.retry == "":
 		return e
 	case after > 0:
+		if e.Kind == fault.RateLimited && e.Remedy == "" {
+			e = e.WithHint("%s", waitHint(after))
+		}
 		return e.Retrying(fault.RetryAfter, after)
 	case f.retry == fault.RetryAfter:
 		return e.Retrying(fault.RetryAfter, time.Second)
 	}
 	return e.Retrying(f.retry, 0)
+}
+
+// waitHint tells people when a server wants to be asked again.
+func waitHint(after time.Duration) string {
+	switch {
+	case after >= maxRetryAfter:
+		return "it asks to wait for a day or longer; use another model, or try earlier all the same"
+	case after >= time.Minute:
+		return "it asks to wait for " + strings.TrimSuffix(after.Round(time.Minute).String(), "0s") + "; then try again"
+	}
+	return "it asks to wait for " + max(after, time.Second).Round(time.Second).String() + "; then try again"
 }
 
 // Broken returns the coded error for a stream that ended before its end mark. cause may be nil.
@@ -316,19 +330,22 @@ func stripTags(page []byte) (out []byte) {
 }
 
 // retryAfter reads Retry-After (RFC 9110, 10.2.3: seconds or a date) and OpenAI's retry-after-ms.
-// It returns zero if there is none. It also ignores a delay of more than a day, which is surely a
-// mistake and would disable the model for everybody.
+// It returns zero if there is none, and at most a day.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	var seconds float64
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 {
+	if ms, ok := delay(h.Get("Retry-After-Ms")); ok {
 		seconds = ms / 1000
-	} else if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil && s >= 0 {
+	} else if s, ok := delay(h.Get("Retry-After")); ok {
 		seconds = s
 	} else if t, err := http.ParseTime(h.Get("Retry-After")); err == nil {
 		seconds = t.Sub(now).Seconds()
 	}
-	if !(seconds > 0 && seconds <= maxRetryAfter.Seconds()) {
-		return 0
-	}
+	seconds = min(max(seconds, 0), maxRetryAfter.Seconds())
 	return time.Duration(seconds * float64(time.Second))
+}
+
+// delay parses a delay, which may be too large for a float64.
+func delay(s string) (float64, bool) {
+	n, err := strconv.ParseFloat(s, 64)
+	return n, n >= 0 && (err == nil || errors.Is(err, strconv.ErrRange))
 }

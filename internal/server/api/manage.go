@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"steward/internal/catalog"
+	"steward/internal/identity"
 	"steward/internal/policy/rego"
 	"steward/internal/resource"
 	"steward/internal/runtime"
@@ -170,6 +171,7 @@ func (f *server) auditVerify(ctx context.Context, c *call, in struct {
 }
 
 // auditExport answers with JSON lines: all entries for administrators, the caller's own for others.
+// Only the machine's own user gets the entries of its own space.
 func (f *server) auditExport(ctx context.Context, c *call, in struct {
 	User   string    `query:"user"`
 	Since  time.Time `query:"since"`
@@ -188,6 +190,10 @@ func (f *server) auditExport(ctx context.Context, c *call, in struct {
 		}
 	}
 	return f.stream(c, "application/x-ndjson", func(w *late) error {
-		return a.Export(ctx, audit.Reader{User: c.User, All: c.Admin}, q, w)
+		reader := audit.Reader{User: c.User, All: c.Admin}
+		if c.User != identity.Local {
+			reader.Closed = append(reader.Closed, resource.UserSpace(identity.Local))
+		}
+		return a.Export(ctx, reader, q, w)
 	})
 }

@@ -46,7 +46,7 @@ func (f *server) createKey(ctx context.Context, c *call, in struct {
 	if err := managesKeys(c); err != nil {
 		return client.Key{}, err
 	}
-	k, secret, err := f.People.Create(ctx, in.Body.User, in.Body.Name, in.Body.Expires)
+	k, secret, err := f.People.Create(ctx, c.User, in.Body.User, in.Body.Name, in.Body.Expires)
 	out := viewKey(k)
 	out.Secret = secret
 	return out, err
@@ -58,7 +58,7 @@ func (f *server) revokeKey(ctx context.Context, c *call, in struct {
 	if err := managesKeys(c); err != nil {
 		return none{}, err
 	}
-	return none{}, f.People.Revoke(ctx, in.ID)
+	return none{}, f.People.Revoke(ctx, c.User, in.ID)
 }
 
 func (f *server) profile(ctx context.Context, c *call, _ struct{}) (identity.Profile, error) {
@@ -199,6 +199,9 @@ func (f *server) eraseEvent(ctx context.Context, c *call, in ofUser) (none, erro
 	user := cmp.Or(in.User, c.User)
 	if user != c.User {
 		if err := managesPeople(c); err != nil {
+			return none{}, err
+		}
+		if err := identity.CheckActsFor(c.User, user); err != nil {
 			return none{}, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/identity"
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/runtime"
@@ -81,6 +82,7 @@ func (f *server) requests(ctx context.Context, c *call, in struct {
 		return nil, err
 	}
 	list, err := f.Node.EverybodysRequests(ctx, in.All, limit)
+	list = slices.DeleteFunc(list, func(r client.Request) bool { return identity.CheckActsFor(c.User, r.User) != nil })
 	return the("requests", all(list)), err
 }
 
@@ -150,6 +152,9 @@ func onRequest(ctx context.Context, c *call, in ofUser, do func(ctx context.Cont
 	user := cmp.Or(in.User, c.User)
 	if user != c.User {
 		if err := admins(c, "only an admin decides about the requests of others", "leave user out"); err != nil {
+			return none{}, err
+		}
+		if err := identity.CheckActsFor(c.User, user); err != nil {
 			return none{}, err
 		}
 	}

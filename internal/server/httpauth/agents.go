@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/identity"
 	"steward/internal/policy"
 	"steward/internal/resource"
 )
@@ -17,7 +18,7 @@ import (
 // policy_denied (Denied). Other errors are those of the Approver.
 type Agents struct {
 	Catalog    catalog.Approver  // nil: there are none (agents_unsupported)
-	Authorizer policy.Authorizer // nil: administrators decide
+	Authorizer policy.Authorizer // nil: the machine's own user decides
 }
 
 // Approval approves the version that has a hash. Its JSON is the body of a request.
@@ -42,7 +43,7 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 	none := fault.New(fault.Denied, "admin_only", "what agents may do is decided on the machine that Steward runs on").
 		WithHint("use steward agents there")
 	if a.Authorizer == nil {
-		if c.Admin {
+		if c.Admin && c.User == identity.Local {
 			return nil
 		}
 		return none
@@ -58,7 +59,7 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 		return fmt.Errorf("policy could not be asked: %w", err)
 	case d.Verdict == policy.Allow:
 		return nil
-	case d.Rule == "" && c.Admin && len(c.Roles) == 0: // the caller has the token, but the account cannot be read
+	case d.Rule == "" && c.Admin && c.User == identity.Local && len(c.Roles) == 0: // the caller has the token, but the account cannot be read
 		return nil
 	case d.Rule == "":
 		return none

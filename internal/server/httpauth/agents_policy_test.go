@@ -26,7 +26,8 @@ func (r roles) Principal(_ context.Context, user string) (policy.Principal, erro
 	return policy.Principal{User: user, Roles: []string{r[user]}}, nil
 }
 
-// TestPolicyDecidesWhoDecides: administrators decide about agents by default. Rules
+// TestPolicyDecidesWhoDecides: the machine's own user decides about agents by default, not an
+// administrator. Rules
 // can grant others a part of this right, and deny it to anybody.
 func TestPolicyDecidesWhoDecides(t *testing.T) {
 	dir, own := t.TempDir(), t.TempDir()
@@ -59,7 +60,7 @@ ask contains "ask somebody" if {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	judge, err := rego.Open(rego.Options{Dir: own, Directory: roles{"boss": policy.RoleAdmin, "ana": policy.RoleMember}, Log: log})
+	judge, err := rego.Open(rego.Options{Dir: own, Directory: roles{"local": policy.RoleAdmin, "boss": policy.RoleAdmin, "ana": policy.RoleMember}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,15 +77,17 @@ ask contains "ask somebody" if {
 		}
 	})
 	desk, ctx := httpauth.Agents{Catalog: cat, Authorizer: judge}, t.Context()
+	owner := httpauth.Caller{User: "local", Admin: true, Roles: []string{policy.RoleAdmin}}
 	boss, ana := httpauth.Caller{User: "boss", Admin: true, Roles: []string{policy.RoleAdmin}}, httpauth.Caller{User: "ana", Roles: []string{policy.RoleMember}}
 	for _, c := range []struct {
 		who  httpauth.Caller
 		path string
 		code string // empty: the caller may decide
 	}{
-		{boss, "desk", ""}, {boss, "till", ""}, {boss, "vault", "policy_denied"}, {boss, "mcp:docs", "policy_denied"},
+		{owner, "desk", ""}, {owner, "till", ""}, {owner, "vault", "policy_denied"}, {owner, "mcp:docs", "policy_denied"},
+		{boss, "desk", "admin_only"}, {boss, "till", "admin_only"}, {boss, "vault", "policy_denied"},
 		{ana, "desk", "admin_only"}, {ana, "till", ""}, {ana, "vault", "policy_denied"},
-		{httpauth.Caller{User: "ghost", Admin: true}, "desk", ""}, // the caller has the token
+		{httpauth.Caller{User: "local", Admin: true}, "desk", ""}, // the account cannot be read
 		{httpauth.Caller{User: "ghost"}, "desk", "admin_only"},
 	} {
 		_, err := desk.Inspect(ctx, c.who, c.path)
@@ -96,7 +99,7 @@ ask contains "ask somebody" if {
 			t.Errorf("%s denies %s: %v", c.who.User, c.path, err)
 		}
 	}
-	_, err = desk.Approve(ctx, boss, httpauth.Approval{Path: "vault"})
+	_, err = desk.Approve(ctx, owner, httpauth.Approval{Path: "vault"})
 	if f := fault.Of(err); f == nil || !strings.Contains(f.Error(), "nobody touches the vault") || !strings.Contains(f.Remedy, "house.rego:9") {
 		t.Errorf("%v", err)
 	}
@@ -111,13 +114,13 @@ ask contains "ask somebody" if {
 		}
 		return strings.Join(names, " ")
 	}
-	if got := sees(boss); got != "desk till vault" {
-		t.Errorf("the administrator sees %q", got)
+	if got := sees(owner); got != "desk till vault" {
+		t.Errorf("the machine's own user sees %q", got)
 	}
 	if got := sees(ana); got != "till" {
 		t.Errorf("ana sees %q", got)
 	}
-	if !desk.Decides(ctx, boss) || desk.Decides(ctx, ana) {
+	if !desk.Decides(ctx, owner) || desk.Decides(ctx, boss) || desk.Decides(ctx, ana) {
 		t.Error("who decides about agents at large")
 	}
 }

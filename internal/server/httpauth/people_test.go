@@ -46,7 +46,7 @@ func TestWhoACallerIs(t *testing.T) {
 	}
 	secrets := map[string]string{}
 	for _, user := range []string{"ana", "bo", "robot", "nobody"} {
-		_, secret, err := reg.Create(ctx, user, "", time.Time{})
+		_, secret, err := reg.Create(ctx, "local", user, "", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,6 +60,8 @@ func (l *Log) Verify(ctx context.Context, anchors ...store.Head) (store.Verdict,
 type Reader struct {
 	User string
 	All  bool // an administrator, who sees all spaces
+
+	Closed []resource.Space // spaces of whose entries the reader gets only the hashes
 }
 
 // scope returns what the reader may see: his own space, or all.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"time"
 
 	"steward/internal/resource"
@@ -29,7 +30,7 @@ func (l *Log) Export(ctx context.Context, who Reader, q Query, w io.Writer) erro
 		return err
 	}
 	since = min(since, head.Seq)
-	x := &exporter{l: l, sc: who.scope(), q: q, out: json.NewEncoder(w)}
+	x := &exporter{l: l, sc: who.scope(), closed: who.Closed, q: q, out: json.NewEncoder(w)}
 	x.out.SetEscapeHTML(false)
 	x.at = store.Head{Seq: since}
 	if since > 0 {
@@ -53,14 +54,15 @@ func (l *Log) Export(ctx context.Context, who Reader, q Query, w io.Writer) erro
 
 // exporter is the state of one export.
 type exporter struct {
-	l     *Log
-	sc    store.Scope
-	q     Query
-	out   *json.Encoder
-	at    store.Head // after the last entry examined
-	gap   line       // omitted entries that are not written yet
-	past  bool       // an entry from after q.Until was found
-	count int
+	l      *Log
+	sc     store.Scope
+	closed []resource.Space
+	q      Query
+	out    *json.Encoder
+	at     store.Head // after the last entry examined
+	gap    line       // omitted entries that are not written yet
+	past   bool       // an entry from after q.Until was found
+	count  int
 }
 
 // sliceBytes bounds the bytes of bodies in memory at once. A single larger body
@@ -108,7 +110,7 @@ func (x *exporter) slice(ctx context.Context, since uint64) ([]store.Sealed, err
 func (x *exporter) tell(ctx context.Context, s *store.Sealed) (err error) {
 	x.past = x.past || !x.q.Until.IsZero() && !s.Hidden && !s.At.Before(x.q.Until)
 	x.at = store.Head{Seq: s.Seq, Hash: s.Chain}
-	if s.Hidden || !x.q.selects(&s.Entry) {
+	if s.Hidden || slices.Contains(x.closed, s.Space) || !x.q.selects(&s.Entry) {
 		err = x.omit(s)
 	} else {
 		err = x.entry(ctx, s)

@@ -85,8 +85,9 @@ test_access if {
 	count(steward.deny) == 0 with input as access(guest, "read", "user", "gus", "home.Note")
 }
 
-test_administrators_decide_about_agents if {
-	count(steward.allow) == 1 with input as {"point": "agent", "user": admin}
+test_the_own_user_decides_about_agents if {
+	count(steward.allow) == 1 with input as {"point": "agent", "user": object.union(admin, {"name": "local"})}
+	count(steward.allow) == 0 with input as {"point": "agent", "user": admin}
 	count(steward.allow) == 0 with input as {"point": "agent", "user": member}
 }
 
