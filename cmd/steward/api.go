@@ -227,7 +227,7 @@ func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log 
 		own.close = l.Close
 		return &own, nil
 	}
-	st, err := a.openStore(ctx, set, log)
+	st, err := a.openStore(ctx, set, log, nil)
 	if err != nil {
 		return nil, err
 	}

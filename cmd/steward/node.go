@@ -67,6 +67,7 @@ type local struct {
 	node   *runtime.Node
 	log    *slog.Logger
 	chat   *chat.Server
+	intake *httpauth.Intake
 	own    *session // the API of the node
 
 	browsers *browser.Browsers // nil: none is installed
@@ -93,7 +94,12 @@ const readAtOnce = 3
 
 // openLocal opens the data folder for this process and wires a node over it.
 func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*local, error) {
-	st, err := a.openStore(ctx, set, log)
+	var st *sqlite.Store
+	intake := httpauth.NewIntake(httpauth.IntakeOptions{GuestDay: set.Limits.GuestStorage, OtherDay: set.Limits.DayStorage,
+		Stored: func(ctx context.Context, user string, since time.Time) (int64, error) {
+			return httpauth.StoredSince(ctx, st, user, since)
+		}})
+	st, err := a.openStore(ctx, set, log, func(sc store.Scope, changes int, bytes int64) { intake.Wrote(sc.Write, sc.Actor, changes, bytes) })
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +111,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	l := &local{reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
+	l := &local{reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
 		user: a.user(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), resolver: a.resolver(set), private: a.private(set)}
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
@@ -117,11 +123,11 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	return l, nil
 }
 
-func (a *app) openStore(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*sqlite.Store, error) {
+func (a *app) openStore(ctx context.Context, set *settings.Loaded, log *slog.Logger, wrote func(store.Scope, int, int64)) (*sqlite.Store, error) {
 	if err := a.makeData(set); err != nil {
 		return nil, err
 	}
-	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log, Mask: a.hidden().MaskBytes})
+	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log, Mask: a.hidden().MaskBytes, Wrote: wrote})
 }
 
 // makeData makes the data folder. One that the user has named may be mistyped: it is made only in a

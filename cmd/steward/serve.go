@@ -162,7 +162,7 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 	}
 	s := &server{url: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, file: noticeFile(set.Data), log: log, failed: make(chan error, 1)}
 	guard := httpauth.New(httpauth.Options{Keys: l.keys, Token: a.token(set.Data), AnyHost: httpauth.BeyondLoopback(address), People: l.keys,
-		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Logger: log})
+		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Intake: l.intake, Logger: log})
 	s.chat = l.chat
 	health := api.Health(l.store.Ready)
 	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Work: l.node, Guard: guard, Ready: l.store.Ready, Logger: log})

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"strings"
 	"time"
 
 	"steward/internal/id"
@@ -14,6 +15,9 @@ const System Space = "system"
 
 // UserSpace returns the space of a user.
 func UserSpace(user string) Space { return Space("user:" + user) }
+
+// User returns the user whose own space it is.
+func (s Space) User() (string, bool) { return strings.CutPrefix(string(s), "user:") }
 
 // GroupSpace returns the space of a group, which its members can read.
 func GroupSpace(group string) Space { return Space("group:" + group) }

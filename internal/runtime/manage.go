@@ -145,7 +145,7 @@ func Codecs() map[string]llm.Codec {
 // Convert converts messages from one vendor's format to another's. It keeps what
 // it does not know as text, and lists it in notes. Error codes: format_unknown,
 // history_….
-func (n *Node) Convert(doc []byte, from, to string) (list []byte, notes []string, err error) {
+func (n *Node) Convert(ctx context.Context, doc []byte, from, to string) (list []byte, notes []string, err error) {
 	codecs := Codecs()
 	for _, name := range []string{from, to} {
 		if codecs[name] == nil {
@@ -154,6 +154,9 @@ func (n *Node) Convert(doc []byte, from, to string) (list []byte, notes []string
 		}
 	}
 	got, err := codecs[from].Import(doc)
+	if err == nil && ctx.Err() != nil {
+		err = fault.Of(ctx.Err())
+	}
 	if err != nil {
 		return nil, nil, err
 	}

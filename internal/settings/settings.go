@@ -101,6 +101,9 @@ type Limits struct {
 	Cost       float64       `yaml:"cost" min:"0" project:"less" doc:"US dollars of one turn, for models with a known price."`
 	DayTokens  int64         `yaml:"day_tokens" min:"0" project:"less" doc:"Tokens of one user in a day."`
 	DayCost    float64       `yaml:"day_cost" min:"0" project:"less" doc:"US dollars of one user in a day."`
+
+	DayStorage   int64 `yaml:"day_storage" min:"0" project:"less" doc:"Bytes on the disk that one user may store in a day, with imports. The machine's own user has no limit."`
+	GuestStorage int64 `yaml:"guest_storage" min:"0" project:"less" doc:"The same for a guest."`
 }
 
 // Price is what a model costs, in US dollars per million tokens.
@@ -239,7 +242,8 @@ func Defaults() Settings {
 		Workspace: "~/Steward",
 		Routing:   "auto",
 		Approve:   "actions",
-		Limits:    Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8},
+		Limits: Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8,
+			DayStorage: 2_000_000_000, GuestStorage: 200_000_000},
 		Tools:     Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Shown: 40, ShownTokens: 8000},
 		Profile:   Profile{Units: "metric"},
 		Log:       Log{Level: "info", Format: "text"},

@@ -55,6 +55,9 @@ func (f *server) fork(ctx context.Context, c *call, in struct {
 	if err != nil {
 		return client.NewBranch{}, err
 	}
+	if err := c.Store(ctx, max(c.r.ContentLength, 0)); err != nil {
+		return client.NewBranch{}, err
+	}
 	b, err := f.Node.Fork(ctx, c.User, in.Conv, conversation.Fork{Message: in.Body.Message, Before: in.Body.Before, Title: name})
 	return viewBranch(b, true), err
 }
@@ -98,6 +101,9 @@ func (f *server) deleteBranch(ctx context.Context, c *call, in struct {
 
 func (f *server) copyBranch(ctx context.Context, c *call, in onBranch) (map[string]id.ID, error) {
 	if err := branchName(in.Branch); err != nil {
+		return nil, err
+	}
+	if err := c.Store(ctx, 0); err != nil {
 		return nil, err
 	}
 	made, err := f.Node.CopyBranch(ctx, c.User, in.Conv, in.Branch)

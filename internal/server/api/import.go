@@ -81,8 +81,18 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 		c.w.Header().Set("Connection", "close")
 		return ImportReport{}, httpauth.TooLarge(MaxImport)
 	}
+	if err := c.Store(ctx, max(c.r.ContentLength, 0)); err != nil {
+		return ImportReport{}, err
+	}
+	left, err := c.StorageLeft(ctx)
+	if err == nil && c.Bounded() { // an import takes all of the caller's room in memory, whatever its size
+		err = c.ReserveRequest(ctx, c.MostBody(httpauth.MaxBody))
+	}
+	if err != nil {
+		return ImportReport{}, err
+	}
 	var notes []string
-	o := importexport.Options{Name: in.Name, Format: in.Format, MaxTotal: MaxImport, Tell: func(s string) { notes = append(notes, s) }}
+	o := importexport.Options{Name: in.Name, Format: in.Format, MaxTotal: min(MaxImport, left), MaxChat: c.MostChat(), Tell: func(s string) { notes = append(notes, s) }}
 	var first error
 	found := func(yield func(conversation.Imported, error) bool) {
 		for got, err := range f.Node.Import(ctx, c.User, c.r.Body, o) {
@@ -90,6 +100,10 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 				first = err
 			}
 			if !yield(got, err) {
+				return
+			}
+			if err := c.Store(ctx, 0); err != nil {
+				yield(conversation.Imported{}, err)
 				return
 			}
 		}
@@ -112,7 +126,7 @@ type converted struct {
 }
 
 // convert converts messages from one vendor's form to another's. It stores nothing.
-func (f *server) convert(_ context.Context, c *call, in struct {
+func (f *server) convert(ctx context.Context, c *call, in struct {
 	From string `query:"from"`
 	To   string `query:"to"`
 }) (converted, error) {
@@ -120,6 +134,6 @@ func (f *server) convert(_ context.Context, c *call, in struct {
 	if err != nil {
 		return converted{}, err
 	}
-	list, notes, err := f.Node.Convert(doc, in.From, in.To)
+	list, notes, err := f.Node.Convert(ctx, doc, in.From, in.To)
 	return converted{list, all(notes)}, err
 }

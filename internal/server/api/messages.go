@@ -131,6 +131,9 @@ func (f *server) remove(ctx context.Context, c *call, in struct {
 	if len(in.Body.Messages) == 0 {
 		return client.NewBranch{}, noMessages()
 	}
+	if err := c.Store(ctx, max(c.r.ContentLength, 0)); err != nil {
+		return client.NewBranch{}, err
+	}
 	b, err := f.Node.Remove(ctx, c.User, in.Conv, in.Body.Messages...)
 	return viewBranch(b, true), err
 }
@@ -158,6 +161,9 @@ func (f *server) insert(ctx context.Context, c *call, in struct {
 	}
 	m := &message.Message{ID: id.New(), Role: role, Blocks: []message.Block{
 		&message.Text{Common: message.Common{Origin: record.OriginUser}, Text: in.Body.Text}}}
+	if err := c.Store(ctx, max(c.r.ContentLength, 0)); err != nil {
+		return inserted{}, err
+	}
 	b, err := f.Node.Insert(ctx, c.User, in.Conv, in.Body.After, m)
 	return inserted{viewBranch(b, true), m.ID}, err
 }

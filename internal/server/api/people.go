@@ -187,6 +187,9 @@ func (f *server) deleteUser(ctx context.Context, c *call, in inUser) (none, erro
 func (f *server) publish(ctx context.Context, c *call, in struct {
 	Event events.Publication `body:"" size:"131072"`
 }) (events.Published, error) {
+	if err := c.Store(ctx, max(c.r.ContentLength, 0)); err != nil {
+		return events.Published{}, err
+	}
 	return f.Node.Publish(ctx, c.User, in.Event)
 }
 

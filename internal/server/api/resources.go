@@ -139,6 +139,9 @@ func (f *server) putResource(ctx context.Context, c *call, in struct {
 		return tree.Resource{}, fault.New(fault.Invalid, "version_invalid", "If-None-Match can only be * here, not %.60q", m)
 	}
 	body, err := httpauth.ReadBody(c.w, c.r, tree.MaxBody)
+	if err == nil {
+		err = c.Store(ctx, int64(len(body)))
+	}
 	if err != nil {
 		return tree.Resource{}, err
 	}

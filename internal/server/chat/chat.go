@@ -84,6 +84,8 @@ type Server struct {
 	conns   map[*conn]struct{}
 	closing bool
 	serving sync.WaitGroup
+	life    context.Context // done when the server is shut down
+	end     context.CancelFunc
 }
 
 // Handler returns the server.
@@ -100,7 +102,9 @@ func Handler(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Server{o: o, handlers: handlers(), conns: map[*conn]struct{}{}}
+	s := &Server{o: o, handlers: handlers(), conns: map[*conn]struct{}{}}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // ServeHTTP upgrades the request and serves the connection until it ends.
@@ -145,6 +149,14 @@ func (s *Server) enter(c *conn) bool {
 	return true
 }
 
+// after calls free when a turn has ended. Only a connection, which is being served, may call it.
+func (s *Server) after(user string, acc runtime.Accepted, free func()) {
+	s.serving.Go(func() {
+		defer free()
+		httpauth.AwaitTurn(s.life, s.o.Node, user, acc)
+	})
+}
+
 func (s *Server) leave(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,6 +175,7 @@ func (s *Server) Connections() int {
 // all have ended. If ctx is done first, it drops the rest and returns ctx's error. Running turns
 // continue.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.end()
 	s.mu.Lock()
 	s.closing = true
 	for c := range s.conns {

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -39,6 +40,8 @@ type conn struct {
 	uses       uint64 // counts the uses of talks, to find the least recently used
 	observing  feeds  // changes
 	subscribed feeds  // events
+
+	room func() // gives back the room of the frame that is being handled; only the reader uses it
 
 	pending atomic.Int32 // messages that wait for their turn, and unanswered frames about agents
 
@@ -106,7 +109,7 @@ func (c *conn) read() error {
 			return err
 		}
 		err = c.receive(&buf, r)
-		if e := fault.Of(err); err != nil && e.Kind != fault.TooLarge {
+		if e := fault.Of(err); err != nil && e.Kind != fault.TooLarge && e.Kind != fault.RateLimited {
 			return err
 		}
 		if err == nil && typ != websocket.MessageText {
@@ -120,6 +123,7 @@ func (c *conn) read() error {
 		} else {
 			c.handle(buf.Bytes())
 		}
+		c.takeRoom()()
 		if buf.Cap() > mostHeld {
 			buf = bytes.Buffer{}
 		}
@@ -130,11 +134,17 @@ func (c *conn) read() error {
 // a limit beyond which it ends the connection.
 func (c *conn) receive(buf *bytes.Buffer, r io.Reader) error {
 	buf.Reset()
-	most := c.server.o.MaxMessage
-	n, err := buf.ReadFrom(io.LimitReader(r, most+1))
-	if err != nil || n <= most {
+	most := c.caller.MostBody(c.server.o.MaxMessage)
+	n, room, err := c.caller.ReadFrame(c.ctx, buf, r, most)
+	if err == nil && n <= most {
+		c.room = room
+		return nil
+	}
+	room()
+	if err != nil && n <= most && !fault.Is(err, fault.RateLimited) {
 		return err
 	}
+	refused := err
 	*buf = bytes.Buffer{}
 	const times = 8
 	if _, err := io.CopyN(io.Discard, r, most*(times-1)); !errors.Is(err, io.EOF) {
@@ -144,7 +154,17 @@ func (c *conn) receive(buf *bytes.Buffer, r io.Reader) error {
 		}
 		return err
 	}
-	return httpauth.TooLarge(most)
+	return cmp.Or(refused, httpauth.TooLarge(most))
+}
+
+// takeRoom returns what gives back the room of the frame that is being handled. It must be called once.
+func (c *conn) takeRoom() func() {
+	room := c.room
+	c.room = nil
+	if room == nil {
+		return func() {}
+	}
+	return room
 }
 
 // refuse ends the connection of a caller who has lost access.

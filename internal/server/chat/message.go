@@ -43,6 +43,9 @@ func (c *conn) message(f *messageFrame) error {
 	if err != nil {
 		return err
 	}
+	if err := c.caller.Store(c.ctx, int64(len(f.Content))); err != nil {
+		return err
+	}
 	t.Attended = !f.Unattended && c.caller.Attended()
 	return c.begin(f.ID, t)
 }

@@ -132,9 +132,10 @@ func (c *conn) begin(re string, turn runtime.Turn) error {
 		before, t.lanes[lane] = t.lanes[lane], s.done
 		t.mu.Unlock()
 	}
+	room := c.takeRoom()
 	c.work.Go(func() {
 		defer c.pending.Add(-1)
-		c.send(re, s, before)
+		c.send(re, s, before, room)
 	})
 	return nil
 }
@@ -144,8 +145,12 @@ func tooManyPending() error {
 		WithHint("wait until one is answered").Retrying(fault.RetryBackoff, 0)
 }
 
-func (c *conn) send(re string, s *sending, before chan struct{}) {
+// send hands a turn to the runtime. room gives back the room that the message takes; that is done when the
+// turn has ended.
+func (c *conn) send(re string, s *sending, before chan struct{}, room func()) {
+	free := room
 	defer func() {
+		free()
 		c.forget(s)
 		close(s.done)
 	}()
@@ -156,7 +161,18 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 			return // never acknowledged, so the client sends it again
 		}
 	}
+	if !s.turn.Steer {
+		end, err := c.caller.Turn(c.ctx)
+		if err != nil {
+			return // never acknowledged
+		}
+		free = func() { room(); end() }
+	}
 	acc, err := c.server.o.Node.Send(c.ctx, c.caller.User, s.turn)
+	if err == nil && c.caller.Bounded() {
+		c.server.after(c.caller.User, acc, free)
+		free = func() {}
+	}
 	if err != nil {
 		c.fails(c.ctx, err, re, s.turn.Conversation)
 		return

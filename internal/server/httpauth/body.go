@@ -31,20 +31,31 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if limit <= 0 {
 		limit = MaxBody
 	}
+	c, _ := From(r.Context()) // without a caller there are no bounds: a program of Steward's has called
+	limit = c.MostBody(limit)
 	if r.ContentLength > limit*drainFactor || r.ContentLength > limit && r.Header.Get("Expect") != "" {
 		w.Header().Set("Connection", "close")
 		return nil, TooLarge(limit)
+	}
+	if r.ContentLength != 0 { // without a length it may be as long as the limit
+		size := r.ContentLength
+		if size < 0 || size > limit {
+			size = limit
+		}
+		if err := c.ReserveRequest(r.Context(), size); err != nil {
+			return nil, err
+		}
 	}
 	var buf bytes.Buffer
 	if n := r.ContentLength; n > 0 && n <= limit {
 		buf.Grow(int(min(n, 1<<20)) + bytes.MinRead) // a Content-Length header alone allocates no more than this
 	}
-	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
+	n, err := buf.ReadFrom(io.LimitReader(c.arriving(r.Body, limit), limit+1))
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "body_broken", "the request broke off: %w", err)
 	}
 	if n <= limit {
-		return buf.Bytes(), nil
+		return buf.Bytes(), c.checkMarks(buf.Bytes())
 	}
 	if _, err := io.CopyN(io.Discard, r.Body, limit*(drainFactor-1)); !errors.Is(err, io.EOF) {
 		w.Header().Set("Connection", "close")

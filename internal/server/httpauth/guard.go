@@ -36,6 +36,7 @@ type Options struct {
 	// People looks up the roles and groups of callers; identity.Registry implements it. If nil,
 	// nobody has any, and the local user is an admin.
 	People policy.Directory
+	Intake *Intake // bounds what callers take; nil: nothing does
 }
 
 // Guard authenticates requests before they reach the servers: nobody gets through without a key or
@@ -57,6 +58,7 @@ type Caller struct {
 	Roles  []string
 	Groups []string
 	again  func(context.Context) error
+	share  *share // nil: without bounds
 }
 
 // Principal returns the caller as a principal for policy.
@@ -123,6 +125,12 @@ func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 			fail(w, r, err)
 			return
 		}
+		leave, err := g.o.Intake.enter(&c)
+		if err != nil {
+			fail(w, r, err)
+			return
+		}
+		defer leave()
 		next.ServeHTTP(w, r.WithContext(With(r.Context(), c)))
 	})
 }

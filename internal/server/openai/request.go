@@ -42,6 +42,8 @@ type completion struct {
 	// Rest holds the members that Steward ignores, whether the protocol knows them or not. Programs
 	// send many that they do not depend on.
 	Rest map[string]jsontext.Value `json:",embed"`
+
+	size int // of the body, in bytes
 }
 
 type toolPart struct {
@@ -75,6 +77,7 @@ func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*compl
 	if err != nil {
 		return nil, err
 	}
+	c.size = len(body)
 	if c.Model == "" {
 		return nil, bad("model", "a model is needed").WithHint("GET /v1/models lists them")
 	}

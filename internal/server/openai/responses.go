@@ -131,6 +131,7 @@ func (f *server) respond(w http.ResponseWriter, r *http.Request, user string) er
 	if err != nil {
 		return renamed(err)
 	}
+	c.size = len(body)
 	doc := []byte(q.Input)
 	if q.Instructions != nil && *q.Instructions != "" {
 		doc = encode(map[string]any{"instructions": *q.Instructions, "input": q.Input})

@@ -33,6 +33,13 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 	if err := own(conv, c, last); err != nil {
 		return nil, err
 	}
+	caller, err := httpauth.From(ctx)
+	if err == nil {
+		err = caller.Store(ctx, int64(c.size))
+	}
+	if err != nil {
+		return nil, err
+	}
 	if conv == "" {
 		if before := transcript(system, msgs[:len(msgs)-1]); before != nil {
 			t.Content = append([]message.Block{before}, t.Content...)
@@ -52,7 +59,7 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 	}
 	t.Conversation = x
 	return func(yield func(llm.Event, error) bool) {
-		acc, err := f.Node.Send(ctx, user, t)
+		acc, err := f.send(ctx, user, t)
 		if err != nil {
 			yield(llm.Event{}, err)
 			return
@@ -113,7 +120,7 @@ func transcript(system string, msgs []*message.Message) message.Block {
 
 // begun starts a conversation with an agent, and names it in a header.
 func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, t runtime.Turn) (events, error) {
-	acc, err := f.Node.Send(ctx, user, t)
+	acc, err := f.send(ctx, user, t)
 	if fault.HasCode(err, "agent_not_found") {
 		err = fault.Of(err).Detail("param", "model")
 	}
@@ -122,6 +129,28 @@ func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, 
 	}
 	w.Header().Set(conversationHeader, acc.Conversation.String())
 	return func(yield func(llm.Event, error) bool) { f.follow(ctx, user, acc, yield) }, nil
+}
+
+// send begins a turn, when the caller may begin another one.
+func (f *server) send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error) {
+	caller, err := httpauth.From(ctx)
+	if err != nil {
+		return runtime.Accepted{}, err
+	}
+	end, err := caller.Turn(ctx)
+	if err != nil {
+		return runtime.Accepted{}, err
+	}
+	acc, err := f.Node.Send(ctx, user, t)
+	if err != nil || !caller.Bounded() {
+		end()
+		return acc, err
+	}
+	go func() { // the turn goes on if the caller leaves
+		defer end()
+		httpauth.AwaitTurn(context.WithoutCancel(ctx), f.Node, user, acc)
+	}()
+	return acc, nil
 }
 
 // follow yields the events of a turn until its end.

@@ -66,6 +66,9 @@ func (f *Server) publish(ctx context.Context, in *occurrence) (out publishRespon
 		return out, err
 	}
 	x, err := in.publication()
+	if err == nil {
+		err = c.Store(ctx, 0)
+	}
 	if err != nil {
 		return out, err
 	}

@@ -150,7 +150,7 @@ func (f *Server) Mount(mux *http.ServeMux) error {
 // guarded puts the guard before a handler. Refusals are written in the client's protocol.
 func (f *Server) guarded(h http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
-	return f.Guard.Wrap(private(h), func(w http.ResponseWriter, r *http.Request, err error) {
+	return f.Guard.Wrap(private(bounded(h)), func(w http.ResponseWriter, r *http.Request, err error) {
 		if !refusals.IsSupported(r) || fault.HasCode(err, "media_type") {
 			httpauth.WriteError(w, r, f.Logger, err)
 			return
@@ -158,6 +158,40 @@ func (f *Server) guarded(h http.Handler) http.Handler {
 		httpauth.Log(r, f.Logger, err)
 		refusals.Write(w, r, asConnect(err)) // fails only if the client has gone
 	})
+}
+
+// bounded makes a request wait for room in memory before more than a little of it is read. A packed one may
+// be as large as is allowed.
+func bounded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := httpauth.From(r.Context())
+		if err != nil || !c.Bounded() {
+			h.ServeHTTP(w, r)
+			return
+		}
+		for _, name := range []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"} {
+			if packing := r.Header.Get(name); packing != "" && packing != "identity" {
+				if err := c.ReserveRequest(r.Context(), maxRequest); err != nil {
+					connect.NewErrorWriter().Write(w, r, asConnect(err)) // fails only if the client has gone
+					return
+				}
+			}
+		}
+		r = r.WithContext(r.Context()) // a copy
+		r.Body = c.Body(r.Context(), r.Body, maxRequest)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// storing begins a call that stores something, in a turn of its own. end must be called when it has ended.
+func storing(ctx context.Context, size int) (c httpauth.Caller, end func(), err error) {
+	if c, err = httpauth.From(ctx); err == nil {
+		err = c.Store(ctx, int64(size))
+	}
+	if err == nil {
+		end, err = c.Turn(ctx)
+	}
+	return c, end, err
 }
 
 // private keeps answers out of caches, because Connect sends queries by GET.

@@ -55,10 +55,11 @@ type attachment struct {
 
 // executeTool serves tool.Tool.ExecuteTool.
 func (f *Server) executeTool(ctx context.Context, in *toolForm) (*callResult, error) {
-	c, err := httpauth.From(ctx)
+	c, end, err := storing(ctx, len(in.Function.Arguments))
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	if in.Type != "" && in.Type != "function" {
 		return nil, fault.New(fault.Invalid, "type_unknown", "there are no tools of the type %.80q", in.Type).WithHint(`leave the type out, or write "function"`)
 	}

@@ -63,6 +63,11 @@ func (f *Server) process(ctx context.Context, in *messageForm, send func(*messag
 			return asConnect(fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", in.Conversation).WithHint("leave it out to begin a new one"))
 		}
 	}
+	_, end, err := storing(ctx, len(in.Content))
+	if err != nil {
+		return asConnect(err)
+	}
+	defer end()
 	acc, err := f.Work.Send(ctx, c.User, t)
 	if err != nil {
 		return asConnect(err)

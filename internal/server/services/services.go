@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/policy"
 	"steward/internal/server/httpauth"
 	"steward/internal/service"
 )
@@ -130,6 +131,14 @@ func (f *server) grant(r *http.Request) (Grant, error) {
 		return f.Tokens.Find(token, time.Now())
 	}
 	caller, err := httpauth.From(r.Context())
+	if err == nil && slices.Contains(caller.Roles, policy.RoleGuest) && r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, "/db/query") && !strings.HasSuffix(r.URL.Path, "/llm/chat/completions") {
+		return Grant{}, fault.New(fault.Denied, "guest_changes_nothing", "a guest changes nothing").WithHint("use the key of a member or of a service")
+	}
+	if err == nil && r.Method != http.MethodGet && r.Method != http.MethodDelete {
+		if err := caller.Store(r.Context(), max(r.ContentLength, 0)); err != nil {
+			return Grant{}, err
+		}
+	}
 	if err != nil || f.Known == nil {
 		return Grant{}, fault.New(fault.Unauthentic, "service_token_missing", "the services require a token").
 			WithHint("send the STEWARD_TOKEN of the call as Authorization: Bearer …")

@@ -45,6 +45,10 @@ type Options struct {
 	// unchanged or a replacement. It is the last line of defence; callers should
 	// have masked secrets already. nil: no masking.
 	Mask func([]byte) []byte
+
+	// Wrote is told of every batch that was committed, with the bytes of its bodies. It must not
+	// block. nil: nobody is told.
+	Wrote func(sc store.Scope, changes int, bytes int64)
 }
 
 // Limits.
@@ -61,6 +65,7 @@ type Store struct {
 	log     *slog.Logger
 	lock    *fileLock
 	names   *names
+	wrote   func(sc store.Scope, changes int, bytes int64)
 	codec   func() (*codec, error)
 	readers *pool
 	probe   *pool               // the only connection of Ready
@@ -96,7 +101,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file, one lock, whatever symbolic links lead to it
 	}
-	s := &Store{path: path, log: o.Log, mask: o.Mask, names: newNames(), window: scanWindow}
+	s := &Store{path: path, log: o.Log, mask: o.Mask, wrote: o.Wrote, names: newNames(), window: scanWindow}
 	s.codec = sync.OnceValues(func() (*codec, error) { return newCodec(maxBlob) })
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -333,6 +333,9 @@ func (w *writer) commit(group []*job) {
 	w.s.full.Store(fault.HasCode(coded(w.s.path, err), "disk_full"))
 	w.s.news.publish(w.p.committed)
 	for _, j := range group {
+		if j.err == nil && w.s.wrote != nil {
+			w.s.wrote(j.scope, len(j.batch.Changes), int64(j.bytes))
+		}
 		if j.err == nil && slices.ContainsFunc(j.batch.Changes, func(c store.Change) bool { return c.Op == store.Erase }) {
 			j.until = time.Now().Add(eraseWait)
 			w.held = append(w.held, j)
