@@ -193,7 +193,7 @@ func (e *Engine) ImportAll(ctx context.Context, sc store.Scope, owner string, r 
 			return
 		}
 		o.Codecs = e.opt.Codecs
-		for chat, err := range importexport.Read(r, o) {
+		for chat, err := range importexport.Read(ctx, r, o) {
 			var got Imported
 			if err == nil {
 				err = ctx.Err()

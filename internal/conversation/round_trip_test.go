@@ -36,7 +36,7 @@ func export(t errorer, e *conversation.Engine, conv id.ID) string {
 // reimport imports what was exported.
 func reimport(t errorer, e *conversation.Engine, sc store.Scope, text string) (conversation.Imported, error) {
 	t.Helper()
-	for c, err := range importexport.Read(strings.NewReader(text), importexport.Options{Codecs: codecs()}) {
+	for c, err := range importexport.Read(context.Background(), strings.NewReader(text), importexport.Options{Codecs: codecs()}) {
 		if err != nil {
 			return conversation.Imported{}, err
 		}

@@ -2,8 +2,10 @@ package importexport
 
 import (
 	"archive/zip"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -21,7 +23,9 @@ func (r *reader) archive(in io.Reader, buffered io.Reader) {
 		return
 	}
 	defer closing()
-	z, err := zip.NewReader(at, size)
+	list := &directory{at, 4 * int64(r.MaxChat)}
+	z, err := zip.NewReader(list, size)
+	list.left = math.MaxInt64
 	if err != nil {
 		r.give(nil, r.archiveFault(err))
 		return
@@ -49,9 +53,26 @@ func (r *reader) archive(in io.Reader, buffered io.Reader) {
 	}
 }
 
+// directory bounds how much of an archive is read for its list of files, all of which is held in memory.
+type directory struct {
+	io.ReaderAt
+	left int64
+}
+
+// ReadAt implements io.ReaderAt.
+func (d *directory) ReadAt(p []byte, off int64) (int, error) {
+	if d.left -= int64(len(p)); d.left < 0 {
+		return 0, errors.New("its list of files is too long")
+	}
+	return d.ReaderAt.ReadAt(p, off)
+}
+
 // seekable returns the archive as an io.ReaderAt. A stream is first copied to a temporary file,
 // which is unlinked at once.
 func (r *reader) seekable(in, buffered io.Reader) (io.ReaderAt, int64, func(), error) {
+	if l, ok := in.(lasting); ok {
+		in = l.Reader
+	}
 	if f, ok := in.(interface {
 		io.ReaderAt
 		Stat() (os.FileInfo, error)
@@ -125,7 +146,7 @@ func (r *reader) member(f *zip.File, left int64) int64 {
 		return 0
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	s := newStream(in, r.Name+" › "+printable(f.Name), left)
+	s := newStream(lasting{r.ctx, in}, r.Name+" › "+printable(f.Name), left)
 	before := r.found
 	err = r.values(s)
 	if err != nil && (r.found > before || fault.Of(err).Code != "import_format_unknown") {

@@ -3,6 +3,7 @@ package importexport_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -238,7 +239,7 @@ func TestStop(t *testing.T) {
 		string(archive(t, map[string]string{"a/conversations.json": `[{"messages":[]},{"messages":[]}]`, "b/conversations.json": `[{"messages":[]}]`})),
 	} {
 		n := 0
-		for range importexport.Read(strings.NewReader(in), importexport.Options{Codecs: codecs()}) {
+		for range importexport.Read(context.Background(), strings.NewReader(in), importexport.Options{Codecs: codecs()}) {
 			n++
 			break
 		}
@@ -372,7 +373,7 @@ func TestNothingIsLost(t *testing.T) {
 		raw, err := json.Marshal(list)
 		must(t, err)
 		var got []string
-		for c, err := range importexport.Read(bytes.NewReader(raw), importexport.Options{Codecs: codecs()}) {
+		for c, err := range importexport.Read(context.Background(), bytes.NewReader(raw), importexport.Options{Codecs: codecs()}) {
 			must(t, err)
 			for _, n := range c.Nodes {
 				if r := n.Message.Result(); r == nil || r.Status != message.Interrupted {

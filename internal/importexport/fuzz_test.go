@@ -2,6 +2,7 @@ package importexport_test
 
 import (
 	"bytes"
+	"context"
 	"testing"
 
 	"steward/internal/importexport"
@@ -16,7 +17,7 @@ func fuzz(f *testing.F, format string, seeds ...string) {
 	dir, forms := f.TempDir(), codecs()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o := importexport.Options{Format: format, MaxChat: 1 << 20, MaxTotal: 4 << 20, TempDir: dir, Codecs: forms}
-		for c, err := range importexport.Read(bytes.NewReader(b), o) {
+		for c, err := range importexport.Read(context.Background(), bytes.NewReader(b), o) {
 			if err != nil {
 				continue
 			}

@@ -8,6 +8,7 @@ package importexport
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -113,23 +114,42 @@ func (o Options) filled() Options {
 // import_chat_empty, import_too_large (TooLarge), import_version_unknown (Unsupported),
 // import_archive_broken, import_unreadable (Unavailable).
 //
+// When ctx is done, the sequence ends with its error.
+//
 // The messages in Own.Messages are read from the same stream, so they must be consumed before the
 // next chat is requested. The rest is skipped.
-func Read(r io.Reader, o Options) iter.Seq2[*Chat, error] {
+func Read(ctx context.Context, r io.Reader, o Options) iter.Seq2[*Chat, error] {
 	o = o.filled()
 	return func(yield func(*Chat, error) bool) {
-		rd := &reader{Options: o, yield: yield}
+		rd := &reader{Options: o, ctx: ctx, yield: yield}
 		if !slices.Contains(Formats(), o.Format) {
 			yield(nil, fault.New(fault.Invalid, "import_format_unknown", "there is no import format %.40q", o.Format).
 				WithHint("use one of %v, or omit it", Formats()))
 			return
 		}
-		rd.file(r)
+		rd.file(lasting{ctx, r})
 	}
+}
+
+// lasting is a reader that lasts as long as a context.
+type lasting struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (r lasting) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, fault.Of(r.ctx.Err())
+	}
+	return r.Reader.Read(p)
 }
 
 // notes collects the notes of a chat: each text once, with a count.
 type notes struct{ list []Note }
+
+// mostNotes bounds the different texts, because each new one is compared with all before.
+const mostNotes = 200
 
 func (n *notes) add(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
@@ -138,6 +158,11 @@ func (n *notes) add(format string, args ...any) {
 			n.list[i].Count++
 			return
 		}
+	}
+	if len(n.list) >= mostNotes {
+		n.list[mostNotes-1].Text = "and other things"
+		n.list[mostNotes-1].Count++
+		return
 	}
 	n.list = append(n.list, Note{text, 1})
 }

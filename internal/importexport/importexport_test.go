@@ -2,6 +2,7 @@ package importexport_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -34,7 +35,7 @@ func codecs() map[string]llm.Codec {
 func read(t testing.TB, in io.Reader, o importexport.Options) (chats []*importexport.Chat, errs []error) {
 	t.Helper()
 	o.Codecs = codecs()
-	for c, err := range importexport.Read(in, o) {
+	for c, err := range importexport.Read(context.Background(), in, o) {
 		if (c == nil) == (err == nil) {
 			t.Fatalf("a chat and an error at once, or neither: %v, %v", c, err)
 		}

@@ -28,7 +28,7 @@ func readOwn(t errorer, in string, o importexport.Options) ([]whole, []error) {
 	t.Helper()
 	var out []whole
 	var errs []error
-	for c, err := range importexport.Read(strings.NewReader(in), o) {
+	for c, err := range importexport.Read(context.Background(), strings.NewReader(in), o) {
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -216,7 +216,7 @@ func TestOwnSkipped(t *testing.T) {
 	good, _ := example(t)
 	for take := range 3 {
 		n := 0
-		for c, err := range importexport.Read(strings.NewReader(good+good), importexport.Options{}) {
+		for c, err := range importexport.Read(context.Background(), strings.NewReader(good+good), importexport.Options{}) {
 			must(t, err)
 			left := take
 			for _, err := range c.Own.Messages {

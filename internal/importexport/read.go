@@ -3,6 +3,7 @@ package importexport
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 // reader reads one file (or one archive) and yields its chats.
 type reader struct {
 	Options
+	ctx    context.Context
 	yield  func(*Chat, error) bool
 	ended  bool    // the consumer has stopped
 	number int     // of the chat being read
@@ -33,6 +35,11 @@ func (r *reader) give(c *Chat, err error) {
 	}
 	if c != nil {
 		c.Number = r.number
+	}
+	if r.ctx.Err() != nil {
+		c, err, r.ended = nil, fault.Of(r.ctx.Err()), true
+		r.yield(c, err)
+		return
 	}
 	r.ended = !r.yield(c, err)
 }
