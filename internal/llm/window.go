@@ -64,6 +64,17 @@ func (m *Models) Window(chain []string) int {
 	return cmp.Or(least, assumed)
 }
 
+// KnownWindow is Window without the assumption that is made about models whose window is unknown.
+func (m *Models) KnownWindow(chain []string) int {
+	least := 0
+	for _, full := range chain {
+		if w := m.window(full); w > 0 && (least == 0 || w < least) {
+			least = w
+		}
+	}
+	return least
+}
+
 // Refused returns the smallest window that one of the chain's models named when it refused a
 // request, or 0.
 func (m *Models) Refused(chain []string) int {

@@ -56,11 +56,16 @@ func (f *fitter) window() int64 {
 	} else if refused := int64(models.Refused(f.models)); refused > 0 {
 		w = min(w, refused)
 	}
-	reserve := f.reserve
-	if reserve == 0 || reserve > w/answerShare {
-		reserve = min(w/answerShare, answerMost)
+	return w - answerReserve(w, f.reserve)
+}
+
+// answerReserve returns how many tokens of a window are reserved for an answer that may have so many; 0: as
+// many as usual.
+func answerReserve(w, most int64) int64 {
+	if most == 0 || most > w/answerShare {
+		return min(w/answerShare, answerMost)
 	}
-	return w - reserve
+	return most
 }
 
 // fixed returns how many tokens the system prompt and the tools take.
@@ -210,6 +215,62 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 			WithHint("begin a new conversation, or take pins off")
 	}
 	return err
+}
+
+// FitRequest makes the messages of a request outside conversations fit into the window of its models, if it
+// is known: the oldest exchanges are left out, unless whole is set. It returns the messages that are
+// left. A request that does not fit without them is refused (context_too_long).
+func (n *Node) FitRequest(ctx context.Context, models []string, r *llm.Request, msgs []*message.Message, whole bool) ([]*message.Message, error) {
+	n.opt.Models.Discover(ctx, models)
+	w := int64(n.opt.Models.KnownWindow(models))
+	if refused := int64(n.opt.Models.Refused(models)); refused > 0 && (w == 0 || refused < w) {
+		w = refused
+	}
+	if w == 0 {
+		return msgs, nil
+	}
+	f := &fitter{node: n, models: models}
+	c := f.counter()
+	fixed := c.Text(r.System)
+	if r.Tools != nil {
+		fixed += c.Parts(r.Tools.Parts())
+	}
+	if r.Schema != nil {
+		fixed += c.Text(string(r.Schema.JSON))
+	}
+	room := w - fixed - answerReserve(w, int64(r.Sampling.MaxTokens))
+	var size int64
+	from := len(msgs) // the first message that is kept; it is one of the user
+	for i := len(msgs) - 1; i >= 0; i-- {
+		size += c.Message(msgs[i])
+		if from < len(msgs) && size > room {
+			break
+		}
+		if msgs[i].Role == message.User {
+			from = i
+			if size > room { // the newest exchange alone
+				break
+			}
+		}
+	}
+	if from == len(msgs) || whole {
+		from = 0
+	}
+	kept := msgs[from:]
+	var takes int64
+	for _, m := range kept {
+		takes += c.Message(m)
+	}
+	if f.least(takes+fixed) >= w || whole && takes > room {
+		return nil, f.tooLarge("the request takes", f.least(takes+fixed), w).
+			WithHint("send less, choose a model with a larger window, or correct the window in the setting windows")
+	}
+	if from > 0 {
+		first := *kept[0]
+		first.Prev = id.ID{}
+		kept = append([]*message.Message{&first}, kept[1:]...)
+	}
+	return kept, nil
 }
 
 // summarizer writes the summary that replaces messages in the context window.

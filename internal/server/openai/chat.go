@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"iter"
 	"net/http"
 	"strings"
@@ -80,6 +81,9 @@ func (f *server) ask(ctx context.Context, w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := c.unserved(); err != nil {
+		return nil, nil, err
+	}
 	if passed := c.ignored(); len(passed) > 0 {
 		w.Header().Set(ignoredHeader, strings.Join(passed, ", "))
 	}
@@ -103,6 +107,14 @@ func (f *server) ask(ctx context.Context, w http.ResponseWriter, r *http.Request
 	}
 	request := &llm.Request{System: system, Transcript: llm.NewTranscript(msgs...),
 		Tools: tools, ToolChoice: choice, Sampling: sampling, Schema: schema, User: user, Labels: f.Labels | labelsOf(msgs)}
+	kept, err := f.Node.FitRequest(ctx, model.Models, request, msgs, string(c.Rest["truncation"]) == `"disabled"`)
+	if err != nil {
+		return nil, nil, err
+	}
+	if left := len(msgs) - len(kept); left > 0 {
+		a.Steward.Notices = append(a.Steward.Notices, fmt.Sprintf("The oldest %d messages were left out, so that the request fits the model's context window.", left))
+		request.Transcript, msgs = llm.NewTranscript(kept...), kept
+	}
 	from, err := structured(ctx, model.Model, request, msgs)
 	return a, from, err
 }

@@ -426,7 +426,7 @@ func TestWhatIsPassedOver(t *testing.T) {
 	for body, want := range map[string]string{
 		`{` + hello + `}`: "",
 		`{` + hello + `,"n":1,"store":false,"logprobs":null,"user":"u","prompt_cache_key":"k","service_tier":"flex","modalities":["text"]}`: "",
-		`{` + hello + `,"n":2,"store":true,"verbosity":"low","foo":{"bar":1},"functions":[{}]}`:                                             "foo, functions, n, store, verbosity",
+		`{` + hello + `,"store":true,"verbosity":"low","foo":{"bar":1},"functions":[],"n":1,"best_of":1}`:                                   "foo, store, verbosity",
 		`{` + hello + `,"stream":true,"stream_options":{"x":1},"prediction":{}}`:                                                            "prediction",
 	} {
 		n := &node{events: []llm.Event{done(message.StopEnd, text("ok"))}}
@@ -434,6 +434,26 @@ func TestWhatIsPassedOver(t *testing.T) {
 		if status != 200 || h.Get("Steward-Ignored") != want || n.asked == nil {
 			t.Errorf("%s: %d %q %s", body, status, h.Get("Steward-Ignored"), b)
 		}
+	}
+}
+
+// TestWhatChangesTheMeaningIsRefused: a member that asks for another answer than Steward gives is not ignored.
+func TestWhatChangesTheMeaningIsRefused(t *testing.T) {
+	for member, value := range map[string]string{"n": "3", "best_of": "2", "logprobs": "true", "top_logprobs": "5", "logit_bias": `{"50256":-100}`,
+		"modalities": `["text","audio"]`, "audio": `{"voice":"alloy"}`, "functions": `[{"name":"f"}]`, "function_call": `"auto"`,
+		"web_search_options": "{}", "background": "true", "suffix": `"x"`, "echo": "true", "max_tool_calls": "1"} {
+		for path, question := range map[string]string{"/v1/chat/completions": `"messages":[{"role":"user","content":"hello"}]`, "/v1/responses": `"input":"hello"`} {
+			n := &node{events: []llm.Event{done(message.StopEnd, text("ok"))}}
+			status, _, b := do(t, serve(t, n, openai.Options{}), "POST", path, `{"model":"test/one",`+question+`,"`+member+`":`+value+`}`)
+			said, _, param, code := errorOf(t, b)
+			if status != 400 || code != "unsupported_parameter" || param != member || !strings.Contains(said, member) || n.asked != nil {
+				t.Errorf("%s: %s: %d %s", path, member, status, b)
+			}
+		}
+	}
+	n := &node{events: []llm.Event{done(message.StopEnd, text("ok"))}}
+	if status, _, b := do(t, serve(t, n, openai.Options{}), "POST", "/v1/responses", `{"model":"test/one","input":"hello","include":["message.output_text.logprobs"]}`); status != 400 {
+		t.Errorf("include: %d %s", status, b)
 	}
 }
 

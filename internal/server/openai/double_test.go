@@ -80,6 +80,10 @@ func notThere(name string) error {
 	return fault.New(fault.NotFound, "model_not_found", "there is no model or alias %q", name)
 }
 
+func (n *node) FitRequest(_ context.Context, _ []string, _ *llm.Request, msgs []*message.Message, _ bool) ([]*message.Message, error) {
+	return msgs, nil
+}
+
 func (n *node) Resolve(name string) (llm.Resolved, error) {
 	if name == "default" || strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "down/") {
 		return llm.Resolved{Name: name, Models: []string{"test/one"}, Model: n}, nil

@@ -31,6 +31,7 @@ type Node interface {
 	Models(ctx context.Context) (found llm.Listing, aliases []string)
 	Agents(ctx context.Context) []runtime.AgentView
 	Resolve(name string) (llm.Resolved, error)
+	FitRequest(ctx context.Context, models []string, r *llm.Request, msgs []*message.Message, whole bool) ([]*message.Message, error)
 	Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error)
 	ReadAttached(ctx context.Context, user, model string, content []message.Block) error
 	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)

@@ -95,8 +95,23 @@ var silent = []string{"user", "safety_identifier", "prompt_cache_key", "prompt_c
 
 // asDefault are the default values of other members, which have no effect.
 var asDefault = map[string]string{"n": "1", "store": "false", "logit_bias": "{}", "logprobs": "false", "top_logprobs": "0",
-	"modalities": `["text"]`, "verbosity": `"medium"`, "functions": "[]", "function_call": `"none"`,
+	"modalities": `["text"]`, "verbosity": `"medium"`, "functions": "[]", "function_call": `"none"`, "best_of": "1", "echo": "false", "suffix": `""`,
 	"background": "false", "truncation": `"disabled"`}
+
+// meaningful are members that change what is answered, and that Steward does not serve. With another value
+// than the default they are refused: a program that asked for three answers cannot use one.
+var meaningful = []string{"n", "best_of", "logprobs", "top_logprobs", "logit_bias", "modalities", "audio", "functions", "function_call",
+	"web_search_options", "background", "suffix", "echo", "max_tool_calls"}
+
+// unserved refuses members that change the meaning of the request.
+func (c *completion) unserved() error {
+	for _, name := range c.ignored() {
+		if slices.Contains(meaningful, name) {
+			return unsupported(name, "%s can only have its default value here", name).WithHint("leave %s out", name)
+		}
+	}
+	return nil
+}
 
 // ignored returns the sorted names of the members that would have an effect but are ignored.
 func (c *completion) ignored() []string {

@@ -66,6 +66,9 @@ func (q *responseRequest) completion() (*completion, error) {
 			c.Rest[name] = v
 		}
 	}
+	if strings.Contains(string(q.Rest["include"]), "logprobs") {
+		return nil, unsupported("include", "log probabilities are not told").WithHint("leave them out of include")
+	}
 	for i, raw := range q.Tools {
 		t := toolPart{}
 		err := json.Unmarshal(raw, &t)
