@@ -37,17 +37,18 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		w.Header().Set("Connection", "close")
 		return nil, TooLarge(limit)
 	}
-	if r.ContentLength != 0 { // without a length it may be as long as the limit
-		size := r.ContentLength
-		if size < 0 || size > limit {
-			size = limit
-		}
-		if err := c.ReserveRequest(r.Context(), size); err != nil {
-			return nil, err
-		}
+	if r.ContentLength > limit {
+		return nil, discard(w, r, limit)
+	}
+	size := r.ContentLength
+	if size < 0 { // it may be as long as the limit
+		size = limit
+	}
+	if err := c.ReserveRequest(r.Context(), size); err != nil {
+		return nil, err
 	}
 	var buf bytes.Buffer
-	if n := r.ContentLength; n > 0 && n <= limit {
+	if n := r.ContentLength; n > 0 {
 		buf.Grow(int(min(n, 1<<20)) + bytes.MinRead) // a Content-Length header alone allocates no more than this
 	}
 	n, err := buf.ReadFrom(io.LimitReader(c.arriving(r.Body, limit), limit+1))
@@ -57,10 +58,15 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if n <= limit {
 		return buf.Bytes(), c.checkMarks(buf.Bytes())
 	}
+	return nil, discard(w, r, limit)
+}
+
+// discard reads the rest of a body that is too large without keeping it, and returns the error.
+func discard(w http.ResponseWriter, r *http.Request, limit int64) error {
 	if _, err := io.CopyN(io.Discard, r.Body, limit*(drainFactor-1)); !errors.Is(err, io.EOF) {
 		w.Header().Set("Connection", "close")
 	}
-	return nil, TooLarge(limit)
+	return TooLarge(limit)
 }
 
 // mediaType returns the type of a request's body without parameters. It is empty if the type is
