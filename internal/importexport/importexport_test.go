@@ -266,3 +266,40 @@ claude "Handmade: rings" from 55555555-0000-4000-8000-000000000005
 - a message of the sender "bot" is kept as one that nobody here wrote
 - content of the type "tool_use" is kept as text`)
 }
+
+// endless repeats a text for ever, and calls after once it was read so many times.
+type endless struct {
+	text   string
+	reads  int
+	cancel context.CancelFunc
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.reads--; e.reads == 0 {
+		e.cancel()
+	}
+	return copy(p, e.text), nil
+}
+
+// TestAnImportEndsWithItsRequest: whatever a file holds, its reading ends once nobody waits for it.
+func TestAnImportEndsWithItsRequest(t *testing.T) {
+	for name, c := range map[string][2]string{ // the beginning, and what follows for ever
+		"broken lines":  {"{\"messages\":[]}\n", "{\"messages\": broken}\n"},
+		"odd values":    {"", "{\"a\":1}\n"},
+		"conversations": {"", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n"},
+		"blanks":        {"[", "          "},
+		"a long text":   {"[\"", "aaaaaaaaaa"},
+		"many values":   {"{\"mapping\":[", "1, 2, 3,  "},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		in := io.MultiReader(strings.NewReader(c[0]), &endless{c[1], 1000, cancel})
+		var last error
+		for _, err := range importexport.Read(ctx, in, importexport.Options{MaxTotal: 1 << 40, Codecs: codecs()}) {
+			last = err
+		}
+		cancel()
+		if !fault.Is(last, fault.Cancelled) {
+			t.Errorf("%s: %v", name, last)
+		}
+	}
+}
