@@ -14,7 +14,7 @@ import (
 func TestRequestsOfProgramsAreFitted(t *testing.T) {
 	t.Parallel()
 	largest := 0
-	n := edge.Serve(t, edge.Options{Settings: "models: {default: openai/tiny}\nwindows: {openai/tiny: 2048}\n", Model: edge.Script(t, func(a edge.Asked) edge.Reply {
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(a edge.Asked) edge.Reply {
 		size := 0
 		for _, m := range a.Messages {
 			size += len(m.Text())
@@ -22,7 +22,8 @@ func TestRequestsOfProgramsAreFitted(t *testing.T) {
 		largest = max(largest, size)
 		return edge.Reply{Text: "yes"}
 	})})
-	own := []string{"Authorization", "Bearer " + n.Token()}
+	configure(n, "models: {default: openai/tiny}\nwindows: {openai/tiny: 2048}\n")
+	n.Serve()
 	said := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
 	var turns []string
 	for range 40 {
@@ -32,7 +33,7 @@ func TestRequestsOfProgramsAreFitted(t *testing.T) {
 	huge := "[" + said("user", strings.Repeat("many words ", 15000)) + "]"
 	for path, member := range map[string]string{"/v1/chat/completions": "messages", "/v1/responses": "input"} {
 		ask := func(list, more string) (int, string) {
-			status, b := sends(t, n, strings.TrimPrefix(own[1], "Bearer "), path, fmt.Appendf(nil, `{"model":"default","%s":%s%s}`, member, list, more))
+			status, b := sends(t, n, n.Token(), path, fmt.Appendf(nil, `{"model":"default","%s":%s%s}`, member, list, more))
 			return status, b
 		}
 		if status, b := ask(long, ""); status != http.StatusOK || !strings.Contains(b, "were left out") {
