@@ -66,6 +66,10 @@ const (
 	smallBody   = 16 << 10
 	mostWaiting = 8 // large bodies of one user that wait
 
+	middleBody = 256 << 10        // of a frame of unknown size, before room for the largest is needed
+	spareRoom  = 1 << 20          // of a user, for messages whose turns go on while a large one is read
+	frameWait  = 10 * time.Second // the same connection may have to answer what its turn waits for
+
 	guestBody, guestPool, guestChat = 6 << 20, 8 << 20, 2 << 20
 	guestMarks, guestRequests       = 60_000, 64
 	guestTurns                      = 8
@@ -142,7 +146,7 @@ func (i *Intake) enter(c *Caller) (leave func(), err error) {
 func (i *Intake) user(s *share) *user {
 	u := s.users[s.name]
 	if u == nil {
-		u = &user{room: semaphore.NewWeighted(s.class.body), turns: semaphore.NewWeighted(s.class.turns)}
+		u = &user{room: semaphore.NewWeighted(s.class.body + spareRoom), turns: semaphore.NewWeighted(s.class.turns)}
 		s.users[s.name] = u
 	}
 	return u
@@ -460,19 +464,34 @@ func (c Caller) arriving(r io.Reader, n int64) io.Reader {
 }
 
 // ReadFrame reads a body of unknown size, of at most limit bytes, into buf: the first bytes of every body
-// are read at once, and there must be room for the rest. n is what was read; more than limit means that
+// are read at once, and there must soon be room for the rest (too_many_waiting). n is what was read; more than limit means that
 // the body is larger. release gives the room back.
 func (c Caller) ReadFrame(ctx context.Context, buf *bytes.Buffer, r io.Reader, limit int64) (n int64, release func(), err error) {
 	release = func() {}
 	limit = c.MostBody(limit)
-	if c.share != nil && limit > smallBody {
-		if n, err = buf.ReadFrom(io.LimitReader(r, smallBody+1)); err != nil || n <= smallBody {
-			return n, release, err
-		}
-		if release, err = c.Reserve(ctx, limit); err != nil {
-			return n, func() {}, err
-		}
+	if c.share != nil {
 		r = c.arriving(r, limit)
+		for _, size := range []int64{smallBody, middleBody} {
+			if n >= limit || size >= limit {
+				break
+			}
+			rest, err := buf.ReadFrom(io.LimitReader(r, size+1-n))
+			n += rest
+			if err != nil || n <= size { // it is as large as was read
+				if err == nil {
+					err = c.checkMarks(buf.Bytes())
+				}
+				return n, release, err
+			}
+			release() // never wait for more while holding something
+			more := limit
+			if size == smallBody {
+				more = min(limit, middleBody)
+			}
+			if release, err = c.reserveSoon(ctx, more); err != nil {
+				return n, func() {}, err
+			}
+		}
 	}
 	rest, err := buf.ReadFrom(io.LimitReader(r, limit+1-n))
 	n += rest
@@ -480,4 +499,16 @@ func (c Caller) ReadFrame(ctx context.Context, buf *bytes.Buffer, r io.Reader, l
 		err = c.checkMarks(buf.Bytes())
 	}
 	return n, release, err
+}
+
+// reserveSoon is Reserve for a frame: it does not wait for long.
+func (c Caller) reserveSoon(ctx context.Context, n int64) (release func(), err error) {
+	soon, cancel := context.WithTimeout(ctx, frameWait)
+	defer cancel()
+	release, err = c.Reserve(soon, n)
+	if err != nil && soon.Err() != nil && ctx.Err() == nil {
+		err = fault.New(fault.RateLimited, "too_many_waiting", "there is no room for a large message now").
+			WithHint("send it again when the turns of earlier large messages have ended").Retrying(fault.RetryBackoff, 0)
+	}
+	return release, err
 }
