@@ -343,14 +343,14 @@ func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p in
 }
 
 // Answered reports whether a person has approved (yes) or denied (no) tool calls in a turn
-// that were not fixed. Only tools that match accepts count, and the intent own does not.
-func (e *Engine) Answered(ctx context.Context, sc store.Scope, turn, own resource.URI, match func(tool string) bool) (yes, no bool, err error) {
+// that were not fixed. Only calls that match accepts count, and the intent own does not.
+func (e *Engine) Answered(ctx context.Context, sc store.Scope, turn, own resource.URI, match func(tool string, args []byte) bool) (yes, no bool, err error) {
 	for r, err := range e.intents(ctx, sc, store.Query{Under: turn}) {
 		if err != nil {
 			return false, false, err
 		}
 		in := &r.in
-		if r.uri == own || in.Fixed || !match(in.Tool) {
+		if r.uri == own || in.Fixed || !match(in.Tool, []byte(in.Args)) {
 			continue
 		}
 		yes = yes || in.Approval != nil && in.Approval.Grant == ""

@@ -182,9 +182,10 @@ func why(q *Question, in *intent.Intent, spec tool.Spec) string {
 		after += ", with private data in view"
 	}
 	out := "It " + does(q, spec) + after + "."
-	if i := strings.Index(in.Reason, "; the answer counts for all "); i >= 0 && spec.Effect == tool.Query {
-		source, _, _ := strings.Cut(spec.Name, ".")
-		out += " Your answer counts for all reads of " + source + " in this turn."
+	const counts = "; the answer counts for all reads of "
+	if i := strings.LastIndex(in.Reason, counts); i >= 0 && spec.Effect == tool.Query { // what a page wrote stands before it
+		place, _, _ := strings.Cut(in.Reason[i+len(counts):], " in this turn")
+		out += " Your answer counts for all reads of " + tool.Visible(place) + " in this turn."
 	}
 	own := own(in.Rule)
 	if len(own) == 0 {

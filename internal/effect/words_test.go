@@ -223,8 +223,8 @@ func TestWhyAQuestionIsAsked(t *testing.T) {
 		{"mail.send", "house.rego:3", "nobody writes to Bob.", 0, nil, "It sends an e-mail. The policy house.rego asks about it: nobody writes to Bob."},
 		{"mail.send", "default/tools.rego:61, b.rego:3, a.rego:4", "x; y", 0, nil, "It sends an e-mail. The policies b.rego, a.rego ask about it: x; y."},
 		{"files.write", "tool.asks", "files.write always asks first", message.Secret, nil, "It changes a file, with secrets in view."},
-		{"web.fetch", "default/tools.rego:80", "web.fetch could send out what is private, after something was read that others wrote; the answer counts for all reads of web in this turn",
-			untrusted | private, []string{page}, "It sends out what it is given after reading example.com, with private data in view. Your answer counts for all reads of web in this turn."},
+		{"web.fetch", "default/tools.rego:80", "web.fetch could send out what is private, after something was read that others wrote; the answer counts for all reads of example.com in this turn",
+			untrusted | private, []string{page}, "It sends out what it is given after reading example.com, with private data in view. Your answer counts for all reads of example.com in this turn."},
 	} {
 		in := &intent.Intent{Tool: c.name, Rule: c.rule, Reason: c.reason, Labels: c.labels}
 		if got := why(&Question{Read: c.read}, in, tools[c.name].Spec()); got != c.want {

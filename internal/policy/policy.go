@@ -119,8 +119,9 @@ type Flow struct {
 	Fixed bool
 	Open  []string // arguments that were not fixed: JSON pointers; "" is the call itself
 	Why   string   // for a person: why it is not Fixed
-	// Cleared and Refused: in this turn a person was asked about a query of the same source, and
-	// said yes or no.
+	To    string   // of queries that reach outside: where it goes, such as "example.org" or "web.search"
+	// Cleared and Refused: in this turn a person was asked about a query that goes to the same
+	// place, and said yes or no.
 	Cleared, Refused bool
 }
 

@@ -224,7 +224,7 @@ func (x *calls) meter() *llm.Meter {
 
 // findFlow computes where a call's data comes from (its information flow). If the
 // call may need an approval for the data it would carry, findFlow waits until no
-// other call of the same source is in that position, so that one answer counts
+// other call to the same place is in that position, so that one answer counts
 // for all. leave lets the next one continue.
 func (x *calls) findFlow(ctx context.Context, call agent.Call, ec *effect.Call) (leave func(), err error) {
 	nothing := func() {}
@@ -236,7 +236,7 @@ func (x *calls) findFlow(ctx context.Context, call agent.Call, ec *effect.Call) 
 	if asks, err := find(); err != nil || !asks {
 		return nothing, err
 	}
-	leave, ok := x.chat.readAlone(ctx, spec.Source())
+	leave, ok := x.chat.readAlone(ctx, ec.Flow.To)
 	if !ok {
 		return nothing, nil
 	}

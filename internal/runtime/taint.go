@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"time"
 
 	"steward/internal/agent"
 	"steward/internal/catalog"
@@ -38,15 +37,22 @@ func (x *calls) flowOf(ctx context.Context, call agent.Call, spec tool.Spec) (po
 	if spec.Effect != tool.Query || !call.Labels.Has(message.Private) {
 		return flow.Of(turn, call.Ref, spec, args), nil
 	}
-	f := flow.OfQuery(turn, call.Ref, spec, args, call.Sources, time.Now())
-	if f.Fixed || spec.Source() == "" {
+	lookup := func(name string) (tool.Spec, bool) {
+		t, ok := x.node.toolOf(x.kit.Name, name)
+		if !ok {
+			return tool.Spec{}, false
+		}
+		return t.Spec(), true
+	}
+	f := flow.OfQuery(turn, call.Ref, spec, args, call.Sources, lookup)
+	if f.Fixed {
 		return f, nil
 	}
 	at := record.InteractionURI(x.chat.id, x.request.ID)
 	own := effect.IntentURI(at.ChildID(record.TypeMessage, call.Message), call.Block)
-	f.Cleared, f.Refused, err = x.node.effects.Answered(context.WithoutCancel(ctx), store.ForUser(x.chat.user), at, own, func(name string) bool {
-		t, ok := x.node.toolOf(x.kit.Name, name)
-		return ok && t.Spec().Effect == tool.Query && t.Spec().Source() == spec.Source()
+	f.Cleared, f.Refused, err = x.node.effects.Answered(context.WithoutCancel(ctx), store.ForUser(x.chat.user), at, own, func(name string, args []byte) bool {
+		s, ok := lookup(name)
+		return ok && s.Effect == tool.Query && s.Out() && flow.Destination(s, args) == f.To
 	})
 	return f, err
 }
@@ -66,18 +72,18 @@ func asksToRead(spec tool.Spec, l message.Labels, f policy.Flow) bool {
 	return spec.Effect == tool.Query && spec.Out() && l.Has(message.Private|message.Untrusted) && !f.Fixed && !f.Cleared && !f.Refused
 }
 
-// readAlone waits until no other query of a source in the conversation may need
-// an approval, so that one answer counts for all. It returns false if ctx has
-// ended.
-func (c *chat) readAlone(ctx context.Context, source string) (leave func(), ok bool) {
+// readAlone waits until no other query in the conversation that goes to the same
+// place may need an approval, so that one answer counts for all. It returns false
+// if ctx has ended.
+func (c *chat) readAlone(ctx context.Context, to string) (leave func(), ok bool) {
 	c.mu.Lock()
 	if c.reads == nil {
 		c.reads = map[string]chan struct{}{}
 	}
-	gate := c.reads[source]
+	gate := c.reads[to]
 	if gate == nil {
 		gate = make(chan struct{}, 1)
-		c.reads[source] = gate
+		c.reads[to] = gate
 	}
 	c.mu.Unlock()
 	select {

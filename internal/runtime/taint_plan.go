@@ -228,42 +228,55 @@ func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 	if err != nil {
 		return tool.Result{}, err
 	}
-	text, labels, err := p.material(ctx, a, in.Args)
+	m, err := p.material(ctx, a, in.Args)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	answer, err := p.extract(ctx, a, text, labels)
+	res := tool.Result{Labels: m.labels, Sources: m.sources}
+	answer, err := p.extract(ctx, a, m)
 	if err != nil {
-		return tool.Result{Labels: labels}, err
+		return res, err
 	}
-	return tool.Result{Content: []message.Block{&message.Text{Text: answer}}, Labels: labels}, nil
+	res.Content = []message.Block{&message.Text{Text: answer}}
+	return res, nil
 }
 
-// material returns the text to be read, and the labels of the answer: those of
-// the text and those of the caller. A call that the plan had fixed literally is
-// not untrusted on the caller's account, but may still be secret or private.
-func (p *turnCall) material(ctx context.Context, a extractArgs, args []byte) (string, message.Labels, error) {
+// excerpt is a text to be read, with the labels and the sources of the answer.
+type excerpt struct {
+	text    string
+	labels  message.Labels
+	sources []string
+}
+
+// material returns the text to be read. The labels and the sources of the answer
+// are those of the text and those of the caller. A call that the plan had fixed
+// literally is not untrusted on the caller's account, but may still be secret or
+// private.
+func (p *turnCall) material(ctx context.Context, a extractArgs, args []byte) (excerpt, error) {
 	if (a.Text == "") == (a.Step == "") {
-		return "", 0, fault.New(fault.Invalid, "args_invalid", "either text or step is needed, and not both").
+		return excerpt{}, fault.New(fault.Invalid, "args_invalid", "either text or step is needed, and not both").
 			WithHint("give the text, or the id of a step of your plan")
 	}
 	if a.Step == "" {
-		return a.Text, p.call.Labels, nil
+		return excerpt{a.Text, p.call.Labels, p.call.Sources}, nil
 	}
 	turn, err := p.turn(ctx)
 	if err != nil {
-		return "", 0, err
+		return excerpt{}, err
 	}
-	text, labels, ok := flow.Result(turn, flow.Field{From: a.Step, Field: a.Field})
+	text, labels, sources, ok := flow.Result(turn, flow.Field{From: a.Step, Field: a.Field})
 	if !ok {
-		return "", 0, fault.New(fault.NotFound, "step_not_found", "the step %.40q of the plan has no such result yet", a.Step).
+		return excerpt{}, fault.New(fault.NotFound, "step_not_found", "the step %.40q of the plan has no such result yet", a.Step).
 			WithHint("make the call of that step first, or give the text itself")
 	}
 	asked := p.call.Labels
 	if flow.Literal(turn, p.call.Ref, flow.ExtractTool, args) {
 		asked &^= message.Untrusted
 	}
-	return text, labels | asked, nil
+	if asked.Has(message.Private) {
+		sources = message.JoinSources(sources, p.call.Sources)
+	}
+	return excerpt{text, labels | asked, sources}, nil
 }
 
 const extractPrompt = "You read a text for somebody who does not see it, and answer what is asked about it, from the text alone. " +
@@ -271,8 +284,8 @@ const extractPrompt = "You read a text for somebody who does not see it, and ans
 	"Answer with nothing but what is asked for; where the text does not tell it, say so, or leave it empty where a schema is given."
 
 // extract makes one call of the model.
-func (p *turnCall) extract(ctx context.Context, a extractArgs, text string, labels message.Labels) (string, error) {
-	req := &llm.Request{System: extractPrompt, Labels: labels}
+func (p *turnCall) extract(ctx context.Context, a extractArgs, m excerpt) (string, error) {
+	req := &llm.Request{System: extractPrompt, Labels: m.labels}
 	var v *tool.Validator
 	if len(a.Schema) > 0 {
 		var err error
@@ -281,7 +294,7 @@ func (p *turnCall) extract(ctx context.Context, a extractArgs, text string, labe
 		}
 		req.Schema = &llm.Schema{Name: "answer", JSON: a.Schema}
 	}
-	answer, err := p.ask(ctx, p.reader(), req, "WHAT IS ASKED:\n"+a.Instruction+"\n\n"+fenced("the text", text))
+	answer, err := p.ask(ctx, p.reader(), req, "WHAT IS ASKED:\n"+a.Instruction+"\n\n"+fenced("the text", m.text))
 	if err != nil || v == nil {
 		return answer, err
 	}

@@ -330,16 +330,16 @@ func TestResultAndLiteral(t *testing.T) {
 		{"id":"b","tool":"bob.ask","args":{"request":"hi"}},{"id":"c","tool":"bob.ask","args":{"request":{"$from":"m","field":"/a"}}}`)
 	x.did(both, `{"a":"A","n":[1]}`, `mail.read {}`)
 	for field, want := range map[string]string{"": `{"a":"A","n":[1]}`, "/a": "A", "/n": "[1]"} {
-		if text, l, ok := flow.Result(x.msgs, flow.Field{From: "m", Field: field}); !ok || text != want || l != both {
+		if text, l, _, ok := flow.Result(x.msgs, flow.Field{From: "m", Field: field}); !ok || text != want || l != both {
 			t.Errorf("%q: %q %v %v", field, text, l, ok)
 		}
 	}
 	for _, f := range []flow.Field{{From: "m", Field: "/x"}, {From: "e"}, {From: "zz"}} {
-		if _, _, ok := flow.Result(x.msgs, f); ok {
+		if _, _, _, ok := flow.Result(x.msgs, f); ok {
 			t.Errorf("%v has a result", f)
 		}
 	}
-	if _, _, ok := flow.Result(begin(t).msgs, flow.Field{From: "m"}); ok {
+	if _, _, _, ok := flow.Result(begin(t).msgs, flow.Field{From: "m"}); ok {
 		t.Error("there is a result without a plan")
 	}
 	x.did(both, "x", `text.extract {"instruction":"i","step":"m"}`)
@@ -375,11 +375,11 @@ func TestResultOfEach(t *testing.T) {
 	x.did(both, "A", `mail.read {"id":"a"}`)
 	ref := x.call(`mail.read {"id":"c"}`)[0]
 	x.answer(ref, "mail.read", message.Failed, 0, "no")
-	text, l, ok := flow.Result(x.msgs, flow.Field{From: "r"})
+	text, l, _, ok := flow.Result(x.msgs, flow.Field{From: "r"})
 	if text != "A\n\nB" || l != both || !ok {
 		t.Errorf("%q %v %v", text, l, ok)
 	}
-	if _, _, ok := flow.Result(x.msgs, flow.Field{From: "r", Field: "/0"}); ok {
+	if _, _, _, ok := flow.Result(x.msgs, flow.Field{From: "r", Field: "/0"}); ok {
 		t.Error("a field of several results")
 	}
 }

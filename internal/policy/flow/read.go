@@ -1,98 +1,174 @@
 package flow
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/tool"
 )
 
-// maxChosen bounds the calls to one source in a turn whose arguments a model chose among
-// non-private values. Each choice can leak a little of what the model has read.
-const maxChosen = 8
+// Limits of what goes out unasked in a turn once something private and something untrusted were
+// read. They bound what a model can tell by its choice among the user's words: see
+// docs/operations/security.md.
+const (
+	MaxUnasked   = 4  // queries
+	MaxArguments = 3  // arguments of one of them
+	MaxWords     = 32 // words of one argument
+)
 
-// OfQuery returns where a query that reaches outside comes from, as Of does for actions. It
-// requires more: the arguments may not contain private data of another source, even if a plan
-// says so. sources are those whose private data its model had been shown (message.Common); at is
-// the current time.
+// Lookup returns the spec of a tool by its name.
+type Lookup func(name string) (tool.Spec, bool)
+
+// OfQuery returns where a query that reaches outside comes from, as Of does for actions, and its
+// destination. It requires more than Of. Once something private and something untrusted were read,
+// a query is fixed only if
 //
-// An argument is clean if it is
+//   - each argument is a whole value that the user typed in this turn (see typed), or the schema's
+//     default, or what the turn's plan says,
+//   - the user named the destination (see Destination): he typed the address, or the name of the
+//     server or the tool, or the plan has the call,
+//   - each stretch of his text goes to a destination once, in the order in which he typed it, and
+//     a server gets one call that carries nothing that he typed, and
+//   - it is among the first MaxUnasked such queries of the turn, counted in the order in which the
+//     model made them, whether or not they have run.
 //
-//   - what a plan says by value,
-//   - made of the words that the user typed in this turn,
-//   - a truth value, one of a few values that the schema lists, the schema's
-//     default, a usual limit, or today, tomorrow or the day a week from now,
-//   - verbatim in a result of this turn that is not private or is the source's
-//     own, and in no private result of another source.
+// If all private data came from the source that is queried, it learns nothing new. Then only
+// targets (tool.Spec.Targets) and addresses have to be typed.
 //
-// If all private data came from the same source that is queried, every argument is clean, except
-// targets (tool.Spec.Targets), which must be fixed or typed.
-func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte, sources []string, at time.Time) policy.Flow {
+// sources are those whose private data the model had been shown (message.Common). lookup finds the
+// tools of the earlier calls.
+func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte, sources []string, lookup Lookup) policy.Flow {
+	to := Destination(spec, args)
 	if clean(turn, call) {
-		return policy.Flow{Fixed: true}
+		return policy.Flow{Fixed: true, To: to}
 	}
-	if len(sources) == 0 {
-		sources = []string{message.UnknownSource}
+	q := queries{text: typedIn(turn, call), sent: map[string]int{}}
+	for _, m := range turn {
+		last := m.ID == call.Message
+		for _, c := range m.Calls() {
+			if last && c.Block >= call.Block {
+				break
+			}
+			q.earlier(c, lookup)
+			q.call(c)
+		}
+		if last {
+			break
+		}
+		if res := m.Result(); m.Role == message.Tool && res != nil {
+			q.result(res)
+		}
 	}
-	q := query{spec: spec, at: at, back: spec.Source() != "" && !slices.ContainsFunc(sources, func(s string) bool { return s != spec.Source() })}
-	q.read(turn, call, sources)
-	r := before(turn, call)
-	var fixed *binding
-	if r.plan != nil {
-		fixed, _ = r.bind(spec.Name, args)
+	names, why := q.judge(spec, args, sources)
+	if why == "" {
+		return policy.Flow{Fixed: true, To: to}
 	}
+	f := open(why, "")
+	if len(names) > 0 {
+		f = open(would(turn, call, names, spec, args, to, sources), pointersTo(names)...)
+	}
+	f.To = to
+	return f
+}
+
+// queries goes through the outside queries of a turn.
+type queries struct {
+	replay
+	text  typed
+	sent  map[string]int // by destination: where the last part of the user's text that it got ends
+	bare  []string       // the servers that got a call without any of the user's text
+	count int            // queries that needed no question
+}
+
+// earlier counts an earlier call of the turn if it needed no question.
+func (q *queries) earlier(c message.Call, lookup Lookup) {
+	if q.count == MaxUnasked || !c.Labels.Has(message.Private|message.Untrusted) {
+		return
+	}
+	spec, ok := lookup(tool.FromWire(c.Name))
+	if !ok || spec.Effect != tool.Query || !spec.Out() {
+		return
+	}
+	if args, err := tool.Canonical(orEmpty(c.Args)); err == nil {
+		q.judge(spec, args, c.Sources)
+	}
+}
+
+// judge decides a call, and counts it if it needs no question. Otherwise it returns the arguments
+// that are not the user's, or none if it is not about them, and the reason.
+func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []string, why string) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(args, &given) != nil {
-		return open("its arguments cannot be read", "")
+		return nil, "its arguments cannot be read"
 	}
-	q.schema = schemaOf(spec.Input)
-	var names []string
-	chose := false
+	back := returns(spec, sources)
+	planned := q.planned(spec.Name, args)
+	to := Destination(spec, args)
+	used, free := q.sent[to], 0
 	for name, raw := range given {
-		if fixed != nil && !slices.Contains(fixed.untrusted, name) {
+		if planned != nil && !slices.Contains(planned.untrusted, name) {
 			continue
 		}
-		v, err := decode(raw)
-		typed := err == nil && q.typed(v)
-		switch {
-		case typed:
-		case isTarget(spec, name):
-			names = append(names, name)
-		case q.back:
-		case err == nil && q.chosen(v, q.schema.Properties[name], name):
-			chose = true
-		default:
-			names = append(names, name)
+		lead := leads(spec, name, raw)
+		if back && !lead {
+			continue
 		}
+		p, known := schemaOf(spec.Input).Properties[name]
+		free++
+		if known && isDefault(p, raw) {
+			continue
+		}
+		end, ok := q.text.value(raw, q.sent[to], lead)
+		if !ok || !known {
+			names = append(names, name)
+			continue
+		}
+		used = max(used, end)
 	}
-	if len(names) == 0 && (!chose || q.before < maxChosen) {
-		return policy.Flow{Fixed: true}
+	server, _, _ := strings.Cut(spec.Name, ".")
+	fresh := used > q.sent[to]
+	switch slices.Sort(names); {
+	case len(names) > 0:
+		return names, "its arguments are not what the user typed"
+	case free == 0 && back: // it tells its own source what that knows
+		return nil, ""
+	case planned == nil && free > MaxArguments:
+		return nil, fmt.Sprintf("the choice of more than %d arguments can tell what was read", MaxArguments)
+	case planned == nil && !q.named(spec, args):
+		return nil, "the user did not name " + to
+	case planned == nil && !fresh && slices.Contains(q.bare, server):
+		return nil, "another call of " + server + " that carries nothing new can tell what was read"
+	case q.count == MaxUnasked:
+		return nil, fmt.Sprintf("after %d such calls in a turn, the choice of what is asked can tell what was read", MaxUnasked)
 	}
-	return q.open(names, given)
+	if !fresh && planned == nil {
+		q.bare = append(q.bare, server)
+	}
+	q.sent[to] = used
+	q.count++
+	return nil, ""
 }
 
-// query holds what is needed to judge one query.
-type query struct {
-	spec   tool.Spec
-	at     time.Time
-	back   bool // all private data shown came from its source
-	schema schema
-	words  map[string]int // words that the user typed, with their counts
-	good   []string       // texts from which it may take values
-	bad    []text         // private texts of other sources
-	seen   bool           // good and bad cover everything that the model was shown
-	before int            // number of calls to the source in the turn
+// returns reports whether all private data that was shown came from the source that is queried.
+func returns(spec tool.Spec, sources []string) bool {
+	own := spec.Source()
+	return own != "" && len(sources) > 0 && !slices.ContainsFunc(sources, func(s string) bool { return s != own })
 }
 
-type text struct{ tool, text string }
+// planned returns the step of the plan that a call is, or nil.
+func (q *queries) planned(name string, args []byte) *binding {
+	if q.plan == nil {
+		return nil
+	}
+	b, _ := q.bind(name, args)
+	return b
+}
 
 // schema is the part of an input schema that is used here.
 type schema struct {
@@ -100,224 +176,158 @@ type schema struct {
 }
 
 type property struct {
-	Enum    []any           `json:"enum"`
 	Default json.RawMessage `json:"default"`
 }
 
 func schemaOf(b []byte) (s schema) {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.UseNumber()
-	if dec.Decode(&s) != nil {
-		return schema{} // then it lists no values
+	if json.Unmarshal(b, &s) != nil {
+		return schema{} // then it has no defaults
 	}
 	return s
 }
 
-// read collects what was shown before the call.
-func (q *query) read(turn []*message.Message, call message.Ref, sources []string) {
-	own := q.spec.Source()
-	q.words = map[string]int{}
-	here := []string{own}
+func isDefault(p property, raw json.RawMessage) bool {
+	if p.Default == nil {
+		return false
+	}
+	v, err := decode(p.Default)
+	return err == nil && same(v, raw)
+}
+
+// leads reports whether an argument says where a call goes: it is a target, or holds an address.
+func leads(spec tool.Spec, name string, raw json.RawMessage) bool {
+	return isTarget(spec, name) || strings.Contains(string(raw), "://")
+}
+
+// Destination returns where a query goes, for people and to compare: the hosts of the addresses in
+// its arguments, or else the tool, such as "web.search".
+func Destination(spec tool.Spec, args []byte) string {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(args, &given) != nil {
+		return spec.Name
+	}
+	var hosts []string
+	for name, raw := range given {
+		if !leads(spec, name, raw) {
+			continue
+		}
+		v, err := decode(raw)
+		if err != nil {
+			continue
+		}
+		leaves(v, func(s string) {
+			if host := hostOf(s, isTarget(spec, name)); host != "" && !slices.Contains(hosts, host) {
+				hosts = append(hosts, host)
+			}
+		})
+	}
+	if len(hosts) == 0 {
+		return spec.Name
+	}
+	slices.Sort(hosts)
+	return strings.Join(hosts, ", ")
+}
+
+// hostOf returns the host and port of an address in lower case. Where the address stands in a
+// target, one without a host is returned as it is, since it may be a name.
+func hostOf(s string, target bool) string {
+	if u, err := url.Parse(s); err == nil && u.Host != "" {
+		return strings.ToLower(u.Host)
+	}
+	if !target && !strings.Contains(s, "://") {
+		return ""
+	}
+	if u, err := url.Parse("https://" + s); err == nil && strings.Contains(u.Host, ".") && !strings.Contains(s, "://") {
+		return strings.ToLower(u.Host)
+	}
+	if len(s) > maxPlace {
+		return fmt.Sprintf("%s… (%x)", strings.ToValidUTF8(s[:maxPlace], ""), sha256.Sum256([]byte(s)))
+	}
+	return s
+}
+
+// maxPlace is how many bytes of a destination that is no address are shown.
+const maxPlace = 100
+
+// leaves calls f with each text in a value, member names included.
+func leaves(v any, f func(string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, x := range v {
+			f(name)
+			leaves(x, f)
+		}
+	case []any:
+		for _, x := range v {
+			leaves(x, f)
+		}
+	case string:
+		f(v)
+	}
+}
+
+// would describes what a query could carry: `q` could carry what mail.read returned to
+// search.example.com.
+func would(turn []*message.Message, call message.Ref, names []string, spec tool.Spec, args []byte, to string, sources []string) string {
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(args, &given) // judge has read them
+	var carried, all []string
+	known := []string{spec.Source()}
 	for _, m := range turn {
 		if m.ID == call.Message {
 			break
 		}
 		res := m.Result()
-		switch {
-		case res != nil && !message.LabelsOf(m.Blocks).Has(message.Private):
-			q.good = append(q.good, res.Text())
-		case res != nil:
-			from := message.SourcesOf(m.Blocks)
-			here = message.JoinSources(here, from)
-			if slices.Equal(from, []string{own}) {
-				q.good = append(q.good, res.Text())
-			} else {
-				q.bad = append(q.bad, text{res.Name, strings.ToLower(res.Text())})
-			}
-		case m.Role == message.User:
-			for _, b := range m.Blocks {
-				if t, ok := b.(*message.Text); ok && t.Origin == "user" && t.Labels&(message.Private|message.Untrusted) == 0 {
-					for _, w := range wordsOf(t.Text) {
-						q.words[w]++
-					}
-				}
-			}
-		case m.Role == message.Assistant:
-			for _, c := range m.Calls() {
-				if word, _, _ := strings.Cut(tool.FromWire(c.Name), "."); word == own && c.Labels.Has(message.Private|message.Untrusted) {
-					q.before++
-				}
-			}
+		if res == nil || !message.LabelsOf(m.Blocks).Has(message.Private) {
+			continue
+		}
+		from := message.SourcesOf(m.Blocks)
+		known = message.JoinSources(known, from)
+		if slices.Equal(from, []string{spec.Source()}) {
+			continue
+		}
+		quoted := "`" + res.Name + "`"
+		all = appendNew(all, quoted)
+		text := strings.ToLower(res.Text())
+		if slices.ContainsFunc(names, func(n string) bool { return shares(string(given[n]), text) }) {
+			carried = appendNew(carried, quoted)
 		}
 	}
-	q.seen = !slices.ContainsFunc(sources, func(s string) bool { return s == message.UnknownSource || !slices.Contains(here, s) })
-}
-
-func wordsOf(s string) []string {
-	return strings.FieldsFunc(strings.ToLower(s), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) && c != '@' && c != '\'' })
-}
-
-// leaves calls f with each scalar and each member name in a value, until f returns false. It
-// reports whether f always returned true.
-func leaves(v any, f func(any) bool) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, x := range v {
-			if !f(name) || !leaves(x, f) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		for _, x := range v {
-			if !leaves(x, f) {
-				return false
-			}
-		}
-		return true
-	}
-	return f(v)
-}
-
-// typed reports whether a value is made of the user's own words, each used at most as often as
-// the user wrote it.
-func (q *query) typed(v any) bool {
-	used := map[string]int{}
-	return leaves(v, func(leaf any) bool {
-		if leaf == nil {
-			return true
-		}
-		for _, w := range wordsOf(fmt.Sprint(leaf)) {
-			if used[w]++; used[w] > q.words[w] {
-				return false
-			}
-		}
-		_, truth := leaf.(bool)
-		return !truth
-	})
-}
-
-// maxListed is how many values a schema may list for a model to choose from.
-const maxListed = 16
-
-// chosen reports whether a value was chosen among non-private values.
-func (q *query) chosen(v any, p property, name string) bool {
-	return leaves(v, func(leaf any) bool {
-		s := fmt.Sprint(leaf)
-		switch leaf := leaf.(type) {
-		case nil, bool:
-			return true
-		case json.Number:
-			return p.Default != nil && string(p.Default) == s || limiting(name) && slices.Contains(usual, s) || q.quotes(s)
-		case string:
-			listed := len(p.Enum) <= maxListed && slices.ContainsFunc(p.Enum, func(x any) bool { return x == any(leaf) })
-			return listed || leaf == "" || q.typed(leaf) || q.near(leaf) || q.quotes(leaf)
-		}
-		return false
-	})
-}
-
-// usual are numbers that commonly bound lists.
-var usual = []string{"1", "3", "5", "10", "20", "25", "50", "100"}
-
-func limiting(name string) bool {
-	name = strings.ToLower(name)
-	for _, w := range []string{"limit", "max", "count", "size", "top", "number_of"} {
-		if strings.Contains(name, w) {
-			return true
-		}
-	}
-	return false
-}
-
-// near reports whether a text is today, tomorrow or the day a week from now, or the beginning or
-// end of such a day.
-func (q *query) near(s string) bool {
-	day, clock, timed := strings.Cut(s, "T")
-	if timed && !slices.Contains([]string{"00:00", "00:00:00", "23:59", "23:59:59", "00:00:00Z", "23:59:59Z"}, clock) {
-		return false
-	}
-	for _, n := range []int{0, 1, 7} {
-		if day == q.at.AddDate(0, 0, n).Format(time.DateOnly) {
-			return true
-		}
-	}
-	return false
-}
-
-// quotes reports whether a text occurs, as whole words, in data that is not private or is the
-// source's own, and nowhere in private data of another source.
-func (q *query) quotes(s string) bool {
-	if !q.seen || strings.TrimSpace(s) == "" {
-		return false
-	}
-	low := strings.ToLower(s)
-	if slices.ContainsFunc(q.bad, func(t text) bool { return strings.Contains(t.text, low) }) {
-		return false
-	}
-	return slices.ContainsFunc(q.good, func(t string) bool { return holdsWord(t, s) })
-}
-
-// holdsWord reports whether s occurs in a text with no letter or digit next to it.
-func holdsWord(text, s string) bool {
-	for from := 0; ; {
-		i := strings.Index(text[from:], s)
-		if i < 0 {
-			return false
-		}
-		i += from
-		before, _ := utf8.DecodeLastRuneInString(text[:i])
-		after, _ := utf8.DecodeRuneInString(text[i+len(s):])
-		if !wordy(before) && !wordy(after) {
-			return true
-		}
-		from = i + 1
-	}
-}
-
-func wordy(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }
-
-// open describes what a query would carry: `q` would carry what mail.read returned to
-// search.example.com.
-func (q *query) open(names []string, given map[string]json.RawMessage) policy.Flow {
-	if len(names) == 0 {
-		return open(fmt.Sprintf("after %d calls, the choice of arguments can tell what was read", maxChosen), "")
-	}
-	slices.Sort(names)
-	var where, quoted, from []string
-	for _, name := range names {
-		where = append(where, pointerTo(name))
-		quoted = append(quoted, "`"+name+"`")
-		for _, t := range q.bad {
-			if carries(string(given[name]), t.text) && !slices.Contains(from, "`"+t.tool+"`") {
-				from = append(from, "`"+t.tool+"`")
-			}
-		}
-	}
-	would := "would carry"
-	if from == nil {
-		would = "could carry"
-		for _, t := range q.bad {
-			if !slices.Contains(from, "`"+t.tool+"`") {
-				from = append(from, "`"+t.tool+"`")
-			}
-		}
-		if !q.seen || from == nil {
-			from = append(from, "earlier messages")
-		}
-	}
-	to := q.spec.Host
-	if to == "" {
-		to = q.spec.Source()
+	verb, from := "would carry", carried
+	if len(carried) == 0 {
+		verb, from = "could carry", all
 	}
 	what := strings.Join(from, ", ") + " returned"
-	if from[len(from)-1] == "earlier messages" {
-		what = strings.TrimSuffix(what, " returned") + " hold"
+	if len(carried) == 0 && (len(all) == 0 || len(sources) == 0 || slices.ContainsFunc(sources, func(s string) bool { return !slices.Contains(known, s) })) {
+		what = strings.Join(append(from, "earlier messages"), ", ") + " hold"
 	}
-	return policy.Flow{Open: where, Why: fmt.Sprintf("%s %s what %s to `%s`", strings.Join(quoted, ", "), would, what, to)}
+	if spec.Host != "" && to == spec.Name {
+		to = spec.Host
+	}
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = "`" + name + "`"
+	}
+	return fmt.Sprintf("%s %s what %s to `%s`", strings.Join(quoted, ", "), verb, what, to)
 }
 
-// carries reports whether an argument and a text share a word of at least four letters or digits.
-func carries(arg, text string) bool {
-	return slices.ContainsFunc(wordsOf(arg), func(w string) bool { return len(w) >= 4 && holdsWord(text, w) })
+func appendNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// shares reports whether an argument and a text share a word of at least four bytes.
+func shares(arg, text string) bool {
+	words := wordsOf(text)
+	return slices.ContainsFunc(wordsOf(arg), func(w string) bool { return len(w) >= 4 && slices.Contains(words, w) })
+}
+
+func pointersTo(names []string) []string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = pointerTo(name)
+	}
+	return out
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/internal/id"
 	"steward/internal/message"
@@ -28,49 +27,208 @@ func asked(t *testing.T, text string) *turn {
 	return x
 }
 
-// query returns the flow of a query of search.find with arguments.
-func (x *turn) query(args string, sources ...string) policy.Flow {
-	spec := tool.Spec{Name: "search.find", Origin: "mcp:search", Effect: tool.Query, Host: "search.example.com", Targets: []string{"to"},
-		Input: []byte(`{"type":"object","properties":{"q":{"type":"string"},"sort":{"enum":["new","old"]},"limit":{"type":"integer"},"page":{"type":"integer","default":1},"to":{"type":"string"}}}`)}
-	ref := x.call("search.find " + args)[0]
-	return flow.OfQuery(x.msgs, ref, spec, []byte(args), sources, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
+var find = tool.Spec{Name: "search.find", Origin: "mcp:search", Effect: tool.Query, Host: "search.example.com", Targets: []string{"to"},
+	Input: []byte(`{"type":"object","properties":{"q":{"type":"string"},"near":{"type":"string"},"sort":{"enum":["new","old"]},"limit":{"type":"integer"},` +
+		`"page":{"type":"integer","default":1},"deep":{"type":"boolean","default":false},"tags":{"type":"array"},"to":{"type":"string"}}}`)}
+
+// outside are the tools of the tests, all of which reach outside.
+func outside(name string) (tool.Spec, bool) {
+	s := find
+	switch name {
+	case "search.find":
+	case "web.page":
+		s = tool.Spec{Name: name, Origin: "domain:web", Effect: tool.Query, Targets: []string{"url"}, Input: []byte(`{"properties":{"url":{"type":"string"},"from":{"type":"integer","default":0}}}`)}
+	case "search.item_0", "search.item_1":
+		s = tool.Spec{Name: name, Origin: "mcp:search", Effect: tool.Query, Targets: []string{}}
+	default:
+		return tool.Spec{}, false
+	}
+	return s, true
 }
 
-// A query that reaches outside may contain what the user typed, values that the
-// schema lists, usual values and data that is not private, but never what
-// another source returned.
-func TestAQueryCarriesNothingOfAnotherSource(t *testing.T) {
+// asks makes a query, and returns its flow.
+func (x *turn) asks(call string, sources ...string) policy.Flow {
+	name, args, _ := strings.Cut(call, " ")
+	spec, ok := outside(name)
+	if !ok {
+		x.t.Fatalf("there is no tool %s", name)
+	}
+	ref := x.call(call)[0]
+	m := x.msgs[len(x.msgs)-1]
+	m.Blocks[0].Base().Sources = sources
+	return flow.OfQuery(x.msgs, ref, spec, []byte(args), sources, outside)
+}
+
+func (x *turn) query(args string, sources ...string) policy.Flow {
+	return x.asks("search.find "+args, sources...)
+}
+
+// read returns a turn in which the user typed a text, and then something private and something
+// untrusted was read.
+func read(t *testing.T, text string) *turn {
+	x := asked(t, text)
+	x.from("diary", "diary.read", "The PIN is 4711, secret.")
+	x.did(message.Untrusted, "The harbour is open.", "web.read {}")
+	return x
+}
+
+// What needs no question is what the user typed, byte for byte, and goes where he said.
+func TestAQueryCarriesWhatTheUserTyped(t *testing.T) {
+	const text = "search the opening hours of the “old lighthouse” (Ann's), 5 days, in Graz. https://a.example/x?q=1#y, b.example/z; GRAZ_2 new C++"
 	for args, fixed := range map[string]bool{
-		`{}`:                           true,
-		`{"q":"lighthouse opening"}`:   true,
-		`{"q":"Opening, lighthouse!"}`: true,
-		`{"q":"lighthouse lighthouse lighthouse"}`: false, // the user typed the word only once
-		`{"q":"lighthouse PIN"}`:                   false,
-		`{"q":"4711"}`:                             false,
-		`{"q":"harbour"}`:                          true, // from a public result
-		`{"q":"arbou"}`:                            false,
-		`{"q":"secret harbour"}`:                   false,
-		`{"sort":"old"}`:                           true,
-		`{"sort":"secret"}`:                        false,
-		`{"limit":10}`:                             true,
-		`{"limit":4711}`:                           false,
-		`{"page":1}`:                               true,
-		`{"page":4711}`:                            false,
-		`{"q":"2026-11-24"}`:                       true, // tomorrow
-		`{"q":"2026-11-30T23:59:59Z"}`:             true, // the end of the day in a week
-		`{"q":"2026-12-24"}`:                       false,
-		`{"q":null,"x":true}`:                      true,
-		`{"q":["lighthouse",{"PIN":1}]}`:           false,
-		`{"to":"lighthouse"}`:                      true,
-		`{"to":"harbour"}`:                         false, // a target
-		`no JSON`:                                  false,
+		`{"q":"opening hours"}`:               true,
+		`{"q":"Graz"}`:                        true,
+		`{"q":"old lighthouse"}`:              true,
+		`{"q":"Ann"}`:                         true,
+		`{"q":"Ann's"}`:                       true,
+		`{"q":"C++"}`:                         true,
+		`{"q":"hours","near":"Graz"}`:         true,
+		`{"q":"hours","limit":5}`:             true,
+		`{"q":"hours","page":1}`:              true,
+		`{"q":"hours","deep":false}`:          true,
+		`{"q":"hours","sort":"new"}`:          true, // it is typed
+		`{}`:                                  true,
+		`{"q":"hours opening"}`:               false,
+		`{"q":"opening  hours"}`:              false,
+		`{"q":"opening, hours"}`:              false,
+		`{"q":"opening opening"}`:             false,
+		`{"q":"opening of"}`:                  false,
+		`{"q":"Opening hours"}`:               false,
+		`{"q":"graz"}`:                        false,
+		`{"q":"Gra"}`:                         false,
+		`{"q":"raz"}`:                         false,
+		`{"q":"Graz."}`:                       false,
+		`{"q":"Gra\u0301z"}`:                  false,
+		`{"q":"Gr\u200baz"}`:                  false,
+		`{"q":"loo\u212a"}`:                   false,
+		`{"q":"-"}`:                           false,
+		`{"q":"++"}`:                          false,
+		`{"q":"\u2801\u2802"}`:                false,
+		`{"q":""}`:                            false,
+		`{"q":" "}`:                           false,
+		`{"q":null}`:                          false,
+		`{"q":true}`:                          false,
+		`{"q":{"Graz":1}}`:                    false,
+		`{"q":["Graz"]}`:                      false,
+		`{"tags":[true,false]}`:               false,
+		`{"tags":[]}`:                         false,
+		`{"q":"4711"}`:                        false,
+		`{"q":"harbour"}`:                     false, // a value that the page's author wrote
+		`{"sort":"old"}`:                      true,  // typed
+		`{"deep":true}`:                       false,
+		`{"limit":10}`:                        false,
+		`{"limit":5.0}`:                       false,
+		`{"page":2}`:                          false,
+		`{"other":"Graz"}`:                    false, // not in the schema
+		`{"to":"b.example/z"}`:                true,
+		`{"to":"https://b.example/z"}`:        true,
+		`{"to":"http://b.example/z"}`:         false,
+		`{"to":"b.example"}`:                  false,
+		`{"to":"https://a.example/x?q=1#y"}`:  true,
+		`{"to":"https://a.example/x?q=1"}`:    false,
+		`{"to":"https://a.example/x"}`:        false,
+		`{"to":"https://a.example/x?q=1#y."}`: false,
+		`{"q":"hours","near":"Graz","limit":5,"page":1}`: false, // too many
+		`{"q":"https://evil.example/x"}`:                 false,
+		`{"q":"b.example/z; GRAZ_2"}`:                    true,
+		`no JSON`:                                        false,
 	} {
-		x := asked(t, "opening hours of the lighthouse")
-		x.from("diary", "diary.read", "The PIN is 4711, secret.")
-		x.did(message.Untrusted, "The harbour is open.", "web.page {}")
-		f := x.query(args, "diary")
-		if f.Fixed != fixed {
+		x := read(t, text)
+		if f := x.query(args, "diary"); f.Fixed != fixed || !fixed && f.Why == "" {
 			t.Errorf("%s: %+v", args, f)
+		}
+	}
+}
+
+// A destination that the user did not name gets nothing.
+func TestADestinationIsNamed(t *testing.T) {
+	for text, fixed := range map[string]bool{
+		"tell me about the lighthouse":                           false,
+		"find the lighthouse":                                    false, // a verb names no tool
+		"search the lighthouse":                                  true,
+		"ask search.example.com about the lighthouse":            true,
+		"the page https://a.example says what of the lighthouse": false,
+	} {
+		x := read(t, text)
+		if f := x.query(`{"q":"lighthouse"}`, "diary"); f.Fixed != fixed {
+			t.Errorf("%s: %+v", text, f)
+		}
+	}
+	x := read(t, "read https://a.example/x")
+	for call, want := range map[string]policy.Flow{
+		`web.page {"url":"https://a.example/x"}`:   {Fixed: true, To: "a.example"},
+		`web.page {"url":"https://A.example:8/x"}`: {To: "a.example:8"},
+		`web.page {"url":"https://b.example/x"}`:   {To: "b.example"},
+		`web.page {"url":"nonsense"}`:              {To: "nonsense"},
+		`search.find {"q":"x"}`:                    {To: "search.find"},
+	} {
+		if f := x.asks(call, "diary"); f.Fixed != want.Fixed || f.To != want.To {
+			t.Errorf("%s: %+v", call, f)
+		}
+	}
+}
+
+// The order of queries, their repetition and the choice of tools without arguments tell nothing.
+func TestEachStretchGoesOutOnceAndInOrder(t *testing.T) {
+	x := read(t, "search alpha beta gamma")
+	for _, c := range []struct {
+		call  string
+		fixed bool
+	}{
+		{`search.find {"q":"beta"}`, true},
+		{`search.find {"q":"beta"}`, false},
+		{`search.find {"q":"alpha"}`, false},
+		{`search.find {"q":"beta gamma"}`, false},
+		{`search.find {"q":"gamma"}`, true},
+		{`search.item_0 {}`, true},
+		{`search.item_1 {}`, false},
+		{`search.item_0 {}`, false},
+		{`search.find {"page":1}`, false},
+	} {
+		if f := x.asks(c.call, "diary"); f.Fixed != c.fixed {
+			t.Errorf("%s: %+v", c.call, f)
+		}
+	}
+}
+
+// At most four queries go out unasked. They are counted before they run, those of the same reply
+// too.
+func TestFourQueriesGoOutUnasked(t *testing.T) {
+	const text = "search one two three four five six seven eight nine ten"
+	x := read(t, text)
+	for n, word := range strings.Fields(text)[1:] {
+		if f := x.query(`{"q":"`+word+`"}`, "diary"); f.Fixed != (n < flow.MaxUnasked) {
+			t.Errorf("call %d: %+v", n, f)
+		}
+	}
+	y := read(t, text)
+	var calls []string
+	for _, word := range strings.Fields(text)[1:] {
+		calls = append(calls, `search.find {"q":"`+word+`"}`)
+	}
+	for n, ref := range y.call(calls...) {
+		_, args, _ := strings.Cut(calls[n], " ")
+		if f := flow.OfQuery(y.msgs, ref, find, []byte(args), []string{"diary"}, outside); f.Fixed != (n < flow.MaxUnasked) {
+			t.Errorf("call %d of one reply: %+v", n, f)
+		}
+	}
+}
+
+// What the plan says by value needs no words of the user, but is counted.
+func TestPlannedQueries(t *testing.T) {
+	x := asked(t, "look")
+	var steps []string
+	for n := range 6 {
+		steps = append(steps, fmt.Sprintf(`{"id":"s%d","tool":"search.find","args":{"q":"n%d"},"optional":true}`, n, n))
+	}
+	x.fix(strings.Join(steps, ",") + `,{"id":"m","tool":"diary.read","args":{}},{"id":"e","tool":"search.find","args":{"q":{"$from":"m","field":""}},"optional":true}`)
+	x.from("diary", "diary.read", "PIN 4711")
+	if f := x.query(`{"q":"PIN 4711"}`, "diary"); f.Fixed {
+		t.Errorf("what was read: %+v", f)
+	}
+	for n := range 6 {
+		if f := x.query(fmt.Sprintf(`{"q":"n%d"}`, n), "diary"); f.Fixed != (n < flow.MaxUnasked) {
+			t.Errorf("step %d: %+v", n, f)
 		}
 	}
 }
@@ -99,21 +257,6 @@ func TestAQueryMayCarryItsOwnSourcesData(t *testing.T) {
 	}
 	if f := x.query(`{"to":"ann@example.com"}`, "search"); f.Fixed || fmt.Sprint(f.Open) != "[/to]" {
 		t.Errorf("%+v", f)
-	}
-}
-
-// Each choice among a few values leaks a little, so the number of choices is bounded.
-func TestManyChoicesTellSomething(t *testing.T) {
-	x := asked(t, "look")
-	x.from("diary", "diary.read", "The PIN is 4711.")
-	for n := range 20 {
-		f := x.query(`{"sort":"old"}`, "diary")
-		if f.Fixed != (n < 8) {
-			t.Errorf("call %d: %+v", n, f)
-		}
-	}
-	if f := x.query(`{"q":"look"}`, "diary"); !f.Fixed {
-		t.Errorf("the user's own words: %+v", f)
 	}
 }
 

@@ -61,23 +61,28 @@ func (r *replay) calls(m *message.Message, before int) {
 		if c.Block >= before {
 			return
 		}
-		name := tool.FromWire(c.Name)
-		if name == PlanTool {
-			if !c.Labels.Has(message.Untrusted) {
-				r.fix(c.Args) // its result says whether it was accepted: see result
-				r.all = append(r.all, &binding{step: -1, call: c.Ref})
-			}
-			continue
+		r.call(c)
+	}
+}
+
+// call processes a call.
+func (r *replay) call(c message.Call) {
+	name := tool.FromWire(c.Name)
+	if name == PlanTool {
+		if !c.Labels.Has(message.Untrusted) {
+			r.fix(c.Args) // its result says whether it was accepted: see result
+			r.all = append(r.all, &binding{step: -1, call: c.Ref})
 		}
-		args, err := tool.Canonical(orEmpty(c.Args))
-		if err != nil || r.plan == nil {
-			continue
-		}
-		if b, _ := r.bind(name, args); b != nil {
-			b.call = c.Ref
-			r.bound[b.step] = append(r.bound[b.step], b)
-			r.all = append(r.all, b)
-		}
+		return
+	}
+	args, err := tool.Canonical(orEmpty(c.Args))
+	if err != nil || r.plan == nil {
+		return
+	}
+	if b, _ := r.bind(name, args); b != nil {
+		b.call = c.Ref
+		r.bound[b.step] = append(r.bound[b.step], b)
+		r.all = append(r.all, b)
 	}
 }
 
@@ -427,21 +432,21 @@ func (x *resolver) join(parts []any) (any, error) {
 }
 
 // Result returns the text of a step's result in a turn, or the part at a field of it, with the
-// labels of its origin, for a reader that stands in for the model. It returns false if there is no such
-// result (yet).
-func Result(turn []*message.Message, f Field) (string, message.Labels, bool) {
+// labels and the sources of its origin, for a reader that stands in for the model. It returns false if
+// there is no such result (yet).
+func Result(turn []*message.Message, f Field) (text string, labels message.Labels, sources []string, ok bool) {
 	r := all(turn)
 	if r.plan == nil {
-		return "", 0, false
+		return "", 0, nil, false
 	}
 	v, _, err := r.value(f)
 	if err != nil {
-		return "", 0, false
+		return "", 0, nil, false
 	}
-	var labels message.Labels
 	for _, b := range r.bound[slices.IndexFunc(r.plan.Steps, func(s Step) bool { return s.ID == f.From })] {
 		if b.result != nil {
 			labels |= message.LabelsOf([]message.Block{b.result})
+			sources = message.JoinSources(sources, message.SourcesOf([]message.Block{b.result}))
 		}
 		if b.dirty() {
 			labels |= message.Untrusted
@@ -449,15 +454,15 @@ func Result(turn []*message.Message, f Field) (string, message.Labels, bool) {
 	}
 	switch v := v.(type) {
 	case string:
-		return v, labels, true
+		return v, labels, sources, true
 	case []any:
 		x := resolver{replay: r}
 		if text, err := x.join([]any{v}); err == nil {
-			return text.(string), labels, true
+			return text.(string), labels, sources, true
 		}
 	}
 	b, err := json.Marshal(v)
-	return string(b), labels, err == nil
+	return string(b), labels, sources, err == nil
 }
 
 // Planned reports whether a turn has a valid plan.

@@ -149,6 +149,7 @@ var table = [...]field{
 	flag("flow.fixed", func(a *asked) bool { return a.Flow.Fixed }),
 	list("flow.open", func(a *asked) []string { return a.Flow.Open }),
 	text("flow.why", func(a *asked) string { return a.Flow.Why }),
+	text("flow.to", func(a *asked) string { return a.Flow.To }),
 	flag("flow.cleared", func(a *asked) bool { return a.Flow.Cleared }),
 	flag("flow.refused", func(a *asked) bool { return a.Flow.Refused }),
 	flag("attended", func(a *asked) bool { return a.Attended }),

@@ -236,7 +236,7 @@ func TestReads(t *testing.T) {
 		policy.PointAgent:    {"user.name", "user.roles"},
 		policy.PointDelegate: nil,
 		policy.PointTool: {"user.roles", "tool.name", "tool.effect", "tool.origin", "tool.out", "tool.asks",
-			"labels.private", "labels.untrusted", "labels.secret", "flow.fixed", "flow.why", "flow.cleared", "flow.refused"},
+			"labels.private", "labels.untrusted", "labels.secret", "flow.fixed", "flow.why", "flow.to", "flow.cleared", "flow.refused"},
 	} {
 		if got := read(j, at); !slices.Equal(got, want) {
 			t.Errorf("%s reads %v, want %v", at, got, want)
@@ -298,7 +298,7 @@ func TestInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"action":"undo","agent":"email","args":{"n":12345678901234567890,"to":["bob"]},"attended":true,"budget":{"cost":0.5,"tokens":7},` +
-		`"flow":{"cleared":false,"fixed":false,"open":["/to"],"refused":false,"why":"late"},"labels":{"private":false,"secret":false,"untrusted":true},"lineage":["assistant"],` +
+		`"flow":{"cleared":false,"fixed":false,"open":["/to"],"refused":false,"to":"","why":"late"},"labels":{"private":false,"secret":false,"untrusted":true},"lineage":["assistant"],` +
 		`"model":{"local":true,"name":"m","provider":"ollama"},"point":"tool",` +
 		`"resource":{"metadata":{"applicability":"","evaluation":"","instructions":"","purpose":""},"owner":{"kind":"group","name":"family"},"space":"group:family","type":"home.Note","uri":"cld:home.Note.a"},` +
 		`"target":"x","time":{"date":"2026-03-02","hour":0,"minute":59,"rfc3339":"2026-03-02T00:59:58+01:00","weekday":"monday"},` +

@@ -80,21 +80,23 @@ ask contains sprintf("%s could send out what is private, after something was rea
 	action
 }
 
-# Of queries, one answer counts for all further ones of the same source in the
-# turn.
-ask contains sprintf("%s could send out what is private, after something was read that others wrote%s; the answer counts for all reads of %s in this turn", [input.tool.name, because, tool_source]) if {
+# Of queries, one answer counts for all further ones to the same place in the
+# turn: to the same host, or of the same tool.
+ask contains sprintf("%s could send out what is private, after something was read that others wrote%s; the answer counts for all reads of %s in this turn", [input.tool.name, because, place]) if {
 	three_dangers
 	query
 	not input.flow.cleared
 }
 
-deny contains sprintf("the user said no to reads of %s in this turn", [tool_source]) if {
+deny contains sprintf("the user said no to reads of %s in this turn", [place]) if {
 	three_dangers
 	query
 	input.flow.refused
 }
 
-tool_source := split(input.tool.name, ".")[0]
+place := input.flow.to if {
+	input.flow.to != ""
+} else := input.tool.name
 
 # What is secret is asked about in any case, whoever's idea it was.
 ask contains sprintf("%s could send out what is secret", [input.tool.name]) if {
