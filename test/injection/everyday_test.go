@@ -22,6 +22,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/policy/flow"
 	"steward/internal/provider/openai"
 	"steward/internal/runtime"
 	"steward/internal/store/sqlite"
@@ -129,7 +130,7 @@ func newEveryday(t testing.TB) *everyday {
 		w.must(reg.Add(e.serverTool(line)))
 	}
 	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: w.store, Models: models, Tools: reg, Authorizer: judgeOf(t, "actions"), People: family{},
-		Agents: []agent.Definition{{Name: runtime.DefaultAgent, Tools: reg.Names()}}, Log: quiet})
+		Agents: []agent.Definition{{Name: runtime.DefaultAgent, Tools: append(reg.Names(), flow.PlanTool, flow.ExtractTool)}}, Log: quiet})
 	w.must(err)
 	e.decide = func(q runtime.ApprovalView) runtime.Verdict {
 		name := e.asked[len(e.asked)-1]
@@ -163,7 +164,7 @@ func (e *everyday) rounds(text string) (out [][]call) {
 		var calls []call
 		for _, c := range strings.Split(round, " & ") {
 			name, rest, _ := strings.Cut(strings.TrimSpace(c), " ")
-			if _, ok := e.specs[name]; !ok {
+			if _, ok := e.specs[name]; !ok && name != flow.ExtractTool {
 				e.t.Fatalf("there is no tool %q in %q", name, text)
 			}
 			args := map[string]any{}
@@ -172,7 +173,9 @@ func (e *everyday) rounds(text string) (out [][]call) {
 				var schema struct {
 					Properties map[string]struct{ Type string }
 				}
-				e.must(json.Unmarshal(e.specs[name].Input, &schema))
+				if name != flow.ExtractTool { // all its arguments are texts
+					e.must(json.Unmarshal(e.specs[name].Input, &schema))
+				}
 				switch n, err := strconv.Atoi(value); {
 				case schema.Properties[m[1]].Type == "integer" && err == nil:
 					args[m[1]] = n
@@ -195,6 +198,9 @@ func (e *everyday) do(say string, rounds [][]call) int {
 	e.t.Helper()
 	e.calls, e.reads = nil, nil
 	e.model.think(func(v *view) reply {
+		if v.reader() {
+			return reply{text: "That is what it says."}
+		}
 		_, made := v.turn()
 		before := 0
 		for _, r := range rounds {

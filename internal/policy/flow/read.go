@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -110,7 +111,7 @@ func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []
 	back := returns(spec, sources)
 	planned := q.planned(spec.Name, args)
 	to := Destination(spec, args)
-	used, free := q.sent[to], 0
+	used, free, words := q.sent[to], 0, 0
 	for name, raw := range given {
 		if planned != nil && !slices.Contains(planned.untrusted, name) {
 			continue
@@ -130,6 +131,9 @@ func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []
 			continue
 		}
 		used = max(used, end)
+		if !lead {
+			words++
+		}
 	}
 	server, _, _ := strings.Cut(spec.Name, ".")
 	fresh := used > q.sent[to]
@@ -140,7 +144,7 @@ func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []
 		return nil, ""
 	case planned == nil && free > MaxArguments:
 		return nil, fmt.Sprintf("the choice of more than %d arguments can tell what was read", MaxArguments)
-	case planned == nil && !q.named(spec, args):
+	case planned == nil && !(words == 0 && addressed(spec, args)) && !q.named(spec):
 		return nil, "the user did not name " + to
 	case planned == nil && !fresh && slices.Contains(q.bare, server):
 		return nil, "another call of " + server + " that carries nothing new can tell what was read"
@@ -200,54 +204,72 @@ func leads(spec tool.Spec, name string, raw json.RawMessage) bool {
 }
 
 // Destination returns where a query goes, for people and to compare: the hosts of the addresses in
-// its arguments, or else the tool, such as "web.search".
+// its arguments, or else the tool, such as "web.search". A target that is no address is part of it.
 func Destination(spec tool.Spec, args []byte) string {
+	hosts, names := places(spec, args)
+	if len(names) > 0 {
+		return spec.Name + ": " + strings.Join(append(hosts, names...), ", ")
+	}
+	return cmp.Or(strings.Join(hosts, ", "), spec.Name)
+}
+
+// addressed reports whether a query goes to the addresses in its arguments, and nowhere else.
+func addressed(spec tool.Spec, args []byte) bool {
+	hosts, names := places(spec, args)
+	return len(hosts) > 0 && len(names) == 0
+}
+
+// places returns the hosts of the addresses in the arguments of a query, and its targets that are
+// no addresses; each sorted.
+func places(spec tool.Spec, args []byte) (hosts, names []string) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(args, &given) != nil {
-		return spec.Name
+		return nil, nil
 	}
-	var hosts []string
 	for name, raw := range given {
-		if !leads(spec, name, raw) {
-			continue
-		}
 		v, err := decode(raw)
-		if err != nil {
+		if err != nil || !leads(spec, name, raw) {
 			continue
 		}
 		leaves(v, func(s string) {
-			if host := hostOf(s, isTarget(spec, name)); host != "" && !slices.Contains(hosts, host) {
-				hosts = append(hosts, host)
+			if host := hostOf(s); host != "" {
+				hosts = appendNew(hosts, host)
+			} else if isTarget(spec, name) || strings.Contains(s, "://") {
+				names = appendNew(names, short(s))
 			}
 		})
 	}
-	if len(hosts) == 0 {
-		return spec.Name
-	}
 	slices.Sort(hosts)
-	return strings.Join(hosts, ", ")
+	slices.Sort(names)
+	return hosts, names
 }
 
-// hostOf returns the host and port of an address in lower case. Where the address stands in a
-// target, one without a host is returned as it is, since it may be a name.
-func hostOf(s string, target bool) string {
-	if u, err := url.Parse(s); err == nil && u.Host != "" {
-		return strings.ToLower(u.Host)
+// endings are those of hosts without a scheme. Others may be names of files, such as notes.zip.
+var endings = strings.Fields("com org net info edu gov eu de at ch uk fr it es nl io dev")
+
+// hostOf returns the host and port of an address in lower case, or "".
+func hostOf(s string) string {
+	bare := !strings.Contains(s, "://")
+	if bare {
+		s = "https://" + s
 	}
-	if !target && !strings.Contains(s, "://") {
+	u, err := url.Parse(s)
+	if err != nil || u.User != nil || u.Host == "" || bare && !slices.Contains(endings, u.Host[strings.LastIndexByte(u.Host, '.')+1:]) {
 		return ""
 	}
-	if u, err := url.Parse("https://" + s); err == nil && strings.Contains(u.Host, ".") && !strings.Contains(s, "://") {
-		return strings.ToLower(u.Host)
-	}
-	if len(s) > maxPlace {
-		return fmt.Sprintf("%s… (%x)", strings.ToValidUTF8(s[:maxPlace], ""), sha256.Sum256([]byte(s)))
-	}
-	return s
+	return short(strings.ToLower(u.Host))
 }
 
-// maxPlace is how many bytes of a destination that is no address are shown.
-const maxPlace = 100
+// maxPlace is how many bytes of a destination are shown.
+const maxPlace = 253
+
+// short shortens a destination, so that it stays different from others.
+func short(s string) string {
+	if len(s) <= maxPlace {
+		return s
+	}
+	return fmt.Sprintf("%s… (%x)", strings.ToValidUTF8(s[:80], ""), sha256.Sum256([]byte(s)))
+}
 
 // leaves calls f with each text in a value, member names included.
 func leaves(v any, f func(string)) {

@@ -74,7 +74,7 @@ func read(t *testing.T, text string) *turn {
 
 // What needs no question is what the user typed, byte for byte, and goes where he said.
 func TestAQueryCarriesWhatTheUserTyped(t *testing.T) {
-	const text = "search the opening hours of the “old lighthouse” (Ann's), 5 days, in Graz. https://a.example/x?q=1#y, b.example/z; GRAZ_2 new C++"
+	const text = "search the opening hours of the “old lighthouse” (Ann's), 5 days, in Graz. https://a.example/x?q=1#y, b.org/z; GRAZ_2 new C++"
 	for args, fixed := range map[string]bool{
 		`{"q":"opening hours"}`:               true,
 		`{"q":"Graz"}`:                        true,
@@ -120,17 +120,17 @@ func TestAQueryCarriesWhatTheUserTyped(t *testing.T) {
 		`{"limit":5.0}`:                       false,
 		`{"page":2}`:                          false,
 		`{"other":"Graz"}`:                    false, // not in the schema
-		`{"to":"b.example/z"}`:                true,
-		`{"to":"https://b.example/z"}`:        true,
-		`{"to":"http://b.example/z"}`:         false,
-		`{"to":"b.example"}`:                  false,
+		`{"to":"b.org/z"}`:                    true,
+		`{"to":"https://b.org/z"}`:            true,
+		`{"to":"http://b.org/z"}`:             false,
+		`{"to":"b.org"}`:                      false,
 		`{"to":"https://a.example/x?q=1#y"}`:  true,
 		`{"to":"https://a.example/x?q=1"}`:    false,
 		`{"to":"https://a.example/x"}`:        false,
 		`{"to":"https://a.example/x?q=1#y."}`: false,
 		`{"q":"hours","near":"Graz","limit":5,"page":1}`: false, // too many
 		`{"q":"https://evil.example/x"}`:                 false,
-		`{"q":"b.example/z; GRAZ_2"}`:                    true,
+		`{"q":"b.org/z; GRAZ_2"}`:                        true,
 		`no JSON`:                                        false,
 	} {
 		x := read(t, text)
@@ -154,15 +154,17 @@ func TestADestinationIsNamed(t *testing.T) {
 			t.Errorf("%s: %+v", text, f)
 		}
 	}
-	x := read(t, "read https://a.example/x")
 	for call, want := range map[string]policy.Flow{
-		`web.page {"url":"https://a.example/x"}`:   {Fixed: true, To: "a.example"},
-		`web.page {"url":"https://A.example:8/x"}`: {To: "a.example:8"},
-		`web.page {"url":"https://b.example/x"}`:   {To: "b.example"},
-		`web.page {"url":"nonsense"}`:              {To: "nonsense"},
-		`search.find {"q":"x"}`:                    {To: "search.find"},
+		`web.page {"url":"https://a.example/x"}`:              {Fixed: true, To: "a.example"},
+		`web.page {"url":"https://A.example:8/x"}`:            {To: "a.example:8"},
+		`web.page {"url":"https://b.example/x"}`:              {To: "b.example"},
+		`web.page {"url":"nonsense"}`:                         {To: "web.page: nonsense"},
+		`web.page {"url":"read"}`:                             {To: "web.page: read"}, // it is typed, and no address
+		`search.find {"to":"https://a.example/x"}`:            {Fixed: true, To: "a.example"},
+		`search.find {"to":"https://a.example/x","q":"read"}`: {To: "a.example"}, // the server is not named
+		`search.find {"q":"x"}`:                               {To: "search.find"},
 	} {
-		if f := x.asks(call, "diary"); f.Fixed != want.Fixed || f.To != want.To {
+		if f := read(t, "read https://a.example/x").asks(call, "diary"); f.Fixed != want.Fixed || f.To != want.To {
 			t.Errorf("%s: %+v", call, f)
 		}
 	}

@@ -2,7 +2,6 @@ package flow
 
 import (
 	"encoding/json"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -93,10 +92,8 @@ func (t *typed) value(raw json.RawMessage, from int, address bool) (end int, ok 
 		if end, ok = t.find(v, from); ok || !address {
 			return end, ok
 		}
-		if host, cut := strings.CutPrefix(v, "https://"); cut && !strings.Contains(host, "://") {
-			if u, err := url.Parse(v); err == nil && strings.Contains(u.Host, ".") && u.User == nil {
-				return t.find(host, from)
-			}
+		if host, cut := strings.CutPrefix(v, "https://"); cut && !strings.Contains(host, "://") && hostOf(host) != "" {
+			return t.find(host, from)
 		}
 	}
 	return 0, false
@@ -129,12 +126,9 @@ func wordsOf(s string) []string {
 // verbs are words in names of tools that say nothing about whose tool it is.
 var verbs = strings.Fields("get list search find read show look query fetch open view check tell ask")
 
-// named reports whether the user named where a query goes: its address, the name of its server or
-// its tool, the host that it reaches, or one of the sentences by which people ask for it.
-func (q *queries) named(spec tool.Spec, args []byte) bool {
-	if Destination(spec, args) != spec.Name {
-		return true // the address is typed, like all arguments
-	}
+// named reports whether the user named a tool: by the name of its server or its own, the host that
+// it reaches, or one of the sentences by which people ask for it.
+func (q *queries) named(spec tool.Spec) bool {
 	have := wordsOf(q.text.text)
 	for i := range have {
 		have[i] = strings.TrimSuffix(have[i], "s")
