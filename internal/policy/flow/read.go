@@ -111,6 +111,7 @@ func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []
 	back := returns(spec, sources)
 	planned := q.planned(spec.Name, args)
 	to := Destination(spec, args)
+	properties := schemaOf(spec.Input).Properties
 	used, free, words := q.sent[to], 0, 0
 	for name, raw := range given {
 		if planned != nil && !slices.Contains(planned.untrusted, name) {
@@ -120,7 +121,7 @@ func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []
 		if back && !lead {
 			continue
 		}
-		p, known := schemaOf(spec.Input).Properties[name]
+		p, known := properties[name]
 		free++
 		if known && isDefault(p, raw) {
 			continue
@@ -131,7 +132,7 @@ func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []
 			continue
 		}
 		used = max(used, end)
-		if !lead {
+		if !isTarget(spec, name) {
 			words++
 		}
 	}
@@ -204,7 +205,7 @@ func leads(spec tool.Spec, name string, raw json.RawMessage) bool {
 }
 
 // Destination returns where a query goes, for people and to compare: the hosts of the addresses in
-// its arguments, or else the tool, such as "web.search". A target that is no address is part of it.
+// its targets, or else the tool, such as "web.search". A target that is no address is part of it.
 func Destination(spec tool.Spec, args []byte) string {
 	hosts, names := places(spec, args)
 	if len(names) > 0 {
@@ -213,14 +214,14 @@ func Destination(spec tool.Spec, args []byte) string {
 	return cmp.Or(strings.Join(hosts, ", "), spec.Name)
 }
 
-// addressed reports whether a query goes to the addresses in its arguments, and nowhere else.
+// addressed reports whether a query goes to the addresses in its targets, and nowhere else.
 func addressed(spec tool.Spec, args []byte) bool {
 	hosts, names := places(spec, args)
 	return len(hosts) > 0 && len(names) == 0
 }
 
-// places returns the hosts of the addresses in the arguments of a query, and its targets that are
-// no addresses; each sorted.
+// places returns the hosts of the addresses in the targets of a query, and the targets that are no
+// addresses; each sorted.
 func places(spec tool.Spec, args []byte) (hosts, names []string) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(args, &given) != nil {
@@ -228,13 +229,13 @@ func places(spec tool.Spec, args []byte) (hosts, names []string) {
 	}
 	for name, raw := range given {
 		v, err := decode(raw)
-		if err != nil || !leads(spec, name, raw) {
+		if err != nil || !isTarget(spec, name) {
 			continue
 		}
 		leaves(v, func(s string) {
 			if host := hostOf(s); host != "" {
 				hosts = appendNew(hosts, host)
-			} else if isTarget(spec, name) || strings.Contains(s, "://") {
+			} else {
 				names = appendNew(names, short(s))
 			}
 		})
@@ -254,7 +255,10 @@ func hostOf(s string) string {
 		s = "https://" + s
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.User != nil || u.Host == "" || bare && !slices.Contains(endings, u.Host[strings.LastIndexByte(u.Host, '.')+1:]) {
+	if err != nil || u.User != nil || u.Host == "" {
+		return ""
+	}
+	if dot := strings.LastIndexByte(u.Host, '.'); bare && (dot < 1 || !slices.Contains(endings, u.Host[dot+1:])) {
 		return ""
 	}
 	return short(strings.ToLower(u.Host))

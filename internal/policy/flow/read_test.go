@@ -1,9 +1,13 @@
 package flow_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
 
 	"steward/internal/id"
 	"steward/internal/message"
@@ -76,58 +80,59 @@ func read(t *testing.T, text string) *turn {
 func TestAQueryCarriesWhatTheUserTyped(t *testing.T) {
 	const text = "search the opening hours of the “old lighthouse” (Ann's), 5 days, in Graz. https://a.example/x?q=1#y, b.org/z; GRAZ_2 new C++"
 	for args, fixed := range map[string]bool{
-		`{"q":"opening hours"}`:               true,
-		`{"q":"Graz"}`:                        true,
-		`{"q":"old lighthouse"}`:              true,
-		`{"q":"Ann"}`:                         true,
-		`{"q":"Ann's"}`:                       true,
-		`{"q":"C++"}`:                         true,
-		`{"q":"hours","near":"Graz"}`:         true,
-		`{"q":"hours","limit":5}`:             true,
-		`{"q":"hours","page":1}`:              true,
-		`{"q":"hours","deep":false}`:          true,
-		`{"q":"hours","sort":"new"}`:          true, // it is typed
-		`{}`:                                  true,
-		`{"q":"hours opening"}`:               false,
-		`{"q":"opening  hours"}`:              false,
-		`{"q":"opening, hours"}`:              false,
-		`{"q":"opening opening"}`:             false,
-		`{"q":"opening of"}`:                  false,
-		`{"q":"Opening hours"}`:               false,
-		`{"q":"graz"}`:                        false,
-		`{"q":"Gra"}`:                         false,
-		`{"q":"raz"}`:                         false,
-		`{"q":"Graz."}`:                       false,
-		`{"q":"Gra\u0301z"}`:                  false,
-		`{"q":"Gr\u200baz"}`:                  false,
-		`{"q":"loo\u212a"}`:                   false,
-		`{"q":"-"}`:                           false,
-		`{"q":"++"}`:                          false,
-		`{"q":"\u2801\u2802"}`:                false,
-		`{"q":""}`:                            false,
-		`{"q":" "}`:                           false,
-		`{"q":null}`:                          false,
-		`{"q":true}`:                          false,
-		`{"q":{"Graz":1}}`:                    false,
-		`{"q":["Graz"]}`:                      false,
-		`{"tags":[true,false]}`:               false,
-		`{"tags":[]}`:                         false,
-		`{"q":"4711"}`:                        false,
-		`{"q":"harbour"}`:                     false, // a value that the page's author wrote
-		`{"sort":"old"}`:                      true,  // typed
-		`{"deep":true}`:                       false,
-		`{"limit":10}`:                        false,
-		`{"limit":5.0}`:                       false,
-		`{"page":2}`:                          false,
-		`{"other":"Graz"}`:                    false, // not in the schema
-		`{"to":"b.org/z"}`:                    true,
-		`{"to":"https://b.org/z"}`:            true,
-		`{"to":"http://b.org/z"}`:             false,
-		`{"to":"b.org"}`:                      false,
-		`{"to":"https://a.example/x?q=1#y"}`:  true,
-		`{"to":"https://a.example/x?q=1"}`:    false,
-		`{"to":"https://a.example/x"}`:        false,
-		`{"to":"https://a.example/x?q=1#y."}`: false,
+		`{"q":"opening hours"}`:              true,
+		`{"q":"Graz"}`:                       true,
+		`{"q":"old lighthouse"}`:             true,
+		`{"q":"Ann"}`:                        true,
+		`{"q":"Ann's"}`:                      true,
+		`{"q":"C++"}`:                        true,
+		`{"q":"hours","near":"Graz"}`:        true,
+		`{"q":"hours","limit":5}`:            true,
+		`{"q":"hours","page":1}`:             true,
+		`{"q":"hours","deep":false}`:         true,
+		`{"q":"hours","sort":"new"}`:         true, // it is typed
+		`{}`:                                 true,
+		`{"q":"hours opening"}`:              false,
+		`{"q":"opening  hours"}`:             false,
+		`{"q":"opening, hours"}`:             false,
+		`{"q":"opening opening"}`:            false,
+		`{"q":"opening of"}`:                 false,
+		`{"q":"Opening hours"}`:              false,
+		`{"q":"graz"}`:                       false,
+		`{"q":"Gra"}`:                        false,
+		`{"q":"raz"}`:                        false,
+		`{"q":"Graz."}`:                      false,
+		`{"q":"Gra\u0301z"}`:                 false,
+		`{"q":"Gr\u200baz"}`:                 false,
+		`{"q":"loo\u212a"}`:                  false,
+		`{"q":"-"}`:                          false,
+		`{"q":"++"}`:                         false,
+		`{"q":"\u2801\u2802"}`:               false,
+		`{"q":""}`:                           false,
+		`{"q":" "}`:                          false,
+		`{"q":null}`:                         false,
+		`{"q":true}`:                         false,
+		`{"q":{"Graz":1}}`:                   false,
+		`{"q":["Graz"]}`:                     false,
+		`{"tags":[true,false]}`:              false,
+		`{"tags":[]}`:                        false,
+		`{"q":"4711"}`:                       false,
+		`{"q":"harbour"}`:                    false, // a value that the page's author wrote
+		`{"sort":"old"}`:                     true,  // typed
+		`{"deep":true}`:                      false,
+		`{"limit":10}`:                       false,
+		`{"limit":5.0}`:                      false,
+		`{"page":2}`:                         false,
+		`{"other":"Graz"}`:                   false, // not in the schema
+		`{"to":"b.org/z"}`:                   true,
+		`{"to":"https://b.org/z"}`:           true,
+		`{"to":"http://b.org/z"}`:            false,
+		`{"to":"b.org"}`:                     false,
+		`{"to":"https://a.example/x?q=1#y"}`: true,
+		`{"to":"https://a.example/x?q=1"}`:   false,
+		`{"to":"https://a.example/x?q=1#y, b.org/z"}`:    false,
+		`{"to":"https://a.example/x"}`:                   false,
+		`{"to":"https://a.example/x?q=1#y."}`:            false,
 		`{"q":"hours","near":"Graz","limit":5,"page":1}`: false, // too many
 		`{"q":"https://evil.example/x"}`:                 false,
 		`{"q":"b.org/z; GRAZ_2"}`:                        true,
@@ -268,4 +273,48 @@ func TestAQueryBeforeAnythingForeignIsFixed(t *testing.T) {
 	if f := x.query(`{"q":"4711"}`, "files"); !f.Fixed {
 		t.Errorf("%+v", f)
 	}
+}
+
+// Whatever the user typed and whatever a model tries, what needs no question is made of stretches of
+// his text and of defaults, and there are at most MaxUnasked such queries.
+func TestWhatGoesOutIsTyped(t *testing.T) {
+	word := rapid.OneOf(rapid.StringMatching(`[a-c]{1,2}`), rapid.SampledFrom([]string{"search", "\"a\"", "(b)", "a's", "1", "1.0", "é", "e\u0301", "k", "\u212a", "\u200b", "\u2801", "-", "a.com", "https://a.com/b", "  ", "\n"}))
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(word, 1, 8).Draw(t, "text"), " ")
+		x := begin(&quiet{})
+		x.msgs[0].Blocks[0].(*message.Text).Text = text
+		x.from("diary", "diary.read", "The PIN is 4711 of a b c.")
+		sources := rapid.SampledFrom([][]string{{"diary"}, {"diary", "search"}, nil}).Draw(t, "sources")
+		fixed := 0
+		for range rapid.IntRange(1, 12).Draw(t, "calls") {
+			args := map[string]any{}
+			for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"q", "near", "limit", "page", "deep", "tags", "to", "other"}), 0, 4, rapid.ID).Draw(t, "names") {
+				args[name] = rapid.OneOf(rapid.Map(rapid.SliceOfN(word, 1, 3), func(w []string) any { return strings.Join(w, " ") }),
+					rapid.SampledFrom([]any{1, 1.5, true, false, nil, []any{"a"}, "", "https://a.com"})).Draw(t, "value")
+			}
+			raw, err := json.Marshal(args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			canon, err := tool.Canonical(raw)
+			if err != nil {
+				continue
+			}
+			if !x.asks("search.find "+string(canon), sources...).Fixed {
+				continue
+			}
+			if fixed++; fixed > flow.MaxUnasked {
+				t.Fatalf("%d queries of %q", fixed, text)
+			}
+			for name, v := range args {
+				said := fmt.Sprint(v)
+				switch {
+				case name == "page" && said == "1", name == "deep" && v == false:
+				case name == "to" && strings.Contains(text, strings.TrimPrefix(said, "https://")):
+				case name == "other", !strings.Contains(text, said), !strings.ContainsFunc(said, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }):
+					t.Fatalf("%s is %q, after %q", name, said, text)
+				}
+			}
+		}
+	})
 }

@@ -89,6 +89,9 @@ func (t *typed) value(raw json.RawMessage, from int, address bool) (end int, ok 
 	case json.Number:
 		return t.find(v.String(), from)
 	case string:
+		if strings.Contains(v, "://") && strings.ContainsFunc(v, unicode.IsSpace) {
+			return 0, false // an address is one word
+		}
 		if end, ok = t.find(v, from); ok || !address {
 			return end, ok
 		}
