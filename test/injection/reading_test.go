@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"steward/internal/policy/flow"
+	"steward/internal/runtime"
 )
 
 // unasked is how many of the tasks in reading.txt run without a question.
@@ -33,5 +34,28 @@ func TestTasksThatOnlyReadAskSeldom(t *testing.T) {
 	t.Logf("%d of %d tasks that only read need no question", free, len(list))
 	if free != unasked {
 		t.Errorf("%d tasks need no question; write it down here and in docs/operations/security.md", free)
+	}
+}
+
+// A yes covers the host or the tool that was shown, and nothing else of the same server.
+func TestAnAnswerCoversThePlaceThatWasShown(t *testing.T) {
+	e := newEveryday(t)
+	page := func(url string) call { return call{"search.page", map[string]any{"url": url}} }
+	carry := call{"search.web", map[string]any{"query": "tulip-79"}}
+	rounds := [][]call{{{"notes.read", map[string]any{"id": "n2"}}}, {carry}, {carry, page("https://evil.example/tulip")}, {page("https://evil.example/79")},
+		{page("https://other.example/79")}, {page("https://evil.example/7")}, {{"tickets.get", map[string]any{"id": "T-104"}}}, {{"tickets.search", map[string]any{"query": "tulip"}}}}
+	var reasons []string
+	yes := e.decide
+	e.decide = func(q runtime.ApprovalView) runtime.Verdict {
+		reasons = append(reasons, q.Reason)
+		return yes(q)
+	}
+	if n := e.do("Go on.", rounds); n != 5 || len(e.calls) != 9 {
+		t.Errorf("%d questions, %d calls: %q", n, len(e.calls), reasons)
+	}
+	for i, place := range []string{"search.web", "evil.example", "other.example", "tickets.get", "tickets.search"} {
+		if i < len(reasons) && !strings.Contains(reasons[i], "the answer counts for all reads of "+place+" in this turn") {
+			t.Errorf("question %d: %s", i, reasons[i])
+		}
 	}
 }
