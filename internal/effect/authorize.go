@@ -25,7 +25,7 @@ func (e *Engine) Authorize(ctx context.Context, point policy.Point, c Call) (Aut
 	j := &job{e: e, c: c, spec: c.Tool.Spec(), args: []byte("{}")}
 	if strings.TrimSpace(string(c.Args)) != "" {
 		var err error
-		if j.args, err = e.check(&c, j.spec); err != nil {
+		if j.args, err = e.check(&c); err != nil {
 			return Authorization{}, err
 		}
 	}

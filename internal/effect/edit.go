@@ -28,7 +28,7 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, ra
 		return false, err
 	}
 	j.c.Args = raw
-	if j.args, err = e.check(&j.c, j.spec); err != nil {
+	if j.args, err = e.check(&j.c); err != nil {
 		return false, err
 	}
 	if string(j.args) == r.in.Args {

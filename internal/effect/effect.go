@@ -30,7 +30,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,7 +191,7 @@ func (e *Engine) run(ctx context.Context, c Call) (*message.ToolResult, error) {
 		return e.settleOrphaned(ctx, c, c.unknown(), "its tool is not there any more")
 	}
 	spec := c.Tool.Spec()
-	args, err := e.check(&c, spec)
+	args, err := e.check(&c)
 	if err != nil {
 		return e.settleOrphaned(ctx, c, c.failed(err), "its tool does not take its arguments any more")
 	}
@@ -243,26 +242,9 @@ type dropped struct {
 	res *message.ToolResult
 }
 
-// check canonicalises and validates the arguments. Empty arguments are taken as {},
-// because models leave them out for tools that need none.
-func (e *Engine) check(c *Call, spec tool.Spec) ([]byte, error) {
-	raw := c.Args
-	if strings.TrimSpace(string(raw)) == "" {
-		raw = []byte("{}")
-	}
-	args, err := e.canonical(raw)
-	if err != nil {
-		return nil, err
-	}
-	if t, ok := c.Tool.(tool.Checker); ok {
-		return args, t.Check(args)
-	}
-	v, err := tool.NewValidator(spec.Input) // tools of a registry are Checkers, and have returned above
-	if err != nil {
-		return nil, err
-	}
-	return args, v.Validate(args)
-}
+// check makes the arguments canonical, corrects what can only mean one thing (see tool.Correct), and
+// validates them. What is authorized, shown, recorded and executed is what it returns.
+func (e *Engine) check(c *Call) ([]byte, error) { return tool.Correct(c.Tool, c.Args, e.canonical) }
 
 // query authorizes a query and runs it at once. A query that a person or a grant must
 // allow is handled as an action.

@@ -199,7 +199,7 @@ func TestEditingArguments(t *testing.T) {
 	for name, x := range map[string]struct{ args, code string }{
 		"denied by policy":             {`{"path":"cheap banned"}`, "approval_edit_denied"},
 		"somebody else would be asked": {`{"path":"dear"}`, "approval_by_group"},
-		"not by the schema":            {`{"path":1}`, "args_invalid"},
+		"not by the schema":            {`{"path":true}`, "args_invalid"},
 		"unknown argument":             {`{"path":"cheap","odd":1}`, "args_invalid"},
 		"a name twice":                 {`{"path":"cheap","path":"cheap"}`, ""},
 		"no JSON":                      {`{`, ""},

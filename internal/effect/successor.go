@@ -102,7 +102,7 @@ func (e *Engine) successor(ctx context.Context, sc store.Scope, of, at resource.
 	}
 	c, err := e.callOf(ctx, sc, &next, t)
 	if err == nil {
-		_, err = e.check(&c, c.Tool.Spec())
+		_, err = e.check(&c)
 	}
 	if err != nil {
 		return b, err

@@ -168,10 +168,8 @@ func (n *Node) callable(x *external, name string) error {
 		}
 		return e
 	}
-	if c, ok := t.(tool.Checker); ok {
-		if err := c.Check(x.args); err != nil {
-			return err
-		}
+	if _, err := tool.Correct(t, x.args, nil); err != nil {
+		return err
 	}
 	x.spec = t.Spec()
 	x.spec.Async, x.spec.AsyncAfter = false, 0 // no conversation could receive a later result

@@ -17,6 +17,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // job prepares the job of a run and fills in what the run pins. rc is the turn's
@@ -162,6 +163,15 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 	if ec.Tool, err = n.usable(x.kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
 		return n.effects.SettleOrphaned(ctx, ec, refused(err), fault.Of(err).Message)
 	}
+	if fitted, err := tool.Correct(ec.Tool, call.Args, nil); err == nil { // what is judged is what is executed
+		c := *call.ToolCall
+		c.Args = fitted
+		call.ToolCall, ec.Args = &c, fitted
+	}
+	if call.Name == startTool && x.startsAfter(call) {
+		return says(call.Ref, call.Name, message.Interrupted, "Not begun: a reply may carry out one plan, and this is its second. "+
+			"Put what belongs together into one plan, or start this one when you have the result of the first."), nil
+	}
 	if x.run.Plan && call.Name == startTool {
 		w := &treeWorker{turnCall: &turnCall{x, call, nil}}
 		_, problem := w.read(ctx, call.Args)
@@ -181,6 +191,17 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		ec.Room = p.take
 	}
 	return n.callTool(ctx, c, x.request, ec)
+}
+
+// startsAfter reports whether the reply of a call carries out another plan before it. The tasks of both
+// would stand below the same message, under the same lease.
+func (x *calls) startsAfter(call agent.Call) bool {
+	for _, m := range slices.Backward(x.session.Transcript().Messages()) {
+		if m.ID == call.Message {
+			return slices.ContainsFunc(m.Calls(), func(c message.Call) bool { return c.Name == startTool && c.Block < call.Block })
+		}
+	}
+	return false
 }
 
 // turnCall is a call of a tool that works inside its turn: one that asks an agent,
