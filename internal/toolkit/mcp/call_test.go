@@ -32,7 +32,7 @@ func TestResults(t *testing.T) {
 			kinds = append(kinds, "file "+b.MIME+" "+b.Name+" "+string(b.Data))
 		}
 	}
-	want := []string{"hello", "image image/png png", "file audio/wav audio.wav wav", "file application/octet-stream image ?",
+	want := []string{"hello", "image image/png " + png, "file audio/wav audio.wav wav", "file application/octet-stream image ?", "[The image (image/png) has no data]",
 		"[resource a: test://a, to be read with srv.read_resource; A; text/plain; 7 bytes]", "[test://a]\nwithin", "file application/zip b.bin blob"}
 	if !slices.Equal(kinds, want) {
 		t.Errorf("%q", kinds)
@@ -52,7 +52,7 @@ func TestResourcesAndPrompts(t *testing.T) {
 		`{"resources":[{"description":"the first","mimeType":"text/plain","name":"a","uri":"test://a"},{"name":"b","uri":"test://b.bin"}],"templates":[{"name":"any","uriTemplate":"test://{x}"}]}`)
 	read := w.tool(t, "srv.read_resource")
 	wantText(t, read, `{"uri":"test://a"}`, "[test://a]\nthe text of test://a")
-	if r, err := call(t.Context(), read, `{"uri":"test://b.bin"}`); err != nil || string(r.Content[0].(*message.Image).Data) != "bytes" {
+	if r, err := call(t.Context(), read, `{"uri":"test://b.bin"}`); err != nil || string(r.Content[0].(*message.Image).Data) != gif {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := call(t.Context(), read, `{"uri":"other://a"}`); !fault.Is(err, fault.Invalid) {

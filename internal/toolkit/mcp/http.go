@@ -164,7 +164,7 @@ func (g *guard) bound(ctx context.Context, res *http.Response, a asked, end func
 		if a.call {
 			s.left = maxStream
 		}
-		res.Body = &body{Reader: s, close: res.Body.Close, end: end}
+		res.Body = &body{Reader: newEvents(s), close: res.Body.Close, end: end}
 	case a.call && kind == "application/json":
 		defer end()
 		data, err := g.whole(res, a)
@@ -195,11 +195,12 @@ func (g *guard) whole(res *http.Response, a asked) ([]byte, error) {
 	case len(data) > maxMessage:
 		return instead(codeTooLarge, tooLargeText), nil
 	}
+	data = valid(data)
 	m, err := jsonrpc.DecodeMessage(data)
 	if r, ok := m.(*jsonrpc.Response); err != nil || !ok || fmt.Sprint(r.ID.Raw()) != string(a.id) {
 		return instead(codeGarbled, "the response is no answer to the call"), nil
 	}
-	return data, nil
+	return lenientBytes(data), nil
 }
 
 // body is a response body with a function that is called at its end.

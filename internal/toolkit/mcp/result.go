@@ -1,10 +1,13 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"mime"
+	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,17 +23,18 @@ func result(word string, in *sdk.CallToolResult) (tool.Result, error) {
 		return tool.Result{}, needsInput(word)
 	}
 	out := tool.Result{Failed: in.IsError}
-	text := false
+	text, whole := false, false // some part has words; and they are all that is structured
 	for _, c := range in.Content {
 		b := block(word, c)
 		if t, ok := c.(*sdk.TextContent); ok && t.Text != "" {
-			text = true
+			text, whole = true, whole || isJSONOf(t.Text, in.StructuredContent)
 		}
 		if b != nil {
 			out.Content = append(out.Content, b)
 		}
 	}
-	if in.StructuredContent != nil && !text {
+	// The protocol wants the structured content in words too. The words of a failure are often about it only.
+	if in.StructuredContent != nil && (!text || in.IsError && !whole) {
 		b, err := json.Marshal(in.StructuredContent)
 		if err != nil {
 			return tool.Result{}, fault.New(fault.Unavailable, "mcp_answer_invalid", "what the server %s answered cannot be written: %w", word, err)
@@ -40,12 +44,26 @@ func result(word string, in *sdk.CallToolResult) (tool.Result, error) {
 	return out, nil
 }
 
+// isJSONOf reports whether a text is the JSON of a value.
+func isJSONOf(text string, v any) bool {
+	got, err := tool.Canonical([]byte(text))
+	if err != nil {
+		return false
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return false
+	}
+	want, err := tool.Canonical(b)
+	return err == nil && bytes.Equal(got, want)
+}
+
 func needsInput(word string) error {
 	return fault.New(fault.Unsupported, "mcp_input_needed", "the MCP server %s asks a question back, which Steward does not answer yet", word).
 		WithHint("give it in the arguments all that it needs")
 }
 
-// block converts a content into a block; it returns nil for an empty one.
+// block converts a content into a block; it returns nil for none.
 func block(word string, c sdk.Content) message.Block {
 	switch c := c.(type) {
 	case *sdk.TextContent:
@@ -59,17 +77,27 @@ func block(word string, c sdk.Content) message.Block {
 	case *sdk.EmbeddedResource:
 		return contents(c.Resource)
 	}
-	return &message.Text{Text: fmt.Sprintf("[content of a kind that is not known here: %T]", c)}
+	kind := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", c), "*mcp."), "Content")
+	return &message.Text{Text: fmt.Sprintf("[Content of the kind %q, which is not known here, was left out]", kind)}
 }
 
-// media makes an image or a file block from bytes.
+// pictures are the types of images that models are shown. A model's server refuses a request whose
+// image is not of the type that it is said to have, and with it everything that is said afterwards.
+var pictures = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// media makes an image or a file block from bytes. A text takes the place of what is neither.
 func media(kind, name string, data []byte) message.Block {
-	if len(data) == 0 {
-		return nil
-	}
 	base, _, err := mime.ParseMediaType(kind)
 	if err != nil || !strings.Contains(base, "/") {
 		base = "application/octet-stream"
+	}
+	if len(data) == 0 {
+		return &message.Text{Text: fmt.Sprintf("[The %s (%s) has no data]", name, base)}
+	}
+	if is := http.DetectContentType(data); strings.HasPrefix(base, "image/") && slices.Contains(pictures, is) {
+		base = is
+	} else if slices.Contains(pictures, base) {
+		return &message.Text{Text: fmt.Sprintf("[The %s (%s) could not be read: its %d bytes are no such image]", name, base, len(data))}
 	}
 	if strings.HasPrefix(base, "image/") {
 		return &message.Image{MIME: base, Data: data}

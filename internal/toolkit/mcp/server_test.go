@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
+// The beginnings of images.
+const png, gif = "\x89PNG\r\n\x1a\n", "GIF89a"
+
 // friendly is a well-behaved server, made with the SDK.
 func friendly() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "friendly", Version: "1"}, &sdk.ServerOptions{PageSize: 3})
@@ -60,7 +63,7 @@ func friendly() *sdk.Server {
 		size := int64(7)
 		return &sdk.CallToolResult{Content: []sdk.Content{
 			&sdk.TextContent{Text: "hello"},
-			&sdk.ImageContent{MIMEType: "image/png", Data: []byte("png")},
+			&sdk.ImageContent{MIMEType: "image/png", Data: []byte(png)},
 			&sdk.AudioContent{MIMEType: "audio/wav", Data: []byte("wav")},
 			&sdk.ImageContent{MIMEType: "nonsense", Data: []byte("?")},
 			&sdk.ImageContent{MIMEType: "image/png"},
@@ -122,7 +125,7 @@ func friendly() *sdk.Server {
 		func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 			return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{
 				{Role: "user", Content: &sdk.TextContent{Text: "Greet " + r.Params.Arguments["who"]}},
-				{Role: "assistant", Content: &sdk.ImageContent{MIMEType: "image/png", Data: []byte("png")}}}}, nil
+				{Role: "assistant", Content: &sdk.ImageContent{MIMEType: "image/png", Data: []byte(png)}}}}, nil
 		})
 	return s
 }
@@ -130,7 +133,7 @@ func friendly() *sdk.Server {
 func read(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	c := &sdk.ResourceContents{URI: r.Params.URI, Text: "the text of " + r.Params.URI}
 	if strings.HasSuffix(r.Params.URI, ".bin") {
-		c = &sdk.ResourceContents{URI: r.Params.URI, Blob: []byte("bytes"), MIMEType: "image/gif"}
+		c = &sdk.ResourceContents{URI: r.Params.URI, Blob: []byte(gif), MIMEType: "image/gif"}
 	}
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{c}}, nil
 }
@@ -211,6 +214,7 @@ func programs() map[string]func() {
 	return map[string]func(){
 		"friendly": func() { _ = friendly().Run(context.Background(), &sdk.StdioTransport{}) },
 		"good":     byHand(wire{}),
+		"odd_part": byHand(wire{call: func(w *wire, id, _ string) { w.answer(id, oddPart) }}),
 		"big_answer": byHand(wire{call: func(w *wire, id, params string) {
 			if strings.Contains(params, "big") {
 				w.answer(id, `{"content":[{"type":"text","text":"{\"id\": 1, \"method\": [`+strings.Repeat("x", 17<<20)+`"}]}`)

@@ -221,7 +221,11 @@ func messageOf(line []byte) (jsonrpc.Message, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
 		return nil, errNoMessage
 	}
-	return jsonrpc.DecodeMessage(line)
+	m, err := jsonrpc.DecodeMessage(valid(line))
+	if err == nil {
+		lenient(m)
+	}
+	return m, err
 }
 
 // idle reports whether a line is a notification that needs no further parsing. It recognises the
