@@ -159,12 +159,12 @@ func TestBoundsHoldOverACrash(t *testing.T) {
 	}
 }
 
-// Calls beyond the limit are answered, also those of before a crash.
+// Of the calls beyond the limit one is kept, and answered. All that were recorded are answered.
 func TestCallsOfAReplyAreBounded(t *testing.T) {
 	for name, c := range map[string]struct {
-		recorded int
-		ran      string
-	}{"a reply": {0, "[a.n0 a.n1]"}, "a recorded one": {1, "[a.n1]"}} {
+		recorded   int
+		ran, roles string
+	}{"a reply": {0, "[a.n0 a.n1]", "uattta"}, "a recorded one": {1, "[a.n1]", "uattttta"}} {
 		t.Run(name, func(t *testing.T) {
 			names := []string{"a.n0", "a.n1", "a.n2", "a.n3", "a.n4"}
 			w := newWorld(t, calls(names...), says("done"))
@@ -174,17 +174,48 @@ func TestCallsOfAReplyAreBounded(t *testing.T) {
 			}
 			w.job.Limits.Calls = 2
 			ran := w.notes()
-			w.ends(t.Context(), agent.Answered, "uattttta")
+			w.ends(t.Context(), agent.Answered, c.roles)
 			slices.Sort(*ran)
 			if fmt.Sprint(*ran) != c.ran {
 				t.Errorf("ran %v", *ran)
 			}
-			for i, m := range w.tr.Messages()[2:7] {
+			for i, m := range w.tr.Messages()[2 : len(c.roles)-1] {
 				if (m.Result().Status == message.OK) != (i < 2) {
 					t.Errorf("result %d: %+v", i, m.Result())
 				}
 			}
 		})
+	}
+}
+
+// Whatever a reply holds, what is kept of it is bounded, and what is left out is not run.
+func TestWhatIsKeptOfAReplyIsBounded(t *testing.T) {
+	reply := calls(strings.Repeat("é", 5000), "a.long", "a.deep", "a.broken", "a.good")
+	args := func(i int, text string) { reply.reply.Blocks[i].(*message.ToolCall).Args = []byte(text) }
+	args(1, `{"text":"`+strings.Repeat("x", 2<<20)+`"}`)
+	args(2, strings.Repeat(`{"a":`, 5000)+"1"+strings.Repeat("}", 5000))
+	args(3, strings.Repeat("[", 5000))
+	var texts []message.Block
+	for i := range 5000 {
+		texts = append(texts, &message.Text{Text: fmt.Sprintf("%d ", i)})
+	}
+	reply.reply.Blocks = append(texts, reply.reply.Blocks...)
+	w := newWorld(t, reply, says("done"))
+	ran := w.notes()
+	w.ends(t.Context(), agent.Answered, "uattttta")
+	slices.Sort(*ran)
+	if len(*ran) != 2 || (*ran)[0] != "a.good" || len((*ran)[1]) > 128 {
+		t.Errorf("ran %.200q", *ran)
+	}
+	m := w.tr.Messages()[1]
+	if len(m.Blocks) != 6 || !strings.HasPrefix(m.Text(), "0 1 2 ") || !strings.HasSuffix(m.Text(), " 4999 ") {
+		t.Errorf("%d blocks are kept: %.100q", len(m.Blocks), m.Text())
+	}
+	for i, want := range []string{"", "2097163 bytes", "nested more than 128 levels", "nested more than 128 levels", ""} {
+		c, r := m.Calls()[i], w.tr.Messages()[2+i].Result()
+		if len(c.Args) > 200 || !strings.Contains(r.Text(), want) || (want != "") != (r.Status == message.Failed) {
+			t.Errorf("call %d: %.300q, %s: %.300q", i, c.Args, r.Status, r.Text())
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // runCalls runs the calls of one assistant message in parallel. It appends their results
 // in call order, each as soon as those before it are available. Calls beyond the limit per
-// reply get an error as their result. It returns done if the run must end, because it was
+// reply, of which one is kept (see bounded), get an error as their result. It returns done if the run must end, because it was
 // stopped or repeats itself.
 func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, err error) {
 	if err := l.ready(); err != nil {
@@ -42,7 +42,7 @@ func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, e
 	r.start(ctx, run)
 	results, err := r.collect(ctx, run)
 	if err == nil && len(beyond) > 0 {
-		err = l.append(ctx, refusals(beyond, message.Failed, fmt.Sprintf("Not run: a reply may make at most %d calls. Make fewer at once.", l.Limits.Calls))...)
+		err = l.append(ctx, refusals(beyond, message.Failed, fmt.Sprintf("Not run: a reply may make at most %d calls. This one was not run, and those after it were left out. Make fewer at once.", l.Limits.Calls))...)
 	}
 	if err != nil {
 		return false, err
@@ -88,6 +88,10 @@ func (r *running) start(ctx context.Context, calls []message.Call) {
 			defer s.end(nil)
 			if c.Ref == r.half {
 				s.res = told(message.Failed, "Not run: your reply was cut off by its length limit inside this call. Make the call again, with shorter arguments.")
+				return
+			}
+			if why, out := leftOut(c.Args); out {
+				s.res = told(message.Failed, "Not run: "+why)
 				return
 			}
 			s.res, s.err = r.loop.Call(s.ctx, Call{Call: c, Labels: r.labels,

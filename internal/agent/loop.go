@@ -345,7 +345,7 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 	if reply == nil {
 		return l.cut(m, partial.String()), fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
 	}
-	m.Blocks, m.Model, m.Stop, m.Usage, m.Meta = reply.Blocks, reply.Model, reply.Stop, reply.Usage, reply.Meta
+	m.Blocks, m.Model, m.Stop, m.Usage, m.Meta = bounded(reply.Blocks, l.Limits.Calls), reply.Model, reply.Stop, reply.Usage, reply.Meta
 	l.mark(m)
 	return m, nil
 }

@@ -20,10 +20,12 @@ import (
 )
 
 // maxData bounds the images and files of a result, maxRest the stored text of a result
-// that was cut; in bytes.
+// that was cut; in bytes. maxParts bounds its parts, each of which costs memory however short it is.
 const (
 	maxData = 8 << 20
 	maxRest = 16 << 20
+
+	maxParts = 256
 )
 
 // told builds a result in Steward's own words.
@@ -261,7 +263,7 @@ func (j *job) content(in []message.Block) (out []message.Block, whole string) {
 	limit := j.limit()
 	var texts []string
 	data := 0
-	for _, b := range in {
+	for _, b := range fewer(in) {
 		var c *message.Common
 		switch v := b.(type) {
 		case *message.Text:
@@ -299,6 +301,32 @@ func (j *job) content(in []message.Block) (out []message.Block, whole string) {
 		return j.cap(out, whole, limit, "Policy allows no more."), ""
 	}
 	return j.cap(out, whole, limit, fmt.Sprintf("Read on with %s: uri %q, offset %d.", ReadToolName, j.restURI().String(), len(cut(whole, limit)))), whole
+}
+
+// fewer joins the texts of a result that has too many parts, and leaves out what else is too many.
+func fewer(in []message.Block) []message.Block {
+	if len(in) <= maxParts {
+		return in
+	}
+	joined, left := &message.Text{}, 0
+	var text strings.Builder
+	out := slices.Clone(in[:maxParts])
+	for _, b := range in[maxParts:] {
+		t, ok := b.(*message.Text)
+		if b != nil {
+			joined.Labels |= b.Base().Labels
+		}
+		if !ok {
+			left++
+			continue
+		}
+		text.WriteString(t.Text + "\n")
+	}
+	if left > 0 {
+		fmt.Fprintf(&text, "[%d more images and files were left out.]", left)
+	}
+	joined.Text = text.String()
+	return append(out, joined)
 }
 
 // holds reports whether a message can hold the block.

@@ -38,9 +38,9 @@ type Plan struct {
 // minimum that must stay exceeds the target, Fit clips results further.
 //
 // A call is never separated from its results. These always stay: pinned messages,
-// system messages at the beginning, open calls, messages that the model has not
-// answered yet, a person's newest message, and the message that opened the running
-// turn. count returns the tokens of a message as it is shown. Fit is
+// system messages at the beginning, open calls, a person's newest message, and the
+// message that opened the running turn. Messages that the model has not answered yet
+// stay too, unless the view could not fit with those before a person's newest message. count returns the tokens of a message as it is shown. Fit is
 // deterministic.
 func Fit(items []Item, b Budget, count func(*message.Message) int64) Plan {
 	if b.Target <= 0 || b.Target > b.Window {
@@ -62,6 +62,12 @@ func Fit(items []Item, b Budget, count func(*message.Message) int64) Plan {
 	for _, c := range steps {
 		if f.total(f.most, c) <= b.Window {
 			return f.plan(f.most, c)
+		}
+	}
+	// What the model has not answered leaves only when nothing else helps, and a person has written since.
+	for _, c := range steps {
+		if f.last > f.most && f.total(f.last, c) <= b.Window {
+			return f.plan(f.last, c)
 		}
 	}
 	return f.plan(f.most, steps[len(steps)-1])

@@ -18,6 +18,7 @@ type fitter struct {
 
 	start  int    // where the view starts now
 	most   int    // the latest possible start
+	last   int    // a later one, at a person's newest message, for when nothing else helps; 0: none
 	must   []bool // by lead: its group is always shown
 	needed []bool // by item: it must be pinned if the view starts after it
 	cuts   []int  // possible starts after start, in order
@@ -161,6 +162,12 @@ func (f *fitter) findMost() {
 		}
 	}
 	f.most = max(f.most, at)
+	for i := len(f.items) - 1; i > f.most; i-- {
+		if f.turns[i] {
+			f.last = i
+			break
+		}
+	}
 }
 
 // findCuts finds the possible starts: shown items that lead their group, where no
@@ -173,13 +180,19 @@ func (f *fitter) findCuts() {
 		}
 	}
 	reach := -1 // the highest end of the groups before i
+	last := 0
 	for i := range f.items {
 		g := f.a.groups[i]
-		if i > f.start && i <= f.most && g.lead == i && reach < i && shown[i] {
-			f.cuts = append(f.cuts, i)
+		if i > f.start && g.lead == i && reach < i && shown[i] {
+			if i <= f.most {
+				f.cuts = append(f.cuts, i)
+			} else if i == f.last {
+				last = i
+			}
 		}
 		reach = max(reach, g.last)
 	}
+	f.last = last
 	f.most = f.start
 	if n := len(f.cuts); n > 0 {
 		f.most = f.cuts[n-1]
