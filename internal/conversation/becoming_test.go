@@ -139,6 +139,28 @@ func TestWhatCallsMakeObsolete(t *testing.T) {
 	}
 }
 
+// What an action returned stays, whatever comes next, and so does what a tool returned that is not there any
+// more: the model could do it again. Tools are named by names that there are, and by globs.
+func TestMakingRoomKeepsActions(t *testing.T) {
+	k := newTalk(t)
+	ctx := t.Context()
+	k.turn("work", "file.write a", "gone.add b", "file.list c")
+	for _, tools := range [][]string{{"wbe.get"}, {"web.get", "file.raed"}, {"web.[get"}} {
+		if n, err := k.e.Optimize(ctx, anna, k.conv, tools); n != 0 || !fault.HasCode(err, "tool_unknown") && !fault.HasCode(err, "tool_pattern_invalid") {
+			t.Errorf("%v: %d, %v", tools, n, err)
+		}
+	}
+	if n, err := k.e.Optimize(ctx, anna, k.conv, []string{"file.*"}); n != 0 || err != nil { // all of what is left are files
+		t.Errorf("%d, %v", n, err)
+	}
+	before := k.view()
+	n, err := k.e.Optimize(ctx, anna, k.conv, []string{"web.*"})
+	v := k.view()
+	if n != 1 || err != nil || v[2] != before[2] || v[4] != before[4] || !strings.HasPrefix(v[6], "[left out to make room") {
+		t.Errorf("%d left, %v\n%s", n, err, strings.Join(v, "\n"))
+	}
+}
+
 func TestOptimizeAndRestore(t *testing.T) {
 	k := newTalk(t)
 	ctx := t.Context()
@@ -148,7 +170,7 @@ func TestOptimizeAndRestore(t *testing.T) {
 	before := k.view()
 	n, err := k.e.Optimize(ctx, anna, k.conv, []string{"file.write"}) // its rules name reading and listing
 	v := k.view()
-	if n != 1 || err != nil || !strings.HasPrefix(v[4], "[obsolete: left out") || v[8] != before[8] || v[2] != before[2] {
+	if n != 1 || err != nil || !strings.HasPrefix(v[4], "[left out to make room; read it with results.read uri=") || v[8] != before[8] || v[2] != before[2] {
 		t.Fatalf("%d left, %v\n%s", n, err, strings.Join(v, "\n"))
 	}
 	if n, err := k.e.Optimize(ctx, anna, k.conv, []string{"web.get"}); n != 2 || err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -99,7 +100,7 @@ func (e *Engine) rooms(ctx context.Context, sc store.Scope, conv id.ID) ([]Optim
 	var out []Optimization
 	for _, r := range b.View.Room {
 		out = append(out, Optimization{Change: record.Change{State: record.Invalidated, At: r.At, Actor: r.Actor, Strategy: record.StrategySequence,
-			Reason: fmt.Sprintf("%d results of tools other than %s were left out to make room", r.Results, strings.Join(r.Keep, ", ")),
+			Reason: fmt.Sprintf("%d results of queries other than %s were left out to make room", r.Results, strings.Join(r.Keep, ", ")),
 			Undone: r.Undone, UndoneBy: r.UndoneBy}, Pos: r.Upto})
 	}
 	return out, err
@@ -162,29 +163,42 @@ func (e *Engine) stillStale(ctx context.Context, sc store.Scope, conv id.ID, b *
 	return s.recorded(time.Now().UTC()), nil
 }
 
-// Optimize prepares a conversation for the tools that are about to be used:
-// results of other tools that these do not build on leave the view, and so do
-// obsolete results. It makes one record in the branch, which Restore reverts. It
-// returns how many results left the view. Error code: room_full.
+// Optimize prepares a conversation for the tools that are about to be used, named
+// by names and globs: results of other queries that these do not build on leave the
+// view, and so do obsolete results. Results of actions stay, and so do those of tools
+// that are not there any more: without the result, the model might do it again. It
+// makes one record in the branch, which Restore reverts. It returns how many results
+// left the view. Error codes: room_full, tool_unknown, tool_pattern_invalid.
 func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools []string) (int, error) {
 	c, _, err := e.get(ctx, sc, conv)
 	if err != nil {
 		return 0, err
 	}
-	related := window.Related(func(name string) (tool.Tool, bool) { return e.opt.Tools(c.Agent, name) }, tools, e.opt.Names(c.Agent)...)
-	keep := slices.Sorted(maps.Keys(related))
+	lookup := func(name string) (tool.Tool, bool) { return e.opt.Tools(c.Agent, name) }
+	names := e.opt.Names(c.Agent)
+	if tools, err = named(names, tools); err != nil {
+		return 0, err
+	}
+	keep := window.Related(lookup, tools, names...)
+	stays := func(name string) bool {
+		if t, ok := lookup(name); !ok || t.Spec().Effect != tool.Query {
+			keep[name] = true
+		}
+		return keep[name]
+	}
 	n := 0
 	err = e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		n = 0
-		room := record.Room{Keep: keep, At: time.Now().UTC().Truncate(time.Millisecond), Actor: sc.Actor}
+		room := record.Room{At: time.Now().UTC().Truncate(time.Millisecond), Actor: sc.Actor}
 		entries, _, err := e.shown(ctx, sc, conv, b)
 		for _, m := range entries {
 			room.Upto = max(room.Upto, m.Pos)
 			r := m.Result()
-			if r != nil && r.Status == message.OK && !related[r.Name] && !m.Pinned && m.Change.State == record.Active {
+			if r != nil && !stays(r.Name) && r.Status == message.OK && !m.Pinned && m.Change.State == record.Active {
 				n++
 			}
 		}
+		room.Keep = slices.Sorted(maps.Keys(keep))
 		if err != nil || n == 0 {
 			return nil, err
 		}
@@ -194,6 +208,27 @@ func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools
 		return nil, err
 	})
 	return n, err
+}
+
+// named returns the tools among names that names and globs mean. A glob may mean none.
+func named(names, patterns []string) ([]string, error) {
+	var out []string
+	for _, p := range patterns {
+		found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !tool.Means(p, name) })
+		switch _, err := path.Match(p, ""); {
+		case err != nil:
+			return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tool names", tool.Clip(p, 80)).
+				WithHint("write a name, or a glob such as math.*")
+		case len(found) == 0 && !tool.IsGlob(p):
+			bad := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", tool.Clip(p, 80)).Detail("tool", tool.Clip(p, 80))
+			if near := tool.Near(p, names, 3); len(near) > 0 {
+				return nil, bad.WithHint("did you mean %s?", strings.Join(near, " or "))
+			}
+			return nil, bad.WithHint("steward tools list shows what there is")
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }
 
 // makeRoom adds a decision. It replaces earlier ones that keep the same tools. If there are

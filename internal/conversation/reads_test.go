@@ -18,6 +18,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/internal/tool"
 )
 
 // meter counts the reads and writes of a store.
@@ -49,7 +50,7 @@ func history(messages int) string {
 	b.WriteString("[")
 	for i := 0; i < messages; i += 4 {
 		fmt.Fprintf(&b, `{"role":"user","content":"question %d"},
-			{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":{"name":"notes__read","arguments":"{}"}}]},
+			{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":{"name":"web__get","arguments":"{}"}}]},
 			{"role":"tool","tool_call_id":"c%d","content":"result %d"},{"role":"assistant","content":"answer %d"},`, i, i, i, i, i)
 	}
 	return strings.TrimSuffix(b.String(), ",") + "]"
@@ -61,8 +62,9 @@ func imported(t *testing.T, messages int) (*meter, *conversation.Engine, id.ID) 
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
 	must(t, err)
 	t.Cleanup(func() { db.Close() })
-	st := &meter{Store: db}
-	e := conversation.New(st, conversation.Options{Codecs: codecs()})
+	st, tools := &meter{Store: db}, files(t)
+	e := conversation.New(st, conversation.Options{Codecs: codecs(), Names: func(string) []string { return tools.Names() },
+		Tools: func(_, name string) (tool.Tool, bool) { return tools.Get(name) }})
 	for got, err := range e.ImportAll(t.Context(), anna, "anna", strings.NewReader(history(messages)), importexport.Options{}) {
 		if err != nil || got.Stored != messages {
 			t.Fatalf("%d messages, %v", got.Stored, err)
@@ -132,7 +134,7 @@ func TestMakingRoomIsOneRecord(t *testing.T) {
 	st, e, conv := imported(t, messages)
 	ctx := t.Context()
 	before := st.written.Load()
-	if n, err := e.Optimize(ctx, anna, conv, []string{"math.add"}); n != messages/4 || err != nil {
+	if n, err := e.Optimize(ctx, anna, conv, []string{"file.write"}); n != messages/4 || err != nil {
 		t.Fatalf("%d results left, %v", n, err)
 	}
 	if n := st.written.Load() - before; n > 2 { // the branch, and a check of the conversation
@@ -158,7 +160,7 @@ func TestMakingRoomIsOneRecord(t *testing.T) {
 		s, err := e.Open(ctx, anna, x)
 		must(t, err)
 		shown := s.Transcript().Messages()
-		for i, want := range map[int]string{2: "result ", 6: "[obsolete: left out to make room"} {
+		for i, want := range map[int]string{2: "result ", 6: "[left out to make room"} {
 			r := shown[len(shown)-i].Result()
 			if r == nil || !strings.HasPrefix(r.Text(), want) {
 				t.Errorf("%s shows %v, want %q", name, r, want)

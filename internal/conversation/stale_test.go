@@ -102,7 +102,7 @@ func TestADeletionTakenBackMakesNoRoomUndone(t *testing.T) {
 	ctx := t.Context()
 	k.turn("read", "file.read a")
 	k.turn("go on")
-	if n, err := k.e.Optimize(ctx, anna, k.conv, []string{"other.tool"}); err != nil || n != 1 {
+	if n, err := k.e.Optimize(ctx, anna, k.conv, []string{"web.get"}); err != nil || n != 1 {
 		t.Fatalf("%d left out, %v", n, err)
 	}
 	before, call := k.view(), k.all[1]

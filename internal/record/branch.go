@@ -60,11 +60,11 @@ type View struct {
 	Room     []Room  `json:"room,omitzero"`    // what was left out to make room, oldest first
 }
 
-// Room is a decision to leave out earlier results of all tools except some. It is one
+// Room is a decision to leave out earlier results of all queries except some. It is one
 // record, however many results it covers. A pinned result stays, and so does a result that
 // a person has made active since.
 type Room struct {
-	Keep     []string  `json:"keep"` // the tools whose results stay, sorted
+	Keep     []string  `json:"keep"` // the tools whose results stay, all actions among them, sorted
 	Upto     int64     `json:"p"`    // it covers the results up to this position
 	Results  int       `json:"n"`    // how many results were removed from the view
 	At       time.Time `json:"at"`
@@ -95,7 +95,7 @@ func (b *Branch) LeftOut(m *message.Message, pos int64, k *Mark) (Change, bool) 
 			return Change{}, false
 		}
 		return Change{State: Invalidated, At: room.At, Actor: room.Actor, Strategy: StrategySequence,
-			Reason: "left out to make room: call " + r.Name + " again if it is needed"}, true
+			Reason: "left out to make room"}, true
 	}
 	return Change{}, false
 }

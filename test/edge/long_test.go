@@ -20,7 +20,7 @@ func longChat(t *testing.T, n *edge.Node, messages int) string {
 	var b strings.Builder
 	for i := 0; i < messages; i += 4 {
 		fmt.Fprintf(&b, `,{"role":"user","content":"question %d"},
-			{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":{"name":"notes__read","arguments":"{}"}}]},
+			{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":{"name":"math__multiply","arguments":"{}"}}]},
 			{"role":"tool","tool_call_id":"c%d","content":"result %d"},{"role":"assistant","content":"answer %d"}`, i, i, i, i, i)
 	}
 	status, answer := n.HTTP("POST", "/api/v1/import", json.RawMessage("["+b.String()[1:]+"]"))
@@ -69,7 +69,7 @@ func TestALongConversationIsChangedByFewEntries(t *testing.T) {
 		most int
 		want string
 	}{
-		{"/tidy", map[string]any{"how": "optimize", "tools": []string{"math.add"}}, 1, fmt.Sprintf(`{"changed":%d}`, messages/4)},
+		{"/tidy", map[string]any{"how": "optimize", "tools": []string{"time.*"}}, 1, fmt.Sprintf(`{"changed":%d}`, messages/4)},
 		{"/tidy", map[string]any{"how": "restore"}, 1, fmt.Sprintf(`{"changed":%d}`, messages/4)},
 		{"/messages/mark", map[string]any{"messages": newest[4:5], "state": "archived"}, 2, ""},
 		{"/messages/insert", map[string]any{"after": newest[4], "text": "between"}, 3, `"message_id"`},

@@ -15,6 +15,7 @@ type rules struct {
 	about      []string // the parameters that say what a call is about
 	secret     []string // the parameters that are never shown
 	optimizer  tool.Optimizer
+	action     bool
 }
 
 // known says how a tool's results are indexed.
@@ -36,7 +37,7 @@ func (t *Tracker) Meet(names ...string) {
 			continue
 		}
 		spec := x.Spec()
-		r := &rules{strategies: spec.Tidy, secret: spec.Log.Secret, about: spec.Log.Impact}
+		r := &rules{strategies: spec.Tidy, secret: spec.Log.Secret, about: spec.Log.Impact, action: spec.Effect == tool.Action}
 		r.optimizer, _ = tool.OptimizerOf(x)
 		t.rules[name] = r
 		for i := range spec.Tidy {
@@ -138,7 +139,7 @@ func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
 			vs := t.fall(c, hit)
 			for j := range reasons { // vs begins with hit; cascading entries follow
 				if why := oneLine(reasons[j], maxReason); why != "" && !secretValue(why) {
-					vs[j].Reason = why
+					vs[j].Reason = t.because(vs[j].Tool, why)
 				}
 			}
 			out = append(out, vs...)
@@ -183,9 +184,18 @@ func (t *Tracker) fall(c cause, hit []*entry) []verdict {
 	return out
 }
 
+// because adds to the reason for an action's result that the action was done: without its result, the model
+// might do it again.
+func (t *Tracker) because(name, reason string) string {
+	if r := t.rules[name]; r != nil && !r.action {
+		return reason
+	}
+	return "this was done, and is not to be repeated; " + reason
+}
+
 func (t *Tracker) verdict(c cause, e *entry, reason string) verdict {
 	t.drop(e)
-	o := Obsolete{Message: e.message, Pos: e.pos, Ref: e.ref, Tool: e.tool, By: c.by, Strategy: string(c.strategy.Kind), Reason: reason}
+	o := Obsolete{Message: e.message, Pos: e.pos, Ref: e.ref, Tool: e.tool, By: c.by, Strategy: string(c.strategy.Kind), Reason: t.because(e.tool, reason)}
 	if c.call != nil {
 		o.Call = c.call.ref
 	}

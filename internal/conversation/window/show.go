@@ -19,7 +19,7 @@ func show(it *Item, clip int) *message.Message {
 	case r == nil:
 		return it.Message
 	case it.State.State == record.Invalidated:
-		return withContent(it.Message, r, obsolete(r, it.State.Reason))
+		return withContent(it.Message, r, obsolete(r, it))
 	case clips(it, clip):
 		if content := clipped(r, max(clip, MinClip), it.URI); content != nil {
 			return withContent(it.Message, r, content)
@@ -45,8 +45,12 @@ func withContent(m *message.Message, r *message.ToolResult, content []message.Bl
 	return &out
 }
 
-func obsolete(r *message.ToolResult, reason string) []message.Block {
-	if reason = oneLine(reason, maxShownReason); reason == "" {
+func obsolete(r *message.ToolResult, it *Item) []message.Block {
+	reason := oneLine(it.State.Reason, maxShownReason)
+	switch {
+	case it.State.Strategy == record.StrategySequence && it.URI != "": // it still holds
+		return []message.Block{line(r, fmt.Sprintf("[%s; read it with results.read uri=%s]", reason, it.URI))}
+	case reason == "":
 		reason = "this result does not hold any more"
 	}
 	return []message.Block{line(r, "[obsolete: "+reason+"]")}
