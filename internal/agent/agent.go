@@ -120,7 +120,8 @@ type Job struct {
 	Fitter Fitter
 	// Spent prices a model call that was made before a crash. May be nil.
 	Spent func(model string, u message.Usage) llm.Spend
-	// Below returns the usage of the agents that were asked in this turn. May be nil.
+	// Below returns the usage of the turn that is in none of its messages, and of the agents
+	// that were asked in it. May be nil.
 	Below func(context.Context) message.Usage
 	// Write is asked before each model call, and with the error of one that has failed. It
 	// returns the next message (an answer, or calls) if it knows better than the model;

@@ -335,7 +335,7 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 		case llm.Reset:
 			partial.Reset()
 		}
-		if l.Hooks.After == nil || ev.Kind == llm.Notice {
+		if l.Hooks.After == nil && l.Review == nil || ev.Kind == llm.Notice { // otherwise it may not be given yet
 			l.Emit(Event{Kind: Delta, ID: m.ID, Stream: ev})
 		}
 	}

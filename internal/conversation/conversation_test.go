@@ -287,7 +287,7 @@ func TestUsage(t *testing.T) {
 	begin(t, s, "x")
 	call(t, s, "c", "{}", "r", 0)
 	finish(t, s, "y")
-	must(t, e.Record(t.Context(), store.ForUser("bert"), "m/n", message.Usage{Input: 100}))
+	must(t, e.Record(t.Context(), store.ForUser("bert"), resource.URI{}, "m/n", message.Usage{Input: 100}))
 	must(t, e.Delete(t.Context(), anna, s.Conversation().ID))
 	got := map[string]int64{}
 	for u, err := range e.Usage(t.Context(), time.Now().Add(-time.Hour)) {

@@ -71,9 +71,25 @@ func used(en resource.Entry) (Used, bool, error) {
 	return u, false, nil
 }
 
-// Record stores the usage of a model call outside a conversation.
-func (e *Engine) Record(ctx context.Context, sc store.Scope, model string, u message.Usage) error {
+// Record stores the usage of a model call that is in no message, below an interaction, or outside
+// of conversations if at is zero.
+func (e *Engine) Record(ctx context.Context, sc store.Scope, at resource.URI, model string, u message.Usage) error {
 	_, err := e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{{
-		URI: resource.Root(record.TypeUsage, id.New().String()), Body: record.Encode(Used{Model: model, Usage: u})}}})
+		URI: at.ChildID(record.TypeUsage, id.New()), Body: record.Encode(Used{Model: model, Usage: u})}}})
 	return err
+}
+
+// Recorded yields what Record has stored below an interaction.
+func Recorded(ctx context.Context, st store.Store, sc store.Scope, at resource.URI) iter.Seq2[Used, error] {
+	return func(yield func(Used, error) bool) {
+		for it, err := range store.Items(ctx, st, sc, store.Query{Under: at, Type: record.TypeUsage}) {
+			var u Used
+			if err == nil {
+				err = record.Decode(it.URI, it.Body, &u)
+			}
+			if !yield(u, err) || err != nil {
+				return
+			}
+		}
+	}
 }

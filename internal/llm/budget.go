@@ -38,6 +38,32 @@ type Meter struct {
 	budget Budget
 	spent  Spend
 	above  *Meter
+
+	account Account
+}
+
+// Account records the usage of a model call whose reply is in no message.
+type Account func(model string, u message.Usage) error
+
+// Account sets what records the usage of the request's calls that is in no message, and of requests below it
+// without an account of their own.
+func (m *Meter) Account(a Account) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.account = a
+}
+
+// Record records the usage of a call whose reply is in no message. It returns false if there is no account.
+func (m *Meter) Record(model string, u message.Usage) (bool, error) {
+	for ; m != nil; m = m.parent() {
+		m.mu.Lock()
+		a := m.account
+		m.mu.Unlock()
+		if a != nil {
+			return true, a(model, u)
+		}
+	}
+	return false, nil
 }
 
 // NewMeter returns a meter that limits a request to the budget.
@@ -297,15 +323,26 @@ func unpriced(name string, l limit) error {
 		WithHint("add the price of %s to the settings (0 if it is free), or limit tokens instead of cost", name)
 }
 
-// settle replaces the reservation by the actual usage, once.
-func (h *hold) settle(used Spend) {
+// settle replaces the reservation by the actual usage, once. It reports whether this was the time.
+func (h *hold) settle(used Spend) bool {
 	if h.settled {
-		return
+		return false
 	}
 	h.settled = true
 	correction := used.Minus(h.reserved)
 	h.meter.Add(correction)
 	h.gate.ledger.Add(h.user, h.at, correction)
+	return true
+}
+
+// lost records what a call used whose reply nobody gets.
+func (m *metered) lost(ctx context.Context, r *Request, u message.Usage) {
+	if u == (message.Usage{}) {
+		return
+	}
+	if _, err := r.Meter.Record(m.name, u); err != nil {
+		m.models.cfg.Log.WarnContext(ctx, "what a model call used is not recorded", "model", m.name, "error", err)
+	}
 }
 
 // metered is a model behind the gate.
@@ -327,7 +364,11 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 			return
 		}
 		t := tally{model: m, hold: h, request: r}
-		defer func() { h.settle(t.spend()) }()
+		defer func() {
+			if h.settle(t.spend()) && t.reply == nil { // nobody gets a reply that tells of it
+				m.lost(ctx, r, t.usage())
+			}
+		}()
 		if h.notice != "" && !yield(Event{Kind: Notice, Text: h.notice}, nil) {
 			return
 		}
@@ -372,8 +413,14 @@ func (t *tally) spend() Spend {
 		u := t.reply.Usage
 		return Spend{u.Input + u.Output, t.hold.price.Cost(u)}
 	}
+	u := t.usage()
+	return Spend{u.Input + u.Output, t.hold.price.Cost(u)}
+}
+
+// usage estimates the usage of a call whose provider did not report it.
+func (t *tally) usage() message.Usage {
 	if t.reply == nil && t.output == 0 {
-		return Spend{} // it failed before any output: providers charge nothing
+		return message.Usage{} // it failed before any output: providers charge nothing
 	}
 	input, output := t.hold.input, t.output
 	if input == 0 {
@@ -382,5 +429,5 @@ func (t *tally) spend() Spend {
 	if t.reply != nil {
 		output = max(output, tokens.Blocks(t.reply.Blocks))
 	}
-	return Spend{input + output, t.hold.price.Cost(message.Usage{Input: input, Output: output})}
+	return message.Usage{Input: input, Output: output}
 }

@@ -74,11 +74,11 @@ func (m *adapted) refusedTool(ctx context.Context, r *Request, err error) (tool.
 		suspects = specs[named : named+1]
 	}
 	// The refusal may be of something else: the request of the tools alone must be refused, too.
-	if !m.refuses(ctx, suspects) {
+	if !m.refuses(ctx, r, suspects) {
 		return tool.Spec{}, false
 	}
 	for len(suspects) > 1 {
-		if half := suspects[:len(suspects)/2]; m.refuses(ctx, half) {
+		if half := suspects[:len(suspects)/2]; m.refuses(ctx, r, half) {
 			suspects = half
 		} else {
 			suspects = suspects[len(half):]
@@ -121,9 +121,10 @@ func wordAt(text string, at int) bool {
 	return c == '_' || c == '-' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// refuses reports whether a small request with the tools is refused. It is left as soon as the answer begins.
-func (m *adapted) refuses(ctx context.Context, specs []tool.Spec) bool {
-	r := &Request{Tools: NewToolset(specs...), Sampling: Sampling{MaxTokens: leastOutput},
+// refuses reports whether a small request with the tools is refused, on behalf of another request. It is left
+// as soon as the answer begins.
+func (m *adapted) refuses(ctx context.Context, asked *Request, specs []tool.Spec) bool {
+	r := &Request{Tools: NewToolset(specs...), Sampling: Sampling{MaxTokens: leastOutput}, User: asked.User, Meter: asked.Meter,
 		Transcript: NewTranscript(&message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Text: "Hello"}}})}
 	for ev, err := range m.next.Stream(ctx, r) {
 		if err != nil {

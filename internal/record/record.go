@@ -23,7 +23,7 @@ const (
 	TypeMark         = "common.Mark"
 	TypePin          = "common.Pin"
 	TypeTrust        = "common.Trust"
-	TypeUsage        = "llm.Usage" // a model call outside of conversations
+	TypeUsage        = "llm.Usage" // a model call that is in no message
 )
 
 // Names of terms.

@@ -203,7 +203,9 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 	if err != nil {
 		return err
 	}
-	f := n.fitter(n.enter(user, conv), s, kit, rc.Lineage, model.Models, kit.Prompt, kit.Sampling, n.meter(kit))
+	meter := n.meter(kit)
+	meter.Account((&account{node: n, user: user}).record)
+	f := n.fitter(n.enter(user, conv), s, kit, rc.Lineage, model.Models, kit.Prompt, kit.Sampling, meter)
 	defer n.exit(f.chat)
 	// Without the notes of when messages were sent: they make no conversation long enough to be summarised.
 	into := f.into(max(f.counter().Parts(s.Transcript().Parts())/2, minRoom))

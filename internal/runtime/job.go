@@ -21,8 +21,9 @@ import (
 )
 
 // job prepares the job of a run and fills in what the run pins. rc is the turn's
-// request: its id, and its lineage if it has one.
-func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, rc request.Context) (agent.Job, error) {
+// request: its id, and its lineage if it has one. What the turn uses beside its messages
+// is accounted to used.
+func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, rc request.Context, used *account) (agent.Job, error) {
 	kit, err := n.kitOf(run.Agent)
 	if err == nil {
 		kit, err = n.narrowed(kit, s.Conversation().Tools, !s.Head().Zero())
@@ -64,6 +65,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		began = run.Started
 	}
 	sampling, meter := unpin(run.Sampling).Over(kit.Sampling), n.meter(kit)
+	meter.Account(used.record)
 	x := n.caller(c, s, kit, run, rc)
 	fit := n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	job := agent.Job{
@@ -84,7 +86,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 	if kit.meta.Evaluation != "" {
 		job.Review = x.review
 	}
-	job.Below = func(ctx context.Context) message.Usage { return n.usedBelow(ctx, c, s.Interaction()) }
+	job.Below = func(ctx context.Context) message.Usage { return n.usedBelow(ctx, c, s.Interaction()).Add(used.usage()) }
 	job.Await = n.awaitModel(c, s, model.Models)
 	job.Begun = !run.Started.IsZero()
 	n.hooking(kit, rc, c.user).around(&job, s)

@@ -11,6 +11,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -96,13 +97,22 @@ func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, te
 }
 
 // reply asks a model outside any conversation, on behalf of the request's user,
-// and records what it used.
+// and records what it used: for the turn for which it is asked, if there is one.
 func (n *Node) reply(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
 	r, err := llm.Answer(ctx, m.Model, req)
-	if err == nil {
-		err = n.conversations.Record(context.WithoutCancel(ctx), store.ForUser(req.User), r.Model, r.Usage)
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	return r, n.used(ctx, req, r)
+}
+
+// used records what a reply used that is in no message.
+func (n *Node) used(ctx context.Context, req *llm.Request, r *llm.Reply) error {
+	ok, err := req.Meter.Record(r.Model, r.Usage)
+	if !ok {
+		err = n.conversations.Record(context.WithoutCancel(ctx), store.ForUser(req.User), resource.URI{}, r.Model, r.Usage)
+	}
+	return err
 }
 
 // saying returns a transcript in which only this text was said.

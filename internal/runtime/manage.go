@@ -98,10 +98,16 @@ type recorded struct {
 
 // Stream implements llm.Model.
 func (m recorded) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	if r.Meter == nil && r.User != "" { // what is lost is recorded too
+		c := *r
+		c.Meter = m.node.opt.Models.NewMeter()
+		c.Meter.Account((&account{node: m.node, user: r.User}).record)
+		r = &c
+	}
 	return func(yield func(llm.Event, error) bool) {
 		for ev, err := range m.Model.Stream(ctx, r) {
 			if ev.Kind == llm.Done && r.User != "" {
-				if err := m.node.conversations.Record(context.WithoutCancel(ctx), store.ForUser(r.User), ev.Reply.Model, ev.Reply.Usage); err != nil {
+				if err := m.node.used(ctx, r, ev.Reply); err != nil {
 					yield(llm.Event{}, err)
 					return
 				}

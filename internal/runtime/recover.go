@@ -53,7 +53,8 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 		return false, errParked(above.run)
 	}
 	handTo(s, &r.Run)
-	job, err := n.job(ctx, c, s, &r.Run, rc)
+	used := &account{node: n, user: c.user, at: record.InteractionURI(c.id, r.Interaction)}
+	job, err := n.job(ctx, c, s, &r.Run, rc, used)
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)
 		switch {
@@ -68,6 +69,9 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 		job.Meter.Under(above.live.meter)
 	}
 	live := newLive(&r.Run, r.Interaction, job.Meter)
+	if err := used.recall(ctx, job.Meter); err != nil {
+		return false, err
+	}
 	if err := n.recount(ctx, c, live); err != nil {
 		return false, err
 	}

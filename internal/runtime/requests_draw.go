@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"steward/client"
+	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/message"
@@ -82,6 +83,9 @@ func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
 		if v.Title == "" && m.Role == message.User {
 			v.Title = beginning(m)
 		}
+	}
+	if err := sum.apart(d.ctx, d.st, d.sc, inter); err != nil {
+		return err
 	}
 	for _, m := range msgs {
 		for _, c := range m.Calls() {
@@ -237,6 +241,9 @@ func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *stor
 				}
 				t.message(m)
 			}
+			if err := t.apart(ctx, st, sc, inter); err != nil {
+				return err
+			}
 		}
 		for _, b := range below {
 			if b.at != r.at {
@@ -321,10 +328,24 @@ func openRequests(ctx context.Context, st store.Store, sc store.Scope) ([]stored
 	return out, nil
 }
 
-func (t *tally) message(m *message.Message) {
-	t.usage = t.usage.Add(m.Usage)
-	if t.price != nil && m.Model != "" && m.Usage != (message.Usage{}) {
-		t.cost += t.price(m.Model, m.Usage)
+func (t *tally) message(m *message.Message) { t.call(m.Model, m.Usage) }
+
+// apart adds what an interaction used beside its messages.
+func (t *tally) apart(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) error {
+	for u, err := range conversation.Recorded(ctx, st, sc, inter) {
+		if err != nil {
+			return err
+		}
+		t.call(u.Model, u.Usage)
+	}
+	return nil
+}
+
+// call adds what a model call used.
+func (t *tally) call(model string, u message.Usage) {
+	t.usage = t.usage.Add(u)
+	if t.price != nil && model != "" && u != (message.Usage{}) {
+		t.cost += t.price(model, u)
 	}
 }
 

@@ -81,7 +81,7 @@ type Decision struct {
 // route chooses the agent of a turn that names none, and says what that has cost.
 // For a turn whose agent a person names, it says what routing learns from that. It
 // returns no record if neither is so.
-func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID) (string, *record.Route, llm.Spend) {
+func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID, used *account) (string, *record.Route, llm.Spend) {
 	conv := s.Conversation()
 	if n.opt.Routing == RoutingOff || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
 		return "", nil, llm.Spend{}
@@ -103,6 +103,7 @@ func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *T
 		q.labels |= labels
 	}
 	q.allowed = func(path string) bool { return s.Head().Zero() || n.takesOver(path, conv.Agent) == nil }
+	q.meter.Account(used.record)
 	d := n.decide(ctx, &q)
 	if d == nil {
 		return "", nil, llm.Spend{}

@@ -233,7 +233,8 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		return Accepted{}, launched, err
 	}
 	conv, inter := s.Conversation(), t.interaction()
-	agent, chosen, spent := n.route(ctx, c, s, &t, m, inter)
+	used := &account{node: n, user: c.user, at: record.InteractionURI(c.id, inter)}
+	agent, chosen, spent := n.route(ctx, c, s, &t, m, inter, used)
 	planned := t.Plan && t.Agent == "" // for this turn; the conversation keeps its agent
 	if planned {
 		agent = PlannerAgent
@@ -246,7 +247,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	}
 	rc := t.asked
 	rc.ID = inter
-	job, err := n.job(ctx, c, s, &run, rc)
+	job, err := n.job(ctx, c, s, &run, rc, used)
 	if err != nil {
 		return Accepted{}, false, err
 	}

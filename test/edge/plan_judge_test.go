@@ -1,6 +1,7 @@
 package edge_test
 
 import (
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -122,5 +123,66 @@ func TestAJudgedAnswerSurvivesACrash(t *testing.T) {
 	n.Until("the answer", func() bool { return last(n, conversation) == "time for tea" })
 	if text := n.Must("ask", "-q", "--model", "offline/steward", "List the timers"); strings.Count(text, `"tea"`) != 1 {
 		t.Error(text)
+	}
+}
+
+// TestOnlyTheAcceptedAnswerIsGiven: what was judged to fall short reaches neither standard output nor whoever watches
+// the answer come. The calls for judging count in the usage of the turn, of its request, and of the day.
+func TestOnlyTheAcceptedAnswerIsGiven(t *testing.T) {
+	t.Parallel()
+	n := judgedAgents(t, func(in edge.Asked) edge.Reply {
+		switch {
+		case strings.Contains(in.Messages[0].Text(), "You judge an answer"):
+			return edge.Reply{Input: 1000, Text: `{"achieved":` + strconv.FormatBool(strings.Contains(in.User(), "in time")) + `,"reasons":"nothing rhymes with month"}`}
+		case strings.Contains(in.User(), "nothing rhymes with month"):
+			return edge.Reply{Input: 100, Text: "a rhyme in time"}
+		}
+		return edge.Reply{Input: 100, Text: "a month in prose"}
+	})
+	out := n.Run("ask", "--agent", "poet", "A verse")
+	if out.Out != "a rhyme in time\n" || !strings.Contains(out.Err, "The answer falls short and is corrected") {
+		t.Errorf("%+v", out)
+	}
+	var told struct {
+		Answer string
+		Usage  struct{ Input int }
+	}
+	n.JSON(&told, "ask", "--json", "--agent", "poet", "A verse")
+	if told.Answer != "a rhyme in time" || told.Usage.Input != 2200 {
+		t.Errorf("ask --json tells %+v", told)
+	}
+	var shown struct{ Usage struct{ Input int } }
+	n.JSON(&shown, "requests", "show", "last", "--json")
+	if shown.Usage.Input != 2200 {
+		t.Errorf("the request tells %+v", shown)
+	}
+	n.Serve()
+	a := n.Dial().Turn(object{"content": "A verse", "agent": "poet"}, nil)
+	for _, f := range a.Frames {
+		if f.Type == "token" && strings.Contains(f.Text, "prose") {
+			t.Errorf("a rejected answer is shown as it comes: %s", f.Raw)
+		}
+	}
+}
+
+// TestAnEmptyAnswerCounts: what a model charged for an empty answer is in the usage of the turn.
+func TestAnEmptyAnswerCounts(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply {
+		if asked.Add(1)%2 == 1 {
+			return edge.Reply{Input: 1000, Text: " "}
+		}
+		return edge.Reply{Input: 100, Text: "an answer"}
+	})})
+	var told struct {
+		Answer string
+		Usage  struct{ Input int }
+	}
+	n.JSON(&told, "ask", "--json", "A question")
+	var shown struct{ Usage struct{ Input int } }
+	n.JSON(&shown, "requests", "show", "last", "--json")
+	if told.Answer != "an answer" || told.Usage.Input != 1100 || shown.Usage.Input != 1100 {
+		t.Errorf("%+v, %+v", told, shown)
 	}
 }

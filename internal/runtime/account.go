@@ -1,0 +1,54 @@
+package runtime
+
+import (
+	"context"
+	"sync"
+
+	"steward/internal/conversation"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// account records what a turn's model calls used that are in none of its messages: those for routing, judging,
+// summaries and what tools ask, and answers that were lost, empty or refused. Each is a record below the turn's
+// interaction, so that it counts for the turn, its request, and the user's day.
+type account struct {
+	node *Node
+	user string
+	at   resource.URI // the interaction; zero: no turn
+
+	mu  sync.Mutex
+	sum message.Usage
+}
+
+// record implements llm.Account.
+func (a *account) record(model string, u message.Usage) error {
+	a.mu.Lock()
+	a.sum = a.sum.Add(u)
+	a.mu.Unlock()
+	// The caller may have been stopped, and has used it nevertheless.
+	return a.node.conversations.Record(context.WithoutCancel(a.node.life), store.ForUser(a.user), a.at, model, u)
+}
+
+// usage returns the sum of what was recorded.
+func (a *account) usage() message.Usage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sum
+}
+
+// recall counts what was recorded of a turn before a crash, also against its budget.
+func (a *account) recall(ctx context.Context, meter *llm.Meter) error {
+	for u, err := range conversation.Recorded(ctx, a.node.opt.Store, store.ForUser(a.user), a.at) {
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		a.sum = a.sum.Add(u.Usage)
+		a.mu.Unlock()
+		meter.Add(a.node.spent(u.Model, u.Usage))
+	}
+	return nil
+}
