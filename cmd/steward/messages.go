@@ -157,7 +157,7 @@ func (a *app) showMessage(conv *string) *cobra.Command {
 			})
 		},
 	}
-	show.Flags().StringVar(&call, "call", "", "show the message with the tool call that has this provider-assigned `ID`, in any conversation")
+	show.Flags().StringVar(&call, "call", "", "show the tool call that has this provider-assigned `ID`, and its results, in any conversation")
 	return show
 }
 

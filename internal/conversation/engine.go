@@ -9,6 +9,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/importexport"
 	"steward/internal/llm"
+	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -148,7 +149,7 @@ func (e *Engine) since(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	return newest, nil
 }
 
-// Called is a message that contains a call with a provider's id.
+// Called is a message that contains a call with a provider's id, or its result.
 type Called struct {
 	Entry
 	Conversation id.ID
@@ -158,8 +159,9 @@ type Called struct {
 const mostCalled = 100
 
 // FindCall returns the messages that make a call with a provider's id, in all
-// conversations, newest first. There can be several, since some providers reuse
-// ids. Deleted messages and conversations are skipped.
+// conversations, newest first, each followed by those with the call's results. There
+// can be several, since some providers reuse ids. Deleted messages and conversations
+// are skipped.
 func (e *Engine) FindCall(ctx context.Context, sc store.Scope, callID string) ([]Called, error) {
 	page, err := e.store.Query(ctx, sc, store.Query{Term: store.Term{Name: record.TermCall, Value: callID}, Reverse: true, Limit: mostCalled, NoBody: true})
 	if err != nil {
@@ -175,8 +177,44 @@ func (e *Engine) FindCall(ctx context.Context, sc store.Scope, callID string) ([
 		if err != nil {
 			return nil, err
 		}
-		if m.Change.State != record.Deleted {
-			out = append(out, Called{m, conv})
+		if m.Change.State == record.Deleted {
+			continue
+		}
+		out = append(out, Called{m, conv})
+		if out, err = e.results(ctx, sc, conv, m, callID, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// results appends the messages with the results of a message's calls of an id. They stand in the same
+// interaction.
+func (e *Engine) results(ctx context.Context, sc store.Scope, conv id.ID, of Entry, callID string, out []Called) ([]Called, error) {
+	calls := map[message.Ref]bool{}
+	for _, c := range of.Calls() {
+		calls[c.Ref] = calls[c.Ref] || c.CallID == callID
+	}
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: record.InteractionURI(conv, of.Interaction), Type: record.TypeMessage}) {
+		if err != nil {
+			return nil, err
+		}
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return nil, err
+		}
+		if r := m.Result(); r == nil || !calls[r.Call] {
+			continue
+		}
+		found, err := e.placed(ctx, sc, conv, m.ID)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found.Change.State != record.Deleted {
+			out = append(out, Called{found, conv})
 		}
 	}
 	return out, nil

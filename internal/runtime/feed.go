@@ -344,7 +344,9 @@ func piece(at Cursor, kind llm.Kind, text string) Frame {
 func (f *feed) stored(m *message.Message, seq uint64) {
 	switch m.Role {
 	case message.Assistant:
-		f.rest(m)
+		if !unfinished(m) { // an answer that is to be corrected is not given
+			f.rest(m)
+		}
 		f.told = append(f.told, f.notices...)
 		f.draft, f.notices = nil, nil
 		f.seq = seq

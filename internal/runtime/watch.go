@@ -177,7 +177,11 @@ func contains(msgs []conversation.Entry, msg id.ID) bool {
 // be over before anybody watches it.
 func (p *position) replay(msgs []conversation.Entry, seen Cursor, notices []Frame) {
 	args := map[message.Ref]string{}
-	for _, m := range msgs {
+	for i, m := range msgs {
+		if unfinished(m.Message) && i+1 < len(msgs) && bySteward(msgs[i+1].Message) { // it was not given
+			p.Cursor = Cursor{Seq: m.Seq}
+			continue
+		}
 		for _, f := range notices {
 			if f.Message == m.ID && seen.Message != m.ID {
 				f.Interaction, f.Cursor = m.Interaction, p.Cursor
@@ -191,6 +195,17 @@ func (p *position) replay(msgs []conversation.Entry, seen Cursor, notices []Fram
 		}
 		p.Cursor = Cursor{Seq: m.Seq}
 	}
+}
+
+// unfinished reports whether a message of the assistant is neither an answer that was given, nor one that
+// calls tools or goes on.
+func unfinished(m *message.Message) bool {
+	return m.Role == message.Assistant && !m.Final && len(m.Calls()) == 0 && m.Stop != message.StopLength
+}
+
+// bySteward reports whether Steward itself speaks as the user.
+func bySteward(m *message.Message) bool {
+	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system"
 }
 
 // replayed returns the frames of a durable message, without what the cursor has

@@ -62,10 +62,11 @@ func TestAMessageIsFoundByTheProvidersCallID(t *testing.T) {
 		}
 	}
 	n.Get("/api/v1/messages?call=call_2_0", &found)
-	if m := found.Messages; len(m) != 1 || m[0].Conversation != conv || m[0].Role != "assistant" || m[0].Blocks[0].CallID != "call_2_0" {
+	if m := found.Messages; len(m) != 2 || m[0].Conversation != conv || m[0].Role != "assistant" || m[0].Blocks[0].CallID != "call_2_0" ||
+		m[1].Conversation != conv || m[1].Role != "tool" || m[1].Blocks[0].CallID != "call_2_0" {
 		t.Fatalf("%+v", found)
 	}
-	if out := n.Must("messages", "show", "--call", "call_2_0"); !strings.Contains(out, "math.evaluate") || !strings.Contains(out, conv) {
+	if out := n.Must("messages", "show", "--call", "call_2_0"); !strings.Contains(out, "math.evaluate") || !strings.Contains(out, "42") || !strings.Contains(out, conv) {
 		t.Error(out)
 	}
 	n.Get("/api/v1/messages?call=none", &found)

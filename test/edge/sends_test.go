@@ -157,8 +157,14 @@ func TestArgumentsAreCorrected(t *testing.T) {
 	n.Serve()
 	const want = `{"in":{"max":7},"n":5,"on":true,"tags":["one"],"unit":"metric"}`
 	a := n.Dial().Turn(map[string]any{"type": "message", "content": "Work"}, func(edge.Approval) string { return "approve" })
-	if len(a.Asked) != 1 || string(a.Asked[0].Args) != want || s.calls() != want || a.Text != "worked" {
-		t.Errorf("asked %+v, the server got %s, answer %q %s", a.Asked, s.calls(), a.Text, a.Code)
+	asked := ""
+	for _, f := range a.Frames {
+		if f.Approval != nil {
+			asked = string(f.Args)
+		}
+	}
+	if len(a.Asked) != 1 || asked != want || s.calls() != want || a.Text != "worked" {
+		t.Errorf("asked %s, the server got %s, answer %q %s", asked, s.calls(), a.Text, a.Code)
 	}
 	if log := n.Must("intents", "list", "--json"); strings.Contains(log, `"5"`) {
 		t.Errorf("what was written is recorded as what was done: %s", log)
