@@ -275,7 +275,8 @@ func (a *app) optimizeConversation() *cobra.Command {
 	which := ""
 	c := a.onTalk(toAct, &which, &cobra.Command{Use: "optimize [CONVERSATION]", Short: "Make room in the context for the tools that come next",
 		Long: "Make room in the context for the tools that come next: results of other tools that these do not build\n" +
-			"on are no longer shown to the model. They stay in the record.",
+			"on are no longer shown to the model. They stay in the record. What actions returned stays in the\n" +
+			"context too.",
 		Example: "  steward conversations optimize last --for files.write\n  steward conversations optimize last --undo"},
 		func(ctx context.Context, t talk, _ []string) error {
 			how, none, say := runtime.TidyOptimize, "there is nothing to leave out", " not shown any more; --undo shows them again"
@@ -288,7 +289,7 @@ func (a *app) optimizeConversation() *cobra.Command {
 			}
 			return a.told(map[string]int{"changed": changed}, err, "%s", say)
 		})
-	c.Flags().StringSliceVar(&tools, "for", nil, "the `TOOLS` that come next")
+	c.Flags().StringSliceVar(&tools, "for", nil, "the `TOOLS` that come next: names and globs")
 	c.Flags().BoolVar(&undo, "undo", false, "show the hidden results again")
 	c.MarkFlagsOneRequired("for", "undo")
 	c.MarkFlagsMutuallyExclusive("for", "undo")

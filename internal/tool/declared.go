@@ -18,6 +18,8 @@ type Overrides struct {
 	Effects map[string]Effect `yaml:"effects" json:"effects,omitempty"`
 	// Tidy says which earlier results a call makes obsolete.
 	Tidy map[string][]StrategyDecl `yaml:"tidy" json:"tidy,omitempty"`
+	// Log says how the work log and questions describe calls.
+	Log map[string]LogDecl `yaml:"log" json:"log,omitempty"`
 	// Yields are the labels of results, and Reach says where arguments go, each for all tools or
 	// by tool; Targets are the arguments that name recipients or destinations. What is not declared
 	// is proposed (Spec.Flows) and approved with the tools.
@@ -52,7 +54,7 @@ func (o Overrides) Check() *fault.Error {
 // Patterns returns the names and globs by which the overrides refer to tools, sorted.
 func (o Overrides) Patterns() []string {
 	var out []string
-	for _, names := range []iter.Seq[string]{maps.Keys(o.Effects), maps.Keys(o.Targets), maps.Keys(o.Tidy)} {
+	for _, names := range []iter.Seq[string]{maps.Keys(o.Effects), maps.Keys(o.Targets), maps.Keys(o.Tidy), maps.Keys(o.Log)} {
 		out = slices.AppendSeq(out, names)
 	}
 	return slices.Compact(slices.Sorted(slices.Values(out)))
@@ -85,7 +87,32 @@ func (o Overrides) Apply(s *Spec, env Env, said []StrategyDecl, stays bool, name
 	if s.Tidy, err = DeclaredTidy(source, tidy, !mine); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
+	if _, words, ok := Matched(o.Log, names...); ok {
+		if s.Log, err = words.Spec(); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
 	return nil
+}
+
+// LogDecl is a LogSpec as written in a declaration. Only who declares a tool can say it, and it is approved
+// with the tool: a server cannot choose the words in which a person is asked about it.
+type LogDecl struct {
+	Summary    string   `yaml:"summary" json:"summary,omitempty"`       // "Send {subject} to {to}"
+	Parameters []string `yaml:"parameters" json:"parameters,omitempty"` // that are kept in the log
+	Secret     []string `yaml:"secret" json:"secret,omitempty"`         // that are never shown
+	Impact     []string `yaml:"impact" json:"impact,omitempty"`         // that name what is affected
+}
+
+const maxSummary = 200 // bytes of a declared summary
+
+// Spec converts the declaration. CheckSpec checks the names in it. Error: Invalid, tool_log_invalid.
+func (d LogDecl) Spec() (LogSpec, error) {
+	if len(d.Summary) > maxSummary || strings.ContainsFunc(d.Summary, Unseen) {
+		return LogSpec{}, fault.New(fault.Invalid, "tool_log_invalid", "log: the summary %.40q is longer than %d bytes, or has characters that cannot be seen", d.Summary, maxSummary).
+			WithHint("write one short line, such as: Send {subject} to {to}")
+	}
+	return LogSpec{Summary: strings.TrimSpace(d.Summary), Parameters: d.Parameters, Secret: d.Secret, Impact: d.Impact}, nil
 }
 
 // StrategyDecl is a Strategy as written in a declaration. By is parameters, tools or age. Names

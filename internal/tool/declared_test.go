@@ -38,6 +38,31 @@ func TestMatched(t *testing.T) {
 	}
 }
 
+func TestDeclaredLog(t *testing.T) {
+	o := Overrides{Log: map[string]LogDecl{"work*": {Summary: "Work on {n}", Impact: []string{"n"}, Secret: []string{"key"}}}}
+	s := Spec{Name: "srv.work", Description: "It works.", Effect: Action, Origin: "mcp:srv",
+		Input: []byte(`{"type":"object","properties":{"n":{"type":"integer"},"key":{"type":"string"}}}`)}
+	before := Fingerprint(s)
+	if err := o.Apply(&s, Env{}, nil, false, "work"); err != nil || s.Log.Summary != "Work on {n}" || s.Log.Impact[0] != "n" || s.Log.Secret[0] != "key" {
+		t.Errorf("%+v, %v", s.Log, err)
+	}
+	if Fingerprint(s) == before {
+		t.Error("an approval does not cover the words")
+	}
+	if _, _, err := CheckSpec(s); err != nil {
+		t.Error(err)
+	}
+	s.Log.Impact = []string{"m"}
+	if _, _, err := CheckSpec(s); !fault.HasCode(err, "tool_log_invalid") {
+		t.Error(err)
+	}
+	for _, bad := range []string{strings.Repeat("x", maxSummary+1), "two\nlines", "un\u200bseen"} {
+		if _, err := (LogDecl{Summary: bad}).Spec(); !fault.HasCode(err, "tool_log_invalid") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
 func TestDeclaredTidy(t *testing.T) {
 	got, err := DeclaredTidy("notes", []StrategyDecl{
 		{By: "parameters", Parameters: []string{"path"}, Cascade: []string{"list"}},

@@ -134,8 +134,9 @@ func Fingerprint(s Spec) string {
 		FullName          string     `json:",omitzero"`
 		Status            string     `json:",omitzero"`
 		Tidy              []Strategy `json:",omitempty"`
+		Log               *LogSpec   `json:",omitempty"`
 	}{s.Name, s.Description, string(s.Input), s.Effect, s.Delivery, s.Asks, s.Async, uint8(s.Yields), s.Reach, s.Targets, s.For,
-		s.Foreign() && s.Dedupes, s.FullName, s.Status, s.declaredTidy()})
+		s.Foreign() && s.Dedupes, s.FullName, s.Status, s.declaredTidy(), s.declaredLog()})
 	if err != nil {
 		panic(err) // plain values: cannot fail
 	}
@@ -157,6 +158,14 @@ func Identity(s Spec) string {
 func (s Spec) Foreign() bool {
 	kind, _, _ := strings.Cut(s.Origin, ":")
 	return kind == "mcp" || kind == "grpc" || kind == "process"
+}
+
+func (s Spec) declaredLog() *LogSpec {
+	l := s.Log
+	if !s.Foreign() || l.Summary == "" && len(l.Parameters)+len(l.Secret)+len(l.Impact) == 0 {
+		return nil
+	}
+	return &l
 }
 
 func (s Spec) declaredTidy() []Strategy {

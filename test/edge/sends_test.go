@@ -152,7 +152,7 @@ func TestArgumentsAreCorrected(t *testing.T) {
 		`{"content":[{"type":"text","text":"worked"}]}`)
 	n := edge.New(t, edge.Options{Model: edge.Script(t, edge.Steps(edge.Call{Name: "raw.work",
 		Args: `{"n":"5","on":"true","unit":" Metric","tags":"one","in":"{\"max\":\"7\",\"note\":null}","note":null}`}))})
-	servers(n, map[string]any{"raw": map[string]any{"url": s.url}})
+	servers(n, map[string]any{"raw": map[string]any{"url": s.url, "log": object{"work": object{"summary": "Do work number {n}", "impact": []string{"n"}}}}})
 	n.Must("agents", "approve", "mcp:raw", "--yes", "--tool", "raw.*=action")
 	n.Serve()
 	const want = `{"in":{"max":7},"n":5,"on":true,"tags":["one"],"unit":"metric"}`
@@ -165,6 +165,9 @@ func TestArgumentsAreCorrected(t *testing.T) {
 	}
 	if len(a.Asked) != 1 || asked != want || s.calls() != want || a.Text != "worked" {
 		t.Errorf("asked %s, the server got %s, answer %q %s", asked, s.calls(), a.Text, a.Code)
+	}
+	if log := n.Must("log"); !strings.Contains(log, "Do work number 5") {
+		t.Errorf("the work log does not use the declared words: %s", log)
 	}
 	if log := n.Must("intents", "list", "--json"); strings.Contains(log, `"5"`) {
 		t.Errorf("what was written is recorded as what was done: %s", log)

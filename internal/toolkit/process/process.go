@@ -63,6 +63,7 @@ type ToolBody struct {
 	Dedupes     bool          `yaml:"dedupes"` // it deduplicates calls by the idempotency_key in the request's metadata
 
 	Tidy []tool.StrategyDecl `yaml:"tidy"` // which earlier results a call makes obsolete
+	Log  tool.LogDecl        `yaml:"log"`  // how the work log and questions describe calls
 }
 
 // actionRun is the default name of the tool in the form with one tool.
@@ -191,6 +192,9 @@ func (t *ToolDecl) spec(source string, stays bool) (tool.Spec, error) {
 		return s, badDecl("%s: %w", t.Name, err)
 	}
 	if s.Tidy, err = tool.DeclaredTidy(source, t.Tidy, false); err != nil {
+		return s, badDecl("%s: %w", t.Name, err)
+	}
+	if s.Log, err = t.Log.Spec(); err != nil {
 		return s, badDecl("%s: %w", t.Name, err)
 	}
 	flows.Targets = t.Targets
