@@ -200,6 +200,7 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},
 		Parallel:     set.Limits.Parallel,
 		Routing:      map[string]string{"auto": runtime.RoutingAuto, "always": runtime.RoutingAlways}[set.Routing],
+		ExpireAtOnce: set.Tools.Expired == "at_once",
 		ToolBudget:   runtime.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		RemoteModels: l.services.remoteModels,
 		Alarms:       l.alarms, Notify: alert,

@@ -55,6 +55,40 @@ func (s *Session) invalidated(now time.Time) []store.Change {
 	return s.recorded(now)
 }
 
+// Expired reports whether the model is shown a result that is older than its tool allows.
+func (s *Session) Expired(now time.Time) bool {
+	for _, o := range s.tracker.Old(now) {
+		if k := s.marks[o.Pos]; k == nil || k.accepts(invalidation{Obsolete: o}, &s.branch) {
+			return true
+		}
+	}
+	for _, k := range s.marks {
+		c := k.On(&s.branch, false)
+		if c.State == record.Invalidated && c.Strategy == string(tool.ByAge) && c.Revision > s.branch.View.Revision {
+			return true
+		}
+	}
+	return false
+}
+
+// Expire has expired results leave the view now, and with them everything else that is obsolete. It
+// does nothing if none is expired.
+func (s *Session) Expire(ctx context.Context) error {
+	for try := 1; s.broken == nil && s.Expired(time.Now()); try++ {
+		changes := s.invalidated(time.Now().UTC())
+		next := s.branch
+		next.View.Revision++
+		err := s.revise(ctx, next, changes)
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
+			return err
+		}
+		if err = s.again(ctx); err != nil {
+			s.broken = err
+		}
+	}
+	return s.broken
+}
+
 // recorded returns the changes that record the collected invalidations, and
 // clears the list.
 func (s *Session) recorded(now time.Time) []store.Change {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"steward/internal/conversation"
 	"steward/internal/fault"
@@ -92,6 +93,11 @@ func (f *fitter) Over(ctx context.Context) bool {
 		f.node.opt.Models.Discover(ctx, f.models)
 	}
 	f.choose()
+	return f.node.opt.ExpireAtOnce && f.session.Expired(time.Now()) || f.full()
+}
+
+// full reports whether a request may not fit into the window.
+func (f *fitter) full() bool {
 	t, w := f.session.Transcript(), f.window()
 	now := t.Tokens() + sentTokens*int64(t.Users())
 	// A token has at least one byte and the estimate errs on the safe side, so
@@ -130,6 +136,16 @@ func (f *fitter) least(n int64) int64 {
 
 // Fit implements agent.Fitter. A request that certainly does not fit is refused.
 func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
+	if f.node.opt.ExpireAtOnce && f.session.Expired(time.Now()) {
+		before := f.count(f.session.Transcript())
+		if err := f.session.Expire(ctx); err != nil {
+			return false, err
+		}
+		f.node.revised(f.chat.chatKey)
+		if !refused && !f.full() {
+			return f.count(f.session.Transcript()) < before, nil
+		}
+	}
 	t := f.session.Transcript()
 	now, room, w := f.count(t), f.room(), f.window()
 	fixed := f.least(f.fixed())

@@ -72,6 +72,9 @@ type Options struct {
 	// Routing says which messages that name no agent are routed to one: RoutingOff,
 	// RoutingAuto or RoutingAlways. Otherwise the assistant answers them.
 	Routing string
+	// ExpireAtOnce has results that are older than their tools allow leave what the model is shown
+	// at the next request, and not only when room is needed.
+	ExpireAtOnce bool
 	// ToolBudget bounds which of an agent's tools a model is shown.
 	ToolBudget ToolBudget
 	// Idle leaves interrupted work alone: no run, request or call is resumed. It

@@ -178,15 +178,15 @@ func contains(msgs []conversation.Entry, msg id.ID) bool {
 func (p *position) replay(msgs []conversation.Entry, seen Cursor, notices []Frame) {
 	args := map[message.Ref]string{}
 	for i, m := range msgs {
-		if unfinished(m.Message) && i+1 < len(msgs) && bySteward(msgs[i+1].Message) { // it was not given
-			p.Cursor = Cursor{Seq: m.Seq}
-			continue
-		}
 		for _, f := range notices {
 			if f.Message == m.ID && seen.Message != m.ID {
 				f.Interaction, f.Cursor = m.Interaction, p.Cursor
 				p.tell(f)
 			}
+		}
+		if unfinished(m.Message) && i+1 < len(msgs) && bySteward(msgs[i+1].Message) { // it was not given
+			p.Cursor = Cursor{Seq: m.Seq}
+			continue
 		}
 		seen.Seq = p.Seq
 		for _, f := range replayed(m, seen, args) {

@@ -145,6 +145,8 @@ type Tools struct {
 	Timeouts  map[string]time.Duration `yaml:"timeouts" names:"tool" min:"100ms" max:"24h" doc:"Time limit of a call of the named tool."`
 	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" project:"less" doc:"Bytes of a result that the model sees at once; it can request the rest."`
 
+	Expired string `yaml:"expired" oneof:"under_pressure,at_once" doc:"When results that are older than their tool allows leave what the model is shown: when room is needed, so that the provider's prompt cache keeps hitting (under_pressure), or at the next request (at_once)."`
+
 	Shown       int   `yaml:"shown" min:"2" max:"1000" project:"less" doc:"Tools that a model is shown at most. If there are more, it gets the everyday ones, those of your agents and servers that fit what was said, and one that finds others."`
 	ShownTokens int64 `yaml:"shown_tokens" min:"500" max:"1000000" project:"less" doc:"Tokens that the descriptions of the shown tools may take."`
 }
@@ -244,7 +246,7 @@ func Defaults() Settings {
 		Approve:   "actions",
 		Limits: Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8,
 			DayStorage: 2_000_000_000, GuestStorage: 200_000_000},
-		Tools:     Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Shown: 40, ShownTokens: 8000},
+		Tools:     Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Expired: "under_pressure", Shown: 40, ShownTokens: 8000},
 		Profile:   Profile{Units: "metric"},
 		Log:       Log{Level: "info", Format: "text"},
 		Audit:     Audit{AnchorEvery: time.Hour},

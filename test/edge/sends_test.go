@@ -173,3 +173,36 @@ func TestArgumentsAreCorrected(t *testing.T) {
 		t.Errorf("what was written is recorded as what was done: %s", log)
 	}
 }
+
+// With tools.expired: at_once, a result that is too old leaves what the model is shown at the next request; otherwise
+// it stays until room is needed.
+func TestExpiredResultsLeaveAtOnce(t *testing.T) {
+	t.Parallel()
+	for setting, stays := range map[string]bool{"tools: {expired: at_once}\n": false, "tools: {expired: under_pressure}\n": true} {
+		s := newRawServer(t, `{"type":"object"}`, `{"content":[{"type":"text","text":"21 degrees"}]}`)
+		n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+			if in.User() == "How warm is it?" && in.Rounds() == 0 {
+				return edge.Reply{Calls: []edge.Call{{Name: "raw.work", Args: object{}}}}
+			}
+			for _, m := range in.Messages {
+				if m.Role == "tool" {
+					return edge.Reply{Text: "shown: " + m.Text()}
+				}
+			}
+			return edge.Reply{Text: "nothing is shown"}
+		})})
+		configure(n, setting)
+		servers(n, map[string]any{"raw": map[string]any{"url": s.url, "tidy": object{"work": []object{{"by": "age", "max_age": "1ns"}}}}})
+		n.Must("agents", "approve", "mcp:raw", "--yes", "--tool", "raw.*=query,noask")
+		n.Serve()
+		c := n.Dial()
+		a := c.Turn(map[string]any{"type": "message", "content": "How warm is it?"}, nil)
+		for range 2 {
+			b := c.Turn(map[string]any{"type": "message", "content": "And now?", "conversation_id": a.Conversation}, nil)
+			if b.Code != "" || strings.Contains(b.Text, "21 degrees") != stays || !strings.HasPrefix(b.Text, "shown: ") {
+				t.Errorf("%s: %s %s", setting, b.Code, b.Text)
+			}
+		}
+		n.Stop()
+	}
+}

@@ -233,6 +233,25 @@ func (t *Tracker) Len() int { return len(t.pending) + len(t.entries) }
 // Aged returns the results that are older than their tools allow, oldest first.
 func (t *Tracker) Aged(now time.Time) []Obsolete {
 	var out []verdict
+	t.old(now, func(name string, s *tool.Strategy, old []*entry) {
+		out = append(out, t.fall(cause{by: name, strategy: s, before: old[len(old)-1].seq}, old)...)
+	})
+	return inOrder(out)
+}
+
+// Old returns what Aged would return of the tools' own results, and changes nothing.
+func (t *Tracker) Old(now time.Time) []Obsolete {
+	var out []Obsolete
+	t.old(now, func(name string, s *tool.Strategy, old []*entry) {
+		for _, e := range old {
+			out = append(out, Obsolete{Message: e.message, Pos: e.pos, Ref: e.ref, Tool: e.tool, By: name, Strategy: string(s.Kind)})
+		}
+	})
+	return out
+}
+
+// old calls each with the results that are older than a strategy allows.
+func (t *Tracker) old(now time.Time, each func(name string, s *tool.Strategy, old []*entry)) {
 	for _, name := range t.aging {
 		for i := range t.rules[name].strategies {
 			s := &t.rules[name].strategies[i]
@@ -246,9 +265,8 @@ func (t *Tracker) Aged(now time.Time) []Obsolete {
 				}
 			}
 			if len(old) > 0 {
-				out = append(out, t.fall(cause{by: name, strategy: s, before: old[len(old)-1].seq}, old)...)
+				each(name, s, old)
 			}
 		}
 	}
-	return inOrder(out)
 }
