@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/fault"
-	"steward/internal/resource"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
+	"steward/internal/tree"
 )
 
 func (a *app) auditCommand() *cobra.Command {
@@ -234,7 +234,7 @@ func (a *app) auditExport() *cobra.Command {
 		Example: "  steward audit export --since 7d > week.jsonl\n  steward audit export --user ada --bodies --output ada.jsonl",
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if under != "" {
-				if q.Under, err = resource.Parse(under); err != nil {
+				if q.Under, err = tree.Parse(a.user(), "", under); err != nil {
 					return err
 				}
 			}

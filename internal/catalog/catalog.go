@@ -46,8 +46,8 @@ type Agent struct {
 	Limits      Limits
 	Parameters  []byte // JSON Schema of the arguments of NAME.ask; nil: one text, "request"
 	Examples    []Example
-	Metadata    resource.Metadata
-	Config      json.RawMessage // the definition's config, as JSON
+	Metadata    resource.Metadata // without a purpose of its own, the definition's description is the purpose
+	Config      json.RawMessage   // the definition's config, as JSON
 	Services    service.Configs
 	Bindings    service.Bindings       // its services, resolved through the levels above
 	Hooks       map[string][]tool.Hook // by place (tool.BeforeRequest, …)

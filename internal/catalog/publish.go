@@ -143,6 +143,7 @@ func (u *unit) agent(hash string) *Agent {
 		Examples: d.Examples, Metadata: d.metadata, Config: d.Config, Services: d.Services, Bindings: u.bindings,
 		Hooks: map[string][]tool.Hook{}, Persona: d.Persona, Dir: u.dir, Tools: u.tools, Uses: d.Tools, Deferred: d.Deferred,
 	}
+	a.Metadata.Purpose = cmp.Or(d.metadata.Purpose, strings.TrimSpace(d.Description))
 	if d.Parameters != nil {
 		a.Parameters = d.Parameters
 	}

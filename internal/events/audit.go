@@ -41,7 +41,7 @@ func (a *audit) covers(u resource.URI) bool {
 	if strings.HasPrefix(typ, "event.") { // otherwise reading the records would add records
 		return false
 	}
-	return len(a.types) > 0 && follow.Match(a.types, typ) || slices.ContainsFunc(a.prefixes, u.Under)
+	return len(a.types) > 0 && follow.Match(a.types, typ) || slices.ContainsFunc(a.prefixes, u.Below)
 }
 
 // Read must be called before a user, or an agent on the user's behalf, is given a resource of a

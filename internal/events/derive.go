@@ -34,6 +34,9 @@ func About(x *resource.Entry) (out []resource.URI) {
 	if holdsEvent(x) && json.Unmarshal(x.Body, &s) == nil {
 		for _, r := range s.Resources {
 			out = append(out, r.URI)
+			if resource.IsShort(r.URI) { // the event keeps the URI that its publisher wrote
+				out = append(out, resource.Expand(x.Space, r.URI))
+			}
 		}
 	}
 	return out

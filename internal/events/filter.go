@@ -14,7 +14,7 @@ import (
 type Filter struct {
 	Sources  []string // as in Event.Source; "agent:*" and the like fit all that begin so
 	Details  []DetailType
-	Prefixes []resource.URI // events about a resource at or below one of them
+	Prefixes []resource.URI // events about a resource at or below one of them; a short one means its place in every space, see resource.URI.Below
 	Types    []string       // events about a resource of one of these types; "common.*" matches by prefix
 	Bodies   bool           // deliver the bodies of the resources, too
 }

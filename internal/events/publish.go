@@ -90,7 +90,7 @@ func (s stored) about(ctx context.Context, told, own resource.Space) []store.Ter
 		of = append(of, r.Conversation)
 	}
 	for _, r := range s.Resources {
-		of = append(of, r.URI)
+		of = append(of, r.URI, resource.Expand(told, r.URI))
 	}
 	return store.About(slices.Compact([]resource.Space{told, own}), of...)
 }

@@ -302,14 +302,15 @@ func TestAuditedReads(t *testing.T) {
 	read("bob", "", resource.Root("email.Message", "mail"), "group:team")
 	read("ana", "mail/sort", resource.Root("diary.Page", "page"), "user:ana")
 	read("ana", "", lampAt, "user:ana")
-	got := l.next(3)
-	same(t, "read", names(got), []string{"?mail", "?page", "?lamp"})
+	read("ana", "", resource.Expand("user:ana", lampAt), "user:ana")
+	got := l.next(4)
+	same(t, "read", names(got), []string{"?mail", "?page", "?lamp", "?lamp"})
 	for i, want := range []string{"user:bob", "agent:mail/sort", "user:ana"} {
 		if got[i].Source != want || got[i].Published || got[i].Resources[0].Space == "" || got[i].Resources[0].Body != nil {
 			t.Errorf("%+v", got[i])
 		}
 	}
-	same(t, "by its place", box.names(1), []string{"?lamp"})
+	same(t, "by its place", box.names(2), []string{"?lamp", "?lamp"})
 
 	// A get that a source says is no get that Steward has seen.
 	x := lamp("")

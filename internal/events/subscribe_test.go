@@ -94,6 +94,35 @@ func TestFilters(t *testing.T) {
 	}
 }
 
+// A short prefix means its place in every space that the subscriber reads, and what was published about it
+// under either name.
+func TestShortPrefixes(t *testing.T) {
+	lamp := resource.Root("home.Lamp", "b")
+	ours := func(space resource.Space) store.Change { return store.Change{URI: resource.Expand(space, lamp)} }
+	for name, c := range map[string]struct {
+		prefix resource.URI
+		want   []string
+	}{
+		"short":       {lamp, []string{"+b", "+b", "+b", "+end"}},
+		"whole":       {resource.Expand("user:ana", lamp), []string{"+b", "+b", "+end"}},
+		"the group's": {resource.Expand("group:team", lamp), []string{"+b", "+end"}},
+		"the place":   {resource.Place("user:ana"), []string{"+b", "+bb", "+b", "+end"}},
+	} {
+		w := newWorld(t, Options{})
+		f := Filter{Prefixes: []resource.URI{c.prefix, noteURI("end")}}
+		live := w.listen("ana", f, Now).begun()
+		w.put("ana", "user:ana", ours("user:ana"), note("n"), store.Change{URI: resource.Place("user:ana").Child("home.Lamp", "bb")})
+		w.put("bob", "group:team", ours("group:team"))
+		w.put("bob", "user:bob", ours("user:bob"))
+		if _, err := w.Publish(t.Context(), Caller{User: "ana"}, Publication{Resources: []Resource{{URI: lamp}}}); err != nil {
+			t.Fatal(err)
+		}
+		w.put("ana", "user:ana", note("end"))
+		same(t, name+", live", live.names(len(c.want)), c.want)
+		same(t, name, w.listen("ana", f, Start).names(len(c.want)), c.want)
+	}
+}
+
 func TestInvalidFilters(t *testing.T) {
 	w := newWorld(t, Options{})
 	for _, f := range []Filter{

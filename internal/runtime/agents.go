@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"steward/internal/fault"
+	"steward/internal/resource"
 )
 
 // AgentView is an agent that may be used, as it is shown to a person.
@@ -13,6 +14,9 @@ type AgentView struct {
 	Path        string `json:"path"`
 	Description string `json:"description,omitzero"`
 	Persona     bool   `json:"persona,omitzero"` // may take over an existing conversation
+
+	URI      resource.URI      `json:"-"`
+	Metadata resource.Metadata `json:"-"`
 }
 
 // Agents returns the agents that may be used, sorted by path; "assistant" comes
@@ -37,9 +41,13 @@ func (n *Node) Agents(context.Context) []AgentView {
 		tree := n.opt.Catalog.Tree()
 		for _, path := range slices.Sorted(maps.Keys(tree.ByPath)) {
 			if a := tree.ByPath[path]; a.Path != "" && n.agents[path] == nil {
-				out = append(out, AgentView{Path: path, Description: a.Description, Persona: a.Persona})
+				out = append(out, AgentView{Path: path, Description: a.Description, Persona: a.Persona, Metadata: a.Metadata})
 			}
 		}
+	}
+	for i := range out {
+		v := &out[i]
+		v.URI, v.Metadata.Purpose = agentURI(v.Path), first(v.Metadata.Purpose, v.Description)
 	}
 	return out
 }

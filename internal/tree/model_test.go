@@ -79,13 +79,13 @@ func (w *world) where(user string) (string, resource.Space, resource.URI) {
 	short := "home.Note." + rapid.SampledFrom([]string{"a", "b", "a/home.Part.x"}).Draw(w.t, "name")
 	text := resource.Scheme + short
 	if rapid.Bool().Draw(w.t, "in full") && space != "" {
-		text = tree.Place(space).String() + "/" + short
+		text = resource.Place(space).String() + "/" + short
 	}
 	at := space
 	if at == "" {
 		at = resource.UserSpace(user)
 	}
-	uri := must(resource.Parse(tree.Place(at).String() + "/" + short))
+	uri := must(resource.Parse(resource.Place(at).String() + "/" + short))
 	got, err := tree.Parse(user, space, text)
 	if err != nil || got != uri {
 		w.t.Fatalf("%s of %s in %q is %s, %v; want %s", text, user, space, got, err, uri)
@@ -225,7 +225,7 @@ func (w *world) list(user string, want []resource.URI) {
 		"open":  {State: "open"},
 		"group": {Space: "group:family"},
 		"ana's": {Space: "user:ana"},
-		"under": {Under: tree.Place("user:ana").Child("home.Note", "a")},
+		"under": {Under: resource.Place("user:ana").Child("home.Note", "a")},
 		"log":   {Since: start},
 	} {
 		q.Limit = size

@@ -26,7 +26,7 @@ type done struct {
 }
 
 func doneURI(space resource.Space, key string) resource.URI {
-	return Place(space).Child(typeDone, key)
+	return resource.Place(space).Child(typeDone, key)
 }
 
 // marked is a stored record.

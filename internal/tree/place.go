@@ -8,38 +8,8 @@ import (
 	"steward/internal/resource"
 )
 
-// The types of the places of users and groups, below which their resources are.
-const (
-	userPlace  = "identity.User"
-	groupPlace = "identity.Group"
-)
-
-// Place returns the URI below which the resources of a space are kept. It is zero
-// for the system space, in which nothing can be put.
-func Place(space resource.Space) resource.URI {
-	if user, ok := strings.CutPrefix(string(space), "user:"); ok {
-		return resource.Root(userPlace, user)
-	}
-	if group, ok := strings.CutPrefix(string(space), "group:"); ok {
-		return resource.Root(groupPlace, group)
-	}
-	return resource.URI{}
-}
-
-// spaceOf returns the space of a URI below a place.
-func spaceOf(uri resource.URI) (resource.Space, bool) {
-	root := uri.Elements()[0]
-	switch root.Type {
-	case userPlace:
-		return resource.UserSpace(root.ID), true
-	case groupPlace:
-		return resource.GroupSpace(root.ID), true
-	}
-	return "", false
-}
-
-// owners maps the first word of the types that a part of Steward owns to a hint on
-// how to change such resources. All other types belong to the users.
+// owners maps the first word of the types that a part of Steward owns (see
+// resource.Owned) to a hint on how to change such resources.
 var owners = map[string]string{
 	"agent":    "steward agents decides about agents",
 	"audit":    "the audit trail is written by Steward alone; steward audit verify checks it",
@@ -63,12 +33,6 @@ func word(typ string) string {
 	return w
 }
 
-// owned reports whether a part of Steward owns the type.
-func owned(typ string) bool {
-	_, ok := owners[word(typ)]
-	return ok
-}
-
 // Limits of a URI.
 const (
 	maxSteps = 32
@@ -88,21 +52,14 @@ func Parse(user string, space resource.Space, text string) (resource.URI, error)
 	if len(steps) >= maxSteps || len(text) > maxURI {
 		return resource.URI{}, tooFar(text, steps)
 	}
-	if owned(steps[0].Type) {
-		return uri, nil
-	}
 	if space == "" {
 		space = resource.UserSpace(user)
 	}
-	at := Place(space)
-	if at.Zero() {
+	if resource.IsShort(uri) && resource.Place(space).Zero() {
 		return uri, fault.New(fault.Invalid, "space_invalid", "nothing is kept in the space %.100q", string(space)).
 			WithHint("use user:NAME or group:NAME")
 	}
-	for _, e := range steps {
-		at = at.Child(e.Type, e.ID)
-	}
-	return at, nil
+	return resource.Expand(space, uri), nil
 }
 
 // tooFar returns an error with the position at which a URI exceeds a limit.
@@ -132,13 +89,13 @@ func CheckSpace(space resource.Space) error {
 // writable returns the space of a resource that the caller wants to put or delete.
 // Errors: resource_owned, space_denied.
 func (c *call) writable(uri resource.URI, want resource.Space) (resource.Space, error) {
-	if uri.Zero() || owned(uri.Type()) {
+	if uri.Zero() || resource.Owned(uri.Type()) {
 		return "", ownedError(uri)
 	}
-	space, ok := spaceOf(uri)
+	space, ok := resource.SpaceOf(uri)
 	if !ok {
 		return "", fault.New(fault.Denied, "resource_owned", "below %s only Steward itself keeps something", uri.Parent()).
-			WithHint("put it below your own place, as %s.%s", resource.Root(userPlace, c.User).String()+"/"+uri.Type(), uri.ID())
+			WithHint("put it below your own place, as %s.%s", resource.Place(resource.UserSpace(c.User)).String()+"/"+uri.Type(), uri.ID())
 	}
 	if want != "" && want != space {
 		return "", fault.New(fault.Invalid, "space_invalid", "%s is a place of the space %s, not of %.100q", uri, space, string(want)).
@@ -149,7 +106,7 @@ func (c *call) writable(uri resource.URI, want resource.Space) (resource.Space, 
 			WithHint("use your own space, or that of a group that you are in")
 	}
 	for _, e := range uri.Elements()[1:] {
-		if owned(e.Type) {
+		if resource.Owned(e.Type) {
 			return "", ownedError(uri)
 		}
 	}

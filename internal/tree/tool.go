@@ -169,10 +169,10 @@ func (s *Service) listTool() (tool.Tool, error) {
 // labelsOf returns the labels of a resource that is read. Text that the user wrote
 // is trusted; anything else may contain text from other people.
 func labelsOf(user string, r Resource) message.Labels {
-	if r.Actor == user && !owned(r.URI.Type()) {
+	if r.Actor == user && !resource.Owned(r.URI.Type()) {
 		return message.Private
 	}
-	if owned(r.URI.Type()) && saysSecret(r.Body) {
+	if resource.Owned(r.URI.Type()) && saysSecret(r.Body) {
 		return message.Private | message.Untrusted | message.Secret
 	}
 	return message.Private | message.Untrusted
@@ -308,7 +308,7 @@ func (a action) space(in tool.Invocation) (resource.Space, error) {
 	if err != nil || uri.Zero() {
 		return space, err
 	}
-	if sp, ok := spaceOf(uri); ok {
+	if sp, ok := resource.SpaceOf(uri); ok {
 		space = sp
 	}
 	return space, nil

@@ -231,7 +231,7 @@ func (c *call) hidden(typ string, space resource.Space) bool {
 	case c.mounts[typ] != nil:
 		return true
 	}
-	return owned(typ) && word(typ) != "event" && !c.who.Has(policy.RoleAdmin)
+	return resource.Owned(typ) && word(typ) != "event" && !c.who.Has(policy.RoleAdmin)
 }
 
 // shown converts a stored resource.

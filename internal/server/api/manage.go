@@ -12,6 +12,7 @@ import (
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
 	"steward/internal/store/audit"
+	"steward/internal/tree"
 )
 
 func (f *server) agents() httpauth.Agents {
@@ -185,7 +186,7 @@ func (f *server) auditExport(ctx context.Context, c *call, in struct {
 	}
 	q := audit.Query{User: in.User, Since: in.Since, Until: in.Until, Bodies: in.Bodies}
 	if in.Under != "" {
-		if q.Under, err = resource.Parse(in.Under); err != nil {
+		if q.Under, err = tree.Parse(c.User, "", in.Under); err != nil {
 			return written{}, err
 		}
 	}

@@ -191,7 +191,7 @@ func (f *Server) listAssistants(ctx context.Context, _ *struct{}) (out listAssis
 		return out, err
 	}
 	for _, a := range f.Work.Agents(ctx) {
-		out.Assistants = append(out.Assistants, assistantForm{a.Path, resourceForm{Metadata: resource.Metadata{Purpose: a.Description}}})
+		out.Assistants = append(out.Assistants, assistantForm{a.Path, resourceForm{URI: a.URI, Metadata: a.Metadata}})
 	}
 	return out, nil
 }

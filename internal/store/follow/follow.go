@@ -45,7 +45,7 @@ type Filter struct {
 	// Recheck is how often Spaces is checked for an idle subscriber, who then
 	// receives a batch without entries. Zero: never.
 	Recheck  time.Duration
-	Prefixes []resource.URI // entries about a resource at or below one of them; empty: all
+	Prefixes []resource.URI // entries about a resource at or below one of them (see resource.URI.Below); empty: all
 	Types    []string       // entries about a resource of one of these types: see Match
 	// Own excludes entries that are only about a resource, but change another one
 	// elsewhere in the tree.
@@ -74,7 +74,7 @@ func (f *Filter) fits(about []subject) bool {
 		about = about[:1]
 	}
 	return slices.ContainsFunc(about, func(s subject) bool {
-		return Match(f.Types, s.typ) && (len(f.Prefixes) == 0 || slices.ContainsFunc(f.Prefixes, s.uri.Under))
+		return Match(f.Types, s.typ) && (len(f.Prefixes) == 0 || slices.ContainsFunc(f.Prefixes, s.uri.Below))
 	})
 }
 
@@ -292,7 +292,7 @@ func (s *subscription) run(ctx context.Context) error {
 // read delivers entries from the log, up to its end or the position to (0: none).
 func (s *subscription) read(ctx context.Context, to uint64) (err error) {
 	q := store.LogQuery{Limit: s.log.opt.Size}
-	if s.filter.Own && len(s.filter.Prefixes) == 1 {
+	if s.filter.Own && len(s.filter.Prefixes) == 1 && !resource.IsShort(s.filter.Prefixes[0]) {
 		q.Under = s.filter.Prefixes[0]
 	}
 	for more := true; more && (to == 0 || s.pos < to); {

@@ -40,6 +40,9 @@ func (w *queue) places(spaces []resource.Space) (out []place) {
 	for _, sp := range spaces {
 		for _, at := range prefixes {
 			out = append(out, place{sp, at})
+			if whole := resource.Expand(sp, at); whole != at {
+				out = append(out, place{sp, whole})
+			}
 		}
 	}
 	return out

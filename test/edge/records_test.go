@@ -1,0 +1,88 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"steward/test/edge"
+)
+
+// TestShortURIs: a URI that is written as resources put accepts it means the same resource wherever one is taken.
+func TestShortURIs(t *testing.T) {
+	n := edge.Serve(t, edge.Options{})
+	n.Must("resources", "put", "cld:home.Lamp.b", "--body", `{"on":true}`)
+	n.Must("events", "publish", "cld:home.Lamp.b", "--body", `{"on":false}`)
+	n.Must("resources", "put", "cld:home.Lamp.bb", "--body", `{"on":true}`)
+	n.Must("resources", "put", "cld:home.Lamp.b", "--body", `{"on":false}`)
+	const whole = "cld:identity.User.local/home.Lamp.b"
+	watch := func() {
+		t.Helper()
+		for _, prefix := range []string{"cld:home.Lamp.b", whole} {
+			out := n.Must("events", "watch", "--quiet", "--json", "--prefix", prefix, "--from", "start", "--limit", "3")
+			if strings.Count(out, `"uri":"`+whole+`"`) != 4 || strings.Count(out, `"published":true`) != 1 || strings.Contains(out, "Lamp.bb") { // each entry and its resource
+				t.Errorf("%s: %s", prefix, out)
+			}
+		}
+	}
+	watch()
+	ws := n.Dial()
+	ws.Send(map[string]any{"type": "subscribe", "id": "1", "prefixes": []string{"cld:home.Lamp.b"}, "cursor": "start"})
+	for seen := 0; seen < 3; {
+		var f struct{ Events []json.RawMessage }
+		if frame := ws.Read(); json.Unmarshal(frame.Raw, &f) != nil || frame.Type == "error" {
+			t.Fatalf("%s", frame.Raw)
+		}
+		seen += len(f.Events)
+	}
+	ws.Close()
+	if out := n.Must("resources", "list", "--under", "cld:home.Lamp.b", "--json"); strings.Count(out, whole) != 1 {
+		t.Errorf("the list: %s", out)
+	}
+	if status, out := n.HTTP("GET", "/api/v1/audit/export?under=cld:home.Lamp.b", nil); status != 200 || !strings.Contains(string(out), whole) {
+		t.Errorf("the trail: %d %s", status, out)
+	}
+	n.Stop()
+	watch()
+	if out := n.Must("audit", "export", "--under", "cld:home.Lamp.b"); !strings.Contains(out, whole) {
+		t.Errorf("the trail: %s", out)
+	}
+}
+
+// TestListAssistants: each of the four texts of an agent is in its own field.
+func TestListAssistants(t *testing.T) {
+	n := edge.New(t, edge.Options{})
+	n.Write("name: lamps\ndescription: Switches lamps.\nmetadata:\n  purpose: Light\n  instructions: Ask which\n  applicability: At night\n  evaluation: It is bright\n", "data", "agents", "lamps", "agent.yaml")
+	n.Write("name: doors\ndescription: Opens doors.\n", "data", "agents", "doors", "agent.yaml")
+	n.Serve()
+	n.Must("agents", "approve", "--all", "--yes")
+	status, answer := n.HTTP("POST", "/assistant.Assistant/ListAssistants", object{})
+	var got struct {
+		Assistants []struct {
+			Path string
+			Meta struct{ URI, Purpose, Instructions, Applicability, Evaluation string }
+		}
+	}
+	if status != 200 || json.Unmarshal(answer, &got) != nil {
+		t.Fatalf("%d: %s", status, answer)
+	}
+	seen := 0
+	for _, a := range got.Assistants {
+		m := a.Meta
+		switch a.Path {
+		case "lamps":
+			seen++
+			if m.Purpose != "Light" || m.Instructions != "Ask which" || m.Applicability != "At night" || m.Evaluation != "It is bright" || m.URI != "cld:agent.Agent.lamps" {
+				t.Errorf("%+v", a)
+			}
+		case "doors":
+			seen++
+			if m.Purpose != "Opens doors." || m.Instructions != "" {
+				t.Errorf("%+v", a)
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%s", answer)
+	}
+}
