@@ -39,6 +39,8 @@ type app struct {
 	version        string
 	signals        <-chan os.Signal // nil: none come
 	exit           func(int)        // ends the process at once
+	serving        bool             // the command is serve
+	process        bool             // the process is this program's alone, and so are the logs of libraries
 
 	// Global flags.
 	config, data, model string
@@ -55,6 +57,7 @@ type app struct {
 	set   *settings.Loaded
 
 	masker *secret.Masker // hides the secrets of this run; see hidden
+	credentials map[string]*credential // of providers, whose keys may be replaced while Steward runs
 }
 
 // run runs the program and returns its exit code.
@@ -160,6 +163,10 @@ func (a *app) explain(err error, command string) {
 	if !isUsage && e.Code != e.Message {
 		code = " [" + e.Code + "]"
 	}
+	if log := a.lines(); log != nil {
+		log.Error(withoutRemedy(e), "code", e.Code, "remedy", e.Remedy)
+		return
+	}
 	fmt.Fprintln(a.stderr, a.wrapped(fmt.Sprintf("steward: %s%s", a.hidden().Mask(withoutRemedy(e)), code)))
 	if e.Remedy != "" {
 		fmt.Fprintln(a.stderr, a.wrapped("  "+e.Remedy))
@@ -247,10 +254,10 @@ func (a *app) settings() (*settings.Loaded, error) {
 		return nil, fault.New(fault.Invalid, "data_unknown", "the data folder is unknown: HOME is not set").
 			WithHint("name a folder with --data")
 	}
+	a.set = set
 	for _, n := range set.Notices {
 		a.note("steward: %s", n)
 	}
-	a.set = set
 	a.learn(set)
 	return set, nil
 }
@@ -264,9 +271,20 @@ func (a *app) private(set *settings.Loaded) []string {
 	return append(set.Private(), a.alsoPrivate...)
 }
 
+// lines returns the log of a Steward that serves with a log for programs, to which everything that
+// would be printed on standard error goes; else nil.
+func (a *app) lines() *slog.Logger {
+	if a.serving && a.set != nil && a.set.Log.Format == "json" {
+		return a.logger(a.set, a.stderr)
+	}
+	return nil
+}
+
 // note prints a line for the user, unless --quiet is given.
 func (a *app) note(format string, args ...any) {
-	if !a.quiet {
+	if log := a.lines(); log != nil {
+		log.Info(strings.TrimPrefix(fmt.Sprintf(format, args...), "steward: "))
+	} else if !a.quiet {
 		fmt.Fprintln(a.stderr, a.wrapped(fmt.Sprintf(format, args...)))
 	}
 }
@@ -302,10 +320,21 @@ func (a *app) logger(set *settings.Loaded, w io.Writer) *slog.Logger {
 	}
 	opt := &slog.HandlerOptions{Level: level}
 	w = hiding{w, a.hidden()}
+	var h slog.Handler = slog.NewTextHandler(w, opt)
 	if set.Log.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, opt))
+		h = slog.NewJSONHandler(w, opt)
 	}
-	return slog.New(slog.NewTextHandler(w, opt))
+	return a.collecting(slog.New(h))
+}
+
+// collecting makes a log that of the whole process: what the libraries log goes through it, too, so that
+// every line has its format and no secrets. It returns the log.
+func (a *app) collecting(log *slog.Logger) *slog.Logger {
+	if a.process {
+		slog.SetDefault(log) // also for package log of the standard library
+		collectLogs(log)
+	}
+	return log
 }
 
 // plainLogger prints warnings and errors for the user, one line each. To get the log
@@ -314,7 +343,7 @@ func (a *app) plainLogger(set *settings.Loaded) *slog.Logger {
 	if set.Log.Format == "json" || strings.EqualFold(set.Log.Level, "debug") {
 		return a.logger(set, a.stderr)
 	}
-	return slog.New(plainLog{app: a})
+	return a.collecting(slog.New(plainLog{app: a}))
 }
 
 // plainLog is a slog.Handler that writes warnings and errors as notes.

@@ -27,12 +27,13 @@ import (
 type documents struct {
 	node   *local
 	set    *settings.Loaded
-	client *http.Client
+	client func(provider string) *http.Client
 	allow  func(ctx context.Context, model string, r *llm.Request) error // the policy for models
 }
 
 func (a *app) documents(l *local, set *settings.Loaded) *documents {
-	return &documents{node: l, set: set, client: a.modelClient(), allow: runtime.ModelGate(l.judge, places(set))}
+	shared := a.modelClient()
+	return &documents{node: l, set: set, client: func(name string) *http.Client { return a.clientFor(name, shared) }, allow: runtime.ModelGate(l.judge, places(set))}
 }
 
 // read returns what a PDF, a Word file or a recording says, as a text file of the same name. Other
@@ -135,7 +136,7 @@ func (d *documents) transcribe(ctx context.Context, user, vendor string, f *mess
 		return fault.New(fault.Unavailable, "transcription_failed", "%.200s could not be transcribed by %s: %w", f.Name, full, fmt.Errorf(format, args...)).
 			WithHint("try again, or name another model as models.transcribe")
 	}
-	res, err := d.client.Do(req)
+	res, err := d.client(name).Do(req)
 	if err != nil {
 		return "", failed("%w", err)
 	}

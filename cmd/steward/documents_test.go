@@ -64,7 +64,7 @@ func hearing(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) 
 	set.Providers = map[string]settings.Provider{"box": {BaseURL: s.URL + "/v1", Key: "secret-key"}}
 	set.Models = map[string]settings.Alias{"transcribe": {Use: []string{"box/whisper"}}}
 	found := &supply{aliases: map[string]llm.Alias{"default": {Models: []string{"ollama/x"}}}}
-	return &documents{node: &local{found: found}, set: set, client: s.Client(), allow: func(context.Context, string, *llm.Request) error { return nil }}
+	return &documents{node: &local{found: found}, set: set, client: func(string) *http.Client { return s.Client() }, allow: func(context.Context, string, *llm.Request) error { return nil }}
 }
 
 func TestRecordingsAreTranscribed(t *testing.T) {

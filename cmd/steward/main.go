@@ -26,7 +26,7 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		environ: os.Environ(), version: version, signals: signals, exit: os.Exit,
+		environ: os.Environ(), version: version, signals: signals, exit: os.Exit, process: true,
 	}
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }

@@ -93,7 +93,7 @@ func (a *app) supply(ctx context.Context, set *settings.Loaded, judge policy.Aut
 	}
 	cfg.Missing = missing(set, s.sources)
 	if p := set.Providers["ollama"]; !p.Off && !slices.ContainsFunc(s.sources, func(src source) bool { return src.Name() == "ollama" }) {
-		cfg.Later = append(cfg.Later, ollama.New(ollama.Options{Host: localOllama, Key: p.Key.Reveal(), HTTP: a.modelClient(),
+		cfg.Later = append(cfg.Later, ollama.New(ollama.Options{Host: localOllama, Key: p.Key.Reveal(), HTTP: a.clientFor("ollama", a.modelClient()),
 			FirstByte: set.Timeouts.FirstByte, Idle: set.Timeouts.Idle}))
 	}
 	if judge != nil {
@@ -163,12 +163,12 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 			if p.Key == "" && p.BaseURL == "" {
 				continue // not usable: neither a key nor an address is set
 			}
-			src.Provider, src.names = a.vendorOf(name, p, set.Timeouts, client), presets()[name]
+			src.Provider, src.names = a.vendorOf(name, p, set.Timeouts, a.clientFor(name, client)), presets()[name]
 			src.names.standard = cmp.Or(p.Model, src.names.standard)
 			add(src)
 		default:
 			asking.Go(func() {
-				src.Provider, src.names = a.served(ctx, name, p, set.Timeouts, client)
+				src.Provider, src.names = a.served(ctx, name, p, set.Timeouts, a.clientFor(name, client))
 				add(src)
 			})
 		}
@@ -184,7 +184,7 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 				return
 			}
 			src := source{rank: 3 + min(i, 1), how: "found at " + p.BaseURL}
-			src.Provider, src.names = a.served(ctx, known.Name, p, set.Timeouts, client)
+			src.Provider, src.names = a.served(ctx, known.Name, p, set.Timeouts, a.clientFor(known.Name, client))
 			if i == 0 || src.names.standard != "" { // without models, others are none
 				add(src)
 			}

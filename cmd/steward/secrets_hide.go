@@ -56,23 +56,6 @@ func (a *app) hide(value, name string) {
 	}
 }
 
-// resolveKeys replaces references to keys by the keys.
-func (a *app) resolveKeys(ctx context.Context, set *settings.Loaded) error {
-	for name, p := range set.Providers {
-		if p.Off || !secret.Is(p.Key.Reveal()) {
-			continue
-		}
-		key, err := a.resolver(set).Resolve(ctx, p.Key.Reveal())
-		if err != nil {
-			e := fault.Of(err)
-			return fault.New(e.Kind, e.Code, "the key of the provider %s: %s", name, withoutRemedy(e)).WithHint("%s", e.Remedy)
-		}
-		p.Key = settings.Secret(key)
-		set.Providers[name] = p
-	}
-	return nil
-}
-
 // declared returns a function that looks up the secrets that agents declare: the
 // environment variable of that name, which may be a reference, or else the stored secret.
 func (a *app) declared(set *settings.Loaded, log *slog.Logger) func(agent, name string) (string, bool) {

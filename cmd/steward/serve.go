@@ -51,6 +51,7 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context) error {
+	a.serving = true
 	heedMemory(a.getenv, "/")
 	set, err := a.settings()
 	if err != nil {

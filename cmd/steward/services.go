@@ -18,6 +18,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/provider/openai"
+	providerwire "steward/internal/provider/wire"
 	"steward/internal/request"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
@@ -72,7 +73,7 @@ func newAgentServices(set *settings.Loaded, st store.Store, log *slog.Logger, se
 	}
 	s.Manager = service.NewManager(service.Options{
 		Bindings: s.bindings, KV: s.kv, DB: s.db, Profile: profile, Log: log,
-		Dial:    func(url, key string) (service.Far, error) { return serviceremote.Dial(url, key), nil },
+		Dial:    func(url string, key service.Key) (service.Far, error) { return serviceremote.Dial(url, key), nil },
 		DialLog: serviceremote.DialLog,
 		Secret:  secrets,
 	})
@@ -124,7 +125,11 @@ func (s *agentServices) remoteModels(b service.Binding) (llm.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.remoteModel(at, openai.New(openai.Options{Name: "service", BaseURL: strings.TrimSuffix(b.URL, "/"), Key: key,
+	client := providerwire.Pool()
+	if key != "" {
+		client.Transport = replacing(client.Transport, &credential{now: key, read: func(context.Context) (string, error) { return s.Key(b) }})
+	}
+	return s.remoteModel(at, openai.New(openai.Options{Name: "service", BaseURL: strings.TrimSuffix(b.URL, "/"), Key: key, HTTP: client,
 		FirstByte: s.timeouts.FirstByte, Idle: s.timeouts.Idle})), nil
 }
 

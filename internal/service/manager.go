@@ -19,6 +19,10 @@ type Backend interface {
 	Profile(ctx context.Context, c Caller) (json.RawMessage, error)
 }
 
+// Key reads the secret that opens a service at a URL; "" if it needs none. It is
+// called again when the service refuses the secret, since it may have been replaced.
+type Key func() (string, error)
+
 // Far is a backend at a URL: another Steward's.
 type Far interface {
 	Backend
@@ -48,10 +52,11 @@ type Options struct {
 	KV       KV
 	DB       Database
 	Profile  func(ctx context.Context, user string) (json.RawMessage, error)
-	// Dial opens a service at a URL; the key is the secret itself.
-	Dial func(url, key string) (Far, error)
-	// DialLog opens an OTLP endpoint for log lines.
-	DialLog func(url, key string) (slog.Handler, func() error, error)
+	// Dial opens a service at a URL.
+	Dial func(url string, key Key) (Far, error)
+	// DialLog opens an OTLP endpoint for log lines. Lines that it does not accept go
+	// to instead or, if that is nil, are lost, which log is told.
+	DialLog func(url string, key Key, instead slog.Handler, log *slog.Logger) (slog.Handler, func() error, error)
 	// Secret returns a secret that an agent declares to need.
 	Secret func(agent, name string) (string, bool)
 	Log    *slog.Logger // nil: slog.Default()
@@ -129,15 +134,14 @@ func (m *Manager) open(b Binding) (Far, error) {
 	}
 	m.mu.Unlock()
 	o.once.Do(func() {
-		var key string
-		if key, o.err = m.Key(b); o.err != nil {
+		if _, o.err = m.Key(b); o.err != nil {
 			return
 		}
 		if m.opt.Dial == nil {
 			o.err = unsupported("remote services")
 			return
 		}
-		if o.far, o.err = m.opt.Dial(b.URL, key); o.err == nil {
+		if o.far, o.err = m.opt.Dial(b.URL, func() (string, error) { return m.Key(b) }); o.err == nil {
 			o.err = m.closing(o.far.Close)
 		}
 	})
@@ -261,8 +265,8 @@ func (m *Manager) Profile(ctx context.Context, c Caller) (json.RawMessage, error
 	return at(m, ctx, c, User, func(b Backend, c Caller) (json.RawMessage, error) { return b.Profile(ctx, c) })
 }
 
-// Logger returns the logger of an agent. Logging never fails: a line that a
-// remote endpoint does not accept goes to the node's log instead.
+// Logger returns the logger of an agent. With a fallback, a line that a remote
+// endpoint does not accept goes to the node's log.
 func (m *Manager) Logger(agent string) (*slog.Logger, error) {
 	b, err := m.Binding(agent, Logging)
 	if err != nil {
@@ -300,11 +304,14 @@ func (m *Manager) dialLog(b Binding) (slog.Handler, error) {
 	if m.opt.DialLog == nil {
 		return nil, unsupported("a remote log")
 	}
-	key, err := m.Key(b)
-	if err != nil {
+	if _, err := m.Key(b); err != nil {
 		return nil, err
 	}
-	h, end, err := m.opt.DialLog(b.URL, key)
+	var instead slog.Handler
+	if b.Fallback == Local {
+		instead = m.opt.Log.Handler()
+	}
+	h, end, err := m.opt.DialLog(b.URL, func() (string, error) { return m.Key(b) }, instead, m.opt.Log)
 	if err != nil {
 		return nil, err
 	}

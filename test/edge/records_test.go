@@ -2,7 +2,11 @@ package edge_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"steward/test/edge"
@@ -84,5 +88,75 @@ func TestListAssistants(t *testing.T) {
 	}
 	if seen != 2 {
 		t.Errorf("%s", answer)
+	}
+}
+
+// TestReplacedKeys: a provider's key that is replaced while Steward runs is used, wherever it comes from.
+func TestReplacedKeys(t *testing.T) {
+	for name, c := range map[string]struct {
+		settings string
+		refuses  bool // the former key
+	}{
+		"file":           {"providers: {openai: {key: 'file:KEYFILE'}}\n", false},
+		"key_file":       {"providers: {openai: {key_file: KEYFILE}}\n", false},
+		"store":          {"providers: {openai: {key: 'store:VENDOR'}}\n", false},
+		"command":        {"providers: {openai: {key: 'command:cat KEYFILE'}}\n", true},
+		"file, refused":  {"providers: {openai: {key: 'file:KEYFILE'}}\n", true},
+		"store, refused": {"providers: {openai: {key: 'store:VENDOR'}}\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var takes, last atomic.Value
+			script := edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "hello"} })
+			n := edge.New(t, edge.Options{Model: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				last.Store(r.Header.Get("Authorization"))
+				if key := takes.Load(); c.refuses && r.Header.Get("Authorization") != key {
+					w.WriteHeader(http.StatusUnauthorized)
+					io.WriteString(w, `{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}`) //nolint:errcheck // the caller may be gone
+					return
+				}
+				script.ServeHTTP(w, r)
+			})})
+			n.Env = slices.DeleteFunc(n.Env, func(v string) bool { return strings.HasPrefix(v, "OPENAI_API_KEY=") })
+			replace := func(key string) {
+				t.Helper()
+				takes.Store("Bearer " + key)
+				n.Write(key+"\n", "vendor.key")
+				n.RunIn(key, "secrets", "set", "VENDOR")
+			}
+			replace("sk-first-first")
+			n.Write(strings.ReplaceAll(c.settings, "KEYFILE", n.Dir+"/vendor.key"), ".config", "steward", "steward.yaml")
+			n.Serve()
+			ask := func(key string) {
+				t.Helper()
+				if out := n.Must("ask", "-q", "Hi"); !strings.Contains(out, "hello") || last.Load() != "Bearer "+key {
+					t.Errorf("%s: %s, %v", key, out, last.Load())
+				}
+			}
+			ask("sk-first-first")
+			replace("sk-second-second")
+			ask("sk-second-second")
+		})
+	}
+}
+
+// TestLogLines: what libraries log has the format of the log.
+func TestLogLines(t *testing.T) {
+	n := edge.Serve(t, edge.Options{Settings: "log: {format: json, level: debug}\n", Model: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		// An answer that nobody asked for follows on the same connection: the standard library logs that.
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		rw.WriteString("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 500 Broken\r\n\r\nunasked") //nolint:errcheck // the caller may be gone
+		rw.Flush()                                                                                                                           //nolint:errcheck
+		c.Close()                                                                                                                            //nolint:errcheck
+	})})
+	n.Run("ask", "-q", "Hi")
+	n.Until("the library logs", func() bool { return strings.Contains(n.Log(), "Unsolicited response") })
+	n.Stop()
+	for line := range strings.Lines(n.Log()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("%q", line)
+		}
 	}
 }

@@ -37,6 +37,8 @@ type world struct {
 	server *httptest.Server
 }
 
+func keyed(key string) service.Key { return func() (string, error) { return key, nil } }
+
 func open(t *testing.T, bindings map[string]service.Bindings) *world {
 	t.Helper()
 	w := &world{tokens: &services.Tokens{}, said: &bytes.Buffer{}}
@@ -53,7 +55,7 @@ func open(t *testing.T, bindings map[string]service.Bindings) *world {
 		Profile: func(_ context.Context, user string) (json.RawMessage, error) {
 			return json.Marshal(map[string]string{"name": user, "units": "metric"})
 		},
-		Dial:    func(url, key string) (service.Far, error) { return remote.Dial(url, key), nil },
+		Dial:    func(url string, key service.Key) (service.Far, error) { return remote.Dial(url, key), nil },
 		DialLog: remote.DialLog,
 		Secret: func(agent, name string) (string, bool) {
 			return "sk-far", name == "FAR_KEY"
@@ -290,6 +292,62 @@ func TestAServiceThatCannotBeReached(t *testing.T) {
 	}
 }
 
+// Lines that a remote log does not accept are written to the node's log, or their loss is.
+func TestLogThatCannotBeReached(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
+	defer refuses.Close()
+	for _, url := range []string{gone.URL, refuses.URL} {
+		both := open(t, far(t, url, service.Local, service.Logging))
+		l, err := both.Logger("pa")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3000 {
+			l.Warn("hello", "n", i, "of", 3000)
+		}
+		if err := both.Close(); err != nil {
+			t.Error(err)
+		}
+		said := both.said.String()
+		if n := strings.Count(said, "level=WARN msg=hello agent=pa n="); n != 3000 || !strings.Contains(said, "n=2999 of=3000") || strings.Count(said, "does not accept lines") != 1 {
+			t.Errorf("%d lines are in the log: %.400s", n, said)
+		}
+	}
+	alone := open(t, far(t, refuses.URL, "", service.Logging))
+	l, err := alone.Logger("pa")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Warn("hello")
+	if err := alone.Close(); err != nil {
+		t.Error(err)
+	}
+	if said := alone.said.String(); strings.Contains(said, "hello") || !strings.Contains(said, "lines are lost") || !strings.Contains(said, "lines=1") {
+		t.Errorf("%s", said)
+	}
+}
+
+// A key that was replaced is read again when the service refuses it.
+func TestReplacedKeyOfAService(t *testing.T) {
+	key := "one-one-one"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+key {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		io.WriteString(w, `{"keys":["`+key+`"]}`) //nolint:errcheck // the caller may be gone
+	}))
+	defer s.Close()
+	c := remote.Dial(s.URL, func() (string, error) { return key, nil })
+	for _, key = range []string{"one-one-one", "two-two-two", "two-two-two"} {
+		if got, err := c.List(t.Context(), service.Caller{Agent: "pa", User: "ann"}, "", "", 1); err != nil || !slices.Equal(got, []string{key}) {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}
+
 // What was kept at one place is not missed at another: once the far service
 // was used, its absence is an error, whatever the fallback.
 func TestFallbackDoesNotSplitWhatIsKept(t *testing.T) {
@@ -329,20 +387,20 @@ func TestAnswersThatAreNone(t *testing.T) {
 		}, "service_unreachable"},
 	} {
 		s := httptest.NewServer(c.serve)
-		_, err := remote.Dial(s.URL, "k").List(ctx, who, "", "", 1)
+		_, err := remote.Dial(s.URL, keyed("k")).List(ctx, who, "", "", 1)
 		if !fault.HasCode(err, c.code) {
 			t.Errorf("%s: %v", name, err)
 		}
 		s.Close()
 	}
 	for _, bad := range []string{"http://\x7f", "http://127.0.0.1:1"} {
-		if _, err := remote.Dial(bad, "").Get(ctx, who, "a"); err == nil {
+		if _, err := remote.Dial(bad, keyed("")).Get(ctx, who, "a"); err == nil {
 			t.Error(bad)
 		}
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := remote.Dial("http://127.0.0.1:1", "").Get(ended, who, "a"); !fault.Is(err, fault.Cancelled) {
+	if _, err := remote.Dial("http://127.0.0.1:1", keyed("")).Get(ended, who, "a"); !fault.Is(err, fault.Cancelled) {
 		t.Error(err)
 	}
 }

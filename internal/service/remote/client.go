@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/service"
 )
@@ -30,18 +31,17 @@ const maxAnswer = 8 << 20
 // service_refused and service_answer_broken.
 type Client struct {
 	base string
-	key  string
 	http *http.Client
 }
 
 var _ service.Far = (*Client)(nil)
 
 // Dial returns a client; it connects at the first call.
-func Dial(base, key string) *Client {
+func Dial(base string, key service.Key) *Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 8
-	return &Client{base: strings.TrimSuffix(base, "/"), key: key, http: &http.Client{
-		Transport: t, Timeout: time.Minute,
+	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{
+		Transport: egress.Bearer(t, key), Timeout: time.Minute,
 		// The key must not be sent to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -112,14 +112,14 @@ func (c *Client) do(ctx context.Context, who service.Caller, method, path string
 	if payload != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.key != "" {
-		req.Header.Set("Authorization", "Bearer "+c.key)
-	}
 	req.Header.Set(AgentHeader, who.Agent)
 	res, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
 			return fault.Of(ctx.Err())
+		}
+		if f := (*fault.Error)(nil); errors.As(err, &f) { // of the key
+			return f
 		}
 		return c.unreachable(err)
 	}

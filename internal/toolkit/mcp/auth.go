@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -84,7 +85,7 @@ func (o *OAuth) check() error {
 // still refuses, the error says how to connect it.
 func (g *guard) authorized(out *http.Request) (*http.Response, error) {
 	if g.keys == nil {
-		return g.base.RoundTrip(out)
+		return g.declared(out)
 	}
 	token, err := g.keys.Token(out.Context())
 	if err != nil {
@@ -112,6 +113,30 @@ func (g *guard) authorized(out *http.Request) (*http.Response, error) {
 		return nil, why
 	}
 	return res, nil
+}
+
+// declared sends a request with the headers of the declaration. If the server refuses it, its secrets are
+// read again: one may have been replaced since.
+func (g *guard) declared(out *http.Request) (*http.Response, error) {
+	res, err := g.base.RoundTrip(out)
+	if err != nil || !shutOut(res.StatusCode) || g.reread == nil || out.Body != nil && out.GetBody == nil {
+		return res, err
+	}
+	now := g.reread()
+	if now == nil || maps.EqualFunc(now, *g.headers.Load(), slices.Equal[[]string]) {
+		return res, nil
+	}
+	if out.GetBody != nil {
+		body, err := out.GetBody()
+		if err != nil {
+			return res, nil // the refusal says more
+		}
+		out.Body = body
+	}
+	discard(res)
+	g.headers.Store(&now)
+	maps.Copy(out.Header, now)
+	return g.base.RoundTrip(out)
 }
 
 func (g *guard) send(out *http.Request, token string) (*http.Response, error) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/http/httptrace"
@@ -34,16 +35,18 @@ type guard struct {
 	ctx     context.Context
 	base    *http.Transport
 	origin  string
-	headers http.Header
+	headers atomic.Pointer[http.Header] // of the declaration
+	reread  func() http.Header          // the headers with the secrets as they are now; nil: one is missing
 	keys    *oauth.Resource // nil: the server gets no token
 	heard   func()
 	replies atomic.Int32 // replies to requests of the server, under way
 }
 
-func newHTTP(ctx context.Context, u *url.URL, headers http.Header, keys *oauth.Resource, heard func()) (*guard, sdk.Transport) {
+func newHTTP(ctx context.Context, u *url.URL, headers http.Header, reread func() http.Header, keys *oauth.Resource, heard func()) (*guard, sdk.Transport) {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConnsPerHost = 16
-	g := &guard{ctx: ctx, base: base, origin: originOf(u), headers: headers, keys: keys, heard: heard}
+	g := &guard{ctx: ctx, base: base, origin: originOf(u), reread: reread, keys: keys, heard: heard}
+	g.headers.Store(&headers)
 	return g, &sdk.StreamableClientTransport{
 		Endpoint:     u.String(),
 		HTTPClient:   &http.Client{Transport: g, CheckRedirect: g.redirect},
@@ -95,9 +98,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		inTime = time.AfterFunc(deleteFor, cancel).Stop
 	}
 	out := req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { mark.sent.Store(true) }}))
-	for name, values := range g.headers {
-		out.Header[name] = values
-	}
+	maps.Copy(out.Header, *g.headers.Load())
 	asked := askedBy(req)
 	if asked.reply {
 		defer g.replies.Add(-1)

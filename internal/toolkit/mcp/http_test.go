@@ -239,6 +239,30 @@ func TestSessionForgotten(t *testing.T) {
 	}
 }
 
+// A header's secret that was replaced is read again when the server refuses the old one.
+func TestReplacedHeader(t *testing.T) {
+	var key atomic.Pointer[string]
+	one, two := "number-one", "number-two"
+	key.Store(&one)
+	f := &far{}
+	w := remoteWorld(t, f, func(e *tool.Env, d *Decl) {
+		e.Secret = func(string) (string, bool) { return *key.Load(), true }
+		d.Headers = map[string]string{"X-Api-Key": "${KEY}"}
+	})
+	work := w.tool(t, "far.work")
+	takesTwo := answer(func(rw http.ResponseWriter, r *http.Request, id string) {
+		if r.Header.Get("X-Api-Key") != two {
+			rw.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		respond(rw, `{"jsonrpc":"2.0","id":`+id+`,"result":`+worked+`}`)
+	})
+	f.call.Store(&takesTwo)
+	key.Store(&two)
+	wantText(t, work, `{}`, "worked")
+	wantText(t, work, `{}`, "worked")
+}
+
 // The stream of a server's own messages may be refused, left open, or hang.
 func TestOwnStream(t *testing.T) {
 	for name, get := range map[string]http.HandlerFunc{
@@ -348,7 +372,7 @@ func TestRedirects(t *testing.T) {
 	if !fault.HasCode(err, "mcp_redirected") {
 		t.Error(err)
 	}
-	g, _ := newHTTP(t.Context(), &url.URL{Scheme: "https", Host: "example.org"}, nil, nil, func() {})
+	g, _ := newHTTP(t.Context(), &url.URL{Scheme: "https", Host: "example.org"}, nil, nil, nil, func() {})
 	if _, err := g.RoundTrip(httptest.NewRequest("GET", "https://example.org:8443/", nil)); !fault.HasCode(err, "mcp_redirected") {
 		t.Error(err)
 	}

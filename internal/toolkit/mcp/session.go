@@ -143,10 +143,7 @@ func (x *session) transport() (sdk.Transport, error) {
 	defer func() { x.secrets = append(x.secrets, e.Values...) }()
 	if d.URL != "" {
 		u, err := parseURL(e.Expand(d.URL))
-		headers := http.Header{}
-		for name, v := range d.Headers {
-			headers.Set(name, e.Expand(v))
-		}
+		headers := headersOf(d, e)
 		if missing := missing(e); missing != nil {
 			return nil, missing
 		} else if err != nil {
@@ -156,7 +153,14 @@ func (x *session) transport() (sdk.Transport, error) {
 		if err != nil {
 			return nil, err
 		}
-		g, t := newHTTP(x.ctx, u, headers, keys, x.heard)
+		g, t := newHTTP(x.ctx, u, headers, func() http.Header {
+			again := &sandbox.Expander{Secret: env.Secret}
+			h := headersOf(d, again)
+			if len(again.Missing()) > 0 {
+				return nil
+			}
+			return h
+		}, keys, x.heard)
 		x.wire = g
 		return t, nil
 	}
@@ -175,6 +179,15 @@ func (x *session) transport() (sdk.Transport, error) {
 		return nil, err
 	}
 	return x.run(cmd)
+}
+
+// headersOf returns the headers of a declaration with its secrets as they are now.
+func headersOf(d *Decl, e *sandbox.Expander) http.Header {
+	h := http.Header{}
+	for name, v := range d.Headers {
+		h.Set(name, e.Expand(v))
+	}
+	return h
 }
 
 func missing(e *sandbox.Expander) error {
