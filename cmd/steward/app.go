@@ -56,7 +56,7 @@ type app struct {
 	flags []settings.Flag // the command's flags that are settings
 	set   *settings.Loaded
 
-	masker *secret.Masker // hides the secrets of this run; see hidden
+	masker      *secret.Masker         // hides the secrets of this run; see hidden
 	credentials map[string]*credential // of providers, whose keys may be replaced while Steward runs
 }
 

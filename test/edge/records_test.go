@@ -160,3 +160,33 @@ func TestLogLines(t *testing.T) {
 		}
 	}
 }
+
+// TestConvertThereAndBack: a conversation comes back from another form as it was, or the notes say what is not.
+func TestConvertThereAndBack(t *testing.T) {
+	n := edge.Serve(t, edge.Options{})
+	type answer struct {
+		System   string
+		Messages json.RawMessage
+		Notes    []string
+	}
+	convert := func(doc []byte, from, to string) (raw []byte, a answer) {
+		t.Helper()
+		status, raw := n.HTTP("POST", "/api/v1/convert?from="+from+"&to="+to, json.RawMessage(doc))
+		if status != 200 || json.Unmarshal(raw, &a) != nil {
+			t.Fatalf("%d: %s", status, raw)
+		}
+		return raw, a
+	}
+	raw, there := convert([]byte(`{"messages":[{"role":"system","content":"Be brief."},{"role":"user","name":"ann","content":"Look"},
+		{"role":"assistant","tool_calls":[{"id":"call_9","type":"function","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_9","content":"seen"}]}`), "openai", "anthropic")
+	if there.System != "Be brief." || strings.Contains(string(there.Messages), "brief") || strings.Count(string(there.Messages), `"call_9"`) != 2 || !strings.Contains(strings.Join(there.Notes, "|"), `"name" of a message`) {
+		t.Errorf("%s", raw)
+	}
+	if raw, back := convert(raw, "anthropic", "openai"); !strings.Contains(string(back.Messages), `{"role":"system","content":"Be brief."}`) || strings.Count(string(back.Messages), `"call_9"`) != 2 || len(back.Notes) > 0 {
+		t.Errorf("%s", raw)
+	}
+	raw, _ = convert([]byte(`{"system_instruction":{"parts":[{"text":"Be brief."}]},"contents":[{"parts":[{"text":"Look"}]}]}`), "gemini", "openai")
+	if !strings.Contains(string(raw), `{"role":"system","content":"Be brief."},{"role":"user","content":"Look"}`) {
+		t.Errorf("%s", raw)
+	}
+}

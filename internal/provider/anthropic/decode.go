@@ -33,7 +33,8 @@ import (
 //	stored form
 
 // Codec returns the codec of this API's form of a history for the named model, without marks for the
-// prompt cache. The empty name stands for a model that accepts the thinking of all others. The codec also
+// prompt cache. The empty name stands for a model that accepts the thinking of all others, and
+// for a file, in which calls keep their ids. The codec also
 // reads what other programs write: text or lists of blocks, turns in several pieces, results after other
 // content, ids that are missing or used twice. Members that Steward does not model are kept as metadata,
 // except for marks for the prompt cache, which belong to a request.
@@ -43,7 +44,11 @@ func (p *Provider) Codec(model string) wire.Codec {
 		model = anyModel
 	}
 	return wire.Codec{Provider: p.name, Prefix: "toolu_", Unique: true, Read: read, Encoder: func() llm.GroupEncoder {
-		return (&encoder{provider: p.name, model: model}).group
+		e := &encoder{provider: p.name, model: model}
+		if model == anyModel {
+			e.ids, e.used = map[message.Ref]string{}, map[string]bool{}
+		}
+		return e.group
 	}}
 }
 

@@ -22,9 +22,25 @@ func takesID(s string) bool {
 	return (strings.HasPrefix(s, "toolu_") || strings.HasPrefix(s, "srvtoolu_")) && wire.IsID(s, 128)
 }
 
+// callID returns the id of a call. In a request only the API's own ids are safe, because others may be used
+// again later. A file is complete: there each id is kept that the API accepts and that no other call has.
+func (e *encoder) callID(given string, ref message.Ref) string {
+	if e.ids == nil {
+		return wire.CallID(given, ref, "toolu_", takesID)
+	}
+	if id, ok := e.ids[ref]; ok {
+		return id
+	}
+	id := wire.CallID(given, ref, "toolu_", func(s string) bool { return wire.IsID(s, 128) && !e.used[s] })
+	e.ids[ref], e.used[id] = id, true
+	return id
+}
+
 // encoder writes messages in the form of the API, each group as one turn. See
 // llm.Transcript.Encoded.
 type encoder struct {
+	ids      map[message.Ref]string // of calls, in a file: those of the history, unless the API refuses them; nil: see takesID
+	used     map[string]bool        // the values of ids
 	provider string
 	model    string // "provider/model": whose thinking goes back; empty: nobody's; anyModel: all of this provider's
 	notices  []string
@@ -82,7 +98,7 @@ func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
 }
 
 func (e *encoder) result(dst []byte, r *message.ToolResult) []byte {
-	dst = wire.Append(wire.Comma(dst), `{"type":"tool_result","tool_use_id":$`, wire.CallID(r.CallID, r.Call, "toolu_", takesID))
+	dst = wire.Append(wire.Comma(dst), `{"type":"tool_result","tool_use_id":$`, e.callID(r.CallID, r.Call))
 	if wire.Failed(r.Status) {
 		dst = append(dst, `,"is_error":true`...)
 	}
@@ -356,7 +372,7 @@ const wrapper = "malformed_arguments"
 
 // call appends a call. The API accepts only an object as arguments, so others are wrapped in one.
 func (e *encoder) call(dst []byte, c *message.ToolCall, ref message.Ref) []byte {
-	dst = wire.Append(dst, `{"type":"tool_use","id":$,"name":$,"input":$`, wire.CallID(c.CallID, ref, "toolu_", takesID),
+	dst = wire.Append(dst, `{"type":"tool_use","id":$,"name":$,"input":$`, e.callID(c.CallID, ref),
 		toolName(c.Name), wire.AppendArgs(nil, c.Args, wrapper))
 	if c.Meta.Provider == e.provider {
 		dst = wire.AppendInside(dst, c.Meta.Fields)

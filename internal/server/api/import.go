@@ -122,7 +122,9 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 
 type converted struct {
 	Messages json.RawMessage `json:"messages"`
-	Notes    []string        `json:"notes"` // on what the other form cannot express
+	System   json.RawMessage `json:"system,omitzero"`            // Anthropic's, as in the body of a request
+	Gemini   json.RawMessage `json:"systemInstruction,omitzero"` // likewise Gemini's
+	Notes    []string        `json:"notes"`                      // on everything that is not as it was
 }
 
 // convert converts messages from one vendor's form to another's. It stores nothing.
@@ -134,6 +136,13 @@ func (f *server) convert(ctx context.Context, c *call, in struct {
 	if err != nil {
 		return converted{}, err
 	}
-	list, notes, err := f.Node.Convert(ctx, doc, in.From, in.To)
-	return converted{list, all(notes)}, err
+	got, err := f.Node.Convert(ctx, doc, in.From, in.To)
+	out := converted{Messages: got.Messages, Notes: all(got.Notes)}
+	switch got.Member {
+	case "system":
+		out.System = got.System
+	case "systemInstruction":
+		out.Gemini = got.System
+	}
+	return out, err
 }
