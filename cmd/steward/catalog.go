@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/catalog"
@@ -64,7 +65,7 @@ func (l *local) openAgents(ctx context.Context, a *app, set *settings.Loaded, to
 		opt.Servers = append(opt.Servers, a.path(file))
 	}
 	var err error
-	if opt.Root, err = endpoints(set); err != nil {
+	if opt.Root, err = endpoints(set, tools.Names(), log); err != nil {
 		return errors.Join(err, l.services.Close())
 	}
 	l.catalog, err = catalog.Open(ctx, opt)
@@ -116,9 +117,28 @@ func (l *local) briefProfile(set *settings.Loaded, user string) (identity.Profil
 	return l.profile(ctx, set, user)
 }
 
-// endpoints returns the gRPC methods of the settings as sources.
-func endpoints(set *settings.Loaded) ([]catalog.RootSource, error) {
+// endpoints returns the gRPC methods of the settings as sources. own are Steward's own tools. A tool has the
+// name that the settings give it, unless that could be mistaken for another.
+func endpoints(set *settings.Loaded, own []string, log *slog.Logger) ([]catalog.RootSource, error) {
 	var out []catalog.RootSource
+	taken := map[string]int{}
+	for _, name := range own {
+		category, _, _ := strings.Cut(name, ".")
+		taken[category] = 2
+	}
+	called := func(e settings.Endpoint) string {
+		word, err := tool.Word(e.Name)
+		if err != nil || strings.Contains(e.Name, ".") {
+			return "" // the source says what is wrong with it
+		}
+		return word
+	}
+	for name, e := range set.Service.Tool.Endpoints {
+		if called(e) != name {
+			taken[name]++
+		}
+		taken[called(e)]++
+	}
 	for _, name := range slices.Sorted(maps.Keys(set.Service.Tool.Endpoints)) {
 		e := set.Service.Tool.Endpoints[name]
 		decl := map[string]any{"host": e.Host}
@@ -126,6 +146,13 @@ func endpoints(set *settings.Loaded) ([]catalog.RootSource, error) {
 			if value != "" {
 				decl[key] = value
 			}
+		}
+		switch word := called(e); {
+		case word == "":
+		case taken[word] == 1:
+			decl["bare"] = true
+		default:
+			log.Warn("the name of a tool is taken: the name of its endpoint stands before it", "tool", name+"."+word)
 		}
 		for key, names := range map[string][]string{"users": e.Users, "groups": e.Groups} {
 			if len(names) > 0 {

@@ -164,7 +164,7 @@ const (
 
 // unfit returns why an announced tool cannot be used, or "".
 func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
-	if category(spec.Name) != s.name {
+	if sourceOf(*spec) != s.name {
 		return fmt.Sprintf("%s: the tools of %s are named %s.…", spec.Name, s.name, s.name)
 	}
 	if len(spec.Description) > mostDescription {

@@ -79,7 +79,7 @@ func (c *Catalog) makeTools(u *unit, rec *record) {
 		sources[s.name] = s
 	}
 	for _, spec := range rec.Approved.specs() {
-		from := sources[category(spec.Name)]
+		from := sources[sourceOf(spec)]
 		if from == nil || d.off(spec.Name) {
 			continue
 		}
@@ -95,6 +95,14 @@ func (c *Catalog) makeTools(u *unit, rec *record) {
 			c.log.Warn("the skills cannot be read", "agent", u.path, "error", err)
 		}
 	}
+}
+
+// sourceOf returns the name of the source of a tool. A tool of the settings may leave it out of its own name.
+func sourceOf(s tool.Spec) string {
+	if strings.HasSuffix(s.FullName, "."+s.Name) {
+		return category(s.FullName)
+	}
+	return category(s.Name)
 }
 
 func category(name string) string {

@@ -92,7 +92,9 @@ func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]to
 	}
 	namespace = tool.FromWire(namespace)
 	within := func(s tool.Spec) bool {
-		return namespace == "" || s.Name == namespace || strings.HasPrefix(s.Name, namespace+".")
+		return namespace == "" || slices.ContainsFunc(s.Names(), func(name string) bool {
+			return name == namespace || strings.HasPrefix(name, namespace+".")
+		})
 	}
 	return slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return !within(s) }), nil
 }

@@ -185,10 +185,15 @@ func (r *Registry) Select(patterns ...string) ([]Spec, error) {
 // match returns the names of the tools that a name or a glob matches. The caller holds mu.
 func (r *Registry) match(glob string) ([]string, error) {
 	if !IsGlob(glob) {
-		if _, ok := r.tools[glob]; !ok {
-			return nil, unknownTool(glob, r.names)
+		if _, ok := r.tools[glob]; ok {
+			return []string{glob}, nil
 		}
-		return []string{glob}, nil
+		for _, n := range r.names {
+			if r.tools[n].spec.FullName == glob {
+				return []string{n}, nil
+			}
+		}
+		return nil, unknownTool(glob, r.names)
 	}
 	var found []string
 	for _, n := range r.names {
@@ -230,7 +235,11 @@ func CheckSpec(s Spec) (Spec, *Validator, error) {
 
 // settled is CheckSpec without compiling the schema. It checks only the top level of the schema.
 func settled(s Spec) (Spec, *Validator, error) {
-	if err := checkName(s.Name); err != nil {
+	name := s.Name
+	if strings.HasSuffix(s.FullName, "."+name) { // its category is left out
+		name = s.FullName
+	}
+	if err := checkName(name); err != nil {
 		return s, nil, err
 	}
 	bad := func(code, format string, args ...any) (Spec, *Validator, error) {

@@ -76,7 +76,7 @@ const (
 // Spec describes a tool. It is a plain value; do not modify the bytes that it points to.
 type Spec struct {
 	Name        string // category.name
-	FullName    string // the name that Name was shortened from; empty: Name is complete
+	FullName    string // category.name that Name was shortened from; empty: Name is complete
 	Description string // for the model: what it does, when to use it
 	Input       []byte // JSON Schema of the arguments, an object schema
 	Effect      Effect

@@ -166,13 +166,13 @@ service:
 	}
 	def := list.Tools[0]
 	schema, err := def.GetFunction().GetParameters().MarshalJSON()
-	if err != nil || def.GetName() != "sha256_hash.calculate_sha256" || def.GetFunction().GetDescription() != "Calculate SHA-256 hash of input text" ||
+	if err != nil || def.GetName() != "calculate_sha256" || def.GetFunction().GetDescription() != "Calculate SHA-256 hash of input text" ||
 		def.GetEffect() != pb.Effect_EFFECT_QUERY || def.GetOrigin() != "grpc:sha256_hash" || !strings.Contains(strings.ReplaceAll(string(schema), " ", ""), `"required":["input"]`) {
 		t.Errorf("%v, %s", def, schema)
 	}
 	sum := sha256.Sum256([]byte("grüß dich"))
 	var res pb.ToolCallResult
-	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", call("sha256_hash.calculate_sha256", `{"input":"grüß dich"}`), &res))
+	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", call("calculate_sha256", `{"input":"grüß dich"}`), &res))
 	if res.Status != pb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hex.EncodeToString(sum[:])) || !slices.Contains(res.Labels, "untrusted") {
 		t.Errorf("%v", &res)
 	}
@@ -191,7 +191,7 @@ service:
 	}
 
 	hash.kill()
-	if err := s.grpc("/tool.Tool/ExecuteTool", call("sha256_hash.calculate_sha256", `{"input":"x"}`), &res); err != nil || res.Status != pb.CallStatus_CALL_STATUS_UNAVAILABLE {
+	if err := s.grpc("/tool.Tool/ExecuteTool", call("calculate_sha256", `{"input":"x"}`), &res); err != nil || res.Status != pb.CallStatus_CALL_STATUS_UNAVAILABLE {
 		t.Errorf("without its server: %v, %v", &res, err)
 	}
 }

@@ -35,7 +35,7 @@ const (
 // the settings under service.tool.endpoints: NAME.
 //
 // Tools are named NAME.method_in_snake_case, or NAME.service_method if two of the services have a
-// method of the same name. Keys of Effects and Required name a method (Method, Service.Method or
+// method of the same name. A tool of the settings has the name that they give it, where that is free. Keys of Effects and Required name a method (Method, Service.Method or
 // package.Service.Method) or a tool.
 type Declaration struct {
 	Host       string `yaml:"host" json:"host"`                        // HOST:PORT or unix:PATH; https:// or grpcs:// before it means TLS
@@ -45,6 +45,7 @@ type Declaration struct {
 
 	Call        string   `yaml:"call" json:"call,omitzero"`               // package.Service.Method: this one only
 	Name        string   `yaml:"name" json:"name,omitzero"`               // with Call: the tool's name; without a dot it gets the category NAME
+	Bare        bool     `yaml:"bare" json:"bare,omitzero"`               // with Call and Name, of the settings: the tool's name has no category
 	Description string   `yaml:"description" json:"description,omitzero"` // with Call: the tool's; else put before each method's
 	Services    []string `yaml:"services" json:"services,omitzero"`       // package.Service; none and no Call: all
 
@@ -145,6 +146,9 @@ func checkChoice(env tool.Env, d *Declaration) error {
 	}
 	if d.Call == "" && d.Name != "" {
 		return badDeclaration("name is that of one tool: it needs call").WithHint("write call: package.Service.Method, or leave name out")
+	}
+	if d.Bare && (d.Name == "" || strings.Contains(d.Name, ".") || env.Dir != "" || env.Agent != "") {
+		return badDeclaration("bare is only for tools of the settings that have a name").WithHint("leave it out")
 	}
 	if category, rest, dotted := strings.Cut(d.Name, "."); dotted && (category != word(env.Name) || rest == "") {
 		return badDeclaration("the tool's name %q is in a category that is not %s, this source's own", d.Name, word(env.Name)).

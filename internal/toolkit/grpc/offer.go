@@ -193,6 +193,9 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	whole := name
 	category, rest, _ := strings.Cut(name, ".")
 	name, full := tool.Fit(category, rest)
+	if s.decl.Bare && full == "" {
+		name, full = rest, name
+	}
 	level := idempotency(desc)
 	var required *[]string
 	keys := keysOf(desc, whole)

@@ -90,6 +90,34 @@ timeout: 5s
 	}
 }
 
+// A tool of the settings has the name that they give it, and may still be called by its whole name.
+func TestBareName(t *testing.T) {
+	in := describing(t, "testdata/hash.proto")
+	srv := serve(t, in, serving{handle: map[string]handler{"Sha256Hash": echo}})
+	decl := "host: " + srv.address + "\ncall: toolbox.HashTools.Sha256Hash\nname: calculate_sha256\nbare: true\n"
+	s := open(t, tool.Env{Name: "sha256_hash"}, decl)
+	spec := specOf(t, s, "calculate_sha256")
+	if spec.FullName != "sha256_hash.calculate_sha256" || tool.FromWire(tool.WireName(spec.Name)) != spec.Name {
+		t.Errorf("%+v", spec)
+	}
+	if _, err := call(t.Context(), s.Tool(spec), `{"input":"x"}`); err != nil {
+		t.Error(err)
+	}
+	reg := &tool.Registry{}
+	if err := reg.Add(s.Tool(spec)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"calculate_sha256", "sha256_hash.calculate_sha256", "sha256_hash.*"} {
+		if got, err := reg.Select(name); err != nil || len(got) != 1 || got[0].Name != "calculate_sha256" {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for _, env := range []tool.Env{{Name: "sha256_hash", Dir: t.TempDir()}, {Name: "sha256_hash", Agent: "a"}} { // of an agent
+		_, err := openBy(&Kit{}, env, decl)
+		wantCode(t, err, fault.Invalid, "grpc_declaration_invalid")
+	}
+}
+
 func TestMetadata(t *testing.T) {
 	in := describing(t, "testdata/hash.proto")
 	srv := serve(t, in, serving{handle: map[string]handler{"Md5Hash": echo}})
