@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -59,7 +60,7 @@ func there(t interface {
 	Fatalf(string, ...any)
 }, doc []byte, from, to string) ([]byte, []string) {
 	t.Helper()
-	got, err := (*Node)(nil).Convert(doc, from, to)
+	got, err := (*Node)(nil).Convert(context.Background(), doc, from, to)
 	if err != nil {
 		t.Fatalf("%s to %s: %v\n%s", from, to, err, doc)
 	}
@@ -144,7 +145,7 @@ func TestConvertAll(t *testing.T) {
 		if err != nil || len(got.Messages) == 0 {
 			t.Skip("nothing can be read of it")
 		}
-		first, err := (*Node)(nil).Convert(doc, from, to)
+		first, err := (*Node)(nil).Convert(context.Background(), doc, from, to)
 		if err != nil {
 			t.Fatalf("%s to %s: %v\n%s", from, to, err, doc)
 		}
@@ -176,14 +177,14 @@ func TestConvertBodies(t *testing.T) {
 		{"ollama", `{"message":{"role":"assistant","content":"hi"},"done":true}`},
 	} {
 		for to := range lists {
-			got, err := (*Node)(nil).Convert([]byte(c.body), c.from, to)
+			got, err := (*Node)(nil).Convert(context.Background(), []byte(c.body), c.from, to)
 			if err != nil || !strings.Contains(string(got.Messages), `"hi"`) {
 				t.Errorf("%s to %s: %s, %v", c.body, to, got.Messages, err)
 			}
 		}
 	}
 	for _, none := range []string{`{}`, `[]`, `{"contents":[]}`, `{"prompt":"hi"}`} {
-		if _, err := (*Node)(nil).Convert([]byte(none), "gemini", "openai"); !fault.HasCode(err, "history_empty") {
+		if _, err := (*Node)(nil).Convert(context.Background(), []byte(none), "gemini", "openai"); !fault.HasCode(err, "history_empty") {
 			t.Errorf("%s: %v", none, err)
 		}
 	}
