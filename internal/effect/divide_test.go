@@ -30,16 +30,16 @@ func (l lister) Preview(context.Context, tool.Invocation) (string, error) {
 	return l.preview, nil
 }
 
-func (l lister) Parts(args []byte) (string, [][]byte, bool) {
+func (l lister) Parts(args []byte) (string, []tool.Part, bool) {
 	var a struct {
 		List string `json:"list"`
 	}
 	if json.Unmarshal(args, &a) != nil || strings.Contains(a.List, "?") {
 		return "list", nil, false
 	}
-	var out [][]byte
+	var out []tool.Part
 	for p := range strings.SplitSeq(a.List, ",") {
-		out = append(out, []byte(`{"list":"`+p+`"}`))
+		out = append(out, tool.Part{Args: []byte(`{"list":"` + p + `"}`), Whole: strings.HasPrefix(p, "!")})
 	}
 	return "list", out, true
 }
@@ -53,6 +53,7 @@ func TestAGrantCoversEachPart(t *testing.T) {
 		want bool
 	}{
 		{like("a**"), "a", true}, {like("a**"), "ab,ac", true}, {like("a**"), "a,b", false}, {like("a**"), "b,a", false}, {like("a**"), "a?", false},
+		{like("**"), "a,b", true}, {like("**"), "a,!b", false}, {like("!b"), "!b", false}, {intent.Pattern{"list": {Any: true}}, "!b", false}, {intent.Pattern{"list": {Is: []byte(`"!b"`)}}, "!b", true},
 		{is, "a,b", true}, {is, "a", false}, {is, "a,b,c", false}, {intent.Pattern{"list": {Any: true}}, "a,b", true}, {intent.Pattern{"list": {Any: true}}, "a?", false},
 	} {
 		if got := coversCall(c.p, lister{}, []byte(`{"list":"`+c.list+`"}`)); got != c.want {

@@ -87,7 +87,7 @@ func (g *Grant) covers(t tool.Tool, in *intent.Intent, conversation string, labe
 }
 
 // coversCall reports whether a pattern covers a call: if the tool divides it, each part. A pattern that
-// names the very argument that is divided covers exactly that.
+// names the very argument that is divided covers exactly that. Nothing else covers what must be approved whole.
 func coversCall(p intent.Pattern, t tool.Tool, args []byte) bool {
 	_, whole := p.Covers(args)
 	d, divides := tool.DividerOf(t)
@@ -101,9 +101,9 @@ func coversCall(p intent.Pattern, t tool.Tool, args []byte) bool {
 	if whole && len(p[argument].Is) > 0 {
 		return true
 	}
-	return !slices.ContainsFunc(parts, func(part []byte) bool {
-		_, covered := p.Covers(part)
-		return !covered
+	return !slices.ContainsFunc(parts, func(part tool.Part) bool {
+		_, covered := p.Covers(part.Args)
+		return part.Whole || !covered
 	})
 }
 

@@ -152,7 +152,8 @@ func TestQuestionsAboutBuiltInTools(t *testing.T) {
 		{"browser.fill", `{"site":"shop.example","fields":[{"element":"e1","name":"Name","text":"Ann"}]}`, "Fill in a form on shop.example", "It types into a page, which may send it.",
 			`fields={"element":"e1","name":"Name","text":"Ann"}`, "fill in any form on shop.example | exactly this"},
 		{"shell.run", `{"command":"ls -la notes"}`, `Run "ls -la notes"`, "It runs a command in the sandbox.", "", "run ls with any arguments | exactly this"},
-		{"shell.run", `{"command":"make test"}`, `Run "make test"`, "It runs a command in the sandbox.", "", "exactly this"},
+		{"shell.run", `{"command":"sort -r names.txt"}`, `Run "sort -r names.txt"`, "It runs a command in the sandbox.", "", "run sort in any way that only reads | exactly this"},
+		{"shell.run", `{"command":"mkdir plans"}`, `Run "mkdir plans"`, "It runs a command in the sandbox.", "", "exactly this"},
 		{"code.run", `{"language":"python","code":"print(1)\nprint(2)"}`, "Run python code, 2 lines", "It runs a program in the sandbox.", "code=print(1)\nprint(2)", "exactly this"},
 		// Queries are asked about when they could carry something out.
 		{"web.fetch", `{"url":"https://example.org/a?b=c"}`, "Read https://example.org/a?b=c", "It sends out what it is given.", "", "read any page of example.org | exactly this"},

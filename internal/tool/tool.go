@@ -237,7 +237,13 @@ type Divider interface {
 	// Parts returns the name of that argument, and for each part the arguments of a call that
 	// consists of it alone. ok is false if the parts cannot be told; no standing approval
 	// covers the call then.
-	Parts(args []byte) (argument string, parts [][]byte, ok bool)
+	Parts(args []byte) (argument string, parts []Part, ok bool)
+}
+
+// Part is one of several actions that a call holds.
+type Part struct {
+	Args  []byte // of a call that consists of it alone
+	Whole bool   // no pattern covers it: only an approval of exactly the whole call does
 }
 
 // DividerOf returns the Divider that t is, or that it wraps.

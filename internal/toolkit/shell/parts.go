@@ -8,34 +8,41 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"mvdan.cc/sh/v3/syntax"
 
+	"steward/internal/domain/local"
 	"steward/internal/tool"
 )
 
-// runners are commands that run what their arguments or their input say, or that change what later
-// commands mean. Their arguments do not tell what happens.
-var runners = []string{
-	"eval", "exec", "source", ".", "command", "builtin", "trap", "alias", "unalias", "set", "shopt", "enable", "hash", "export", "readonly", "unset",
-	"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "xargs", "parallel", "sudo", "doas", "su", "nohup", "setsid", "nice", "ionice",
-	"timeout", "stdbuf", "script", "watch", "flock", "chroot", "unshare", "nsenter", "strace", "gdb",
-}
-
 // Commands returns the simple commands that a command line consists of, each in one canonical
 // spelling, whether they stand in a pipe, a list, a loop or a substitution. ok is false if it cannot be
-// told from the text what will run: a variable or a substitution names a command, a variable is set, a
+// told from the text what will happen: a variable or a substitution names a command, a variable is set, a
 // command runs what it is given as text, or the output goes to a file.
 func Commands(line string) (list []string, ok bool) {
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
-	if err != nil {
-		return nil, false
+	a := analyse(line)
+	for _, c := range a.list {
+		list = append(list, c.text)
 	}
-	a := analysis{ok: true}
-	a.statements(file.Stmts)
-	return a.list, a.ok && len(a.list) > 0
+	return list, a.ok && len(list) > 0
+}
+
+// command is a simple command.
+type command struct {
+	text  string // in one canonical spelling
+	reads bool   // it only reads and prints
 }
 
 type analysis struct {
-	list []string
-	ok   bool
+	list []command
+	ok   bool // the text tells what will happen
+}
+
+func analyse(line string) analysis {
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
+	if err != nil {
+		return analysis{}
+	}
+	a := analysis{ok: true}
+	a.statements(file.Stmts)
+	return a
 }
 
 func (a *analysis) statements(lists ...[]*syntax.Stmt) {
@@ -86,14 +93,11 @@ func (a *analysis) call(c *syntax.CallExpr) {
 	if len(c.Assigns) > 0 || len(c.Args) == 0 {
 		a.ok = false
 	}
-	words := make([]string, len(c.Args))
+	words, said := make([]string, len(c.Args)), make([]word, len(c.Args))
 	for i, w := range c.Args {
-		text, literal := value(w)
-		if i == 0 && (!literal || slices.Contains(runners, text[strings.LastIndexByte(text, '/')+1:])) {
-			a.ok = false
-		}
-		if literal {
-			quoted, err := syntax.Quote(text, syntax.LangBash)
+		said[i] = wordOf(w)
+		if said[i].literal {
+			quoted, err := syntax.Quote(said[i].text, syntax.LangBash)
 			a.ok = a.ok && err == nil
 			words[i] = quoted
 			continue
@@ -105,14 +109,28 @@ func (a *analysis) call(c *syntax.CallExpr) {
 		}
 		words[i] = b.String()
 	}
-	if text := strings.Join(words, " "); text != "" && !slices.Contains(a.list, text) {
-		a.list = append(a.list, text)
+	if len(words) == 0 {
+		return
+	}
+	it := command{text: strings.Join(words, " ")}
+	known := false
+	if it.reads, known = readsOnly(said[0].text, said[1:]); known && !it.reads || !said[0].literal || runsCode(said[0].text, said[1:]) {
+		a.ok = false
+	}
+	if !slices.Contains(a.list, it) {
+		a.list = append(a.list, it)
 	}
 }
+
+// operators are words of find and test that say what they seem to say, although they have special characters.
+var operators = map[string]string{"[": "[", "]": "]", "!": "!", `\!`: "!", `\(`: "(", `\)`: ")"}
 
 // value returns what a word says, if that is certain: it has no variables, substitutions, globs,
 // braces, escapes or "~".
 func value(w *syntax.Word) (string, bool) {
+	if text, ok := operators[w.Lit()]; ok {
+		return text, true
+	}
 	var b strings.Builder
 	plain := func(parts []syntax.WordPart, special string) bool {
 		for _, p := range parts {
@@ -169,40 +187,37 @@ func simple(p *syntax.ParamExp) bool {
 		len(p.Modifiers) == 0 && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
 
-// readers are commands that only read and print, whatever their arguments are: they run no other program,
-// take no code, write no files, and change nothing for later commands. A command that does any of that with
-// some option, as find, sort, tree and awk do, is not among them.
-var readers = []string{
-	"ls", "cat", "head", "tail", "tac", "nl", "wc", "cut", "tr", "rev", "grep", "egrep", "fgrep", "diff", "cmp", "comm",
-	"du", "df", "stat", "basename", "dirname", "realpath", "readlink", "md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum",
-	"uname", "whoami", "id", "uptime", "free", "nproc", "seq",
-}
-
-// Widths implements tool.Widener: a command that only reads can be allowed with any arguments, if it is the
-// only one on the line. Each command in a substitution among its arguments still has to be allowed by itself.
+// Widths implements tool.Widener: a command that only reads can be allowed with any arguments with which it
+// only reads, if it is the only one on the line. Each command in a substitution among its arguments still has
+// to be allowed by itself.
 func (r *runner) Widths(args []byte) []tool.Width {
 	_, parts, ok := r.Parts(args)
 	var a shellArgs
-	if !ok || len(parts) != 1 || json.Unmarshal(parts[0], &a) != nil {
+	if !ok || len(parts) != 1 || parts[0].Whole || json.Unmarshal(parts[0].Args, &a) != nil {
 		return nil
 	}
 	name, rest, _ := strings.Cut(a.Command, " ")
-	if rest == "" || !slices.Contains(readers, name) {
+	if rest == "" {
 		return nil
 	}
-	return []tool.Width{{Name: "run " + name + " with any arguments[ in {folder}]", Like: map[string]string{"command": name + " **"}}}
+	label := "run " + name + " with any arguments[ in {folder}]"
+	if !slices.Contains(readers, name) {
+		label = "run " + name + " in any way that only reads[ in {folder}]"
+	}
+	return []tool.Width{{Name: label, Like: map[string]string{"command": name + " **"}}}
 }
 
-// Parts implements tool.Divider: a standing approval must cover each simple command.
-func (r *runner) Parts(args []byte) (argument string, parts [][]byte, ok bool) {
+// Parts implements tool.Divider: a standing approval must cover each simple command, and as a pattern only
+// those that only read.
+func (r *runner) Parts(args []byte) (argument string, parts []tool.Part, ok bool) {
 	var m map[string]jsontext.Value
 	var line string
 	if json.Unmarshal(args, &m) != nil || json.Unmarshal(m["command"], &line) != nil {
 		return "command", nil, false
 	}
-	list, ok := Commands(line)
-	for _, c := range list {
-		text, err := json.Marshal(c)
+	a := analyse(line)
+	for _, c := range a.list {
+		text, err := json.Marshal(c.text)
 		if err != nil {
 			return "command", nil, false
 		}
@@ -211,7 +226,15 @@ func (r *runner) Parts(args []byte) (argument string, parts [][]byte, ok bool) {
 		if err != nil {
 			return "command", nil, false
 		}
-		parts = append(parts, part)
+		parts = append(parts, tool.Part{Args: part, Whole: !c.reads})
 	}
-	return "command", parts, ok
+	return "command", parts, a.ok && len(parts) > 0
+}
+
+// coder is code.run.
+type coder struct{ local.Layer }
+
+// Parts implements tool.Divider: a standing approval covers only exactly the same code.
+func (coder) Parts(args []byte) (argument string, parts []tool.Part, ok bool) {
+	return "code", []tool.Part{{Args: args, Whole: true}}, true
 }

@@ -81,7 +81,7 @@ func Tools(opt Options) ([]tool.Tool, error) {
 		return nil, err
 	}
 	c, err := tool.New(code, r.code)
-	return []tool.Tool{r, c}, err
+	return []tool.Tool{r, coder{local.Layer{Tool: c}}}, err
 }
 
 // runner is shell.run.
@@ -110,7 +110,7 @@ func (r *runner) Preview(_ context.Context, in tool.Invocation) (string, error) 
 		fmt.Fprintf(&b, "%d. %s\n", i+1, c)
 	}
 	if !ok {
-		b.WriteString("Read it closely: it sets variables, writes to a file, or runs what these lines do not show. No standing approval covers it.\n")
+		b.WriteString("Read it closely: it may set variables, write to a file, or run what these lines do not show. No standing approval covers it.\n")
 	}
 	return b.String(), nil
 }

