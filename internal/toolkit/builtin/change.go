@@ -95,39 +95,43 @@ func (r rewriting) Preview(ctx context.Context, in tool.Invocation) (string, err
 type former struct {
 	place
 	text  string
+	form  form // in which the new text is written
 	there bool
 }
 
 // rewrite adds an action that gives a text file, which at names, the text that next returns, with what is said
 // of the change.
-func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, error), next func(In, former) (now, told string, err error)) {
-	prepared := func(ctx context.Context, user string, a In) (f former, root *os.Root, now, told string, err error) {
+func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, error), next func(In, *former) (now, told string, err error)) {
+	prepared := func(ctx context.Context, user string, a In) (f former, root *os.Root, now, file, told string, err error) {
 		shown, err := at(a)
 		if err == nil {
 			f.place, root, err = k.writable(ctx, user, shown)
 		}
 		if err != nil {
-			return f, nil, "", "", err
+			return f, nil, "", "", "", err
 		}
-		f.text, err = f.textOf(root)
+		f.text, f.form, err = f.textOf(root)
 		if f.there = !fault.HasCode(err, "file_not_found"); err == nil || !f.there {
-			now, told, err = next(a, f)
+			now, told, err = next(a, &f)
 		}
-		if err == nil && len(now) > maxWrite {
-			err = fault.New(fault.TooLarge, "file_too_large", "%q would have %d bytes: at most %d", f.shown, len(now), maxWrite)
+		if err == nil {
+			file, err = f.form.encode(now)
+		}
+		if err == nil && len(file) > maxWrite {
+			err = fault.New(fault.TooLarge, "file_too_large", "%q would have %d bytes: at most %d", f.shown, len(file), maxWrite)
 		}
 		if err != nil {
 			root.Close() // it was only read
 		}
-		return f, root, now, told, err
+		return f, root, now, file, told, err
 	}
 	addChange(k, to, s, func(ctx context.Context, in tool.Invocation, a In) (string, error) {
-		f, root, now, told, err := prepared(ctx, in.User, a)
+		f, root, _, file, told, err := prepared(ctx, in.User, a)
 		if err != nil {
 			return "", tool.NotDone(err)
 		}
 		defer root.Close()
-		return told, k.put(ctx, in, f.place, root, now, f.there)
+		return told, k.put(ctx, in, f.place, root, file, f.there)
 	})
 	to.Wrap(func(l local.Layer) tool.Tool {
 		return rewriting{l, func(ctx context.Context, in tool.Invocation) (string, error) {
@@ -135,7 +139,7 @@ func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, er
 			if err := json.Unmarshal(in.Args, &a); err != nil {
 				return "", fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %w", err)
 			}
-			f, root, now, _, err := prepared(ctx, in.User, a)
+			f, root, now, _, _, err := prepared(ctx, in.User, a)
 			if err != nil {
 				return "", err
 			}
@@ -157,27 +161,34 @@ func unified(name, old, now string) string {
 	return string(d)
 }
 
-// textOf returns the content of a text file.
-func (p place) textOf(root *os.Root) (string, error) {
+// textOf returns the content of a text file, and the form that an edit keeps.
+func (p place) textOf(root *os.Root) (string, form, error) {
 	f, info, err := p.openFile(root)
 	if err != nil {
-		return "", err
+		return "", utf8Form, err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxWrite+1))
 	switch {
 	case err != nil:
-		return "", p.fault(err)
+		return "", utf8Form, p.fault(err)
 	case len(b) > maxWrite:
-		return "", fault.New(fault.TooLarge, "file_too_large", "%q has %d bytes: at most %d can be edited", p.shown, info.Size(), maxWrite)
-	case !text(b, false):
-		return "", fault.New(fault.Invalid, "not_a_text", "%q is no UTF-8 text", p.shown)
+		return "", utf8Form, fault.New(fault.TooLarge, "file_too_large", "%q has %d bytes: at most %d can be edited", p.shown, info.Size(), maxWrite)
 	}
-	return string(b), nil
+	how, ok := formOf(b, false)
+	said, err := "", error(nil)
+	if ok {
+		said, err = how.decode(b)
+	}
+	if back, encErr := how.encode(said); !ok || err != nil || encErr != nil || back != string(b) {
+		return "", utf8Form, fault.New(fault.Invalid, "not_a_text", "%q is no text in an encoding that can be kept: UTF-8, UTF-16 or Windows-1252", p.shown)
+	}
+	return said, how, nil
 }
 
-func (a editArgs) text(f former) (now, told string, err error) {
-	switch n := strings.Count(f.text, a.Old); {
+func (a editArgs) text(f *former) (now, told string, err error) {
+	now, n := replaceText(f.text, a.Old, a.New)
+	switch {
 	case !f.there:
 		return "", "", f.fault(fs.ErrNotExist)
 	case n == 0:
@@ -186,22 +197,26 @@ func (a editArgs) text(f former) (now, told string, err error) {
 	case n > 1 && !a.All:
 		return "", "", fault.New(fault.Conflict, "text_not_unique", "the text to replace is in %q %d times", f.shown, n).
 			WithHint("take more of its surroundings, or set all to replace each")
-	case a.Old == a.New:
-		return "", "", fault.New(fault.Invalid, "edit_empty", "the two texts are the same")
+	case now == f.text:
+		return "", "", fault.New(fault.Invalid, "edit_empty", "the file would stay as it is: the two texts are the same, and line ends are kept")
 	}
-	now = strings.ReplaceAll(f.text, a.Old, a.New)
 	return now, fmt.Sprintf("Changed %s:\n%s", f.shown, unified(f.shown, f.text, now)), nil
 }
 
-func (a writeArgs) text(f former) (now, told string, err error) {
-	what := "Wrote"
+func (a writeArgs) text(f *former) (now, told string, err error) {
+	what, was := "Wrote", f.form
+	f.form = utf8Form
 	if f.there {
 		what = "Replaced"
 		if !a.Overwrite {
 			return "", "", f.exists()
 		}
 	}
-	return a.Content, fmt.Sprintf("%s %s: %d bytes.", what, f.shown, len(a.Content)), nil
+	told = fmt.Sprintf("%s %s: %d bytes.", what, f.shown, len(a.Content))
+	if f.there && was.name != utf8Form.name {
+		told += fmt.Sprintf(" It was %s, and is UTF-8 now.", was.name)
+	}
+	return a.Content, told, nil
 }
 
 // move renames a file or folder.

@@ -289,20 +289,22 @@ func TestSearch(t *testing.T) {
 	put(".gitignore", "# built\nbuild/\n")
 	put("bin", "main\x00")
 	must.Do(t, os.Symlink("../../secret.txt", filepath.Join(dir, "src", "out.txt")))
+	const not = "[Not searched: 1 file that is no text, 6 that are hidden or named in .gitignore.]"
+	const named = "[Not searched: 2 that are hidden or named in .gitignore.]"
 	table(t, r, []row{
-		{"files.search", `{"query":"main hello"}`, "notes/src/main.go:3: func main() { Hello() }\n"},
-		{"files.search", `{"query":"^// H\\w+ says","regexp":true}`, "notes/src/hello.go:3: // Hello says hello, world.\n"},
-		{"files.search", `{"query":"main","path":"notes/src","glob":"*.log"}`, "notes/src/keep.log:1: main\n"},
-		{"files.search", `{"query":"main","glob":"src/**/gen/*.go"}`, "notes/src/deep/gen/y.go:1: main\n"},
+		{"files.search", `{"query":"main hello"}`, "notes/src/main.go:3: func main() { Hello() }\n" + not + "\n"},
+		{"files.search", `{"query":"^// H\\w+ says","regexp":true}`, "notes/src/hello.go:3: // Hello says hello, world.\n" + not + "\n"},
+		{"files.search", `{"query":"main","path":"notes/src","glob":"*.log"}`, "notes/src/keep.log:1: main\n" + named + "\n"},
+		{"files.search", `{"query":"main","glob":"src/**/gen/*.go"}`, "notes/src/deep/gen/y.go:1: main\n[Not searched: 3 that are hidden or named in .gitignore.]\n"},
 		{"files.search", `{"query":"func","path":"notes/src/main.go"}`, "notes/src/main.go:3: func main() { Hello() }\n"},
-		{"files.search", `{"query":"the secret"}`, "No line of 7 files matches."},
-		{"files.search", `{"query":"("}`, "notes/src/main.go:3: func main() { Hello() }\n"},
+		{"files.search", `{"query":"the secret"}`, "No line of 6 files matches.\n" + not},
+		{"files.search", `{"query":"("}`, "notes/src/main.go:3: func main() { Hello() }\n" + not + "\n"},
 		{"files.search", `{"query":"(","regexp":true}`, "regexp_invalid"},
 		{"files.search", `{"query":"x","path":"notes/none"}`, "file_not_found"},
 		{"files.search", `{"query":"x","path":"../x"}`, "path_refused"},
 	})
 	put("many", strings.Repeat("needle\n", maxHits+10))
-	if got := must.Get(call(t, r, "files.search", `{"query":"needle"}`)); strings.Count(got, "\n") != maxHits+1 || !strings.Contains(got, "[Stopped after 200 lines") {
+	if got := must.Get(call(t, r, "files.search", `{"query":"needle"}`)); strings.Count(got, "\n") != maxHits+2 || !strings.Contains(got, "[Stopped after 200 lines") {
 		t.Errorf("%d lines", strings.Count(got, "\n"))
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -177,11 +177,11 @@ func TestRead(t *testing.T) {
 		{"files.read", `{"path":"notes/empty"}`, "(the file is empty)"},
 		{"files.read", `{"path":"notes/none"}`, "file_not_found"},
 		{"files.read", `{"path":"notes/utf8","line":-1}`, "args_invalid"},
-		{"files.read", `{"path":"notes/late.txt","line":2}`, "x\uFFFDy\n[Lines 2 to 2: the end.]"},
-		{"files.read", `{"path":"notes/latin1.txt"}`, "notes/latin1.txt is a file of type text/plain with 10 bytes, changed 2026-01-02T03:04:05Z; it is not UTF-8 text."},
-		{"files.read", `{"path":"notes/data.bin"}`, "notes/data.bin is a file of type application/octet-stream with 4 bytes, changed 2026-01-02T03:04:05Z; it is not UTF-8 text."},
-		{"files.read", `{"path":"notes/data.zip"}`, "notes/data.zip is a file of type application/zip with 8 bytes, changed 2026-01-02T03:04:05Z; it is not UTF-8 text."},
-		{"files.read", `{"path":"notes/data.json"}`, "notes/data.json is a file of type application/json with 4 bytes, changed 2026-01-02T03:04:05Z; it is not UTF-8 text."},
+		{"files.read", `{"path":"notes/late.txt","line":2}`, "xÿy\n[Lines 2 to 2: the end.]\n[The file is written in Windows-1252.]"},
+		{"files.read", `{"path":"notes/latin1.txt"}`, "café crème\n[The file is written in Windows-1252.]"},
+		{"files.read", `{"path":"notes/data.bin"}`, "notes/data.bin is a file of type application/octet-stream with 4 bytes, changed 2026-01-02T03:04:05Z; it is no text."},
+		{"files.read", `{"path":"notes/data.zip"}`, "notes/data.zip is a file of type application/zip with 8 bytes, changed 2026-01-02T03:04:05Z; it is no text."},
+		{"files.read", `{"path":"notes/data.json"}`, "notes/data.json is a file of type application/json with 4 bytes, changed 2026-01-02T03:04:05Z; it is no text."},
 	})
 }
 
@@ -217,7 +217,8 @@ func TestPagesGiveTheWhole(t *testing.T) {
 	rapid.Check(t, func(t2 *rapid.T) {
 		text := strings.ToValidUTF8(rapid.StringN(1, 300, 1000).Draw(t2, "text"), "?")
 		text = strings.ReplaceAll(text, "\x00", "0")
-		if sniff("x", []byte(text), int64(len(text))) != "" {
+		text = strings.TrimLeft(text, "\uFEFF\r") + "."
+		if kind, _ := sniff("x", []byte(text), int64(len(text))); kind != "" {
 			return // its content is not recognised as text
 		}
 		text = strings.Repeat(text, rapid.SampledFrom([]int{1, 3*maxPage/len(text) + 1}).Draw(t2, "times"))
@@ -243,7 +244,7 @@ func TestPagesGiveTheWhole(t *testing.T) {
 				line = must.Get(strconv.Atoi(strings.TrimSuffix(next, ".]")))
 			}
 		}
-		if whole.String() != text {
+		if text = unixEnds(text); whole.String() != text {
 			t2.Fatalf("%q became %q", text, whole.String())
 		}
 	})

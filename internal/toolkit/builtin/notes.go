@@ -70,7 +70,7 @@ func (k *kit) notes(to *local.Kit) {
 		Log:         tool.LogSpec{Summary: "Write the note {title}, {text:lines|empty}", Does: "changes a note", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}, Previewed: []string{"text"}},
 		Widths:      []tool.Width{{Name: "write the note {title}, whatever is in it", Any: []string{"text", "overwrite"}}}},
 		func(a noteWriteArgs) (string, error) { return notePath(dir, a.Title) },
-		func(a noteWriteArgs, f former) (now, told string, err error) {
+		func(a noteWriteArgs, f *former) (now, told string, err error) {
 			return writeArgs{Content: a.Text, Overwrite: a.Overwrite}.text(f)
 		})
 	rewrite(k, to, tool.Spec{Name: "append", Targets: []string{"title"}, Tidy: changed, Sentences: appendNote,
@@ -97,11 +97,12 @@ func orNone(out string, err error) (string, error) {
 	return out, err
 }
 
-func (a noteAppendArgs) text(f former) (now, told string, err error) {
-	if f.text != "" && !strings.HasSuffix(f.text, "\n") {
-		f.text += "\n"
+func (a noteAppendArgs) text(f *former) (now, told string, err error) {
+	end, now := endOf(f.text), f.text
+	if now != "" && !strings.HasSuffix(now, end) {
+		now += end
 	}
-	now = f.text + strings.TrimSuffix(a.Text, "\n") + "\n"
+	now += strings.ReplaceAll(strings.TrimSuffix(unixEnds(a.Text), "\n")+"\n", "\n", end)
 	if len(now) > maxNote {
 		return "", "", fault.New(fault.TooLarge, "note_too_large", "the note would have %d bytes: at most %d", len(now), maxNote).WithHint("begin another note")
 	}

@@ -42,29 +42,56 @@ func (k *kit) read(ctx context.Context, in tool.Invocation, a readArgs) (tool.Re
 	if err != nil && err != io.EOF {
 		return tool.Result{}, p.fault(err)
 	}
-	if kind := sniff(p.rel, head[:n], info.Size()); kind != "" {
+	kind, how := sniff(p.rel, head[:n], info.Size())
+	if kind != "" {
 		if k.opt.Reader != nil && (kind == "application/pdf" || strings.HasSuffix(strings.ToLower(p.rel), ".docx")) {
 			return p.document(ctx, *k.opt.Reader, f, info, a)
 		}
 		return p.media(f, info, kind)
 	}
-	out, err := p.page(ctx, f, a)
+	said, how, err := p.decoded(f, info, how)
+	if err != nil {
+		return tool.Result{}, p.fault(err)
+	}
+	out, err := p.page(ctx, said, a)
+	if err == nil && how.name != utf8Form.name {
+		out += fmt.Sprintf("\n[The file is written in %s.]", how.name)
+	}
 	return tool.Text(out), err
 }
 
-// sniff returns the media type of a file, and "" for text.
-func sniff(name string, head []byte, size int64) string {
-	kind, _, _ := mime.ParseMediaType(http.DetectContentType(head)) // its own output parses
+// decoded returns the text of a file. Of a file that is not too large everything tells its form, otherwise
+// its beginning has.
+func (p place) decoded(f *os.File, info fs.FileInfo, how form) (io.Reader, form, error) {
+	if info.Size() > maxWrite {
+		in, err := how.reader(f)
+		return in, how, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxWrite))
+	if err != nil {
+		return nil, how, err
+	}
+	if whole, ok := formOf(b, false); ok {
+		how = whole
+	}
+	said, err := how.decode(b)
+	return strings.NewReader(unixEnds(said)), how, err
+}
+
+// sniff returns the media type of a file, and for text "" and its form.
+func sniff(name string, head []byte, size int64) (kind string, how form) {
+	kind, _, _ = mime.ParseMediaType(http.DetectContentType(head)) // its own output parses
+	how, isText := formOf(head, int64(len(head)) < size)
 	switch {
 	case !strings.HasPrefix(kind, "text/") && kind != "application/octet-stream":
-		return kind
-	case text(head, int64(len(head)) < size):
-		return ""
+		return kind, how
+	case isText:
+		return "", how
 	}
 	if byName, _, err := mime.ParseMediaType(mime.TypeByExtension(path.Ext(name))); err == nil && kind == "application/octet-stream" {
-		return byName
+		return byName, how
 	}
-	return kind
+	return kind, how
 }
 
 // text reports whether b is UTF-8 text. cut says that it may end inside a character.
@@ -109,7 +136,7 @@ func (p place) document(ctx context.Context, r extract.Reader, f *os.File, info 
 func (p place) media(f *os.File, info fs.FileInfo, kind string) (tool.Result, error) {
 	image := kind == "image/png" || kind == "image/jpeg" || kind == "image/gif" || kind == "image/webp"
 	if !image && kind != "application/pdf" || info.Size() > maxMedia {
-		why := "it is not UTF-8 text"
+		why := "it is no text"
 		if info.Size() > maxMedia {
 			why = "it is too large to be shown"
 		}

@@ -47,6 +47,33 @@ type finder struct {
 	hits  int
 	files int
 	bytes int64
+	not   unsearched
+}
+
+// unsearched counts what a search has passed over.
+type unsearched struct{ binary, large, unreadable, hidden int }
+
+// String says it in a line; there may be nothing to say.
+func (u unsearched) String() string {
+	var said []string
+	for _, c := range []struct {
+		n         int
+		one, many string
+	}{{u.binary, "file that is no text", "files that are no text"},
+		{u.large, fmt.Sprintf("file with more than %d MB", maxSearchFile>>20), fmt.Sprintf("files with more than %d MB", maxSearchFile>>20)},
+		{u.unreadable, "that cannot be read", "that cannot be read"},
+		{u.hidden, "that is hidden or named in .gitignore", "that are hidden or named in .gitignore"}} {
+		switch {
+		case c.n == 1:
+			said = append(said, "1 "+c.one)
+		case c.n > 1:
+			said = append(said, fmt.Sprintf("%d %s", c.n, c.many))
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return "\n[Not searched: " + strings.Join(said, ", ") + ".]"
 }
 
 // errEnough ends a search that has found enough, or read too much.
@@ -79,16 +106,16 @@ func (k *kit) search(ctx context.Context, in tool.Invocation, a searchArgs) (str
 			continue // it is Steward's own: the others are searched
 		}
 		if errors.Is(err, errEnough) {
-			return f.out.String() + fmt.Sprintf("[Stopped after %d lines in %d files: there may be more. Search for less, or in one folder.]\n", f.hits, f.files), nil
+			return f.out.String() + fmt.Sprintf("[Stopped after %d lines in %d files: there may be more. Search for less, or in one folder.]", f.hits, f.files) + f.not.String() + "\n", nil
 		}
 		if err != nil {
 			return "", err
 		}
 	}
 	if f.hits == 0 {
-		return fmt.Sprintf("No line of %d files matches.", f.files), nil
+		return fmt.Sprintf("No line of %d files matches.", f.files) + f.not.String(), nil
 	}
-	return f.out.String(), nil
+	return strings.TrimSuffix(f.out.String(), "\n") + f.not.String() + "\n", nil
 }
 
 // matcher returns what decides about a line.
@@ -123,9 +150,14 @@ func (f *finder) below(p place, root *os.Root) error {
 		case err != nil && rel == p.rel:
 			return p.fault(err)
 		case err != nil:
-			return nil // what cannot be read is not searched
+			f.not.unreadable++
+			return nil
 		}
-		hidden := rel != p.rel && (strings.HasPrefix(e.Name(), ".") || f.ignored(rel, e.IsDir()) || p.owns(e))
+		own := rel != p.rel && p.owns(e)
+		hidden := own || rel != p.rel && (strings.HasPrefix(e.Name(), ".") || f.ignored(rel, e.IsDir()))
+		if hidden && !own && (e.IsDir() || f.wants(rel)) {
+			f.not.hidden++
+		}
 		switch {
 		case hidden && e.IsDir():
 			return fs.SkipDir
@@ -148,44 +180,65 @@ func (p place) owns(e fs.DirEntry) bool {
 	return err != nil || p.private.Is(info)
 }
 
-// file searches a file. What is no text, or too large, is passed over.
+// file searches a file. What is no text, or too large, is counted.
 func (f *finder) file(p place, root *os.Root) error {
 	file, info, err := p.openFile(root)
 	if err != nil {
+		f.not.unreadable++
 		return nil //nolint:nilerr // what cannot be read is not searched
 	}
 	defer file.Close()
-	if f.files++; info.Size() > maxSearchFile {
+	if info.Size() > maxSearchFile {
+		f.not.large++
 		return nil
 	}
-	if f.files > maxSearchFiles {
+	if f.files++; f.files > maxSearchFiles {
 		return errEnough
 	}
-	head := make([]byte, 1024)
-	n, err := file.ReadAt(head, 0)
-	if err != nil && err != io.EOF || !text(head[:n], info.Size() > int64(n)) {
+	b, err := io.ReadAll(io.LimitReader(file, maxSearchFile))
+	if err != nil {
+		f.files--
+		f.not.unreadable++
 		return nil //nolint:nilerr // likewise
 	}
-	in := bufio.NewScanner(io.LimitReader(file, maxSearchFile))
-	in.Buffer(nil, maxSearchFile)
-	for line := 1; in.Scan(); line++ {
-		f.bytes += int64(len(in.Bytes())) + 1
-		if line%1024 == 0 && f.ctx.Err() != nil {
-			return f.ctx.Err()
-		}
-		if f.bytes > maxSearchBytes {
+	if f.bytes += int64(len(b)); f.bytes > maxSearchBytes {
 			return errEnough
 		}
-		if !f.match(in.Bytes()) {
+	said, ok := textIn(p.rel, b)
+	if !ok {
+		f.files--
+		f.not.binary++
+		return nil
+	}
+	n := 0
+	for line := range strings.Lines(said) {
+		if n++; n%1024 == 0 && f.ctx.Err() != nil {
+			return f.ctx.Err()
+		}
+		line = strings.TrimSuffix(line, "\n")
+		if !f.match([]byte(line)) {
 			continue
 		}
-		shown := strings.ToValidUTF8(strings.TrimSuffix(in.Text(), "\r"), "\uFFFD")
-		fmt.Fprintf(&f.out, "%s:%d: %s\n", p.shown, line, tool.Clip(shown, maxHitText))
+		fmt.Fprintf(&f.out, "%s:%d: %s\n", p.shown, n, tool.Clip(strings.ToValidUTF8(line, "\uFFFD"), maxHitText))
 		if f.hits++; f.hits == maxHits {
 			return errEnough
 		}
 	}
 	return nil
+}
+
+// textIn returns what a file says. It is false for one that is no text. One that only begins as UTF-8 is
+// searched for what can be read in it.
+func textIn(name string, b []byte) (string, bool) {
+	kind, how := sniff(name, b[:min(len(b), 8192)], int64(len(b)))
+	if kind != "" {
+		return "", false
+	}
+	if whole, ok := formOf(b, false); ok {
+		how = whole
+	}
+	said, err := how.decode(b)
+	return unixEnds(said), err == nil
 }
 
 // glob reports whether it matches a path, or without a slash the last part of one.
