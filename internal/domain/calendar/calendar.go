@@ -41,6 +41,7 @@ type Event struct {
 	Rule      string    // of a new event: its RRULE
 	Organizer string    // who invites
 	Calendar  string    // where it is; empty: the only one
+	Unknown   string    // a time zone that it names and that nobody knows; its times are taken for the user's
 
 	replies []string    // of the attendees, in lower case
 	reply   string      // the user's own, if the user was invited by somebody else
@@ -274,7 +275,15 @@ func (e Event) shown(zone *time.Location) string {
 	if e.Calendar != "" {
 		out += " in " + e.Calendar
 	}
+	if e.Unknown != "" {
+		out += " (its time may be wrong: " + e.doubt(zone) + ")"
+	}
 	return out
+}
+
+// doubt says why the time of an event may be wrong.
+func (e Event) doubt(zone *time.Location) string {
+	return fmt.Sprintf("its time zone %q is unknown, and was taken for %s", local.Line(e.Unknown, 60), zone)
 }
 
 // span returns the time of an event in words.

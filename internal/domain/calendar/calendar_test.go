@@ -336,7 +336,7 @@ func TestRoundTrip(t *testing.T) {
 			Start: minute(rapid.IntRange(-1e6, 1e6).Draw(t, "start")), AllDay: rapid.Bool().Draw(t, "all day")}
 		e.lasts(time.Duration(rapid.IntRange(1, 5000).Draw(t, "minutes"))*time.Minute, vienna)
 		pieces := dav.Split(foreign, "VEVENT")
-		added, _, raw, err := editor{vienna, now}.change(pieces, "key", Change{Do: adding, Event: e})
+		added, _, raw, err := editor{zone: vienna, now: now}.change(pieces, "key", Change{Do: adding, Event: e})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,7 @@ func TestRoundTrip(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("it is not there")
 		}
-		got, err := event(again[i].Comp, vienna)
+		got, err := event(again[i].Comp, dav.ZonesIn(again, vienna))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,17 +368,22 @@ func textOf(p dav.Piece) string { return dav.TextOf(p.Comp, "UID") }
 // FuzzParse: no file breaks the reader, and what is read is all that there is.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(foreign))
+	f.Add([]byte(outlook))
 	f.Add([]byte("BEGIN:VEVENT\nDTSTART;X=\"\nEND:VEVENT"))
 	f.Add([]byte("BEGIN:VEVENT\nBEGIN:VEVENT\nDTSTART:20260305T070000Z\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30\nEND:VEVENT\nEND:VCALENDAR\nrest"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		pieces := dav.Split(string(data), "VEVENT")
+		zones := dav.ZonesIn(pieces, vienna)
+		for tzid := range strings.FieldsFuncSeq(string(data), func(r rune) bool { return r == ':' || r == '\r' || r == '\n' }) {
+			zones.Of(tzid)
+		}
 		var all strings.Builder
 		for _, p := range pieces {
 			all.WriteString(p.Raw)
 			if p.Comp != nil {
-				if e, err := event(p.Comp, vienna); err == nil {
+				if e, err := event(p.Comp, zones); err == nil {
 					v := &view{from: now, to: now.AddDate(0, 0, 7), zone: vienna, until: time.Now().Add(maxExpanding)}
-					if _, err := v.occurrences(p.Comp, e); err != nil && err.Error() == "" {
+					if _, err := v.occurrences(p.Comp, e, zones); err != nil && err.Error() == "" {
 						t.Fatal("an error without words")
 					}
 				}

@@ -31,13 +31,15 @@ const (
 
 // editor changes the pieces of a text.
 type editor struct {
-	zone *time.Location
-	now  time.Time
+	zone  *time.Location
+	now   time.Time
+	zones *dav.Zones // of the text; set by change
 }
 
 // change makes a change, and returns the event, and its lines before and after.
 func (ed editor) change(pieces []dav.Piece, uid string, c Change) (e Event, before, after string, err error) {
 	e = c.Event
+	ed.zones = dav.ZonesIn(pieces, ed.zone)
 	if c.Do == adding {
 		e.ID = uid
 		_, after, err = dav.Encode(e.component(ed.now, ed.zone))
@@ -65,10 +67,10 @@ func (ed editor) change(pieces []dav.Piece, uid string, c Change) (e Event, befo
 
 // edit changes the pieces of one event.
 func (ed editor) edit(own []dav.Piece, e Event, c Change) ([]dav.Piece, error) {
-	series := slices.IndexFunc(own, func(p dav.Piece) bool { _, one := recurs(p.Comp, ed.zone); return !one })
+	series := slices.IndexFunc(own, func(p dav.Piece) bool { _, one := recurs(p.Comp, ed.zones); return !one })
 	at := slices.IndexFunc(own, func(p dav.Piece) bool {
-		t, one := recurs(p.Comp, ed.zone)
-		return one && t.Equal(e.Occurs)
+		of, one := recurs(p.Comp, ed.zones)
+		return one && of.is(e.Occurs)
 	})
 	one := !e.Occurs.IsZero()
 	switch {
@@ -85,7 +87,7 @@ func (ed editor) edit(own []dav.Piece, e Event, c Change) ([]dav.Piece, error) {
 	case c.Do == removing:
 		if series >= 0 {
 			master := own[series].Comp
-			master.Props.Add(like(master.Props.Get(ical.PropDateTimeStart), ical.PropExceptionDates, e.Occurs, ed.zone))
+			master.Props.Add(like(master.Props.Get(ical.PropDateTimeStart), ical.PropExceptionDates, e.Occurs, ed.zones))
 			if err := ed.write(&own[series]); err != nil {
 				return nil, err
 			}
@@ -117,7 +119,7 @@ func (ed editor) occurrence(series *ical.Component, at time.Time) *ical.Componen
 		}
 	}
 	c.Children = series.Children
-	c.Props.Set(like(series.Props.Get(ical.PropDateTimeStart), ical.PropRecurrenceID, at, ed.zone))
+	c.Props.Set(like(series.Props.Get(ical.PropDateTimeStart), ical.PropRecurrenceID, at, ed.zones))
 	return c
 }
 
@@ -135,7 +137,7 @@ func (ed editor) write(p *dav.Piece) (err error) {
 }
 
 // like returns a property with a time in the form of another one: a date, in a time zone, or in UTC.
-func like(start *ical.Prop, name string, t time.Time, zone *time.Location) *ical.Prop {
+func like(start *ical.Prop, name string, t time.Time, zones *dav.Zones) *ical.Prop {
 	p := ical.NewProp(name)
 	tzid := start.Params.Get(ical.PropTimezoneID)
 	switch {
@@ -143,11 +145,12 @@ func like(start *ical.Prop, name string, t time.Time, zone *time.Location) *ical
 		p.SetDate(t)
 	case tzid != "":
 		p.Params.Set(ical.PropTimezoneID, tzid)
-		p.Value = t.In(dav.ZoneOf(tzid, zone)).Format("20060102T150405")
+		zone, _ := zones.Of(tzid)
+		p.Value = t.In(zone).Format("20060102T150405")
 	case strings.HasSuffix(strings.TrimSpace(start.Value), "Z"):
 		p.SetDateTime(t.UTC())
 	default:
-		p.Value = t.In(zone).Format("20060102T150405")
+		p.Value = t.In(zones.User).Format("20060102T150405")
 	}
 	return p
 }

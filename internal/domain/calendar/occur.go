@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/teambition/rrule-go"
 
 	"steward/internal/domain/dav"
+	"steward/internal/domain/local"
 	"steward/internal/fault"
 )
 
@@ -45,9 +48,10 @@ func (v *view) add(ctx context.Context, pieces []dav.Piece, where func(dav.Piece
 	if v.until.IsZero() {
 		v.until = time.Now().Add(maxExpanding)
 	}
-	changed := map[string][]time.Time{} // UID to the original starts of occurrences that were changed
+	zones := dav.ZonesIn(pieces, v.zone)
+	changed := map[string][]instance{} // UID to the occurrences that were changed
 	for _, p := range pieces {
-		if at, ok := recurs(p.Comp, v.zone); ok {
+		if at, ok := recurs(p.Comp, zones); ok {
 			uid := dav.TextOf(p.Comp, ical.PropUID)
 			changed[uid] = append(changed[uid], at)
 		}
@@ -62,18 +66,21 @@ func (v *view) add(ctx context.Context, pieces []dav.Piece, where func(dav.Piece
 		if p.Comp == nil {
 			continue
 		}
-		e, err := event(p.Comp, v.zone)
+		e, err := event(p.Comp, zones)
 		if err != nil {
 			v.problem(where(p), err)
 			continue
 		}
 		with(&e)
-		list, err := v.occurrences(p.Comp, e)
+		list, err := v.occurrences(p.Comp, e, zones)
 		if err != nil {
 			v.problem(where(p), err)
 		}
+		if e.Unknown != "" && len(list) == 0 && (e.Repeats || e.overlaps(v.from.AddDate(0, 0, -1), v.to.AddDate(0, 0, 1))) {
+			v.problem(where(p), fmt.Errorf("%q may belong here: %s", local.Line(e.Title, 60), e.doubt(v.zone)))
+		}
 		for _, o := range list {
-			if o.Repeats && slices.ContainsFunc(changed[e.ID], o.Start.Equal) {
+			if o.Repeats && slices.ContainsFunc(changed[e.ID], func(i instance) bool { return i.is(o.Start) }) {
 				continue
 			}
 			if len(v.events) == maxEvents {
@@ -93,32 +100,46 @@ func sorted(events []Event) []Event {
 	return events
 }
 
-// recurs returns the original start of the one occurrence that a component is.
-func recurs(c *ical.Component, zone *time.Location) (time.Time, bool) {
+// instance names an occurrence of a series by its original start, or by its day.
+type instance struct {
+	at  time.Time
+	day bool
+}
+
+// is reports whether an occurrence that begins then is meant.
+func (i instance) is(start time.Time) bool {
+	if i.day {
+		return i.at.Format(day) == start.Format(day)
+	}
+	return i.at.Equal(start)
+}
+
+// recurs returns which occurrence of a series a component is.
+func recurs(c *ical.Component, zones *dav.Zones) (instance, bool) {
 	if c == nil {
-		return time.Time{}, false
+		return instance{}, false
 	}
 	p := c.Props.Get(ical.PropRecurrenceID)
 	if p == nil {
-		return time.Time{}, false
+		return instance{}, false
 	}
-	at, err := dav.Moment(p, p.Value, zone)
-	return at, err == nil
+	at, err := dav.Moment(p, p.Value, zones)
+	return instance{at, dav.IsDate(p.Value)}, err == nil
 }
 
 // event returns a component as an Event.
-func event(c *ical.Component, zone *time.Location) (Event, error) {
+func event(c *ical.Component, zones *dav.Zones) (Event, error) {
 	e := Event{ID: dav.TextOf(c, ical.PropUID), Title: dav.TextOf(c, ical.PropSummary), Location: dav.TextOf(c, ical.PropLocation), Notes: dav.TextOf(c, ical.PropDescription)}
 	p := c.Props.Get(ical.PropDateTimeStart)
 	if p == nil {
 		return e, fmt.Errorf("it has no DTSTART")
 	}
 	var err error
-	e.AllDay = len(strings.TrimSpace(p.Value)) == len("20060102")
-	if e.Start, err = dav.Moment(p, p.Value, zone); err != nil {
+	e.AllDay = dav.IsDate(p.Value)
+	if e.Start, err = dav.Moment(p, p.Value, zones); err != nil {
 		return e, fmt.Errorf("its DTSTART cannot be read: %w", err)
 	}
-	if e.End, err = end(c, e, zone); err != nil {
+	if e.End, err = end(c, e, zones); err != nil {
 		return e, err
 	}
 	if e.End.Before(e.Start) {
@@ -130,7 +151,20 @@ func event(c *ical.Component, zone *time.Location) (Event, error) {
 	}
 	e.Organizer = address(c.Props.Get(ical.PropOrganizer))
 	e.Title = cmp.Or(e.Title, "(no title)")
-	e.Occurs, _ = recurs(c, zone)
+	for _, name := range []string{ical.PropDateTimeStart, ical.PropDateTimeEnd} {
+		p := c.Props.Get(name)
+		if p == nil || e.AllDay || e.Unknown != "" {
+			continue
+		}
+		if tzid := p.Params.Get(ical.PropTimezoneID); tzid != "" {
+			if _, known := zones.Of(tzid); !known {
+				e.Unknown = tzid
+			}
+		}
+	}
+	if of, one := recurs(c, zones); one {
+		e.Occurs = of.at
+	}
 	e.Repeats = c.Props.Get(ical.PropRecurrenceRule) != nil || c.Props.Get(ical.PropRecurrenceDates) != nil
 	e.Free = strings.EqualFold(dav.TextOf(c, ical.PropTransparency), "TRANSPARENT")
 	if strings.EqualFold(dav.TextOf(c, ical.PropStatus), "CANCELLED") {
@@ -151,9 +185,9 @@ func address(p *ical.Prop) string {
 	return v
 }
 
-func end(c *ical.Component, e Event, zone *time.Location) (time.Time, error) {
+func end(c *ical.Component, e Event, zones *dav.Zones) (time.Time, error) {
 	if p := c.Props.Get(ical.PropDateTimeEnd); p != nil {
-		t, err := dav.Moment(p, p.Value, zone)
+		t, err := dav.Moment(p, p.Value, zones)
 		if err != nil {
 			return t, fmt.Errorf("its DTEND cannot be read: %w", err)
 		}
@@ -174,7 +208,7 @@ func end(c *ical.Component, e Event, zone *time.Location) (time.Time, error) {
 
 // occurrences returns the occurrences of an event in the span. If its rule cannot be followed, only the
 // first one counts.
-func (v *view) occurrences(c *ical.Component, e Event) (out []Event, problem error) {
+func (v *view) occurrences(c *ical.Component, e Event, zones *dav.Zones) (out []Event, problem error) {
 	if !e.Repeats {
 		if e.overlaps(v.from, v.to) {
 			return []Event{e}, nil
@@ -204,17 +238,39 @@ func (v *view) occurrences(c *ical.Component, e Event) (out []Event, problem err
 		}
 	}
 	set.RDate(e.Start)
-	if !dates(c, ical.PropRecurrenceDates, v.zone, set.RDate) || !dates(c, ical.PropExceptionDates, v.zone, set.ExDate) {
+	length := e.End.Sub(e.Start)
+	lengths := map[int64]time.Duration{} // of occurrences that have their own
+	excluded := map[string]bool{}        // days
+	all := dates(c, ical.PropRecurrenceDates, e, zones, func(i instance, own time.Duration) {
+		if i.day && !e.AllDay { // the time of day is that of the series
+			y, m, d := i.at.Date()
+			i.at = time.Date(y, m, d, e.Start.Hour(), e.Start.Minute(), e.Start.Second(), 0, e.Start.Location())
+		}
+		if own > 0 {
+			lengths[i.at.Unix()] = own
+		}
+		set.RDate(i.at)
+	})
+	all = dates(c, ical.PropExceptionDates, e, zones, func(i instance, _ time.Duration) {
+		if i.day || e.AllDay {
+			excluded[i.at.In(e.Start.Location()).Format(day)] = true
+			return
+		}
+		set.ExDate(i.at)
+	}) && all
+	if !all {
 		problem = fmt.Errorf("it lists more than %d dates; the others do not count", maxDates)
 	}
-	length := e.End.Sub(e.Start)
 	for next := set.Iterator(); len(out) <= maxEvents; {
 		start, ok := next()
 		if !ok || !start.Before(v.to) {
 			break
 		}
+		if start = start.In(e.Start.Location()); excluded[start.Format(day)] {
+			continue
+		}
 		o := e
-		o.Start, o.End, o.Occurs = start, start.Add(length), start
+		o.Start, o.End, o.Occurs = start, start.Add(cmp.Or(lengths[start.Unix()], length)), start
 		if e.AllDay { // days are not always of 24 hours
 			o.End = start.AddDate(0, 0, int((length+12*time.Hour)/(24*time.Hour)))
 		}
@@ -237,6 +293,9 @@ func (v *view) hurry(o *rrule.ROption, length time.Duration) {
 	}
 }
 
+// untilDay matches a rule that ends with a day.
+var untilDay = regexp.MustCompile(`(^|;)UNTIL=[0-9]{8}(;|$)`)
+
 // rule reads an RRULE. Repetitions within a day would be far too many for a calendar. Error codes:
 // rule_invalid, rule_unsupported.
 func rule(text string, zone *time.Location) (*rrule.ROption, error) {
@@ -245,6 +304,9 @@ func rule(text string, zone *time.Location) (*rrule.ROption, error) {
 		return nil, fault.New(fault.Invalid, "rule_invalid", "it is too long")
 	}
 	o, err := rrule.StrToROptionInLocation(text, zone)
+	if err == nil && untilDay.MatchString(text) {
+		o.Until = o.Until.AddDate(0, 0, 1).Add(-time.Second) // the whole of that day
+	}
 	if err != nil || o.Interval < 0 || o.Interval > 10_000 || o.Count < 0 || o.Count > 100_000 {
 		return nil, fault.New(fault.Invalid, "rule_invalid", "%.100q is no RRULE", text).WithHint("write one like FREQ=WEEKLY;BYDAY=MO,TH")
 	}
@@ -255,18 +317,45 @@ func rule(text string, zone *time.Location) (*rrule.ROption, error) {
 	return o, nil
 }
 
-// dates reads the values of a property that may have several. It reports whether it has read all of them.
-func dates(c *ical.Component, name string, zone *time.Location, add func(time.Time)) bool {
+// dates reads the values of a property that may have several: times, days, and spans of time with their own
+// length. It reports whether it has read all of them.
+func dates(c *ical.Component, name string, e Event, zones *dav.Zones, add func(i instance, length time.Duration)) bool {
+	here := *zones // a time or a day without a zone is one of the series
+	here.User = e.Start.Location()
 	n := 0
 	for _, p := range c.Props.Values(name) {
+		p.Params = maps.Clone(p.Params)
+		delete(p.Params, ical.ParamValue) // each value shows what it is
 		for v := range strings.SplitSeq(p.Value, ",") {
 			if n++; n > maxDates {
 				return false
 			}
-			if t, err := dav.Moment(&p, v, zone); err == nil {
-				add(t)
+			from, to, _ := strings.Cut(strings.TrimSpace(v), "/")
+			at, err := dav.Moment(&p, from, &here)
+			if err != nil {
+				continue
 			}
+			add(instance{at, dav.IsDate(from)}, lengthOf(&p, at, to, &here))
 		}
 	}
 	return true
+}
+
+// lengthOf returns the length of a span that begins at a time, and ends at another or after a duration; 0 if
+// it says none.
+func lengthOf(p *ical.Prop, from time.Time, to string, zones *dav.Zones) time.Duration {
+	if strings.HasPrefix(to, "P") {
+		d := ical.NewProp(ical.PropDuration)
+		d.Value = to
+		length, err := d.Duration()
+		if err != nil {
+			return 0
+		}
+		return length
+	}
+	end, err := dav.Moment(p, to, zones)
+	if to == "" || err != nil {
+		return 0
+	}
+	return max(end.Sub(from), 0)
 }

@@ -81,9 +81,10 @@ func (r *store) All(ctx context.Context, calendar string) (all []Event, err erro
 // each returns every event once: a series, and single ones, but not the changed occurrences of a series.
 // Between reports those that are broken.
 func each(pieces []dav.Piece, zone *time.Location) (events []Event) {
+	zones := dav.ZonesIn(pieces, zone)
 	series := map[string]bool{}
 	for _, p := range pieces {
-		if _, one := recurs(p.Comp, zone); p.Comp != nil && !one {
+		if _, one := recurs(p.Comp, zones); p.Comp != nil && !one {
 			series[dav.TextOf(p.Comp, ical.PropUID)] = true
 		}
 	}
@@ -91,7 +92,7 @@ func each(pieces []dav.Piece, zone *time.Location) (events []Event) {
 		if p.Comp == nil {
 			continue
 		}
-		if e, err := event(p.Comp, zone); err == nil && (e.Occurs.IsZero() || !series[e.ID]) {
+		if e, err := event(p.Comp, zones); err == nil && (e.Occurs.IsZero() || !series[e.ID]) {
 			events = append(events, e)
 		}
 	}
@@ -157,7 +158,7 @@ func keyWord(key string) string { return id.Derive("calendar", key).String() }
 
 // Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the same text.
 func (r *store) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
-	ed := editor{r.zone, r.now()}
+	ed := editor{zone: r.zone, now: r.now()}
 	if r.file != nil {
 		said, err := r.file.Change(ctx, []string{key}, func(_ int, text string) (n local.Note, err error) {
 			e, before, after, err := ed.change(dav.Split(text, ical.CompEvent), keyWord(key), c)

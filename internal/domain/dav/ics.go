@@ -165,37 +165,26 @@ func TextOf(c *ical.Component, name string) string {
 	return strings.ToValidUTF8(strings.Join(list, ", "), "�")
 }
 
-// Moment reads a time. A time zone that Go does not know is replaced by the user's.
-func Moment(p *ical.Prop, value string, zone *time.Location) (time.Time, error) {
+// Moment reads a time. One that names no zone, or an unknown one, is in the user's.
+func Moment(p *ical.Prop, value string, zones *Zones) (time.Time, error) {
 	one := *p
 	one.Value = strings.TrimSpace(value)
+	zone := zones.User
 	if tz := p.Params.Get(ical.PropTimezoneID); tz != "" {
-		zone = ZoneOf(tz, zone)
+		zone, _ = zones.Of(tz)
 		one.Params = ical.Params{}
 		if v := p.Params.Get(ical.ParamValue); v != "" {
 			one.Params.Set(ical.ParamValue, v)
 		}
 	}
-	if len(one.Value) == len("20060102") {
+	if IsDate(one.Value) {
 		return time.ParseInLocation("20060102", one.Value, zone)
 	}
 	return one.DateTime(zone)
 }
 
-// ZoneOf returns the zone for a TZID. Some programs write the name of the zone at the end of a longer one:
-// /freeassociation.sourceforge.net/Europe/Vienna.
-func ZoneOf(tzid string, otherwise *time.Location) *time.Location {
-	for name := strings.Trim(tzid, `"/`); ; {
-		if loc, err := time.LoadLocation(name); err == nil && name != "" && !strings.EqualFold(name, "local") {
-			return loc
-		}
-		_, rest, ok := strings.Cut(name, "/")
-		if !ok {
-			return otherwise
-		}
-		name = rest
-	}
-}
+// IsDate reports whether a value is a date without a time.
+func IsDate(value string) bool { return len(strings.TrimSpace(value)) == len("20060102") }
 
 // Plain removes control characters, which could end a line.
 func Plain(s string) string {

@@ -36,8 +36,9 @@ func (r *remote) All(ctx context.Context) (all []Task, err error) {
 			return nil, err
 		}
 		for _, o := range objects {
-			if c := todo(dav.Split(o.Text, ical.CompToDo)); c != nil {
-				all = append(all, r.task(c, l.Name, o))
+			pieces := dav.Split(o.Text, ical.CompToDo)
+			if c := todo(pieces); c != nil {
+				all = append(all, r.task(c, dav.ZonesIn(pieces, r.zone), l.Name, o))
 			}
 		}
 	}
@@ -62,12 +63,12 @@ func todo(pieces []dav.Piece) *ical.Component {
 	return nil
 }
 
-func (r *remote) task(c *ical.Component, list string, o dav.Object) Task {
+func (r *remote) task(c *ical.Component, zones *dav.Zones, list string, o dav.Object) Task {
 	t := Task{Title: strings.Join(strings.Fields(cmp.Or(dav.TextOf(c, ical.PropSummary), "(no title)")), " "), List: list, object: &o}
 	status := strings.ToUpper(dav.TextOf(c, ical.PropStatus))
 	t.Done = status == "COMPLETED" || status == "CANCELLED" || c.Props.Get(ical.PropCompleted) != nil
 	if p := c.Props.Get(ical.PropDue); p != nil {
-		if at, err := dav.Moment(p, p.Value, r.zone); err == nil { // a task whose date is broken has none
+		if at, err := dav.Moment(p, p.Value, zones); err == nil { // a task whose date is broken has none
 			t.Due = at.In(r.zone).Format(time.DateOnly)
 		}
 	}
