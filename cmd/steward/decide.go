@@ -173,7 +173,7 @@ func (d *decider) edited(ctx context.Context, args string) (json.RawMessage, err
 		return nil, fmt.Errorf("the editor ended with an error, so nothing was changed: %w", err)
 	}
 	text, err := os.ReadFile(file)
-	if err == nil && !json.Valid(text) {
+	if text = strict.Unmarked(text); err == nil && !json.Valid(text) {
 		err = errors.New("this is no JSON, so nothing was changed")
 	}
 	return text, err

@@ -45,7 +45,7 @@ func knownModels(set *settings.Loaded, log *slog.Logger) *llm.Known {
 
 // remembered reads a file about models, if it is there. A broken one is not used, and told in the log.
 func remembered(file string, log *slog.Logger, read func(text []byte) error) {
-	text, err := strictly.ReadFile(file, largestKnown)
+	text, err := strictly.ReadText(file, largestKnown)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/strict"
 	"steward/internal/tree"
 )
 
@@ -196,7 +197,8 @@ func (a *app) body(c *cobra.Command, body, file string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	return io.ReadAll(io.LimitReader(in, tree.MaxBody+1))
+	b, err := io.ReadAll(io.LimitReader(in, tree.MaxBody+1))
+	return strict.Unmarked(b), err
 }
 
 func (a *app) deleteResource() *cobra.Command {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"steward/internal/strict"
 )
 
 // Limits on what is read of an agent's folder.
@@ -122,8 +124,9 @@ func hashed(file *os.File, info fs.FileInfo, name, abs string, shown int64) (pin
 		if p.data, err = io.ReadAll(io.LimitReader(file, shown+1)); err == nil {
 			sum.Write(p.data)
 			p.size = int64(len(p.data))
+			p.data = strict.Unmarked(p.data)
 		}
-		if !utf8.Valid(p.data) || int64(len(p.data)) > shown {
+		if !utf8.Valid(p.data) || p.size > shown {
 			p.data = nil
 		}
 	}

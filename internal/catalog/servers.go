@@ -17,7 +17,7 @@ func (r *reader) servers(file string) []Problem {
 	r.dirs[filepath.Dir(file)] = true
 	var problems []Problem
 	bad := reporter(file, &problems)
-	text, err := strict.ReadFile(file, mostServers)
+	text, err := strict.ReadText(file, mostServers)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

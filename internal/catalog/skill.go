@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"steward/internal/fault"
 	"steward/internal/strict"
@@ -114,22 +114,16 @@ func (f folder) walkAll(name string, into map[string]bool, depth int) error {
 func (u *unit) frontMatter(p pin, folderName string) skill {
 	s := skill{name: folderName}
 	bad := reporter(p.path, &u.problems)
-	text := bytes.ReplaceAll(p.data, []byte("\r\n"), []byte("\n"))
-	rest, ok := bytes.CutPrefix(text, []byte("---\n"))
-	head, body, closed := bytes.Cut(rest, []byte("\n---"))
-	if !ok || !closed {
+	head, body, line, ok := strict.FrontMatter(p.data)
+	if !ok {
 		bad(strict.At(1, 1), "skill_invalid", "begin it with ---, name:, description: and ---", "the skill has no front matter")
 		return s
 	}
-	_, after, _ := bytes.Cut(body, []byte("\n"))
-	s.body = strings.TrimSpace(string(after))
-	down := func(p strict.Position, code, remedy, format string, args ...any) { // the head begins on line 2
-		bad(strict.At(p.Line+1, p.Column), code, remedy, format, args...)
+	s.body = strings.TrimSpace(body)
+	down := func(p strict.Position, code, remedy, format string, args ...any) {
+		bad(strict.At(p.Line+line-1, p.Column), code, remedy, format, args...)
 	}
-	n := strict.ReadYAML(head, down)
-	if n == nil {
-		return s
-	}
+	n := strict.ReadFront(head, "name", "description")
 	var front struct {
 		Name        string `yaml:"name"`
 		Description string `yaml:"description"`
@@ -145,8 +139,8 @@ func (u *unit) frontMatter(p pin, folderName string) skill {
 	switch {
 	case s.description == "":
 		down(n.Position, "skill_invalid", "say what it is for and when to use it", "the skill has no description")
-	case len(s.description) > 1024:
-		down(n.Position, "skill_invalid", "keep it below 1024 bytes", "the description of the skill has %d bytes", len(s.description))
+	case utf8.RuneCountInString(s.description) > 1024:
+		down(n.Position, "skill_invalid", "keep it to 1024 characters", "the description of the skill has %d characters", utf8.RuneCountInString(s.description))
 	}
 	return s
 }

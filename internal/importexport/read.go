@@ -74,8 +74,6 @@ func (r *reader) file(in io.Reader) {
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
 		r.give(nil, fault.New(fault.Invalid, "import_format_unknown", "%s is written in UTF-16", r.Name).WithHint("save it as UTF-8 and import it again"))
 		return
-	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")): // the byte order mark that Windows programs write
-		buf.Discard(3) //nolint:errcheck // it is buffered
 	}
 	if err := r.values(newStream(buf, r.Name, r.MaxTotal)); err != nil {
 		r.give(nil, err)

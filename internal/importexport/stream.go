@@ -29,7 +29,13 @@ type stream struct {
 }
 
 func newStream(r io.Reader, name string, total int64) *stream {
-	in := &meter{r: bufio.NewReaderSize(r, 64<<10), total: total, upto: total}
+	buf := bufio.NewReaderSize(r, 64<<10)
+	if r != nil {
+		if head, _ := buf.Peek(3); string(head) == "\xef\xbb\xbf" { // a byte order mark; an error comes again
+			buf.Discard(3) //nolint:errcheck // it is buffered
+		}
+	}
+	in := &meter{r: buf, total: total, upto: total}
 	return &stream{jsontext.NewDecoder(in, lenientText()...), in, name, 1}
 }
 

@@ -237,7 +237,7 @@ func same(a, b string) bool {
 }
 
 func (l *loading) file(path, shown string, kind Kind, optional bool) error {
-	text, err := strict.ReadFile(path, largestFile)
+	text, err := strict.ReadText(path, largestFile)
 	switch {
 	case optional && errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -340,7 +340,7 @@ func (l *loading) provider(name string) {
 		p.Key = Secret(key)
 		l.from[path+".key"] = Source{FromEnv, p.KeyEnv}
 	case p.KeyFile != "":
-		text, err := strict.ReadFile(p.KeyFile, largestFile)
+		text, err := strict.ReadText(p.KeyFile, largestFile)
 		if err != nil {
 			l.faults = append(l.faults, fmt.Sprintf("%s: %s.key_file cannot be read: %v", l.where(path), path, err))
 			return

@@ -22,6 +22,7 @@ const (
 // cannot be read, which is told to bad. Error codes: yaml_invalid,
 // yaml_unsupported, key_twice, definition_too_deep.
 func ReadYAML(text []byte, bad Report) *Node {
+	text = Unmarked(text)
 	if p, ok := tooDeep(text); ok {
 		bad(p, "definition_too_deep", "write it flatter", "this is nested too deeply, or the line is too long")
 		return nil
@@ -149,7 +150,7 @@ func yamlFields(m ast.MapNode, out *Node, bad Report, depth int) {
 // returns nil where it cannot be read, which is told to bad. Error codes:
 // json_invalid, key_twice.
 func ReadJSON(text []byte, bad Report) *Node {
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	text = Unmarked(text)
 	r := jsonReader{text, jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowInvalidUTF8(true))}
 	n, err := r.value()
 	if err != nil {

@@ -114,3 +114,13 @@ func TestDaysOfATimedSeries(t *testing.T) {
 		}
 	}
 }
+
+// A byte order mark at the beginning of a file hides no event.
+func TestACalendarWithAByteOrderMark(t *testing.T) {
+	bare := "\ufeff" + outlook[strings.Index(outlook, "BEGIN:VEVENT"):]
+	for _, content := range []string{"\ufeff" + outlook, bare} {
+		if got := listed(t, content, "calendar.list", `{"date":"2026-03-05"}`); !strings.Contains(got, `"Call"`) {
+			t.Error(got)
+		}
+	}
+}

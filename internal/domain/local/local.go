@@ -18,6 +18,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/strict"
 	"steward/internal/tool"
 )
 
@@ -163,7 +164,7 @@ func syncDir(dir string) error {
 
 var errNotPlain = errors.New("it is no plain file")
 
-// ReadFile reads a file of at most limit bytes. It returns nil if there is none. Error codes:
+// ReadFile reads a text file of at most limit bytes, without a byte order mark. It returns nil if there is none. Error codes:
 // file_too_large, file_unavailable.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
@@ -181,7 +182,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, Fault(filepath.Base(path), err)
 	}
-	return b, nil
+	return strict.Unmarked(b), nil
 }
 
 // Fault returns the coded error for a file that people know by a name, without its path on the machine.

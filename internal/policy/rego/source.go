@@ -123,7 +123,7 @@ func (s *sources) readDir(dir string) error {
 }
 
 func readFile(name string) ([]byte, error) {
-	b, err := strict.ReadFile(name, maxFile)
+	b, err := strict.ReadText(name, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

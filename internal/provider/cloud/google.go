@@ -84,7 +84,7 @@ func (g *Google) open() error {
 			file = filepath.Join(g.Getenv("HOME"), ".config/gcloud/application_default_credentials.json")
 		}
 		var err error
-		if text, err = strict.ReadFile(file, largestKeyFile); err != nil {
+		if text, err = strict.ReadText(file, largestKeyFile); err != nil {
 			return notSigned("the credentials for Google cannot be read: %w", err)
 		}
 	}

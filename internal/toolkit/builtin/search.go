@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"mvdan.cc/sh/v3/pattern"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 	"steward/internal/tool"
 )
 
@@ -269,7 +271,11 @@ func (f *finder) ignore(folder Folder, root *os.Root, dir string) {
 		return
 	}
 	defer file.Close()
-	lines := bufio.NewScanner(io.LimitReader(file, maxIgnoreFile))
+	data, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile))
+	if err != nil {
+		return
+	}
+	lines := bufio.NewScanner(bytes.NewReader(strict.Unmarked(data)))
 	for lines.Scan() && len(f.rules) < maxIgnoreRules {
 		line, keep := strings.CutPrefix(strings.TrimRight(lines.Text(), " \t\r"), "!")
 		line, folder := strings.CutSuffix(line, "/")

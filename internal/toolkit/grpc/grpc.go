@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 	"steward/internal/tool"
 )
 
@@ -112,6 +113,7 @@ func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 	if d.CA != "" {
 		d.CA = absolute(env.Dir, d.CA)
 		pem, err := os.ReadFile(d.CA)
+		pem = strict.Unmarked(pem)
 		if err != nil {
 			return d, to, badDeclaration("the file of certificates cannot be read: %w", err).WithHint("correct ca, or leave it out to trust the system's")
 		}

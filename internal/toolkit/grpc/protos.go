@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 )
 
 // Limits on .proto files.
@@ -179,7 +180,7 @@ func (r *reader) FindFileByPath(name string) (protocompile.SearchResult, error) 
 		if err != nil {
 			return none, err
 		}
-		return protocompile.SearchResult{Source: bytes.NewReader(text)}, r.note(name, path, text)
+		return protocompile.SearchResult{Source: bytes.NewReader(strict.Unmarked(text))}, r.note(name, path, text)
 	}
 	if name == optionsFile {
 		return protocompile.SearchResult{Source: bytes.NewReader(optionsText)}, nil

@@ -81,7 +81,7 @@ func written(d Decl) (jsontext.Value, error) {
 // edit changes the servers of a file.
 func edit(file string, change func(map[string]jsontext.Value) error) error {
 	b, err := os.ReadFile(file)
-	switch {
+	switch b = strict.Unmarked(b); {
 	case errors.Is(err, fs.ErrNotExist):
 		b = []byte("{}")
 	case err != nil:
@@ -122,7 +122,7 @@ func edit(file string, change func(map[string]jsontext.Value) error) error {
 func Declared(files ...string) map[string]Decl {
 	all := map[string]Decl{}
 	for _, file := range files {
-		text, err := strict.ReadFile(file, 1<<20)
+		text, err := strict.ReadText(file, 1<<20)
 		if err != nil {
 			continue
 		}

@@ -101,31 +101,28 @@ func parse(files map[string]string) (*Skill, error) {
 		return fault.New(fault.Invalid, "skill_invalid", "the skill cannot be used: "+format, args...).
 			WithHint("its SKILL.md begins with ---, name:, description: and ---")
 	}
-	text := strings.ReplaceAll(files[fileSkill], "\r\n", "\n")
-	rest, ok := strings.CutPrefix(text, "---\n")
-	head, _, closed := strings.Cut(rest, "\n---")
-	if !ok || !closed || len(text) > maxText || !utf8.ValidString(text) {
+	text := string(strict.Unmarked([]byte(files[fileSkill])))
+	head, _, line, ok := strict.FrontMatter([]byte(text))
+	if !ok || len(text) > maxText || !utf8.ValidString(text) {
 		return nil, bad("its SKILL.md has no front matter, or is longer than %d bytes", maxText)
 	}
 	var wrong []string
 	report := func(p strict.Position, _, _, format string, args ...any) {
-		wrong = append(wrong, fmt.Sprintf("line %d: ", p.Line+1)+fmt.Sprintf(format, args...))
+		wrong = append(wrong, fmt.Sprintf("line %d: ", p.Line+line-1)+fmt.Sprintf(format, args...))
 	}
 	var front struct {
 		Name        string `yaml:"name"`
 		Description string `yaml:"description"`
 	}
-	if n := strict.ReadYAML([]byte(head), report); n != nil {
-		strict.Decoder{Bad: report, Lenient: true}.Decode(n, &front)
-	}
+	strict.Decoder{Bad: report, Lenient: true}.Decode(strict.ReadFront(head, "name", "description"), &front)
 	front.Description = strings.Join(strings.Fields(front.Description), " ")
 	switch {
 	case len(wrong) > 0:
 		return nil, bad("%s", strings.Join(wrong, "; "))
 	case !goodName.MatchString(front.Name) || len(front.Name) > 64:
 		return nil, bad("%q is no name; use a-z, 0-9 and single '-'", strict.Clip(front.Name))
-	case front.Description == "" || len(front.Description) > 1024:
-		return nil, bad("its description is missing, or longer than 1024 bytes")
+	case front.Description == "" || utf8.RuneCountInString(front.Description) > 1024:
+		return nil, bad("its description is missing, or longer than 1024 characters")
 	}
 	return &Skill{Name: front.Name, Description: front.Description, Files: files}, nil
 }
@@ -293,6 +290,7 @@ func (s Store) read(ctx context.Context, a readArgs) (string, error) {
 		name = fileSkill
 	}
 	text, ok := sk.Files[name]
+	text = string(strict.Unmarked([]byte(text)))
 	switch {
 	case !ok:
 		return "", fault.New(fault.NotFound, "skill_file_not_found", "the skill %s has no file %s", a.Name, strict.Clip(a.File)).

@@ -201,3 +201,27 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What people write on any system is a skill: a mark at the beginning, a colon in the description, and as many
+// characters as the specification allows, in any script.
+func TestFrontMatterIsReadLeniently(t *testing.T) {
+	long := strings.Repeat("é", 1024)
+	for text, want := range map[string]string{
+		"\ufeff" + good: "Fill in PDF forms. Use it for forms.",
+		"---\nname: pdf-forms\ndescription: Fills in forms: use it for PDF\n---\nText\n":      "Fills in forms: use it for PDF",
+		"\ufeff---\r\nname: pdf-forms\r\ndescription: Use when: forms\r\n---\r\nText\r\n":     "Use when: forms",
+		"---\nname: pdf-forms\ndescription: " + long + "\n---\nText\n":                        long,
+		"---\nname: pdf-forms\ndescription: Forms\nmetadata:\n  note: a: b\n---\nText\n":      "Forms",
+		"---\nname: pdf-forms\ndescription: >-\n  Use it: for\n  forms\nx: y: z\n---\nText\n": "Use it: for forms",
+	} {
+		sk, err := parse(map[string]string{fileSkill: text})
+		if err != nil || sk.Description != want {
+			t.Errorf("%.80q: %+v, %v", text, sk, err)
+		}
+	}
+	for _, text := range []string{"no head", "---\nname: pdf-forms\n---\n", "---\nname: PDF\ndescription: x\n---\n", "---\nname: pdf-forms\ndescription: " + long + "x\n---\n"} {
+		if _, err := parse(map[string]string{fileSkill: text}); !fault.HasCode(err, "skill_invalid") {
+			t.Errorf("%.80q: %v", text, err)
+		}
+	}
+}
