@@ -19,6 +19,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/server/terminal"
+	strictly "steward/internal/strict"
 )
 
 // decider puts the questions of a request to the person at the terminal.
@@ -173,7 +174,7 @@ func (d *decider) edited(ctx context.Context, args string) (json.RawMessage, err
 		return nil, fmt.Errorf("the editor ended with an error, so nothing was changed: %w", err)
 	}
 	text, err := os.ReadFile(file)
-	if text = strict.Unmarked(text); err == nil && !json.Valid(text) {
+	if text = strictly.Unmarked(text); err == nil && !json.Valid(text) {
 		err = errors.New("this is no JSON, so nothing was changed")
 	}
 	return text, err

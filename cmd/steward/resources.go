@@ -17,7 +17,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/strict"
+	strictly "steward/internal/strict"
 	"steward/internal/tree"
 )
 
@@ -198,7 +198,7 @@ func (a *app) body(c *cobra.Command, body, file string) ([]byte, error) {
 		in = f
 	}
 	b, err := io.ReadAll(io.LimitReader(in, tree.MaxBody+1))
-	return strict.Unmarked(b), err
+	return strictly.Unmarked(b), err
 }
 
 func (a *app) deleteResource() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/secret"
-	"steward/internal/strict"
+	strictly "steward/internal/strict"
 )
 
 func (a *app) secretsCommand() *cobra.Command {
@@ -67,7 +67,7 @@ func (a *app) readSecret(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fault.New(fault.Unavailable, "input_unreadable", "standard input cannot be read: %w", err).WithHint("pipe the secret in")
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(strict.Unmarked(b)), "\n"), "\r"), nil
+	return strings.TrimSuffix(strings.TrimSuffix(string(strictly.Unmarked(b)), "\n"), "\r"), nil
 }
 
 func (a *app) listSecrets() *cobra.Command {
