@@ -14,10 +14,8 @@ func TestFilesWithAByteOrderMark(t *testing.T) {
 	n := edge.New(t, edge.Options{Settings: mark + "profile:\n  units: metric\n"})
 	n.Write(mark+"---\r\nname: greet\r\ndescription: Greets people: use it in the morning\r\n---\r\nSay hello.\r\n", "greet", "SKILL.md")
 	n.Must("skills", "add", "greet", "--yes")
+	// Each command reads the settings first.
 	if got := n.Must("skills", "list"); !strings.Contains(got, "Greets people: use it in the morning") {
-		t.Error(got)
-	}
-	if got := n.Must("config"); !strings.Contains(got, "profile.units") {
 		t.Error(got)
 	}
 }
