@@ -204,8 +204,8 @@ func (f *finder) file(p place, root *os.Root) error {
 		return nil //nolint:nilerr // likewise
 	}
 	if f.bytes += int64(len(b)); f.bytes > maxSearchBytes {
-			return errEnough
-		}
+		return errEnough
+	}
 	said, ok := textIn(p.rel, b)
 	if !ok {
 		f.files--

@@ -37,7 +37,7 @@ type guard struct {
 	origin  string
 	headers atomic.Pointer[http.Header] // of the declaration
 	reread  func() http.Header          // the headers with the secrets as they are now; nil: one is missing
-	keys    *oauth.Resource // nil: the server gets no token
+	keys    *oauth.Resource             // nil: the server gets no token
 	heard   func()
 	replies atomic.Int32 // replies to requests of the server, under way
 }
