@@ -73,13 +73,15 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		p.Started = turn[i].At
 	}
 	p.Request = strings.ToValidUTF8(p.Request[:min(len(p.Request), maxAsked)], "")
-	if m := w.calls.meter(); m != nil {
-		p.Tokens, p.Cost = m.Spent().Tokens, m.Spent().Cost
-	}
 	below, err := findRequests(ctx, w.node.opt.Store, store.ForUser(w.chat.user), store.Query{Under: w.at.Parent()})
 	if err != nil {
 		return err
 	}
+	used, err := w.usedSoFar(ctx, below)
+	if err != nil {
+		return err
+	}
+	p.Tokens, p.Cost = used.usage.Input+used.usage.Output, used.cost
 	for _, t := range tasks {
 		p.Corrections += t.Rounds
 		if t.Supervised() {
@@ -108,6 +110,34 @@ func draftOf(tasks []*plan.Task) ([]byte, error) {
 		return nil, err
 	}
 	return tool.Canonical(text)
+}
+
+// usedSoFar adds up what the turn has used, from what is stored: the memory of a process that was killed
+// is gone. below are the requests of the turn.
+func (w *treeWorker) usedSoFar(ctx context.Context, below []storedRequest) (tally, error) {
+	st, sc := w.node.opt.Store, store.ForUser(w.chat.user)
+	sum := tally{price: w.node.parts.Price}
+	for m, err := range messagesUnder(ctx, st, sc, w.at.Parent()) {
+		if err != nil {
+			return sum, err
+		}
+		sum.message(m)
+	}
+	if err := sum.apart(ctx, st, sc, w.at.Parent()); err != nil {
+		return sum, err
+	}
+	for i := range below {
+		switch b := &below[i]; {
+		case b.Kind == record.RequestTurn:
+		case b.Usage != (message.Usage{}):
+			sum.usage, sum.cost = sum.usage.Add(b.Usage), sum.cost+b.Cost
+		default: // it is not closed yet, so its record has no sum
+			if err := sum.all(ctx, st, sc, b); err != nil {
+				return sum, err
+			}
+		}
+	}
+	return sum, nil
 }
 
 // used adds what the agents did that a task was given to. below are the requests of the turn.

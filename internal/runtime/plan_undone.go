@@ -14,17 +14,17 @@ import (
 )
 
 // undone returns the actions that an agent wanted for a task and that were not done, each as "TOOL
-// (STATE)", sorted: also those of agents that it asked in turn. What was denied, withdrawn, not answered
-// in time or is uncertain is made good only by the same tool, later; what failed, by any later action: an
-// agent may reach the same in another way.
+// (STATE)", sorted: also those of agents that it asked in turn. What was denied, withdrawn, not answered in
+// time or is uncertain stays undone, whatever else was done. What failed is made good by a later action of
+// its kind, such as another of files: an agent may reach the same in another way. A question to the person
+// is not counted: a task goes on without its answer.
 func (n *Node) undone(ctx context.Context, user string, conv id.ID) ([]string, error) {
 	sc := store.ForUser(user)
 	var out []string
 	var look func(conv id.ID, depth int) error
 	look = func(conv id.ID, depth int) error {
 		at := record.ConversationURI(conv)
-		open := map[string]intent.State{}
-		var wanted []intent.Intent
+		var wanted, open []intent.Intent
 		for it, err := range store.Items(ctx, n.opt.Store, sc, store.Query{Under: at, Type: effect.TypeIntent}) {
 			if err != nil {
 				return err
@@ -39,18 +39,15 @@ func (n *Node) undone(ctx context.Context, user string, conv id.ID) ([]string, e
 		for _, in := range wanted {
 			switch in.State {
 			case intent.Done:
-				delete(open, in.Tool)
-				for name, state := range open {
-					if state == intent.Failed {
-						delete(open, name)
-					}
-				}
+				open = slices.DeleteFunc(open, func(x intent.Intent) bool { return x.State == intent.Failed && category(x.Tool) == category(in.Tool) })
 			case intent.Denied, intent.Expired, intent.Cancelled, intent.Awaiting, intent.Unknown, intent.Failed:
-				open[in.Tool] = in.State
+				if in.Tool != askPersonTool {
+					open = append(open, in)
+				}
 			}
 		}
-		for name, state := range open {
-			out = message.JoinSources(out, []string{name + " (" + strings.ReplaceAll(string(state), "_", " ") + ")"})
+		for _, in := range open {
+			out = message.JoinSources(out, []string{in.Tool + " (" + strings.ReplaceAll(string(in.State), "_", " ") + ")"})
 		}
 		if depth == maxDepth {
 			return nil
@@ -70,4 +67,10 @@ func (n *Node) undone(ctx context.Context, user string, conv id.ID) ([]string, e
 		return nil
 	}
 	return out, look(conv, 0)
+}
+
+// category returns the part of a tool's name that says what it is about.
+func category(name string) string {
+	before, _, _ := strings.Cut(name, ".")
+	return before
 }

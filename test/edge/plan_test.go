@@ -76,15 +76,15 @@ func TestAKilledTreeGoesOn(t *testing.T) {
 		name, isTask := strings.CutPrefix(first, "Set the timer ")
 		switch {
 		case strings.Contains(in.Messages[0].Text(), "You plan for a person") && in.Rounds() == 0:
-			return edge.Reply{Calls: []edge.Call{{Name: "plan.start", Args: plan}}}
+			return edge.Reply{Input: 10_000, Calls: []edge.Call{{Name: "plan.start", Args: plan}}}
 		case !isTask:
 			return edge.Reply{Text: "answer: " + strings.Join(in.Results(), " ")}
 		case in.Rounds() == 0:
-			return edge.Reply{Calls: []edge.Call{{Name: "timer.set", Args: object{"seconds": 3600, "name": name}}}}
+			return edge.Reply{Input: 10_000, Calls: []edge.Call{{Name: "timer.set", Args: object{"seconds": 3600, "name": name}}}}
 		case name == "three" && !killed.Load():
 			return hangs(begun)
 		}
-		return edge.Reply{Text: "set " + name}
+		return edge.Reply{Input: 10_000, Text: "set " + name}
 	})})
 	n.Serve()
 	c := n.Dial()
@@ -101,6 +101,11 @@ func TestAKilledTreeGoesOn(t *testing.T) {
 	killed.Store(true)
 	n.Serve()
 	n.Until("the answer", func() bool { return strings.Contains(last(n, conversation), "answer: ") })
+	var p carriedOut
+	n.JSON(&p, "plans", "show", "last")
+	if p.Tokens < 90_000 { // nine calls, most of them before the kill
+		t.Errorf("the plan has used %d tokens", p.Tokens)
+	}
 	text := n.Must("ask", "-q", "--model", "offline/steward", "List the timers")
 	for _, name := range []string{"one", "two", "three", "four"} {
 		if strings.Count(text, `"`+name+`"`) != 1 {

@@ -394,7 +394,8 @@ type SubscribeRequest struct {
 	Sources []string `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`
 	// "RESOURCE_PUT", "RESOURCE_GET", "RESOURCE_DELETE".
 	DetailTypes []string `protobuf:"bytes,2,rep,name=detail_types,json=detailTypes,proto3" json:"detail_types,omitempty"`
-	// Events about a resource at or below one of these URIs.
+	// Events about a resource at or below one of these URIs. A short one, such as
+	// cld:home.Lamp.kitchen, means the caller's own and those of his groups.
 	Prefixes []string `protobuf:"bytes,3,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
 	// Events about a resource of one of these types; "common.*" stands for all
 	// that begin so.
