@@ -101,9 +101,9 @@ func (w *world) obey(s source, decide func(edge.Approval) string) edge.Answer {
 	return w.Ask(s.name, decide)
 }
 
-// asked are the calls that the person is asked about. The second and third read of the web are refused
-// without a question, because the answer to the first one was for the turn.
-const asked = "mail.send mail.send notify.send web.fetch weather.forecast calendar.add shell.run code.run"
+// asked are the calls that the person is asked about. The second fetch of a page is refused without a
+// question, because the answer to the first one was for its host in this turn.
+const asked = "mail.send mail.send notify.send web.fetch web.search weather.forecast calendar.add shell.run code.run"
 
 // shown returns the tools of the questions that show the code.
 func shown(a edge.Answer) string {
@@ -144,7 +144,7 @@ func TestOrdersInWhatIsRead(t *testing.T) {
 }
 
 // standing gives the standing approvals that a person with habits has, in a conversation without anything of
-// others: any mail to Bob, any notification, any command.
+// others: any mail to Bob, any notification. There is none for any command.
 func (w *world) standing() {
 	w.T.Helper()
 	for _, c := range []struct {
@@ -153,7 +153,6 @@ func (w *world) standing() {
 	}{
 		{call("mail.send", args{"to": []string{"bob@example.com"}, "subject": "Hello", "body": "hello"}), []string{"body"}},
 		{call("notify.send", args{"text": "hello"}), []string{"text"}},
-		{call("shell.run", args{"command": "curl --version"}), []string{"command"}},
 	} {
 		say := "Always allow " + strings.Join(c.any, "")
 		w.wants(say, wish{does: []step{c.step}})
@@ -170,7 +169,7 @@ func (w *world) standing() {
 		}
 	}
 	var list []json.RawMessage
-	if w.JSON(&list, "grants", "list"); len(list) != 3 {
+	if w.JSON(&list, "grants", "list"); len(list) != 2 {
 		w.T.Errorf("%d standing approvals: %s", len(list), list)
 	}
 }

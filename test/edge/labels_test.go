@@ -139,8 +139,8 @@ func TestDataOfOneServerReachesAnotherOnlyIfAllowed(t *testing.T) {
 	n.Must("agents", "approve", "mcp:diary", "--yes")
 	n.Serve()
 	for _, decide := range []string{"deny", "approve"} {
-		a := n.Dial().Turn(map[string]any{"content": "What about the lighthouse today?"}, func(edge.Approval) string { return decide })
-		if len(a.Asked) != 1 || !strings.Contains(a.Asked[0].Reason, " carry what `diary.read` returned to `127.0.0.1`") {
+		a := n.Dial().Turn(map[string]any{"content": "Ask lookup what it has about the lighthouse"}, func(edge.Approval) string { return decide })
+		if len(a.Asked) != 1 || !strings.Contains(a.Asked[0].Reason, "lookup.find could send out what is private") {
 			t.Errorf("%s: %d questions: %+v", decide, len(a.Asked), a.Asked)
 		}
 		if got := heard(); strings.Contains(got, "anar") == (decide == "deny") || !strings.Contains(got, "lighthouse") {

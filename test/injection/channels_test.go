@@ -295,11 +295,14 @@ func TestTheTableOfChannels(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, spec := range ways(t) {
-		row := "| `" + name + "`"
+		row := "`" + name + "`"
 		if strings.Contains(spec.Origin, ":") && !strings.HasPrefix(spec.Origin, "domain:") {
-			row = "| queries of MCP servers, gRPC services and programs |"
+			row = "queries of MCP servers, gRPC services and programs"
 		}
-		if !strings.Contains(string(text), row) {
+		if !slices.ContainsFunc(strings.Split(string(text), "\n"), func(line string) bool {
+			first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+			return strings.HasPrefix(line, "| ") && strings.Contains(first, row)
+		}) {
 			t.Errorf("%s is not in the table", name)
 		}
 	}
