@@ -204,7 +204,7 @@ func TestFind(t *testing.T) {
 	call(t, s, "call_77", "{}", "r", 0)
 	conv := s.Conversation().ID
 	found, err := e.FindCall(t.Context(), anna, "call_77")
-	if err != nil || len(found) != 1 || found[0].Conversation != conv || found[0].Role != message.Assistant || found[0].Calls()[0].CallID != "call_77" || !found[0].Shown {
+	if err != nil || len(found) != 2 || found[0].Conversation != conv || found[1].Result() == nil || found[1].Result().CallID != "call_77" || found[0].Role != message.Assistant || found[0].Calls()[0].CallID != "call_77" || !found[0].Shown {
 		t.Errorf("%+v %v", found, err)
 	}
 	if found, err := e.FindCall(t.Context(), anna, "call_78"); err != nil || len(found) != 0 {

@@ -18,6 +18,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -123,7 +124,7 @@ type node struct {
 	hangs chan struct{} // receives a value each time the model hangs
 }
 
-const ada = "ada"
+const ada = identity.Local
 
 // newNode returns a node with no other agents than Steward's own.
 func newNode(t *testing.T) node {

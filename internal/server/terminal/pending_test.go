@@ -160,7 +160,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 		o.Agent("desk", "version: 2.0.1\n")
 		s.answer("? desk (an agent) is not as you approved it any more. Look at what has changed?", "y")
 		s.asks("? Allow desk as it is")
-		s.shows("desk  changed by ada", "Otherwise than you approved:", "-version: 2.0.0", "+version: 2.0.1", "? Allow")
+		s.shows("desk  changed by local", "Otherwise than you approved:", "-version: 2.0.0", "+version: 2.0.1", "? Allow")
 		s.press("\x1b", "not now: desk", "not now: desk")
 		s.asks("")
 		s.keys("/approve\r")
