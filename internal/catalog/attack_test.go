@@ -467,3 +467,27 @@ hooks: {before_tool: {command: [x]}}
 		t.Errorf("this machine is another machine: %q", insp.Warnings)
 	}
 }
+
+// Tools that an agent names and does not get are named to whoever approves it: a glob that matches nothing, an
+// alias of a tool that is not here, a tool of an example.
+func TestMissingToolsAreNamed(t *testing.T) {
+	w := newWorld(t)
+	w.agent("clerk", `mcp: {box: {command: [x]}}
+tools: ['mail.*', weather.get_forecast, 'math.*', '!home.*']
+deferred: [box.add, 'todo.*', 'math.*']
+examples: [{say: hi, tools: [time.now, box.add, math.evaluate]}]
+`)
+	w.edge.offer("box", spec("box.add", "Adds."))
+	insp := inspect(t, w.open(), "clerk")
+	for _, words := range [][]string{{"names the tool mail.*", "there is none"}, {"weather.get_forecast", "there is none"}, {"home.*", "there is none"},
+		{"todo.*", "no such tool"}, {"example", "time.now"}} {
+		if !warned(insp, words...) {
+			t.Errorf("nothing is said of %q: %q", words, insp.Warnings)
+		}
+	}
+	for _, word := range []string{"math.*", "box.add is", "math.evaluate"} {
+		if warned(insp, word) {
+			t.Errorf("%s is there: %q", word, insp.Warnings)
+		}
+	}
+}

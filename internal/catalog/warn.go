@@ -41,6 +41,7 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 	if u.def != nil {
 		w.services(u.def)
 		w.hooks(u.def)
+		w.missing(u, specs, names)
 	}
 	foreign := c.foreign(u, names)
 	var acts []string
@@ -246,6 +247,42 @@ func hostOf(text string) string {
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "unix:")
+}
+
+// missing warns of tools that the agent names and that are not there: a glob or an alias may stand for
+// nothing, which is no fault of the definition.
+func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
+	if names == nil || len(u.sources) > 0 && u.announced == nil {
+		return
+	}
+	there := func(pattern string, names []string) bool {
+		real, alias := tool.Alias(pattern)
+		return slices.ContainsFunc(names, func(n string) bool { return tool.Means(pattern, n) || alias && tool.Means(real, n) })
+	}
+	own := u.uses(names)
+	for _, p := range u.def.Tools {
+		if glob := strings.TrimPrefix(p, "!"); !there(glob, names) {
+			w.say("it names the tool %s, and there is none", glob)
+		}
+		if real, alias := tool.Alias(p); alias {
+			own = append(own, p, real)
+		}
+	}
+	for _, s := range specs {
+		own = append(own, s.Name)
+	}
+	for _, p := range u.def.Deferred {
+		if !there(p, own) {
+			w.say("%s is to wait for the end of a turn, and it has no such tool", p)
+		}
+	}
+	for _, e := range u.def.Examples {
+		for _, name := range e.Tools {
+			if !there(name, own) && !strings.HasSuffix(name, ".ask") {
+				w.say("an example expects the tool %s, which it does not have", name)
+			}
+		}
+	}
 }
 
 func (w *warner) services(d *parsed) {
