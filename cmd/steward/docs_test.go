@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,6 +180,50 @@ func TestMatches(t *testing.T) {
 	}{{"a\n", "a", true}, {"a b c", "a … c", true}, {"a\nb\nc", "a\n…", true}, {"a\nb\nc", "a\n…\nc", true}, {"a", "b", false}, {"a.c", "abc", false}, {"a\nx", "a", false}} {
 		if matches(c.got, c.want) != c.good {
 			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestDocumentsNameWhatExists: the tests and commands that documents name are there. For tools and settings
+// see TestEveryGroupOfTools in test/edge.
+func TestDocumentsNameWhatExists(t *testing.T) {
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)`)
+	err := filepath.WalkDir(repo, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(repo + "/docs/*/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no docs: %v", err)
+	}
+	named := regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*…?`)
+	called := regexp.MustCompile("`steward ([a-z][a-z ]*)")
+	for _, file := range append(files, repo+"/README.md", repo+"/ARCHITECTURE.md", repo+"/CONTRIBUTING.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range named.FindAllString(string(text), -1) {
+			if !strings.HasSuffix(name, "…") && !tests[name] { // TestTheOffline… stands for several
+				t.Errorf("%s names %s, and there is no such test", file, name)
+			}
+		}
+		for _, m := range called.FindAllStringSubmatch(string(text), -1) {
+			words := strings.Fields(m[1])
+			c, rest, err := (&app{}).command().Find(words)
+			if err != nil || c.Parent() == nil || c.HasSubCommands() && len(rest) > 0 {
+				t.Errorf("%s names steward %s, and there is no such command", file, m[1])
+			}
 		}
 	}
 }

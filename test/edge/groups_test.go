@@ -8,10 +8,15 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"steward/internal/settings"
+	"steward/internal/tool"
 	"steward/test/davtest"
 	"steward/test/edge"
 	"steward/test/mailtest"
@@ -85,18 +90,58 @@ func TestEveryGroupOfTools(t *testing.T) {
 			t.Errorf("%s with its settings: %v %q", name, has, result)
 		}
 	}
+	documented(t, told.offered)
+}
+
+// elsewhere are quoted names that look like those of tools: files, members of messages, and tools that only
+// a planner, its tasks or a calendar of a server has.
+var elsewhere = strings.Fields("notes.txt steward.yaml steward.notices text.format plan.start plan.ask plan.read calendar.respond")
+
+// documented checks that the tools that documents name are there.
+func documented(t *testing.T, offered []string) {
+	t.Helper()
+	groups, keys := map[string]bool{}, map[string]bool{}
+	for _, name := range offered {
+		group, _, _ := strings.Cut(name, ".")
+		groups[group] = true
+	}
+	for k := range settings.Keys() {
+		for path := k.Path; path != ""; {
+			keys[path] = true
+			path = path[:max(0, strings.LastIndexByte(path, '.'))]
+		}
+	}
+	files, err := filepath.Glob("../../docs/*/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no documents", err)
+	}
+	quoted := regexp.MustCompile("`([a-z]+)\\.([a-z_*]+)`")
+	for _, file := range append(files, "../../README.md", "../../ARCHITECTURE.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range quoted.FindAllStringSubmatch(string(text), -1) {
+			name := m[1] + "." + m[2]
+			_, alias := tool.Alias(name)
+			if groups[m[1]] && !slices.Contains(elsewhere, name) && !alias && !keys[strings.TrimSuffix(name, ".*")] && !slices.ContainsFunc(offered, func(o string) bool { return tool.Means(name, o) }) {
+				t.Errorf("%s names %s, and there is no such tool, alias or setting", strings.TrimPrefix(file, "../../"), name)
+			}
+		}
+	}
 }
 
 // heard is what the doctor and the tools said.
 type heard struct {
 	checks  map[string]struct{ Status, Message, Remedy string }
+	offered []string          // the tools that the model was shown
 	results map[string]string // by tool; empty: it was not called, as it acts
 }
 
 // toolTalk writes the settings, asks the doctor, and has a chat call a tool of each group.
 func toolTalk(t *testing.T, n *edge.Node, groups map[string]group, settings string) heard {
 	t.Helper()
-	told := heard{map[string]struct{ Status, Message, Remedy string }{}, map[string]string{}}
+	told := heard{checks: map[string]struct{ Status, Message, Remedy string }{}, results: map[string]string{}}
 	var called []string
 	model := httptest.NewServer(edge.Script(t, func(in edge.Asked) edge.Reply {
 		if in.Rounds() > 0 {
@@ -109,6 +154,7 @@ func toolTalk(t *testing.T, n *edge.Node, groups map[string]group, settings stri
 		for _, tool := range in.Tools {
 			offered = append(offered, strings.ReplaceAll(tool.Function.Name, "__", "."))
 		}
+		told.offered = offered
 		called = []string{"steward.abilities"}
 		calls := []edge.Call{{Name: "steward.abilities", Args: "{}"}}
 		for _, name := range slices.Sorted(maps.Keys(groups)) {
