@@ -27,9 +27,10 @@ func (a *app) storedSession(st *sqlite.Store, set *settings.Loaded, log *slog.Lo
 		return s, ok
 	}
 	people, index := identity.New(st), newIndex(set.Data, st, log)
+	zone := (&local{keys: people}).zone(set)
 	node := &runtime.Node{Records: runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.engine(st), Search: index, Price: price,
-		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval, Called: runtime.Called(st), Spec: spec}),
-		Spec:    spec})}
+		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval, Called: runtime.Called(st), Spec: spec, Zone: zone}),
+		Spec:    spec, Zone: zone})}
 	return a.within(api.Options{Node: node, People: people, Own: ownProfile(set)}, nil, log,
 		func() error { return errors.Join(index.Close(), st.Close()) }), nil
 }

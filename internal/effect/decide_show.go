@@ -122,11 +122,11 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 		}
 	}
 	q.Arguments = tool.Arguments(q.Args, spec.Input)
-	if err := q.words(in, spec, previewed); err != nil {
+	if err := q.words(in, spec, previewed, e.zone(in.User)); err != nil {
 		return q, fault.New(fault.Internal, "intent_broken", "the question cannot be shown: %w", err)
 	}
 	if q.NoGrant == "" {
-		q.Widths, err = widths(t, q.Args)
+		q.Widths, err = widths(t, q.Args, e.zone(in.User))
 	}
 	return q, err
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -33,13 +34,13 @@ const (
 )
 
 // words sets what a person reads first: the sentence, why it is asked, and what the sentence does not say.
-// Nothing of it is in the hash, which covers the arguments themselves.
-func (q *Question) words(in *intent.Intent, spec tool.Spec, previewed bool) error {
+// Nothing of it is in the hash, which covers the arguments themselves. zone is that of the person; nil: unknown.
+func (q *Question) words(in *intent.Intent, spec tool.Spec, previewed bool, zone *time.Location) error {
 	args, err := decoded(q.Args)
 	if err != nil {
 		return err
 	}
-	s := spec.Log.Sentence(in.Tool, args, written)
+	s := spec.Log.Sentence(in.Tool, args, zone, written)
 	q.Summary, q.Why = s.Text, why(q, in, spec)
 	if q.Undoes != "" {
 		q.Summary = "Take back: " + q.Summary

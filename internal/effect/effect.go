@@ -65,6 +65,8 @@ type Options struct {
 	Spec func(name string) (tool.Spec, bool)
 	// Called says in words what an agent is whose path says nothing to people, or "". May be nil.
 	Called func(ctx context.Context, agent string) string
+	// Zone returns the time zone of a user, in which questions tell times. Nil, or a nil result: unknown.
+	Zone func(user string) *time.Location
 }
 
 // Engine runs tool calls. It is safe for concurrent use.
@@ -78,6 +80,14 @@ type Engine struct {
 	gates   map[string]*gate         // of intents, which one call enters at a time, and of tools
 	waiting map[resource.URI]*waiter // by intent: the run that waits for a person
 	changed chan struct{}            // closed when a question is asked or answered
+}
+
+// zone returns the time zone of a user; nil: it is unknown.
+func (e *Engine) zone(user string) *time.Location {
+	if e.opt.Zone == nil {
+		return nil
+	}
+	return e.opt.Zone(user)
 }
 
 // New returns an engine.

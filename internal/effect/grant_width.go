@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 
 	"steward/internal/intent"
 	"steward/internal/tool"
@@ -23,7 +24,7 @@ const exactly = "exactly this"
 // widths returns the widths that are offered for a call, the narrowest useful one first, and last that of
 // the call alone. Each covers the call, and none covers a call with other recipients or destinations,
 // except for files of the same folder and pages of the same host.
-func widths(t tool.Tool, args []byte) ([]Width, error) {
+func widths(t tool.Tool, args []byte, zone *time.Location) ([]Width, error) {
 	own, err := intent.Exactly(args)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func widths(t tool.Tool, args []byte) ([]Width, error) {
 		if !ok || !coversCall(p, t, args) || p.Within(own) || slices.ContainsFunc(out, known) {
 			continue
 		}
-		out = append(out, Width{Name: tool.Fill(w.Name, given, written).Text, Pattern: p})
+		out = append(out, Width{Name: tool.Fill(w.Name, given, zone, written).Text, Pattern: p})
 	}
 	return append(out, Width{Name: exactly, Pattern: own}), nil
 }

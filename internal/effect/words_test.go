@@ -77,10 +77,10 @@ func questionAbout(t testing.TB, x tool.Tool, args string, labels message.Labels
 	spec := x.Spec()
 	in := &intent.Intent{Tool: spec.Name, Version: spec.Version, Args: string(canonical), Labels: labels, Rule: "default/tools.rego:61", Reason: spec.Name + " changes something"}
 	q := Question{Tool: spec.Name, Args: canonical, Labels: labels.Names(), Read: read, Arguments: tool.Arguments(canonical, spec.Input)}
-	if err := q.words(in, spec, false); err != nil {
+	if err := q.words(in, spec, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	if q.Widths, err = widths(x, canonical); err != nil {
+	if q.Widths, err = widths(x, canonical, nil); err != nil {
 		t.Fatal(err)
 	}
 	return q
@@ -296,7 +296,7 @@ func TestNoArgumentIsForgotten(t *testing.T) {
 		}
 		spec := x.Spec()
 		q := Question{Args: canonical, Arguments: tool.Arguments(canonical, spec.Input)}
-		if err := q.words(&intent.Intent{Tool: spec.Name}, spec, false); err != nil {
+		if err := q.words(&intent.Intent{Tool: spec.Name}, spec, false, nil); err != nil {
 			t.Fatal(err)
 		}
 		whole := 0
@@ -399,7 +399,7 @@ func TestWidthsCoverTheirCallAndNothingElsewhere(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		list, err := widths(tools[name], own)
+		list, err := widths(tools[name], own, nil)
 		if err != nil || list[len(list)-1].Name != exactly {
 			t.Fatalf("%+v, %v", list, err)
 		}

@@ -210,10 +210,10 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
 	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
-		Directory: opt.People, Tool: n.callee, Called: Called(opt.Store), Mask: n.mask(), Log: opt.Log})
+		Directory: opt.People, Tool: n.callee, Called: Called(opt.Store), Mask: n.mask(), Zone: opt.Zone, Log: opt.Log})
 	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
-		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.specOf})
+		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.specOf, Zone: opt.Zone})
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}

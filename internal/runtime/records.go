@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"time"
 
 	"steward/internal/conversation"
 	"steward/internal/conversation/worklog"
@@ -40,6 +41,7 @@ type RecordsOptions struct {
 	Price         func(model string, u message.Usage) float64 // of a model call, in US dollars; nil: recorded costs are used
 	Tool          func(agent, name string) (tool.Tool, bool)  // a tool as an agent has it now; nil: unknown
 	Spec          func(name string) (tool.Spec, bool)         // of tools that were called
+	Zone          func(user string) *time.Location            // a user's time zone; nil, or a nil result: unknown
 }
 
 // NewRecords returns Records made of the given parts.
@@ -105,16 +107,23 @@ func (k *Records) Search(ctx context.Context, user string, q search.Query) (sear
 // WorkLog returns a page of the tool calls made for a user, newest first; see
 // worklog.Engine.Log.
 func (k *Records) WorkLog(ctx context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error) {
-	return k.told().Log(ctx, store.ForUser(user), f, after, limit)
+	return k.told(user).Log(ctx, store.ForUser(user), f, after, limit)
 }
 
 // WorkLogEntry returns one entry of the work log with its messages; see
 // worklog.Engine.Show.
 func (k *Records) WorkLogEntry(ctx context.Context, user, ref string) (worklog.Entry, []*message.Message, error) {
-	return k.told().Show(ctx, store.ForUser(user), ref)
+	return k.told(user).Show(ctx, store.ForUser(user), ref)
 }
 
-func (k *Records) told() *worklog.Engine { return worklog.New(k.store, k.parts.Spec) }
+// told returns the work log in the words for a user.
+func (k *Records) told(user string) *worklog.Engine {
+	var zone *time.Location
+	if k.parts.Zone != nil {
+		zone = k.parts.Zone(user)
+	}
+	return worklog.New(k.store, k.parts.Spec, zone)
+}
 
 // Decide records a person's answer to a question that was put to that user or to
 // one of the user's groups. It is durable when Decide returns. Error codes as of

@@ -23,7 +23,7 @@ const (
 	AsLines    = ":lines"    // the number of lines of a text: "14 lines"
 	AsFolder   = ":folder"   // the folder of a path
 	AsHost     = ":host"     // the host of an address
-	AsTime     = ":time"     // a time of RFC 3339 as "Sun 29 Nov 2026 09:00"
+	AsTime     = ":time"     // a time of RFC 3339 as "Sun 29 Nov 2026 09:00", in the zone of the person
 )
 
 var derivations = []string{AsDuration, AsLines, AsFolder, AsHost, AsTime}
@@ -41,10 +41,10 @@ type Sentence struct {
 
 // Sentence describes a call of the tool called name by the template, or else by the tool's name and its
 // main argument. write returns a value in the form in which it is inserted, and whether that is all of
-// it; "" means that there is nothing to insert.
-func (l LogSpec) Sentence(name string, args map[string]any, write func(v any) (text string, whole bool)) Sentence {
+// it; "" means that there is nothing to insert. zone is that of the person who reads it; nil: unknown.
+func (l LogSpec) Sentence(name string, args map[string]any, zone *time.Location, write func(v any) (text string, whole bool)) Sentence {
 	if l.Summary != "" {
-		return Fill(l.Summary, args, write)
+		return Fill(l.Summary, args, zone, write)
 	}
 	category, verb, ok := strings.Cut(name, ".")
 	s := Sentence{Text: capital(spaced(category))}
@@ -62,8 +62,8 @@ func (l LogSpec) Sentence(name string, args map[string]any, write func(v any) (t
 	return s
 }
 
-// Fill inserts arguments into a template; see LogSpec.Summary.
-func Fill(template string, args map[string]any, write func(v any) (text string, whole bool)) Sentence {
+// Fill inserts arguments into a template; see LogSpec.Summary and LogSpec.Sentence.
+func Fill(template string, args map[string]any, zone *time.Location, write func(v any) (text string, whole bool)) Sentence {
 	var s Sentence
 	hole := func(hole string) string {
 		p := holePattern.FindStringSubmatch(hole)
@@ -78,7 +78,7 @@ func Fill(template string, args map[string]any, write func(v any) (text string, 
 				break
 			}
 			if p[2] == AsTime {
-				text = moment(text)
+				text = moment(text, zone)
 			} else {
 				text = duration(text)
 			}
@@ -173,22 +173,20 @@ func duration(s string) string {
 	return strings.Join(parts, " ")
 }
 
-// moment returns a time of RFC 3339, with or without a zone, as a person writes it, and anything else as
-// it is. A zone is named only where it is not the one of this machine.
-func moment(s string) string {
+// moment returns a time of RFC 3339 as a person in a zone writes it, and anything else as it is. A time
+// without an offset is that of the person already. Where the zone is unknown, an offset is kept.
+func moment(s string, zone *time.Location) string {
 	const day, minute, second = "Mon 2 Jan 2006", " 15:04", " 15:04:05"
 	if t, err := time.Parse(time.DateOnly, s); err == nil {
 		return t.Format(day)
 	}
-	zone := ""
+	offset := ""
 	t, err := time.Parse(time.RFC3339, s)
 	if err == nil {
-		_, is := t.Zone()
-		if _, here := t.Local().Zone(); is != here {
-			zone = " " + t.Format("-07:00")
-			if is == 0 {
-				zone = " UTC"
-			}
+		if zone != nil {
+			t = t.In(zone)
+		} else if offset = " " + t.Format("-07:00"); offset == " +00:00" {
+			offset = " UTC"
 		}
 	} else if t, err = time.Parse("2006-01-02T15:04:05", s); err != nil {
 		if t, err = time.Parse("2006-01-02T15:04", s); err != nil {
@@ -199,9 +197,9 @@ func moment(s string) string {
 	case t.Nanosecond() != 0:
 		return s
 	case t.Second() != 0:
-		return t.Format(day+second) + zone
+		return t.Format(day+second) + offset
 	}
-	return t.Format(day+minute) + zone
+	return t.Format(day+minute) + offset
 }
 
 // spaced splits a name into words.

@@ -25,25 +25,28 @@ func TestNoApprovalCoversSentences(t *testing.T) {
 	}
 }
 
-// A time stands in a sentence as a person writes it, and what is no time as it is.
+// A time stands in a sentence as a person writes it, in their zone, and what is no time as it is.
 func TestTimesInSentences(t *testing.T) {
-	local := time.Local
-	time.Local = time.FixedZone("here", 3600)
-	t.Cleanup(func() { time.Local = local })
-	for given, want := range map[string]string{
-		"2026-11-29T09:00:00+01:00": "Sun 29 Nov 2026 09:00",
-		"2026-11-29T09:00:00Z":      "Sun 29 Nov 2026 09:00 UTC",
-		"2026-11-29T09:00:30-05:30": "Sun 29 Nov 2026 09:00:30 -05:30",
-		"2026-11-29T09:00":          "Sun 29 Nov 2026 09:00",
-		"2026-11-29T09:00:00":       "Sun 29 Nov 2026 09:00",
-		"2026-11-29":                "Sun 29 Nov 2026",
-		"2026-11-29T09:00:00.5Z":    "2026-11-29T09:00:00.5Z",
-		"09:00":                     "09:00",
-		"tomorrow":                  "tomorrow",
+	here := time.FixedZone("here", 3600)
+	for _, c := range []struct{ given, known, unknown string }{
+		{"2026-11-29T09:00:00+01:00", "Sun 29 Nov 2026 09:00", "Sun 29 Nov 2026 09:00 +01:00"},
+		{"2026-11-29T23:00:00Z", "Mon 30 Nov 2026 00:00", "Sun 29 Nov 2026 23:00 UTC"},
+		{"2026-11-29T09:00:30-05:30", "Sun 29 Nov 2026 15:30:30", "Sun 29 Nov 2026 09:00:30 -05:30"},
+		{"2026-11-29T09:00", "Sun 29 Nov 2026 09:00", "Sun 29 Nov 2026 09:00"},
+		{"2026-11-29T09:00:00", "Sun 29 Nov 2026 09:00", "Sun 29 Nov 2026 09:00"},
+		{"2026-11-29", "Sun 29 Nov 2026", "Sun 29 Nov 2026"},
+		{"2026-11-29T09:00:00.5Z", "2026-11-29T09:00:00.5Z", "2026-11-29T09:00:00.5Z"},
+		{"09:00", "09:00", "09:00"},
+		{"tomorrow", "tomorrow", "tomorrow"},
 	} {
-		s := tool.Fill("At {at:time}", map[string]any{"at": given}, func(v any) (string, bool) { return v.(string), true })
-		if s.Text != "At "+want || !slices.Equal(s.Whole, []string{"at"}) {
-			t.Errorf("%s: %q, whole %v; want %q", given, s.Text, s.Whole, want)
+		for _, in := range []struct {
+			zone *time.Location
+			want string
+		}{{here, c.known}, {nil, c.unknown}} {
+			s := tool.Fill("At {at:time}", map[string]any{"at": c.given}, in.zone, func(v any) (string, bool) { return v.(string), true })
+			if s.Text != "At "+in.want || !slices.Equal(s.Whole, []string{"at"}) {
+				t.Errorf("%s: %q, whole %v; want %q", c.given, s.Text, s.Whole, in.want)
+			}
 		}
 	}
 }

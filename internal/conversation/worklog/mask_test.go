@@ -15,7 +15,7 @@ import (
 
 func masked(t testing.TB, log tool.LogSpec, args string) *words {
 	t.Helper()
-	e := New(nil, func(string) (tool.Spec, bool) { return tool.Spec{Log: log}, true })
+	e := New(nil, func(string) (tool.Spec, bool) { return tool.Spec{Log: log}, true }, nil)
 	return e.words(message.Call{ToolCall: &message.ToolCall{Name: "a.b", Args: []byte(args)}})
 }
 
@@ -149,7 +149,7 @@ func TestWhatLooksLikeASecretIsNeverTold(t *testing.T) {
 func TestSecretBlocks(t *testing.T) {
 	e := New(nil, func(string) (tool.Spec, bool) {
 		return tool.Spec{Log: tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}}}, true
-	})
+	}, nil)
 	w := e.words(message.Call{ToolCall: &message.ToolCall{Common: message.Common{Labels: message.Secret}, Name: "files.read", Args: []byte(`{"path":"plain"}`)}})
 	var en Entry
 	w.describe(&en)
@@ -202,7 +202,7 @@ func TestWords(t *testing.T) {
 		{"a.b", tool.LogSpec{Summary: "Said {text}"}, `no JSON`, "Said"},
 		{"a.b", tool.LogSpec{Summary: "Said {text}"}, `["x"]`, "Said"},
 	} {
-		e := New(nil, func(string) (tool.Spec, bool) { return tool.Spec{Log: c.log}, true })
+		e := New(nil, func(string) (tool.Spec, bool) { return tool.Spec{Log: c.log}, true }, nil)
 		w := e.words(message.Call{ToolCall: &message.ToolCall{Name: c.name, Args: []byte(c.args)}})
 		var en Entry
 		w.describe(&en)

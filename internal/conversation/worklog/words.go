@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"steward/internal/intent"
@@ -25,6 +26,7 @@ const (
 // words describes one call in a person's words.
 type words struct {
 	*mask.Masker
+	zone  *time.Location // of the person
 	spec  tool.Spec
 	name  string
 	args  map[string]any // masked; nil: they cannot be decoded
@@ -33,7 +35,7 @@ type words struct {
 
 // words decodes and masks a call's arguments.
 func (e *Engine) words(c message.Call) *words {
-	w := &words{quiet: c.Labels.Has(message.Secret)}
+	w := &words{zone: e.zone, quiet: c.Labels.Has(message.Secret)}
 	w.spec, _ = e.spec(tool.FromWire(c.Name))
 	args, ok := decode(c.Args)
 	w.Masker = mask.New(w.spec.Log.Secret, args, w.quiet)
@@ -97,7 +99,7 @@ func (e *Engine) Summary(c message.Call) string {
 // summary describes the call by the spec's template, or else by the tool's name and
 // its main argument.
 func (w *words) summary() string {
-	return message.OneLine(w.spec.Log.Sentence(w.name, w.args, func(v any) (string, bool) {
+	return message.OneLine(w.spec.Log.Sentence(w.name, w.args, w.zone, func(v any) (string, bool) {
 		return tool.ValueLine(v, maxValue), true
 	}).Text, maxSummary)
 }

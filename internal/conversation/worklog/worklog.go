@@ -110,15 +110,17 @@ func (f *Filter) wants(name string, at time.Time) bool {
 type Engine struct {
 	store store.Store
 	spec  func(name string) (tool.Spec, bool)
+	zone  *time.Location
 }
 
 // New returns an engine over the store. spec finds the spec of a tool by its name; it
-// may be nil. Calls of unknown tools are described in general words.
-func New(s store.Store, spec func(name string) (tool.Spec, bool)) *Engine {
+// may be nil. Calls of unknown tools are described in general words. zone is that of the
+// person who reads the log; nil: unknown.
+func New(s store.Store, spec func(name string) (tool.Spec, bool), zone *time.Location) *Engine {
 	if spec == nil {
 		spec = func(string) (tool.Spec, bool) { return tool.Spec{}, false }
 	}
-	return &Engine{store: s, spec: spec}
+	return &Engine{store: s, spec: spec, zone: zone}
 }
 
 // Limits of a page.

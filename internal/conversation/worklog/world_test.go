@@ -70,7 +70,7 @@ func engine(t testing.TB, s store.Store) *worklog.Engine {
 			return tool.Spec{}, false
 		}
 		return tl.Spec(), true
-	})
+	}, nil)
 }
 
 // chat builds a conversation in the store, as conversation.Engine does.

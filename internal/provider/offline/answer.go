@@ -31,10 +31,10 @@ func (s *speech) answer(t *turn, doubts []*doubt) string {
 	var parts []string
 	for i, c := range t.calls {
 		if i > 0 && c.denied() != "" && c.denied() == t.calls[i-1].denied() { // the reason has been said
-			parts = append(parts, ended("Not done", s.x.title(c), ""))
+			parts = append(parts, ended("Not done", s.x.title(c, s.now.Location()), ""))
 			continue
 		}
-		parts = append(parts, s.x.told(c, german(t.text)))
+		parts = append(parts, s.x.told(c, german(t.text), s.now.Location()))
 	}
 	if len(t.calls) == 0 && len(doubts) > 0 {
 		parts = append(parts, s.unsure(t.text, doubts[0]))
@@ -70,9 +70,9 @@ func tooLong(n int) string {
 		n, maxWish, remedy)
 }
 
-// told returns the outcome of a call in words.
-func (x *toolbox) told(c *made, de bool) string {
-	what := x.title(c)
+// told returns the outcome of a call in words, for a person in a time zone.
+func (x *toolbox) told(c *made, de bool, zone *time.Location) string {
+	what := x.title(c, zone)
 	r := c.result
 	if r == nil {
 		return fmt.Sprintf("There is no result of %s.", what)
@@ -221,7 +221,7 @@ func asSentence(what, text string) string {
 }
 
 // title returns a call in words: its tool and, in brackets, its arguments in the order of the parameters.
-func (x *toolbox) title(c *made) string {
+func (x *toolbox) title(c *made, zone *time.Location) string {
 	title := strings.Join(words.Split(c.name[strings.IndexByte(c.name, '.')+1:]), " ")
 	if title != "" {
 		title = strings.ToUpper(title[:1]) + title[1:]
@@ -231,7 +231,7 @@ func (x *toolbox) title(c *made) string {
 		return title
 	}
 	if e := x.byName[c.name]; e != nil && e.spec.Log.Summary != "" && len(e.patterns) > 0 { // an everyday tool
-		return e.spec.Log.Sentence(c.name, given, func(v any) (string, bool) { return tool.ValueLine(v, 80), true }).Text
+		return e.spec.Log.Sentence(c.name, given, zone, func(v any) (string, bool) { return tool.ValueLine(v, 80), true }).Text
 	}
 	names := slices.Sorted(maps.Keys(given))
 	if e := x.byName[c.name]; e != nil {
