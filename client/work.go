@@ -145,6 +145,7 @@ type Intent struct {
 	Tool         string          `json:"tool"`
 	Version      string          `json:"version,omitzero"`
 	Args         json.RawMessage `json:"args"`
+	Summary      string          `json:"summary,omitzero"` // what the call does, as the work log says it
 	ArgsHash     string          `json:"args_hash"`
 	Hash         string          `json:"hash,omitzero"` // while it waits for approval: an answer repeats it
 	Key          string          `json:"key"`

@@ -236,15 +236,12 @@ func stateOfIntent(v *client.Intent) string {
 
 // intentWhat describes on one line what an action does.
 func intentWhat(v *client.Intent) string {
-	what := plainLine(v.Tool)
+	what := plainLine(cmp.Or(v.Summary, v.Tool+" "+string(v.Args))) // an older Steward says no summary
 	switch {
 	case v.Undoes != "":
-		what = "undo " + what
+		what = "Take back: " + what
 	case v.Retries != "":
-		what = "retry " + what
-	}
-	if args := plainLine(string(v.Args)); args != "{}" {
-		what += " " + args
+		what = "Try again: " + what
 	}
 	return what
 }
@@ -258,9 +255,9 @@ func intentTable(list []client.Intent, width int) string {
 		if v.Reason != "" && v.State != intentDone && v.State != string(intent.Approved) {
 			what += "  (" + plainLine(v.Reason) + ")"
 		}
-		rows[i] = []string{v.Changed.Local().Format("01-02 15:04"), intentMark(v.State) + " " + stateOfIntent(v), intentRef(v.ID), what}
+		rows[i] = []string{v.Changed.Local().Format("01-02 15:04"), intentMark(v.State) + " " + stateOfIntent(v), intentRef(v.ID), plainLine(v.Tool), what}
 	}
-	lines, _ := table(make([]column, 4), rows, 0)
+	lines, _ := table(make([]column, 5), rows, 0)
 	for i := range lines {
 		if width > 0 {
 			lines[i] = cell(lines[i], width)
@@ -277,7 +274,7 @@ func intentText(v *client.Intent) string {
 		}
 		return t.Local().Format(time.DateTime)
 	}
-	rows := [][2]string{{"id", v.ID}, {"reason", v.Reason}, {"wanted by", strings.Join(append(slices.Clone(v.Lineage), cmp.Or(v.Called, v.Agent)), " › ")},
+	rows := [][2]string{{"id", v.ID}, {"tool", v.Tool}, {"reason", v.Reason}, {"wanted by", strings.Join(append(slices.Clone(v.Lineage), cmp.Or(v.Called, v.Agent)), " › ")},
 		{"for", v.User}, {"wanted at", when(v.Created)}}
 	if v.Deferred {
 		rows = append(rows, [2]string{"done", "when its turn ended"})
@@ -299,7 +296,7 @@ func intentText(v *client.Intent) string {
 		{"tries again", intentRef(v.Retries)}, {"tried again", intentRef(v.Retried)}, {"attempts", fmt.Sprint(v.Attempts)},
 		{"conversation", v.Conversation}, {"call", v.Call}, {"tool version", v.Version}, {"key", v.Key}, {"uri", v.URI}}...)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n\n%s", intentMark(v.State), plainLine(v.Tool), stateOfIntent(v), fields(14, rows))
+	fmt.Fprintf(&b, "%s %s: %s\n\n%s", intentMark(v.State), intentWhat(v), stateOfIntent(v), fields(14, rows))
 	b.WriteString("\narguments\n" + indented(argumentsText(v.Args)))
 	if v.Result != "" {
 		fmt.Fprintf(&b, "\nresult (%s)\n%s", v.Status, indented(v.Result))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"steward/client"
+	"steward/internal/conversation/worklog"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -37,7 +38,7 @@ func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, afte
 	if !f.Conversation.Zero() {
 		q.Under = record.ConversationURI(f.Conversation)
 	}
-	out := []client.Intent{}
+	out, log := []client.Intent{}, k.told(user)
 	for {
 		q.Limit = min(max(limit-len(out), 1), store.DefaultLimit)
 		page, err := k.store.Query(ctx, store.ForUser(user), q)
@@ -50,7 +51,7 @@ func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, afte
 				return nil, "", err
 			}
 			if f.State == "" || in.State == f.State {
-				out = append(out, intentView(it.Resource, &in))
+				out = append(out, intentView(it.Resource, &in, log))
 			}
 		}
 		if q.After = page.Next; q.After == "" || len(out) >= limit {
@@ -59,8 +60,8 @@ func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, afte
 	}
 }
 
-// intentView returns the view of an intent's record, without the result.
-func intentView(r resource.Resource, in *intent.Intent) client.Intent {
+// intentView returns the view of an intent's record, without the result. log says what the call does.
+func intentView(r resource.Resource, in *intent.Intent, log *worklog.Engine) client.Intent {
 	v := client.Intent{ID: effect.IntentID(r.URI).String(), URI: r.URI.String(), State: string(in.State), Dead: in.Dead, Tool: in.Tool, Version: in.Version,
 		Args: json.RawMessage(in.Args), ArgsHash: in.ArgsHash, Key: in.Key, User: in.User, Agent: in.Agent, Lineage: in.Lineage,
 		Labels: in.Labels.Names(), Fixed: in.Fixed, Open: in.Open, Deferred: in.Deferred, Reason: in.Reason, Rule: in.Rule, Policy: in.Policy,
@@ -68,6 +69,7 @@ func intentView(r resource.Resource, in *intent.Intent) client.Intent {
 		Conversation: idText(record.IDOf(r.URI, record.TypeConversation)), Interaction: idText(record.IDOf(r.URI, record.TypeInteraction)),
 		Request: idText(in.Request), Created: in.Created, Changed: r.At, Call: callID(in.Call),
 		Undoes: linked(in.Undoes), Undone: linked(in.Undone), Retries: linked(in.Retries), Retried: linked(in.Retried)}
+	v.Summary = log.Summary(message.Call{ToolCall: &message.ToolCall{Common: message.Common{Labels: in.Labels}, Name: in.Tool, Args: []byte(in.Args)}})
 	if in.State == intent.Awaiting {
 		v.Expires = in.Expires
 	}
@@ -100,7 +102,7 @@ func (k *Records) Intent(ctx context.Context, user, which string) (client.Intent
 	if err != nil {
 		return client.Intent{}, err
 	}
-	v := intentView(r, &in)
+	v := intentView(r, &in, k.told(user))
 	v.Called = Called(k.store)(ctx, in.Agent)
 	if in.Result != nil {
 		res, err := effect.ResultOf(&in)
