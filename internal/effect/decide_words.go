@@ -173,7 +173,7 @@ func why(q *Question, in *intent.Intent, spec tool.Spec) string {
 	after := ""
 	if place := placesOf(q.Read); len(q.Read) > 0 {
 		after = " after reading " + place
-	} else if in.Labels.Has(message.Untrusted) {
+	} else if in.Labels.Has(message.Untrusted) && spec.Out() { // it matters only to what could carry something out
 		after = " after reading what others may have written"
 	}
 	switch private := in.Labels.Has(message.Private) && spec.Out(); {
