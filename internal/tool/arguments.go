@@ -46,7 +46,7 @@ func Arguments(args, schema []byte) []Argument {
 			for _, m := range []struct {
 				mark string
 				has  func(string) bool
-			}{{MarkInvisible, func(s string) bool { return slices.ContainsFunc([]rune(s), unseen) }}, {MarkLookAlike, looksAlike}} {
+			}{{MarkInvisible, hasUnseen}, {MarkLookAlike, looksAlike}} {
 				if slices.ContainsFunc(texts, m.has) {
 					a.Marks = append(a.Marks, m.mark)
 				}
@@ -57,7 +57,14 @@ func Arguments(args, schema []byte) []Argument {
 	return out
 }
 
-func unseen(r rune) bool { return r != '\n' && r != '\t' && r != '\r' && Unseen(r) }
+func hasUnseen(s string) bool {
+	for i, r := range s {
+		if r != '\n' && r != '\t' && r != '\r' && Unseen(r) && !inEmoji(s, i) {
+			return true
+		}
+	}
+	return false
+}
 
 // Unseen reports whether a character is invisible, or changes how others are displayed: controls,
 // formatting, blanks that are not on a keyboard, fillers and variation selectors.

@@ -18,6 +18,7 @@ func TestArgumentsAreMarked(t *testing.T) {
 		`{"to":"Καλημέρα, the report"}`:                      "to 30 []",
 		`{"to":"𝐚dmin"}`:                                     "to 10 [look-alike letters]",
 		`{"to":{"deep":["x\u200by"]},"body":"a\r\n\tb"}`:     "to 21 [invisible characters]|body 10 []",
+		`{"to":"👩\u200d👧 ❤\ufe0f"}`:                          "to 26 []",
 		`{"to\u202e":1}`:                                     "to\u202e 1 [not in the tool's schema invisible characters]",
 		`{"body":"` + strings.Repeat("x", 100) + `","to":1}`: "body 102 []|to 1 []",
 		`[1]`: "", `{"a":`: "", ``: "",

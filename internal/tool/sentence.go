@@ -229,17 +229,21 @@ func (l LogSpec) main(args map[string]any) (string, bool) {
 	return "", false
 }
 
-// Visible writes out all invisible characters of a text that a person decides about, even joiners: a
-// control character by its symbol, and others by their numbers.
+// Visible writes out all invisible characters of a text that a person decides about, even joiners other
+// than those of emoji: a control character by its symbol, and others by their numbers.
 func Visible(s string) string {
-	return WriteOut(s, func(r rune) bool { return r != '\n' && Unseen(r) })
+	return writeOut(s, func(i int, r rune) bool { return r != '\n' && Unseen(r) && !inEmoji(s, i) })
 }
 
 // WriteOut writes out the characters that are hidden, and bytes that are no text.
 func WriteOut(s string, hidden func(rune) bool) string {
+	return writeOut(s, func(_ int, r rune) bool { return hidden(r) })
+}
+
+func writeOut(s string, hidden func(i int, r rune) bool) string {
 	clean := true
 	for i, r := range s {
-		if hidden(r) || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
+		if hidden(i, r) || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
 			clean = false
 			break
 		}
@@ -253,7 +257,7 @@ func WriteOut(s string, hidden func(rune) bool) string {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, "<%02X>", s[i])
-		case !hidden(r):
+		case !hidden(i, r):
 			b.WriteString(s[i : i+n])
 		case r < 0x20:
 			b.WriteRune('\u2400' + r)

@@ -310,13 +310,18 @@ func TestMembers(t *testing.T) {
 
 func TestNothingHidesInWhatIsAsked(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain ü 日本 👍":           "plain ü 日本 👍",
-		"a\u202eb\u200bc\u00a0d": "a<U+202E>b<U+200B>c<U+00A0>d",
-		"a\tb\x00\x7f\x85":       "a␉b␀␡<U+0085>",
-		"bad\xffutf":             "bad<FF>utf",
-		"\u2028\ufe0f\u3164":     "<U+2028><U+FE0F><U+3164>",
-		"line\nfeed":             "line\nfeed",
-		"\ufffd":                 "\ufffd",
+		"plain ü 日本 👍":            "plain ü 日本 👍",
+		"a\u202eb\u200bc\u00a0d":  "a<U+202E>b<U+200B>c<U+00A0>d",
+		"a\tb\x00\x7f\x85":        "a␉b␀␡<U+0085>",
+		"bad\xffutf":              "bad<FF>utf",
+		"\u2028\ufe0f\u3164":      "<U+2028><U+FE0F><U+3164>",
+		"line\nfeed":              "line\nfeed",
+		"👩\u200d👧 🏳\ufe0f\u200d🌈": "👩\u200d👧 🏳\ufe0f\u200d🌈",
+		"👩🏽\u200d💻 ❤\ufe0f":       "👩🏽\u200d💻 ❤\ufe0f",
+		"👩\u200d\u200d👧 👩\u200da": "👩<U+200D><U+200D>👧 👩<U+200D>a",
+		"pay\u200dpal a\ufe0f":    "pay<U+200D>pal a<U+FE0F>",
+		"❤\ufe0f\ufe0f 🏽\u200d💻":  "❤\ufe0f<U+FE0F> 🏽<U+200D>💻",
+		"\ufffd":                  "\ufffd",
 	} {
 		if got := Visible(in); got != want && in != "a\tb\x00\x7f\x85" {
 			t.Errorf("%q: got %q, want %q", in, got, want)
