@@ -111,7 +111,7 @@ func (a *app) ask(ctx context.Context, args []string, o *askFlags) error {
 
 // askOver sends a message and prints the answer.
 func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bool) error {
-	w := &terminal.Writer{Out: a.stdout, Notes: wrapping{a}, Whole: !isTerminal(a.stdout)}
+	w := &terminal.Writer{Out: a.stdout, Notes: wrapping{a}, Whole: !isTerminal(a.stdout), Width: a.width()}
 	if a.quiet {
 		w.Notes = io.Discard
 	}

@@ -477,3 +477,28 @@ func TestWriter(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// At a terminal the answer is broken between words, also where they arrive in pieces, and what is said beside it
+// begins on a line of its own.
+func TestWriterAtATerminal(t *testing.T) {
+	var screen strings.Builder
+	w := Writer{Out: &screen, Notes: &screen, Width: 20}
+	said := call("x/1", "todo.add", `{"title":"milk"}`, "running")
+	said.Summary = "Add the task milk"
+	for _, f := range []client.Frame{
+		token("1", "Let me see wh"), token("1", "at there is to "), token("1", "do:"), said,
+		token("2", "a line of twenty_col end\n\n  - two blanks\n"), token("2", strings.Repeat("x", 25)+" more than that\n"+strings.Repeat("山", 12)),
+		complete("2", client.Frame{Model: "m/x"}),
+	} {
+		if err := w.Frame(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := "Let me see what\nthere is to do:\n→ todo.add: Add the task milk\na line of twenty_col\nend\n\n  - two blanks\n" + strings.Repeat("x", 25) + " more than that\n" + strings.Repeat("山", 10) + "\n山山\n"
+	if got := screen.String(); got != want {
+		t.Errorf("%q, want\n%q", got, want)
+	}
+}

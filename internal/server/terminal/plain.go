@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/lipgloss/v2"
+
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/message"
@@ -119,7 +121,11 @@ type Writer struct {
 	Out, Notes io.Writer
 	// Whole means that Out is read by a program, which cannot take back what it has read: each message is
 	// written once it is certain that it is not withdrawn.
-	Whole   bool
+	Whole bool
+	// Width is that of the terminal that Out and Notes are, in columns: lines of the answer are broken between
+	// words, and notes begin on lines of their own. Zero: Out is no terminal.
+	Width   int
+	wrap    wordWrap
 	draft   string // the message that is being written, if Whole
 	wrote   bool   // a part of the answer was written
 	newline bool   // it ends with a line feed
@@ -160,7 +166,13 @@ func (w *Writer) Frame(f client.Frame) error {
 	case client.FrameCall:
 		if f.Status == client.CallRunning && f.ID != w.called {
 			w.called = f.ID
+			if f.Summary != "" {
+				return w.note("→ %s: %s", Visible(f.Name), Visible(f.Summary))
+			}
 			return w.note("→ %s %s", Visible(f.Name), cut(short(f.Arguments()), 200))
+		}
+		if f.Approval != nil { // whoever asks the person writes on
+			return w.endLine()
 		}
 	case client.FrameResult:
 		return w.note("← %s %s: %s", Visible(f.Name), f.Status, saidBy(resultOf(&f), 200))
@@ -215,13 +227,27 @@ func (w *Writer) answer(text string) error {
 		return nil
 	}
 	w.wrote, w.newline = true, strings.HasSuffix(text, "\n")
+	if w.Width > 0 {
+		text = w.wrap.next(text, w.Width)
+	}
 	_, err := io.WriteString(w.Out, text)
 	return err
 }
 
 func (w *Writer) note(format string, args ...any) error {
+	if err := w.endLine(); err != nil {
+		return err
+	}
 	_, err := fmt.Fprintf(w.Notes, format+"\n", args...)
 	return err
+}
+
+// endLine ends the answer's line before something else is written to the same terminal.
+func (w *Writer) endLine() error {
+	if w.Width == 0 || !w.wrote || w.newline {
+		return nil
+	}
+	return w.answer("\n")
 }
 
 // settle writes the message that was held back.
@@ -243,4 +269,52 @@ func (w *Writer) Close() error {
 		return w.answer("\n")
 	}
 	return nil
+}
+
+// wordWrap breaks the lines of a text that arrives in pieces between words.
+type wordWrap struct {
+	gap, word string // not given out yet: blanks, and the word behind them, which may go on
+	column    int
+}
+
+// mostHeld is how long a word is held that does not end, in bytes.
+const mostHeld = 1000
+
+// next returns what can be given out once text has arrived. The last word is held until it ends.
+func (p *wordWrap) next(text string, width int) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r != ' ' && r != '\n' && r != '\t' {
+			p.word += string(r)
+			if r >= 0x1100 && lipgloss.Width(string(r)) > 1 || len(p.word) > mostHeld { // Chinese has no blanks
+				p.flush(&out, width)
+			}
+			continue
+		}
+		p.flush(&out, width)
+		if r == '\n' {
+			out.WriteByte('\n')
+			p.gap, p.column = "", 0
+			continue
+		}
+		p.gap += string(r)
+	}
+	return out.String()
+}
+
+func (p *wordWrap) flush(out *strings.Builder, width int) {
+	if p.word == "" {
+		return
+	}
+	const tab = "        "
+	gap, word := lipgloss.Width(strings.ReplaceAll(p.gap, "\t", tab)), lipgloss.Width(p.word)
+	if p.column > 0 && p.column+gap+word > width {
+		out.WriteByte('\n')
+		p.gap, gap, p.column = "", 0, 0
+	}
+	out.WriteString(p.gap + p.word)
+	if p.column += gap + word; p.column > width { // the terminal breaks a long word
+		p.column = (p.column-1)%width + 1
+	}
+	p.gap, p.word = "", ""
 }
