@@ -153,6 +153,8 @@ type PlannedView struct {
 	Order    int    `json:"order"`                // of its making; a task comes before its subtasks
 	Approval string `json:"approval_id,omitzero"` // the question that it waits for; its status is callAwaiting
 
+	At resource.URI `json:"-"` // the task
+
 	// Task has, beside what every view of a request has, the agent "designed" for one that was
 	// made for the task. Its tokens and cost are those of its own attempts that have ended.
 	Task client.Request `json:"task"`
@@ -177,7 +179,7 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 				worked = append(worked, r)
 			}
 		}
-		v := PlannedView{Call: callID(w.call.Ref), Order: t.Order}
+		v := PlannedView{Call: callID(w.call.Ref), Order: t.Order, At: w.of(t).at}
 		var err error
 		if v.Task, err = d.task(PlannedTask{Task: t, At: w.of(t).at}, worked, maxDrawn); err != nil {
 			w.node.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)

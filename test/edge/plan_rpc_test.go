@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -61,11 +62,17 @@ func TestPlansOverRPC(t *testing.T) {
 		return nil
 	}
 	got := process("/plan.Plan/Process", object{"content": "Do both", "id": "mine"})
-	if len(got) != 2 || got[0].Role != "user" || got[0].Content != "Do both" || got[1].Role != "assistant" || got[1].Content != "both are done" || !strings.Contains(got[1].Meta.URI, got[1].Conversation) {
+	last := got[len(got)-1]
+	if got[0].Role != "user" || got[0].Content != "Do both" || last.Role != "assistant" || last.Content != "both are done" || !strings.Contains(last.Meta.URI, last.Conversation) {
 		t.Fatalf("%+v", got)
 	}
+	for _, want := range []string{"one: running", "one: done", "two: running", "two: done"} {
+		if !slices.ContainsFunc(got, func(m said) bool { return m.Role == "tool" && m.Content == want && strings.Contains(m.Meta.URI, "/plan.Task.") }) {
+			t.Errorf("no message says %q: %+v", want, got)
+		}
+	}
 	conversation := got[0].Conversation
-	if again := process("/plan.Plan/Process", object{"content": "Do both", "id": "mine", "conversation": conversation}); len(again) != 2 || again[1] != got[1] {
+	if again := process("/plan.Plan/Process", object{"content": "Do both", "id": "mine", "conversation": conversation}); again[len(again)-1] != last {
 		t.Errorf("%+v", again)
 	}
 	tasks := func(headers ...string) (out struct{ Tasks []rpcTask }) {
@@ -112,5 +119,39 @@ func TestPlansOverRPC(t *testing.T) {
 	}
 	if status, answer := n.HTTP("POST", "/assistant.Assistant/ListAssistants", object{}); status != 200 || !strings.Contains(string(answer), `"path":"planner"`) {
 		t.Errorf("%d: %s", status, answer)
+	}
+}
+
+// TestAPlanOverRPCWaitsForApprovals: what a task wants to do waits among the approvals, the stream says so, and it
+// goes on with the answer.
+func TestAPlanOverRPCWaitsForApprovals(t *testing.T) {
+	t.Parallel()
+	n := edge.Serve(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		switch {
+		case strings.Contains(in.Messages[0].Text(), "You plan for a person") && in.Rounds() == 0:
+			return edge.Reply{Calls: []edge.Call{{Name: "plan.start", Args: object{"analysis": "a", "plan": "p", "confidence": 1,
+				"subtasks": []object{{"name": "note", "purpose": "Note the milk", "selected_tools": []string{"todo.add"}}, {"name": "rest", "purpose": "Do the rest", "after": []string{"note"}}}}}}}
+		case strings.HasPrefix(in.User(), "Note the milk") && in.Rounds() == 0:
+			return edge.Reply{Calls: []edge.Call{{Name: "todo.add", Args: object{"title": "milk"}}}}
+		}
+		return edge.Reply{Text: "all is done"}
+	})})
+	body, err := json.Marshal(object{"content": "Note the milk and do the rest"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan string, 1)
+	go func() {
+		status, answer := n.HTTP("POST", "/plan.Plan/Process", append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...), "Content-Type", "application/connect+json")
+		over <- fmt.Sprint(status, " ", string(answer))
+	}()
+	var questions []struct{ ID, Tool string }
+	n.Until("the question", func() bool { n.JSON(&questions, "approvals", "list"); return len(questions) > 0 })
+	if questions[0].Tool != "todo.add" {
+		t.Errorf("%+v", questions)
+	}
+	n.Must("approvals", "approve", questions[0].ID, "--yes")
+	if said := <-over; !inOrder(said, []string{"note: awaiting_approval (", "note: done", "rest: done", "all is done"}) {
+		t.Error(said)
 	}
 }

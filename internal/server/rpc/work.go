@@ -44,16 +44,22 @@ type messageForm struct {
 // planned serves plan.Plan.Process.
 func (f *Server) planned(ctx context.Context, in *messageForm, send func(*messageForm) error) error {
 	in.Assistant = runtime.PlannerAgent
-	return f.process(ctx, in, send)
+	return f.work(ctx, in, true, send)
 }
 
 // process serves assistant.Assistant.Process.
 func (f *Server) process(ctx context.Context, in *messageForm, send func(*messageForm) error) error {
+	return f.work(ctx, in, false, send)
+}
+
+// work has an agent work on a message, and sends what comes of it. If waits is set, what needs a person's
+// approval waits for it; otherwise it is denied.
+func (f *Server) work(ctx context.Context, in *messageForm, waits bool, send func(*messageForm) error) error {
 	c, err := f.worker(ctx)
 	if err != nil {
 		return asConnect(err)
 	}
-	t := runtime.Turn{ClientID: in.ID, Agent: in.Assistant, Content: []message.Block{&message.Text{Text: in.Content}}}
+	t := runtime.Turn{ClientID: in.ID, Agent: in.Assistant, Attended: waits, Content: []message.Block{&message.Text{Text: in.Content}}}
 	if in.Role != "" && in.Role != message.User {
 		return asConnect(fault.New(fault.Invalid, "role_unknown", "a message of the role %.40q cannot be processed", in.Role).WithHint("leave the role out"))
 	}
@@ -89,6 +95,10 @@ func (f *Server) process(ctx context.Context, in *messageForm, send func(*messag
 		case err != nil:
 			return asConnect(err)
 		case fr.Interaction != acc.Interaction:
+		case fr.Kind == runtime.FramePlanned:
+			if err := send(changeOf(&fr, in, acc.Conversation)); err != nil {
+				return err
+			}
 		case fr.Kind == runtime.FrameError:
 			return asConnect(fr.Err)
 		case fr.Kind == runtime.FrameComplete:
@@ -96,6 +106,18 @@ func (f *Server) process(ctx context.Context, in *messageForm, send func(*messag
 		}
 	}
 	return closing()
+}
+
+// changeOf tells in a message how a task stands now.
+func changeOf(fr *runtime.Frame, in *messageForm, conversation id.ID) *messageForm {
+	x := fr.Planned.Task
+	said := x.Title + ": " + x.Status
+	if fr.Planned.Approval != "" {
+		said += " (" + fr.Planned.Approval + ")"
+	} else if x.Message != "" {
+		said += " (" + x.Message + ")"
+	}
+	return &messageForm{Meta: resourceForm{URI: fr.Planned.At}, Role: message.Tool, Content: said, Conversation: conversation.String(), Assistant: x.Agent, ID: in.ID}
 }
 
 // worker returns the caller, or an error if there is nobody to work.
