@@ -16,6 +16,10 @@ import (
 	"steward/internal/tool"
 )
 
+// maxConfig bounds an agent's config as JSON, in bytes. It stands in the prompt, and in the environment of
+// the agent's programs.
+const maxConfig = 16 << 10
+
 // The files of an agent's folder.
 const (
 	fileAgent  = "agent.yaml"
@@ -151,6 +155,9 @@ func (c checker) definition(d *definition) {
 		if !secretName.MatchString(s) {
 			c.bad(c.item("secrets", i), "value_invalid", "use letters, digits, '_', '-' and '.'", "%q is no name of a secret", strict.Clip(s))
 		}
+	}
+	if len(d.Config) > maxConfig {
+		c.bad(c.at("config"), "value_too_long", "keep large data in a file of the folder", "the config has %d bytes as JSON: at most %d", len(d.Config), maxConfig)
 	}
 	for i, t := range d.Tools {
 		c.uses(c.item("tools", i), t)

@@ -313,7 +313,7 @@ func (c *Catalog) env(u *unit, d decl, s *liveSource) tool.Env {
 	}
 	private := []string{c.opt.Data, "root", d.name}
 	if u.kind == KindAgent {
-		e.Agent = u.path
+		e.Agent, e.Config = u.path, u.def.Config
 		e.Log = e.Log.With("agent", u.path)
 		private = append([]string{c.opt.Data, "agents"}, strings.Split(u.path, "/")...)
 		private = append(private, "sources", d.name)

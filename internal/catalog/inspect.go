@@ -91,6 +91,9 @@ func (c *Catalog) inspection(u *unit) Inspection {
 	if rec := c.records[u.path]; rec != nil && rec.Approved != nil {
 		insp.Diff = diffItems(rec.Approved.Items, insp.Items)
 	}
+	if old := c.moved(u, insp.Items); old != "" {
+		more = append(slices.Clone(more), fmt.Sprintf("it has the content of %s, which is gone: if it was renamed, what that one kept (its state, database and STEWARD_DATA) stays under the old name; rename it back to go on with it", old))
+	}
 	insp.Warnings = c.warnings(u, specs, refused, more)
 	return insp
 }
@@ -123,6 +126,7 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 			a.specs = append(a.specs, spec)
 		}
 	}
+	a.warnings = append(a.warnings, unmet(ctx, u)...)
 	a.specs = slices.DeleteFunc(a.specs, func(s tool.Spec) bool {
 		if count[s.Name] > 1 {
 			a.refused = append(a.refused, fmt.Sprintf("%s: there are %d tools of this name; none of them is used", s.Name, count[s.Name]))

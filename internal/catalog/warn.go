@@ -252,7 +252,7 @@ func loopback(host string) bool {
 // missing warns of tools that the agent names and that are not there: a glob or an alias may stand for
 // nothing, which is no fault of the definition.
 func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
-	if names == nil || len(u.sources) > 0 && u.announced == nil {
+	if names == nil {
 		return
 	}
 	there := func(pattern string, names []string) bool {
@@ -270,6 +270,9 @@ func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
 	}
 	for _, s := range specs {
 		own = append(own, s.Name)
+	}
+	if len(u.sources) > 0 && u.announced == nil {
+		return // its own tools are not known yet
 	}
 	for _, p := range u.def.Deferred {
 		if !there(p, own) {

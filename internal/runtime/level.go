@@ -330,6 +330,9 @@ func promptOf(a *catalog.Agent) string {
 	if role == "" {
 		role = "You are " + strings.ReplaceAll(a.Name, "_", " ") + ". " + strings.TrimSpace(a.Description)
 	}
+	if len(a.Config) > 0 && string(a.Config) != "null" {
+		role += "\n\nYour config:\n" + string(a.Config)
+	}
 	return role + "\n\nWhen a tool fails or is denied, say so. " +
 		"Do not claim that something was done unless a tool result says it was."
 }

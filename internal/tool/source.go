@@ -74,6 +74,8 @@ type Env struct {
 	Agent string // path of the agent that it belongs to; empty: the node's own level
 	Dir   string // the agent's folder, the base of relative paths; empty: the settings name it, paths are absolute
 	Data  string // a private folder that it may create and write in; kept across restarts
+	// Config is the config of the agent's definition, as JSON; empty: it has none.
+	Config json.RawMessage
 	// Hide are folders and files that no program of the source may see, except for Data: Steward's
 	// data folder and settings.
 	Hide []string

@@ -162,6 +162,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("PROCESS_TEST_LEAK", "yes")
 	var released atomic.Int64
 	env := testEnv(t)
+	env.Config = []byte(`{"unit":"km"}`)
 	env.Services = func(context.Context) ([]string, func(), error) {
 		return []string{"STEWARD_SERVICES_URL=http://127.0.0.1:18999/x", "STEWARD_TOKEN=tok-12345"}, func() { released.Add(1) }, nil
 	}
@@ -172,7 +173,7 @@ func TestEnvironment(t *testing.T) {
 		if err := json.Unmarshal([]byte(text(res)), &vars); err != nil {
 			t.Fatal(err, text(res))
 		}
-		for _, want := range []string{"MODE=fast", "LOGIN=ann:•••", "PASSWORD=•••", "STEWARD_DATA=" + env.Data,
+		for _, want := range []string{"MODE=fast", "LOGIN=ann:•••", "PASSWORD=•••", "STEWARD_DATA=" + env.Data, `STEWARD_CONFIG={"unit":"km"}`,
 			"STEWARD_SERVICES_URL=http://127.0.0.1:18999/x", "STEWARD_TOKEN=•••"} {
 			if !slices.Contains(vars, want) {
 				t.Errorf("%s is missing in %v", want, vars)

@@ -11,8 +11,11 @@ import (
 // maxSuggestions bounds the next_actions that a model is shown.
 const maxSuggestions = 20
 
-// resultOf returns what the model sees of an answer: the message, the data, and the tool's
-// suggestions for what to do next.
+// maxMetadata bounds the metadata of an answer that is kept, in bytes.
+const maxMetadata = 4 << 10
+
+// resultOf returns what the model sees of an answer: the message, the data, the tool's
+// suggestions for what to do next, and what it says about the result in its metadata.
 func resultOf(e request.Envelope) tool.Result {
 	var parts []string
 	if e.Status == request.StatusPartial {
@@ -29,6 +32,12 @@ func resultOf(e request.Envelope) tool.Result {
 	}
 	if list := suggestions(e.NextActions); list != "" {
 		parts = append(parts, "The tool suggests, and nothing of it has been done:\n"+list)
+	}
+	if text := strings.TrimSpace(string(e.Metadata)); text != "" && text != "{}" && text != "null" {
+		if len(text) > maxMetadata {
+			text = strings.ToValidUTF8(text[:maxMetadata], "") + "…"
+		}
+		parts = append(parts, "metadata: "+text)
 	}
 	res := tool.Text(strings.Join(parts, "\n"))
 	res.Failed = e.Status == request.StatusFailure

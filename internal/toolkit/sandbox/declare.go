@@ -163,6 +163,9 @@ func (c *Command) Equip(ctx context.Context, env tool.Env) (secrets []string, re
 		c.Data = env.Data
 		c.Env = append(c.Env, "STEWARD_DATA="+env.Data)
 	}
+	if len(env.Config) > 0 {
+		c.Env = append(c.Env, "STEWARD_CONFIG="+string(env.Config))
+	}
 	vars, release, err := services(ctx, env)
 	if err != nil {
 		return nil, release, err
