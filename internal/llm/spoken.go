@@ -20,30 +20,34 @@ var callMarks = []string{
 	"<tool_calls>", "</tool_calls>", "<tool_call>", "</tool_call>", // Hermes, Qwen, GLM
 	"<function_calls>", "</function_calls>", "<function_call>", "</function_call>", "<functioncall>", "</functioncall>",
 	"<minimax:tool_call>", "</minimax:tool_call>", "<tool_code>", "</tool_code>",
+	"<seed:tool_call>", "</seed:tool_call>", "<longcat_tool_call>", "</longcat_tool_call>",
+	"<toolcall>", "</toolcall>", "<TOOLCALL>", "</TOOLCALL>", "<tool>", "</tool>", "<tools>", "</tools>", "<functions>", "</functions>",
 	"[TOOL_CALLS]", "[/TOOL_CALLS]", // Mistral
 	"<|python_tag|>", "functools", // Llama, Phi
 	"<|tool_calls|>", "<|/tool_calls|>", "<|tool_call|>", "<|/tool_call|>", "<|tool_call_start|>", "<|tool_call_end|>",
 	"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>", // Kimi
 	"<|action_start|>", "<|plugin|>", "<|action_end|>", // InternLM
+	"<|START_ACTION|>", "<|END_ACTION|>", // Cohere
 	"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", // DeepSeek
+	"<|tool▁calls▁begin|>", "<|tool▁calls▁end|>", "<|tool▁call▁begin|>", "<|tool▁call▁end|>",
 	"<｜DSML｜function_calls>", "</｜DSML｜function_calls>",
 }
 
 // fences are the code fences around calls.
-var fences = []string{"```json", "```tool_calls", "```tool_call", "```tool_code", "```xml", "```"}
+var fences = []string{"```json", "```JSON", "```tool_calls", "```tool_call", "```tool_code", "```xml", "```"}
 
 // betweens stand between the name and the arguments of a call.
-var betweens = []string{"[ARGS]", "<|tool_call_argument_begin|>", "<｜tool▁sep｜>", "\n"}
+var betweens = []string{"[ARGS]", "<|tool_call_argument_begin|>", "<｜tool▁sep｜>", "<|tool▁sep|>", "\n"}
 
 var (
 	// spokenName is a name that stands alone between marks.
-	spokenName  = regexp.MustCompile(`^(?:functions\.)?([A-Za-z_][\w.-]*?)(?::\d+)?(?:\s*(?:\[CALL_ID\]\w+))?(?:\[ARGS\]|<\|tool_call_argument_begin\|>|<｜tool▁sep｜>|\s*\n|\s*\{|\s*<arg_key>)`)
-	functionTag = regexp.MustCompile(`^<function=([\w.-]+)>`)
+	spokenName  = regexp.MustCompile(`^(?:functions\.)?([A-Za-z_][\w.-]*?)(?::\d+)?(?:\s*(?:\[CALL_ID\]\w+))?(?:\[ARGS\]|<\|tool_call_argument_begin\|>|<[｜|]tool▁sep[｜|]>|\s*\n|\s*\{|\s*<arg_key>)`)
+	functionTag = regexp.MustCompile(`^<function(?:=([\w.-]+)|\(([\w.-]+)\))(?:>|\s*\{)`)
 	invokeTag   = regexp.MustCompile(`^<(?:｜DSML｜)?invoke name="([\w.-]+)">`)
 	parameter   = regexp.MustCompile(`(?s)<(?:｜DSML｜)?parameter(?:=([\w$.-]+)| name="([^"]+)"[^>]*)>(.*?)</(?:｜DSML｜)?parameter>`)
 	argument    = regexp.MustCompile(`(?s)<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>`)
 	// strayMark is what no answer to a person contains, outside of code.
-	strayMark = regexp.MustCompile("(?:^|[^`\"'])(?:<tool_call>|<function=|<function_call|<(?:｜DSML｜)?invoke name=|<minimax:tool_call>|\\[TOOL_CALLS\\]|<\\|python_tag\\|>|<\\|tool_call|<｜tool▁call)")
+	strayMark = regexp.MustCompile("(?:^|[^`\"'])(?:<tool_call>|<function=|<function_call|<(?:｜DSML｜)?invoke name=|<minimax:tool_call>|\\[TOOL_CALLS\\]|<\\|python_tag\\|>|<\\|tool[_▁]call|<｜tool▁call|<start_function_call>|✿FUNCTION✿|<(?:TOOLCALL|toolcall|longcat_tool_call|seed:tool_call)>|<\\|START_ACTION\\|>)|(?m:^Action: *[\\w.-]+ *\r?\nAction Input:)")
 	jsonBlock = regexp.MustCompile("(?s)```(?:json)?\\s*([\\[{].*?[\\]}])\\s*```")
 )
 
@@ -100,14 +104,20 @@ func (s *speaker) next() bool {
 		}
 	}
 	if tag := functionTag.FindStringSubmatch(s.text); tag != nil {
-		return s.tagged(tag[0], tag[1], "</function>")
+		return s.tagged(strings.TrimSuffix(tag[0], "{"), tag[1]+tag[2], "</function>")
 	}
 	if tag := invokeTag.FindStringSubmatch(s.text); tag != nil {
 		return s.tagged(tag[0], tag[1], "</invoke>") || s.tagged(tag[0], tag[1], "</｜DSML｜invoke>")
 	}
+	if openPython.MatchString(s.text) {
+		return s.pythonList()
+	}
 	if s.text[0] == '{' || s.text[0] == '[' {
 		raw, ok := s.value()
 		return ok && s.json(raw)
+	}
+	if (s.marked || s.fenced) && pythonName.MatchString(s.text) {
+		return s.pythonic()
 	}
 	return s.marked && s.named()
 }
@@ -128,11 +138,14 @@ func (s *speaker) value() (jsontext.Value, bool) {
 func (s *speaker) tagged(open, name, end string) bool {
 	body, rest, ok := strings.Cut(s.text[len(open):], end)
 	if !ok {
+		body, rest, ok = strings.Cut(s.text[len(open):], strings.Replace(end, "/", "", 1)) // as Llama writes it at times
+	}
+	if !ok {
 		return false
 	}
 	s.text, s.marked = rest, true
 	if args := strings.TrimSpace(body); strings.HasPrefix(args, "{") {
-		return s.call(name, []byte(args))
+		return s.call(name, []byte(strings.TrimSuffix(args, ">"))) // <function=now{}></function>
 	}
 	var pairs [][2]string
 	for _, p := range parameter.FindAllStringSubmatch(body, -1) {
@@ -224,6 +237,9 @@ func (s *speaker) json(raw jsontext.Value) bool {
 		return !slices.ContainsFunc(list, func(v jsontext.Value) bool { return v.Kind() != '{' || !s.json(v) })
 	}
 	name, args, ok := callIn(raw)
+	if s.marked && name != "" && args == nil { // marks say that it is a call
+		return s.call(name, []byte("{}"))
+	}
 	if ok && name == "" { // {"tool_calls": […]}
 		return args.Kind() == '[' && s.json(args)
 	}
@@ -238,7 +254,7 @@ func callIn(raw jsontext.Value) (name string, args jsontext.Value, ok bool) {
 	}
 	for key, v := range members {
 		switch key {
-		case "name", "tool", "tool_name", "function", "function_name", "function_call", "action", "recipient_name":
+		case "name", "tool", "tool_name", "function", "function_name", "function_call", "tool_call", "action", "recipient_name":
 			switch v.Kind() {
 			case '{':
 				inner, innerArgs, good := callIn(v)
@@ -253,7 +269,7 @@ func callIn(raw jsontext.Value) (name string, args jsontext.Value, ok bool) {
 			default:
 				return "", nil, false
 			}
-		case "arguments", "parameters", "args", "input", "tool_input", "action_input":
+		case "arguments", "parameters", "args", "params", "kwargs", "input", "tool_input", "action_input", "tool_args", "tool_arguments", "function_args", "function_arguments":
 			var text string
 			if v.Kind() == '"' && json.Unmarshal(v, &text) == nil {
 				v = jsontext.Value(text)
@@ -262,12 +278,12 @@ func callIn(raw jsontext.Value) (name string, args jsontext.Value, ok bool) {
 				return "", nil, false
 			}
 			args = v
-		case "tool_calls":
+		case "tool_calls", "function_calls":
 			if len(members) == 1 {
 				return "", v, true
 			}
 			return "", nil, false
-		case "type", "id", "index", "call_id", "thought":
+		case "type", "id", "index", "call_id", "tool_call_id", "thought":
 		default:
 			return "", nil, false
 		}
@@ -291,20 +307,35 @@ func (s *speaker) call(name string, args []byte) bool {
 
 // spec returns the offered tool of a name.
 func (s *speaker) spec(name string) *tool.Spec {
-	name = strings.TrimPrefix(name, "functions.")
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "functions."), "default_api.")
 	specs := s.tools.Specs()
 	i := slices.IndexFunc(specs, func(x tool.Spec) bool { return x.Name == name || tool.WireName(x.Name) == name })
-	if i < 0 {
-		return nil
+	if i < 0 { // small models write the name in the manner that they know, if no other tool is meant
+		alike := func(x tool.Spec) bool { return plainName(x.Name) == plainName(name) }
+		if i = slices.IndexFunc(specs, alike); i < 0 || slices.ContainsFunc(specs[i+1:], alike) {
+			return nil
+		}
 	}
 	return &specs[i]
 }
 
+// plainName returns a name of a tool without what separates its words.
+func plainName(name string) string {
+	return strings.ToLower(strings.NewReplacer(".", "", "_", "", "-", "").Replace(name))
+}
+
 // firstKeys are those with which calls in JSON begin.
-var firstKeys = regexp.MustCompile(`^(?:\[\s*)?\{\s*"(?:name|tool|tool_name|function|function_name|function_call|action|recipient_name|arguments|parameters|args|input|tool_input|tool_calls|type|id|index|call_id|thought)"`)
+var firstKeys = regexp.MustCompile(`^(?:\[\s*)?\{\s*"(?:name|tool|tool_name|function|function_name|function_calls?|tool_calls?|action|recipient_name|arguments|parameters|args|params|kwargs|input|tool_input|action_input|(?:tool|function)_(?:args|arguments)|type|id|index|call_id|tool_call_id|thought)"`)
 
 // openKey matches the beginning of JSON before its first key is complete.
 var openKey = regexp.MustCompile(`^(?:\[\s*)?(?:\{\s*(?:"[a-z_]*)?)?$`)
+
+var (
+	// openPython matches the beginning of calls in brackets, as Python has them.
+	openPython = regexp.MustCompile(`^\[\s*[A-Za-z_][\w.-]*\(`)
+	// openName matches what may become that, or a call in a fence.
+	openName = regexp.MustCompile(`^\[?\s*[A-Za-z_][\w.-]{0,80}$`)
+)
 
 // mayCall reports whether a text can be the beginning of calls in words.
 func mayCall(text string) bool {
@@ -312,15 +343,18 @@ func mayCall(text string) bool {
 	for _, f := range fences {
 		if rest, ok := strings.CutPrefix(text, f); ok {
 			text = strings.TrimSpace(rest)
+			if strings.HasPrefix(f, "```tool") && (openName.MatchString(text) || pythonName.MatchString(text)) {
+				return true
+			}
 			break
 		} else if strings.HasPrefix(f, text) {
 			return true
 		}
 	}
-	if text == "" || firstKeys.MatchString(text) || openKey.MatchString(text) {
+	if text == "" || openPython.MatchString(text) || text[0] == '[' && openName.MatchString(text) || firstKeys.MatchString(text) || openKey.MatchString(text) {
 		return true
 	}
-	for _, m := range append(callMarks, "<function=", "<invoke name=", "<｜DSML｜invoke name=") {
+	for _, m := range append(callMarks, "<function=", "<function(", "<invoke name=", "<｜DSML｜invoke name=") {
 		if strings.HasPrefix(text, m) || strings.HasPrefix(m, text) {
 			return true
 		}

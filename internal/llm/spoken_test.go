@@ -46,6 +46,25 @@ func TestCallsAsText(t *testing.T) {
 		`<|tool_calls_section_begin|><|tool_call_begin|>functions.files__read:0<|tool_call_argument_begin|>{"lines":2,"path":"1"}<|tool_call_end|><|tool_calls_section_end|>`: read,
 		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>files__read\n```json\n{\"lines\":2,\"path\":\"1\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>":               read,
 		`<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>files__read<｜tool▁sep｜>{"lines":2,"path":"1"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>`:                                             read,
+		`<|python_tag|>files__read.call(lines=2, path="1")`:                                                                                                                   read,
+		`[files.read(lines=2, path='1'), now()]`:                                                                                                                              read + "|now {}",
+		"```tool_code\nprint(default_api.files__read(lines=2, path=\"1\"))\n```":                                                                                              read,
+		`<|tool_call_start|>[files__read(path="it's \"a\"\n", more={'a': [True, None, -1.5]})]<|tool_call_end|>`:                                                              `files.read {"path":"it's \"a\"\n","more":{"a":[true,null,-1.5]}}`,
+		`<tool_call>{"name": "now"}</tool_call>`:                                                                                                                              "now {}",
+		`<tool_call>{"name": "files_read", "parameters": {"lines":2,"path":"1"}}</tool_call>`:                                                                                 read,
+		`<tool_call>{"name": "Files-Read", "arguments": {"lines":2,"path":"1"}}</tool_call>`:                                                                                  read,
+		`<TOOLCALL>[{"name": "now", "arguments": {}}]</TOOLCALL>`:                                                                                                             "now {}",
+		`<tools>{"name": "now", "arguments": {}}</tools>`:                                                                                                                     "now {}",
+		`<seed:tool_call><function=now></function></seed:tool_call>`:                                                                                                          "now {}",
+		`<longcat_tool_call>{"name": "now", "arguments": {}}</longcat_tool_call>`:                                                                                             "now {}",
+		`<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "now", "parameters": {}}]<|END_ACTION|>`:                                                                         "now {}",
+		`<|tool▁calls▁begin|><|tool▁call▁begin|>files__read<|tool▁sep|>{"lines":2,"path":"1"}<|tool▁call▁end|><|tool▁calls▁end|>`:                                             read,
+		`<function=files__read{"lines":2,"path":"1"}></function>`:                                                                                                             read,
+		`<function=files__read {"lines":2,"path":"1"}</function>`:                                                                                                             read,
+		`<function(files__read)>{"lines":2,"path":"1"}<function>`:                                                                                                             read,
+		"```JSON\n{\"tool_name\": \"now\", \"tool_args\": {}}\n```":                                                                                                           "now {}",
+		`{"tool_call": {"name": "now", "params": {}}}`:                                                                                                                        "now {}",
+		`{"function_calls": [{"name": "now", "arguments": {}}]}`:                                                                                                              "now {}",
 	} {
 		p := &script{name: "p", steps: []step{good(text)}}
 		m := resolve(t, newModels(t, llm.Config{Providers: []llm.Provider{p}}), "p/m")
@@ -77,6 +96,8 @@ func TestStrayCallsAreTold(t *testing.T) {
 		`{"name": "unknown", "arguments": {}}`,
 		"I use this:\n```json\n{\"name\": \"now\", \"arguments\": {}}\n```",
 		`Well: [TOOL_CALLS]now{}`,
+		"I look.\nAction: now\nAction Input: {}",
+		`<start_function_call>call:now{}<end_function_call>`,
 	} {
 		p := &script{name: "p", steps: []step{good(text), good(text)}}
 		m := resolve(t, newModels(t, llm.Config{Providers: []llm.Provider{p}}), "p/m")
@@ -87,7 +108,7 @@ func TestStrayCallsAreTold(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"hello", `{"name": "Anna", "age": 7}`, "Write `<tool_call>` before it.", "```json\n{\"name\": \"Anna\"}\n```", `{"names": []}`} {
+	for _, text := range []string{"hello", `{"name": "Anna", "age": 7}`, "Write `<tool_call>` before it.", `[see](now)`, `[now(see below)]`, "[]", `{"name": "now"}`, "```json\n{\"name\": \"Anna\"}\n```", `{"names": []}`} {
 		p := &script{name: "p", steps: []step{good(text)}}
 		if g := readAll(t, resolve(t, newModels(t, llm.Config{Providers: []llm.Provider{p}}), "p/m"), offered()); g.text != text || len(g.notices) > 0 {
 			t.Errorf("%s\nbecame %+v", text, g)

@@ -117,6 +117,9 @@ func TestACallAsTextIsMade(t *testing.T) {
 		`<tool_call>{"name": "%s", "arguments": {"expression":"20+22"}}</tool_call>`,
 		"```json\n{\"name\": \"%s\", \"arguments\": {\"expression\":\"20+22\"}}\n```",
 		`<function=%s>{"expression":"20+22"}</function>`,
+		`[%s(expression="20+22")]`,
+		"```tool_code\nprint(%s(expression='20+22'))\n```",
+		`<|python_tag|>%s.call(expression="20+22")`,
 		`[TOOL_CALLS]%s[ARGS]{"expression":"20+22"}`,
 		`<|channel|>commentary to=functions.%s <|constrain|>json<|message|>{"expression":"20+22"}<|call|>`,
 	} {
