@@ -112,7 +112,7 @@ func (r *Refusal) long(status int, body string) {
 		}
 		r.Code = CodeContext
 		if r.Window == 0 {
-			r.Window = Window(said)
+			r.Window = cmp.Or(Window(said), wordedWindow(plainWords(body))) // llama.cpp says it in a field
 		}
 	}
 }

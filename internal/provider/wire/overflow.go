@@ -15,6 +15,8 @@ var (
 		`too many (?:input |prompt |total )?tokens|(?:token|input|prompt) limit|token count\S* (?:\S+ ){0,3}exceed|` +
 		`exceed\S*(?: \S+){0,7} (?:context|tokens?|input length|prompt length|maximum length|sequence length)\b|` +
 		`(?:context|tokens?|prompt|input(?: length)?|conversation|sequence(?: length)?)(?: \S+){0,4} (?:exceeds?|exceeded|is over|is larger|is longer)\b|` +
+		`(?:length|tokens?)(?: \S+){0,4} must be (?:less|fewer|smaller|at most|<=?)(?: than)?(?: or equal to)? \d{3,}|` +
+		`(?:request|payload|body)(?: \S+){0,3} exceeds? (?:the |its )?(?:maximum|limit|allowed)|context ?shift|` +
 		`max_model_len|max_seq_len|max_input_(?:tokens|length)|n_ctx|(?:maximum|max) (?:prompt|input|sequence) length|range of input length|` +
 		`(?:reduce|shorten) (?:the |your )?(?:length|size|prompt|input|messages?|conversation|context)|` +
 		`超长|过长|太长|(?:长度|上下文|输入|tokens?)\S{0,12}(?:超过|超出|超限)|(?:超过|超出)\S{0,12}(?:长度|上下文|限制|tokens?)`)
@@ -24,6 +26,10 @@ var (
 	// request's length all the same.
 	aboutAnswer  = regexp.MustCompile("max_(?:completion_|output_)?tokens|max_new_tokens|maxoutputtokens|(?:completion|output) tokens|num_predict")
 	aboutRequest = regexp.MustCompile(`prompt|input|context|messages|total`)
+	// nothingLeft matches refusals of what the server itself computed to be left for the answer.
+	nothingLeft = regexp.MustCompile(`max_(?:completion_|output_|new_)?tokens\S* must be (?:\S+ ){1,5}(?:got|given|is):? -\d{2,}`)
+	// aboutCharacters matches refusals that count characters.
+	aboutCharacters = regexp.MustCompile(`characters?\b|maxlength|string too long`)
 	// aboutOther matches refusals of something else that is counted.
 	aboutOther = regexp.MustCompile(`tools?[\[.]|tool_choice|functions?[\[. ]|temperature|top_[pk]|top_logprobs|budget|stop|image|pixel|audio|file|` +
 		`pdf|dimension|per (?:second|min|hour|day)|rate limit|quota|credit|schema|propert|memory|\bgib\b`)
@@ -57,8 +63,11 @@ func plainWords(message string) string {
 // tooLong reports whether a refusal says that the request is too long.
 func tooLong(message string) bool {
 	m := plainWords(message)
-	if aboutAnswer.MatchString(m) && !aboutRequest.MatchString(aboutAnswer.ReplaceAllString(m, "")) {
+	if aboutAnswer.MatchString(m) && !nothingLeft.MatchString(m) && !aboutRequest.MatchString(aboutAnswer.ReplaceAllString(m, "")) {
 		return false
+	}
+	if nothingLeft.MatchString(m) {
+		return true
 	}
 	if lengthWords.MatchString(m) {
 		return !aboutOther.MatchString(m) || strings.Contains(m, "token") || strings.Contains(m, "context") || strings.Contains(m, "prompt")
@@ -112,6 +121,9 @@ func counts(m string) (list []count) {
 
 // allowedCount returns how many tokens a refusal says are allowed, by the structure of its sentence, or 0.
 func allowedCount(m string) int {
+	if aboutCharacters.MatchString(m) && !strings.Contains(m, "token") || nothingLeft.MatchString(m) {
+		return 0
+	}
 	list := counts(m)
 	least, marked := 0, false
 	for _, c := range list {

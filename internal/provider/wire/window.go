@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 )
@@ -12,12 +13,12 @@ var windowWords = []*regexp.Regexp{
 	// LM Studio: "context length of only 4096 tokens"; SGLang: "context length (4096 tokens)"
 	// llama.cpp, Ollama: "available context size (4096 tokens)"; xAI: "maximum prompt length is 131072"
 	regexp.MustCompile(`(?:context (?:length|size|window)|maximum prompt length)(?: limit| of| is| only|:| \(|\()* ?(\d+)`),
-	// LM Studio: "(n_keep: 10247 >= n_ctx: 4096)", "n_keep (15028) >= n_ctx (7424)"
-	regexp.MustCompile(`n_ctx[ :(=]{1,3}(\d+)`),
+	// LM Studio: "(n_keep: 10247 >= n_ctx: 4096)", "n_keep (15028) >= n_ctx (7424)"; llama.cpp: `"n_ctx":4096`
+	regexp.MustCompile(`n_ctx"?[ :(=]{1,3}(\d+)`),
 	// Mistral: "too large for model with 32768 maximum context length"
 	regexp.MustCompile(`(\d+) maximum context length`),
 	// Anthropic: "208310 tokens > 200000 maximum", "context limit: 190000 + 20000 > 200000"
-	regexp.MustCompile(`\d+(?: tokens)? > (\d+)`),
+	regexp.MustCompile(`\d+(?: tokens|\))? > (\d+)`),
 	// Gemini: "exceeds the maximum number of tokens allowed (1048576)"
 	regexp.MustCompile(`tokens allowed[ :(]{1,3}(\d+)`),
 	// Text Generation Inference: "`max_new_tokens` must be <= 4096"
@@ -32,6 +33,11 @@ var effortWords = regexp.MustCompile(`reasoning[_. ]effort|output_config\.effort
 // not say.
 func Window(message string) int {
 	message = plainWords(message)
+	return cmp.Or(wordedWindow(message), allowedCount(message))
+}
+
+// wordedWindow reads the window from words that are known.
+func wordedWindow(message string) int {
 	for _, words := range windowWords {
 		if found := words.FindStringSubmatch(message); found != nil {
 			if n, err := strconv.Atoi(found[1]); err == nil && n > 0 && n <= mostWindow {
@@ -39,7 +45,7 @@ func Window(message string) int {
 			}
 		}
 	}
-	return allowedCount(message)
+	return 0
 }
 
 const (
