@@ -3,6 +3,7 @@ package llm
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -60,7 +61,7 @@ func (s *speaker) pythonic() bool {
 		if !ok {
 			return false
 		}
-		args = pair(args, key[1], value)
+		args = pair(args, []byte(`"`+key[1]+`"`), value)
 	}
 	return s.call(found[1], object(args))
 }
@@ -74,13 +75,12 @@ func (s *speaker) skip(token string) bool {
 	return ok
 }
 
-// pair adds a member to an object that is not closed yet.
-func pair(object []byte, key string, value []byte) []byte {
+// pair adds a member, whose key is JSON, to an object that is not closed yet.
+func pair(object, key, value []byte) []byte {
 	if object = append(object, ','); len(object) == 1 {
 		object[0] = '{'
 	}
-	object = append(strconv.AppendQuote(object, key), ':')
-	return append(object, value...)
+	return slices.Concat(object, key, []byte(":"), value)
 }
 
 func object(members []byte) []byte {
@@ -145,10 +145,7 @@ func (s *speaker) pythonValue(depth int) ([]byte, bool) {
 			if err != nil {
 				return nil, false
 			}
-			if members = append(members, ','); len(members) == 1 {
-				members[0] = '{'
-			}
-			members = append(append(append(members, quoted...), ':'), value...)
+			members = pair(members, quoted, value)
 		}
 		return object(members), true
 	}
