@@ -36,7 +36,7 @@ func (a *app) agentsCommand() *cobra.Command {
 // openCatalog returns a session over the agents of a data folder that no other process uses.
 func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store) (*session, error) {
 	log := slog.New(slog.DiscardHandler) // the list reports problems
-	l := &local{store: st, keys: identity.New(st), log: log, resolver: a.resolver(set), alarms: jobs.New(jobs.Options{Store: st})}
+	l := &local{store: st, keys: identity.New(st), log: log, resolver: a.resolver(set), alarms: jobs.New(jobs.Options{Store: st}), private: a.private(set)}
 	tools, err := l.tools(set)
 	if err == nil {
 		err = l.openPolicies(set, log)
