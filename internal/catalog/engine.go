@@ -206,7 +206,7 @@ func (c *Catalog) scan() {
 	}
 	for _, f := range c.opt.Folders {
 		if err := r.folder(f); err != nil {
-			c.complain(f, []Problem{{File: f, Code: "folder_unreadable", Message: err.Error(), Remedy: "mend its rights, or name another folder"}})
+			c.complain(f, []Problem{{File: f, Code: "folder_unreadable", Message: err.Error(), Remedy: "correct its permissions, or name another folder"}})
 		} else {
 			c.complain(f, nil)
 		}

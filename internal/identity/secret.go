@@ -69,7 +69,7 @@ func CheckUser(name string) error {
 
 // reserved are names that nobody can have: a record or a message would look as if it came from Steward,
 // from a model or from everybody.
-var reserved = []string{"all", "anonymous", "anyone", "assistant", "developer", "everybody", "everyone",
+var reserved = []string{"all", "anonymous", "anyone", "assistant", "developer", "everybody", "everyone", "me", "model", "owner", "root",
 	"steward", "system", "tool", "user"}
 
 func isReserved(name string) bool {

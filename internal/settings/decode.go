@@ -45,7 +45,11 @@ func (d *decoder) decodeFile(text []byte, s *Settings) {
 // fields returns the keys and values of a mapping.
 func (d *decoder) fields(n *strict.Node, path, want string) ([]strict.Field, bool) {
 	if n.Kind != strict.Map {
-		d.fault(n.Position, "%s: expected %s, found %s", orTop(path), want, n)
+		found := n.String()
+		if path == "" && n.Kind == strict.Text {
+			found = "a text" // the file may be another one, such as a token
+		}
+		d.fault(n.Position, "%s: expected %s, found %s", orTop(path), want, found)
 	}
 	return n.Fields, n.Kind == strict.Map
 }

@@ -234,7 +234,7 @@ func TestFaultsNameTheirPlaceAndTheLikelyWord(t *testing.T) {
 		{"\tlog: x", `steward.yaml:1:`},
 		{"log: {level: info}\n---\nlog: {level: warn}", `a second document begins here`},
 		{strings.Repeat("[", 200), `nested too deeply`},
-		{"just text", `steward.yaml:1:1: the file: expected keys and their values, found the text "just text"`},
+		{"just text", `steward.yaml:1:1: the file: expected keys and their values, found a text`},
 	} {
 		w := newWorld(t)
 		w.userFile(c.text)

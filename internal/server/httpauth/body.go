@@ -139,7 +139,7 @@ func unmarshal(data []byte, v any, opts ...json.Options) error {
 	where := pointer(sem.JSONPointer)
 	if errors.Is(sem, json.ErrUnknownName) {
 		return fault.New(fault.Invalid, "unknown_member", "there is no member %s", where).
-			Detail("member", where).WithHint("leave it out, or mend its spelling; case counts")
+			Detail("member", where).WithHint("leave it out, or correct its spelling; case counts")
 	}
 	if coded, ok := errors.AsType[*fault.Error](sem.Err); ok {
 		return coded.Detail("member", where)
