@@ -67,7 +67,9 @@ func TestPlansOverRPC(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	for _, want := range []string{"one: running", "one: done", "two: running", "two: done"} {
-		if !slices.ContainsFunc(got, func(m said) bool { return m.Role == "tool" && m.Content == want && strings.Contains(m.Meta.URI, "/plan.Task.") }) {
+		if !slices.ContainsFunc(got, func(m said) bool {
+			return m.Role == "tool" && m.Content == want && strings.Contains(m.Meta.URI, "/plan.Task.")
+		}) {
 			t.Errorf("no message says %q: %+v", want, got)
 		}
 	}
