@@ -167,10 +167,28 @@ func (a *app) explain(err error, command string) {
 		log.Error(withoutRemedy(e), "code", e.Code, "remedy", e.Remedy)
 		return
 	}
-	fmt.Fprintln(a.stderr, a.wrapped(fmt.Sprintf("steward: %s%s", a.hidden().Mask(withoutRemedy(e)), code)))
+	a.printDimming(a.wrapped(fmt.Sprintf("steward: %s%s", a.hidden().Mask(withoutRemedy(e)), code))+"\n", strings.TrimSpace(code))
 	if e.Remedy != "" {
 		fmt.Fprintln(a.stderr, a.wrapped("  "+e.Remedy))
 	}
+}
+
+// printDimming writes a text to standard error. The last occurrence of part is dimmed where a terminal shows
+// colours.
+func (a *app) printDimming(text, part string) {
+	i := strings.LastIndex(text, part)
+	if part == "" || i < 0 || !a.colours(a.stderr) {
+		fmt.Fprint(a.stderr, text)
+		return
+	}
+	fmt.Fprint(a.stderr, text[:i])
+	fmt.Fprintf(fileOf(a.stderr), "\x1b[2m%s\x1b[22m", plainLine(part)) // what is written to stderr is escaped
+	fmt.Fprint(a.stderr, text[i+len(part):])
+}
+
+// colours reports whether a stream is a terminal that shows colours, and the person wants them.
+func (a *app) colours(stream any) bool {
+	return isTerminal(stream) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
 }
 
 func withoutRemedy(e *fault.Error) string {

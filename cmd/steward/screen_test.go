@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"steward/internal/fault"
 )
 
 // tmux is a terminal of a given size that runs a program, as a person sees it.
@@ -388,6 +391,32 @@ func at(t *testing.T, typed string, env []string, args ...string) (code int, std
 	a := &app{stdin: tty, stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), version: "test"}
 	code = a.run(context.Background(), args)
 	return code, out.String(), errs.String()
+}
+
+// The code of an error is for searching and for programs: at a terminal it stays in the background.
+func TestCodesAreDimmed(t *testing.T) {
+	wrong := fault.New(fault.NotFound, "agent_not_found", "there is no agent \x1b[31mx").WithHint("steward agents list")
+	for term, want := range map[string]string{
+		"xterm": "steward: there is no agent ␛[31mx \x1b[2m[agent_not_found]\x1b[22m\r\n  steward agents list\r\n",
+		"dumb":  "steward: there is no agent ␛[31mx [agent_not_found]\r\n  steward agents list\r\n",
+	} {
+		person, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &app{stderr: screened(tty), environ: []string{"TERM=" + term}}
+		a.explain(wrong, "steward")
+		if _, err := tty.WriteString("\x00"); err != nil {
+			t.Fatal(err)
+		}
+		said, err := bufio.NewReader(person).ReadString(0)
+		if said = strings.TrimSuffix(said, "\x00"); err != nil || said != want {
+			t.Errorf("%s: %q, %v; want %q", term, said, err, want)
+		}
+		if err := errors.Join(tty.Close(), person.Close()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestMCPServersAreAskedFor(t *testing.T) {

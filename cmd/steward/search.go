@@ -112,7 +112,7 @@ func (a *app) printHits(page search.Page, limit int) error {
 		a.note("nothing was found")
 		return nil
 	}
-	p := hitPrinter{colour: isTerminal(a.stdout) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb", width: a.width()}
+	p := hitPrinter{colour: a.colours(a.stdout), width: a.width()}
 	out := a.stdout
 	if p.colour {
 		out = fileOf(a.stdout) // unescaped, for the printer's colours; plainLine cleans the text
