@@ -420,16 +420,16 @@ func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
 	now, err := n.kitOf(k.Name)
 	if err != nil {
 		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may not be used any more: it has changed, or its approval was taken back", k.Name).
-			WithHint("tell the user to look at steward agents list")
+			WithHint("steward agents list shows what waits for an approval")
 	}
 	u, ok := now.registry.Get(name)
 	if !ok {
 		return nil, tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the tool %s is not offered any more, or not as it was approved", name).
-			WithHint("tell the user; steward agents list shows what waits for an approval"))
+			WithHint("steward agents list shows what waits for an approval"))
 	}
 	if tool.Fingerprint(u.Spec()) != tool.Fingerprint(t.Spec()) {
 		return nil, fault.New(fault.Denied, "tool_changed", "the tool %s is not there any more as it was when this turn began", name).
-			WithHint("tell the user; with the next message it is as it is now")
+			WithHint("with the next message it is as it is now")
 	}
 	return u, nil
 }

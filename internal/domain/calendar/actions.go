@@ -202,7 +202,7 @@ func repeats(e Event) error {
 // approves it sees them. Error codes: event_of_others, event_guests_missing.
 func (e Event) mayChange(named []string) error {
 	if e.reply != "" {
-		return fault.New(fault.Denied, "event_of_others", "only %s, who has invited to it, can change %q", e.Organizer, e.Title).WithHint("answer the invitation instead (calendar.respond), or write to them")
+		return fault.New(fault.Denied, "event_of_others", "only %s, who has invited to it, can change %q", e.Organizer, e.Title).WithHint("answer the invitation instead, or write to them")
 	}
 	for _, g := range e.guests {
 		if !slices.ContainsFunc(named, func(n string) bool { return strings.EqualFold(n, g) }) {

@@ -211,7 +211,10 @@ func Pick[T any](all []T, prefer func(T) bool, conditions ...func(T) bool) []T {
 func One[T any](kind, words string, found []T, show func(T) string) (one T, err error) {
 	switch len(found) {
 	case 0:
-		return one, fault.New(fault.NotFound, kind+"_not_found", "there is no %s %.100q", kind, words).WithHint("look at which there are")
+		if words == "" {
+			return one, fault.New(fault.NotFound, kind+"_not_found", "there is no %s", kind)
+		}
+		return one, fault.New(fault.NotFound, kind+"_not_found", "there is no %s %.100q", kind, words).WithHint("check the name, or list what there is")
 	case 1:
 		return found[0], nil
 	}

@@ -137,7 +137,7 @@ func (s service) remind(ctx context.Context, in tool.Invocation, a setArgs) (str
 	var err error
 	switch {
 	case (a.At == "") == (a.In == 0):
-		err = fault.New(fault.Invalid, "time_missing", "a reminder needs a time").WithHint("give either at or in_minutes; ask the user if it is unclear")
+		err = fault.New(fault.Invalid, "time_missing", "a reminder needs a time").WithHint("say at what time, or in how many minutes")
 	case a.At != "":
 		when, err = moment(a.At, now)
 	}

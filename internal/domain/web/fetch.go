@@ -98,7 +98,7 @@ func (f *fetcher) read(ctx context.Context, u *url.URL) (*page, error) {
 	u, resp, data, err := f.follow(ctx, u, extract.MaxBytes+1, f.allowed)
 	switch {
 	case fault.HasCode(err, "network_denied"):
-		return nil, fault.Of(err).WithHint("a host of this machine or of a private network has to be in web.hosts of the settings, with its port, such as 127.0.0.1:8080")
+		return nil, fault.Of(err).WithHint("if it is to be read, add its host and port to web.hosts in the settings")
 	case err != nil:
 		return nil, err
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:

@@ -209,6 +209,9 @@ func TestInternalAddressesAreNotReached(t *testing.T) {
 		w.refused("network_denied", m{"url": w.site.URL + path})
 		w.refused("network_denied", m{"url": to})
 	}
+	if _, err := w.try("web.fetch", m{"url": inside.URL}); err == nil || !strings.Contains(err.Error(), "web.hosts in the settings") {
+		t.Errorf("it does not say what would let it be read: %v", err)
+	}
 	w.mux.HandleFunc("/file", func(r http.ResponseWriter, _ *http.Request) {
 		r.Header().Set("Location", "file:///etc/passwd")
 		r.WriteHeader(http.StatusFound)

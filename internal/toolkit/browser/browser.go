@@ -122,7 +122,7 @@ func (s *Browsers) find(ctx context.Context, key string, make bool) (*chromium, 
 		return nil, fault.New(fault.Conflict, "browser_closed", "no page is open").WithHint("open one first")
 	case len(s.open) == maxBrowsers:
 		return nil, fault.New(fault.Exhausted, "browser_limit", "%d conversations use a browser already", maxBrowsers).
-			WithHint("close one of them with browser.close, or wait until one has been idle for %s", s.opt.Idle)
+			WithHint("close one of them, or wait until one has been idle for %s", s.opt.Idle)
 	}
 	b, err := start(ctx, s.life, s.opt)
 	if err != nil {

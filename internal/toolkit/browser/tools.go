@@ -118,7 +118,7 @@ func (s *Browsers) openPage(ctx context.Context, in tool.Invocation, a openArgs)
 	case err != nil:
 		return none, b.cause(err)
 	case went.IsDownload:
-		return none, fault.New(fault.Denied, "page_download", "%s is a file, and the browser saves none", u).WithHint("read it with web.fetch")
+		return none, fault.New(fault.Denied, "page_download", "%s is a file, and the browser saves none", u).WithHint("read it without the browser")
 	case went.ErrorText != "":
 		return none, fault.New(fault.Unavailable, "page_unreachable", "%s cannot be opened: %s", u, went.ErrorText)
 	}

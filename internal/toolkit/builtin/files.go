@@ -99,7 +99,7 @@ func (k *kit) list(ctx context.Context, in tool.Invocation, a listArgs) (string,
 	entries, err := fs.ReadDir(root.FS(), p.rel)
 	if err != nil {
 		if info, statErr := root.Lstat(p.rel); statErr == nil && !info.IsDir() {
-			return "", fault.New(fault.Invalid, "not_a_folder", "%q is a file, not a folder", p.shown).WithHint("read it with files.read")
+			return "", fault.New(fault.Invalid, "not_a_folder", "%q is a file, not a folder", p.shown).WithHint("read it, or list the folder that it is in")
 		}
 		return "", p.fault(err)
 	}

@@ -175,7 +175,7 @@ func (p place) fault(err error) error {
 	}
 	out := local.Fault(p.shown, err)
 	if fault.Is(out, fault.NotFound) {
-		return fault.Of(out).WithHint("check the name: files.list lists the folder")
+		return fault.Of(out).WithHint("check the name, or list the folder")
 	}
 	return out
 }
@@ -209,7 +209,7 @@ func (p place) openFile(root *os.Root) (*os.File, fs.FileInfo, error) {
 
 func (p place) notPlain(m fs.FileMode) error {
 	if m.IsDir() {
-		return fault.New(fault.Invalid, "not_a_file", "%q is a folder", p.shown).WithHint("files.list lists it")
+		return fault.New(fault.Invalid, "not_a_file", "%q is a folder", p.shown).WithHint("list it, or name a file in it")
 	}
 	return fault.New(fault.Invalid, "not_a_file", "%q is no plain file, but a link, a pipe or the like", p.shown)
 }
