@@ -99,6 +99,7 @@ func (a *app) withStored(ctx context.Context, n need, do func(*session) error) e
 func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
 	if n == toRead {
 		if s, err := a.join(set); err == nil && s.listens(ctx) {
+			a.noteUnused(s)
 			return s, nil
 		}
 		return a.readStored(ctx, set, log)
@@ -111,14 +112,12 @@ func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *sl
 	if joined != nil {
 		return nil, fault.Of(err).WithHint("it cannot be joined: %s", joined)
 	}
-	if flags := a.unused(); flags != "" {
-		a.note("steward: %s has no effect here: a Steward already runs at %s, with the agents that it was started with", flags, s.server.URL)
-	}
+	a.noteUnused(s)
 	return s, nil
 }
 
-// unused names the flags that a Steward that already runs does not take.
-func (a *app) unused() string {
+// noteUnused names the flags that a Steward that already runs does not take.
+func (a *app) noteUnused(s *session) {
 	var flags []string
 	if len(a.agentFolders) > 0 {
 		flags = append(flags, "--agents")
@@ -126,7 +125,9 @@ func (a *app) unused() string {
 	if len(a.mcpFiles) > 0 {
 		flags = append(flags, "--mcp")
 	}
-	return strings.Join(flags, " and ")
+	if len(flags) > 0 {
+		a.note("steward: %s has no effect here: a Steward already runs at %s, with the agents that it was started with", strings.Join(flags, " and "), s.server.URL)
+	}
 }
 
 // join connects to the Steward that uses the data folder.
