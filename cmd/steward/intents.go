@@ -203,9 +203,9 @@ func led(v *client.Request) bool {
 // intentRef returns the beginning of an id, which is enough to find it.
 func intentRef(x string) string { return x[:min(len(x), 8)] }
 
-// intentLine formats an action and its state on one line.
+// intentLine formats an action and its state on one line, as lists do.
 func intentLine(v *client.Intent) string {
-	return intentMark(v.State) + " " + intentRef(v.ID) + "  " + intentWhat(v) + ": " + stateOfIntent(v)
+	return strings.Join([]string{intentMark(v.State) + " " + stateOfIntent(v), intentRef(v.ID), plainLine(v.Tool), intentWhat(v)}, "  ")
 }
 
 func intentMark(state string) string {
@@ -274,7 +274,7 @@ func intentText(v *client.Intent) string {
 		}
 		return t.Local().Format(time.DateTime)
 	}
-	rows := [][2]string{{"id", v.ID}, {"tool", v.Tool}, {"reason", v.Reason}, {"wanted by", strings.Join(append(slices.Clone(v.Lineage), cmp.Or(v.Called, v.Agent)), " › ")},
+	rows := [][2]string{{"id", v.ID}, {"does", v.Summary}, {"reason", v.Reason}, {"wanted by", strings.Join(append(slices.Clone(v.Lineage), cmp.Or(v.Called, v.Agent)), " › ")},
 		{"for", v.User}, {"wanted at", when(v.Created)}}
 	if v.Deferred {
 		rows = append(rows, [2]string{"done", "when its turn ended"})
@@ -296,7 +296,7 @@ func intentText(v *client.Intent) string {
 		{"tries again", intentRef(v.Retries)}, {"tried again", intentRef(v.Retried)}, {"attempts", fmt.Sprint(v.Attempts)},
 		{"conversation", v.Conversation}, {"call", v.Call}, {"tool version", v.Version}, {"key", v.Key}, {"uri", v.URI}}...)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n\n%s", intentMark(v.State), intentWhat(v), stateOfIntent(v), fields(14, rows))
+	fmt.Fprintf(&b, "%s %s: %s\n\n%s", intentMark(v.State), plainLine(v.Tool), stateOfIntent(v), fields(14, rows))
 	b.WriteString("\narguments\n" + indented(argumentsText(v.Args)))
 	if v.Result != "" {
 		fmt.Fprintf(&b, "\nresult (%s)\n%s", v.Status, indented(v.Result))
