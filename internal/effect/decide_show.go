@@ -64,7 +64,7 @@ func Told(labels, read []string) string {
 	case len(read) > 0:
 		parts = append(parts, "after reading "+strings.Join(read, ", "))
 	case slices.Contains(labels, message.Untrusted.String()):
-		parts = append(parts, "after reading what others wrote")
+		parts = append(parts, "after reading what others may have written")
 	}
 	if slices.Contains(labels, message.Private.String()) {
 		parts = append(parts, "with private data in view")

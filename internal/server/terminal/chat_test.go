@@ -3,6 +3,7 @@ package terminal_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/runtime"
+	"steward/internal/search/fts"
 	"steward/internal/server/chat"
 	"steward/internal/server/httpauth"
 	"steward/internal/server/terminal"
@@ -147,7 +149,8 @@ func nodeWith(t *testing.T, agents chat.Agents, judge policy.Authorizer) node {
 	if err := reg.Add(p); err != nil {
 		t.Fatal(err)
 	}
-	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: reg, Authorizer: judge,
+	index := fts.New(fts.Options{Path: filepath.Join(t.TempDir(), "search.db"), Store: st})
+	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Search: index, Models: models, Tools: reg, Authorizer: judge,
 		Agents: []agent.Definition{{Name: "poet", Version: "1", Prompt: "You rhyme."}}})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +159,7 @@ func nodeWith(t *testing.T, agents chat.Agents, judge policy.Authorizer) node {
 		if err := n.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if err := st.Close(); err != nil {
+		if err := errors.Join(index.Close(), st.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -187,6 +190,10 @@ func TestChat(t *testing.T) {
 		s.enter("/list", "* 1", "fresh", " 2", "A talk")
 		s.enter("/open 2", "opened: A talk", "› one")
 		s.enter("again", "you said: again", "scripted/one")
+		s.enter("/search nowhere", "nothing was found")
+		s.enter("/search fresh", "open:", " 1 ", "fresh: you said: fresh", "Esc leaves it")
+		s.enter("", "opened: fresh", "› fresh")
+		s.enter("/open 2", "opened: A talk", "› one")
 		s.enter("/mod\t", "model:", "scripted/one", "type to filter")
 		s.enter("ONE", "from now on: scripted/one")
 		s.enter("/model scr\t", "from now on: scripted/one")
