@@ -114,7 +114,10 @@ func encodeTools(specs []tool.Spec) ([]byte, error) {
 	for _, s := range specs {
 		dst = wire.Append(wire.Comma(dst), `{"name":$,"description":$`, wireName(s.Name), s.Description)
 		if hasParameters(s.Input) {
-			schema, err := adaptSchema(wire.ToolSchema(s.Input))
+			schema, err := adaptSchema(s.Input)
+			if err == nil {
+				schema, err = adaptSchema(wire.AppendObjectSchema(nil, s.Input))
+			}
 			if err != nil {
 				return nil, fault.New(fault.Invalid, wire.CodeRefused, "the schema of the tool %s is not valid JSON: %w", s.Name, err)
 			}

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +17,7 @@ import (
 //     OriginalArgs maps them back
 //   - at the root there is no combination of schemas, but one object (OpenAI, Anthropic, Gemini)
 //   - each array says what its items are (OpenAI, Gemini)
+//   - what is required is a list of properties that are there (OpenAI's strict form, Gemini)
 //
 // A schema that is so already is returned unchanged.
 func ToolSchema(schema []byte) []byte {
@@ -26,6 +29,7 @@ func ToolSchema(schema []byte) []byte {
 		list = lifted(list)
 	}
 	return AdaptSchema(objectOf(list), "", func(list []Keyword) []Keyword {
+		list = withRequired(list)
 		names := newNames(valueOf(list, "properties"))
 		for i, k := range list {
 			switch k.Name {
@@ -43,7 +47,7 @@ func ToolSchema(schema []byte) []byte {
 func acceptable(schema []byte) bool {
 	good := !slices.ContainsFunc(members(schema), combines)
 	AdaptSchema(schema, "", func(list []Keyword) []Keyword {
-		good = good && len(newNames(valueOf(list, "properties"))) == 0 && !needsItems(list)
+		good = good && len(newNames(valueOf(list, "properties"))) == 0 && !needsItems(list) && !overRequires(list)
 		return list
 	})
 	return good
@@ -110,8 +114,14 @@ func lifted(root []Keyword) []Keyword {
 	out = append([]Keyword{{"type", []byte(`"object"`)}}, out...)
 	if len(choices) > 0 {
 		give := strings.Join(choices, ", or ")
-		for was, now := range newNames(objectOf(l.properties)) {
-			give = strings.ReplaceAll(give, was, now)
+		names := newNames(objectOf(l.properties))
+		// In a fixed order, the longest first: the text is the same in each request.
+		for _, was := range slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+			return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+		}) {
+			if was != "" {
+				give = strings.ReplaceAll(give, was, names[was])
+			}
 		}
 		words := strings.TrimSpace(Decode(valueOf(root, "description")).String() + " Give " + give + ".")
 		out = slices.DeleteFunc(out, func(k Keyword) bool { return k.Name == "description" })
@@ -176,6 +186,9 @@ func (l *lifting) add(branch []Keyword, depth int) (required, choices []string) 
 
 // resolved returns the schema that a reference inside of the root names.
 func resolved(root []Keyword, ref string) []Keyword {
+	if ref == "#" {
+		return root
+	}
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
 		return nil
@@ -207,6 +220,37 @@ func withItems(list []Keyword) []Keyword {
 	}
 	list = slices.DeleteFunc(slices.Clone(list), func(k Keyword) bool { return k.Name == "items" })
 	return append(list, Keyword{"items", items})
+}
+
+// overRequires reports whether a schema requires what is not among its properties, or not in a list.
+func overRequires(list []Keyword) bool {
+	required, properties := valueOf(list, "required"), valueOf(list, "properties")
+	if required == nil {
+		return false
+	}
+	if !Decode(required).IsArray() {
+		return true
+	}
+	have := members(properties)
+	return properties != nil && slices.ContainsFunc(stringsOf(required), func(name string) bool {
+		return !slices.ContainsFunc(have, func(p Keyword) bool { return p.Name == name })
+	})
+}
+
+// withRequired leaves out of what a schema requires what is not among its properties.
+func withRequired(list []Keyword) []Keyword {
+	if !overRequires(list) {
+		return list
+	}
+	have := members(valueOf(list, "properties"))
+	names := slices.DeleteFunc(stringsOf(valueOf(list, "required")), func(name string) bool {
+		return !slices.ContainsFunc(have, func(p Keyword) bool { return p.Name == name })
+	})
+	list = slices.DeleteFunc(slices.Clone(list), func(k Keyword) bool { return k.Name == "required" })
+	if len(names) == 0 {
+		return list
+	}
+	return append(list, Keyword{"required", AppendStrings(nil, names)})
 }
 
 // mostKey is the most bytes of the name of a property.
@@ -327,6 +371,10 @@ func (o *restoring) value(schemas [][]Keyword, raw []byte, depth int) []byte {
 				d := Decode(v)
 				d.Array(func(int) { items = append(items, members(d.Raw())) })
 			}
+			if v := valueOf(s, "prefixItems"); v != nil {
+				d := Decode(v)
+				d.Array(func(int) { items = append(items, members(d.Raw())) })
+			}
 		}
 		out := []byte{'['}
 		d.Array(func(int) { out = append(Comma(out), o.value(items, d.Raw(), depth+1)...) })
@@ -350,6 +398,9 @@ func (o *restoring) member(schemas [][]Keyword, name string) (original string, b
 		} else if v := valueOf(s, "additionalProperties"); Decode(v).IsObject() {
 			below = append(below, members(v))
 		}
+		for _, p := range members(valueOf(s, "patternProperties")) {
+			below = append(below, members(p.Value))
+		}
 	}
 	return original, below
 }
@@ -367,6 +418,8 @@ func (o *restoring) branches(schemas [][]Keyword, depth int) (out [][]Keyword) {
 			case "anyOf", "oneOf", "allOf":
 				d := Decode(k.Value)
 				d.Array(func(int) { more = append(more, members(d.Raw())) })
+			case "if", "then", "else":
+				more = append(more, members(k.Value))
 			case "$ref":
 				more = append(more, resolved(o.root, Decode(k.Value).String()))
 			}

@@ -28,6 +28,12 @@ func TestToolSchemas(t *testing.T) {
 			`{"type":"object","description":"Finds.","properties":{"q":{},"n":{"type":"array","items":{}}},"required":["n","q"]}`, `{}`, `{}`},
 		{`{"$ref":"#/definitions/In","definitions":{"In":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}}}`,
 			`{"type":"object","definitions":{"In":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}},"properties":{"a":{"type":"string"}},"required":["a"]}`, `{}`, `{}`},
+		{`{"type":"object","properties":{"in":{"$ref":"#"},"$k":{}}}`, `{"type":"object","properties":{"in":{"$ref":"#"},"k":{}}}`, `{"in":{"in":{"k":1}},"k":2}`, `{"in":{"in":{"$k":1}},"$k":2}`},
+		{`{"type":"object","properties":{"m":{"type":"object","patternProperties":{"^x":{"properties":{"$k":{}}}}},"t":{"type":"array","prefixItems":[{"properties":{"$k":{}}}],"items":{}}},"then":{"properties":{"$z":{}}}}`,
+			`{"type":"object","properties":{"m":{"type":"object","patternProperties":{"^x":{"properties":{"k":{}}}}},"t":{"type":"array","prefixItems":[{"properties":{"k":{}}}],"items":{}}}}`,
+			`{"m":{"x1":{"k":1}},"t":[{"k":2}]}`, `{"m":{"x1":{"$k":1}},"t":[{"$k":2}]}`},
+		{`{"properties":{"a":{}},"required":["a","b"]}`, `{"properties":{"a":{}},"required":["a"]}`, `{}`, `{}`},
+		{`{"type":"object","properties":{"a":{}},"required":null}`, `{"type":"object","properties":{"a":{}}}`, `{}`, `{}`},
 		{`{"type":["object","null"],"properties":{"a":{}}}`, `{"type":"object","properties":{"a":{}}}`, `{"a":null}`, `{"a":null}`},
 	} {
 		if got := string(wire.ToolSchema([]byte(test.schema))); got != test.sent {
