@@ -197,6 +197,9 @@ func openCatalog(tb testing.TB, dir string, st store.Store, names func() []strin
 			tb.Fatal(err)
 		}
 		for _, w := range in.Warnings {
+			if strings.HasSuffix(w, "and there is none") {
+				continue // this world has only some of Steward's tools
+			}
 			tb.Errorf("%s: %s", l.Path, w)
 		}
 		if _, err := c.Approve(context.Background(), "ann", l.Path, in.Hash, nil); err != nil {
