@@ -65,7 +65,7 @@ func TestProcess(t *testing.T) {
 		if status.Code(err) != codes.ResourceExhausted || len(told) != 1 || told[0].Content != "hello" || told[0].GetMeta().GetUri() == "" || told[0].GetConversation() == "" {
 			t.Errorf("%s: %v %v", method, told, err)
 		}
-		if got := work.turns[len(work.turns)-1]; got.Agent != agent || got.ClientID != "mine" || got.Attended {
+		if got := work.turns[len(work.turns)-1]; got.Agent != agent || got.ClientID != "mine" || got.Attended != (agent == runtime.PlannerAgent) {
 			t.Errorf("%s: %+v", method, got)
 		}
 	}
