@@ -23,7 +23,7 @@ const (
 	pythonTimeout    = 10 * time.Second
 )
 
-// pythonName is an interpreter of the machine. One in the agent's folder would be code that nobody has
+// pythonName is an interpreter of the machine. One in the agent's folder would be code that has not been
 // approved.
 var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
 
@@ -41,10 +41,8 @@ func unmet(ctx context.Context, u *unit) []string {
 	}
 	python := ""
 	for _, d := range u.decls {
-		for _, word := range texts(d.node.Get("command"))[:min(1, len(texts(d.node.Get("command"))))] {
-			if pythonName.MatchString(word) {
-				python = word
-			}
+		if command := texts(d.node.Get("command")); len(command) > 0 && pythonName.MatchString(command[0]) {
+			python = command[0]
 		}
 	}
 	if python == "" {
@@ -56,7 +54,8 @@ func unmet(ctx context.Context, u *unit) []string {
 	}
 	defer f.Close()
 	var names []string
-	for lines := bufio.NewScanner(io.LimitReader(f, 64<<10)); lines.Scan() && len(names) < mostRequirements; {
+	lines := bufio.NewScanner(io.LimitReader(f, 64<<10)) // a longer line names no package
+	for lines.Scan() && len(names) < mostRequirements {
 		line, _, marker := strings.Cut(strings.TrimSpace(lines.Text()), ";") // with a marker it may not be needed here
 		if name := requirement.FindString(line); name != "" && !marker && !slices.Contains(names, name) {
 			names = append(names, name)

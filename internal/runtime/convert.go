@@ -146,7 +146,7 @@ func systemOf(to string, said []*message.Message) json.RawMessage {
 }
 
 // whole returns the document as the body of a request in a form, the form in which it is, and notes on the
-// members that hold no messages. Anything that is no object it returns as it is.
+// members that hold no messages. It returns anything but an object unchanged.
 func whole(doc []byte, from string) (body []byte, form string, notes []string) {
 	var o map[string]json.RawMessage
 	if json.Unmarshal(doc, &o) != nil || o == nil {

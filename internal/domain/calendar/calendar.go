@@ -41,7 +41,7 @@ type Event struct {
 	Rule      string    // of a new event: its RRULE
 	Organizer string    // who invites
 	Calendar  string    // where it is; empty: the only one
-	Unknown   string    // a time zone that it names and that nobody knows; its times are taken for the user's
+	Unknown   string    // a time zone that it names and that is unknown; its times are taken for the user's
 
 	replies []string    // of the attendees, in lower case
 	reply   string      // the user's own, if the user was invited by somebody else

@@ -114,12 +114,12 @@ func encodeTools(specs []tool.Spec) ([]byte, error) {
 	for _, s := range specs {
 		dst = wire.Append(wire.Comma(dst), `{"name":$,"description":$`, wireName(s.Name), s.Description)
 		if hasParameters(s.Input) {
-			schema, err := adaptSchema(s.Input)
-			if err == nil {
-				schema, err = adaptSchema(wire.AppendObjectSchema(nil, s.Input))
+			if !wire.IsObject(s.Input) {
+				return nil, fault.New(fault.Invalid, wire.CodeRefused, "the schema of the tool %s is not valid JSON: %w", s.Name, errSchema)
 			}
+			schema, err := adaptSchema(wire.AppendObjectSchema(nil, s.Input))
 			if err != nil {
-				return nil, fault.New(fault.Invalid, wire.CodeRefused, "the schema of the tool %s is not valid JSON: %w", s.Name, err)
+				return nil, err
 			}
 			dst = wire.Append(dst, `,"parametersJsonSchema":$`, schema)
 		}

@@ -47,7 +47,7 @@ type Options struct {
 	Mask func([]byte) []byte
 
 	// Wrote is told of every batch that was committed, with the bytes of its bodies. It must not
-	// block. nil: nobody is told.
+	// block. nil: it is not called.
 	Wrote func(sc store.Scope, changes int, bytes int64)
 }
 

@@ -126,7 +126,7 @@ func (f form) encode(s string) (string, error) {
 	out, err := f.enc.NewEncoder().String(s)
 	if err != nil {
 		return "", fault.New(fault.Invalid, "encoding_unfit", "the file is written in %s, which does not have every character of the new text", f.name).
-			WithHint("use other characters, or write the whole file anew, which makes it UTF-8")
+			WithHint("use other characters, or write the whole file again, which makes it UTF-8")
 	}
 	return f.bom + out, nil
 }
