@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/domain/mail"
 	"steward/internal/fault"
 	"steward/internal/secret"
 	"steward/internal/settings"
+	"steward/internal/tools/mail"
 )
 
 // mailFlags are what accounts add is told about a mailbox.

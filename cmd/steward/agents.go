@@ -15,9 +15,9 @@ import (
 	"steward/internal/jobs"
 	"steward/internal/llm"
 	"steward/internal/server/api"
-	"steward/internal/server/terminal"
 	"steward/internal/settings"
 	"steward/internal/store/sqlite"
+	"steward/internal/terminal"
 )
 
 func (a *app) agentsCommand() *cobra.Command {

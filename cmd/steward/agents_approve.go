@@ -9,7 +9,7 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 	"steward/internal/tool"
 )
 

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/client"
-	planning "steward/internal/agent/plan"
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/id"
+	planning "steward/internal/plan"
 )
 
 func (a *app) keepAgent() *cobra.Command {

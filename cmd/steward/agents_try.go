@@ -18,8 +18,8 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/message"
-	"steward/internal/server/terminal"
 	"steward/internal/settings"
+	"steward/internal/terminal"
 )
 
 func (a *app) testAgents() *cobra.Command {

@@ -17,8 +17,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/secret"
-	"steward/internal/server/terminal"
 	"steward/internal/settings"
+	"steward/internal/terminal"
 )
 
 // Exit codes.

@@ -16,7 +16,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/intent"
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 )
 
 func (a *app) approvalsCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/runtime"
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 )
 
 // writer returns the environment of a user whose assistant may write notes with approval.

@@ -10,7 +10,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/server/httpauth"
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 )
 
 // Waiting yields what waits from a remote server, even after a broken connection.

@@ -12,7 +12,7 @@ import (
 
 	"steward/client"
 	"steward/internal/message"
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 )
 
 // askFlags are the flags of ask and plan.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"steward/client"
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 )
 
 // The frame of a background call's end reaches only clients that watch at that moment.

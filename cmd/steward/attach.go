@@ -17,8 +17,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/server/terminal"
 	"steward/internal/settings"
+	"steward/internal/terminal"
 )
 
 // largestInput is the size limit of what ask sends: the question and everything attached.

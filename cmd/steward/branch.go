@@ -12,7 +12,7 @@ import (
 
 	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 )
 
 func (a *app) branchCommand() *cobra.Command {

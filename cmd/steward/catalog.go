@@ -12,19 +12,19 @@ import (
 	"time"
 
 	"steward/internal/catalog"
-	"steward/internal/domain/own"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/runtime"
+	"steward/internal/sandbox"
 	"steward/internal/search"
 	"steward/internal/service"
 	"steward/internal/settings"
+	"steward/internal/source/grpc"
+	"steward/internal/source/mcp"
+	"steward/internal/source/process"
 	"steward/internal/tool"
-	"steward/internal/toolkit/grpc"
-	"steward/internal/toolkit/mcp"
-	"steward/internal/toolkit/process"
-	"steward/internal/toolkit/sandbox"
+	"steward/internal/tools/own"
 )
 
 // agentsFolder is the folder of agents in a data folder.

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/client"
-	"steward/internal/server/terminal"
 	"steward/internal/settings"
+	"steward/internal/terminal"
 )
 
 func (a *app) chatCommand() *cobra.Command {

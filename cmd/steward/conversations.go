@@ -15,8 +15,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/importexport"
 	"steward/internal/runtime"
-	"steward/internal/server/terminal"
 	"steward/internal/store/sqlite"
+	"steward/internal/terminal"
 )
 
 func (a *app) conversationsCommand() *cobra.Command {

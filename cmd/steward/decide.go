@@ -18,8 +18,8 @@ import (
 	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/server/terminal"
 	strictly "steward/internal/strict"
+	"steward/internal/terminal"
 )
 
 // decider puts the questions of a request to the person at the terminal.

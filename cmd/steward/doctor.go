@@ -21,14 +21,14 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	domainlocal "steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/llm"
+	"steward/internal/sandbox"
 	"steward/internal/server/httpauth"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
-	"steward/internal/toolkit/sandbox"
+	domainlocal "steward/internal/tools/local"
 )
 
 func (a *app) doctorCommand() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	domainlocal "steward/internal/domain/local"
+	domainlocal "steward/internal/tools/local"
 )
 
 func TestHealthOfBuiltInTools(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/settings"
 	"steward/internal/tool"
-	"steward/internal/toolkit/builtin"
+	"steward/internal/tools/builtin"
 )
 
 // granted are the folders that were granted while this process runs.

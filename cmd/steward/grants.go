@@ -14,7 +14,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 )
 
 func (a *app) grantsCommand() *cobra.Command {

@@ -20,7 +20,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
-	"steward/internal/toolkit/builtin"
+	"steward/internal/tools/builtin"
 )
 
 func (a *app) logCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	_ "time/tzdata" // time zones, for machines that have none
 
 	"steward/internal/extract"
-	"steward/internal/toolkit/sandbox"
+	"steward/internal/sandbox"
 )
 
 // version is set by the linker.

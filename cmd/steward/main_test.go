@@ -18,8 +18,8 @@ import (
 
 	thermostathome "steward/examples/thermostat/home"
 	"steward/internal/message"
+	"steward/internal/sandbox"
 	"steward/internal/server/httpauth"
-	"steward/internal/toolkit/sandbox"
 )
 
 // TestMain lets this test binary also be the programs of scripts and tests: the

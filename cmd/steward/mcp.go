@@ -15,8 +15,8 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/secret"
-	"steward/internal/server/terminal"
-	"steward/internal/toolkit/mcp"
+	"steward/internal/source/mcp"
+	"steward/internal/terminal"
 )
 
 func (a *app) mcpCommand() *cobra.Command {

@@ -16,8 +16,8 @@ import (
 	"steward/internal/secret"
 	"steward/internal/secret/oauth"
 	"steward/internal/settings"
+	"steward/internal/source/mcp"
 	"steward/internal/tool"
-	"steward/internal/toolkit/mcp"
 )
 
 func (a *app) connectMCP() *cobra.Command {

@@ -15,11 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	domainlocal "steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/settings"
 	strictly "steward/internal/strict"
+	domainlocal "steward/internal/tools/local"
 )
 
 // Limits of the file of known models.

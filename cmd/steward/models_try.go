@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	domainlocal "steward/internal/domain/local"
 	"steward/internal/llm"
 	"steward/internal/settings"
+	domainlocal "steward/internal/tools/local"
 )
 
 // probeFor is how long the test of one model may take.

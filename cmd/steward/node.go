@@ -17,7 +17,6 @@ import (
 	"steward/internal/agent"
 	"steward/internal/catalog"
 	"steward/internal/conversation"
-	domainlocal "steward/internal/domain/local"
 	"steward/internal/extract"
 	"steward/internal/fault"
 	"steward/internal/identity"
@@ -35,7 +34,8 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
-	"steward/internal/toolkit/browser"
+	"steward/internal/tools/browser"
+	domainlocal "steward/internal/tools/local"
 )
 
 // engine returns an engine that reads and writes the conversations of a store. It calls no

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/client"
-	planning "steward/internal/agent/plan"
 	"steward/internal/fault"
+	planning "steward/internal/plan"
 )
 
 func (a *app) plansCommand() *cobra.Command {

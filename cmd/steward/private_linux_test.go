@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"steward/internal/toolkit/sandbox"
+	"steward/internal/sandbox"
 	"steward/test/must"
 )
 

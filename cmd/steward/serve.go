@@ -26,8 +26,8 @@ import (
 	"steward/internal/server/openai"
 	"steward/internal/server/rpc"
 	"steward/internal/server/services"
-	"steward/internal/server/terminal"
 	"steward/internal/settings"
+	"steward/internal/terminal"
 )
 
 func (a *app) serveCommand() *cobra.Command {

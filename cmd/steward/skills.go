@@ -12,10 +12,10 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/secret/mask"
-	"steward/internal/server/terminal"
 	"steward/internal/settings"
+	"steward/internal/terminal"
 	"steward/internal/tool"
-	"steward/internal/toolkit/skills"
+	"steward/internal/tools/skills"
 )
 
 func skillStore(set *settings.Loaded) skills.Store {

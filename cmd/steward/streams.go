@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 )
 
 // screened returns a writer that escapes what is written to a terminal. Other streams are

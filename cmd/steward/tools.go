@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	domainlocal "steward/internal/domain/local"
 	"steward/internal/fault"
+	"steward/internal/sandbox"
 	"steward/internal/settings"
 	"steward/internal/tool"
-	"steward/internal/toolkit/builtin"
-	"steward/internal/toolkit/sandbox"
+	"steward/internal/tools/builtin"
+	domainlocal "steward/internal/tools/local"
 )
 
 // builtIn is a group of Steward's own tools, the first word of whose names is its name.

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 
-	domainlocal "steward/internal/domain/local"
 	"steward/internal/egress"
+	"steward/internal/sandbox"
 	"steward/internal/settings"
 	"steward/internal/tool"
-	"steward/internal/toolkit/browser"
-	"steward/internal/toolkit/sandbox"
+	"steward/internal/tools/browser"
+	domainlocal "steward/internal/tools/local"
 )
 
 // browserTools are the tools of a real browser, if one is installed.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	domainlocal "steward/internal/domain/local"
 	"steward/internal/settings"
+	domainlocal "steward/internal/tools/local"
 )
 
 func TestWithoutChromiumThereIsNoBrowser(t *testing.T) {

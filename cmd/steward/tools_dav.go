@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"steward/internal/domain/contacts"
-	"steward/internal/domain/dav"
-	domainlocal "steward/internal/domain/local"
 	"steward/internal/settings"
 	"steward/internal/tool"
+	"steward/internal/tools/contacts"
+	"steward/internal/tools/dav"
+	domainlocal "steward/internal/tools/local"
 )
 
 // calendars returns the accounts of the settings that are not used for something else only.

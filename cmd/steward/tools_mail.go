@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	domainlocal "steward/internal/domain/local"
-	"steward/internal/domain/mail"
 	"steward/internal/egress"
 	"steward/internal/events"
 	"steward/internal/fault"
@@ -23,6 +21,8 @@ import (
 	"steward/internal/secret/oauth"
 	"steward/internal/settings"
 	"steward/internal/tool"
+	domainlocal "steward/internal/tools/local"
+	"steward/internal/tools/mail"
 )
 
 // healthTimeout is the time limit for asking one account whether it works.

@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"strings"
 
-	domainlocal "steward/internal/domain/local"
-	"steward/internal/domain/notify"
-	"steward/internal/domain/weather"
 	"steward/internal/egress"
 	"steward/internal/settings"
 	"steward/internal/tool"
+	domainlocal "steward/internal/tools/local"
+	"steward/internal/tools/notify"
+	"steward/internal/tools/weather"
 )
 
 // reach returns a transport that reaches public hosts, and those of the given addresses wherever

@@ -5,11 +5,11 @@ import (
 	"log/slog"
 	"strings"
 
-	domainlocal "steward/internal/domain/local"
+	"steward/internal/sandbox"
 	"steward/internal/settings"
 	"steward/internal/tool"
-	"steward/internal/toolkit/sandbox"
-	"steward/internal/toolkit/shell"
+	domainlocal "steward/internal/tools/local"
+	"steward/internal/tools/shell"
 )
 
 // shellTools run commands and code in the workspace.

@@ -9,8 +9,8 @@ import (
 
 	"steward/internal/settings"
 	"steward/internal/tool"
-	"steward/internal/toolkit/browser"
-	"steward/internal/toolkit/skills"
+	"steward/internal/tools/browser"
+	"steward/internal/tools/skills"
 )
 
 // TestEveryBuiltInToolSaysWhatItDoes: the chat and the work log show each call in words. These are

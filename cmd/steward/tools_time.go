@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 
-	"steward/internal/domain/calendar"
-	"steward/internal/domain/dav"
-	domainlocal "steward/internal/domain/local"
-	"steward/internal/domain/reminder"
-	"steward/internal/domain/task"
 	"steward/internal/jobs"
 	"steward/internal/settings"
 	"steward/internal/tool"
+	"steward/internal/tools/calendar"
+	"steward/internal/tools/dav"
+	domainlocal "steward/internal/tools/local"
+	"steward/internal/tools/reminder"
+	"steward/internal/tools/task"
 )
 
 // reminderTools are the reminders and timers.

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	domainlocal "steward/internal/domain/local"
-	"steward/internal/domain/web"
 	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/secret"
 	"steward/internal/settings"
 	"steward/internal/tool"
+	domainlocal "steward/internal/tools/local"
+	"steward/internal/tools/web"
 )
 
 // webTools are the tools for the web.

@@ -19,7 +19,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/server/httpauth"
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 	"steward/test/apis"
 )
 

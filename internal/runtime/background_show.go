@@ -4,10 +4,10 @@ import (
 	"context"
 	"slices"
 
-	"steward/internal/agent/plan"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/resource"

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"steward/internal/agent"
-	"steward/internal/agent/plan"
 	"steward/internal/conversation"
 	"steward/internal/fault"
+	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"

@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"steward/internal/agent"
-	"steward/internal/agent/plan"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/store"
 )

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"steward/internal/agent"
-	"steward/internal/agent/plan"
 	"steward/internal/catalog"
 	"steward/internal/effect"
+	"steward/internal/plan"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"steward/internal/agent"
-	"steward/internal/agent/plan"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/tool"
 )

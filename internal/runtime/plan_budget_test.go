@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"steward/internal/agent"
-	"steward/internal/agent/plan"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/plan"
 )
 
 // A tree leaves a tenth of the turn's budget for the answer, and the limits of a task bind everything below it.

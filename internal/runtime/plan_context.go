@@ -8,11 +8,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"steward/internal/agent/plan"
 	"steward/internal/agent/route"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/tool"

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"steward/client"
-	"steward/internal/agent/plan"
+	"steward/internal/plan"
 	similar "steward/internal/search/words"
 	"steward/internal/store"
 )

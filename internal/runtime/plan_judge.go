@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"steward/internal/agent"
-	"steward/internal/agent/plan"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/plan"
 )
 
 const judgePrompt = "You judge whether a task was achieved, by what is to be seen if it was. You are given the task, this measure, and what came of it. " +

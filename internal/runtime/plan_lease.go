@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"steward/internal/agent/plan"
 	"steward/internal/id"
+	"steward/internal/plan"
 	"steward/internal/request"
 	"steward/internal/store"
 	"steward/internal/store/lease"

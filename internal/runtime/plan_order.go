@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 
-	"steward/internal/agent/plan"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/plan"
 )
 
 // liveTree is a tree of tasks that is being worked on.

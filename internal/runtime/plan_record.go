@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"steward/client"
-	"steward/internal/agent/plan"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/store/lease"

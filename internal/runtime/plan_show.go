@@ -8,9 +8,9 @@ import (
 
 	"steward/client"
 	"steward/internal/agent"
-	"steward/internal/agent/plan"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"

@@ -9,9 +9,9 @@ import (
 	"regexp"
 	"strings"
 
-	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/strict"
+	"steward/internal/tools/local"
 )
 
 // Change sets one setting in a file.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/agent/plan"
+	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/store"
 )

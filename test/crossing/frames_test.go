@@ -1,6 +1,6 @@
 package crossing
 
-import "steward/internal/toolkit/browser"
+import "steward/internal/tools/browser"
 
 // frameTypes returns the frames of the chat.
 func frameTypes() []entry {

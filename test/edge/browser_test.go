@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"steward/internal/toolkit/browser"
-	"steward/internal/toolkit/sandbox"
+	"steward/internal/sandbox"
+	"steward/internal/tools/browser"
 	"steward/test/edge"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/toolkit/sandbox"
+	"steward/internal/sandbox"
 	"steward/test/edge"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/message"
+	"steward/internal/source/grpc"
 	"steward/internal/tool"
-	"steward/internal/toolkit/grpc"
 	"steward/test/must"
 )
 

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"steward/internal/domain/local"
-	mailbox "steward/internal/domain/mail"
 	"steward/internal/id"
 	"steward/internal/tool"
+	"steward/internal/tools/local"
+	mailbox "steward/internal/tools/mail"
 	"steward/test/must"
 )
 

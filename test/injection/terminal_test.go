@@ -10,7 +10,7 @@ import (
 
 	"github.com/creack/pty"
 
-	"steward/internal/server/terminal"
+	"steward/internal/terminal"
 	"steward/test/served"
 )
 

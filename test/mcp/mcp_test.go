@@ -23,8 +23,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/source/mcp"
 	"steward/internal/tool"
-	"steward/internal/toolkit/mcp"
 	"steward/test/edge"
 	"steward/test/must"
 )

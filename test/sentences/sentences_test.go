@@ -10,18 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/domain/calendar"
-	"steward/internal/domain/local"
-	"steward/internal/domain/reminder"
-	"steward/internal/domain/task"
-	"steward/internal/domain/weather"
-	"steward/internal/domain/web"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/offline"
 	"steward/internal/tool"
 	"steward/internal/tool/sentence"
-	"steward/internal/toolkit/builtin"
+	"steward/internal/tools/builtin"
+	"steward/internal/tools/calendar"
+	"steward/internal/tools/local"
+	"steward/internal/tools/reminder"
+	"steward/internal/tools/task"
+	"steward/internal/tools/weather"
+	"steward/internal/tools/web"
 )
 
 // now is a Wednesday, eleven o'clock in Vienna.

@@ -21,7 +21,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
-	"steward/internal/toolkit/builtin"
+	"steward/internal/tools/builtin"
 	"steward/test/leak"
 	"steward/test/storetest"
 )

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"steward/client"
-	"steward/internal/agent/plan"
 	"steward/internal/conversation/worklog"
 	"steward/internal/effect"
 	"steward/internal/fault"
@@ -17,6 +16,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/intent"
 	"steward/internal/message"
+	"steward/internal/plan"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"

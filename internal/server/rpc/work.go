@@ -5,10 +5,10 @@ import (
 	"iter"
 	"time"
 
-	"steward/internal/agent/plan"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/runtime"
