@@ -30,7 +30,7 @@ func floors() map[string]floor {
 	for level, names := range [][]string{
 		{"internal/fault", "internal/id", "internal/search/meaning", "internal/search/words", "internal/secret/mask", "internal/tool/sentence"},
 		{"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
-		{"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/policy/flow", "internal/llm/embed", "internal/llm/tokens", "internal/llm", "internal/conversation/window", "internal/importexport", "internal/search", "internal/service", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/tools/local", "internal/tools/dav"},
+		{"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/taint", "internal/llm/embed", "internal/llm/tokens", "internal/llm", "internal/conversation/window", "internal/importexport", "internal/search", "internal/service", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/tools/local", "internal/tools/dav"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}
@@ -45,7 +45,7 @@ func floors() map[string]floor {
 			table[name] = f
 		}
 	}
-	add(3, "", "internal/jobs", "internal/plan", "internal/agent/route", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts")
+	add(3, "", "internal/jobs", "internal/plan", "internal/routing", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts")
 	add(3, "internal/provider/wire", "internal/provider/wire", "internal/provider/openai", "internal/provider/anthropic",
 		"internal/provider/gemini", "internal/provider/ollama", "internal/provider/offline", "internal/provider/cloud")
 	add(3, "", "internal/provider") // the contract of the providers: tests alone
@@ -65,7 +65,7 @@ func floors() map[string]floor {
 	add(4, "", "internal/runtime", "internal/settings")
 	// The words of the rpc server on the wire: for servers and clients only.
 	add(4, "", "proto")
-	add(5, "internal/server/httpauth", "internal/server/httpauth", "internal/server/chat", "internal/server/openai", "internal/server/api",
+	add(5, "internal/server/auth", "internal/server/auth", "internal/server/websocket", "internal/server/openai", "internal/server/api",
 		"internal/server/rpc", "internal/server/services")
 	add(5, "", "internal/terminal")
 	add(6, "", "cmd/steward")
@@ -197,10 +197,10 @@ func TestTheJudgeOfImports(t *testing.T) {
 		{"internal/provider/wire", "steward/internal/provider/openai", false},
 		{"internal/agent", "steward/internal/effect", false},
 		{"internal/settings", "steward/internal/runtime", false},
-		{"internal/server/chat", "steward/internal/server/httpauth", true},
-		{"internal/server/chat", "steward/internal/server/api", false},
+		{"internal/server/websocket", "steward/internal/server/auth", true},
+		{"internal/server/websocket", "steward/internal/server/api", false},
 		{"internal/terminal", "steward/internal/runtime", true},
-		{"internal/runtime", "steward/internal/server/chat", false},
+		{"internal/runtime", "steward/internal/server/websocket", false},
 		{"internal/runtime", "steward/test/storetest", false},
 		{"internal/runtime", "steward/test/chaos", false},
 		{"internal/runtime", "steward/internal/nowhere", false},

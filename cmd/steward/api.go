@@ -20,7 +20,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/server/api"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/settings"
 )
 
@@ -142,7 +142,7 @@ func (a *app) join(set *settings.Loaded) (*session, error) {
 		return nil, err
 	}
 	return &session{server: n, close: func() error { return nil },
-		Client: client.New(client.Options{URL: n.URL, Token: token, HTTP: &http.Client{Transport: &http.Transport{}}, Fault: httpauth.FaultOf})}, nil
+		Client: client.New(client.Options{URL: n.URL, Token: token, HTTP: &http.Client{Transport: &http.Transport{}}, Fault: auth.FaultOf})}, nil
 }
 
 // listens reports whether the server still runs and listens. After a crash, another program

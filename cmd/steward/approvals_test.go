@@ -9,7 +9,7 @@ import (
 	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/terminal"
 )
 
@@ -66,7 +66,7 @@ func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 	}
 
 	// A caller without a valid key gets an error.
-	stranger := client.New(client.Options{URL: r.URL(), HTTP: &http.Client{Transport: &http.Transport{}}, Fault: httpauth.FaultOf,
+	stranger := client.New(client.Options{URL: r.URL(), HTTP: &http.Client{Transport: &http.Transport{}}, Fault: auth.FaultOf,
 		Token: func() (string, error) { return "sk-steward-none", nil }})
 	defer stranger.Close()
 	for _, err := range terminal.Waiting(t.Context(), stranger) {

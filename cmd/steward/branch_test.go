@@ -14,7 +14,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 func TestSpokenTable(t *testing.T) {
@@ -162,7 +162,7 @@ func TestTheAPIWithin(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c := client.New(client.Options{URL: "http://127.0.0.1:1", Fault: httpauth.FaultOf})
+	c := client.New(client.Options{URL: "http://127.0.0.1:1", Fault: auth.FaultOf})
 	if err := c.Call(ctx, "GET /x", nil, nil, nil); !fault.HasCode(err, "server_unreachable") {
 		t.Error(err)
 	}

@@ -17,8 +17,8 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/runtime"
-	"steward/internal/server/chat"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
+	wsserver "steward/internal/server/websocket"
 )
 
 // TestAPartThatHangsIsLeftBehind: the other parts are closed in order, and the error
@@ -88,7 +88,7 @@ func TestStewardEndsThoughAPartHangs(t *testing.T) {
 
 // deaf is a node that ignores contexts.
 type deaf struct {
-	chat.Node
+	wsserver.Node
 	begun, release chan struct{}
 }
 
@@ -102,10 +102,10 @@ func (d deaf) Send(context.Context, string, runtime.Turn) (runtime.Accepted, err
 func TestTheChatThatHangs(t *testing.T) {
 	d := deaf{begun: make(chan struct{}), release: make(chan struct{})}
 	log := slog.New(slog.DiscardHandler)
-	s := &server{chat: chat.Handler(chat.Options{Node: d, Logger: log}), grace: time.Second, beyond: time.Second,
+	s := &server{chat: wsserver.Handler(wsserver.Options{Node: d, Logger: log}), grace: time.Second, beyond: time.Second,
 		file: filepath.Join(t.TempDir(), "notice"), log: log}
 	s.http = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.chat.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "local"})))
+		s.chat.ServeHTTP(w, r.WithContext(auth.With(r.Context(), auth.Caller{User: "local"})))
 	})}
 	if err := s.announce("test"); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestTheChatThatHangs(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(ln) }()
-	c, _, err := websocket.Dial(t.Context(), "ws://"+ln.Addr().String()+chat.Path, nil)
+	c, _, err := websocket.Dial(t.Context(), "ws://"+ln.Addr().String()+wsserver.Path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/sandbox"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -358,13 +358,13 @@ func checkPort(set *settings.Loaded, running notice, serving bool) check {
 
 // checkToken finds out whether the token of the machine's own user is usable.
 func checkToken(set *settings.Loaded) check {
-	switch _, err := httpauth.ReadToken(set.Data); {
+	switch _, err := auth.ReadToken(set.Data); {
 	case fault.HasCode(err, "token_missing"):
 		return fine("token", "it is created at the first start")
 	case err != nil:
 		return failed("token", bad, err)
 	}
-	return fine("token", "%s; only you can read it", httpauth.TokenFile(set.Data))
+	return fine("token", "%s; only you can read it", auth.TokenFile(set.Data))
 }
 
 // checkModels asks every provider for its models, which also tests its key.

@@ -13,7 +13,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/terminal"
 )
 
@@ -134,7 +134,7 @@ func (a *app) editGrant() *cobra.Command {
 	c.MarkFlagsMutuallyExclusive("for", "forever")
 	c.MarkFlagsMutuallyExclusive("conversation", "always")
 	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error {
-		ch := httpauth.GrantChange{}
+		ch := auth.GrantChange{}
 		switch {
 		case length < 0:
 			return usage("--for wants a time to come")
@@ -157,7 +157,7 @@ func (a *app) editGrant() *cobra.Command {
 
 // changeGrant shows the result of a change, asks the user if it covers more, and makes the
 // change.
-func (a *app) changeGrant(ctx context.Context, s *session, which string, lines []string, ch httpauth.GrantChange, yes bool) error {
+func (a *app) changeGrant(ctx context.Context, s *session, which string, lines []string, ch auth.GrantChange, yes bool) error {
 	g, err := grantNamed(ctx, s, which)
 	if err != nil {
 		return err

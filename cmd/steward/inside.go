@@ -10,8 +10,8 @@ import (
 
 	"steward/client"
 	"steward/internal/server/api"
-	"steward/internal/server/chat"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
+	"steward/internal/server/websocket"
 )
 
 // within returns a session over handlers in this process, reached through connections in
@@ -21,12 +21,12 @@ func (a *app) within(o api.Options, talks http.Handler, log *slog.Logger, close 
 	mux := http.NewServeMux()
 	mux.Handle("/", api.Handler(o))
 	if talks != nil {
-		mux.Handle(chat.Path, talks)
+		mux.Handle(websocket.Path, talks)
 	}
-	caller := httpauth.Caller{User: a.user(), Admin: true}
+	caller := auth.Caller{User: a.user(), Admin: true}
 	server := &http.Server{
 		Handler:     mux,
-		BaseContext: func(net.Listener) context.Context { return httpauth.With(context.Background(), caller) },
+		BaseContext: func(net.Listener) context.Context { return auth.With(context.Background(), caller) },
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelError),
 	}
 	ln := &memory{dialled: make(chan net.Conn), closed: make(chan struct{})}
@@ -38,7 +38,7 @@ func (a *app) within(o api.Options, talks http.Handler, log *slog.Logger, close 
 		return errors.Join(err, close())
 	}
 	transport := &http.Transport{DialContext: ln.dial, DisableCompression: true}
-	return &session{close: end, Client: client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: transport}, Fault: httpauth.FaultOf})}
+	return &session{close: end, Client: client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: transport}, Fault: auth.FaultOf})}
 }
 
 // memory is a listener whose connections stay in this process.

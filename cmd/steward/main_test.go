@@ -19,7 +19,7 @@ import (
 	thermostathome "steward/examples/thermostat/home"
 	"steward/internal/message"
 	"steward/internal/sandbox"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // TestMain lets this test binary also be the programs of scripts and tests: the
@@ -130,7 +130,7 @@ func hangUp(ts *testscript.TestScript, _ bool, args []string) {
 func poke(ts *testscript.TestScript, neg bool, args []string) {
 	var n notice
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &n))
-	token, err := httpauth.ReadToken(filepath.Dir(ts.MkAbs(args[0])))
+	token, err := auth.ReadToken(filepath.Dir(ts.MkAbs(args[0])))
 	ts.Check(err)
 	res, err := httpGet(n.URL+args[1], token)
 	ts.Check(err)

@@ -27,9 +27,9 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
 	"steward/internal/secret"
-	"steward/internal/server/chat"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/server/openai"
+	"steward/internal/server/websocket"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/audit"
@@ -51,7 +51,7 @@ func (a *app) exportKey() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := httpauth.MakeSecret(set.Data, "export.key")
+	key, err := auth.MakeSecret(set.Data, "export.key")
 	return []byte(key), err
 }
 
@@ -66,8 +66,8 @@ type local struct {
 	found  *supply
 	node   *runtime.Node
 	log    *slog.Logger
-	chat   *chat.Server
-	intake *httpauth.Intake
+	chat   *websocket.Server
+	intake *auth.Intake
 	own    *session // the API of the node
 
 	browsers *browser.Browsers // nil: none is installed
@@ -95,9 +95,9 @@ const readAtOnce = 3
 // openLocal opens the data folder for this process and wires a node over it.
 func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*local, error) {
 	var st *sqlite.Store
-	intake := httpauth.NewIntake(httpauth.IntakeOptions{GuestDay: set.Limits.GuestStorage, OtherDay: set.Limits.DayStorage,
+	intake := auth.NewIntake(auth.IntakeOptions{GuestDay: set.Limits.GuestStorage, OtherDay: set.Limits.DayStorage,
 		Stored: func(ctx context.Context, user string, since time.Time) (int64, error) {
-			return httpauth.StoredSince(ctx, st, user, since)
+			return auth.StoredSince(ctx, st, user, since)
 		}})
 	st, err := a.openStore(ctx, set, log, func(sc store.Scope, changes int, bytes int64) { intake.Wrote(sc.Write, sc.Actor, changes, bytes) })
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.hidden(), log)
-	l.chat = chat.Handler(chat.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Events: l.node, Logger: log})
+	l.chat = websocket.Handler(websocket.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Events: l.node, Logger: log})
 	l.own = a.within(l.apiOptions(set), l.chat, log, func() error { return nil })
 	l.own.local = l
 	return l, nil

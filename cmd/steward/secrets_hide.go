@@ -17,7 +17,7 @@ import (
 	"steward/internal/fault"
 	providerwire "steward/internal/provider/wire"
 	"steward/internal/secret"
-	"steward/internal/server/chat"
+	"steward/internal/server/websocket"
 	"steward/internal/settings"
 )
 
@@ -150,7 +150,7 @@ func (d discreet) CloseIdleConnections() {
 // when it was recorded.
 func masking(m *secret.Masker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == chat.Path {
+		if r.URL.Path == websocket.Path {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -21,11 +21,11 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/server/api"
-	"steward/internal/server/chat"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/server/openai"
 	"steward/internal/server/rpc"
 	"steward/internal/server/services"
+	"steward/internal/server/websocket"
 	"steward/internal/settings"
 	"steward/internal/terminal"
 )
@@ -94,8 +94,8 @@ func (a *app) welcome(set *settings.Loaded, s *server, l *local) error {
 		fmt.Fprintf(&b, "  chat    steward chat   (WebSocket: %s/ws)\n", strings.Replace(s.url, "http", "ws", 1))
 		fmt.Fprintf(&b, "  try     curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \\\n"+
 			"            -H \"Authorization: Bearer $(%s)\" \\\n"+
-			"            -d '{\"model\":\"default\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}]}'\n", s.url, "cat "+shellWord(httpauth.TokenFile(set.Data)))
-		if httpauth.BeyondLoopback(set.Listen) {
+			"            -d '{\"model\":\"default\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}]}'\n", s.url, "cat "+shellWord(auth.TokenFile(set.Data)))
+		if auth.BeyondLoopback(set.Listen) {
 			b.WriteString("  Other machines reach it, and what they send is not encrypted. Give each person a key:\n" +
 				"  steward keys create --user NAME\n")
 		}
@@ -120,12 +120,12 @@ func (a *app) token(data string) func() (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		// If the file is replaced between Lstat and the read, the next call reads it again.
-		now, err := os.Lstat(httpauth.TokenFile(data))
+		now, err := os.Lstat(auth.TokenFile(data))
 		if err == nil && of != nil && os.SameFile(of, now) && of.Mode() == now.Mode() && of.ModTime().Equal(now.ModTime()) {
 			return known, nil
 		}
 		of = nil
-		if known, err = httpauth.ReadToken(data); err != nil {
+		if known, err = auth.ReadToken(data); err != nil {
 			return "", err
 		}
 		of = now
@@ -143,7 +143,7 @@ func shellWord(text string) string {
 type server struct {
 	url    string
 	http   *http.Server
-	chat   *chat.Server
+	chat   *websocket.Server
 	grace  time.Duration
 	beyond time.Duration // how long closing may take beyond the grace; zero: 10 s
 	file   string        // the notice
@@ -154,7 +154,7 @@ type server struct {
 
 // listen opens the servers at an address.
 func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, address string, log *slog.Logger) (*server, error) {
-	if _, err := httpauth.MakeToken(set.Data); err != nil {
+	if _, err := auth.MakeToken(set.Data); err != nil {
 		return nil, err
 	}
 	ln, err := net.Listen("tcp", address)
@@ -162,13 +162,13 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 		return nil, cannotListen(address, err)
 	}
 	s := &server{url: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, file: noticeFile(set.Data), log: log, failed: make(chan error, 1)}
-	guard := httpauth.New(httpauth.Options{Keys: l.keys, Token: a.token(set.Data), AnyHost: httpauth.BeyondLoopback(address), People: l.keys,
+	guard := auth.New(auth.Options{Keys: l.keys, Token: a.token(set.Data), AnyHost: auth.BeyondLoopback(address), People: l.keys,
 		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Intake: l.intake, Logger: log})
 	s.chat = l.chat
 	health := api.Health(l.store.Ready)
 	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Work: l.node, Guard: guard, Ready: l.store.Ready, Logger: log})
 	mux := http.NewServeMux()
-	mux.Handle(chat.Path, guard.Wrap(s.chat, nil))
+	mux.Handle(websocket.Path, guard.Wrap(s.chat, nil))
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
 	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions(set)), nil))
 	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
@@ -178,10 +178,10 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 		return nil, errors.Join(err, ln.Close())
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		httpauth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
+		auth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
 			WithHint("Steward has /ws, /v1, /api/v1, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
 	})
-	s.http = httpauth.Patience{Talks: rpc.Talks}.Server(masking(a.hidden(), mux))
+	s.http = auth.Patience{Talks: rpc.Talks}.Server(masking(a.hidden(), mux))
 	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC

@@ -21,7 +21,7 @@ import (
 	providerwire "steward/internal/provider/wire"
 	"steward/internal/request"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/server/services"
 	"steward/internal/service"
 	servicelocal "steward/internal/service/local"
@@ -96,7 +96,7 @@ func (s *agentServices) handler() http.Handler {
 			chat := s.chat
 			s.mu.Unlock()
 			if chat == nil {
-				httpauth.WriteError(w, r, s.log, fault.New(fault.Unavailable, "starting", "Steward is still starting").Retrying(fault.RetryBackoff, 0))
+				auth.WriteError(w, r, s.log, fault.New(fault.Unavailable, "starting", "Steward is still starting").Retrying(fault.RetryBackoff, 0))
 				return
 			}
 			chat.ServeHTTP(w, r)
@@ -220,7 +220,7 @@ func (s *agentServices) listen() {
 		return
 	}
 	s.url = "http://" + ln.Addr().String() + services.Prefix
-	s.http = httpauth.Patience{}.Server(s.handler())
+	s.http = auth.Patience{}.Server(s.handler())
 	s.http.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	go func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 func (a *app) tokenCommand() *cobra.Command {
@@ -21,9 +21,9 @@ func (a *app) tokenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			get := httpauth.MakeToken
+			get := auth.MakeToken
 			if anew {
-				get = httpauth.NewToken
+				get = auth.NewToken
 			}
 			token, err := get(set.Data)
 			return tell(a, map[string]string{"token": token}, err, func(map[string]string) string { return token + "\n" })

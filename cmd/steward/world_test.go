@@ -18,7 +18,7 @@ import (
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/terminal"
 	"steward/test/apis"
 )
@@ -298,7 +298,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	// A server that is not Steward, and a wrong token.
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	s.Client = client.New(client.Options{URL: other.URL, HTTP: s.HTTP(), Fault: httpauth.FaultOf})
+	s.Client = client.New(client.Options{URL: other.URL, HTTP: s.HTTP(), Fault: auth.FaultOf})
 	if err := s.Call(ctx, "GET /models", nil, nil, nil); !fault.HasCode(err, "server_refused") {
 		t.Error(err)
 	}

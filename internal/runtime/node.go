@@ -146,7 +146,7 @@ type Node struct {
 	opt       Options
 	agents    map[string]*agentKit // the fixed agents
 	levels    levels               // the agents of the catalog
-	routing   routing
+	routing   routers
 	examples  examples
 	entries   *follow.Log
 	events    *events.Engine

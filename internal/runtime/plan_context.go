@@ -8,12 +8,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"steward/internal/agent/route"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/record"
+	"steward/internal/routing"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -241,7 +241,7 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 	path := ""
 	var best, all float64 // those that are built in do not compete: a designed agent has the same tools
 	for _, x := range router.Rank(t.Purpose) {
-		switch ours := n.ofCatalog(route.Agent{Name: x.Agent}); {
+		switch ours := n.ofCatalog(routing.Agent{Name: x.Agent}); {
 		case ours && x.P > best:
 			path, best, all = x.Agent, x.P, all+x.P
 		case ours || x.Agent == "":

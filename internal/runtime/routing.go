@@ -11,18 +11,18 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/agent"
-	"steward/internal/agent/route"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/routing"
 )
 
 // A message that names no agent is routed before its turn begins, unless a person
 // has given its conversation to an agent. The words of the message decide if they
-// are clear (internal/agent/route); otherwise the fast model chooses among the
+// are clear (internal/routing); otherwise the fast model chooses among the
 // likeliest agents, and if it is not certain either, the agent goes on that routing
 // had chosen before, or else the assistant. Whatever fails, the assistant answers.
 //
@@ -73,9 +73,9 @@ type unclear struct {
 type Decision struct {
 	Agent string `json:"agent"`
 	record.Route
-	Ranked []route.Ranked `json:"ranked"`         // by the words alone, the likeliest first
-	Asks   bool           `json:"asks"`           // the fast model would be asked, and was not
-	Steps  bool           `json:"steps,omitzero"` // the request has several steps, and could be planned
+	Ranked []routing.Ranked `json:"ranked"`         // by the words alone, the likeliest first
+	Asks   bool             `json:"asks"`           // the fast model would be asked, and was not
+	Steps  bool             `json:"steps,omitzero"` // the request has several steps, and could be planned
 }
 
 // route chooses the agent of a turn that names none, and says what that has cost.
@@ -167,12 +167,12 @@ func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 		}
 	}
 	goesOn := q.agent
-	if goesOn == PlannerAgent || goesOn != "" && !slices.ContainsFunc(d.Ranked, func(x route.Ranked) bool { return x.Agent == goesOn }) {
+	if goesOn == PlannerAgent || goesOn != "" && !slices.ContainsFunc(d.Ranked, func(x routing.Ranked) bool { return x.Agent == goesOn }) {
 		goesOn = "" // nothing follows up on a plan
 	}
 	d.Steps = d.Ranked[0].Agent == PlannerAgent && d.Ranked[0].P >= likely && len(joints.FindAllString(q.text, leastJoints)) == leastJoints
 	switch best := d.Ranked[0]; {
-	case q.before != "" && route.FollowsUp(q.text):
+	case q.before != "" && routing.FollowsUp(q.text):
 		d.Agent, d.Path = first(goesOn, DefaultAgent), record.RouteFollow
 	case alone && best.Agent == smallTalk: // what begins with a greeting may be about anything
 	case best.P >= certain && best.Agent != PlannerAgent:
@@ -208,7 +208,7 @@ func (n *Node) remote() bool {
 // model for it, fast or not.
 func (n *Node) answers(path string, fast bool) bool {
 	kit, err := n.kitOf(path)
-	if err != nil || !fast && !n.ofCatalog(route.Agent{Name: path}) {
+	if err != nil || !fast && !n.ofCatalog(routing.Agent{Name: path}) {
 		return false
 	}
 	if kit.Model != remoteModel {
@@ -218,7 +218,7 @@ func (n *Node) answers(path string, fast bool) bool {
 }
 
 // ofCatalog reports whether an agent is one of the catalog.
-func (n *Node) ofCatalog(a route.Agent) bool {
+func (n *Node) ofCatalog(a routing.Agent) bool {
 	return n.opt.Catalog != nil && a.Name != "" && n.opt.Catalog.Tree().ByPath[a.Name] != nil
 }
 
@@ -233,7 +233,7 @@ const routeSchema = `{"type":"object","properties":{"agent":{"type":"string","en
 
 // askRouter has the fast model choose an agent. If it cannot, or is not certain,
 // the decision stays as it is, with a candidate if there is a likely one.
-func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.Resolved, agents []route.Agent) {
+func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.Resolved, agents []routing.Agent) {
 	ctx, cancel := context.WithTimeout(ctx, routeTimeout)
 	defer cancel()
 	defer context.AfterFunc(n.life, cancel)()
@@ -282,7 +282,7 @@ func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.
 
 // offers describes the likeliest agents for the fast model; the assistant and the
 // planner are always among them.
-func offers(ranked []route.Ranked, agents []route.Agent) (names []string, list string) {
+func offers(ranked []routing.Ranked, agents []routing.Agent) (names []string, list string) {
 	var b strings.Builder
 	left := routeOffered - 2
 	for _, x := range ranked {
@@ -294,7 +294,7 @@ func offers(ranked []route.Ranked, agents []route.Agent) (names []string, list s
 			left--
 		}
 		names = append(names, x.Agent)
-		i := slices.IndexFunc(agents, func(a route.Agent) bool { return a.Name == x.Agent })
+		i := slices.IndexFunc(agents, func(a routing.Agent) bool { return a.Name == x.Agent })
 		if i < 0 {
 			continue
 		}

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"steward/internal/agent"
-	"steward/internal/agent/route"
 	"steward/internal/catalog"
 	"steward/internal/llm"
+	"steward/internal/routing"
 )
 
 // A small built-in agent has a few of the assistant's tools and the fast model. It
@@ -59,7 +59,7 @@ var smallAgents = []smallAgent{
 }
 
 // plannerAbout tells routing what the planner is for.
-var plannerAbout = route.Agent{Name: PlannerAgent,
+var plannerAbout = routing.Agent{Name: PlannerAgent,
 	Description: "plans and carries out requests that need several different steps by several agents or tools",
 	Examples: []string{"Plan a weekend trip: check the weather, find lodging and add it to my calendar", "Compare three phones, write me a report and mail it to Ana",
 		"Organise my move: find movers, make a list and set reminders", "Look through my mail for invoices, put them in a table and remind me of those that are due",
@@ -117,9 +117,9 @@ const (
 )
 
 // learned returns what a router learns of the agents of the catalog.
-func learned(tree *catalog.Tree) (agents []route.Agent) {
+func learned(tree *catalog.Tree) (agents []routing.Agent) {
 	for _, a := range tree.Root.Children[:min(len(tree.Root.Children), maxRouted)] {
-		c := route.Agent{Name: a.Path, Description: a.Description}
+		c := routing.Agent{Name: a.Path, Description: a.Description}
 		for _, e := range a.Examples[:min(len(a.Examples), maxExamples)] {
 			c.Examples = append(c.Examples, e.Say)
 		}
@@ -130,14 +130,14 @@ func learned(tree *catalog.Tree) (agents []route.Agent) {
 
 // candidates returns the agents that a message may be routed to, without the
 // assistant, and what the assistant's own tools do.
-func (n *Node) candidates() (agents []route.Agent, own []string) {
+func (n *Node) candidates() (agents []routing.Agent, own []string) {
 	if n.opt.Catalog != nil {
 		agents = learned(n.opt.Catalog.Tree())
 	}
 	taken := map[string]bool{}
 	for _, a := range smallAgents {
 		if kit := n.smallAgent(a.path); kit != nil {
-			agents = append(agents, route.Agent{Name: a.path, Description: a.about, Examples: a.examples})
+			agents = append(agents, routing.Agent{Name: a.path, Description: a.about, Examples: a.examples})
 			for _, name := range kit.names {
 				taken[name] = true
 			}

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"sync"
 
-	"steward/internal/agent/route"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/routing"
 	"steward/internal/store"
 )
 
@@ -21,13 +21,13 @@ import (
 // message, and the newest runs are read. So it goes with the message when that is
 // erased, and text that others wrote teaches nothing.
 
-// routing holds what messages are routed by.
-type routing struct {
+// routers holds what messages are routed by.
+type routers struct {
 	small map[string]*agentKit
 
 	mu      sync.Mutex
-	routers map[string]*route.Router // by user; "" for those who have taught nothing
-	version uint64                   // of the catalog's tree that they were made for
+	routers map[string]*routing.Router // by user; "" for those who have taught nothing
+	version uint64                     // of the catalog's tree that they were made for
 }
 
 // Bounds of what is kept of users.
@@ -40,7 +40,7 @@ const (
 // router returns the router of a user, for these candidates; own are texts about
 // what the assistant does. It is made anew if the catalog, or what the user has
 // taught, has changed.
-func (n *Node) router(ctx context.Context, user string, agents []route.Agent, own []string) (*route.Router, error) {
+func (n *Node) router(ctx context.Context, user string, agents []routing.Agent, own []string) (*routing.Router, error) {
 	r := &n.routing
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +49,7 @@ func (n *Node) router(ctx context.Context, user string, agents []route.Agent, ow
 		version = n.opt.Catalog.Tree().Version
 	}
 	if r.routers == nil || r.version != version {
-		r.routers, r.version = map[string]*route.Router{}, version
+		r.routers, r.version = map[string]*routing.Router{}, version
 	}
 	if known := r.routers[user]; known != nil {
 		return known, nil
@@ -64,13 +64,13 @@ func (n *Node) router(ctx context.Context, user string, agents []route.Agent, ow
 	for _, x := range examples {
 		if x.agent == DefaultAgent {
 			own = append(own, x.text)
-		} else if i := slices.IndexFunc(agents, func(a route.Agent) bool { return a.Name == x.agent }); i >= 0 {
+		} else if i := slices.IndexFunc(agents, func(a routing.Agent) bool { return a.Name == x.agent }); i >= 0 {
 			agents[i].Examples = append(slices.Clip(agents[i].Examples), x.text)
 		}
 	}
 	made := r.routers[""]
 	if made == nil || len(examples) > 0 {
-		made = route.New(agents, own...)
+		made = routing.New(agents, own...)
 	}
 	if r.routers[user] = made; len(examples) == 0 {
 		r.routers[""] = made
@@ -142,7 +142,7 @@ func (n *Node) named(ctx context.Context, c *chat, s *conversation.Session, t *T
 		at = record.InteractionURI(c.id, e.Interaction)
 	}
 	text, _ := wordsOf([]*message.Message{said})
-	if route.FollowsUp(text) {
+	if routing.FollowsUp(text) {
 		return r
 	}
 	before, routed := n.routedBefore(ctx, c.user, text)
@@ -210,7 +210,7 @@ func (n *Node) ExplainRoute(ctx context.Context, user, text string) (Decision, e
 	}
 	d := n.decide(ctx, &unclear{user: user, text: text, local: true})
 	if d == nil {
-		d = &Decision{Agent: DefaultAgent, Route: record.Route{Path: record.RouteDefault}, Ranked: []route.Ranked{}}
+		d = &Decision{Agent: DefaultAgent, Route: record.Route{Path: record.RouteDefault}, Ranked: []routing.Ranked{}}
 	}
 	return *d, nil
 }

@@ -11,14 +11,14 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
-	"steward/internal/policy/flow"
 	"steward/internal/record"
 	"steward/internal/store"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
 // plans reports whether a tool needs access to its turn.
-func plans(name string) bool { return name == flow.PlanTool || name == flow.ExtractTool }
+func plans(name string) bool { return name == taint.PlanTool || name == taint.ExtractTool }
 
 // flowOf computes the information flow of a call. It reads nothing if nothing
 // untrusted was shown, or if nobody needs the answer: a query that stays here.
@@ -35,7 +35,7 @@ func (x *calls) flowOf(ctx context.Context, call agent.Call, spec tool.Spec) (po
 		return policy.Flow{}, err
 	}
 	if spec.Effect != tool.Query || !call.Labels.Has(message.Private) {
-		return flow.Of(turn, call.Ref, spec, args), nil
+		return taint.Of(turn, call.Ref, spec, args), nil
 	}
 	lookup := func(name string) (tool.Spec, bool) {
 		t, ok := x.node.toolOf(x.kit.Name, name)
@@ -44,7 +44,7 @@ func (x *calls) flowOf(ctx context.Context, call agent.Call, spec tool.Spec) (po
 		}
 		return t.Spec(), true
 	}
-	f := flow.OfQuery(turn, call.Ref, spec, args, call.Sources, lookup)
+	f := taint.OfQuery(turn, call.Ref, spec, args, call.Sources, lookup)
 	if f.Fixed {
 		return f, nil
 	}
@@ -52,7 +52,7 @@ func (x *calls) flowOf(ctx context.Context, call agent.Call, spec tool.Spec) (po
 	own := effect.IntentURI(at.ChildID(record.TypeMessage, call.Message), call.Block)
 	f.Cleared, f.Refused, err = x.node.effects.Answered(context.WithoutCancel(ctx), store.ForUser(x.chat.user), at, own, func(name string, args []byte) bool {
 		s, ok := lookup(name)
-		return ok && s.Effect == tool.Query && s.Out() && flow.Destination(s, args) == f.To
+		return ok && s.Effect == tool.Query && s.Out() && taint.Destination(s, args) == f.To
 	})
 	return f, err
 }
@@ -122,7 +122,7 @@ func (x *calls) askedWith(ctx context.Context, call agent.Call) (message.Labels,
 		return call.Labels, nil // invalid arguments are refused where they are checked
 	}
 	turn, err := x.turnBefore(ctx, call)
-	if err == nil && flow.Literal(turn, call.Ref, call.Name, args) {
+	if err == nil && taint.Literal(turn, call.Ref, call.Name, args) {
 		return call.Labels &^ message.Untrusted, nil
 	}
 	return call.Labels, err
@@ -174,7 +174,7 @@ func (n *Node) plan(kit *agentKit, w needs, named []string) error {
 	for _, s := range kit.registry.Specs() {
 		w.see(s)
 	}
-	for _, name := range []string{flow.PlanTool, flow.ExtractTool} {
+	for _, name := range []string{taint.PlanTool, taint.ExtractTool} {
 		kit.registry.Remove(name)
 		wanted := w.reads && w.acts
 		for _, p := range named {

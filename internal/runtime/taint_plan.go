@@ -10,8 +10,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/policy/flow"
 	"steward/internal/record"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -23,7 +23,7 @@ type planTool struct{}
 
 // Spec implements tool.Tool.
 func (planTool) Spec() tool.Spec {
-	return tool.Spec{Name: flow.PlanTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Input: []byte(flow.PlanSchema),
+	return tool.Spec{Name: taint.PlanTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Input: []byte(taint.PlanSchema),
 		Timeout: apartTimeout, ResultCap: 64 << 10,
 		Description: "Writes down the calls that you are going to make, before you read anything that others wrote: e-mails, web pages, files, events, what other programs return. " +
 			"What follows the plan needs fewer approvals by the user, since nothing that you read can have been its cause. " +
@@ -36,7 +36,7 @@ func (planTool) Spec() tool.Spec {
 
 // Call implements tool.Tool.
 func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	p, err := inTurn(ctx, flow.PlanTool, nil, nil)
+	p, err := inTurn(ctx, taint.PlanTool, nil, nil)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -51,7 +51,7 @@ func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	if err != nil {
 		return tool.Result{}, err
 	}
-	if flow.Planned(turn) {
+	if taint.Planned(turn) {
 		return failedText("This turn has its plan. What is not in it can be done all the same: the user is asked."), nil
 	}
 	return p.apart(ctx, turn)
@@ -80,8 +80,8 @@ func inTurn(ctx context.Context, name string, args []byte, into any) (*turnCall,
 }
 
 // checked parses a plan and checks that its tools exist.
-func (p *turnCall) checked(args []byte) (flow.Plan, error) {
-	plan, err := flow.ParsePlan(args)
+func (p *turnCall) checked(args []byte) (taint.Plan, error) {
+	plan, err := taint.ParsePlan(args)
 	if err != nil {
 		return plan, err
 	}
@@ -113,7 +113,7 @@ func (p *turnCall) apart(ctx context.Context, turn []*message.Message) (tool.Res
 		return failedText("There are no words of the user in this turn from which a plan could be made. Go on without: the user is asked about what needs it."), nil
 	}
 	answer, err := p.ask(ctx, p.run.Model, &llm.Request{System: plannerPrompt, Labels: labels,
-		Schema: &llm.Schema{Name: "plan", JSON: []byte(flow.PlanSchema)}},
+		Schema: &llm.Schema{Name: "plan", JSON: []byte(taint.PlanSchema)}},
 		"THE USER:\n"+words+"\n\nTHE TOOLS:\n"+string(p.kit.registry.Functions()))
 	if err != nil {
 		return tool.Result{}, err
@@ -207,7 +207,7 @@ const extractSchema = `{"type":"object","properties":{` +
 
 // Spec implements tool.Tool.
 func (extractTool) Spec() tool.Spec {
-	return tool.Spec{Name: flow.ExtractTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Input: []byte(extractSchema), Timeout: apartTimeout,
+	return tool.Spec{Name: taint.ExtractTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Input: []byte(extractSchema), Timeout: apartTimeout,
 		Description: "Has a text read apart, by a model that has no tools and sees nothing else, and returns its answer: facts of it, a summary, an answer to a question; with a schema, as JSON. " +
 			"Use it in a plan (plan.fix) to take something out of what an earlier step has read: name the step.",
 		Log: tool.LogSpec{Summary: "Read a text apart: {instruction}", Parameters: []string{"instruction", "step", "field"}}}
@@ -224,7 +224,7 @@ type extractArgs struct {
 // Call implements tool.Tool.
 func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	var a extractArgs
-	p, err := inTurn(ctx, flow.ExtractTool, in.Args, &a)
+	p, err := inTurn(ctx, taint.ExtractTool, in.Args, &a)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -264,13 +264,13 @@ func (p *turnCall) material(ctx context.Context, a extractArgs, args []byte) (ex
 	if err != nil {
 		return excerpt{}, err
 	}
-	text, labels, sources, ok := flow.Result(turn, flow.Field{From: a.Step, Field: a.Field})
+	text, labels, sources, ok := taint.Result(turn, taint.Field{From: a.Step, Field: a.Field})
 	if !ok {
 		return excerpt{}, fault.New(fault.NotFound, "step_not_found", "the step %.40q of the plan has no such result yet", a.Step).
 			WithHint("make the call of that step first, or give the text itself")
 	}
 	asked := p.call.Labels
-	if flow.Literal(turn, p.call.Ref, flow.ExtractTool, args) {
+	if taint.Literal(turn, p.call.Ref, taint.ExtractTool, args) {
 		asked &^= message.Untrusted
 	}
 	if asked.Has(message.Private) {

@@ -11,13 +11,13 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/policy"
-	"steward/internal/server/chat"
+	"steward/internal/server/websocket"
 	"steward/internal/terminal"
 )
 
 // poets are agents that need no approval any more; err: they cannot be listed.
 type poets struct {
-	chat.Agents
+	websocket.Agents
 	err error
 }
 

@@ -25,8 +25,8 @@ import (
 	"steward/internal/policy"
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
-	"steward/internal/server/chat"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
+	"steward/internal/server/websocket"
 	"steward/internal/store/sqlite"
 	"steward/internal/terminal"
 	"steward/internal/tool"
@@ -133,7 +133,7 @@ func newNode(t *testing.T) node {
 	return nodeWith(t, nil, policy.Fixed{})
 }
 
-func nodeWith(t *testing.T, agents chat.Agents, judge policy.Authorizer) node {
+func nodeWith(t *testing.T, agents websocket.Agents, judge policy.Authorizer) node {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
 	if err != nil {
@@ -294,7 +294,7 @@ func TestNothingIsMissedWhileAConversationIsOpened(t *testing.T) {
 			return err
 		}}
 		o := options(n)
-		o.Client = client.New(client.Options{URL: n.URL(), HTTP: &http.Client{Transport: front}, Fault: httpauth.FaultOf})
+		o.Client = client.New(client.Options{URL: n.URL(), HTTP: &http.Client{Transport: front}, Fault: auth.FaultOf})
 		s := start(t, o)
 		s.wait("hello there")
 		s.enter("/open "+acc.Conversation, "opened: before", "you said: before", "you said: between")

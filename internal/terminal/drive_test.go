@@ -19,7 +19,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 var errDown = fault.New(fault.Unavailable, "down", "it is down")
@@ -41,14 +41,14 @@ type verdict struct {
 
 // client returns a client of it.
 func (d *down) client() *client.Client {
-	return client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: d}, Fault: httpauth.FaultOf})
+	return client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: d}, Fault: auth.FaultOf})
 }
 
 // RoundTrip implements http.RoundTripper.
 func (d *down) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	if answer, err := d.answer(r); err != nil {
-		httpauth.WriteError(w, r, nil, err)
+		auth.WriteError(w, r, nil, err)
 	} else if err := json.NewEncoder(w).Encode(answer); err != nil {
 		return nil, err
 	}

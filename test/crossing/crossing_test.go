@@ -9,10 +9,10 @@ import (
 
 	"steward/internal/resource"
 	"steward/internal/server/api"
-	"steward/internal/server/chat"
 	"steward/internal/server/openai"
 	"steward/internal/server/rpc"
 	"steward/internal/server/services"
+	"steward/internal/server/websocket"
 )
 
 // table holds the calls to make to a server or the command line.
@@ -29,7 +29,7 @@ func tables() []table {
 		{"openaiRoutes", openaiRoutes(), func(*world) []string { return openai.Routes() }, false},
 		{"serviceRoutes", serviceRoutes(), func(*world) []string { return services.Routes() }, false},
 		{"methods", methods(), func(*world) []string { return rpc.Methods() }, false},
-		{"frameTypes", frameTypes(), func(*world) []string { return chat.Frames() }, false},
+		{"frameTypes", frameTypes(), func(*world) []string { return websocket.Frames() }, false},
 		{"toolNames", toolNames(), (*world).tools, false},
 		{"commandLines", commandLines(), (*world).pages, true},
 	}

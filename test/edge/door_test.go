@@ -18,10 +18,10 @@ import (
 
 	"steward/internal/identity"
 	"steward/internal/server/api"
-	"steward/internal/server/chat"
 	"steward/internal/server/openai"
 	"steward/internal/server/rpc"
 	"steward/internal/server/services"
+	"steward/internal/server/websocket"
 	"steward/test/edge"
 )
 
@@ -29,7 +29,7 @@ import (
 // "METHOD /path", from the servers' own tables.
 func routes(t *testing.T) []string {
 	t.Helper()
-	all := append(append(append([]string{"GET " + chat.Path}, api.Routes()...), openai.Routes()...), services.Routes()...)
+	all := append(append(append([]string{"GET " + websocket.Path}, api.Routes()...), openai.Routes()...), services.Routes()...)
 	for _, m := range rpc.Methods() {
 		if dot := strings.LastIndex(m, "."); !strings.HasPrefix(m, "grpc.health.") {
 			all = append(all, "POST /"+m[:dot]+"/"+m[dot+1:])
@@ -209,7 +209,7 @@ func TestANewTokenReplacesTheOldOneAtOnce(t *testing.T) {
 	if status, b := n.HTTP("GET", "/api/v1/profile", nil); status != http.StatusOK {
 		t.Errorf("the new token: %d %s", status, b)
 	}
-	if code := mine.Ended(); code != int(chat.CloseRevoked) {
+	if code := mine.Ended(); code != int(websocket.CloseRevoked) {
 		t.Errorf("the connection of the old token ends with %d", code)
 	}
 	if a := hers.Turn(map[string]any{"content": "What is 6 times 7?"}, nil); a.Stop == "" {

@@ -16,7 +16,7 @@ import (
 	unsafe "github.com/yuin/goldmark/renderer/html"
 	"golang.org/x/net/html"
 
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/server/openai"
 )
 
@@ -104,7 +104,7 @@ func TestAnAnswerFetchesNothing(t *testing.T) {
 	w.reset()
 	h := openai.Handler(openai.Options{Node: w.node, Logger: slog.New(slog.DiscardHandler)})
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(rw, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: person})))
+		h.ServeHTTP(rw, r.WithContext(auth.With(r.Context(), auth.Caller{User: person})))
 	}))
 	defer s.Close()
 	fetched := func() (n int) {

@@ -12,7 +12,7 @@ import (
 
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/policy/flow"
+	"steward/internal/taint"
 	"steward/internal/tool"
 	"steward/internal/tools/browser"
 	"steward/internal/tools/calendar"
@@ -91,7 +91,7 @@ func sent(ways map[string]tool.Spec, typed string, replies ...[]call) []string {
 		turn = append(turn, m)
 		for i, c := range r {
 			args, err := tool.Canonical([]byte(encode(c.args)))
-			if err == nil && flow.OfQuery(turn, message.Ref{Message: m.ID, Block: i}, ways[c.tool], args, note.Sources, lookup).Fixed {
+			if err == nil && taint.OfQuery(turn, message.Ref{Message: m.ID, Block: i}, ways[c.tool], args, note.Sources, lookup).Fixed {
 				out = append(out, c.tool+" "+string(args))
 			}
 		}
@@ -186,10 +186,10 @@ func cased(s string, secret []byte) string {
 func bound(words, tools, arguments int) float64 {
 	stretches := float64(words*(words+1)/2 + 1)
 	values := 0.0
-	for n := range flow.MaxArguments + 1 {
+	for n := range taint.MaxArguments + 1 {
 		values += float64(new(big.Int).Binomial(int64(arguments), int64(n)).Int64()) * math.Pow(stretches, float64(n))
 	}
-	return flow.MaxUnasked * math.Log2(1+float64(tools)*values)
+	return taint.MaxUnasked * math.Log2(1+float64(tools)*values)
 }
 
 // An adversarial encoder gets nothing to a destination that the user did not name, and at most the
@@ -228,7 +228,7 @@ func TestAnEncoderGetsOutAtMostTheBound(t *testing.T) {
 							replies = [][]call{slices.Concat(replies...)}
 						}
 						out := sent(all, typed, replies...)
-						if len(out) > flow.MaxUnasked {
+						if len(out) > taint.MaxUnasked {
 							t.Fatalf("%s, %s: %d calls: %q", name, how, len(out), out)
 						}
 						if !named { // the address that he typed is one that he named
@@ -282,7 +282,7 @@ func TestAllStretchesAreCounted(t *testing.T) {
 
 // searches is the number of sequences of searches that a request of n words allows.
 func searches(n int) (sum int64) {
-	for k := range int64(flow.MaxUnasked) + 1 {
+	for k := range int64(taint.MaxUnasked) + 1 {
 		sum += new(big.Int).Binomial(int64(n)+k, 2*k).Int64() << k
 	}
 	return sum

@@ -22,10 +22,10 @@ import (
 	"steward/internal/agent"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/policy/flow"
 	"steward/internal/provider/openai"
 	"steward/internal/runtime"
 	"steward/internal/store/sqlite"
+	"steward/internal/taint"
 	"steward/internal/tool"
 	"steward/test/edge"
 )
@@ -130,7 +130,7 @@ func newEveryday(t testing.TB) *everyday {
 		w.must(reg.Add(e.serverTool(line)))
 	}
 	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: w.store, Models: models, Tools: reg, Authorizer: judgeOf(t, "actions"), People: family{},
-		Agents: []agent.Definition{{Name: runtime.DefaultAgent, Tools: append(reg.Names(), flow.PlanTool, flow.ExtractTool)}}, Log: quiet})
+		Agents: []agent.Definition{{Name: runtime.DefaultAgent, Tools: append(reg.Names(), taint.PlanTool, taint.ExtractTool)}}, Log: quiet})
 	w.must(err)
 	e.decide = func(q runtime.ApprovalView) runtime.Verdict {
 		name := e.asked[len(e.asked)-1]
@@ -164,7 +164,7 @@ func (e *everyday) rounds(text string) (out [][]call) {
 		var calls []call
 		for _, c := range strings.Split(round, " & ") {
 			name, rest, _ := strings.Cut(strings.TrimSpace(c), " ")
-			if _, ok := e.specs[name]; !ok && name != flow.ExtractTool {
+			if _, ok := e.specs[name]; !ok && name != taint.ExtractTool {
 				e.t.Fatalf("there is no tool %q in %q", name, text)
 			}
 			args := map[string]any{}
@@ -173,7 +173,7 @@ func (e *everyday) rounds(text string) (out [][]call) {
 				var schema struct {
 					Properties map[string]struct{ Type string }
 				}
-				if name != flow.ExtractTool { // all its arguments are texts
+				if name != taint.ExtractTool { // all its arguments are texts
 					e.must(json.Unmarshal(e.specs[name].Input, &schema))
 				}
 				switch n, err := strconv.Atoi(value); {

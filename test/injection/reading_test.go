@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/policy/flow"
 	"steward/internal/runtime"
+	"steward/internal/taint"
 )
 
 // unasked is how many of the tasks in reading.txt run without a question.
@@ -27,7 +27,7 @@ func TestTasksThatOnlyReadAskSeldom(t *testing.T) {
 		} else {
 			t.Logf("%d %s: %v", n, say, e.reads)
 		}
-		if got, want := len(e.calls), strings.Count(calls, " ; ")+strings.Count(calls, " & ")+1-strings.Count(calls, flow.ExtractTool); got != want {
+		if got, want := len(e.calls), strings.Count(calls, " ; ")+strings.Count(calls, " & ")+1-strings.Count(calls, taint.ExtractTool); got != want {
 			t.Errorf("%s: %d calls were made instead of %d", say, got, want)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	face "steward/internal/server/openai"
 	"steward/test/built"
 )
@@ -76,6 +76,10 @@ func (faceNode) Agents(context.Context) []runtime.AgentView { return nil }
 
 func (faceNode) ReadAttached(context.Context, string, string, []message.Block) error { return nil }
 
+func (faceNode) FitRequest(_ context.Context, _ []string, _ *llm.Request, msgs []*message.Message, _ bool) ([]*message.Message, error) {
+	return msgs, nil
+}
+
 func (faceNode) Embed(_ context.Context, _ string, texts []string) (embed.Vectors, error) {
 	v := embed.Vectors{Tokens: 3}
 	for range texts {
@@ -93,7 +97,7 @@ func (faceNode) Watch(context.Context, string, id.ID, runtime.Cursor) iter.Seq2[
 }
 
 func faceClient(t *testing.T) openaisdk.Client {
-	guard := httpauth.New(httpauth.Options{Token: func() (string, error) { return "sk-steward-test", nil }})
+	guard := auth.New(auth.Options{Token: func() (string, error) { return "sk-steward-test", nil }})
 	h := guard.Wrap(face.Handler(face.Options{Node: faceNode{}}), face.WriteError)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/agent/route"
+	"steward/internal/routing"
 	"steward/internal/tool"
 )
 
@@ -46,7 +46,7 @@ func BenchmarkRouterOnCLINC150(b *testing.B) {
 		agents map[string][]string // their intents
 	}{{"an agent for each of 10 domains", domains}, {"an agent for each of 14 intents", single}} {
 		for _, examples := range []int{8, 120} {
-			f, p := measure(route.New(clincAgents(texts["train"], c.agents, examples)), clincRequests(texts, c.agents))
+			f, p := measure(routing.New(clincAgents(texts["train"], c.agents, examples)), clincRequests(texts, c.agents))
 			b.Logf("%s, up to %d examples: coverage at 95 %% precision %.1f %%, accuracy %.1f %%, calibration error %.3f, for none but sent to an agent %.1f %%, decided alone %.1f %% of which right %.1f %%, P95 %s",
 				c.name, examples, 100*f.coverage, 100*f.accuracy, f.calibration, 100*f.stolen, 100*f.decided, 100*f.precision, p)
 		}
@@ -55,14 +55,14 @@ func BenchmarkRouterOnCLINC150(b *testing.B) {
 
 // clincAgents returns agents that say of themselves only the names of their intents. Their
 // examples are spread over these.
-func clincAgents(train [][2]string, intents map[string][]string, examples int) []route.Agent {
+func clincAgents(train [][2]string, intents map[string][]string, examples int) []routing.Agent {
 	by := map[string][]string{}
 	for _, x := range train {
 		by[x[1]] = append(by[x[1]], x[0])
 	}
-	var agents []route.Agent
+	var agents []routing.Agent
 	for _, name := range slices.Sorted(maps.Keys(intents)) {
-		a, list := route.Agent{Name: name}, intents[name]
+		a, list := routing.Agent{Name: name}, intents[name]
 		for _, intent := range list {
 			a.Capabilities = append(a.Capabilities, strings.ReplaceAll(intent, "_", " "))
 		}

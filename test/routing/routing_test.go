@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/agent/route"
+	"steward/internal/routing"
 	"steward/internal/search/words"
 	"steward/internal/tool"
 )
@@ -118,7 +118,7 @@ type decided struct {
 	right, own bool // own: the request is for an agent
 }
 
-func measure(r *route.Router, requests []request) (figures, time.Duration) {
+func measure(r *routing.Router, requests []request) (figures, time.Duration) {
 	var all []decided
 	var times []time.Duration
 	for _, q := range requests {
@@ -180,7 +180,7 @@ func measure(r *route.Router, requests []request) (figures, time.Duration) {
 }
 
 func TestRouterIsMeasured(t *testing.T) {
-	var agents []route.Agent
+	var agents []routing.Agent
 	var more map[string][]string
 	read(t, "agents.json", &agents)
 	read(t, "more.json", &more)
@@ -201,7 +201,7 @@ func TestRouterIsMeasured(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		r := route.New(agents)
+		r := routing.New(agents)
 		t.Logf("%d examples an agent, learned in %s", c.examples, time.Since(began))
 		for _, set := range []string{"dev", "test"} {
 			f, p := measure(r, sets[set])

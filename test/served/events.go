@@ -77,7 +77,7 @@ type Keys struct {
 	Gone atomic.Pointer[error]
 }
 
-// Authenticate implements httpauth.Keys.
+// Authenticate implements auth.Keys.
 func (k *Keys) Authenticate(context.Context, string) (string, error) {
 	if err := k.Gone.Load(); err != nil {
 		return "", *err

@@ -13,28 +13,28 @@ import (
 	"steward/client"
 	"steward/internal/runtime"
 	"steward/internal/server/api"
-	"steward/internal/server/chat"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
+	"steward/internal/server/websocket"
 )
 
 // To serves a node to a user over HTTP until the test ends, as Handler does. agents
 // decides about agents and sources; nil: there are none.
-func To(t *testing.T, n *runtime.Node, user string, agents chat.Agents) *client.Client {
+func To(t *testing.T, n *runtime.Node, user string, agents websocket.Agents) *client.Client {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	talks := chat.Handler(chat.Options{Node: n, Agents: agents, Logger: log})
+	talks := websocket.Handler(websocket.Options{Node: n, Agents: agents, Logger: log})
 	mux := http.NewServeMux()
-	mux.Handle(chat.Path, talks)
+	mux.Handle(websocket.Path, talks)
 	mux.Handle("/", api.Handler(api.Options{Node: n, Agents: agents, Logger: log}))
 	c := Handler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mux.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: user, Admin: true})))
+		mux.ServeHTTP(w, r.WithContext(auth.With(r.Context(), auth.Caller{User: user, Admin: true})))
 	}))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		talks.Shutdown(ctx) //nolint:errcheck // says that it has cut some off
 	})
-	return client.New(client.Options{URL: URL, HTTP: c, Fault: httpauth.FaultOf})
+	return client.New(client.Options{URL: URL, HTTP: c, Fault: auth.FaultOf})
 }
 
 // URL is where a client that Handler returns finds the server.

@@ -17,7 +17,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/policy"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/store"
 	"steward/internal/store/audit"
 	"steward/internal/tree"
@@ -52,7 +52,7 @@ type server struct {
 }
 
 // Handler returns the server, which serves the paths below Prefix. Mount it behind a
-// httpauth.Guard.
+// auth.Guard.
 func Handler(o Options) http.Handler {
 	f := &server{o, http.NewServeMux()}
 	for _, r := range f.routes() {
@@ -191,13 +191,13 @@ func (f *server) absent(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 {
-		httpauth.WriteError(w, r, f.Logger, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
+		auth.WriteError(w, r, f.Logger, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
 			WithHint("docs/reference/api.md lists what there is"))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	e := fault.New(fault.Invalid, "method_not_allowed", "%.200s does not take %.20s", r.URL.Path, r.Method).WithHint("use %s", strings.Join(allowed, " or "))
-	httpauth.Reply(w, http.StatusMethodNotAllowed, httpauth.ErrorBody(e))
+	auth.Reply(w, http.StatusMethodNotAllowed, auth.ErrorBody(e))
 }
 
 // page is the start and the size of a page of a list.
@@ -231,7 +231,7 @@ func unsupported(what, format string) *fault.Error {
 func Health(ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		httpauth.Reply(w, http.StatusOK, []byte("{\"status\":\"ok\"}\n"))
+		auth.Reply(w, http.StatusOK, []byte("{\"status\":\"ok\"}\n"))
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
@@ -239,10 +239,10 @@ func Health(ready func(context.Context) error) http.Handler {
 		if err := ready(ctx); err != nil {
 			e := fault.Of(err) // only the code: the message may contain paths
 			b, _ := json.Marshal(map[string]string{"status": "unavailable", "code": e.Code})
-			httpauth.Reply(w, http.StatusServiceUnavailable, append(b, '\n'))
+			auth.Reply(w, http.StatusServiceUnavailable, append(b, '\n'))
 			return
 		}
-		httpauth.Reply(w, http.StatusOK, []byte("{\"status\":\"ready\"}\n"))
+		auth.Reply(w, http.StatusOK, []byte("{\"status\":\"ready\"}\n"))
 	})
 	return mux
 }

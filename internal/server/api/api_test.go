@@ -14,7 +14,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/search"
 	"steward/internal/server/api"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 const (
@@ -240,7 +240,7 @@ func TestFailures(t *testing.T) {
 	w.store.left.Store(1)
 	r := httptest.NewRequest("GET", api.Prefix+conv+"/branches", nil)
 	out := httptest.NewRecorder()
-	api.Handler(w.o).ServeHTTP(out, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "ana"})))
+	api.Handler(w.o).ServeHTTP(out, r.WithContext(auth.With(r.Context(), auth.Caller{User: "ana"})))
 	if out.Code != 500 || !strings.Contains(out.Body.String(), "/secret/path") {
 		t.Errorf("%d %s", out.Code, out.Body)
 	}
@@ -393,7 +393,7 @@ func TestImport(t *testing.T) {
 	r := httptest.NewRequest("POST", api.Prefix+"/import", strings.NewReader("{}"))
 	r.ContentLength = api.MaxImport + 1
 	out := httptest.NewRecorder()
-	api.Handler(w.o).ServeHTTP(out, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "ana"})))
+	api.Handler(w.o).ServeHTTP(out, r.WithContext(auth.With(r.Context(), auth.Caller{User: "ana"})))
 	if out.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("got %d %s", out.Code, out.Body)
 	}

@@ -8,7 +8,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // approvals answers with the questions that wait for the caller's decision.
@@ -24,7 +24,7 @@ func (f *server) approval(ctx context.Context, c *call, in struct {
 }) (effect.Question, error) {
 	var p intent.Pattern
 	if in.Pattern != "" {
-		if err := httpauth.Unmarshal([]byte(in.Pattern), &p); err != nil {
+		if err := auth.Unmarshal([]byte(in.Pattern), &p); err != nil {
 			return effect.Question{}, err
 		}
 	}
@@ -37,7 +37,7 @@ func (f *server) answer(ctx context.Context, c *call, in struct {
 	ID   string `path:"id"`
 	Body struct {
 		Approve *bool `json:"approve"`
-		httpauth.Answer
+		auth.Answer
 	} `body:"" size:"4194304"`
 }) (none, error) {
 	missing := ""
@@ -77,7 +77,7 @@ func (f *server) grant(ctx context.Context, c *call, in inGrant) (runtime.GrantV
 // grantChange is a request to change a standing approval.
 type grantChange struct {
 	inGrant
-	Body httpauth.GrantChange `body:""`
+	Body auth.GrantChange `body:""`
 }
 
 // previewGrant answers with the standing approval as it would be after a change.

@@ -14,12 +14,12 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // call is one request with its caller.
 type call struct {
-	httpauth.Caller
+	auth.Caller
 	w      http.ResponseWriter
 	r      *http.Request
 	status int // of a successful answer; 0: the route's own
@@ -129,9 +129,9 @@ func bind(c *call, fields []field, in reflect.Value) error {
 			}
 		case "body":
 			var body []byte
-			body, err = httpauth.ReadBody(c.w, c.r, f.size)
+			body, err = auth.ReadBody(c.w, c.r, f.size)
 			if err == nil && (len(body) > 0 || f.name != "optional") {
-				err = httpauth.Unmarshal(body, v.Addr().Interface())
+				err = auth.Unmarshal(body, v.Addr().Interface())
 			}
 		}
 		if err != nil {
@@ -225,7 +225,7 @@ func (f *server) handle(rt route) http.Handler {
 		c := &call{w: w, r: r, status: rt.status}
 		var out any
 		var err error
-		if c.Caller, err = httpauth.From(r.Context()); err == nil {
+		if c.Caller, err = auth.From(r.Context()); err == nil {
 			out, err = rt.serve(c)
 		}
 		if err == nil {
@@ -235,9 +235,9 @@ func (f *server) handle(rt route) http.Handler {
 		case err == nil:
 		case f.Inside:
 			e := fault.Of(err)
-			httpauth.Reply(w, httpauth.StatusOf(e), httpauth.ErrorBody(e))
+			auth.Reply(w, auth.StatusOf(e), auth.ErrorBody(e))
 		default:
-			httpauth.WriteError(w, r, f.Logger, err)
+			auth.WriteError(w, r, f.Logger, err)
 		}
 	})
 }
@@ -252,13 +252,13 @@ func (c *call) reply(out any) error {
 	case none:
 		c.w.WriteHeader(c.status)
 	case raw:
-		httpauth.Reply(c.w, c.status, v)
+		auth.Reply(c.w, c.status, v)
 	default:
 		b, err := json.Marshal(v)
 		if err != nil {
 			return fault.New(fault.Internal, "answer_unwritable", "the answer cannot be written: %w", err)
 		}
-		httpauth.Reply(c.w, c.status, append(b, '\n'))
+		auth.Reply(c.w, c.status, append(b, '\n'))
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func (f *server) stream(c *call, mime string, write func(*late) error) (written,
 	out := &late{w: c.w, mime: mime}
 	err := write(out)
 	if err != nil && out.started {
-		httpauth.Log(c.r, f.Logger, err)
+		auth.Log(c.r, f.Logger, err)
 		panic(http.ErrAbortHandler)
 	}
 	return written{}, err

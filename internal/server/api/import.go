@@ -11,7 +11,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/importexport"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // MaxImport is the size limit of an import, packed and unpacked, in bytes: enough for the exports
@@ -79,14 +79,14 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 }) (ImportReport, error) {
 	if c.r.ContentLength > MaxImport {
 		c.w.Header().Set("Connection", "close")
-		return ImportReport{}, httpauth.TooLarge(MaxImport)
+		return ImportReport{}, auth.TooLarge(MaxImport)
 	}
 	if err := c.Store(ctx, max(c.r.ContentLength, 0)); err != nil {
 		return ImportReport{}, err
 	}
 	left, err := c.StorageLeft(ctx)
 	if err == nil && c.Bounded() { // an import takes all of the caller's room in memory, whatever its size
-		err = c.ReserveRequest(ctx, c.MostBody(httpauth.MaxBody))
+		err = c.ReserveRequest(ctx, c.MostBody(auth.MaxBody))
 	}
 	if err != nil {
 		return ImportReport{}, err
@@ -114,7 +114,7 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 	}
 	if err != nil { // what was imported before it stays, and must be reported
 		rep.refuse(fault.Of(err))
-		httpauth.Log(c.r, f.Logger, err)
+		auth.Log(c.r, f.Logger, err)
 	}
 	rep.Notes = append(rep.Notes, notes...)
 	return rep, nil
@@ -132,7 +132,7 @@ func (f *server) convert(ctx context.Context, c *call, in struct {
 	From string `query:"from"`
 	To   string `query:"to"`
 }) (converted, error) {
-	doc, err := httpauth.ReadBody(c.w, c.r, 0)
+	doc, err := auth.ReadBody(c.w, c.r, 0)
 	if err != nil {
 		return converted{}, err
 	}

@@ -9,14 +9,14 @@ import (
 	"steward/internal/policy/rego"
 	"steward/internal/resource"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/store"
 	"steward/internal/store/audit"
 	"steward/internal/tree"
 )
 
-func (f *server) agents() httpauth.Agents {
-	return httpauth.Agents{Catalog: f.Agents, Authorizer: f.Authorizer}
+func (f *server) agents() auth.Agents {
+	return auth.Agents{Catalog: f.Agents, Authorizer: f.Authorizer}
 }
 
 func (f *server) listAgents(ctx context.Context, c *call, _ struct{}) (map[string][]catalog.Listing, error) {
@@ -33,14 +33,14 @@ func (f *server) inspectAgent(ctx context.Context, c *call, in struct {
 }
 
 func (f *server) approveAgent(ctx context.Context, c *call, in struct {
-	Body httpauth.Approval `body:""`
+	Body auth.Approval `body:""`
 }) (catalog.Listing, error) {
 	return f.agents().Approve(ctx, c.Caller, in.Body)
 }
 
 // refusal denies or revokes an agent or a source.
 type refusal struct {
-	Body httpauth.Refusal `body:""`
+	Body auth.Refusal `body:""`
 }
 
 func (f *server) denyAgent(ctx context.Context, c *call, in refusal) (catalog.Listing, error) {
@@ -78,7 +78,7 @@ func (f *server) models(ctx context.Context, _ *call, _ struct{}) (modelList, er
 		out.Models[i] = modelView{m.Full(), m.Provider, m.Created, m.Window, m.Embedder}
 	}
 	for provider, err := range found.Errors {
-		e := httpauth.Public(err)
+		e := auth.Public(err)
 		out.Errors[provider] = modelFailure{e.Code, e.Message, e.Remedy}
 	}
 	return out, nil

@@ -10,7 +10,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/resource"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/tree"
 )
 
@@ -138,7 +138,7 @@ func (f *server) putResource(ctx context.Context, c *call, in struct {
 	default:
 		return tree.Resource{}, fault.New(fault.Invalid, "version_invalid", "If-None-Match can only be * here, not %.60q", m)
 	}
-	body, err := httpauth.ReadBody(c.w, c.r, tree.MaxBody)
+	body, err := auth.ReadBody(c.w, c.r, tree.MaxBody)
 	if err == nil {
 		err = c.Store(ctx, int64(len(body)))
 	}

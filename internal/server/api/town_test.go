@@ -26,7 +26,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
 	"steward/internal/server/api"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/store"
 	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
@@ -174,11 +174,11 @@ func (w *town) as(user, method, path, body string, head ...string) (int, string,
 	r := httptest.NewRequest(method, api.Prefix+path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	if name, admin := strings.CutSuffix(user, "+admin"); name != "-" {
-		c := httpauth.Caller{User: name, Admin: admin}
+		c := auth.Caller{User: name, Admin: admin}
 		if w.service {
 			c.Roles = []string{policy.RoleService}
 		}
-		r = r.WithContext(httpauth.With(r.Context(), c))
+		r = r.WithContext(auth.With(r.Context(), c))
 	}
 	for _, h := range head {
 		k, v, _ := strings.Cut(h, ": ")

@@ -18,7 +18,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/store"
 )
 
@@ -227,7 +227,7 @@ func (f *server) denyIntent(ctx context.Context, c *call, in intentAnswer) (clie
 }
 
 func (f *server) answerIntent(ctx context.Context, c *call, in intentAnswer, approve bool) (client.Intent, error) {
-	said, err := httpauth.Answer{Hash: in.Body.Hash, Reason: in.Body.Reason}.Verdict(c.Caller, in.ID, approve)
+	said, err := auth.Answer{Hash: in.Body.Hash, Reason: in.Body.Reason}.Verdict(c.Caller, in.ID, approve)
 	if err != nil {
 		return client.Intent{}, err
 	}

@@ -17,7 +17,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/provider/wire"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // ignoredHeader names the members of a request that were ignored.
@@ -51,7 +51,7 @@ func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error
 	if err != nil {
 		return err
 	}
-	httpauth.Reply(w, http.StatusOK, append(a.whole(reply), '\n'))
+	auth.Reply(w, http.StatusOK, append(a.whole(reply), '\n'))
 	return nil
 }
 

@@ -20,7 +20,7 @@ import (
 	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/server/openai"
 	"steward/test/leak"
 )
@@ -154,7 +154,7 @@ func serve(t *testing.T, n *node, o openai.Options) *httptest.Server {
 	h := openai.Handler(o)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Bare") == "" {
-			r = r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "ana"}))
+			r = r.WithContext(auth.With(r.Context(), auth.Caller{User: "ana"}))
 		}
 		h.ServeHTTP(w, r)
 	}))
@@ -249,7 +249,7 @@ const usage = `{"prompt_tokens":20,"completion_tokens":7,"total_tokens":27,"prom
 func handler(n *node) http.Handler {
 	h := openai.Handler(openai.Options{Node: n, Logger: slog.New(slog.DiscardHandler)})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "ana"})))
+		h.ServeHTTP(w, r.WithContext(auth.With(r.Context(), auth.Caller{User: "ana"})))
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/fault"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // modelObject is one of a list of models.
@@ -34,7 +34,7 @@ type list[T any] struct {
 }
 
 func reply(w http.ResponseWriter, v any) error {
-	httpauth.Reply(w, http.StatusOK, append(encode(v), '\n'))
+	auth.Reply(w, http.StatusOK, append(encode(v), '\n'))
 	return nil
 }
 
@@ -96,7 +96,7 @@ type embeddingRequest struct {
 // embeddings answers POST /v1/embeddings.
 func (f *server) embeddings(w http.ResponseWriter, r *http.Request, _ string) error {
 	var e embeddingRequest
-	if err := httpauth.Decode(w, r, f.MaxBody, &e); err != nil {
+	if err := auth.Decode(w, r, f.MaxBody, &e); err != nil {
 		return err
 	}
 	texts, err := e.texts()

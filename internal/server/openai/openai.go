@@ -23,7 +23,7 @@ import (
 	"steward/internal/provider/openai"
 	"steward/internal/provider/wire"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // Node is the part of the runtime that the server uses.
@@ -41,7 +41,7 @@ type Node interface {
 // Options configure the server. Node is required; zero values are good defaults for the rest.
 type Options struct {
 	Node      Node
-	MaxBody   int64          // bytes of a request; 0: httpauth.MaxBody
+	MaxBody   int64          // bytes of a request; 0: auth.MaxBody
 	KeepAlive time.Duration  // interval of keep-alives in a silent stream; 0: 15 seconds
 	Labels    message.Labels // of everything that is sent to a model outside a conversation
 	Logger    *slog.Logger
@@ -55,7 +55,7 @@ type server struct {
 
 // Handler returns the server, which serves /v1/chat/completions, /v1/responses, /v1/models and
 // /v1/embeddings.
-// Mount it behind a httpauth.Guard with WriteError.
+// Mount it behind a auth.Guard with WriteError.
 func Handler(o Options) http.Handler {
 	if o.KeepAlive <= 0 {
 		o.KeepAlive = 15 * time.Second
@@ -93,7 +93,7 @@ func (f *server) routes() map[string]serve {
 // only returns a handler for one method that requires an authenticated caller.
 func (f *server) only(method string, serve serve) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, err := httpauth.From(r.Context())
+		caller, err := auth.From(r.Context())
 		switch {
 		case err != nil:
 		case r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead):
@@ -104,7 +104,7 @@ func (f *server) only(method string, serve serve) http.Handler {
 			err = serve(w, r, caller.User)
 		}
 		if err != nil {
-			httpauth.Log(r, f.Logger, err)
+			auth.Log(r, f.Logger, err)
 			WriteError(w, r, err)
 		}
 	})
@@ -112,16 +112,16 @@ func (f *server) only(method string, serve serve) http.Handler {
 
 // WriteError answers with an error in OpenAI's form.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
-	e := httpauth.Public(err)
+	e := auth.Public(err)
 	writeError(w, status(e), e)
 }
 
 func writeError(w http.ResponseWriter, status int, e *fault.Error) {
-	httpauth.RetryAfter(w.Header(), e)
+	auth.RetryAfter(w.Header(), e)
 	if status >= 400 && !e.Recoverable() && (status == http.StatusTooManyRequests || status >= 500) {
 		w.Header().Set("X-Should-Retry", "false") // OpenAI's own clients respect it
 	}
-	httpauth.Reply(w, status, append(errorBody(status, e), '\n'))
+	auth.Reply(w, status, append(errorBody(status, e), '\n'))
 }
 
 // status returns the HTTP status that OpenAI's clients expect for an error.
@@ -130,11 +130,11 @@ func status(e *fault.Error) int {
 	case e.Code == "auth_failed": // the provider's key is at fault, not the caller's
 		return http.StatusBadGateway
 	case e.Code == "media_type":
-		return httpauth.StatusOf(e)
+		return auth.StatusOf(e)
 	case e.Code == "context_too_long", e.Kind == fault.Unsupported:
 		return http.StatusBadRequest
 	}
-	return httpauth.Status(e.Kind)
+	return auth.Status(e.Kind)
 }
 
 // errorBody returns the object {"error":{message, type, param, code}}.

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/llm"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/tool"
 )
 
@@ -70,9 +70,9 @@ type formatPart struct {
 // readCompletion reads and checks a request's body, except its messages.
 func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*completion, error) {
 	var c completion
-	body, err := httpauth.ReadBody(w, r, limit)
+	body, err := auth.ReadBody(w, r, limit)
 	if err == nil {
-		err = httpauth.UnmarshalKnown(body, &c)
+		err = auth.UnmarshalKnown(body, &c)
 	}
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/llm"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // responseRequest is the body of POST /v1/responses
@@ -123,9 +123,9 @@ func renamed(err error) error {
 // respond answers POST /v1/responses. Nothing is stored for later requests.
 func (f *server) respond(w http.ResponseWriter, r *http.Request, user string) error {
 	var q responseRequest
-	body, err := httpauth.ReadBody(w, r, f.MaxBody)
+	body, err := auth.ReadBody(w, r, f.MaxBody)
 	if err == nil {
-		err = httpauth.UnmarshalKnown(body, &q)
+		err = auth.UnmarshalKnown(body, &q)
 	}
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (f *server) respond(w http.ResponseWriter, r *http.Request, user string) er
 	if err != nil {
 		return renamed(err)
 	}
-	httpauth.Reply(w, http.StatusOK, append(encode(out.object), '\n'))
+	auth.Reply(w, http.StatusOK, append(encode(out.object), '\n'))
 	return nil
 }
 

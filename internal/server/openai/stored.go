@@ -12,7 +12,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // agentPrefix begins the names of the models that are agents.
@@ -33,7 +33,7 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 	if err := own(conv, c, last); err != nil {
 		return nil, err
 	}
-	caller, err := httpauth.From(ctx)
+	caller, err := auth.From(ctx)
 	if err == nil {
 		err = caller.Store(ctx, int64(c.size))
 	}
@@ -133,7 +133,7 @@ func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, 
 
 // send begins a turn, when the caller may begin another one.
 func (f *server) send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error) {
-	caller, err := httpauth.From(ctx)
+	caller, err := auth.From(ctx)
 	if err != nil {
 		return runtime.Accepted{}, err
 	}
@@ -148,7 +148,7 @@ func (f *server) send(ctx context.Context, user string, t runtime.Turn) (runtime
 	}
 	go func() { // the turn goes on if the caller leaves
 		defer end()
-		httpauth.AwaitTurn(context.WithoutCancel(ctx), f.Node, user, acc)
+		auth.AwaitTurn(context.WithoutCancel(ctx), f.Node, user, acc)
 	}()
 	return acc, nil
 }
@@ -170,7 +170,7 @@ func (f *server) follow(ctx context.Context, user string, acc runtime.Accepted, 
 
 // agents returns the names of the models that are agents.
 func (f *server) agents(ctx context.Context) []string {
-	if c, err := httpauth.From(ctx); err != nil || c.User == identity.Anonymous {
+	if c, err := auth.From(ctx); err != nil || c.User == identity.Anonymous {
 		return nil
 	}
 	var out []string

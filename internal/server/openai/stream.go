@@ -10,7 +10,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // stream answers with server-sent events. An error before the first piece has an HTTP status of its own;
@@ -27,8 +27,8 @@ func (f *server) stream(r *http.Request, p *pipe, from events, to *feed) error {
 	if !p.started {
 		return err
 	}
-	httpauth.Log(r, f.Logger, err)
-	to.fail(httpauth.Public(err))
+	auth.Log(r, f.Logger, err)
+	to.fail(auth.Public(err))
 	return nil
 }
 

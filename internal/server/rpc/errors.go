@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"steward/internal/fault"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // domain is the domain of Steward's error codes in google.rpc.ErrorInfo.
@@ -44,7 +44,7 @@ func asConnect(err error) *connect.Error {
 	if own, ok := errors.AsType[*connect.Error](err); ok {
 		return own
 	}
-	e := httpauth.Public(err)
+	e := auth.Public(err)
 	out := connect.NewError(cmp.Or(codeOf[e.Kind], connect.CodeInternal), errors.New(strings.ToValidUTF8(e.Error(), "\uFFFD")))
 	add := func(m proto.Message) {
 		if d, err := connect.NewErrorDetail(m); err == nil { // strings and numbers cannot fail

@@ -9,7 +9,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/resource"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 // Events is what the service event.Event needs of the runtime.
@@ -44,11 +44,11 @@ type happened struct {
 }
 
 // eventCaller returns the caller, or an error if there are no events.
-func (f *Server) eventCaller(ctx context.Context) (httpauth.Caller, error) {
+func (f *Server) eventCaller(ctx context.Context) (auth.Caller, error) {
 	if f.Events == nil {
-		return httpauth.Caller{}, fault.New(fault.Unsupported, "events_missing", "this Steward has no events")
+		return auth.Caller{}, fault.New(fault.Unsupported, "events_missing", "this Steward has no events")
 	}
-	return httpauth.From(ctx)
+	return auth.From(ctx)
 }
 
 type publishResponse struct {

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"steward/internal/fault"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/test/rpc/pb"
 	"steward/test/served"
 	"steward/test/storetest"
@@ -84,7 +84,7 @@ func (s *stream) ends(code codes.Code, reason string) {
 
 func TestSubscribeByGRPC(t *testing.T) {
 	h := served.NewEvents(t, storetest.NewModel(), 0)
-	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Events: h})
+	s := serve(t, auth.Options{Keys: keys{}}, Options{Events: h})
 	ctx := t.Context()
 	anna := []string{"authorization", "Bearer " + annas}
 	h.Put("anna", "before")
@@ -137,7 +137,7 @@ func TestSubscribeByGRPC(t *testing.T) {
 
 func TestSubscribeRefuses(t *testing.T) {
 	h := served.NewEvents(t, storetest.NewModel(), 0)
-	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Events: h})
+	s := serve(t, auth.Options{Keys: keys{}}, Options{Events: h})
 	ctx := t.Context()
 	anna := []string{"authorization", "Bearer " + annas}
 	s.stream(ctx, &pb.SubscribeRequest{}).ends(codes.Unauthenticated, "KEY_MISSING")
@@ -164,7 +164,7 @@ func TestSubscribeRefuses(t *testing.T) {
 	if err := s.grpc("/event.Event/Publish", &pb.Occurrence{Resources: lamp}, new(pb.PublishResponse)); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("without a key: %v", err)
 	}
-	none := serve(t, httpauth.Options{}, Options{})
+	none := serve(t, auth.Options{}, Options{})
 	none.stream(ctx, &pb.SubscribeRequest{}).ends(codes.Unimplemented, "EVENTS_MISSING")
 	if err := none.grpc("/event.Event/Publish", &pb.Occurrence{Resources: lamp}, new(pb.PublishResponse)); status.Code(err) != codes.Unimplemented {
 		t.Errorf("without events: %v", err)
@@ -178,7 +178,7 @@ var revoked = error(fault.New(fault.Unauthentic, "key_revoked", "the key was rev
 func TestRevokedKeyEndsStreams(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		h, k := served.NewEvents(t, storetest.NewModel(), map[bool]time.Duration{false: time.Hour, true: 20 * time.Millisecond}[quiet]), &served.Keys{User: "anna"}
-		s := serve(t, httpauth.Options{Keys: k}, Options{Events: h})
+		s := serve(t, auth.Options{Keys: k}, Options{Events: h})
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		st := s.stream(ctx, &pb.SubscribeRequest{}, "authorization", "Bearer "+annas)
 		st.next()
@@ -204,7 +204,7 @@ func TestRevokedKeyEndsStreams(t *testing.T) {
 // The same stream over gRPC-Web and as Connect's JSON, as browsers read it.
 func TestSubscribeFromTheWeb(t *testing.T) {
 	h := served.NewEvents(t, storetest.NewModel(), 0)
-	s := serve(t, httpauth.Options{}, Options{Events: h})
+	s := serve(t, auth.Options{}, Options{Events: h})
 	h.Put("local", "a")
 	open := func(contentType string, body []byte) *bufio.Reader {
 		t.Helper()

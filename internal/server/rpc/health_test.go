@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/proto"
 )
 
@@ -33,7 +33,7 @@ func TestHealth(t *testing.T) {
 		}
 		return nil
 	}
-	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Ready: ready, Every: 5 * time.Millisecond})
+	s := serve(t, auth.Options{Keys: keys{}}, Options{Ready: ready, Every: 5 * time.Millisecond})
 	c := health.NewHealthClient(s.conn)
 	ctx := t.Context()
 	for _, service := range []string{"", "tool.Tool", "search.Search", "event.Event"} {
@@ -96,7 +96,7 @@ func TestHealth(t *testing.T) {
 
 // TestReflection asks as grpcurl does.
 func TestReflection(t *testing.T) {
-	s := serve(t, httpauth.Options{Keys: keys{}}, Options{})
+	s := serve(t, auth.Options{Keys: keys{}}, Options{})
 	ask := func(key string, in ...*reflection.ServerReflectionRequest) (out []*reflection.ServerReflectionResponse, err error) {
 		ctx := t.Context()
 		if key != "" {

@@ -9,7 +9,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/resource"
 	"steward/internal/search"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 )
 
 type queryRequest struct {
@@ -58,7 +58,7 @@ type span struct {
 
 // queryMessages serves search.Search.QueryMessages.
 func (f *Server) queryMessages(ctx context.Context, in *queryRequest) (out queryResponse, err error) {
-	c, err := httpauth.From(ctx)
+	c, err := auth.From(ctx)
 	if err != nil {
 		return out, err
 	}

@@ -21,7 +21,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/runtime"
 	"steward/internal/search"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/tool"
 	"steward/proto"
 )
@@ -38,7 +38,7 @@ type Options struct {
 	Node   Node
 	Events Events                      // nil: events are not served
 	Work   Work                        // nil: neither are plans and agents
-	Guard  *httpauth.Guard             // authenticates callers; health needs no key
+	Guard  *auth.Guard                 // authenticates callers; health needs no key
 	Ready  func(context.Context) error // the status that health reports; nil: always ready
 	Every  time.Duration               // how often a watched status is checked; 0: 5 seconds
 	Logger *slog.Logger                // nil: slog.Default()
@@ -152,10 +152,10 @@ func (f *Server) guarded(h http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return f.Guard.Wrap(private(bounded(h)), func(w http.ResponseWriter, r *http.Request, err error) {
 		if !refusals.IsSupported(r) || fault.HasCode(err, "media_type") {
-			httpauth.WriteError(w, r, f.Logger, err)
+			auth.WriteError(w, r, f.Logger, err)
 			return
 		}
-		httpauth.Log(r, f.Logger, err)
+		auth.Log(r, f.Logger, err)
 		refusals.Write(w, r, asConnect(err)) // fails only if the client has gone
 	})
 }
@@ -164,7 +164,7 @@ func (f *Server) guarded(h http.Handler) http.Handler {
 // be as large as is allowed.
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := httpauth.From(r.Context())
+		c, err := auth.From(r.Context())
 		if err != nil || !c.Bounded() {
 			h.ServeHTTP(w, r)
 			return
@@ -184,8 +184,8 @@ func bounded(h http.Handler) http.Handler {
 }
 
 // storing begins a call that stores something, in a turn of its own. end must be called when it has ended.
-func storing(ctx context.Context, size int) (c httpauth.Caller, end func(), err error) {
-	if c, err = httpauth.From(ctx); err == nil {
+func storing(ctx context.Context, size int) (c auth.Caller, end func(), err error) {
+	if c, err = auth.From(ctx); err == nil {
 		err = c.Store(ctx, int64(size))
 	}
 	if err == nil {

@@ -27,7 +27,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/search"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/tool"
 	"steward/test/rpc/pb"
 )
@@ -38,7 +38,7 @@ func multiply() tool.Spec {
 }
 
 func TestListToolsByEveryProtocol(t *testing.T) {
-	s := serve(t, httpauth.Options{}, Options{})
+	s := serve(t, auth.Options{}, Options{})
 	s.node.list = func(user, agent, namespace string) ([]tool.Spec, error) {
 		if user != identity.Local || agent != "a/b" || namespace != "math" {
 			return nil, fmt.Errorf("asked for %q of %q by %q", namespace, agent, user)
@@ -86,7 +86,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 }
 
 func TestExecuteTool(t *testing.T) {
-	s := serve(t, httpauth.Options{}, Options{})
+	s := serve(t, auth.Options{}, Options{})
 	req := id.New()
 	var asked runtime.Execution
 	s.node.execute = func(_ context.Context, user string, e runtime.Execution) (runtime.Executed, error) {
@@ -127,7 +127,7 @@ func TestExecuteTool(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	s := serve(t, httpauth.Options{}, Options{})
+	s := serve(t, auth.Options{}, Options{})
 	for kind, want := range map[fault.Kind]codes.Code{
 		fault.Invalid: codes.InvalidArgument, fault.NotFound: codes.NotFound, fault.Conflict: codes.Aborted, fault.Denied: codes.PermissionDenied,
 		fault.Unauthentic: codes.Unauthenticated, fault.TooLarge: codes.ResourceExhausted, fault.RateLimited: codes.ResourceExhausted,
@@ -174,7 +174,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestAPanicIsAnError(t *testing.T) {
-	s := serve(t, httpauth.Options{}, Options{})
+	s := serve(t, auth.Options{}, Options{})
 	s.node.execute = func(context.Context, string, runtime.Execution) (runtime.Executed, error) { panic("oh no") }
 	for range 2 {
 		err := s.grpc("/tool.Tool/ExecuteTool", &pb.Tool{}, &pb.ToolCallResult{})
@@ -190,7 +190,7 @@ func TestAPanicIsAnError(t *testing.T) {
 // TestWhoIsLetIn tries every protocol with and without keys, from foreign
 // origins and under foreign host names.
 func TestWhoIsLetIn(t *testing.T) {
-	s := serve(t, httpauth.Options{Keys: keys{}, Token: func() (string, error) { return "admin", nil }, Hosts: []string{"127.0.0.1"}, Origins: []string{"https://app.example"}}, Options{})
+	s := serve(t, auth.Options{Keys: keys{}, Token: func() (string, error) { return "admin", nil }, Hosts: []string{"127.0.0.1"}, Origins: []string{"https://app.example"}}, Options{})
 	var user string
 	s.node.list = func(u, _, _ string) ([]tool.Spec, error) { user = u; return nil, nil }
 	s.node.find = func(u string, _ search.Query) (search.Page, error) { user = u; return search.Page{}, nil }
@@ -254,7 +254,7 @@ func TestWhoIsLetIn(t *testing.T) {
 }
 
 func TestADeadlineReachesTheNode(t *testing.T) {
-	s := serve(t, httpauth.Options{}, Options{})
+	s := serve(t, auth.Options{}, Options{})
 	s.node.execute = func(ctx context.Context, _ string, _ runtime.Execution) (runtime.Executed, error) {
 		if at, ok := ctx.Deadline(); !ok || time.Until(at) > time.Minute {
 			return runtime.Executed{}, errors.New("there is no deadline")
@@ -281,7 +281,7 @@ func TestADeadlineReachesTheNode(t *testing.T) {
 }
 
 func TestWhatCannotBeRead(t *testing.T) {
-	s := serve(t, httpauth.Options{}, Options{})
+	s := serve(t, auth.Options{}, Options{})
 	big := &pb.Tool{Function: &pb.Function{Arguments: proto.String(strings.Repeat("x", maxRequest))}}
 	if err := s.grpc("/tool.Tool/ExecuteTool", big, &pb.ToolCallResult{}); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a large request: %.200v", err)
@@ -307,7 +307,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 }
 
 func TestQueryMessages(t *testing.T) {
-	s := serve(t, httpauth.Options{}, Options{})
+	s := serve(t, auth.Options{}, Options{})
 	conv, inter, msg := id.New(), id.New(), id.New()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8000, time.UTC)
 	var asked search.Query
@@ -364,7 +364,7 @@ func FuzzJSON(f *testing.F) {
 	}, find: func(_ string, q search.Query) (search.Page, error) {
 		return search.Page{Hits: []search.Hit{{Title: q.Text, Line: search.Line{Text: q.Tool, At: q.Since}}}, Next: q.After}, nil
 	}}
-	server := New(Options{Node: n, Guard: httpauth.New(httpauth.Options{Token: func() (string, error) { return "token", nil }})})
+	server := New(Options{Node: n, Guard: auth.New(auth.Options{Token: func() (string, error) { return "token", nil }})})
 	mux := http.NewServeMux()
 	if err := server.Mount(mux); err != nil {
 		f.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/tool"
 )
 
@@ -83,7 +83,7 @@ type listToolsResponse struct {
 
 // listTools serves tool.Tool.ListTools.
 func (f *Server) listTools(ctx context.Context, in *listToolsRequest) (out listToolsResponse, err error) {
-	c, err := httpauth.From(ctx)
+	c, err := auth.From(ctx)
 	if err != nil {
 		return out, err
 	}

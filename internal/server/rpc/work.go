@@ -12,7 +12,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/store"
 )
 
@@ -121,11 +121,11 @@ func changeOf(fr *runtime.Frame, in *messageForm, conversation id.ID) *messageFo
 }
 
 // worker returns the caller, or an error if there is nobody to work.
-func (f *Server) worker(ctx context.Context) (httpauth.Caller, error) {
+func (f *Server) worker(ctx context.Context) (auth.Caller, error) {
 	if f.Work == nil {
-		return httpauth.Caller{}, fault.New(fault.Unsupported, "work_missing", "this Steward has no agents")
+		return auth.Caller{}, fault.New(fault.Unsupported, "work_missing", "this Steward has no agents")
 	}
-	return httpauth.From(ctx)
+	return auth.From(ctx)
 }
 
 // taskForm is a plan.Task.

@@ -14,7 +14,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/store"
 	pb "steward/test/rpc/workpb"
 )
@@ -42,7 +42,7 @@ func (r *refusing) Agents(context.Context) []runtime.AgentView { return nil }
 // TestProcess: the turn is that of the message, and its errors are those of the call.
 func TestProcess(t *testing.T) {
 	work := &refusing{}
-	s := serve(t, httpauth.Options{}, Options{Work: work})
+	s := serve(t, auth.Options{}, Options{Work: work})
 	process := func(s *world, method string, in *pb.MessageV2) (told []*pb.MessageV2, err error) {
 		cs, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
 		if err == nil {
@@ -74,7 +74,7 @@ func TestProcess(t *testing.T) {
 			t.Errorf("%v: %v %v", bad, told, err)
 		}
 	}
-	none := serve(t, httpauth.Options{}, Options{})
+	none := serve(t, auth.Options{}, Options{})
 	if _, err := process(none, "/plan.Plan/Process", in); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}

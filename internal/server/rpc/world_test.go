@@ -21,7 +21,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/runtime"
 	"steward/internal/search"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/tool"
 	"steward/test/leak"
 )
@@ -85,14 +85,14 @@ func (l *logs) String() string {
 	return l.buf.String()
 }
 
-func serve(t *testing.T, guard httpauth.Options, o Options) *world {
+func serve(t *testing.T, guard auth.Options, o Options) *world {
 	s := &world{t: t, node: &node{}, logs: &logs{}}
 	guard.Logger = slog.New(slog.NewTextHandler(s.logs, nil))
 	mine := guard.Keys == nil // without keys, all calls use the token
 	if mine {
 		guard.Token = func() (string, error) { return "token", nil }
 	}
-	o.Node, o.Guard, o.Logger = s.node, httpauth.New(guard), guard.Logger
+	o.Node, o.Guard, o.Logger = s.node, auth.New(guard), guard.Logger
 	s.server = New(o)
 	mux := http.NewServeMux()
 	if err := s.server.Mount(mux); err != nil {

@@ -16,7 +16,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/policy"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/service"
 )
 
@@ -27,7 +27,7 @@ type Options struct {
 	// Known returns what a user may use with an API key, as the agent in the Steward-Agent header. If it
 	// is nil, only tokens are accepted.
 	Known func(ctx context.Context, user, agent string) (Grant, error)
-	// Chat answers OpenAI's chat completions for an authenticated caller (httpauth.From). If it is nil,
+	// Chat answers OpenAI's chat completions for an authenticated caller (auth.From). If it is nil,
 	// there is no llm service.
 	Chat   http.Handler
 	Logger *slog.Logger // nil: slog.Default()
@@ -41,7 +41,7 @@ const Prefix = "/services/v1"
 const maxBody = 1 << 20
 
 // Handler returns the server. It checks tokens itself. Callers that a guard has authenticated before it
-// (httpauth.From) use an API key.
+// (auth.From) use an API key.
 func Handler(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -53,7 +53,7 @@ func Handler(o Options) http.Handler {
 		mux.HandleFunc(method+" "+Prefix+path, func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, rt.service, rt.serve) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		httpauth.WriteError(w, r, o.Logger, fault.New(fault.NotFound, "unknown_url", "there is no %s %.200s", r.Method, r.URL.Path).
+		auth.WriteError(w, r, o.Logger, fault.New(fault.NotFound, "unknown_url", "there is no %s %.200s", r.Method, r.URL.Path).
 			WithHint("%s has /state, /db/query, /db/exec, /log, /user and /llm/chat/completions", Prefix))
 	})
 	return mux
@@ -105,7 +105,7 @@ func (f *server) serve(w http.ResponseWriter, r *http.Request, n service.Name, d
 		v, err = do(g, w, r)
 	}
 	if err != nil {
-		httpauth.WriteError(w, r, f.Logger, err)
+		auth.WriteError(w, r, f.Logger, err)
 		return
 	}
 	switch v := v.(type) {
@@ -113,14 +113,14 @@ func (f *server) serve(w http.ResponseWriter, r *http.Request, n service.Name, d
 	case nil:
 		w.WriteHeader(http.StatusNoContent)
 	case json.RawMessage:
-		httpauth.Reply(w, http.StatusOK, v)
+		auth.Reply(w, http.StatusOK, v)
 	default:
 		b, err := json.Marshal(v)
 		if err != nil {
-			httpauth.WriteError(w, r, f.Logger, err)
+			auth.WriteError(w, r, f.Logger, err)
 			return
 		}
-		httpauth.Reply(w, http.StatusOK, b)
+		auth.Reply(w, http.StatusOK, b)
 	}
 }
 
@@ -130,7 +130,7 @@ func (f *server) grant(r *http.Request) (Grant, error) {
 	if ok && strings.HasPrefix(token, tokenMark) && f.Tokens != nil {
 		return f.Tokens.Find(token, time.Now())
 	}
-	caller, err := httpauth.From(r.Context())
+	caller, err := auth.From(r.Context())
 	if err == nil && slices.Contains(caller.Roles, policy.RoleGuest) && r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, "/db/query") && !strings.HasSuffix(r.URL.Path, "/llm/chat/completions") {
 		return Grant{}, fault.New(fault.Denied, "guest_changes_nothing", "a guest changes nothing").WithHint("use the key of a member or of a service")
 	}
@@ -164,7 +164,7 @@ func (f *server) get(g Grant, _ http.ResponseWriter, r *http.Request) (any, erro
 }
 
 func (f *server) put(g Grant, w http.ResponseWriter, r *http.Request) (any, error) {
-	body, err := httpauth.ReadBody(w, r, maxBody)
+	body, err := auth.ReadBody(w, r, maxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (f *server) delete(g Grant, _ http.ResponseWriter, r *http.Request) (any, e
 
 func (f *server) query(g Grant, w http.ResponseWriter, r *http.Request) (any, error) {
 	var s service.Statement
-	if err := httpauth.Decode(w, r, maxBody, &s); err != nil {
+	if err := auth.Decode(w, r, maxBody, &s); err != nil {
 		return nil, err
 	}
 	return f.Services.Query(r.Context(), g.Caller, s.SQL, s.Args...)
@@ -187,7 +187,7 @@ func (f *server) exec(g Grant, w http.ResponseWriter, r *http.Request) (any, err
 	var in struct {
 		Statements []service.Statement `json:"statements"`
 	}
-	if err := httpauth.Decode(w, r, maxBody, &in); err != nil {
+	if err := auth.Decode(w, r, maxBody, &in); err != nil {
 		return nil, err
 	}
 	n, err := f.Services.Exec(r.Context(), g.Caller, in.Statements...)
@@ -200,7 +200,7 @@ func (f *server) log(g Grant, w http.ResponseWriter, r *http.Request) (any, erro
 		Message string         `json:"message"`
 		Attrs   map[string]any `json:"attrs"`
 	}
-	if err := httpauth.Decode(w, r, maxBody, &in); err != nil {
+	if err := auth.Decode(w, r, maxBody, &in); err != nil {
 		return nil, err
 	}
 	level := slog.LevelInfo
@@ -234,7 +234,7 @@ func (f *server) chat(g Grant, w http.ResponseWriter, r *http.Request) (any, err
 		return nil, fault.New(fault.Denied, "service_unsupported", "the llm service is a model, and %.80q is not one", g.Model).
 			WithHint("name a model under services in agent.yaml")
 	}
-	body, err := httpauth.ReadBody(w, r, httpauth.MaxBody)
+	body, err := auth.ReadBody(w, r, auth.MaxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func (f *server) chat(g Grant, w http.ResponseWriter, r *http.Request) (any, err
 	if body, err = json.Marshal(in); err != nil {
 		return nil, err
 	}
-	r = r.Clone(httpauth.With(r.Context(), httpauth.Caller{User: g.User}))
+	r = r.Clone(auth.With(r.Context(), auth.Caller{User: g.User}))
 	r.Header = http.Header{"Content-Type": {"application/json"}}
 	r.URL.Path, r.ContentLength, r.Body = "/v1/chat/completions", int64(len(body)), io.NopCloser(bytes.NewReader(body))
 	f.Chat.ServeHTTP(w, r)

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"steward/internal/fault"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
 	"steward/internal/server/services"
 	"steward/internal/service"
 	"steward/internal/service/local"
@@ -63,9 +63,9 @@ func open(t *testing.T, bindings map[string]service.Bindings) *world {
 		Log: slog.New(slog.NewTextHandler(locked{&mu, w.said}, nil)),
 	})
 	chat := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		c, err := httpauth.From(r.Context())
+		c, err := auth.From(r.Context())
 		body, _ := io.ReadAll(r.Body)
-		httpauth.Reply(rw, 200, []byte(`{"user":"`+c.User+`","path":"`+r.URL.Path+`","sent":`+string(body)+`}`))
+		auth.Reply(rw, 200, []byte(`{"user":"`+c.User+`","path":"`+r.URL.Path+`","sent":`+string(body)+`}`))
 		if err != nil {
 			t.Error(err)
 		}
@@ -76,7 +76,7 @@ func open(t *testing.T, bindings map[string]service.Bindings) *world {
 		}})
 	w.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "Bearer sk-far" { // as the guard does by a key
-			r = r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "far"}))
+			r = r.WithContext(auth.With(r.Context(), auth.Caller{User: "far"}))
 		}
 		server.ServeHTTP(rw, r)
 	}))

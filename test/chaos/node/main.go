@@ -22,8 +22,8 @@ import (
 	"steward/internal/policy"
 	"steward/internal/provider/openai"
 	"steward/internal/runtime"
-	"steward/internal/server/chat"
-	"steward/internal/server/httpauth"
+	"steward/internal/server/auth"
+	"steward/internal/server/websocket"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 )
@@ -61,7 +61,7 @@ func serve(data, listen, model, ledger string) error {
 	if err != nil {
 		return err
 	}
-	talks := chat.Handler(chat.Options{Node: node, Logger: log})
+	talks := websocket.Handler(websocket.Options{Node: node, Logger: log})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/open", func(w http.ResponseWriter, r *http.Request) {
 		open, err := node.Requests(r.Context(), "local", false, 10_000)
@@ -72,7 +72,7 @@ func serve(data, listen, model, ledger string) error {
 		fmt.Fprint(w, len(open))
 	})
 	mux.HandleFunc("/ws", func(w http.ResponseWriter, r *http.Request) {
-		talks.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "local", Admin: true})))
+		talks.ServeHTTP(w, r.WithContext(auth.With(r.Context(), auth.Caller{User: "local", Admin: true})))
 	})
 	fmt.Println("ready", ln.Addr())
 	return http.Serve(ln, mux)

@@ -1,0 +1,100 @@
+package websocket
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// corking gives the WebSocket library a connection that can hold writes back, so that queued frames
+// leave in one write.
+type corking struct {
+	http.ResponseWriter
+	conn     *conn
+	patience time.Duration
+}
+
+// Hijack implements http.Hijacker.
+func (k *corking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	nc, rw, err := http.NewResponseController(k.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	k.conn.cork = &cork{Conn: nc, patience: k.patience}
+	rw.Writer.Reset(k.conn.cork)
+	return k.conn.cork, rw, nil
+}
+
+// cork is a net.Conn that buffers writes between hold and flush.
+type cork struct {
+	net.Conn
+	patience time.Duration // per piece; after twice that the connection fails
+
+	mu      sync.Mutex
+	holding bool
+	held    []byte
+	slow    bool // a write has taken longer than the patience
+}
+
+const (
+	mostHeld = 64 << 10 // bytes buffered, and bytes of one piece
+	mostKept = 16 << 10 // the size of the buffer that an idle connection keeps
+)
+
+func (k *cork) hold() {
+	k.mu.Lock()
+	k.holding = true
+	k.mu.Unlock()
+}
+
+// flush writes the buffer, and reports whether the peer was slow to accept it.
+func (k *cork) flush() (slow bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.holding = false
+	err = k.release()
+	return k.slow, err
+}
+
+func (k *cork) Write(p []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.holding {
+		return k.Conn.Write(p)
+	}
+	if len(k.held)+len(p) > mostHeld {
+		if err := k.release(); err != nil {
+			return 0, err
+		}
+	}
+	k.held = append(k.held, p...)
+	return len(p), nil
+}
+
+// release writes the buffer in pieces, because a long frame over a slow line does not mean that the
+// client has stopped reading.
+func (k *cork) release() error {
+	rest := k.held
+	k.held = k.held[:0]
+	if cap(k.held) > mostKept {
+		k.held = nil
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	for len(rest) > 0 {
+		n := min(len(rest), mostHeld)
+		began := time.Now()
+		if err := k.Conn.SetWriteDeadline(began.Add(2 * k.patience)); err != nil {
+			return err
+		}
+		if _, err := k.Conn.Write(rest[:n]); err != nil {
+			return err
+		}
+		k.slow = k.slow || time.Since(began) > k.patience
+		rest = rest[n:]
+	}
+	return k.Conn.SetWriteDeadline(time.Time{})
+}
