@@ -16,14 +16,14 @@ import (
 // consentTimeout is how long steward accounts connect waits for a person.
 const consentTimeout = 10 * time.Minute
 
-func (a *app) accountsCommand() *cobra.Command {
+func (a *program) accountsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "accounts", Short: "Set up mailboxes, and connect accounts at other services", GroupID: "keep",
 		Long: "Set up mailboxes, and connect accounts at other services with OAuth, without giving Steward a password.",
 	}, a.addAccount(), a.connectAccount())
 }
 
-func (a *app) connectAccount() *cobra.Command {
+func (a *program) connectAccount() *cobra.Command {
 	var device bool
 	c := &cobra.Command{
 		Use: "connect NAME", Short: "Connect an account of the settings", Args: cobra.ExactArgs(1),
@@ -46,7 +46,7 @@ func (a *app) connectAccount() *cobra.Command {
 	return c
 }
 
-func (a *app) consent(ctx context.Context, set *settings.Loaded, account string, device bool) error {
+func (a *program) consent(ctx context.Context, set *settings.Loaded, account string, device bool) error {
 	name, uses, err := usesOf(set, account)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (a *app) consent(ctx context.Context, set *settings.Loaded, account string,
 }
 
 // showConsent tells a person where to consent. code is to be typed there, unless it is empty.
-func (a *app) showConsent(url, code string) {
+func (a *program) showConsent(url, code string) {
 	if code == "" {
 		fmt.Fprintf(a.stderr, "open this in a browser on this machine:\n%s\n", url)
 		return

@@ -20,7 +20,7 @@ import (
 // mailFlags are what accounts add is told about a mailbox.
 type mailFlags struct{ name, imap, smtp, user, tls string }
 
-func (a *app) addAccount() *cobra.Command {
+func (a *program) addAccount() *cobra.Command {
 	var o mailFlags
 	c := &cobra.Command{
 		Use: "add ADDRESS", Short: "Set up the mailbox of an e-mail address",
@@ -43,7 +43,7 @@ func (a *app) addAccount() *cobra.Command {
 // notName is what a name in the settings cannot have.
 var notName = regexp.MustCompile(`[^a-z0-9_]+`)
 
-func (a *app) addMailbox(ctx context.Context, address string, o *mailFlags) error {
+func (a *program) addMailbox(ctx context.Context, address string, o *mailFlags) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (a *app) addMailbox(ctx context.Context, address string, o *mailFlags) erro
 }
 
 // askServers asks for the servers of a provider that is not known.
-func (a *app) askServers(ctx context.Context, box *settings.Mail, domain string) error {
+func (a *program) askServers(ctx context.Context, box *settings.Mail, domain string) error {
 	if box.IMAP != "" && box.SMTP != "" {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (a *app) askServers(ctx context.Context, box *settings.Mail, domain string)
 var serverName = regexp.MustCompile(`^(none|[A-Za-z0-9.\[\]:-]+:[0-9]{1,5})$`)
 
 // tryMailbox logs in at the servers of a mailbox.
-func (a *app) tryMailbox(ctx context.Context, set *settings.Loaded, name string, box settings.Mail) error {
+func (a *program) tryMailbox(ctx context.Context, set *settings.Loaded, name string, box settings.Mail) error {
 	one := *set
 	one.Mail = map[string]settings.Mail{name: box}
 	l := local{resolver: a.resolver(set), user: a.user()}

@@ -74,7 +74,7 @@ func TestMailboxOfTheSettings(t *testing.T) {
 		if code, _, errs := in(t, password, env, "secrets", "set", "MAIL"); code != exitOK {
 			t.Fatal(errs)
 		}
-		if out, err := program(t, env, "doctor").CombinedOutput(); !strings.Contains(string(out), want) {
+		if out, err := buildProgram(t, env, "doctor").CombinedOutput(); !strings.Contains(string(out), want) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
@@ -95,7 +95,7 @@ func TestCalendarsOfTheSettings(t *testing.T) {
 		if code, _, errs := in(t, password, env, "secrets", "set", "DAV"); code != exitOK {
 			t.Fatal(errs)
 		}
-		out, err := program(t, env, "doctor").CombinedOutput()
+		out, err := buildProgram(t, env, "doctor").CombinedOutput()
 		for _, want := range wants {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("lacks %q: %v\n%s", want, err, out)

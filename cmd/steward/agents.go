@@ -2,25 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"steward/internal/catalog"
-	"steward/internal/identity"
-	"steward/internal/jobs"
-	"steward/internal/llm"
-	"steward/internal/server/api"
-	"steward/internal/settings"
-	"steward/internal/store/sqlite"
 	"steward/internal/terminal"
 )
 
-func (a *app) agentsCommand() *cobra.Command {
+func (a *program) agentsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "agents", Aliases: []string{"agent"}, Short: "List, inspect and approve agents and tool sources", GroupID: "keep",
 		Long: "An agent is a folder with an agent.yaml. It lies in the folder agents of the data folder, or in a\n" +
@@ -31,32 +22,6 @@ func (a *app) agentsCommand() *cobra.Command {
 		a.refuseAgent("deny", "Deny an agent or a tool source", "You are not asked about it again until it changes."),
 		a.refuseAgent("revoke", "Revoke an approval at once", "Running turns continue, but cannot call its tools any more."),
 		a.newAgent(), a.keepAgent(), a.testAgents())
-}
-
-// openCatalog returns a session over the agents of a data folder that no other process uses.
-func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store) (*session, error) {
-	log := slog.New(slog.DiscardHandler) // the list reports problems
-	l := &local{store: st, keys: identity.New(st), log: log, resolver: a.resolver(set), alarms: jobs.New(jobs.Options{Store: st}), private: a.private(set)}
-	tools, err := l.tools(set)
-	if err == nil {
-		err = l.openPolicies(set, log)
-	}
-	if err == nil {
-		find := sync.OnceValues(func() (*supply, error) { return a.supply(ctx, set, l.judge, log) })
-		l.resolve = func(name string) (llm.Resolved, error) {
-			found, err := find()
-			if err != nil {
-				return llm.Resolved{}, err
-			}
-			return found.Resolve(name)
-		}
-		err = l.openAgents(ctx, a, set, tools, log)
-	}
-	if err != nil {
-		return nil, errors.Join(err, l.closePolicies(), st.Close())
-	}
-	return a.within(api.Options{People: l.keys, Agents: l.catalog, Authorizer: l.judge}, nil, log,
-		func() error { return errors.Join(l.closeAgents(), l.closePolicies(), st.Close()) }), nil
 }
 
 func (s *session) agents(ctx context.Context) ([]catalog.Listing, error) {
@@ -70,7 +35,7 @@ func (s *session) inspect(ctx context.Context, path string) (out catalog.Inspect
 	return out, err
 }
 
-func (a *app) listAgents() *cobra.Command {
+func (a *program) listAgents() *cobra.Command {
 	return a.over(toManage, &cobra.Command{Use: "list", Short: "List agents and tool sources, and whether each is approved"},
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
@@ -81,11 +46,6 @@ func (a *app) listAgents() *cobra.Command {
 			}
 			return err
 		})
-}
-
-// waiting counts the entries that wait for a decision of the user.
-func waiting(list []catalog.Listing) int {
-	return len(catalog.Waiting(list))
 }
 
 // agentTable formats agents in columns, each below its parent.
@@ -114,7 +74,7 @@ func agentTable(list []catalog.Listing, width int) string {
 	return out.String()
 }
 
-func (a *app) showAgent() *cobra.Command {
+func (a *program) showAgent() *cobra.Command {
 	return a.over(toManage, &cobra.Command{Use: "show PATH", Short: "Show everything that an approval covers", ValidArgsFunction: a.completeAgents(),
 		Long: "Show everything that an approval covers: the definition, the prompt, the programs, and the announced\n" +
 			"tools. The agent's servers are started to list their tools. Invisible characters are written out, for\n" +
@@ -126,7 +86,7 @@ func (a *app) showAgent() *cobra.Command {
 }
 
 // refuseAgent makes a command that denies agents and sources or revokes their approvals.
-func (a *app) refuseAgent(verb, short, long string) *cobra.Command {
+func (a *program) refuseAgent(verb, short, long string) *cobra.Command {
 	var reason string
 	c := a.over(toManage, &cobra.Command{Use: verb + " PATH…", Short: short, Long: short + ". " + long, ValidArgsFunction: a.completeAgents()},
 		func(ctx context.Context, s *session, args []string) error {
@@ -151,7 +111,7 @@ func (a *app) refuseAgent(verb, short, long string) *cobra.Command {
 }
 
 // completeAgents offers the paths of agents and sources.
-func (a *app) completeAgents() completer {
+func (a *program) completeAgents() completer {
 	return offers(a, toManage, func(ctx context.Context, s *session) ([]catalog.Listing, error) { return s.agents(ctx) },
 		func(l *catalog.Listing) (string, string) { return l.Path, terminal.StatusWords(*l) })
 }

@@ -20,7 +20,7 @@ type approving struct {
 	tools    []string
 }
 
-func (a *app) approveAgents() *cobra.Command {
+func (a *program) approveAgents() *cobra.Command {
 	var o approving
 	c := &cobra.Command{
 		Use: "approve [PATH…]", Short: "Review agents and tool sources, and approve them as they are", ValidArgsFunction: a.completeAgents(),
@@ -95,7 +95,7 @@ func toolSettings(flags []string) (map[string]catalog.ToolSetting, error) {
 }
 
 // approveEach approves the chosen agents and sources, parents first.
-func (a *app) approveEach(ctx context.Context, s *session, args []string, o approving, set map[string]catalog.ToolSetting) error {
+func (a *program) approveEach(ctx context.Context, s *session, args []string, o approving, set map[string]catalog.ToolSetting) error {
 	list, err := s.agents(ctx)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
 }
 
 // approveOne shows an agent or a source, asks the user, and approves what it showed.
-func (a *app) approveOne(ctx context.Context, s *session, path string, o approving, set map[string]catalog.ToolSetting, in *bufio.Reader) (catalog.Listing, bool, error) {
+func (a *program) approveOne(ctx context.Context, s *session, path string, o approving, set map[string]catalog.ToolSetting, in *bufio.Reader) (catalog.Listing, bool, error) {
 	hash := o.hash
 	if hash == "" {
 		insp, err := s.inspect(ctx, path)
@@ -196,7 +196,7 @@ func (a *app) approveOne(ctx context.Context, s *session, path string, o approvi
 }
 
 // agrees asks the user at a terminal.
-func (a *app) agrees(in *bufio.Reader, path string) (bool, error) {
+func (a *program) agrees(in *bufio.Reader, path string) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody can be asked to approve %s", path).
 			WithHint("give --yes, or --hash with the hash that steward agents show prints")

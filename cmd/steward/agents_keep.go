@@ -18,7 +18,7 @@ import (
 	planning "steward/internal/plan"
 )
 
-func (a *app) keepAgent() *cobra.Command {
+func (a *program) keepAgent() *cobra.Command {
 	var in, task string
 	c := &cobra.Command{
 		Use: "keep RECORD [NAME]", Short: "Make an agent of one that was designed for a plan", ValidArgsFunction: a.completePlans(),
@@ -54,7 +54,7 @@ type keptAgent struct {
 	Examples    []catalog.Example `yaml:"examples"`
 }
 
-func (a *app) keepDesigned(ctx context.Context, p *client.Plan, task, name, in string) error {
+func (a *program) keepDesigned(ctx context.Context, p *client.Plan, task, name, in string) error {
 	d, err := designedFor(p, task)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func designedFor(p *client.Plan, task string) (*planning.Draft, error) {
 
 // ownTools divides names of tools into Steward's own and those of servers and of
 // other agents.
-func (a *app) ownTools(ctx context.Context, names []string) (own, others []string, err error) {
+func (a *program) ownTools(ctx context.Context, names []string) (own, others []string, err error) {
 	foreign := map[string]bool{}
 	err = a.with(ctx, toManage, func(s *session) error {
 		list, err := s.agents(ctx)

@@ -19,7 +19,7 @@ import (
 //go:embed agent_template
 var agentTemplate embed.FS
 
-func (a *app) newAgent() *cobra.Command {
+func (a *program) newAgent() *cobra.Command {
 	var in string
 	c := &cobra.Command{
 		Use: "new NAME", Short: "Create a working agent as a starting point", ValidArgsFunction: cobra.NoFileCompletions,
@@ -38,7 +38,7 @@ func (a *app) newAgent() *cobra.Command {
 var agentPathText = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*(/[a-z][a-z0-9]*(_[a-z0-9]+)*){0,7}$`)
 
 // writeAgent makes the folder of a new agent, which write fills.
-func (a *app) writeAgent(path, in string, write func(dir string) error) error {
+func (a *program) writeAgent(path, in string, write func(dir string) error) error {
 	if !agentPathText.MatchString(path) {
 		return usage("%q is no name for an agent: name it of a-z, 0-9 and single '_', beginning with a letter", path)
 	}

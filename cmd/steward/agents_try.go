@@ -22,7 +22,7 @@ import (
 	"steward/internal/terminal"
 )
 
-func (a *app) testAgents() *cobra.Command {
+func (a *program) testAgents() *cobra.Command {
 	var act bool
 	c := &cobra.Command{
 		Use: "test [PATH…]", Short: "Run the examples of agents as tests", ValidArgsFunction: a.completeAgents(),
@@ -50,7 +50,7 @@ type trial struct {
 	DurationMS int64    `json:"duration_ms"`
 }
 
-func (a *app) tryAgents(ctx context.Context, paths []string, act bool) (err error) {
+func (a *program) tryAgents(ctx context.Context, paths []string, act bool) (err error) {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (a *app) tryAgents(ctx context.Context, paths []string, act bool) (err erro
 	trials := []trial{}
 	for _, t := range tested {
 		for _, e := range t.Examples {
-			out := l.try(ctx, t.Path, a.model, e, act)
+			out := try(ctx, l, t.Path, a.model, e, act)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -116,7 +116,7 @@ func testable(list []catalog.Listing, paths []string) ([]catalog.Listing, error)
 
 // trialNode opens a node over a temporary data folder, and copies the approvals that the
 // tests need to it.
-func (a *app) trialNode(ctx context.Context, set *settings.Loaded, list, tested []catalog.Listing) (*local, func() error, error) {
+func (a *program) trialNode(ctx context.Context, set *settings.Loaded, list, tested []catalog.Listing) (*local, func() error, error) {
 	dir, err := os.MkdirTemp("", "steward-test-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a folder for the tests: %w", err)
@@ -156,7 +156,7 @@ func needed(path string, tested []catalog.Listing) bool {
 }
 
 // try runs one example.
-func (l *local) try(ctx context.Context, path, model string, e catalog.Example, act bool) trial {
+func try(ctx context.Context, l *local, path, model string, e catalog.Example, act bool) trial {
 	out := trial{Agent: path, Say: e.Say, Tools: []string{}}
 	for _, name := range e.Tools {
 		if group, _, _ := strings.Cut(name, "."); slices.Contains(l.off, group) {
@@ -234,7 +234,7 @@ func (t trial) line(width int) string {
 }
 
 // reportTrials prints a summary of the trials.
-func (a *app) reportTrials(trials []trial, tested []catalog.Listing) error {
+func (a *program) reportTrials(trials []trial, tested []catalog.Listing) error {
 	failed, skipped := 0, 0
 	for _, t := range trials {
 		switch {

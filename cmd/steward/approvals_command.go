@@ -19,7 +19,7 @@ import (
 	"steward/internal/terminal"
 )
 
-func (a *app) approvalsCommand() *cobra.Command {
+func (a *program) approvalsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "approvals", Aliases: []string{"approval"}, Short: "List and answer the actions that wait for your approval", GroupID: "talk",
 		Long: "An action that needs your approval waits until you decide: in a chat, in the background, in agents that\n" +
@@ -73,7 +73,7 @@ func questionNamed(ctx context.Context, s *session, which string) (effect.Questi
 	return s.question(ctx, which, nil) // its error may tell the outcome
 }
 
-func (a *app) listApprovals() *cobra.Command {
+func (a *program) listApprovals() *cobra.Command {
 	return lists(a, &cobra.Command{Use: "list", Short: "List the actions that wait for your approval", Long: "List the actions that wait for your approval, oldest first."}, "no action waits for your approval",
 		func(ctx context.Context, s *session, _ []string) ([]effect.Question, error) {
 			return questionsOf(ctx, s)
@@ -111,7 +111,7 @@ func askedAgo(t, now time.Time) string {
 	}
 }
 
-func (a *app) showApproval() *cobra.Command {
+func (a *program) showApproval() *cobra.Command {
 	var whole bool
 	c := a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show a question", ValidArgsFunction: a.completeApprovals(),
 		Long: "Show a question: what would be done, why you are asked, and the arguments that matter, with invisible\n" +
@@ -141,7 +141,7 @@ type answerFlags struct {
 	exactly                         bool
 }
 
-func (a *app) approveQuestion() *cobra.Command {
+func (a *program) approveQuestion() *cobra.Command {
 	var o answerFlags
 	c := &cobra.Command{Use: "approve ID", Short: "Approve an action that waits", ValidArgsFunction: a.completeApprovals(),
 		Long: "Approve an action that waits: once, or, with --conversation or --always, from now on. In that case\n" +
@@ -179,7 +179,7 @@ func (a *app) approveQuestion() *cobra.Command {
 // answer returns the answer that the flags give. For a standing approval, it replaces *q by
 // the question as it is shown with the flags' pattern, or with the width that the user
 // chooses.
-func (a *app) answer(ctx context.Context, s *session, in *bufio.Reader, o *answerFlags, q *effect.Question) (client.Answer, error) {
+func (a *program) answer(ctx context.Context, s *session, in *bufio.Reader, o *answerFlags, q *effect.Question) (client.Answer, error) {
 	v := client.Answer{Hash: q.Hash, Approve: true}
 	switch {
 	case o.conversation:
@@ -238,7 +238,7 @@ func (a *app) answer(ctx context.Context, s *session, in *bufio.Reader, o *answe
 }
 
 // chooseWidth asks the user at a terminal what a standing approval is to cover.
-func (a *app) chooseWidth(in *bufio.Reader, q *effect.Question) (intent.Pattern, error) {
+func (a *program) chooseWidth(in *bufio.Reader, q *effect.Question) (intent.Pattern, error) {
 	if len(q.Widths) == 1 {
 		return q.Widths[0].Pattern, nil
 	}
@@ -259,7 +259,7 @@ func (a *app) chooseWidth(in *bufio.Reader, q *effect.Question) (intent.Pattern,
 	}
 }
 
-func (a *app) approveNamed(ctx context.Context, s *session, which string, o *answerFlags) error {
+func (a *program) approveNamed(ctx context.Context, s *session, which string, o *answerFlags) error {
 	q, err := questionNamed(ctx, s, which)
 	if err != nil {
 		return err
@@ -279,7 +279,7 @@ func (a *app) approveNamed(ctx context.Context, s *session, which string, o *ans
 
 // allows shows a question with the answer that is about to be given, and asks the user at
 // a terminal to confirm.
-func (a *app) allows(in *bufio.Reader, q *effect.Question, v client.Answer) (bool, error) {
+func (a *program) allows(in *bufio.Reader, q *effect.Question, v client.Answer) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody can be asked whether to allow this").
 			WithHint("look with steward approvals show %s, and give --yes", q.Short[:8])
@@ -316,7 +316,7 @@ func indentLines(text string) string {
 }
 
 // decided answers a question and prints what was recorded.
-func (a *app) decided(ctx context.Context, s *session, q *effect.Question, v client.Answer) error {
+func (a *program) decided(ctx context.Context, s *session, q *effect.Question, v client.Answer) error {
 	word, then := "denied", ""
 	if v.Approve {
 		word = "allowed"
@@ -327,7 +327,7 @@ func (a *app) decided(ctx context.Context, s *session, q *effect.Question, v cli
 	return a.told(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.AnswerApproval(ctx, q.ID, v), "%s: %s%s", word, plainLine(cmp.Or(q.Summary, q.Tool)), then)
 }
 
-func (a *app) denyQuestion() *cobra.Command {
+func (a *program) denyQuestion() *cobra.Command {
 	var reason string
 	c := a.about(toDecide, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits", ValidArgsFunction: a.completeApprovals(),
 		Long: "Deny an action that waits. The model is told, with the reason if you give one."},
@@ -343,7 +343,7 @@ func (a *app) denyQuestion() *cobra.Command {
 }
 
 // completeApprovals offers the ids of the open questions.
-func (a *app) completeApprovals() completer {
+func (a *program) completeApprovals() completer {
 	return offers(a, toRead, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], terminal.QuestionLine(q) })
 }
 

@@ -22,7 +22,7 @@ type askFlags struct {
 	files            []string
 }
 
-func (a *app) askCommand() *cobra.Command {
+func (a *program) askCommand() *cobra.Command {
 	var o askFlags
 	c := &cobra.Command{
 		Use: "ask [TEXT…]", Short: "Ask one question and print the answer", GroupID: "talk", Args: cobra.ArbitraryArgs,
@@ -79,7 +79,7 @@ type toolUse struct {
 	Denied []string `json:"denied,omitempty"`
 }
 
-func (a *app) ask(ctx context.Context, args []string, o *askFlags) error {
+func (a *program) ask(ctx context.Context, args []string, o *askFlags) error {
 	content, err := a.question(ctx, args, o.files)
 	if err != nil {
 		return err
@@ -110,8 +110,8 @@ func (a *app) ask(ctx context.Context, args []string, o *askFlags) error {
 }
 
 // askOver sends a message and prints the answer.
-func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bool) error {
-	w := &terminal.Writer{Out: a.stdout, Notes: wrapping{a}, Whole: !isTerminal(a.stdout), Width: a.width()}
+func (a *program) askOver(ctx context.Context, s *session, m client.Message, wait bool) error {
+	w := &terminal.Writer{Out: a.stdout, Notes: wrapping{&a.app}, Whole: !isTerminal(a.stdout), Width: a.width()}
 	if a.quiet {
 		w.Notes = io.Discard
 	}
@@ -119,7 +119,7 @@ func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bo
 		w.Out = io.Discard
 	}
 	var out answer
-	d := &decider{app: a, s: s, in: bufio.NewReader(a.stdin), asks: !m.Unattended && (!m.Plan || a.attended()), asked: map[string]bool{}}
+	d := &decider{program: a, s: s, in: bufio.NewReader(a.stdin), asks: !m.Unattended && (!m.Plan || a.attended()), asked: map[string]bool{}}
 	each := func(ctx context.Context, f client.Frame) error {
 		out.note(f)
 		if err := w.Frame(f); err != nil || m.Unattended {
@@ -158,7 +158,7 @@ const stopTimeout = 2 * time.Second
 
 // abandon stops the turn when the user interrupts it, so that it does not resume at the
 // next start.
-func (a *app) abandon(ctx context.Context, s *session, acc client.Accepted) error {
+func (a *program) abandon(ctx context.Context, s *session, acc client.Accepted) error {
 	if ctx.Err() == nil || acc.Conversation == "" {
 		return nil
 	}
@@ -227,7 +227,7 @@ func noteEnds(w *terminal.Writer, calls []*client.Request) error {
 // background reports the work that continues after the answer, or waits for it. It always
 // waits for actions that the turn has queued, because they are what the user asked for. each
 // gets the frames that come meanwhile.
-func (a *app) background(ctx context.Context, s *session, acc client.Accepted, out *answer, w *terminal.Writer, wait bool, each func(context.Context, client.Frame) error) error {
+func (a *program) background(ctx context.Context, s *session, acc client.Accepted, out *answer, w *terminal.Writer, wait bool, each func(context.Context, client.Frame) error) error {
 	tree, err := s.Request(ctx, acc.Interaction)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func TestAskTellsOfACallThatEndedBeforeAnybodyWatched(t *testing.T) {
 	}
 
 	var notes bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &notes, environ: env, dir: t.TempDir(), version: "test", agentFolders: []string{agents}}
+	a := &program{stdin: strings.NewReader(""), stdout: io.Discard, app: app{stderr: &notes, environ: env, dir: t.TempDir(), version: "test", agentFolders: []string{agents}}}
 	set, err := a.settings()
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestAskAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := user(t)
 			var out, notes bytes.Buffer
-			a := &app{stdin: strings.NewReader(c.types), stdout: &out, stderr: &notes, environ: env, dir: t.TempDir(), version: "test"}
+			a := &program{stdin: strings.NewReader(c.types), stdout: &out, app: app{stderr: &notes, environ: env, dir: t.TempDir(), version: "test"}}
 			set, err := a.settings()
 			if err != nil {
 				t.Fatal(err)

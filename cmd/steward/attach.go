@@ -36,7 +36,7 @@ func sizeOf(blocks []client.Block) (n int) {
 
 // costOf returns a function that estimates what tokens cost in a model, in US dollars; 0:
 // unknown. If another process runs the node, only full names of models are known.
-func (a *app) costOf(s *session) func(model string, u client.Usage) float64 {
+func (a *program) costOf(s *session) func(model string, u client.Usage) float64 {
 	price, err := a.pricing()
 	if err != nil {
 		return nil // unlikely: the settings were loaded before
@@ -54,7 +54,7 @@ func (a *app) costOf(s *session) func(model string, u client.Usage) float64 {
 }
 
 // windowOf returns a function that returns the size of a model's context window in tokens.
-func (a *app) windowOf(s *session, set *settings.Loaded) func(model string) int {
+func (a *program) windowOf(s *session, set *settings.Loaded) func(model string) int {
 	models, err := llm.New(llm.Config{Windows: set.Windows})
 	if s.local != nil { // it has asked the providers
 		models, err = s.local.found.Models, nil
@@ -73,7 +73,7 @@ const pipeWait = 3 * time.Second
 // Files and piped input are attached, and count as written by others (see
 // docs/concepts/taint.md). The argument "-" stands for standard input, as the user's own
 // words.
-func (a *app) question(ctx context.Context, args, files []string) ([]client.Block, error) {
+func (a *program) question(ctx context.Context, args, files []string) ([]client.Block, error) {
 	text := strings.TrimSpace(strings.Join(args, " "))
 	own := text == "-"
 	switch {
@@ -106,7 +106,7 @@ func (a *app) question(ctx context.Context, args, files []string) ([]client.Bloc
 
 // piped reports whether there is input on standard input although the user did not
 // mention it.
-func (a *app) piped(ctx context.Context) bool {
+func (a *program) piped(ctx context.Context) bool {
 	in, ok := a.stdin.(*input)
 	if !ok || isTerminal(in) {
 		return false
@@ -123,7 +123,7 @@ func (a *app) piped(ctx context.Context) bool {
 }
 
 // attach reads files; "-" is standard input. Their total size is limited.
-func (a *app) attach(ctx context.Context, files []string) (blocks []client.Block, err error) {
+func (a *program) attach(ctx context.Context, files []string) (blocks []client.Block, err error) {
 	set, err := a.settings()
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (a *app) attach(ctx context.Context, files []string) (blocks []client.Block
 	return blocks, nil
 }
 
-func (a *app) readFile(ctx context.Context, path string, most int) ([]byte, error) {
+func (a *program) readFile(ctx context.Context, path string, most int) ([]byte, error) {
 	unreadable := func(err error) error {
 		return fault.New(fault.Invalid, "file_unreadable", "the file cannot be attached: %w", err).WithHint("name a file of text, an image, a recording, a PDF or a Word file")
 	}

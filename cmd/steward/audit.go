@@ -11,14 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/fault"
-	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
 	"steward/internal/tree"
 )
 
-func (a *app) auditCommand() *cobra.Command {
+func (a *program) auditCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "audit", Short: "Verify and export the log", GroupID: "look",
 		Long: "Verify and export the log. A chain of hashes protects Steward's log, so that an entry which was\n" +
@@ -29,7 +28,7 @@ func (a *app) auditCommand() *cobra.Command {
 
 // withAudit opens the log of the data folder, or of a copy of its database, for reading,
 // even while a Steward uses it.
-func (a *app) withAudit(ctx context.Context, file string, do func(*audit.Log) error) error {
+func (a *program) withAudit(ctx context.Context, file string, do func(*audit.Log) error) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -49,7 +48,7 @@ func (a *app) withAudit(ctx context.Context, file string, do func(*audit.Log) er
 	return errors.Join(err, st.Close())
 }
 
-func (a *app) auditHead() *cobra.Command {
+func (a *program) auditHead() *cobra.Command {
 	var file string
 	c := &cobra.Command{Use: "head", Short: "Print the head of the hash chain, to store elsewhere",
 		Long: "Print the head of the hash chain: one hash that covers the whole log up to an entry. Store it where\n" +
@@ -78,7 +77,7 @@ type auditFlags struct {
 	database, export string
 }
 
-func (a *app) auditVerify() *cobra.Command {
+func (a *program) auditVerify() *cobra.Command {
 	var f auditFlags
 	c := &cobra.Command{
 		Use: "verify", Short: "Check that the log is as it was written",
@@ -95,7 +94,7 @@ func (a *app) auditVerify() *cobra.Command {
 	return c
 }
 
-func (a *app) verifyAudit(ctx context.Context, f auditFlags) error {
+func (a *program) verifyAudit(ctx context.Context, f auditFlags) error {
 	anchors, err := a.anchors(f)
 	if err != nil {
 		return err
@@ -124,7 +123,7 @@ func (a *app) verifyAudit(ctx context.Context, f auditFlags) error {
 
 // anchors returns earlier heads: those of the flags, and those of the setting
 // audit.anchor_file.
-func (a *app) anchors(f auditFlags) (out []store.Head, err error) {
+func (a *program) anchors(f auditFlags) (out []store.Head, err error) {
 	for _, s := range f.anchors {
 		h, err := audit.ParseHead(s)
 		if err == nil {
@@ -152,7 +151,7 @@ func (a *app) anchors(f auditFlags) (out []store.Head, err error) {
 	return append(out, list...), err
 }
 
-func (a *app) tellVerdict(v store.Verdict, anchors int) error {
+func (a *program) tellVerdict(v store.Verdict, anchors int) error {
 	if f := v.Flaw; f != nil {
 		return a.tellFlaw(f)
 	}
@@ -179,7 +178,7 @@ func (a *app) tellVerdict(v store.Verdict, anchors int) error {
 	return a.print(b.String())
 }
 
-func (a *app) tellFlaw(f *store.Flaw) error {
+func (a *program) tellFlaw(f *store.Flaw) error {
 	at := fmt.Sprintf("entry %d", f.Seq)
 	if f.Through > f.Seq {
 		at = fmt.Sprintf("entries %d to %d", f.Seq, f.Through)
@@ -192,7 +191,7 @@ func (a *app) tellFlaw(f *store.Flaw) error {
 	return err
 }
 
-func (a *app) verifyExport(file string, anchors []store.Head) error {
+func (a *program) verifyExport(file string, anchors []store.Head) error {
 	in := a.stdin
 	if file != "-" {
 		f, err := os.Open(a.path(file))
@@ -224,7 +223,7 @@ func (a *app) verifyExport(file string, anchors []store.Head) error {
 	return err
 }
 
-func (a *app) auditExport() *cobra.Command {
+func (a *program) auditExport() *cobra.Command {
 	var q audit.Query
 	var under, file, database string
 	c := &cobra.Command{Use: "export", Short: "Write the log as JSON lines that can be verified",
@@ -249,7 +248,7 @@ func (a *app) auditExport() *cobra.Command {
 	return c
 }
 
-func (a *app) exportAudit(ctx context.Context, l *audit.Log, q audit.Query, file string) (err error) {
+func (a *program) exportAudit(ctx context.Context, l *audit.Log, q audit.Query, file string) (err error) {
 	who := audit.Reader{User: a.user(), All: true}
 	if file == "" {
 		return l.Export(ctx, who, q, a.stdout)
@@ -259,14 +258,4 @@ func (a *app) exportAudit(ctx context.Context, l *audit.Log, q audit.Query, file
 		return fault.New(fault.Invalid, "output_unwritable", "%s cannot be written: %w", file, err).WithHint("name another file")
 	}
 	return errors.Join(l.Export(ctx, who, q, out), out.Sync(), out.Close())
-}
-
-// anchor returns a function that appends the head of the log to the file of the setting
-// audit.anchor_file; nil if it is not set.
-func (l *local) anchor(set *settings.Loaded) func(context.Context) error {
-	file := set.Audit.AnchorFile
-	if file == "" {
-		return nil
-	}
-	return func(ctx context.Context) error { return l.audit.Anchor(ctx, file) }
 }

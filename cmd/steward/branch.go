@@ -15,7 +15,7 @@ import (
 	"steward/internal/terminal"
 )
 
-func (a *app) branchCommand() *cobra.Command {
+func (a *program) branchCommand() *cobra.Command {
 	var conv string
 	c := group(&cobra.Command{
 		Use: "branch", Aliases: []string{"branches"}, Short: "List, create and switch branches of a conversation", GroupID: "keep",
@@ -67,7 +67,7 @@ func (t talk) branch(ctx context.Context, name string, deleted bool) (client.Bra
 	return client.Branch{}, e.WithHint("steward branch list shows those that it has")
 }
 
-func (a *app) listBranches(conv *string) *cobra.Command {
+func (a *program) listBranches(conv *string) *cobra.Command {
 	var deleted bool
 	c := a.onTalk(toRead, conv, &cobra.Command{Use: "list [CONVERSATION]", Short: "Show the branches as a tree",
 		Long: "Show the branches of a conversation, each below the one that it starts from, with the number of its\n" +
@@ -99,7 +99,7 @@ func branchTree(list []client.Branch, width int) string {
 }
 
 // onBranch makes a command that works on an existing branch.
-func (a *app) onBranch(conv *string, c *cobra.Command, deleted bool, do func(ctx context.Context, t talk, b client.Branch, args []string) error) *cobra.Command {
+func (a *program) onBranch(conv *string, c *cobra.Command, deleted bool, do func(ctx context.Context, t talk, b client.Branch, args []string) error) *cobra.Command {
 	c.ValidArgsFunction = a.completeBranches(conv)
 	return a.onTalk(toAct, conv, c, func(ctx context.Context, t talk, args []string) error {
 		b, err := t.branch(ctx, args[0], deleted)
@@ -110,7 +110,7 @@ func (a *app) onBranch(conv *string, c *cobra.Command, deleted bool, do func(ctx
 	})
 }
 
-func (a *app) switchBranch(conv *string) *cobra.Command {
+func (a *program) switchBranch(conv *string) *cobra.Command {
 	return a.onBranch(conv, &cobra.Command{Use: "switch BRANCH", Short: "Switch to another branch"}, false,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"preferred": true}); err != nil {
@@ -129,7 +129,7 @@ func (a *app) switchBranch(conv *string) *cobra.Command {
 		})
 }
 
-func (a *app) newBranch(conv *string) *cobra.Command {
+func (a *program) newBranch(conv *string) *cobra.Command {
 	var at, title string
 	var before bool
 	c := a.onTalk(toAct, conv, &cobra.Command{Use: "new", Short: "Create a branch at a message",
@@ -154,7 +154,7 @@ func (a *app) newBranch(conv *string) *cobra.Command {
 	return c
 }
 
-func (a *app) renameBranch(conv *string) *cobra.Command {
+func (a *program) renameBranch(conv *string) *cobra.Command {
 	return a.onBranch(conv, &cobra.Command{Use: "rename BRANCH TITLE…", Short: "Give a branch a title", Long: "Give a branch a title. An empty title removes it."}, false,
 		func(ctx context.Context, t talk, b client.Branch, args []string) error {
 			title := strings.TrimSpace(strings.Join(args, " "))
@@ -170,7 +170,7 @@ func (a *app) renameBranch(conv *string) *cobra.Command {
 		})
 }
 
-func (a *app) deleteBranch(conv *string) *cobra.Command {
+func (a *program) deleteBranch(conv *string) *cobra.Command {
 	var erase bool
 	c := a.onBranch(conv, &cobra.Command{Use: "delete BRANCH", Short: "Delete a branch",
 		Long: "Delete a branch. Messages that are also on other branches stay. The branch can be restored for a while;\n" +
@@ -188,7 +188,7 @@ func (a *app) deleteBranch(conv *string) *cobra.Command {
 	return c
 }
 
-func (a *app) restoreBranch(conv *string) *cobra.Command {
+func (a *program) restoreBranch(conv *string) *cobra.Command {
 	return a.onBranch(conv, &cobra.Command{Use: "restore BRANCH", Short: "Restore a deleted branch",
 		Long: "Restore a deleted branch. The conversation stays on its current branch."}, true,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
@@ -200,7 +200,7 @@ func (a *app) restoreBranch(conv *string) *cobra.Command {
 		})
 }
 
-func (a *app) copyBranch(conv *string) *cobra.Command {
+func (a *program) copyBranch(conv *string) *cobra.Command {
 	return a.onBranch(conv, &cobra.Command{Use: "copy BRANCH", Short: "Copy a branch to a new conversation"}, false,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			made, err := t.CopyBranch(ctx, t.conv, b.ID)
@@ -208,7 +208,7 @@ func (a *app) copyBranch(conv *string) *cobra.Command {
 		})
 }
 
-func (a *app) branchSiblings(conv *string) *cobra.Command {
+func (a *program) branchSiblings(conv *string) *cobra.Command {
 	return a.onTalk(toRead, conv, &cobra.Command{Use: "siblings MESSAGE", Short: "Show the other versions of a message", ValidArgsFunction: a.completeMessages(conv),
 		Long: "Show the versions of a message on the conversation's branches: other wordings of a question, or other\n" +
 			"answers. The second column names the branch to switch to. An answer that used tools begins with the\n" +
@@ -245,7 +245,7 @@ func siblingsTable(list []client.Sibling, said []*spoken, width int) string {
 }
 
 // completeBranches offers the branches.
-func (a *app) completeBranches(conv *string) completer {
+func (a *program) completeBranches(conv *string) completer {
 	return a.completing(conv, func(ctx context.Context, t talk) (out []cobra.Completion, err error) {
 		list, err := t.Branches(ctx, t.conv, false)
 		for _, b := range list {

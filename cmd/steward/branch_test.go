@@ -133,7 +133,7 @@ func TestTheAPIWithin(t *testing.T) {
 	if code, _, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != exitOK {
 		t.Fatal(errs)
 	}
-	a := &app{environ: env, dir: t.TempDir(), stderr: io.Discard}
+	a := &program{app: app{environ: env, dir: t.TempDir(), stderr: io.Discard}}
 	ctx := context.Background()
 	for _, need := range []need{toRead, toDecide, toLook, toAct} {
 		if err := a.with(ctx, need, func(s *session) error {

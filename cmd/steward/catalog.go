@@ -9,7 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"steward/internal/secret"
+
+	"steward/internal/jobs"
+	"steward/internal/llm"
+	"steward/internal/server/api"
+	"steward/internal/store/sqlite"
 
 	"steward/internal/catalog"
 	"steward/internal/effect"
@@ -179,4 +187,40 @@ func endpoints(set *settings.Loaded, own []string, log *slog.Logger) ([]catalog.
 		out = append(out, catalog.RootSource{Kind: "grpc", Name: name, File: where, Definition: b})
 	}
 	return out, nil
+}
+
+// openCatalog returns the API of the agents of a data folder that no other process uses.
+func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store) (*inProcess, error) {
+	log := slog.New(slog.DiscardHandler) // the list reports problems
+	l := &local{store: st, keys: identity.New(st), log: log, resolver: a.resolver(set), alarms: jobs.New(jobs.Options{Store: st}), private: a.private(set)}
+	tools, err := l.tools(set)
+	if err == nil {
+		err = l.openPolicies(set, log)
+	}
+	if err == nil {
+		find := sync.OnceValues(func() (*supply, error) { return a.supply(ctx, set, l.judge, log) })
+		l.resolve = func(name string) (llm.Resolved, error) {
+			found, err := find()
+			if err != nil {
+				return llm.Resolved{}, err
+			}
+			return found.Resolve(name)
+		}
+		err = l.openAgents(ctx, a, set, tools, log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.closePolicies(), st.Close())
+	}
+	return a.within(api.Options{People: l.keys, Agents: l.catalog, Authorizer: l.judge}, nil, log,
+		func() error { return errors.Join(l.closeAgents(), l.closePolicies(), st.Close()) }), nil
+}
+
+// waiting counts the entries that wait for a decision of the user.
+func waiting(list []catalog.Listing) int {
+	return len(catalog.Waiting(list))
+}
+
+// tokensOf returns where the tokens of MCP servers are kept.
+func tokensOf(set *settings.Loaded, masker *secret.Masker) mcp.Options {
+	return mcp.Options{Tokens: secret.NewStore(secret.Folder(set.Data)), Learn: masker.Add}
 }

@@ -15,7 +15,7 @@ import (
 	"steward/internal/record"
 )
 
-func (a *app) messageChanges(conv *string) *cobra.Command {
+func (a *program) messageChanges(conv *string) *cobra.Command {
 	var interaction, tool string
 	c := a.onTalk(toRead, conv, &cobra.Command{Use: "changes", Short: "List which messages tools and people made obsolete, archived or deleted",
 		Long: "List the changes to the validity of messages: when, which message, its new state, by which tool or\n" +
@@ -82,7 +82,7 @@ func (t talk) interaction(ctx context.Context, name string) (string, error) {
 	return "", ambiguous("interaction", "interactions", name, found, func(s string) string { return s })
 }
 
-func (a *app) rollbackMessages(conv *string) *cobra.Command {
+func (a *program) rollbackMessages(conv *string) *cobra.Command {
 	var tool string
 	c := a.onTalk(toAct, conv, &cobra.Command{Use: "rollback INTERACTION", Short: "Restore what the tools of an interaction made obsolete",
 		ValidArgsFunction: a.completeInteractions(conv),
@@ -106,7 +106,7 @@ func (a *app) rollbackMessages(conv *string) *cobra.Command {
 }
 
 // completeInteractions offers the interactions that changed messages.
-func (a *app) completeInteractions(conv *string) completer {
+func (a *program) completeInteractions(conv *string) completer {
 	return a.completing(conv, func(ctx context.Context, t talk) ([]cobra.Completion, error) {
 		out := []cobra.Completion{cobra.CompletionWithDesc("last", "that of the newest change")}
 		list, err := t.Changes(ctx, t.conv, "", "")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -20,7 +19,7 @@ import (
 	"steward/internal/terminal"
 )
 
-func (a *app) chatCommand() *cobra.Command {
+func (a *program) chatCommand() *cobra.Command {
 	var which string
 	var last bool
 	c := &cobra.Command{
@@ -41,19 +40,19 @@ func (a *app) chatCommand() *cobra.Command {
 }
 
 // agentFlag adds the flag that chooses the agent to talk to.
-func (a *app) agentFlag(c *cobra.Command) {
+func (a *program) agentFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.agent, "agent", "", "`PATH` of the agent to talk to: NAME, or NAME/NAME for an agent inside another")
 }
 
 // whichFlags adds the flags that choose a conversation.
-func (a *app) whichFlags(c *cobra.Command, which *string, last *bool) {
+func (a *program) whichFlags(c *cobra.Command, which *string, last *bool) {
 	c.Flags().StringVar(which, "conversation", "", "`ID` of the conversation to continue")
 	c.Flags().BoolVar(last, "continue", false, "continue the conversation that was used last")
 	c.MarkFlagsMutuallyExclusive("conversation", "continue")
 	complete(c, "conversation", a.completeConversations)
 }
 
-func (a *app) chat(ctx context.Context, which string, last bool) error {
+func (a *program) chat(ctx context.Context, which string, last bool) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -89,7 +88,7 @@ func (a *app) chat(ctx context.Context, which string, last bool) error {
 }
 
 // logFile receives the log while the chat uses the screen.
-func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
+func (a *program) logFile(set *settings.Loaded) (*os.File, error) {
 	if err := a.makeData(set); err != nil {
 		return nil, err
 	}
@@ -98,7 +97,7 @@ func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
 
 // alongside serves beside a chat of this process: at the address of the settings, or at a
 // free loopback port if that address is not available.
-func (a *app) alongside(ctx context.Context, set *settings.Loaded, own *session, log *slog.Logger) (*server, string) {
+func (a *program) alongside(ctx context.Context, set *settings.Loaded, own *session, log *slog.Logger) (*server, string) {
 	l := own.local
 	if l == nil {
 		return nil, "joined the Steward at " + own.server.URL
@@ -114,7 +113,7 @@ func (a *app) alongside(ctx context.Context, set *settings.Loaded, own *session,
 	return s, a.greeting(l, s.url)
 }
 
-func (a *app) greeting(l *local, url string) string {
+func (a *program) greeting(l *local, url string) string {
 	name := "Steward"
 	if v := a.versionText(); v != "unknown" {
 		name += " " + v
@@ -130,7 +129,7 @@ func (a *app) greeting(l *local, url string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *app) talk(ctx context.Context, set *settings.Loaded, s *session, which string, last, interactive bool, greeting string) error {
+func (a *program) talk(ctx context.Context, set *settings.Loaded, s *session, which string, last, interactive bool, greeting string) error {
 	if last {
 		which = "last"
 	}
@@ -152,22 +151,10 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, s *session, which 
 		return terminal.Plain(ctx, o, a.stdin, a.stdout, notes)
 	}
 	o.Private = a.unseen(set)
-	o.Folder = func(path string, write bool) (string, error) { return a.grantFolder(path, write, s) }
+	o.Folder = func(path string, write bool) (string, error) { return a.grantFolder(path, write, s.local) }
 	o.Greeting, o.History = greeting, historyFile(set)
 	o.In, o.Out, o.Environ = fileOf(a.stdin), fileOf(a.stdout), a.environ
 	return terminal.Run(ctx, o)
-}
-
-// historyFile is the file with what was typed into the chat.
-func historyFile(set *settings.Loaded) string { return filepath.Join(set.Data, "history") }
-
-func (l *local) toolLines() string {
-	var b strings.Builder
-	for _, t := range l.node.Tools("") {
-		first, _, _ := strings.Cut(t.Description, "\n")
-		fmt.Fprintf(&b, "%-18s [%s] %s\n", t.Name, t.Effect, first)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // mostChatLog is how many calls /log shows in a chat.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,7 +55,11 @@ func TestAPartThatHangsIsLeftBehind(t *testing.T) {
 
 // TestStewardEndsThoughAPartHangs: the data folder is free afterwards.
 func TestStewardEndsThoughAPartHangs(t *testing.T) {
-	a := &app{stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, environ: user(t), dir: t.TempDir()}
+	file := filepath.Join(t.TempDir(), "steward.yaml")
+	if err := os.WriteFile(file, []byte("providers: {ollama: {off: true}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{stderr: io.Discard, dir: t.TempDir(), environ: []string{"HOME=" + t.TempDir()}, config: file}
 	set, err := a.settings()
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 type work = func(ctx context.Context, s *session, args []string) error
 
 // over makes a command that uses the API, which is opened only as far as needed.
-func (a *app) over(n need, c *cobra.Command, do work) *cobra.Command {
+func (a *program) over(n need, c *cobra.Command, do work) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.with(c.Context(), n, func(s *session) error { return do(c.Context(), s, args) })
 	}
@@ -41,7 +41,7 @@ func (a *app) over(n need, c *cobra.Command, do work) *cobra.Command {
 }
 
 // about makes a command like over that needs stored data.
-func (a *app) about(n need, c *cobra.Command, do work) *cobra.Command {
+func (a *program) about(n need, c *cobra.Command, do work) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.withStored(c.Context(), n, func(s *session) error { return do(c.Context(), s, args) })
 	}
@@ -50,7 +50,7 @@ func (a *app) about(n need, c *cobra.Command, do work) *cobra.Command {
 
 // lists makes a command that lists what is stored: as JSON, or as text. It
 // prints none if the list is empty.
-func lists[T any](a *app, c *cobra.Command, none string, fetch func(context.Context, *session, []string) ([]T, error), draw func([]T) string) *cobra.Command {
+func lists[T any](a *program, c *cobra.Command, none string, fetch func(context.Context, *session, []string) ([]T, error), draw func([]T) string) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		list, err := readList(c.Context(), a, func(s *session) ([]T, error) { return fetch(c.Context(), s, args) })
 		return tellList(a, list, err, none, draw)
@@ -59,7 +59,7 @@ func lists[T any](a *app, c *cobra.Command, none string, fetch func(context.Cont
 }
 
 // readList reads a list of what is stored. It is empty if nothing is stored.
-func readList[T any](ctx context.Context, a *app, read func(*session) ([]T, error)) (list []T, err error) {
+func readList[T any](ctx context.Context, a *program, read func(*session) ([]T, error)) (list []T, err error) {
 	err = a.with(ctx, toRead, func(s *session) (err error) {
 		list, err = read(s)
 		return err
@@ -71,7 +71,7 @@ func readList[T any](ctx context.Context, a *app, read func(*session) ([]T, erro
 }
 
 // tellList prints a list, or returns the error of reading it.
-func tellList[T any](a *app, list []T, err error, none string, draw func([]T) string) error {
+func tellList[T any](a *program, list []T, err error, none string, draw func([]T) string) error {
 	switch {
 	case err != nil:
 		return err
@@ -85,7 +85,7 @@ func tellList[T any](a *app, list []T, err error, none string, draw func([]T) st
 }
 
 // tell prints one value as JSON or as text, or returns the error of reading it.
-func tell[T any](a *app, v T, err error, text func(T) string) error {
+func tell[T any](a *program, v T, err error, text func(T) string) error {
 	switch {
 	case err != nil:
 		return err
@@ -96,7 +96,7 @@ func tell[T any](a *app, v T, err error, text func(T) string) error {
 }
 
 // told prints a note about what was done, or the result as JSON.
-func (a *app) told(v any, err error, format string, args ...any) error {
+func (a *program) told(v any, err error, format string, args ...any) error {
 	switch {
 	case err != nil:
 		return err
@@ -284,7 +284,7 @@ func offer(c *cobra.Command, names func(context.Context) ([]cobra.Completion, er
 
 // offers completes with the items of a list, each with its name and description. Items
 // that are already on the command line are left out.
-func offers[T any](a *app, n need, list func(context.Context, *session) ([]T, error), name func(*T) (string, string)) completer {
+func offers[T any](a *program, n need, list func(context.Context, *session) ([]T, error), name func(*T) (string, string)) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
 			err = a.with(ctx, n, func(s *session) error {

@@ -6,7 +6,7 @@ import (
 	"steward/internal/settings"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func (a *program) configCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "config", Short: "Show the settings", GroupID: "look",
 	}, &cobra.Command{

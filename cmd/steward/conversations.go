@@ -19,7 +19,7 @@ import (
 	"steward/internal/terminal"
 )
 
-func (a *app) conversationsCommand() *cobra.Command {
+func (a *program) conversationsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "conversations", Aliases: []string{"conversation"}, Short: "List, show, export, rewind, compact and delete conversations", GroupID: "keep",
 	}, a.listConversations(), a.showConversation(), a.exportConversation(), a.deleteConversations(), a.undeleteConversation(), a.rewindConversation(),
@@ -37,7 +37,7 @@ func (a *app) conversationsCommand() *cobra.Command {
 
 // reading opens the database read-only, even while a Steward uses it. It returns nil if
 // there is no database yet.
-func (a *app) reading(ctx context.Context) (*sqlite.Store, error) {
+func (a *program) reading(ctx context.Context) (*sqlite.Store, error) {
 	set, err := a.settings()
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (a *app) reading(ctx context.Context) (*sqlite.Store, error) {
 	return st, err
 }
 
-func (a *app) listConversations() *cobra.Command {
+func (a *program) listConversations() *cobra.Command {
 	var limit int
 	c := lists(a, &cobra.Command{Use: "list", Short: "List the conversations, most recently used first"}, "there are no conversations yet",
 		func(ctx context.Context, s *session, _ []string) ([]client.Conversation, error) {
@@ -78,7 +78,7 @@ func plainLine(s string) string {
 	}, s)
 }
 
-func (a *app) showConversation() *cobra.Command {
+func (a *program) showConversation() *cobra.Command {
 	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show a conversation", ValidArgsFunction: a.completeConversations,
 		Long: "Show a conversation as text, or with --json as it is stored. last means the one that was used last."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -94,7 +94,7 @@ func (a *app) showConversation() *cobra.Command {
 		})
 }
 
-func (a *app) exportConversation() *cobra.Command {
+func (a *program) exportConversation() *cobra.Command {
 	var output, format string
 	var private bool
 	c := &cobra.Command{Use: "export ID", Short: "Write a conversation as JSON or Markdown", ValidArgsFunction: a.completeConversations,
@@ -125,7 +125,7 @@ func (a *app) exportConversation() *cobra.Command {
 }
 
 // exportTo writes a conversation to a new file, completely or not at all.
-func (a *app) exportTo(ctx context.Context, s *session, conv, format string, private bool, output string) error {
+func (a *program) exportTo(ctx context.Context, s *session, conv, format string, private bool, output string) error {
 	path := a.path(output)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -141,7 +141,7 @@ func (a *app) exportTo(ctx context.Context, s *session, conv, format string, pri
 	return nil
 }
 
-func (a *app) deleteConversations() *cobra.Command {
+func (a *program) deleteConversations() *cobra.Command {
 	var yes, erase bool
 	c := a.about(toAct, &cobra.Command{Use: "delete ID…", Short: "Delete conversations", ValidArgsFunction: a.completeConversations,
 		Long: "Delete conversations. They can be restored for a while (the setting keep.deleted), and are then erased\n" +
@@ -177,7 +177,7 @@ func (a *app) deleteConversations() *cobra.Command {
 }
 
 // sure lists what would be deleted and asks the user to confirm.
-func (a *app) sure(yes bool, listed []string) error {
+func (a *program) sure(yes bool, listed []string) error {
 	if yes {
 		return nil
 	}
@@ -192,7 +192,7 @@ func (a *app) sure(yes bool, listed []string) error {
 	return err
 }
 
-func (a *app) undeleteConversation() *cobra.Command {
+func (a *program) undeleteConversation() *cobra.Command {
 	return a.about(toAct, &cobra.Command{Use: "undelete ID", Short: "Restore a deleted conversation", ValidArgsFunction: cobra.NoFileCompletions},
 		func(ctx context.Context, s *session, args []string) error {
 			x, err := conversationID(args[0])
@@ -210,7 +210,7 @@ func (a *app) undeleteConversation() *cobra.Command {
 		})
 }
 
-func (a *app) rewindConversation() *cobra.Command {
+func (a *program) rewindConversation() *cobra.Command {
 	var withdraw bool
 	c := &cobra.Command{
 		Use: "rewind CONVERSATION MESSAGE", Short: "Continue from an earlier message",
@@ -235,7 +235,7 @@ func (a *app) rewindConversation() *cobra.Command {
 	return c
 }
 
-func (a *app) tidyConversation(how runtime.Tidying, use, short, long, done string) *cobra.Command {
+func (a *program) tidyConversation(how runtime.Tidying, use, short, long, done string) *cobra.Command {
 	which := ""
 	return a.onTalk(toAct, &which, &cobra.Command{Use: use + " [CONVERSATION]", Short: short, Long: long}, func(ctx context.Context, t talk, _ []string) error {
 		was, err := t.preferred(ctx)
@@ -269,7 +269,7 @@ func (t talk) preferred(ctx context.Context) (client.Branch, error) {
 	return client.Branch{}, err
 }
 
-func (a *app) optimizeConversation() *cobra.Command {
+func (a *program) optimizeConversation() *cobra.Command {
 	var tools []string
 	var undo bool
 	which := ""
@@ -299,7 +299,7 @@ func (a *app) optimizeConversation() *cobra.Command {
 
 // completeConversations offers the ids of the most recently used conversations, with
 // their titles.
-func (a *app) completeConversations(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *program) completeConversations(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Conversation, error) {
 		list, err := s.Conversations(ctx, 30)
 		return append([]client.Conversation{{ID: "last", Title: "the last used one"}}, list...), err

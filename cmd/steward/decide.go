@@ -24,7 +24,7 @@ import (
 
 // decider puts the questions of a request to the person at the terminal.
 type decider struct {
-	*app
+	*program
 	s     *session
 	in    *bufio.Reader
 	asks  bool            // a person is at the terminal
@@ -32,7 +32,7 @@ type decider struct {
 }
 
 // attended reports whether a person can be asked: standard input and error are terminals.
-func (a *app) attended() bool { return isTerminal(a.stdin) && isTerminal(a.stderr) }
+func (a *program) attended() bool { return isTerminal(a.stdin) && isTerminal(a.stderr) }
 
 // frame asks about a call that waits for a person. If nobody can be asked, it shows the
 // question and returns errPlanWaits.
@@ -88,7 +88,7 @@ func ofPlan(tool string) bool { return strings.HasPrefix(tool, "plan.") }
 
 // waits shows a question that nobody can be asked, and says how to answer it later.
 func (d *decider) waits(q *effect.Question) error {
-	if err := tell(d.app, *q, nil, func(effect.Question) string { return d.shown(q, true) }); err != nil {
+	if err := tell(d.program, *q, nil, func(effect.Question) string { return d.shown(q, true) }); err != nil {
 		return err
 	}
 	then := ""

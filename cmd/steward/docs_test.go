@@ -220,7 +220,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		}
 		for _, m := range called.FindAllStringSubmatch(string(text), -1) {
 			words := strings.Fields(m[1])
-			c, rest, err := (&app{}).command().Find(words)
+			c, rest, err := (&program{}).command().Find(words)
 			if err != nil || c.Parent() == nil || c.HasSubCommands() && len(rest) > 0 {
 				t.Errorf("%s names steward %s, and there is no such command", file, m[1])
 			}
@@ -264,7 +264,7 @@ func generated(t *testing.T, file, want string) {
 
 func cliReference(t *testing.T) string {
 	t.Helper()
-	root := (&app{}).command()
+	root := (&program{}).command()
 	root.InitDefaultCompletionCmd("completion")
 	var b bytes.Buffer
 	b.WriteString("## Flags of every command\n\n")

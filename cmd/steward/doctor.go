@@ -31,7 +31,7 @@ import (
 	domainlocal "steward/internal/tools/local"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func (a *program) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check for problems and suggest fixes", GroupID: "look",
 		Long: "Check settings, data folder, database (SQLite's integrity check and the audit's), disk, policies, port,\n" +
@@ -78,7 +78,7 @@ func (c check) with(remedy string) check {
 	return c
 }
 
-func (a *app) doctor(ctx context.Context) error {
+func (a *program) doctor(ctx context.Context) error {
 	var checks []check
 	set, err := a.settings()
 	if err != nil {
@@ -107,7 +107,7 @@ const groupTimeout = 20 * time.Second
 
 // checkTools asks all groups of built-in tools at once whether they can work. A group that is not
 // set up is fine.
-func (a *app) checkTools(ctx context.Context, set *settings.Loaded) []check {
+func (a *program) checkTools(ctx context.Context, set *settings.Loaded) []check {
 	groups := (&local{log: slog.New(slog.DiscardHandler), resolver: a.resolver(set)}).builtIns(set)
 	checks := make([]check, len(groups))
 	var asking sync.WaitGroup
@@ -141,7 +141,7 @@ func checkGroup(ctx context.Context, g builtIn) check {
 	}
 }
 
-func (a *app) printChecks(checks []check) error {
+func (a *program) printChecks(checks []check) error {
 	worst := good
 	for _, c := range checks {
 		if c.Status == bad || c.Status == warn && worst == good {
@@ -173,7 +173,7 @@ func (a *app) printChecks(checks []check) error {
 }
 
 // checkSettings warns of keys in files that others can read.
-func (a *app) checkSettings(set *settings.Loaded) check {
+func (a *program) checkSettings(set *settings.Loaded) check {
 	for _, file := range set.Files {
 		info, err := os.Stat(file)
 		if err == nil && info.Mode().Perm()&0o077 != 0 && holdsKey(set, file) {
@@ -310,7 +310,7 @@ func checkDisk(data string) check {
 
 // checkPolicies checks whether the policies can take effect. With broken ones Steward does
 // not start.
-func (a *app) checkPolicies() check {
+func (a *program) checkPolicies() check {
 	dir, p, err := a.policyFiles()
 	if err != nil {
 		return failed("policies", bad, err).with("fix the file, or move it out of " + dir)
@@ -368,7 +368,7 @@ func checkToken(set *settings.Loaded) check {
 }
 
 // checkModels asks every provider for its models, which also tests its key.
-func (a *app) checkModels(ctx context.Context, set *settings.Loaded) []check {
+func (a *program) checkModels(ctx context.Context, set *settings.Loaded) []check {
 	s, err := a.supply(ctx, set, nil, nil)
 	if err != nil {
 		return []check{failed("models", bad, err)}
@@ -431,7 +431,7 @@ func built() time.Time {
 	return time.Time{}
 }
 
-func (a *app) checkTerminal() check {
+func (a *program) checkTerminal() check {
 	if !isTerminal(a.stdin) || !isTerminal(a.stdout) {
 		return fine("terminal", "none here: chat would read lines")
 	}

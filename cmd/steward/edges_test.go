@@ -2,19 +2,14 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/internal/identity"
-	"steward/internal/settings"
 	"steward/internal/store/sqlite"
-	"steward/internal/tool"
 )
 
 // conf writes the user's settings.
@@ -111,7 +106,7 @@ func TestInput(t *testing.T) {
 		want  string
 	}{{strings.NewReader(strings.Repeat("x", largestInput+1)), "input_too_large"}, {broken{}, "cannot be read"}, {strings.NewReader("\xff"), "input_invalid"}} {
 		var errs bytes.Buffer
-		a := &app{stdin: c.stdin.(interface{ Read([]byte) (int, error) }), stdout: &bytes.Buffer{}, stderr: &errs, environ: user(t), dir: t.TempDir()}
+		a := &program{stdin: c.stdin.(interface{ Read([]byte) (int, error) }), stdout: &bytes.Buffer{}, app: app{stderr: &errs, environ: user(t), dir: t.TempDir()}}
 		if code := a.run(t.Context(), []string{"ask", "x"}); code != exitFailed || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("%s: %d %s", c.want, code, &errs)
 		}
@@ -142,84 +137,5 @@ func TestModelsOfTheSettings(t *testing.T) {
 	}
 	if code, out, errs := in(t, "", env, "ask", "What is 6 times 7?"); code != exitOK || !strings.Contains(out, "42") {
 		t.Errorf("%d %s %s", code, out, errs)
-	}
-}
-
-func TestPresetsHavePrices(t *testing.T) {
-	set := &settings.Loaded{Settings: settings.Defaults()}
-	a := &app{}
-	s, err := a.supply(t.Context(), set, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for provider, p := range presets() {
-		for _, name := range []string{p.standard, p.fast, p.strong, p.embed} {
-			if _, ok := s.Price(provider + "/" + name); name != "" && !ok {
-				t.Errorf("%s/%s has no price: limits of cost would not hold for it", provider, name)
-			}
-		}
-	}
-}
-
-type plainTool struct{}
-
-func (plainTool) Spec() tool.Spec { return tool.Spec{Name: "a.b", Timeout: time.Second, ResultCap: 7} }
-func (plainTool) Call(context.Context, tool.Invocation) (tool.Result, error) {
-	return tool.Result{}, nil
-}
-
-func TestBounded(t *testing.T) {
-	set := settings.Tools{Timeout: time.Minute, ResultCap: 9}
-	b := bounded{plainTool{}, set}
-	if s := b.Spec(); s.Timeout != time.Second || s.ResultCap != 7 {
-		t.Errorf("a tool's own bounds are overruled: %+v", s)
-	}
-	b.set.Timeouts = map[string]time.Duration{"a.b": time.Hour}
-	if s := b.Spec(); s.Timeout != time.Hour {
-		t.Errorf("a bound that is named does not hold: %+v", s)
-	}
-	if b.Check(nil) != nil || b.Unwrap() != (plainTool{}) {
-		t.Error("not what is inside")
-	}
-}
-
-func TestExpiry(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
-	for in, want := range map[string]time.Time{
-		"": {}, "10d": now.AddDate(0, 0, 10), "12h": now.Add(12 * time.Hour), "2030-01-31": time.Date(2030, 1, 31, 0, 0, 0, 0, time.Local),
-		"2030-01-31T10:00:00Z": time.Date(2030, 1, 31, 10, 0, 0, 0, time.UTC),
-	} {
-		if got, err := expiry(in, now); err != nil || !got.Equal(want) {
-			t.Errorf("%s: %v %v", in, got, err)
-		}
-	}
-	for _, in := range []string{"0d", "-1h", "soon", "99999999d", "d"} {
-		if _, err := expiry(in, now); err == nil {
-			t.Errorf("%s was taken", in)
-		}
-	}
-}
-
-func TestSmallThings(t *testing.T) {
-	if got := plainLine("a\x1b[2Jb\u0085c"); got != "a [2Jb c" {
-		t.Errorf("%q", got)
-	}
-	a := &app{dir: "/x", environ: []string{"A=1", "A=2"}, version: "v1"}
-	if a.path("y") != "/x/y" || a.path("/y") != "/y" || a.getenv("A") != "2" || a.getenv("B") != "" || a.versionText() != "v1" {
-		t.Error("paths, variables or the version")
-	}
-	if exitCode(3).Error() != "exit code 3" {
-		t.Error("exit code")
-	}
-	for in, want := range map[string]bool{"http://127.0.0.1:9": false, "https://example.invalid": true, "::": false} {
-		if got := a.knock(t.Context(), in); got != want {
-			t.Errorf("knock at %s: %v", in, got)
-		}
-	}
-	if u, err := url.Parse("http://127.0.0.1"); err != nil || proxied(u) {
-		t.Error("loopback goes through a proxy")
-	}
-	if err := cannotListen("127.0.0.1:80", os.ErrPermission); !strings.Contains(err.Error(), "cannot be listened on") {
-		t.Error(err)
 	}
 }

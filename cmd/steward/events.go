@@ -22,7 +22,7 @@ import (
 	"steward/internal/store/sqlite"
 )
 
-func (a *app) eventsCommand() *cobra.Command {
+func (a *program) eventsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "events", Short: "Watch what happens to resources, and publish events", GroupID: "look",
 		Long: "Everything that Steward stores is a resource, and each change of one is an event. So is everything that\n" +
@@ -30,7 +30,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	}, a.watchEvents(), a.publishEvent(), a.eraseEvents())
 }
 
-func (a *app) eraseEvents() *cobra.Command {
+func (a *program) eraseEvents() *cobra.Command {
 	var user string
 	c := &cobra.Command{
 		Use: "erase ID…", Short: "Erase published events for good", Args: cobra.MinimumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
@@ -61,7 +61,7 @@ type eventFlags struct {
 	limit                          int
 }
 
-func (a *app) watchEvents() *cobra.Command {
+func (a *program) watchEvents() *cobra.Command {
 	var f eventFlags
 	c := &cobra.Command{
 		Use: "watch", Short: "Print events as they happen", Args: cobra.NoArgs,
@@ -120,7 +120,7 @@ func detailOf(flag, word string) (events.DetailType, error) {
 
 // events prints events until the context ends or the limit is reached. They come from the
 // Steward that serves the data folder or, if there is none or it ends, from the folder.
-func (a *app) events(ctx context.Context, f eventFlags) error {
+func (a *program) events(ctx context.Context, f eventFlags) error {
 	filter, err := f.filter()
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (a *app) events(ctx context.Context, f eventFlags) error {
 
 // eventsServed prints events of the Steward that serves the data folder. If there is none, it
 // returns an error of the kind Unavailable.
-func (a *app) eventsServed(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
+func (a *program) eventsServed(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
 	s, err := a.join(set)
 	if err != nil {
 		return fault.New(fault.Unavailable, "server_unknown", "no Steward serves this data folder: %w", err)
@@ -148,7 +148,7 @@ func (a *app) eventsServed(ctx context.Context, set *settings.Loaded, f events.F
 }
 
 // eventsKept prints events from the data folder, including new ones.
-func (a *app) eventsKept(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
+func (a *program) eventsKept(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
 	st, err := a.reading(ctx)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (a *app) eventsKept(ctx context.Context, set *settings.Loaded, f events.Fil
 	return errors.Join(a.eventsIn(ctx, st, set, f, w), st.Close())
 }
 
-func (a *app) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
+func (a *program) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
 	log := a.logger(set, a.stderr)
 	l := &local{store: st, keys: identity.New(st), log: log, user: a.user()}
 	if err := l.openPolicies(set, log); err != nil {
@@ -177,7 +177,7 @@ func (a *app) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Load
 
 // eventPrinter prints events and keeps the cursor after the last one.
 type eventPrinter struct {
-	app    *app
+	app    *program
 	width  int // of the terminal; 0: none
 	left   int // the number of events to print; 0: unlimited
 	over   bool
@@ -282,7 +282,7 @@ func shortURI(u resource.URI) string {
 	return strings.Join(out, ", ")
 }
 
-func (a *app) publishEvent() *cobra.Command {
+func (a *program) publishEvent() *cobra.Command {
 	var what, body, own, space, at string
 	c := &cobra.Command{
 		Use: "publish URI…", Short: "Publish an event about resources", Args: cobra.MinimumNArgs(1),
@@ -332,7 +332,7 @@ func publication(uris []string, what, body, at string) (x events.Publication, er
 	return x, nil
 }
 
-func (a *app) publish(ctx context.Context, x events.Publication) error {
+func (a *program) publish(ctx context.Context, x events.Publication) error {
 	var done events.Published
 	err := a.with(ctx, toLook, func(s *session) error {
 		return s.Call(ctx, "POST /events", nil, x, &done)

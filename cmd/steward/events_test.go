@@ -17,7 +17,7 @@ import (
 // cursor.
 func TestEventsOnATerminal(t *testing.T) {
 	var out bytes.Buffer
-	w := &eventPrinter{app: &app{stdout: &out}, width: 78}
+	w := &eventPrinter{app: &program{stdout: &out}, width: 78}
 	conv := resource.Root("common.Conversation", "0198c9a2-7f3e-7b11-8c7e-5a3f1d2b4c6d")
 	now := time.Now()
 	at := time.Date(now.Year(), now.Month(), now.Day(), 12, 0, 0, 0, time.Local)
@@ -56,7 +56,7 @@ func TestWatchingOutlivesTheServer(t *testing.T) {
 	publish("one")
 	out := &shared{news: make(chan struct{}, 100)}
 	var errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: out, stderr: &errs, environ: env, dir: t.TempDir()}
+	a := &program{stdin: strings.NewReader(""), stdout: out, app: app{stderr: &errs, environ: env, dir: t.TempDir()}}
 	done := make(chan int, 1)
 	go func() {
 		done <- a.run(t.Context(), []string{"events", "watch", "--json", "-q", "--from", "start", "--type", "home.Bell", "--limit", "3"})

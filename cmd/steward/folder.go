@@ -36,7 +36,7 @@ func (g *granted) add(f settings.Folder) {
 
 // grantFolder lets the files tools of the machine's own user use one more folder. The settings file
 // remembers it, and the node of this process allows it at once.
-func (a *app) grantFolder(path string, write bool, s *session) (string, error) {
+func (a *app) grantFolder(path string, write bool, l *local) (string, error) {
 	set, err := a.loadSettings() // the file may have been edited
 	if err != nil {
 		return "", err
@@ -69,10 +69,10 @@ func (a *app) grantFolder(path string, write bool, s *session) (string, error) {
 		may = "read, and after your approval write,"
 	}
 	said := fmt.Sprintf("Steward may %s files in %s, which it knows as %s. It stands under folders in %s.", may, path, f.Name, file)
-	if s.local == nil || !s.local.files(write) {
+	if l == nil || !l.files(write) {
 		return said + " It counts when Steward is started again.", nil
 	}
-	s.local.granted.add(f)
+	l.granted.add(f)
 	return said, nil
 }
 

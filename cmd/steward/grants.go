@@ -17,7 +17,7 @@ import (
 	"steward/internal/terminal"
 )
 
-func (a *app) grantsCommand() *cobra.Command {
+func (a *program) grantsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "grants", Aliases: []string{"grant"}, Short: "List and change your standing approvals", GroupID: "talk",
 		Long: "A standing approval is given with an answer to a question (steward approvals approve --always, or\n" +
@@ -52,7 +52,7 @@ func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantVie
 	}
 }
 
-func (a *app) listGrants() *cobra.Command {
+func (a *program) listGrants() *cobra.Command {
 	var all bool
 	c := lists(a, &cobra.Command{Use: "list", Short: "List your standing approvals",
 		Long: "List your standing approvals, newest first; with --all also those that were revoked or have ended."}, "there are no standing approvals",
@@ -83,7 +83,7 @@ func grantEnd(g *runtime.GrantView, now time.Time) string {
 	return terminal.UntilWhen(g.Expires, now)
 }
 
-func (a *app) showGrant() *cobra.Command {
+func (a *program) showGrant() *cobra.Command {
 	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show what a standing approval covers", ValidArgsFunction: a.completeGrants()},
 		func(ctx context.Context, s *session, args []string) error {
 			g, err := grantNamed(ctx, s, args[0])
@@ -113,7 +113,7 @@ func grantShown(g runtime.GrantView) string {
 	return text + indentLines(strings.Join(terminal.TermLines(g.Pattern), "\n"))
 }
 
-func (a *app) editGrant() *cobra.Command {
+func (a *program) editGrant() *cobra.Command {
 	var lines, labels []string
 	var length time.Duration
 	var forever, conversation, always, yes bool
@@ -157,7 +157,7 @@ func (a *app) editGrant() *cobra.Command {
 
 // changeGrant shows the result of a change, asks the user if it covers more, and makes the
 // change.
-func (a *app) changeGrant(ctx context.Context, s *session, which string, lines []string, ch auth.GrantChange, yes bool) error {
+func (a *program) changeGrant(ctx context.Context, s *session, which string, lines []string, ch auth.GrantChange, yes bool) error {
 	g, err := grantNamed(ctx, s, which)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (a *app) changeGrant(ctx context.Context, s *session, which string, lines [
 }
 
 // widens asks the user at a terminal whether the approval may cover more.
-func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
+func (a *program) widens(next *runtime.GrantEdited) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than it does, and nobody can be asked").
 			WithHint("give --yes if that is what you want")
@@ -195,7 +195,7 @@ func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
 	return ok, err
 }
 
-func (a *app) revokeGrant() *cobra.Command {
+func (a *program) revokeGrant() *cobra.Command {
 	return a.about(toDecide, &cobra.Command{Use: "revoke ID...", Short: "Revoke standing approvals at once", ValidArgsFunction: a.completeGrants(),
 		Long: "Revoke standing approvals. From now on you are asked again about what they would have covered, and also\n" +
 			"about actions that they approved and that have not started."},
@@ -216,7 +216,7 @@ func (a *app) revokeGrant() *cobra.Command {
 		})
 }
 
-func (a *app) completeGrants() completer {
+func (a *program) completeGrants() completer {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]runtime.GrantView, error) { return grantsOf(ctx, s, false) },
 		func(g *runtime.GrantView) (string, string) {
 			return g.ID.String()[:8], g.Tool + ": " + g.Pattern.String()

@@ -12,7 +12,7 @@ import (
 	"steward/client"
 )
 
-func (a *app) groupsCommand() *cobra.Command {
+func (a *program) groupsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "groups", Aliases: []string{"group"}, Short: "Manage groups of users that share a space", GroupID: "keep",
 		Long: "The members of a group share a space: resources that all of them can read and change, and questions\n" +
@@ -21,7 +21,7 @@ func (a *app) groupsCommand() *cobra.Command {
 	}, a.listGroups(), a.showGroup(), a.addGroup(), a.removeGroup(), a.joinGroup(), a.leaveGroup())
 }
 
-func (a *app) listGroups() *cobra.Command {
+func (a *program) listGroups() *cobra.Command {
 	return a.people(&cobra.Command{Use: "list", Short: "List the groups"}, func(ctx context.Context, s *session, _ []string) error {
 		list, err := s.Groups(ctx)
 		return tellList(a, list, err, "there are no groups; steward groups add NAME makes one", groupTable)
@@ -48,7 +48,7 @@ func members(g client.Group) string {
 	return cmp.Or(strings.Join(out, ", "), "nobody")
 }
 
-func (a *app) showGroup() *cobra.Command {
+func (a *program) showGroup() *cobra.Command {
 	return a.people(&cobra.Command{Use: "show GROUP", Short: "Show one group", ValidArgsFunction: a.completeGroups()},
 		func(ctx context.Context, s *session, args []string) error {
 			g, err := s.Group(ctx, args[0])
@@ -60,7 +60,7 @@ func (a *app) showGroup() *cobra.Command {
 		})
 }
 
-func (a *app) addGroup() *cobra.Command {
+func (a *program) addGroup() *cobra.Command {
 	var in client.NewGroup
 	c := a.over(toDecide, &cobra.Command{Use: "add GROUP", Short: "Create a group", ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  steward groups add family --name \"The family\" --member ada,bo --manager local"},
@@ -78,7 +78,7 @@ func (a *app) addGroup() *cobra.Command {
 	return c
 }
 
-func (a *app) removeGroup() *cobra.Command {
+func (a *program) removeGroup() *cobra.Command {
 	return a.over(toDecide, &cobra.Command{Use: "remove GROUP…", Short: "Remove groups", ValidArgsFunction: a.completeGroups(),
 		Long: "Remove groups. What their members shared is kept, but nobody can access it until a group of the same\n" +
 			"name is added with --inherit."},
@@ -93,7 +93,7 @@ func (a *app) removeGroup() *cobra.Command {
 		})
 }
 
-func (a *app) joinGroup() *cobra.Command {
+func (a *program) joinGroup() *cobra.Command {
 	var manages bool
 	c := a.eachMember("join GROUP USER…", "Add users to a group", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
 		return s.JoinGroup(ctx, group, user, manages)
@@ -102,14 +102,14 @@ func (a *app) joinGroup() *cobra.Command {
 	return c
 }
 
-func (a *app) leaveGroup() *cobra.Command {
+func (a *program) leaveGroup() *cobra.Command {
 	return a.eachMember("leave GROUP USER…", "Remove users from a group", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
 		return s.LeaveGroup(ctx, group, user)
 	})
 }
 
 // eachMember makes a command that changes the memberships of users in a group.
-func (a *app) eachMember(use, short string, change func(ctx context.Context, s *session, group, user string) (client.Group, error)) *cobra.Command {
+func (a *program) eachMember(use, short string, change func(ctx context.Context, s *session, group, user string) (client.Group, error)) *cobra.Command {
 	return a.over(toDecide, &cobra.Command{Use: use, Short: short, ValidArgsFunction: after(a.completeGroups(), a.completeUsers())},
 		func(ctx context.Context, s *session, args []string) (err error) {
 			var g client.Group
@@ -123,7 +123,7 @@ func (a *app) eachMember(use, short string, change func(ctx context.Context, s *
 }
 
 // completeGroups offers the names of groups.
-func (a *app) completeGroups() completer {
+func (a *program) completeGroups() completer {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Group, error) { return s.Groups(ctx) },
 		func(g *client.Group) (string, string) { return g.Name, cmp.Or(g.Display, members(*g)) })
 }

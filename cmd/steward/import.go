@@ -19,7 +19,7 @@ import (
 	"steward/internal/server/api"
 )
 
-func (a *app) importCommand() *cobra.Command {
+func (a *program) importCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use: "import FILE…", Short: "Import conversations from exports", GroupID: "keep", Args: cobra.MinimumNArgs(1),
@@ -42,7 +42,7 @@ func (a *app) importCommand() *cobra.Command {
 }
 
 // importFiles imports files one after the other and reports the results.
-func (a *app) importFiles(ctx context.Context, files []string, format string) error {
+func (a *program) importFiles(ctx context.Context, files []string, format string) error {
 	var opened []*os.File
 	defer func() {
 		for _, f := range opened {
@@ -102,7 +102,7 @@ func (s *session) importAll(ctx context.Context, inputs []io.Reader, names []str
 
 // tellImport prints what was imported and what was not. cut is the error that ended the
 // import early.
-func (a *app) tellImport(rep api.ImportReport, cut error) error {
+func (a *program) tellImport(rep api.ImportReport, cut error) error {
 	if a.json {
 		if err := a.printJSON(rep); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (a *app) tellImport(rep api.ImportReport, cut error) error {
 	return nil
 }
 
-func (a *app) printImport(rep api.ImportReport) error {
+func (a *program) printImport(rep api.ImportReport) error {
 	messages := 0
 	if len(rep.Imported) > 0 {
 		rows := [][]string{{"ID", "FROM", "LAST USED", "MESSAGES", "BRANCHES", "TITLE"}}

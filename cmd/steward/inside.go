@@ -14,9 +14,15 @@ import (
 	"steward/internal/server/websocket"
 )
 
-// within returns a session over handlers in this process, reached through connections in
+// inProcess is the API of the node in this process, or of a part of it.
+type inProcess struct {
+	*client.Client
+	close func() error
+}
+
+// within returns a client of handlers in this process, reached through connections in
 // memory. talks serves the chat; nil: there is none.
-func (a *app) within(o api.Options, talks http.Handler, log *slog.Logger, close func() error) *session {
+func (a *app) within(o api.Options, talks http.Handler, log *slog.Logger, close func() error) *inProcess {
 	o.Inside, o.Logger = true, log
 	mux := http.NewServeMux()
 	mux.Handle("/", api.Handler(o))
@@ -38,7 +44,7 @@ func (a *app) within(o api.Options, talks http.Handler, log *slog.Logger, close 
 		return errors.Join(err, close())
 	}
 	transport := &http.Transport{DialContext: ln.dial, DisableCompression: true}
-	return &session{close: end, Client: client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: transport}, Fault: auth.FaultOf})}
+	return &inProcess{close: end, Client: client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: transport}, Fault: auth.FaultOf})}
 }
 
 // memory is a listener whose connections stay in this process.

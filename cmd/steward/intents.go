@@ -15,7 +15,7 @@ import (
 	"steward/internal/intent"
 )
 
-func (a *app) intentsCommand() *cobra.Command {
+func (a *program) intentsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "intents", Aliases: []string{"intent", "actions"}, Short: "List the actions of agents; approve, deny, retry or resolve them", GroupID: "look",
 		Long: "A tool call that changes something is an action. Each action is recorded as an intent before it is\n" +
@@ -34,7 +34,7 @@ func (a *app) intentsCommand() *cobra.Command {
 		a.resolveIntent())
 }
 
-func (a *app) listIntents() *cobra.Command {
+func (a *program) listIntents() *cobra.Command {
 	var q client.IntentQuery
 	var limit int
 	c := &cobra.Command{Use: "list", Short: "List the actions, most recently changed first",
@@ -65,7 +65,7 @@ func (a *app) listIntents() *cobra.Command {
 	return c
 }
 
-func (a *app) showIntent() *cobra.Command {
+func (a *program) showIntent() *cobra.Command {
 	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything about an action", ValidArgsFunction: a.completeIntents(""),
 		Long: "Show everything about an action: who wanted it and on whose behalf, with what arguments, what the model\n" +
 			"had read by then, which rule of the policy decided, who approved it and when, and what became of it."},
@@ -76,7 +76,7 @@ func (a *app) showIntent() *cobra.Command {
 }
 
 // onIntent makes a command that changes an action and prints the outcome.
-func (a *app) onIntent(state string, c *cobra.Command, do func(ctx context.Context, s *session, which string) (client.Intent, error)) *cobra.Command {
+func (a *program) onIntent(state string, c *cobra.Command, do func(ctx context.Context, s *session, which string) (client.Intent, error)) *cobra.Command {
 	c.ValidArgsFunction = a.completeIntents(state)
 	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error {
 		v, err := do(ctx, s, args[0])
@@ -88,7 +88,7 @@ func (a *app) onIntent(state string, c *cobra.Command, do func(ctx context.Conte
 }
 
 // approveIntent makes the command that approves an action.
-func (a *app) approveIntent() *cobra.Command {
+func (a *program) approveIntent() *cobra.Command {
 	return a.onIntent(intentAwaiting, &cobra.Command{Use: "approve ID", Short: "Approve an action that waits for your approval",
 		Long: "Approve an action that waits for your approval, once: exactly this one, with these arguments. For other\n" +
 			"kinds of approvals see steward approvals."},
@@ -101,7 +101,7 @@ func (a *app) approveIntent() *cobra.Command {
 		})
 }
 
-func (a *app) denyIntent() *cobra.Command {
+func (a *program) denyIntent() *cobra.Command {
 	var reason string
 	c := a.onIntent(intentAwaiting, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits for your approval",
 		Long: "Deny an action that waits for your approval. It is not executed, and the agent is told so."},
@@ -117,13 +117,13 @@ func (a *app) denyIntent() *cobra.Command {
 }
 
 // changeIntent makes a command that cancels, retries or undoes an action.
-func (a *app) changeIntent(do func(*client.Client, context.Context, string) (client.Intent, error), use, short, long string) *cobra.Command {
+func (a *program) changeIntent(do func(*client.Client, context.Context, string) (client.Intent, error), use, short, long string) *cobra.Command {
 	return a.onIntent("", &cobra.Command{Use: use, Short: short, Long: long}, func(ctx context.Context, s *session, which string) (client.Intent, error) {
 		return do(s.Client, ctx, which)
 	})
 }
 
-func (a *app) resolveIntent() *cobra.Command {
+func (a *program) resolveIntent() *cobra.Command {
 	var done, failed bool
 	var note string
 	c := a.onIntent(intentUnknown, &cobra.Command{Use: "resolve ID", Short: "Record the outcome of an action whose outcome is unknown",
@@ -153,7 +153,7 @@ func inFlight(state string) bool { return intent.State(state).InFlight() }
 
 // toldIntent prints the outcome of an action, and waits a while for its consequences before
 // this process ends. It returns an error if an action that should be executed was not.
-func (a *app) toldIntent(ctx context.Context, s *session, v *client.Intent) error {
+func (a *program) toldIntent(ctx context.Context, s *session, v *client.Intent) error {
 	if a.json {
 		if err := a.printJSON(v); err != nil {
 			return err
@@ -316,7 +316,7 @@ func intentText(v *client.Intent) string {
 }
 
 // completeIntents offers the newest actions, or those in a state.
-func (a *app) completeIntents(state string) completer {
+func (a *program) completeIntents(state string) completer {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Intent, error) {
 		return s.Intents(ctx, client.IntentQuery{State: state}, 30)
 	}, func(v *client.Intent) (string, string) {

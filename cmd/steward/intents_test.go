@@ -77,7 +77,7 @@ func TestAFailureThatIsToldFast(t *testing.T) {
 	}
 	out := late{words: "It will be done when this turn ends"}
 	var errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), version: "test", knockFor: time.Hour, listFor: time.Hour}
+	a := &program{stdin: strings.NewReader(""), stdout: &out, app: app{stderr: &errs, environ: env, dir: t.TempDir(), version: "test", knockFor: time.Hour, listFor: time.Hour}}
 	code := a.run(t.Context(), []string{"--agents", agents, "ask", "--agent", "lists", `Add the task "call Zoe"`})
 	if code != exitOK || !out.held || !strings.Contains(errs.String(), "did not go as it should") {
 		t.Fatalf("%d %v\n%s\n%s", code, out.held, out.text.String(), errs.String())

@@ -14,7 +14,7 @@ import (
 	"steward/internal/identity"
 )
 
-func (a *app) keysCommand() *cobra.Command {
+func (a *program) keysCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "keys", Aliases: []string{"key"}, Short: "Create, list and revoke API keys", GroupID: "keep",
 		Long: "Manage the API keys with which programs and people use a Steward that serves beyond loopback. A key\n" +
@@ -39,7 +39,7 @@ func report(k client.Key) keyReport {
 	return keyReport{k, state}
 }
 
-func (a *app) createKey() *cobra.Command {
+func (a *program) createKey() *cobra.Command {
 	var user, name, expires string
 	c := &cobra.Command{Use: "create", Short: "Create a key and show it once",
 		Example: "  steward keys create --user ada --name laptop --expires 90d",
@@ -80,7 +80,7 @@ func expiry(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usage("--expires wants a duration such as 90d or 12h, or a date such as 2030-01-31, not %q", text)
 }
 
-func (a *app) listKeys() *cobra.Command {
+func (a *program) listKeys() *cobra.Command {
 	var user string
 	c := lists(a, &cobra.Command{Use: "list", Short: "List the keys"}, "there are no keys",
 		func(ctx context.Context, s *session, _ []string) ([]keyReport, error) {
@@ -102,7 +102,7 @@ func (a *app) listKeys() *cobra.Command {
 	return c
 }
 
-func (a *app) revokeKey() *cobra.Command {
+func (a *program) revokeKey() *cobra.Command {
 	return a.over(toDecide, &cobra.Command{Use: "revoke ID…", Short: "Revoke keys at once", ValidArgsFunction: a.completeKeys()},
 		func(ctx context.Context, s *session, args []string) error {
 			for i, arg := range args { // check all before changing any
@@ -123,7 +123,7 @@ func (a *app) revokeKey() *cobra.Command {
 }
 
 // completeKeys offers the ids of usable keys.
-func (a *app) completeKeys() completer {
+func (a *program) completeKeys() completer {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Key, error) {
 		keys, err := s.Keys(ctx, "")
 		return slices.DeleteFunc(keys, func(k client.Key) bool { return !k.Usable }), err

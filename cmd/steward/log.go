@@ -12,18 +12,14 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"steward/client"
 	"steward/internal/conversation/worklog"
-	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/message"
-	"steward/internal/tool"
-	"steward/internal/tools/builtin"
 )
 
-func (a *app) logCommand() *cobra.Command {
+func (a *program) logCommand() *cobra.Command {
 	var q client.LogQuery
 	var limit int
 	c := &cobra.Command{Use: "log", Short: "List the tool calls", GroupID: "look",
@@ -61,35 +57,8 @@ func (a *app) logCommand() *cobra.Command {
 	return c
 }
 
-// specs returns the specs of all built-in tools, so that calls of tools that are no longer
-// granted are described too.
-func (a *app) specs() (map[string]tool.Spec, error) {
-	tools, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "folder", Path: ".", Write: true}}, Trash: func(string) string { return "" }, Notes: "folder/Notes"})
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]tool.Spec{}
-	for _, t := range append(tools, effect.New(effect.Options{}).ReadTool()) {
-		out[t.Spec().Name] = t.Spec()
-	}
-	return out, nil
-}
-
 // width returns the number of columns of the terminal; 0: there is none.
-func (a *app) width() int { return widthOf(a.stdout) }
-
-// widthOf is width of any stream.
-func widthOf(w any) int {
-	f := fileOf(w)
-	if f == nil {
-		return 0
-	}
-	columns, _, err := term.GetSize(int(f.Fd())) // fails if it is not a terminal
-	if err != nil {
-		return 0
-	}
-	return columns
-}
+func (a *program) width() int { return widthOf(a.stdout) }
 
 func mark(outcome string) string {
 	switch worklog.Outcome(outcome) {
@@ -149,7 +118,7 @@ func shortRef(ref string) string {
 	return msg[max(0, len(msg)-6):] + "/" + block
 }
 
-func (a *app) showLog() *cobra.Command {
+func (a *program) showLog() *cobra.Command {
 	return a.over(toRead, &cobra.Command{Use: "show REF", Short: "Show one call with its arguments and result", ValidArgsFunction: a.completeCalls(),
 		Long: "Show one call with its arguments and its result as they were recorded; secrets are masked. REF is\n" +
 			"the last column of steward log, the whole id of a call, or last for the newest one."},
@@ -249,7 +218,7 @@ func indented(s string) string {
 }
 
 // completeTools offers the names of the built-in tools.
-func (a *app) completeTools(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *program) completeTools(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	specs, err := a.specs()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -258,7 +227,7 @@ func (a *app) completeTools(*cobra.Command, []string, string) ([]cobra.Completio
 }
 
 // completeCalls offers the newest calls.
-func (a *app) completeCalls() completer {
+func (a *program) completeCalls() completer {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.LogEntry, error) {
 		list, err := s.Log(ctx, client.LogQuery{}, 30)
 		return append([]client.LogEntry{{ID: "last", Summary: "the newest one"}}, list...), err

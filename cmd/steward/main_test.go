@@ -23,13 +23,13 @@ import (
 )
 
 // TestMain lets this test binary also be the programs of scripts and tests: the
-// command steward runs main in a separate process, and the other commands are
+// command steward runs start in a separate process, and the other commands are
 // programs that Steward runs.
 func TestMain(m *testing.M) {
 	if code, mine := sandbox.Inside(os.Args); mine {
 		os.Exit(code)
 	}
-	testscript.Main(m, map[string]func(){"steward": main, "mcpserver": mcpServer, "clerk": clerk, "desk": desk, "thermostat": thermostat})
+	testscript.Main(m, map[string]func(){"steward": func() { start("unknown") }, "mcpserver": mcpServer, "clerk": clerk, "desk": desk, "thermostat": thermostat})
 }
 
 // thermostat is the server of docs/guides/headless.md.
@@ -74,8 +74,7 @@ type environ struct{}
 // the environment that the script began with. It costs a fraction of exec, with which
 // a script runs the program in a process of its own.
 func here(ts *testscript.TestScript, neg bool, args []string) {
-	a := &app{stdin: strings.NewReader(""), stdout: ts.Stdout(), stderr: ts.Stderr(), environ: ts.Value(environ{}).([]string),
-		dir: ts.MkAbs("."), version: "test"}
+	a := &program{stdin: strings.NewReader(""), stdout: ts.Stdout(), app: app{stderr: ts.Stderr(), environ: ts.Value(environ{}).([]string), dir: ts.MkAbs("."), version: "test"}}
 	if code := a.run(context.Background(), args[1:]); (code != exitOK) != neg {
 		ts.Fatalf("unexpected exit code %d", code)
 	}
@@ -143,8 +142,7 @@ func poke(ts *testscript.TestScript, neg bool, args []string) {
 func in(t *testing.T, stdin string, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	a := &app{stdin: strings.NewReader(stdin), stdout: &out, stderr: &err, environ: env, dir: t.TempDir(), version: "test",
-		knockFor: time.Hour, listFor: time.Hour}
+	a := &program{stdin: strings.NewReader(stdin), stdout: &out, app: app{stderr: &err, environ: env, dir: t.TempDir(), version: "test", knockFor: time.Hour, listFor: time.Hour}}
 	code = a.run(context.Background(), args)
 	return code, out.String(), err.String()
 }
@@ -160,7 +158,7 @@ func user(t *testing.T, more ...string) []string {
 }
 
 // program prepares the program in a separate process.
-func program(t *testing.T, env []string, args ...string) *exec.Cmd {
+func buildProgram(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath("steward")
 	if err != nil {
@@ -173,7 +171,7 @@ func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 
 func TestExitCodesOfScripts(t *testing.T) {
 	for want, args := range map[int][]string{exitOK: {"version"}, exitUsage: {"nonsense"}, exitFailed: {"conversations", "show", "last"}} {
-		cmd := program(t, user(t), args...)
+		cmd := buildProgram(t, user(t), args...)
 		err := cmd.Run()
 		if code := cmd.ProcessState.ExitCode(); code != want {
 			t.Errorf("%v: %d, want %d (%v)", args, code, want, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-func (a *app) manCommand(root *cobra.Command) *cobra.Command {
+func (a *program) manCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "man FOLDER", Short: "Write the manual pages to a folder", GroupID: "look",
 		Long:    "Write a manual page for each command to a folder, which is created if it is missing.",

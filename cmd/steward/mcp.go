@@ -19,7 +19,7 @@ import (
 	"steward/internal/terminal"
 )
 
-func (a *app) mcpCommand() *cobra.Command {
+func (a *program) mcpCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "mcp", Short: "Add, connect, list, test and remove MCP servers of your own", GroupID: "keep",
 		Long: "Manage the MCP servers whose tools Steward's assistant may use. They are stored in the file mcp.json of\n" +
@@ -33,7 +33,7 @@ func (a *app) mcpCommand() *cobra.Command {
 func mcpSource(name string) (string, error) { return catalog.SourcePath("mcp", name) }
 
 // mcpFile is the file with the servers of a data folder.
-func (a *app) mcpFile() (string, error) {
+func (a *program) mcpFile() (string, error) {
 	set, err := a.settings()
 	if err != nil {
 		return "", err
@@ -41,7 +41,7 @@ func (a *app) mcpFile() (string, error) {
 	return filepath.Join(set.Data, "mcp.json"), nil
 }
 
-func (a *app) addMCP() *cobra.Command {
+func (a *program) addMCP() *cobra.Command {
 	var d mcp.Decl
 	var env, headers []string
 	var o approving
@@ -108,7 +108,7 @@ func knownNames() string {
 
 // knownServer returns the declaration of a known server. It asks for the secrets that it needs
 // and that are not there yet.
-func (a *app) knownServer(ctx context.Context, k mcp.Known, folder string) (mcp.Decl, error) {
+func (a *program) knownServer(ctx context.Context, k mcp.Known, folder string) (mcp.Decl, error) {
 	set, err := a.settings()
 	if err != nil {
 		return mcp.Decl{}, err
@@ -154,7 +154,7 @@ func pairs(flag, sep string, given []string) (map[string]string, error) {
 	return out, nil
 }
 
-func (a *app) addServer(ctx context.Context, name string, d mcp.Decl, o approving, set map[string]catalog.ToolSetting) error {
+func (a *program) addServer(ctx context.Context, name string, d mcp.Decl, o approving, set map[string]catalog.ToolSetting) error {
 	path, err := mcpSource(name)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func listed(ctx context.Context, s *session, path string) error {
 	}
 }
 
-func (a *app) listMCP() *cobra.Command {
+func (a *program) listMCP() *cobra.Command {
 	return a.over(toManage, &cobra.Command{Use: "list", Short: "List the servers, and whether each is approved"},
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
@@ -229,7 +229,7 @@ func (a *app) listMCP() *cobra.Command {
 		})
 }
 
-func (a *app) testMCP() *cobra.Command {
+func (a *program) testMCP() *cobra.Command {
 	return a.over(toManage, &cobra.Command{Use: "test NAME", Short: "Start or reach a server and show its tools",
 		Long: "Start or reach a server and show the tools that it has now, and how each would be approved. This\n" +
 			"approves nothing."},
@@ -248,7 +248,7 @@ func (a *app) testMCP() *cobra.Command {
 		})
 }
 
-func (a *app) removeMCP() *cobra.Command {
+func (a *program) removeMCP() *cobra.Command {
 	return &cobra.Command{Use: "remove NAME", Short: "Remove a server from mcp.json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := a.mcpFile()

@@ -13,14 +13,13 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
-	"steward/internal/secret"
 	"steward/internal/secret/oauth"
 	"steward/internal/settings"
 	"steward/internal/source/mcp"
 	"steward/internal/tool"
 )
 
-func (a *app) connectMCP() *cobra.Command {
+func (a *program) connectMCP() *cobra.Command {
 	var device bool
 	var o approving
 	c := &cobra.Command{
@@ -60,13 +59,8 @@ func (a *app) connectMCP() *cobra.Command {
 	return c
 }
 
-// tokensOf returns where the tokens of MCP servers are kept.
-func tokensOf(set *settings.Loaded, masker *secret.Masker) mcp.Options {
-	return mcp.Options{Tokens: secret.NewStore(secret.Folder(set.Data)), Learn: masker.Add}
-}
-
 // connectServer signs in at a server.
-func (a *app) connectServer(ctx context.Context, name string, device bool) error {
+func (a *program) connectServer(ctx context.Context, name string, device bool) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -102,7 +96,7 @@ func (a *app) connectServer(ctx context.Context, name string, device bool) error
 }
 
 // mcpServers returns the user's own servers by name.
-func (a *app) mcpServers(set *settings.Loaded) map[string]mcp.Decl {
+func (a *program) mcpServers(set *settings.Loaded) map[string]mcp.Decl {
 	files := append([]string{filepath.Join(set.Data, "mcp.json")}, set.MCP...)
 	for _, file := range a.mcpFiles {
 		files = append(files, a.path(file))
@@ -110,14 +104,14 @@ func (a *app) mcpServers(set *settings.Loaded) map[string]mcp.Decl {
 	return mcp.Declared(files...)
 }
 
-func (a *app) mcpEnv(set *settings.Loaded, name string) tool.Env {
+func (a *program) mcpEnv(set *settings.Loaded, name string) tool.Env {
 	log := slog.New(slog.DiscardHandler)
 	have := a.declared(set, log)
 	return tool.Env{Name: name, Secret: func(name string) (string, bool) { return have("", name) }, Log: log}
 }
 
 // mcpKeys returns the servers that can be signed in at, by name.
-func (a *app) mcpKeys(set *settings.Loaded) map[string]*oauth.Resource {
+func (a *program) mcpKeys(set *settings.Loaded) map[string]*oauth.Resource {
 	all := map[string]*oauth.Resource{}
 	for name, d := range a.mcpServers(set) {
 		if keys, err := d.Resource(a.mcpEnv(set, name), tokensOf(set, nil)); err == nil && keys != nil {
@@ -128,7 +122,7 @@ func (a *app) mcpKeys(set *settings.Loaded) map[string]*oauth.Resource {
 }
 
 // checkMCP tells which servers a person has to sign in at.
-func (a *app) checkMCP(set *settings.Loaded) []check {
+func (a *program) checkMCP(set *settings.Loaded) []check {
 	all := a.mcpKeys(set)
 	var checks []check
 	for _, name := range slices.Sorted(maps.Keys(all)) {

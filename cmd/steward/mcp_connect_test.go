@@ -18,7 +18,7 @@ import (
 // signIn runs steward mcp connect, and consents in the browser.
 func signIn(t *testing.T, env []string, args ...string) (stderr string, err error) {
 	t.Helper()
-	cmd := program(t, env, append([]string{"mcp", "connect"}, args...)...)
+	cmd := buildProgram(t, env, append([]string{"mcp", "connect"}, args...)...)
 	out, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -47,7 +47,7 @@ func signIn(t *testing.T, env []string, args ...string) (stderr string, err erro
 // run runs the program and returns everything that it has said.
 func run(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	out, err := program(t, env, args...).CombinedOutput()
+	out, err := buildProgram(t, env, args...).CombinedOutput()
 	return strings.TrimSpace(string(out) + "\n" + errorText(err))
 }
 

@@ -331,8 +331,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 			pid := filepath.Join(t.TempDir(), "pid")
 			signals := make(chan os.Signal, 1)
 			var out, errs bytes.Buffer
-			a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), signals: signals,
-				exit: func(int) { t.Error("ended at once") }}
+			a := &program{stdin: strings.NewReader(""), stdout: &out, signals: signals, exit: func(int) { t.Error("ended at once") }, app: app{stderr: &errs, environ: env, dir: t.TempDir()}}
 			go func() {
 				for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
 					if _, err := os.Stat(pid); err == nil {

@@ -17,7 +17,7 @@ import (
 	"steward/internal/record"
 )
 
-func (a *app) messagesCommand() *cobra.Command {
+func (a *program) messagesCommand() *cobra.Command {
 	var conv string
 	c := group(&cobra.Command{
 		Use: "messages", Aliases: []string{"message"}, Short: "List messages, pin, archive and delete them", GroupID: "keep",
@@ -36,7 +36,7 @@ func (a *app) messagesCommand() *cobra.Command {
 }
 
 // conversationFlag adds --conversation to all commands of a group.
-func (a *app) conversationFlag(c *cobra.Command, conv *string) {
+func (a *program) conversationFlag(c *cobra.Command, conv *string) {
 	c.PersistentFlags().StringVar(conv, "conversation", "", "`ID` of the conversation; by default the one used last")
 	complete(c, "conversation", a.completeConversations)
 }
@@ -54,7 +54,7 @@ func states() map[string]record.Validity {
 		"superseded": record.Superseded, "archived": record.Archived, "deleted": record.Deleted}
 }
 
-func (a *app) listMessages(conv *string) *cobra.Command {
+func (a *program) listMessages(conv *string) *cobra.Command {
 	var f listing
 	c := a.onTalk(toRead, conv, &cobra.Command{
 		Use: "list [CONVERSATION]", Short: "List messages, newest last",
@@ -134,7 +134,7 @@ func (t talk) newest(ctx context.Context, f listing) (list []*spoken, more bool,
 	return list, more, nil
 }
 
-func (a *app) showMessage(conv *string) *cobra.Command {
+func (a *program) showMessage(conv *string) *cobra.Command {
 	var call string
 	show := &cobra.Command{
 		Use: "show ID", Short: "Show a message in full", ValidArgsFunction: a.completeMessages(conv),
@@ -162,7 +162,7 @@ func (a *app) showMessage(conv *string) *cobra.Command {
 }
 
 // showCalled shows the messages that make a call with a provider's id.
-func (a *app) showCalled(ctx context.Context, call string) error {
+func (a *program) showCalled(ctx context.Context, call string) error {
 	var out struct{ Messages []json.RawMessage }
 	err := a.with(ctx, toRead, func(s *session) error {
 		return s.Call(ctx, "GET /messages", client.Params{"call": call}, nil, &out)
@@ -185,7 +185,7 @@ func (a *app) showCalled(ctx context.Context, call string) error {
 }
 
 // onMessages makes a command that changes the messages named by its arguments.
-func (a *app) onMessages(conv *string, deleted bool, c *cobra.Command, do func(ctx context.Context, t talk, msgs []string) error) *cobra.Command {
+func (a *program) onMessages(conv *string, deleted bool, c *cobra.Command, do func(ctx context.Context, t talk, msgs []string) error) *cobra.Command {
 	c.ValidArgsFunction = a.completeMessages(conv)
 	return a.onTalk(toAct, conv, c, func(ctx context.Context, t talk, args []string) error {
 		found, err := t.find(ctx, deleted, args...)
@@ -196,7 +196,7 @@ func (a *app) onMessages(conv *string, deleted bool, c *cobra.Command, do func(c
 	})
 }
 
-func (a *app) pinMessages(conv *string, pin bool, use, short, done string) *cobra.Command {
+func (a *program) pinMessages(conv *string, pin bool, use, short, done string) *cobra.Command {
 	return a.onMessages(conv, false, &cobra.Command{Use: use, Short: short}, func(ctx context.Context, t talk, msgs []string) error {
 		err := t.Pin(ctx, t.conv, pin, msgs...)
 		if err == nil {
@@ -206,7 +206,7 @@ func (a *app) pinMessages(conv *string, pin bool, use, short, done string) *cobr
 	})
 }
 
-func (a *app) trustMessages(conv *string) *cobra.Command {
+func (a *program) trustMessages(conv *string) *cobra.Command {
 	return a.onMessages(conv, false, &cobra.Command{Use: "trust ID…", Short: "Treat what others wrote as your own words",
 		Long: "Remove the label untrusted from messages: from now on their content counts as your own words, and you\n" +
 			"are asked no more often about what a model does after reading them than if it had not. Read them first.\n" +
@@ -220,7 +220,7 @@ func (a *app) trustMessages(conv *string) *cobra.Command {
 		})
 }
 
-func (a *app) markMessages(conv *string, state record.Validity, use, short, done string) *cobra.Command {
+func (a *program) markMessages(conv *string, state record.Validity, use, short, done string) *cobra.Command {
 	var reason string
 	var erase bool
 	c := a.onMessages(conv, state == record.Active, &cobra.Command{Use: use, Short: short,
@@ -255,7 +255,7 @@ func (a *app) markMessages(conv *string, state record.Validity, use, short, done
 
 // until tells how long a command can restore what was deleted, or that it is erased
 // permanently.
-func (a *app) until(erased bool, command string) string {
+func (a *program) until(erased bool, command string) string {
 	keep := time.Duration(0)
 	if a.set != nil {
 		keep = a.set.Keep.Deleted
@@ -269,7 +269,7 @@ func (a *app) until(erased bool, command string) string {
 	return fmt.Sprintf("until %s this brings it back: %s", time.Now().Add(keep).Local().Format("2 January 2006 15:04"), command)
 }
 
-func (a *app) removeMessages(conv *string) *cobra.Command {
+func (a *program) removeMessages(conv *string) *cobra.Command {
 	return a.onMessages(conv, false, &cobra.Command{Use: "remove ID…", Short: "Continue without some messages, on a new branch",
 		Long: "Create a branch without some messages, and switch to it. The branch with them is kept. A call and its\n" +
 			"results go together."},
@@ -278,7 +278,7 @@ func (a *app) removeMessages(conv *string) *cobra.Command {
 		})
 }
 
-func (a *app) insertMessage(conv *string) *cobra.Command {
+func (a *program) insertMessage(conv *string) *cobra.Command {
 	var after, role string
 	var first bool
 	c := a.onTalk(toAct, conv, &cobra.Command{Use: "insert TEXT…", Short: "Insert a message, on a new branch", ValidArgsFunction: cobra.NoFileCompletions,
@@ -307,7 +307,7 @@ func (a *app) insertMessage(conv *string) *cobra.Command {
 }
 
 // made has the API create a branch, and reports it.
-func (a *app) made(ctx context.Context, t talk, route string, in any) error {
+func (a *program) made(ctx context.Context, t talk, route string, in any) error {
 	var raw json.RawMessage
 	err := t.Call(ctx, route, client.Params{"id": t.conv}, in, &raw)
 	var b struct {
@@ -325,7 +325,7 @@ func (a *app) made(ctx context.Context, t talk, route string, in any) error {
 }
 
 // completeMessages offers the newest messages.
-func (a *app) completeMessages(conv *string) completer {
+func (a *program) completeMessages(conv *string) completer {
 	return a.completing(conv, func(ctx context.Context, t talk) (out []cobra.Completion, err error) {
 		out = append(out, cobra.CompletionWithDesc("last", "the newest one"))
 		for m, err := range t.newestFirst(ctx, "", 30) {
@@ -339,7 +339,7 @@ func (a *app) completeMessages(conv *string) completer {
 }
 
 // completing offers names of things in a conversation.
-func (a *app) completing(conv *string, names func(context.Context, talk) ([]cobra.Completion, error)) completer {
+func (a *program) completing(conv *string, names func(context.Context, talk) ([]cobra.Completion, error)) completer {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
 			err = a.inTalk(ctx, toRead, *conv, func(t talk) (err error) {
@@ -360,7 +360,7 @@ type talk struct {
 
 // inTalk runs do with the conversation that a person has named; "" and "last"
 // are the last used one.
-func (a *app) inTalk(ctx context.Context, n need, which string, do func(talk) error) error {
+func (a *program) inTalk(ctx context.Context, n need, which string, do func(talk) error) error {
 	return a.withStored(ctx, n, func(s *session) error {
 		conv, err := s.which(ctx, cmp.Or(which, "last"))
 		if err != nil {
@@ -376,7 +376,7 @@ func (a *app) inTalk(ctx context.Context, n need, which string, do func(talk) er
 
 // onTalk makes a command about a conversation: the one that the flag names or, if the
 // command takes a CONVERSATION, its argument.
-func (a *app) onTalk(n need, flag *string, c *cobra.Command, do func(ctx context.Context, t talk, args []string) error) *cobra.Command {
+func (a *program) onTalk(n need, flag *string, c *cobra.Command, do func(ctx context.Context, t talk, args []string) error) *cobra.Command {
 	named := strings.HasSuffix(c.Use, "[CONVERSATION]")
 	if named {
 		c.ValidArgsFunction = a.completeConversations

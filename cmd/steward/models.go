@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/llm"
@@ -373,86 +371,4 @@ func prices(set *settings.Loaded) map[string]llm.Price {
 		out[name] = llm.Price{Search: p.Search, Rates: llm.Rates{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}}
 	}
 	return out
-}
-
-func (a *app) modelsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "models", Short: "List the models and the names for them", GroupID: "look",
-		Long: "List the providers and how each was found, the models behind the names default, fast, strong and\n" +
-			"embed, and the models that the providers have.",
-		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return a.listModels(c.Context()) },
-	}
-	c.AddCommand(a.modelsTestCommand(), a.modelsUpdateCommand())
-	return c
-}
-
-// modelReport is what steward models --json writes.
-type modelReport struct {
-	Providers []providerReport    `json:"providers"`
-	Aliases   map[string][]string `json:"aliases"`
-	Models    []string            `json:"models"`
-}
-
-type providerReport struct {
-	Name  string `json:"name"`
-	Found string `json:"found"`
-	Error string `json:"error,omitempty"`
-}
-
-func (a *app) listModels(ctx context.Context) error {
-	set, err := a.settings()
-	if err != nil {
-		return err
-	}
-	s, err := a.supply(ctx, set, nil, a.logger(set, a.stderr))
-	if err != nil {
-		return err
-	}
-	list := s.List(ctx)
-	r := modelReport{Aliases: map[string][]string{}, Models: []string{}}
-	for _, src := range s.sources {
-		p := providerReport{Name: src.Name(), Found: src.how}
-		if err := list.Errors[src.Name()]; err != nil {
-			p.Error = err.Error()
-		}
-		r.Providers = append(r.Providers, p)
-	}
-	for name, al := range s.aliases {
-		r.Aliases[name] = al.Models
-	}
-	for _, m := range list.Models {
-		r.Models = append(r.Models, m.Full())
-	}
-	if a.json {
-		return a.printJSON(r)
-	}
-	found, names := [][]string{{"PROVIDER", "FOUND"}}, [][]string{{"NAME", "STANDS FOR"}}
-	for _, p := range r.Providers {
-		found = append(found, []string{p.Name, cmp.Or(p.Error, p.Found)})
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Aliases)) {
-		names = append(names, []string{name, strings.Join(r.Aliases[name], ", then ")})
-	}
-	return a.print(columns(found, 0) + "\n" + columns(names, 0) + "\nMODEL\n" + strings.Join(append(r.Models, ""), "\n"))
-}
-
-// completeModels offers the aliases and models.
-func (a *app) completeModels(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
-		set, err := a.settings()
-		if err != nil {
-			return nil, err
-		}
-		s, err := a.supply(ctx, set, nil, nil)
-		if err != nil {
-			return nil, err
-		}
-		names := slices.Clone(s.Aliases())
-		for _, m := range s.List(ctx).Models {
-			if !m.Embedder {
-				names = append(names, m.Full())
-			}
-		}
-		return names, nil
-	})
 }

@@ -2,24 +2,22 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"path/filepath"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/settings"
 	strictly "steward/internal/strict"
-	domainlocal "steward/internal/tools/local"
 )
 
 // Limits of the file of known models.
@@ -55,53 +53,6 @@ func remembered(file string, log *slog.Logger, read func(text []byte) error) {
 	if err != nil && log != nil {
 		log.Warn("a file about models is not used; steward models update and steward models test write new ones", "file", file, "err", err)
 	}
-}
-
-func (a *app) modelsUpdateCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "update [URL]", Short: "Fetch prices, windows and abilities of models", Args: cobra.MaximumNArgs(1),
-		Long: "Fetch a file of known models from URL, by default from models_url of the settings, and print what it\n" +
-			"changes. The file is checked first; a broken one changes nothing. A running server uses it after its\n" +
-			"next start. The guide on models describes its form.",
-		RunE: func(c *cobra.Command, args []string) error { return a.updateModels(c.Context(), args) },
-	}
-}
-
-func (a *app) updateModels(ctx context.Context, args []string) error {
-	set, err := a.settings()
-	if err != nil {
-		return err
-	}
-	from := set.ModelsURL
-	if len(args) > 0 {
-		from = args[0]
-	}
-	if from == "" {
-		return fault.New(fault.Invalid, "models_url_missing", "it is not said where the file of known models is").
-			WithHint("name its URL, or set models_url in the settings")
-	}
-	text, err := fetchKnown(ctx, from)
-	if err != nil {
-		return err
-	}
-	fetched, err := llm.ReadKnown(text)
-	if err != nil {
-		return err
-	}
-	before := knownModels(set, nil)
-	if err := domainlocal.ReplaceTarget(knownFile(set), text); err != nil {
-		return fmt.Errorf("the file of known models cannot be stored: %w", err)
-	}
-	lines := before.Changes(before.With(fetched))
-	if a.json {
-		return a.printJSON(map[string]any{"as_of": fetched.AsOf, "changes": append([]string{}, lines...)})
-	}
-	for _, line := range lines {
-		if err := a.print(line + "\n"); err != nil {
-			return err
-		}
-	}
-	return a.print(fmt.Sprintf("As of %s: %d changes.\n", fetched.AsOf, len(lines)))
 }
 
 // fetchKnown fetches a file that the user has named, by HTTPS or from this machine.
@@ -143,4 +94,20 @@ func fetchKnown(ctx context.Context, from string) ([]byte, error) {
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func testedFile(set *settings.Loaded) string { return filepath.Join(set.Data, "tested-models.json") }
+
+// testedModels returns what tests have found.
+func testedModels(set *settings.Loaded, log *slog.Logger) map[string]llm.Tested {
+	found := map[string]llm.Tested{}
+	remembered(testedFile(set), log, func(text []byte) error {
+		var kept map[string]llm.Tested
+		err := json.Unmarshal(text, &kept)
+		if err == nil {
+			maps.Copy(found, kept)
+		}
+		return err
+	})
+	return found
 }

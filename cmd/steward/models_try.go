@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -21,23 +19,7 @@ import (
 // probeFor is how long the test of one model may take.
 const probeFor = 3 * time.Minute
 
-func testedFile(set *settings.Loaded) string { return filepath.Join(set.Data, "tested-models.json") }
-
-// testedModels returns what tests have found.
-func testedModels(set *settings.Loaded, log *slog.Logger) map[string]llm.Tested {
-	found := map[string]llm.Tested{}
-	remembered(testedFile(set), log, func(text []byte) error {
-		var kept map[string]llm.Tested
-		err := json.Unmarshal(text, &kept)
-		if err == nil {
-			maps.Copy(found, kept)
-		}
-		return err
-	})
-	return found
-}
-
-func (a *app) modelsTestCommand() *cobra.Command {
+func (a *program) modelsTestCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "test [MODEL…]", Short: "Find out what models can do, and remember it", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeModels,
 		Long: "Ask each MODEL, by default those behind default, fast and strong, for a tool call, for the colours of\n" +
@@ -48,7 +30,7 @@ func (a *app) modelsTestCommand() *cobra.Command {
 	}
 }
 
-func (a *app) testModels(ctx context.Context, names []string) error {
+func (a *program) testModels(ctx context.Context, names []string) error {
 	set, err := a.settings()
 	if err != nil {
 		return err

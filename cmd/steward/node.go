@@ -68,7 +68,7 @@ type local struct {
 	log    *slog.Logger
 	chat   *websocket.Server
 	intake *auth.Intake
-	own    *session // the API of the node
+	own    *inProcess // the API of the node
 
 	browsers *browser.Browsers // nil: none is installed
 	reader   extract.Reader    // of documents, for all tools
@@ -119,7 +119,6 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.hidden(), log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Events: l.node, Logger: log})
 	l.own = a.within(l.apiOptions(set), l.chat, log, func() error { return nil })
-	l.own.local = l
 	return l, nil
 }
 
@@ -350,4 +349,26 @@ func closeWithin(limit time.Duration, log *slog.Logger, parts ...part) error {
 		}
 	}
 	return all
+}
+
+// anchor returns a function that appends the head of the log to the file of the setting
+// audit.anchor_file; nil if it is not set.
+func (l *local) anchor(set *settings.Loaded) func(context.Context) error {
+	file := set.Audit.AnchorFile
+	if file == "" {
+		return nil
+	}
+	return func(ctx context.Context) error { return l.audit.Anchor(ctx, file) }
+}
+
+// historyFile is the file with what was typed into the chat.
+func historyFile(set *settings.Loaded) string { return filepath.Join(set.Data, "history") }
+
+func (l *local) toolLines() string {
+	var b strings.Builder
+	for _, t := range l.node.Tools("") {
+		first, _, _ := strings.Cut(t.Description, "\n")
+		fmt.Fprintf(&b, "%-18s [%s] %s\n", t.Name, t.Effect, first)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }

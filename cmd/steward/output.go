@@ -11,14 +11,14 @@ import (
 )
 
 // print writes a text to standard output.
-func (a *app) print(text string) error {
+func (a *program) print(text string) error {
 	_, err := io.WriteString(a.stdout, text)
 	return err
 }
 
 // confirm asks the user at a terminal; anything but y means no. in is standard input if it
 // has been read from before.
-func (a *app) confirm(in *bufio.Reader, format string, args ...any) (bool, error) {
+func (a *program) confirm(in *bufio.Reader, format string, args ...any) (bool, error) {
 	if in == nil {
 		in = bufio.NewReader(a.stdin)
 	}
@@ -179,16 +179,6 @@ func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return s
 }
-
-// counted formats a number with its noun.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-func plural(n int, what string) string { return counted(n, what, what+"s") }
 
 func orDash(s string) string {
 	if s == "" {

@@ -9,7 +9,7 @@ import (
 	"steward/internal/runtime"
 )
 
-func (a *app) planCommand() *cobra.Command {
+func (a *program) planCommand() *cobra.Command {
 	o := askFlags{plan: true}
 	c := &cobra.Command{
 		Use: "plan TEXT…", Short: "Have a request planned, and decide about the plan before it is carried out", GroupID: "talk", Args: cobra.MinimumNArgs(1),

@@ -14,7 +14,7 @@ import (
 	planning "steward/internal/plan"
 )
 
-func (a *app) plansCommand() *cobra.Command {
+func (a *program) plansCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "plans", Short: "Show the plans that were carried out, and what became of them", GroupID: "look",
 		Long: "Each plan that was carried out is recorded: the request, the plan, the tools that its agents used, what\n" +
@@ -23,7 +23,7 @@ func (a *app) plansCommand() *cobra.Command {
 	}, a.listPlans(), a.showPlan())
 }
 
-func (a *app) listPlans() *cobra.Command {
+func (a *program) listPlans() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "list", Short: "List the plans that were carried out, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -49,7 +49,7 @@ func planCost(p *client.Plan) string {
 	return fmt.Sprintf("%d tokens", p.Tokens)
 }
 
-func (a *app) showPlan() *cobra.Command {
+func (a *program) showPlan() *cobra.Command {
 	return a.over(toRead, &cobra.Command{Use: "show RECORD", Short: "Show a plan that was carried out, and what became of its tasks", ValidArgsFunction: a.completePlans(),
 		Long: "Show a plan that was carried out: the request, the plan, what became of each task, and what it took.\n" +
 			"last is the newest record."},
@@ -101,7 +101,7 @@ func planText(p *client.Plan, width int) string {
 }
 
 // completePlans offers the newest plans that were carried out.
-func (a *app) completePlans() completer {
+func (a *program) completePlans() completer {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Plan, error) { return s.Plans(ctx, 30) },
 		func(p *client.Plan) (string, string) { return requestRef(p.ID), p.Request })
 }

@@ -18,7 +18,7 @@ import (
 	"steward/internal/policy/rego"
 )
 
-func (a *app) policyCommand() *cobra.Command {
+func (a *program) policyCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "policy", Aliases: []string{"policies"}, Short: "Show, test and change what agents may do", GroupID: "look",
 		Long: "Policies decide what agents may see and do. They are rules in small text files. Steward has built-in\n" +
@@ -30,7 +30,7 @@ func (a *app) policyCommand() *cobra.Command {
 
 // policyFiles reads the policies of the data folder and the built-in ones. The error says
 // why they cannot take effect.
-func (a *app) policyFiles() (string, rego.Loaded, error) {
+func (a *program) policyFiles() (string, rego.Loaded, error) {
 	set, err := a.settings()
 	if err != nil {
 		return "", rego.Loaded{}, err
@@ -40,7 +40,7 @@ func (a *app) policyFiles() (string, rego.Loaded, error) {
 	return dir, p, err
 }
 
-func (a *app) showPolicy() *cobra.Command {
+func (a *program) showPolicy() *cobra.Command {
 	var input bool
 	c := &cobra.Command{
 		Use: "show [FILE…]", Short: "List the policies, or print them",
@@ -73,7 +73,7 @@ func (a *app) showPolicy() *cobra.Command {
 	return c
 }
 
-func (a *app) showInput() error {
+func (a *program) showInput() error {
 	return tell(a, rego.Input(), nil, func(seen []rego.Seen) string {
 		var rows [][]string
 		for _, f := range seen {
@@ -85,7 +85,7 @@ func (a *app) showInput() error {
 }
 
 // printPolicies prints files as they are.
-func (a *app) printPolicies(p rego.Loaded, names []string) error {
+func (a *program) printPolicies(p rego.Loaded, names []string) error {
 	var found []rego.File
 	for _, name := range names {
 		i := slices.IndexFunc(p.Files, func(f rego.File) bool { return f.Name == name || f.Name == rego.DefaultPrefix+name })
@@ -117,7 +117,7 @@ type policyListFile struct {
 }
 
 // listPolicies lists the files. If they cannot take effect, it returns that error.
-func (a *app) listPolicies(dir string, p rego.Loaded, broken error) error {
+func (a *program) listPolicies(dir string, p rego.Loaded, broken error) error {
 	out := policyList{p.Version, dir, []policyListFile{}, p.Tests}
 	var rows [][]string
 	for _, f := range p.Files {
@@ -168,7 +168,7 @@ type policyCheck struct {
 	Tests   int    `json:"tests"`
 }
 
-func (a *app) checkPolicy() *cobra.Command {
+func (a *program) checkPolicy() *cobra.Command {
 	return &cobra.Command{Use: "check", Short: "Check the policies in the data folder for errors",
 		Long: "Read the policies in the data folder as Steward does, and report every error with its file and line. A\n" +
 			"version with errors never takes effect: a running Steward keeps the one before.",
@@ -190,7 +190,7 @@ func ownPolicies(p rego.Loaded) (own int) {
 	return own
 }
 
-func (a *app) testPolicy() *cobra.Command {
+func (a *program) testPolicy() *cobra.Command {
 	return &cobra.Command{
 		Use: "test [DIR]", Short: "Run your tests of the policies",
 		Long: "Run the rules test_NAME in files that end in _test.rego, with the policies in the same folder and those\n" +
@@ -230,7 +230,7 @@ func (a *app) testPolicy() *cobra.Command {
 	}
 }
 
-func (a *app) printTests(tests []rego.Tested, failed int) error {
+func (a *program) printTests(tests []rego.Tested, failed int) error {
 	wide := 0
 	for _, t := range tests {
 		wide = max(wide, len(t.Name))
@@ -256,7 +256,7 @@ func (a *app) printTests(tests []rego.Tested, failed int) error {
 	return err
 }
 
-func (a *app) usePolicy() *cobra.Command {
+func (a *program) usePolicy() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "use [TEMPLATE]", Short: "Use a template of rules for a family, a team or a company",
@@ -292,7 +292,7 @@ func (a *app) usePolicy() *cobra.Command {
 	return c
 }
 
-func (a *app) listTemplates() error {
+func (a *program) listTemplates() error {
 	all, err := rego.Templates()
 	return tellList(a, all, err, "", func(all []rego.Template) string {
 		var rows [][]string

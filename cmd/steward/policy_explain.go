@@ -16,7 +16,7 @@ import (
 	"steward/internal/runtime"
 )
 
-func (a *app) explainPolicy() *cobra.Command {
+func (a *program) explainPolicy() *cobra.Command {
 	var q runtime.PolicyQuestion
 	var args, lineage, point, conversation string
 	var input, all bool

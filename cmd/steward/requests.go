@@ -11,11 +11,10 @@ import (
 
 	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/llm"
 	"steward/internal/message"
 )
 
-func (a *app) requestsCommand() *cobra.Command {
+func (a *program) requestsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "requests", Aliases: []string{"request"}, Short: "Show requests, what they led to, and what is still running", GroupID: "look",
 		Long: "What you ask is a request. So is each call of an agent that results from it, and each background task.\n" +
@@ -28,7 +27,7 @@ func (a *app) requestsCommand() *cobra.Command {
 		a.orderTask("retry ID", "Begin a task of a plan again", "Begin a task again that failed, was skipped or was cancelled, with what was skipped because of it.", "begun again", (*session).RetryTask))
 }
 
-func (a *app) listRequests() *cobra.Command {
+func (a *program) listRequests() *cobra.Command {
 	var all, everybody bool
 	var limit int
 	c := &cobra.Command{Use: "list", Short: "List the open requests",
@@ -51,7 +50,7 @@ func (a *app) listRequests() *cobra.Command {
 	return c
 }
 
-func (a *app) showRequest() *cobra.Command {
+func (a *program) showRequest() *cobra.Command {
 	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything that a request led to as a tree", ValidArgsFunction: a.completeRequests(),
 		Long: "Show the turn of a request as a tree: its tool calls, the agents that were called and what they did,\n" +
 			"and tasks with what their results led to. Each node has its time, tokens and costs, including everything\n" +
@@ -81,24 +80,7 @@ func newestRequest(ctx context.Context, s *session, which string) (string, error
 	return list[0].ID, nil
 }
 
-// pricing returns a function that computes the cost of model calls by the settings, for
-// requests that have no total yet.
-func (a *app) pricing() (func(string, message.Usage) float64, error) {
-	set, err := a.settings()
-	if err != nil {
-		return nil, err
-	}
-	models, err := llm.New(llm.Config{Prices: prices(set)})
-	if err != nil {
-		return nil, err
-	}
-	return func(model string, u message.Usage) float64 {
-		p, _ := models.Price(model)
-		return p.Cost(u)
-	}, nil
-}
-
-func (a *app) cancelRequest() *cobra.Command {
+func (a *program) cancelRequest() *cobra.Command {
 	return a.aboutRequest(&cobra.Command{Use: "cancel ID", Short: "Cancel what a request is still doing",
 		Long: "Cancel what a request is still doing: a task, or everything that is open below a turn. Whoever asked is\n" +
 			"told. Changes that were already made stay."}, func(ctx context.Context, s *session, which, user string) error {
@@ -114,7 +96,7 @@ func (a *app) cancelRequest() *cobra.Command {
 }
 
 // orderTask makes a command that gives an order about a request.
-func (a *app) orderTask(use, short, long, done string, do func(s *session, ctx context.Context, which, user string) error) *cobra.Command {
+func (a *program) orderTask(use, short, long, done string, do func(s *session, ctx context.Context, which, user string) error) *cobra.Command {
 	return a.aboutRequest(&cobra.Command{Use: use, Short: short, Long: long}, func(ctx context.Context, s *session, which, user string) error {
 		err := do(s, ctx, which, user)
 		if err == nil {
@@ -125,7 +107,7 @@ func (a *app) orderTask(use, short, long, done string, do func(s *session, ctx c
 }
 
 // aboutRequest makes a command that changes a request, possibly another user's.
-func (a *app) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
+func (a *program) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
 	user := c.Flags().String("user", "", "the `NAME` of the user whose request it is; by default you")
 	c.ValidArgsFunction = a.completeRequests()
 	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error { return do(ctx, s, args[0], *user) })
@@ -157,7 +139,7 @@ func (s *session) await(ctx context.Context, which string, long time.Duration, d
 }
 
 // completeRequests offers the newest requests.
-func (a *app) completeRequests() completer {
+func (a *program) completeRequests() completer {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Request, error) {
 		return s.Requests(ctx, true, false, 30)
 	},

@@ -13,7 +13,7 @@ import (
 	"steward/internal/fault"
 )
 
-func (a *app) watchRequest() *cobra.Command {
+func (a *program) watchRequest() *cobra.Command {
 	return &cobra.Command{Use: "watch ID", Short: "Follow everything that a request leads to until it ends", ValidArgsFunction: a.completeRequests(),
 		Long: "Follow a request until it and everything that it led to has ended, or until Ctrl-C, which ends only the\n" +
 			"watching. Each change of a task is a line; with --json it is the task as JSON, with the id of the one that\n" +
@@ -29,8 +29,8 @@ const (
 	watchRetries = 20                     // looks in a row that may fail
 )
 
-func (a *app) watch(ctx context.Context, which string) error {
-	w := &requestWatch{app: a, which: which, told: map[string]string{}}
+func (a *program) watch(ctx context.Context, which string) error {
+	w := &requestWatch{program: a, which: which, told: map[string]string{}}
 	for {
 		err := a.withStored(ctx, toRead, func(s *session) error { return w.follow(ctx, s) })
 		switch w.failed++; {
@@ -57,7 +57,7 @@ func rest(ctx context.Context) error {
 
 // requestWatch shows a request while it changes.
 type requestWatch struct {
-	*app
+	*program
 	which  string
 	tree   client.Request
 	failed int               // how many looks in a row have failed

@@ -21,7 +21,7 @@ import (
 	"steward/internal/tree"
 )
 
-func (a *app) resourcesCommand() *cobra.Command {
+func (a *program) resourcesCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "resources", Aliases: []string{"resource"}, Short: "List all resources, and store your own", GroupID: "keep",
 		Long: "Everything is a resource with a URI: conversations and messages, requests, intents, agents, tools, and\n" +
@@ -32,7 +32,7 @@ func (a *app) resourcesCommand() *cobra.Command {
 	}, a.listResources(), a.getResource(), a.putResource(), a.deleteResource(), a.resourceParents(), a.resourceHistory())
 }
 
-func (a *app) listResources() *cobra.Command {
+func (a *program) listResources() *cobra.Command {
 	var q client.ResourceQuery
 	var limit int
 	c := a.over(toLook, &cobra.Command{Use: "list", Short: "List resources",
@@ -57,7 +57,7 @@ func (a *app) listResources() *cobra.Command {
 	return c
 }
 
-func (a *app) printThings(all client.ResourceList, err error, none, more string) error {
+func (a *program) printThings(all client.ResourceList, err error, none, more string) error {
 	switch {
 	case err != nil:
 		return err
@@ -96,7 +96,7 @@ func when(at, now time.Time) string {
 	return at.Format(time.DateOnly)
 }
 
-func (a *app) getResource() *cobra.Command {
+func (a *program) getResource() *cobra.Command {
 	var it client.Item
 	c := a.over(toLook, &cobra.Command{Use: "get URI", Short: "Show one resource", ValidArgsFunction: a.completeResources},
 		func(ctx context.Context, s *session, args []string) error {
@@ -109,7 +109,7 @@ func (a *app) getResource() *cobra.Command {
 	return c
 }
 
-func (a *app) spaceFlag(c *cobra.Command, space *string) {
+func (a *program) spaceFlag(c *cobra.Command, space *string) {
 	c.Flags().StringVar(space, "space", "", "the `OWNER`, such as group:family, if the URI does not name it; by default you")
 	complete(c, "space", a.completeSpaces)
 }
@@ -144,7 +144,7 @@ func thingText(t client.Resource) string {
 	return text
 }
 
-func (a *app) putResource() *cobra.Command {
+func (a *program) putResource() *cobra.Command {
 	var it client.Item
 	var body, file, state string
 	var create bool
@@ -181,7 +181,7 @@ func (a *app) putResource() *cobra.Command {
 }
 
 // body reads the body to store.
-func (a *app) body(c *cobra.Command, body, file string) ([]byte, error) {
+func (a *program) body(c *cobra.Command, body, file string) ([]byte, error) {
 	if c.Flags().Changed("body") {
 		return []byte(body), nil
 	}
@@ -201,7 +201,7 @@ func (a *app) body(c *cobra.Command, body, file string) ([]byte, error) {
 	return strictly.Unmarked(b), err
 }
 
-func (a *app) deleteResource() *cobra.Command {
+func (a *program) deleteResource() *cobra.Command {
 	var it client.Item
 	var erase bool
 	c := a.over(toLook, &cobra.Command{Use: "delete URI…", Short: "Delete resources of your own", ValidArgsFunction: a.completeResources,
@@ -230,7 +230,7 @@ func (a *app) deleteResource() *cobra.Command {
 	return c
 }
 
-func (a *app) resourceParents() *cobra.Command {
+func (a *program) resourceParents() *cobra.Command {
 	var space string
 	c := a.over(toLook, &cobra.Command{Use: "parents URI", Short: "Show the resources above one", ValidArgsFunction: a.completeResources},
 		func(ctx context.Context, s *session, args []string) error {
@@ -241,7 +241,7 @@ func (a *app) resourceParents() *cobra.Command {
 	return c
 }
 
-func (a *app) resourceHistory() *cobra.Command {
+func (a *program) resourceHistory() *cobra.Command {
 	var space string
 	var limit int
 	c := a.over(toLook, &cobra.Command{Use: "history URI", Short: "List the versions of a resource", ValidArgsFunction: a.completeResources,
@@ -273,7 +273,7 @@ func plainText(s string) string {
 
 // completeResources offers the URIs of the user's resources. They are read from the
 // database, because opening a node that checks access takes too long.
-func (a *app) completeResources(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *program) completeResources(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
 		st, err := a.reading(ctx)
 		if err != nil || st == nil {
@@ -293,7 +293,7 @@ func (a *app) completeResources(c *cobra.Command, _ []string, _ string) ([]cobra
 }
 
 // completeSpaces offers the spaces that the user may write.
-func (a *app) completeSpaces(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *program) completeSpaces(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	groups, how := offers(a, toRead, func(ctx context.Context, s *session) ([]string, error) {
 		u, err := s.User(ctx, a.user())
 		return u.Groups, err

@@ -13,7 +13,7 @@ import (
 	"steward/internal/runtime"
 )
 
-func (a *app) routeCommand() *cobra.Command {
+func (a *program) routeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "route TEXT…", Short: "Explain which agent a message gets", GroupID: "look", Args: cobra.MinimumNArgs(1),
 		Long: "Explain which agent a message gets that names none and begins a conversation: how likely each agent is by\n" +

@@ -388,7 +388,7 @@ func at(t *testing.T, typed string, env []string, args ...string) (code int, std
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	a := &app{stdin: tty, stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), version: "test"}
+	a := &program{stdin: tty, stdout: &out, app: app{stderr: &errs, environ: env, dir: t.TempDir(), version: "test"}}
 	code = a.run(context.Background(), args)
 	return code, out.String(), errs.String()
 }
@@ -404,7 +404,7 @@ func TestCodesAreDimmed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &app{stderr: screened(tty), environ: []string{"TERM=" + term}}
+		a := &program{app: app{stderr: screened(tty), environ: []string{"TERM=" + term}}}
 		a.explain(wrong, "steward")
 		if _, err := tty.WriteString("\x00"); err != nil {
 			t.Fatal(err)

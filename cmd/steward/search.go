@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,19 +17,9 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/search"
-	"steward/internal/search/fts"
-	"steward/internal/store"
 )
 
-// searchFile returns the path of the search index in a data folder.
-func searchFile(data string) string { return filepath.Join(data, "search.db") }
-
-// newIndex makes the search index over a store.
-func newIndex(data string, st store.Store, log *slog.Logger) *fts.Index {
-	return fts.New(fts.Options{Path: searchFile(data), Store: st, Log: log})
-}
-
-func (a *app) searchCommand() *cobra.Command {
+func (a *program) searchCommand() *cobra.Command {
 	var q search.Query
 	var conversation string
 	var limit int
@@ -101,7 +89,7 @@ func wireTime(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-func (a *app) printHits(page search.Page, limit int) error {
+func (a *program) printHits(page search.Page, limit int) error {
 	if a.json {
 		return a.printJSON(page)
 	}

@@ -13,7 +13,7 @@ import (
 	strictly "steward/internal/strict"
 )
 
-func (a *app) secretsCommand() *cobra.Command {
+func (a *program) secretsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "secrets", Aliases: []string{"secret"}, Short: "Store passwords and keys", GroupID: "keep",
 		Long: "Store passwords and keys, each in a file of the data folder that only you can read. Settings\n" +
@@ -22,7 +22,7 @@ func (a *app) secretsCommand() *cobra.Command {
 	}, a.setSecret(), a.listSecrets(), a.removeSecret())
 }
 
-func (a *app) secrets() (*secret.Store, error) {
+func (a *program) secrets() (*secret.Store, error) {
 	set, err := a.settings()
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (a *app) secrets() (*secret.Store, error) {
 	return secret.NewStore(secret.Folder(set.Data)), nil
 }
 
-func (a *app) setSecret() *cobra.Command {
+func (a *program) setSecret() *cobra.Command {
 	return &cobra.Command{
 		Use: "set NAME", Short: "Store or change a secret", ValidArgsFunction: a.completeSecrets,
 		Long: "Store or change a secret. You are prompted for it without echo, or it is read from standard input.\n" +
@@ -56,7 +56,7 @@ func (a *app) setSecret() *cobra.Command {
 }
 
 // readSecret asks for a secret, or reads it from standard input.
-func (a *app) readSecret(ctx context.Context, name string) (string, error) {
+func (a *program) readSecret(ctx context.Context, name string) (string, error) {
 	if f, ok := terminalInput(a.stdin); ok {
 		return a.readHidden(ctx, f, name)
 	}
@@ -70,7 +70,7 @@ func (a *app) readSecret(ctx context.Context, name string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(strictly.Unmarked(b)), "\n"), "\r"), nil
 }
 
-func (a *app) listSecrets() *cobra.Command {
+func (a *program) listSecrets() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the names of the secrets",
 		RunE: func(*cobra.Command, []string) error {
@@ -90,7 +90,7 @@ func (a *app) listSecrets() *cobra.Command {
 	}
 }
 
-func (a *app) removeSecret() *cobra.Command {
+func (a *program) removeSecret() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME…", Aliases: []string{"rm"}, Short: "Delete secrets", ValidArgsFunction: a.completeSecrets,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -110,7 +110,7 @@ func (a *app) removeSecret() *cobra.Command {
 }
 
 // completeSecrets offers the names of secrets.
-func (a *app) completeSecrets(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *program) completeSecrets(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	s, err := a.secrets()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

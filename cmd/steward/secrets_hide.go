@@ -4,15 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
-
-	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"steward/internal/fault"
 	providerwire "steward/internal/provider/wire"
@@ -213,51 +208,4 @@ func (x *maskedAnswer) end() {
 	if x.out != nil {
 		x.out.Flush() //nolint:errcheck // who went away has no use for it
 	}
-}
-
-// readHidden asks for a line without echo. If the command is interrupted, it returns at
-// once and turns the echo on again.
-func (a *app) readHidden(ctx context.Context, f *os.File, what string) (string, error) {
-	fd := int(f.Fd())
-	before, err := term.GetState(fd)
-	if err != nil {
-		return "", fmt.Errorf("asking for %s: %w", what, err)
-	}
-	defer term.Restore(fd, before) //nolint:errcheck // the terminal is gone
-	if err := echoOff(fd); err != nil {
-		return "", fmt.Errorf("asking for %s: %w", what, err)
-	}
-	fmt.Fprintf(a.stderr, "%s: ", what)
-	defer fmt.Fprintln(a.stderr)
-	type line struct {
-		text []byte
-		err  error
-	}
-	read := make(chan line, 1)
-	go func() {
-		b, err := term.ReadPassword(fd)
-		read <- line{b, err}
-	}()
-	select {
-	case l := <-read:
-		return string(l.text), l.err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-}
-
-// echoOff stops a terminal from showing what is typed. It is called before the prompt appears,
-// because nothing that is typed from then on may be shown.
-func echoOff(fd int) error {
-	t, err := unix.IoctlGetTermios(fd, getTermios)
-	if err != nil {
-		return err
-	}
-	t.Lflag &^= unix.ECHO
-	return unix.IoctlSetTermios(fd, setTermios, t)
-}
-
-// terminalInput returns the terminal at which a person can be asked.
-func terminalInput(stdin any) (*os.File, bool) {
-	return fileOf(stdin), isTerminal(stdin)
 }

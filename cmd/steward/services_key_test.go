@@ -58,3 +58,10 @@ func TestAKeyThatTakesItsTime(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestANameThatNoAgentHas: the agents of another Steward have names that none of ours can have.
+func TestANameThatNoAgentHas(t *testing.T) {
+	if g, err := new(agentServices).known(t.Context(), "ada", "office"); err != nil || agentPath.MatchString(g.Agent) {
+		t.Errorf("one of ours could be called %q: %v", g.Agent, err)
+	}
+}

@@ -18,7 +18,7 @@ import (
 	"steward/internal/settings"
 )
 
-func (a *app) setupCommand() *cobra.Command {
+func (a *program) setupCommand() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "setup", Short: "Find a model, choose a folder, and try both", GroupID: "talk",
@@ -45,7 +45,7 @@ func (a *app) setupCommand() *cobra.Command {
 
 // firstRun reports whether nothing has been set up or stored: the user has no settings file, has
 // said nothing on the command line or in a variable of Steward's, and has never used it.
-func (a *app) firstRun(set *settings.Loaded) bool {
+func (a *program) firstRun(set *settings.Loaded) bool {
 	if len(set.Files) > 0 {
 		return false
 	}
@@ -70,7 +70,7 @@ type plan struct {
 
 // setup asks, tries and writes. The first time, on the way to a chat, it asks no more than the chat
 // needs: a model and a folder.
-func (a *app) setup(ctx context.Context, yes, first bool) error {
+func (a *program) setup(ctx context.Context, yes, first bool) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (a *app) setup(ctx context.Context, yes, first bool) error {
 }
 
 // writePlan makes the changes. All else in the file stays.
-func (a *app) writePlan(set *settings.Loaded, file string, p plan) error {
+func (a *program) writePlan(set *settings.Loaded, file string, p plan) error {
 	var changes []settings.Change
 	name := p.provider + "_api_key" // of the secret
 	if p.provider != "" {
@@ -152,7 +152,7 @@ func (a *app) writePlan(set *settings.Loaded, file string, p plan) error {
 
 // prompter asks questions at the terminal; with yes, it takes every default.
 type prompter struct {
-	app   *app
+	app   *program
 	ctx   context.Context
 	lines *bufio.Reader
 	yes   bool

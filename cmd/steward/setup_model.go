@@ -54,7 +54,7 @@ func (k *prompter) forModel(set *settings.Loaded, p *plan) error {
 }
 
 // findModels finds the models that there are, and says what was found.
-func (a *app) findModels(ctx context.Context, set *settings.Loaded) (*supply, error) {
+func (a *program) findModels(ctx context.Context, set *settings.Loaded) (*supply, error) {
 	s, err := a.supply(ctx, set, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -323,7 +323,7 @@ func totalMemory(file string) uint64 {
 const tryTimeout = 2 * time.Minute
 
 // tryModel calls a model once, with a tool that it should use.
-func (a *app) tryModel(ctx context.Context, s *supply, name string) error {
+func (a *program) tryModel(ctx context.Context, s *supply, name string) error {
 	a.note("Trying %s …", name)
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()

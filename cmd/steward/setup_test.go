@@ -13,7 +13,7 @@ import (
 func TestAPlanIsWritten(t *testing.T) {
 	env := user(t)
 	var errs strings.Builder
-	a := &app{stdout: io.Discard, stderr: &errs, environ: env, dir: t.TempDir()}
+	a := &program{stdout: io.Discard, app: app{stderr: &errs, environ: env, dir: t.TempDir()}}
 	set, err := a.settings()
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestSetupKeepsTheFolder(t *testing.T) {
 		text := string(before) + "workspace: " + folder + " # mine\n"
 		putFile(t, file, text)
 		var errs strings.Builder
-		a := &app{stdout: io.Discard, stderr: &errs, environ: env, dir: t.TempDir()}
+		a := &program{stdout: io.Discard, app: app{stderr: &errs, environ: env, dir: t.TempDir()}}
 		if err := a.setup(t.Context(), true, false); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,32 +11,12 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/secret/mask"
-	"steward/internal/settings"
 	"steward/internal/terminal"
 	"steward/internal/tool"
 	"steward/internal/tools/skills"
 )
 
-func skillStore(set *settings.Loaded) skills.Store {
-	return skills.Store{Dir: filepath.Join(set.Data, "skills")}
-}
-
-// skillsOf returns what a model is told about the skills that a user may use.
-func skillsOf(set *settings.Loaded) func(user string) (string, error) {
-	return func(user string) (string, error) {
-		if !skills.For().Admits(user, nil) {
-			return "", nil
-		}
-		return skillStore(set).About()
-	}
-}
-
-// skillTools read approved skills.
-func (l *local) skillTools(set *settings.Loaded) builtIn {
-	return builtIn{name: "skills", tools: func() ([]tool.Tool, error) { return skills.Tools(skillStore(set)) }}
-}
-
-func (a *app) skillsCommand() *cobra.Command {
+func (a *program) skillsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "skills", Aliases: []string{"skill"}, Short: "Add skills: instructions for kinds of work", GroupID: "keep",
 		Long: "Add skills: folders with a SKILL.md that tell the model how a kind of work is done. You see a\n" +
@@ -45,7 +24,7 @@ func (a *app) skillsCommand() *cobra.Command {
 	}, a.addSkill(), a.listSkills(), a.showSkill(), a.updateSkill(), a.removeSkill())
 }
 
-func (a *app) addSkill() *cobra.Command {
+func (a *program) addSkill() *cobra.Command {
 	var only string
 	var yes bool
 	c := &cobra.Command{
@@ -65,7 +44,7 @@ func (a *app) addSkill() *cobra.Command {
 }
 
 // takeSkill fetches a skill, shows what is new in it, and stores it if the user approves.
-func (a *app) takeSkill(ctx context.Context, source, only string, yes bool) error {
+func (a *program) takeSkill(ctx context.Context, source, only string, yes bool) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -113,12 +92,12 @@ func (a *app) takeSkill(ctx context.Context, source, only string, yes bool) erro
 }
 
 // withoutSecrets hides the secrets that Steward knows and what looks like one, and reports whether there was any.
-func (a *app) withoutSecrets(text string) (string, bool) {
+func (a *program) withoutSecrets(text string) (string, bool) {
 	out := mask.New(nil, nil, false).Text(a.hidden().Mask(text))
 	return out, out != text
 }
 
-func (a *app) listSkills() *cobra.Command {
+func (a *program) listSkills() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the approved skills", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -138,7 +117,7 @@ func (a *app) listSkills() *cobra.Command {
 	}
 }
 
-func (a *app) showSkill() *cobra.Command {
+func (a *program) showSkill() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show an approved skill", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeSkills,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -159,7 +138,7 @@ func (a *app) showSkill() *cobra.Command {
 	}
 }
 
-func (a *app) updateSkill() *cobra.Command {
+func (a *program) updateSkill() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "update NAME", Short: "Fetch a skill again from where it came, and approve what has changed", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeSkills,
@@ -179,7 +158,7 @@ func (a *app) updateSkill() *cobra.Command {
 	return c
 }
 
-func (a *app) removeSkill() *cobra.Command {
+func (a *program) removeSkill() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME…", Aliases: []string{"rm"}, Short: "Remove skills", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeSkills,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -199,7 +178,7 @@ func (a *app) removeSkill() *cobra.Command {
 }
 
 // completeSkills offers the names of skills.
-func (a *app) completeSkills(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *program) completeSkills(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	if set, err := a.settings(); err == nil {
 		list, _ := skillStore(set).List() // without a list nothing is offered

@@ -3,7 +3,16 @@ package main
 import (
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+
+	"steward/internal/tools/builtin"
+
+	"steward/internal/search/fts"
+	"steward/internal/store"
 
 	"steward/internal/effect"
 	"steward/internal/identity"
@@ -14,9 +23,9 @@ import (
 	"steward/internal/tool"
 )
 
-// storedSession returns a session for what needs only the database: records, and decisions
+// stored returns the API of what needs only the database: records, and decisions
 // about what waits for a person. It searches for no models and resumes no work.
-func (a *app) storedSession(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (*session, error) {
+func (a *app) stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (*inProcess, error) {
 	price, err := a.pricing()
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
@@ -53,4 +62,43 @@ func (a *app) knownSpecs(set *settings.Loaded, log *slog.Logger) map[string]tool
 		}
 	}
 	return out
+}
+
+// searchFile returns the path of the search index in a data folder.
+func searchFile(data string) string { return filepath.Join(data, "search.db") }
+
+// newIndex makes the search index over a store.
+func newIndex(data string, st store.Store, log *slog.Logger) *fts.Index {
+	return fts.New(fts.Options{Path: searchFile(data), Store: st, Log: log})
+}
+
+// specs returns the specs of all built-in tools, so that calls of tools that are no longer
+// granted are described too.
+func (a *app) specs() (map[string]tool.Spec, error) {
+	tools, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "folder", Path: ".", Write: true}}, Trash: func(string) string { return "" }, Notes: "folder/Notes"})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]tool.Spec{}
+	for _, t := range append(tools, effect.New(effect.Options{}).ReadTool()) {
+		out[t.Spec().Name] = t.Spec()
+	}
+	return out, nil
+}
+
+// pricing returns a function that computes the cost of model calls by the settings, for
+// requests that have no total yet.
+func (a *app) pricing() (func(string, message.Usage) float64, error) {
+	set, err := a.settings()
+	if err != nil {
+		return nil, err
+	}
+	models, err := llm.New(llm.Config{Prices: prices(set)})
+	if err != nil {
+		return nil, err
+	}
+	return func(model string, u message.Usage) float64 {
+		p, _ := models.Price(model)
+		return p.Cost(u)
+	}, nil
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/term"
+
 	"steward/internal/terminal"
 )
 
@@ -37,6 +39,25 @@ func isTerminal(stream any) bool {
 	return f != nil && terminalFile(f)
 }
 
+// piece is the result of one read.
+type piece struct {
+	got []byte
+	err error
+}
+
+// widthOf is width of any stream.
+func widthOf(w any) int {
+	f := fileOf(w)
+	if f == nil {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd())) // fails if it is not a terminal
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
 // input is standard input. A read from a pipe or a terminal cannot be cancelled. So it runs
 // in the background, and Read returns early when the command is interrupted. Only one
 // goroutine may use it at a time.
@@ -47,12 +68,6 @@ type input struct {
 	got   []byte // received, but not yet read
 	err   error  // the error after got
 	under chan piece
-}
-
-// piece is the result of one read.
-type piece struct {
-	got []byte
-	err error
 }
 
 // Read implements io.Reader.

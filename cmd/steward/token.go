@@ -6,7 +6,7 @@ import (
 	"steward/internal/server/auth"
 )
 
-func (a *app) tokenCommand() *cobra.Command {
+func (a *program) tokenCommand() *cobra.Command {
 	var anew bool
 	c := &cobra.Command{
 		Use: "token", Short: "Print your token for curl and other programs", GroupID: "keep",

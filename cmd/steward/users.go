@@ -13,7 +13,7 @@ import (
 	"steward/internal/identity"
 )
 
-func (a *app) usersCommand() *cobra.Command {
+func (a *program) usersCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "users", Aliases: []string{"user"}, Short: "Manage users and their roles", GroupID: "keep",
 		Long: "Users log in with their keys (steward keys) and have one or more roles: an admin manages other users;\n" +
@@ -34,7 +34,7 @@ func userState(u client.User) string {
 
 // people makes a command that shows users and groups. If nothing is stored yet, there is
 // only the machine's own user.
-func (a *app) people(c *cobra.Command, do work) *cobra.Command {
+func (a *program) people(c *cobra.Command, do work) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call := func(s *session) error { return do(c.Context(), s, args) }
 		err := a.with(c.Context(), toRead, call)
@@ -46,7 +46,7 @@ func (a *app) people(c *cobra.Command, do work) *cobra.Command {
 	return c
 }
 
-func (a *app) listUsers() *cobra.Command {
+func (a *program) listUsers() *cobra.Command {
 	return a.people(&cobra.Command{Use: "list", Short: "List the users"}, func(ctx context.Context, s *session, _ []string) error {
 		users, err := s.Users(ctx)
 		if err != nil {
@@ -74,7 +74,7 @@ func userTable(list []client.User) string {
 	return columns(rows, 0)
 }
 
-func (a *app) showUser() *cobra.Command {
+func (a *program) showUser() *cobra.Command {
 	return a.people(&cobra.Command{Use: "show USER", Short: "Show one user", ValidArgsFunction: a.completeUsers()},
 		func(ctx context.Context, s *session, args []string) error {
 			u, err := s.User(ctx, args[0])
@@ -116,7 +116,7 @@ func (f *accountFlags) change(c *cobra.Command) map[string]any {
 	return out
 }
 
-func (a *app) addUser() *cobra.Command {
+func (a *program) addUser() *cobra.Command {
 	var f accountFlags
 	c := f.add(&cobra.Command{Use: "add USER", Short: "Add a user", ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  steward users add ada --name \"Ada Lovelace\" --role member\n  steward keys create --user ada"})
@@ -131,7 +131,7 @@ func anyRole(roles []string) string {
 	return strings.ReplaceAll("a "+strings.Join(roles, " and a "), "a admin", "an admin")
 }
 
-func (a *app) setUser() *cobra.Command {
+func (a *program) setUser() *cobra.Command {
 	var f accountFlags
 	c := f.add(&cobra.Command{Use: "set USER", Short: "Change a user's name or roles", ValidArgsFunction: a.completeUsers(),
 		Example: "  steward users set ada --role admin"})
@@ -142,7 +142,7 @@ func (a *app) setUser() *cobra.Command {
 	})
 }
 
-func (a *app) switchUser(use, short, done string, off bool) *cobra.Command {
+func (a *program) switchUser(use, short, done string, off bool) *cobra.Command {
 	return a.over(toDecide, &cobra.Command{Use: use, Short: short, ValidArgsFunction: a.completeUsers()},
 		func(ctx context.Context, s *session, args []string) error {
 			var list []client.User
@@ -163,7 +163,7 @@ func (a *app) switchUser(use, short, done string, off bool) *cobra.Command {
 		})
 }
 
-func (a *app) deleteUsers() *cobra.Command {
+func (a *program) deleteUsers() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{Use: "delete USER…", Short: "Delete users and erase everything of theirs", ValidArgsFunction: a.completeUsers(),
 		Long: "Delete users and, before the command ends, erase everything of theirs: conversations, resources, events\n" +
@@ -184,7 +184,7 @@ func (a *app) deleteUsers() *cobra.Command {
 }
 
 // completeUsers offers the names of users.
-func (a *app) completeUsers() completer {
+func (a *program) completeUsers() completer {
 	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.User, error) { return s.Users(ctx) },
 		func(u *client.User) (string, string) { return u.User, cmp.Or(u.Display, strings.Join(u.Roles, ", ")) })
 }

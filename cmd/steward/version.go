@@ -3,12 +3,11 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
-func (a *app) versionCommand() *cobra.Command {
+func (a *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Show the version", GroupID: "look",
 		RunE: func(*cobra.Command, []string) error {
@@ -18,23 +17,4 @@ func (a *app) versionCommand() *cobra.Command {
 			})
 		},
 	}
-}
-
-// versionText returns the version that the linker set, or else the version of the module or
-// the commit that Go recorded.
-func (a *app) versionText() string {
-	if a.version != "unknown" && a.version != "" {
-		return a.version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if v := info.Main.Version; v != "" && v != "(devel)" {
-			return v // Go derives it from the tag, or from the commit and its time
-		}
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-				return s.Value[:12]
-			}
-		}
-	}
-	return "unknown"
 }

@@ -187,8 +187,7 @@ func TestSignals(t *testing.T) {
 	env := v.env(t)
 	signals := make(chan os.Signal, 2)
 	var out, errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), signals: signals,
-		exit: func(int) { t.Error("ended at once") }}
+	a := &program{stdin: strings.NewReader(""), stdout: &out, signals: signals, exit: func(int) { t.Error("ended at once") }, app: app{stderr: &errs, environ: env, dir: t.TempDir()}}
 	go func() {
 		<-v.asked
 		signals <- os.Interrupt
@@ -209,7 +208,7 @@ func TestSignals(t *testing.T) {
 
 func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 	signals, ended := make(chan os.Signal), make(chan int, 1)
-	a := &app{signals: signals, exit: func(code int) { ended <- code }}
+	a := &program{signals: signals, exit: func(code int) { ended <- code }}
 	ctx, stop := a.interruptible(t.Context())
 	defer stop()
 	signals <- os.Interrupt
@@ -224,7 +223,7 @@ func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 // to it.
 func serveFor(t *testing.T, env []string) (*exec.Cmd, *session) {
 	t.Helper()
-	cmd := program(t, env, "serve", "--json")
+	cmd := buildProgram(t, env, "serve", "--json")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +237,7 @@ func serveFor(t *testing.T, env []string) (*exec.Cmd, *session) {
 	if err := json.NewDecoder(out).Decode(&n); err != nil {
 		t.Fatalf("%v: %s", err, &errs)
 	}
-	a := &app{environ: env, dir: t.TempDir(), stderr: &errs}
+	a := &program{app: app{environ: env, dir: t.TempDir(), stderr: &errs}}
 	set, err := a.settings()
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +310,7 @@ func TestAServerThatIsGone(t *testing.T) {
 func TestAChatIsJoined(t *testing.T) {
 	v := newVendor(t)
 	env := v.env(t)
-	cmd := program(t, env, "chat")
+	cmd := buildProgram(t, env, "chat")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -344,24 +343,3 @@ func TestAChatIsJoined(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestURLs(t *testing.T) {
-	for in, want := range map[string]string{"127.0.0.1:1": "http://127.0.0.1:1", "0.0.0.0:2": "http://127.0.0.1:2", "[::1]:3": "http://[::1]:3", "pipe": "http://pipe"} {
-		if got := urlOf(addr(in)); got != want {
-			t.Errorf("%s: %s", in, got)
-		}
-	}
-	if got := urlOf(addr("[::]:4")); got != "http://127.0.0.1:4" {
-		t.Error(got)
-	}
-	for in, want := range map[string]int{"127.0.0.1:1": 2, "0.0.0.0:1": 1, ":1": 1, "nonsense": 1, "box:1": 2} {
-		if got := len(hosts([]string{"named"}, in)); got != want {
-			t.Errorf("%s: %d", in, got)
-		}
-	}
-}
-
-type addr string
-
-func (addr) Network() string  { return "tcp" }
-func (a addr) String() string { return string(a) }

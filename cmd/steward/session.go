@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,7 +16,6 @@ import (
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/server/api"
 	"steward/internal/server/auth"
 	"steward/internal/settings"
 )
@@ -36,28 +32,6 @@ const (
 	toAct                // a node that resumes interrupted work
 )
 
-// notice is the content of the file by which commands find the Steward that serves the
-// data folder.
-type notice struct {
-	URL     string `json:"url"`
-	PID     int    `json:"pid"`
-	Version string `json:"version"`
-}
-
-func noticeFile(data string) string { return filepath.Join(data, "server.json") }
-
-func readNotice(data string) (notice, error) {
-	var n notice
-	b, err := os.ReadFile(noticeFile(data))
-	if err != nil {
-		return n, err
-	}
-	if err := json.Unmarshal(b, &n); err != nil || n.URL == "" {
-		return n, fmt.Errorf("%s is damaged", noticeFile(data))
-	}
-	return n, nil
-}
-
 // session is a command's connection to the API: to the Steward that serves the data folder
 // or, if there is none, to the same handlers in this process.
 type session struct {
@@ -71,7 +45,7 @@ type session struct {
 var errNothingYet = noConversation()
 
 // with runs a function with the API.
-func (a *app) with(ctx context.Context, n need, do func(*session) error) error {
+func (a *program) with(ctx context.Context, n need, do func(*session) error) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -84,7 +58,7 @@ func (a *app) with(ctx context.Context, n need, do func(*session) error) error {
 }
 
 // withStored is like with, but fails if nothing is stored.
-func (a *app) withStored(ctx context.Context, n need, do func(*session) error) error {
+func (a *program) withStored(ctx context.Context, n need, do func(*session) error) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -96,7 +70,7 @@ func (a *app) withStored(ctx context.Context, n need, do func(*session) error) e
 }
 
 // connect connects to the Steward that serves the data folder, or opens the folder.
-func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
+func (a *program) connect(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
 	if n == toRead {
 		if s, err := a.join(set); err == nil && s.listens(ctx) {
 			a.noteUnused(s)
@@ -117,7 +91,7 @@ func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *sl
 }
 
 // noteUnused names the flags that a Steward that already runs does not take.
-func (a *app) noteUnused(s *session) {
+func (a *program) noteUnused(s *session) {
 	var flags []string
 	if len(a.agentFolders) > 0 {
 		flags = append(flags, "--agents")
@@ -131,7 +105,7 @@ func (a *app) noteUnused(s *session) {
 }
 
 // join connects to the Steward that uses the data folder.
-func (a *app) join(set *settings.Loaded) (*session, error) {
+func (a *program) join(set *settings.Loaded) (*session, error) {
 	n, err := readNotice(set.Data)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "server_unknown", "the Steward that uses %s does not say where it can be reached: %w", set.Data, err).
@@ -205,7 +179,7 @@ func conversationID(name string) (id.ID, error) {
 }
 
 // readStored returns a session over the database, opened read-only.
-func (a *app) readStored(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*session, error) {
+func (a *program) readStored(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*session, error) {
 	st, err := a.reading(ctx)
 	if err != nil {
 		return nil, err
@@ -213,32 +187,33 @@ func (a *app) readStored(ctx context.Context, set *settings.Loaded, log *slog.Lo
 	if st == nil {
 		return nil, errNothingYet
 	}
-	return a.storedSession(st, set, log)
+	return a.sessionOf(a.stored(st, set, log))
+}
+
+// sessionOf returns a session over an API in this process.
+func (a *program) sessionOf(api *inProcess, err error) (*session, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &session{Client: api.Client, close: api.close}, nil
 }
 
 // openStored opens as much of the data folder as n requires, for this process alone.
-func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
+func (a *program) openStored(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
 	if n >= toLook {
 		a.idle = n == toLook
 		l, err := a.openLocal(ctx, set, log)
 		if err != nil {
 			return nil, err
 		}
-		own := *l.own
-		own.close = l.Close
-		return &own, nil
+		return &session{Client: l.own.Client, local: l, close: l.Close}, nil
 	}
 	st, err := a.openStore(ctx, set, log, nil)
 	if err != nil {
 		return nil, err
 	}
 	if n == toManage {
-		return a.openCatalog(ctx, set, st)
+		return a.sessionOf(a.openCatalog(ctx, set, st))
 	}
-	return a.storedSession(st, set, log)
-}
-
-// apiOptions returns the options of the API of a node.
-func (l *local) apiOptions(set *settings.Loaded) api.Options {
-	return api.Options{Audit: l.audit, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Logger: l.log, People: l.keys, Own: ownProfile(set), Resources: l.node.Resources()}
+	return a.sessionOf(a.stored(st, set, log))
 }
