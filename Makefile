@@ -64,7 +64,7 @@ test-long:
 
 ## docs: write docs/reference/cli.md and docs/reference/settings.md anew from the code
 docs:
-	$(GO) test ./cmd/steward -run TestGenerated -update
+	$(GO) test ./internal/cli -run TestGenerated -update
 
 clean:
 	rm -rf bin coverage*

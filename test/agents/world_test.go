@@ -110,7 +110,7 @@ func newDesk(tb testing.TB) *desk {
 	return d
 }
 
-// tools returns Steward's own tools as cmd/steward makes them, but with a given
+// tools returns Steward's own tools as internal/app makes them, but with a given
 // clock.
 func (d *desk) tools(tb testing.TB, dir string, alarms *jobs.Scheduler, clock func() time.Time) *tool.Registry {
 	tb.Helper()

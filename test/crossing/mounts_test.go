@@ -13,9 +13,9 @@ import (
 // TestMounts checks that each handler that Steward mounts has a table. A server
 // without a table would not be tested.
 func TestMounts(t *testing.T) {
-	known := []string{`"/"`, `"/api/v1/"`, `"/healthz"`, `"/readyz"`, `"/v1/"`, `chat.Path`, `services.Prefix + "/"`} // and those of rpc, which mounts itself
+	known := []string{`"/"`, `"/api/v1/"`, `"/healthz"`, `"/readyz"`, `"/v1/"`, `services.Prefix + "/"`, `websocket.Path`} // and those of rpc, which mounts itself
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, "../../cmd/steward/serve.go", nil, 0)
+	file, err := parser.ParseFile(fset, "../../internal/app/server.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

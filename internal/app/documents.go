@@ -1,0 +1,167 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/extract"
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/runtime"
+	"steward/internal/settings"
+)
+
+// documents turns attached files that a model cannot read into text.
+type documents struct {
+	node   *Local
+	set    *settings.Loaded
+	client func(provider string) *http.Client
+	allow  func(ctx context.Context, model string, r *llm.Request) error // the policy for models
+}
+
+func (a *App) documents(l *Local, set *settings.Loaded) *documents {
+	shared := a.modelClient()
+	return &documents{node: l, set: set, client: func(name string) *http.Client { return a.clientFor(name, shared) }, allow: runtime.ModelGate(l.Judge, Places(set))}
+}
+
+// read returns what a PDF, a Word file or a recording says, as a text file of the same name. Other
+// files, and those that the model reads itself, it returns as they are.
+func (d *documents) read(ctx context.Context, user, model string, f *message.File) (*message.File, error) {
+	vendor := d.vendorOf(model)
+	kind, _, _ := strings.Cut(f.MIME, ";")
+	switch {
+	case strings.HasPrefix(kind, "audio/"):
+		if vendor == "gemini" {
+			return f, nil
+		}
+		text, err := d.transcribe(ctx, user, vendor, f)
+		if err != nil {
+			return nil, err
+		}
+		return asText(f, "text/plain", "A transcript of the recording:\n"+text), nil
+	case kind == "application/pdf" && slices.Contains([]string{"openai", "anthropic", "gemini"}, vendor):
+		return f, nil
+	case kind != "application/pdf" && kind != message.DOCX:
+		return f, nil
+	}
+	doc, err := d.node.reader.Read(ctx, extract.Input{Data: f.Data, MediaType: f.MIME})
+	switch {
+	case err != nil:
+		e := fault.Of(err)
+		return nil, fault.New(e.Kind, e.Code, "%.200s cannot be attached: %w", f.Name, err)
+	case doc.Text == "":
+		return nil, fault.New(fault.Unsupported, "document_without_text", "%.200s has no text, only pictures", f.Name).
+			WithHint("attach its pages as images, or choose a model of OpenAI, Anthropic or Gemini, which look at PDF files")
+	case doc.Truncated:
+		doc.Text += "\n[the rest is cut off]"
+	}
+	return asText(f, "text/markdown", doc.Text), nil
+}
+
+func asText(f *message.File, mime, text string) *message.File {
+	return &message.File{Common: f.Common, MIME: mime, Name: f.Name, Data: []byte(text)}
+}
+
+// vendorOf returns the provider that a message is for.
+func (d *documents) vendorOf(model string) string {
+	if chain := d.node.Found.Aliases[cmp.Or(model, llm.DefaultAlias)].Models; len(chain) > 0 {
+		model = chain[0]
+	}
+	vendor, _, _ := strings.Cut(model, "/")
+	return vendor
+}
+
+// transcriber is what OpenAI's own models hear with, unless models.transcribe says otherwise.
+const transcriber = "openai/gpt-4o-mini-transcribe"
+
+// Limits of a transcription.
+const (
+	transcribeTimeout = 3 * time.Minute
+	longestTranscript = 1 << 20 // bytes
+)
+
+// transcribe has a server that speaks OpenAI's protocol write down what a recording says
+// (https://platform.openai.com/docs/api-reference/audio/createTranscription).
+func (d *documents) transcribe(ctx context.Context, user, vendor string, f *message.File) (string, error) {
+	full := ""
+	if use := d.set.Models["transcribe"].Use; len(use) > 0 {
+		full = use[0]
+	} else if vendor == "openai" {
+		full = transcriber
+	}
+	name, model, _ := strings.Cut(full, "/")
+	p := d.set.Providers[name]
+	if name == "openai" && p.BaseURL == "" {
+		p.BaseURL = "https://api.openai.com/v1"
+	}
+	if full == "" || p.Off || p.BaseURL == "" || slices.Contains([]string{"anthropic", "gemini", "ollama"}, name) {
+		return "", fault.New(fault.Unsupported, "audio_unsupported", "%.200s is a recording, and nothing here can write down what it says", f.Name).
+			WithHint("name a model that transcribes: models: {transcribe: openai/gpt-4o-mini-transcribe}, or that of a server of your own")
+	}
+	if err := d.allow(ctx, full, &llm.Request{User: user, Labels: message.Private | message.Untrusted}); err != nil {
+		return "", err
+	}
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("file", path.Base(fileName(f)))
+	if err == nil {
+		_, err = part.Write(f.Data)
+	}
+	if err = errors.Join(err, form.WriteField("model", model), form.WriteField("response_format", "json"), form.Close()); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, transcribeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(p.BaseURL, "/")+"/audio/transcriptions", &body)
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", form.FormDataContentType())
+	if key := p.Key.Reveal(); key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	failed := func(format string, args ...any) error {
+		return fault.New(fault.Unavailable, "transcription_failed", "%.200s could not be transcribed by %s: %w", f.Name, full, fmt.Errorf(format, args...)).
+			WithHint("try again, or name another model as models.transcribe")
+	}
+	res, err := d.client(name).Do(req)
+	if err != nil {
+		return "", failed("%w", err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, longestTranscript+1))
+	var out struct{ Text *string }
+	switch {
+	case err != nil:
+		return "", failed("%w", err)
+	case res.StatusCode != http.StatusOK:
+		return "", failed("it answers %s: %.300s", res.Status, b)
+	case len(b) > longestTranscript:
+		return "", failed("its answer is longer than %d MB", longestTranscript>>20)
+	case json.Unmarshal(b, &out) != nil || out.Text == nil:
+		return "", failed("its answer is no transcript: %.300s", b)
+	}
+	return *out.Text, nil
+}
+
+// fileName returns the name of a recording. Servers tell its format by the extension.
+func fileName(f *message.File) string {
+	kind, _, _ := strings.Cut(f.MIME, ";")
+	kind = strings.TrimPrefix(strings.TrimPrefix(kind, "audio/"), "x-")
+	if path.Ext(f.Name) != "" {
+		return f.Name
+	}
+	return "recording." + cmp.Or(map[string]string{"mpeg": "mp3", "mp4": "m4a", "wave": "wav"}[kind], kind)
+}

@@ -1,0 +1,374 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"steward/internal/agent"
+	"steward/internal/catalog"
+	"steward/internal/conversation"
+	"steward/internal/extract"
+	"steward/internal/fault"
+	"steward/internal/identity"
+	"steward/internal/jobs"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/policy/rego"
+	"steward/internal/runtime"
+	"steward/internal/search/fts"
+	"steward/internal/secret"
+	"steward/internal/server/auth"
+	"steward/internal/server/openai"
+	"steward/internal/server/websocket"
+	"steward/internal/settings"
+	"steward/internal/store"
+	"steward/internal/store/audit"
+	"steward/internal/store/sqlite"
+	"steward/internal/tools/browser"
+	domainlocal "steward/internal/tools/local"
+)
+
+// engine returns an engine that reads and writes the conversations of a store. It calls no
+// model.
+func (a *App) engine(st store.Store) *conversation.Engine {
+	return conversation.New(st, conversation.Options{Key: a.exportKey, Codecs: runtime.Codecs()})
+}
+
+// exportKey returns the key that signs exports. It is a secret in a file of the data
+// folder, created when it is first needed.
+func (a *App) exportKey() ([]byte, error) {
+	set, err := a.Settings()
+	if err != nil {
+		return nil, err
+	}
+	key, err := auth.MakeSecret(set.Data, "export.key")
+	return []byte(key), err
+}
+
+// Local is a node in this process.
+type Local struct {
+	User   string
+	engine *conversation.Engine
+	Store  *sqlite.Store
+	index  *fts.Index
+	Keys   *identity.Registry
+	Judge  *rego.Authorizer
+	Found  *Supply
+	node   *runtime.Node
+	Log    *slog.Logger
+	chat   *websocket.Server
+	intake *auth.Intake
+	Own    *API // the API of the node
+
+	browsers *browser.Browsers // nil: none is installed
+	reader   extract.Reader    // of documents, for all tools
+	granted  granted           // folders, since the start
+	private  []string          // places of Steward's own, which no tool and no program sees
+	Off      []string          // groups of built-in tools that are not set up
+
+	resolve  func(model string) (llm.Resolved, error)
+	Resolver *secret.Resolver // of the secrets in the settings
+	alarms   *jobs.Scheduler
+
+	grace time.Duration
+
+	beyond   time.Duration // how long closing may take beyond the grace; zero: 30 s
+	audit    *audit.Log
+	Catalog  *catalog.Catalog
+	services *agentServices
+	secrets  *secret.Follower
+}
+
+// readAtOnce is how many documents are read at a time.
+const readAtOnce = 3
+
+// OpenLocal opens the data folder for this process and wires a node over it.
+func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*Local, error) {
+	var st *sqlite.Store
+	intake := auth.NewIntake(auth.IntakeOptions{GuestDay: set.Limits.GuestStorage, OtherDay: set.Limits.DayStorage,
+		Stored: func(ctx context.Context, user string, since time.Time) (int64, error) {
+			return auth.StoredSince(ctx, st, user, since)
+		}})
+	st, err := a.OpenStore(ctx, set, log, func(sc store.Scope, changes int, bytes int64) { intake.Wrote(sc.Write, sc.Actor, changes, bytes) })
+	if err != nil {
+		return nil, err
+	}
+	trail, err := audit.New(st, audit.Options{Mask: a.Hidden().Mask})
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	command, err := extract.Command()
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	l := &Local{reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
+		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set)}
+	if err := l.wire(ctx, a, set, log); err != nil {
+		return nil, errors.Join(err, l.ClosePolicies(), st.Close())
+	}
+	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), log)
+	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
+	l.Own = a.within(l.apiOptions(set), l.chat, log, func() error { return nil })
+	return l, nil
+}
+
+func (a *App) OpenStore(ctx context.Context, set *settings.Loaded, log *slog.Logger, wrote func(store.Scope, int, int64)) (*sqlite.Store, error) {
+	if err := a.MakeData(set); err != nil {
+		return nil, err
+	}
+	return sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), Log: log, Mask: a.Hidden().MaskBytes, Wrote: wrote})
+}
+
+// MakeData makes the data folder. One that the user has named may be mistyped: it is made only in a
+// folder that exists, and the user is told.
+func (a *App) MakeData(set *settings.Loaded) error {
+	if from := set.SourceOf("data"); from.Kind != settings.FromDefault {
+		if _, err := os.Stat(set.Data); errors.Is(err, fs.ErrNotExist) {
+			parent := filepath.Dir(set.Data)
+			if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) {
+				return fault.New(fault.Invalid, "data_missing", "%s names the data folder %s, but there is no folder %s", from.Where, set.Data, parent).
+					WithHint("check the path, or make the folder with mkdir -p %s", parent)
+			}
+			a.Note("steward: created a new data folder at %s", set.Data)
+		}
+	}
+	if err := os.MkdirAll(set.Data, 0o700); err != nil {
+		return fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be created: %w", err).WithHint("name another with --data")
+	}
+	return nil
+}
+
+// wire creates the node and its parts.
+func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slog.Logger) error {
+	var err error
+	if err := checkPersonas(set); err != nil {
+		return err
+	}
+	if err := l.OpenPolicies(set, log); err != nil {
+		return err
+	}
+	if l.Found, err = a.Supply(ctx, set, l.Judge, log); err != nil {
+		return err
+	}
+	if set.Limits.DayTokens > 0 || set.Limits.DayCost > 0 {
+		if err := l.Found.recall(ctx, l.engine); err != nil {
+			return err
+		}
+	}
+	tools, err := l.tools(set)
+	if err != nil {
+		return err
+	}
+	l.resolve = func(name string) (llm.Resolved, error) { return l.node.Resolve(name) }
+	if err := l.openAgents(ctx, a, set, tools, log); err != nil {
+		return err
+	}
+	alert, err := l.alert(set)
+	if err != nil {
+		return errors.Join(err, l.closeAgents())
+	}
+	l.index = newIndex(set.Data, l.Store, log)
+	l.node, err = runtime.Open(ctx, runtime.Options{
+		ExportKey: a.exportKey, Forget: func(user string) error {
+			return errors.Join(l.services.db.Erase(user), domainlocal.Forget(filepath.Join(set.Data, "private"), user))
+		},
+		Secrets: a.Hidden(), Anchor: l.anchor(set), AnchorEvery: set.Audit.AnchorEvery,
+		Search: l.index, Erased: l.erased(HistoryFile(set)),
+		Idle:            a.Idle,
+		ApprovalTimeout: set.Timeouts.Approval,
+		KeepDeleted:     max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
+		Catalog: l.Catalog,
+		Store:   l.Store, Models: l.Found.Models, Tools: tools, Authorizer: l.Judge, People: l.Keys, AuditReads: set.Audit.Reads, Log: log,
+		Profile: func(ctx context.Context, user, speaks string) (string, error) {
+			p, err := l.profile(ctx, set, user)
+			return strings.TrimSpace(about(p) + "\n\n" + p.PersonaLines(speaks)), err
+		},
+		Zone:         l.zone(set),
+		Skills:       skillsOf(set),
+		Documents:    a.documents(l, set).read,
+		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},
+		Parallel:     set.Limits.Parallel,
+		Routing:      map[string]string{"auto": runtime.RoutingAuto, "always": runtime.RoutingAlways}[set.Routing],
+		ExpireAtOnce: set.Tools.Expired == "at_once",
+		ToolBudget:   runtime.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
+		RemoteModels: l.services.remoteModels,
+		Alarms:       l.alarms, Notify: alert,
+	})
+	if err != nil {
+		return errors.Join(err, l.closeAgents())
+	}
+	// A program's request may contain anything that it was given or has read.
+	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))
+	return nil
+}
+
+// erased returns a function that removes erased data from the search index, and clears the
+// chat's input history on this machine.
+func (l *Local) erased(history string) func(context.Context, string) error {
+	return func(ctx context.Context, user string) error {
+		err := l.index.Catch(ctx)
+		if user == "" || user == identity.Local {
+			if e := os.Truncate(history, 0); !errors.Is(e, os.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
+		}
+		return err
+	}
+}
+
+// profile returns a user's profile. For the local user, the settings fill in what it lacks.
+func (l *Local) profile(ctx context.Context, set *settings.Loaded, user string) (identity.Profile, error) {
+	return l.Keys.About(ctx, user, ownProfile(set))
+}
+
+// ownProfile is what the settings say about the machine's own user.
+func ownProfile(set *settings.Loaded) identity.Profile {
+	s := set.Profile
+	p := identity.Profile{TimeZone: s.TimeZone, Location: s.Location, Locale: s.Locale, Units: identity.Units(s.Units), Personas: map[string]identity.Persona{}}
+	for name, x := range s.Personas {
+		p.Personas[name] = identity.Persona(x)
+	}
+	if s.Persona != "" {
+		p.Persona = map[string]string{identity.AnyAgent: s.Persona}
+	}
+	return p
+}
+
+// checkPersonas reports faults in the personas of the settings.
+func checkPersonas(set *settings.Loaded) error {
+	p, err := ownProfile(set).Check()
+	if err == nil && set.Profile.Persona != "" {
+		err = p.CheckPersona(set.Profile.Persona)
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("profile in the settings: %w", err)
+}
+
+// zone returns a function that returns the time zone of a user or, if it is unknown, that of
+// this machine.
+func (l *Local) zone(set *settings.Loaded) func(user string) *time.Location {
+	return func(user string) *time.Location {
+		p, err := l.briefProfile(set, user)
+		if err != nil {
+			return time.Local
+		}
+		return zoneOf(p.TimeZone)
+	}
+}
+
+// about describes a user to a model. The description must not change from turn to turn: it
+// begins every prompt, and providers cache common prefixes.
+func about(p identity.Profile) string {
+	var parts []string
+	for _, f := range []struct{ name, value string }{
+		{"Time zone", p.TimeZone}, {"Location", p.Location}, {"Locale", p.Locale}, {"Units", string(p.Units)},
+	} {
+		if f.value != "" {
+			parts = append(parts, f.name+": "+f.value)
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "About the user:\n" + strings.Join(parts, "\n")
+}
+
+// Close suspends running turns and closes the data folder.
+func (l *Local) Close() error {
+	grace := max(l.grace, time.Second)
+	talks := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		l.chat.Shutdown(ctx) //nolint:errcheck // says that it has cut some off
+		return nil
+	}
+	suspend := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		if err := l.node.Close(ctx); err != nil {
+			return fmt.Errorf("putting running turns aside: %w", err)
+		}
+		return nil
+	}
+	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close},
+		part{"the browsers", l.closeBrowsers},
+		part{"the agents", l.Catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.ClosePolicies},
+		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.Store.Close})
+}
+
+// Path makes a path from the command line absolute, relative to the app's folder.
+func (a *App) Path(p string) string {
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(a.Dir, p)
+	}
+	if whole, err := filepath.Abs(p); err == nil { // it fails if the current folder was deleted
+		p = whole
+	}
+	return p
+}
+
+// Database is the database file of a data folder.
+func Database(data string) string { return filepath.Join(data, "steward.db") }
+
+func terminalFile(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// part is an open resource with the function that closes it.
+type part struct {
+	name  string
+	close func() error
+}
+
+// closeWithin closes parts one after the other. After the time limit it still tries the
+// rest, with a tenth of the limit for each: a part that hangs must not keep the process,
+// and with it the data folder, forever.
+func closeWithin(limit time.Duration, log *slog.Logger, parts ...part) error {
+	var all error
+	until := time.Now().Add(limit)
+	for _, p := range parts {
+		done := make(chan error, 1)
+		go func() { done <- p.close() }()
+		select {
+		case err := <-done:
+			all = errors.Join(all, err)
+		case <-time.After(max(time.Until(until), limit/10)):
+			log.Error("a part of Steward does not close, and is left behind", "part", p.name)
+			all = errors.Join(all, fault.New(fault.Timeout, "closing_hangs", "%s could not be closed in time", p.name).
+				WithHint("nothing that was acknowledged is lost; if it happens again, report what the log says"))
+		}
+	}
+	return all
+}
+
+// anchor returns a function that appends the head of the log to the file of the setting
+// audit.anchor_file; nil if it is not set.
+func (l *Local) anchor(set *settings.Loaded) func(context.Context) error {
+	file := set.Audit.AnchorFile
+	if file == "" {
+		return nil
+	}
+	return func(ctx context.Context) error { return l.audit.Anchor(ctx, file) }
+}
+
+// HistoryFile is the file with what was typed into the chat.
+func HistoryFile(set *settings.Loaded) string { return filepath.Join(set.Data, "history") }
+
+func (l *Local) ToolLines() string {
+	var b strings.Builder
+	for _, t := range l.node.Tools("") {
+		first, _, _ := strings.Cut(t.Description, "\n")
+		fmt.Fprintf(&b, "%-18s [%s] %s\n", t.Name, t.Effect, first)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

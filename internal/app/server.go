@@ -1,0 +1,212 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/server/api"
+	"steward/internal/server/auth"
+	"steward/internal/server/openai"
+	"steward/internal/server/rpc"
+	"steward/internal/server/services"
+	"steward/internal/server/websocket"
+	"steward/internal/settings"
+)
+
+// Token returns a function that returns the token of the machine's own user in a data
+// folder. Every request calls it, so it reads the file only after a change. It also hides the
+// token in everything that Steward writes. It is safe for concurrent use.
+func (a *App) Token(data string) func() (string, error) {
+	var mu sync.Mutex
+	var known string
+	var of os.FileInfo // the file that known was read from; nil: none
+	return func() (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		// If the file is replaced between Lstat and the read, the next call reads it again.
+		now, err := os.Lstat(auth.TokenFile(data))
+		if err == nil && of != nil && os.SameFile(of, now) && of.Mode() == now.Mode() && of.ModTime().Equal(now.ModTime()) {
+			return known, nil
+		}
+		of = nil
+		if known, err = auth.ReadToken(data); err != nil {
+			return "", err
+		}
+		of = now
+		a.Hide(known, "token")
+		return known, nil
+	}
+}
+
+// Server serves a node over HTTP.
+type Server struct {
+	URL    string
+	http   *http.Server
+	chat   *websocket.Server
+	grace  time.Duration
+	beyond time.Duration // how long closing may take beyond the grace; zero: 10 s
+	file   string        // the notice
+	log    *slog.Logger
+	Failed chan error
+	deaf   func() // ends that new mail is noticed
+}
+
+// Listen opens the servers at an address.
+func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, address string, log *slog.Logger) (*Server, error) {
+	if _, err := auth.MakeToken(set.Data); err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, CannotListen(address, err)
+	}
+	s := &Server{URL: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, file: NoticeFile(set.Data), log: log, Failed: make(chan error, 1)}
+	guard := auth.New(auth.Options{Keys: l.Keys, Token: a.Token(set.Data), AnyHost: auth.BeyondLoopback(address), People: l.Keys,
+		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Intake: l.intake, Logger: log})
+	s.chat = l.chat
+	health := api.Health(l.Store.Ready)
+	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Work: l.node, Guard: guard, Ready: l.Store.Ready, Logger: log})
+	mux := http.NewServeMux()
+	mux.Handle(websocket.Path, guard.Wrap(s.chat, nil))
+	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
+	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions(set)), nil))
+	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
+	mux.Handle("/healthz", health)
+	mux.Handle("/readyz", health)
+	if err := calls.Mount(mux); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		auth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
+			WithHint("Steward has /ws, /v1, /api/v1, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
+	})
+	s.http = auth.Patience{Talks: rpc.Talks}.Server(masking(a.Hidden(), mux))
+	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
+	s.http.Protocols.SetHTTP1(true)
+	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC
+	s.http.RegisterOnShutdown(calls.Close)
+	if err := s.announce(a.VersionText()); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	if s.deaf, err = l.watchMail(set); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	go func() {
+		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			s.Failed <- err
+		}
+	}()
+	return s, nil
+}
+
+// hosts adds the host of the listening address to the names under which Steward may be
+// called, unless it stands for all addresses.
+func hosts(named []string, address string) []string {
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
+		return named
+	}
+	return append(append([]string{}, named...), host)
+}
+
+// urlOf returns the URL at which this machine reaches a listener.
+func urlOf(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return "http://" + addr.String()
+	}
+	if host == "::" || host == "0.0.0.0" {
+		host = "127.0.0.1" // a listener on all addresses reports "::" even for IPv4
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+func CannotListen(address string, err error) error {
+	host, _, _ := net.SplitHostPort(address)
+	free := net.JoinHostPort(cmp.Or(host, "127.0.0.1"), "0")
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fault.New(fault.Unavailable, "port_in_use", "another program listens on %s", address).
+			WithHint("stop it, or take another port: steward serve --listen %s takes a free one", free)
+	case errors.Is(err, syscall.EACCES):
+		return fault.New(fault.Denied, "port_denied", "you may not listen on %s", address).
+			WithHint("take a port above 1023: steward serve --listen %s takes a free one", free)
+	}
+	return fault.New(fault.Invalid, "listen_failed", "%s cannot be listened on: %w", address, err).
+		WithHint("give an address of this machine with --listen HOST:PORT")
+}
+
+// announce writes the notice by which commands find the server.
+func (s *Server) announce(version string) error {
+	b, err := json.Marshal(Notice{URL: s.URL, PID: os.Getpid(), Version: version})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.file+".new", append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(s.file+".new", s.file)
+}
+
+// Close accepts no more requests and waits, for a limited time, for those in progress.
+func (s *Server) Close() error {
+	if s.deaf != nil {
+		s.deaf()
+	}
+	err := os.Remove(s.file)
+	grace := max(s.grace, time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	// Long requests end when the node suspends their turns. Cutting off those that
+	// do not end by themselves loses nothing.
+	talks := func() error {
+		s.chat.Shutdown(ctx) //nolint:errcheck // says that it has cut some off
+		return nil
+	}
+	requests := func() error {
+		if s.http.Shutdown(ctx) != nil {
+			return s.http.Close()
+		}
+		return nil
+	}
+	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the chat", talks}, part{"the APIs", requests}))
+}
+
+// Notice is the content of the file by which commands find the Steward that serves the
+// data folder.
+type Notice struct {
+	URL     string `json:"url"`
+	PID     int    `json:"pid"`
+	Version string `json:"version"`
+}
+
+func NoticeFile(data string) string { return filepath.Join(data, "server.json") }
+
+func ReadNotice(data string) (Notice, error) {
+	var n Notice
+	b, err := os.ReadFile(NoticeFile(data))
+	if err != nil {
+		return n, err
+	}
+	if err := json.Unmarshal(b, &n); err != nil || n.URL == "" {
+		return n, fmt.Errorf("%s is damaged", NoticeFile(data))
+	}
+	return n, nil
+}
+
+// apiOptions returns the options of the API of a node.
+func (l *Local) apiOptions(set *settings.Loaded) api.Options {
+	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources()}
+}

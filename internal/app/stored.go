@@ -1,0 +1,104 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+
+	"steward/internal/tools/builtin"
+
+	"steward/internal/search/fts"
+	"steward/internal/store"
+
+	"steward/internal/effect"
+	"steward/internal/identity"
+	"steward/internal/runtime"
+	"steward/internal/server/api"
+	"steward/internal/settings"
+	"steward/internal/store/sqlite"
+	"steward/internal/tool"
+)
+
+// Stored returns the API of what needs only the database: records, and decisions
+// about what waits for a person. It searches for no models and resumes no work.
+func (a *App) Stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (*API, error) {
+	price, err := a.Pricing()
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	specs := sync.OnceValue(func() map[string]tool.Spec { return a.knownSpecs(set, log) })
+	spec := func(name string) (tool.Spec, bool) {
+		s, ok := specs()[name]
+		return s, ok
+	}
+	people, index := identity.New(st), newIndex(set.Data, st, log)
+	zone := (&Local{Keys: people}).zone(set)
+	node := &runtime.Node{Records: runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.engine(st), Search: index, Price: price,
+		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval, Called: runtime.Called(st), Spec: spec, Zone: zone}),
+		Spec:    spec, Zone: zone})}
+	return a.within(api.Options{Node: node, People: people, Own: ownProfile(set)}, nil, log,
+		func() error { return errors.Join(index.Close(), st.Close()) }), nil
+}
+
+// knownSpecs returns the specs of all built-in tools: those that the settings turn on, and those that need
+// no settings.
+func (a *App) knownSpecs(set *settings.Loaded, log *slog.Logger) map[string]tool.Spec {
+	out, err := a.Specs()
+	if err != nil {
+		log.Warn("the built-in tools cannot be listed", "error", err)
+		out = map[string]tool.Spec{}
+	}
+	for _, g := range (&Local{Log: slog.New(slog.DiscardHandler), Resolver: a.Resolver(set)}).BuiltIns(set) {
+		tools, err := g.tools()
+		if err != nil {
+			log.Debug("some built-in tools cannot be listed", "group", g.Name, "error", err)
+		}
+		for _, t := range tools {
+			out[t.Spec().Name] = t.Spec()
+		}
+	}
+	return out
+}
+
+// searchFile returns the path of the search index in a data folder.
+func searchFile(data string) string { return filepath.Join(data, "search.db") }
+
+// newIndex makes the search index over a store.
+func newIndex(data string, st store.Store, log *slog.Logger) *fts.Index {
+	return fts.New(fts.Options{Path: searchFile(data), Store: st, Log: log})
+}
+
+// Specs returns the specs of all built-in tools, so that calls of tools that are no longer
+// granted are described too.
+func (a *App) Specs() (map[string]tool.Spec, error) {
+	tools, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "folder", Path: ".", Write: true}}, Trash: func(string) string { return "" }, Notes: "folder/Notes"})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]tool.Spec{}
+	for _, t := range append(tools, effect.New(effect.Options{}).ReadTool()) {
+		out[t.Spec().Name] = t.Spec()
+	}
+	return out, nil
+}
+
+// Pricing returns a function that computes the cost of model calls by the settings, for
+// requests that have no total yet.
+func (a *App) Pricing() (func(string, message.Usage) float64, error) {
+	set, err := a.Settings()
+	if err != nil {
+		return nil, err
+	}
+	models, err := llm.New(llm.Config{Prices: prices(set)})
+	if err != nil {
+		return nil, err
+	}
+	return func(model string, u message.Usage) float64 {
+		p, _ := models.Price(model)
+		return p.Cost(u)
+	}, nil
+}

@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/client"
+	"steward/internal/app"
+	"steward/internal/message"
+	"steward/internal/terminal"
+)
+
+// askFlags are the flags of ask and plan.
+type askFlags struct {
+	which            string
+	last, wait, plan bool
+	files            []string
+}
+
+func (a *program) askCommand() *cobra.Command {
+	var o askFlags
+	c := &cobra.Command{
+		Use: "ask [TEXT…]", Short: "Ask one question and print the answer", GroupID: "talk", Args: cobra.ArbitraryArgs,
+		Long: "Ask one question. The answer streams to standard output, progress goes to standard error.\n" +
+			"TEXT is your own words. Piped input and each --file (text, image, recording, PDF or Word file,\n" +
+			"10 MB in all) are attached: they count as private and possibly written by others, and the model\n" +
+			"is told that they are content, not instructions. What the model cannot read is turned into text. A lone - as TEXT means that standard input has your own words.\n" +
+			"A pipe that sends nothing for 3 seconds is ignored, unless --file - is given.\n\n" +
+			"What needs your approval is asked about here. Without a terminal (standard input and error) nobody\n" +
+			"can be asked, so it is denied. The command does not wait for background work unless --wait is\n" +
+			"given; steward requests lists that work.\n\n" +
+			"Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 answered but cut short by a limit,\n" +
+			"130 interrupted.",
+		Example: "  steward ask 'What is 12.5 times 8?'\n" +
+			"  git diff | steward ask --model anthropic/claude-sonnet-5 'Write a commit message for this'\n" +
+			"  steward ask --file invoice.pdf --file terms.txt 'Does the invoice comply with the terms?'\n" +
+			"  steward ask --continue 'And in French?'",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.ask(c.Context(), args, &o)
+		},
+	}
+	a.whichFlags(c, &o.which, &o.last)
+	a.agentFlag(c)
+	c.Flags().StringArrayVar(&o.files, "file", nil, "attach a `FILE`: text, an image, a recording, a PDF or a Word file; - is standard input")
+	c.Flags().BoolVar(&o.wait, "wait", false, "wait for background work, and print its results")
+	c.Flags().BoolVar(&o.plan, "plan", false, "have the request planned, and decide about the plan before it is carried out")
+	c.MarkFlagsMutuallyExclusive("plan", "agent")
+	return c
+}
+
+// answer is the output of ask --json.
+type answer struct {
+	Conversation string            `json:"conversation_id"`
+	Message      string            `json:"message_id"`
+	Answer       string            `json:"answer"`
+	Model        string            `json:"model"`
+	Stop         string            `json:"stop"`
+	DurationMS   int64             `json:"duration_ms"`
+	Usage        client.Usage      `json:"usage"`
+	Tools        []toolUse         `json:"tools"`
+	Citations    []client.Citation `json:"citations,omitempty"`
+	Later        []string          `json:"later,omitzero"` // with --wait: the answers to results that came later
+
+	cursor string // after the last reported frame
+	last   string // the last reported message
+}
+
+type toolUse struct {
+	Name   string `json:"name"`
+	Args   string `json:"args"`
+	Status string `json:"status"`
+	Result string `json:"result"`
+	// Denied are the tools that were denied to an agent that the call invoked.
+	Denied []string `json:"denied,omitempty"`
+}
+
+func (a *program) ask(ctx context.Context, args []string, o *askFlags) error {
+	content, err := a.question(ctx, args, o.files)
+	if err != nil {
+		return err
+	}
+	set, err := a.Settings()
+	if err != nil {
+		return err
+	}
+	if o.last {
+		o.which = "last"
+	}
+	s, err := a.connect(ctx, set, toAct, a.PlainLogger(set))
+	if err != nil {
+		return err
+	}
+	if size := sizeOf(content); size > terminal.Long {
+		a.Note("steward: %s", terminal.Weight(size, a.costOf(s), a.Model))
+	}
+	conv, err := s.which(ctx, o.which)
+	if err == nil {
+		m := client.Message{Conversation: conv, Model: a.Model, Agent: a.agent, Content: content, Unattended: !a.attended()}
+		if o.plan {
+			planned(&m)
+		}
+		err = a.askOver(ctx, s, m, o.wait)
+	}
+	return errors.Join(err, s.end())
+}
+
+// askOver sends a message and prints the answer.
+func (a *program) askOver(ctx context.Context, s *session, m client.Message, wait bool) error {
+	w := &terminal.Writer{Out: a.stdout, Notes: app.Wrapping{App: &a.App}, Whole: !app.IsTerminal(a.stdout), Width: a.width()}
+	if a.Quiet {
+		w.Notes = io.Discard
+	}
+	if a.json {
+		w.Out = io.Discard
+	}
+	var out answer
+	d := &decider{program: a, s: s, in: bufio.NewReader(a.stdin), asks: !m.Unattended && (!m.Plan || a.attended()), asked: map[string]bool{}}
+	each := func(ctx context.Context, f client.Frame) error {
+		out.note(f)
+		if err := w.Frame(f); err != nil || m.Unattended {
+			return err
+		}
+		return d.frame(ctx, &f)
+	}
+	acc, err := terminal.Follow(ctx, s.Client, m, func(f client.Frame) error { return each(ctx, f) })
+	if errors.Is(err, errPlanWaits) {
+		return w.Close()
+	}
+	if err == nil && len(out.Tools) > 0 {
+		err = a.background(ctx, s, acc, &out, w, wait, each)
+	}
+	if err != nil {
+		return errors.Join(err, w.Close(), a.abandon(ctx, s, acc))
+	}
+	out.Conversation = acc.Conversation
+	if a.json {
+		err = a.printJSON(out)
+	} else if err = w.Close(); err == nil {
+		a.Note("conversation %s", acc.Conversation)
+	}
+	if say := terminal.HiddenNote(acc.Hidden); say != "" {
+		a.Note("%s", say)
+	}
+	if err == nil && (w.Stop == message.StopBound || w.Stop == message.StopLength) {
+		return exitCode(exitBound)
+	}
+	return err
+}
+
+// stopTimeout is how long an interrupted ask waits for its turn to stop. After that the
+// turn is suspended.
+const stopTimeout = 2 * time.Second
+
+// abandon stops the turn when the user interrupts it, so that it does not resume at the
+// next start.
+func (a *program) abandon(ctx context.Context, s *session, acc client.Accepted) error {
+	if ctx.Err() == nil || acc.Conversation == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return s.Stop(ctx, acc.Conversation)
+}
+
+// note records an update of the report.
+func (o *answer) note(f client.Frame) {
+	o.cursor = f.Cursor
+	switch f.Type {
+	case client.FrameOpened, client.FrameUser:
+		o.last = f.MessageID
+	case client.FrameResult:
+		o.last = f.MessageID
+		o.Tools = append(o.Tools, toolUse{f.Name, f.Arguments(), f.Status, f.Result, f.Denied})
+	case client.FrameComplete:
+		o.last = f.MessageID
+		if o.Message != "" {
+			o.Later = append(o.Later, f.Content.Text())
+			return
+		}
+		o.Message, o.Answer, o.Model, o.Stop = f.MessageID, f.Content.Text(), f.Model, f.Stop
+		o.DurationMS, o.Usage, o.Citations, o.Tools = f.DurationMS, f.Usage, f.Citations, orEmpty(o.Tools)
+	}
+}
+
+// backgroundCalls returns the background calls below a request.
+func backgroundCalls(v *client.Request) (calls []*client.Request) {
+	if v.Kind == requestTask {
+		calls = append(calls, v)
+	}
+	for i := range v.Below {
+		calls = append(calls, backgroundCalls(&v.Below[i])...)
+	}
+	return calls
+}
+
+// openTools returns the tools of the calls that are still open, and whether one of them is a
+// queued action that does not wait for approval.
+func openTools(calls []*client.Request) (names []string, queued bool) {
+	for _, c := range calls {
+		if c.State != requestClosed {
+			names = append(names, plainLine(c.Tool))
+			queued = queued || c.Wish == wishQueued && c.Intent != intentAwaiting
+		}
+	}
+	return names, queued
+}
+
+// noteEnds notes how calls have ended, because the frame of an end reaches only clients that
+// watch at that moment. The writer skips what it has noted already.
+func noteEnds(w *terminal.Writer, calls []*client.Request) error {
+	for _, c := range calls {
+		if c.State == requestClosed {
+			f := client.Frame{Type: client.FrameTask, ID: c.ID, Tool: c.Tool, Status: c.Status}
+			if err := w.Frame(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// background reports the work that continues after the answer, or waits for it. It always
+// waits for actions that the turn has queued, because they are what the user asked for. each
+// gets the frames that come meanwhile.
+func (a *program) background(ctx context.Context, s *session, acc client.Accepted, out *answer, w *terminal.Writer, wait bool, each func(context.Context, client.Frame) error) error {
+	tree, err := s.Request(ctx, acc.Interaction)
+	if err != nil {
+		return err
+	}
+	calls := backgroundCalls(&tree)
+	names, queued := openTools(calls)
+	if len(names) == 0 {
+		// An end that is told to the conversation has a turn of its own, which may still be running.
+		if last, err := s.newestMessage(ctx, acc.Conversation); err != nil || last == out.last {
+			return errors.Join(err, noteEnds(w, calls))
+		}
+	} else if !wait && !queued {
+		if err := w.Close(); err != nil {
+			return err
+		}
+		when := "in the background"
+		if s.alone() {
+			when = "when Steward runs again"
+		}
+		a.Note("%s continues %s; --wait waits for it, and steward requests show %s shows it", strings.Join(names, ", "), when, requestRef(acc.Interaction))
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	frames, failed := make(chan client.Frame), make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for f, err := range s.Watch(ctx, acc.Conversation, out.cursor) {
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case frames <- f:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(); <-done }()
+	look := time.NewTicker(300 * time.Millisecond)
+	defer look.Stop()
+	for over := false; ; {
+		select {
+		case f := <-frames:
+			if err := each(ctx, f); err != nil {
+				return err
+			}
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+			if !over {
+				if tree, err = s.Request(ctx, acc.Interaction); err != nil {
+					return err
+				}
+				calls = backgroundCalls(&tree)
+				_, queued = openTools(calls)
+				over = tree.State == requestClosed || !wait && !queued
+			}
+			if over {
+				if last, err := s.newestMessage(ctx, acc.Conversation); err != nil {
+					return err
+				} else if last == out.last {
+					return noteEnds(w, calls)
+				}
+			}
+		}
+	}
+}
+
+// newestMessage returns the id of the newest message of a conversation.
+func (s *session) newestMessage(ctx context.Context, conv string) (string, error) {
+	var page struct{ Messages []struct{ ID string } }
+	err := s.Call(ctx, "GET /conversations/{id}/messages", client.Params{"id": conv, "reverse": "true", "limit": "1"}, nil, &page)
+	if err != nil || len(page.Messages) == 0 {
+		return "", err
+	}
+	return page.Messages[0].ID, nil
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/client"
+	"steward/internal/app"
+	"steward/internal/settings"
+	"steward/internal/terminal"
+)
+
+func (a *program) chatCommand() *cobra.Command {
+	var which string
+	var last bool
+	c := &cobra.Command{
+		Use: "chat", Short: "Chat in the terminal", GroupID: "talk", Args: cobra.NoArgs,
+		Long: "Chat in the terminal. Meanwhile Steward serves on loopback, so that other commands and\n" +
+			"programs can join; if a Steward already serves the data folder, the chat joins that one. /help\n" +
+			"lists the commands. Without a terminal, each line of standard input is a message in your own\n" +
+			"words: do not pipe in what others wrote (use steward ask for that).",
+		Example: "  steward chat\n  steward chat --continue\n  steward chat --model openai/gpt-5\n" +
+			"  steward chat --agent personal_assistant/email",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.chat(c.Context(), which, last)
+		},
+	}
+	a.whichFlags(c, &which, &last)
+	a.agentFlag(c)
+	return c
+}
+
+// agentFlag adds the flag that chooses the agent to talk to.
+func (a *program) agentFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.agent, "agent", "", "`PATH` of the agent to talk to: NAME, or NAME/NAME for an agent inside another")
+}
+
+// whichFlags adds the flags that choose a conversation.
+func (a *program) whichFlags(c *cobra.Command, which *string, last *bool) {
+	c.Flags().StringVar(which, "conversation", "", "`ID` of the conversation to continue")
+	c.Flags().BoolVar(last, "continue", false, "continue the conversation that was used last")
+	c.MarkFlagsMutuallyExclusive("conversation", "continue")
+	complete(c, "conversation", a.completeConversations)
+}
+
+func (a *program) chat(ctx context.Context, which string, last bool) error {
+	set, err := a.Settings()
+	if err != nil {
+		return err
+	}
+	interactive := app.IsTerminal(a.stdin) && app.IsTerminal(a.stdout) && a.Getenv("TERM") != "dumb"
+	if interactive && which == "" && !last && a.agent == "" && a.firstRun(set) {
+		if err := a.setup(ctx, false, true); err != nil {
+			return err
+		}
+		if set, err = a.Settings(); err != nil {
+			return err
+		}
+	}
+	log := a.Logger(set, a.Stderr)
+	if interactive {
+		file, err := a.logFile(set)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		log = a.Logger(set, file)
+	}
+	s, err := a.connect(ctx, set, toAct, log)
+	if err != nil {
+		return err
+	}
+	served, greeting := a.alongside(ctx, set, s, log)
+	err = a.talk(ctx, set, s, which, last, interactive, greeting)
+	if served != nil {
+		err = errors.Join(err, served.Close())
+	}
+	return errors.Join(err, s.end())
+}
+
+// logFile receives the log while the chat uses the screen.
+func (a *program) logFile(set *settings.Loaded) (*os.File, error) {
+	if err := a.MakeData(set); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(filepath.Join(set.Data, "chat.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+}
+
+// alongside serves beside a chat of this process: at the address of the settings, or at a
+// free loopback port if that address is not available.
+func (a *program) alongside(ctx context.Context, set *settings.Loaded, own *session, log *slog.Logger) (*app.Server, string) {
+	l := own.local
+	if l == nil {
+		return nil, "joined the Steward at " + own.server.URL
+	}
+	s, err := a.Listen(ctx, set, l, set.Listen, log)
+	if err != nil {
+		log.Info("the chat serves at a free port", "because", err)
+		if s, err = a.Listen(ctx, set, l, net.JoinHostPort("127.0.0.1", "0"), log); err != nil {
+			log.Warn("the chat does not serve", "because", err)
+			return nil, a.greeting(l, "")
+		}
+	}
+	return s, a.greeting(l, s.URL)
+}
+
+func (a *program) greeting(l *app.Local, url string) string {
+	name := "Steward"
+	if v := a.VersionText(); v != "unknown" {
+		name += " " + v
+	}
+	lines := []string{name + " · " + strings.Join(l.Found.Aliases["default"].Models, ", then ")}
+	if l.Found.OfflineOnly() {
+		lines = append(lines, "No language model was found: the offline provider answers, by rules. "+
+			"steward setup helps to get a real one.")
+	}
+	if url != "" {
+		lines = append(lines, "serving at "+url)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (a *program) talk(ctx context.Context, set *settings.Loaded, s *session, which string, last, interactive bool, greeting string) error {
+	if last {
+		which = "last"
+	}
+	conv, err := s.which(ctx, which)
+	if err != nil {
+		return err
+	}
+	o := terminal.Options{Client: s.Client, Log: s.chatLog, Cost: a.costOf(s), Window: a.windowOf(s, set), Conversation: conv, Model: a.Model, Agent: a.agent}
+	if s.local != nil {
+		o.Tools = s.local.ToolLines
+		o.Leaving = "the answer goes on when Steward is started again"
+	}
+	if !interactive {
+		a.Note("steward: not a terminal: each line is a message, and actions that need approval are not done")
+		var notes io.Writer = a.Stderr
+		if a.Quiet {
+			notes = io.Discard
+		}
+		return terminal.Plain(ctx, o, a.stdin, a.stdout, notes)
+	}
+	o.Private = a.Unseen(set)
+	o.Folder = func(path string, write bool) (string, error) { return a.GrantFolder(path, write, s.local) }
+	o.Greeting, o.History = greeting, app.HistoryFile(set)
+	o.In, o.Out, o.Environ = app.FileOf(a.stdin), app.FileOf(a.stdout), a.Environ
+	return terminal.Run(ctx, o)
+}
+
+// mostChatLog is how many calls /log shows in a chat.
+const mostChatLog = 20
+
+// chatLog returns the last tool calls of a conversation.
+func (s *session) chatLog(ctx context.Context, conv string, width int) (string, error) {
+	list, err := s.Log(ctx, client.LogQuery{Conversation: conv}, mostChatLog)
+	if err != nil || len(list) == 0 {
+		return "", err
+	}
+	slices.Reverse(list)
+	return logTable(list, width, false, time.Now()), nil
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/client"
+	"steward/internal/fault"
+	planning "steward/internal/plan"
+)
+
+func (a *program) plansCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use: "plans", Short: "Show the plans that were carried out, and what became of them", GroupID: "look",
+		Long: "Each plan that was carried out is recorded: the request, the plan, the tools that its agents used, what\n" +
+			"it cost, and what came of it. A record is named by its id, or by at least the first 8 characters of it.\n" +
+			"steward agents keep makes an agent of what was designed for a request.",
+	}, a.listPlans(), a.showPlan())
+}
+
+func (a *program) listPlans() *cobra.Command {
+	var limit int
+	c := &cobra.Command{Use: "list", Short: "List the plans that were carried out, newest first",
+		RunE: func(c *cobra.Command, _ []string) error {
+			list, err := readList(c.Context(), a, func(s *session) ([]client.Plan, error) { return s.Plans(c.Context(), limit) })
+			return tellList(a, list, err, "no plan was carried out yet", func(list []client.Plan) string {
+				rows := make([][]string, len(list))
+				for i, p := range list {
+					rows[i] = []string{p.Ended.Local().Format("01-02 15:04"), requestRef(p.ID), p.Outcome, planCost(&p), plainLine(p.Request)}
+				}
+				lines, _ := table([]column{{}, {}, {}, {right: true}, {least: leastWhat}}, rows, a.width())
+				return strings.Join(lines, "\n") + "\n"
+			})
+		}}
+	limitFlag(c, &limit, 50, "list at most `N`")
+	return c
+}
+
+// planCost returns what a plan cost: money, or tokens if these have no price.
+func planCost(p *client.Plan) string {
+	if p.Cost > 0 {
+		return fmt.Sprintf("$%.4f", p.Cost)
+	}
+	return fmt.Sprintf("%d tokens", p.Tokens)
+}
+
+func (a *program) showPlan() *cobra.Command {
+	return a.over(toRead, &cobra.Command{Use: "show RECORD", Short: "Show a plan that was carried out, and what became of its tasks", ValidArgsFunction: a.completePlans(),
+		Long: "Show a plan that was carried out: the request, the plan, what became of each task, and what it took.\n" +
+			"last is the newest record."},
+		func(ctx context.Context, s *session, args []string) error {
+			p, err := plannedBefore(ctx, s, args[0])
+			return tell(a, p, err, func(p client.Plan) string { return planText(&p, a.width()) })
+		})
+}
+
+// plannedBefore returns a plan that was carried out.
+func plannedBefore(ctx context.Context, s *session, which string) (client.Plan, error) {
+	if which == "last" {
+		list, err := s.Plans(ctx, 1)
+		if err != nil || len(list) == 0 {
+			return client.Plan{}, cmp.Or[error](err, fault.New(fault.NotFound, "plan_not_found", "no plan was carried out yet").WithHint(`have something planned: steward plan "…"`))
+		}
+		which = list[0].ID
+	}
+	return s.Plan(ctx, which)
+}
+
+func planText(p *client.Plan, width int) string {
+	edited := ""
+	if p.Edited {
+		edited = "by you, before it began"
+	} else if p.Fallback {
+		edited = "by Steward, since planning failed"
+	}
+	text := fields(13, [][2]string{{"record", p.ID}, {"conversation", p.Conversation}, {"request", p.Request}, {"edited", edited},
+		{"outcome", strings.Trim(p.Outcome+" ("+p.Error+")", " ()")}, {"took", p.Ended.Sub(p.Started).Round(time.Millisecond).String()}, {"cost", planCost(p)},
+		{"model calls", fmt.Sprint(p.Iterations)}, {"actions", fmt.Sprint(p.Intents)}, {"corrections", fmt.Sprint(p.Corrections)}, {"labels", strings.Join(p.Labels, ", ")}})
+	rows := [][]string{{"task", "outcome", "agent", "tools used"}}
+	for _, t := range p.Tasks {
+		agent := t.Agent
+		if agent == "" {
+			agent = "designed"
+		}
+		rows = append(rows, []string{plainLine(t.Name), strings.Trim(t.State+" ("+t.Error+")", " ()"), plainLine(agent), plainLine(strings.Join(t.Tools, ", "))})
+	}
+	lines, _ := table([]column{{}, {}, {}, {least: leastWhat}}, rows, width)
+	text += "\n" + strings.Join(lines, "\n") + "\n"
+	if d, err := planning.Parse(p.Plan); err == nil {
+		text += "\n"
+		for line := range strings.Lines(d.Text()) {
+			text += plainLine(strings.TrimSuffix(line, "\n")) + "\n"
+		}
+	}
+	return text
+}
+
+// completePlans offers the newest plans that were carried out.
+func (a *program) completePlans() completer {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Plan, error) { return s.Plans(ctx, 30) },
+		func(p *client.Plan) (string, string) { return requestRef(p.ID), p.Request })
+}

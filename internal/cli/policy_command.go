@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/app"
+	"steward/internal/fault"
+	"steward/internal/policy/rego"
+)
+
+func (a *program) policyCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use: "policy", Aliases: []string{"policies"}, Short: "Show, test and change what agents may do", GroupID: "look",
+		Long: "Policies decide what agents may see and do. They are rules in small text files. Steward has built-in\n" +
+			"ones, and you add your own to the folder policies of the data folder. They take effect as soon as they\n" +
+			"are saved. Your rules can forbid anything and require approval for anything; the files say what they may\n" +
+			"loosen. docs/guides/policies.md is an introduction for people who have never seen such rules.",
+	}, a.showPolicy(), a.explainPolicy(), a.checkPolicy(), a.testPolicy(), a.usePolicy())
+}
+
+// policyFiles reads the policies of the data folder and the built-in ones. The error says
+// why they cannot take effect.
+func (a *program) policyFiles() (string, rego.Loaded, error) {
+	set, err := a.Settings()
+	if err != nil {
+		return "", rego.Loaded{}, err
+	}
+	dir := app.PoliciesFolder(set.Data)
+	p, err := rego.Check(dir, app.PolicySettings(set))
+	return dir, p, err
+}
+
+func (a *program) showPolicy() *cobra.Command {
+	var input bool
+	c := &cobra.Command{
+		Use: "show [FILE…]", Short: "List the policies, or print them",
+		Long: "List the policy files, or print those that are named: default/tools.rego, or one of your own. --input\n" +
+			"lists the input that rules can use.",
+		Example: "  steward policy show\n  steward policy show default/tools.rego\n  steward policy show --input",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			_, p, _ := a.policyFiles() // offer what can be read
+			var names []cobra.Completion
+			for _, f := range p.Files {
+				names = append(names, f.Name)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if input {
+				return a.showInput()
+			}
+			dir, p, err := a.policyFiles()
+			if err != nil && len(p.Files) == 0 {
+				return err
+			}
+			if len(args) > 0 {
+				return a.printPolicies(p, args)
+			}
+			return a.listPolicies(dir, p, err)
+		},
+	}
+	c.Flags().BoolVar(&input, "input", false, "list the input that rules can use")
+	return c
+}
+
+func (a *program) showInput() error {
+	return tell(a, rego.Input(), nil, func(seen []rego.Seen) string {
+		var rows [][]string
+		for _, f := range seen {
+			rows = append(rows, []string{"input." + f.Path, f.About})
+		}
+		return columns(append(rows, []string{"data.settings.approve", `the setting approve: "actions" or "unfixed"`},
+			[]string{"data.NAME", "what your file data.json has under NAME"}), 0)
+	})
+}
+
+// printPolicies prints files as they are.
+func (a *program) printPolicies(p rego.Loaded, names []string) error {
+	var found []rego.File
+	for _, name := range names {
+		i := slices.IndexFunc(p.Files, func(f rego.File) bool { return f.Name == name || f.Name == rego.DefaultPrefix+name })
+		if i < 0 {
+			return fault.New(fault.NotFound, "policy_not_found", "there is no file %.100q of policies", name).WithHint("steward policy show lists them")
+		}
+		found = append(found, p.Files[i])
+	}
+	return tell(a, found, nil, func(found []rego.File) string {
+		var texts []string
+		for _, f := range found {
+			texts = append(texts, f.Text)
+		}
+		return strings.Join(texts, "\n")
+	})
+}
+
+// policyList is what steward policy show --json writes.
+type policyList struct {
+	Version string           `json:"version,omitzero"`
+	Folder  string           `json:"folder"`
+	Files   []policyListFile `json:"files"`
+	Tests   int              `json:"tests"`
+}
+
+type policyListFile struct {
+	Name  string `json:"name"`
+	Rules int    `json:"rules"`
+}
+
+// listPolicies lists the files. If they cannot take effect, it returns that error.
+func (a *program) listPolicies(dir string, p rego.Loaded, broken error) error {
+	out := policyList{p.Version, dir, []policyListFile{}, p.Tests}
+	var rows [][]string
+	for _, f := range p.Files {
+		n := rules(f.Text)
+		out.Files = append(out.Files, policyListFile{f.Name, n})
+		rows = append(rows, []string{f.Name, app.Plural(n, "rule"), cmp.Or(headline(f.Text), "your own")})
+	}
+	return errors.Join(tell(a, out, nil, func(policyList) string {
+		if broken != nil {
+			return columns(rows, 0)
+		}
+		return columns(rows, 0) + fmt.Sprintf("\nversion %s; your own lie in %s\n", p.Version, dir)
+	}), broken)
+}
+
+// deciding matches the beginning of a rule that decides, or that adds to what the built-in
+// rules use.
+var deciding = regexp.MustCompile(`^((allow|ask|deny|approvers|cap|mask|stays_local|everyone_sees) contains |trusted (if|:=|=) ?)`)
+
+// rules counts the rules that decide.
+func rules(text string) int {
+	n := 0
+	for line := range strings.Lines(text) {
+		if deciding.MatchString(line) {
+			n++
+		}
+	}
+	return n
+}
+
+// headline returns the first line of a file's first comment.
+func headline(text string) string {
+	for line := range strings.Lines(text) {
+		if s, ok := strings.CutPrefix(line, "# "); ok {
+			return strings.TrimSpace(s)
+		}
+		if strings.TrimSpace(line) != "" {
+			break
+		}
+	}
+	return ""
+}
+
+// policyCheck is what steward policy check --json writes.
+type policyCheck struct {
+	Version string `json:"version"`
+	Own     int    `json:"own"`
+	Tests   int    `json:"tests"`
+}
+
+func (a *program) checkPolicy() *cobra.Command {
+	return &cobra.Command{Use: "check", Short: "Check the policies in the data folder for errors",
+		Long: "Read the policies in the data folder as Steward does, and report every error with its file and line. A\n" +
+			"version with errors never takes effect: a running Steward keeps the one before.",
+		RunE: func(*cobra.Command, []string) error {
+			_, p, err := a.policyFiles()
+			return tell(a, policyCheck{p.Version, ownPolicies(p), p.Tests}, err, func(c policyCheck) string {
+				return fmt.Sprintf("the policies hold: version %s, %s of your own\n", c.Version, app.Plural(c.Own, "file"))
+			})
+		}}
+}
+
+// ownPolicies counts the user's own files.
+func ownPolicies(p rego.Loaded) (own int) {
+	for _, f := range p.Files {
+		if !strings.HasPrefix(f.Name, rego.DefaultPrefix) {
+			own++
+		}
+	}
+	return own
+}
+
+func (a *program) testPolicy() *cobra.Command {
+	return &cobra.Command{
+		Use: "test [DIR]", Short: "Run your tests of the policies",
+		Long: "Run the rules test_NAME in files that end in _test.rego, with the policies in the same folder and those\n" +
+			"built into Steward. Without a DIR, those of the data folder. The exit code is 1 if one fails.",
+		RunE: func(c *cobra.Command, args []string) error {
+			set, err := a.Settings()
+			if err != nil {
+				return err
+			}
+			dir := app.PoliciesFolder(set.Data)
+			if len(args) > 0 {
+				dir = a.Path(args[0])
+			}
+			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+				return fault.New(fault.NotFound, "policy_no_tests", "there is no folder %s", dir).WithHint("name the folder that your policies lie in")
+			}
+			tests, err := rego.Test(c.Context(), dir, app.PolicySettings(set))
+			if err != nil {
+				return err
+			}
+			failed := 0
+			for _, t := range tests {
+				if !t.Passed {
+					failed++
+				}
+			}
+			if a.json {
+				err = a.printJSON(orEmpty(tests))
+			} else {
+				err = a.printTests(tests, failed)
+			}
+			if err == nil && failed > 0 {
+				err = exitCode(exitFailed)
+			}
+			return err
+		},
+	}
+}
+
+func (a *program) printTests(tests []rego.Tested, failed int) error {
+	wide := 0
+	for _, t := range tests {
+		wide = max(wide, len(t.Name))
+	}
+	for _, t := range tests {
+		mark := "ok  "
+		if !t.Passed {
+			mark = "FAIL"
+		}
+		fmt.Fprintf(a.stdout, "%s  %-*s  %s\n", mark, wide, t.Name, t.Where)
+		switch {
+		case t.Error != "":
+			fmt.Fprintf(a.stdout, "      %s\n", t.Error)
+		case t.Failed != "":
+			fmt.Fprintf(a.stdout, "      %s: does not hold: %s\n", t.FailedAt, t.Failed)
+		}
+	}
+	var took time.Duration
+	for _, t := range tests {
+		took += t.Took
+	}
+	_, err := fmt.Fprintf(a.stdout, "\n%d passed, %d failed in %s\n", len(tests)-failed, failed, took.Round(time.Millisecond))
+	return err
+}
+
+func (a *program) usePolicy() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use: "use [TEMPLATE]", Short: "Use a template of rules for a family, a team or a company",
+		Long: "Write a template into the folder of your policies, as " + rego.TemplateFile + ", replacing the previous one. Without a\n" +
+			"TEMPLATE, list the available ones. To read it: steward policy show " + rego.TemplateFile + ".",
+		ValidArgs: []cobra.Completion{"default", "family", "team", "locked"},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listTemplates()
+			}
+			set, err := a.Settings()
+			if err != nil {
+				return err
+			}
+			dir := app.PoliciesFolder(set.Data)
+			file, err := rego.Use(dir, args[0], force)
+			if err != nil {
+				return err
+			}
+			p, err := rego.Check(dir, app.PolicySettings(set))
+			say := fmt.Sprintf("%s is used: %s", args[0], file)
+			if file == "" {
+				say = fmt.Sprintf("no template is used any more; the rules of %s stand", filepath.Clean(dir))
+			}
+			return a.told(struct {
+				Template string `json:"template"`
+				File     string `json:"file,omitzero"`
+				Version  string `json:"version"`
+			}{args[0], file, p.Version}, err, "%s", say)
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace the old one even if it was changed by hand; a copy without effect is kept beside it")
+	return c
+}
+
+func (a *program) listTemplates() error {
+	all, err := rego.Templates()
+	return tellList(a, all, err, "", func(all []rego.Template) string {
+		var rows [][]string
+		for _, t := range all {
+			rows = append(rows, []string{t.Name, t.About})
+		}
+		return columns(rows, 0)
+	})
+}

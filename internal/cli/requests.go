@@ -1,0 +1,320 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/client"
+	"steward/internal/fault"
+	"steward/internal/message"
+)
+
+func (a *program) requestsCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use: "requests", Aliases: []string{"request"}, Short: "Show requests, what they led to, and what is still running", GroupID: "look",
+		Long: "What you ask is a request. So is each call of an agent that results from it, and each background task.\n" +
+			"A request is closed when everything that it led to is closed. It is named by its id, or by at least the\n" +
+			"first 8 characters of it.",
+	}, a.listRequests(), a.showRequest(), a.watchRequest(), a.cancelRequest(),
+		a.orderTask("resume ID", "Resume a parked turn", "Resume a turn that is parked because Steward crashed twice in a row while it ran. If no Steward is\n"+
+			"serving, the turn resumes when one does.", "resumed", (*session).ResumeRequest),
+		a.orderTask("pause ID", "Pause a task of a plan", "Pause a task of a plan that is being worked on, and everything below it; resume goes on with it.", "paused", (*session).PauseTask),
+		a.orderTask("retry ID", "Begin a task of a plan again", "Begin a task again that failed, was skipped or was cancelled, with what was skipped because of it.", "begun again", (*session).RetryTask))
+}
+
+func (a *program) listRequests() *cobra.Command {
+	var all, everybody bool
+	var limit int
+	c := &cobra.Command{Use: "list", Short: "List the open requests",
+		Long: "List the open requests, newest first; with --all the newest ones, closed or not. Turns that led to no\n" +
+			"other request are left out, unless they are parked or wait for their model; steward log lists their\n" +
+			"tool calls.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			list, err := readList(c.Context(), a, func(s *session) ([]client.Request, error) {
+				return s.Requests(c.Context(), all, everybody, limit)
+			})
+			none := "no request is open"
+			if all {
+				none = "nothing that was asked led to another request yet"
+			}
+			return tellList(a, list, err, none, func(list []client.Request) string { return requestTable(list, everybody, a.width(), time.Now()) })
+		}}
+	c.Flags().BoolVar(&all, "all", false, "include closed requests")
+	c.Flags().BoolVar(&everybody, "all-users", false, "include the requests of all users")
+	limitFlag(c, &limit, 50, "list at most `N`")
+	return c
+}
+
+func (a *program) showRequest() *cobra.Command {
+	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything that a request led to as a tree", ValidArgsFunction: a.completeRequests(),
+		Long: "Show the turn of a request as a tree: its tool calls, the agents that were called and what they did,\n" +
+			"and tasks with what their results led to. Each node has its time, tokens and costs, including everything\n" +
+			"below it. ID is that of the turn's interaction or of any request below it; last is the newest request."},
+		func(ctx context.Context, s *session, args []string) error {
+			which, err := newestRequest(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			tree, err := s.Request(ctx, which)
+			return tell(a, tree, err, func(tree client.Request) string { return requestTree(&tree, a.width(), time.Now()) })
+		})
+}
+
+// newestRequest returns the id that "last" means.
+func newestRequest(ctx context.Context, s *session, which string) (string, error) {
+	if which != "last" {
+		return which, nil
+	}
+	list, err := s.Requests(ctx, true, false, 1)
+	if err == nil && len(list) == 0 {
+		err = fault.New(fault.NotFound, "request_not_found", "there is no request yet").WithHint(`start one: steward ask "…"`)
+	}
+	if err != nil {
+		return "", err
+	}
+	return list[0].ID, nil
+}
+
+func (a *program) cancelRequest() *cobra.Command {
+	return a.aboutRequest(&cobra.Command{Use: "cancel ID", Short: "Cancel what a request is still doing",
+		Long: "Cancel what a request is still doing: a task, or everything that is open below a turn. Whoever asked is\n" +
+			"told. Changes that were already made stay."}, func(ctx context.Context, s *session, which, user string) error {
+		if err := s.CancelRequest(ctx, which, user); err != nil {
+			return err
+		}
+		a.Note("cancelled")
+		if user != "" {
+			return nil
+		}
+		return s.awaitOver(ctx, which)
+	})
+}
+
+// orderTask makes a command that gives an order about a request.
+func (a *program) orderTask(use, short, long, done string, do func(s *session, ctx context.Context, which, user string) error) *cobra.Command {
+	return a.aboutRequest(&cobra.Command{Use: use, Short: short, Long: long}, func(ctx context.Context, s *session, which, user string) error {
+		err := do(s, ctx, which, user)
+		if err == nil {
+			a.Note("%s", done)
+		}
+		return err
+	})
+}
+
+// aboutRequest makes a command that changes a request, possibly another user's.
+func (a *program) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
+	user := c.Flags().String("user", "", "the `NAME` of the user whose request it is; by default you")
+	c.ValidArgsFunction = a.completeRequests()
+	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error { return do(ctx, s, args[0], *user) })
+}
+
+// awaitOver waits a while for a cancelled request to end before this process does.
+func (s *session) awaitOver(ctx context.Context, which string) error {
+	return s.await(ctx, which, 5*time.Second, func(r *client.Request) bool { return r.State == requestClosed })
+}
+
+// await waits for a limited time until a request of this process is in the desired state.
+// The next start completes what is left.
+func (s *session) await(ctx context.Context, which string, long time.Duration, done func(*client.Request) bool) error {
+	if s.local == nil {
+		return nil
+	}
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		tree, err := s.Request(ctx, which)
+		if err != nil || done(&tree) {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// completeRequests offers the newest requests.
+func (a *program) completeRequests() completer {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Request, error) {
+		return s.Requests(ctx, true, false, 30)
+	},
+		func(r *client.Request) (string, string) { return requestRef(r.ID), requestWhat(r) })
+}
+
+// Kinds, states and statuses of a request in the API.
+const (
+	requestTurn, requestAgent, requestTask, requestTool = "turn", "agent", "task", "tool"
+	requestPlanned                                      = "plan_task" // a task of a plan
+
+	requestOpen, requestAnswered, requestClosed = "open", "answered", "closed"
+
+	requestParked, requestWaiting = "parked", "waiting for its model"
+
+	wishQueued = "queued"
+)
+
+// requestRef shortens an id to its beginning, which is enough to find the request.
+func requestRef(x string) string { return x[:min(len(x), 13)] }
+
+// requestMark returns a symbol for the state of a request.
+func requestMark(v *client.Request) string {
+	outcome := v.Outcome
+	if v.Kind == requestTool || v.Kind == requestAgent && outcome == "" {
+		outcome = v.Status
+	}
+	switch {
+	case v.Kind == requestPlanned && v.Status == "pending":
+		return "·"
+	case v.State != requestClosed && v.Outcome == "" || v.State == requestAnswered && v.Error == "":
+		return "…"
+	case outcome == "answered", outcome == string(message.OK):
+		return "✓"
+	case outcome == string(message.UnknownEnd), outcome == string(message.Accepted), outcome == string(message.Queued), outcome == "":
+		return "?"
+	}
+	return "✗"
+}
+
+// requestWhat describes a request on one line.
+func requestWhat(v *client.Request) string {
+	var s string
+	switch v.Kind {
+	case requestTurn:
+		switch s = v.Title; {
+		case strings.HasPrefix(v.Origin, "tool:"), strings.HasPrefix(v.Origin, "agent:"), strings.HasPrefix(v.Origin, "intent:"):
+			s = "« " + v.Agent + " is told"
+		case s == "":
+			s = "a turn of " + v.Agent
+		}
+	case requestAgent:
+		s = "agent " + v.Agent
+		if v.Title != "" {
+			s += ": " + v.Title
+		}
+	case requestPlanned:
+		if s = v.Title; v.Agent != "" {
+			s += " → " + v.Agent
+		}
+	case requestTask:
+		switch s = "task " + v.Tool; v.Wish {
+		case wishQueued:
+			s = "queued " + v.Tool
+		case "retry", "undo", "resolve":
+			s = "the user's " + v.Wish + " of " + v.Tool
+		}
+	default:
+		if s = v.Tool; v.Title != "" {
+			s += ": " + v.Title
+		}
+	}
+	if state := requestState(v); state != "" {
+		s += " (" + state + ")"
+	}
+	return s
+}
+
+// requestState describes the state of a request, beyond its mark.
+func requestState(v *client.Request) string {
+	var parts []string
+	add := func(s string) {
+		if s = strings.ReplaceAll(s, "_", " "); s != "" && !slices.Contains(parts, s) {
+			parts = append(parts, s)
+		}
+	}
+	switch {
+	case v.Kind == requestTask && v.State == requestOpen:
+		add(v.Status)
+		if v.Progress > 0 {
+			add(fmt.Sprintf("%d%%", int(v.Progress*100)))
+		}
+		add(v.Message)
+	case v.Kind == requestPlanned && v.State == requestOpen:
+		add(v.Status)
+	case v.Status == requestParked, v.Status == requestWaiting:
+		add(v.Status)
+		add(v.Message)
+	case v.State == requestOpen && v.Outcome == "": // with an outcome it is only not closed yet
+		add("runs")
+	case v.State == requestAnswered:
+		add("answered, waits for what it led to")
+	}
+	if v.Intent != "" && v.Intent != "done" {
+		add(v.Intent)
+	}
+	if v.State == requestClosed || v.Error != "" {
+		if v.Outcome != "" && v.Outcome != "answered" && v.Outcome != string(message.OK) {
+			add(v.Outcome)
+		} else if v.Kind == requestTool && v.Status != string(message.OK) {
+			add(v.Status)
+		}
+		add(v.Error)
+		if v.Message != "" && requestMark(v) != "✓" && v.State == requestClosed {
+			add(v.Message)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// requestTable formats requests, one per line, and perhaps their users.
+func requestTable(list []client.Request, users bool, width int, now time.Time) string {
+	rows := make([][]string, len(list))
+	for i := range list {
+		v := &list[i]
+		what := plainLine(requestWhat(v))
+		if users {
+			what = plainLine(v.User) + ": " + what
+		}
+		rows[i] = []string{v.Started.Local().Format("01-02 15:04"), requestMark(v), requestRef(v.ID), tookOf(v, now), what}
+	}
+	lines, _ := table([]column{{}, {}, {}, {right: true}, {least: leastWhat}}, rows, width)
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// tookOf returns how long a request took, or has taken until now.
+func tookOf(v *client.Request, now time.Time) string {
+	d := v.Took(now)
+	switch {
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(100 * time.Millisecond)
+	default:
+		d = d.Round(time.Millisecond)
+	}
+	return d.String()
+}
+
+// requestTree formats a request and everything below it.
+func requestTree(v *client.Request, width int, now time.Time) string {
+	rows := [][]string{{"", "time", "tokens", "cost"}}
+	var draw func(v *client.Request, head, tail string)
+	draw = func(v *client.Request, head, tail string) {
+		row := []string{head + requestMark(v) + " " + plainLine(requestWhat(v)), tookOf(v, now), "", ""}
+		if n := v.Usage.Input + v.Usage.Output; n > 0 {
+			row[2] = fmt.Sprint(n)
+		}
+		if v.Cost > 0 {
+			row[3] = fmt.Sprintf("$%.4f", v.Cost)
+		}
+		rows = append(rows, row)
+		for i := range v.Below {
+			if i < len(v.Below)-1 {
+				draw(&v.Below[i], tail+"├─ ", tail+"│  ")
+			} else {
+				draw(&v.Below[i], tail+"└─ ", tail+"   ")
+			}
+		}
+	}
+	draw(v, "", "")
+	for _, r := range rows {
+		r[0] = cell(r[0], 110)
+	}
+	lines, _ := table([]column{{least: leastWhat}, {right: true}, {right: true}, {right: true}}, rows, width)
+	return fields(13, [][2]string{{"request", v.ID}, {"conversation", v.Conversation}, {"began", v.Started.Local().Format(time.DateTime)}}) +
+		"\n" + strings.Join(lines, "\n") + "\n"
+}

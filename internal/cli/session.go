@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"steward/client"
+	"steward/internal/app"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/server/auth"
+	"steward/internal/settings"
+)
+
+// need is how much of a data folder a command opens if no Steward serves it. Each value
+// opens more than the one before.
+type need int
+
+const (
+	toRead   need = iota // the database, read-only, even while another process uses it
+	toDecide             // the database, for changes that need no running node
+	toManage             // the agents too
+	toLook               // a node that does not resume interrupted work
+	toAct                // a node that resumes interrupted work
+)
+
+// session is a command's connection to the API: to the Steward that serves the data folder
+// or, if there is none, to the same handlers in this process.
+type session struct {
+	*client.Client
+	server app.Notice // of the Steward that serves the folder; zero: there is none
+	local  *app.Local // the node in this process; nil: there is none
+	close  func() error
+}
+
+// errNothingYet is the error for a data folder in which nothing is stored.
+var errNothingYet = noConversation()
+
+// with runs a function with the API.
+func (a *program) with(ctx context.Context, n need, do func(*session) error) error {
+	set, err := a.Settings()
+	if err != nil {
+		return err
+	}
+	s, err := a.connect(ctx, set, n, a.Logger(set, a.Stderr))
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(s), s.end())
+}
+
+// withStored is like with, but fails if nothing is stored.
+func (a *program) withStored(ctx context.Context, n need, do func(*session) error) error {
+	set, err := a.Settings()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(app.Database(set.Data)); errors.Is(err, os.ErrNotExist) {
+		return errNothingYet
+	}
+	return a.with(ctx, n, do)
+}
+
+// connect connects to the Steward that serves the data folder, or opens the folder.
+func (a *program) connect(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
+	if n == toRead {
+		if s, err := a.join(set); err == nil && s.listens(ctx) {
+			a.noteUnused(s)
+			return s, nil
+		}
+		return a.readStored(ctx, set, log)
+	}
+	s, err := a.openStored(ctx, set, n, log)
+	if !fault.HasCode(err, "data_in_use") {
+		return s, err
+	}
+	s, joined := a.join(set)
+	if joined != nil {
+		return nil, fault.Of(err).WithHint("it cannot be joined: %s", joined)
+	}
+	a.noteUnused(s)
+	return s, nil
+}
+
+// noteUnused names the flags that a Steward that already runs does not take.
+func (a *program) noteUnused(s *session) {
+	var flags []string
+	if len(a.AgentFolders) > 0 {
+		flags = append(flags, "--agents")
+	}
+	if len(a.MCPFiles) > 0 {
+		flags = append(flags, "--mcp")
+	}
+	if len(flags) > 0 {
+		a.Note("steward: %s has no effect here: a Steward already runs at %s, with the agents that it was started with", strings.Join(flags, " and "), s.server.URL)
+	}
+}
+
+// join connects to the Steward that uses the data folder.
+func (a *program) join(set *settings.Loaded) (*session, error) {
+	n, err := app.ReadNotice(set.Data)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "server_unknown", "the Steward that uses %s does not say where it can be reached: %w", set.Data, err).
+			WithHint("stop it, or start steward serve and chat beside it")
+	}
+	token := a.Token(set.Data)
+	if _, err := token(); err != nil {
+		return nil, err
+	}
+	return &session{server: n, close: func() error { return nil },
+		Client: client.New(client.Options{URL: n.URL, Token: token, HTTP: &http.Client{Transport: &http.Transport{}}, Fault: auth.FaultOf})}, nil
+}
+
+// listens reports whether the server still runs and listens. After a crash, another program
+// may have its process id or its port, and would receive the token.
+func (s *session) listens(ctx context.Context) bool {
+	u, err := url.Parse(s.server.URL)
+	if err != nil || s.server.PID <= 0 || errors.Is(unix.Kill(s.server.PID, 0), unix.ESRCH) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+	return err == nil && c.Close() == nil
+}
+
+// alone reports whether no Steward serves the data folder.
+func (s *session) alone() bool { return s.server.URL == "" }
+
+// end closes the session.
+func (s *session) end() error {
+	s.Client.Close()
+	return s.close()
+}
+
+// which returns the id of the conversation that the user named: by its id, or as last. For
+// the name "" it returns "".
+func (s *session) which(ctx context.Context, name string) (string, error) {
+	switch name {
+	case "":
+		return "", nil
+	case "last":
+		list, err := s.Conversations(ctx, 1)
+		if err == nil && len(list) == 0 {
+			err = noConversation()
+		}
+		if err != nil {
+			return "", err
+		}
+		return list[0].ID, nil
+	}
+	conv, err := conversationID(name)
+	if err == nil {
+		_, err = s.Conversation(ctx, conv.String())
+	}
+	return conv.String(), err
+}
+
+func noConversation() error {
+	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").WithHint(`start one: steward ask "…"`)
+}
+
+// conversationID parses the id of a conversation.
+func conversationID(name string) (id.ID, error) {
+	conv, ok := id.Parse(strings.ToLower(name))
+	if !ok || conv.Zero() {
+		return conv, fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", name).
+			WithHint("steward conversations list shows the ids")
+	}
+	return conv, nil
+}
+
+// readStored returns a session over the database, opened read-only.
+func (a *program) readStored(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*session, error) {
+	st, err := a.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		return nil, errNothingYet
+	}
+	return a.sessionOf(a.Stored(st, set, log))
+}
+
+// sessionOf returns a session over an API in this process.
+func (a *program) sessionOf(api *app.API, err error) (*session, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &session{Client: api.Client, close: api.Close}, nil
+}
+
+// openStored opens as much of the data folder as n requires, for this process alone.
+func (a *program) openStored(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
+	if n >= toLook {
+		a.Idle = n == toLook
+		l, err := a.OpenLocal(ctx, set, log)
+		if err != nil {
+			return nil, err
+		}
+		return &session{Client: l.Own.Client, local: l, close: l.Close}, nil
+	}
+	st, err := a.OpenStore(ctx, set, log, nil)
+	if err != nil {
+		return nil, err
+	}
+	if n == toManage {
+		return a.sessionOf(a.OpenCatalog(ctx, set, st))
+	}
+	return a.sessionOf(a.Stored(st, set, log))
+}

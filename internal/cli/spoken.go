@@ -1,0 +1,361 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/client"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+)
+
+// spoken is a message as the API returns it.
+type spoken struct {
+	*message.Message
+	standing
+	raw json.RawMessage
+}
+
+// standing is the position and the state of a message.
+type standing struct {
+	Interaction  id.ID           `json:"interaction_id"`
+	Branch       string          `json:"branch"`
+	State        record.Validity `json:"state"` // empty: active
+	Reason       string          `json:"reason"`
+	By           string          `json:"by"`
+	Changed      time.Time       `json:"changed"`
+	SupersededBy id.ID           `json:"superseded_by"`
+	Pinned       bool            `json:"pinned"`
+	Shown        bool            `json:"shown"` // a model sees it; left out: true
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *spoken) UnmarshalJSON(b []byte) (err error) {
+	m.standing, m.raw = standing{Shown: true}, slices.Clone(b)
+	if err := json.Unmarshal(b, &m.standing); err != nil {
+		return err
+	}
+	m.Message, err = message.Decode(b)
+	return err
+}
+
+// marks describes what is unusual about a message.
+func (m *spoken) marks() string {
+	var out []string
+	switch m.State {
+	case "":
+		if !m.Shown {
+			out = append(out, "not shown")
+		}
+	case record.Superseded:
+		if m.Shown {
+			out = append(out, "superseded")
+		} else {
+			out = append(out, "summarised")
+		}
+	default:
+		out = append(out, stateWord(m.State))
+	}
+	if m.Pinned {
+		out = append(out, "pinned")
+	}
+	return strings.Join(out, ", ")
+}
+
+// stateWord names a validity for people.
+func stateWord(v record.Validity) string {
+	if v == record.Invalidated {
+		return "obsolete"
+	}
+	return string(v)
+}
+
+// who names the speaker.
+func (m *spoken) who() string {
+	switch {
+	case m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system":
+		return "steward"
+	case m.Role == message.User:
+		return "you"
+	}
+	if r := m.Result(); r != nil {
+		return plainLine(r.Name)
+	}
+	return string(m.Role)
+}
+
+// mostGist is how many columns of a message a list shows if the terminal sets no limit.
+const mostGist = 200
+
+// gist summarizes a message on one line.
+func (m *spoken) gist() string {
+	var parts []string
+	for _, b := range m.Blocks {
+		if b.Base().Labels&message.Secret != 0 {
+			parts = append(parts, "[secret]")
+			continue
+		}
+		switch b := b.(type) {
+		case *message.Text:
+			parts = append(parts, b.Text)
+		case *message.ToolCall:
+			parts = append(parts, "→ "+b.Name+" "+string(b.Args))
+		case *message.ToolResult:
+			parts = append(parts, b.Text())
+		case *message.Image:
+			parts = append(parts, "[image]")
+		case *message.File:
+			parts = append(parts, strings.TrimSuffix("[file "+b.Name, " ")+"]")
+		}
+	}
+	text := strings.Join(parts, " ")
+	if len(text) > 4*mostGist { // more would not be shown
+		text = strings.ToValidUTF8(text[:4*mostGist], "")
+	}
+	return cell(strings.Join(strings.Fields(plainLine(text)), " "), mostGist)
+}
+
+// shortID returns the end of an id, as lists show it, because ids that were made at about
+// the same time share their beginnings.
+func shortID(x id.ID) string { return shorten(x.String()) }
+
+func shorten(s string) string { return s[max(0, len(s)-8):] }
+
+// spokenTable formats messages in their order, under a heading for each day, within a width
+// (0: unlimited).
+func spokenTable(list []*spoken, width int, now time.Time) string {
+	rows := make([][]string, len(list))
+	for i, m := range list {
+		rows[i] = []string{shortID(m.ID), m.who(), m.marks(), m.gist()}
+	}
+	lines, _ := table([]column{{}, {most: widestTool}, {}, {least: leastWhat}}, rows, besideHours(width))
+	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
+}
+
+// spokenText formats a message in full.
+func spokenText(m *spoken, conv string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s\n\n", m.who(), m.At.Local().Format("2006-01-02 15:04:05"))
+	state := ""
+	if m.State != "" {
+		state = stateWord(m.State)
+		if m.State == record.Superseded && !m.Shown {
+			state = "summarised"
+		}
+		if m.By != "" {
+			state += " by " + byWord(m.By, "")
+		}
+		if !m.Changed.IsZero() {
+			state += ", " + m.Changed.Local().Format("2006-01-02 15:04")
+		}
+		if m.Reason != "" {
+			state += ": " + m.Reason
+		}
+	}
+	model := m.Model
+	if m.Stop != "" {
+		model += " (" + string(m.Stop) + ")"
+	}
+	shown, pinned := "", ""
+	if !m.Shown && m.State == "" {
+		shown = "no: it lies before what the model is shown"
+	}
+	if m.Pinned {
+		pinned = "yes"
+	}
+	b.WriteString(fields(15, [][2]string{{"id", m.ID.String()}, {"conversation", conv}, {"interaction", m.Interaction.String()}, {"branch", m.Branch},
+		{"model", strings.TrimSpace(model)}, {"state", state}, {"stands for it", m.SupersededBy.String()}, {"shown", shown}, {"pinned", pinned}}))
+	for _, x := range m.Blocks {
+		b.WriteString("\n" + blockText(x))
+	}
+	for i, c := range m.Citations() {
+		fmt.Fprintf(&b, "[%d] %s\n", i+1, plainLine(c.String()))
+	}
+	return b.String()
+}
+
+// blockText formats a block in full.
+func blockText(b message.Block) string {
+	if b.Base().Labels&message.Secret != 0 {
+		return "[secret]\n"
+	}
+	switch b := b.(type) {
+	case *message.Text:
+		return indented(b.Text)
+	case *message.Reasoning:
+		return "reasoning\n" + indented(b.Text)
+	case *message.Vendor:
+		return "by the provider: " + plainLine(b.Kind) + "\n" + indented(string(b.Meta.Fields))
+	case *message.ToolCall:
+		return "calls " + plainLine(b.Name) + "\n" + indented(argumentsText(b.Args))
+	case *message.ToolResult:
+		text := fmt.Sprintf("result of %s (%s)\n%s", plainLine(b.Name), b.Status, indented(b.Text()))
+		if b.Rest != "" {
+			text += "  [the rest is kept as " + plainLine(b.Rest) + "]\n"
+		}
+		return text
+	case *message.Image:
+		return "[image " + plainLine(cmp.Or(b.MIME, b.URL)) + "]\n"
+	case *message.File:
+		return "[file " + plainLine(cmp.Or(b.Name, b.MIME, b.URL)) + "]\n"
+	}
+	return ""
+}
+
+// byWord names who changed something: a tool, an agent or a person.
+func byWord(tool, actor string) string {
+	switch {
+	case tool != "" && tool != "local":
+		return tool
+	case tool == "local" || actor == "local":
+		return "you"
+	}
+	return strings.TrimPrefix(actor, "agent:")
+}
+
+// pageOf is how many messages are requested at once.
+const pageOf = 1000
+
+// newestFirst reads the messages of a branch ("": the current one), newest first.
+func (t talk) newestFirst(ctx context.Context, branch string, page int) iter.Seq2[*spoken, error] {
+	return t.messages(ctx, client.Params{"reverse": "true", "branch": branch}, page)
+}
+
+// deletedOnes reads the deleted messages that can be restored.
+func (t talk) deletedOnes(ctx context.Context) iter.Seq2[*spoken, error] {
+	return t.messages(ctx, client.Params{"deleted": "true"}, pageOf)
+}
+
+func (t talk) messages(ctx context.Context, p client.Params, page int) iter.Seq2[*spoken, error] {
+	p["id"] = t.conv
+	return client.Each[*spoken](ctx, t.Client, "GET /conversations/{id}/messages", "messages", p, page)
+}
+
+// everywhere reads the messages of all branches, each once, newest first and the current
+// branch first. If deleted is set, deleted messages that can be restored follow.
+func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, error] {
+	return func(yield func(*spoken, error) bool) {
+		branches, err := t.Branches(ctx, t.conv, false)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		slices.SortStableFunc(branches, func(a, b client.Branch) int { return cmp.Compare(rank(b), rank(a)) })
+		seen := map[id.ID]bool{}
+		lists := make([]iter.Seq2[*spoken, error], 0, len(branches)+1)
+		for _, b := range branches {
+			lists = append(lists, t.newestFirst(ctx, b.ID, pageOf))
+		}
+		if deleted {
+			lists = append(lists, t.deletedOnes(ctx))
+		}
+		for _, list := range lists {
+			for m, err := range list {
+				if err == nil && seen[m.ID] {
+					continue
+				}
+				if !yield(m, err) || err != nil {
+					return
+				}
+				seen[m.ID] = true
+			}
+		}
+	}
+}
+
+// leastPart is how many characters of an id the user must type.
+const leastPart = 6
+
+// find finds messages by their ids, by at least six characters of the beginning
+// or the end of their ids, or as "last". Error codes: message_invalid,
+// message_not_found, message_ambiguous.
+func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoken, error) {
+	found := make([][]*spoken, len(names))
+	open := len(names) // names that match no full id yet
+	for i, name := range names {
+		names[i] = strings.ToLower(strings.TrimSpace(name))
+		if _, whole := id.Parse(names[i]); !whole && names[i] != "last" && !isPart(names[i]) {
+			return nil, fault.New(fault.Invalid, "message_invalid", "%.80q is no id of a message, nor a part of one", name).
+				WithHint("steward messages list shows the ids; %d characters of the beginning or the end will do", leastPart)
+		}
+	}
+	first := true
+	for m, err := range t.everywhere(ctx, deleted) {
+		if err != nil {
+			return nil, err
+		}
+		full := m.ID.String()
+		for i, name := range names {
+			if name == full || name == "last" && first {
+				found[i] = []*spoken{m}
+				open--
+			} else if len(name) < len(full) && (strings.HasPrefix(full, name) || strings.HasSuffix(full, name)) {
+				found[i] = append(found[i], m)
+			}
+		}
+		if first = false; open == 0 {
+			break
+		}
+	}
+	out := make([]*spoken, len(names))
+	for i, list := range found {
+		switch len(list) {
+		case 0:
+			return nil, fault.New(fault.NotFound, "message_not_found", "conversation %s has no message %s", t.conv, names[i]).
+				WithHint("steward messages list shows those that it has; --conversation names another conversation")
+		case 1:
+			out[i] = list[0]
+		default:
+			return nil, ambiguous("message", "messages", names[i], list, func(m *spoken) string { return m.ID.String() })
+		}
+	}
+	return out, nil
+}
+
+// isPart reports whether a text is a long enough part of a possible id.
+func isPart(s string) bool {
+	return len(s) >= leastPart && strings.Trim(s, "0123456789abcdef-") == ""
+}
+
+// ambiguous returns the error for a part that several ids have in common.
+func ambiguous[T any](what, plural, name string, list []T, idOf func(T) string) error {
+	var full, short []string
+	for _, x := range list {
+		full, short = append(full, idOf(x)), append(short, shorten(idOf(x)))
+	}
+	names := short
+	if slices.ContainsFunc(full, func(s string) bool { return strings.HasSuffix(s, name) }) {
+		names = full
+	}
+	if len(names) > 8 {
+		names = append(slices.Clone(names[:8]), "…")
+	}
+	return fault.New(fault.Invalid, what+"_ambiguous", "%q may mean any of %d %s", name, len(list), plural).
+		Detail("candidates", full).WithHint("name one of them: %s", strings.Join(names, ", "))
+}
+
+// ids returns the ids of messages.
+func ids(list []*spoken) []string {
+	out := make([]string, len(list))
+	for i, m := range list {
+		out[i] = m.ID.String()
+	}
+	return out
+}
+
+// shortIDs lists the short forms of ids.
+func shortIDs(list []string) string {
+	out := make([]string, len(list))
+	for i, x := range list {
+		out[i] = shorten(x)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/client"
+	"steward/internal/identity"
+)
+
+func (a *program) usersCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use: "users", Aliases: []string{"user"}, Short: "Manage users and their roles", GroupID: "keep",
+		Long: "Users log in with their keys (steward keys) and have one or more roles: an admin manages other users;\n" +
+			"a member uses Steward; a guest chats but changes nothing; a service is a program,\n" +
+			"which cannot be asked for approval. The default role is member. Whoever sits at this machine is the\n" +
+			"user local, an admin; only local decides about local, and about agents and servers.",
+	}, a.listUsers(), a.showUser(), a.addUser(), a.setUser(),
+		a.switchUser("disable USER…", "Lock users out at once", "is disabled: the user's keys no longer work", true),
+		a.switchUser("enable USER…", "Enable disabled users again", "is enabled", false), a.deleteUsers())
+}
+
+func userState(u client.User) string {
+	if u.Disabled {
+		return "disabled"
+	}
+	return "enabled"
+}
+
+// people makes a command that shows users and groups. If nothing is stored yet, there is
+// only the machine's own user.
+func (a *program) people(c *cobra.Command, do work) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call := func(s *session) error { return do(c.Context(), s, args) }
+		err := a.with(c.Context(), toRead, call)
+		if errors.Is(err, errNothingYet) {
+			err = a.with(c.Context(), toDecide, call)
+		}
+		return err
+	}
+	return c
+}
+
+func (a *program) listUsers() *cobra.Command {
+	return a.people(&cobra.Command{Use: "list", Short: "List the users"}, func(ctx context.Context, s *session, _ []string) error {
+		users, err := s.Users(ctx)
+		if err != nil {
+			return err
+		}
+		groups, err := s.Groups(ctx)
+		for i := range users {
+			users[i].Groups = []string{}
+			for _, g := range groups {
+				if g.Has(users[i].User) {
+					users[i].Groups = append(users[i].Groups, g.Name)
+				}
+			}
+		}
+		return tellList(a, users, err, "", userTable)
+	})
+}
+
+func userTable(list []client.User) string {
+	rows := [][]string{{"USER", "ROLES", "STATE", "GROUPS", "NAME"}}
+	for _, u := range list {
+		rows = append(rows, []string{u.User, strings.Join(u.Roles, ", "), userState(u),
+			cmp.Or(strings.Join(u.Groups, ", "), "-"), cmp.Or(plainLine(u.Display), "-")})
+	}
+	return columns(rows, 0)
+}
+
+func (a *program) showUser() *cobra.Command {
+	return a.people(&cobra.Command{Use: "show USER", Short: "Show one user", ValidArgsFunction: a.completeUsers()},
+		func(ctx context.Context, s *session, args []string) error {
+			u, err := s.User(ctx, args[0])
+			return tell(a, u, err, userText)
+		})
+}
+
+func userText(u client.User) string {
+	account := "none: nobody has added this user"
+	if !u.Created.IsZero() {
+		account = "since " + u.Created.Local().Format(time.DateOnly)
+	}
+	return fields(9, [][2]string{{"user", u.User}, {"name", u.Display}, {"roles", strings.Join(u.Roles, ", ")},
+		{"groups", cmp.Or(strings.Join(u.Groups, ", "), "none")}, {"state", userState(u)}, {"account", account}})
+}
+
+// accountFlags holds the flags for the properties of a user.
+type accountFlags struct {
+	name  string
+	roles []string
+}
+
+func (f *accountFlags) add(c *cobra.Command) *cobra.Command {
+	c.Flags().StringVar(&f.name, "name", "", "display name of the user, in your own `WORDS`")
+	c.Flags().StringSliceVar(&f.roles, "role", nil, "the `ROLES`: "+strings.Join(identity.Roles(), ", ")+"; they replace the previous ones")
+	complete(c, "role", words(identity.Roles()...))
+	return c
+}
+
+// change returns the flags that were given.
+func (f *accountFlags) change(c *cobra.Command) map[string]any {
+	out := map[string]any{}
+	if c.Flags().Changed("name") {
+		out["display"] = f.name
+	}
+	if c.Flags().Changed("role") {
+		out["roles"] = f.roles
+	}
+	return out
+}
+
+func (a *program) addUser() *cobra.Command {
+	var f accountFlags
+	c := f.add(&cobra.Command{Use: "add USER", Short: "Add a user", ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  steward users add ada --name \"Ada Lovelace\" --role member\n  steward keys create --user ada"})
+	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
+		u, err := s.AddUser(ctx, args[0], f.change(c))
+		return a.told(u, err, "%s is %s now; steward keys create --user %s makes a key", u.User, anyRole(u.Roles), u.User)
+	})
+}
+
+// anyRole describes roles in words: "a member", "an admin and a service".
+func anyRole(roles []string) string {
+	return strings.ReplaceAll("a "+strings.Join(roles, " and a "), "a admin", "an admin")
+}
+
+func (a *program) setUser() *cobra.Command {
+	var f accountFlags
+	c := f.add(&cobra.Command{Use: "set USER", Short: "Change a user's name or roles", ValidArgsFunction: a.completeUsers(),
+		Example: "  steward users set ada --role admin"})
+	c.MarkFlagsOneRequired("name", "role")
+	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
+		u, err := s.SetUser(ctx, args[0], f.change(c))
+		return a.told(u, err, "%s is %s now", u.User, anyRole(u.Roles))
+	})
+}
+
+func (a *program) switchUser(use, short, done string, off bool) *cobra.Command {
+	return a.over(toDecide, &cobra.Command{Use: use, Short: short, ValidArgsFunction: a.completeUsers()},
+		func(ctx context.Context, s *session, args []string) error {
+			var list []client.User
+			for _, name := range args {
+				u, err := s.SetUser(ctx, name, map[string]any{"disabled": off})
+				if err != nil {
+					return err
+				}
+				list = append(list, u)
+				if !a.json {
+					a.Note("%s %s", u.User, done)
+				}
+			}
+			if a.json {
+				return a.printJSON(list)
+			}
+			return nil
+		})
+}
+
+func (a *program) deleteUsers() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{Use: "delete USER…", Short: "Delete users and erase everything of theirs", ValidArgsFunction: a.completeUsers(),
+		Long: "Delete users and, before the command ends, erase everything of theirs: conversations, resources, events\n" +
+			"that they published, questions, keys, memberships, profiles, and what agents store for them. What they\n" +
+			"shared with a group stays with the group. The log keeps that they existed and who deleted them, but not\n" +
+			"what they said.",
+		PreRunE: func(_ *cobra.Command, args []string) error { return a.sure(yes, args) }}
+	yesFlag(c, &yes)
+	return a.about(toLook, c, func(ctx context.Context, s *session, args []string) error {
+		for _, name := range args {
+			if err := s.DeleteUser(ctx, name); err != nil {
+				return err
+			}
+			a.Note("%s is deleted, with everything", name)
+		}
+		return nil
+	})
+}
+
+// completeUsers offers the names of users.
+func (a *program) completeUsers() completer {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.User, error) { return s.Users(ctx) },
+		func(u *client.User) (string, string) { return u.User, cmp.Or(u.Display, strings.Join(u.Roles, ", ")) })
+}
