@@ -133,13 +133,25 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// Existing databases contain the keys: they must never change.
+// Existing databases contain the keys: they must never change. The types with a
+// code of one byte are in the order of their codes; a new one comes last.
 func TestKeysStayAsTheyAre(t *testing.T) {
+	for i, typ := range []string{
+		"common.Conversation", "common.Interaction", "common.Message", "common.Branch",
+		"agent.Run", "agent.Agent", "effect.Intent", "effect.Approval",
+		"tool.Tool", "tool.Overflow", "plan.Plan", "plan.Task",
+		"identity.User", "identity.Key", "identity.Group", "common.Request",
+		"llm.Usage", "common.Mark", "common.Pin",
+	} {
+		if got, want := string(resource.Root(typ, "x").Key()), string([]byte{byte(i + 1)})+"\x02x\x00"; got != want {
+			t.Errorf("the key of a %s is %q, want %q", typ, got, want)
+		}
+	}
 	for want, u := range map[string]resource.URI{
 		"\x01\x02c\x00": resource.Root("common.Conversation", "c"),
 		"\x7fa.B\x00\x02x\x00\x03\x01\x01\x98\xc9\xa2\x7f\x3e\x7b\x11\x8c\x7e\x5a\x3f\x1d\x2b\x4c\x6d": resource.Root("a.B", "x").
 			Child("common.Message", "0198c9a2-7f3e-7b11-8c7e-5a3f1d2b4c6d"),
-		"\x11\x02u\x00": resource.Root("llm.Usage", "u"),
+		"\x7fcommon.Trust\x00\x02m\x00": resource.Root("common.Trust", "m"), // without a code, as all later types until they are listed above
 	} {
 		if got := string(u.Key()); got != want {
 			t.Errorf("the key of %s is %q, want %q", u, got, want)
