@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -47,7 +48,7 @@ func (n *Node) Agents(context.Context) []AgentView {
 	}
 	for i := range out {
 		v := &out[i]
-		v.URI, v.Metadata.Purpose = agentURI(v.Path), first(v.Metadata.Purpose, v.Description)
+		v.URI, v.Metadata.Purpose = agentURI(v.Path), cmp.Or(v.Metadata.Purpose, v.Description)
 	}
 	return out
 }
@@ -55,7 +56,7 @@ func (n *Node) Agents(context.Context) []AgentView {
 // takesOver refuses an agent that would continue another agent's conversation and
 // is not meant for it.
 func (n *Node) takesOver(path, before string) error {
-	if before = first(before, DefaultAgent); path == before || path == DefaultAgent || n.agents[path] != nil || n.opt.Catalog == nil {
+	if before = cmp.Or(before, DefaultAgent); path == before || path == DefaultAgent || n.agents[path] != nil || n.opt.Catalog == nil {
 		return nil
 	}
 	if a := n.opt.Catalog.Tree().ByPath[path]; a != nil && !a.Persona {

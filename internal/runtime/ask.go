@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -253,16 +254,16 @@ func failure(path string, r record.Run, why *fault.Error) *fault.Error {
 	case agent.Answered:
 		return nil
 	case agent.Stopped:
-		return fault.New(fault.Cancelled, first(r.Error, "agent_stopped"), "the agent %s was stopped before it had an answer", path)
+		return fault.New(fault.Cancelled, cmp.Or(r.Error, "agent_stopped"), "the agent %s was stopped before it had an answer", path)
 	case agent.Bounded:
-		return fault.New(fault.Exhausted, first(r.Error, "agent_bound"), "the agent %s has stopped at a limit, without an answer", path).
+		return fault.New(fault.Exhausted, cmp.Or(r.Error, "agent_bound"), "the agent %s has stopped at a limit, without an answer", path).
 			WithHint("ask for less at once")
 	}
 	text := ""
 	if why != nil {
 		text = ": " + why.Error()
 	}
-	return fault.New(fault.Unavailable, first(r.Error, "agent_failed"), "the agent %s could not answer%s", path, text)
+	return fault.New(fault.Unavailable, cmp.Or(r.Error, "agent_failed"), "the agent %s could not answer%s", path, text)
 }
 
 // shown returns the content of a message as it is shown to another agent.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -62,7 +63,7 @@ func taskView(task id.ID, p effect.Progress) TaskView {
 // showEnd shows the watchers that a background call has ended.
 func (n *Node) showEnd(t *backgroundCall, r *storedRequest) {
 	t.chat.feed.untask(t.id, &Frame{Kind: FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
-		Task: &TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: first(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress}})
+		Task: &TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: cmp.Or(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress}})
 }
 
 // task pushes the progress of a background call, and keeps it for later watchers.

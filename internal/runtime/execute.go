@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,7 @@ func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]to
 // outside. Tools that ask other agents are left out, since agents are asked in
 // conversations only.
 func (n *Node) onLevel(path string) (*agentKit, []tool.Spec, error) {
-	kit, err := n.kitNamed(first(path, DefaultAgent))
+	kit, err := n.kitNamed(cmp.Or(path, DefaultAgent))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -138,8 +139,8 @@ func outside(user string, e Execution) (*external, error) {
 	if err != nil {
 		return nil, err
 	}
-	clientID := first(e.ClientID, id.New().String())
-	return newExternal(id.Derive("call", user, clientID), user, first(e.Agent, DefaultAgent), tool.FromWire(e.Tool), clientID, args), nil
+	clientID := cmp.Or(e.ClientID, id.New().String())
+	return newExternal(id.Derive("call", user, clientID), user, cmp.Or(e.Agent, DefaultAgent), tool.FromWire(e.Tool), clientID, args), nil
 }
 
 func newExternal(own id.ID, user, path, name, clientID string, args []byte) *external {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -207,11 +208,11 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 		return err
 	}
 	c := s.Conversation()
-	kit, err := n.kitOf(first(c.Agent, DefaultAgent))
+	kit, err := n.kitOf(cmp.Or(c.Agent, DefaultAgent))
 	if err != nil {
 		kit = n.agents[DefaultAgent]
 	}
-	model, err := n.opt.Models.Resolve(first(c.Model, kit.Model, "default"))
+	model, err := n.opt.Models.Resolve(cmp.Or(c.Model, kit.Model, "default"))
 	if err != nil {
 		return err
 	}

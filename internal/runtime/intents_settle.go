@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -88,7 +89,7 @@ func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, sto
 		rc.Root, rc.Actor, rc.Attended = r.Root, actorOf(r.Agent), r.Attended
 	}
 	s.Scope, s.Attended = sc, rc.Attended
-	s.Scope.Actor = first(rc.Actor, c.user)
+	s.Scope.Actor = cmp.Or(rc.Actor, c.user)
 	s.Request = rc
 	_, err = n.effects.Settle(request.With(ctx, rc), s)
 	if err != nil {
@@ -114,7 +115,7 @@ func (n *Node) queuedRows(sc store.Scope, inter resource.URI) ([]storedRequest, 
 // showQueued shows watchers a step of a queued action.
 func (n *Node) showQueued(c *chat, inter resource.URI, p effect.Progress) {
 	v := taskView(record.TaskID(p.Call), p)
-	v.Status = first(v.Status, record.TaskRunning)
+	v.Status = cmp.Or(v.Status, record.TaskRunning)
 	c.feed.task(v, record.IDOf(inter, record.TypeInteraction))
 }
 

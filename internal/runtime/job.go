@@ -304,17 +304,6 @@ func unpin(s record.SamplingPin) llm.Sampling {
 		TopP: s.TopP, Seed: s.Seed, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty}
 }
 
-// first returns the first of the values that is not the zero value.
-func first[T comparable](values ...T) T {
-	var zero T
-	for _, v := range values {
-		if v != zero {
-			return v
-		}
-	}
-	return zero
-}
-
 // progress converts a step of a tool call for the loop and its watchers.
 func progress(p effect.Progress) agent.Progress {
 	out := agent.Progress{Status: string(p.Status), Args: p.Args, Message: strings.Join(strings.Fields(p.Message), " "), Fraction: p.Fraction}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,7 +64,7 @@ func (n *Node) kitOf(path string) (*agentKit, error) {
 	if strings.HasPrefix(path, designedPrefix) {
 		return n.designedKit(path)
 	}
-	fixed := first(n.agents[path], n.smallAgent(path))
+	fixed := cmp.Or(n.agents[path], n.smallAgent(path))
 	if n.opt.Catalog == nil || fixed != nil && path != DefaultAgent {
 		if fixed == nil {
 			return nil, unknownAgent(path)
@@ -220,7 +221,7 @@ const remoteModel = "service/llm"
 // modelFor returns the model of a run, and pins the chain that it resolves to, so
 // that no other model takes its place when the run continues after a restart.
 func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
-	run.Model = first(run.Model, n.modelOf(kit), "default")
+	run.Model = cmp.Or(run.Model, n.modelOf(kit), "default")
 	if run.Model == record.RepeatModel {
 		return repeating(), nil
 	}
@@ -250,7 +251,7 @@ func (n *Node) farModel(b service.Binding) (llm.Resolved, error) {
 	if b.Fallback == service.Local {
 		next = "default"
 	}
-	return n.opt.Models.Beside(p, first(b.Model, "default"), next)
+	return n.opt.Models.Beside(p, cmp.Or(b.Model, "default"), next)
 }
 
 // uses returns the names of the node's tools that an agent may use. The tool that
@@ -370,7 +371,7 @@ func cutLast(path string) (above, name string, nested bool) {
 
 // narrower returns an agent's limits, none of them wider than the node's.
 func narrower(own catalog.Limits, node agent.Limits) agent.Limits {
-	out := agent.Limits{Iterations: first(node.Iterations, agent.DefaultIterations), Time: first(node.Time, agent.DefaultTime), Calls: node.Calls}
+	out := agent.Limits{Iterations: cmp.Or(node.Iterations, agent.DefaultIterations), Time: cmp.Or(node.Time, agent.DefaultTime), Calls: node.Calls}
 	if own.Iterations > 0 {
 		out.Iterations = min(out.Iterations, own.Iterations)
 	}
@@ -438,7 +439,7 @@ func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
 // node's, then those of any agent that may be used. The tool serves to describe
 // past calls, not to be called.
 func (n *Node) toolOf(path, name string) (tool.Tool, bool) {
-	if kit, err := n.kitOf(first(path, DefaultAgent)); err == nil {
+	if kit, err := n.kitOf(cmp.Or(path, DefaultAgent)); err == nil {
 		if t, ok := kit.registry.Get(name); ok {
 			return t, true
 		}
@@ -468,7 +469,7 @@ func (n *Node) specOf(name string) (tool.Spec, bool) {
 
 // namesOf returns the names of an agent's tools.
 func (n *Node) namesOf(path string) []string {
-	kit, err := n.kitOf(first(path, DefaultAgent))
+	kit, err := n.kitOf(cmp.Or(path, DefaultAgent))
 	if err != nil {
 		return n.opt.Tools.Names()
 	}

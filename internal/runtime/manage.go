@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -125,7 +126,7 @@ func (n *Node) Embed(ctx context.Context, model string, texts []string) (embed.V
 
 // Tools returns the tools that an agent has.
 func (n *Node) Tools(agentName string) []tool.Spec {
-	kit, err := n.kitNamed(first(agentName, DefaultAgent))
+	kit, err := n.kitNamed(cmp.Or(agentName, DefaultAgent))
 	if err != nil {
 		return nil
 	}

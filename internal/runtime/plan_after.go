@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -104,7 +105,7 @@ func (x *calls) fallBack(ctx context.Context, msgs []*message.Message, failed er
 		return nil, err
 	}
 	words, _ := wordsOf(turn)
-	args, err := json.Marshal(plan.Draft{Purpose: first(words, turn[0].Text()), Assistant: to, Confidence: 1,
+	args, err := json.Marshal(plan.Draft{Purpose: cmp.Or(words, turn[0].Text()), Assistant: to, Confidence: 1,
 		Analysis: "Planning has failed: " + why + ".", Plan: "The agent that is likely for the request does all of it."})
 	if err != nil {
 		return nil, err

@@ -102,7 +102,7 @@ func (n *Node) design(t *plan.Task) (*agentKit, error) {
 		return nil, err
 	}
 	kit := &agentKit{registry: &tool.Registry{}, tree: level.tree, own: true, asks: map[string]bool{}, Definition: agent.Definition{
-		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: narrower(catalog.Limits{Iterations: first(t.Iterations, plan.IterationsPlanned)}, n.opt.Limits)}}
+		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: narrower(catalog.Limits{Iterations: cmp.Or(t.Iterations, plan.IterationsPlanned)}, n.opt.Limits)}}
 	for _, name := range append([]string{effect.ReadToolName}, t.Tools...) {
 		if !level.has(name) || name == startTool || kit.has(name) {
 			continue // taken away since it was planned

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,7 +22,7 @@ const judgePrompt = "You judge whether a task was achieved, by what is to be see
 // Judge implements plan.Worker.
 func (w *treeWorker) Judge(ctx context.Context, t *plan.Task, parts []*plan.Task) (v plan.Verdict, err error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "THE TASK:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n", t.Purpose, t.Instructions, first(t.Evaluation, "that it does what its purpose says"))
+	fmt.Fprintf(&b, "THE TASK:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n", t.Purpose, t.Instructions, cmp.Or(t.Evaluation, "that it does what its purpose says"))
 	for _, p := range parts {
 		b.WriteString(fenced("what came of "+p.Name+", which is "+string(p.State), p.Output.Summary) + "\n\n")
 	}

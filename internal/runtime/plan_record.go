@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -68,7 +69,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		return err
 	}
 	said, _ := wordsOf(turn)
-	p.Request = first(said, p.Request)
+	p.Request = cmp.Or(said, p.Request)
 	if i := slices.IndexFunc(turn, func(m *message.Message) bool { return m.ID == w.call.Message }); i >= 0 {
 		p.Started = turn[i].At
 	}

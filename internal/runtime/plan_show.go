@@ -124,7 +124,7 @@ func (d *drawer) task(t PlannedTask, below []storedRequest, depth int) (client.R
 	case t.State == plan.Done:
 		v.Outcome = string(agent.Answered)
 	case t.State.Over():
-		v.Outcome, v.Message = string(t.State), line(first(t.Verdict, t.Told))
+		v.Outcome, v.Message = string(t.State), line(cmp.Or(t.Verdict, t.Told))
 	}
 	for i := range below {
 		b := &below[i]

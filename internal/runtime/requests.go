@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -94,7 +95,7 @@ func (n *Node) turnRow(ctx context.Context, sc store.Scope, c record.Conversatio
 	if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}
-	row := record.Request{Parent: rc.Parent, Root: first(rc.Root, own), Kind: record.RequestTurn, Agent: first(c.Agent, DefaultAgent), User: sc.Actor,
+	row := record.Request{Parent: rc.Parent, Root: cmp.Or(rc.Root, own), Kind: record.RequestTurn, Agent: cmp.Or(c.Agent, DefaultAgent), User: sc.Actor,
 		Attended: attended, Created: time.Now().UTC().Truncate(time.Millisecond)}
 	return []store.Change{putRequest(at, &row, record.RequestOpen, store.If{Absent: true})}, nil
 }

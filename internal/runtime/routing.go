@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -161,7 +162,7 @@ func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 	}
 	d := &Decision{Agent: DefaultAgent, Route: record.Route{Path: record.RouteDefault}}
 	for _, x := range r.Rank(q.text) {
-		x.Agent = first(x.Agent, DefaultAgent)
+		x.Agent = cmp.Or(x.Agent, DefaultAgent)
 		if q.allowed == nil || q.allowed(x.Agent) {
 			d.Ranked = append(d.Ranked, x)
 		}
@@ -173,7 +174,7 @@ func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 	d.Steps = d.Ranked[0].Agent == PlannerAgent && d.Ranked[0].P >= likely && len(joints.FindAllString(q.text, leastJoints)) == leastJoints
 	switch best := d.Ranked[0]; {
 	case q.before != "" && routing.FollowsUp(q.text):
-		d.Agent, d.Path = first(goesOn, DefaultAgent), record.RouteFollow
+		d.Agent, d.Path = cmp.Or(goesOn, DefaultAgent), record.RouteFollow
 	case alone && best.Agent == smallTalk: // what begins with a greeting may be about anything
 	case best.P >= certain && best.Agent != PlannerAgent:
 		d.Agent, d.Path, d.P = best.Agent, record.RouteLocal, best.P
@@ -241,7 +242,7 @@ func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.
 	var b strings.Builder
 	b.WriteString("THE AGENTS:\n" + list + "\n")
 	if q.before != "" {
-		fmt.Fprintf(&b, "The agent %s answered the message before, which was:\n%s\n\n", first(q.agent, DefaultAgent), fenced("the message before", clipped(q.before)))
+		fmt.Fprintf(&b, "The agent %s answered the message before, which was:\n%s\n\n", cmp.Or(q.agent, DefaultAgent), fenced("the message before", clipped(q.before)))
 	}
 	b.WriteString(fenced("the message", clipped(q.text)))
 	listed, err := json.Marshal(names)

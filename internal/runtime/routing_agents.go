@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func (n *Node) addSmallAgents() error {
 	for _, a := range smallAgents {
 		d := agent.Definition{Name: a.path, Version: "1", Model: fastAlias, Limits: n.opt.Limits, Prompt: a.prompt + " " + manners +
 			" If you have no tool for what is asked, say so, and that the user can give it to the assistant."}
-		d.Limits.Iterations = min(first(d.Limits.Iterations, smallIterations), smallIterations)
+		d.Limits.Iterations = min(cmp.Or(d.Limits.Iterations, smallIterations), smallIterations)
 		for _, pattern := range a.tools {
 			if specs, err := n.opt.Tools.Select(pattern); err == nil {
 				for _, s := range specs {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -148,7 +149,7 @@ func (n *Node) named(ctx context.Context, c *chat, s *conversation.Session, t *T
 	before, routed := n.routedBefore(ctx, c.user, text)
 	corrects := routed && before != t.Agent
 	conv := s.Conversation()
-	if !corrects && !s.Head().Zero() && first(conv.Agent, DefaultAgent) == t.Agent {
+	if !corrects && !s.Head().Zero() && cmp.Or(conv.Agent, DefaultAgent) == t.Agent {
 		return r
 	}
 	r.Said = at.ChildID(record.TypeMessage, said.ID)

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"unicode/utf8"
@@ -240,7 +241,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		agent = PlannerAgent
 	}
 	run := record.Run{ID: id.New(), Attended: t.Attended, Plan: t.Plan, Route: chosen,
-		Agent: first(t.Agent, agent, conv.Agent, DefaultAgent), Model: first(t.Model, conv.Model),
+		Agent: cmp.Or(t.Agent, agent, conv.Agent, DefaultAgent), Model: cmp.Or(t.Model, conv.Model),
 		Sampling: pin(t.Sampling)}
 	if err := n.admit(s, &t, run.Agent); err != nil {
 		return Accepted{}, false, err
@@ -304,7 +305,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 			n.leases.note(inter)
 		}
 		c.feed.began(m, inter, seq, t.ClientID)
-		n.routed(c, &run, first(conv.Agent, DefaultAgent))
+		n.routed(c, &run, cmp.Or(conv.Agent, DefaultAgent))
 		n.learn(c, &run)
 	}
 	acc.Seq = seq
@@ -351,7 +352,7 @@ func handTo(s *conversation.Session, run *record.Run) {
 	if run.Route != nil {
 		routed = run.Route.Path != record.RouteNamed
 	}
-	if first(conv.Agent, DefaultAgent) != run.Agent || conv.Agent != "" && conv.Routed != routed {
+	if cmp.Or(conv.Agent, DefaultAgent) != run.Agent || conv.Agent != "" && conv.Routed != routed {
 		s.HandTo(run.Agent, routed)
 	}
 }
