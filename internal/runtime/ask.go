@@ -124,7 +124,7 @@ func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invoca
 		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, Opens: own, asked: child, above: at, under: a.meter(), derived: true,
 		request: record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent, Agent: path, Tool: a.call.Name, Call: in.Call,
 			CallID: a.call.CallID, Attended: rc.Attended, Labels: uint8(a.call.Labels), Lineage: child.Lineage, Conversation: conv, Interaction: own}}
-	if n.ownModel(path) == "" {
+	if n.kits.ownModel(path) == "" {
 		t.Model = a.run.Model // it inherits the chosen model
 	}
 	c := n.enter(a.chat.user, conv)

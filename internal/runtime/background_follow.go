@@ -100,7 +100,7 @@ func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 
 // callee returns the tool of that name of an agent.
 func (n *Node) callee(path, name string) (tool.Tool, bool) {
-	kit, err := n.kitOf(cmp.Or(path, DefaultAgent))
+	kit, err := n.kits.kitOf(cmp.Or(path, DefaultAgent))
 	if err != nil {
 		return nil, false
 	}
@@ -214,7 +214,7 @@ func (n *Node) finish(t *backgroundCall, end ended) (storedRequest, error) {
 // hooked passes the result to the hooks of the asking agent, which see the
 // results of other calls in the same way.
 func (n *Node) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
-	kit, err := n.kitOf(cmp.Or(t.call.Agent, DefaultAgent))
+	kit, err := n.kits.kitOf(cmp.Or(t.call.Agent, DefaultAgent))
 	if err != nil || n.life.Err() != nil {
 		return res
 	}

@@ -104,7 +104,7 @@ func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]to
 // outside. Tools that ask other agents are left out, since agents are asked in
 // conversations only.
 func (n *Node) onLevel(path string) (*agentKit, []tool.Spec, error) {
-	kit, err := n.kitNamed(cmp.Or(path, DefaultAgent))
+	kit, err := n.kits.kitNamed(cmp.Or(path, DefaultAgent))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -383,7 +383,7 @@ func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, 
 	case r.Closed.IsZero():
 		return nil, nil
 	}
-	kit, err := n.kitOf(x.path)
+	kit, err := n.kits.kitOf(x.path)
 	if err != nil {
 		return nil, err
 	}

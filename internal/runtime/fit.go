@@ -45,7 +45,7 @@ const (
 
 func (n *Node) fitter(c *chat, s *conversation.Session, kit *agentKit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
 	return &fitter{node: n, chat: c, session: s, models: models, kit: kit, user: c.user, agent: kit.Name, lineage: lineage, meter: meter,
-		system: system, tools: kit.without(models), reserve: int64(sampling.MaxTokens)}
+		system: system, tools: kit.toolset(models), reserve: int64(sampling.MaxTokens)}
 }
 
 // window returns how many tokens a request may have, without the answer; 0 means
@@ -208,9 +208,9 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 		return err
 	}
 	c := s.Conversation()
-	kit, err := n.kitOf(cmp.Or(c.Agent, DefaultAgent))
+	kit, err := n.kits.kitOf(cmp.Or(c.Agent, DefaultAgent))
 	if err != nil {
-		kit = n.agents[DefaultAgent]
+		kit = n.kits.fixed[DefaultAgent]
 	}
 	model, err := n.opt.Models.Resolve(cmp.Or(c.Model, kit.Model, "default"))
 	if err != nil {

@@ -90,7 +90,7 @@ func TestBuiltInModelGetsNoPlanningTools(t *testing.T) {
 		want  *llm.Toolset
 	}{{"openai/gpt", rest, all}, {"offline/demo", rest, rest}, {"offline/demo", nil, all}} {
 		k := agentKit{tools: all, plain: c.plain}
-		if got := k.without([]string{c.model}); got != c.want {
+		if got := k.toolset([]string{c.model}); got != c.want {
 			t.Errorf("%+v: %p, want %p", c, got, c.want)
 		}
 	}

@@ -24,15 +24,15 @@ import (
 // request: its id, and its lineage if it has one. What the turn uses beside its messages
 // is accounted to used.
 func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, rc request.Context, used *account) (agent.Job, error) {
-	kit, err := n.kitOf(run.Agent)
+	kit, err := n.kits.kitOf(run.Agent)
 	if err == nil {
-		kit, err = n.narrowed(kit, s.Conversation().Tools, !s.Head().Zero())
+		kit, err = n.kits.narrowed(kit, s.Conversation().Tools, !s.Head().Zero())
 	}
 	if err != nil {
 		return agent.Job{}, err
 	}
 	run.Version = kit.Version
-	model, err := n.modelFor(kit, run)
+	model, err := n.kits.modelFor(kit, run)
 	if err != nil {
 		return agent.Job{}, err
 	}
@@ -69,7 +69,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 	x := n.caller(c, s, kit, run, rc)
 	fit := n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	job := agent.Job{
-		Journal: journal{s, n, c}, Model: model.Model, System: system, Tools: kit.without(model.Models),
+		Journal: journal{s, n, c}, Model: model.Model, System: system, Tools: kit.toolset(model.Models),
 		Sampling: sampling,
 		Limits:   kit.Limits, User: c.user, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
 		Call:  x.call,
@@ -99,11 +99,11 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 func (n *Node) meter(kit *agentKit) *llm.Meter {
 	if kit.own && kit.Limits.Budget != (llm.Budget{}) {
 		m := llm.NewMeter(kit.Limits.Budget)
-		m.Under(n.meter(n.agents[DefaultAgent]))
+		m.Under(n.meter(n.kits.fixed[DefaultAgent]))
 		return m
 	}
 	if kit.own {
-		return n.meter(n.agents[DefaultAgent])
+		return n.meter(n.kits.fixed[DefaultAgent])
 	}
 	if kit.Limits.Budget != (llm.Budget{}) {
 		return llm.NewMeter(kit.Limits.Budget)
@@ -162,7 +162,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		return n.callTool(ctx, c, x.request, ec)
 	}
 	var err error
-	if ec.Tool, err = n.usable(x.kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
+	if ec.Tool, err = n.kits.usable(x.kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
 		return n.effects.SettleOrphaned(ctx, ec, refused(err), fault.Of(err).Message)
 	}
 	if fitted, err := tool.Correct(ec.Tool, call.Args, nil); err == nil { // what is judged is what is executed

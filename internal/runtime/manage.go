@@ -79,7 +79,7 @@ func (n *Node) ServiceModel(b service.Binding) (llm.Resolved, error) {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the llm service of %s is at no URL any more", b.Owner).
 			WithHint("begin a new call")
 	}
-	r, err := n.farModel(b)
+	r, err := n.kits.farModel(b)
 	if err == nil {
 		r.Model = recorded{r.Model, n}
 	}
@@ -126,7 +126,7 @@ func (n *Node) Embed(ctx context.Context, model string, texts []string) (embed.V
 
 // Tools returns the tools that an agent has.
 func (n *Node) Tools(agentName string) []tool.Spec {
-	kit, err := n.kitNamed(cmp.Or(agentName, DefaultAgent))
+	kit, err := n.kits.kitNamed(cmp.Or(agentName, DefaultAgent))
 	if err != nil {
 		return nil
 	}
@@ -196,3 +196,7 @@ func (n *Node) chatsOf(user string) []*chat {
 	}
 	return out
 }
+
+// Agents returns the agents that may be used, sorted by path; "assistant" comes
+// first.
+func (n *Node) Agents(ctx context.Context) []AgentView { return n.kits.Agents(ctx) }

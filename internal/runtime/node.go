@@ -144,8 +144,7 @@ type Options struct {
 type Node struct {
 	Records
 	opt       Options
-	agents    map[string]*agentKit // the fixed agents
-	levels    levels               // the agents of the catalog
+	kits      *kits
 	routing   routers
 	examples  examples
 	entries   *follow.Log
@@ -199,7 +198,6 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	opt.Store = lease.Store(opt.Store)
 	n := &Node{
 		opt: opt, log: opt.Log,
-		agents: map[string]*agentKit{},
 		chats:  map[chatKey]*chat{},
 		toPack: map[chatKey]struct{}{},
 		slots:  make(slots, 8*opt.Parallel),
@@ -208,12 +206,14 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		queue:  queueOf(opt.Store),
 		work:   make(chan func()),
 	}
+	n.kits = newKits(kitOptions{Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != RoutingOff,
+		RemoteModels: opt.RemoteModels, Ask: n.askTool, Design: n.redesign, Log: opt.Log})
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
 	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.callee, Called: Called(opt.Store), Mask: n.mask(), Zone: opt.Zone, Log: opt.Log})
-	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
+	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.kits.toolOf, Names: n.kits.namesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
-		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.specOf, Zone: opt.Zone})
+		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.kits.specOf, Zone: opt.Zone})
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}
@@ -224,22 +224,15 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	std := assistant
 	std.Limits = opt.Limits
-	for _, d := range append([]agent.Definition{std}, opt.Agents...) {
-		kit, err := n.kit(d)
-		if err != nil {
-			return nil, err
-		}
-		n.agents[d.Name] = kit
+	if err := n.kits.build(append([]agent.Definition{std}, opt.Agents...)...); err != nil {
+		return nil, err
 	}
-	if n.agents[PlannerAgent] == nil {
+	if n.kits.fixed[PlannerAgent] == nil {
 		kit, err := plannerKit()
 		if err != nil {
 			return nil, err
 		}
-		n.agents[PlannerAgent] = kit
-	}
-	if err := n.addSmallAgents(); err != nil {
-		return nil, err
+		n.kits.fixed[PlannerAgent] = kit
 	}
 	if err := n.recallCalibration(ctx); err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ const maxOffered = 32 << 10
 // offered lists for the planner the tools and agents that it may plan with, one
 // on a line.
 func (n *Node) offered() string {
-	kit, err := n.kitOf(DefaultAgent)
+	kit, err := n.kits.kitOf(DefaultAgent)
 	if err != nil {
 		return ""
 	}
@@ -235,7 +235,7 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 // world is what plans are held against: what the assistant itself could do, and policy
 // does not deny to the user whatever the arguments and whatever was read before.
 func (w *treeWorker) world(ctx context.Context) plan.World {
-	kit, err := w.node.kitOf(DefaultAgent)
+	kit, err := w.node.kits.kitOf(DefaultAgent)
 	if err != nil {
 		return plan.World{}
 	}

@@ -15,14 +15,7 @@ import (
 	"steward/internal/tool"
 )
 
-// designedPrefix begins the paths of agents that are designed for a task. The
-// task's id follows.
-const designedPrefix = "designed/"
-
 func designedPath(t *plan.Task) string { return designedPrefix + t.ID.String() }
-
-// maxDesigned bounds how many designed agents stay in memory.
-const maxDesigned = 512
 
 // assign completes the call by which a task is given to an agent: the one that the
 // plan names, one of the level that it is certainly for and that the user may ask,
@@ -51,17 +44,9 @@ func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (
 	return give(designedPath(t)), err
 }
 
-// designedKit returns the agent of a path that was designed for a task. If it is
-// not in memory any more, it is made again from the task's record, since what it
+// redesign makes the agent again that was designed for a task, from the task's record, since what it
 // has begun may outlive its tree and this process. Error code: agent_not_found.
-func (n *Node) designedKit(path string) (*agentKit, error) {
-	n.levels.mu.Lock()
-	n.tree()
-	kit := n.levels.designed[path]
-	n.levels.mu.Unlock()
-	if kit != nil {
-		return kit, nil
-	}
+func (n *Node) redesign(path string) (*agentKit, error) {
 	t, err := designedFor(context.WithoutCancel(n.life), n.opt.Store, path)
 	if err != nil {
 		return nil, err
@@ -97,7 +82,7 @@ func Called(st store.Store) func(ctx context.Context, path string) string {
 // design makes the agent for a task. It has the tools that the plan selected, none
 // that the assistant lacks, and asks the agents among them.
 func (n *Node) design(t *plan.Task) (*agentKit, error) {
-	level, err := n.kitOf(DefaultAgent)
+	level, err := n.kits.kitOf(DefaultAgent)
 	if err != nil {
 		return nil, err
 	}
@@ -122,18 +107,10 @@ func (n *Node) design(t *plan.Task) (*agentKit, error) {
 		}
 		kit.asks[x.Spec().Name] = x.Spec().Effect == tool.Query
 	}
-	if err := n.plan(kit, needs{}, nil); err != nil {
+	if err := (needs{}).plan(kit.registry, n.opt.Tools, nil); err != nil {
 		return nil, err
 	}
 	kit.seal()
-	n.levels.mu.Lock()
-	defer n.levels.mu.Unlock()
-	if n.tree().Version != kit.tree {
-		return kit, nil // the catalog has changed meanwhile
-	}
-	if len(n.levels.designed) >= maxDesigned { // they are made again when they are needed
-		clear(n.levels.designed)
-	}
-	n.levels.designed[kit.Name] = kit
+	n.kits.keepDesigned(kit)
 	return kit, nil
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	goruntime "runtime"
 	"testing"
 
@@ -28,18 +29,17 @@ func (idle) Call(context.Context, tool.Invocation) (tool.Result, error) {
 
 // tooled returns a worker whose assistant has n tools.
 func tooled(tb testing.TB, n int) *treeWorker {
-	node := &Node{}
-	node.opt.Tools = &tool.Registry{}
+	tools := &tool.Registry{}
 	for i := range n {
-		if err := node.opt.Tools.Add(idle{fmt.Sprintf("idle.t%d", i)}); err != nil {
+		if err := tools.Add(idle{fmt.Sprintf("idle.t%d", i)}); err != nil {
 			tb.Fatal(err)
 		}
 	}
-	kit, err := node.kit(agent.Definition{Name: DefaultAgent})
-	if err != nil {
+	node := &Node{kits: newKits(kitOptions{Tools: tools, Log: slog.New(slog.DiscardHandler)})}
+	node.opt.Tools = tools
+	if err := node.kits.build(agent.Definition{Name: DefaultAgent}); err != nil {
 		tb.Fatal(err)
 	}
-	node.agents = map[string]*agentKit{DefaultAgent: kit}
 	return &treeWorker{turnCall: &turnCall{calls: &calls{node: node}}, at: record.ConversationURI(id.New()).ChildID(record.TypeMessage, id.New()),
 		tasks: map[id.ID]*knownTask{}}
 }

@@ -233,7 +233,7 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 	if n.opt.Catalog == nil {
 		return "", nil
 	}
-	agents, own := n.candidates()
+	agents, own := n.kits.candidates()
 	router, err := n.router(ctx, w.chat.user, agents, own)
 	if err != nil {
 		return "", err
@@ -251,7 +251,7 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 	if best < certain*all || path == "" {
 		return "", nil
 	}
-	kit, err := n.kitOf(path)
+	kit, err := n.kits.kitOf(path)
 	if err != nil {
 		return "", nil // it was taken away meanwhile
 	}

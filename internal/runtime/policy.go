@@ -126,7 +126,7 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	note := ""
 	var ok bool
 	if c.Tool, ok = n.callee(asked.Agent, q.Tool); !ok {
-		c.Tool, ok = n.toolOf(asked.Agent, q.Tool)
+		c.Tool, ok = n.kits.toolOf(asked.Agent, q.Tool)
 		note = asked.Agent + " does not have it: a call of it fails"
 	}
 	switch {

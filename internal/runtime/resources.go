@@ -67,7 +67,7 @@ func (agentView) Types() []string { return []string{typeAgent} }
 // List implements tree.Mount.
 func (v agentView) List(ctx context.Context, p policy.Principal) ([]tree.Resource, error) {
 	var out []tree.Resource
-	for _, a := range v.n.Agents(ctx) {
+	for _, a := range v.n.kits.Agents(ctx) {
 		r, err := v.Get(ctx, p, agentURI(a.Path))
 		if fault.Is(err, fault.NotFound) {
 			continue // revoked in the meantime
@@ -82,7 +82,7 @@ func (v agentView) List(ctx context.Context, p policy.Principal) ([]tree.Resourc
 
 // Get implements tree.Mount.
 func (v agentView) Get(_ context.Context, p policy.Principal, uri resource.URI) (tree.Resource, error) {
-	kit, err := v.n.kitNamed(agentPath(uri))
+	kit, err := v.n.kits.kitNamed(agentPath(uri))
 	if err != nil {
 		return tree.Resource{}, err
 	}
@@ -116,8 +116,8 @@ func (toolView) Types() []string { return []string{typeTool} }
 // List implements tree.Mount.
 func (v toolView) List(ctx context.Context, _ policy.Principal) ([]tree.Resource, error) {
 	var out []tree.Resource
-	for _, a := range v.n.Agents(ctx) {
-		kit, err := v.n.kitOf(a.Path)
+	for _, a := range v.n.kits.Agents(ctx) {
+		kit, err := v.n.kits.kitOf(a.Path)
 		if err != nil {
 			continue // revoked in the meantime
 		}
@@ -146,7 +146,7 @@ func (v toolView) Get(_ context.Context, _ policy.Principal, uri resource.URI) (
 	if above := uri.Parent(); !above.Zero() {
 		path = agentPath(above)
 	}
-	kit, err := v.n.kitNamed(path)
+	kit, err := v.n.kits.kitNamed(path)
 	if err != nil {
 		return tree.Resource{}, err
 	}
@@ -180,27 +180,6 @@ func mounted(uri resource.URI, meta resource.Metadata, about any) (tree.Resource
 		return tree.Resource{}, err
 	}
 	return tree.Resource{URI: uri, Space: resource.System, Metadata: meta, Body: body}, nil
-}
-
-// agentURI returns the resource of an agent: one step for each element of its path.
-func agentURI(path string) resource.URI {
-	var u resource.URI
-	for _, name := range strings.Split(path, "/") {
-		u = u.Child(typeAgent, name)
-	}
-	return u
-}
-
-// agentPath reverses agentURI. For any other resource it returns a path that no agent has.
-func agentPath(uri resource.URI) string {
-	var names []string
-	for _, e := range uri.Elements() {
-		if e.Type != typeAgent {
-			return "/"
-		}
-		names = append(names, e.ID)
-	}
-	return strings.Join(names, "/")
 }
 
 const typeWork = "worklog.Entry"

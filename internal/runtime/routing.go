@@ -94,7 +94,7 @@ func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *T
 	if m == nil || given || t.Plan || t.Model == record.RepeatModel || len(conv.Tools) > 0 {
 		return "", nil, llm.Spend{}
 	}
-	q := unclear{user: c.user, meter: n.opt.Models.NewMeter(), agent: conv.Agent, ongoing: !s.Head().Zero() && n.routing.small[conv.Agent] == nil}
+	q := unclear{user: c.user, meter: n.opt.Models.NewMeter(), agent: conv.Agent, ongoing: !s.Head().Zero() && n.kits.small[conv.Agent] == nil}
 	if q.text, q.labels = wordsOf([]*message.Message{m}); q.text == "" {
 		q.text, q.labels = m.Text(), message.LabelsOf(m.Blocks)
 	}
@@ -103,7 +103,7 @@ func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *T
 		q.before, labels = wordsOf([]*message.Message{last})
 		q.labels |= labels
 	}
-	q.allowed = func(path string) bool { return s.Head().Zero() || n.takesOver(path, conv.Agent) == nil }
+	q.allowed = func(path string) bool { return s.Head().Zero() || n.kits.takesOver(path, conv.Agent) == nil }
 	q.meter.Account(used.record)
 	d := n.decide(ctx, &q)
 	if d == nil {
@@ -148,7 +148,7 @@ func (n *Node) routed(c *chat, run *record.Run, before string) {
 // choose from.
 func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 	began := time.Now()
-	agents, own := n.candidates()
+	agents, own := n.kits.candidates()
 	fast, err := n.opt.Models.Resolve(fastAlias)
 	some, asks := n.hasOwn(), err == nil && !offline(fast.Models)
 	alone := !some && n.opt.Routing != RoutingAlways // without a model, and only if it cannot be missed
@@ -208,12 +208,12 @@ func (n *Node) remote() bool {
 // answers reports whether an agent could answer now. Those that are built in need a
 // model for it, fast or not.
 func (n *Node) answers(path string, fast bool) bool {
-	kit, err := n.kitOf(path)
+	kit, err := n.kits.kitOf(path)
 	if err != nil || !fast && !n.ofCatalog(routing.Agent{Name: path}) {
 		return false
 	}
 	if kit.Model != remoteModel {
-		_, err = n.opt.Models.Resolve(n.modelOf(kit))
+		_, err = n.opt.Models.Resolve(n.kits.modelOf(kit))
 	}
 	return err == nil
 }

@@ -24,8 +24,6 @@ import (
 
 // routers holds what messages are routed by.
 type routers struct {
-	small map[string]*agentKit
-
 	mu      sync.Mutex
 	routers map[string]*routing.Router // by user; "" for those who have taught nothing
 	version uint64                     // of the catalog's tree that they were made for
@@ -192,7 +190,7 @@ func (n *Node) learn(c *chat, run *record.Run) {
 	delete(n.routing.routers, c.user)
 	n.routing.mu.Unlock()
 	n.goes(func() {
-		agents, own := n.candidates()
+		agents, own := n.kits.candidates()
 		if _, err := n.router(n.life, c.user, agents, own); err != nil {
 			n.log.Warn("what was taught about routing is not known yet", "error", err)
 		}

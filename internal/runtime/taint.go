@@ -2,13 +2,12 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
 	"steward/internal/agent"
-	"steward/internal/catalog"
 	"steward/internal/effect"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/record"
@@ -38,7 +37,7 @@ func (x *calls) flowOf(ctx context.Context, call agent.Call, spec tool.Spec) (po
 		return taint.Of(turn, call.Ref, spec, args), nil
 	}
 	lookup := func(name string) (tool.Spec, bool) {
-		t, ok := x.node.toolOf(x.kit.Name, name)
+		t, ok := x.node.kits.toolOf(x.kit.Name, name)
 		if !ok {
 			return tool.Spec{}, false
 		}
@@ -151,53 +150,20 @@ func (w *needs) see(s tool.Spec) {
 	w.acts = w.acts || s.Effect == tool.Action
 }
 
-// below adds the needs of an agent and of all agents below it.
-func (w *needs) below(n *Node, a *catalog.Agent) {
-	if a.Tools != nil {
-		for _, s := range a.Tools.Specs() {
-			w.see(s)
-		}
-	}
-	for _, name := range n.uses(a) {
-		if t, ok := n.opt.Tools.Get(name); ok {
-			w.see(t.Spec())
-		}
-	}
-	for _, c := range a.Children {
-		w.below(n, c)
-	}
-}
-
-// plan gives a kit the planning tools if they are useful or if it names them, and
-// removes other tools of these names.
-func (n *Node) plan(kit *agentKit, w needs, named []string) error {
-	for _, s := range kit.registry.Specs() {
+// plan gives a level the planning tools if they are useful or if it names them, and removes other
+// tools of these names. from has the planning tools.
+func (w needs) plan(level, from *tool.Registry, named []string) error {
+	for _, s := range level.Specs() {
 		w.see(s)
 	}
 	for _, name := range []string{taint.PlanTool, taint.ExtractTool} {
-		kit.registry.Remove(name)
-		wanted := w.reads && w.acts
-		for _, p := range named {
-			wanted = wanted || p == name
-		}
-		if _, there := n.opt.Tools.Get(name); !wanted || !there {
+		level.Remove(name)
+		if _, there := from.Get(name); !there || !(w.reads && w.acts) && !slices.Contains(named, name) {
 			continue
 		}
-		if err := kit.registry.AddFrom(n.opt.Tools, name); err != nil {
+		if err := level.AddFrom(from, name); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// without returns the tools for a chain of models. The built-in model cannot
-// plan, so it gets no planning tools.
-func (k *agentKit) without(models []string) *llm.Toolset {
-	if !offline(models) {
-		return k.tools
-	}
-	if k.plain == nil {
-		return k.tools
-	}
-	return k.plain
 }

@@ -333,14 +333,14 @@ func (n *Node) admit(s *conversation.Session, t *Turn, path string) error {
 			WithHint("talk to the agent in a conversation of its own: steward chat --agent %s", conv.Agent)
 	}
 	if t.origin == "" {
-		if _, err := n.kitNamed(path); err != nil {
+		if _, err := n.kits.kitNamed(path); err != nil {
 			return err
 		}
 	}
 	if s.Head().Zero() {
 		return nil
 	}
-	return n.takesOver(path, conv.Agent)
+	return n.kits.takesOver(path, conv.Agent)
 }
 
 // handTo makes the run's agent the conversation's from now on, if another agent

@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -49,32 +50,106 @@ func (k *agentKit) has(name string) bool {
 	return ok
 }
 
-// levels holds the kits of the catalog's agents, for one version of its tree.
-type levels struct {
+// kits makes and keeps the kits of all agents: of the fixed ones, which the node defines, of the small
+// ones, which are built in, of those of the catalog, for one version of its tree, and of those that
+// are designed for a task. Safe for concurrent use.
+type kits struct {
+	opt   kitOptions
+	fixed map[string]*agentKit
+	small map[string]*agentKit
+
 	mu       sync.Mutex
-	version  uint64
-	kits     map[string]*agentKit
+	version  uint64 // of the catalog's tree
+	levels   map[string]*agentKit
 	designed map[string]*agentKit // agents that were designed for tasks
-	told     map[string]bool      // messages that were logged already
+	warned   map[string]bool      // messages that were logged already
+}
+
+// kitOptions are the parts of kits. Tools, Models, Ask, Design and Log are required.
+type kitOptions struct {
+	Tools  *tool.Registry
+	Models *llm.Models
+	// Catalog provides the agents that are defined in folders. May be nil.
+	Catalog Catalog
+	// Limits bind all agents.
+	Limits agent.Limits
+	// Small says whether the small built-in agents are there.
+	Small bool
+	// RemoteModels returns the model server that an agent's llm service names. May be nil.
+	RemoteModels func(b service.Binding) (llm.Provider, error)
+	// Ask returns the tool by which the level above asks an agent.
+	Ask func(*catalog.Agent) tool.Tool
+	// Design makes the agent of a path that was designed for a task, if it is not in memory any more.
+	Design func(path string) (*agentKit, error)
+	Log    *slog.Logger
+}
+
+// newKits returns kits without any agent: see build.
+func newKits(o kitOptions) *kits {
+	return &kits{opt: o, fixed: map[string]*agentKit{}, small: map[string]*agentKit{}}
+}
+
+// build builds the kits of the fixed and the small agents, when all tools are there.
+func (k *kits) build(fixed ...agent.Definition) error {
+	for _, d := range fixed {
+		kit, err := k.kit(d)
+		if err != nil {
+			return err
+		}
+		k.fixed[d.Name] = kit
+	}
+	return k.addSmallAgents()
+}
+
+// designedPrefix begins the paths of agents that are designed for a task. The
+// task's id follows.
+const designedPrefix = "designed/"
+
+// maxDesigned bounds how many designed agents stay in memory.
+const maxDesigned = 512
+
+// designedKit returns the kit of an agent that was designed for a task, while it is in memory.
+func (k *kits) designedKit(path string) *agentKit {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tree()
+	return k.designed[path]
+}
+
+// keepDesigned keeps the kit of an agent that was designed for a task, unless the catalog has changed
+// since it was made.
+func (k *kits) keepDesigned(kit *agentKit) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.tree().Version != kit.tree {
+		return
+	}
+	if len(k.designed) >= maxDesigned { // they are made again when they are needed
+		clear(k.designed)
+	}
+	k.designed[kit.Name] = kit
 }
 
 // kitOf returns an agent by its path, as it may be used now. Error code:
 // agent_not_found.
-func (n *Node) kitOf(path string) (*agentKit, error) {
+func (k *kits) kitOf(path string) (*agentKit, error) {
 	if strings.HasPrefix(path, designedPrefix) {
-		return n.designedKit(path)
+		if kit := k.designedKit(path); kit != nil {
+			return kit, nil
+		}
+		return k.opt.Design(path)
 	}
-	fixed := cmp.Or(n.agents[path], n.smallAgent(path))
-	if n.opt.Catalog == nil || fixed != nil && path != DefaultAgent {
+	fixed := cmp.Or(k.fixed[path], k.smallAgent(path))
+	if k.opt.Catalog == nil || fixed != nil && path != DefaultAgent {
 		if fixed == nil {
 			return nil, unknownAgent(path)
 		}
 		return fixed, nil
 	}
-	n.levels.mu.Lock()
-	defer n.levels.mu.Unlock()
-	tree := n.tree()
-	if kit := n.levels.kits[path]; kit != nil {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	tree := k.tree()
+	if kit := k.levels[path]; kit != nil {
 		return kit, nil
 	}
 	a := tree.ByPath[path]
@@ -84,20 +159,20 @@ func (n *Node) kitOf(path string) (*agentKit, error) {
 	if a == nil || a.Path == "" && path != DefaultAgent {
 		return nil, unknownAgent(path)
 	}
-	kit, err := n.level(tree, a)
+	kit, err := k.level(tree, a)
 	if err == nil {
-		n.levels.kits[path] = kit
+		k.levels[path] = kit
 	}
 	return kit, err
 }
 
 // kitNamed returns an agent that a caller names. One that was designed for a task
 // works on that task only, and is named by nobody.
-func (n *Node) kitNamed(path string) (*agentKit, error) {
+func (k *kits) kitNamed(path string) (*agentKit, error) {
 	if strings.HasPrefix(path, designedPrefix) {
 		return nil, unknownAgent(path)
 	}
-	return n.kitOf(path)
+	return k.kitOf(path)
 }
 
 func unknownAgent(path string) error {
@@ -106,35 +181,35 @@ func unknownAgent(path string) error {
 }
 
 // tree returns the catalog's tree (an empty one if there is no catalog), and drops
-// the kits of other versions. The caller holds levels.mu.
-func (n *Node) tree() *catalog.Tree {
-	tree, l := &catalog.Tree{}, &n.levels
-	if n.opt.Catalog != nil {
-		tree = n.opt.Catalog.Tree()
+// the kits of other versions. The caller holds mu.
+func (k *kits) tree() *catalog.Tree {
+	tree := &catalog.Tree{}
+	if k.opt.Catalog != nil {
+		tree = k.opt.Catalog.Tree()
 	}
-	if l.version != tree.Version || l.kits == nil {
-		l.version, l.kits, l.designed = tree.Version, map[string]*agentKit{}, map[string]*agentKit{}
+	if k.version != tree.Version || k.levels == nil {
+		k.version, k.levels, k.designed = tree.Version, map[string]*agentKit{}, map[string]*agentKit{}
 	}
 	return tree
 }
 
 // kit builds the kit of a fixed agent.
-func (n *Node) kit(d agent.Definition) (*agentKit, error) {
+func (k *kits) kit(d agent.Definition) (*agentKit, error) {
 	if d.Name == "" {
 		return nil, fault.New(fault.Invalid, "agent_invalid", "an agent needs a name")
 	}
-	specs, err := n.opt.Tools.Select(d.Tools...)
+	specs, err := k.opt.Tools.Select(d.Tools...)
 	if err != nil {
 		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
 	}
 	kit := &agentKit{Definition: d, registry: &tool.Registry{}}
 	for _, sp := range specs {
-		if err := kit.registry.AddFrom(n.opt.Tools, sp.Name); err != nil {
+		if err := kit.registry.AddFrom(k.opt.Tools, sp.Name); err != nil {
 			return nil, err
 		}
 	}
 	if len(d.Tools) == 0 { // an agent that lists its tools lists the planning tools too
-		if err := n.plan(kit, needs{}, nil); err != nil {
+		if err := (needs{}).plan(kit.registry, k.opt.Tools, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +235,7 @@ func (k *agentKit) seal() {
 		k.plain = llm.NewToolset(rest...)
 	}
 	k.chooser = sync.OnceValue(func() *chooser { return newChooser(k.tools, k.own || len(k.Tools) > 0) })
-	if err := k.registry.Add(findTools{}); err != nil {
+	if err := k.registry.Add(findTools{k}); err != nil {
 		panic(err) // the spec is a constant
 	}
 }
@@ -168,33 +243,33 @@ func (k *agentKit) seal() {
 // level builds the kit of a catalog agent: the node's tools that it lists (the
 // root level: all), its own tools, and a tool for each child. If names collide,
 // the first in this order wins.
-func (n *Node) level(tree *catalog.Tree, a *catalog.Agent) (*agentKit, error) {
+func (k *kits) level(tree *catalog.Tree, a *catalog.Agent) (*agentKit, error) {
 	kit := &agentKit{registry: &tool.Registry{}, tree: tree.Version, own: true, hooks: a.Hooks, asks: map[string]bool{}}
-	from := n.agents[DefaultAgent].names
+	from := k.fixed[DefaultAgent].names
 	if a.Path == "" {
-		kit.Definition, kit.own = n.agents[DefaultAgent].Definition, false
+		kit.Definition, kit.own = k.fixed[DefaultAgent].Definition, false
 	} else {
 		kit.Definition = agent.Definition{Name: a.Path, Version: a.Version, Prompt: promptOf(a), Model: modelOf(tree, a),
-			Sampling: a.Sampling, Limits: narrower(a.Limits, n.opt.Limits)}
+			Sampling: a.Sampling, Limits: narrower(a.Limits, k.opt.Limits)}
 		kit.meta = a.Metadata
 		kit.serve(a.Bindings[service.LLM])
-		from = n.uses(a)
+		from = k.uses(a)
 	}
-	n.join(kit, n.opt.Tools, from, a.Deferred)
+	k.join(kit, k.opt.Tools, from, a.Deferred)
 	if a.Tools != nil {
-		n.join(kit, a.Tools, a.Tools.Names(), a.Deferred)
+		k.join(kit, a.Tools, a.Tools.Names(), a.Deferred)
 	}
 	var below needs
 	for _, c := range a.Children {
-		t := n.askTool(c)
+		t := k.opt.Ask(c)
 		if err := kit.registry.Add(t); err != nil {
-			n.once("an agent cannot be asked", c.Path, err)
+			k.once("an agent cannot be asked", c.Path, err)
 			continue
 		}
 		kit.asks[t.Spec().Name] = true
-		below.below(n, c)
+		k.needsBelow(&below, c)
 	}
-	if err := n.plan(kit, below, a.Uses); err != nil {
+	if err := below.plan(kit.registry, k.opt.Tools, a.Uses); err != nil {
 		return nil, err
 	}
 	kit.seal()
@@ -220,30 +295,30 @@ const remoteModel = "service/llm"
 
 // modelFor returns the model of a run, and pins the chain that it resolves to, so
 // that no other model takes its place when the run continues after a restart.
-func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
-	run.Model = cmp.Or(run.Model, n.modelOf(kit), "default")
+func (k *kits) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
+	run.Model = cmp.Or(run.Model, k.modelOf(kit), "default")
 	if run.Model == record.RepeatModel {
 		return repeating(), nil
 	}
 	if run.Model != remoteModel && len(run.Models) > 0 {
-		return n.opt.Models.Pinned(run.Model, run.Models), nil
+		return k.opt.Models.Pinned(run.Model, run.Models), nil
 	}
 	if run.Model != remoteModel {
-		r, err := n.opt.Models.Resolve(run.Model)
+		r, err := k.opt.Models.Resolve(run.Model)
 		run.Models = r.Models
 		return r, err
 	}
-	if kit.llm.Source != service.Remote || n.opt.RemoteModels == nil {
+	if kit.llm.Source != service.Remote || k.opt.RemoteModels == nil {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the agent %s has no llm service at a URL any more", kit.Name).
 			WithHint("begin a new turn")
 	}
-	return n.farModel(kit.llm)
+	return k.farModel(kit.llm)
 }
 
 // farModel returns the model of an llm service at a URL, with the node's own as
 // fallback if the agent is configured so.
-func (n *Node) farModel(b service.Binding) (llm.Resolved, error) {
-	p, err := n.opt.RemoteModels(b)
+func (k *kits) farModel(b service.Binding) (llm.Resolved, error) {
+	p, err := k.opt.RemoteModels(b)
 	if err != nil {
 		return llm.Resolved{}, err
 	}
@@ -251,26 +326,26 @@ func (n *Node) farModel(b service.Binding) (llm.Resolved, error) {
 	if b.Fallback == service.Local {
 		next = "default"
 	}
-	return n.opt.Models.Beside(p, cmp.Or(b.Model, "default"), next)
+	return k.opt.Models.Beside(p, cmp.Or(b.Model, "default"), next)
 }
 
 // uses returns the names of the node's tools that an agent may use. The tool that
 // reads on in clipped results is always among them.
-func (n *Node) uses(a *catalog.Agent) []string {
+func (k *kits) uses(a *catalog.Agent) []string {
 	names := []string{effect.ReadToolName}
 	known := slices.DeleteFunc(slices.Clone(a.Uses), func(p string) bool {
-		missing := !n.opt.Tools.Knows(p)
+		missing := !k.opt.Tools.Knows(p)
 		if missing {
-			n.once("an agent names a tool that is not there", a.Path, fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", p))
+			k.once("an agent names a tool that is not there", a.Path, fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", p))
 		}
 		return missing
 	})
 	if len(known) == 0 {
 		return names
 	}
-	specs, err := n.opt.Tools.Select(known...)
+	specs, err := k.opt.Tools.Select(known...)
 	if err != nil {
-		n.once("an agent's list of tools cannot be read: it has none of them", a.Path, err)
+		k.once("an agent's list of tools cannot be read: it has none of them", a.Path, err)
 	}
 	for _, sp := range specs {
 		if sp.Name != effect.ReadToolName {
@@ -282,7 +357,7 @@ func (n *Node) uses(a *catalog.Agent) []string {
 
 // join adds tools of a registry to a kit, except those whose name is taken. Those
 // that match a pattern in defers wait for the end of the turn.
-func (n *Node) join(kit *agentKit, from *tool.Registry, names, defers []string) {
+func (k *kits) join(kit *agentKit, from *tool.Registry, names, defers []string) {
 	for _, name := range names {
 		t, ok := from.Get(name)
 		if !ok || plans(name) {
@@ -294,7 +369,7 @@ func (n *Node) join(kit *agentKit, from *tool.Registry, names, defers []string) 
 			add = func() error { return kit.registry.Add(deferred{t}) }
 		}
 		if err := add(); err != nil {
-			n.once("an agent does not get a tool", kit.Name, err)
+			k.once("an agent does not get a tool", kit.Name, err)
 		}
 	}
 }
@@ -311,17 +386,17 @@ func (d deferred) Spec() tool.Spec {
 	return s
 }
 
-// once logs a warning about an agent only once. The caller holds levels.mu.
-func (n *Node) once(what, path string, err error) {
+// once logs a warning about an agent only once. The caller holds mu.
+func (k *kits) once(what, path string, err error) {
 	key := path + "\x00" + err.Error()
-	if n.levels.told[key] {
+	if k.warned[key] {
 		return
 	}
-	if n.levels.told == nil {
-		n.levels.told = map[string]bool{}
+	if k.warned == nil {
+		k.warned = map[string]bool{}
 	}
-	n.levels.told[key] = true
-	n.log.Warn(what, "agent", path, "error", err)
+	k.warned[key] = true
+	k.opt.Log.Warn(what, "agent", path, "error", err)
 }
 
 // promptOf returns an agent's system prompt: its role, and nothing about other
@@ -340,8 +415,8 @@ func promptOf(a *catalog.Agent) string {
 
 // ownModel returns the model that an agent, given by its path, or a level above
 // it names, or "" if none does.
-func (n *Node) ownModel(path string) string {
-	kit, err := n.kitOf(path)
+func (k *kits) ownModel(path string) string {
+	kit, err := k.kitOf(path)
 	if err != nil {
 		return "" // asking it will report the error
 	}
@@ -386,14 +461,14 @@ func narrower(own catalog.Limits, node agent.Limits) agent.Limits {
 // patterns select; without patterns it has all. If the agent takes over the
 // conversation (over), patterns that name tools it lacks are ignored. Otherwise a
 // name that no agent has is an error (tool_unknown).
-func (n *Node) narrowed(k *agentKit, patterns []string, over bool) (*agentKit, error) {
+func (x *kits) narrowed(k *agentKit, patterns []string, over bool) (*agentKit, error) {
 	if len(patterns) == 0 {
 		return k, nil
 	}
 	kit := *k
 	kit.registry = &tool.Registry{}
 	here := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
-		return !k.registry.Knows(p) && (over || n.opt.Tools.Knows(p)) // another agent's, perhaps
+		return !k.registry.Knows(p) && (over || x.opt.Tools.Knows(p)) // another agent's, perhaps
 	})
 	if len(here) > 0 {
 		specs, err := k.registry.Select(here...)
@@ -413,12 +488,12 @@ func (n *Node) narrowed(k *agentKit, patterns []string, over bool) (*agentKit, e
 // usable returns a kit's tool as it may be called now. If the catalog has changed
 // since the kit was built, it checks again. Error codes: agent_not_approved,
 // tool_changed, tool_unavailable.
-func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
+func (x *kits) usable(k *agentKit, name string) (tool.Tool, error) {
 	t, ok := k.registry.Get(name)
-	if !ok || k.tree == 0 || n.opt.Catalog.Tree().Version == k.tree {
+	if !ok || k.tree == 0 || x.opt.Catalog.Tree().Version == k.tree {
 		return t, nil
 	}
-	now, err := n.kitOf(k.Name)
+	now, err := x.kitOf(k.Name)
 	if err != nil {
 		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may not be used any more: it has changed, or its approval was taken back", k.Name).
 			WithHint("steward agents list shows what waits for an approval")
@@ -438,16 +513,16 @@ func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
 // toolOf looks up a tool by name for an agent: among the agent's tools, then the
 // node's, then those of any agent that may be used. The tool serves to describe
 // past calls, not to be called.
-func (n *Node) toolOf(path, name string) (tool.Tool, bool) {
-	if kit, err := n.kitOf(cmp.Or(path, DefaultAgent)); err == nil {
+func (k *kits) toolOf(path, name string) (tool.Tool, bool) {
+	if kit, err := k.kitOf(cmp.Or(path, DefaultAgent)); err == nil {
 		if t, ok := kit.registry.Get(name); ok {
 			return t, true
 		}
 	}
-	if t, ok := n.opt.Tools.Get(name); ok || n.opt.Catalog == nil {
+	if t, ok := k.opt.Tools.Get(name); ok || k.opt.Catalog == nil {
 		return t, ok
 	}
-	tree := n.opt.Catalog.Tree()
+	tree := k.opt.Catalog.Tree()
 	for _, p := range slices.Sorted(maps.Keys(tree.ByPath)) {
 		if a := tree.ByPath[p]; a.Tools != nil {
 			if t, ok := a.Tools.Get(name); ok {
@@ -459,8 +534,8 @@ func (n *Node) toolOf(path, name string) (tool.Tool, bool) {
 }
 
 // specOf returns the spec of a tool of any agent, to describe past calls.
-func (n *Node) specOf(name string) (tool.Spec, bool) {
-	t, ok := n.toolOf("", name)
+func (k *kits) specOf(name string) (tool.Spec, bool) {
+	t, ok := k.toolOf("", name)
 	if !ok {
 		return tool.Spec{}, false
 	}
@@ -468,10 +543,36 @@ func (n *Node) specOf(name string) (tool.Spec, bool) {
 }
 
 // namesOf returns the names of an agent's tools.
-func (n *Node) namesOf(path string) []string {
-	kit, err := n.kitOf(cmp.Or(path, DefaultAgent))
+func (k *kits) namesOf(path string) []string {
+	kit, err := k.kitOf(cmp.Or(path, DefaultAgent))
 	if err != nil {
-		return n.opt.Tools.Names()
+		return k.opt.Tools.Names()
 	}
 	return kit.names
+}
+
+// needsBelow adds what an agent and all agents below it need.
+func (k *kits) needsBelow(w *needs, a *catalog.Agent) {
+	if a.Tools != nil {
+		for _, s := range a.Tools.Specs() {
+			w.see(s)
+		}
+	}
+	for _, name := range k.uses(a) {
+		if t, ok := k.opt.Tools.Get(name); ok {
+			w.see(t.Spec())
+		}
+	}
+	for _, c := range a.Children {
+		k.needsBelow(w, c)
+	}
+}
+
+// toolset returns the tools for a chain of models. The built-in model cannot
+// plan, so it gets no planning tools.
+func (k *agentKit) toolset(models []string) *llm.Toolset {
+	if !offline(models) || k.plain == nil {
+		return k.tools
+	}
+	return k.plain
 }

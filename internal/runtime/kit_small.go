@@ -24,9 +24,9 @@ type smallAgent struct {
 const smallTalk = "conversation"
 
 // modelOf returns the model of an agent: a small one has the default model if there is no fast one.
-func (n *Node) modelOf(kit *agentKit) string {
+func (k *kits) modelOf(kit *agentKit) string {
 	if kit.small {
-		if _, err := n.opt.Models.Resolve(kit.Model); err != nil {
+		if _, err := k.opt.Models.Resolve(kit.Model); err != nil {
 			return llm.DefaultAlias
 		}
 	}
@@ -69,17 +69,16 @@ var plannerAbout = routing.Agent{Name: PlannerAgent,
 		"Check the weather in Seattle and then set a timer for 10 minutes", "Find a time for dinner with Paul, book a table and tell him"}}
 
 // addSmallAgents builds the kits of the small agents.
-func (n *Node) addSmallAgents() error {
-	n.routing.small = map[string]*agentKit{}
-	if n.opt.Routing == RoutingOff {
+func (k *kits) addSmallAgents() error {
+	if !k.opt.Small {
 		return nil
 	}
 	for _, a := range smallAgents {
-		d := agent.Definition{Name: a.path, Version: "1", Model: fastAlias, Limits: n.opt.Limits, Prompt: a.prompt + " " + manners +
+		d := agent.Definition{Name: a.path, Version: "1", Model: fastAlias, Limits: k.opt.Limits, Prompt: a.prompt + " " + manners +
 			" If you have no tool for what is asked, say so, and that the user can give it to the assistant."}
 		d.Limits.Iterations = min(cmp.Or(d.Limits.Iterations, smallIterations), smallIterations)
 		for _, pattern := range a.tools {
-			if specs, err := n.opt.Tools.Select(pattern); err == nil {
+			if specs, err := k.opt.Tools.Select(pattern); err == nil {
 				for _, s := range specs {
 					d.Tools = append(d.Tools, s.Name)
 				}
@@ -89,26 +88,26 @@ func (n *Node) addSmallAgents() error {
 		if !slices.ContainsFunc(d.Tools, func(name string) bool { return strings.HasPrefix(name, own) }) {
 			continue
 		}
-		kit, err := n.kit(d)
+		kit, err := k.kit(d)
 		if err == nil {
-			err = n.plan(kit, needs{}, nil)
+			err = (needs{}).plan(kit.registry, k.opt.Tools, nil)
 		}
 		if err != nil {
 			return err
 		}
 		kit.small = true
 		kit.seal()
-		n.routing.small[a.path] = kit
+		k.small[a.path] = kit
 	}
 	return nil
 }
 
 // smallAgent returns a small agent by its path, or nil if there is none.
-func (n *Node) smallAgent(path string) *agentKit {
-	if n.opt.Catalog != nil && n.opt.Catalog.Tree().ByPath[path] != nil {
+func (k *kits) smallAgent(path string) *agentKit {
+	if k.opt.Catalog != nil && k.opt.Catalog.Tree().ByPath[path] != nil {
 		return nil
 	}
-	return n.routing.small[path]
+	return k.small[path]
 }
 
 // Bounds of what a router learns from.
@@ -131,20 +130,20 @@ func learned(tree *catalog.Tree) (agents []routing.Agent) {
 
 // candidates returns the agents that a message may be routed to, without the
 // assistant, and what the assistant's own tools do.
-func (n *Node) candidates() (agents []routing.Agent, own []string) {
-	if n.opt.Catalog != nil {
-		agents = learned(n.opt.Catalog.Tree())
+func (k *kits) candidates() (agents []routing.Agent, own []string) {
+	if k.opt.Catalog != nil {
+		agents = learned(k.opt.Catalog.Tree())
 	}
 	taken := map[string]bool{}
 	for _, a := range smallAgents {
-		if kit := n.smallAgent(a.path); kit != nil {
+		if kit := k.smallAgent(a.path); kit != nil {
 			agents = append(agents, routing.Agent{Name: a.path, Description: a.about, Examples: a.examples})
 			for _, name := range kit.names {
 				taken[name] = true
 			}
 		}
 	}
-	for _, s := range n.agents[DefaultAgent].tools.Specs() {
+	for _, s := range k.fixed[DefaultAgent].tools.Specs() {
 		if !taken[s.Name] && !plans(s.Name) {
 			first, _, _ := strings.Cut(s.Description, ".")
 			own = append(own, s.Name+" "+first)

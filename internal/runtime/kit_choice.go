@@ -13,7 +13,6 @@ import (
 	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/llm"
-	"steward/internal/message"
 	"steward/internal/tool"
 )
 
@@ -69,28 +68,6 @@ type choice struct {
 	seen   id.ID      // the newest message that was considered
 }
 
-// choose selects the tools that the model is shown: all of them, if they fit the budget, and
-// otherwise the core and tools.find, and what extend appends. A model may call a tool that it is not
-// shown. The offline provider compares all tools itself, at no cost.
-func (f *fitter) choose() {
-	if offline(f.models) {
-		return
-	}
-	if w := f.window(); f.choice.kit == nil || w != f.choice.window {
-		if before := f.chat.chosen.Load(); before != nil && before.kit == f.kit && before.window == w {
-			f.choice = *before
-		} else {
-			f.choice = f.kit.choice(f.node.opt.ToolBudget.in(w)).at(w)
-		}
-		f.tools = f.kit.set(f.shown)
-	}
-	if f.shown != nil && f.extend(f.session.Transcript().Messages()) {
-		f.tools = f.kit.set(f.shown)
-	}
-	now := f.choice
-	f.chat.chosen.Store(&now)
-}
-
 // set returns the agent's tools with these indexes; nil: all.
 func (k *agentKit) set(shown []int) *llm.Toolset {
 	if shown == nil {
@@ -144,33 +121,6 @@ func (c *choice) takeAll(tools []int) bool {
 	return true
 }
 
-// extend appends the tools that are most similar to what the user has said since it was called last,
-// those that were called, and those that calls of tools.find have found. It reports whether other
-// tools are shown then.
-func (f *fitter) extend(msgs []*message.Message) bool {
-	before := f.shown
-	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.seen }) + 1
-	said := ""
-	for _, m := range msgs[next:] {
-		if text := wish(m); text != "" {
-			if !f.serve(text) { // there is no room: it begins again with what was said last, if that helps
-				if again := f.kit.choice(f.node.opt.ToolBudget.in(f.choice.window)).at(f.choice.window); again.serve(text) {
-					again.serve(said)
-					f.choice = again
-				}
-			}
-			said = text
-		}
-		for _, call := range m.Calls() {
-			for _, i := range f.kit.meant(call.Name, call.Args) {
-				f.take(&f.more, i)
-			}
-		}
-		f.seen = m.ID
-	}
-	return !slices.Equal(before, f.shown)
-}
-
 // serve appends the tools that are most similar to what the user says. It returns false if those that
 // are needed most have no room.
 func (c *choice) serve(text string) bool {
@@ -180,14 +130,6 @@ func (c *choice) serve(text string) bool {
 		}
 	}
 	return true
-}
-
-// wish returns what a message tells the agent to do, or "".
-func wish(m *message.Message) string {
-	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin == "system" {
-		return ""
-	}
-	return m.Text()
 }
 
 // meant returns the agent's tools that a call is about, by their indexes.
@@ -313,7 +255,7 @@ func (k *agentKit) found(args []byte) []int {
 }
 
 // findTools is tools.find. It is shown to a model that is not shown all of its tools.
-type findTools struct{}
+type findTools struct{ kit *agentKit }
 
 // Spec implements tool.Tool.
 func (findTools) Spec() tool.Spec {
@@ -325,14 +267,10 @@ func (findTools) Spec() tool.Spec {
 }
 
 // Call implements tool.Tool.
-func (findTools) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	x, err := inTurn(ctx, findTool, nil, nil)
-	if err != nil {
-		return tool.Result{}, err
-	}
+func (t findTools) Call(_ context.Context, in tool.Invocation) (tool.Result, error) {
 	var b strings.Builder
-	for _, i := range x.kit.found(in.Args) {
-		s := &x.kit.tools.Specs()[i]
+	for _, i := range t.kit.found(in.Args) {
+		s := &t.kit.tools.Specs()[i]
 		fmt.Fprintf(&b, "%s: %s\nparameters: %s\n\n", s.Name, s.Description, s.Input)
 	}
 	if b.Len() == 0 {

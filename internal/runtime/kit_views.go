@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"steward/internal/fault"
 	"steward/internal/resource"
@@ -22,9 +23,9 @@ type AgentView struct {
 
 // Agents returns the agents that may be used, sorted by path; "assistant" comes
 // first.
-func (n *Node) Agents(context.Context) []AgentView {
+func (k *kits) Agents(context.Context) []AgentView {
 	out := []AgentView{{Path: DefaultAgent, Description: "answers when no other agent is named", Persona: true}}
-	for _, name := range slices.Sorted(maps.Keys(n.agents)) {
+	for _, name := range slices.Sorted(maps.Keys(k.fixed)) {
 		if name != DefaultAgent {
 			v := AgentView{Path: name, Persona: true}
 			if name == PlannerAgent {
@@ -34,14 +35,14 @@ func (n *Node) Agents(context.Context) []AgentView {
 		}
 	}
 	for _, a := range smallAgents {
-		if n.smallAgent(a.path) != nil {
+		if k.smallAgent(a.path) != nil {
 			out = append(out, AgentView{Path: a.path, Description: a.about, Persona: true})
 		}
 	}
-	if n.opt.Catalog != nil {
-		tree := n.opt.Catalog.Tree()
+	if k.opt.Catalog != nil {
+		tree := k.opt.Catalog.Tree()
 		for _, path := range slices.Sorted(maps.Keys(tree.ByPath)) {
-			if a := tree.ByPath[path]; a.Path != "" && n.agents[path] == nil {
+			if a := tree.ByPath[path]; a.Path != "" && k.fixed[path] == nil {
 				out = append(out, AgentView{Path: path, Description: a.Description, Persona: a.Persona, Metadata: a.Metadata})
 			}
 		}
@@ -55,13 +56,34 @@ func (n *Node) Agents(context.Context) []AgentView {
 
 // takesOver refuses an agent that would continue another agent's conversation and
 // is not meant for it.
-func (n *Node) takesOver(path, before string) error {
-	if before = cmp.Or(before, DefaultAgent); path == before || path == DefaultAgent || n.agents[path] != nil || n.opt.Catalog == nil {
+func (k *kits) takesOver(path, before string) error {
+	if before = cmp.Or(before, DefaultAgent); path == before || path == DefaultAgent || k.fixed[path] != nil || k.opt.Catalog == nil {
 		return nil
 	}
-	if a := n.opt.Catalog.Tree().ByPath[path]; a != nil && !a.Persona {
+	if a := k.opt.Catalog.Tree().ByPath[path]; a != nil && !a.Persona {
 		return fault.New(fault.Conflict, "agent_no_persona", "the agent %s does not take over conversations: it would see all that was said in this one", path).
 			WithHint("talk to it in a conversation of its own, or set persona: true in its agent.yaml")
 	}
 	return nil
+}
+
+// agentURI returns the resource of an agent: one step for each element of its path.
+func agentURI(path string) resource.URI {
+	var u resource.URI
+	for _, name := range strings.Split(path, "/") {
+		u = u.Child(typeAgent, name)
+	}
+	return u
+}
+
+// agentPath reverses agentURI. For any other resource it returns a path that no agent has.
+func agentPath(uri resource.URI) string {
+	var names []string
+	for _, e := range uri.Elements() {
+		if e.Type != typeAgent {
+			return "/"
+		}
+		names = append(names, e.ID)
+	}
+	return strings.Join(names, "/")
 }

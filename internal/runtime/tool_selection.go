@@ -1,0 +1,64 @@
+package runtime
+
+import (
+	"slices"
+
+	"steward/internal/message"
+)
+
+// choose selects the tools that the model is shown: all of them, if they fit the budget, and
+// otherwise the core and tools.find, and what extend appends. A model may call a tool that it is not
+// shown. The offline provider compares all tools itself, at no cost.
+func (f *fitter) choose() {
+	if offline(f.models) {
+		return
+	}
+	if w := f.window(); f.choice.kit == nil || w != f.choice.window {
+		if before := f.chat.chosen.Load(); before != nil && before.kit == f.kit && before.window == w {
+			f.choice = *before
+		} else {
+			f.choice = f.kit.choice(f.node.opt.ToolBudget.in(w)).at(w)
+		}
+		f.tools = f.kit.set(f.shown)
+	}
+	if f.shown != nil && f.extend(f.session.Transcript().Messages()) {
+		f.tools = f.kit.set(f.shown)
+	}
+	now := f.choice
+	f.chat.chosen.Store(&now)
+}
+
+// extend appends the tools that are most similar to what the user has said since it was called last,
+// those that were called, and those that calls of tools.find have found. It reports whether other
+// tools are shown then.
+func (f *fitter) extend(msgs []*message.Message) bool {
+	before := f.shown
+	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.seen }) + 1
+	said := ""
+	for _, m := range msgs[next:] {
+		if text := wish(m); text != "" {
+			if !f.serve(text) { // there is no room: it begins again with what was said last, if that helps
+				if again := f.kit.choice(f.node.opt.ToolBudget.in(f.choice.window)).at(f.choice.window); again.serve(text) {
+					again.serve(said)
+					f.choice = again
+				}
+			}
+			said = text
+		}
+		for _, call := range m.Calls() {
+			for _, i := range f.kit.meant(call.Name, call.Args) {
+				f.take(&f.more, i)
+			}
+		}
+		f.seen = m.ID
+	}
+	return !slices.Equal(before, f.shown)
+}
+
+// wish returns what a message tells the agent to do, or "".
+func wish(m *message.Message) string {
+	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin == "system" {
+		return ""
+	}
+	return m.Text()
+}
