@@ -151,6 +151,11 @@ type Reply struct {
 	Meta   message.Meta
 }
 
+// Text returns the text of the reply.
+func (r *Reply) Text() string {
+	return (&message.Message{Role: message.Assistant, Blocks: r.Blocks}).Text()
+}
+
 // Provider gives access to the models behind one endpoint. It is safe for concurrent use.
 type Provider interface {
 	Name() string // "openai", "anthropic", …: the part before '/' in a model's name

@@ -4,6 +4,7 @@
 package message
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -183,6 +184,14 @@ type ToolCall struct {
 	CallID string
 	Name   string // "category.name", or what the model wrote
 	Args   []byte // as the model wrote them: normally a JSON object
+}
+
+// Arguments returns the arguments, and an empty object if there are none.
+func (c *ToolCall) Arguments() []byte {
+	if len(bytes.TrimSpace(c.Args)) == 0 {
+		return []byte("{}")
+	}
+	return c.Args
 }
 
 // Ref names a block of a message: the identity of a tool call.

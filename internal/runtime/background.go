@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -304,14 +303,4 @@ func (n *Node) start(t *backgroundCall) bool {
 		n.follow(t, sync.OnceFunc(func() { close(t.known) }))
 	}()
 	return true
-}
-
-// line returns the beginning of a text on one line.
-func line(text string) string {
-	const most = 200
-	runes := []rune(strings.Join(strings.Fields(text), " "))
-	if len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return string(runes)
 }

@@ -10,6 +10,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/effect"
 	"steward/internal/fault"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
@@ -243,7 +244,7 @@ func (n *Node) recordResult(t *backgroundCall, res *message.ToolResult) (storedR
 		}
 		r.Answered, r.Progress = time.Now().UTC().Truncate(time.Millisecond), 1
 		if r.Message = ""; !message.LabelsOf([]message.Block{res}).Has(message.Secret) {
-			r.Message = line(res.Text())
+			r.Message = llm.Line(res.Text())
 		}
 		if telling {
 			r.Result = message.AppendBlocks(nil, []message.Block{res})

@@ -20,6 +20,7 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -109,7 +110,7 @@ func (n *Node) onLevel(path string) (*agentKit, []tool.Spec, error) {
 		return nil, nil, err
 	}
 	return kit, slices.DeleteFunc(slices.Clone(kit.tools.Specs()), func(s tool.Spec) bool {
-		return strings.HasPrefix(s.Origin, "agent:") || plans(s.Name)
+		return strings.HasPrefix(s.Origin, "agent:") || taint.Plans(s.Name)
 	}), nil
 }
 

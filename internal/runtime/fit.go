@@ -188,18 +188,11 @@ func (f *fitter) into(room int64) conversation.Window {
 		Log: func(msg string, err error) {
 			f.node.log.Warn(msg, "conversation", f.chat.id.String(), "error", err)
 		}}
-	if fast, err := f.node.opt.Models.Resolve(fastAlias); err == nil && !offline(fast.Models) {
+	if fast, err := f.node.opt.Models.Resolve(llm.FastAlias); err == nil && !llm.Offline(fast.Models) {
 		w.Summarize = (&summarizer{f, fast}).summarize
 	}
 	return w
 }
-
-// fastAlias names the model that writes summaries and routes messages.
-const fastAlias = "fast"
-
-// offline reports whether the first model is the built-in one, which cannot write
-// summaries.
-func offline(models []string) bool { return strings.HasPrefix(models[0], "offline/") }
 
 // compact fits a conversation into half of the tokens that it takes now.
 func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id.ID) error {

@@ -154,7 +154,7 @@ func neverRan(res *message.ToolResult) bool {
 
 // before returns the arguments that the hooks leave.
 func (h *hooking) before(ctx context.Context, at resource.URI, c agent.Call) ([]byte, error) {
-	args, err := tool.Canonical(orEmptyObject(c.Args))
+	args, err := tool.Canonical(c.Arguments())
 	if err != nil || !h.has(tool.BeforeTool) {
 		return c.Args, nil // invalid JSON is refused where arguments are checked
 	}
@@ -174,13 +174,6 @@ func (h *hooking) before(ctx context.Context, at resource.URI, c agent.Call) ([]
 		return nil
 	})
 	return args, err
-}
-
-func orEmptyObject(args []byte) []byte {
-	if strings.TrimSpace(string(args)) == "" {
-		return []byte("{}")
-	}
-	return args
 }
 
 // after passes a result to the hooks. They can replace its text, and can never

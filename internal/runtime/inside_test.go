@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"steward/internal/effect"
-	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -72,18 +72,9 @@ func TestSummaryUsesTheNewestMessages(t *testing.T) {
 	}
 }
 
-// Outside a turn, the planning tools are refused.
-func TestPlanningToolsWorkInTurnsOnly(t *testing.T) {
-	for _, x := range []tool.Tool{planTool{}, extractTool{}} {
-		if _, err := x.Call(context.Background(), tool.Invocation{Args: []byte(`{}`)}); !fault.HasCode(err, "plan_outside") {
-			t.Errorf("%s: %v", x.Spec().Name, err)
-		}
-	}
-}
-
 // The built-in model is not offered the planning tools.
 func TestBuiltInModelGetsNoPlanningTools(t *testing.T) {
-	all, rest := llm.NewToolset(planTool{}.Spec()), llm.NewToolset()
+	all, rest := llm.NewToolset(taint.Tools()[0].Spec()), llm.NewToolset()
 	for _, c := range []struct {
 		model string
 		plain *llm.Toolset

@@ -11,6 +11,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
@@ -198,7 +199,7 @@ func (n *Node) telling(t *backgroundCall) (bool, error) {
 func intentTold(r *storedRequest, how message.Status) string {
 	what := r.Tool
 	if r.Args != "" && r.Args != "{}" {
-		what += " with " + line(r.Args)
+		what += " with " + llm.Line(r.Args)
 	}
 	at := r.Created.UTC().Format("2006-01-02 15:04:05 MST")
 	switch r.Wish {

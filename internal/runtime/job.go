@@ -17,6 +17,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/store"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -77,7 +78,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		Meter: meter, Spent: n.spent,
 		Fitter: fit, Shown: func() *llm.Toolset { return fit.tools },
 	}
-	if !offline(model.Models) {
+	if !llm.Offline(model.Models) {
 		job.View = n.sent(c.user)
 	}
 	if kit.Name == PlannerAgent {
@@ -128,7 +129,7 @@ type calls struct {
 	scope   store.Scope
 	own     slots // slots of the turn
 
-	reading sync.Mutex // see turnBefore
+	reading sync.Mutex // see Before
 	readFor id.ID
 	read    []*message.Message
 }
@@ -228,13 +229,14 @@ type turnCallKey struct{}
 func (x *calls) around(ctx context.Context, call agent.Call) (context.Context, error) {
 	if x.kit.asks[call.Name] {
 		var err error
-		if call.Labels, err = x.askedWith(ctx, call); err != nil {
+		if call.Labels, err = taint.AskedWith(ctx, x, call); err != nil {
 			return ctx, err
 		}
-	} else if !plans(call.Name) && call.Name != findTool {
+	} else if !taint.Plans(call.Name) {
 		return ctx, nil
 	}
-	return context.WithValue(ctx, turnCallKey{}, &turnCall{x, call, nil}), nil
+	p := &turnCall{x, call, nil}
+	return taint.With(context.WithValue(ctx, turnCallKey{}, p), p), nil
 }
 
 // meter returns the turn's meter.
@@ -253,13 +255,13 @@ func (x *calls) findFlow(ctx context.Context, call agent.Call, ec *effect.Call) 
 	nothing := func() {}
 	spec := ec.Tool.Spec()
 	find := func() (asks bool, err error) {
-		ec.Flow, err = x.flowOf(ctx, call, spec)
-		return asksToRead(spec, call.Labels, ec.Flow), err
+		ec.Flow, err = taint.FlowOf(ctx, x, call, spec)
+		return taint.AsksToRead(spec, call.Labels, ec.Flow), err
 	}
 	if asks, err := find(); err != nil || !asks {
 		return nothing, err
 	}
-	leave, ok := x.chat.readAlone(ctx, ec.Flow.To)
+	leave, ok := x.chat.reads.Enter(ctx, ec.Flow.To)
 	if !ok {
 		return nothing, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/service"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -209,7 +210,7 @@ func (k *kits) kit(d agent.Definition) (*agentKit, error) {
 		}
 	}
 	if len(d.Tools) == 0 { // an agent that lists its tools lists the planning tools too
-		if err := (needs{}).plan(kit.registry, k.opt.Tools, nil); err != nil {
+		if err := (taint.Needs{}).AddTools(kit.registry, k.opt.Tools, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -231,7 +232,7 @@ func (k *agentKit) seal() {
 		specs = slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return onlyNamed(s.Name) })
 	}
 	k.tools, k.plain = llm.NewToolset(specs...), nil
-	if rest := slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return plans(s.Name) }); len(rest) < len(specs) {
+	if rest := slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return taint.Plans(s.Name) }); len(rest) < len(specs) {
 		k.plain = llm.NewToolset(rest...)
 	}
 	k.chooser = sync.OnceValue(func() *chooser { return newChooser(k.tools, k.own || len(k.Tools) > 0) })
@@ -259,7 +260,7 @@ func (k *kits) level(tree *catalog.Tree, a *catalog.Agent) (*agentKit, error) {
 	if a.Tools != nil {
 		k.join(kit, a.Tools, a.Tools.Names(), a.Deferred)
 	}
-	var below needs
+	var below taint.Needs
 	for _, c := range a.Children {
 		t := k.opt.Ask(c)
 		if err := kit.registry.Add(t); err != nil {
@@ -269,7 +270,7 @@ func (k *kits) level(tree *catalog.Tree, a *catalog.Agent) (*agentKit, error) {
 		kit.asks[t.Spec().Name] = true
 		k.needsBelow(&below, c)
 	}
-	if err := below.plan(kit.registry, k.opt.Tools, a.Uses); err != nil {
+	if err := below.AddTools(kit.registry, k.opt.Tools, a.Uses); err != nil {
 		return nil, err
 	}
 	kit.seal()
@@ -360,7 +361,7 @@ func (k *kits) uses(a *catalog.Agent) []string {
 func (k *kits) join(kit *agentKit, from *tool.Registry, names, defers []string) {
 	for _, name := range names {
 		t, ok := from.Get(name)
-		if !ok || plans(name) {
+		if !ok || taint.Plans(name) {
 			continue // removed in the meantime; for planning tools see plan
 		}
 		add := func() error { return kit.registry.AddFrom(from, name) }
@@ -552,15 +553,15 @@ func (k *kits) namesOf(path string) []string {
 }
 
 // needsBelow adds what an agent and all agents below it need.
-func (k *kits) needsBelow(w *needs, a *catalog.Agent) {
+func (k *kits) needsBelow(w *taint.Needs, a *catalog.Agent) {
 	if a.Tools != nil {
 		for _, s := range a.Tools.Specs() {
-			w.see(s)
+			w.See(s)
 		}
 	}
 	for _, name := range k.uses(a) {
 		if t, ok := k.opt.Tools.Get(name); ok {
-			w.see(t.Spec())
+			w.See(t.Spec())
 		}
 	}
 	for _, c := range a.Children {
@@ -571,7 +572,7 @@ func (k *kits) needsBelow(w *needs, a *catalog.Agent) {
 // toolset returns the tools for a chain of models. The built-in model cannot
 // plan, so it gets no planning tools.
 func (k *agentKit) toolset(models []string) *llm.Toolset {
-	if !offline(models) || k.plain == nil {
+	if !llm.Offline(models) || k.plain == nil {
 		return k.tools
 	}
 	return k.plain

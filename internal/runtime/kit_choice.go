@@ -179,7 +179,7 @@ func newChooser(tools *llm.Toolset, selected bool) *chooser {
 		}
 	}
 	find := findTools{}.Spec()
-	if list := cut(strings.Join(hidden, ", "), mostHidden); list != "" {
+	if list := llm.Cut(strings.Join(hidden, ", "), mostHidden); list != "" {
 		find.Description += " You have " + list + ", and perhaps others."
 	}
 	c.tools = llm.NewToolset(append(slices.Clip(specs), find)...)

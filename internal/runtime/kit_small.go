@@ -9,6 +9,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/llm"
 	"steward/internal/routing"
+	"steward/internal/taint"
 )
 
 // A small built-in agent has a few of the assistant's tools and the fast model. It
@@ -74,7 +75,7 @@ func (k *kits) addSmallAgents() error {
 		return nil
 	}
 	for _, a := range smallAgents {
-		d := agent.Definition{Name: a.path, Version: "1", Model: fastAlias, Limits: k.opt.Limits, Prompt: a.prompt + " " + manners +
+		d := agent.Definition{Name: a.path, Version: "1", Model: llm.FastAlias, Limits: k.opt.Limits, Prompt: a.prompt + " " + manners +
 			" If you have no tool for what is asked, say so, and that the user can give it to the assistant."}
 		d.Limits.Iterations = min(cmp.Or(d.Limits.Iterations, smallIterations), smallIterations)
 		for _, pattern := range a.tools {
@@ -90,7 +91,7 @@ func (k *kits) addSmallAgents() error {
 		}
 		kit, err := k.kit(d)
 		if err == nil {
-			err = (needs{}).plan(kit.registry, k.opt.Tools, nil)
+			err = (taint.Needs{}).AddTools(kit.registry, k.opt.Tools, nil)
 		}
 		if err != nil {
 			return err
@@ -144,7 +145,7 @@ func (k *kits) candidates() (agents []routing.Agent, own []string) {
 		}
 	}
 	for _, s := range k.fixed[DefaultAgent].tools.Specs() {
-		if !taken[s.Name] && !plans(s.Name) {
+		if !taken[s.Name] && !taint.Plans(s.Name) {
 			first, _, _ := strings.Cut(s.Description, ".")
 			own = append(own, s.Name+" "+first)
 		}

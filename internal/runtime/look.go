@@ -8,7 +8,6 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/resource"
@@ -39,23 +38,23 @@ const lookSchema = `{"type":"object","properties":{"tools":{"type":"array","item
 // default, and never the built-in one. resolve finds models by name.
 func LookAt(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
 	return func(ctx context.Context, specs []tool.Spec) ([]catalog.Looked, string, error) {
-		m, err := resolve(fastAlias)
-		if err != nil || offline(m.Models) {
+		m, err := resolve(llm.FastAlias)
+		if err != nil || llm.Offline(m.Models) {
 			m, err = resolve(llm.DefaultAlias)
 		}
-		if err != nil || offline(m.Models) {
+		if err != nil || llm.Offline(m.Models) {
 			return nil, "", nil // there is no model: the proposal says so
 		}
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
 		r, err := llm.Answer(ctx, m.Model, &llm.Request{System: lookPrompt, Schema: &llm.Schema{Name: "look_at_tools", JSON: []byte(lookSchema)}, User: tool.OwnUser, Labels: message.Untrusted,
-			Transcript: saying(&message.Text{Common: message.Common{Origin: "system", Labels: message.Untrusted}, Text: toolsToLookAt(specs)})})
+			Transcript: llm.Saying(&message.Text{Common: message.Common{Origin: "system", Labels: message.Untrusted}, Text: toolsToLookAt(specs)})})
 		if err != nil {
 			return nil, "", err
 		}
-		answer := textOfReply(r)
+		answer := r.Text()
 		var out struct{ Tools []catalog.Looked }
-		dec := json.NewDecoder(strings.NewReader(bare(answer)))
+		dec := json.NewDecoder(strings.NewReader(llm.Unfenced(answer)))
 		if dec.DisallowUnknownFields(); len(answer) > lookAnswer || dec.Decode(&out) != nil || out.Tools == nil {
 			return nil, "", fault.New(fault.Unavailable, "look_failed", "what %s answered does not have the asked-for form", m.Models[0])
 		}
@@ -79,13 +78,13 @@ func toolsToLookAt(specs []tool.Spec) string {
 	if err != nil {
 		panic(err) // plain values: cannot fail
 	}
-	return fenced("a list of tools", string(b))
+	return llm.Fenced("a list of tools", string(b))
 }
 
 // askOnce asks a model outside any conversation, on behalf of the request's user,
 // and returns the text of its answer.
 func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, text string) (string, error) {
-	req.Transcript = saying(&message.Text{Common: message.Common{Origin: "system"}, Text: text})
+	req.Transcript = llm.Saying(&message.Text{Common: message.Common{Origin: "system"}, Text: text})
 	r, err := n.reply(ctx, m, req)
 	if err != nil {
 		return "", err
@@ -93,7 +92,7 @@ func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, te
 	if r.Stop == message.StopLength {
 		return "", fault.New(fault.TooLarge, "answer_too_long", "the answer was cut off by its length limit").WithHint("ask for less")
 	}
-	return textOfReply(r), nil
+	return r.Text(), nil
 }
 
 // reply asks a model outside any conversation, on behalf of the request's user,
@@ -113,13 +112,4 @@ func (n *Node) used(ctx context.Context, req *llm.Request, r *llm.Reply) error {
 		err = n.conversations.Record(context.WithoutCancel(ctx), store.ForUser(req.User), resource.URI{}, r.Model, r.Usage)
 	}
 	return err
-}
-
-// saying returns a transcript in which only this text was said.
-func saying(text *message.Text) *llm.Transcript {
-	return llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{text}})
-}
-
-func textOfReply(r *llm.Reply) string {
-	return (&message.Message{Role: message.Assistant, Blocks: r.Blocks}).Text()
 }

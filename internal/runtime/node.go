@@ -43,6 +43,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/follow"
 	"steward/internal/store/lease"
+	"steward/internal/taint"
 	"steward/internal/tool"
 	"steward/internal/tree"
 )
@@ -217,8 +218,13 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}
-	for _, add := range []func() error{n.addSearch, n.addResources, n.addPlanning} {
+	for _, add := range []func() error{n.addSearch, n.addResources} {
 		if err := add(); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range taint.Tools() {
+		if err := opt.Tools.Add(t); err != nil {
 			return nil, err
 		}
 	}
@@ -319,7 +325,7 @@ type chat struct {
 	live    *liveRun                // the run; nil: idle
 	moves   chan struct{}           // closed when a run begins or ends; nil: nobody waits for that
 	steer   []*steering
-	reads   map[string]chan struct{}         // by source: holds a token while one of its queries may be asked about
+	reads   taint.Gates
 	ids     []id.ID                          // of the turn's first messages and of those that steer it
 	sending map[idempotencyKey]chan struct{} // by what is being sent: closed when the sending is over
 	leaving int                              // callers that wait for the turn to delete or rewind it

@@ -22,6 +22,7 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -138,7 +139,7 @@ func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	if len(tasks) == 0 {
 		draft, problem := w.read(ctx, in.Args)
 		if problem != "" {
-			return failedText(problem), nil
+			return tool.Failure(problem), nil
 		}
 		made = plan.Tree(askedRequest(in.Call), draft, a.call.Labels)
 	}
@@ -218,7 +219,7 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 		return nil, err.Error()
 	}
 	if turn, err := w.turn(ctx); err == nil && d.Purpose == "" { // without it the task would lack the request itself
-		d.Purpose, _ = wordsOf(turn)
+		d.Purpose, _ = taint.Words(turn)
 	}
 	if w.call.Origin == originFallback {
 		return d, ""
@@ -399,14 +400,14 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 			fmt.Fprintf(&b, "called %s %s\n", c.Name, c.Args)
 		}
 		if r := m.Result(); r != nil {
-			fmt.Fprintf(&b, "%s %s: %s\n", r.Name, r.Status, line(r.Text()))
+			fmt.Fprintf(&b, "%s %s: %s\n", r.Name, r.Status, llm.Line(r.Text()))
 		}
 	}
 	if b.Len() == 0 {
 		return "", 0, nil
 	}
 	text := b.String()
-	return "\n\nIt was begun before. Do not do again what was done then.\n" + fenced("what was called then", strings.ToValidUTF8(text[:min(len(text), maxEarlier)], "")),
+	return "\n\nIt was begun before. Do not do again what was done then.\n" + llm.Fenced("what was called then", strings.ToValidUTF8(text[:min(len(text), maxEarlier)], "")),
 		w.node.seen(ctx, w.chat.user, conv).labels, nil
 }
 
@@ -420,10 +421,10 @@ func assignment(t *plan.Task, above, before []*plan.Task) string {
 		}
 	}
 	if t.Rounds > 0 && t.Verdict != "" {
-		b.WriteString("\nYour last answer fell short:\n" + fenced("what was said of it", t.Verdict) + "\n")
+		b.WriteString("\nYour last answer fell short:\n" + llm.Fenced("what was said of it", t.Verdict) + "\n")
 	}
 	if t.Told != "" {
-		b.WriteString("\nSomething has failed since this was planned. " + fenced("what you have to mind now", t.Told) + "\n")
+		b.WriteString("\nSomething has failed since this was planned. " + llm.Fenced("what you have to mind now", t.Told) + "\n")
 	}
 	return strings.TrimSpace(b.String()) + partOf(above) + outputs(before)
 }
@@ -451,7 +452,7 @@ func (w *treeWorker) result() tool.Result {
 		if t.Supervised() { // its output is that of its subtasks
 			continue
 		}
-		fmt.Fprintf(&b, "\n%s: %s\n%s\n", t.Name, outcomeOf(t), fenced("its output", t.Output.Summary))
+		fmt.Fprintf(&b, "\n%s: %s\n%s\n", t.Name, outcomeOf(t), llm.Fenced("its output", t.Output.Summary))
 	}
 	res.Content = []message.Block{&message.Text{Text: b.String()}}
 	return res

@@ -15,6 +15,7 @@ import (
 	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/store"
+	"steward/internal/taint"
 )
 
 // Planning has failed for good if the model cannot be asked, if so many plans were
@@ -104,7 +105,7 @@ func (x *calls) fallBack(ctx context.Context, msgs []*message.Message, failed er
 	if err != nil || to == "" {
 		return nil, err
 	}
-	words, _ := wordsOf(turn)
+	words, _ := taint.Words(turn)
 	args, err := json.Marshal(plan.Draft{Purpose: cmp.Or(words, turn[0].Text()), Assistant: to, Confidence: 1,
 		Analysis: "Planning has failed: " + why + ".", Plan: "The agent that is likely for the request does all of it."})
 	if err != nil {

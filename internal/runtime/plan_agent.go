@@ -8,10 +8,12 @@ import (
 	"steward/internal/agent"
 	"steward/internal/catalog"
 	"steward/internal/effect"
+	"steward/internal/llm"
 	"steward/internal/plan"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -75,7 +77,7 @@ func Called(st store.Store) func(ctx context.Context, path string) string {
 		if err != nil {
 			return ""
 		}
-		return line("an agent for the task " + t.Name + ": " + t.Purpose)
+		return llm.Line("an agent for the task " + t.Name + ": " + t.Purpose)
 	}
 }
 
@@ -107,7 +109,7 @@ func (n *Node) design(t *plan.Task) (*agentKit, error) {
 		}
 		kit.asks[x.Spec().Name] = x.Spec().Effect == tool.Query
 	}
-	if err := (needs{}).plan(kit.registry, n.opt.Tools, nil); err != nil {
+	if err := (taint.Needs{}).AddTools(kit.registry, n.opt.Tools, nil); err != nil {
 		return nil, err
 	}
 	kit.seal()

@@ -15,6 +15,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/routing"
 	"steward/internal/store"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -53,14 +54,14 @@ func partOf(above []*plan.Task) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return "\n\n" + fenced("what this is a part of, of which others do the rest", strings.Join(lines, "\n"))
+	return "\n\n" + llm.Fenced("what this is a part of, of which others do the rest", strings.Join(lines, "\n"))
 }
 
 // outputs returns the outputs of tasks, as far as there is room for them.
 func outputs(before []*plan.Task) string {
 	var b strings.Builder
 	for i, x := range before {
-		text := "\n\n" + fenced("the output of the task "+x.Name, x.Output.Summary)
+		text := "\n\n" + llm.Fenced("the output of the task "+x.Name, x.Output.Summary)
 		if x.Output.Whole > 0 {
 			text += fmt.Sprintf("\nThat is the beginning of %d bytes. If you have the tool %s, read on with it: task %q, offset %d.", x.Output.Whole, readTaskTool, x.ID.String(), len(x.Output.Summary)-len("…"))
 		}
@@ -83,7 +84,7 @@ type askPlan struct{}
 
 // Spec implements tool.Tool.
 func (askPlan) Spec() tool.Spec {
-	return tool.Spec{Name: askPlanTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Timeout: apartTimeout,
+	return tool.Spec{Name: askPlanTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Timeout: taint.ApartTimeout,
 		Input: []byte(`{"type":"object","properties":{"question":{"type":"string","minLength":1,"maxLength":2000}},"required":["question"],"additionalProperties":false}`),
 		Description: "Asks whoever made the plan that your task is a part of, if something that you have to know is missing: " +
 			"what all of it is for, or what other tasks have found out. It does nothing, and the user is not asked.",
@@ -108,8 +109,8 @@ func (askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, error
 	}
 	text, labels := live.worker.describe(own)
 	labels |= a.call.Labels
-	answer, err := a.ask(ctx, live.worker.run.Model, &llm.Request{System: askPlanPrompt, Labels: labels, Sampling: llm.Sampling{MaxTokens: 1000}},
-		text+"\n"+fenced("the question", asked.Question))
+	answer, err := a.Ask(ctx, live.worker.run.Model, &llm.Request{System: askPlanPrompt, Labels: labels, Sampling: llm.Sampling{MaxTokens: 1000}},
+		text+"\n"+llm.Fenced("the question", asked.Question))
 	if err != nil {
 		return tool.Result{Labels: labels}, err
 	}
@@ -214,7 +215,7 @@ func (w *treeWorker) describe(asking string) (string, message.Labels) {
 		}
 		text := fmt.Sprintf("THE TASK %s (%s%s)\n%s\n%s\n%s\n", t.Name, t.State, mark, t.Purpose, t.Instructions, t.Plan)
 		if t.Output.Summary != "" && !t.Supervised() {
-			text += fenced("its output", t.Output.Summary) + "\n"
+			text += llm.Fenced("its output", t.Output.Summary) + "\n"
 		}
 		if b.Len()+len(text) > maxTree {
 			b.WriteString("Further tasks are left out.\n")

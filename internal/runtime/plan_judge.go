@@ -24,10 +24,10 @@ func (w *treeWorker) Judge(ctx context.Context, t *plan.Task, parts []*plan.Task
 	var b strings.Builder
 	fmt.Fprintf(&b, "THE TASK:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n", t.Purpose, t.Instructions, cmp.Or(t.Evaluation, "that it does what its purpose says"))
 	for _, p := range parts {
-		b.WriteString(fenced("what came of "+p.Name+", which is "+string(p.State), p.Output.Summary) + "\n\n")
+		b.WriteString(llm.Fenced("what came of "+p.Name+", which is "+string(p.State), p.Output.Summary) + "\n\n")
 	}
 	if len(parts) == 0 {
-		b.WriteString(fenced("what came of it", t.Output.Summary))
+		b.WriteString(llm.Fenced("what came of it", t.Output.Summary))
 	}
 	return v, w.askFor(ctx, &llm.Request{System: judgePrompt, Labels: plan.LabelsOf(append(parts, t)...), Schema: &llm.Schema{Name: "verdict", JSON: []byte(plan.VerdictSchema)}}, b.String(), &v)
 }
@@ -44,7 +44,7 @@ func (w *treeWorker) Steer(ctx context.Context, t *plan.Task, parts []*plan.Task
 	for _, p := range parts {
 		fmt.Fprintf(&b, "\n%s, which is %s: %s\n", p.Name, p.State, p.Purpose)
 		if p.Output.Summary != "" {
-			b.WriteString(fenced("what came of "+p.Name, p.Output.Summary) + "\n")
+			b.WriteString(llm.Fenced("what came of "+p.Name, p.Output.Summary) + "\n")
 		}
 	}
 	return s, w.askFor(ctx, &llm.Request{System: steerPrompt, Labels: plan.LabelsOf(append(parts, t)...), Schema: &llm.Schema{Name: "steering", JSON: []byte(plan.SteeringSchema)}}, b.String(), &s)
@@ -54,7 +54,7 @@ func (w *treeWorker) Steer(ctx context.Context, t *plan.Task, parts []*plan.Task
 // note for the agent if the answer fell short, and notifies whoever watches. The answer
 // itself is never changed; that it could not be judged stands in the log.
 func (x *calls) review(ctx context.Context, answer *message.Message) (note string) {
-	if len(x.run.Models) > 0 && offline(x.run.Models) {
+	if len(x.run.Models) > 0 && llm.Offline(x.run.Models) {
 		return "" // it cannot judge
 	}
 	rounds, asked := 0, ""
@@ -73,16 +73,16 @@ func (x *calls) review(ctx context.Context, answer *message.Message) (note strin
 	req := &llm.Request{System: answerPrompt, Labels: x.session.Labels() | message.LabelsOf(answer.Blocks),
 		Schema: &llm.Schema{Name: "verdict", JSON: []byte(plan.VerdictSchema)}}
 	var v plan.Verdict
-	err := (&turnCall{calls: x}).askFor(ctx, req, fmt.Sprintf("%s\n\nTHE AGENT:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n%s", fenced("the request", clipped(asked)),
-		x.kit.meta.Purpose, x.kit.meta.Instructions, x.kit.meta.Evaluation, fenced("the answer", cut(answer.Text(), maxOutputs))), &v)
-	reasons := cut(v.Reasons, plan.MaxSummary)
+	err := (&turnCall{calls: x}).askFor(ctx, req, fmt.Sprintf("%s\n\nTHE AGENT:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n%s", llm.Fenced("the request", clipped(asked)),
+		x.kit.meta.Purpose, x.kit.meta.Instructions, x.kit.meta.Evaluation, llm.Fenced("the answer", llm.Cut(answer.Text(), maxOutputs))), &v)
+	reasons := llm.Cut(v.Reasons, plan.MaxSummary)
 	switch {
 	case err != nil:
 		x.node.log.InfoContext(ctx, "an answer is given without having been judged", "agent", x.kit.Name, "request", x.request.ID.String(), "error", err)
 	case v.Achieved:
 	case rounds < plan.MaxRounds:
 		say("The answer falls short and is corrected: " + reasons)
-		return "Your answer was judged by this measure: " + x.kit.meta.Evaluation + "\nIt falls short. " + fenced("the reasons", reasons) +
+		return "Your answer was judged by this measure: " + x.kit.meta.Evaluation + "\nIt falls short. " + llm.Fenced("the reasons", reasons) +
 			"\nDo what is missing, but nothing again that was done already, and give the whole answer."
 	default:
 		say("The answer was judged and falls short: " + reasons)
@@ -96,11 +96,11 @@ const answerPrompt = "You judge an answer by a measure, before a person gets it.
 
 // askFor asks the model of the run for an answer of a schema's form.
 func (p *turnCall) askFor(ctx context.Context, req *llm.Request, text string, into any) error {
-	answer, err := p.ask(ctx, p.run.Model, req, text)
+	answer, err := p.Ask(ctx, p.run.Model, req, text)
 	if err != nil {
 		return err
 	}
-	dec := json.NewDecoder(strings.NewReader(bare(answer)))
+	dec := json.NewDecoder(strings.NewReader(llm.Unfenced(answer)))
 	if dec.DisallowUnknownFields(); dec.Decode(into) != nil {
 		return fault.New(fault.Unavailable, "judge_failed", "what the judge answered does not have the asked-for form")
 	}

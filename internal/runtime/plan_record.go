@@ -18,6 +18,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/store/lease"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -68,7 +69,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 	if err != nil {
 		return err
 	}
-	said, _ := wordsOf(turn)
+	said, _ := taint.Words(turn)
 	p.Request = cmp.Or(said, p.Request)
 	if i := slices.IndexFunc(turn, func(m *message.Message) bool { return m.ID == w.call.Message }); i >= 0 {
 		p.Started = turn[i].At

@@ -9,6 +9,7 @@ import (
 	"steward/client"
 	"steward/internal/agent"
 	"steward/internal/id"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/record"
@@ -124,7 +125,7 @@ func (d *drawer) task(t PlannedTask, below []storedRequest, depth int) (client.R
 	case t.State == plan.Done:
 		v.Outcome = string(agent.Answered)
 	case t.State.Over():
-		v.Outcome, v.Message = string(t.State), line(cmp.Or(t.Verdict, t.Told))
+		v.Outcome, v.Message = string(t.State), llm.Line(cmp.Or(t.Verdict, t.Told))
 	}
 	for i := range below {
 		b := &below[i]

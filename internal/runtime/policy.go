@@ -20,6 +20,7 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -142,7 +143,7 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	if q.Late {
 		c.Labels |= message.Untrusted
 	}
-	if c.Flow, ok = plainFlow(c.Labels, c.Tool.Spec()); !ok && !q.Late {
+	if c.Flow, ok = taint.Plain(c.Labels, c.Tool.Spec()); !ok && !q.Late {
 		c.Flow = policy.Flow{Fixed: true}
 	}
 	a, err := n.ruled(ctx, j, asked.Point, c)

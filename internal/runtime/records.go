@@ -13,6 +13,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/search"
@@ -331,5 +332,5 @@ func beginning(m *message.Message) string {
 	if m.Role == message.Tool || message.LabelsOf(m.Blocks)&message.Secret != 0 {
 		return ""
 	}
-	return line(m.Text())
+	return llm.Line(m.Text())
 }

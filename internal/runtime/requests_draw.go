@@ -10,6 +10,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/intent"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -132,11 +133,11 @@ func (d *drawer) call(inter resource.URI, m *message.Message, c message.Call, re
 		r := res.Result()
 		v.Status, v.Ended = string(r.Status), res.At
 		if r.Status != message.OK && r.Status != message.Accepted && !message.LabelsOf(res.Blocks).Has(message.Secret) {
-			v.Message = line(r.Plain())
+			v.Message = llm.Line(r.Plain())
 		}
 	}
 	if q := (struct{ Question string }{}); c.Name == askPersonTool && !c.Labels.Has(message.Secret) && json.Unmarshal(c.Args, &q) == nil {
-		v.Title = line(q.Question)
+		v.Title = llm.Line(q.Question)
 	}
 	if c.Name == startTool {
 		return v, d.tasks(&v, inter.ChildID(record.TypeMessage, m.ID), below, depth)

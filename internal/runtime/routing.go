@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
@@ -19,6 +18,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/routing"
+	"steward/internal/taint"
 )
 
 // A message that names no agent is routed before its turn begins, unless a person
@@ -95,12 +95,12 @@ func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *T
 		return "", nil, llm.Spend{}
 	}
 	q := unclear{user: c.user, meter: n.opt.Models.NewMeter(), agent: conv.Agent, ongoing: !s.Head().Zero() && n.kits.small[conv.Agent] == nil}
-	if q.text, q.labels = wordsOf([]*message.Message{m}); q.text == "" {
+	if q.text, q.labels = taint.Words([]*message.Message{m}); q.text == "" {
 		q.text, q.labels = m.Text(), message.LabelsOf(m.Blocks)
 	}
 	if last := lastSaid(s); last != nil {
 		var labels message.Labels
-		q.before, labels = wordsOf([]*message.Message{last})
+		q.before, labels = taint.Words([]*message.Message{last})
 		q.labels |= labels
 	}
 	q.allowed = func(path string) bool { return s.Head().Zero() || n.kits.takesOver(path, conv.Agent) == nil }
@@ -149,8 +149,8 @@ func (n *Node) routed(c *chat, run *record.Run, before string) {
 func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 	began := time.Now()
 	agents, own := n.kits.candidates()
-	fast, err := n.opt.Models.Resolve(fastAlias)
-	some, asks := n.hasOwn(), err == nil && !offline(fast.Models)
+	fast, err := n.opt.Models.Resolve(llm.FastAlias)
+	some, asks := n.hasOwn(), err == nil && !llm.Offline(fast.Models)
 	alone := !some && n.opt.Routing != RoutingAlways // without a model, and only if it cannot be missed
 	if alone && (q.ongoing || !n.remote()) || !some && !alone && !asks {
 		return nil
@@ -202,7 +202,7 @@ func (n *Node) hasOwn() bool {
 // remote reports whether the default model is one that can be asked, and not the built-in one.
 func (n *Node) remote() bool {
 	m, err := n.opt.Models.Resolve(llm.DefaultAlias)
-	return err == nil && !offline(m.Models)
+	return err == nil && !llm.Offline(m.Models)
 }
 
 // answers reports whether an agent could answer now. Those that are built in need a
@@ -242,9 +242,9 @@ func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.
 	var b strings.Builder
 	b.WriteString("THE AGENTS:\n" + list + "\n")
 	if q.before != "" {
-		fmt.Fprintf(&b, "The agent %s answered the message before, which was:\n%s\n\n", cmp.Or(q.agent, DefaultAgent), fenced("the message before", clipped(q.before)))
+		fmt.Fprintf(&b, "The agent %s answered the message before, which was:\n%s\n\n", cmp.Or(q.agent, DefaultAgent), llm.Fenced("the message before", clipped(q.before)))
 	}
-	b.WriteString(fenced("the message", clipped(q.text)))
+	b.WriteString(llm.Fenced("the message", clipped(q.text)))
 	listed, err := json.Marshal(names)
 	if err != nil {
 		panic(err) // strings
@@ -257,7 +257,7 @@ func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.
 		Confidence       float64
 	}
 	if err == nil {
-		err = json.Unmarshal([]byte(bare(answer)), &x)
+		err = json.Unmarshal([]byte(llm.Unfenced(answer)), &x)
 	}
 	if err == nil && (!slices.Contains(names, x.Agent) || x.Confidence < 0 || x.Confidence > 1 || x.Candidate != "" && !slices.Contains(names, x.Candidate)) {
 		err = fault.New(fault.Unavailable, "route_failed", "what the model answered does not have the asked-for form")
@@ -299,23 +299,12 @@ func offers(ranked []routing.Ranked, agents []routing.Agent) (names []string, li
 		if i < 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "- %s: %s\n", x.Agent, cut(strings.Join(strings.Fields(agents[i].Description), " "), 400))
+		fmt.Fprintf(&b, "- %s: %s\n", x.Agent, llm.Cut(strings.Join(strings.Fields(agents[i].Description), " "), 400))
 		for _, e := range agents[i].Examples[:min(len(agents[i].Examples), routeExamples)] {
-			fmt.Fprintf(&b, "  %q\n", cut(e, 200))
+			fmt.Fprintf(&b, "  %q\n", llm.Cut(e, 200))
 		}
 	}
 	return names, b.String() + "- " + DefaultAgent + ": everything else\n"
 }
 
-func clipped(text string) string { return cut(text, routeText) }
-
-// cut shortens a text to at most so many bytes.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + "…"
-}
+func clipped(text string) string { return llm.Cut(text, routeText) }

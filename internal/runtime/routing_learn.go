@@ -15,6 +15,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/routing"
 	"steward/internal/store"
+	"steward/internal/taint"
 )
 
 // Routing learns from people. Who names an agent for a message teaches that such
@@ -98,7 +99,7 @@ func (n *Node) taught(ctx context.Context, user string) ([]taught, error) {
 		if err != nil {
 			return nil, err
 		}
-		text, _ := wordsOf([]*message.Message{m})
+		text, _ := taint.Words([]*message.Message{m})
 		if text == "" || known[text] {
 			continue
 		}
@@ -140,7 +141,7 @@ func (n *Node) named(ctx context.Context, c *chat, s *conversation.Session, t *T
 		}
 		at = record.InteractionURI(c.id, e.Interaction)
 	}
-	text, _ := wordsOf([]*message.Message{said})
+	text, _ := taint.Words([]*message.Message{said})
 	if routing.FollowsUp(text) {
 		return r
 	}
@@ -172,7 +173,7 @@ func (n *Node) routedBefore(ctx context.Context, user, text string) (string, boo
 			if err != nil {
 				return "", false
 			}
-			if said, _ := wordsOf([]*message.Message{m}); said != "" && strings.EqualFold(strings.TrimSpace(said), strings.TrimSpace(text)) {
+			if said, _ := taint.Words([]*message.Message{m}); said != "" && strings.EqualFold(strings.TrimSpace(said), strings.TrimSpace(text)) {
 				return run.Agent, true
 			}
 		}

@@ -3,6 +3,7 @@ package runtime
 import (
 	"slices"
 
+	"steward/internal/llm"
 	"steward/internal/message"
 )
 
@@ -10,7 +11,7 @@ import (
 // otherwise the core and tools.find, and what extend appends. A model may call a tool that it is not
 // shown. The offline provider compares all tools itself, at no cost.
 func (f *fitter) choose() {
-	if offline(f.models) {
+	if llm.Offline(f.models) {
 		return
 	}
 	if w := f.window(); f.choice.kit == nil || w != f.choice.window {

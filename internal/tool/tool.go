@@ -191,6 +191,13 @@ func Text(s string) Result {
 	return Result{Content: []message.Block{&message.Text{Text: s}}}
 }
 
+// Failure returns a result that tells the model, in words, why the call has failed.
+func Failure(s string) Result {
+	res := Text(s)
+	res.Failed = true
+	return res
+}
+
 // Tool is a callable. Call must be safe for concurrent use and return soon after ctx is done.
 type Tool interface {
 	Spec() Spec

@@ -1,4 +1,4 @@
-package runtime
+package taint
 
 import (
 	"context"
@@ -7,66 +7,37 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/agent"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/record"
-	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
-// planTool is plan.fix: it records the steps that a model will take before it
-// reads anything that others wrote. If something was read already, a separate
-// planner makes the plan. It is shown the user's own words of this turn and the
-// tools, and nothing else.
-type planTool struct{}
-
-// Spec implements tool.Tool.
-func (planTool) Spec() tool.Spec {
-	return tool.Spec{Name: taint.PlanTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Input: []byte(taint.PlanSchema),
-		Timeout: apartTimeout, ResultCap: 64 << 10,
-		Description: "Writes down the calls that you are going to make, before you read anything that others wrote: e-mails, web pages, files, events, what other programs return. " +
-			"What follows the plan needs fewer approvals by the user, since nothing that you read can have been its cause. " +
-			"Use it first, when the user wants something done (sent, added, changed) and you have to read something for it. " +
-			"A value that you do not know yet is named by where it will stand: {\"$from\": STEP, \"field\": \"\"} is the whole text of an earlier step's result, and with text.extract and a schema you get fields. " +
-			"To whom or where something goes has to stand in the plan itself. Then make the calls exactly as planned. " +
-			"If you have read something already, the plan is made for you from the user's words: its steps are in the result.",
-		Log: tool.LogSpec{Summary: "Write down a plan"}}
+// Turn is the turn of a call as the planning tools see it.
+type Turn interface {
+	// Call returns the call that is carried out.
+	Call() agent.Call
+	// Messages returns the recorded messages of the turn.
+	Messages(ctx context.Context) ([]*message.Message, error)
+	// Tools returns the tools of the agent.
+	Tools() *tool.Registry
+	// Model returns the name of the turn's model, and Reader that of the model that reads texts apart.
+	Model() string
+	Reader() string
+	// Ask makes a model call apart from the conversation, charged to the turn's budget.
+	Ask(ctx context.Context, model string, req *llm.Request, text string) (string, error)
 }
 
-// Call implements tool.Tool.
-func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	p, err := inTurn(ctx, taint.PlanTool, nil, nil)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	if !p.call.Labels.Has(message.Untrusted) {
-		plan, err := p.checked(in.Args)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		return tool.Text(fmt.Sprintf("Noted: %d steps. Now make these calls, exactly so.", len(plan.Steps))), nil
-	}
-	turn, err := p.turn(ctx)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	if taint.Planned(turn) {
-		return failedText("This turn has its plan. What is not in it can be done all the same: the user is asked."), nil
-	}
-	return p.apart(ctx, turn)
-}
+type turnKey struct{}
 
-func failedText(text string) tool.Result {
-	res := tool.Text(text)
-	res.Failed = true
-	return res
-}
+// With adds the turn to the context of a call.
+func With(ctx context.Context, t Turn) context.Context { return context.WithValue(ctx, turnKey{}, t) }
 
-// inTurn returns the call of a turn that is carried out by the tool of this name, and
-// decodes its arguments unless into is nil.
-func inTurn(ctx context.Context, name string, args []byte, into any) (*turnCall, error) {
-	x, ok := ctx.Value(turnCallKey{}).(*turnCall)
+// inTurn returns the turn of a call of the tool of this name, and decodes the call's arguments unless
+// into is nil.
+func inTurn(ctx context.Context, name string, args []byte, into any) (Turn, error) {
+	x, ok := ctx.Value(turnKey{}).(Turn)
 	if !ok {
 		return nil, fault.New(fault.Unsupported, "plan_outside", "%s is for agents in conversations", name).
 			WithHint("begin a conversation: steward chat")
@@ -79,18 +50,64 @@ func inTurn(ctx context.Context, name string, args []byte, into any) (*turnCall,
 	return x, nil
 }
 
+// Tools returns the planning tools: plan.fix and text.extract. They work in calls whose context carries
+// the turn; see With.
+func Tools() []tool.Tool { return []tool.Tool{planTool{}, extractTool{}} }
+
+// planTool is plan.fix: it records the steps that a model will take before it
+// reads anything that others wrote. If something was read already, a separate
+// planner makes the plan. It is shown the user's own words of this turn and the
+// tools, and nothing else.
+type planTool struct{}
+
+// Spec implements tool.Tool.
+func (planTool) Spec() tool.Spec {
+	return tool.Spec{Name: PlanTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Input: []byte(PlanSchema),
+		Timeout: ApartTimeout, ResultCap: 64 << 10,
+		Description: "Writes down the calls that you are going to make, before you read anything that others wrote: e-mails, web pages, files, events, what other programs return. " +
+			"What follows the plan needs fewer approvals by the user, since nothing that you read can have been its cause. " +
+			"Use it first, when the user wants something done (sent, added, changed) and you have to read something for it. " +
+			"A value that you do not know yet is named by where it will stand: {\"$from\": STEP, \"field\": \"\"} is the whole text of an earlier step's result, and with text.extract and a schema you get fields. " +
+			"To whom or where something goes has to stand in the plan itself. Then make the calls exactly as planned. " +
+			"If you have read something already, the plan is made for you from the user's words: its steps are in the result.",
+		Log: tool.LogSpec{Summary: "Write down a plan"}}
+}
+
+// Call implements tool.Tool.
+func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	p, err := inTurn(ctx, PlanTool, nil, nil)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if !p.Call().Labels.Has(message.Untrusted) {
+		plan, err := checked(p, in.Args)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		return tool.Text(fmt.Sprintf("Noted: %d steps. Now make these calls, exactly so.", len(plan.Steps))), nil
+	}
+	turn, err := p.Messages(ctx)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if Planned(turn) {
+		return tool.Failure("This turn has its plan. What is not in it can be done all the same: the user is asked."), nil
+	}
+	return apart(ctx, p, turn)
+}
+
 // checked parses a plan and checks that its tools exist.
-func (p *turnCall) checked(args []byte) (taint.Plan, error) {
-	plan, err := taint.ParsePlan(args)
+func checked(p Turn, args []byte) (Plan, error) {
+	plan, err := ParsePlan(args)
 	if err != nil {
 		return plan, err
 	}
 	for _, name := range plan.Tools() {
-		if p.kit.has(name) {
+		if _, ok := p.Tools().Get(name); ok {
 			continue
 		}
 		e := fault.New(fault.Invalid, "plan_invalid", "the plan names the tool %.80q, which is not there", name)
-		if near := tool.Near(name, p.kit.names, 3); len(near) > 0 {
+		if near := tool.Near(name, p.Tools().Names(), 3); len(near) > 0 {
 			return plan, e.WithHint("did you mean %s?", strings.Join(near, " or "))
 		}
 		return plan, e.WithHint("use the tools that you were given")
@@ -107,20 +124,20 @@ const plannerPrompt = "You plan for an assistant that uses tools. You are given 
 
 // apart has a separate planner make the plan from the user's own words of the
 // turn.
-func (p *turnCall) apart(ctx context.Context, turn []*message.Message) (tool.Result, error) {
-	words, labels := wordsOf(turn)
+func apart(ctx context.Context, p Turn, turn []*message.Message) (tool.Result, error) {
+	words, labels := Words(turn)
 	if words == "" {
-		return failedText("There are no words of the user in this turn from which a plan could be made. Go on without: the user is asked about what needs it."), nil
+		return tool.Failure("There are no words of the user in this turn from which a plan could be made. Go on without: the user is asked about what needs it."), nil
 	}
-	answer, err := p.ask(ctx, p.run.Model, &llm.Request{System: plannerPrompt, Labels: labels,
-		Schema: &llm.Schema{Name: "plan", JSON: []byte(taint.PlanSchema)}},
-		"THE USER:\n"+words+"\n\nTHE TOOLS:\n"+string(p.kit.registry.Functions()))
+	answer, err := p.Ask(ctx, p.Model(), &llm.Request{System: plannerPrompt, Labels: labels,
+		Schema: &llm.Schema{Name: "plan", JSON: []byte(PlanSchema)}},
+		"THE USER:\n"+words+"\n\nTHE TOOLS:\n"+string(p.Tools().Functions()))
 	if err != nil {
 		return tool.Result{}, err
 	}
-	plan, err := p.checked([]byte(bare(answer)))
+	plan, err := checked(p, []byte(llm.Unfenced(answer)))
 	if err != nil {
-		return failedText("No plan could be made from the user's words (" + fault.Of(err).Code + "). Go on without: the user is asked about what needs it."), nil
+		return tool.Failure("No plan could be made from the user's words (" + fault.Of(err).Code + "). Go on without: the user is asked about what needs it."), nil
 	}
 	text, err := json.Marshal(plan)
 	if err != nil {
@@ -129,69 +146,8 @@ func (p *turnCall) apart(ctx context.Context, turn []*message.Message) (tool.Res
 	return tool.Text(string(text)), nil
 }
 
-// wordsOf returns what the user said in a turn, and its labels: only text typed
-// by a person, in a turn that a person began, without anything attached.
-func wordsOf(turn []*message.Message) (text string, labels message.Labels) {
-	var words []string
-	for _, m := range turn {
-		if m.Role != message.User {
-			continue
-		}
-		for _, b := range m.Blocks {
-			if t, ok := b.(*message.Text); ok && t.Origin == record.OriginUser && !t.Labels.Has(message.Untrusted) {
-				words, labels = append(words, t.Text), labels|t.Labels
-			}
-		}
-	}
-	return strings.Join(words, "\n"), labels
-}
-
-// bare strips the Markdown code fence that models put around JSON.
-func bare(s string) string {
-	s = strings.TrimSpace(s)
-	if rest, ok := strings.CutPrefix(s, "```"); ok {
-		rest = strings.TrimPrefix(rest, "json")
-		return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "```"))
-	}
-	return s
-}
-
-// ask makes a model call apart from the conversation, charged to the turn's
-// budget.
-func (p *turnCall) ask(ctx context.Context, model string, req *llm.Request, text string) (string, error) {
-	m, err := p.charge(model, req)
-	if err != nil {
-		return "", err
-	}
-	return p.node.askOnce(ctx, m, req, text)
-}
-
-// charge finds a model, and charges a request to the turn's budget.
-func (p *turnCall) charge(model string, req *llm.Request) (llm.Resolved, error) {
-	req.User, req.Meter, req.Agent, req.Lineage = p.chat.user, p.meter(), p.kit.Name, p.request.Lineage
-	return p.node.opt.Models.Resolve(model)
-}
-
-// generate implements tool.Invocation.Generate with the model of the run. What is
-// asked comes from the called tool, and may hold whatever the call has shown it.
-func (p *turnCall) generate(ctx context.Context, q tool.Prompt) (tool.Answer, error) {
-	req := &llm.Request{System: q.System, Transcript: llm.NewTranscript(q.Messages...), Labels: p.call.Labels, Sampling: llm.Sampling{MaxTokens: q.MaxTokens}}
-	for _, m := range q.Messages {
-		req.Labels |= message.LabelsOf(m.Blocks)
-	}
-	m, err := p.charge(p.run.Model, req)
-	if err != nil {
-		return tool.Answer{}, err
-	}
-	r, err := p.node.reply(ctx, m, req)
-	if err != nil {
-		return tool.Answer{}, err
-	}
-	return tool.Answer{Text: textOfReply(r), Model: r.Model, Cut: r.Stop == message.StopLength}, nil
-}
-
-// apartTimeout bounds a call of a model that works apart from the conversation.
-const apartTimeout = 5 * time.Minute
+// ApartTimeout bounds a call of a model that works apart from the conversation.
+const ApartTimeout = 5 * time.Minute
 
 // extractTool is text.extract: a separate model without tools reads a text and
 // answers. Whatever the text says, it can change the answer and nothing else.
@@ -207,7 +163,7 @@ const extractSchema = `{"type":"object","properties":{` +
 
 // Spec implements tool.Tool.
 func (extractTool) Spec() tool.Spec {
-	return tool.Spec{Name: taint.ExtractTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Input: []byte(extractSchema), Timeout: apartTimeout,
+	return tool.Spec{Name: ExtractTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Input: []byte(extractSchema), Timeout: ApartTimeout,
 		Description: "Has a text read apart, by a model that has no tools and sees nothing else, and returns its answer: facts of it, a summary, an answer to a question; with a schema, as JSON. " +
 			"Use it in a plan (plan.fix) to take something out of what an earlier step has read: name the step.",
 		Log: tool.LogSpec{Summary: "Read a text apart: {instruction}", Parameters: []string{"instruction", "step", "field"}}}
@@ -224,16 +180,16 @@ type extractArgs struct {
 // Call implements tool.Tool.
 func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	var a extractArgs
-	p, err := inTurn(ctx, taint.ExtractTool, in.Args, &a)
+	p, err := inTurn(ctx, ExtractTool, in.Args, &a)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	m, err := p.material(ctx, a, in.Args)
+	m, err := material(ctx, p, a, in.Args)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	res := tool.Result{Labels: m.labels, Sources: m.sources}
-	answer, err := p.extract(ctx, a, m)
+	answer, err := extract(ctx, p, a, m)
 	if err != nil {
 		return res, err
 	}
@@ -252,29 +208,29 @@ type excerpt struct {
 // are those of the text and those of the caller. A call that the plan had fixed
 // literally is not untrusted on the caller's account, but may still be secret or
 // private.
-func (p *turnCall) material(ctx context.Context, a extractArgs, args []byte) (excerpt, error) {
+func material(ctx context.Context, p Turn, a extractArgs, args []byte) (excerpt, error) {
 	if (a.Text == "") == (a.Step == "") {
 		return excerpt{}, fault.New(fault.Invalid, "args_invalid", "either text or step is needed, and not both").
 			WithHint("give the text, or the id of a step of your plan")
 	}
 	if a.Step == "" {
-		return excerpt{a.Text, p.call.Labels, p.call.Sources}, nil
+		return excerpt{a.Text, p.Call().Labels, p.Call().Sources}, nil
 	}
-	turn, err := p.turn(ctx)
+	turn, err := p.Messages(ctx)
 	if err != nil {
 		return excerpt{}, err
 	}
-	text, labels, sources, ok := taint.Result(turn, taint.Field{From: a.Step, Field: a.Field})
+	text, labels, sources, ok := Result(turn, Field{From: a.Step, Field: a.Field})
 	if !ok {
 		return excerpt{}, fault.New(fault.NotFound, "step_not_found", "the step %.40q of the plan has no such result yet", a.Step).
 			WithHint("make the call of that step first, or give the text itself")
 	}
-	asked := p.call.Labels
-	if taint.Literal(turn, p.call.Ref, taint.ExtractTool, args) {
+	asked := p.Call().Labels
+	if Literal(turn, p.Call().Ref, ExtractTool, args) {
 		asked &^= message.Untrusted
 	}
 	if asked.Has(message.Private) {
-		sources = message.JoinSources(sources, p.call.Sources)
+		sources = message.JoinSources(sources, p.Call().Sources)
 	}
 	return excerpt{text, labels | asked, sources}, nil
 }
@@ -284,7 +240,7 @@ const extractPrompt = "You read a text for somebody who does not see it, and ans
 	"Answer with nothing but what is asked for; where the text does not tell it, say so, or leave it empty where a schema is given."
 
 // extract makes one call of the model.
-func (p *turnCall) extract(ctx context.Context, a extractArgs, m excerpt) (string, error) {
+func extract(ctx context.Context, p Turn, a extractArgs, m excerpt) (string, error) {
 	req := &llm.Request{System: extractPrompt, Labels: m.labels}
 	var v *tool.Validator
 	if len(a.Schema) > 0 {
@@ -294,11 +250,11 @@ func (p *turnCall) extract(ctx context.Context, a extractArgs, m excerpt) (strin
 		}
 		req.Schema = &llm.Schema{Name: "answer", JSON: a.Schema}
 	}
-	answer, err := p.ask(ctx, p.reader(), req, "WHAT IS ASKED:\n"+a.Instruction+"\n\n"+fenced("the text", m.text))
+	answer, err := p.Ask(ctx, p.Reader(), req, "WHAT IS ASKED:\n"+a.Instruction+"\n\n"+llm.Fenced("the text", m.text))
 	if err != nil || v == nil {
 		return answer, err
 	}
-	value, err := tool.Canonical([]byte(bare(answer)))
+	value, err := tool.Canonical([]byte(llm.Unfenced(answer)))
 	if err == nil {
 		err = v.Validate(value)
 	}
@@ -307,12 +263,4 @@ func (p *turnCall) extract(ctx context.Context, a extractArgs, m excerpt) (strin
 			WithHint("ask again, with a simpler schema")
 	}
 	return string(value), nil
-}
-
-// reader returns the model that reads: the fast one, otherwise the turn's.
-func (p *turnCall) reader() string {
-	if _, err := p.node.opt.Models.Resolve(fastAlias); err == nil {
-		return fastAlias
-	}
-	return p.run.Model
 }
