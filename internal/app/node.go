@@ -21,6 +21,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/jobs"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy/rego"
@@ -200,7 +201,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		Parallel:     set.Limits.Parallel,
 		Routing:      map[string]string{"auto": runtime.RoutingAuto, "always": runtime.RoutingAlways}[set.Routing],
 		ExpireAtOnce: set.Tools.Expired == "at_once",
-		ToolBudget:   runtime.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
+		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		RemoteModels: l.services.remoteModels,
 		Alarms:       l.alarms, Notify: alert,
 	})

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/client"
-	"steward/internal/runtime"
+	"steward/internal/kits"
 )
 
 func (a *program) planCommand() *cobra.Command {
@@ -30,5 +30,5 @@ var errPlanWaits = errors.New("the plan waits for an answer")
 
 // planned turns a message into one whose plan the person decides about.
 func planned(m *client.Message) {
-	m.Agent, m.Plan, m.Unattended = runtime.PlannerAgent, true, false
+	m.Agent, m.Plan, m.Unattended = kits.PlannerAgent, true, false
 }

@@ -16,6 +16,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -124,7 +125,7 @@ func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invoca
 		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, Opens: own, asked: child, above: at, under: a.meter(), derived: true,
 		request: record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent, Agent: path, Tool: a.call.Name, Call: in.Call,
 			CallID: a.call.CallID, Attended: rc.Attended, Labels: uint8(a.call.Labels), Lineage: child.Lineage, Conversation: conv, Interaction: own}}
-	if n.kits.ownModel(path) == "" {
+	if n.kits.OwnModel(path) == "" {
 		t.Model = a.run.Model // it inherits the chosen model
 	}
 	c := n.enter(a.chat.user, conv)
@@ -247,7 +248,7 @@ func (n *Node) answer(ctx context.Context, c *chat, inter id.ID, path string) (t
 // failure explains to the asker why a run has no answer. It returns nil if the
 // run has one.
 func failure(path string, r record.Run, why *fault.Error) *fault.Error {
-	if strings.HasPrefix(path, designedPrefix) {
+	if strings.HasPrefix(path, kits.DesignedPrefix) {
 		path = "of this task" // its name says nothing to anybody
 	}
 	switch agent.Outcome(r.Outcome) {

@@ -10,6 +10,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/effect"
 	"steward/internal/fault"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -101,11 +102,11 @@ func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 
 // callee returns the tool of that name of an agent.
 func (n *Node) callee(path, name string) (tool.Tool, bool) {
-	kit, err := n.kits.kitOf(cmp.Or(path, DefaultAgent))
+	kit, err := n.kits.Of(cmp.Or(path, kits.DefaultAgent))
 	if err != nil {
 		return nil, false
 	}
-	return kit.registry.Get(name)
+	return kit.Registry.Get(name)
 }
 
 // follow reports the progress of a background call until its end, records its
@@ -215,7 +216,7 @@ func (n *Node) finish(t *backgroundCall, end ended) (storedRequest, error) {
 // hooked passes the result to the hooks of the asking agent, which see the
 // results of other calls in the same way.
 func (n *Node) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
-	kit, err := n.kits.kitOf(cmp.Or(t.call.Agent, DefaultAgent))
+	kit, err := n.kits.Of(cmp.Or(t.call.Agent, kits.DefaultAgent))
 	if err != nil || n.life.Err() != nil {
 		return res
 	}

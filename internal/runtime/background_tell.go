@@ -12,6 +12,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -244,7 +245,7 @@ func (n *Node) answerTold(ctx context.Context, t *backgroundCall, c record.Conve
 	if below.final != nil {
 		text = below.final.Text()
 	}
-	name := cmp.Or(c.Agent, DefaultAgent)
+	name := cmp.Or(c.Agent, kits.DefaultAgent)
 	head := fmt.Sprintf("The agent %s, which you had asked, has more to say: a task of its own (%s, task %s) has ended since.", name, t.spec.Name, t.id)
 	if text == "" {
 		run, _, err := lastRun(ctx, n.opt.Store, t.call.Scope, at)

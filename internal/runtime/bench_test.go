@@ -12,6 +12,7 @@ import (
 	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/runtime"
 	"steward/internal/store"
@@ -91,7 +92,7 @@ func TestADesignedTurnCommitsSeldom(t *testing.T) {
 	w, commits := designing(t)
 	w.turn(id.ID{}, "say first") // the store's own first commits
 	before := commits.Load()
-	acc := w.sent(runtime.Turn{Agent: runtime.PlannerAgent, Content: text(designedOrder)})
+	acc := w.sent(runtime.Turn{Agent: kits.PlannerAgent, Content: text(designedOrder)})
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	w.quietened(acc.Conversation)
 	if n := commits.Load() - before; n > 10 {
@@ -115,7 +116,7 @@ func BenchmarkDesignedTurn(b *testing.B) {
 	before := cpu()
 	for b.Loop() {
 		began := time.Now()
-		acc, err := w.Send(b.Context(), "anna", runtime.Turn{Agent: runtime.PlannerAgent, Content: text(designedOrder)})
+		acc, err := w.Send(b.Context(), "anna", runtime.Turn{Agent: kits.PlannerAgent, Content: text(designedOrder)})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
+	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
@@ -104,12 +105,12 @@ func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]to
 // onLevel returns an agent and the tools of its level that can be called from
 // outside. Tools that ask other agents are left out, since agents are asked in
 // conversations only.
-func (n *Node) onLevel(path string) (*agentKit, []tool.Spec, error) {
-	kit, err := n.kits.kitNamed(cmp.Or(path, DefaultAgent))
+func (n *Node) onLevel(path string) (*kits.Kit, []tool.Spec, error) {
+	kit, err := n.kits.Named(cmp.Or(path, kits.DefaultAgent))
 	if err != nil {
 		return nil, nil, err
 	}
-	return kit, slices.DeleteFunc(slices.Clone(kit.tools.Specs()), func(s tool.Spec) bool {
+	return kit, slices.DeleteFunc(slices.Clone(kit.All.Specs()), func(s tool.Spec) bool {
 		return strings.HasPrefix(s.Origin, "agent:") || taint.Plans(s.Name)
 	}), nil
 }
@@ -122,7 +123,7 @@ type external struct {
 	at         resource.URI
 	request    request.Context
 	call       agent.Call
-	kit        *agentKit
+	kit        *kits.Kit
 	tool       tool.Tool
 	spec       tool.Spec
 }
@@ -141,7 +142,7 @@ func outside(user string, e Execution) (*external, error) {
 		return nil, err
 	}
 	clientID := cmp.Or(e.ClientID, id.New().String())
-	return newExternal(id.Derive("call", user, clientID), user, cmp.Or(e.Agent, DefaultAgent), tool.FromWire(e.Tool), clientID, args), nil
+	return newExternal(id.Derive("call", user, clientID), user, cmp.Or(e.Agent, kits.DefaultAgent), tool.FromWire(e.Tool), clientID, args), nil
 }
 
 func newExternal(own id.ID, user, path, name, clientID string, args []byte) *external {
@@ -160,7 +161,7 @@ func (n *Node) callable(x *external, name string) error {
 	for i, s := range specs {
 		names[i] = s.Name
 	}
-	t, ok := kit.registry.Get(x.Tool)
+	t, ok := kit.Registry.Get(x.Tool)
 	if !ok || !slices.Contains(names, x.Tool) {
 		e := n.unknownTool(name)
 		if e.Remedy != "" {
@@ -384,7 +385,7 @@ func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, 
 	case r.Closed.IsZero():
 		return nil, nil
 	}
-	kit, err := n.kits.kitOf(x.path)
+	kit, err := n.kits.Of(x.path)
 	if err != nil {
 		return nil, err
 	}

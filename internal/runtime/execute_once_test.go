@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/record"
@@ -54,7 +55,7 @@ func TestExternalActionIsDoneOnce(t *testing.T) {
 		t.Error(got)
 	}
 	for _, r := range o.requests() {
-		if r.Kind != record.RequestCall || r.Agent != runtime.DefaultAgent || r.Tool != "ledger.add" || r.CallID == "" ||
+		if r.Kind != record.RequestCall || r.Agent != kits.DefaultAgent || r.Tool != "ledger.add" || r.CallID == "" ||
 			r.User == "" || !strings.HasPrefix(r.Args, `{"what":`) || r.Outcome != "ok" || r.Closed.IsZero() {
 			t.Errorf("%+v", r)
 		}

@@ -11,6 +11,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/llm/tokens"
 	"steward/internal/message"
@@ -24,7 +25,7 @@ type fitter struct {
 	session  *conversation.Session
 	models   []string // the fallback chain that answers
 	system   string
-	kit      *agentKit
+	kit      *kits.Kit
 	tools    *llm.Toolset // those that the model is shown; see choose
 	reserve  int64        // tokens reserved for the answer
 	user     string
@@ -34,7 +35,7 @@ type fitter struct {
 	fittedIn *llm.Transcript // the transcript that was fitted last
 	fittedAt int64           // its tokens after that; fitting it again gains nothing
 
-	choice
+	kits.Choice
 }
 
 // Limits of a fitter.
@@ -43,9 +44,9 @@ const (
 	answerMost  = 8 << 10 // and at most so many tokens, unless the run sets its own number
 )
 
-func (n *Node) fitter(c *chat, s *conversation.Session, kit *agentKit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
+func (n *Node) fitter(c *chat, s *conversation.Session, kit *kits.Kit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
 	return &fitter{node: n, chat: c, session: s, models: models, kit: kit, user: c.user, agent: kit.Name, lineage: lineage, meter: meter,
-		system: system, tools: kit.toolset(models), reserve: int64(sampling.MaxTokens)}
+		system: system, tools: kit.ToolsFor(models), reserve: int64(sampling.MaxTokens)}
 }
 
 // window returns how many tokens a request may have, without the answer; 0 means
@@ -201,9 +202,9 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 		return err
 	}
 	c := s.Conversation()
-	kit, err := n.kits.kitOf(cmp.Or(c.Agent, DefaultAgent))
+	kit, err := n.kits.Of(cmp.Or(c.Agent, kits.DefaultAgent))
 	if err != nil {
-		kit = n.kits.fixed[DefaultAgent]
+		kit = n.kits.Fixed[kits.DefaultAgent]
 	}
 	model, err := n.opt.Models.Resolve(cmp.Or(c.Model, kit.Model, "default"))
 	if err != nil {

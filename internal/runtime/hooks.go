@@ -11,6 +11,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/fault"
+	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/request"
 	"steward/internal/resource"
@@ -32,12 +33,12 @@ type hooking struct {
 }
 
 // hooking returns the hooks of a run, or nil if its agent has none.
-func (n *Node) hooking(kit *agentKit, rc request.Context, user string) *hooking {
-	if len(kit.hooks) == 0 {
+func (n *Node) hooking(kit *kits.Kit, rc request.Context, user string) *hooking {
+	if len(kit.Hooks) == 0 {
 		return nil
 	}
 	ev := tool.HookEvent{Agent: kit.Name, User: user, Request: rc.ID.String(), Parent: rc.Parent.String()}
-	return &hooking{node: n, hooks: kit.hooks, event: ev, scope: store.ForUser(user)}
+	return &hooking{node: n, hooks: kit.Hooks, event: ev, scope: store.ForUser(user)}
 }
 
 // around makes a job call the hooks at their places. A nil h changes nothing.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/effect"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -80,8 +81,8 @@ func TestBuiltInModelGetsNoPlanningTools(t *testing.T) {
 		plain *llm.Toolset
 		want  *llm.Toolset
 	}{{"openai/gpt", rest, all}, {"offline/demo", rest, rest}, {"offline/demo", nil, all}} {
-		k := agentKit{tools: all, plain: c.plain}
-		if got := k.toolset([]string{c.model}); got != c.want {
+		k := kits.Kit{All: all, Plain: c.plain}
+		if got := k.ToolsFor([]string{c.model}); got != c.want {
 			t.Errorf("%+v: %p, want %p", c, got, c.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -25,20 +26,20 @@ import (
 // request: its id, and its lineage if it has one. What the turn uses beside its messages
 // is accounted to used.
 func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, rc request.Context, used *account) (agent.Job, error) {
-	kit, err := n.kits.kitOf(run.Agent)
+	kit, err := n.kits.Of(run.Agent)
 	if err == nil {
-		kit, err = n.kits.narrowed(kit, s.Conversation().Tools, !s.Head().Zero())
+		kit, err = n.kits.Narrow(kit, s.Conversation().Tools, !s.Head().Zero())
 	}
 	if err != nil {
 		return agent.Job{}, err
 	}
 	run.Version = kit.Version
-	model, err := n.kits.modelFor(kit, run)
+	model, err := n.kits.ModelFor(kit, run)
 	if err != nil {
 		return agent.Job{}, err
 	}
 	system := kit.Prompt
-	if kit.Name == PlannerAgent {
+	if kit.Name == kits.PlannerAgent {
 		system += n.offered()
 	}
 	if n.opt.Profile != nil {
@@ -54,7 +55,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 			system += "\n\n" + about
 		}
 	}
-	if n.opt.Skills != nil && kit.has("skills.read") {
+	if n.opt.Skills != nil && kit.Has("skills.read") {
 		list, err := n.opt.Skills(c.user)
 		if err != nil {
 			n.log.Warn("the skills cannot be listed: the model does not know them", "error", err)
@@ -70,7 +71,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 	x := n.caller(c, s, kit, run, rc)
 	fit := n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	job := agent.Job{
-		Journal: journal{s, n, c}, Model: model.Model, System: system, Tools: kit.toolset(model.Models),
+		Journal: journal{s, n, c}, Model: model.Model, System: system, Tools: kit.ToolsFor(model.Models),
 		Sampling: sampling,
 		Limits:   kit.Limits, User: c.user, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
 		Call:  x.call,
@@ -81,10 +82,10 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 	if !llm.Offline(model.Models) {
 		job.View = n.sent(c.user)
 	}
-	if kit.Name == PlannerAgent {
+	if kit.Name == kits.PlannerAgent {
 		job.Write = x.afterPlan
 	}
-	if kit.meta.Evaluation != "" {
+	if kit.Meta.Evaluation != "" {
 		job.Review = x.review
 	}
 	job.Below = func(ctx context.Context) message.Usage { return n.usedBelow(ctx, c, s.Interaction()).Add(used.usage()) }
@@ -97,14 +98,14 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 // meter returns the meter of a run: the agent's own budget, otherwise the
 // configured budget of a request. A catalog agent's budget can only narrow the
 // node's.
-func (n *Node) meter(kit *agentKit) *llm.Meter {
-	if kit.own && kit.Limits.Budget != (llm.Budget{}) {
+func (n *Node) meter(kit *kits.Kit) *llm.Meter {
+	if kit.Own && kit.Limits.Budget != (llm.Budget{}) {
 		m := llm.NewMeter(kit.Limits.Budget)
-		m.Under(n.meter(n.kits.fixed[DefaultAgent]))
+		m.Under(n.meter(n.kits.Fixed[kits.DefaultAgent]))
 		return m
 	}
-	if kit.own {
-		return n.meter(n.kits.fixed[DefaultAgent])
+	if kit.Own {
+		return n.meter(n.kits.Fixed[kits.DefaultAgent])
 	}
 	if kit.Limits.Budget != (llm.Budget{}) {
 		return llm.NewMeter(kit.Limits.Budget)
@@ -123,7 +124,7 @@ type calls struct {
 	node    *Node
 	chat    *chat
 	session *conversation.Session
-	kit     *agentKit
+	kit     *kits.Kit
 	run     *record.Run
 	request request.Context
 	scope   store.Scope
@@ -135,9 +136,9 @@ type calls struct {
 }
 
 // caller returns the calls of a run.
-func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *record.Run, rc request.Context) *calls {
-	if kit.small { // policy decides for both, so that it never has more rights than the assistant
-		rc.Lineage = append(slices.Clip(rc.Lineage), DefaultAgent)
+func (n *Node) caller(c *chat, s *conversation.Session, kit *kits.Kit, run *record.Run, rc request.Context) *calls {
+	if kit.Small { // policy decides for both, so that it never has more rights than the assistant
+		rc.Lineage = append(slices.Clip(rc.Lineage), kits.DefaultAgent)
 	}
 	rc.User, rc.Actor, rc.Attended = c.user, actor(run), run.Attended
 	rc.Conversation = record.ConversationURI(c.id)
@@ -158,12 +159,12 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		Attended: x.run.Attended, Notify: func(p effect.Progress) { call.Progress(progress(p)) },
 		Generate: (&turnCall{x, call, nil}).generate,
 	}
-	if !x.kit.has(call.Name) {
-		ec.Near, ec.Waits = x.kit.names, n.awaited(call.Name)
+	if !x.kit.Has(call.Name) {
+		ec.Near, ec.Waits = x.kit.Names, n.awaited(call.Name)
 		return n.callTool(ctx, c, x.request, ec)
 	}
 	var err error
-	if ec.Tool, err = n.kits.usable(x.kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
+	if ec.Tool, err = n.kits.Usable(x.kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
 		return n.effects.SettleOrphaned(ctx, ec, refused(err), fault.Of(err).Message)
 	}
 	if fitted, err := tool.Correct(ec.Tool, call.Args, nil); err == nil { // what is judged is what is executed
@@ -188,7 +189,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 	if ctx, err = x.around(ctx, call); err != nil {
 		return nil, err
 	}
-	if !x.kit.asks[call.Name] {
+	if !x.kit.Asks[call.Name] {
 		p := &place{of: []slots{x.own, n.slots}}
 		defer p.end()
 		ec.Room = p.take
@@ -227,7 +228,7 @@ type turnCallKey struct{}
 
 // around adds the turn to the context of a call whose tool works inside it.
 func (x *calls) around(ctx context.Context, call agent.Call) (context.Context, error) {
-	if x.kit.asks[call.Name] {
+	if x.kit.Asks[call.Name] {
 		var err error
 		if call.Labels, err = taint.AskedWith(ctx, x, call); err != nil {
 			return ctx, err

@@ -10,6 +10,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/importexport"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
 	"steward/internal/record"
@@ -79,7 +80,7 @@ func (n *Node) ServiceModel(b service.Binding) (llm.Resolved, error) {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the llm service of %s is at no URL any more", b.Owner).
 			WithHint("begin a new call")
 	}
-	r, err := n.kits.farModel(b)
+	r, err := n.kits.FarModel(b)
 	if err == nil {
 		r.Model = recorded{r.Model, n}
 	}
@@ -126,11 +127,11 @@ func (n *Node) Embed(ctx context.Context, model string, texts []string) (embed.V
 
 // Tools returns the tools that an agent has.
 func (n *Node) Tools(agentName string) []tool.Spec {
-	kit, err := n.kits.kitNamed(cmp.Or(agentName, DefaultAgent))
+	kit, err := n.kits.Named(cmp.Or(agentName, kits.DefaultAgent))
 	if err != nil {
 		return nil
 	}
-	return kit.tools.Specs()
+	return kit.All.Specs()
 }
 
 // EraseUser ends a user's work, on behalf of by, and erases for good everything
@@ -199,4 +200,4 @@ func (n *Node) chatsOf(user string) []*chat {
 
 // Agents returns the agents that may be used, sorted by path; "assistant" comes
 // first.
-func (n *Node) Agents(ctx context.Context) []AgentView { return n.kits.Agents(ctx) }
+func (n *Node) Agents(ctx context.Context) []kits.AgentView { return n.kits.Agents(ctx) }

@@ -14,6 +14,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/plan"
@@ -25,10 +26,6 @@ import (
 	"steward/internal/taint"
 	"steward/internal/tool"
 )
-
-// PlannerAgent is the agent that plans. It has one tool, plan.start, which takes
-// a whole plan and returns when the plan's tasks are over.
-const PlannerAgent = "planner"
 
 // startTool is the name of the tool that carries out a plan.
 const startTool = "plan.start"
@@ -43,7 +40,7 @@ const (
 // planner is the definition of the agent that plans. Its time is that of its
 // tasks, which have limits of their own.
 var planner = agent.Definition{
-	Name: PlannerAgent, Version: "1", Model: "strong", Tools: []string{startTool},
+	Name: kits.PlannerAgent, Version: "1", Model: "strong", Tools: []string{startTool},
 	Limits: agent.Limits{Iterations: 4, Time: askTimeout},
 	Prompt: "You plan for a person, and do nothing else. You are given a request, and the tools and agents there are. " +
 		"Call " + startTool + " once, with your whole plan. " +
@@ -57,12 +54,12 @@ var planner = agent.Definition{
 }
 
 // plannerKit builds the kit of the agent that plans.
-func plannerKit() (*agentKit, error) {
-	kit := &agentKit{Definition: planner, registry: &tool.Registry{}, asks: map[string]bool{startTool: true}}
-	if err := kit.registry.Add(planTree{}); err != nil {
+func plannerKit() (*kits.Kit, error) {
+	kit := &kits.Kit{Definition: planner, Registry: &tool.Registry{}, Asks: map[string]bool{startTool: true}}
+	if err := kit.Registry.Add(planTree{}); err != nil {
 		return nil, err
 	}
-	kit.seal()
+	kit.Seal()
 	return kit, nil
 }
 
@@ -72,13 +69,13 @@ const maxOffered = 32 << 10
 // offered lists for the planner the tools and agents that it may plan with, one
 // on a line.
 func (n *Node) offered() string {
-	kit, err := n.kits.kitOf(DefaultAgent)
+	kit, err := n.kits.Of(kits.DefaultAgent)
 	if err != nil {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("\n\nThe tools and agents, with their arguments (* is required):\n")
-	for _, s := range kit.tools.Specs() {
+	for _, s := range kit.All.Specs() {
 		what, _, _ := strings.Cut(strings.TrimSpace(s.Description), "\n")
 		line := "- " + s.Name
 		if s.Effect == tool.Action {
@@ -236,16 +233,16 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 // world is what plans are held against: what the assistant itself could do, and policy
 // does not deny to the user whatever the arguments and whatever was read before.
 func (w *treeWorker) world(ctx context.Context) plan.World {
-	kit, err := w.node.kits.kitOf(DefaultAgent)
+	kit, err := w.node.kits.Of(kits.DefaultAgent)
 	if err != nil {
 		return plan.World{}
 	}
 	can := func(name string, unknown plan.Code) plan.Code {
-		t, ok := kit.registry.Get(name)
+		t, ok := kit.Registry.Get(name)
 		switch {
 		case !ok && w.node.awaited(name) != "":
 			return plan.NotApproved
-		case !ok || name == startTool || unknown == plan.UnknownAgent && !kit.asks[name]:
+		case !ok || name == startTool || unknown == plan.UnknownAgent && !kit.Asks[name]:
 			return unknown
 		}
 		d, err := w.node.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.scope, Request: w.request,
@@ -257,7 +254,7 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 	}
 	return plan.World{
 		Tool:  func(name string) plan.Code { return can(name, plan.UnknownTool) },
-		Near:  func(name string) []string { return tool.Near(name, kit.names, 2) },
+		Near:  func(name string) []string { return tool.Near(name, kit.Names, 2) },
 		Agent: func(path string) plan.Code { return can(path+".ask", plan.UnknownAgent) },
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/catalog"
 	"steward/internal/effect"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/plan"
 	"steward/internal/policy"
@@ -17,7 +18,7 @@ import (
 	"steward/internal/tool"
 )
 
-func designedPath(t *plan.Task) string { return designedPrefix + t.ID.String() }
+func designedPath(t *plan.Task) string { return kits.DesignedPrefix + t.ID.String() }
 
 // assign completes the call by which a task is given to an agent: the one that the
 // plan names, one of the level that it is certainly for and that the user may ask,
@@ -48,7 +49,7 @@ func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (
 
 // redesign makes the agent again that was designed for a task, from the task's record, since what it
 // has begun may outlive its tree and this process. Error code: agent_not_found.
-func (n *Node) redesign(path string) (*agentKit, error) {
+func (n *Node) redesign(path string) (*kits.Kit, error) {
 	t, err := designedFor(context.WithoutCancel(n.life), n.opt.Store, path)
 	if err != nil {
 		return nil, err
@@ -58,10 +59,10 @@ func (n *Node) redesign(path string) (*agentKit, error) {
 
 // designedFor returns the task that an agent was designed for. Error code: agent_not_found.
 func designedFor(ctx context.Context, st store.Store, path string) (PlannedTask, error) {
-	q := store.Query{Term: store.Term{Name: termTask, Value: strings.TrimPrefix(path, designedPrefix)}, Type: typeTask, Limit: 1}
+	q := store.Query{Term: store.Term{Name: termTask, Value: strings.TrimPrefix(path, kits.DesignedPrefix)}, Type: typeTask, Limit: 1}
 	page, err := st.Query(ctx, store.ForNode(resource.System), q)
 	if err != nil || len(page.Items) == 0 {
-		return PlannedTask{}, cmp.Or(err, unknownAgent(path))
+		return PlannedTask{}, cmp.Or(err, kits.UnknownAgent(path))
 	}
 	return decodeTask(page.Items[0])
 }
@@ -70,7 +71,7 @@ func designedFor(ctx context.Context, st store.Store, path string) (PlannedTask,
 // it says nothing.
 func Called(st store.Store) func(ctx context.Context, path string) string {
 	return func(ctx context.Context, path string) string {
-		if !strings.HasPrefix(path, designedPrefix) {
+		if !strings.HasPrefix(path, kits.DesignedPrefix) {
 			return ""
 		}
 		t, err := designedFor(ctx, st, path)
@@ -83,36 +84,36 @@ func Called(st store.Store) func(ctx context.Context, path string) string {
 
 // design makes the agent for a task. It has the tools that the plan selected, none
 // that the assistant lacks, and asks the agents among them.
-func (n *Node) design(t *plan.Task) (*agentKit, error) {
-	level, err := n.kits.kitOf(DefaultAgent)
+func (n *Node) design(t *plan.Task) (*kits.Kit, error) {
+	level, err := n.kits.Of(kits.DefaultAgent)
 	if err != nil {
 		return nil, err
 	}
-	kit := &agentKit{registry: &tool.Registry{}, tree: level.tree, own: true, asks: map[string]bool{}, Definition: agent.Definition{
-		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: narrower(catalog.Limits{Iterations: cmp.Or(t.Iterations, plan.IterationsPlanned)}, n.opt.Limits)}}
+	kit := &kits.Kit{Registry: &tool.Registry{}, Tree: level.Tree, Own: true, Asks: map[string]bool{}, Definition: agent.Definition{
+		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: kits.Narrower(catalog.Limits{Iterations: cmp.Or(t.Iterations, plan.IterationsPlanned)}, n.opt.Limits)}}
 	for _, name := range append([]string{effect.ReadToolName}, t.Tools...) {
-		if !level.has(name) || name == startTool || kit.has(name) {
+		if !level.Has(name) || name == startTool || kit.Has(name) {
 			continue // taken away since it was planned
 		}
-		if err := kit.registry.AddFrom(level.registry, name); err != nil {
+		if err := kit.Registry.AddFrom(level.Registry, name); err != nil {
 			return nil, err
 		}
-		kit.asks[name] = level.asks[name]
+		kit.Asks[name] = level.Asks[name]
 	}
 	own := []tool.Tool{askPerson{}}
 	if !t.Parent.Zero() {
 		own = append(own, askPlan{}, readTask{})
 	}
 	for _, x := range own {
-		if err := kit.registry.Add(x); err != nil {
+		if err := kit.Registry.Add(x); err != nil {
 			return nil, err
 		}
-		kit.asks[x.Spec().Name] = x.Spec().Effect == tool.Query
+		kit.Asks[x.Spec().Name] = x.Spec().Effect == tool.Query
 	}
-	if err := (taint.Needs{}).AddTools(kit.registry, n.opt.Tools, nil); err != nil {
+	if err := (taint.Needs{}).AddTools(kit.Registry, n.opt.Tools, nil); err != nil {
 		return nil, err
 	}
-	kit.seal()
-	n.kits.keepDesigned(kit)
+	kit.Seal()
+	n.kits.KeepDesigned(kit)
 	return kit, nil
 }

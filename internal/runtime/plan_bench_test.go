@@ -9,6 +9,7 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/record"
@@ -35,9 +36,9 @@ func tooled(tb testing.TB, n int) *treeWorker {
 			tb.Fatal(err)
 		}
 	}
-	node := &Node{kits: newKits(kitOptions{Tools: tools, Log: slog.New(slog.DiscardHandler)})}
+	node := &Node{kits: kits.New(kits.Options{Tools: tools, Log: slog.New(slog.DiscardHandler)})}
 	node.opt.Tools = tools
-	if err := node.kits.build(agent.Definition{Name: DefaultAgent}); err != nil {
+	if err := node.kits.Build(agent.Definition{Name: kits.DefaultAgent}); err != nil {
 		tb.Fatal(err)
 	}
 	return &treeWorker{turnCall: &turnCall{calls: &calls{node: node}}, at: record.ConversationURI(id.New()).ChildID(record.TypeMessage, id.New()),

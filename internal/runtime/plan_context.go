@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/fault"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/plan"
@@ -102,7 +103,7 @@ func (askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, error
 	if err != nil {
 		return tool.Result{}, err
 	}
-	own := strings.TrimPrefix(a.run.Agent, designedPrefix)
+	own := strings.TrimPrefix(a.run.Agent, kits.DesignedPrefix)
 	live, _, ok := a.node.liveTask(a.chat.user, own)
 	if !ok {
 		return tool.Result{}, fault.New(fault.Conflict, "tree_over", "nobody works on this plan any more").WithHint("go on with what you know")
@@ -145,7 +146,7 @@ func (readTask) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	if err != nil {
 		return tool.Result{}, err
 	}
-	own, _, _ := a.node.liveTask(a.chat.user, strings.TrimPrefix(a.run.Agent, designedPrefix))
+	own, _, _ := a.node.liveTask(a.chat.user, strings.TrimPrefix(a.run.Agent, kits.DesignedPrefix))
 	live, of, ok := a.node.liveTask(a.chat.user, asked.Task)
 	if !ok || live != own {
 		return tool.Result{}, fault.New(fault.NotFound, "task_not_found", "the plan has no task %.60q", asked.Task).WithHint("use the task as it stands below the output")
@@ -234,7 +235,7 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 	if n.opt.Catalog == nil {
 		return "", nil
 	}
-	agents, own := n.kits.candidates()
+	agents, own := n.kits.Candidates()
 	router, err := n.router(ctx, w.chat.user, agents, own)
 	if err != nil {
 		return "", err
@@ -252,12 +253,12 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 	if best < certain*all || path == "" {
 		return "", nil
 	}
-	kit, err := n.kits.kitOf(path)
+	kit, err := n.kits.Of(path)
 	if err != nil {
 		return "", nil // it was taken away meanwhile
 	}
 	for _, name := range t.Tools {
-		if !kit.has(name) {
+		if !kit.Has(name) {
 			return "", nil
 		}
 	}

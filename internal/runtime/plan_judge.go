@@ -74,7 +74,7 @@ func (x *calls) review(ctx context.Context, answer *message.Message) (note strin
 		Schema: &llm.Schema{Name: "verdict", JSON: []byte(plan.VerdictSchema)}}
 	var v plan.Verdict
 	err := (&turnCall{calls: x}).askFor(ctx, req, fmt.Sprintf("%s\n\nTHE AGENT:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n%s", llm.Fenced("the request", clipped(asked)),
-		x.kit.meta.Purpose, x.kit.meta.Instructions, x.kit.meta.Evaluation, llm.Fenced("the answer", llm.Cut(answer.Text(), maxOutputs))), &v)
+		x.kit.Meta.Purpose, x.kit.Meta.Instructions, x.kit.Meta.Evaluation, llm.Fenced("the answer", llm.Cut(answer.Text(), maxOutputs))), &v)
 	reasons := llm.Cut(v.Reasons, plan.MaxSummary)
 	switch {
 	case err != nil:
@@ -82,7 +82,7 @@ func (x *calls) review(ctx context.Context, answer *message.Message) (note strin
 	case v.Achieved:
 	case rounds < plan.MaxRounds:
 		say("The answer falls short and is corrected: " + reasons)
-		return "Your answer was judged by this measure: " + x.kit.meta.Evaluation + "\nIt falls short. " + llm.Fenced("the reasons", reasons) +
+		return "Your answer was judged by this measure: " + x.kit.Meta.Evaluation + "\nIt falls short. " + llm.Fenced("the reasons", reasons) +
 			"\nDo what is missing, but nothing again that was done already, and give the whole answer."
 	default:
 		say("The answer was judged and falls short: " + reasons)

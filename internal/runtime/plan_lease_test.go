@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"steward/internal/catalog"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/resource"
 	"steward/internal/runtime"
@@ -21,7 +22,7 @@ func TestALostTreeIsTakenUpAgain(t *testing.T) {
 	w := made(t, &world{judge: allows{}, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
 	w.model.begun = make(chan struct{}, 9)
 	w.open()
-	acc := w.sent(runtime.Turn{Agent: runtime.PlannerAgent, Attended: true, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"subtasks":[` +
+	acc := w.sent(runtime.Turn{Agent: kits.PlannerAgent, Attended: true, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"subtasks":[` +
 		`{"name":"note","purpose":"call ledger.add {\"what\":\"tea\"}","selected_tools":["ledger.add"]},` +
 		`{"name":"slow","purpose":"hang on","after":["note"],"selected_tools":["math.multiply"]}]}`)})
 	<-w.model.begun
@@ -59,7 +60,7 @@ func TestAPlanIsToldWhatWaitsForApproval(t *testing.T) {
 	w := made(t, &world{aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
 	w.opt.Catalog = g
 	w.open()
-	acc := w.sent(runtime.Turn{Agent: runtime.PlannerAgent, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"purpose":"x",` +
+	acc := w.sent(runtime.Turn{Agent: kits.PlannerAgent, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"purpose":"x",` +
 		`"assistant":"mailer","selected_tools":["math.multiply","mailer.ask","notes.add","no.such"]}`)})
 	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 	got := w.results(acc.Conversation)[0].Text()

@@ -13,6 +13,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/record"
@@ -149,7 +150,7 @@ func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []storedReque
 		if r.Call.Message != t.ID {
 			continue
 		}
-		if !strings.HasPrefix(r.Agent, designedPrefix) {
+		if !strings.HasPrefix(r.Agent, kits.DesignedPrefix) {
 			x.Agent = r.Agent
 		}
 		conv := record.ConversationURI(r.Conversation)

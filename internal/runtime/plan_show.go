@@ -9,6 +9,7 @@ import (
 	"steward/client"
 	"steward/internal/agent"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/plan"
@@ -139,7 +140,7 @@ func (d *drawer) task(t PlannedTask, below []storedRequest, depth int) (client.R
 				return v, err
 			}
 		}
-		if !strings.HasPrefix(b.Agent, designedPrefix) {
+		if !strings.HasPrefix(b.Agent, kits.DesignedPrefix) {
 			v.Agent = b.Agent
 		}
 		v.Below = append(v.Below, worked.Below...)

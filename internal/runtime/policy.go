@@ -12,6 +12,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -102,7 +103,7 @@ func (n *Node) ExplainPolicy(ctx context.Context, user string, q PolicyQuestion)
 
 // policyQuestion converts a person's question for the authorizer.
 func (n *Node) policyQuestion(user string, q PolicyQuestion) (policy.Question, error) {
-	out := policy.Question{Point: cmp.Or(q.Point, policy.PointTool), User: cmp.Or(q.User, user), Agent: cmp.Or(q.Agent, DefaultAgent), Lineage: q.Lineage,
+	out := policy.Question{Point: cmp.Or(q.Point, policy.PointTool), User: cmp.Or(q.User, user), Agent: cmp.Or(q.Agent, kits.DefaultAgent), Lineage: q.Lineage,
 		Attended: !q.Alone, Action: q.Action, Target: q.Target, At: q.At,
 		Resource: policy.Resource{Type: q.Type, Space: resource.Space(q.Space)}}
 	var err error
@@ -127,7 +128,7 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	note := ""
 	var ok bool
 	if c.Tool, ok = n.callee(asked.Agent, q.Tool); !ok {
-		c.Tool, ok = n.kits.toolOf(asked.Agent, q.Tool)
+		c.Tool, ok = n.kits.ToolOf(asked.Agent, q.Tool)
 		note = asked.Agent + " does not have it: a call of it fails"
 	}
 	switch {
@@ -206,7 +207,7 @@ func aboutQuestion(q policy.Question) string {
 		what = q.Tool.Name
 	}
 	if q.Point != policy.PointAgent && q.Point != policy.PointAccess {
-		what += " by " + strings.Join(append(append([]string{}, q.Lineage...), cmp.Or(q.Agent, DefaultAgent)), " → ")
+		what += " by " + strings.Join(append(append([]string{}, q.Lineage...), cmp.Or(q.Agent, kits.DefaultAgent)), " → ")
 	}
 	return what + " for " + q.User
 }

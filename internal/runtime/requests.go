@@ -10,6 +10,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
@@ -95,7 +96,7 @@ func (n *Node) turnRow(ctx context.Context, sc store.Scope, c record.Conversatio
 	if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}
-	row := record.Request{Parent: rc.Parent, Root: cmp.Or(rc.Root, own), Kind: record.RequestTurn, Agent: cmp.Or(c.Agent, DefaultAgent), User: sc.Actor,
+	row := record.Request{Parent: rc.Parent, Root: cmp.Or(rc.Root, own), Kind: record.RequestTurn, Agent: cmp.Or(c.Agent, kits.DefaultAgent), User: sc.Actor,
 		Attended: attended, Created: time.Now().UTC().Truncate(time.Millisecond)}
 	return []store.Change{putRequest(at, &row, record.RequestOpen, store.If{Absent: true})}, nil
 }

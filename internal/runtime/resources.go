@@ -11,6 +11,7 @@ import (
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/search"
@@ -53,22 +54,17 @@ func (members) Principal(_ context.Context, user string) (policy.Principal, erro
 	return policy.Principal{User: user, Roles: []string{policy.RoleMember}}, nil
 }
 
-const (
-	typeAgent = "agent.Agent"
-	typeTool  = "tool.Tool"
-)
-
 // agentView shows the usable agents as resources.
 type agentView struct{ n *Node }
 
 // Types implements tree.Mount.
-func (agentView) Types() []string { return []string{typeAgent} }
+func (agentView) Types() []string { return []string{kits.TypeAgent} }
 
 // List implements tree.Mount.
 func (v agentView) List(ctx context.Context, p policy.Principal) ([]tree.Resource, error) {
 	var out []tree.Resource
 	for _, a := range v.n.kits.Agents(ctx) {
-		r, err := v.Get(ctx, p, agentURI(a.Path))
+		r, err := v.Get(ctx, p, kits.AgentURI(a.Path))
 		if fault.Is(err, fault.NotFound) {
 			continue // revoked in the meantime
 		}
@@ -82,7 +78,7 @@ func (v agentView) List(ctx context.Context, p policy.Principal) ([]tree.Resourc
 
 // Get implements tree.Mount.
 func (v agentView) Get(_ context.Context, p policy.Principal, uri resource.URI) (tree.Resource, error) {
-	kit, err := v.n.kits.kitNamed(agentPath(uri))
+	kit, err := v.n.kits.Named(kits.AgentPath(uri))
 	if err != nil {
 		return tree.Resource{}, err
 	}
@@ -94,7 +90,7 @@ func (v agentView) Get(_ context.Context, p policy.Principal, uri resource.URI) 
 		Tools       []string `json:"tools"`
 		Prompt      string   `json:"prompt,omitzero"` // for admins
 		resource.Metadata
-	}{Name: kit.Name, Version: kit.Version, Model: kit.Model, Tools: append([]string{}, kit.names...)}
+	}{Name: kit.Name, Version: kit.Version, Model: kit.Model, Tools: append([]string{}, kit.Names...)}
 	if v.n.opt.Catalog != nil {
 		if a := v.n.opt.Catalog.Tree().ByPath[kit.Name]; a != nil {
 			about.Description, about.Metadata = a.Description, a.Metadata
@@ -111,26 +107,26 @@ func (v agentView) Get(_ context.Context, p policy.Principal, uri resource.URI) 
 type toolView struct{ n *Node }
 
 // Types implements tree.Mount.
-func (toolView) Types() []string { return []string{typeTool} }
+func (toolView) Types() []string { return []string{kits.TypeTool} }
 
 // List implements tree.Mount.
 func (v toolView) List(ctx context.Context, _ policy.Principal) ([]tree.Resource, error) {
 	var out []tree.Resource
 	for _, a := range v.n.kits.Agents(ctx) {
-		kit, err := v.n.kits.kitOf(a.Path)
+		kit, err := v.n.kits.Of(a.Path)
 		if err != nil {
 			continue // revoked in the meantime
 		}
-		above := agentURI(a.Path)
-		if a.Path == DefaultAgent {
+		above := kits.AgentURI(a.Path)
+		if a.Path == kits.DefaultAgent {
 			above = resource.URI{}
 		}
-		for _, name := range kit.names {
-			t, ok := kit.registry.Get(name)
+		for _, name := range kit.Names {
+			t, ok := kit.Registry.Get(name)
 			if !ok {
 				continue
 			}
-			r, err := toolResource(above.Child(typeTool, name), t.Spec())
+			r, err := toolResource(above.Child(kits.TypeTool, name), t.Spec())
 			if err != nil {
 				return nil, err
 			}
@@ -142,15 +138,15 @@ func (v toolView) List(ctx context.Context, _ policy.Principal) ([]tree.Resource
 
 // Get implements tree.Mount.
 func (v toolView) Get(_ context.Context, _ policy.Principal, uri resource.URI) (tree.Resource, error) {
-	path := DefaultAgent
+	path := kits.DefaultAgent
 	if above := uri.Parent(); !above.Zero() {
-		path = agentPath(above)
+		path = kits.AgentPath(above)
 	}
-	kit, err := v.n.kits.kitNamed(path)
+	kit, err := v.n.kits.Named(path)
 	if err != nil {
 		return tree.Resource{}, err
 	}
-	t, ok := kit.registry.Get(uri.ID())
+	t, ok := kit.Registry.Get(uri.ID())
 	if !ok {
 		return tree.Resource{}, fault.New(fault.NotFound, "not_found", "there is no tool %.200q", uri.ID())
 	}

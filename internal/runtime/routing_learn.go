@@ -11,6 +11,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/routing"
@@ -62,7 +63,7 @@ func (n *Node) router(ctx context.Context, user string, agents []routing.Agent, 
 		return nil, err
 	}
 	for _, x := range examples {
-		if x.agent == DefaultAgent {
+		if x.agent == kits.DefaultAgent {
 			own = append(own, x.text)
 		} else if i := slices.IndexFunc(agents, func(a routing.Agent) bool { return a.Name == x.agent }); i >= 0 {
 			agents[i].Examples = append(slices.Clip(agents[i].Examples), x.text)
@@ -148,7 +149,7 @@ func (n *Node) named(ctx context.Context, c *chat, s *conversation.Session, t *T
 	before, routed := n.routedBefore(ctx, c.user, text)
 	corrects := routed && before != t.Agent
 	conv := s.Conversation()
-	if !corrects && !s.Head().Zero() && cmp.Or(conv.Agent, DefaultAgent) == t.Agent {
+	if !corrects && !s.Head().Zero() && cmp.Or(conv.Agent, kits.DefaultAgent) == t.Agent {
 		return r
 	}
 	r.Said = at.ChildID(record.TypeMessage, said.ID)
@@ -191,7 +192,7 @@ func (n *Node) learn(c *chat, run *record.Run) {
 	delete(n.routing.routers, c.user)
 	n.routing.mu.Unlock()
 	n.goes(func() {
-		agents, own := n.kits.candidates()
+		agents, own := n.kits.Candidates()
 		if _, err := n.router(n.life, c.user, agents, own); err != nil {
 			n.log.Warn("what was taught about routing is not known yet", "error", err)
 		}
@@ -210,7 +211,7 @@ func (n *Node) ExplainRoute(ctx context.Context, user, text string) (Decision, e
 	}
 	d := n.decide(ctx, &unclear{user: user, text: text, local: true})
 	if d == nil {
-		d = &Decision{Agent: DefaultAgent, Route: record.Route{Path: record.RouteDefault}, Ranked: []routing.Ranked{}}
+		d = &Decision{Agent: kits.DefaultAgent, Route: record.Route{Path: record.RouteDefault}, Ranked: []routing.Ranked{}}
 	}
 	return *d, nil
 }
@@ -247,7 +248,7 @@ func (k *Records) RouteStats(ctx context.Context, user string) (RouteStats, erro
 		}
 		times["route"] = append(times["route"], run.Route.Millis)
 		kind := "direct"
-		if run.Agent == PlannerAgent {
+		if run.Agent == kits.PlannerAgent {
 			kind = "planned"
 		}
 		if !run.Ended.IsZero() {

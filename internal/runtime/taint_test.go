@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -57,7 +58,7 @@ func taintWorld(t *testing.T, apart func(*llm.Request) string, script ...string)
 }
 
 // taintWorldOf is taintWorld with agents.
-func taintWorldOf(t *testing.T, below runtime.Catalog, apart func(*llm.Request) string, script ...string) (*world, asking) {
+func taintWorldOf(t *testing.T, below kits.Catalog, apart func(*llm.Request) string, script ...string) (*world, asking) {
 	a := asking{make(chan policy.Question, 100)}
 	read := newTool(tool.Spec{Name: "mail.read", Description: "Read the mail.", Effect: tool.Query, Yields: message.Private | message.Untrusted, Reach: tool.ReachHere},
 		func(context.Context, tool.Invocation, struct{}) (string, error) {

@@ -14,18 +14,18 @@ func (f *fitter) choose() {
 	if llm.Offline(f.models) {
 		return
 	}
-	if w := f.window(); f.choice.kit == nil || w != f.choice.window {
-		if before := f.chat.chosen.Load(); before != nil && before.kit == f.kit && before.window == w {
-			f.choice = *before
+	if w := f.window(); f.Choice.Kit == nil || w != f.Choice.Window {
+		if before := f.chat.chosen.Load(); before != nil && before.Kit == f.kit && before.Window == w {
+			f.Choice = *before
 		} else {
-			f.choice = f.kit.choice(f.node.opt.ToolBudget.in(w)).at(w)
+			f.Choice = f.kit.Choice(f.node.opt.ToolBudget.In(w)).At(w)
 		}
-		f.tools = f.kit.set(f.shown)
+		f.tools = f.kit.Subset(f.Shown)
 	}
-	if f.shown != nil && f.extend(f.session.Transcript().Messages()) {
-		f.tools = f.kit.set(f.shown)
+	if f.Shown != nil && f.extend(f.session.Transcript().Messages()) {
+		f.tools = f.kit.Subset(f.Shown)
 	}
-	now := f.choice
+	now := f.Choice
 	f.chat.chosen.Store(&now)
 }
 
@@ -33,27 +33,27 @@ func (f *fitter) choose() {
 // those that were called, and those that calls of tools.find have found. It reports whether other
 // tools are shown then.
 func (f *fitter) extend(msgs []*message.Message) bool {
-	before := f.shown
-	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.seen }) + 1
+	before := f.Shown
+	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.Seen }) + 1
 	said := ""
 	for _, m := range msgs[next:] {
 		if text := wish(m); text != "" {
-			if !f.serve(text) { // there is no room: it begins again with what was said last, if that helps
-				if again := f.kit.choice(f.node.opt.ToolBudget.in(f.choice.window)).at(f.choice.window); again.serve(text) {
-					again.serve(said)
-					f.choice = again
+			if !f.Serve(text) { // there is no room: it begins again with what was said last, if that helps
+				if again := f.kit.Choice(f.node.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); again.Serve(text) {
+					again.Serve(said)
+					f.Choice = again
 				}
 			}
 			said = text
 		}
 		for _, call := range m.Calls() {
-			for _, i := range f.kit.meant(call.Name, call.Args) {
-				f.take(&f.more, i)
+			for _, i := range f.kit.Meant(call.Name, call.Args) {
+				f.Take(&f.More, i)
 			}
 		}
-		f.seen = m.ID
+		f.Seen = m.ID
 	}
-	return !slices.Equal(before, f.shown)
+	return !slices.Equal(before, f.Shown)
 }
 
 // wish returns what a message tells the agent to do, or "".

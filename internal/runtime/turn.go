@@ -10,6 +10,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
@@ -238,10 +239,10 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	agent, chosen, spent := n.route(ctx, c, s, &t, m, inter, used)
 	planned := t.Plan && t.Agent == "" // for this turn; the conversation keeps its agent
 	if planned {
-		agent = PlannerAgent
+		agent = kits.PlannerAgent
 	}
 	run := record.Run{ID: id.New(), Attended: t.Attended, Plan: t.Plan, Route: chosen,
-		Agent: cmp.Or(t.Agent, agent, conv.Agent, DefaultAgent), Model: cmp.Or(t.Model, conv.Model),
+		Agent: cmp.Or(t.Agent, agent, conv.Agent, kits.DefaultAgent), Model: cmp.Or(t.Model, conv.Model),
 		Sampling: pin(t.Sampling)}
 	if err := n.admit(s, &t, run.Agent); err != nil {
 		return Accepted{}, false, err
@@ -252,7 +253,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	if err != nil {
 		return Accepted{}, false, err
 	}
-	if m != nil && run.Agent == PlannerAgent {
+	if m != nil && run.Agent == kits.PlannerAgent {
 		like, err := n.exemplify(ctx, c.user, m.Text())
 		if err != nil {
 			return Accepted{}, false, err
@@ -301,11 +302,11 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	}
 	seq, err := commit(context.WithoutCancel(ctx))
 	if err == nil {
-		if run.Agent == PlannerAgent {
+		if run.Agent == kits.PlannerAgent {
 			n.leases.note(inter)
 		}
 		c.feed.began(m, inter, seq, t.ClientID)
-		n.routed(c, &run, cmp.Or(conv.Agent, DefaultAgent))
+		n.routed(c, &run, cmp.Or(conv.Agent, kits.DefaultAgent))
 		n.learn(c, &run)
 	}
 	acc.Seq = seq
@@ -319,7 +320,7 @@ func (n *Node) begins(ctx context.Context, c *chat, s *conversation.Session, t *
 	switch sc := store.ForUser(c.user); {
 	case t.request.Kind != "":
 		return n.opening(ctx, sc, t.above, t.request)
-	case run.Agent == PlannerAgent:
+	case run.Agent == kits.PlannerAgent:
 		return n.turnRow(ctx, sc, s.Conversation(), record.InteractionURI(c.id, inter), run.Attended)
 	}
 	return nil, nil
@@ -333,14 +334,14 @@ func (n *Node) admit(s *conversation.Session, t *Turn, path string) error {
 			WithHint("talk to the agent in a conversation of its own: steward chat --agent %s", conv.Agent)
 	}
 	if t.origin == "" {
-		if _, err := n.kits.kitNamed(path); err != nil {
+		if _, err := n.kits.Named(path); err != nil {
 			return err
 		}
 	}
 	if s.Head().Zero() {
 		return nil
 	}
-	return n.kits.takesOver(path, conv.Agent)
+	return n.kits.TakesOver(path, conv.Agent)
 }
 
 // handTo makes the run's agent the conversation's from now on, if another agent
@@ -352,7 +353,7 @@ func handTo(s *conversation.Session, run *record.Run) {
 	if run.Route != nil {
 		routed = run.Route.Path != record.RouteNamed
 	}
-	if cmp.Or(conv.Agent, DefaultAgent) != run.Agent || conv.Agent != "" && conv.Routed != routed {
+	if cmp.Or(conv.Agent, kits.DefaultAgent) != run.Agent || conv.Agent != "" && conv.Routed != routed {
 		s.HandTo(run.Agent, routed)
 	}
 }

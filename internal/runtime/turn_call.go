@@ -36,7 +36,7 @@ func (x *calls) Before(ctx context.Context, call agent.Call) ([]*message.Message
 
 // Spec implements taint.Record.
 func (x *calls) Spec(name string) (tool.Spec, bool) {
-	t, ok := x.node.kits.toolOf(x.kit.Name, name)
+	t, ok := x.node.kits.ToolOf(x.kit.Name, name)
 	if !ok {
 		return tool.Spec{}, false
 	}
@@ -57,7 +57,7 @@ func (p *turnCall) Call() agent.Call { return p.call }
 func (p *turnCall) Messages(ctx context.Context) ([]*message.Message, error) { return p.turn(ctx) }
 
 // Tools returns the tools of the agent.
-func (p *turnCall) Tools() *tool.Registry { return p.kit.registry }
+func (p *turnCall) Tools() *tool.Registry { return p.kit.Registry }
 
 // Model returns the name of the turn's model.
 func (p *turnCall) Model() string { return p.run.Model }

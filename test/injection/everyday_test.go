@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	"steward/internal/agent"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/openai"
@@ -130,7 +131,7 @@ func newEveryday(t testing.TB) *everyday {
 		w.must(reg.Add(e.serverTool(line)))
 	}
 	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: w.store, Models: models, Tools: reg, Authorizer: judgeOf(t, "actions"), People: family{},
-		Agents: []agent.Definition{{Name: runtime.DefaultAgent, Tools: append(reg.Names(), taint.PlanTool, taint.ExtractTool)}}, Log: quiet})
+		Agents: []agent.Definition{{Name: kits.DefaultAgent, Tools: append(reg.Names(), taint.PlanTool, taint.ExtractTool)}}, Log: quiet})
 	w.must(err)
 	e.decide = func(q runtime.ApprovalView) runtime.Verdict {
 		name := e.asked[len(e.asked)-1]

@@ -24,6 +24,7 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/catalog"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -215,7 +216,7 @@ func (w *world) tools() (*tool.Registry, []tool.Source) {
 
 // assistant has all tools, including those for resources.
 func assistant(tools *tool.Registry) agent.Definition {
-	return agent.Definition{Name: runtime.DefaultAgent, Tools: append(tools.Names(), "conversation.search", "results.read",
+	return agent.Definition{Name: kits.DefaultAgent, Tools: append(tools.Names(), "conversation.search", "results.read",
 		"resource.get", "resource.list", "resource.put", "resource.share", "resource.delete")}
 }
 

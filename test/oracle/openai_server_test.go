@@ -22,6 +22,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
 	"steward/internal/message"
+	"steward/internal/kits"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	face "steward/internal/server/openai"
@@ -72,7 +73,7 @@ func (faceNode) Models(context.Context) (llm.Listing, []string) {
 	return llm.Listing{Models: []llm.Listed{{Provider: "test", Info: llm.Info{Name: "one"}}}}, []string{"default"}
 }
 
-func (faceNode) Agents(context.Context) []runtime.AgentView { return nil }
+func (faceNode) Agents(context.Context) []kits.AgentView { return nil }
 
 func (faceNode) ReadAttached(context.Context, string, string, []message.Block) error { return nil }
 

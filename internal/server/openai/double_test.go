@@ -16,6 +16,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
 	"steward/internal/message"
@@ -38,7 +39,7 @@ type node struct {
 	watch  error
 	embed  func(model string, texts []string) (embed.Vectors, error)
 
-	agents []runtime.AgentView
+	agents []kits.AgentView
 
 	mu        sync.Mutex
 	asked     *llm.Request
@@ -99,7 +100,7 @@ func (n *node) Models(context.Context) (llm.Listing, []string) {
 	}, Errors: map[string]error{"down": fault.New(fault.Unavailable, "unreachable", "down is not reached")}}, []string{"default", "fast"}
 }
 
-func (n *node) Agents(context.Context) []runtime.AgentView { return n.agents }
+func (n *node) Agents(context.Context) []kits.AgentView { return n.agents }
 
 func (n *node) Embed(_ context.Context, model string, texts []string) (embed.Vectors, error) {
 	return n.embed(model, texts)

@@ -17,6 +17,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
 	"steward/internal/message"
@@ -29,7 +30,7 @@ import (
 // Node is the part of the runtime that the server uses.
 type Node interface {
 	Models(ctx context.Context) (found llm.Listing, aliases []string)
-	Agents(ctx context.Context) []runtime.AgentView
+	Agents(ctx context.Context) []kits.AgentView
 	Resolve(name string) (llm.Resolved, error)
 	FitRequest(ctx context.Context, models []string, r *llm.Request, msgs []*message.Message, whole bool) ([]*message.Message, error)
 	Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error)

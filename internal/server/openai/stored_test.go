@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
 	"steward/internal/message"
@@ -293,7 +294,7 @@ func FuzzCompletion(f *testing.F) {
 }
 
 func TestAgentsAreModels(t *testing.T) {
-	n := &node{frames: turnFrames, agents: []runtime.AgentView{{Path: "assistant"}, {Path: "personal/email"}}}
+	n := &node{frames: turnFrames, agents: []kits.AgentView{{Path: "assistant"}, {Path: "personal/email"}}}
 	s := serve(t, n, openai.Options{})
 	const words = `"messages":[{"role":"user","content":"hello"}]`
 	status, header, b := do(t, s, "POST", "/v1/chat/completions", `{"model":"agent:personal/email",`+words+`,"temperature":0.5}`, "Idempotency-Key: k")

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/record"
@@ -21,7 +22,7 @@ type Work interface {
 	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
 	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
 	Tasks(ctx context.Context, user string, under resource.URI, after store.Cursor, limit int) ([]runtime.PlannedTask, store.Cursor, error)
-	Agents(ctx context.Context) []runtime.AgentView
+	Agents(ctx context.Context) []kits.AgentView
 }
 
 // resourceForm is a common.Resource.
@@ -43,7 +44,7 @@ type messageForm struct {
 
 // planned serves plan.Plan.Process.
 func (f *Server) planned(ctx context.Context, in *messageForm, send func(*messageForm) error) error {
-	in.Assistant = runtime.PlannerAgent
+	in.Assistant = kits.PlannerAgent
 	return f.work(ctx, in, true, send)
 }
 

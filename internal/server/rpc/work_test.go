@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
@@ -37,7 +38,7 @@ func (r *refusing) Watch(context.Context, string, id.ID, runtime.Cursor) iter.Se
 func (r *refusing) Tasks(context.Context, string, resource.URI, store.Cursor, int) ([]runtime.PlannedTask, store.Cursor, error) {
 	return nil, "", nil
 }
-func (r *refusing) Agents(context.Context) []runtime.AgentView { return nil }
+func (r *refusing) Agents(context.Context) []kits.AgentView { return nil }
 
 // TestProcess: the turn is that of the message, and its errors are those of the call.
 func TestProcess(t *testing.T) {
@@ -60,12 +61,12 @@ func TestProcess(t *testing.T) {
 		return told, err
 	}
 	in := &pb.MessageV2{Content: "hello", Assistant: proto.String("desk"), Id: proto.String("mine")}
-	for method, agent := range map[string]string{"/plan.Plan/Process": runtime.PlannerAgent, "/assistant.Assistant/Process": "desk"} {
+	for method, agent := range map[string]string{"/plan.Plan/Process": kits.PlannerAgent, "/assistant.Assistant/Process": "desk"} {
 		told, err := process(s, method, in)
 		if status.Code(err) != codes.ResourceExhausted || len(told) != 1 || told[0].Content != "hello" || told[0].GetMeta().GetUri() == "" || told[0].GetConversation() == "" {
 			t.Errorf("%s: %v %v", method, told, err)
 		}
-		if got := work.turns[len(work.turns)-1]; got.Agent != agent || got.ClientID != "mine" || got.Attended != (agent == runtime.PlannerAgent) {
+		if got := work.turns[len(work.turns)-1]; got.Agent != agent || got.ClientID != "mine" || got.Attended != (agent == kits.PlannerAgent) {
 			t.Errorf("%s: %+v", method, got)
 		}
 	}

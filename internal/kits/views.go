@@ -1,4 +1,4 @@
-package runtime
+package kits
 
 import (
 	"cmp"
@@ -23,9 +23,9 @@ type AgentView struct {
 
 // Agents returns the agents that may be used, sorted by path; "assistant" comes
 // first.
-func (k *kits) Agents(context.Context) []AgentView {
+func (k *Engine) Agents(context.Context) []AgentView {
 	out := []AgentView{{Path: DefaultAgent, Description: "answers when no other agent is named", Persona: true}}
-	for _, name := range slices.Sorted(maps.Keys(k.fixed)) {
+	for _, name := range slices.Sorted(maps.Keys(k.Fixed)) {
 		if name != DefaultAgent {
 			v := AgentView{Path: name, Persona: true}
 			if name == PlannerAgent {
@@ -42,22 +42,22 @@ func (k *kits) Agents(context.Context) []AgentView {
 	if k.opt.Catalog != nil {
 		tree := k.opt.Catalog.Tree()
 		for _, path := range slices.Sorted(maps.Keys(tree.ByPath)) {
-			if a := tree.ByPath[path]; a.Path != "" && k.fixed[path] == nil {
+			if a := tree.ByPath[path]; a.Path != "" && k.Fixed[path] == nil {
 				out = append(out, AgentView{Path: path, Description: a.Description, Persona: a.Persona, Metadata: a.Metadata})
 			}
 		}
 	}
 	for i := range out {
 		v := &out[i]
-		v.URI, v.Metadata.Purpose = agentURI(v.Path), cmp.Or(v.Metadata.Purpose, v.Description)
+		v.URI, v.Metadata.Purpose = AgentURI(v.Path), cmp.Or(v.Metadata.Purpose, v.Description)
 	}
 	return out
 }
 
-// takesOver refuses an agent that would continue another agent's conversation and
+// TakesOver refuses an agent that would continue another agent's conversation and
 // is not meant for it.
-func (k *kits) takesOver(path, before string) error {
-	if before = cmp.Or(before, DefaultAgent); path == before || path == DefaultAgent || k.fixed[path] != nil || k.opt.Catalog == nil {
+func (k *Engine) TakesOver(path, before string) error {
+	if before = cmp.Or(before, DefaultAgent); path == before || path == DefaultAgent || k.Fixed[path] != nil || k.opt.Catalog == nil {
 		return nil
 	}
 	if a := k.opt.Catalog.Tree().ByPath[path]; a != nil && !a.Persona {
@@ -67,23 +67,28 @@ func (k *kits) takesOver(path, before string) error {
 	return nil
 }
 
-// agentURI returns the resource of an agent: one step for each element of its path.
-func agentURI(path string) resource.URI {
+// AgentURI returns the resource of an agent: one step for each element of its path.
+func AgentURI(path string) resource.URI {
 	var u resource.URI
 	for _, name := range strings.Split(path, "/") {
-		u = u.Child(typeAgent, name)
+		u = u.Child(TypeAgent, name)
 	}
 	return u
 }
 
-// agentPath reverses agentURI. For any other resource it returns a path that no agent has.
-func agentPath(uri resource.URI) string {
+// AgentPath reverses agentURI. For any other resource it returns a path that no agent has.
+func AgentPath(uri resource.URI) string {
 	var names []string
 	for _, e := range uri.Elements() {
-		if e.Type != typeAgent {
+		if e.Type != TypeAgent {
 			return "/"
 		}
 		names = append(names, e.ID)
 	}
 	return strings.Join(names, "/")
 }
+
+const (
+	TypeAgent = "agent.Agent"
+	TypeTool  = "tool.Tool"
+)

@@ -1,4 +1,4 @@
-package runtime
+package kits
 
 import (
 	"cmp"
@@ -21,12 +21,12 @@ type smallAgent struct {
 	examples            []string
 }
 
-// smallTalk is the small agent that messages go to by their words only if there are agents in the catalog.
-const smallTalk = "conversation"
+// SmallTalk is the small agent that messages go to by their words only if there are agents in the catalog.
+const SmallTalk = "conversation"
 
-// modelOf returns the model of an agent: a small one has the default model if there is no fast one.
-func (k *kits) modelOf(kit *agentKit) string {
-	if kit.small {
+// ModelOf returns the model of an agent: a small one has the default model if there is no fast one.
+func (k *Engine) ModelOf(kit *Kit) string {
+	if kit.Small {
 		if _, err := k.opt.Models.Resolve(kit.Model); err != nil {
 			return llm.DefaultAlias
 		}
@@ -53,7 +53,7 @@ var smallAgents = []smallAgent{
 		prompt: "You set timers and reminders.",
 		examples: []string{"Set a timer for ten minutes", "Remind me to call Mum at six", "How long is left on the pasta?", "Cancel the timer", "Wake me at seven tomorrow",
 			"Remind me every Monday to put the bins out", "What timers are running?", "Tell me when twenty minutes are up"}},
-	{path: smallTalk, tools: []string{"conversation.search", "time.now"},
+	{path: SmallTalk, tools: []string{"conversation.search", "time.now"},
 		about:  "small talk, and what was said in earlier conversations",
 		prompt: "You chat with the user. conversation.search finds what was said earlier: use it when the user asks about that.",
 		examples: []string{"How are you today?", "Thanks, that was helpful", "Good morning", "Hello there", "You are great", "I feel a bit down today", "Tell me a joke", "I'm bored",
@@ -70,7 +70,7 @@ var plannerAbout = routing.Agent{Name: PlannerAgent,
 		"Check the weather in Seattle and then set a timer for 10 minutes", "Find a time for dinner with Paul, book a table and tell him"}}
 
 // addSmallAgents builds the kits of the small agents.
-func (k *kits) addSmallAgents() error {
+func (k *Engine) addSmallAgents() error {
 	if !k.opt.Small {
 		return nil
 	}
@@ -91,24 +91,24 @@ func (k *kits) addSmallAgents() error {
 		}
 		kit, err := k.kit(d)
 		if err == nil {
-			err = (taint.Needs{}).AddTools(kit.registry, k.opt.Tools, nil)
+			err = (taint.Needs{}).AddTools(kit.Registry, k.opt.Tools, nil)
 		}
 		if err != nil {
 			return err
 		}
-		kit.small = true
-		kit.seal()
-		k.small[a.path] = kit
+		kit.Small = true
+		kit.Seal()
+		k.Small[a.path] = kit
 	}
 	return nil
 }
 
 // smallAgent returns a small agent by its path, or nil if there is none.
-func (k *kits) smallAgent(path string) *agentKit {
+func (k *Engine) smallAgent(path string) *Kit {
 	if k.opt.Catalog != nil && k.opt.Catalog.Tree().ByPath[path] != nil {
 		return nil
 	}
-	return k.small[path]
+	return k.Small[path]
 }
 
 // Bounds of what a router learns from.
@@ -129,9 +129,9 @@ func learned(tree *catalog.Tree) (agents []routing.Agent) {
 	return agents
 }
 
-// candidates returns the agents that a message may be routed to, without the
+// Candidates returns the agents that a message may be routed to, without the
 // assistant, and what the assistant's own tools do.
-func (k *kits) candidates() (agents []routing.Agent, own []string) {
+func (k *Engine) Candidates() (agents []routing.Agent, own []string) {
 	if k.opt.Catalog != nil {
 		agents = learned(k.opt.Catalog.Tree())
 	}
@@ -139,12 +139,12 @@ func (k *kits) candidates() (agents []routing.Agent, own []string) {
 	for _, a := range smallAgents {
 		if kit := k.smallAgent(a.path); kit != nil {
 			agents = append(agents, routing.Agent{Name: a.path, Description: a.about, Examples: a.examples})
-			for _, name := range kit.names {
+			for _, name := range kit.Names {
 				taken[name] = true
 			}
 		}
 	}
-	for _, s := range k.fixed[DefaultAgent].tools.Specs() {
+	for _, s := range k.Fixed[DefaultAgent].All.Specs() {
 		if !taken[s.Name] && !taint.Plans(s.Name) {
 			first, _, _ := strings.Cut(s.Description, ".")
 			own = append(own, s.Name+" "+first)

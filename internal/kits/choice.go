@@ -1,4 +1,4 @@
-package runtime
+package kits
 
 import (
 	"cmp"
@@ -39,8 +39,8 @@ var core = []string{
 	"shell.run", "mail.search", "mail.list", "mail.read", "contacts.search", "conversation.search", "steward.abilities",
 }
 
-// in returns the budget in a window; 0: a window without limit.
-func (b ToolBudget) in(window int64) ToolBudget {
+// In returns the budget in a window; 0: a window without limit.
+func (b ToolBudget) In(window int64) ToolBudget {
 	b = ToolBudget{cmp.Or(b.Tools, 40), cmp.Or(b.Tokens, 8000)}
 	if window > 0 {
 		b.Tokens = min(b.Tokens, window/toolShare)
@@ -57,40 +57,40 @@ func (b *ToolBudget) take(n int64) bool {
 	return true
 }
 
-// choice is which tools a model is shown in a conversation. Tools are only appended to it, so that
+// Choice is which tools a model is shown in a conversation. Tools are only appended to it, so that
 // providers' caches of the prompt hold.
-type choice struct {
-	kit    *agentKit  // nil: nothing was chosen yet
-	window int64      // for which they were chosen
-	shown  []int      // their indexes among the agent's; nil: all
+type Choice struct {
+	Kit    *Kit       // nil: nothing was chosen yet
+	Window int64      // for which they were chosen
+	Shown  []int      // their indexes among the agent's; nil: all
 	left   ToolBudget // of the budget, for tools that are chosen by what the user says
-	more   ToolBudget // for what is called and found
-	seen   id.ID      // the newest message that was considered
+	More   ToolBudget // for what is called and found
+	Seen   id.ID      // the newest message that was considered
 }
 
-// set returns the agent's tools with these indexes; nil: all.
-func (k *agentKit) set(shown []int) *llm.Toolset {
+// Subset returns the agent's tools with these indexes; nil: all.
+func (k *Kit) Subset(shown []int) *llm.Toolset {
 	if shown == nil {
-		return k.tools
+		return k.All
 	}
 	return k.chooser().of(shown)
 }
 
-// choice returns the tools that a conversation begins with: all if they fit the budget, otherwise
+// Choice returns the tools that a conversation begins with: all if they fit the budget, otherwise
 // tools.find, the core, and the tools that are chosen by what the user says, if these fit together.
-func (k *agentKit) choice(budget ToolBudget) choice {
-	c := choice{kit: k, left: budget, more: budget}
-	if len(k.tools.Specs()) <= budget.Tools && k.tools.Tokens() <= budget.Tokens {
+func (k *Kit) Choice(budget ToolBudget) Choice {
+	c := Choice{Kit: k, left: budget, More: budget}
+	if len(k.All.Specs()) <= budget.Tools && k.All.Tokens() <= budget.Tokens {
 		return c
 	}
 	x := k.chooser()
-	c.shown = []int{}
+	c.Shown = []int{}
 	find := c.left.take(x.tools.TokensOf(x.find()))
 	for _, i := range x.core {
-		c.take(&c.left, i)
+		c.Take(&c.left, i)
 	}
 	if find {
-		c.shown = append(c.shown, x.find())
+		c.Shown = append(c.Shown, x.find())
 	}
 	if all := c; all.takeAll(x.others) {
 		c = all
@@ -98,43 +98,43 @@ func (k *agentKit) choice(budget ToolBudget) choice {
 	return c
 }
 
-func (c choice) at(window int64) choice { c.window = window; return c }
+func (c Choice) At(window int64) Choice { c.Window = window; return c }
 
-// take shows a tool, if it has room in a budget or is shown already.
-func (c *choice) take(of *ToolBudget, i int) bool {
-	if slices.Contains(c.shown, i) {
+// Take shows a tool, if it has room in a budget or is shown already.
+func (c *Choice) Take(of *ToolBudget, i int) bool {
+	if slices.Contains(c.Shown, i) {
 		return true
 	}
-	if !of.take(c.kit.chooser().tools.TokensOf(i)) {
+	if !of.take(c.Kit.chooser().tools.TokensOf(i)) {
 		return false
 	}
-	c.shown = append(slices.Clip(c.shown), i) // others may hold the list
+	c.Shown = append(slices.Clip(c.Shown), i) // others may hold the list
 	return true
 }
 
-func (c *choice) takeAll(tools []int) bool {
+func (c *Choice) takeAll(tools []int) bool {
 	for _, i := range tools {
-		if !c.take(&c.left, i) {
+		if !c.Take(&c.left, i) {
 			return false
 		}
 	}
 	return true
 }
 
-// serve appends the tools that are most similar to what the user says. It returns false if those that
+// Serve appends the tools that are most similar to what the user says. It returns false if those that
 // are needed most have no room.
-func (c *choice) serve(text string) bool {
-	for rank, i := range c.kit.chooser().similar(text, wishTools) {
-		if !c.take(&c.left, i) && rank < wishMust {
+func (c *Choice) Serve(text string) bool {
+	for rank, i := range c.Kit.chooser().similar(text, wishTools) {
+		if !c.Take(&c.left, i) && rank < wishMust {
 			return false
 		}
 	}
 	return true
 }
 
-// meant returns the agent's tools that a call is about, by their indexes.
-func (k *agentKit) meant(name string, args []byte) []int {
-	if name == findTool {
+// Meant returns the agent's tools that a call is about, by their indexes.
+func (k *Kit) Meant(name string, args []byte) []int {
+	if name == FindTool {
 		return k.found(args)
 	}
 	if i := k.index(name); i >= 0 {
@@ -143,8 +143,8 @@ func (k *agentKit) meant(name string, args []byte) []int {
 	return nil
 }
 
-func (k *agentKit) index(name string) int {
-	return slices.IndexFunc(k.tools.Specs(), func(s tool.Spec) bool { return s.Name == name })
+func (k *Kit) index(name string) int {
+	return slices.IndexFunc(k.All.Specs(), func(s tool.Spec) bool { return s.Name == name })
 }
 
 // chooser chooses among an agent's tools. It is safe for concurrent use.
@@ -237,14 +237,14 @@ func (c *chooser) of(tools []int) *llm.Toolset {
 	return set
 }
 
-// findTool is the name of the tool that finds tools.
-const findTool = "tools.find"
+// FindTool is the name of the tool that finds tools.
+const FindTool = "tools.find"
 
 // mostFound bounds how many tools one call finds.
 const mostFound = 10
 
 // found returns the indexes of the tools that a call of tools.find finds.
-func (k *agentKit) found(args []byte) []int {
+func (k *Kit) found(args []byte) []int {
 	var query struct {
 		Query string `json:"query"`
 	}
@@ -255,11 +255,11 @@ func (k *agentKit) found(args []byte) []int {
 }
 
 // findTools is tools.find. It is shown to a model that is not shown all of its tools.
-type findTools struct{ kit *agentKit }
+type findTools struct{ kit *Kit }
 
 // Spec implements tool.Tool.
 func (findTools) Spec() tool.Spec {
-	return tool.Spec{Name: findTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, ResultCap: 64 << 10,
+	return tool.Spec{Name: FindTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, ResultCap: 64 << 10,
 		Input: []byte(`{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":1000,"description":"what the tool should do, in a few words"}},"required":["query"],"additionalProperties":false}`),
 		Description: "Finds more tools: you are shown only some of those that you have. " +
 			"Use it before you say that something cannot be done. What it finds can be called from then on.",
@@ -270,7 +270,7 @@ func (findTools) Spec() tool.Spec {
 func (t findTools) Call(_ context.Context, in tool.Invocation) (tool.Result, error) {
 	var b strings.Builder
 	for _, i := range t.kit.found(in.Args) {
-		s := &t.kit.tools.Specs()[i]
+		s := &t.kit.All.Specs()[i]
 		fmt.Fprintf(&b, "%s: %s\nparameters: %s\n\n", s.Name, s.Description, s.Input)
 	}
 	if b.Len() == 0 {
