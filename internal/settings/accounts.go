@@ -10,7 +10,7 @@ type Mail struct {
 	OAuth    string   `yaml:"oauth" form:"word" doc:"google, microsoft or another service of oauth, instead of a password. Then run steward accounts connect NAME."`
 	TLS      string   `yaml:"tls" oneof:"implicit,starttls,none" doc:"How connections are encrypted; by default implicit on ports 993 and 465, and starttls elsewhere. none is for servers on this machine."`
 	New      string   `yaml:"new" oneof:"event,notify,ignore" doc:"What happens when an e-mail arrives: an event is published (event, the default), you are also notified (notify), or nothing."`
-	Users    []string `yaml:"users" doc:"Users who may use it; * is everybody. Without users and groups, only the machine's own user may."`
+	Users    []string `yaml:"users" doc:"Users who may use it; * stands for all users. Without users and groups, only the machine's own user may."`
 	Groups   []string `yaml:"groups" doc:"Groups whose members may use it."`
 }
 
@@ -22,7 +22,7 @@ type Calendar struct {
 	OAuth    string   `yaml:"oauth" form:"word" doc:"google or another service of oauth, instead of a password. Then run steward accounts connect NAME."`
 	Address  string   `yaml:"address" doc:"Your e-mail address in invitations; by default the one that the server knows."`
 	Only     string   `yaml:"only" oneof:"events,tasks" doc:"What it is used for; by default both."`
-	Users    []string `yaml:"users" doc:"Users who may use it; * is everybody. Without users and groups, only the machine's own user may."`
+	Users    []string `yaml:"users" doc:"Users who may use it; * stands for all users. Without users and groups, only the machine's own user may."`
 	Groups   []string `yaml:"groups" doc:"Groups whose members may use it."`
 }
 
@@ -32,7 +32,7 @@ type Contacts struct {
 	User     string   `yaml:"user" doc:"The name to log in with."`
 	Password Secret   `yaml:"password" doc:"The password, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME (steward secrets set NAME)."`
 	OAuth    string   `yaml:"oauth" form:"word" doc:"google or another service of oauth, instead of a password. Then run steward accounts connect NAME."`
-	Users    []string `yaml:"users" doc:"Users who may use it; * is everybody. Without users and groups, only the machine's own user may."`
+	Users    []string `yaml:"users" doc:"Users who may use it; * stands for all users. Without users and groups, only the machine's own user may."`
 	Groups   []string `yaml:"groups" doc:"Groups whose members may use it."`
 }
 

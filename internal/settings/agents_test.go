@@ -47,11 +47,11 @@ func TestAProjectNamesNoAgentsAndNoServers(t *testing.T) {
 
 func TestEndpointsThatCannotBe(t *testing.T) {
 	for text, want := range map[string]string{
-		"{x: {call: a.B.C}}":                          "needs a host",
-		"{x: {host: 'h:1', name: y}}":                 "say which with call",
+		"{x: {call: a.B.C}}":                          "needs host",
+		"{x: {host: 'h:1', name: y}}":                 "set call too",
 		"{x: {host: 'h:1', call: nonsense}}":          "write package.Service.Method",
 		"{x: {host: 'h:1', call: a.B, effect: wild}}": "choose one of query, action",
-		"{X: {host: 'h:1'}}":                          "is no name of a source",
+		"{X: {host: 'h:1'}}":                          "is not a source name",
 		"{x: {host: 'h:1', call: a.B, nmae: y}}":      `did you mean "name"?`,
 	} {
 		w := newWorld(t)

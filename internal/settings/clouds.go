@@ -30,7 +30,7 @@ func (l *loading) cloud(p *Provider) string {
 	p.Region = cmp.Or(p.Region, "global")
 	p.Project = cmp.Or(p.Project, l.env["GOOGLE_CLOUD_PROJECT"])
 	if p.Project == "" {
-		return "needs a project: the one at Google that is billed"
+		return "needs a project: the Google Cloud project to bill"
 	}
 	host := p.Region + "-aiplatform.googleapis.com"
 	switch p.Region {
@@ -57,7 +57,7 @@ func hosted(name string, p Provider) string {
 	}
 	for _, t := range p.Tools {
 		if !slices.Contains(has, t) {
-			return fmt.Sprintf("has no tool %q of its own; it has %v", t, has)
+			return fmt.Sprintf("has no built-in tool %q; its tools are %v", t, has)
 		}
 	}
 	return ""

@@ -31,13 +31,13 @@ func TestClouds(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"providers: {vertex: {region: global}}":                      "providers.vertex needs a project",
-		"providers: {vertex: {project: 'a/b'}}":                      "is no project or region",
+		"providers: {vertex: {project: 'a/b'}}":                      "is not a project or region",
 		"providers: {bedrock: {model: x}}":                           "providers.bedrock needs a Bedrock API key: set AWS_BEARER_TOKEN_BEDROCK",
-		"providers: {bedrock: {key: x, tools: [web_search]}}":        "has no tool \"web_search\" of its own",
-		"providers: {gemini: {key: x, tools: [web_fetch]}}":          "it has [google_search url_context code_execution]",
-		"providers: {anthropic: {key: x, tools: [google_search]}}":   "has no tool \"google_search\"",
+		"providers: {bedrock: {key: x, tools: [web_search]}}":        "has no built-in tool \"web_search\"",
+		"providers: {gemini: {key: x, tools: [web_fetch]}}":          "its tools are [google_search url_context code_execution]",
+		"providers: {anthropic: {key: x, tools: [google_search]}}":   "has no built-in tool \"google_search\"",
 		"providers: {openai: {key: x, tools: [web_search, shell]}}":  "shell",
-		"providers: {mine: {dialect: bedrock, region: '../../etc'}}": "is no project or region",
+		"providers: {mine: {dialect: bedrock, region: '../../etc'}}": "is not a project or region",
 	} {
 		if _, err := load(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

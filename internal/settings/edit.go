@@ -63,7 +63,7 @@ func rewrite(path string, change func([]byte) (out []byte, byHand string, err er
 	return nil
 }
 
-var errForm = errors.New("it is written in a form that cannot be edited line by line")
+var errForm = errors.New("it cannot be edited line by line")
 
 // edited makes one change to the text of a YAML file, line by line. The result is read again: it
 // must differ from the text by the change and nothing else.
@@ -87,7 +87,7 @@ func edited(text []byte, c Change) ([]byte, error) {
 	case len(parts) == 0 && at.Kind != strict.Map && at.Kind != strict.List && !at.Block:
 		err = replaceScalar(lines, at.Position, c.Value)
 	case len(parts) == 0:
-		err = errors.New("it has more than one value there")
+		err = errors.New("the setting has several values")
 	case parent == nil: // a new section, at the end
 		if n := len(lines) - 1; lines[n] != "" {
 			lines[n] += "\n"
@@ -124,7 +124,7 @@ func parsed(text []byte) (*strict.Node, error) {
 		err = errors.Join(err, fmt.Errorf("line %d: %s", p.Line, fmt.Sprintf(format, args...)))
 	})
 	if n != nil && n.Kind != strict.Map && n.Kind != strict.Null {
-		err = errors.Join(err, errors.New("it is no list of settings"))
+		err = errors.Join(err, errors.New("the file is not a mapping of settings"))
 	}
 	return n, err
 }
@@ -170,7 +170,7 @@ func nested(parts []string, indent, value string) string {
 func replaceScalar(lines []string, at strict.Position, value string) error {
 	line := lines[at.Line-1]
 	if at.Column > len(line) {
-		return errors.New("its value is not where it should be")
+		return errors.New("its value is not at the expected position")
 	}
 	head, tail := line[:at.Column-1], line[at.Column-1:]
 	rest := tail[len(strings.TrimRight(tail, "\r\n")):]

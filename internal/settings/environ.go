@@ -102,7 +102,7 @@ func (l *loading) stranger(name string, known map[string]string) {
 	}
 	slices.Sort(words)
 	if w := Likely(name, words); w != "" {
-		l.Notices = append(l.Notices, fmt.Sprintf("the variable %s sets nothing; did you mean %s?", name, w))
+		l.Notices = append(l.Notices, fmt.Sprintf("unknown environment variable %s; did you mean %s?", name, w))
 	}
 }
 

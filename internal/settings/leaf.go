@@ -63,7 +63,7 @@ func parse(text string, t reflect.Type, r rules) (reflect.Value, string) {
 	case isDuration(t):
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return v, fmt.Sprintf("%q is no duration; write one with its unit, such as 500ms, 30s or 5m", strict.Clip(text))
+			return v, fmt.Sprintf("%q is not a duration; write one with its unit, such as 500ms, 30s or 5m", strict.Clip(text))
 		}
 		lo, hi := bound(r.min, time.ParseDuration, math.MinInt64), bound(r.max, time.ParseDuration, math.MaxInt64)
 		if d < lo || d > hi {
@@ -97,13 +97,13 @@ func parseScalar(text string, v reflect.Value, r rules) string {
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
-			return fmt.Sprintf("%q is neither true nor false", strict.Clip(text))
+			return fmt.Sprintf("%q is not true or false", strict.Clip(text))
 		}
 		v.SetBool(b)
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(text, 0, 64)
 		if err != nil {
-			return fmt.Sprintf("%q is no whole number", strict.Clip(text))
+			return fmt.Sprintf("%q is not a whole number", strict.Clip(text))
 		}
 		integer := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 		if n < bound(r.min, integer, math.MinInt64) || n > bound(r.max, integer, math.MaxInt64) {
@@ -113,7 +113,7 @@ func parseScalar(text string, v reflect.Value, r rules) string {
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Sprintf("%q is no number", strict.Clip(text))
+			return fmt.Sprintf("%q is not a number", strict.Clip(text))
 		}
 		float := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
 		if f < bound(r.min, float, -math.MaxFloat64) || f > bound(r.max, float, math.MaxFloat64) {
@@ -141,9 +141,9 @@ func checkText(text string, r rules) string {
 				return ""
 			}
 		}
-		say := fmt.Sprintf("%q is not known; choose one of %s", strict.Clip(text), strings.Join(words, ", "))
+		say := fmt.Sprintf("%q is invalid; choose one of %s", strict.Clip(text), strings.Join(words, ", "))
 		if w := Likely(text, words); w != "" {
-			say = fmt.Sprintf("%q is not known; did you mean %q? (one of %s)", strict.Clip(text), w, strings.Join(words, ", "))
+			say = fmt.Sprintf("%q is invalid; did you mean %q? (one of %s)", strict.Clip(text), w, strings.Join(words, ", "))
 		}
 		return say
 	}

@@ -86,7 +86,7 @@ type loading struct {
 func Load(o Options) (*Loaded, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "settings_unreadable", "the current folder cannot be told: %w", err)
+		return nil, fault.New(fault.Unavailable, "settings_unreadable", "cannot determine the current folder: %w", err)
 	}
 	l := &loading{
 		Loaded: &Loaded{Settings: Defaults(), from: map[string]Source{}},
@@ -129,7 +129,7 @@ func makeMaps(v reflect.Value) {
 func invalid(faults []string) error {
 	e := fault.New(fault.Invalid, "settings_invalid", "%s", strings.Join(faults, "\n")).Detail("faults", faults)
 	if len(faults) > 1 {
-		e.Message = fmt.Sprintf("the settings have %d faults:\n%s", len(faults), e.Message)
+		e.Message = fmt.Sprintf("%d errors in the settings:\n%s", len(faults), e.Message)
 	}
 	return e
 }
@@ -292,10 +292,10 @@ func (l *loading) whole() {
 	for _, name := range sortedKeys(reflect.ValueOf(l.Service.Tool.Endpoints)) {
 		e, path := l.Service.Tool.Endpoints[name], join("service.tool.endpoints", name)
 		if e.Host == "" {
-			l.faults = append(l.faults, fmt.Sprintf("%s: %s needs a host: where its server is", l.where(path), path))
+			l.faults = append(l.faults, fmt.Sprintf("%s: %s needs host, the address of its server", l.where(path), path))
 		}
 		if e.Call == "" && (e.Name != "" || e.Effect != "") {
-			l.faults = append(l.faults, fmt.Sprintf("%s: %s has a name or an effect, which are of one method: say which with call", l.where(path), path))
+			l.faults = append(l.faults, fmt.Sprintf("%s: %s sets name or effect, which apply to one method only; set call too", l.where(path), path))
 		}
 	}
 	l.chains()
@@ -320,7 +320,7 @@ func (l *loading) provider(name string) {
 	case name == "offline":
 		l.faults = append(l.faults, fmt.Sprintf("%s: the offline provider has no settings; remove it", l.where(path)))
 	case !slices.Contains(Vendors(), name) && p.BaseURL == "" && p.Project == "" && known.Dialect == "":
-		say := fmt.Sprintf("%s: %s needs a base_url: no server of that name is known", l.where(path), path)
+		say := fmt.Sprintf("%s: %s needs a base_url: it is not a known provider", l.where(path), path)
 		if w := Likely(name, providerNames()); w != "" {
 			say += fmt.Sprintf("; did you mean %q?", w)
 		}
@@ -401,7 +401,7 @@ func (l *loading) chains() {
 	}
 	for _, name := range sortedKeys(reflect.ValueOf(l.Models)) {
 		if !visit(name) {
-			l.faults = append(l.faults, fmt.Sprintf("%s: the alias %q leads back to itself", l.where(join("models", name)), name))
+			l.faults = append(l.faults, fmt.Sprintf("%s: the alias %q refers to itself", l.where(join("models", name)), name))
 			return
 		}
 	}

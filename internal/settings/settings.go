@@ -135,7 +135,7 @@ type Folder struct {
 	Path  string `yaml:"path" form:"path" doc:"Where it is."`
 	Write bool   `yaml:"write" doc:"Files may also be written, each after you have approved it."`
 
-	Users  []string `yaml:"users" doc:"Users who may use it; * is everybody. Without users and groups, only the machine's own user may."`
+	Users  []string `yaml:"users" doc:"Users who may use it; * stands for all users. Without users and groups, only the machine's own user may."`
 	Groups []string `yaml:"groups" doc:"Groups whose members may use it."`
 }
 
@@ -168,7 +168,7 @@ type Endpoint struct {
 	Description string        `yaml:"description" doc:"What the tool does, for the model; by default the method's comment."`
 	Host        string        `yaml:"host" doc:"HOST:PORT of the server."`
 	TLS         bool          `yaml:"tls" doc:"Speak TLS, with the system's certificates."`
-	Users       []string      `yaml:"users" doc:"Users who may call it; * is everybody. Without users and groups, only the machine's own user may."`
+	Users       []string      `yaml:"users" doc:"Users who may call it; * stands for all users. Without users and groups, only the machine's own user may."`
 	Groups      []string      `yaml:"groups" doc:"Groups whose members may call it."`
 	Effect      string        `yaml:"effect" oneof:"query,action" doc:"Whether it only reads (query) or changes something (action)."`
 	Timeout     time.Duration `yaml:"timeout" min:"100ms" max:"24h" doc:"Time limit of a call."`

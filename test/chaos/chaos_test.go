@@ -136,7 +136,7 @@ func number(t *testing.T, name string, otherwise int) int {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		t.Fatalf("%s=%q is no number", name, s)
+		t.Fatalf("%s=%q is not a number", name, s)
 	}
 	return n
 }
