@@ -54,7 +54,7 @@ func TestAServerAsksThePerson(t *testing.T) {
 		case !strings.Contains(shown, "sim.question"):
 			t.Error(shown)
 		case strings.Contains(shown, "pay.example"):
-			if !strings.Contains(shown, "Nothing is opened for you") || !strings.Contains(shown, "https://pay.example/now") {
+			if !strings.Contains(shown, "Steward does not open it") || !strings.Contains(shown, "https://pay.example/now") {
 				t.Error(shown)
 			}
 			return "approve"
@@ -74,7 +74,7 @@ func TestAServerAsksThePerson(t *testing.T) {
 		return ""
 	})
 	want := "sim.book: accept {\"day\":\"Friday\",\"guests\":4}\nsim.open: accept null\nsim.secret: decline null"
-	if got := told(a); !strings.HasPrefix(got, want) || !strings.Contains(got, "asks for something secret") || len(a.Asked) != 2 {
+	if got := told(a); !strings.HasPrefix(got, want) || !strings.Contains(got, "asks for a secret") || len(a.Asked) != 2 {
 		t.Errorf("%d questions, %s", len(a.Asked), got)
 	}
 	a = n.Ask("Book, pay.", nil)

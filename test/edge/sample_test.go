@@ -92,7 +92,7 @@ func TestAServerAsksTheModel(t *testing.T) {
 	n, asked := sampled(t, sim, map[string]any{"sampling": true}, "", "one", "six", "picture", "long", "nothing", "tools")
 	a := n.Ask("Go.", func(q edge.Approval) string {
 		shown := n.Must("approvals", "show", q.ID)
-		if !strings.Contains(shown, "sim.sampling") || !strings.Contains(shown, "You are a poet.") || !strings.Contains(shown, "Its answer goes to the server.") {
+		if !strings.Contains(shown, "sim.sampling") || !strings.Contains(shown, "You are a poet.") || !strings.Contains(shown, "Its answer is sent to the server.") {
 			t.Error(shown)
 		}
 		if !strings.Contains(shown, "FROGS") {

@@ -75,7 +75,7 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 	case err != nil || bad != nil:
 		return nil, errors.Join(err, bad)
 	case more:
-		return nil, fault.New(fault.Unavailable, "mcp_list_endless", "its list of tools is too long: at most %d tools and %d MiB are read", maxTools, maxListing>>20)
+		return nil, fault.New(fault.Unavailable, "mcp_list_endless", "its list of tools is too long: the limit is %d tools and %d MiB", maxTools, maxListing>>20)
 	}
 	return all, nil
 }
@@ -126,7 +126,7 @@ func (x *session) fresh(ctx context.Context) error {
 	select {
 	case x.listing <- struct{}{}:
 	case <-ctx.Done():
-		return slow(ctx, "the MCP server %s has not listed its tools in time", x.src.env.Name)
+		return slow(ctx, "the MCP server %s did not list its tools in time", x.src.env.Name)
 	}
 	defer func() { <-x.listing }()
 	changes := x.changes.Load()
@@ -150,7 +150,7 @@ func (x *session) relist() {
 			return
 		}
 		if err := x.fresh(x.calls); err != nil && x.calls.Err() == nil {
-			x.fail(fault.New(fault.Unavailable, "mcp_list_failed", "it has changed its tools and cannot list them: %w", err))
+			x.fail(fault.New(fault.Unavailable, "mcp_list_failed", "its tools have changed and cannot be listed: %w", err))
 			return
 		}
 		select {
@@ -218,7 +218,7 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 		}
 		theirs = theirs[:min(len(theirs), 5)]
 		refused = append(refused, fault.New(fault.Conflict, "mcp_tool_conflict", "%s would be the name of %d tools: %s", name, len(same), strings.Join(theirs, ", ")).
-			WithHint("take only one of them: name it under tools").Detail("tool", name))
+			WithHint("select only one of them under tools").Detail("tool", name))
 	}
 	for _, p := range s.decl.patterns() {
 		if !s.meets(tools, p) {
@@ -235,8 +235,8 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 		}
 		if ask := offers[o.spec.Status]; ask == nil || ask.spec.Effect != tool.Query {
 			delete(offers, name)
-			refused = append(refused, fault.New(fault.Invalid, "mcp_status_invalid", "%s names %.80q as the tool that tells its status, which is no query of this server", name, o.spec.Status).
-				WithHint("name one that only reads, and set its effect to query where the server does not say so").Detail("tool", name))
+			refused = append(refused, fault.New(fault.Invalid, "mcp_status_invalid", "%s names %.80q as its status tool, which is not a query of this server", name, o.spec.Status).
+				WithHint("name a tool that only reads, and set its effect to query if the server does not declare it").Detail("tool", name))
 		}
 	}
 	slices.SortFunc(refused, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
@@ -255,7 +255,7 @@ func (s *source) offerOf(t *sdk.Tool) (*offer, error) {
 	}
 	input := t.InputSchema.(json.RawMessage) // kept has made it a RawMessage
 	if len(t.Name) > maxName || len(t.Description) > maxDescription || len(input) > maxSchema {
-		return nil, fault.New(fault.TooLarge, "mcp_tool_too_large", "the tool %.80q has a description of %d bytes and a schema of %d: %d and %d are the most",
+		return nil, fault.New(fault.TooLarge, "mcp_tool_too_large", "the tool %.80q has a description of %d bytes and a schema of %d: the limits are %d and %d",
 			t.Name, len(t.Description), len(input), maxDescription, maxSchema)
 	}
 	spec := s.spec(word, cmp.Or(strings.TrimSpace(t.Description), t.Title, "The server does not describe this tool."), input)
@@ -309,7 +309,7 @@ func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err erro
 		err = json.Unmarshal(b, &said)
 	}
 	if err != nil {
-		return fault.New(fault.Invalid, "mcp_meta_invalid", "the _meta of %.80q is not as Steward reads it: %w", t.Name, err)
+		return fault.New(fault.Invalid, "mcp_meta_invalid", "the _meta of %.80q is invalid: %w", t.Name, err)
 	}
 	if err := s.decl.Apply(spec, s.env, said.Tidy, s.stays(), names...); err != nil || spec.Effect != tool.Action {
 		return err

@@ -72,9 +72,9 @@ func (d *Decl) Resource(env tool.Env, opt Options) (*oauth.Resource, error) {
 func (o *OAuth) check() error {
 	switch u, err := url.Parse(o.ClientMetadata); {
 	case o.ClientMetadata != "" && (err != nil || u.Scheme != "https" || len(u.Path) < 2):
-		return badDecl("oauth.client_metadata is no https:// address of a document")
+		return badDecl("oauth.client_metadata is not an https:// URL")
 	case o.ClientSecret != "" && o.ClientID == "":
-		return badDecl("oauth has a client_secret and no client_id")
+		return badDecl("oauth has a client_secret but no client_id")
 	case slices.Contains(o.Scopes, ""):
 		return badDecl("oauth.scopes has an empty word")
 	}

@@ -80,7 +80,7 @@ func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, err
 	res, err := t.exchange(ctx, x, o, in)
 	done() // ends a question that is still open
 	if a.mu.Lock(); a.why != "" {
-		res.Content = append(res.Content, &message.Text{Text: "[The server asked for something that it did not get: " + a.why + "]"})
+		res.Content = append(res.Content, &message.Text{Text: "[A request of the server was not answered: " + a.why + "]"})
 	}
 	a.mu.Unlock()
 	return res, err
@@ -176,7 +176,7 @@ func statusOf(name string, out *sdk.CallToolResult) (happened bool, res tool.Res
 		}
 		return true, tool.Text(text), nil
 	}
-	return false, res, fault.New(fault.Unavailable, "mcp_status_unknown", "%s does not say whether it was done: %s", name, tool.Clip(string(raw), 200))
+	return false, res, fault.New(fault.Unavailable, "mcp_status_unknown", "%s did not report whether the call was done: %s", name, tool.Clip(string(raw), 200))
 }
 
 // same returns an error unless the offered tool is the approved one.
@@ -185,9 +185,9 @@ func (t *remote) same(o *offer) error {
 	case o == nil:
 		t.src.changed()
 		return tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the MCP server %s no longer offers %s in a usable form", t.src.env.Name, t.spec.Name).
-			WithHint("look at what it offers now: steward mcp test %s", t.src.env.Name).Detail("tool", t.spec.Name))
+			WithHint("see what it offers now: steward mcp test %s", t.src.env.Name).Detail("tool", t.spec.Name))
 	case o.identity != tool.Identity(t.spec):
-		return t.src.env.Refuse(t.spec.Name, "the MCP server "+t.src.env.Name+" offers it in another form than the approved one")
+		return t.src.env.Refuse(t.spec.Name, "the MCP server "+t.src.env.Name+" offers a version that differs from the approved one")
 	}
 	return nil
 }
@@ -240,13 +240,13 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		if context.Cause(ctx) == context.DeadlineExceeded || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			x.suspect()
 		}
-		return slow(ctx, "the MCP server %s has not answered in time (%s)", name, what)
+		return slow(ctx, "the MCP server %s did not answer in time (%s)", name, what)
 	case errors.As(err, &wire) && wire.Message != rejected:
 		return x.refusal(what, wire)
 	case errors.Is(err, sdk.ErrSessionMissing), status == http.StatusNotFound && (x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed)):
 		// The SDK ends the session on 404, and the call may learn of that first.
 		x.src.keeper.Drop(x)
-		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), sdk.ErrSessionMissing)
+		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s no longer knows the session", name), sdk.ErrSessionMissing)
 	case errors.As(err, &f) && strings.HasPrefix(f.Code, "oauth_"):
 		return tool.NotDone(fault.New(f.Kind, f.Code, "the MCP server %s refuses (%s): %s", name, what, f.Message).WithHint("%s", f.Remedy))
 	case shutOut(status):
@@ -269,8 +269,8 @@ func shutOut(status int) bool {
 }
 
 func unauthorized(name string, status int) error {
-	return fault.New(fault.Unauthentic, "mcp_unauthorized", "the MCP server %s does not let Steward in: %d %s", name, status, http.StatusText(status)).
-		WithHint("give its declaration the header that it wants, such as Authorization: Bearer ${TOKEN}")
+	return fault.New(fault.Unauthentic, "mcp_unauthorized", "the MCP server %s denies access: %d %s", name, status, http.StatusText(status)).
+		WithHint("add the header that it requires to its declaration, such as Authorization: Bearer ${TOKEN}")
 }
 
 // rejected is the SDK's text for messages that its transport could not send.

@@ -164,17 +164,17 @@ func loose(words, bases []string) (out []string) {
 		return loose(rest, bases)
 	}
 	if only, known := fetchers()[name]; known && (only == nil || len(rest) > 0 && slices.Contains(only, rest[0])) {
-		return []string{fmt.Sprintf("%s fetches or finds what it runs by itself", name)}
+		return []string{fmt.Sprintf("%s downloads or chooses the code that it runs", name)}
 	}
 	switch {
 	case slices.Contains([]string{"sh", "bash", "zsh", "dash", "cmd"}, name) && (slices.Contains(rest, "-c") || slices.Contains(rest, "/c")):
-		out = append(out, "what the command line of "+name+" starts")
+		out = append(out, "the programs that the command line of "+name+" starts")
 	case strings.HasPrefix(name, "python") && slices.Contains(rest, "-m") && len(bases) == 0:
-		out = append(out, name+" finds the module of -m by itself")
+		out = append(out, name+" chooses the module of -m itself")
 	case slices.ContainsFunc(rest, func(w string) bool {
 		return strings.HasPrefix(w, "https://") || strings.HasPrefix(w, "npm:") || strings.HasPrefix(w, "jsr:")
 	}) && (name == "deno" || name == "bun" || name == "node"):
-		out = append(out, name+" fetches what it runs by itself")
+		out = append(out, name+" downloads the code that it runs")
 	}
 	return out
 }

@@ -76,8 +76,8 @@ func badDecl(format string, args ...any) *fault.Error {
 // absolute.
 func (d *Decl) check(dir string) error {
 	if d.Type == "sse" {
-		return fault.New(fault.Unsupported, "mcp_sse_unsupported", "the server speaks SSE, a transport that MCP has given up").
-			WithHint("use the server's streamable HTTP address: type: http, and a url that mostly ends in /mcp")
+		return fault.New(fault.Unsupported, "mcp_sse_unsupported", "the server uses SSE, a deprecated MCP transport").
+			WithHint("use the server's streamable HTTP address: type: http, and a url that usually ends in /mcp")
 	}
 	switch d.Type {
 	case "", Stdio, HTTP, "streamable-http":
@@ -91,7 +91,7 @@ func (d *Decl) check(dir string) error {
 	program := len(words) > 0
 	switch {
 	case program == (d.URL != ""):
-		return badDecl("a server needs either a command or a url, and not both")
+		return badDecl("a server needs either a command or a url, not both")
 	case d.Type != "" && program != (d.Type == Stdio):
 		return badDecl("type is %s: stdio goes with a command, and http with a url", d.Type).WithHint("leave the type out")
 	}
@@ -103,7 +103,7 @@ func (d *Decl) check(dir string) error {
 	}
 	for _, g := range d.patterns() {
 		if _, err := path.Match(g, ""); err != nil {
-			return badDecl("%q is no pattern for tools", g).WithHint("write names, or globs such as read_*")
+			return badDecl("%q is not a tool pattern", g).WithHint("write names, or globs such as read_*")
 		}
 	}
 	if program {
@@ -124,23 +124,23 @@ func (d *Decl) checkProgram(dir string, words []string) error {
 		return badDecl("command has an empty word")
 	}
 	if len(d.Headers) > 0 || d.OAuth != nil {
-		return badDecl("headers are for a url, and so is oauth; a program has env")
+		return badDecl("headers and oauth need a url; use env for a command")
 	}
 	for _, p := range []string{words[0], d.Cwd} {
 		if dir == "" && strings.Contains(p, "/") && !filepath.IsAbs(p) {
-			return badDecl("%s is a relative path, and there is nothing that it could be relative to", p).WithHint("write the whole path")
+			return badDecl("%s is a relative path, which is not allowed here", p).WithHint("write an absolute path")
 		}
 	}
 	for name, v := range d.Env {
 		if !sandbox.GoodVariable(name, v) {
-			return badDecl("env: %.80q is no variable that a program can have", name)
+			return badDecl("env: %.80q is not a valid environment variable", name)
 		}
 	}
 	if d.Sandbox == nil {
 		return nil
 	}
 	if d.Unsandboxed {
-		return badDecl("a program is confined by sandbox, or unsandboxed, and not both")
+		return badDecl("sandbox and unsandboxed exclude each other")
 	}
 	_, err := egress.Declared(d.Sandbox.Network)
 	return err
@@ -149,18 +149,18 @@ func (d *Decl) checkProgram(dir string, words []string) error {
 func (d *Decl) checkURL() error {
 	switch {
 	case len(d.Args) > 0 || len(d.Env) > 0 || d.Cwd != "":
-		return badDecl("args, env and cwd are for a command; a url has headers")
+		return badDecl("args, env and cwd need a command; use headers for a url")
 	case d.Sandbox != nil || d.Unsandboxed:
-		return badDecl("a server at a url cannot be confined: sandbox is for a command")
+		return badDecl("a server at a url cannot be sandboxed: sandbox needs a command")
 	}
 	for name, v := range d.Headers {
 		name = http.CanonicalHeaderKey(name)
 		switch {
 		case !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(v):
-			return badDecl("headers: %.80q is no header that can be sent", name)
+			return badDecl("headers: %.80q is not a valid header", name)
 		case strings.HasPrefix(name, "Mcp-") || slices.Contains([]string{"Accept", "Connection", "Content-Length", "Content-Type",
 			"Host", "Last-Event-Id", "Transfer-Encoding", "Upgrade"}, name):
-			return badDecl("headers: %s belongs to the protocol", name)
+			return badDecl("headers: %s is set by the protocol", name)
 		}
 	}
 	if d.OAuth != nil {
@@ -179,11 +179,11 @@ func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
-		return nil, badDecl("url: this is none") // not with the parser's message, which contains the whole URL, including secrets
+		return nil, badDecl("url: it is not a valid URL") // not with the parser's message, which contains the whole URL, including secrets
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return nil, badDecl("url: it has to begin with http:// or https:// and a host")
+		return nil, badDecl("url: it must begin with http:// or https:// and a host")
 	case u.User != nil:
-		return nil, badDecl("url: it holds a name or a password").WithHint("use headers: Authorization: …")
+		return nil, badDecl("url: it contains a user name or password").WithHint("use headers: Authorization: …")
 	}
 	u.Fragment = ""
 	return u, nil

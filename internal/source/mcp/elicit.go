@@ -72,7 +72,7 @@ func (x *session) caller(ctx context.Context) (*asking, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.callers) != 1 {
-		return nil, fmt.Errorf("%d calls are under way, and it is not told which one this is for", len(x.callers))
+		return nil, fmt.Errorf("%d calls are running, and the request does not name one", len(x.callers))
 	}
 	for a := range x.callers {
 		return a, nil
@@ -84,7 +84,7 @@ func (x *session) caller(ctx context.Context) (*asking, error) {
 func (x *session) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	a, err := x.caller(ctx)
 	if err != nil {
-		x.src.env.Log.Info("a question of an MCP server is not asked", "error", err)
+		x.src.env.Log.Info("a question of an MCP server was dropped", "error", err)
 		return &sdk.ElicitResult{Action: "cancel"}, nil
 	}
 	a.mu.Lock()
@@ -100,7 +100,7 @@ func (x *session) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.Elicit
 	q.asked.Answer = q.initial
 	args, err := json.Marshal(q.asked)
 	if err == nil && a.asked == maxQuestions {
-		err = errors.New("the server has asked too often in this call")
+		err = errors.New("the server asked too often in this call")
 	}
 	if err != nil {
 		return ends("cancel", err)
@@ -126,7 +126,7 @@ func (x *session) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.Elicit
 // crash. The time does not count towards the timeout.
 func (a *asking) put(t tool.Tool, args []byte) (given string, res *message.ToolResult, err error) {
 	if a.in.Ask == nil || !a.timer.Stop() {
-		return "", nil, errors.New("nobody can be asked now")
+		return "", nil, errors.New("no user is available to answer")
 	}
 	defer a.timer.Reset(a.limit)
 	ctx, cancel := context.WithTimeout(a.ctx, askFor)
@@ -140,7 +140,7 @@ func (a *asking) put(t tool.Tool, args []byte) (given string, res *message.ToolR
 			return text.Text, res, nil
 		}
 	}
-	return "", res, errors.New("the answer is not kept")
+	return "", res, errors.New("the answer is no longer stored")
 }
 
 // question is a question of a server, in the form of an action that a person approves. It implements
@@ -183,7 +183,7 @@ func (s *source) question(p *sdk.ElicitParams) (*question, error) {
 	if p.Mode == "url" {
 		u, err := url.Parse(p.URL)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || len(p.URL) > 4<<10 {
-			return nil, errors.New("the server wants you to open something that is no page")
+			return nil, errors.New("the server asked to open an invalid page address")
 		}
 		q.spec.Host = u.Hostname()
 		return q, nil
@@ -205,7 +205,7 @@ func (s *source) question(p *sdk.ElicitParams) (*question, error) {
 	case len(schema)+len(p.Message) > maxQuestion:
 		return nil, errors.New("the question is too long")
 	case confidential.MatchString(p.Message) || confidential.Match(schema):
-		return nil, errors.New("the server asks for something secret, which it must not ask for in this way")
+		return nil, errors.New("the server asks for a secret, which the protocol does not allow here")
 	}
 	if q.answers, err = tool.NewValidator(schema); err != nil {
 		return nil, err
@@ -259,16 +259,16 @@ func (q *question) Call(_ context.Context, in tool.Invocation) (tool.Result, err
 // Preview implements tool.Previewer: it tells what can be answered.
 func (q *question) Preview(context.Context, tool.Invocation) (string, error) {
 	if q.answers == nil {
-		return "The server asks you to open this page, and not the model. Nothing is opened for you: if you trust " + q.spec.Host +
-			", open the page yourself, and allow this. The server is told only that you agree.", nil
+		return "The server asks you, not the model, to open this page. Steward does not open it: if you trust " + q.spec.Host +
+			", open the page yourself, and allow this. The server only learns that you agreed.", nil
 	}
 	var b strings.Builder
-	b.WriteString("The server asks you, and not the model. Edit the answer and allow it to send it to the server; deny it to send nothing.\n")
+	b.WriteString("The server asks you, not the model. Edit the answer, then allow the call to send it to the server, or deny the call to send nothing.\n")
 	for _, name := range slices.Sorted(maps.Keys(q.fields)) {
 		f := q.fields[name]
 		fmt.Fprintf(&b, "%s: %s", name, f.Type)
 		if slices.Contains(q.needed, name) {
-			b.WriteString(", needed")
+			b.WriteString(", required")
 		}
 		for _, more := range []string{f.Title, f.Description, string(f.Enum), string(f.OneOf), string(f.Items)} {
 			if more != "" {

@@ -121,7 +121,7 @@ func readResource(ctx context.Context, x *session, in tool.Invocation) (tool.Res
 		URI string `json:"uri"`
 	}
 	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are not as they should be: %w", err)
+		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are invalid: %w", err)
 	}
 	res, err := do(ctx, x, "reading a resource", func(ctx context.Context) (*sdk.ReadResourceResult, error) {
 		return x.client.ReadResource(ctx, &sdk.ReadResourceParams{URI: args.URI, Meta: meta(in)})
@@ -162,7 +162,7 @@ func getPrompt(ctx context.Context, x *session, in tool.Invocation) (tool.Result
 		Arguments map[string]string `json:"arguments"`
 	}
 	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are not as they should be: %w", err)
+		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are invalid: %w", err)
 	}
 	res, err := do(ctx, x, "getting a prompt", func(ctx context.Context) (*sdk.GetPromptResult, error) {
 		return x.client.GetPrompt(ctx, &sdk.GetPromptParams{Name: args.Name, Arguments: args.Arguments, Meta: meta(in)})

@@ -72,8 +72,8 @@ func originOf(u *url.URL) string {
 // headers are secret.
 func (g *guard) redirect(req *http.Request, via []*http.Request) error {
 	if to := originOf(req.URL); to != g.origin {
-		return fault.New(fault.Denied, "mcp_redirected", "the server redirects to %s, which nobody has approved", to).
-			WithHint("if that is right, make it the server's url")
+		return fault.New(fault.Denied, "mcp_redirected", "the server redirects to %s, which is not approved", to).
+			WithHint("if that is correct, set it as the server's url")
 	}
 	if len(via) >= 5 {
 		return fault.New(fault.Unavailable, "mcp_redirected", "the server redirects too often")
@@ -199,7 +199,7 @@ func (g *guard) whole(res *http.Response, a asked) ([]byte, error) {
 	data = valid(data)
 	m, err := jsonrpc.DecodeMessage(data)
 	if r, ok := m.(*jsonrpc.Response); err != nil || !ok || fmt.Sprint(r.ID.Raw()) != string(a.id) {
-		return instead(codeGarbled, "the response is no answer to the call"), nil
+		return instead(codeGarbled, "the response is not an answer to the call"), nil
 	}
 	return lenientBytes(data), nil
 }

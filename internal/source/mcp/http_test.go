@@ -219,7 +219,7 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
-// If a server has forgotten the session, it has done nothing, and the call is repeated in a new one.
+// If a server no longer knows the session, it has done nothing, and the call is repeated in a new one.
 func TestSessionForgotten(t *testing.T) {
 	f := &far{}
 	w := remoteWorld(t, f)

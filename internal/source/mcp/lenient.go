@@ -87,7 +87,7 @@ func part(raw json.RawMessage) json.RawMessage {
 		if text, ok := textOf(raw); ok {
 			return inWords(text)
 		}
-		return inWords("[A part that is no content: " + tool.Clip(string(raw), 200) + "]")
+		return inWords("[A part that is not content: " + tool.Clip(string(raw), 200) + "]")
 	}
 	kind, _ := textOf(members["type"])
 	out := map[string]any{"type": kind}
@@ -114,9 +114,9 @@ func part(raw json.RawMessage) json.RawMessage {
 	case "resource_link":
 	default:
 		if text, ok := out["text"].(string); ok {
-			return inWords(fmt.Sprintf("[Content of the kind %q, which is not known here]\n%s", tool.Clip(kind, 40), text))
+			return inWords(fmt.Sprintf("[Content of the unknown kind %q]\n%s", tool.Clip(kind, 40), text))
 		}
-		return inWords(fmt.Sprintf("[Content of the kind %q, which is not known here, was left out%s]", tool.Clip(kind, 40), inBrackets(out["uri"])))
+		return inWords(fmt.Sprintf("[Content of the unknown kind %q was left out%s]", tool.Clip(kind, 40), inBrackets(out["uri"])))
 	}
 	if corrected := encode(out); readable(corrected) {
 		return corrected
@@ -162,7 +162,7 @@ func binary(raw json.RawMessage) (data []byte, mime, why string) {
 	case raw == nil || string(raw) == "null":
 		return nil, "", "it has no data"
 	case !ok:
-		return nil, "", "its data is no text"
+		return nil, "", "its data is not text"
 	case strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://"):
 		return nil, "", "the server gives an address instead of its data: " + tool.Clip(text, 500)
 	}
@@ -188,7 +188,7 @@ func binary(raw json.RawMessage) (data []byte, mime, why string) {
 	data, err := base64.RawStdEncoding.DecodeString(text)
 	switch {
 	case err != nil:
-		return nil, "", "its data is no base64"
+		return nil, "", "its data is not base64"
 	case len(data) == 0:
 		return nil, "", "it has no data"
 	}

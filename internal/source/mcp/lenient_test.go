@@ -45,24 +45,24 @@ func TestPartsThatServersSend(t *testing.T) {
 		{"without padding", `{"type":"audio","mimeType":"audio/wav","data":"d2F2Lg"}`, "file audio/wav audio.wav wav."},
 		{"the alphabet of URLs", `{"type":"audio","mimeType":"audio/wav","data":"-_8="}`, "file audio/wav audio.wav \xfb\xff"},
 		{"an address", `{"type":"image","mimeType":"image/png","data":"https://example.com/x.png"}`, "[The image (image/png) could not be read: the server gives an address instead of its data: https://example.com/x.png]"},
-		{"no base64", `{"type":"image","mimeType":"image/png","data":"%%%"}`, "[The image (image/png) could not be read: its data is no base64]"},
-		{"no text", `{"type":"audio","mimeType":"audio/wav","data":7}`, "[The audio (audio/wav) could not be read: its data is no text]"},
+		{"no base64", `{"type":"image","mimeType":"image/png","data":"%%%"}`, "[The image (image/png) could not be read: its data is not base64]"},
+		{"no text", `{"type":"audio","mimeType":"audio/wav","data":7}`, "[The audio (audio/wav) could not be read: its data is not text]"},
 		{"no data", `{"type":"image","mimeType":"image/png"}`, "[The image (image/png) has no data]"},
 		{"null data", `{"type":"image","mimeType":null,"data":null}`, "[The image (application/octet-stream) has no data]"},
-		{"no such image", `{"type":"image","mimeType":"image/png","data":"` + b64([]byte("<html>")) + `"}`, "[The image (image/png) could not be read: its 6 bytes are no such image]"},
+		{"no such image", `{"type":"image","mimeType":"image/png","data":"` + b64([]byte("<html>")) + `"}`, "[The image (image/png) could not be read: its 6 bytes are not such an image]"},
 		{"another image", `{"type":"image","mimeType":"image/png","data":"` + b64([]byte(gif)) + `"}`, "image image/gif " + gif},
-		{"a kind that is not known", `{"type":"video","data":"xx","uri":"http://v"}`, `[Content of the kind "video", which is not known here, was left out (http://v)]`},
-		{"its text", `{"type":"markdown","text":"# hi"}`, "[Content of the kind \"markdown\", which is not known here]\n# hi"},
-		{"a kind of sampling", `{"type":"tool_use","id":"1","name":"x","input":{}}`, `[Content of the kind "ToolUse", which is not known here, was left out]`},
-		{"no kind", `{"text":"bare"}`, "[Content of the kind \"\", which is not known here]\nbare"},
+		{"a kind that is not known", `{"type":"video","data":"xx","uri":"http://v"}`, `[Content of the unknown kind "video" was left out (http://v)]`},
+		{"its text", `{"type":"markdown","text":"# hi"}`, "[Content of the unknown kind \"markdown\"]\n# hi"},
+		{"a kind of sampling", `{"type":"tool_use","id":"1","name":"x","input":{}}`, `[Content of the unknown kind "ToolUse" was left out]`},
+		{"no kind", `{"text":"bare"}`, "[Content of the unknown kind \"\"]\nbare"},
 		{"a text alone", `"bare"`, "bare"},
-		{"a number", `17`, "[A part that is no content: 17]"},
-		{"null", `null`, "[A part that is no content: null]"},
+		{"a number", `17`, "[A part that is not content: 17]"},
+		{"null", `null`, "[A part that is not content: null]"},
 		{"JSON as text", `{"type":"text","text":{"n":1}}`, `{"n":1}`},
 		{"odd annotations", `{"type":"text","text":"hi","annotations":"none","_meta":7}`, "hi"},
 		{"a blob that is a data URL", `{"type":"resource","resource":{"uri":"x:/a.bin","blob":"data:application/zip;base64,emlw"}}`, "file application/zip a.bin zip"},
-		{"a bad blob", `{"type":"resource","resource":{"uri":"x:/a.bin","mimeType":"application/zip","blob":"%"}}`, "[x:/a.bin]\n[The contents (application/zip) could not be read: its data is no base64]"},
-		{"a blob beside a text", `{"type":"resource","resource":{"uri":"x:/a","text":"words","blob":5}}`, "[x:/a]\nwords\n[The contents could not be read: its data is no text]"},
+		{"a bad blob", `{"type":"resource","resource":{"uri":"x:/a.bin","mimeType":"application/zip","blob":"%"}}`, "[x:/a.bin]\n[The contents (application/zip) could not be read: its data is not base64]"},
+		{"a blob beside a text", `{"type":"resource","resource":{"uri":"x:/a","text":"words","blob":5}}`, "[x:/a]\nwords\n[The contents could not be read: its data is not text]"},
 		{"a resource without contents", `{"type":"resource","resource":7}`, "[]\n[A resource without contents]"},
 		{"a link with an odd size", `{"type":"resource_link","uri":"x:/a","name":"a","size":"7 KB","icons":"none"}`, "[resource a: x:/a, to be read with srv.read_resource]"},
 	} {
@@ -116,7 +116,7 @@ const oddPart = `{"content":[{"type":"text","text":"good ` + "\xff" + `"},{"type
 
 // Whatever the transport, a result is read leniently, and text that is no UTF-8 is marked.
 func TestLenientTransports(t *testing.T) {
-	want := []string{"good \uFFFD", "[The image (image/png) could not be read: its data is no base64]"}
+	want := []string{"good \uFFFD", "[The image (image/png) could not be read: its data is not base64]"}
 	for name, w := range map[string]*world{
 		"srv": start(t, "odd_part"),
 		"far": remoteWorld(t, oddHTTP(oddPart, false)),

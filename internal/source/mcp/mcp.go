@@ -173,7 +173,7 @@ func (s *source) connected(ctx context.Context) (x *session, release func(), err
 	case down:
 		err = s.down(failed)
 	default:
-		err = slow(ctx, "the MCP server %s has not started in time", s.env.Name)
+		err = slow(ctx, "the MCP server %s did not start in time", s.env.Name)
 	}
 	return nil, nil, tool.NotDone(err)
 }
@@ -187,7 +187,7 @@ func (s *source) down(failed *sandbox.Failed) error {
 	}
 	remedy := f.Remedy
 	if remedy == "" {
-		remedy = "try again later, or see what the server says with steward mcp test"
+		remedy = "try again later, or check the server with steward mcp test"
 	}
 	return fault.New(kind, f.Code, "the MCP server %s cannot be reached: %s", s.env.Name, f.Message).
 		WithHint("%s", remedy).Retrying(fault.RetryAfter, failed.Wait)

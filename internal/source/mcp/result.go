@@ -37,7 +37,7 @@ func result(word string, in *sdk.CallToolResult) (tool.Result, error) {
 	if in.StructuredContent != nil && (!text || in.IsError && !whole) {
 		b, err := json.Marshal(in.StructuredContent)
 		if err != nil {
-			return tool.Result{}, fault.New(fault.Unavailable, "mcp_answer_invalid", "what the server %s answered cannot be written: %w", word, err)
+			return tool.Result{}, fault.New(fault.Unavailable, "mcp_answer_invalid", "cannot encode the answer of the server %s: %w", word, err)
 		}
 		out.Content = append(out.Content, &message.Text{Text: string(b)})
 	}
@@ -59,8 +59,8 @@ func isJSONOf(text string, v any) bool {
 }
 
 func needsInput(word string) error {
-	return fault.New(fault.Unsupported, "mcp_input_needed", "the MCP server %s asks a question back, which Steward does not answer yet", word).
-		WithHint("give it in the arguments all that it needs")
+	return fault.New(fault.Unsupported, "mcp_input_needed", "the MCP server %s asked a question back, which Steward does not support yet", word).
+		WithHint("pass all that it needs in the arguments")
 }
 
 // block converts a content into a block; it returns nil for none.
@@ -78,7 +78,7 @@ func block(word string, c sdk.Content) message.Block {
 		return contents(c.Resource)
 	}
 	kind := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", c), "*mcp."), "Content")
-	return &message.Text{Text: fmt.Sprintf("[Content of the kind %q, which is not known here, was left out]", kind)}
+	return &message.Text{Text: fmt.Sprintf("[Content of the unknown kind %q was left out]", kind)}
 }
 
 // pictures are the types of images that models are shown. A model's server refuses a request whose
@@ -97,7 +97,7 @@ func media(kind, name string, data []byte) message.Block {
 	if is := http.DetectContentType(data); strings.HasPrefix(base, "image/") && slices.Contains(pictures, is) {
 		base = is
 	} else if slices.Contains(pictures, base) {
-		return &message.Text{Text: fmt.Sprintf("[The %s (%s) could not be read: its %d bytes are no such image]", name, base, len(data))}
+		return &message.Text{Text: fmt.Sprintf("[The %s (%s) could not be read: its %d bytes are not such an image]", name, base, len(data))}
 	}
 	if strings.HasPrefix(base, "image/") {
 		return &message.Image{MIME: base, Data: data}

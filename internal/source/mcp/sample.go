@@ -44,7 +44,7 @@ func (x *session) sample(ctx context.Context, r *sdk.CreateMessageWithToolsReque
 	rejected := &jsonrpc.Error{Code: codeRejected, Message: "the request for the model was rejected"}
 	a, err := x.caller(ctx)
 	if err != nil {
-		x.src.env.Log.Info("an MCP server does not get the model", "error", err)
+		x.src.env.Log.Info("a request of an MCP server for the model was rejected", "error", err)
 		return nil, rejected
 	}
 	a.mu.Lock()
@@ -65,7 +65,7 @@ func (s *source) sampled(a *asking, p *sdk.CreateMessageWithToolsParams) (*sdk.C
 	}
 	t, err := s.sampling()
 	if err == nil && a.sampled == maxSamples {
-		err = errors.New("the server has asked for the model too often in this call")
+		err = errors.New("the server asked for the model too often in this call")
 	}
 	if err != nil {
 		return nil, err
@@ -85,21 +85,21 @@ func (s *source) sampled(a *asking, p *sdk.CreateMessageWithToolsParams) (*sdk.C
 // promptOf returns a request of the server as arguments for the person to see.
 func promptOf(p *sdk.CreateMessageWithToolsParams) ([]byte, error) {
 	if len(p.Tools) > 0 {
-		return nil, errors.New("the server wants the model to use tools, which it must not ask for here")
+		return nil, errors.New("the server asked for the model to use tools, which is not allowed here")
 	}
 	in := prompt{System: p.SystemPrompt, MaxTokens: int(min(p.MaxTokens, maxSampleTokens))}
 	for _, m := range p.Messages {
 		for _, c := range m.Content {
 			t, ok := c.(*sdk.TextContent)
 			if !ok {
-				return nil, errors.New("the server wants the model to see something that is no text")
+				return nil, errors.New("the server sent the model something other than text")
 			}
 			in.Messages = append(in.Messages, said{string(m.Role), t.Text})
 		}
 	}
 	args, err := json.Marshal(in)
 	if err == nil && len(args) > maxQuestion {
-		err = errors.New("what the model is to read is too long")
+		err = errors.New("the prompt for the model is too long")
 	}
 	return args, err
 }
@@ -112,7 +112,7 @@ func (s *source) sampling() (tool.Tool, error) {
 	spec.Asks, spec.Version, spec.Timeout, spec.ResultCap, spec.Yields = true, "1", sampleFor, maxSampleText, message.Untrusted
 	t, err := tool.New(spec, func(ctx context.Context, in tool.Invocation, p prompt) (*sdk.CreateMessageWithToolsResult, error) {
 		if in.Generate == nil {
-			return nil, fault.New(fault.Unsupported, "mcp_no_model", "no model works on this call").WithHint("use it in a conversation")
+			return nil, fault.New(fault.Unsupported, "mcp_no_model", "no model is available for this call").WithHint("use it in a conversation")
 		}
 		q := tool.Prompt{System: p.System, MaxTokens: p.MaxTokens}
 		for _, m := range p.Messages {
@@ -137,6 +137,6 @@ func (t sampling) Check(args []byte) error { return t.Tool.(tool.Checker).Check(
 
 // Preview implements tool.Previewer.
 func (t sampling) Preview(context.Context, tool.Invocation) (string, error) {
-	return "The server wants your model to answer this. The model sees this text and nothing else, has no tools, and is paid for from the budget of this request. " +
-		"Its answer goes to the server. You can edit the text before you allow it.", nil
+	return "The server asks your model to answer this. The model sees only this text, has no tools, and its cost counts towards the budget of this request. " +
+		"Its answer is sent to the server. You can edit the text before you allow it.", nil
 }

@@ -20,8 +20,8 @@ import (
 var sections = [...]string{"mcpServers", "servers"}
 
 func badServers(format string, args ...any) *fault.Error {
-	return fault.New(fault.Invalid, "mcp_servers_invalid", "this is no list of MCP servers: "+format, args...).
-		WithHint(`write {"mcpServers": {"NAME": {"command": "…", "args": […]}}}; commands change no file with comments`)
+	return fault.New(fault.Invalid, "mcp_servers_invalid", "this is not a list of MCP servers: "+format, args...).
+		WithHint(`write {"mcpServers": {"NAME": {"command": "…", "args": […]}}}; files with comments cannot be edited by commands`)
 }
 
 // AddServer adds a server to a file of servers, and creates the file if there is none. Everything
@@ -42,7 +42,7 @@ func AddServer(file, name string, d Decl) error {
 	}
 	return edit(file, func(servers map[string]jsontext.Value) error {
 		if servers[name] != nil {
-			return fault.New(fault.Conflict, "mcp_server_exists", "%s has a server %s already", file, name).
+			return fault.New(fault.Conflict, "mcp_server_exists", "%s already has a server %s", file, name).
 				WithHint("remove it first, or choose another name")
 		}
 		for other := range servers {

@@ -101,14 +101,14 @@ func (x *session) explain(ctx context.Context, err error) error {
 	}
 	switch {
 	case ctx.Err() != nil && x.life.Err() == nil:
-		return fault.New(fault.Unavailable, "mcp_start_timeout", "it has not answered within %v%s", time.Since(x.began).Round(time.Second), x.said())
+		return fault.New(fault.Unavailable, "mcp_start_timeout", "it did not answer within %v%s", time.Since(x.began).Round(time.Second), x.said())
 	case x.prog != nil && x.hasExited():
-		e := fault.New(fault.Unavailable, "mcp_start_failed", "the program has ended before it answered%s", x.said())
+		e := fault.New(fault.Unavailable, "mcp_start_failed", "the program exited before it answered%s", x.said())
 		if path := x.command.Unseen(); path != "" {
-			return fault.New(fault.Invalid, "mcp_sandbox_hides", "%s; the sandbox does not show it %s, which it is started with", e.Message, path).
-				WithHint("let it read that: \"sandbox\": {\"read\": [%q]}", filepath.Dir(path))
+			return fault.New(fault.Invalid, "mcp_sandbox_hides", "%s; the sandbox hides %s, which its command needs", e.Message, path).
+				WithHint("allow it to read that: \"sandbox\": {\"read\": [%q]}", filepath.Dir(path))
 		}
-		return e.WithHint("run it by hand and see what it needs")
+		return e.WithHint("run it yourself to see what it needs")
 	}
 	return fault.New(fault.Unavailable, "mcp_start_failed", "the protocol cannot be negotiated: %s%s", x.mask(err.Error()), x.said())
 }
@@ -195,8 +195,8 @@ func missing(e *sandbox.Expander) error {
 	if names == "" {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "mcp_secret_missing", "the server needs the secret %s, which is not there", names).
-		WithHint("set it, and name it under secrets where the server belongs to an agent")
+	return fault.New(fault.Unavailable, "mcp_secret_missing", "the server needs the secret %s, which is not set", names).
+		WithHint("set it, and if the server belongs to an agent, list it under secrets")
 }
 
 // run starts the program.
@@ -333,7 +333,7 @@ func (x *session) Ended() (why error, well bool) {
 	if context.Cause(x.calls) != errHungUp {
 		x.told.Do(func() { x.src.env.Log.Warn("an MCP server is down", "error", why) })
 	}
-	forgotten := errors.Is(x.reason(), sdk.ErrSessionMissing) // a server that runs has forgotten the session
+	forgotten := errors.Is(x.reason(), sdk.ErrSessionMissing) // a server that runs no longer knows the session
 	return why, forgotten || errors.Is(why, errTooLarge) || time.Since(x.began) >= steadyAfter
 }
 

@@ -37,9 +37,9 @@ const (
 )
 
 var (
-	errFlood     = fault.New(fault.Unavailable, "mcp_server_floods", "it wrote too much output that is no message")
+	errFlood     = fault.New(fault.Unavailable, "mcp_server_floods", "it wrote too much output that is not a message")
 	errTooLarge  = fault.New(fault.Unavailable, "mcp_server_floods", "it sent a message of more than 8 MiB").WithHint("ask for less at once")
-	errNoMessage = errors.New("it is no message")
+	errNoMessage = errors.New("it is not a message")
 )
 
 // lines is a connection to a program: one JSON-RPC message per line. Lines that are not messages
@@ -192,7 +192,7 @@ func (c *lines) messages(r *bufio.Reader) error {
 				return errFlood
 			}
 			if len(bytes.TrimSpace(line)) > 0 {
-				c.log.Debug("an MCP server wrote a line that is no message", "line", tool.Clip(string(line), 200))
+				c.log.Debug("an MCP server wrote a line that is not a message", "line", tool.Clip(string(line), 200))
 			}
 			continue
 		}

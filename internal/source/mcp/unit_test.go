@@ -94,7 +94,7 @@ func TestEndThatIsKnownLate(t *testing.T) {
 	defer s.Close()
 	_, err := s.Announce(t.Context())
 	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
-	if f := fault.Of(err); !strings.Contains(f.Message, "has ended before it answered; it said: no config") || !strings.Contains(f.Remedy, "by hand") {
+	if f := fault.Of(err); !strings.Contains(f.Message, "exited before it answered; it said: no config") || !strings.Contains(f.Remedy, "yourself") {
 		t.Errorf("%+v", f)
 	}
 }
