@@ -25,7 +25,7 @@ const (
 )
 
 // errMuch ends the search of a folder that has more than is pinned.
-var errMuch = errors.New("it has too much")
+var errMuch = errors.New("it has too many files")
 
 // besides is the code that the programs of a unit load from outside of its folder.
 type besides struct {
@@ -85,7 +85,7 @@ func (u *unit) pinBeside(known map[string]pin) {
 			}
 			p.data, p.named, p.beside = nil, false, dir
 			if total += p.size; total > mostBytes {
-				u.loose = append(u.loose, fmt.Sprintf("what %s has beyond %d MiB", dir, mostBytes>>20))
+				u.loose = append(u.loose, fmt.Sprintf("the part of %s beyond %d MiB", dir, mostBytes>>20))
 				break
 			}
 			taken[path] = true
@@ -132,7 +132,7 @@ func (u *unit) codeIn(dir string, installs bool) []string {
 		own, err = u.codeBelow(dir, false)
 	}
 	if err != nil {
-		u.loose = append(u.loose, "what lies in the folders below "+dir+", which have too much")
+		u.loose = append(u.loose, "the folders below "+dir+", which have too many files")
 		own = nil
 		list, err := os.ReadDir(dir)
 		if err != nil {
@@ -150,7 +150,7 @@ func (u *unit) codeIn(dir string, installs bool) []string {
 	}
 	bought, err := u.codeBelow(dir, true)
 	if err != nil {
-		u.loose = append(u.loose, "the installed packages in "+dir+", which are too many to be compared")
+		u.loose = append(u.loose, "the installed packages in "+dir+", which are too many to compare")
 		bought = nil
 	}
 	return append(own, bought...)

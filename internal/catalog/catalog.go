@@ -10,7 +10,7 @@
 // An approved unit gets a grant, which every call of its tools and hooks checks. The grant ends when
 // the approval is withdrawn, a byte of the unit changes, or the agent above loses its own. Programs
 // run from a snapshot, a copy of the approved bytes. If a source announces other tools than the
-// approved ones, the unchanged tools go on; new and changed ones are off until they are approved.
+// approved ones, the unchanged tools go on; new and changed ones are disabled until they are approved.
 //
 // The usable units form a Tree, an immutable value that is replaced at each change.
 package catalog
@@ -111,7 +111,7 @@ type Listing struct {
 	At          time.Time `json:"at,omitzero"`
 	Reason      string    `json:"reason,omitzero"`
 	Tools       []string  `json:"tools,omitzero"`
-	Waiting     []string  `json:"waiting,omitzero"` // if approved: tools that are new or different, and off until they are approved
+	Waiting     []string  `json:"waiting,omitzero"` // if approved: tools that are new or different, and disabled until they are approved
 	Gone        []string  `json:"gone,omitzero"`    // if approved: tools that are no longer announced
 	Problems    []Problem `json:"problems,omitzero"`
 	Dir         string    `json:"dir,omitzero"`

@@ -31,7 +31,7 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 	said := u.announced
 	if now != u || said == nil || hash != said.hash {
 		return Listing{}, fault.New(fault.Conflict, "agent_changed", "%s has changed since it was inspected: its hash is %s now", path, short(insp.Hash)).
-			Detail("hash", insp.Hash).WithHint("look at it again: steward agents show %s", path)
+			Detail("hash", insp.Hash).WithHint("inspect it again: steward agents show %s", path)
 	}
 	if c.opt.Snapshots != "" && u.runs() {
 		if _, err := c.snapshotOf(u); err != nil {
@@ -186,7 +186,7 @@ func (c *Catalog) refuse(ctx context.Context, by, path, reason string, s Status)
 	}
 	if rec := c.records[path]; s == Revoked && (rec == nil || rec.Approved == nil) {
 		return Listing{}, fault.New(fault.Conflict, "agent_not_approved", "%s was never approved", path).
-			WithHint("steward agents deny %s says no for good", path)
+			WithHint("to deny it permanently, run steward agents deny %s", path)
 	}
 	const mostReason = 500
 	if len(reason) > mostReason {
@@ -231,7 +231,7 @@ func (c *Catalog) recheck(u *unit, s *liveSource) {
 	said, err := c.announce(c.life, u)
 	if err != nil {
 		if c.life.Err() == nil {
-			c.log.Warn("a source has changed and does not say how", "agent", u.path, "source", s.name, "error", err)
+			c.log.Warn("a source has changed, and its tools could not be listed", "agent", u.path, "source", s.name, "error", err)
 		}
 		return
 	}
@@ -245,7 +245,7 @@ func (c *Catalog) recheck(u *unit, s *liveSource) {
 }
 
 // heard puts into effect what the sources of a unit announce. Approved tools that are unchanged
-// stay available. New or different ones are off until they are approved, and tools that are no
+// stay available. New or different ones are disabled until they are approved, and tools that are no
 // longer announced are not offered. Called under mu.
 func (c *Catalog) heard(u *unit, said *announced) {
 	u.heard = said
@@ -257,17 +257,17 @@ func (c *Catalog) heard(u *unit, said *announced) {
 	d := u.differs(rec)
 	news, lost := u.untold(d.Waiting, said), u.untold(d.Gone, said)
 	if len(news) > 0 {
-		c.log.Warn("tools are off until they are approved: they are new, or not as they were approved",
-			"agent", u.path, "tools", listed(news), "remedy", "look at them: steward agents approve "+u.path)
+		c.log.Warn("tools are disabled until they are approved: they are new or have changed",
+			"agent", u.path, "tools", listed(news), "remedy", "review them: steward agents approve "+u.path)
 	}
 	if len(lost) > 0 {
-		c.log.Warn("approved tools are not offered any more", "agent", u.path, "tools", listed(lost))
+		c.log.Warn("approved tools are no longer offered", "agent", u.path, "tools", listed(lost))
 	}
 	// The difference is stored for the next start, when the sources have announced nothing yet.
 	// It is stored once per change, however often a source goes back and forth.
 	if len(news)+len(lost) > 0 || d.same() && !rec.Differs.same() {
 		if err := c.keep(c.life, rec, d); err != nil && c.life.Err() == nil {
-			c.log.Error("what a source offers otherwise than approved could not be kept", "agent", u.path, "error", err)
+			c.log.Error("the changed tools of a source could not be stored", "agent", u.path, "error", err)
 		}
 	}
 	c.publish()

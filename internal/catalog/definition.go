@@ -133,12 +133,12 @@ func (c checker) at(keys ...string) strict.Position {
 
 func (c checker) definition(d *definition) {
 	if d.Name == "" {
-		c.bad(c.at("name"), "name_missing", "write name: as the folder is called", "the agent has no name")
+		c.bad(c.at("name"), "name_missing", "write name: with the name of the folder", "the agent has no name")
 	} else if why := badName(d.Name); why != "" {
-		c.bad(c.at("name"), "name_invalid", nameRemedy, "%q is no name: %s", strict.Clip(d.Name), why)
+		c.bad(c.at("name"), "name_invalid", nameRemedy, "%q is not a valid name: %s", strict.Clip(d.Name), why)
 	}
 	if strings.TrimSpace(d.Description) == "" {
-		c.bad(c.at("description"), "description_missing", "say what it does and when to ask it", "the agent has no description: the level above chooses by it")
+		c.bad(c.at("description"), "description_missing", "describe what it does and when to ask it", "the agent has no description, which the level above needs to choose it")
 	}
 	c.most("description", d.Description, 4<<10)
 	c.most("version", d.Version, 64)
@@ -148,12 +148,12 @@ func (c checker) definition(d *definition) {
 	c.parameters(d)
 	for i, e := range d.Examples {
 		if strings.TrimSpace(e.Say) == "" {
-			c.bad(c.item("examples", i), "value_invalid", "write say: what a person would say", "examples[%d] says nothing", i)
+			c.bad(c.item("examples", i), "value_invalid", "write say: with what a person would say", "examples[%d] has no text", i)
 		}
 	}
 	for i, s := range d.Secrets {
 		if !secretName.MatchString(s) {
-			c.bad(c.item("secrets", i), "value_invalid", "use letters, digits, '_', '-' and '.'", "%q is no name of a secret", strict.Clip(s))
+			c.bad(c.item("secrets", i), "value_invalid", "use letters, digits, '_', '-' and '.'", "%q is not a secret name", strict.Clip(s))
 		}
 	}
 	if len(d.Config) > maxConfig {
@@ -164,7 +164,7 @@ func (c checker) definition(d *definition) {
 	}
 	for i, t := range d.Deferred {
 		if _, err := path.Match(t, ""); err != nil || t == "" {
-			c.bad(c.item("deferred", i), "value_invalid", "write a name, or a glob such as todo.*", "%q is no pattern for tools", strict.Clip(t))
+			c.bad(c.item("deferred", i), "value_invalid", "write a name, or a glob such as todo.*", "%q is not a tool pattern", strict.Clip(t))
 		}
 	}
 	for _, f := range c.fields(d.Domains, "write tools: and names of Steward's own tools", "names") {
@@ -172,7 +172,7 @@ func (c checker) definition(d *definition) {
 		if instead := formerDomains[f.Key]; instead != "" {
 			remedy = "write " + instead
 		}
-		c.bad(f.Position, "domain_removed", remedy, "agents have no domains any more, and so no %q", strict.Clip(f.Key))
+		c.bad(f.Position, "domain_removed", remedy, "agents no longer have domains: %q is not supported", strict.Clip(f.Key))
 	}
 	c.services(d)
 }
@@ -228,12 +228,12 @@ func (c checker) metadata(d *definition) {
 	for _, f := range c.fields(d.Metadata, "write purpose, instructions, applicability, evaluation, author, created", "metadata: keys and their values") {
 		switch into := parts[f.Key]; {
 		case into != nil && f.Value.Kind != strict.Text && f.Value.Kind != strict.Null:
-			c.bad(f.Value.Position, "value_invalid", "write a text", "metadata.%s: a text is expected, not %s", f.Key, f.Value)
+			c.bad(f.Value.Position, "value_invalid", "write a text", "metadata.%s: expected a text, found %s", f.Key, f.Value)
 		case into != nil:
 			*into = f.Value.Text
 		default:
 			if remedy := meant(f.Key, sortedKeys(parts), ""); remedy != "" {
-				c.bad(f.Position, "key_unknown", remedy, "there is no key %q in metadata", strict.Clip(f.Key))
+				c.bad(f.Position, "key_unknown", remedy, "unknown key %q in metadata", strict.Clip(f.Key))
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func (c checker) metadata(d *definition) {
 
 func (c checker) model(d *definition) {
 	if d.Model != "" && !modelName.MatchString(d.Model) {
-		c.bad(c.at("model"), "value_invalid", "write an alias, or provider/model", "%q is no model", strict.Clip(d.Model))
+		c.bad(c.at("model"), "value_invalid", "write an alias, or provider/model", "%q is not a model", strict.Clip(d.Model))
 	}
 	s := d.Sampling
 	if s.Temperature != nil && (*s.Temperature < 0 || *s.Temperature > 2) {
@@ -252,7 +252,7 @@ func (c checker) model(d *definition) {
 	}
 	efforts := []string{"", "none", "low", "medium", "high"}
 	if !slices.Contains(efforts, s.Effort) {
-		c.bad(c.at("sampling", "effort"), "value_invalid", "choose one of none, low, medium, high", "sampling.effort %q is not known", strict.Clip(s.Effort))
+		c.bad(c.at("sampling", "effort"), "value_invalid", "choose one of none, low, medium, high", "sampling.effort %q is invalid", strict.Clip(s.Effort))
 	}
 }
 
@@ -280,14 +280,14 @@ func (c checker) parameters(d *definition) {
 func (c checker) uses(p strict.Position, pattern string) {
 	glob := strings.TrimPrefix(pattern, "!")
 	if _, err := path.Match(glob, ""); err != nil || glob == "" {
-		c.bad(p, "value_invalid", "write a name, or a glob such as math.*", "%q is no pattern for tools", strict.Clip(pattern))
+		c.bad(p, "value_invalid", "write a name, or a glob such as math.*", "%q is not a tool pattern", strict.Clip(pattern))
 		return
 	}
 	_, alias := tool.Alias(glob)
 	if c.names == nil || alias || tool.IsGlob(glob) || slices.Contains(c.names, glob) {
 		return
 	}
-	remedy := "tools are category.name; a glob such as math.* takes all of a category"
+	remedy := "tool names have the form category.name; a glob such as math.* selects a whole category"
 	if near := tool.Near(glob, c.names, 3); len(near) > 0 {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
@@ -300,7 +300,7 @@ func (c checker) services(d *definition) {
 		s, p := d.Services[name], c.at("services", string(name))
 		oneOf := func(key, value string, words ...string) {
 			if value != "" && !slices.Contains(words, value) {
-				c.bad(c.at("services", string(name), key), "value_invalid", "choose one of "+strings.Join(words, ", "), "services.%s.%s %q is not known", name, key, strict.Clip(value))
+				c.bad(c.at("services", string(name), key), "value_invalid", "choose one of "+strings.Join(words, ", "), "services.%s.%s %q is invalid", name, key, strict.Clip(value))
 			}
 		}
 		if !slices.Contains(names, string(name)) {
@@ -310,13 +310,13 @@ func (c checker) services(d *definition) {
 		oneOf("offering", string(s.Offering), "none", "serve")
 		oneOf("fallback", string(s.Fallback), "local")
 		if s.Tools && name != service.State && name != service.DB {
-			c.bad(c.at("services", string(name), "tools"), "value_invalid", "leave tools out", "only state and db have tools, and services.%s has none", name)
+			c.bad(c.at("services", string(name), "tools"), "value_invalid", "leave tools out", "only state and db have tools; services.%s does not", name)
 		}
 		switch {
 		case s.Source == service.Remote && s.URL == "":
 			c.bad(p, "value_invalid", "give url", "services.%s is remote and has no url", name)
 		case s.Source != service.Remote && s.URL != "":
-			c.bad(p, "value_invalid", "write source: remote, or leave url out", "services.%s has a url and is not remote", name)
+			c.bad(p, "value_invalid", "write source: remote, or leave url out", "services.%s has a url but is not remote", name)
 		}
 	}
 }
@@ -327,7 +327,7 @@ func (c checker) fields(n *strict.Node, remedy, expected string) []strict.Field 
 	case n == nil || n.Kind == strict.Null:
 		return nil
 	case n.Kind != strict.Map:
-		c.bad(n.Position, "value_invalid", remedy, "%s are expected, not %s", expected, n)
+		c.bad(n.Position, "value_invalid", remedy, "expected %s, found %s", expected, n)
 		return nil
 	}
 	return n.Fields
@@ -351,7 +351,7 @@ func (c checker) sources(kind string, n *strict.Node, file string) []decl {
 	var out []decl
 	for _, f := range c.fields(n, "write NAME: and its declaration", "names and their declarations") {
 		if why := badName(f.Key); why != "" {
-			c.bad(f.Position, "name_invalid", nameRemedy, "%q is no name for a source of tools: %s", strict.Clip(f.Key), why)
+			c.bad(f.Position, "name_invalid", nameRemedy, "%q is not a valid source name: %s", strict.Clip(f.Key), why)
 			continue
 		}
 		if f.Value.Kind == strict.Null { // its faults are reported at its name
@@ -377,9 +377,9 @@ func (c checker) ownTools(services service.Configs, file string) []decl {
 // hooks lists the declared hooks: one or several for each point of a turn.
 func (c checker) hooks(n *strict.Node, file string) []decl {
 	var out []decl
-	for _, f := range c.fields(n, "write before_tool: and what is to be called", "hooks: places and hooks") {
+	for _, f := range c.fields(n, "write before_tool: with the program to call", "hooks: places and hooks") {
 		if !slices.Contains(hookPlaces, f.Key) {
-			c.unknown(f.Position, f.Key, "place %q for hooks", hookPlaces, "hooks are called "+strings.Join(hookPlaces, ", "))
+			c.unknown(f.Position, f.Key, "unknown kind of hook %q", hookPlaces, "the kinds of hooks are "+strings.Join(hookPlaces, ", "))
 			continue
 		}
 		list := []*strict.Node{f.Value}

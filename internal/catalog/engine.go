@@ -171,7 +171,7 @@ func (c *Catalog) Rescan(ctx context.Context) error {
 }
 
 func errClosed() error {
-	return fault.New(fault.Unavailable, "catalog_closed", "Steward is closing").WithHint("start it again")
+	return fault.New(fault.Unavailable, "catalog_closed", "Steward is closing").WithHint("restart it")
 }
 
 // again asks the watch for a scan; it returns at once.
@@ -338,7 +338,7 @@ func (c *Catalog) env(u *unit, d decl, s *liveSource) tool.Env {
 func (c *Catalog) shut(what string, closing func() error) {
 	c.work.Go(func() {
 		if err := closing(); err != nil {
-			c.log.Warn("closing a source failed", "source", what, "error", err)
+			c.log.Warn("a source could not be closed", "source", what, "error", err)
 		}
 	})
 }

@@ -56,7 +56,7 @@ type folder struct {
 }
 
 // errNotPlain is the error for anything but a regular file.
-var errNotPlain = errors.New("it is no regular file")
+var errNotPlain = errors.New("it is not a regular file")
 
 // open opens a regular file of the folder. It does not follow links out of the folder, and does
 // not block on a pipe.
@@ -75,7 +75,7 @@ func plainFile(file *os.File, most int64) (*os.File, fs.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		err = errNotPlain
 	case info.Size() > most:
-		err = fmt.Errorf("it has %d bytes; at most %d are taken", info.Size(), most)
+		err = fmt.Errorf("it has %d bytes; the limit is %d", info.Size(), most)
 	default:
 		return file, info, nil
 	}
@@ -86,7 +86,7 @@ func plainFile(file *os.File, most int64) (*os.File, fs.FileInfo, error) {
 func (f folder) text(name string) (pin, error) {
 	p, err := f.read(name, mostText, mostText)
 	if p.run = false; err == nil && p.data == nil {
-		err = errors.New("it is no UTF-8 text")
+		err = errors.New("it is not UTF-8 text")
 	}
 	return p, err
 }
@@ -220,7 +220,7 @@ func (f folder) walk(name string, into map[string]bool, left *int, depth int) er
 			}
 		default:
 			if into[inner] = true; len(into) > mostFiles {
-				return fmt.Errorf("more than %d files belong to its programs", mostFiles)
+				return fmt.Errorf("its programs have more than %d files", mostFiles)
 			}
 		}
 	}

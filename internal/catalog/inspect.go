@@ -92,7 +92,7 @@ func (c *Catalog) inspection(u *unit) Inspection {
 		insp.Diff = diffItems(rec.Approved.Items, insp.Items)
 	}
 	if old := c.moved(u, insp.Items); old != "" {
-		more = append(slices.Clone(more), fmt.Sprintf("it has the content of %s, which is gone: if it was renamed, what that one kept (its state, database and STEWARD_DATA) stays under the old name; rename it back to go on with it", old))
+		more = append(slices.Clone(more), fmt.Sprintf("it has the content of %s, which no longer exists: if you renamed it, its stored data (state, database and STEWARD_DATA) stays under the old name; rename it back to keep using that data", old))
 	}
 	insp.Warnings = c.warnings(u, specs, refused, more)
 	return insp
@@ -108,7 +108,7 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 		said, err := announceOne(ctx, s)
 		if err != nil {
 			e := fault.Of(err)
-			say := fault.New(e.Kind, e.Code, "what %s offers cannot be learned: %s", whose(u, s), withoutRemedy(e))
+			say := fault.New(e.Kind, e.Code, "cannot list the tools of %s: %s", whose(u, s), withoutRemedy(e))
 			return nil, say.WithHint("%s", e.Remedy).Retrying(e.Retry, e.After)
 		}
 		if own, ok := s.src.(interface{ Warnings() []string }); ok {
@@ -154,7 +154,7 @@ func whose(u *unit, s *liveSource) string {
 
 func announceOne(ctx context.Context, s *liveSource) (tool.Announcement, error) {
 	if !s.usage.acquire() {
-		return tool.Announcement{}, fault.New(fault.Conflict, "agent_changed", "it has changed meanwhile").WithHint("look at it again")
+		return tool.Announcement{}, fault.New(fault.Conflict, "agent_changed", "it has changed in the meantime").WithHint("inspect it again")
 	}
 	defer s.usage.release()
 	return s.src.Announce(ctx)
@@ -172,7 +172,7 @@ func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
 		return fmt.Sprintf("%s: the tools of %s are named %s.…", spec.Name, s.name, s.name)
 	}
 	if len(spec.Description) > mostDescription {
-		return fmt.Sprintf("%s: its description has %d bytes; at most %d are taken", spec.Name, len(spec.Description), mostDescription)
+		return fmt.Sprintf("%s: its description has %d bytes; the limit is %d", spec.Name, len(spec.Description), mostDescription)
 	}
 	if _, _, err := tool.CheckSpec(*spec); err != nil {
 		return fmt.Sprintf("%s: %v", spec.Name, err)

@@ -105,7 +105,7 @@ func (g *grant) check() error {
 	}
 	if g.ended.Load() {
 		return tool.NotDone(fault.New(fault.Denied, "agent_changed", "%s differs from what was approved, or is no longer allowed", g.path).
-			WithHint("a person can look at it and approve it: steward agents show %s", g.path))
+			WithHint("a person can review and approve it: steward agents show %s", g.path))
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (t guarded) begin() error {
 	}
 	if t.grant.differs.Load().off(t.spec.Name) {
 		return tool.NotDone(fault.New(fault.Denied, "tool_changed", "%s is no longer announced as it was approved", t.spec.Name).
-			WithHint("a person can look at it and approve it: steward agents show %s", t.grant.path))
+			WithHint("a person can review and approve it: steward agents show %s", t.grant.path))
 	}
 	return t.grant.acquire(&t.from.usage)
 }
@@ -274,7 +274,7 @@ func (c *Catalog) openUnit(u *unit) {
 	for _, d := range u.decls {
 		open := c.opt.Openers[d.kind]
 		if open == nil {
-			reporter(d.file, &u.problems)(d.node.Position, "source_unknown", "leave it out", "this Steward has no %s", d.kind)
+			reporter(d.file, &u.problems)(d.node.Position, "source_unknown", "leave it out", "%s is not available in this Steward", d.kind)
 			continue
 		}
 		s := &liveSource{decl: d}

@@ -42,15 +42,15 @@ func (c *Catalog) look(ctx context.Context, specs []tool.Spec) *proposal {
 		return p
 	}
 	if c.opt.Look == nil {
-		p.how += " alone: no model could look at it"
+		p.how += " only: no model could review it"
 		return p
 	}
 	list, by, err := c.opt.Look(ctx, open)
 	switch {
 	case err != nil:
-		p.how += " alone: the look by a model failed (" + withoutRemedy(fault.Of(err)) + ")"
+		p.how += " only: the review by a model failed (" + withoutRemedy(fault.Of(err)) + ")"
 	case by == "":
-		p.how += " alone: no model could look at it"
+		p.how += " only: no model could review it"
 	default:
 		p.take(open, list, by)
 	}
@@ -83,10 +83,10 @@ func (p *proposal) take(open []tool.Spec, list []Looked, by string) {
 			told = append(told, s.Name+" "+strings.Join(what, " and "))
 		}
 	}
-	if p.how += fmt.Sprintf(", and %s looked at it: ", by); len(told) == 0 {
-		p.how += "nothing is stricter"
+	if p.how += fmt.Sprintf(", and %s reviewed it: ", by); len(told) == 0 {
+		p.how += "no changes"
 	} else {
-		p.how += "stricter are " + strings.Join(told, "; ")
+		p.how += "stricter settings: " + strings.Join(told, "; ")
 	}
 	p.how = visible(p.how)
 }

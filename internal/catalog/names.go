@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	nameRemedy = "name it of a-z, 0-9 and single '_', beginning with a letter"
+	nameRemedy = "use a-z, 0-9 and single '_', beginning with a letter"
 	mostName   = 40 // bytes: NAME.ask and NAME.tool must fit where providers take 64
 )
 
@@ -24,16 +24,16 @@ func badName(name string) string {
 	for _, r := range name {
 		switch {
 		case r > unicode.MaxASCII:
-			return fmt.Sprintf("it holds U+%04X, which is not the letter that it may look like", r)
+			return fmt.Sprintf("it contains U+%04X, which looks like another letter", r)
 		case r >= 'A' && r <= 'Z':
-			return "it holds a capital; names that differ in case alone could not be told apart"
+			return "it contains an upper-case letter"
 		}
 	}
 	switch {
 	case len(name) > mostName:
-		return fmt.Sprintf("it has more than %d letters", mostName)
+		return fmt.Sprintf("it has more than %d characters", mostName)
 	case !goodName.MatchString(name):
-		return "it holds something else than a-z, 0-9 and single underscores"
+		return "only a-z, 0-9 and single underscores are allowed"
 	}
 	return ""
 }
@@ -50,11 +50,11 @@ var ownWords = []string{"conversation", "result", "skill", "sources", "steward"}
 func taken(name string, tools []string) string {
 	for _, t := range tools {
 		if category, _, _ := strings.Cut(t, "."); category == name {
-			return fmt.Sprintf("it would pass for Steward's own tools, such as %s", t)
+			return fmt.Sprintf("it is the name of Steward's own tools, such as %s", t)
 		}
 	}
 	if slices.Contains(ownWords, name) {
-		return "Steward uses it itself"
+		return "it is reserved"
 	}
 	return ""
 }

@@ -70,13 +70,13 @@ func unmet(ctx context.Context, u *unit) []string {
 	c.Dir = os.TempDir()
 	out, err := c.Output()
 	if err != nil {
-		return []string{fmt.Sprintf("whether the packages of %s are installed cannot be seen: %s: %v", fileRequirements, python, err)}
+		return []string{fmt.Sprintf("cannot check whether the packages of %s are installed: %s: %v", fileRequirements, python, err)}
 	}
 	missing := strings.Fields(string(bytes.TrimSpace(out)))
 	if len(missing) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("its programs need Python packages that %s does not have: %s; install them before it is used", python, listed(missing))}
+	return []string{fmt.Sprintf("its programs need Python packages that %s does not have: %s; install them first", python, listed(missing))}
 }
 
 // moved returns the path of an agent that is not there any more and whose approved content a new one has, or

@@ -36,7 +36,7 @@ func (c declaration) decode(problems *[]Problem) func(into any) error {
 }
 
 // errTold marks an error whose problems are already reported.
-var errTold = errors.New("the definition is not right")
+var errTold = errors.New("the definition is invalid")
 
 // reporter returns a report that collects the problems of a file.
 func reporter(file string, into *[]Problem) strict.Report {

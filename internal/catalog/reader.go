@@ -74,7 +74,7 @@ func (r *reader) agent(f folder, at string, e entry, above string, depth int) {
 		r.units = append(r.units, u)
 	}()
 	if depth > deepest {
-		u.add(strict.Position{}, "agent_too_deep", "bring it further up", "agents are at most %d levels deep", deepest)
+		u.add(strict.Position{}, "agent_too_deep", "move it to a higher level", "agents are at most %d levels deep", deepest)
 		return
 	}
 	root, err := f.root.OpenRoot(filepath.FromSlash(at))
@@ -111,14 +111,14 @@ func (r *reader) read(f folder, u *unit, folderName string) {
 	switch name := u.def.Name; {
 	case name == "" || badName(name) != "":
 		if why := badName(strings.TrimSuffix(folderName, "_agent")); why != "" {
-			u.add(strict.At(1, 1), "name_invalid", nameRemedy, "the folder “%s” cannot be called so: %s", folderName, why)
+			u.add(strict.At(1, 1), "name_invalid", nameRemedy, "invalid folder name “%s”: %s", folderName, why)
 		}
 	case !fits(name, folderName):
 		if badName(folderName) == "" {
 			u.name = folderName
 		}
-		u.add(u.def.namePlace, "name_mismatch", fmt.Sprintf("call the folder %q, or the agent %q", name, strings.TrimSuffix(folderName, "_agent")),
-			"the agent %q lies in the folder “%s”", name, folderName)
+		u.add(u.def.namePlace, "name_mismatch", fmt.Sprintf("rename the folder to %q, or the agent to %q", name, strings.TrimSuffix(folderName, "_agent")),
+			"the agent %q is in the folder “%s”", name, folderName)
 	default:
 		u.name = name
 	}
@@ -143,7 +143,7 @@ func (r *reader) definition(f folder, u *unit) (pin, bool) {
 	}
 	switch len(found) {
 	case 0:
-		remedy := "steward agents new makes one that works"
+		remedy := "steward agents new creates a working one"
 		for _, near := range []string{"agent.yml", "agent.json", "Agent.yaml", "tool_config.yml"} {
 			if _, err := f.root.Stat(near); err == nil {
 				remedy = "rename " + near + " to " + fileAgent
@@ -152,7 +152,7 @@ func (r *reader) definition(f folder, u *unit) (pin, bool) {
 		u.add(strict.Position{}, "definition_missing", remedy, "there is no %s in this folder", fileAgent)
 		return pin{}, false
 	case 2:
-		u.add(strict.Position{}, "definition_twice", "keep one of the two", "both %s and %s are there", fileAgent, fileConfig)
+		u.add(strict.Position{}, "definition_twice", "keep one of the two", "both %s and %s exist", fileAgent, fileConfig)
 		return pin{}, false
 	}
 	u.file = found[0].path
@@ -171,7 +171,7 @@ func (r *reader) beside(f folder, u *unit) {
 		default:
 			u.pins = append(u.pins, p)
 			if name == filePrompt && u.def.Prompt != "" {
-				u.add(strict.At(1, 1), "prompt_twice", "keep one of the two", "both prompt and %s are there", filePrompt)
+				u.add(strict.At(1, 1), "prompt_twice", "keep one of the two", "both prompt and %s exist", filePrompt)
 			}
 		}
 	}
@@ -210,11 +210,11 @@ func (u *unit) toolFile(p pin) {
 	}
 	name := n.Get("name")
 	if n == nil || n.Kind != strict.Map || name == nil {
-		bad(strict.At(1, 1), "name_missing", "write name: and what else a process tool has", "the tool has no name")
+		bad(strict.At(1, 1), "name_missing", "write name: and the other keys of a process tool", "the tool has no name")
 		return
 	}
 	if why := badName(name.Text); name.Kind != strict.Text || why != "" {
-		bad(name.Position, "name_invalid", nameRemedy, "%q is no name for a tool's file: %s", strict.Clip(name.Text), why)
+		bad(name.Position, "name_invalid", nameRemedy, "%q is not a valid name for a tool's file: %s", strict.Clip(name.Text), why)
 		return
 	}
 	u.decls = append(u.decls, decl{"process", name.Text, declaration{file: p.path, node: n, known: []string{"name"}}})
@@ -229,7 +229,7 @@ func (r *reader) check() {
 			continue
 		}
 		if u.kind == KindAgent && u.path == rootName {
-			u.add(u.namePlace(), "name_taken", "give it another name", "an agent cannot be called %q: the agent above all others is", u.name)
+			u.add(u.namePlace(), "name_taken", "give it another name", "an agent cannot be called %q: that is the name of the root agent", u.name)
 		}
 		if why := taken(u.name, r.ownTools(u)); why != "" && badName(u.name) == "" {
 			u.add(u.namePlace(), "name_taken", "give it another name", "%s %s cannot be called %q: %s", article(u.kind), u.kind, u.name, why)

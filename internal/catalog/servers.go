@@ -22,7 +22,7 @@ func (r *reader) servers(file string) []Problem {
 		return nil
 	}
 	if err != nil {
-		bad(strict.Position{}, "file_unreadable", "mend or remove it", "it cannot be read: %v", err)
+		bad(strict.Position{}, "file_unreadable", "fix or remove it", "it cannot be read: %v", err)
 		return problems
 	}
 	root := strict.ReadJSON(text, bad)
@@ -79,7 +79,7 @@ func (r *reader) root(s RootSource) {
 	u := r.units[len(r.units)-1]
 	u.problems = append(u.problems, problems...)
 	if why := badName(s.Name); why != "" {
-		u.add(strict.Position{}, "name_invalid", nameRemedy, "%q is no name for a source: %s", strict.Clip(s.Name), why)
+		u.add(strict.Position{}, "name_invalid", nameRemedy, "%q is not a valid source name: %s", strict.Clip(s.Name), why)
 	}
 }
 

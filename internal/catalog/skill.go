@@ -98,7 +98,7 @@ func (f folder) walkAll(name string, into map[string]bool, depth int) error {
 		inner := path.Join(name, e.name)
 		switch {
 		case depth > 8 || len(into) > mostFiles:
-			return errors.New("it holds too much")
+			return errors.New("it has too many files")
 		case e.dir && !e.link:
 			if err := f.walkAll(inner, into, depth+1); err != nil {
 				return err
@@ -132,13 +132,13 @@ func (u *unit) frontMatter(p pin, folderName string) skill {
 	s.description = strings.Join(strings.Fields(front.Description), " ")
 	switch {
 	case front.Name != folderName:
-		down(n.Position, "skill_invalid", fmt.Sprintf("call the folder as the skill, %q", strict.Clip(front.Name)), "the skill %q lies in the folder %q", strict.Clip(front.Name), visible(folderName))
+		down(n.Position, "skill_invalid", fmt.Sprintf("rename the folder to %q, the name of the skill", strict.Clip(front.Name)), "the skill %q is in the folder %q", strict.Clip(front.Name), visible(folderName))
 	case !skillName.MatchString(front.Name) || len(front.Name) > 64:
-		down(n.Position, "skill_invalid", "name it of a-z, 0-9 and single '-'", "%q is no name of a skill", strict.Clip(front.Name))
+		down(n.Position, "skill_invalid", "use a-z, 0-9 and single '-'", "%q is not a skill name", strict.Clip(front.Name))
 	}
 	switch {
 	case s.description == "":
-		down(n.Position, "skill_invalid", "say what it is for and when to use it", "the skill has no description")
+		down(n.Position, "skill_invalid", "describe what it is for and when to use it", "the skill has no description")
 	case utf8.RuneCountInString(s.description) > 1024:
 		down(n.Position, "skill_invalid", "keep it to 1024 characters", "the description of the skill has %d characters", utf8.RuneCountInString(s.description))
 	}

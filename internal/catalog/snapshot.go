@@ -78,7 +78,7 @@ func (c *Catalog) snapshotOf(u *unit) (map[string]string, error) {
 	if !kept {
 		c.again()
 		return nil, fault.New(fault.Denied, "agent_changed", "code that %s loads differs from what was approved, or was added", u.path).
-			WithHint("a person can look at it and approve it: steward agents show %s", u.path)
+			WithHint("a person can review and approve it: steward agents show %s", u.path)
 	}
 	_, err := os.Lstat(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +91,7 @@ func (c *Catalog) snapshotOf(u *unit) (map[string]string, error) {
 	if err != nil {
 		if e := fault.Of(err); e.Code == "internal" {
 			return nil, fault.New(fault.Unavailable, "snapshot_failed", "the approved copy of %s cannot be used: %w", u.path, err).
-				WithHint("see that %s can be written, and that the disk has room", c.opt.Snapshots)
+				WithHint("make sure that %s is writable and the disk has space", c.opt.Snapshots)
 		}
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (u *unit) takeSnapshot(dir, at string, files map[string]pin) error {
 	var total int64
 	for place, p := range files {
 		if total += p.size; total > mostBytes {
-			return fault.New(fault.TooLarge, "snapshot_too_large", "the programs of %s have more than %d bytes, of which a copy is kept", u.path, mostBytes).
+			return fault.New(fault.TooLarge, "snapshot_too_large", "the programs of %s have more than %d bytes, which is too much for the approved copy", u.path, mostBytes).
 				WithHint("install large programs below /usr or /opt, and keep data outside of the agent's folder")
 		}
 		if err := copyPinned(from, p, filepath.Join(making, filepath.FromSlash(place))); err != nil {
@@ -159,7 +159,7 @@ func copyPinned(from folder, p pin, to string) error {
 	} else {
 		in, _, err = from.open(p.name, mostFile)
 	}
-	changed := fault.New(fault.Conflict, "agent_changed", "%s is not what was read any more", p.path).WithHint("look at it again: steward agents list")
+	changed := fault.New(fault.Conflict, "agent_changed", "%s has changed since it was read", p.path).WithHint("inspect it again: steward agents list")
 	if errors.Is(err, fs.ErrNotExist) {
 		return changed
 	}
@@ -190,7 +190,7 @@ func copyPinned(from folder, p pin, to string) error {
 // the first time, and later only if their metadata shows that they were touched.
 func (u *unit) checkSnapshot(at string, files map[string]pin) error {
 	refused := fault.New(fault.Denied, "snapshot_changed", "the approved copy of %s in %s has been changed", u.path, at).
-		WithHint("find out who did that, and remove it: it is made anew from the agent's folder where that is as it was approved")
+		WithHint("find out who changed it, and delete it: it is created again from the agent's folder if that still is as approved")
 	seen := 0
 	err := filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -263,7 +263,7 @@ func (c *Catalog) dropSnapshots() {
 		}
 	}
 	if err != nil {
-		c.log.Warn("copies of what is not approved any more could not be removed", "error", err)
+		c.log.Warn("copies of files that are no longer approved could not be removed", "error", err)
 	}
 }
 

@@ -75,9 +75,9 @@ func (u *unit) unreadable(name string, err error) {
 	case errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "escapes"):
 		bad(strict.Position{}, "link_outside", "put the file itself into the folder", "the link leads out of the agent's folder")
 	case errors.Is(err, errNotPlain):
-		bad(strict.Position{}, "file_unreadable", "replace it by a file", "it is no regular file")
+		bad(strict.Position{}, "file_unreadable", "replace it by a file", "it is not a regular file")
 	default:
-		bad(strict.Position{}, "file_unreadable", "mend or remove it", "it cannot be read: %v", err)
+		bad(strict.Position{}, "file_unreadable", "fix or remove it", "it cannot be read: %v", err)
 	}
 }
 
@@ -127,7 +127,7 @@ func (u *unit) pinOutside(named []string) {
 		p, err := outside(name)
 		p.named = true
 		if err != nil {
-			reporter(name, &u.problems)(strict.Position{}, "file_unreadable", "put it there, or change what names it", "it cannot be read: %v", err)
+			reporter(name, &u.problems)(strict.Position{}, "file_unreadable", "create it, or correct the reference to it", "it cannot be read: %v", err)
 			continue
 		}
 		u.run = append(u.run, p)
@@ -217,5 +217,5 @@ func (u *unit) faults() []Problem {
 func invalidAgent(u *unit) error {
 	faults := u.faults()
 	return fault.New(fault.Invalid, "agent_invalid", "%s cannot be used: %s", u.path, faults[0].String()).
-		Detail("problems", faults).WithHint("mend it; steward agents show %s tells all that is wrong", u.path)
+		Detail("problems", faults).WithHint("fix it; steward agents show %s lists all problems", u.path)
 }

@@ -24,7 +24,7 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 	}
 	for _, p := range slices.Concat(u.pins, u.run) {
 		if at := hiddenAt(p.data); at != "" {
-			w.say("%s holds characters that are not seen: %s", visible(p.name), at)
+			w.say("%s contains invisible characters: %s", visible(p.name), at)
 		}
 	}
 	var names []string
@@ -52,7 +52,7 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 		}
 	}
 	if len(acts) > 0 {
-		w.say("change something, and ask first only where policy wants it: %s", listed(acts))
+		w.say("these tools change things, and ask first only if a policy requires it: %s", listed(acts))
 	}
 	return w.list
 }
@@ -104,13 +104,13 @@ var tells = []struct {
 	re  *regexp.Regexp
 	say string
 }{
-	{regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}\b(previous|prior|above|earlier|other|all)\b.{0,40}\b(instructions?|prompts?|rules|messages|tools?)\b`), "tells the model to ignore what it was told"},
-	{regexp.MustCompile(`(?i)\b(do not|don't|never|without)\b.{0,20}\b(tell|telling|mention|mentioning|inform|informing|reveal|revealing|show|showing|notify|notifying|ask|asking)\b.{0,30}\b(user|person|human|anyone|them)\b`), "wants something kept from the person"},
-	{regexp.MustCompile(`(?i)<\s*/?\s*(important|system|instructions?|secret|admin|assistant|hidden)\b`), "imitates the marks of instructions"},
-	{regexp.MustCompile(`(?i)\bsystem prompt\b|\byour (previous |original )?instructions\b`), "speaks of the model's instructions"},
-	{regexp.MustCompile(`(?i)\b(before|after|instead of|whenever)\b.{0,30}\b(using|calling|use|call)\b.{0,20}\b(any|this|every|all|another|other)\b.{0,20}\btools?\b`), "gives orders about other tools"},
-	{regexp.MustCompile(`(?i)\byou (must|should|have to|shall) (always|first|never|also|now)\b`), "gives the model orders"},
-	{regexp.MustCompile(`(?i)~/\.|\.ssh\b|id_rsa|id_ed25519|\.env\b|/etc/(passwd|shadow)|\bmcp\.json\b|\.aws/|\.netrc|\bprivate keys?\b|\bapi[ _-]?keys?\b|\bpasswords?\b|\bcredentials?\b`), "names secrets or where they are kept"},
+	{regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}\b(previous|prior|above|earlier|other|all)\b.{0,40}\b(instructions?|prompts?|rules|messages|tools?)\b`), "tells the model to ignore its instructions"},
+	{regexp.MustCompile(`(?i)\b(do not|don't|never|without)\b.{0,20}\b(tell|telling|mention|mentioning|inform|informing|reveal|revealing|show|showing|notify|notifying|ask|asking)\b.{0,30}\b(user|person|human|anyone|them)\b`), "tells the model to hide something from the user"},
+	{regexp.MustCompile(`(?i)<\s*/?\s*(important|system|instructions?|secret|admin|assistant|hidden)\b`), "imitates the markers of instructions"},
+	{regexp.MustCompile(`(?i)\bsystem prompt\b|\byour (previous |original )?instructions\b`), "mentions the model's instructions"},
+	{regexp.MustCompile(`(?i)\b(before|after|instead of|whenever)\b.{0,30}\b(using|calling|use|call)\b.{0,20}\b(any|this|every|all|another|other)\b.{0,20}\btools?\b`), "gives instructions about other tools"},
+	{regexp.MustCompile(`(?i)\byou (must|should|have to|shall) (always|first|never|also|now)\b`), "gives the model instructions"},
+	{regexp.MustCompile(`(?i)~/\.|\.ssh\b|id_rsa|id_ed25519|\.env\b|/etc/(passwd|shadow)|\bmcp\.json\b|\.aws/|\.netrc|\bprivate keys?\b|\bapi[ _-]?keys?\b|\bpasswords?\b|\bcredentials?\b`), "mentions secrets or where they are stored"},
 }
 
 // changing matches names that suggest a change, for tools that claim to only read.
@@ -120,7 +120,7 @@ var changing = regexp.MustCompile(`(^|[._])(delete|remove|write|send|create|upda
 func (w *warner) tool(s tool.Spec, foreign map[string]string) {
 	text := s.Description + "\n" + s.Metadata.Description() + "\n" + string(s.Input)
 	if at := hiddenAt([]byte(text)); at != "" {
-		w.say("the tool %s is described with characters that are not seen: %s", s.Name, at)
+		w.say("the description of the tool %s contains invisible characters: %s", s.Name, at)
 	}
 	for _, t := range tells {
 		if found := t.re.FindString(text); found != "" {
@@ -129,11 +129,11 @@ func (w *warner) tool(s tool.Spec, foreign map[string]string) {
 	}
 	for _, word := range toolWord.FindAllString(text, 1000) {
 		if whose := foreign[tool.FromWire(word)]; whose != "" && tool.FromWire(word) != s.Name {
-			w.say("the description of %s speaks of %s, which is %s", s.Name, word, whose)
+			w.say("the description of %s mentions %s, which is %s", s.Name, word, whose)
 		}
 	}
 	if s.Effect == tool.Query && changing.MatchString(s.Name) {
-		w.say("%s says that it only reads, and its name says otherwise: set its effect to action if it changes something", s.Name)
+		w.say("%s is declared as a query, but its name suggests an action: set its effect to action if it changes something", s.Name)
 	}
 }
 
@@ -174,14 +174,14 @@ func (w *warner) declaration(u *unit, d decl) {
 	}
 	for _, n := range []*strict.Node{d.node.Get("network"), box.Get("network")} {
 		if hosts := texts(n); len(hosts) > 0 {
-			w.say("%s may connect to these hosts alone: %s", d.name, strings.Join(hosts, ", "))
+			w.say("%s may connect only to these hosts: %s", d.name, strings.Join(hosts, ", "))
 		} else if n.Is("true") {
 			w.say("%s may reach the network: any public host", d.name)
 		}
 	}
 	for _, key := range []string{"read", "write"} {
 		if paths := texts(box.Get(key)); len(paths) > 0 {
-			w.say("%s may %s beside its own: %s", d.name, key, listed(paths))
+			w.say("%s may %s files outside its own folder: %s", d.name, key, listed(paths))
 		}
 	}
 	w.hosts(d.name, d.node, "")
@@ -222,7 +222,7 @@ func (w *warner) hosts(name string, n *strict.Node, key string) {
 	switch key {
 	case "url", "host", "address", "base_url", "endpoint":
 		if host := hostOf(n.Text); n.Kind == strict.Text && host != "" && !loopback(host) {
-			w.say("%s is at another machine: %s", name, strict.Clip(host))
+			w.say("%s is on another machine: %s", name, strict.Clip(host))
 		}
 	}
 	for _, f := range n.Fields {
@@ -262,7 +262,7 @@ func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
 	own := u.uses(names)
 	for _, p := range u.def.Tools {
 		if glob := strings.TrimPrefix(p, "!"); !there(glob, names) {
-			w.say("it names the tool %s, and there is none", glob)
+			w.say("it names the tool %s, which does not exist", glob)
 		}
 		if real, alias := tool.Alias(p); alias {
 			own = append(own, p, real)
@@ -276,7 +276,7 @@ func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
 	}
 	for _, p := range u.def.Deferred {
 		if !there(p, own) {
-			w.say("%s is to wait for the end of a turn, and it has no such tool", p)
+			w.say("deferred names %s, which is not one of its tools", p)
 		}
 	}
 	for _, e := range u.def.Examples {
@@ -292,7 +292,7 @@ func (w *warner) services(d *parsed) {
 	for _, name := range sortedKeys(d.Services) {
 		s := d.Services[name]
 		if host := hostOf(s.URL); s.Source == service.Remote && !loopback(host) {
-			w.say("its service %s is at another machine: %s", name, strict.Clip(host))
+			w.say("its service %s is on another machine: %s", name, strict.Clip(host))
 		}
 	}
 }
@@ -305,7 +305,7 @@ func (w *warner) hooks(d *parsed) {
 		}
 	}
 	if len(places) > 0 {
-		w.say("programs of its own are called around its steps: %s", strings.Join(places, ", "))
+		w.say("its own programs run as hooks: %s", strings.Join(places, ", "))
 	}
 }
 
@@ -325,7 +325,7 @@ func (w *warner) alike(u *unit, units []*unit, names []string) {
 	}
 	for _, o := range level {
 		if alike(u.name, o) {
-			w.say("its name, %s, can be taken for %s", u.name, o)
+			w.say("its name, %s, is easily confused with %s", u.name, o)
 		}
 	}
 	if u.kind != KindAgent {
@@ -334,12 +334,12 @@ func (w *warner) alike(u *unit, units []*unit, names []string) {
 	for i, d := range u.decls {
 		for _, o := range u.decls[i+1:] {
 			if alike(d.name, o.name) {
-				w.say("the sources %s and %s can be taken for each other", d.name, o.name)
+				w.say("the sources %s and %s are easily confused", d.name, o.name)
 			}
 		}
 		for _, n := range names {
 			if d.name == category(n) || alike(d.name, category(n)) {
-				w.say("the source %s can be taken for Steward's own %s", d.name, n)
+				w.say("the source %s is easily confused with Steward's own %s", d.name, n)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func (c *Catalog) watch() {
 		},
 		Changed: func() {
 			if err := c.Rescan(c.life); err != nil {
-				c.log.Debug("the folders of agents are not read again", "error", err) // it is closing
+				c.log.Debug("changes in the folders of agents are not noticed", "error", err) // it is closing
 			}
 		},
 		Noted: func() { c.noted.Add(1) },

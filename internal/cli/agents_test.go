@@ -89,7 +89,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 	writeAgent(t, dir, "chores/PROMPT.md", "Be \u202eevil.\n")
 	code, out, errs = in(t, "", env, "agents", "approve", "chores")
 	if code != exitFailed || !strings.Contains(out, "chores  changed by local") || !strings.Contains(out, "+Be ‹U+202E›evil.\n") ||
-		!strings.Contains(out, "! PROMPT.md holds characters that are not seen: U+202E on line 1\n") || strings.Contains(out, "── agent.yaml") {
+		!strings.Contains(out, "! PROMPT.md contains invisible characters: U+202E on line 1\n") || strings.Contains(out, "── agent.yaml") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 	code, out, _ = in(t, "", env, "agents", "list")

@@ -293,12 +293,12 @@ func TestMCPServersThatDoNotStart(t *testing.T) {
 	kept := "it is stored but not used"
 	for name, c := range map[string]struct{ args, want []string }{
 		"gone":    {[]string{"--", "no-such-program"}, []string{"[program_not_found]", "no-such-program"}},
-		"dies":    {[]string{"--env", "MCP_MODE=die", "--env", "TOKEN=${WIKI_TOKEN}", "--", "mcpserver"}, []string{"[mcp_start_failed]", "there is no index for •••", "run it by hand"}},
-		"nothing": {[]string{"--url", "http://127.0.0.1:9/mcp"}, []string{"what mcp:nothing offers cannot be learned", "refused"}},
+		"dies":    {[]string{"--env", "MCP_MODE=die", "--env", "TOKEN=${WIKI_TOKEN}", "--", "mcpserver"}, []string{"[mcp_start_failed]", "there is no index for •••", "run it yourself"}},
+		"nothing": {[]string{"--url", "http://127.0.0.1:9/mcp"}, []string{"cannot list the tools of mcp:nothing", "refused"}},
 		"closed":  {[]string{"--url", wikiAt(t), "--header", "Authorization: Bearer wrong"}, []string{"[mcp_unauthorized]", "401", "header"}},
 		"secret":  {[]string{"--env", "TOKEN=${NOT_SET}", "--", "mcpserver"}, []string{"[mcp_secret_missing]", "NOT_SET"}},
 		"math":    {[]string{"--", "mcpserver"}, []string{"[agent_invalid]", "Steward's own"}},
-		"page":    {[]string{"--url", notMCP(t)}, []string{"what mcp:page offers cannot be learned"}},
+		"page":    {[]string{"--url", notMCP(t)}, []string{"cannot list the tools of mcp:page"}},
 	} {
 		code, out, errs := in(t, "", env, append([]string{"mcp", "add", name, "--yes"}, c.args...)...)
 		if code != exitFailed || strings.Contains(out+errs, wikiToken) {
@@ -342,7 +342,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 				signals <- os.Interrupt
 			}()
 			code := a.run(context.Background(), []string{"mcp", "add", "hangs", "--yes", "--env", "MCP_MODE=hang", "--env", "MCP_PID=" + pid, "--", "mcpserver"})
-			if code != exitInterrupted || strings.Contains(errs.String(), "cannot be learned") { // which is reported only without an interrupt
+			if code != exitInterrupted || strings.Contains(errs.String(), "cannot list the tools") { // which is reported only without an interrupt
 				t.Errorf("%d %s", code, &errs)
 			}
 			hears(t, "left", errs.String(), "it is stored but not used", "steward: interrupted\n")

@@ -334,7 +334,7 @@ func TestTheChatAsksAboutAgents(t *testing.T) {
 	writeAgent(t, dir, "chores/agents/helper/PROMPT.md", "Be \u202eevil.\n")
 	x.wait("? chores/helper (an agent) is not as you approved it any more.")
 	x.answer("y")
-	x.wait("Otherwise than you approved:", "+Be ‹U+202E›evil.", "! PROMPT.md holds characters that are not seen", "? Allow chores/helper as it is")
+	x.wait("Otherwise than you approved:", "+Be ‹U+202E›evil.", "! PROMPT.md contains invisible characters", "? Allow chores/helper as it is")
 	y.wait("? chores/helper (an agent) is not as you approved it any", "more. Look at what has changed? y/n")
 	y.answer("d")
 	y.wait("✗ chores/helper is denied")

@@ -15,7 +15,7 @@ import (
 
 func inspection() catalog.Inspection {
 	i := catalog.Inspection{Hash: "abc", Diff: "--- approved PROMPT.md\n+++ now PROMPT.md\n@@ -1 +1 @@\n-Be good.\n+Be ‹U+202E›evil.\n same\n",
-		Warnings: []string{"PROMPT.md holds characters that are not seen: U+202E on line 1"},
+		Warnings: []string{"PROMPT.md contains invisible characters: U+202E on line 1"},
 		Items:    []catalog.Item{{Name: "agent.yaml", Text: "name: desk\n\ndomains:\n\tnotes: {}\n"}, {Name: "file big", Hash: "def"}}}
 	i.Listing = catalog.Listing{Path: "desk", Kind: catalog.KindAgent, Status: catalog.Pending, Changed: true, By: "ada", At: time.Date(2030, 1, 2, 3, 4, 5, 0, time.Local),
 		Description: "Does desk.\nAnd more.", Dir: "/home/ada/desk", Reason: "it was\x1b[2J changed", Tools: []string{"notes.add", "notes.drop"},
@@ -33,7 +33,7 @@ func TestInspected(t *testing.T) {
   ✗ agent.yaml:3: a tab (x)
 
 Look at this:
-  ! PROMPT.md holds characters that are not seen: U+202E on line 1
+  ! PROMPT.md contains invisible characters: U+202E on line 1
 `
 	diff := `
 Otherwise than you approved:

@@ -334,7 +334,7 @@ func TestWhatCannotBeLookedAt(t *testing.T) {
 		o.Set(fault.New(fault.Unavailable, "server_gone", "it does not answer").WithHint("start it"), nil)
 		o.Agent("desk", "")
 		s, _ := chatIn(t, o)
-		s.answer("? desk", "y", "what notes of desk offers cannot be learned", "start it", "server_gone")
+		s.answer("? desk", "y", "cannot list the tools of notes of desk", "start it", "server_gone")
 		s.keys("/help\r")
 		s.shows("/approve [NAME]", "Ctrl-C twice leaves")
 		s.asks("")

@@ -152,7 +152,7 @@ func TestANewToolDoesNotStopATurn(t *testing.T) {
 	if l := listing(n, "mcp:sim"); l.Status != "approved" || fmt.Sprint(l.Tools, l.Waiting, l.Gone) != "[sim.look] [sim.extra] [sim.two]" {
 		t.Errorf("%+v", l)
 	}
-	if c := strings.Count(n.Log(), "off until they are approved"); c != 1 {
+	if c := strings.Count(n.Log(), "disabled until they are approved"); c != 1 {
 		t.Errorf("told %d times:\n%s", c, n.Log())
 	}
 	if out := n.Must("agents", "approve", "--all", "--yes"); !strings.Contains(out, "tool sim.extra") {

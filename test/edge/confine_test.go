@@ -201,7 +201,7 @@ func TestAConfinedProgramCannotApprove(t *testing.T) {
 	servers(n, map[string]any{"server": map[string]any{"command": testBinary(t), "args": []string{"probe", "server"}, "reach": "here", "yields": []string{}}})
 	n.Until("the server is seen", func() bool { return listing(n, "mcp:server").Path != "" && listing(n, "spy").Path != "" })
 	show := n.Must("agents", "show", "spy")
-	for _, words := range []string{"listed may connect to these hosts alone: " + strings.TrimPrefix(a.Listed, "http://"), "public may reach the network: any public host", "free runs unconfined", "free can act as you"} {
+	for _, words := range []string{"listed may connect only to these hosts: " + strings.TrimPrefix(a.Listed, "http://"), "public may reach the network: any public host", "free runs unconfined", "free can act as you"} {
 		if !strings.Contains(show, words) {
 			t.Errorf("an approval does not say %q:\n%s", words, show)
 		}

@@ -41,7 +41,7 @@ func TestALookByAModelOnlyMakesAProposalStricter(t *testing.T) {
 	n.Serve()
 
 	shown := strings.Join(strings.Fields(n.Must("agents", "approve", "mcp:sim", "--yes")), " ")
-	if want := "data from names and schemas, and openai/gpt-5.4-mini looked at it: stricter are sim.find_page yields private,untrusted and targets via"; !strings.Contains(shown, want) {
+	if want := "data from names and schemas, and openai/gpt-5.4-mini reviewed it: stricter settings: sim.find_page yields private,untrusted and targets via"; !strings.Contains(shown, want) {
 		t.Errorf("the approval does not say %q:\n%s", want, shown)
 	}
 	text, _ := told.Load().(string)
@@ -79,7 +79,7 @@ func TestALookByAModelOnlyMakesAProposalStricter(t *testing.T) {
 		if err := json.Unmarshal(body, &insp); err != nil || status != http.StatusOK {
 			t.Fatalf("%d %v %s", status, err, body)
 		}
-		return strings.HasPrefix(insp.Data, "from names and schemas alone: the look by a model failed (")
+		return strings.HasPrefix(insp.Data, "from names and schemas only: the review by a model failed (")
 	})
 	status, body := n.HTTP(http.MethodPost, "/api/v1/agents/approve", map[string]any{"path": "mcp:sim", "hash": insp.Hash,
 		"tools": map[string]any{"sim.find_page": map[string]any{"yields": []string{"untrusted"}}}})
@@ -100,7 +100,7 @@ func TestALookByAModelOnlyMakesAProposalStricter(t *testing.T) {
 	}
 	off := edge.New(t, edge.Options{})
 	servers(off, map[string]any{"sim": map[string]any{"url": sim.url}})
-	if got := strings.Join(strings.Fields(off.Must("agents", "approve", "mcp:sim", "--yes")), " "); !strings.Contains(got, "from names and schemas alone: no model could look at it") {
+	if got := strings.Join(strings.Fields(off.Must("agents", "approve", "mcp:sim", "--yes")), " "); !strings.Contains(got, "from names and schemas only: no model could review it") {
 		t.Errorf("offline: %s", got)
 	}
 }

@@ -32,7 +32,7 @@ func TestADataFolderOfAnOlderVersion(t *testing.T) {
 	}
 	const sums = "01a20a7b-c3ae-7794-bb1c-53d0df2b6cfd"
 	check("audit verify", "The log is as it was written: 113 entries.")
-	check("agents list", `agents have no domains any more, and so no "task"; write tools: [todo.*]`)
+	check("agents list", `agents no longer have domains: "task" is not supported; write tools: [todo.*]`)
 	check("conversations list", "What is 17 * 23?")
 	check("conversations show "+sums, "Multiply (a 20, b 23): 460.")
 	check("branch list --conversation "+sums, "main         12 messages")

@@ -44,7 +44,7 @@ func (f Follower) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.Log.Warn(f.What+" are looked at every few seconds: the system does not notify of changes", "error", err)
+		f.Log.Warn(f.What+" are polled every few seconds: the system does not report changes", "error", err)
 	}
 	f.poll(ctx)
 }
@@ -58,7 +58,7 @@ func (f Follower) follow(ctx context.Context) error {
 	}
 	defer func() {
 		if err := w.Close(); err != nil {
-			f.Log.Warn("ending the watch over "+f.What+" failed", "error", err)
+			f.Log.Warn("closing the watch on "+f.What+" failed", "error", err)
 		}
 	}()
 	watched := map[string]bool{}
@@ -80,7 +80,7 @@ func (f Follower) follow(ctx context.Context) error {
 				rest.Disturb()
 			}
 		case err := <-w.Errors:
-			f.Log.Warn("a change of "+f.What+" may have been missed; all are read again", "error", err)
+			f.Log.Warn("a change of "+f.What+" may have been missed; everything is read again", "error", err)
 			f.Noted()
 			rest.Disturb()
 		case <-f.Again:
@@ -139,7 +139,7 @@ func (f Follower) watchDirs(w *Watcher, watched map[string]bool) (more bool, err
 		if !wanted[d] {
 			delete(watched, d)
 			if err := w.Remove(d); err != nil {
-				f.Log.Debug("a folder is not watched any more", "folder", d, "error", err) // it is gone, and its watch with it
+				f.Log.Debug("a folder is no longer watched", "folder", d, "error", err) // it is gone, and its watch with it
 			}
 		}
 	}
