@@ -70,7 +70,7 @@ func TestMailboxOfTheSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	env = append(env, "SSL_CERT_FILE="+cert) // see package crypto/x509; it is read once in a process
-	for password, want := range map[string]string{"wrong password": "does not let the account work in", mailtest.Password: "ok    mail       mail of work"} {
+	for password, want := range map[string]string{"wrong password": "rejects the login of the account work", mailtest.Password: "ok    mail       mail of work"} {
 		if code, _, errs := in(t, password, env, "secrets", "set", "MAIL"); code != exitOK {
 			t.Fatal(errs)
 		}
@@ -90,7 +90,7 @@ func TestCalendarsOfTheSettings(t *testing.T) {
 	if err := os.WriteFile(file, []byte("calendars: {"+account+"}\ncontacts: {"+strings.Replace(account, "',", "/card/',", 1)+"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for password, wants := range map[string][]string{"wrong password": {"does not let the account cloud in", "calendars.cloud", "contacts.cloud"},
+	for password, wants := range map[string][]string{"wrong password": {"rejects the login of the account cloud", "calendars.cloud", "contacts.cloud"},
 		davtest.Password: {"calendar   cloud/Home, cloud/Work", "todo       cloud/Tasks", "contacts   cloud/People"}} {
 		if code, _, errs := in(t, password, env, "secrets", "set", "DAV"); code != exitOK {
 			t.Fatal(errs)

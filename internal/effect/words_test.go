@@ -114,7 +114,7 @@ func TestQuestionsAboutBuiltInTools(t *testing.T) {
 		{"files.edit", `{"path":"workspace/a.txt","old":"x","new":"y"}`, "Edit workspace/a.txt", "It changes a file.", "new=y old=x", "edit workspace/a.txt | edit files in workspace | exactly this"},
 		{"files.move", `{"from":"workspace/in/a.txt","to":"workspace/out/b.txt"}`, "Move workspace/in/a.txt to workspace/out/b.txt", "It moves or renames a file.", "",
 			"move files from workspace/in to workspace/out | exactly this"},
-		{"files.delete", `{"path":"workspace/old/a.txt"}`, "Delete workspace/old/a.txt", "It moves a file or folder to the trash.", "", "delete what lies in workspace/old | exactly this"},
+		{"files.delete", `{"path":"workspace/old/a.txt"}`, "Delete workspace/old/a.txt", "It moves a file or folder to the trash.", "", "delete anything in workspace/old | exactly this"},
 		{"notes.write", `{"title":"Shopping","text":"milk"}`, "Write the note Shopping, 1 line", "It changes a note.", "text=milk", "write the note Shopping, whatever is in it | exactly this"},
 		{"notes.append", `{"title":"Shopping","text":"milk"}`, "Add 1 line to the note Shopping", "It changes a note.", "text=milk", "add anything to the note Shopping | exactly this"},
 		{"todo.add", `{"title":"three"}`, "Add the task three", "It changes your to-do list.", "", "add any task | exactly this"},

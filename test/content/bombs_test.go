@@ -82,7 +82,7 @@ func TestPagesThatAreBombs(t *testing.T) {
 		{bomb{"a million laughs", anything}, "application/rss+xml", "", text(laughs(), " ", 1)},
 		{bomb{"a gzip bomb", "extract_too_large"}, html, "gzip", bytesOf(packed(t, "<p>word ", 64*mega, gzipped))},
 		{bomb{"two encodings", "page_encoding"}, html, "gzip, gzip", bytesOf(packed(t, "x", mega, gzipped))},
-		{bomb{"Brotli that nobody asked for", "page_encoding"}, html, "br", text("\x1b\x00\x00", "\xff", mega)},
+		{bomb{"Brotli that was not requested", "page_encoding"}, html, "br", text("\x1b\x00\x00", "\xff", mega)},
 		{bomb{"UTF-16 that is none", anything}, "text/html; charset=utf-16", "", text("", "<p>hello", mega)},
 		{bomb{"an unknown encoding", "hello"}, "text/html; charset=x-none", "", text("<p>hello", "\xff\xfe\x80", mega)},
 		{bomb{"invalid UTF-8", "hello"}, "text/plain; charset=utf-8", "", text("hello", "\xc0\xaf\xed\xa0\x80", mega)},

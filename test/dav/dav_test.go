@@ -103,7 +103,7 @@ func TestRadicale(t *testing.T) {
 		{call("calendar.list", args{"date": "2030-03-06", "until": "2030-03-13"}), `(?s)Thu 7 Mar 2030 08:15.*Dentist.*Wed 13 Mar`},
 		{call("calendar.remove", args{"event": "tea", "date": "2030-03-05"}), `Removed "Tea"`},
 		{call("calendar.free", args{"date": "2030-03-07", "minutes": 15}), `Free on Thu 7 Mar 2030: 08:00–08:15, 08:45–09:00, 10:00–20:00`},
-		{call("calendar.add", args{"title": "Choir", "start": "2030-03-27T19:00:00", "repeat": "weekly", "attendees": []string{"bob@example.org"}}), `The server sends nothing: bob@example.org must be told`},
+		{call("calendar.add", args{"title": "Choir", "start": "2030-03-27T19:00:00", "repeat": "weekly", "attendees": []string{"bob@example.org"}}), `The server sends no invitations: bob@example.org must be notified`},
 		{call("calendar.list", args{"date": "2030-04-03"}), `"Choir", Wed 3 Apr 2030 19:00–20:00, with bob@example.org \(repeats\)`},
 		{call("todo.add", args{"title": "Buy milk", "due": "2030-03-06"}), `Added the task "Buy milk"`},
 		{call("todo.add", args{"title": "Pay; the, rent"}), `Added the task`},

@@ -138,7 +138,7 @@ func wishes(site string) []wish {
 		{"Search the web for the library", []step{call("web.search", args{"query": "town library hours"})}, "", "Town library"},
 		{"When does it open?", []step{call("web.search", args{"query": "town library hours"}), call("web.fetch", args{"url": site + "/library"})}, "", "from nine to five"},
 		{"What is new there?", []step{call("web.fetch", args{"url": site + "/feed"})}, "", "A new reading room"},
-		{"Read the page that is not to be read", []step{call("web.fetch", args{"url": site + "/private/x"})}, "", "does not want programs"},
+		{"Read the page that is not to be read", []step{call("web.fetch", args{"url": site + "/private/x"})}, "", "does not allow programs"},
 		{"What does my router say?", []step{call("web.fetch", args{"url": "http://192.168.1.1/"})}, "", "may not be reached"},
 
 		// The weather, and the rest

@@ -70,7 +70,7 @@ func (b *chromium) at(ctx context.Context, site string) (page, error) {
 func (b *chromium) element(ctx context.Context, p page, element, name string) (int, error) {
 	id, err := strconv.Atoi(strings.TrimPrefix(element, "e"))
 	if err != nil {
-		return 0, fault.New(fault.Invalid, "element_invalid", "%.40q is no id of an element", element)
+		return 0, fault.New(fault.Invalid, "element_invalid", "%.40q is not an element id", element)
 	}
 	var tree struct{ Nodes []node }
 	err = b.call(ctx, p.session, "Accessibility.getPartialAXTree", m{"backendNodeId": id, "fetchRelatives": false}, &tree)
@@ -81,7 +81,7 @@ func (b *chromium) element(ctx context.Context, p page, element, name string) (i
 		return 0, b.cause(err)
 	}
 	if now := tree.Nodes[0].Name.text(); now != oneLine(name) {
-		return 0, fault.New(fault.Conflict, "element_changed", "the element %s is called %q, not %q", element, now, name).WithHint("read the page again, and use the name as it stands there")
+		return 0, fault.New(fault.Conflict, "element_changed", "the element %s is called %q, not %q", element, now, name).WithHint("read the page again, and use the name that it shows")
 	}
 	return id, nil
 }
@@ -143,7 +143,7 @@ func (b *chromium) middle(ctx context.Context, p page, id int) (x, y float64, er
 		return 0, 0, err
 	}
 	if !top {
-		return 0, 0, fault.New(fault.Conflict, "element_covered", "something lies over the element").WithHint("look at the page, and close what covers it")
+		return 0, 0, fault.New(fault.Conflict, "element_covered", "something lies over the element").WithHint("read the page, and close the part that covers it")
 	}
 	return x, y, nil
 }
@@ -171,7 +171,7 @@ const prepare = `function(text) {
 		return this.value === text ? "" : "it does not take this value";
 	}
 	if (this.type === "file") return "files are not given to pages";
-	if (this.tagName !== "INPUT" && this.tagName !== "TEXTAREA" && !this.isContentEditable) return "it is no field";
+	if (this.tagName !== "INPUT" && this.tagName !== "TEXTAREA" && !this.isContentEditable) return "it is not a field";
 	this.focus();
 	if (this.select) this.select(); else document.getSelection().selectAllChildren(this);
 	document.execCommand("delete");

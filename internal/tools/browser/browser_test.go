@@ -259,7 +259,7 @@ func TestAPageIsReadAsAnOutline(t *testing.T) {
 	}
 	w.open("/long")
 	first := w.call("read", nil)
-	if _, rest, ok := strings.Cut(first, "read it from "); !ok || len(first) > shown+1000 {
+	if _, rest, ok := strings.Cut(first, "read on from "); !ok || len(first) > shown+1000 {
 		t.Errorf("%d bytes, %q", len(first), first[len(first)-100:])
 	} else if next := w.call("read", map[string]any{"from": shown}); !strings.Contains(next, "A line of a long page.") || rest == "" {
 		t.Errorf("%q", next)

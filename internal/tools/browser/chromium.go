@@ -105,7 +105,7 @@ func start(ctx, life context.Context, o Options) (*chromium, error) {
 			"filter": []m{{"type": "page"}}}, nil)
 	}
 	if err == nil && !b.await(ctx, startTime, func() bool { return len(b.pages) > 0 }) {
-		err = errors.New("it shows no page")
+		err = errors.New("it opened no page")
 	}
 	if err != nil {
 		if b.ended() {
@@ -113,7 +113,7 @@ func start(ctx, life context.Context, o Options) (*chromium, error) {
 		}
 		b.close()
 		return nil, fault.New(fault.Unavailable, "browser_failed", "the browser could not be started: %w%s", err, proc.Said(nil)).
-			WithHint("see whether %s --headless runs on this machine", o.Path)
+			WithHint("check that %s --headless runs on this machine", o.Path)
 	}
 	return b, nil
 }

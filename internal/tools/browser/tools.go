@@ -83,7 +83,7 @@ func (s *Browsers) Tools() ([]tool.Tool, error) {
 func (s *Browsers) openPage(ctx context.Context, in tool.Invocation, a openArgs) (none tool.Result, err error) {
 	u, err := url.Parse(strings.TrimSpace(a.URL))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return none, fault.New(fault.Invalid, "url_invalid", "%.200q is no address of a page", a.URL).WithHint("write it like https://example.org/page, without a user name")
+		return none, fault.New(fault.Invalid, "url_invalid", "%.200q is not the address of a page", a.URL).WithHint("write it like https://example.org/page, without a user name")
 	}
 	port := u.Port()
 	if port == "" {
@@ -168,7 +168,7 @@ func (b *chromium) told(ctx context.Context, from int) (none tool.Result, err er
 	part, next := local.Cut(outline(tree.Nodes), from, shown)
 	text := fmt.Sprintf("%s\n%s\n\n%s", oneLine(at.Title), at.URL, part)
 	if next > 0 {
-		text += fmt.Sprintf("\n[The page goes on: read it from %d.]", next)
+		text += fmt.Sprintf("\n[The page continues: read on from %d.]", next)
 	}
 	res := tool.Text(text)
 	res.Labels = b.labels()

@@ -63,7 +63,7 @@ func (k *kit) changers(to *local.Kit) {
 	addChange(k, to, tool.Spec{Name: "delete", Targets: []string{"path"}, Tidy: gone, Sentences: withFolder(k.mainFolder(), deleteFile...),
 		Description: "Deletes a file or folder. It is kept in a trash for a while, so that deleting can be undone. " + begin,
 		Log:         tool.LogSpec{Summary: "Delete {path}", Does: "moves a file or folder to the trash", Impact: []string{"path"}},
-		Widths:      []tool.Width{{Name: "delete what lies in {path:folder}", Folder: []string{"path"}}}}, k.delete)
+		Widths:      []tool.Width{{Name: "delete anything in {path:folder}", Folder: []string{"path"}}}}, k.delete)
 }
 
 const changesFile = "changes a file"
@@ -181,7 +181,7 @@ func (p place) textOf(root *os.Root) (string, form, error) {
 		said, err = how.decode(b)
 	}
 	if back, encErr := how.encode(said); !ok || err != nil || encErr != nil || back != string(b) {
-		return "", utf8Form, fault.New(fault.Invalid, "not_a_text", "%q is no text in an encoding that can be kept: UTF-8, UTF-16 or Windows-1252", p.shown)
+		return "", utf8Form, fault.New(fault.Invalid, "not_a_text", "%q is not text in UTF-8, UTF-16 or Windows-1252", p.shown)
 	}
 	return said, how, nil
 }
@@ -196,9 +196,9 @@ func (a editArgs) text(f *former) (now, told string, err error) {
 			WithHint("read the file again, and copy the text exactly, with its spaces and line breaks")
 	case n > 1 && !a.All:
 		return "", "", fault.New(fault.Conflict, "text_not_unique", "the text to replace is in %q %d times", f.shown, n).
-			WithHint("take more of its surroundings, or set all to replace each")
+			WithHint("include more of the surrounding text, or set all to replace each occurrence")
 	case now == f.text:
-		return "", "", fault.New(fault.Invalid, "edit_empty", "the file would stay as it is: the two texts are the same, and line ends are kept")
+		return "", "", fault.New(fault.Invalid, "edit_empty", "nothing to change: the two texts are the same apart from line ends")
 	}
 	return now, fmt.Sprintf("Changed %s:\n%s", f.shown, unified(f.shown, f.text, now)), nil
 }
@@ -232,7 +232,7 @@ func (k *kit) move(ctx context.Context, in tool.Invocation, a moveArgs) (string,
 	}
 	other.Close() // it is the same folder, or refused
 	if from.Name != to.Name {
-		return "", tool.NotDone(fault.New(fault.Invalid, "move_across", "%q and %q are in two granted folders", from.shown, to.shown).WithHint("move inside one folder"))
+		return "", tool.NotDone(fault.New(fault.Invalid, "move_across", "%q and %q are in different granted folders", from.shown, to.shown).WithHint("move within one folder"))
 	}
 	state, err := stateOf(ctx, root, from.rel)
 	switch {
@@ -297,7 +297,7 @@ func (k *kit) delete(ctx context.Context, in tool.Invocation, a deleteArgs) (str
 	if err := syncUp(root, path.Dir(p.rel)); err != nil {
 		return "", p.fault(err)
 	}
-	return fmt.Sprintf("Deleted %s. It is in the trash: this can be undone.", p.shown), nil
+	return fmt.Sprintf("Deleted %s. It is in the trash, so this can be undone.", p.shown), nil
 }
 
 // recorded is a change that the trash remembers, and how things are now.
@@ -405,7 +405,7 @@ func (c changes) Revert(ctx context.Context, key string) (told string, err error
 	if err != nil {
 		return "", r.p.fault(err)
 	}
-	return "Undone: " + r.p.shown + " is as it was before.", nil
+	return "Undone: " + r.p.shown + " is restored.", nil
 }
 
 // restore copies what was replaced beside its old place, and renames it.

@@ -57,7 +57,7 @@ func TestEditMoveDelete(t *testing.T) {
 		{"files.move", `{"from":"notes/sub","to":"notes/under"}`, "Moved notes/sub to notes/under."},
 		{"files.delete", `{"path":"notes"}`, "not_a_file"},
 		{"files.delete", `{"path":"notes/none"}`, "file_not_found"},
-		{"files.delete", `{"path":"notes/new"}`, "Deleted notes/new. It is in the trash: this can be undone."},
+		{"files.delete", `{"path":"notes/new"}`, "Deleted notes/new. It is in the trash, so this can be undone."},
 	})
 	if content(t, dir, "under", "b.txt") != "beta" || content(t, dir, "new", "f.txt") != "(none)" {
 		t.Error("not moved, or not deleted")
@@ -289,7 +289,7 @@ func TestSearch(t *testing.T) {
 	put(".gitignore", "# built\nbuild/\n")
 	put("bin", "main\x00")
 	must.Do(t, os.Symlink("../../secret.txt", filepath.Join(dir, "src", "out.txt")))
-	const not = "[Not searched: 1 file that is no text, 6 that are hidden or named in .gitignore.]"
+	const not = "[Not searched: 1 file that is not text, 6 that are hidden or named in .gitignore.]"
 	const named = "[Not searched: 2 that are hidden or named in .gitignore.]"
 	table(t, r, []row{
 		{"files.search", `{"query":"main hello"}`, "notes/src/main.go:3: func main() { Hello() }\n" + not + "\n"},

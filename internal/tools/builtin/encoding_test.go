@@ -79,7 +79,7 @@ func TestASearchCountsWhatItPassesOver(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("needle\x00\x01"), 0o600))
 	}
 	must.Do(t, os.WriteFile(filepath.Join(dir, "large.txt"), make([]byte, maxSearchFile+1), 0o600))
-	const not = "[Not searched: 2 files that are no text, 1 file with more than 8 MB, 1 that is hidden or named in .gitignore.]"
+	const not = "[Not searched: 2 files that are not text, 1 file with more than 8 MB, 1 that is hidden or named in .gitignore.]"
 	if got, err := call(t, r, "files.search", `{"query":"needle","path":"notes"}`); err != nil || got != "notes/a.txt:1: needle\n"+not+"\n" {
 		t.Errorf("%q, %v", got, err)
 	}

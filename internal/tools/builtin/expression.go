@@ -101,7 +101,7 @@ func scan(text string) ([]token, error) {
 		case strings.ContainsRune("+-*/^%(),√", same(r)):
 			t.text = string(same(r))
 		default:
-			return nil, invalid(t.at, "%q has no meaning here", r)
+			return nil, invalid(t.at, "unexpected %q", r)
 		}
 		out = append(out, t)
 	}

@@ -129,11 +129,11 @@ func listing(p place, entries []fs.DirEntry, offset int) string {
 		case info.Mode().IsRegular():
 			fmt.Fprintf(&b, "%s  %d bytes  %s\n", name, info.Size(), info.ModTime().UTC().Format(time.RFC3339))
 		default:
-			fmt.Fprintf(&b, "%s  (no plain file: cannot be used)\n", name)
+			fmt.Fprintf(&b, "%s  (not a regular file: cannot be used)\n", name)
 		}
 	}
 	if to < len(entries) {
-		fmt.Fprintf(&b, "[There are more: go on with offset %d.]\n", to)
+		fmt.Fprintf(&b, "[There are more: continue with offset %d.]\n", to)
 	}
 	return b.String()
 }

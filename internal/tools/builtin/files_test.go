@@ -77,7 +77,7 @@ func TestList(t *testing.T) {
 	if err != nil || !strings.HasPrefix(got, whole) {
 		t.Errorf("%s, %v", got, err)
 	}
-	for _, s := range []string{"link  (no plain file: cannot be used)", "pipe  (no plain file: cannot be used)", "socket  (no plain file: cannot be used)", "\nsub/\n"} {
+	for _, s := range []string{"link  (not a regular file: cannot be used)", "pipe  (not a regular file: cannot be used)", "socket  (not a regular file: cannot be used)", "\nsub/\n"} {
 		if !strings.Contains(got, s) {
 			t.Errorf("%s\ndoes not say %q", got, s)
 		}
@@ -86,7 +86,7 @@ func TestList(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(dir, "sub", "deep", fmt.Sprintf("f%04d", i)), nil, 0o600))
 	}
 	got, err = call(t, r, "files.list", `{"path":"notes/sub/deep"}`)
-	if err != nil || strings.Count(got, "\n") != maxEntries+2 || !strings.HasSuffix(got, "[There are more: go on with offset 500.]\n") {
+	if err != nil || strings.Count(got, "\n") != maxEntries+2 || !strings.HasSuffix(got, "[There are more: continue with offset 500.]\n") {
 		t.Errorf("%d lines, %v", strings.Count(got, "\n"), err)
 	}
 	got, err = call(t, r, "files.list", `{"path":"notes/sub/deep","offset":510}`)
@@ -179,9 +179,9 @@ func TestRead(t *testing.T) {
 		{"files.read", `{"path":"notes/utf8","line":-1}`, "args_invalid"},
 		{"files.read", `{"path":"notes/late.txt","line":2}`, "xÿy\n[Lines 2 to 2: the end.]\n[The file is written in Windows-1252.]"},
 		{"files.read", `{"path":"notes/latin1.txt"}`, "café crème\n[The file is written in Windows-1252.]"},
-		{"files.read", `{"path":"notes/data.bin"}`, "notes/data.bin is a file of type application/octet-stream with 4 bytes, changed 2026-01-02T03:04:05Z; it is no text."},
-		{"files.read", `{"path":"notes/data.zip"}`, "notes/data.zip is a file of type application/zip with 8 bytes, changed 2026-01-02T03:04:05Z; it is no text."},
-		{"files.read", `{"path":"notes/data.json"}`, "notes/data.json is a file of type application/json with 4 bytes, changed 2026-01-02T03:04:05Z; it is no text."},
+		{"files.read", `{"path":"notes/data.bin"}`, "notes/data.bin is a file of type application/octet-stream with 4 bytes, changed 2026-01-02T03:04:05Z; it is not text."},
+		{"files.read", `{"path":"notes/data.zip"}`, "notes/data.zip is a file of type application/zip with 8 bytes, changed 2026-01-02T03:04:05Z; it is not text."},
+		{"files.read", `{"path":"notes/data.json"}`, "notes/data.json is a file of type application/json with 4 bytes, changed 2026-01-02T03:04:05Z; it is not text."},
 	})
 }
 

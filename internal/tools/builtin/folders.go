@@ -22,14 +22,14 @@ func checkFolders(folders []Folder) error {
 		}
 		switch info, err := os.Stat(f.Path); {
 		case f.Name == "" || f.Name == "." || f.Name == ".." || strings.ContainsAny(f.Name, "/\\\x00\n"):
-			return bad("its name is not one word").WithHint("name it like notes")
+			return bad("its name is not a single word").WithHint("name it like notes")
 		case seen[f.Name]:
-			return bad("there are two of this name").WithHint("name one of them otherwise")
+			return bad("the name is used twice").WithHint("rename one of them")
 		case f.Make && errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return bad("%w", err).WithHint("make the folder, or take it out of the settings")
+			return bad("%w", err).WithHint("create the folder, or remove it from the settings")
 		case !info.IsDir():
-			return bad("%s is no folder", f.Path).WithHint("grant a folder")
+			return bad("%s is not a folder", f.Path).WithHint("grant a folder")
 		}
 		seen[f.Name] = true
 	}
@@ -88,7 +88,7 @@ type place struct {
 
 // begin describes paths for all users. It names no folders, because only those who may use a folder may
 // know its name.
-const begin = "Paths begin with the name of a granted folder; files.list without a path tells which there are."
+const begin = "Paths begin with the name of a granted folder; files.list without a path lists them."
 
 // find splits a model's path into a folder and a path in it. It refuses whatever could lead out of the
 // folder; os.Root guarantees that nothing does, even if the folder changes meanwhile.
@@ -99,11 +99,11 @@ func (list folders) find(shown string) (place, error) {
 	clean := strings.TrimSuffix(shown, "/")
 	switch {
 	case strings.ContainsAny(clean, "\x00\\"):
-		return bad("a path has no backslash and no zero byte")
+		return bad("a path must not contain a backslash or a zero byte")
 	case strings.HasPrefix(clean, "/") || strings.HasPrefix(clean, "~"):
 		return bad("it is not inside a granted folder")
 	case !fs.ValidPath(clean):
-		return bad(`a path has no empty parts, no "." and no ".."`)
+		return bad(`a path must not have empty parts, "." or ".."`)
 	}
 	name, rel, _ := strings.Cut(clean, "/")
 	for _, f := range list {
@@ -129,7 +129,7 @@ func (list folders) open(path string) (place, *os.Root, error) {
 
 // notOurs refuses what belongs to Steward itself.
 func (p place) notOurs() error {
-	return fault.New(fault.Denied, "path_refused", "%q is refused: it holds Steward's own data or settings, which no tool reads or changes", p.shown)
+	return fault.New(fault.Denied, "path_refused", "%q is refused: it contains Steward's own data or settings, which tools cannot read or change", p.shown)
 }
 
 // open opens the folder of a place, and refuses a path through a symbolic link or into what belongs to
@@ -211,5 +211,5 @@ func (p place) notPlain(m fs.FileMode) error {
 	if m.IsDir() {
 		return fault.New(fault.Invalid, "not_a_file", "%q is a folder", p.shown).WithHint("list it, or name a file in it")
 	}
-	return fault.New(fault.Invalid, "not_a_file", "%q is no plain file, but a link, a pipe or the like", p.shown)
+	return fault.New(fault.Invalid, "not_a_file", "%q is not a regular file", p.shown)
 }

@@ -196,7 +196,7 @@ func TestExpressionErrorsSayWhere(t *testing.T) {
 		"sin(1,2)":   "sin takes 1 arguments, got 2",
 		"root(1)":    "root takes 2 arguments, got 1",
 		"sum()":      `expected a number, got ")"`,
-		"1 # 2":      `'#' has no meaning here`,
+		"1 # 2":      `unexpected '#'`,
 		"2 +":        "sqrt",
 	} {
 		if _, err := evaluate(expr); err == nil || !strings.Contains(err.Error(), says) {

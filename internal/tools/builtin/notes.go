@@ -66,7 +66,7 @@ func (k *kit) notes(to *local.Kit) {
 		})
 	changed := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"notes.read"}, Parameters: []string{"title"}}}
 	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"title"}, Tidy: changed, Sentences: writeNote,
-		Description: "Writes a note of the user's: a new one, or with overwrite a whole one anew.",
+		Description: "Writes a note of the user's: a new one, or with overwrite the replacement of an existing one.",
 		Log:         tool.LogSpec{Summary: "Write the note {title}, {text:lines|empty}", Does: "changes a note", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}, Previewed: []string{"text"}},
 		Widths:      []tool.Width{{Name: "write the note {title}, whatever is in it", Any: []string{"text", "overwrite"}}}},
 		func(a noteWriteArgs) (string, error) { return notePath(dir, a.Title) },
@@ -84,7 +84,7 @@ func (k *kit) notes(to *local.Kit) {
 func notePath(dir, title string) (string, error) {
 	title = strings.TrimSuffix(strings.TrimSpace(title), ".md")
 	if title == "" || strings.HasPrefix(title, ".") || strings.ContainsAny(title, "/\\\x00\n\r") {
-		return "", fault.New(fault.Invalid, "title_invalid", "%.80q is no title of a note", title).WithHint("use a title without slashes and line breaks that does not begin with a dot")
+		return "", fault.New(fault.Invalid, "title_invalid", "%.80q is not a valid note title", title).WithHint("use a title without slashes and line breaks that does not begin with a dot")
 	}
 	return dir + "/" + title + ".md", nil
 }
@@ -104,7 +104,7 @@ func (a noteAppendArgs) text(f *former) (now, told string, err error) {
 	}
 	now += strings.ReplaceAll(strings.TrimSuffix(unixEnds(a.Text), "\n")+"\n", "\n", end)
 	if len(now) > maxNote {
-		return "", "", fault.New(fault.TooLarge, "note_too_large", "the note would have %d bytes: at most %d", len(now), maxNote).WithHint("begin another note")
+		return "", "", fault.New(fault.TooLarge, "note_too_large", "the note would have %d bytes: at most %d", len(now), maxNote).WithHint("start another note")
 	}
 	return now, fmt.Sprintf("Added to %s: it has %d bytes now.", f.shown, len(now)), nil
 }

@@ -42,7 +42,7 @@ func (n number) size() int        { return max(n.Num().BitLen(), n.Denom().BitLe
 func (n number) by(m number) bool { return n.rounded || m.rounded }
 
 var (
-	errDivision = fault.New(fault.Invalid, "division_by_zero", "division by zero: it has no result")
+	errDivision = fault.New(fault.Invalid, "division_by_zero", "division by zero")
 	errTooBig   = fault.New(fault.TooLarge, "number_too_large", "the result is too large to write down").WithHint("use smaller numbers")
 )
 

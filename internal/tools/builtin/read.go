@@ -126,7 +126,7 @@ func (p place) document(ctx context.Context, r extract.Reader, f *os.File, info 
 		return tool.Result{}, err
 	}
 	if strings.TrimSpace(doc.Text) == "" {
-		doc.Text = "(there is no text in it; it may be scanned)"
+		doc.Text = "(it has no text; it may be scanned)"
 	}
 	out, err := p.page(ctx, strings.NewReader(doc.Text), a)
 	return tool.Text(fmt.Sprintf("%s (%s, %d bytes):\n%s", p.shown, doc.Kind, info.Size(), out)), err
@@ -136,7 +136,7 @@ func (p place) document(ctx context.Context, r extract.Reader, f *os.File, info 
 func (p place) media(f *os.File, info fs.FileInfo, kind string) (tool.Result, error) {
 	image := kind == "image/png" || kind == "image/jpeg" || kind == "image/gif" || kind == "image/webp"
 	if !image && kind != "application/pdf" || info.Size() > maxMedia {
-		why := "it is no text"
+		why := "it is not text"
 		if info.Size() > maxMedia {
 			why = "it is too large to be shown"
 		}

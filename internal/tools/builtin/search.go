@@ -61,7 +61,7 @@ func (u unsearched) String() string {
 	for _, c := range []struct {
 		n         int
 		one, many string
-	}{{u.binary, "file that is no text", "files that are no text"},
+	}{{u.binary, "file that is not text", "files that are not text"},
 		{u.large, fmt.Sprintf("file with more than %d MB", maxSearchFile>>20), fmt.Sprintf("files with more than %d MB", maxSearchFile>>20)},
 		{u.unreadable, "that cannot be read", "that cannot be read"},
 		{u.hidden, "that is hidden or named in .gitignore", "that are hidden or named in .gitignore"}} {
@@ -108,7 +108,7 @@ func (k *kit) search(ctx context.Context, in tool.Invocation, a searchArgs) (str
 			continue // it is Steward's own: the others are searched
 		}
 		if errors.Is(err, errEnough) {
-			return f.out.String() + fmt.Sprintf("[Stopped after %d lines in %d files: there may be more. Search for less, or in one folder.]", f.hits, f.files) + f.not.String() + "\n", nil
+			return f.out.String() + fmt.Sprintf("[Stopped after %d lines in %d files: there may be more. Use a narrower search, or search one folder.]", f.hits, f.files) + f.not.String() + "\n", nil
 		}
 		if err != nil {
 			return "", err

@@ -54,8 +54,8 @@ func (k *kit) trash(user string) (*os.Root, error) {
 			return root, nil
 		}
 	}
-	return nil, fault.New(fault.Unavailable, "trash_unavailable", "the folder that keeps what is replaced cannot be used: %w", err).
-		WithHint("see that Steward may write to its data folder")
+	return nil, fault.New(fault.Unavailable, "trash_unavailable", "the folder for replaced files cannot be used: %w", err).
+		WithHint("make sure that Steward may write to its data folder")
 }
 
 // keep records a change, with what it is about to replace at p.
@@ -84,7 +84,7 @@ func (k *kit) keep(ctx context.Context, user, key string, n note, p place, root 
 			err = trash.Rename(temp, n.Was)
 		}
 		if err = cmp.Or(err, syncUp(trash, ".")); err != nil {
-			return fault.New(fault.Unavailable, "trash_unavailable", "what would be replaced cannot be kept: %w", err)
+			return fault.New(fault.Unavailable, "trash_unavailable", "the files to be replaced cannot be kept: %w", err)
 		}
 	}
 	if err := local.Keep(k.changesOf(user), key, n); err != nil {
@@ -113,8 +113,8 @@ func emptyTrash(trash *os.Root) error {
 }
 
 // errTooMuch means that a folder or file is too large for the trash.
-var errTooMuch = fault.New(fault.TooLarge, "file_too_large", "it is too large to be kept for undoing this: at most %d MiB and %d files", maxFormer>>20, maxFormerFiles).
-	WithHint("do it by hand")
+var errTooMuch = fault.New(fault.TooLarge, "file_too_large", "it is too large to be kept for undo: the limit is %d MiB and %d files", maxFormer>>20, maxFormerFiles).
+	WithHint("do it yourself")
 
 // copier copies files, folders and symbolic links from one root to another, within limits.
 type copier struct {
@@ -156,7 +156,7 @@ func (c *copier) copy(from *os.Root, src string, to *os.Root, dst string) error 
 		}
 		return to.Symlink(target, dst)
 	case !info.Mode().IsRegular():
-		return fault.New(fault.Invalid, "not_a_file", "%s is no plain file, and cannot be kept", path.Base(src))
+		return fault.New(fault.Invalid, "not_a_file", "%s is not a regular file and cannot be kept", path.Base(src))
 	}
 	in, err := from.OpenFile(src, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -32,7 +32,7 @@ func (k *kit) writable(ctx context.Context, user, shown string) (place, *os.Root
 	}
 	switch {
 	case !p.Write:
-		return p, nil, fault.New(fault.Denied, "folder_read_only", "the folder %s may only be read", p.Name).WithHint("%s", mine.granted(true))
+		return p, nil, fault.New(fault.Denied, "folder_read_only", "the folder %s is read-only", p.Name).WithHint("%s", mine.granted(true))
 	case p.rel == ".":
 		return p, nil, p.notPlain(fs.ModeDir)
 	}

@@ -99,7 +99,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st *st
 	}
 	e := Event{Title: strings.Join(strings.Fields(a.Title), " "), Start: start, Location: a.Location, Notes: a.Notes, Attendees: local.Texts(a.Attendees), AllDay: a.AllDay, Rule: repeat, Calendar: a.Calendar}
 	if e.Title == "" {
-		return "", fault.New(fault.Invalid, "title_missing", "the event has no title").WithHint("say what it is called")
+		return "", fault.New(fault.Invalid, "title_missing", "the event has no title").WithHint("give it a title")
 	}
 	e.lasts(minutes(a.Minutes, time.Hour), zone)
 	return s.apply(ctx, in, st, Change{Do: adding, Event: e}, "Added %s to the calendar.")
@@ -202,11 +202,11 @@ func repeats(e Event) error {
 // approves it sees them. Error codes: event_of_others, event_guests_missing.
 func (e Event) mayChange(named []string) error {
 	if e.reply != "" {
-		return fault.New(fault.Denied, "event_of_others", "only %s, who has invited to it, can change %q", e.Organizer, e.Title).WithHint("answer the invitation instead, or write to them")
+		return fault.New(fault.Denied, "event_of_others", "only the organizer %s can change %q", e.Organizer, e.Title).WithHint("answer the invitation instead, or write to them")
 	}
 	for _, g := range e.guests {
 		if !slices.ContainsFunc(named, func(n string) bool { return strings.EqualFold(n, g) }) {
-			return fault.New(fault.Conflict, "event_guests_missing", "people are invited to %q, and the calendar's server tells them", e.Title).
+			return fault.New(fault.Conflict, "event_guests_missing", "%q has attendees, whom the calendar server notifies", e.Title).
 				WithHint("give attendees: %s", strings.Join(e.guests, ", "))
 		}
 	}
@@ -240,7 +240,7 @@ func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs
 		return "", err
 	}
 	if e.reply == "" {
-		return "", fault.New(fault.Invalid, "event_no_invitation", "%q is no invitation to the user", e.Title).WithHint("list the calendar: it shows invitations")
+		return "", fault.New(fault.Invalid, "event_no_invitation", "%q is not an invitation to the user", e.Title).WithHint("list the calendar: it shows invitations")
 	}
 	if !strings.EqualFold(e.Organizer, strings.TrimSpace(string(a.Organizer))) {
 		return "", fault.New(fault.Conflict, "event_guests_missing", "the answer goes to %s", e.Organizer).WithHint("give that as organizer")

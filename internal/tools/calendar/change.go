@@ -50,7 +50,7 @@ func (ed editor) change(pieces []dav.Piece, uid string, c Change) (e Event, befo
 	}
 	before = dav.LinesOf(pieces, e.ID)
 	if before == "" || e.ID == "" {
-		return e, "", "", fault.New(fault.NotFound, "event_not_found", "the event is not in the calendar any more").WithHint("search the calendar for it")
+		return e, "", "", fault.New(fault.NotFound, "event_not_found", "the event is no longer in the calendar").WithHint("search the calendar for it")
 	}
 	var own []dav.Piece
 	for _, p := range pieces {

@@ -259,7 +259,7 @@ func (v *view) occurrences(c *ical.Component, e Event, zones *dav.Zones) (out []
 		set.ExDate(i.at)
 	}) && all
 	if !all {
-		problem = fmt.Errorf("it lists more than %d dates; the others do not count", maxDates)
+		problem = fmt.Errorf("it lists more than %d dates; the others are ignored", maxDates)
 	}
 	for next := set.Iterator(); len(out) <= maxEvents; {
 		start, ok := next()
@@ -308,7 +308,7 @@ func rule(text string, zone *time.Location) (*rrule.ROption, error) {
 		o.Until = o.Until.AddDate(0, 0, 1).Add(-time.Second) // the whole of that day
 	}
 	if err != nil || o.Interval < 0 || o.Interval > 10_000 || o.Count < 0 || o.Count > 100_000 {
-		return nil, fault.New(fault.Invalid, "rule_invalid", "%.100q is no RRULE", text).WithHint("write one like FREQ=WEEKLY;BYDAY=MO,TH")
+		return nil, fault.New(fault.Invalid, "rule_invalid", "%.100q is not a valid RRULE", text).WithHint("write one like FREQ=WEEKLY;BYDAY=MO,TH")
 	}
 	often := o.Freq == rrule.SECONDLY || o.Freq == rrule.MINUTELY || o.Freq == rrule.HOURLY
 	if often || len(o.Byeaster) > 0 || max(len(o.Byhour), len(o.Byminute), len(o.Bysecond)) > 1 {

@@ -221,7 +221,7 @@ func (c Change) goesTo() string {
 	case len(to) == 0:
 		return ""
 	case e.sends && len(e.own) > 0:
-		return " The server tells " + strings.Join(to, ", ") + "."
+		return " The server notifies " + strings.Join(to, ", ") + "."
 	}
-	return " The server sends nothing: " + strings.Join(to, ", ") + " must be told in another way."
+	return " The server sends no invitations: " + strings.Join(to, ", ") + " must be notified in another way."
 }

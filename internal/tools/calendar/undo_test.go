@@ -40,7 +40,7 @@ func TestChangesAreTakenBack(t *testing.T) {
 		}
 		in := s.Invocation(call, call, args)
 		told, err := s.Undo(in, call)
-		if err != nil || !strings.Contains(told, "as it was before") {
+		if err != nil || !strings.Contains(told, "restored") {
 			t.Fatalf("%s: %q, %v", call, told, err)
 		}
 		if got := events(file2(t, path)); got != before {

@@ -143,7 +143,7 @@ func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) 
 func (f facts) check() error {
 	for _, e := range f.Emails {
 		if at := strings.IndexByte(string(e), '@'); at < 1 || strings.ContainsAny(string(e), " \t\r\n") {
-			return fault.New(fault.Invalid, "contact_invalid", "%.100q is no e-mail address", string(e)).WithHint("write it like ann@example.com")
+			return fault.New(fault.Invalid, "contact_invalid", "%.100q is not an e-mail address", string(e)).WithHint("write it like ann@example.com")
 		}
 	}
 	_, err := local.Day(f.Birthday, time.Now())
@@ -153,7 +153,7 @@ func (f facts) check() error {
 func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, b dav.Book) (string, error) {
 	name := strings.Join(strings.Fields(a.Name), " ")
 	if name == "" {
-		return "", tool.NotDone(fault.New(fault.Invalid, "contact_invalid", "the contact has no name").WithHint("say what the person is called"))
+		return "", tool.NotDone(fault.New(fault.Invalid, "contact_invalid", "the contact has no name").WithHint("give the person's name"))
 	}
 	if err := a.check(); err != nil {
 		return "", tool.NotDone(err)

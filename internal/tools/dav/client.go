@@ -57,11 +57,11 @@ type client struct {
 func open(a Account, transport http.RoundTripper) (*client, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-		return nil, fault.New(fault.Invalid, "dav_url_invalid", "%.200q is no address of a server", a.URL).WithHint("set %s.url to one like https://dav.example.com/", a.Setting)
+		return nil, fault.New(fault.Invalid, "dav_url_invalid", "%.200q is not the address of a server", a.URL).WithHint("set %s.url to one like https://dav.example.com/", a.Setting)
 	}
 	ip, _ := netip.ParseAddr(u.Hostname()) //nolint:errcheck // a name is no loopback address
 	if u.Scheme == "http" && !ip.IsLoopback() {
-		return nil, fault.New(fault.Denied, "dav_tls_required", "%s is not on this machine, so no password is sent there without TLS", u.Host).WithHint("set %s.url to an address with https", a.Setting)
+		return nil, fault.New(fault.Denied, "dav_tls_required", "%s is not on this machine, so the password is only sent with TLS", u.Host).WithHint("set %s.url to an address with https", a.Setting)
 	}
 	u.Path = cmp.Or(u.Path, "/")
 	return &client{a, u, transport}, nil
@@ -92,7 +92,7 @@ func (c *client) resolve(base *url.URL, ref string) (*url.URL, error) {
 		return nil, c.odd(err)
 	}
 	if u.Fragment = ""; !c.trusts(u) {
-		return nil, fault.New(fault.Denied, "dav_foreign_address", "the server of %s leads to %.200s, which is another one; the password is not sent there", c.Name, u.Host).
+		return nil, fault.New(fault.Denied, "dav_foreign_address", "the server of %s redirects to %.200s, a different server; the password is not sent there", c.Name, u.Host).
 			WithHint("if you trust it, set %s.url to its address", c.Setting)
 	}
 	return u, nil
@@ -118,7 +118,7 @@ func (c *client) do(ctx context.Context, method string, at *url.URL, header map[
 			return nil, tool.NotDone(err)
 		}
 	}
-	return nil, tool.NotDone(c.odd(errors.New("it redirects again and again")))
+	return nil, tool.NotDone(c.odd(errors.New("it redirects too often")))
 }
 
 func (c *client) once(ctx context.Context, method string, at *url.URL, header map[string]string, body string) (*answer, error) {
@@ -147,14 +147,14 @@ func (c *client) once(ctx context.Context, method string, at *url.URL, header ma
 		return nil, err
 	}
 	if len(b) > MaxBody {
-		return nil, fault.New(fault.TooLarge, "dav_too_large", "the server of %s answers with more than %d MB", c.Name, MaxBody>>20).WithHint("ask for less: fewer days, or one calendar")
+		return nil, fault.New(fault.TooLarge, "dav_too_large", "the server of %s answered with more than %d MB", c.Name, MaxBody>>20).WithHint("ask for less: fewer days, or one calendar")
 	}
 	return &answer{resp.StatusCode, resp.Header, b, at}, nil
 }
 
 // odd is the error for a server that does not follow the protocol.
 func (c *client) odd(err error) error {
-	return fault.New(fault.Unavailable, "dav_answer_invalid", "the server of %s does not answer as it should: %w", c.Name, err).
+	return fault.New(fault.Unavailable, "dav_answer_invalid", "the server of %s returned an unexpected answer: %w", c.Name, err).
 		WithHint("check %s.url: it must be the address for CalDAV or CardDAV, not that of a page", c.Setting)
 }
 
@@ -166,16 +166,16 @@ func (c *client) refused(a *answer) error {
 	case a.status < 300:
 		return nil
 	case a.status == http.StatusUnauthorized:
-		return tool.NotDone(fault.New(fault.Unauthentic, "dav_login_refused", "the server does not let the account %s in", c.Name).
-			WithHint("look at %s in the settings; many services want an app password, or steward accounts connect %s", c.Setting, c.Name))
+		return tool.NotDone(fault.New(fault.Unauthentic, "dav_login_refused", "the server rejects the login of the account %s", c.Name).
+			WithHint("check %s in the settings; many services want an app password, or steward accounts connect %s", c.Setting, c.Name))
 	case a.status == http.StatusForbidden:
 		return tool.NotDone(fault.New(fault.Denied, "dav_denied", "the server of %s does not allow that: %.300s", c.Name, say).WithHint("it may be read only"))
 	case a.status == http.StatusNotFound, a.status == http.StatusGone:
-		return tool.NotDone(fault.New(fault.NotFound, "dav_not_found", "the server of %s has nothing at %.200s", c.Name, a.at.Path).WithHint("check %s.url", c.Setting))
+		return tool.NotDone(fault.New(fault.NotFound, "dav_not_found", "the server of %s has no resource at %.200s", c.Name, a.at.Path).WithHint("check %s.url", c.Setting))
 	case a.status == http.StatusPreconditionFailed:
-		return tool.NotDone(fault.New(fault.Conflict, "changed_since", "somebody else has changed it in the meantime").WithHint("look at it again, and decide anew"))
+		return tool.NotDone(fault.New(fault.Conflict, "changed_since", "it was changed in the meantime").WithHint("read it again, and decide again"))
 	case a.status >= 500:
-		return fault.New(fault.Unavailable, "dav_unavailable", "the server of %s has a problem: %d %.300s", c.Name, a.status, say).WithHint("try again later")
+		return fault.New(fault.Unavailable, "dav_unavailable", "the server of %s failed: %d %.300s", c.Name, a.status, say).WithHint("try again later")
 	}
 	return tool.NotDone(c.odd(fault.New(fault.Unavailable, "dav_status", "status %d %.300s", a.status, say)))
 }

@@ -34,7 +34,7 @@ func (b Book) client(ctx context.Context, account string) (*client, error) {
 	}
 	i := slices.IndexFunc(own, func(a Account) bool { return a.Name == account })
 	if i < 0 {
-		return nil, tool.NotDone(fault.New(fault.NotFound, "dav_account_unknown", "the settings name no account %.100q any more", account))
+		return nil, tool.NotDone(fault.New(fault.NotFound, "dav_account_unknown", "the account %.100q is no longer in the settings", account))
 	}
 	return open(own[i], b.Accounts.Transport)
 }
@@ -42,7 +42,7 @@ func (b Book) client(ctx context.Context, account string) (*client, error) {
 // Do makes an edit. Error codes: changed_since and those of the server.
 func (b Book) Do(ctx context.Context, key string, e Edit) (string, error) {
 	if e.Text != "" && e.ETag == "" {
-		return "", tool.NotDone(fault.New(fault.Unsupported, "dav_etag_missing", "the server does not say which version of %s it has, so a change could overwrite somebody else's", e.What))
+		return "", tool.NotDone(fault.New(fault.Unsupported, "dav_etag_missing", "the server sends no version (ETag) of %s, so a change could overwrite another one", e.What))
 	}
 	if err := local.Keep(b.Notes, key, e); err != nil {
 		return "", tool.NotDone(err)
@@ -105,7 +105,7 @@ func (b Book) Applied(ctx context.Context, key string) (told string, ok bool, er
 // Revert implements local.Changes.
 func (b Book) Revert(ctx context.Context, key string) (told string, err error) {
 	e, now, c, err := b.load(ctx, key)
-	told = e.What + " is as it was before."
+	told = e.What + " is restored."
 	switch {
 	case err != nil:
 		return "", err

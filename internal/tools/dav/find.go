@@ -199,7 +199,7 @@ func (c *client) chosen(found []resource, kind string, known []resource) (out []
 	}
 	if len(out) == 0 {
 		what := map[string]string{Events: "calendar", Tasks: "to-do list", Contacts: "address book"}[kind]
-		return nil, tool.NotDone(fault.New(fault.NotFound, "dav_nothing_found", "the account %s has no %s", c.Name, what).WithHint("check %s.url, or make one on the server", c.Setting))
+		return nil, tool.NotDone(fault.New(fault.NotFound, "dav_nothing_found", "the account %s has no %s", c.Name, what).WithHint("check %s.url, or create one on the server", c.Setting))
 	}
 	return out, nil
 }
@@ -282,7 +282,7 @@ func ForNew(all []Collection) (Collection, error) {
 			return all[i], nil
 		}
 	}
-	return Collection{}, tool.NotDone(fault.New(fault.Denied, "dav_denied", "nothing can be added there: it is read only").WithHint("name another one"))
+	return Collection{}, tool.NotDone(fault.New(fault.Denied, "dav_denied", "it is read-only, so nothing can be added").WithHint("choose another one"))
 }
 
 // New returns the place of a new object. The name derives from the key of a call, so that a repeated call

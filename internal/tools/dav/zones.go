@@ -324,14 +324,14 @@ func offsetOf(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(digits)
 	if err != nil || len(digits) != 4 && len(digits) != 6 {
-		return 0, fmt.Errorf("%.20q is no offset from UTC", text)
+		return 0, fmt.Errorf("%.20q is not an offset from UTC", text)
 	}
 	if len(digits) == 4 {
 		n *= 100
 	}
 	hours, minutes, seconds := n/10_000, n/100%100, n%100
 	if hours > 24 || minutes > 59 || seconds > 59 {
-		return 0, fmt.Errorf("%.20q is no offset from UTC", text)
+		return 0, fmt.Errorf("%.20q is not an offset from UTC", text)
 	}
 	return sign * (hours*3600 + minutes*60 + seconds), nil
 }

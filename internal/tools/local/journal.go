@@ -37,7 +37,7 @@ func Keep(path, key string, note any) error {
 		return err
 	}
 	if len(b) > maxNote {
-		return fault.New(fault.TooLarge, "change_too_large", "it is too large to be changed here: it could not be undone").WithHint("change it in another program")
+		return fault.New(fault.TooLarge, "change_too_large", "it is too large to be changed here, because the change could not be undone").WithHint("change it in another program")
 	}
 	if err := Replace(noteOf(path, key), b); err != nil {
 		return Fault(filepath.Base(path), err)
@@ -52,7 +52,7 @@ func Kept(path, key string, note any) (bool, error) {
 		return false, err
 	}
 	if err := json.Unmarshal(b, note); err != nil {
-		return false, fault.New(fault.Invalid, "undo_invalid", "what %s was before cannot be read: %w", filepath.Base(path), err).WithHint("undo it by hand")
+		return false, fault.New(fault.Invalid, "undo_invalid", "the earlier state of %s cannot be read: %w", filepath.Base(path), err).WithHint("undo it yourself")
 	}
 	return true, nil
 }
@@ -89,19 +89,19 @@ func ByAge(list []os.DirEntry) []os.DirEntry {
 
 // NotApplied returns the error for undoing a change that was not made or is no longer known.
 func NotApplied() error {
-	return tool.NotDone(fault.New(fault.NotFound, "undo_unknown", "what was done, or what was there before it, is not remembered any more").WithHint("undo it by hand"))
+	return tool.NotDone(fault.New(fault.NotFound, "undo_unknown", "the record of this change is no longer stored").WithHint("undo it yourself"))
 }
 
 // ChangedSince returns the error for undoing a change of what others have changed since.
 func ChangedSince(what string) error {
-	return tool.NotDone(fault.New(fault.Conflict, "changed_since", "%.200s was changed since, or is not there any more", what).WithHint("undo it by hand"))
+	return tool.NotDone(fault.New(fault.Conflict, "changed_since", "%.200s has changed since, or no longer exists", what).WithHint("undo it yourself"))
 }
 
 // Unsettled returns the error for a change of which nobody can know whether it was made, because others
 // have changed the same place since.
 func Unsettled(what string) error {
-	return fault.New(fault.Unavailable, "change_unsettled", "%.200s was changed by somebody else: whether Steward has changed it before cannot be told", what).
-		WithHint("look at it, and decide anew")
+	return fault.New(fault.Unavailable, "change_unsettled", "%.200s was changed by another program; it is unknown whether Steward's change was made", what).
+		WithHint("read it, and decide again")
 }
 
 // Note is the note of a change of a part of a file.
@@ -197,7 +197,7 @@ func (r Record) Revert(ctx context.Context, key string) (string, error) {
 	if err != nil || !ok {
 		return "", cmp.Or(tool.NotDone(err), NotApplied())
 	}
-	return "The " + r.Name + " is as it was before: " + n.What + ".", Update(ctx, r.Path, r.Max, func(file []byte) ([]byte, error) {
+	return "The " + r.Name + " is restored: " + n.What + ".", Update(ctx, r.Path, r.Max, func(file []byte) ([]byte, error) {
 		switch r.Part(string(file), n) {
 		case r.Part(n.After, n):
 			return []byte(r.Splice(string(file), n, n.Before)), nil

@@ -162,7 +162,7 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-var errNotPlain = errors.New("it is no plain file")
+var errNotPlain = errors.New("it is not a regular file")
 
 // ReadFile reads a text file of at most limit bytes, without a byte order mark. It returns nil if there is none. Error codes:
 // file_too_large, file_unavailable.
@@ -176,7 +176,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, Fault(filepath.Base(path), errNotPlain) // reading a pipe would block
 	case info.Size() > limit:
-		return nil, fault.New(fault.TooLarge, "file_too_large", "%s has %d bytes: at most %d are read", filepath.Base(path), info.Size(), limit)
+		return nil, fault.New(fault.TooLarge, "file_too_large", "%s has %d bytes: the limit is %d", filepath.Base(path), info.Size(), limit)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -195,7 +195,7 @@ func Fault(name string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.New(fault.NotFound, "file_not_found", "there is no %q", name)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fault.New(fault.Denied, "file_denied", "the system does not let Steward do that with %q", name).WithHint("look at the rights of the file")
+		return fault.New(fault.Denied, "file_denied", "permission denied for %q", name).WithHint("check the permissions of the file")
 	case errors.Is(err, syscall.ENOSPC):
 		return fault.New(fault.NoSpace, "disk_full", "the disk is full")
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist): // the latter from making folders

@@ -39,7 +39,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		select {
 		case <-ctx.Done():
 			f.Close()
-			return nil, fault.New(fault.Unavailable, "file_busy", "%s is being changed by somebody else", name).WithHint("try again")
+			return nil, fault.New(fault.Unavailable, "file_busy", "%s is being changed by another program", name).WithHint("try again")
 		case <-time.After(lockWait):
 		}
 	}

@@ -60,7 +60,7 @@ func Day(text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.ParseInLocation(time.DateOnly, text, now.Location())
 	if err != nil {
-		return t, fault.New(fault.Invalid, "time_invalid", "%.40q is no date", text).WithHint("write it like 2026-03-29")
+		return t, fault.New(fault.Invalid, "time_invalid", "%.40q is not a date", text).WithHint("write it like 2026-03-29")
 	}
 	return t, nil
 }
@@ -107,7 +107,7 @@ func ReadClock(text string, now time.Time) (Clock, error) {
 	if t, err := time.Parse(time.DateOnly, said); err == nil {
 		return Clock{t, false, true}, nil
 	}
-	return Clock{}, fault.New(fault.Invalid, "time_invalid", "%.80q is not a time that can be read", text).
+	return Clock{}, fault.New(fault.Invalid, "time_invalid", "%.80q is not a time", text).
 		WithHint("write 15:30, 2026-03-29T15:30 or 2026-03-29T15:30:00+02:00")
 }
 
@@ -214,7 +214,7 @@ func One[T any](kind, words string, found []T, show func(T) string) (one T, err 
 		if words == "" {
 			return one, fault.New(fault.NotFound, kind+"_not_found", "there is no %s", kind)
 		}
-		return one, fault.New(fault.NotFound, kind+"_not_found", "there is no %s %.100q", kind, words).WithHint("check the name, or list what there is")
+		return one, fault.New(fault.NotFound, kind+"_not_found", "there is no %s %.100q", kind, words).WithHint("check the name, or list them")
 	case 1:
 		return found[0], nil
 	}

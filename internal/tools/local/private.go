@@ -103,7 +103,7 @@ func (p *Private) Has(path string) bool {
 	}
 }
 
-var errManyPrivate = errors.New("there are too many files to look for hard links")
+var errManyPrivate = errors.New("there are too many files to search for hard links")
 
 // linked returns the files in the places of a device that have several names. A link does not lead to
 // another device.

@@ -232,5 +232,5 @@ type changed struct {
 func (c changed) Spec() tool.Spec { return c.spec }
 
 func (c changed) Call(context.Context, tool.Invocation) (tool.Result, error) {
-	return tool.Result{}, c.env.Refuse(c.spec.Name, "it is not what was approved any more")
+	return tool.Result{}, c.env.Refuse(c.spec.Name, "it is no longer what was approved")
 }

@@ -68,7 +68,7 @@ func (s changes) move(ctx context.Context, in tool.Invocation, a moveArgs) (stri
 func (c *client) carry(p place, to string) error {
 	if caps := c.Caps(); !caps.Has(imap.CapMove) && !caps.Has(imap.CapUIDPlus) {
 		// The old way expunges everything that is marked as deleted.
-		return tool.NotDone(fault.New(fault.Unsupported, "mail_cannot_move", "the mail server cannot move one e-mail alone"))
+		return tool.NotDone(fault.New(fault.Unsupported, "mail_cannot_move", "the mail server cannot move a single e-mail"))
 	}
 	_, err := c.Move(imap.UIDSetNum(p.uid), to).Wait()
 	return err
@@ -98,7 +98,7 @@ func flagOf(word string) (imap.Flag, error) {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("$_-.", r)
 	}
 	if word == "" || len(word) > 50 || strings.ContainsFunc(word, func(r rune) bool { return !letter(r) }) {
-		return "", tool.NotDone(fault.New(fault.Invalid, "mail_label_invalid", "%.60q is no label", word).WithHint("write read, flagged, answered, or one word of letters and digits"))
+		return "", tool.NotDone(fault.New(fault.Invalid, "mail_label_invalid", "%.60q is not a label", word).WithHint("write read, flagged, answered, or one word of letters and digits"))
 	}
 	return imap.Flag(word), nil
 }
@@ -134,7 +134,7 @@ func (s *service) flag(ctx context.Context, in tool.Invocation, a flagArgs, by c
 				return "", err
 			}
 			if kept := c.Mailbox().PermanentFlags; list.add && len(kept) > 0 && !hasFlag(kept, f) && !hasFlag(kept, imap.FlagWildcard) {
-				return "", tool.NotDone(fault.New(fault.Unsupported, "mail_label_unsupported", "the mail server keeps no label %.60s", f).WithHint("move the e-mail to a folder of that name"))
+				return "", tool.NotDone(fault.New(fault.Unsupported, "mail_label_unsupported", "the mail server does not support the label %.60s", f).WithHint("move the e-mail to a folder of that name"))
 			}
 			if hasFlag(heads[0].flags, f) != list.add {
 				*list.to = append(*list.to, f)

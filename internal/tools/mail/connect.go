@@ -50,7 +50,7 @@ func (l *limited) Read(b []byte) (int, error) {
 func (s *service) dial(ctx context.Context, a Account, at string) (conn net.Conn, conf *tls.Config, start bool, stop func() bool, err error) {
 	host, port, err := net.SplitHostPort(at)
 	if err != nil {
-		return nil, nil, false, nil, fault.New(fault.Invalid, "mail_server_invalid", "%.100q is no HOST:PORT", at)
+		return nil, nil, false, nil, fault.New(fault.Invalid, "mail_server_invalid", "%.100q is not HOST:PORT", at)
 	}
 	ip, _ := netip.ParseAddr(host) //nolint:errcheck // a name is no loopback address
 	way := a.TLS
@@ -58,7 +58,7 @@ func (s *service) dial(ctx context.Context, a Account, at string) (conn net.Conn
 		way = map[bool]TLS{true: Implicit, false: StartTLS}[port == "993" || port == "465"]
 	}
 	if way == NoTLS && !ip.IsLoopback() {
-		return nil, nil, false, nil, fault.New(fault.Denied, "mail_tls_required", "%s is not on this machine, so mail is not sent there without TLS", host).WithHint("remove tls: none")
+		return nil, nil, false, nil, fault.New(fault.Denied, "mail_tls_required", "%s is not on this machine, so mail is only sent there with TLS", host).WithHint("remove tls: none")
 	}
 	raw, err := s.Dial(ctx, "tcp", at)
 	if err != nil {
@@ -133,15 +133,15 @@ func (s *service) login(ctx context.Context, c *client) error {
 }
 
 func refusedLogin(a Account, why string) error {
-	return fault.New(fault.Unauthentic, "mail_login_refused", "the mail server does not let the account %s in: %.200q", a.Name, why).
-		WithHint("look at mail.%s in the settings; many services want an app password, or steward accounts connect %s", a.Name, a.Name)
+	return fault.New(fault.Unauthentic, "mail_login_refused", "the mail server rejects the login of the account %s: %.200q", a.Name, why).
+		WithHint("check mail.%s in the settings; many services want an app password, or steward accounts connect %s", a.Name, a.Name)
 }
 
 // credentials returns the user and the password or token of an account.
 func (a Account) credentials(ctx context.Context) (user, secret string, err error) {
 	from, err := mail.ParseAddress(a.Address)
 	if err != nil {
-		return "", "", fault.New(fault.Invalid, "mail_address_invalid", "%.100q is no e-mail address", a.Address)
+		return "", "", fault.New(fault.Invalid, "mail_address_invalid", "%.100q is not an e-mail address", a.Address)
 	}
 	if a.Secret == nil {
 		return "", "", fault.New(fault.Invalid, "mail_password_missing", "the account %s has no password", a.Name).
@@ -173,7 +173,7 @@ func (x *xoauth2) Next([]byte) ([]byte, error) { return []byte{}, nil }
 // submit connects to an account's SMTP server and logs in.
 func (s *service) submit(ctx context.Context, a Account) (*smtp.Client, error) {
 	if a.SMTP == "" {
-		return nil, fault.New(fault.Unsupported, "mail_cannot_send", "the account %s has no server for sending", a.Name).WithHint("set mail.%s.smtp", a.Name)
+		return nil, fault.New(fault.Unsupported, "mail_cannot_send", "the account %s has no SMTP server", a.Name).WithHint("set mail.%s.smtp", a.Name)
 	}
 	conn, conf, start, _, err := s.dial(ctx, a, a.SMTP)
 	if err != nil {
@@ -285,7 +285,7 @@ func parsePlace(id string) (p place, err error) {
 			return place{parts[0], uint32(validity), imap.UID(uid), parts[2]}, nil
 		}
 	}
-	return p, tool.NotDone(fault.New(fault.Invalid, "mail_id_invalid", "%.100q is no id of an e-mail", id).WithHint("search first, and give the id that is shown"))
+	return p, tool.NotDone(fault.New(fault.Invalid, "mail_id_invalid", "%.100q is not an e-mail id", id).WithHint("search first, and give the id that is shown"))
 }
 
 // connect opens one of a user's accounts.
@@ -319,5 +319,5 @@ func (s *service) at(ctx context.Context, user, id string, change bool) (*client
 }
 
 func missing(p place) error {
-	return fault.New(fault.NotFound, "mail_not_found", "there is no e-mail %s any more", p).WithHint("search for it again: it may have been moved")
+	return fault.New(fault.NotFound, "mail_not_found", "the e-mail %s no longer exists", p).WithHint("search for it again: it may have been moved")
 }

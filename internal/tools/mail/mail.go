@@ -142,7 +142,7 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	local.Query(k, query("read", "Reads an e-mail: its text, who sent it, whom to answer, and its attachments. It stays unread.", "Read an e-mail", "id"), s.read)
 	local.Query(k, query("thread", "Shows the conversation that an e-mail belongs to, oldest first, with the beginning of each text.", "Read the conversation of an e-mail", "id"), s.thread)
 	local.Query(k, query("attachment", "Reads an attachment of an e-mail: the text of a document, or a picture.", "Read attachment {number} of an e-mail", "id", "number"), s.attachment)
-	draft := action("draft", "Writes an e-mail into the drafts folder. It goes to nobody.", "Draft an e-mail to {to}: {subject}",
+	draft := action("draft", "Writes an e-mail into the drafts folder. It is not sent.", "Draft an e-mail to {to}: {subject}",
 		"draft any e-mail", "to", "cc", "bcc", "subject", "body")
 	draft.Dedupes = true
 	local.Action(k, draft, s.draft, s.settle)
@@ -181,7 +181,7 @@ func (s *service) account(ctx context.Context, user, name string) (Account, erro
 		names = append(names, a.Name)
 	}
 	slices.Sort(names)
-	return Account{}, fault.New(fault.NotFound, "mail_account_unknown", "it is not clear which account %.100q is", name).
+	return Account{}, fault.New(fault.NotFound, "mail_account_unknown", "unknown account %.100q", name).
 		WithHint("the accounts are %s", cmp.Or(strings.Join(names, ", "), "none"))
 }
 

@@ -47,7 +47,7 @@ type attached struct {
 func parse(raw []byte) (l letter) {
 	m, err := message.ReadWithOptions(bytes.NewReader(raw), &message.ReadOptions{MaxHeaderBytes: 1 << 20})
 	if m == nil {
-		l.problem, l.plain = "it is no e-mail: "+oneLine(err.Error()), clean(raw[:min(len(raw), maxText)])
+		l.problem, l.plain = "it is not an e-mail: "+oneLine(err.Error()), clean(raw[:min(len(raw), maxText)])
 		return l
 	}
 	h := mail.Header{Header: m.Header}

@@ -259,7 +259,7 @@ func (c *client) fetch(ctx context.Context, p place) (letter, error) {
 	case len(list) == 0:
 		return letter{}, tool.NotDone(missing(p))
 	case list[0].RFC822Size > maxMessage:
-		return letter{}, tool.NotDone(fault.New(fault.TooLarge, "mail_too_large", "the e-mail has %d MB: at most %d are read", list[0].RFC822Size>>20, maxMessage>>20))
+		return letter{}, tool.NotDone(fault.New(fault.TooLarge, "mail_too_large", "the e-mail has %d MB: the limit is %d", list[0].RFC822Size>>20, maxMessage>>20))
 	}
 	whole := &imap.FetchItemBodySection{Peek: true}
 	bodies, err := c.Fetch(one, &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{whole}}).Collect()

@@ -49,7 +49,7 @@ func (o Options) Watch(ctx context.Context, a Account, mark string, log *slog.Lo
 			wait = firstWait
 		}
 		if ctx.Err() == nil {
-			log.Warn("new mail is not noticed for now", "account", a.Name, "again_in", wait, "error", err)
+			log.Warn("new mail is not detected for now", "account", a.Name, "again_in", wait, "error", err)
 		}
 		select {
 		case <-time.After(wait):
@@ -81,7 +81,7 @@ func (s *service) watch(ctx context.Context, a Account, mark string, heard func(
 		return broken(ctx, a, err)
 	}
 	if !c.Caps().Has(imap.CapIdle) || sel.UIDNext == 0 {
-		return fault.New(fault.Unsupported, "mail_idle_unsupported", "the mail server of %s does not tell of new e-mails (IDLE)", a.Name).WithHint("set mail.%s.new: ignore", a.Name)
+		return fault.New(fault.Unsupported, "mail_idle_unsupported", "the mail server of %s does not announce new e-mails (IDLE)", a.Name).WithHint("set mail.%s.new: ignore", a.Name)
 	}
 	last, err := marked(mark, sel)
 	if err != nil {

@@ -118,7 +118,7 @@ func TestAMailboxThatCannotBeWatched(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	log.wrote = cancel
 	w.opt.Watch(ctx, w.opt.Accounts[0], filepath.Join(t.TempDir(), "mark"), slog.New(slog.NewTextHandler(&log, nil)), nil)
-	contains(t, log.String(), "does not let the account work in", "again_in=1s")
+	contains(t, log.String(), "rejects the login of the account work", "again_in=1s")
 }
 
 // lines is a log that tells of its first line.

@@ -58,7 +58,7 @@ func (s *service) compose(ctx context.Context, in tool.Invocation, a writeArgs) 
 		}
 	}
 	if out.subject == "" {
-		return out, tool.NotDone(fault.New(fault.Invalid, "mail_subject_missing", "the e-mail has no subject").WithHint("say what it is about"))
+		return out, tool.NotDone(fault.New(fault.Invalid, "mail_subject_missing", "the e-mail has no subject").WithHint("give it a subject"))
 	}
 	_, domain, _ := strings.Cut(out.from.Address, "@")
 	out.id = id.Derive("mail", local.Key(in)).String() + "@" + cmp.Or(domain, "localhost")
@@ -69,7 +69,7 @@ func (s *service) compose(ctx context.Context, in tool.Invocation, a writeArgs) 
 func parseAddress(text string) (*mail.Address, error) {
 	addr, err := mail.ParseAddress(text)
 	if err != nil || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return nil, tool.NotDone(fault.New(fault.Invalid, "mail_address_invalid", "%.100q is no e-mail address", text).WithHint("write it like ann@example.com"))
+		return nil, tool.NotDone(fault.New(fault.Invalid, "mail_address_invalid", "%.100q is not an e-mail address", text).WithHint("write it like ann@example.com"))
 	}
 	return addr, nil
 }

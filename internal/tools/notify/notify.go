@@ -104,7 +104,7 @@ func (n *Notifier) Notify(ctx context.Context, user, title, text string) error {
 	title, text = short(title, text)
 	switch {
 	case title == "" && text == "":
-		return fault.New(fault.Invalid, "notify_empty", "there is nothing to tell")
+		return fault.New(fault.Invalid, "notify_empty", "the notification is empty")
 	case len(n.receivers) == 0:
 		return fault.New(fault.Unavailable, "notify_off", "no way to notify is set up").WithHint("set notify.ntfy.topic, notify.webhook.url or notify.mail in the settings")
 	}
@@ -119,7 +119,7 @@ func (n *Notifier) Notify(ctx context.Context, user, title, text string) error {
 	if len(failures) < len(n.receivers) {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "notify_failed", "nobody was notified: %w", errors.Join(failures...))
+	return fault.New(fault.Unavailable, "notify_failed", "no notification was sent: %w", errors.Join(failures...))
 }
 
 // deliver tries a few times, as long as the receiver may only be busy or out of reach.

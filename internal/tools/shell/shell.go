@@ -74,7 +74,7 @@ func Tools(opt Options) ([]tool.Tool, error) {
 	}
 	shell, code := spec, spec
 	shell.Name, shell.Log = "shell.run", tool.LogSpec{Summary: "Run {command}", Does: "runs a command in the sandbox"}
-	shell.Description = "Runs a shell command in the workspace, in a sandbox, and returns its output and exit code. A long one goes on in the background. " + net
+	shell.Description = "Runs a shell command in the workspace, in a sandbox, and returns its output and exit code. A long one continues in the background. " + net
 	code.Name, code.Log = "code.run", tool.LogSpec{Summary: "Run {language} code, {code:lines}", Does: "runs a program in the sandbox"}
 	code.Description = "Runs a Python or JavaScript program in the workspace, in a sandbox, and returns what it prints. Use it for calculations and to work on files. " + net
 	if r.Tool, err = tool.New(shell, r.shell); err != nil {
@@ -110,7 +110,7 @@ func (r *runner) Preview(_ context.Context, in tool.Invocation) (string, error) 
 		fmt.Fprintf(&b, "%d. %s\n", i+1, c)
 	}
 	if !ok {
-		b.WriteString("Read it closely: it may set variables, write to a file, or run what these lines do not show. No standing approval covers it.\n")
+		b.WriteString("Read it carefully: it may set variables, write to a file, or run what these lines do not show. No standing approval covers it.\n")
 	}
 	return b.String(), nil
 }
@@ -148,7 +148,7 @@ func (r *runner) skills(ctx context.Context, text string) (map[string]string, er
 // folder returns the absolute path of a folder of the workspace, which it makes if need be.
 func (r *runner) folder(name string) (string, error) {
 	if err := os.MkdirAll(r.opt.Workspace, 0o755); err != nil {
-		return "", fault.New(fault.Unavailable, "workspace_unavailable", "the workspace cannot be made: %w", err).WithHint("see that Steward may write there, or set workspace")
+		return "", fault.New(fault.Unavailable, "workspace_unavailable", "the workspace cannot be created: %w", err).WithHint("make sure that Steward may write there, or set workspace")
 	}
 	name = strings.TrimPrefix(strings.TrimPrefix(name, "workspace/"), "./")
 	if name == "" || name == "workspace" {
@@ -215,7 +215,7 @@ func result(ctx context.Context, limit time.Duration, text string, err error) (t
 		return tool.Text(fmt.Sprintf("%s\n[exit code %v]", text, code)), nil
 	}
 	if ctx.Err() == context.DeadlineExceeded {
-		f = fault.New(fault.Timeout, "command_timeout", "it was ended after %v", limit)
+		f = fault.New(fault.Timeout, "command_timeout", "it was stopped after %v", limit)
 	}
 	out := tool.Text(fmt.Sprintf("%s\n[It did not end by itself: %s]", text, f.Message))
 	if out.Failed = true; ctx.Err() == context.Canceled {

@@ -171,7 +171,7 @@ func TestRun(t *testing.T) {
 		{"shell.run", `{"command":"cat ../secret.txt"}`, "No such file"},
 		{"shell.run", `{"command":"cat"}`, "(no output)\n[exit code 0]"},
 		{"shell.run", `{"command":"(exec 3<>/dev/tcp/127.0.0.1/22) || echo unreachable"}`, "unreachable"},
-		{"shell.run", `{"command":"echo begun; sleep 600","timeout":1}`, "begun\n[It did not end by itself: it was ended after 1s]"},
+		{"shell.run", `{"command":"echo begun; sleep 600","timeout":1}`, "begun\n[It did not end by itself: it was stopped after 1s]"},
 		{"shell.run", `{"command":"printf '\\033[2Jx\\007'"}`, "[2Jx\n[exit code 0]"},
 		{"shell.run", `{"command":"head -c 3000000 /dev/zero | tr '\\0' 'x\\n'; echo; seq 100000"}`, "bytes left out"},
 	} {
@@ -206,7 +206,7 @@ func TestPreview(t *testing.T) {
 	for line, want := range map[string]string{
 		"git status":     "",
 		"git log | head": "It runs:\n1. git log\n2. head\n",
-		"eval x":         "It runs:\n1. eval x\nRead it closely: it may set variables, write to a file, or run what these lines do not show. No standing approval covers it.\n",
+		"eval x":         "It runs:\n1. eval x\nRead it carefully: it may set variables, write to a file, or run what these lines do not show. No standing approval covers it.\n",
 	} {
 		got, err := r.Preview(t.Context(), tool.Invocation{Args: must.Get(json.Marshal(map[string]string{"command": line}))})
 		if err != nil || got != want {
@@ -248,7 +248,7 @@ func TestTheResultSaysHowACommandEnded(t *testing.T) {
 		{t.Context(), nil, "begun\n[exit code 0]", false, false},
 		{t.Context(), code, "begun\n[exit code 3]", false, false},
 		{stopped, killed, "begun\n[It was stopped.]", false, true},
-		{late, killed, "begun\n[It did not end by itself: it was ended after 1s]", true, false},
+		{late, killed, "begun\n[It did not end by itself: it was stopped after 1s]", true, false},
 		{t.Context(), killed, "begun\n[It did not end by itself: the program was ended]", true, false},
 	} {
 		res, err := result(c.ctx, time.Second, "begun", c.err)

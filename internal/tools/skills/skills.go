@@ -83,7 +83,7 @@ func (s *Skill) Diff(old *Skill) string {
 		case !stays:
 			fmt.Fprintf(&b, "%s is removed\n", name)
 		case !utf8.ValidString(before) || !utf8.ValidString(now):
-			fmt.Fprintf(&b, "%s: %d bytes that are no text, sha256 %x\n", name, len(now), sha256.Sum256([]byte(now)))
+			fmt.Fprintf(&b, "%s: %d bytes that are not text, sha256 %x\n", name, len(now), sha256.Sum256([]byte(now)))
 		default:
 			d := diff.Diff(name+" (approved)", []byte(before), name, []byte(now))
 			_, d, _ = bytes.Cut(d, []byte("\n")) // the first line repeats the names
@@ -120,7 +120,7 @@ func parse(files map[string]string) (*Skill, error) {
 	case len(wrong) > 0:
 		return nil, bad("%s", strings.Join(wrong, "; "))
 	case !goodName.MatchString(front.Name) || len(front.Name) > 64:
-		return nil, bad("%q is no name; use a-z, 0-9 and single '-'", strict.Clip(front.Name))
+		return nil, bad("%q is not a valid name; use a-z, 0-9 and single '-'", strict.Clip(front.Name))
 	case front.Description == "" || utf8.RuneCountInString(front.Description) > 1024:
 		return nil, bad("its description is missing, or longer than 1024 characters")
 	}
@@ -185,7 +185,7 @@ func (s Store) Get(ctx context.Context, name string) (*Skill, Record, error) {
 		return nil, r, err
 	}
 	if len(found) != 1 || found[0].Hash() != r.Hash || found[0].Name != name {
-		return nil, r, fault.New(fault.Conflict, "skill_changed", "the files of the skill %s are not what was approved", name).WithHint("steward skills update %s shows what has changed", name)
+		return nil, r, fault.New(fault.Conflict, "skill_changed", "the files of the skill %s differ from what was approved", name).WithHint("steward skills update %s shows what has changed", name)
 	}
 	found[0].Source = r.Source
 	return found[0], r, nil
@@ -296,7 +296,7 @@ func (s Store) read(ctx context.Context, a readArgs) (string, error) {
 		return "", fault.New(fault.NotFound, "skill_file_not_found", "the skill %s has no file %s", a.Name, strict.Clip(a.File)).
 			WithHint("its files are %s", strings.Join(slices.Sorted(maps.Keys(sk.Files)), ", "))
 	case !utf8.ValidString(text) || len(text) > maxText:
-		return "", fault.New(fault.Invalid, "not_a_text", "%s is no text, or longer than %d bytes", name, maxText)
+		return "", fault.New(fault.Invalid, "not_a_text", "%s is not text, or longer than %d bytes", name, maxText)
 	case a.File == "" && len(sk.Files) > 1:
 		text += "\n\nFiles of this skill, which commands and programs find in /skills/" + a.Name + ": " + strings.Join(slices.Sorted(maps.Keys(sk.Files)), ", ")
 	}

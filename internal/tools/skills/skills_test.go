@@ -138,7 +138,7 @@ func TestApproveReadRemove(t *testing.T) {
 		t.Errorf("%s, %v", about, err)
 	}
 	sk := must.Get(Fetch(t.Context(), folderOf(t, [2]string{"SKILL.md", good}, [2]string{"reference.md", "Details.\n"}, [2]string{"bin", "\xff"})))[0]
-	if d := sk.Diff(nil); !strings.Contains(d, "+Read reference.md first.") || !strings.Contains(d, "+Details.") || !strings.Contains(d, "bin: 1 bytes that are no text") {
+	if d := sk.Diff(nil); !strings.Contains(d, "+Read reference.md first.") || !strings.Contains(d, "+Details.") || !strings.Contains(d, "bin: 1 bytes that are not text") {
 		t.Error(d)
 	}
 	must.Do(t, s.Approve(sk, time.Now()))

@@ -62,9 +62,9 @@ func clone(ctx context.Context, url string) ([]*Skill, error) {
 	c.WaitDelay = 5 * time.Second
 	if out, err := c.CombinedOutput(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
-			return nil, fault.New(fault.Unsupported, "git_missing", "there is no git on this machine").WithHint("install git, or download the skill as a .zip")
+			return nil, fault.New(fault.Unsupported, "git_missing", "git is not installed").WithHint("install git, or download the skill as a .zip")
 		}
-		return nil, fault.New(fault.Unavailable, "git_failed", "git cannot clone %s: %.300s", url, strings.ToValidUTF8(string(bytes.TrimSpace(out)), "")).WithHint("look at the address")
+		return nil, fault.New(fault.Unavailable, "git_failed", "git cannot clone %s: %.300s", url, strings.ToValidUTF8(string(bytes.TrimSpace(out)), "")).WithHint("check the address")
 	}
 	return folder(ctx, dir+"/it")
 }
@@ -91,7 +91,7 @@ func archive(ctx context.Context, name string) ([]*Skill, error) {
 		return nil, missing(name, err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxBytes {
-		return nil, refused("%s is no plain file of at most %d bytes", name, maxBytes)
+		return nil, refused("%s is not a regular file of at most %d bytes", name, maxBytes)
 	}
 	z, err := zip.OpenReader(name)
 	if err != nil {
@@ -100,7 +100,7 @@ func archive(ctx context.Context, name string) ([]*Skill, error) {
 	defer z.Close()
 	for _, f := range z.File { // which the file system below would mend
 		if !fs.ValidPath(strings.TrimSuffix(f.Name, "/")) || strings.Contains(f.Name, "\\") {
-			return nil, refused("the path %.100q leads out of it", f.Name)
+			return nil, refused("the path %.100q leads outside the archive", f.Name)
 		}
 	}
 	return walk(ctx, z)
@@ -120,7 +120,7 @@ func walk(ctx context.Context, tree fs.FS) ([]*Skill, error) {
 		case e.IsDir():
 			return nil
 		case !e.Type().IsRegular():
-			return refused("%.100q is a link or no plain file", name)
+			return refused("%.100q is not a regular file", name)
 		case strings.Contains(name, "\\"):
 			return refused("the path %.100q has a backslash", name)
 		case strings.Count(name, "/") > maxDeep:
@@ -175,7 +175,7 @@ func skillsOf(all map[string]string) ([]*Skill, error) {
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		return nil, fault.New(fault.NotFound, "skill_missing", "there is no %s in it", fileSkill).WithHint("name the folder of a skill, or one that holds skills")
+		return nil, fault.New(fault.NotFound, "skill_missing", "there is no %s in it", fileSkill).WithHint("give the folder of a skill, or a folder of skills")
 	}
 	return out, nil
 }

@@ -169,7 +169,7 @@ func (e edit) change(text string) (n local.Note, err error) {
 		})
 	}
 	if i < 0 {
-		return n, fault.New(fault.NotFound, "task_not_found", "the task %.100q is not in the list any more", e.task.Title).WithHint("list the tasks")
+		return n, fault.New(fault.NotFound, "task_not_found", "the task %.100q is no longer in the list", e.task.Title).WithHint("list the tasks")
 	}
 	old, now := lines[at[i]], ""
 	if e.do == complete {

@@ -199,7 +199,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, l stor
 func (a addArgs) edit(key string) (edit, error) {
 	title := strings.Join(strings.Fields(a.Title), " ")
 	if title == "" {
-		return edit{}, fault.New(fault.Invalid, "title_missing", "the task has no title").WithHint("say what is to be done")
+		return edit{}, fault.New(fault.Invalid, "title_missing", "the task has no title").WithHint("give it a title")
 	}
 	if err := checkDate(a.Due); err != nil {
 		return edit{}, err

@@ -71,7 +71,7 @@ func (f forecaster) tool(ctx context.Context, in tool.Invocation, a forecastArgs
 		a.Place = cmp.Or(a.Place, home)
 	}
 	if strings.TrimSpace(a.Place) == "" {
-		return "", fault.New(fault.Invalid, "place_missing", "it is unknown where the user is").
+		return "", fault.New(fault.Invalid, "place_missing", "the user's location is unknown").
 			WithHint("name the place, or set profile.location in the settings")
 	}
 	p, err := f.find(ctx, a.Place)
@@ -237,7 +237,7 @@ func (f forecaster) get(ctx context.Context, service string, q url.Values, into 
 		err = json.Unmarshal(body, into)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "weather_unavailable", "the weather service %s does not answer as it should: %w", req.URL.Host, err).WithHint("try again later")
+		return fault.New(fault.Unavailable, "weather_unavailable", "the weather service %s returned an unexpected answer: %w", req.URL.Host, err).WithHint("try again later")
 	}
 	return nil
 }

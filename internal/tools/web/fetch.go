@@ -58,7 +58,7 @@ type rules struct {
 func (f *fetcher) fetch(ctx context.Context, user, address string) (*page, error) {
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, fault.New(fault.Invalid, "url_invalid", "%.200q is no address of a page", address).WithHint("write it like https://example.org/page, without a user name")
+		return nil, fault.New(fault.Invalid, "url_invalid", "%.200q is not the address of a page", address).WithHint("write it like https://example.org/page, without a user name")
 	}
 	u.Fragment = ""
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout+20*time.Second)
@@ -98,7 +98,7 @@ func (f *fetcher) read(ctx context.Context, u *url.URL) (*page, error) {
 	u, resp, data, err := f.follow(ctx, u, extract.MaxBytes+1, f.allowed)
 	switch {
 	case fault.HasCode(err, "network_denied"):
-		return nil, fault.Of(err).WithHint("if it is to be read, add its host and port to web.hosts in the settings")
+		return nil, fault.Of(err).WithHint("to allow it, add its host and port to web.hosts in the settings")
 	case err != nil:
 		return nil, err
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
@@ -106,7 +106,7 @@ func (f *fetcher) read(ctx context.Context, u *url.URL) (*page, error) {
 	case resp.StatusCode != http.StatusOK:
 		return nil, fault.New(fault.Unavailable, "page_refused", "%s answers %s", u.Host, resp.Status)
 	case resp.Header.Get("Content-Encoding") != "": // gzip alone, which was asked for, is gone by now
-		return nil, fault.New(fault.Unsupported, "page_encoding", "%s packs its page as %.40q, which nobody asked for", u.Host, resp.Header.Get("Content-Encoding"))
+		return nil, fault.New(fault.Unsupported, "page_encoding", "%s encodes its page as %.40q, which was not requested", u.Host, resp.Header.Get("Content-Encoding"))
 	}
 	doc, err := f.Reader.Read(ctx, extract.Input{Data: data, MediaType: resp.Header.Get("Content-Type"), Base: u.String()})
 	if err != nil {
@@ -124,7 +124,7 @@ func (f *fetcher) follow(ctx context.Context, u *url.URL, most int64, allowed fu
 		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 		if err != nil {
-			return nil, nil, nil, fault.New(fault.Invalid, "url_invalid", "%.200q is no address of a page: %w", u, err)
+			return nil, nil, nil, fault.New(fault.Invalid, "url_invalid", "%.200q is not the address of a page: %w", u, err)
 		}
 		req.Header.Set("Accept", "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,*/*;q=0.5")
 		resp, body, err := ask(f.Transport, req, most)
@@ -132,10 +132,10 @@ func (f *fetcher) follow(ctx context.Context, u *url.URL, most int64, allowed fu
 			return u, resp, body, err
 		}
 		if u, err = u.Parse(resp.Header.Get("Location")); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-			return nil, nil, nil, fault.New(fault.Denied, "page_redirects", "the page leads to an address that is not followed")
+			return nil, nil, nil, fault.New(fault.Denied, "page_redirects", "the page redirects to an address that is not allowed")
 		}
 	}
-	return nil, nil, nil, fault.New(fault.Unavailable, "page_redirects", "the page leads from one address to the next more than %d times", maxRedirects)
+	return nil, nil, nil, fault.New(fault.Unavailable, "page_redirects", "the page redirects more than %d times", maxRedirects)
 }
 
 func ask(t http.RoundTripper, req *http.Request, most int64) (*http.Response, []byte, error) {
@@ -161,8 +161,8 @@ func (f *fetcher) allowed(ctx context.Context, u *url.URL) error {
 		f.mu.Unlock()
 	}
 	if !r.TestAgent(u.RequestURI(), "Steward") {
-		return fault.New(fault.Denied, "page_disallowed", "%s does not want programs to read %s (robots.txt)", u.Host, u.Path).
-			WithHint("open the page yourself, or look for another one")
+		return fault.New(fault.Denied, "page_disallowed", "%s does not allow programs to read %s (robots.txt)", u.Host, u.Path).
+			WithHint("open the page yourself, or find another one")
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (f *fetcher) allowed(ctx context.Context, u *url.URL) error {
 func (f *fetcher) askRobots(ctx context.Context, site string) (*rules, error) {
 	u, err := url.Parse(site + "/robots.txt")
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "url_invalid", "%.200q is no address of a site", site)
+		return nil, fault.New(fault.Invalid, "url_invalid", "%.200q is not the address of a site", site)
 	}
 	status := http.StatusNotFound
 	_, resp, body, err := f.follow(ctx, u, maxRobots, func(context.Context, *url.URL) error { return nil })

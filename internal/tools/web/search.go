@@ -127,7 +127,7 @@ func (s Search) complete(ctx context.Context) (asked, error) {
 	e := asked{Engine: s.Name()}
 	var ok bool
 	if e.engine, ok = engines[e.Engine]; !ok {
-		return e, fault.New(fault.Invalid, "search_unknown", "%.40q is no search engine", e.Engine).WithHint("the engines are duckduckgo, searxng, brave, tavily and exa")
+		return e, fault.New(fault.Invalid, "search_unknown", "%.40q is not a search engine", e.Engine).WithHint("the engines are duckduckgo, searxng, brave, tavily and exa")
 	}
 	e.URL = cmp.Or(s.URL, e.url)
 	if e.URL == "" {
@@ -188,7 +188,7 @@ func (s Search) run(ctx context.Context, t http.RoundTripper, query string, coun
 		if ce := fault.Of(err); ce.Code == "search_limited" {
 			return nil, err
 		}
-		return nil, fault.New(fault.Unavailable, "search_damaged", "%s answered something else than results: %w", e.Engine, err)
+		return nil, fault.New(fault.Unavailable, "search_damaged", "%s did not return results: %w", e.Engine, err)
 	}
 	return tidied(found, count), nil
 }
@@ -208,7 +208,7 @@ func refusal(engine string, status int) error {
 }
 
 func limitedBy(engine string) error {
-	return fault.New(fault.RateLimited, "search_limited", "%s takes no more searches from here for now", engine).
+	return fault.New(fault.RateLimited, "search_limited", "%s accepts no more searches for now", engine).
 		WithHint("try later, or set another engine with web.search.engine: a SearXNG of your own, brave, tavily or exa")
 }
 

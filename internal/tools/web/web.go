@@ -105,7 +105,7 @@ func (p *page) text(from int) string {
 	part, next := local.Cut(d.Text, from, shown)
 	b.WriteString(part)
 	if next > 0 {
-		fmt.Fprintf(&b, "\n\n[The text goes on: read it from %d.]", next)
+		fmt.Fprintf(&b, "\n\n[The text continues: read on from %d.]", next)
 	} else if d.Truncated {
 		b.WriteString("\n\n[The rest was left out.]")
 	}

@@ -147,7 +147,7 @@ func TestALongPageIsReadInParts(t *testing.T) {
 	for range 20 {
 		part := w.call("web.fetch", m{"url": w.site.URL + "/long", "from": from})
 		_, part, _ = strings.Cut(part, "\n\n")
-		text, rest, more := strings.Cut(part, "\n\n[The text goes on: read it from ")
+		text, rest, more := strings.Cut(part, "\n\n[The text continues: read on from ")
 		all.WriteString(text)
 		if !more {
 			break
