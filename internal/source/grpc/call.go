@@ -209,7 +209,7 @@ func (t *callable) collect(ctx context.Context, cc *rpc.ClientConn, m *method, o
 		case errors.Is(err, io.EOF):
 			return got.result(""), nil
 		case got.n > 0 && status.Code(err) == codes.DeadlineExceeded: // seen here, or by the server
-			return got.result("the time of the call was over"), nil
+			return got.result("the call timed out"), nil
 		case err != nil:
 			return tool.Result{}, t.tooLarge(m, err)
 		}
@@ -234,10 +234,10 @@ type gathering struct {
 // add keeps a message. If no more are to be kept, it returns the reason.
 func (g *gathering) add(text []byte) string {
 	if g.n == g.most {
-		return fmt.Sprintf("%d are the most that are collected", g.most)
+		return fmt.Sprintf("the limit is %d messages", g.most)
 	}
 	if g.text.Len()+len(text) > g.bytes {
-		return fmt.Sprintf("%d bytes are the most that are collected", g.bytes)
+		return fmt.Sprintf("the limit is %d bytes", g.bytes)
 	}
 	if g.n > 0 {
 		g.text.WriteByte(',')
@@ -251,7 +251,7 @@ func (g *gathering) add(text []byte) string {
 func (g *gathering) result(cut string) tool.Result {
 	res := tool.Text("[" + g.text.String() + "]")
 	if cut != "" {
-		res.Content = append(res.Content, &message.Text{Text: fmt.Sprintf("The stream was cut after %d messages: %s. The server had more to send, or was still sending.", g.n, cut)})
+		res.Content = append(res.Content, &message.Text{Text: fmt.Sprintf("The stream was cut after %d messages: %s. The server had more to send or was still sending.", g.n, cut)})
 	}
 	return res
 }
@@ -321,7 +321,7 @@ func (s *source) filled(name, value string) (string, error) {
 	x := sandbox.Expander{Secret: s.env.Secret}
 	out := x.Expand(value)
 	if missing := x.Missing(); missing != "" {
-		return "", fault.New(fault.Denied, "secret_missing", "the secret %s, which the metadata %s needs, is not there", missing, name).
+		return "", fault.New(fault.Denied, "secret_missing", "the secret %s, which the metadata %s needs, is not set", missing, name).
 			WithHint("set the secret %s", missing)
 	}
 	if strings.HasSuffix(name, "-bin") {
@@ -331,7 +331,7 @@ func (s *source) filled(name, value string) (string, error) {
 		return out, nil
 	}
 	if out = strings.TrimSpace(out); !printable(out) {
-		return "", fault.New(fault.Denied, "secret_invalid", "the metadata %s has characters beyond printable ASCII", name).
+		return "", fault.New(fault.Denied, "secret_invalid", "the metadata %s contains characters other than printable ASCII", name).
 			WithHint("correct the secret, or name the metadata %s-bin", name)
 	}
 	return out, nil

@@ -94,7 +94,7 @@ func (k *Kit) take(to target) (*conn, error) {
 		rpc.WithConnectParams(rpc.ConnectParams{MinConnectTimeout: connectTimeout, Backoff: backoff.Config{
 			BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 15 * time.Second}}))
 	if err != nil {
-		return nil, badDeclaration("%s is no address to connect to: %w", to.address, err).WithHint("correct host")
+		return nil, badDeclaration("%s is not an address to connect to: %w", to.address, err).WithHint("correct host")
 	}
 	c.cc = cc
 	if k.conns == nil {

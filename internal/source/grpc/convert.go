@@ -96,7 +96,7 @@ func plainly(err error) string {
 // them before; what remains are members that exclude each other, and levels below the schema's.
 func misfit(err error) error {
 	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", plainly(err)).
-		WithHint("call the tool again with this mended")
+		WithHint("fix this and call the tool again")
 }
 
 // answer converts a server's message to JSON. Unset fields are written with their defaults, which
@@ -109,7 +109,7 @@ func answer(md protoreflect.MessageDescriptor, r resolver, b []byte) ([]byte, er
 	m := dynamicpb.NewMessage(md)
 	err := proto.UnmarshalOptions{Resolver: r, RecursionLimit: maxNesting, AllowPartial: true}.Unmarshal(b, m)
 	if err != nil {
-		return nil, fault.New(fault.Internal, "grpc_answer_invalid", "the answer is no %s: %s", md.FullName(), plainly(err))
+		return nil, fault.New(fault.Internal, "grpc_answer_invalid", "the answer is not a %s: %s", md.FullName(), plainly(err))
 	}
 	out, err := protojson.MarshalOptions{Resolver: r, EmitDefaultValues: true, AllowPartial: true}.Marshal(m)
 	if err != nil {

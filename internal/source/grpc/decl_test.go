@@ -23,22 +23,22 @@ func TestDeclarations(t *testing.T) {
 		"host: 'https://user@x:1'": "is not HOST:PORT",
 		"host: 'x:'":               "is not HOST:PORT",
 		"host: 'http://x'":         "is not HOST:PORT",
-		"host: x:1\ncall: M":       "names no method",
+		"host: x:1\ncall: M":       "is not a method",
 		"host: x:1\nname: y":       "needs call",
 		"host: x:1\ncall: a.S.M\nservices: [a.S]":                          "exclude each other",
 		"host: x:1\ncall: a.S.M\nname: other.tool":                         "in a category that is not test",
 		"host: x:1\neffects: {M: maybe}":                                   `is "maybe"`,
-		"host: x:1\nmetadata: {Upper: x}":                                  "is no name for metadata",
-		"host: x:1\nmetadata: {grpc-timeout: x}":                           "is no name for metadata",
+		"host: x:1\nmetadata: {Upper: x}":                                  "is not a metadata name",
+		"host: x:1\nmetadata: {grpc-timeout: x}":                           "is not a metadata name",
 		"host: x:1\nmetadata: {traceparent: x}":                            "is set by Steward",
-		"host: x:1\nmetadata: {a: '${not closed'}":                         "names no secret",
+		"host: x:1\nmetadata: {a: '${not closed'}":                         "without the name of a secret",
 		"host: x:1\nmetadata: {a: \"x\\r\\nb: c\"}":                        "printable ASCII",
 		"host: x:1\ntimeout: -1s":                                          "negative",
 		"host: x:1\nmax_bytes: 100000000":                                  "at most",
 		"host: x:1\nca: none.pem":                                          "cannot be read",
 		"host: x:1\nca: empty.pem":                                         "has no certificates",
 		"host: x:1\nprotos: [none.proto]":                                  "there is no file",
-		"host: x:1\nprotos: ['[']":                                         "no pattern",
+		"host: x:1\nprotos: ['[']":                                         "is not a file pattern",
 		"host: x:1\nprotos: [hash.proto]\nreflection: true":                "exclude each other",
 		"host: x:1\nprotos: [hash.proto]\ncall: toolbox.Hash.Md5Hash":      "there is no service toolbox.Hash (there are toolbox.HashTools; did you mean toolbox.HashTools?",
 		"host: x:1\nprotos: [hash.proto]\ncall: toolbox.HashTools.Md6Hash": "did you mean toolbox.HashTools.Md5Hash?",
@@ -78,7 +78,7 @@ func TestHosts(t *testing.T) {
 	var log bytes.Buffer
 	s := open(t, tool.Env{Log: slog.New(slog.NewTextHandler(&log, nil))}, "host: far.example:1\nmetadata: {authorization: 'Bearer ${A} ${B}', x: '${A}'}")
 	w := strings.Join(s.Warnings(), "\n")
-	if !strings.Contains(w, "neither encrypted") || !strings.Contains(w, "the secrets A, B go to far.example:1 unencrypted") || !strings.Contains(log.String(), "unencrypted") {
+	if !strings.Contains(w, "are not encrypted") || !strings.Contains(w, "the secrets A, B go to far.example:1 unencrypted") || !strings.Contains(log.String(), "unencrypted") {
 		t.Errorf("warnings = %s\nlog = %s", w, log.String())
 	}
 }
@@ -130,8 +130,8 @@ func TestProtosThatDoNotHold(t *testing.T) {
 	for source, says := range map[string]string{
 		"syntax = \"proto3\";\nmessage A {\n  int99 x = 1;\n}\n":                                              "bad.proto:3:3: ",
 		"syntax = \"proto3\";\nimport \"gone.proto\";\n":                                                      "gone.proto",
-		"syntax = \"proto3\";\nimport \"../up.proto\";\n":                                                     "leads out of",
-		"syntax = \"proto3\";\npackage google.protobuf;\nservice S { rpc M(T) returns (T); }\nmessage T {}\n": "Google's",
+		"syntax = \"proto3\";\nimport \"../up.proto\";\n":                                                     "is outside the folders",
+		"syntax = \"proto3\";\npackage google.protobuf;\nservice S { rpc M(T) returns (T); }\nmessage T {}\n": "reserved package",
 		"not a proto": "bad.proto:1:1",
 	} {
 		dir := t.TempDir()

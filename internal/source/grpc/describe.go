@@ -68,7 +68,7 @@ func (l *joiner) link(name string) error {
 	} else if !ok {
 		return errNoFile
 	} else if f.GetPackage() == "google.protobuf" || strings.HasPrefix(f.GetPackage(), "google.protobuf.") {
-		return errors.New("it defines types in the package google.protobuf, which is Google's")
+		return errors.New("it defines types in the reserved package google.protobuf")
 	}
 	for _, dep := range f.GetDependency() {
 		switch err := l.add(dep); {

@@ -101,7 +101,7 @@ func badDeclaration(format string, args ...any) *fault.Error {
 func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 	var to target
 	if word(env.Name) == "" {
-		return d, to, badDeclaration("%q is no name for a source of tools", env.Name).WithHint("name it with letters of a-z and digits")
+		return d, to, badDeclaration("%q is not a source name", env.Name).WithHint("use letters a-z and digits")
 	}
 	address, err := hostOf(d.Host)
 	if err != nil {
@@ -125,7 +125,7 @@ func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 		return d, to, err
 	}
 	if d.Timeout < 0 || d.AsyncAfter < 0 || d.MaxStreamed < 0 || d.MaxBytes < 0 || d.MaxBytes > mostBytes {
-		return d, to, badDeclaration("timeout, async_after, max_streamed and max_bytes are not negative, and max_bytes is at most %d", mostBytes).
+		return d, to, badDeclaration("timeout, async_after, max_streamed and max_bytes must not be negative, and max_bytes must be at most %d", mostBytes).
 			WithHint("correct them, or leave them out")
 	}
 	if d.MaxStreamed == 0 {
@@ -144,13 +144,13 @@ func checkChoice(env tool.Env, d *Declaration) error {
 		return badDeclaration("call and services exclude each other").WithHint("leave one of them out")
 	}
 	if d.Call != "" && !strings.Contains(d.Call, ".") {
-		return badDeclaration("call is %q: it names no method", d.Call).WithHint("write call: package.Service.Method")
+		return badDeclaration("call is %q, which is not a method", d.Call).WithHint("write call: package.Service.Method")
 	}
 	if d.Call == "" && d.Name != "" {
-		return badDeclaration("name is that of one tool: it needs call").WithHint("write call: package.Service.Method, or leave name out")
+		return badDeclaration("name applies to one tool: it needs call").WithHint("write call: package.Service.Method, or leave name out")
 	}
 	if d.Bare && (d.Name == "" || strings.Contains(d.Name, ".") || env.Dir != "" || env.Agent != "") {
-		return badDeclaration("bare is only for tools of the settings that have a name").WithHint("leave it out")
+		return badDeclaration("bare applies only to named tools of the settings").WithHint("leave it out")
 	}
 	if category, rest, dotted := strings.Cut(d.Name, "."); dotted && (category != word(env.Name) || rest == "") {
 		return badDeclaration("the tool's name %q is in a category that is not %s, this source's own", d.Name, word(env.Name)).
@@ -212,14 +212,14 @@ func checkMetadata(md map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(md)) {
 		switch {
 		case !headerName.MatchString(name) || strings.HasPrefix(name, "grpc-"):
-			return badDeclaration("%q is no name for metadata", name).WithHint("use a-z, 0-9, '-', '_' and '.'; grpc-* is reserved")
+			return badDeclaration("%q is not a metadata name", name).WithHint("use a-z, 0-9, '-', '_' and '.'; grpc-* is reserved")
 		case slices.Contains(ownMetadata(), name):
 			return badDeclaration("the metadata %s is set by Steward", name).WithHint("leave it out")
 		}
 		if rest := secretName.ReplaceAllString(md[name], ""); strings.Contains(rest, "${") {
-			return badDeclaration("the metadata %s has a ${ that names no secret", name).WithHint("write ${NAME}")
+			return badDeclaration("the metadata %s has a ${ without the name of a secret", name).WithHint("write ${NAME}")
 		} else if !strings.HasSuffix(name, "-bin") && !printable(rest) {
-			return badDeclaration("the metadata %s has characters beyond printable ASCII", name).WithHint("name it %s-bin to send bytes", name)
+			return badDeclaration("the metadata %s contains characters other than printable ASCII", name).WithHint("name it %s-bin to send bytes", name)
 		}
 	}
 	return nil
@@ -245,7 +245,7 @@ func warningsOf(d Declaration, to target) (out []string) {
 	if to.tls || to.local() {
 		return nil
 	}
-	out = append(out, fmt.Sprintf("calls to %s are neither encrypted nor is the server's identity checked: use https:// if it can do TLS", to.address))
+	out = append(out, fmt.Sprintf("calls to %s are not encrypted, and the server's identity is not verified: use https:// if it supports TLS", to.address))
 	if names := secretsIn(d.Metadata); len(names) > 0 {
 		out = append(out, fmt.Sprintf("the secrets %s go to %s unencrypted", strings.Join(names, ", "), to.address))
 	}

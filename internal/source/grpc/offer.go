@@ -181,7 +181,7 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	service := string(desc.Parent().FullName())
 	m := &method{desc: desc, path: "/" + service + "/" + string(desc.Name()), full: string(desc.FullName()), stream: desc.IsStreamingServer()}
 	refuse := func(kind fault.Kind, code, remedy, format string, args ...any) (*method, error) {
-		return nil, fault.New(kind, code, "%s cannot be a tool: "+format, append([]any{m.full}, args...)...).
+		return nil, fault.New(kind, code, "%s cannot become a tool: "+format, append([]any{m.full}, args...)...).
 			WithHint("%s", remedy).Detail("tool", name).Detail("method", m.full)
 	}
 	if desc.IsStreamingClient() {
@@ -205,7 +205,7 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	m.safe = level != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 	input, err := w.input(desc.Input(), required)
 	if err != nil {
-		return refuse(fault.Of(err).Kind, fault.Of(err).Code, "leave it, or change the service", "%w", err)
+		return refuse(fault.Of(err).Kind, fault.Of(err).Code, "leave it out, or change the service", "%w", err)
 	}
 	spec := tool.Spec{
 		Name: name, FullName: full, Description: s.description(desc), Input: input, Effect: tool.Action, Timeout: s.decl.Timeout,
@@ -283,7 +283,7 @@ func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[p
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
 		if !tool.Means(key, known...) {
-			out = append(out, badDeclaration("the declaration names %q, which is no method or tool here", key).WithHint("correct or remove it%s", suggest(key, known)))
+			out = append(out, badDeclaration("the declaration names %q, which is not a method or tool of this source", key).WithHint("correct or remove it%s", suggest(key, known)))
 		}
 	}
 	return out

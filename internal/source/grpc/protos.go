@@ -48,7 +48,7 @@ func findProtos(dir string, d Declaration) (files []string, found bool, err erro
 	for _, p := range patterns {
 		matches, err := filepath.Glob(absolute(dir, p))
 		if err != nil {
-			return nil, false, badDeclaration("%q in protos is no pattern for files", p).WithHint("write a file's name, or a glob such as tools/*.proto")
+			return nil, false, badDeclaration("%q in protos is not a file pattern", p).WithHint("write a file's name, or a glob such as tools/*.proto")
 		}
 		if len(matches) == 0 && !found {
 			return nil, false, badDeclaration("there is no file %s, which protos names", p).WithHint("correct protos, or leave it out to ask the server (reflection)")
@@ -58,7 +58,7 @@ func findProtos(dir string, d Declaration) (files []string, found bool, err erro
 	slices.Sort(files)
 	files = slices.Compact(files)
 	if len(files) > maxProtoFiles {
-		return nil, false, badDeclaration("protos names %d files, more than %d", len(files), maxProtoFiles).WithHint("name fewer")
+		return nil, false, badDeclaration("protos matches %d files; the limit is %d", len(files), maxProtoFiles).WithHint("select fewer files")
 	}
 	return files, found, nil
 }
@@ -162,7 +162,7 @@ func (r *reader) name(file string) string {
 func (r *reader) FindFileByPath(name string) (protocompile.SearchResult, error) {
 	var none protocompile.SearchResult
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return none, fault.New(fault.Invalid, "grpc_proto_invalid", "%q leads out of the folders of the .proto files", name)
+		return none, fault.New(fault.Invalid, "grpc_proto_invalid", "%q is outside the folders of the .proto files", name)
 	}
 	for _, root := range r.roots {
 		path := filepath.Join(root, filepath.FromSlash(name))

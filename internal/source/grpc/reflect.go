@@ -98,7 +98,7 @@ func (q *questioner) all(ctx context.Context, cc *rpc.ClientConn, method string,
 			return nil, err
 		}
 		if refused != nil {
-			out.refused = append(out.refused, badDescription("the server names the service %s and does not describe it: %w", clip(name, 200), refused))
+			out.refused = append(out.refused, badDescription("the server lists the service %s but does not describe it: %w", clip(name, 200), refused))
 		}
 	}
 	out.missing, err = q.imports()
@@ -156,7 +156,7 @@ func (q *questioner) ask(r *reflection.ServerReflectionRequest) (refused error, 
 	}
 	for _, b := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
 		if q.bytes += len(b); q.bytes > maxReflected || len(q.files) >= maxReflectedFiles {
-			return nil, badDescription("the server's description of itself is larger than %d bytes or %d files", maxReflected, maxReflectedFiles)
+			return nil, badDescription("the server's reflection data exceed %d bytes or %d files", maxReflected, maxReflectedFiles)
 		}
 		f := new(descriptorpb.FileDescriptorProto)
 		if err := proto.Unmarshal(b, f); err != nil {
@@ -180,7 +180,7 @@ func (q *questioner) exchange(r *reflection.ServerReflectionRequest) (*reflectio
 	} // after io.EOF, Recv returns the reason
 	answer, err := q.stream.Recv()
 	if err == io.EOF {
-		return nil, badDescription("the server ended its description of itself early")
+		return nil, badDescription("the server ended the reflection stream early")
 	}
 	return answer, err
 }

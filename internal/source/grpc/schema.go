@@ -78,7 +78,7 @@ type schemer struct {
 func (s *schemer) input(md protoreflect.MessageDescriptor, required *[]string) ([]byte, error) {
 	if special(md) != nil {
 		if md.FullName() != "google.protobuf.Empty" && md.FullName() != "google.protobuf.Struct" {
-			return nil, fault.New(fault.Invalid, "grpc_method_unusable", "its request is a %s: that is no JSON object", md.FullName())
+			return nil, fault.New(fault.Invalid, "grpc_method_unusable", "its request is a %s, which is not a JSON object", md.FullName())
 		}
 	}
 	if out := s.written[md.FullName()]; out != nil && required == nil {
@@ -198,7 +198,7 @@ func (b *builder) message(md protoreflect.MessageDescriptor, depth int) (*schema
 		must := fd.Cardinality() == protoreflect.Required || slices.Contains(annotated(fd), annotations.FieldBehavior_REQUIRED)
 		if name == "" {
 			if fd.Cardinality() == protoreflect.Required {
-				return nil, fault.New(fault.Invalid, "grpc_method_unusable", "the required field %s has a name that models cannot be given", fd.FullName())
+				return nil, fault.New(fault.Invalid, "grpc_method_unusable", "the required field %s has a name that cannot be shown to models", fd.FullName())
 			}
 			continue
 		}

@@ -143,7 +143,7 @@ func (s *source) scope(ctx context.Context) (context.Context, func(), error) {
 
 func errClosed(s *source) error {
 	return fault.New(fault.Unavailable, "source_closed", "the source %s has been closed", s.env.Name).
-		WithHint("look at the tools that there are now").Retrying(fault.RetryBackoff, 0)
+		WithHint("look at the current list of tools").Retrying(fault.RetryBackoff, 0)
 }
 
 // connection returns the connection; the first use takes it from the kit.
@@ -222,7 +222,7 @@ func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
 			return o, nil
 		}
 	}
-	return nil, fault.New(fault.Unavailable, "grpc_unavailable", "the connection to %s does not last", s.to.address).
+	return nil, fault.New(fault.Unavailable, "grpc_unavailable", "the connection to %s keeps breaking", s.to.address).
 		WithHint("try again later").Retrying(fault.RetryBackoff, 0)
 }
 
@@ -257,7 +257,7 @@ func (s *source) wanted() []string {
 func (s *source) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() == nil && status.Code(err) == codes.DeadlineExceeded {
 		return fault.New(fault.Unavailable, "grpc_unavailable", "%s did not describe its services in %v", s.to.address, s.patience).
-			WithHint("look after the server, or name its .proto files under protos").Retrying(fault.RetryBackoff, 0)
+			WithHint("check the server, or name its .proto files under protos").Retrying(fault.RetryBackoff, 0)
 	}
 	return failure(ctx, s.to.address, err, resolver{Types: dynamicpb.NewTypes(new(protoregistry.Files)), opaque: s.opaque})
 }
@@ -277,7 +277,7 @@ func (s *source) learned(o *offer) {
 	s.last = o
 	s.mu.Unlock()
 	if changed {
-		s.env.Log.Warn("a gRPC server offers other tools than before", "source", s.env.Name, "host", s.to.address)
+		s.env.Log.Warn("the tools of a gRPC server have changed", "source", s.env.Name, "host", s.to.address)
 		if s.env.Changed != nil {
 			s.env.Changed()
 		}

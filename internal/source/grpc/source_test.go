@@ -211,13 +211,13 @@ func TestServerStream(t *testing.T) {
 		t.Errorf("three = %s, %v", got, err)
 	}
 	got, err = call(t.Context(), tl, `{"number":-1}`)
-	if err != nil || !strings.Contains(got, `{"n":"2","last":false}]`+"\nThe stream was cut after 3 messages: 3 are the most") {
+	if err != nil || !strings.Contains(got, `{"n":"2","last":false}]`+"\nThe stream was cut after 3 messages: the limit is 3 messages") {
 		t.Errorf("endless = %s, %v", got, err)
 	}
 	<-endless // the server has noticed the cancellation
 
 	// The messages that came before the deadline are returned.
-	if got, err = call(within(t, 5*time.Second), tl, `{"number":1,"fail":true}`); err != nil || !strings.Contains(got, "cut after 1 messages: the time") {
+	if got, err = call(within(t, 5*time.Second), tl, `{"number":1,"fail":true}`); err != nil || !strings.Contains(got, "cut after 1 messages: the call timed out") {
 		t.Errorf("slow = %s, %v", got, err)
 	}
 	_, err = call(within(t, 300*time.Millisecond), tl, `{"number":0,"fail":true}`)
@@ -236,7 +236,7 @@ func TestServerStream(t *testing.T) {
 
 	s = open(t, tool.Env{}, "host: "+srv.address+"\nmax_bytes: 100")
 	got, err = call(t.Context(), s.Tool(specOf(t, s, "test.count")), `{"number":-1}`)
-	if err != nil || !strings.Contains(got, "100 bytes are the most") || len(strings.SplitN(got, "\n", 2)[0]) > 102 {
+	if err != nil || !strings.Contains(got, "the limit is 100 bytes") || len(strings.SplitN(got, "\n", 2)[0]) > 102 {
 		t.Errorf("bytes = %s, %v", got, err)
 	}
 	<-endless

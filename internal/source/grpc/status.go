@@ -34,8 +34,8 @@ type meaning struct {
 
 const (
 	otherArguments = "call the tool again with other arguments"
-	otherMetadata  = "a person gives the source's declaration metadata that the server accepts"
-	lookAgain      = "look at how things stand and decide anew"
+	otherMetadata  = "ask a person to add metadata to the source's declaration that the server accepts"
+	lookAgain      = "check the current state and decide again"
 	tryLater       = "try again later"
 )
 
@@ -53,7 +53,7 @@ func meaningOf(c codes.Code) meaning {
 		codes.Unauthenticated:    {fault.Denied, "grpc_unauthenticated", fault.RetryNone, otherMetadata},
 		codes.ResourceExhausted:  {fault.Unavailable, "grpc_resource_exhausted", fault.RetryBackoff, tryLater},
 		codes.Unavailable:        {fault.Unavailable, "grpc_unavailable", fault.RetryBackoff, tryLater},
-		codes.Unimplemented:      {fault.Unsupported, "grpc_unimplemented", fault.RetryNone, "a person compares the declaration with what the server offers"},
+		codes.Unimplemented:      {fault.Unsupported, "grpc_unimplemented", fault.RetryNone, "ask a person to compare the declaration with what the server offers"},
 		codes.DataLoss:           {fault.Internal, "grpc_data_loss", fault.RetryNone, ""},
 		codes.Internal:           {fault.Internal, "grpc_internal", fault.RetryNone, ""},
 	}[c]
@@ -163,5 +163,5 @@ func ended(ctx context.Context, what string) error {
 		return fault.New(fault.Timeout, "grpc_deadline_exceeded", "%s did not answer in time: %w", what, context.Cause(ctx)).
 			WithHint("try again later, or raise timeout in the source's declaration").Retrying(fault.RetryBackoff, 0)
 	}
-	return fault.New(fault.Cancelled, "grpc_cancelled", "the call of %s was stopped: %w", what, context.Cause(ctx))
+	return fault.New(fault.Cancelled, "grpc_cancelled", "the call of %s was canceled: %w", what, context.Cause(ctx))
 }

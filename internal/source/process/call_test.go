@@ -25,10 +25,10 @@ import (
 func TestAnswers(t *testing.T) {
 	defer noLeak(t, goleak.IgnoreCurrent())
 	for behaviour, want := range map[string]string{
-		"progress":          "(This is a part of the answer; the tool could not do all of it.)\nSome of it.\nfound\nThe tool suggests, and nothing of it has been done:\n- look\n- ask again\n- {\"do\":1}",
+		"progress":          "(This is a partial answer: the tool could not do everything.)\nSome of it.\nfound\nThe tool suggests these actions; none of them has been done:\n- look\n- ask again\n- {\"do\":1}",
 		"message":           "Sent.",
 		"nothing":           "Done.",
-		"failure":           "It failed; the tool does not say why.",
+		"failure":           "It failed; the tool gave no reason.",
 		"lies":              "right",
 		"no newline":        "whole",
 		"twice":             "first",

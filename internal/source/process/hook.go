@@ -51,7 +51,7 @@ func OpenHook(env tool.Env, decode func(into any) error) (tool.HookSource, error
 	}
 	for _, g := range d.Tools {
 		if _, err := path.Match(g, ""); err != nil {
-			return nil, badDecl("tools: %q is no pattern", g).WithHint("write names, or globs such as files.*")
+			return nil, badDecl("tools: %q is not a tool pattern", g).WithHint("write names, or globs such as files.*")
 		}
 	}
 	if err := d.Program.check(env.Dir); err != nil {
@@ -136,11 +136,11 @@ func (h *hook) run(ctx context.Context, p prepared, ev tool.HookEvent) ([]byte, 
 	out, rerr := io.ReadAll(io.LimitReader(proc.Stdout, maxHookAnswer+1))
 	if len(out) > maxHookAnswer {
 		proc.Kill()
-		rerr = fault.New(fault.TooLarge, "hook_failed", "the hook answered with more than %d bytes", maxHookAnswer)
+		rerr = fault.New(fault.TooLarge, "hook_failed", "the hook's answer has more than %d bytes", maxHookAnswer)
 	}
 	if err := errors.Join(rerr, proc.Wait()); err != nil {
 		f := fault.Of(err)
-		return nil, fault.New(f.Kind, "hook_failed", "the hook failed: %w", err).WithHint("mend the hook, or take it out of the agent")
+		return nil, fault.New(f.Kind, "hook_failed", "the hook failed: %w", err).WithHint("fix the hook, or remove it from the agent")
 	}
 	return out, nil
 }
@@ -154,7 +154,7 @@ func answerOf(out []byte) (tool.HookAnswer, error) {
 	}
 	if err := jsonv2.Unmarshal(out, &a, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return tool.HookAnswer{}, fault.New(fault.Invalid, "hook_failed", "the hook's answer is invalid: %s",
-			strings.TrimPrefix(err.Error(), "json: ")).WithHint("let it write one JSON object with refuse, note, args or text, or nothing")
+			strings.TrimPrefix(err.Error(), "json: ")).WithHint("it must write one JSON object with refuse, note, args or text, or nothing")
 	}
 	return a, nil
 }

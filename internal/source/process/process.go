@@ -134,21 +134,21 @@ func (d *Decl) check() error {
 		return fault.New(fault.Invalid, "process_protocol_mcp", "an MCP server is not declared under process").
 			WithHint("put it under mcp: with the same command")
 	default:
-		return badDecl("protocol is %.40q", d.Protocol).WithHint("it is envelope; MCP servers stand under mcp:")
+		return badDecl("protocol is %.40q", d.Protocol).WithHint("it must be envelope; declare MCP servers under mcp:")
 	}
 	if d.Mode != "" && d.Mode != ModeOnce && d.Mode != ModeServe {
-		return badDecl("mode is %.40q", d.Mode).WithHint("it is once (a process per call) or serve (one for all)")
+		return badDecl("mode is %.40q", d.Mode).WithHint("it must be once (a process per call) or serve (one for all)")
 	}
 	if d.Idle < 0 {
 		return badDecl("idle is negative")
 	}
 	if d.Idle > 0 && d.Mode != ModeServe {
-		return badDecl("idle is for a program that is kept").WithHint("write mode: serve, or leave idle out")
+		return badDecl("idle needs a program that keeps running").WithHint("write mode: serve, or leave idle out")
 	}
 	single := d.Action != "" || !reflect.ValueOf(d.ToolBody).IsZero()
 	switch {
 	case single && len(d.Tools) > 0:
-		return badDecl("there are tools, and one more beside them").WithHint("put description, input and effect into the list of tools")
+		return badDecl("there is a list of tools and one more tool outside it").WithHint("move description, input and effect into the list of tools")
 	case !single && len(d.Tools) == 0:
 		return badDecl("there are no tools").WithHint("write tools: with name, description, input and effect of each")
 	}
@@ -172,8 +172,8 @@ var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 // spec returns the tool's spec, checked.
 func (t *ToolDecl) spec(source string, stays bool) (tool.Spec, error) {
 	if !goodName.MatchString(t.Name) {
-		return tool.Spec{}, badDecl("%.80q is no name for a tool", t.Name).
-			WithHint("name it of a-z, 0-9 and single '_', beginning with a letter")
+		return tool.Spec{}, badDecl("%.80q is not a tool name", t.Name).
+			WithHint("use a-z, 0-9 and single '_', beginning with a letter")
 	}
 	s := tool.Spec{Name: source + "." + t.Name, Description: strings.TrimSpace(t.Description), Effect: t.Effect, Asks: t.Asks,
 		Async: t.Async, AsyncAfter: t.AsyncAfter, Timeout: t.Timeout, Dedupes: t.Dedupes, Origin: "process:" + source}
@@ -210,7 +210,7 @@ func schema(in any) ([]byte, error) {
 	}
 	m, ok := in.(map[string]any)
 	if !ok {
-		return nil, errors.New("it is no object")
+		return nil, errors.New("it is not an object")
 	}
 	if _, typed := m["type"]; !typed {
 		if _, has := m["properties"]; has {

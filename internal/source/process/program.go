@@ -53,12 +53,12 @@ func (p *Program) check(dir string) error {
 	}
 	for _, w := range words {
 		if strings.ContainsRune(w, 0) {
-			return badDecl("command has a character that no program can be given")
+			return badDecl("command contains an invalid character")
 		}
 	}
 	for _, name := range append(slices.Sorted(maps.Keys(p.Env)), p.Secrets...) {
 		if !sandbox.GoodVariable(name, p.Env[name]) {
-			return badDecl("%.80q is no variable that a program can have", name)
+			return badDecl("%.80q is not a valid environment variable", name)
 		}
 	}
 	if p.Sandbox == nil {
@@ -69,8 +69,8 @@ func (p *Program) check(dir string) error {
 		return err
 	}
 	if p.Unsandboxed && (!network.Zero() || len(p.Sandbox.Read)+len(p.Sandbox.Write) > 0) {
-		return badDecl("a program is confined by sandbox, or unsandboxed, and not both").
-			WithHint("leave one of them out; limits may stand beside unsandboxed")
+		return badDecl("sandbox and unsandboxed exclude each other").
+			WithHint("leave one of them out; limits can be combined with unsandboxed")
 	}
 	for _, path := range slices.Concat(p.Sandbox.Read, p.Sandbox.Write) {
 		if _, err := place(dir, path); err != nil {
@@ -85,7 +85,7 @@ func place(dir, path string) (string, error) {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", badDecl("%s: the user has no folder: %w", path, err)
+			return "", badDecl("%s: the user has no home folder: %w", path, err)
 		}
 		return filepath.Join(home, rest), nil
 	}
@@ -93,9 +93,9 @@ func place(dir, path string) (string, error) {
 	case filepath.IsAbs(path):
 		return filepath.Clean(path), nil
 	case dir == "":
-		return "", badDecl("%s is a relative path, and there is nothing that it could be relative to", path).WithHint("write the whole path")
+		return "", badDecl("%s is a relative path, which is not allowed here", path).WithHint("write an absolute path")
 	case !filepath.IsLocal(path):
-		return "", badDecl("%s leads out of the agent's folder", path).WithHint("put it into the folder, or write the whole path")
+		return "", badDecl("%s is outside the agent's folder", path).WithHint("move it into the folder, or write an absolute path")
 	}
 	return filepath.Join(dir, path), nil
 }
@@ -199,8 +199,8 @@ func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
 		c.Env = append(c.Env, name+"="+x.Expand(p.Env[name]))
 	}
 	if missing := x.Missing(); missing != "" {
-		return out, fault.New(fault.Unavailable, "process_secret_missing", "the program needs the secret %s, which is not there", missing).
-			WithHint("set it, and name it under secrets of the agent")
+		return out, fault.New(fault.Unavailable, "process_secret_missing", "the program needs the secret %s, which is not set", missing).
+			WithHint("set it, and list it under secrets of the agent")
 	}
 	secrets, release, err := c.Equip(ctx, env)
 	if err != nil {

@@ -19,7 +19,7 @@ const maxMetadata = 4 << 10
 func resultOf(e request.Envelope) tool.Result {
 	var parts []string
 	if e.Status == request.StatusPartial {
-		parts = append(parts, "(This is a part of the answer; the tool could not do all of it.)")
+		parts = append(parts, "(This is a partial answer: the tool could not do everything.)")
 	}
 	if e.Message != "" {
 		parts = append(parts, e.Message)
@@ -28,10 +28,10 @@ func resultOf(e request.Envelope) tool.Result {
 		parts = append(parts, text)
 	}
 	if len(parts) == 0 {
-		parts = append(parts, map[bool]string{true: "It failed; the tool does not say why.", false: "Done."}[e.Status == request.StatusFailure])
+		parts = append(parts, map[bool]string{true: "It failed; the tool gave no reason.", false: "Done."}[e.Status == request.StatusFailure])
 	}
 	if list := suggestions(e.NextActions); list != "" {
-		parts = append(parts, "The tool suggests, and nothing of it has been done:\n"+list)
+		parts = append(parts, "The tool suggests these actions; none of them has been done:\n"+list)
 	}
 	if text := strings.TrimSpace(string(e.Metadata)); text != "" && text != "{}" && text != "null" {
 		if len(text) > maxMetadata {

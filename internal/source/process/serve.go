@@ -63,6 +63,6 @@ func (x *session) replace() {
 	hangs := x.suspected && len(x.calls) == 0 && !x.closing
 	x.mu.Unlock()
 	if hangs {
-		x.end(fault.New(fault.Unavailable, "process_hangs", "the program did not answer any more and was ended"))
+		x.end(fault.New(fault.Unavailable, "process_hangs", "the program stopped answering and was killed"))
 	}
 }

@@ -97,8 +97,8 @@ func (x *session) read() error {
 			}
 		}
 		if noise > maxNoise || between > maxBetween || statuses > maxStatuses {
-			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much output that is no answer%s", x.strange()).
-				WithHint("let it write other things to stderr"))
+			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much output that is not an answer%s", x.strange()).
+				WithHint("write everything else to stderr"))
 			return nil
 		}
 		if err == io.EOF {
@@ -133,10 +133,10 @@ func (x *session) handle(line []byte, last bool) string {
 		x.note("%.80q (%s)", line, fault.Of(err).Message)
 		c = nil
 	case e.Type == request.TypeRequest:
-		x.note("a request for %.40q, which Steward does not do", e.Action)
+		x.note("a request for %.40q, which Steward does not support", e.Action)
 		c = nil
 	case c == nil:
-		x.note("a %s for the request %.60q, which it was not asked, or which has its answer", e.Type, e.RequestID)
+		x.note("a %s for the request %.60q, which is unknown or already answered", e.Type, e.RequestID)
 	case e.Type != request.TypeStatus:
 		x.suspected = false
 		x.answers++
@@ -175,7 +175,7 @@ func progress(e request.Envelope) tool.Progress {
 // note records an oddity for a later error. Called under mu.
 func (x *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	x.env.Log.Debug("a program wrote something that is no answer", "what", sandbox.Mask(text, x.secrets))
+	x.env.Log.Debug("a program wrote something that is not an answer", "what", sandbox.Mask(text, x.secrets))
 	if len(x.notes) < maxNotes {
 		x.notes = append(x.notes, text)
 	}
@@ -217,7 +217,7 @@ func (x *session) reason(rerr, werr error) error {
 		return rerr
 	case f == nil:
 		return fault.New(fault.Unavailable, "process_failed", "the program ended without an answer%s%s", x.told(), x.proc.Said(x.secrets)).
-			WithHint("let it write one line of JSON: type result, the request_id that it was given, and a status")
+			WithHint("the program must write one line of JSON: type result, the request_id of the request, and a status")
 	case f.Code == "program_failed":
 		how, _, _ := strings.Cut(f.Message, "; it said: ")
 		return fault.New(fault.Unavailable, "process_failed", "%s without an answer%s%s", how, x.told(), x.proc.Said(x.secrets))

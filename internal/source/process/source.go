@@ -80,7 +80,7 @@ func (s *source) Close() error {
 }
 
 func errClosed() error {
-	return fault.New(fault.Unavailable, "process_closed", "the program was ended with its agent")
+	return fault.New(fault.Unavailable, "process_closed", "the program was stopped with its agent")
 }
 
 // start starts the program for calls. If it fails, the program has not been asked to do anything.
@@ -166,7 +166,7 @@ func (s *source) serving(ctx context.Context) (*session, func(), error) {
 		case errors.Is(err, sandbox.ErrClosed):
 			return nil, nil, errClosed()
 		case down && failed.Ran:
-			return nil, nil, fault.New(fault.Unavailable, "process_restarting", "the program keeps ending; it is started again in %s", failed.Wait.Round(time.Millisecond)).
+			return nil, nil, fault.New(fault.Unavailable, "process_restarting", "the program keeps exiting; it is restarted in %s", failed.Wait.Round(time.Millisecond)).
 				Retrying(fault.RetryAfter, failed.Wait)
 		case down:
 			return nil, nil, failed.Why
