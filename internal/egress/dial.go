@@ -47,7 +47,7 @@ func (d Dialer) Transport() *http.Transport {
 // network_denied (Denied), network_unreachable (Unavailable).
 func (d Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if network != "tcp" && network != "tcp4" && network != "tcp6" {
-		return nil, fault.New(fault.Unsupported, "network_denied", "connections over %s are not made", network)
+		return nil, fault.New(fault.Unsupported, "network_denied", "connections over %s are not allowed", network)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialAll)
 	defer cancel()
@@ -74,7 +74,7 @@ func (d Dialer) Check(ctx context.Context, address string) ([]netip.AddrPort, er
 	name, text, err := net.SplitHostPort(address)
 	port, perr := strconv.ParseUint(text, 10, 16)
 	if err != nil || perr != nil || port == 0 {
-		return nil, denied(address, "it is no HOST:PORT")
+		return nil, denied(address, "it is not HOST:PORT")
 	}
 	name = plainName(name)
 	addr, err := netip.ParseAddr(name)
@@ -86,7 +86,7 @@ func (d Dialer) Check(ctx context.Context, address string) ([]netip.AddrPort, er
 	}
 	named, literal := d.Rule.allows(name, addr, uint16(port))
 	if !named {
-		return nil, denied(address, "it is not among what is allowed")
+		return nil, denied(address, "it is not on the list of allowed hosts")
 	}
 	addrs := []netip.Addr{addr}
 	if !addr.IsValid() {
@@ -166,12 +166,12 @@ func (m machine) refuses(to netip.AddrPort, literal bool) string {
 		case metadata(a):
 			return a.String() + " is a metadata service"
 		case a.IsUnspecified(), a.IsMulticast(), zero.Contains(a), a == broadcast:
-			return a.String() + " is no address of one machine"
+			return a.String() + " is not the address of a single machine"
 		}
 	}
 	if own || slices.ContainsFunc(all, func(a netip.Addr) bool { return !public(a) }) {
 		if !literal {
-			return fmt.Sprintf("%s belongs to this machine or to a private network, which has to be allowed one by one, with its port", to.Addr())
+			return fmt.Sprintf("%s belongs to this machine or to a private network, which must be allowed by address and port", to.Addr())
 		}
 	}
 	if own {

@@ -90,23 +90,23 @@ func TestWhatMayBeReached(t *testing.T) {
 		address string
 		want    string // the addresses, or a word of the refusal
 	}{
-		{nil, "public.test:443", "not among"},
+		{nil, "public.test:443", "not on the list of allowed hosts"},
 		{true, "public.test:443", "93.184.216.34:443"}, {true, "public.test:9999", "93.184.216.34:9999"}, {true, "PUBLIC.test.:443", "93.184.216.34:443"},
 		{true, "93.184.216.34:80", "93.184.216.34:80"}, {true, "[2606:4700::1]:443", "[2606:4700::1]:443"},
 		{true, "both.test:443", "93.184.216.34:443"}, {true, "six.test:443", "[64:ff9b::5db8:d822]:443"},
 		{true, "home.test:443", "private"}, {true, "evil.test:443", "private"}, {true, "self.test:443", "this machine"}, {true, "meta.test:80", "metadata"},
-		{true, "none.test:80", "no address"}, {true, "gone.test:80", "resolved"}, {true, "public.test", "HOST:PORT"}, {true, "a b:80", "no name"}, {true, "public.test:0", "HOST:PORT"},
-		{"public.test", "public.test:443", "93.184.216.34:443"}, {"public.test", "public.test:80", "93.184.216.34:80"}, {"public.test", "public.test:8080", "not among"},
-		{"public.test:8080", "public.test:8080", "93.184.216.34:8080"}, {"public.test:8080", "public.test:443", "not among"},
-		{"public.test", "93.184.216.34:443", "not among"}, {"*.test", "public.test:443", "93.184.216.34:443"}, {"*.public.test", "public.test:443", "not among"},
+		{true, "none.test:80", "no address"}, {true, "gone.test:80", "resolved"}, {true, "public.test", "HOST:PORT"}, {true, "a b:80", "not a host name"}, {true, "public.test:0", "HOST:PORT"},
+		{"public.test", "public.test:443", "93.184.216.34:443"}, {"public.test", "public.test:80", "93.184.216.34:80"}, {"public.test", "public.test:8080", "not on the list of allowed hosts"},
+		{"public.test:8080", "public.test:8080", "93.184.216.34:8080"}, {"public.test:8080", "public.test:443", "not on the list of allowed hosts"},
+		{"public.test", "93.184.216.34:443", "not on the list of allowed hosts"}, {"*.test", "public.test:443", "93.184.216.34:443"}, {"*.public.test", "public.test:443", "not on the list of allowed hosts"},
 		{"home.test:443", "home.test:443", "192.168.1.2:443"}, {"home.test", "home.test:443", "private"}, {"*.test:443", "home.test:443", "private"},
 		{"127.0.0.1:8123", "127.0.0.1:8123", "127.0.0.1:8123"}, {"127.0.0.1:8123", "[::ffff:127.0.0.1]:8123", "127.0.0.1:8123"}, {"127.0.0.1", "127.0.0.1:80", "private"},
 		{"127.0.0.1:7420", "127.0.0.1:7420", "Steward's own"}, {"[::1]:7420", "[::1]:7420", "Steward's own"}, {"93.184.216.40:7420", "93.184.216.40:7420", "Steward's own"},
 		{"[64:ff9b::7f00:1]:7420", "[64:ff9b::7f00:1]:7420", "Steward's own"}, {"192.168.1.9:7420", "192.168.1.9:7420", "192.168.1.9:7420"},
 		{"169.254.169.254:80", "169.254.169.254:80", "metadata"}, {"[fd00:ec2::254]:80", "[fd00:ec2::254]:80", "metadata"}, {"meta.test:80", "meta.test:80", "metadata"},
 		{"[64:ff9b::a9fe:a9fe]:80", "[64:ff9b::a9fe:a9fe]:80", "metadata"}, {"[2002:a9fe:a9fe::1]:80", "[2002:a9fe:a9fe::1]:80", "metadata"}, {"[::a9fe:a9fe]:80", "[::a9fe:a9fe]:80", "metadata"},
-		{"0.0.0.0:80", "0.0.0.0:80", "one machine"}, {"0.1.2.3:80", "0.1.2.3:80", "one machine"}, {"[::]:80", "[::]:80", "one machine"}, {"224.0.0.1:80", "224.0.0.1:80", "one machine"},
-		{"255.255.255.255:80", "255.255.255.255:80", "one machine"}, {"[ff02::1]:80", "[ff02::1]:80", "one machine"},
+		{"0.0.0.0:80", "0.0.0.0:80", "single machine"}, {"0.1.2.3:80", "0.1.2.3:80", "single machine"}, {"[::]:80", "[::]:80", "single machine"}, {"224.0.0.1:80", "224.0.0.1:80", "single machine"},
+		{"255.255.255.255:80", "255.255.255.255:80", "single machine"}, {"[ff02::1]:80", "[ff02::1]:80", "single machine"},
 	} {
 		rule := must.Get(Declared(c.rule))
 		got, err := Dialer{Rule: rule, Resolver: all, machine: foreign}.Check(t.Context(), c.address)
@@ -224,10 +224,10 @@ func TestAProxyForAList(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	if _, err := client.Get("https://moved.test"); err == nil || !strings.Contains(err.Error(), "not among what is allowed") {
+	if _, err := client.Get("https://moved.test"); err == nil || !strings.Contains(err.Error(), "not on the list of allowed hosts") {
 		t.Errorf("a refused CONNECT says %v", err)
 	}
-	if n := strings.Count(log.String(), "kept from the network"); n != 3 {
+	if n := strings.Count(log.String(), "denied a connection"); n != 3 {
 		t.Errorf("%d refusals are logged: %s", n, &log)
 	}
 	if status, body := whole(must.Get(http.Get("http://" + at))); status != http.StatusBadRequest {

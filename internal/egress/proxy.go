@@ -114,9 +114,9 @@ func (p *Proxy) refusal(address string, err error) (status int, text string) {
 	}
 	p.mu.Unlock()
 	if tell {
-		p.log.Warn("a program was kept from the network", "address", address, "reason", f.Message, "setting", p.setting)
+		p.log.Warn("a program was denied a connection", "address", address, "reason", f.Message, "setting", p.setting)
 	}
-	return http.StatusForbidden, fmt.Sprintf("Steward: %s; %s in the program's declaration says what it may reach", f.Message, p.setting)
+	return http.StatusForbidden, fmt.Sprintf("Steward: %s; %s in the program's declaration lists the allowed hosts", f.Message, p.setting)
 }
 
 // tunnel answers CONNECT.

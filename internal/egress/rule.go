@@ -59,7 +59,7 @@ func Declared(v any) (Rule, error) {
 	case err == nil && json.Unmarshal(b, &list) == nil:
 		return List(list...)
 	}
-	return Rule{}, badRule(fmt.Sprint(v), "it is neither true nor false nor a list of hosts")
+	return Rule{}, badRule(fmt.Sprint(v), "it is not true, false or a list of hosts")
 }
 
 // List makes a rule from hosts: "example.org" (ports 80 and 443), "example.org:8443",
@@ -67,7 +67,7 @@ func Declared(v any) (Rule, error) {
 // IPv6 in brackets if a port follows.
 func List(hosts ...string) (Rule, error) {
 	if len(hosts) > maxHosts {
-		return Rule{}, badRule(fmt.Sprintf("%d hosts", len(hosts)), fmt.Sprintf("at most %d are taken", maxHosts))
+		return Rule{}, badRule(fmt.Sprintf("%d hosts", len(hosts)), fmt.Sprintf("at most %d are allowed", maxHosts))
 	}
 	var r Rule
 	for _, text := range hosts {
@@ -100,7 +100,7 @@ func parseHost(text string) (h host, why string) {
 	} else if at := strings.LastIndexByte(text, ':'); at >= 0 {
 		port, err := strconv.ParseUint(text[at+1:], 10, 16)
 		if err != nil || port == 0 {
-			return host{}, "its port is no number from 1 to 65535"
+			return host{}, "its port is not a number from 1 to 65535"
 		}
 		name, h.port = strings.Trim(text[:at], "[]"), uint16(port)
 	}
@@ -125,11 +125,11 @@ func parseHost(text string) (h host, why string) {
 // badName says why a text is not a valid host name.
 func badName(name string) string {
 	if name == "" || len(name) > 253 {
-		return "it is no name of a host"
+		return "it is not a host name"
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > 63 {
-			return "it is no name of a host"
+			return "it is not a host name"
 		}
 	}
 	for _, c := range []byte(name) {
@@ -138,7 +138,7 @@ func badName(name string) string {
 		case c >= 0x80:
 			return "write its ASCII form (xn--…)"
 		default:
-			return "it is no name of a host; * stands for all names below one, as in *.example.org"
+			return "it is not a host name; * stands for all names below one, as in *.example.org"
 		}
 	}
 	return ""

@@ -25,7 +25,7 @@ func around(program []string) (int, error) {
 	gate := os.NewFile(gateNumber, "gate")
 	unix.CloseOnExec(gateNumber)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return 0, fmt.Errorf("taking on what it leaves behind: %w", err)
+		return 0, fmt.Errorf("adopting orphaned processes: %w", err)
 	}
 	if _, err := gate.Read(make([]byte, 1)); err != nil {
 		return 0, fmt.Errorf("waiting for its limits: %w", err)

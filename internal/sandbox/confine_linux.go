@@ -49,7 +49,7 @@ func (h *handed) add(f *os.File) string {
 func (h *handed) data(b []byte) (string, error) {
 	fd, err := unix.MemfdCreate("steward", unix.MFD_CLOEXEC)
 	if err != nil {
-		return "", fmt.Errorf("making a file in memory: %w", err)
+		return "", fmt.Errorf("creating a file in memory: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "memfd")
 	number := h.add(f)
@@ -178,10 +178,10 @@ func (c *confined) names() ([]string, error) {
 func grantable(path string) error {
 	bad := func(why string) error {
 		return fault.New(fault.Invalid, "sandbox_path_invalid", "%s cannot be shown to a program: %s", path, why).
-			WithHint("name a folder or a file of the user's")
+			WithHint("name a folder or file of the user")
 	}
 	if !filepath.IsAbs(path) {
-		return bad("it is no absolute path")
+		return bad("it is not an absolute path")
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -193,7 +193,7 @@ func grantable(path string) error {
 		}
 		for _, kernel := range []string{"/proc", "/sys", "/dev"} {
 			if below(p, kernel) && !below(p, "/dev/shm") {
-				return bad("it belongs to the kernel")
+				return bad("it is a kernel file system")
 			}
 		}
 	}
@@ -274,7 +274,7 @@ func (c *confined) first() (int, error) {
 		Child int `json:"child-pid"`
 	}
 	if err := json.NewDecoder(c.info).Decode(&told); err != nil || told.Child <= 1 {
-		return 0, errors.Join(errors.New("bubblewrap has not started the program"), err)
+		return 0, errors.Join(errors.New("bubblewrap did not start the program"), err)
 	}
 	return told.Child, nil
 }

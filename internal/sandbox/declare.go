@@ -44,8 +44,8 @@ func Words(command any) (words []string, bad *fault.Error) {
 			words = []string{one}
 		}
 	} else if err = errors.Join(err, json.Unmarshal(b, &words)); err != nil {
-		return nil, fault.New(fault.Invalid, "command_invalid", "there is no command: the value is neither a text nor a list of texts").
-			WithHint("write command: and the program, or a list of the program and its arguments, in quotes where they look like numbers")
+		return nil, fault.New(fault.Invalid, "command_invalid", "there is no command: the value is not a text or a list of texts").
+			WithHint("write command: with the program, or a list of the program and its arguments; quote arguments that look like numbers")
 	}
 	return words, nil
 }
@@ -157,8 +157,8 @@ func (c *Command) Equip(ctx context.Context, env tool.Env) (secrets []string, re
 	}
 	if env.Data != "" {
 		if err := os.MkdirAll(env.Data, 0o700); err != nil {
-			return nil, release, fault.New(fault.Unavailable, "sandbox_failed", "the program's own folder cannot be made: %w", err).
-				WithHint("see that Steward may write there")
+			return nil, release, fault.New(fault.Unavailable, "sandbox_failed", "the program's own folder cannot be created: %w", err).
+				WithHint("make sure that Steward may write there")
 		}
 		c.Data = env.Data
 		c.Env = append(c.Env, "STEWARD_DATA="+env.Data)

@@ -10,5 +10,5 @@ import (
 
 // filter fails: the system calls of this architecture are unknown.
 func filter(bool) ([]byte, error) {
-	return nil, fault.New(fault.Unsupported, "sandbox_unavailable", "there is no filter of system calls for %s", runtime.GOARCH)
+	return nil, fault.New(fault.Unsupported, "sandbox_unavailable", "system calls cannot be filtered on %s", runtime.GOARCH)
 }

@@ -103,7 +103,7 @@ func (r *running) openWays(in *confined) error {
 	}
 	r.clean = append(r.clean, f.close) // it waits until the proxy has ended
 	if len(in.ways) > maxWays {
-		return errors.New("too many addresses of this machine are named")
+		return errors.New("too many addresses of this machine")
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -61,5 +61,5 @@ func (g *gauge) full() bool {
 
 func (g *gauge) err() error {
 	return fault.New(fault.Exhausted, "data_exceeded", "the program has more than %d MiB in its own folder", g.most>>20).
-		WithHint("remove what is not needed from %s, or raise the limit data in its sandbox", g.dir)
+		WithHint("delete unneeded files from %s, or raise the limit data in its sandbox", g.dir)
 }

@@ -191,12 +191,12 @@ func (c *confined) grantable(g, over grant, hidden []string) error {
 		return fault.New(fault.Invalid, "sandbox_path_invalid", "%s cannot be shown to a program: %s", g.from, why).WithHint("%s", remedy)
 	}
 	if over.copy && g.write && g.path == over.path {
-		return bad("the program runs from a copy of this folder as it was approved, which nothing writes",
-			"let it write into the folder that STEWARD_DATA names, or into one of its own, such as "+liveFolder)
+		return bad("the program runs from the approved copy of this folder, which is read-only",
+			"write to the folder in STEWARD_DATA, or to a folder of its own, such as "+liveFolder)
 	}
 	if over.copy && !over.has(g.path) {
 		if first, _, deep := strings.Cut(strings.TrimPrefix(g.path, over.path+"/"), "/"); deep && over.has(filepath.Join(over.path, first)) {
-			return bad("it lies inside of what was approved", "put it at the top of the agent's folder, such as in "+liveFolder)
+			return bad("it is inside the approved files", "move it to the top of the agent's folder, such as "+liveFolder)
 		}
 		return nil
 	}
@@ -206,7 +206,7 @@ func (c *confined) grantable(g, over grant, hidden []string) error {
 	}
 	own := c.Data != "" && below(g.from, filepath.Clean(c.Data)) || over.copy
 	if !own && slices.ContainsFunc(hidden, func(h string) bool { return below(real, h) }) {
-		return bad("it belongs to Steward's own data and settings", "put what programs are to see elsewhere")
+		return bad("it belongs to Steward's own data and settings", "move files that programs need to another place")
 	}
 	return nil
 }

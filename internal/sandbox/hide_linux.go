@@ -52,7 +52,7 @@ func Places(folders []string) ([]string, error) {
 	for _, folder := range folders {
 		real, err := filepath.EvalSymlinks(folder)
 		if err != nil {
-			return nil, fault.New(fault.Unavailable, "sandbox_failed", "what is to be hidden cannot be found: %w", err).WithHint("see that %s is there", folder)
+			return nil, fault.New(fault.Unavailable, "sandbox_failed", "cannot find the files to hide: %w", err).WithHint("make sure that %s exists", folder)
 		}
 		out = append(out, aliases(all, real)...)
 	}

@@ -52,7 +52,7 @@ type life[S Kept] struct {
 }
 
 // ErrClosed says that a keeper was closed.
-var ErrClosed = errors.New("it has been closed")
+var ErrClosed = errors.New("it is closed")
 
 // Failed says that a server is not running, and will not be started for a while.
 type Failed struct {

@@ -43,7 +43,7 @@ func (m *machine) confiner() (string, error) {
 	}
 	help, err := exec.Command(path, "--help").CombinedOutput()
 	if err != nil || !strings.Contains(string(help), "--size") {
-		return "", unavailable("the bubblewrap here is too old").WithHint("install bubblewrap 0.8 or later, %s", orFree)
+		return "", unavailable("this version of bubblewrap is too old").WithHint("install bubblewrap 0.8 or later, %s", orFree)
 	}
 	r, err := launch(Command{Path: "true", Limits: Limits{}.WithDefaults()}, path)
 	if err == nil {
@@ -66,11 +66,11 @@ func unavailable(format string, args ...any) *fault.Error {
 func remedy(report string) string {
 	switch {
 	case strings.Contains(report, "proc on") || strings.Contains(report, "mount proc"):
-		return "let this container mount /proc (in Docker: --security-opt systempaths=unconfined)"
+		return "allow this container to mount /proc (in Docker: --security-opt systempaths=unconfined)"
 	case strings.Contains(report, "uid map") || strings.Contains(report, "namespace") || strings.Contains(report, "Operation not permitted") ||
 		strings.Contains(report, "Permission denied") || strings.Contains(report, "No space left"):
-		return "let users make namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, " +
+		return "allow users to create namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, " +
 			"on Ubuntu an AppArmor profile for bwrap; in Docker --security-opt seccomp=unconfined)"
 	}
-	return "see what bwrap says of this machine"
+	return "run bwrap to see its error"
 }

@@ -88,7 +88,7 @@ func (l *lines) Read(p []byte) (int, error) {
 	}
 	if l.tooLong(p[:n]) {
 		l.err = fault.New(fault.TooLarge, "output_too_large", "the program wrote a line of more than %d bytes", l.limit).
-			WithHint("let it answer with less, or raise the limit output")
+			WithHint("shorten its output, or raise the limit output")
 		l.kill(l.err)
 		return 0, l.err
 	}

@@ -31,7 +31,7 @@ func checkConnect(addresses []string) error {
 	for _, a := range addresses {
 		to, err := netip.ParseAddrPort(a)
 		if err != nil || !to.Addr().IsLoopback() || to.Port() < 1024 {
-			return fault.New(fault.Invalid, "sandbox_connect_invalid", "a confined program cannot be let to %q", a).
+			return fault.New(fault.Invalid, "sandbox_connect_invalid", "a confined program cannot be given access to %q", a).
 				WithHint("name an address of this machine, 127.0.0.1 or [::1], with a port from 1024 on")
 		}
 	}

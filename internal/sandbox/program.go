@@ -22,8 +22,8 @@ func find(name string, lists ...string) (string, error) {
 		return name, runnable(name)
 	}
 	if name == "" || strings.ContainsRune(name, filepath.Separator) {
-		return "", fault.New(fault.Invalid, "program_not_found", "%q is neither an absolute path nor the name of a program", name).
-			WithHint("give the absolute path of the program, or a name that stands in PATH")
+		return "", fault.New(fault.Invalid, "program_not_found", "%q is not an absolute path or the name of a program", name).
+			WithHint("give the absolute path of the program, or a name found in PATH")
 	}
 	var unfit error
 	for _, list := range lists {
@@ -93,7 +93,7 @@ func format(path string) error {
 	case n > 2 && head[0] == '#' && head[1] == '!':
 		return nil
 	case n < len(head) || string(head[:4]) != elf.ELFMAG:
-		return unfit(path, "it is neither a program nor a script that begins with #!")
+		return unfit(path, "it is not a program or a script that begins with #!")
 	}
 	of := elf.Machine(uint16(head[18]) | uint16(head[19])<<8)
 	if want, known := machines()[runtime.GOARCH]; known && of != want {

@@ -150,11 +150,11 @@ func (r *running) outcome() error {
 	said := strings.TrimSpace(r.errs.String())
 	if why, ok := notRun(code, said); ok {
 		return fault.New(fault.Invalid, "program_not_executable", "%s could not be run: %s", r.program, why).
-			WithHint("look whether its interpreter is there, and, in the sandbox, lies where that shows it (sandbox.read)")
+			WithHint("check that its interpreter exists and that the sandbox can read it (sandbox.read)")
 	}
 	e := fault.New(fault.Unavailable, "program_failed", "the program ended with exit code %d", code).Detail("exit_code", code)
 	if signal != 0 {
-		e = fault.New(fault.Unavailable, "program_failed", "the program was ended by the signal %s", unix.SignalName(signal)).
+		e = fault.New(fault.Unavailable, "program_failed", "the program was killed by the signal %s", unix.SignalName(signal)).
 			Detail("signal", unix.SignalName(signal))
 	}
 	if text := lastLines(said); text != "" {
@@ -187,6 +187,6 @@ func (r *running) exit() (int, unix.Signal) {
 
 // exceeded returns the error of a program that a limit has ended.
 func exceeded(limit, format string, args ...any) error {
-	return fault.New(fault.Exhausted, limit+"_exceeded", "the program was ended: it used more than "+format, args...).
-		WithHint("give it less to do, or raise the limit %s in its sandbox", limit)
+	return fault.New(fault.Exhausted, limit+"_exceeded", "the program was stopped: it used more than "+format, args...).
+		WithHint("reduce its work, or raise the limit %s in its sandbox", limit)
 }

@@ -93,7 +93,7 @@ func (l Limits) WithDefaults() Limits {
 func (l Limits) check() error {
 	if l.Memory < 0 || l.Processes < 0 || l.Output < 0 || l.FileSize < 0 || l.Files < 0 || l.Data < 0 {
 		return fault.New(fault.Invalid, "sandbox_limits_invalid", "a limit of a program is negative").
-			WithHint("leave a limit out for its default")
+			WithHint("omit a limit for its default")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func launch(c Command, bwrap string) (*running, error) {
 		return nil, err
 	}
 	if err := closeOnExec(); err != nil {
-		return nil, failed(fmt.Errorf("keeping Steward's open files from it: %w", err))
+		return nil, failed(fmt.Errorf("closing Steward's files for it: %w", err))
 	}
 	data, err := newGauge(c.Data, c.Limits.Data)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *running) startConfined(c Command, bwrap string) error {
 func (r *running) hold(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return fmt.Errorf("keeping hold of the program: %w", err)
+		return fmt.Errorf("holding the program: %w", err)
 	}
 	r.first = fd
 	if err := limit(pid, r.limits, true); err != nil {
@@ -254,7 +254,7 @@ func (r *running) spawn(p plan) error {
 // failed returns an error of starting that may be temporary.
 func failed(err error) error {
 	return fault.New(fault.Unavailable, "sandbox_failed", "the program could not be started: %w", err).
-		WithHint("try again; if it stays, look whether this machine has memory, processes and files left")
+		WithHint("try again; if it persists, check whether this machine has free memory, processes and files")
 }
 
 // coded returns a coded error unchanged.
@@ -269,6 +269,6 @@ func coded(err error) error {
 // ended returns the error of a program that was ended because ctx is done.
 func ended(ctx context.Context) error {
 	cause := fault.Of(context.Cause(ctx))
-	return fault.New(cause.Kind, cause.Code, "the program was ended: %w", context.Cause(ctx)).
+	return fault.New(cause.Kind, cause.Code, "the program was stopped: %w", context.Cause(ctx)).
 		Retrying(cause.Retry, cause.After)
 }

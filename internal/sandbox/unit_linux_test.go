@@ -155,7 +155,7 @@ func TestUnavailable(t *testing.T) {
 		"broken":     {script("broken", "exit 1"), "0.8 or later"},
 		"namespaces": {fake("namespaces", "bwrap: No permissions to create new namespace"), "unprivileged_userns_clone"},
 		"proc":       {fake("proc", "bwrap: Can't mount proc on /newroot/proc: Operation not permitted"), "systempaths=unconfined"},
-		"odd":        {fake("odd", "bwrap: something else"), "see what bwrap says"},
+		"odd":        {fake("odd", "bwrap: something else"), "run bwrap to see its error"},
 	} {
 		m := &machine{bwrap: c.bwrap}
 		err := m.available()

@@ -223,7 +223,7 @@ func TestAConfinedProgramCannotApprove(t *testing.T) {
 			t.Errorf("%s got through: %s\nwant %q", name, text, want)
 		}
 	}
-	for _, words := range []string{"kept from the network", "program=listed", "sandbox.network"} {
+	for _, words := range []string{"denied a connection", "program=listed", "sandbox.network"} {
 		if !strings.Contains(n.Log(), words) {
 			t.Errorf("the log does not say %q", words)
 		}
