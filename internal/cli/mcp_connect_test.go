@@ -66,10 +66,10 @@ func TestConnectMCP(t *testing.T) {
 	env := user(t)
 	env = append(env, "STEWARD_DATA="+filepath.Join(homeOf(env), "data"))
 	out := run(t, env, "mcp", "add", "home", "--url", w.URL(), "--yes")
-	if !strings.Contains(out, "it wants to know who you are") || !strings.Contains(out, "run steward mcp connect home") {
+	if !strings.Contains(out, "it requires a sign-in") || !strings.Contains(out, "run steward mcp connect home") {
 		t.Fatal(out)
 	}
-	if out = run(t, env, "mcp", "list"); !strings.Contains(out, "home: it wants to know who you are; run steward mcp connect home") || !strings.Contains(out, "mcp:home") {
+	if out = run(t, env, "mcp", "list"); !strings.Contains(out, "home: it requires a sign-in; run steward mcp connect home") || !strings.Contains(out, "mcp:home") {
 		t.Error(out)
 	}
 	if out = run(t, env, "doctor"); !strings.Contains(out, "home is not connected") {

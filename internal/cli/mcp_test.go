@@ -229,7 +229,7 @@ func TestMCPServersThatAreWrong(t *testing.T) {
 		{args: []string{"add", "x", "--url", "ftp://h/"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "http://"}},
 		{args: []string{"add", "x", "--url", "http://me:secret@h/"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "headers"}},
 		{args: []string{"add", "x", "--url", "http://h/", "--sandbox"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "sandbox"}},
-		{args: []string{"add", "x", "--", "bin/server"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "relative", "whole path"}},
+		{args: []string{"add", "x", "--", "bin/server"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "relative", "absolute path"}},
 		{args: []string{"add", "", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]"}},
 		{args: []string{"add", "1st", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "beginning with a letter"}},
 		{args: []string{"add", "w\u0456ki", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "U+0456"}},

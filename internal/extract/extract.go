@@ -120,7 +120,7 @@ func (r Reader) Read(ctx context.Context, in Input) (Document, error) {
 }
 
 func tooLarge(n int) error {
-	return fault.New(fault.TooLarge, "extract_too_large", "the document has %d bytes: at most %d are read", n, MaxBytes)
+	return fault.New(fault.TooLarge, "extract_too_large", "the document has %d bytes: the limit is %d", n, MaxBytes)
 }
 
 // answer is what the process that parses writes: a document or an error.
@@ -146,14 +146,14 @@ func (r Reader) outside(ctx context.Context, in Input) (Document, error) {
 	err = cmd.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return Document{}, fault.New(fault.Timeout, "extract_timeout", "the document could not be read within %s", maxTime)
+		return Document{}, fault.New(fault.Timeout, "extract_timeout", "reading the document took longer than %s", maxTime)
 	case ctx.Err() != nil:
 		return Document{}, ctx.Err()
 	}
 	var a answer
 	if bad := json.Unmarshal(out.Bytes(), &a); err != nil || bad != nil {
-		return Document{}, fault.New(fault.Invalid, "extract_damaged", "the document cannot be read: its parser stopped (%w)", cmp.Or(err, bad)).
-			WithHint("it may be damaged, or made to use up memory")
+		return Document{}, fault.New(fault.Invalid, "extract_damaged", "the document cannot be read: its parser crashed (%w)", cmp.Or(err, bad)).
+			WithHint("it may be damaged or malicious")
 	}
 	if a.Code != "" {
 		return Document{}, fault.New(fault.Invalid, a.Code, "%s", a.Message)
@@ -191,7 +191,7 @@ func Inside(args []string, in io.Reader, out io.Writer) (code int, mine bool) {
 func work(in io.Reader) (a answer) {
 	defer func() {
 		if p := recover(); p != nil {
-			a = answer{Code: "extract_damaged", Message: "the document cannot be read: it breaks its parser"}
+			a = answer{Code: "extract_damaged", Message: "the document cannot be read: it crashes its parser"}
 		}
 	}()
 	raw, err := io.ReadAll(in)
@@ -221,7 +221,7 @@ func parse(ctx context.Context, in Input) (d Document, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil { // the parsers index into what they are given
-			d, err = Document{}, damaged(media, errors.New("it breaks its parser"))
+			d, err = Document{}, damaged(media, errors.New("it crashes its parser"))
 		}
 	}()
 	switch {

@@ -68,7 +68,7 @@ func readDOCX(ctx context.Context, data []byte) (Document, error) {
 	}
 	f, err := z.Open("word/document.xml")
 	if err != nil {
-		return Document{}, fault.New(fault.Invalid, "extract_unsupported", "this archive is no Word document").WithHint("HTML, PDF, DOCX, feeds and text can be read")
+		return Document{}, fault.New(fault.Invalid, "extract_unsupported", "this archive is not a Word document").WithHint("HTML, PDF, DOCX, feeds and text can be read")
 	}
 	defer f.Close() //nolint:errcheck // it is only read
 	text, err := wordText(ctx, io.LimitReader(f, maxXML))

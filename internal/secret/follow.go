@@ -24,10 +24,10 @@ type Follower struct {
 // stores with Set. Errors are logged.
 func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		log.Debug("the folder of the secrets cannot be made", "error", err) // Set reports this error
+		log.Debug("the folder of the secrets cannot be created", "error", err) // Set reports this error
 	}
 	if err := s.Learn(m); err != nil {
-		log.Debug("a secret is not hidden", "error", err) // reported at the start
+		log.Debug("a secret is not masked", "error", err) // reported at the start
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &Follower{cancel: cancel}
@@ -37,7 +37,7 @@ func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
 		Dirs:  func() []string { return []string{s.dir} },
 		Changed: func() {
 			if err := s.Learn(m); err != nil {
-				log.Warn("a secret is not hidden", "error", err)
+				log.Warn("a secret is not masked", "error", err)
 			}
 		},
 		Quiet: quiet, Log: log,

@@ -65,7 +65,7 @@ func TestFollow(t *testing.T) {
 	if err := os.Rename(open, filepath.Join(dir, "open")); err != nil {
 		t.Fatal(err)
 	}
-	comes(t, "it is told that a secret is not hidden", func() bool { return strings.Contains(log.String(), "open") })
+	comes(t, "it is told that a secret is not masked", func() bool { return strings.Contains(log.String(), "open") })
 	if err := other.Remove("second"); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ type Resolver struct {
 // read), secret_command_failed, secret_short, secret_invalid.
 func (r *Resolver) Resolve(ctx context.Context, ref string) (string, error) {
 	if !Is(ref) {
-		return "", fault.New(fault.Invalid, "secret_ref_invalid", "this is no reference to a secret").
+		return "", fault.New(fault.Invalid, "secret_ref_invalid", "this is not a reference to a secret").
 			WithHint("write env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME")
 	}
 	kind, rest, _ := strings.Cut(ref, ":")
@@ -116,14 +116,14 @@ func nameOf(kind, rest string) string {
 func Check(value string) error {
 	switch {
 	case len(value) < MinLength:
-		return fault.New(fault.Invalid, "secret_short", "a secret has at least %d characters: a shorter one could not be hidden in what is recorded", MinLength).
+		return fault.New(fault.Invalid, "secret_short", "a secret has at least %d characters: a shorter one could not be masked in records", MinLength).
 			WithHint("choose a longer one")
 	case len(value) > MaxLength:
 		return fault.New(fault.TooLarge, "secret_invalid", "a secret has at most %d KiB", MaxLength>>10).WithHint("keep large files elsewhere")
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return fault.New(fault.Invalid, "secret_invalid", "a secret is text").WithHint("encode it, for example with base64")
 	case len(strings.TrimSpace(value)) < MinLength:
-		return fault.New(fault.Invalid, "secret_invalid", "this secret is mostly blanks").WithHint("look whether the right text was given")
+		return fault.New(fault.Invalid, "secret_invalid", "this secret is mostly blanks").WithHint("check that this is the right text")
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (r *Resolver) file(path string) (string, error) {
 	b, err := ReadPrivate(path)
 	if errors.As(err, new(*fs.PathError)) {
 		err = fault.New(fault.NotFound, "secret_missing", "the file of a secret cannot be read: %w", err).
-			WithHint("name a file that is there, and that Steward may read")
+			WithHint("name an existing file that Steward may read")
 	}
 	return trimLine(b), err
 }
@@ -168,12 +168,12 @@ func trimLine(b []byte) string {
 func exposed(path string, info fs.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():
-		return fault.New(fault.Invalid, "secret_missing", "%s is no file", path).WithHint("name a plain file")
+		return fault.New(fault.Invalid, "secret_missing", "%s is not a file", path).WithHint("name a regular file")
 	case info.Mode().Perm()&0o077 != 0:
-		return fault.New(fault.Denied, "secret_exposed", "others may read or change %s (its mode is %04o)", path, info.Mode().Perm()).
+		return fault.New(fault.Denied, "secret_exposed", "other users may read or change %s (its mode is %04o)", path, info.Mode().Perm()).
 			WithHint("chmod 600 %s", path)
 	case !ownedByUs(info):
-		return fault.New(fault.Denied, "secret_exposed", "%s belongs to somebody else", path).
+		return fault.New(fault.Denied, "secret_exposed", "%s belongs to another user", path).
 			WithHint("chown it to the user that Steward runs as")
 	}
 	return nil
@@ -209,8 +209,8 @@ func (r *Resolver) command(ctx context.Context, line string) (string, error) {
 }
 
 func commandFailed(name, format string, args ...any) error {
-	return fault.New(fault.Unavailable, "secret_command_failed", "%s, which is to print a secret, "+format, append([]any{name}, args...)...).
-		WithHint("run it yourself, and look what it says")
+	return fault.New(fault.Unavailable, "secret_command_failed", "%s, which should print a secret, "+format, append([]any{name}, args...)...).
+		WithHint("run it yourself to see its error")
 }
 
 var errTooLong = errors.New("too long")
@@ -259,7 +259,7 @@ func split(line string) ([]string, error) {
 		words = append(words, word.String())
 	}
 	if quote != 0 || escape || len(words) == 0 || words[0] == "" {
-		return nil, fault.New(fault.Invalid, "secret_ref_invalid", "the command of a secret has no program, or a quote that does not end").
+		return nil, fault.New(fault.Invalid, "secret_ref_invalid", "the command of a secret has no program, or an unclosed quote").
 			WithHint(`write command:PROGRAM ARGS, such as command:pass show "my key"`)
 	}
 	return words, nil

@@ -37,7 +37,7 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 // path returns the file of a secret (secret_name_invalid).
 func (s *Store) path(name string) (string, error) {
 	if !namePattern.MatchString(name) {
-		return "", fault.New(fault.Invalid, "secret_name_invalid", "%.80q is no name of a secret", name).
+		return "", fault.New(fault.Invalid, "secret_name_invalid", "%.80q is not a secret name", name).
 			WithHint("use up to 64 letters, digits, '_', '-' and '.', beginning with a letter or digit")
 	}
 	return filepath.Join(s.dir, name), nil
@@ -86,8 +86,8 @@ func (s *Store) sync() error {
 }
 
 func unwritable(err error) error {
-	return fault.New(fault.Unavailable, "secret_unwritable", "the secret cannot be kept: %w", err).
-		WithHint("make the data folder writable, and look whether the disk is full")
+	return fault.New(fault.Unavailable, "secret_unwritable", "the secret cannot be stored: %w", err).
+		WithHint("make the data folder writable, and check whether the disk is full")
 }
 
 // Get returns a secret (secret_missing, secret_exposed).
@@ -102,7 +102,7 @@ func (s *Store) Get(name string) (string, error) {
 		return "", missing(name)
 	case errors.As(err, new(*fs.PathError)):
 		return "", fault.New(fault.Unavailable, "secret_missing", "the secret %s cannot be read: %w", name, err).
-			WithHint("look who may read %s", path)
+			WithHint("check the permissions of %s", path)
 	}
 	return string(b), err
 }
@@ -149,7 +149,7 @@ func (s *Store) List() ([]Info, error) {
 	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "secret_missing", "the secrets cannot be listed: %w", err).
-			WithHint("look who may read %s", s.dir)
+			WithHint("check the permissions of %s", s.dir)
 	}
 	var out []Info
 	for _, e := range entries {

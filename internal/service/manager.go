@@ -172,7 +172,7 @@ func (m *Manager) Key(b Binding) (string, error) {
 		}
 	}
 	return "", fault.New(fault.NotFound, "secret_missing", "the secret %s of the agent %s is not set", b.Key, b.Owner).
-		WithHint("set the environment variable %s, and name it under secrets in agent.yaml", b.Key)
+		WithHint("set the environment variable %s, and list it under secrets in agent.yaml", b.Key)
 }
 
 // at calls do with the backend of the caller's service. If a remote one cannot be reached and a fallback
@@ -199,7 +199,7 @@ func at[T any](m *Manager, ctx context.Context, c Caller, n Name, do func(Backen
 	if b.Fallback != Local || ctx.Err() != nil || !away(err) || m.settle(b, n, Local) != Local {
 		return none, err
 	}
-	m.opt.Log.WarnContext(ctx, "a remote service cannot be reached: the local one is used", "agent", b.Owner, "service", string(n), "error", err)
+	m.opt.Log.WarnContext(ctx, "a remote service cannot be reached; using the local one", "agent", b.Owner, "service", string(n), "error", err)
 	return do(here, c)
 }
 
@@ -287,7 +287,7 @@ func (m *Manager) Logger(agent string) (*slog.Logger, error) {
 		case b.Fallback != Local:
 			return nil, err
 		default:
-			m.opt.Log.Warn("a remote log cannot be reached: the node's own is used", "agent", agent, "error", err)
+			m.opt.Log.Warn("a remote log cannot be reached; using the node's own log", "agent", agent, "error", err)
 		}
 	}
 	l = slog.New(leveled{handler, levelOf(b.Level)}).With("agent", agent)
@@ -341,7 +341,7 @@ func levelOf(word string) slog.Level {
 }
 
 func unsupported(what string) error {
-	return fault.New(fault.Unsupported, "service_unsupported", "%s cannot be had here", what)
+	return fault.New(fault.Unsupported, "service_unsupported", "%s is not available here", what)
 }
 
 func errClosed() error {

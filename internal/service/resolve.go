@@ -62,13 +62,13 @@ func bind(path string, n Name, c Config, above Binding) (Binding, error) {
 	b := Binding{Config: c, Source: c.Source, Owner: path, Offered: c.Offering == Serve}
 	switch {
 	case c.Offering != "" && c.Offering != None && c.Offering != Serve:
-		return bad("service_invalid", "write none or serve", "has the offering %q", c.Offering)
+		return bad("service_invalid", "write none or serve", "has the invalid offering %q", c.Offering)
 	case c.Fallback != "" && (c.Fallback != Local || c.Source != Remote):
-		return bad("service_invalid", "only a remote service falls back, to local", "has the fallback %q", c.Fallback)
+		return bad("service_invalid", "only a remote service can fall back, to local", "has the invalid fallback %q", c.Fallback)
 	case c.Source != Remote && (c.URL != "" || c.Key != ""):
-		return bad("service_invalid", "set source: remote, or leave url and key out", "has a url or key and is not remote")
+		return bad("service_invalid", "set source: remote, or leave url and key out", "has a url or key but is not remote")
 	case c.Level != "" && !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Level):
-		return bad("service_invalid", "write debug, info, warn or error", "has the level %q", c.Level)
+		return bad("service_invalid", "write debug, info, warn or error", "has the invalid level %q", c.Level)
 	}
 	switch c.Source {
 	case "", Local:
@@ -76,12 +76,12 @@ func bind(path string, n Name, c Config, above Binding) (Binding, error) {
 	case Remote:
 		u, err := url.Parse(c.URL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(c.URL, " \n") {
-			return bad("service_invalid", "give the http or https address of the service under url", "is remote, and its url is %q", c.URL)
+			return bad("service_invalid", "set url to the http or https address of the service", "is remote, and its url is %q", c.URL)
 		}
 	case Parent:
 		if !above.Offered {
 			return bad("service_not_offered", "set offering: serve for it in the agent above, or another source here",
-				"is to come from the level above, which does not offer it")
+				"is taken from the level above, which does not offer it")
 		}
 		b.Source, b.Owner, b.Fallback, b.URL, b.Key = above.Source, above.Owner, above.Fallback, above.URL, above.Key
 		b.Model = cmp.Or(c.Model, above.Model)
@@ -91,7 +91,7 @@ func bind(path string, n Name, c Config, above Binding) (Binding, error) {
 			b.MaxTokens = above.MaxTokens
 		}
 	default:
-		return bad("service_invalid", "write local, remote or parent", "has the source %q", c.Source)
+		return bad("service_invalid", "write local, remote or parent", "has the invalid source %q", c.Source)
 	}
 	return b, nil
 }

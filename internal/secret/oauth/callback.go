@@ -25,7 +25,7 @@ type Callback struct {
 func Listen() (*Callback, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "oauth_listen_failed", "the browser's answer cannot be awaited: %w", err)
+		return nil, fault.New(fault.Unavailable, "oauth_listen_failed", "cannot listen for the browser's answer: %w", err)
 	}
 	c := &Callback{URL: "http://" + l.Addr().String(), got: make(chan url.Values)}
 	c.server = &http.Server{Handler: http.HandlerFunc(c.serve), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
@@ -55,7 +55,7 @@ func (c *Callback) serve(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "Steward has the answer. You can close this page.\n") //nolint:errcheck // the answer counts, not the page
 	case <-r.Context().Done():
 	case <-time.After(5 * time.Second):
-		http.Error(w, "Nobody waits for this.", http.StatusGone)
+		http.Error(w, "No sign-in is in progress.", http.StatusGone)
 	}
 }
 

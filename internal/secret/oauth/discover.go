@@ -42,7 +42,7 @@ type found struct {
 func (r *Resource) discover(ctx context.Context, metadata string) (found, error) {
 	own, err := url.Parse(r.URL)
 	if err != nil || own.Host == "" {
-		return found{}, broken("its address is none")
+		return found{}, broken("its address is invalid")
 	}
 	root := url.URL{Scheme: own.Scheme, Host: own.Host}
 	places := []string{metadata}
@@ -55,7 +55,7 @@ func (r *Resource) discover(ctx context.Context, metadata string) (found, error)
 	case err != nil:
 		return found{}, err
 	case !there && metadata != "":
-		return found{}, broken("there is nothing at %.300s, where it says that its metadata are", metadata)
+		return found{}, broken("no metadata at %.300s, the address that it gives", metadata)
 	case !there: // as in the specification of 2025-03-26: the server is its own authorization server
 		f := found{audience: r.URL}
 		f.authority, there, err = r.authority(ctx, root.String())
@@ -65,7 +65,7 @@ func (r *Resource) discover(ctx context.Context, metadata string) (found, error)
 		}
 		return f, err
 	case !within(own, about.Resource):
-		return found{}, broken("its metadata are those of another server: %.300q", about.Resource)
+		return found{}, broken("its metadata belong to another server: %.300q", about.Resource)
 	case len(about.AuthorizationServers) == 0:
 		return found{}, broken("its metadata name no authorization server")
 	}
@@ -101,7 +101,7 @@ func (r *Resource) authority(ctx context.Context, issuer string) (a authority, t
 	case err != nil || !there:
 		return a, false, err
 	case a.Issuer != issuer && a.Issuer != strings.TrimSuffix(issuer, "/") && strings.TrimSuffix(a.Issuer, "/") != issuer:
-		return a, false, broken("the metadata of its authorization server %.300s are those of another: %.300q", issuer, a.Issuer)
+		return a, false, broken("the metadata of its authorization server %.300s belong to another server: %.300q", issuer, a.Issuer)
 	case !slices.Contains(a.CodeChallengeMethodsSupported, "S256"):
 		return a, false, broken("its authorization server does not support PKCE with S256")
 	case a.AuthorizationEndpoint == "" || a.TokenEndpoint == "":
@@ -120,7 +120,7 @@ func (r *Resource) authority(ctx context.Context, issuer string) (a authority, t
 func (r *Resource) address(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !r.near(u.Hostname())) {
-		return nil, broken("it names an address that is not https: %.300q", text)
+		return nil, broken("it gives an address without https: %.300q", text)
 	}
 	return u, nil
 }
@@ -142,7 +142,7 @@ func (r *Resource) first(ctx context.Context, places []string, into any) (bool, 
 func (r *Resource) read(ctx context.Context, place string, into any) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
 	if err != nil {
-		return false, broken("its metadata have no address")
+		return false, broken("its metadata contain no address")
 	}
 	req.Header.Set("Accept", "application/json")
 	res, err := r.client().Do(req)
@@ -157,7 +157,7 @@ func (r *Resource) read(ctx context.Context, place string, into any) (bool, erro
 		return false, fault.New(fault.Unavailable, "oauth_failed", "%.300s answers with %d", place, res.StatusCode).WithHint("try again later")
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxMetadata)).Decode(into); err != nil {
-		return false, broken("what is at %.300s cannot be read: %w", place, err)
+		return false, broken("the document at %.300s cannot be read: %w", place, err)
 	}
 	return true, nil
 }
@@ -176,8 +176,8 @@ func (r *Resource) register(ctx context.Context, a *authority, redirect string) 
 		conf.Endpoint.AuthStyle = styleOf(secretMethod(a.TokenEndpointAuthMethodsSupported), conf.ClientSecret)
 		return conf, nil
 	case a.RegistrationEndpoint == "":
-		return nil, fault.New(fault.Unsupported, "oauth_client_missing", "the authorization server %.300s registers no clients by itself", a.Issuer).
-			WithHint("register Steward there by hand, with the redirect address http://127.0.0.1, and set oauth.client_id of the server in mcp.json")
+		return nil, fault.New(fault.Unsupported, "oauth_client_missing", "the authorization server %.300s does not support client registration", a.Issuer).
+			WithHint("register Steward there manually, with the redirect address http://127.0.0.1, and set oauth.client_id of the server in mcp.json")
 	}
 	method := secretMethod(a.TokenEndpointAuthMethodsSupported)
 	if len(a.TokenEndpointAuthMethodsSupported) == 0 || slices.Contains(a.TokenEndpointAuthMethodsSupported, "none") {
@@ -193,8 +193,8 @@ func (r *Resource) register(ctx context.Context, a *authority, redirect string) 
 	if err != nil {
 		var no *oauthex.ClientRegistrationError
 		if errors.As(err, &no) {
-			return nil, fault.New(fault.Denied, "oauth_client_refused", "the authorization server %.300s does not register Steward (%.100s)", a.Issuer, no.ErrorCode).
-				WithHint("register Steward there by hand, and set oauth.client_id of the server in mcp.json")
+			return nil, fault.New(fault.Denied, "oauth_client_refused", "the authorization server %.300s refused to register Steward (%.100s)", a.Issuer, no.ErrorCode).
+				WithHint("register Steward there manually, and set oauth.client_id of the server in mcp.json")
 		}
 		return nil, unreachable(ctx, err)
 	}
@@ -235,7 +235,7 @@ func (r *Resource) client() *http.Client {
 func oneOrigin(req *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	if req.Method != http.MethodGet || req.URL.Scheme != last.Scheme || req.URL.Host != last.Host || len(via) > 3 {
-		return fault.New(fault.Denied, "oauth_redirected", "%.300s redirects to %.300s, which is not followed", last.Redacted(), req.URL.Redacted())
+		return fault.New(fault.Denied, "oauth_redirected", "%.300s redirects to %.300s, which is not allowed", last.Redacted(), req.URL.Redacted())
 	}
 	return nil
 }
@@ -278,8 +278,8 @@ func loopback(host string) bool {
 }
 
 func broken(format string, args ...any) error {
-	return fault.New(fault.Denied, "oauth_discovery_failed", "the way to sign in cannot be trusted: "+format, args...).
-		WithHint("tell who runs the server; a token can also be given by hand, as a header")
+	return fault.New(fault.Denied, "oauth_discovery_failed", "the sign-in cannot be trusted: "+format, args...).
+		WithHint("report this to the operator of the server; a token can also be set as a header")
 }
 
 // unreachable returns the coded error for a request that was not answered.

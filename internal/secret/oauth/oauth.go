@@ -167,8 +167,8 @@ func ask(ctx context.Context, device bool, show func(url, code string), prepare 
 
 func (q *question) onDevice(ctx context.Context, show func(url, code string)) (*oauth2.Token, error) {
 	if q.conf.Endpoint.DeviceAuthURL == "" {
-		return nil, fault.New(fault.Unsupported, "oauth_device_unsupported", "the service does not let another device consent").
-			WithHint("leave --device out, on a machine with a browser")
+		return nil, fault.New(fault.Unsupported, "oauth_device_unsupported", "the service does not support sign-in on another device").
+			WithHint("run it without --device on a machine with a browser")
 	}
 	d, err := q.conf.DeviceAuth(ctx, q.about...)
 	if err != nil {
@@ -176,7 +176,7 @@ func (q *question) onDevice(ctx context.Context, show func(url, code string)) (*
 	}
 	at := cmp.Or(d.VerificationURIComplete, d.VerificationURI)
 	if u, err := url.Parse(at); err != nil || u.Scheme != "https" && u.Scheme != "http" || len(d.UserCode) > 100 {
-		return nil, fault.New(fault.Denied, "oauth_failed", "the service names no page to consent on: %.300q", at)
+		return nil, fault.New(fault.Denied, "oauth_failed", "the service gives no valid page for consent: %.300q", at)
 	}
 	show(at, strings.ToValidUTF8(strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
@@ -188,7 +188,7 @@ func (q *question) onDevice(ctx context.Context, show func(url, code string)) (*
 }
 
 func (s Service) explain(ctx context.Context, err error) error {
-	return explain(ctx, err, s.Name, "look at the client id and secret in oauth."+s.Name)
+	return explain(ctx, err, s.Name, "check the client id and secret in oauth."+s.Name)
 }
 
 // explain returns the coded error for one of package oauth2, without what the server sent besides

@@ -80,9 +80,9 @@ func (r *Resource) Lacks() (what string, connected bool) {
 	case !l.Asked:
 		return "", connected
 	case len(l.Wanted) > 0 && connected:
-		return "it wants more rights: " + strings.Join(l.Wanted, " "), connected
+		return "it requires more permissions: " + strings.Join(l.Wanted, " "), connected
 	}
-	return "it wants to know who you are", connected
+	return "it requires a sign-in", connected
 }
 
 // Token returns the access token for the resource, renewed if necessary, or "" if there is none. Error
@@ -175,10 +175,10 @@ func (r *Resource) Refused(res *http.Response) error {
 		}
 	}
 	if more {
-		return fault.New(fault.Denied, "oauth_scope_missing", "it wants more rights than you have given: %.300s", strings.Join(l.Wanted, " ")).
+		return fault.New(fault.Denied, "oauth_scope_missing", "it requires more permissions than you granted: %.300s", strings.Join(l.Wanted, " ")).
 			WithHint("run %s, and consent to them", r.Connect)
 	}
-	return fault.New(fault.Unauthentic, "oauth_not_connected", "it wants to know who you are").WithHint("run %s", r.Connect)
+	return fault.New(fault.Unauthentic, "oauth_not_connected", "it requires a sign-in").WithHint("run %s", r.Connect)
 }
 
 // Consent asks a person to consent, as Service.Consent does, and stores the token. Error codes:
@@ -192,8 +192,8 @@ func (r *Resource) Consent(ctx context.Context, device bool, show func(url, code
 		about := []oauth2.AuthCodeOption{oauth2.SetAuthURLParam("resource", f.audience)}
 		return &question{conf: conf, about: about, check: func(answer url.Values) error {
 			if iss := answer.Get("iss"); iss != f.Issuer && (iss != "" || f.AuthorizationResponseIssParameterSupported) { // RFC 9207
-				return fault.New(fault.Denied, "oauth_issuer_wrong", "the answer comes from %.300q, and %.300q was asked", iss, f.Issuer).
-					WithHint("do not trust the page that you consented on, and tell who runs %s", r.URL)
+				return fault.New(fault.Denied, "oauth_issuer_wrong", "the answer comes from %.300q instead of %.300q", iss, f.Issuer).
+					WithHint("do not trust the page on which you consented, and report this to the operator of %s", r.URL)
 			}
 			return nil
 		}}, err

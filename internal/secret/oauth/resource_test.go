@@ -74,7 +74,7 @@ func TestResource(t *testing.T) {
 		t.Error(lacks, connected)
 	}
 	asked(t, w, r)
-	if lacks, connected := r.Lacks(); lacks != "it wants to know who you are" || connected {
+	if lacks, connected := r.Lacks(); lacks != "it requires a sign-in" || connected {
 		t.Error(lacks, connected)
 	}
 	if err := r.Consent(t.Context(), false, consents(t)); err != nil {
@@ -99,7 +99,7 @@ func TestResource(t *testing.T) {
 	if err := refusal(t, w, r, "tools/call", "change"); !fault.HasCode(err, "oauth_scope_missing") {
 		t.Error(err)
 	}
-	if lacks, connected := r.Lacks(); lacks != "it wants more rights: change" || !connected {
+	if lacks, connected := r.Lacks(); lacks != "it requires more permissions: change" || !connected {
 		t.Error(lacks, connected)
 	}
 	if err := r.Consent(t.Context(), false, consents(t)); err != nil {

@@ -287,7 +287,7 @@ func TestAServiceThatCannotBeReached(t *testing.T) {
 	if _, err := both.Profile(ctx, ann); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(both.said.String(), "the local one is used") {
+	if !strings.Contains(both.said.String(), "using the local one") {
 		t.Error("nobody was told: ", both.said)
 	}
 }
@@ -311,7 +311,7 @@ func TestLogThatCannotBeReached(t *testing.T) {
 			t.Error(err)
 		}
 		said := both.said.String()
-		if n := strings.Count(said, "level=WARN msg=hello agent=pa n="); n != 3000 || !strings.Contains(said, "n=2999 of=3000") || strings.Count(said, "does not accept lines") != 1 {
+		if n := strings.Count(said, "level=WARN msg=hello agent=pa n="); n != 3000 || !strings.Contains(said, "n=2999 of=3000") || strings.Count(said, "rejects lines") != 1 {
 			t.Errorf("%d lines are in the log: %.400s", n, said)
 		}
 	}

@@ -83,7 +83,7 @@ func (f *file) close() error {
 // use calls do with exclusive access to the caller's database.
 func (d *DB) use(ctx context.Context, c service.Caller, do func(*file) error) error {
 	if !filepath.IsLocal(filepath.FromSlash(c.Agent)) && c.Agent != "" {
-		return fault.New(fault.Invalid, "agent_invalid", "%.80q is no path of an agent", c.Agent)
+		return fault.New(fault.Invalid, "agent_invalid", "%.80q is not the path of an agent", c.Agent)
 	}
 	path := filepath.Join(d.Dir, filepath.FromSlash(c.Agent), "db", url.QueryEscape(c.User)+".sqlite")
 	d.mu.Lock()
@@ -250,7 +250,7 @@ func (g *guard) Authorize(a sqlite.Action) sqlite.AuthResult {
 // run runs one statement under the guard and calls each for every row.
 func (f *file) run(s service.Statement, reading bool, each func(*sqlite.Stmt) error) (columns []string, err error) {
 	if strings.ContainsRune(s.SQL, 0) {
-		return nil, fault.New(fault.Invalid, "sql_invalid", "a statement has no zero bytes")
+		return nil, fault.New(fault.Invalid, "sql_invalid", "a statement must not contain zero bytes")
 	}
 	text := skipBlank(s.SQL)
 	if text == "" {
@@ -259,7 +259,7 @@ func (f *file) run(s service.Statement, reading bool, each func(*sqlite.Stmt) er
 	for i, a := range s.Args {
 		switch a.(type) {
 		case map[string]any, []any:
-			return nil, fault.New(fault.Invalid, "sql_invalid", "argument %d is a list or an object", i+1).WithHint("pass its JSON as a text")
+			return nil, fault.New(fault.Invalid, "sql_invalid", "argument %d is a list or an object", i+1).WithHint("pass it as JSON text")
 		}
 	}
 	f.guard = guard{reading: reading}
@@ -308,7 +308,7 @@ func (d *DB) Query(ctx context.Context, c service.Caller, statement string, args
 			}
 			if len(out.Rows) == MaxRows || size > maxAnswer {
 				return fault.New(fault.TooLarge, "answer_too_large", "the answer has more than %d rows or %d bytes", MaxRows, maxAnswer).
-					WithHint("ask for less, with LIMIT and OFFSET or narrower conditions")
+					WithHint("select fewer rows, with LIMIT and OFFSET or narrower conditions")
 			}
 			out.Rows = append(out.Rows, row)
 			return nil
@@ -401,15 +401,15 @@ func (f *file) refused(err error) error {
 	case err == nil || errors.As(err, &coded):
 		return err
 	case sqlite.ErrCode(err).ToPrimary() == sqlite.ResultAuth:
-		return fault.New(fault.Denied, "sql_refused", "that is not among what may be run here: %w", err).
-			WithHint("a query reads; exec changes tables and rows, and needs no BEGIN; nothing reaches beyond the file")
+		return fault.New(fault.Denied, "sql_refused", "this statement is not allowed: %w", err).
+			WithHint("query only reads; exec changes tables and rows, without BEGIN; other files are not accessible")
 	case sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull:
 		return f.full()
 	}
-	return fault.New(fault.Invalid, "sql_invalid", "the statement failed: %w", err).WithHint("mend the statement; the message is SQLite's")
+	return fault.New(fault.Invalid, "sql_invalid", "the statement failed: %w", err).WithHint("fix the statement; the message is from SQLite")
 }
 
 func broken(err error) error {
 	return fault.New(fault.Internal, "db_broken", "the agent's database cannot be used: %w", err).
-		WithHint("look at the file and its folder's rights")
+		WithHint("check the permissions of the file and its folder")
 }

@@ -49,8 +49,8 @@ func place(c service.Caller) resource.URI {
 
 func keyURI(c service.Caller, key string) (resource.URI, error) {
 	if key == "" || len(key) > MaxKey {
-		return resource.URI{}, fault.New(fault.Invalid, "state_key_invalid", "a key has 1 to %d bytes, this one has %d", MaxKey, len(key)).
-			WithHint("take a shorter name")
+		return resource.URI{}, fault.New(fault.Invalid, "state_key_invalid", "a key must have 1 to %d bytes; this one has %d", MaxKey, len(key)).
+			WithHint("use a shorter name")
 	}
 	return place(c).Child(TypeState, url.QueryEscape(key)), nil
 }
@@ -73,9 +73,9 @@ func (k KV) Put(ctx context.Context, c service.Caller, key string, value json.Ra
 		return err
 	case len(value) > MaxValue:
 		return fault.New(fault.TooLarge, "state_value_too_large", "the value of %s has %d bytes, more than %d", key, len(value), MaxValue).
-			WithHint("keep large things in the db service")
+			WithHint("store large data in the db service")
 	case !json.Valid(value):
-		return fault.New(fault.Invalid, "state_value_invalid", "the value of %s is not JSON", key).WithHint("send JSON; a text stands in quotes")
+		return fault.New(fault.Invalid, "state_value_invalid", "the value of %s is not JSON", key).WithHint("send JSON; put a text in quotes")
 	}
 	_, err = k.Store.Commit(ctx, scope(c), store.Batch{Changes: []store.Change{{Op: store.Put, URI: u, Body: value}}})
 	return err
@@ -138,7 +138,7 @@ func scope(c service.Caller) store.Scope {
 
 func missing(err error, key string) error {
 	if fault.Is(err, fault.NotFound) {
-		return fault.New(fault.NotFound, "not_found", "there is no value for %s", key).WithHint("put one first")
+		return fault.New(fault.NotFound, "not_found", "there is no value for %s", key).WithHint("set it first")
 	}
 	return err
 }

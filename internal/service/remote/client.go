@@ -101,13 +101,13 @@ func (c *Client) do(ctx context.Context, who service.Caller, method, path string
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
-			return fault.New(fault.Invalid, "value_invalid", "what is to be sent is not JSON: %w", err)
+			return fault.New(fault.Invalid, "value_invalid", "the request is not valid JSON: %w", err)
 		}
 		payload = bytes.NewReader(b)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
 	if err != nil {
-		return fault.New(fault.Invalid, "service_invalid", "%s is no address of a service: %w", c.base, err)
+		return fault.New(fault.Invalid, "service_invalid", "%s is not the address of a service: %w", c.base, err)
 	}
 	if payload != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -129,22 +129,22 @@ func (c *Client) do(ctx context.Context, who service.Caller, method, path string
 	case err != nil:
 		return c.unreachable(err)
 	case len(answer) > maxAnswer:
-		return fault.New(fault.TooLarge, "answer_too_large", "the service at %s answers with more than %d bytes", c.base, maxAnswer)
+		return fault.New(fault.TooLarge, "answer_too_large", "the answer of the service at %s has more than %d bytes", c.base, maxAnswer)
 	case res.StatusCode >= 300:
 		return c.refusal(res, answer)
 	case into == nil:
 		return nil
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
-		return fault.New(fault.Internal, "service_answer_broken", "the service at %s answers with no JSON: %w", c.base, err).
-			WithHint("see whether %s is the services' address of a Steward (…/services/v1)", c.base)
+		return fault.New(fault.Internal, "service_answer_broken", "the answer of the service at %s is not JSON: %w", c.base, err).
+			WithHint("check that %s is the services address of a Steward (…/services/v1)", c.base)
 	}
 	return nil
 }
 
 func (c *Client) unreachable(err error) error {
 	return fault.New(fault.Unavailable, "service_unreachable", "the service at %s cannot be reached: %w", c.base, err).
-		WithHint("see that it runs and that the url is right").Retrying(fault.RetryBackoff, 0)
+		WithHint("check that it is running and that the url is correct").Retrying(fault.RetryBackoff, 0)
 }
 
 // refusal decodes the error that the other Steward returned.
@@ -160,8 +160,8 @@ func (c *Client) refusal(res *http.Response, answer []byte) error {
 		if res.StatusCode >= 500 { // a proxy's, in front of a Steward that is down
 			kind = fault.Unavailable
 		}
-		return fault.New(kind, "service_refused", "the service at %s answers %s", c.base, res.Status).
-			WithHint("see whether it is the services' address of a Steward (…/services/v1), and the key one of its keys")
+		return fault.New(kind, "service_refused", "the service at %s answered %s", c.base, res.Status).
+			WithHint("check that this is the services address of a Steward (…/services/v1) and that the key is valid")
 	}
 	return fault.New(told.Error.Kind, told.Error.Code, "%s", told.Error.Message).WithHint("%s", told.Error.Remedy).
 		Detail("service", c.base).Detail("status", fmt.Sprint(res.StatusCode))

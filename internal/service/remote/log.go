@@ -43,7 +43,7 @@ func DialLog(address string, key service.Key, instead slog.Handler, log *slog.Lo
 	}
 	exporter, err := otlploghttp.New(context.Background(), opts...)
 	if err != nil {
-		return nil, nil, fault.New(fault.Invalid, "service_invalid", "%s is no OTLP endpoint: %w", address, err)
+		return nil, nil, fault.New(fault.Invalid, "service_invalid", "%s is not an OTLP endpoint: %w", address, err)
 	}
 	spill := &spilling{Exporter: exporter, address: address, instead: instead, log: log}
 	provider := sdk.NewLoggerProvider(sdk.WithProcessor(sdk.NewBatchProcessor(spill, sdk.WithExportInterval(time.Second), sdk.WithMaxQueueSize(mostWaiting))))
@@ -84,9 +84,9 @@ func (s *spilling) Export(ctx context.Context, records []sdk.Record) error {
 		s.mu.Lock()
 		s.pause = time.Now().Add(exportPause)
 		s.mu.Unlock()
-		say := "log lines are lost: the remote log does not accept them"
+		say := "log lines are lost: the remote log rejects them"
 		if s.instead != nil {
-			say = "the remote log does not accept lines: they are written here"
+			say = "the remote log rejects lines; they are written here"
 		}
 		s.log.Warn(say, "url", s.address, "lines", len(records), "error", err)
 	}
