@@ -139,7 +139,7 @@ func TestInvalidExternalCalls(t *testing.T) {
 		{runtime.Execution{Tool: "nothing.like.it"}, "tool_unknown", "ListTools lists what there is"},
 		{runtime.Execution{Tool: ""}, "tool_unknown", "ListTools lists what there is"},
 		{runtime.Execution{Tool: "math.twice", Agent: "nobody/here"}, "agent_not_found", ""},
-		{runtime.Execution{Tool: "math.twice", Args: []byte(`{"n":"x"}`)}, "args_invalid", "call the tool again with these mended"},
+		{runtime.Execution{Tool: "math.twice", Args: []byte(`{"n":"x"}`)}, "args_invalid", "fix these and call the tool again"},
 		{runtime.Execution{Tool: "math.twice", Args: []byte(`{"n":1`)}, "args_invalid", ""},
 		{runtime.Execution{Tool: "ledger.add", Args: []byte(`{"what":""}`), ClientID: "x"}, "args_invalid", ""},
 		{runtime.Execution{Tool: "math.twice", ClientID: strings.Repeat("x", 257)}, "call_id_invalid", "use a shorter one: a UUID, say"},

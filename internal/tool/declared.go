@@ -42,7 +42,7 @@ func (o Overrides) Check() *fault.Error {
 	}
 	for _, g := range o.Patterns() {
 		if _, err := path.Match(g, ""); err != nil {
-			return fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tools", g).WithHint("write names, or globs such as read_*")
+			return fault.New(fault.Invalid, "tool_pattern_invalid", "%q is not a tool pattern", g).WithHint("write names, or globs such as read_*")
 		}
 	}
 	if _, err := Declare(o.Yields, o.Reach, nil); err != nil {
@@ -109,7 +109,7 @@ const maxSummary = 200 // bytes of a declared summary
 // Spec converts the declaration. CheckSpec checks the names in it. Error: Invalid, tool_log_invalid.
 func (d LogDecl) Spec() (LogSpec, error) {
 	if len(d.Summary) > maxSummary || strings.ContainsFunc(d.Summary, Unseen) {
-		return LogSpec{}, fault.New(fault.Invalid, "tool_log_invalid", "log: the summary %.40q is longer than %d bytes, or has characters that cannot be seen", d.Summary, maxSummary).
+		return LogSpec{}, fault.New(fault.Invalid, "tool_log_invalid", "log: the summary %.40q is longer than %d bytes, or contains invisible characters", d.Summary, maxSummary).
 			WithHint("write one short line, such as: Send {subject} to {to}")
 	}
 	return LogSpec{Summary: strings.TrimSpace(d.Summary), Parameters: d.Parameters, Secret: d.Secret, Impact: d.Impact}, nil
@@ -133,21 +133,21 @@ const maxStrategies = 16 // of a tool
 func DeclaredTidy(source string, decls []StrategyDecl, within bool) ([]Strategy, error) {
 	bad := func(format string, args ...any) ([]Strategy, error) {
 		return nil, fault.New(fault.Invalid, "tool_tidy_invalid", format, args...).
-			WithHint("write by: parameters, tools or age, and what belongs to it")
+			WithHint("write by: with parameters, tools or age, and its keys")
 	}
 	if len(decls) > maxStrategies {
-		return bad("tidy has %d strategies; at most %d are taken", len(decls), maxStrategies)
+		return bad("tidy has %d strategies; the limit is %d", len(decls), maxStrategies)
 	}
 	var out []Strategy
 	for _, d := range decls {
 		s := Strategy{Kind: StrategyKind(d.By), Parameters: d.Parameters, Tools: slices.Clone(d.Tools), Cascade: slices.Clone(d.Cascade)}
 		if s.Kind == Custom {
-			return bad("tidy: by is custom, which only tools that are built in can be")
+			return bad("tidy: by is custom, which only built-in tools can use")
 		}
 		if d.MaxAge != "" {
 			age, err := time.ParseDuration(d.MaxAge)
 			if err != nil {
-				return bad("tidy: max_age is %.40q, which is no duration such as 10m", d.MaxAge)
+				return bad("tidy: max_age is %.40q, which is not a duration such as 10m", d.MaxAge)
 			}
 			s.MaxAge = age
 		}

@@ -59,7 +59,7 @@ func checkEffort(schema, v any, size int) error {
 		return nil
 	}
 	return fault.New(fault.TooLarge, "args_too_complex", "the arguments are nested too deep for a schema that refers to itself several times").
-		WithHint("send less at once, nested less deep")
+		WithHint("send less at once, with less nesting")
 }
 
 type effort struct {

@@ -162,7 +162,7 @@ func (x *explainer) object(s *jsonschema.Schema, v map[string]any, path string, 
 			x.walk(sub, v[name], strict.Join(path, name), depth+1)
 		} else if s.AdditionalProperties != nil && len(s.PatternProperties) == 0 {
 			if closed(s.AdditionalProperties) {
-				x.add(strict.Join(path, name), "is not known here%s", known(s, name))
+				x.add(strict.Join(path, name), "is unknown%s", known(s, name))
 			} else {
 				x.walk(s.AdditionalProperties, v[name], strict.Join(path, name), depth+1)
 			}

@@ -46,12 +46,12 @@ func Declare(yields, reach any, targets map[string][]string, names ...string) (d
 	reaches, err := perTool[Reach](reach)
 	for _, r := range reaches {
 		if r != "" && r != ReachHere && r != ReachOut {
-			err = fault.New("", "", "%.40q is none", string(r))
+			err = fault.New("", "", "%.40q is invalid", string(r))
 		}
 	}
 	if err != nil {
 		return d, fault.New(fault.Invalid, "tool_reach_invalid", "reach: %s", fault.Of(err).Message).
-			WithHint("it is here (what the tool is given stays on this machine) or out, for the source or by tool")
+			WithHint("write here (the arguments stay on this machine) or out, for the source or by tool")
 	}
 	_, d.Reach, _ = Matched(reaches, names...)
 	if _, t, ok := Matched(targets, names...); ok {
@@ -74,7 +74,7 @@ func perTool[T any](said any) (by map[string]T, err error) {
 	}
 	var all T
 	if err := json.Unmarshal(b, &all); err != nil {
-		return nil, fault.New("", "", "%.80s is not what is expected", b)
+		return nil, fault.New("", "", "%.80s is not valid here", b)
 	}
 	return map[string]T{"*": all}, nil
 }

@@ -63,7 +63,7 @@ func (r *Registry) Add(t Tool) error {
 	}
 	custom := func(s Strategy) bool { return s.Kind == Custom }
 	if _, ok := OptimizerOf(t); !ok && slices.ContainsFunc(spec.Tidy, custom) {
-		return fault.New(fault.Invalid, "tool_tidy_invalid", "the tool %s has a custom strategy and is no Optimizer", spec.Name).
+		return fault.New(fault.Invalid, "tool_tidy_invalid", "the tool %s has a custom strategy but is not an Optimizer", spec.Name).
 			WithHint("implement tool.Optimizer, or declare a strategy of another kind").Detail("tool", spec.Name)
 	}
 	return r.enter(&entry{Tool: t, spec: spec, v: v})
@@ -93,7 +93,7 @@ func (r *Registry) enter(e *entry) error {
 	defer r.mu.Unlock()
 	// Wire names are reversible, so two names collide only if they are equal.
 	if _, taken := r.tools[name]; taken {
-		return fault.New(fault.Conflict, "tool_conflict", "there is a tool named %s already", name).
+		return fault.New(fault.Conflict, "tool_conflict", "there is already a tool named %s", name).
 			WithHint("give one of the two another category or name").Detail("tool", name)
 	}
 	if r.tools == nil {
@@ -202,7 +202,7 @@ func (r *Registry) match(glob string) ([]string, error) {
 			ok, err = path.Match(glob, full)
 		}
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tool names", glob).
+			return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "%q is not a tool pattern", glob).
 				WithHint("write a name, or a glob such as math.*")
 		}
 		if ok {
@@ -217,7 +217,7 @@ func unknownTool(name string, names []string) error {
 	if near := Near(name, names, 3); len(near) > 0 {
 		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
 	}
-	return e.WithHint("use one of the tools that are listed")
+	return e.WithHint("use one of the listed tools")
 }
 
 // CheckSpec validates a spec and returns it settled (Delivery and Version filled in), with the
@@ -247,18 +247,18 @@ func settled(s Spec) (Spec, *Validator, error) {
 			Detail("tool", s.Name)
 	}
 	if strings.TrimSpace(s.Description) == "" {
-		return bad("tool_description_missing", "has no description: models choose by it")
+		return bad("tool_description_missing", "has no description, which models need to choose it")
 	}
 	if s.Effect != Query && s.Effect != Action {
-		return bad("tool_effect_invalid", "has the effect %q: it is query or action", s.Effect)
+		return bad("tool_effect_invalid", "has the effect %q: it must be query or action", s.Effect)
 	}
 	switch {
 	case s.Effect == Query && s.Delivery != "":
-		return bad("tool_delivery_invalid", "is a query: only actions have a delivery")
+		return bad("tool_delivery_invalid", "is a query, but only actions have a delivery")
 	case s.Effect == Action && s.Delivery == "":
 		s.Delivery = Inline
 	case s.Effect == Action && s.Delivery != Inline && s.Delivery != Deferred:
-		return bad("tool_delivery_invalid", "has the delivery %q: it is inline or deferred", s.Delivery)
+		return bad("tool_delivery_invalid", "has the delivery %q: it must be inline or deferred", s.Delivery)
 	}
 	if s.Timeout < 0 || s.Concurrency < 0 || s.ResultCap < 0 {
 		return bad("tool_limits_invalid", "has a negative limit")
@@ -309,8 +309,8 @@ const maxWireName = 64
 
 func checkName(name string) error {
 	bad := func(why string) error {
-		return fault.New(fault.Invalid, "tool_name_invalid", "%q is no name for a tool: %s", Clip(name, 80), why).
-			WithHint("name it category.name, of a-z, 0-9 and '_'")
+		return fault.New(fault.Invalid, "tool_name_invalid", "%q is not a tool name: %s", Clip(name, 80), why).
+			WithHint("use category.name, with a-z, 0-9 and '_'")
 	}
 	words := strings.Split(name, ".")
 	if len(words) < 2 {
@@ -329,7 +329,7 @@ func checkName(name string) error {
 	wire := WireName(name)
 	switch {
 	case len(wire) > maxWireName:
-		return bad("it is longer than 64 bytes with each dot written as two underscores")
+		return bad("it is longer than 64 bytes when each dot is written as two underscores")
 	case strings.Contains(name, "__") || FromWire(wire) != name:
 		return bad("two underscores stand for a dot where dots are not allowed")
 	}

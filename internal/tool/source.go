@@ -110,8 +110,8 @@ func (e Env) Refuse(name, why string) error {
 	if e.Changed != nil {
 		e.Changed()
 	}
-	return NotDone(fault.New(fault.Denied, "tool_changed", "%s is not called: %s", name, why).
-		WithHint("look at what has changed, and approve it if it is right").Detail("tool", name))
+	return NotDone(fault.New(fault.Denied, "tool_changed", "%s was not called: %s", name, why).
+		WithHint("review what has changed, and approve it if it is correct").Detail("tool", name))
 }
 
 // Opener makes a source from its declaration without connecting to or starting anything. decode

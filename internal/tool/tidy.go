@@ -104,22 +104,22 @@ func checkTidy(s *Spec, has func(string) bool) *fault.Error {
 	for i, st := range s.Tidy {
 		switch {
 		case st.Kind == ByParameters && len(st.Parameters) == 0:
-			return bad(i, "goes by parameters and names none")
+			return bad(i, "is by parameters but names none")
 		case st.Kind == ByTool && len(st.Tools) == 0:
-			return bad(i, "is about results of other tools and names none")
+			return bad(i, "is by tools but names none")
 		case st.Kind == ByAge && st.MaxAge <= 0:
-			return bad(i, "goes by age and has no MaxAge")
+			return bad(i, "is by age but has no MaxAge")
 		case !slices.Contains([]StrategyKind{ByParameters, ByTool, ByAge, Custom}, st.Kind):
-			return bad(i, "has the kind %.40q: it is parameters, tools, age or custom", string(st.Kind))
+			return bad(i, "has the kind %.40q: it must be parameters, tools, age or custom", string(st.Kind))
 		}
 		for _, p := range st.Parameters {
 			if !has(p) {
-				return bad(i, "goes by the parameter %.80q, which the tool does not have", p)
+				return bad(i, "uses the parameter %.80q, which the tool does not have", p)
 			}
 		}
 		for _, n := range slices.Concat(st.Tools, st.Cascade) {
 			if err := checkName(n); err != nil {
-				return bad(i, "names a tool that cannot be: %w", err)
+				return bad(i, "has an invalid tool name: %w", err)
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func checkTidy(s *Spec, has func(string) bool) *fault.Error {
 // checkLog validates a spec's LogSpec: it may name only existing arguments.
 func checkLog(s *Spec, has func(string) bool) *fault.Error {
 	bad := func(format string, args ...any) *fault.Error {
-		return fault.New(fault.Invalid, "tool_log_invalid", "the work log's words for the tool %s %s",
+		return fault.New(fault.Invalid, "tool_log_invalid", "the work log text of the tool %s %s",
 			s.Name, fault.New("", "", format, args...).Message).Detail("tool", s.Name)
 	}
 	templates, names := []string{s.Log.Summary}, slices.Concat(s.Log.Parameters, s.Log.Secret, s.Log.Impact, s.Log.Previewed)
@@ -144,7 +144,7 @@ func checkLog(s *Spec, has func(string) bool) *fault.Error {
 	}
 	for _, p := range names {
 		if !has(p) {
-			return bad("name %.80q, which is none of its parameters", p)
+			return bad("names %.80q, which is not one of its parameters", p)
 		}
 	}
 	return nil
@@ -156,7 +156,7 @@ func checkTemplate(template string, has func(string) bool, bad func(string, ...a
 		before, after, open := strings.Cut(rest, "{")
 		switch {
 		case strings.Contains(before, "}"):
-			return bad("close a brace that was not opened")
+			return bad("has a closing brace without an opening one")
 		case !open:
 			return nil
 		}
@@ -167,9 +167,9 @@ func checkTemplate(template string, has func(string) bool, bad func(string, ...a
 		}
 		switch {
 		case !closed:
-			return bad("do not close a brace")
+			return bad("has an unclosed brace")
 		case !has(name):
-			return bad("name {%.80s}, which is none of its parameters", name)
+			return bad("names {%.80s}, which is not one of its parameters", name)
 		}
 		rest = next
 	}

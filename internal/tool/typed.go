@@ -109,7 +109,7 @@ func misfit(err error) error {
 		what = sem.Err.Error()
 	}
 	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s: %s", path, what).
-		WithHint("call the tool again with these mended")
+		WithHint("fix these and call the tool again")
 }
 
 func encode[Out any](out Out) (Result, error) {

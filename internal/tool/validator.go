@@ -101,5 +101,5 @@ func (v *Validator) Validate(args []byte) error {
 		faults = []string{Clip(err.Error(), 500)}
 	}
 	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", strings.Join(faults, "; ")).
-		Detail("faults", faults).WithHint("call the tool again with these mended")
+		Detail("faults", faults).WithHint("fix these and call the tool again")
 }

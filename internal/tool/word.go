@@ -14,15 +14,15 @@ import (
 // and people approve what they see.
 func Word(name string) (string, error) {
 	bad := func(why string) (string, error) {
-		return "", fault.New(fault.Invalid, "tool_name_invalid", "%.80q is no name for a tool: %s", name, why).
-			WithHint("it needs letters or digits of ASCII")
+		return "", fault.New(fault.Invalid, "tool_name_invalid", "%.80q is not a tool name: %s", name, why).
+			WithHint("use ASCII letters or digits")
 	}
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {
 		c := name[i]
 		switch {
 		case c < ' ' || c > '~':
-			return bad("it has characters that are invisible or look like others")
+			return bad("it contains invisible or look-alike characters")
 		case c >= 'A' && c <= 'Z':
 			if i > 0 && hump(name, i) {
 				b.WriteByte('_')
@@ -36,7 +36,7 @@ func Word(name string) (string, error) {
 	}
 	word := strings.Join(strings.FieldsFunc(b.String(), func(r rune) bool { return r == '_' }), "_")
 	if word == "" {
-		return bad("nothing of it can be written")
+		return bad("it has no usable character")
 	}
 	return word, nil
 }

@@ -131,7 +131,7 @@ func Compile(source string) (*Pattern, error) {
 
 func compile(source string) (*Pattern, error) {
 	if len(source) > maxSource || !utf8.ValidString(source) {
-		return nil, fmt.Errorf("it is no text of at most %d bytes", maxSource)
+		return nil, fmt.Errorf("it is not a text of at most %d bytes", maxSource)
 	}
 	form, fixed, decided := strings.Cut(source, "=>")
 	p := &Pattern{fixed: map[string]any{}}
@@ -141,7 +141,7 @@ func compile(source string) (*Pattern, error) {
 		return nil, err
 	}
 	if c.rest != "" {
-		return nil, fmt.Errorf("%q closes nothing", c.rest[:1])
+		return nil, fmt.Errorf("unexpected %q", c.rest[:1])
 	}
 	c.emit(instruction{op: opMatch})
 	if err := p.decide(fixed, decided); err != nil {
@@ -230,7 +230,7 @@ func (c *compiler) choice(depth int, shown bool) error {
 	optional := c.rest[0] == '['
 	closer := map[bool]string{true: "]", false: ")"}[optional]
 	if depth >= maxDepth {
-		return fmt.Errorf("more than %d brackets stand in each other", maxDepth)
+		return fmt.Errorf("more than %d nested brackets", maxDepth)
 	}
 	c.rest = c.rest[1:]
 	var ends []int
@@ -275,8 +275,11 @@ func (c *compiler) slot(shown bool) error {
 	}
 	kind, folder, _ := strings.Cut(kind, " ")
 	usual, known := Kinds[kind]
-	if !known || names == "" {
-		return fmt.Errorf("{%s} is no slot: %q is no kind of value", inside, kind)
+	switch {
+	case !known:
+		return fmt.Errorf("{%s} is not a slot: unknown kind of value %q", inside, kind)
+	case names == "":
+		return fmt.Errorf("{%s} is not a slot: the name is missing", inside)
 	}
 	if c.p.German && inGerman[kind] != "" {
 		usual = inGerman[kind]

@@ -131,8 +131,8 @@ func TestForms(t *testing.T) {
 
 func TestPatternsThatAreRefused(t *testing.T) {
 	for source, want := range map[string]string{
-		"": "begin with a word", "{text} now": "begin with a word", "[a] {text}": "begin with a word", "a [b": "]", "a (b|c": ")", "a b]": "closes nothing", "a {b": "}", "a {b:c}": "no kind",
-		"a {b+c:date}": "hour", "a => b": "NAME=VALUE", "a {:date}": "no slot", strings.Repeat("a ", 300): "400 bytes", "[[[[[[[a]]]]]]] b": "brackets",
+		"": "begin with a word", "{text} now": "begin with a word", "[a] {text}": "begin with a word", "a [b": "]", "a (b|c": ")", "a b]": "unexpected", "a {b": "}", "a {b:c}": "unknown kind",
+		"a {b+c:date}": "hour", "a => b": "NAME=VALUE", "a {:date}": "the name is missing", strings.Repeat("a ", 300): "400 bytes", "[[[[[[[a]]]]]]] b": "brackets",
 		"a {b} {b} {b} {b} {b} {b} {b} {b} {b}": "too large", "a \xff": "text",
 	} {
 		if _, err := Compile(source); err == nil || !strings.Contains(err.Error(), want) {
