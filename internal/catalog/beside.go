@@ -81,7 +81,7 @@ func (u *unit) pinBeside(known map[string]pin) {
 			if info, err := os.Stat(path); err == nil && read && same(p.info, info) {
 				p.info = info
 			} else if p, err = outside(path); err != nil {
-				continue // it was removed meanwhile, or is no plain file, which no program loads
+				continue // it was removed in the meantime, or it is not a regular file, which no program loads
 			}
 			p.data, p.named, p.beside = nil, false, dir
 			if total += p.size; total > mostBytes {

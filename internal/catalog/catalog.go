@@ -10,7 +10,7 @@
 // An approved unit gets a grant, which every call of its tools and hooks checks. The grant ends when
 // the approval is withdrawn, a byte of the unit changes, or the agent above loses its own. Programs
 // run from a snapshot, a copy of the approved bytes. If a source announces other tools than the
-// approved ones, the unchanged tools go on; new and changed ones are disabled until they are approved.
+// approved ones, the unchanged tools stay available; new and changed ones are disabled until they are approved.
 //
 // The usable units form a Tree, an immutable value that is replaced at each change.
 package catalog
@@ -83,7 +83,7 @@ type Status string
 
 // The statuses.
 const (
-	Pending  Status = "pending"  // nobody has decided yet, or it has changed since
+	Pending  Status = "pending"  // no decision yet, or it has changed since
 	Approved Status = "approved" // as it is now
 	Denied   Status = "denied"
 	Revoked  Status = "revoked"

@@ -30,7 +30,7 @@ var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
 // requirement is the name of a package at the beginning of a line (PEP 508).
 var requirement = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`)
 
-// probe prints those of its arguments that are no installed packages.
+// probe prints its arguments that are not installed packages.
 const probe = "import sys, importlib.metadata as m\nfor n in sys.argv[1:]:\n  try: m.version(n)\n  except m.PackageNotFoundError: print(n)"
 
 // unmet warns of packages in an agent's requirements.txt that the machine's Python does not have: without

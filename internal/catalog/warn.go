@@ -250,7 +250,7 @@ func loopback(host string) bool {
 }
 
 // missing warns of tools that the agent names and that are not there: a glob or an alias may stand for
-// nothing, which is no fault of the definition.
+// nothing, which is not an error of the definition.
 func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
 	if names == nil {
 		return

@@ -15,7 +15,7 @@ type Renewing struct {
 	Set func(r *http.Request, sent http.Header) (changed bool, err error)
 }
 
-// maxRefusal bounds what is read of a refusal that nobody sees, in bytes.
+// maxRefusal bounds how much is read of a refused response, in bytes.
 const maxRefusal = 64 << 10
 
 // RoundTrip implements http.RoundTripper.

@@ -57,7 +57,7 @@ type Input struct {
 	MediaType string // as declared, with parameters; empty: derived from the content
 	Base      string // the URL that links are relative to
 	// Whole returns everything visible of an HTML page, not only its main content. It is for
-	// e-mail and for pages that are no articles.
+	// e-mail and for pages that are not articles.
 	Whole bool
 }
 

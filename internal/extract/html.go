@@ -56,7 +56,7 @@ func (d *Document) article(ctx context.Context, page *html.Node, base *url.URL) 
 	p.DisableJSONLD = true
 	a, err := p.ParseDocument(page, base)
 	if err != nil || a.Node == nil {
-		return nil //nolint:nilerr // it is no article: the whole page is read
+		return nil //nolint:nilerr // it is not an article: the whole page is read
 	}
 	text, err := toMarkdown(ctx, a.Node, base)
 	if err != nil || len(text) < leastArticle {

@@ -20,7 +20,7 @@ type Kept interface {
 
 // Keeper keeps one server for all its users. It starts the server when it is first needed,
 // restarts it when it has ended, with growing pauses if it keeps failing, and stops it when
-// nobody has used it for a while.
+// it has been idle for a while.
 type Keeper[S Kept] struct {
 	Start func(ctx context.Context) (S, error) // ctx ends with the keeper
 	Idle  time.Duration                        // how long it may run unused
@@ -110,7 +110,7 @@ func (k *Keeper[S]) release(l *life[S]) {
 	k.rest(l)
 }
 
-// rest schedules the stop of a server that nobody uses. k.mu is held.
+// rest schedules the stop of an idle server. k.mu is held.
 func (k *Keeper[S]) rest(l *life[S]) {
 	if l.users > 0 || !l.runs || k.cur != l {
 		return

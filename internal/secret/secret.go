@@ -4,7 +4,7 @@
 // A reference is text in the place of a secret:
 //
 //	env:NAME        the environment variable
-//	file:PATH       a file that nobody else can read, without its last line break
+//	file:PATH       a file that no other user can read, without its last line break
 //	command:ARGV    what a program prints; no shell, words in quotes stay together
 //	store:NAME      a secret of Steward's own store: a file under <data>/secrets
 package secret
@@ -143,7 +143,7 @@ func (r *Resolver) env(name string) (string, error) {
 		WithHint("set it where Steward is started")
 }
 
-// file reads a file that nobody else can read.
+// file reads a file that no other user can read.
 func (r *Resolver) file(path string) (string, error) {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.Getenv != nil {
 		path = filepath.Join(r.Getenv("HOME"), rest)

@@ -55,7 +55,7 @@ type Options struct {
 	// Dial opens a service at a URL.
 	Dial func(url string, key Key) (Far, error)
 	// DialLog opens an OTLP endpoint for log lines. Lines that it does not accept go
-	// to instead or, if that is nil, are lost, which log is told.
+	// to instead or, if that is nil, are lost, which is logged.
 	DialLog func(url string, key Key, instead slog.Handler, log *slog.Logger) (slog.Handler, func() error, error)
 	// Secret returns a secret that an agent declares to need.
 	Secret func(agent, name string) (string, bool)

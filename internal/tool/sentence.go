@@ -235,7 +235,7 @@ func Visible(s string) string {
 	return writeOut(s, func(i int, r rune) bool { return r != '\n' && Unseen(r) && !inEmoji(s, i) })
 }
 
-// WriteOut writes out the characters that are hidden, and bytes that are no text.
+// WriteOut escapes hidden characters and bytes that are not text.
 func WriteOut(s string, hidden func(rune) bool) string {
 	return writeOut(s, func(_ int, r rune) bool { return hidden(r) })
 }

@@ -28,7 +28,7 @@ const (
 // Delivery says when the model learns an action's outcome.
 type Delivery string
 
-// The deliveries. Inline: the loop waits for the outcome. Deferred: the model is told "queued", and
+// The deliveries. Inline: the loop waits for the outcome. Deferred: the model gets the result "queued", and
 // the intent is processed when the run ends.
 const (
 	Inline   Delivery = "inline"
@@ -102,14 +102,14 @@ type Spec struct {
 	Reach   Reach
 	Targets []string
 	Host    string // where Reach leads, for people: "search.example.com"; empty: unknown
-	// Guessed marks the fields that nobody declared: they are derived from the name and the
+	// Guessed marks the fields that are not declared: they are derived from the name and the
 	// schema.
 	Guessed struct{ Yields, Targets bool } `json:"-"`
 
 	For        *Audience     // who may call it; nil: everybody
 	Origin     string        // where it comes from: "mcp:files", "grpc:hash", "process:weather", "agent:email"; empty: built in
 	Asks       bool          // a person is asked before each call, whatever policy allows
-	Async      bool          // the model is told "acknowledged" at once; the result comes later
+	Async      bool          // the model gets the result "acknowledged" at once; the result comes later
 	AsyncAfter time.Duration // a call that runs longer continues as if Async; zero: never
 }
 
@@ -242,7 +242,7 @@ func PreviewerOf(t Tool) (Previewer, bool) { return unwrapped[Previewer](t) }
 // standing approval covers a call only if it covers each part.
 type Divider interface {
 	// Parts returns the name of that argument, and for each part the arguments of a call that
-	// consists of it alone. ok is false if the parts cannot be told; no standing approval
+	// consists of it alone. ok is false if the parts cannot be determined; no standing approval
 	// covers the call then.
 	Parts(args []byte) (argument string, parts []Part, ok bool)
 }

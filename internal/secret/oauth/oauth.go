@@ -244,7 +244,7 @@ type Account struct {
 	Name    string
 	Service Service
 	Store   Store
-	Learn   func(name, value string) error // told each token, so that it can be masked; may be nil
+	Learn   func(name, value string) error // receives each token, so that it can be masked; may be nil
 
 	mu    sync.Mutex
 	token *oauth2.Token

@@ -25,7 +25,7 @@ type Resource struct {
 	Scopes    []string // requested in any case
 	Connect   string   // the command by which a person connects it
 	Store     Store
-	Learn     func(name, value string) error // told each token, so that it can be masked; may be nil
+	Learn     func(name, value string) error // receives each token, so that it can be masked; may be nil
 	Transport http.RoundTripper              // to discovered URLs; nil: only where it is safe, see Resource.dial
 
 	mu sync.Mutex // held while a token is renewed

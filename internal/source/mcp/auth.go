@@ -16,7 +16,7 @@ import (
 // tokens.
 type Options struct {
 	Tokens oauth.Store                    // where tokens are kept
-	Learn  func(name, value string) error // told each token, so that it can be masked
+	Learn  func(name, value string) error // receives each token, so that it can be masked
 }
 
 // OAuth is how Steward signs in at a server that asks for it. Everything may be left out.
@@ -146,7 +146,7 @@ func (g *guard) send(out *http.Request, token string) (*http.Response, error) {
 	return g.base.RoundTrip(out)
 }
 
-// discard ends a response that nobody reads, so that its connection can be used again.
+// discard drains a response that is not used, so that its connection can be used again.
 func discard(res *http.Response) {
 	_, _ = io.CopyN(io.Discard, res.Body, maxRefusal) // what was read does not matter
 	_ = res.Body.Close()

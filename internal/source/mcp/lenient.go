@@ -61,7 +61,7 @@ func lenientResult(members map[string]json.RawMessage) {
 	}
 }
 
-// each corrects the parts of a list. What is no list is its only part.
+// each corrects the parts of a list. A value that is not a list is treated as its only part.
 func each(raw json.RawMessage, correct func(json.RawMessage) json.RawMessage) []json.RawMessage {
 	var parts []json.RawMessage
 	if string(raw) != "null" && json.Unmarshal(raw, &parts) != nil {

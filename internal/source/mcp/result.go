@@ -82,7 +82,7 @@ func block(word string, c sdk.Content) message.Block {
 }
 
 // pictures are the types of images that models are shown. A model's server refuses a request whose
-// image is not of the type that it is said to have, and with it everything that is said afterwards.
+// image is not of the declared type, and with it every later message.
 var pictures = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // media makes an image or a file block from bytes. A text takes the place of what is neither.

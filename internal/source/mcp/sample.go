@@ -38,7 +38,7 @@ type said struct {
 	Text string `json:"text"`
 }
 
-// sample has the model of the calling agent answer for the server, if a person allows it. The server is not told
+// sample has the model of the calling agent answer for the server, if a person allows it. The server does not learn
 // why it gets no answer: that may be about the person, or the budget.
 func (x *session) sample(ctx context.Context, r *sdk.CreateMessageWithToolsRequest) (*sdk.CreateMessageWithToolsResult, error) {
 	rejected := &jsonrpc.Error{Code: codeRejected, Message: "the request for the model was rejected"}

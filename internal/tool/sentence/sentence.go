@@ -60,7 +60,7 @@ const (
 //	time     a time of day, as 15:04
 //	moment   a day and a time of day, or the next such time
 //	when     a moment; a day without a time is nine o'clock
-//	waking   a moment; four to eleven o'clock are in the morning unless something else is said
+//	waking   a moment; four to eleven o'clock are in the morning unless stated otherwise
 //	weekly   a day of the week and a time of day
 //	hour     a moment as three arguments: its day, its time, and the time an hour later
 //	span     a day, or a weekend as its two days
@@ -94,8 +94,8 @@ type operation uint8
 const (
 	opMatch operation = iota
 	opWord            // the next word is word
-	opSplit           // go on at x, or else at y
-	opJump            // go on at x
+	opSplit           // continue at x, or else at y
+	opJump            // continue at x
 	opValue           // a value of slot x
 	opBegin           // free text of slot x begins
 	opText            // a word of free text of slot x

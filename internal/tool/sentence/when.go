@@ -152,7 +152,7 @@ type clock struct {
 
 func twoDigits(h, m int) string { return fmt.Sprintf("%02d:%02d", h, m) }
 
-// alone returns the hour of a time that no day is said with.
+// alone returns the hour of a time without a day.
 func (c clock) alone() (int, bool) { return c.hour, !c.open || c.hour >= 7 }
 
 // clocks reads a time of day. A number alone is one after a preposition (bare).
@@ -349,7 +349,7 @@ type moment struct {
 	weekend bool // the day is the first of two
 	part    string
 	timed   bool
-	weekly  bool // the day is said by its name alone
+	weekly  bool // the day is given by its name only
 	clock   clock
 	end     int
 }
@@ -454,7 +454,7 @@ func (v *values) dayAt(at int) bool {
 	return ok
 }
 
-// day reads a day, with a part of it if one is said.
+// day reads a day, with a part of it if one is given.
 func (v *values) day(at int) (day time.Time, part string, end int, ok bool) {
 	switch {
 	case v.is(at, " tonight "):

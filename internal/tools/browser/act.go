@@ -49,7 +49,7 @@ func (b *chromium) after(ctx context.Context, done string) (tool.Result, error) 
 	return res, nil
 }
 
-// at returns the page that is shown if it is of the site that a person has been told.
+// at returns the page that is shown if it is of the site that the person was shown.
 func (b *chromium) at(ctx context.Context, site string) (page, error) {
 	p, err := b.shown()
 	if err != nil {

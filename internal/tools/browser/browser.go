@@ -6,7 +6,7 @@
 // but Steward's proxy, sees no file of the user's, and can save nothing. A model reads a page as
 // the outline of its accessibility tree, in which the elements have ids. Opening and reading pages
 // are queries; the address of a page leaves this node, so policy judges it. Clicking and filling
-// in are actions, because nobody can tell what a page's script makes of them: a person is shown
+// in are actions, because their effect depends on the page's script: a person is shown
 // the site and the name of the element, and both are compared with the page again before anything
 // happens.
 package browser

@@ -110,7 +110,7 @@ func (c *conn) read(from io.Reader, event func(frame)) error {
 		if end := bytes.IndexByte(data, 0); end >= 0 {
 			return end + 1, data[:end], nil
 		}
-		return 0, nil, nil // what follows the last zero byte is no message
+		return 0, nil, nil // what follows the last zero byte is not a message
 	})
 	for s.Scan() {
 		var msg frame

@@ -154,7 +154,7 @@ func (b *chromium) event(msg frame) {
 			b.post("", "Target.closeTarget", m{"targetId": e.TargetInfo.TargetID})
 			break
 		}
-		// A page that another one opens waits until its events are told, so that none is missed.
+		// A page that another one opens waits until its events are enabled, so that none is missed.
 		b.pages = append(b.pages, &page{target: e.TargetInfo.TargetID, session: e.SessionID, loading: e.WaitingForDebugger})
 		b.post(e.SessionID, "Page.enable", nil, "Runtime.runIfWaitingForDebugger")
 	case "Target.detachedFromTarget":

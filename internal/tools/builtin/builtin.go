@@ -25,7 +25,7 @@ type Options struct {
 	// Private returns places of Steward's own, which the files tools do not see, wherever they lie. nil:
 	// there are none.
 	Private func() []string
-	// Reader reads documents that are no plain text; nil: they are only named.
+	// Reader reads documents other than plain text; nil: they are only named.
 	Reader *extract.Reader
 	// Notes is where notes are kept, such as workspace/Notes: a path in a writable folder. Empty: there
 	// are no tools for notes.

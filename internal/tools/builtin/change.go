@@ -99,7 +99,7 @@ type former struct {
 	there bool
 }
 
-// rewrite adds an action that gives a text file, which at names, the text that next returns, with what is said
+// rewrite adds an action that writes the text that next returns to the text file that at names, with the reply
 // of the change.
 func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, error), next func(In, *former) (now, told string, err error)) {
 	prepared := func(ctx context.Context, user string, a In) (f former, root *os.Root, now, file, told string, err error) {

@@ -38,7 +38,7 @@ var (
 	}, utf16Forms...)
 )
 
-// formOf finds out how the text b, or the beginning of one, is written. ok is false if it is no text. cut says
+// formOf finds out how the text b, or the beginning of one, is written. ok is false if it is not text. cut says
 // that it may end inside a character.
 func formOf(b []byte, cut bool) (f form, ok bool) {
 	for _, f := range markedForms {

@@ -53,7 +53,7 @@ func (k *kit) files(to *local.Kit) {
 }
 
 // mainFolder returns the folder that a file without one is in: the workspace, or else the first that everybody
-// may write to. Names of other folders are told only to those who may use them.
+// may write to. Names of other folders are shown only to those who may use them.
 func (k *kit) mainFolder() string {
 	for _, f := range k.opt.Folders {
 		if f.Write && (f.Make || f.For == nil) {

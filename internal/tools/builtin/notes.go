@@ -89,7 +89,7 @@ func notePath(dir, title string) (string, error) {
 	return dir + "/" + title + ".md", nil
 }
 
-// orNone tells that there are no notes if their folder is not there yet.
+// orNone reports that there are no notes if their folder is not there yet.
 func orNone(out string, err error) (string, error) {
 	if fault.HasCode(err, "file_not_found") {
 		return "There are no notes yet.", nil

@@ -182,7 +182,7 @@ func (p place) owns(e fs.DirEntry) bool {
 	return err != nil || p.private.Is(info)
 }
 
-// file searches a file. What is no text, or too large, is counted.
+// file searches a file. Files that are not text, or are too large, are counted.
 func (f *finder) file(p place, root *os.Root) error {
 	file, info, err := p.openFile(root)
 	if err != nil {
@@ -229,7 +229,7 @@ func (f *finder) file(p place, root *os.Root) error {
 	return nil
 }
 
-// textIn returns what a file says. It is false for one that is no text. One that only begins as UTF-8 is
+// textIn returns what a file says. It is false for a file that is not text. One that only begins as UTF-8 is
 // searched for what can be read in it.
 func textIn(name string, b []byte) (string, bool) {
 	kind, how := sniff(name, b[:min(len(b), 8192)], int64(len(b)))
@@ -300,7 +300,7 @@ func (f *finder) ignored(rel string, folder bool) (out bool) {
 }
 
 // globRegexp converts a glob of files to a regular expression: "*" and "?" stay in one part of a path, and
-// "**" does not. What is no glob stands for itself.
+// "**" does not. A pattern that is not a glob matches only itself.
 func globRegexp(glob string) *regexp.Regexp {
 	if text, err := pattern.Regexp(glob, pattern.Filenames|pattern.EntireString|pattern.GlobLeadingDot); err == nil {
 		if re, err := regexp.Compile(text); err == nil {

@@ -105,7 +105,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st *st
 	return s.apply(ctx, in, st, Change{Do: adding, Event: e}, "Added %s to the calendar.")
 }
 
-// labelled returns what is said of a new event. It has labels if it names other events, whose titles may
+// labelled returns the reply about a new event. It has labels if it names other events, whose titles may
 // come from others.
 func labelled(told string) tool.Result {
 	t := &message.Text{Text: told}
@@ -198,7 +198,7 @@ func repeats(e Event) error {
 	return fault.New(fault.Unsupported, "event_repeats", "%q repeats", e.Title).WithHint("give the date of the occurrence that is meant; a whole series can only be removed (series) and added anew")
 }
 
-// mayChange checks that the people who are told of a change are named in the call, so that whoever
+// mayChange checks that the people who are notified of a change are named in the call, so that whoever
 // approves it sees them. Error codes: event_of_others, event_guests_missing.
 func (e Event) mayChange(named []string) error {
 	if e.reply != "" {
@@ -226,7 +226,7 @@ func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs, 
 	case e.Repeats && e.Occurs.IsZero():
 		return "", repeats(e)
 	}
-	if e.reply == "" || !e.Occurs.IsZero() { // an invitation may be removed as a whole; nobody is told
+	if e.reply == "" || !e.Occurs.IsZero() { // an invitation may be removed as a whole, without notifying anyone
 		if err := e.mayChange(local.Texts(a.Attendees)); err != nil {
 			return "", err
 		}

@@ -46,7 +46,7 @@ type Event struct {
 	replies []string    // of the attendees, in lower case
 	reply   string      // the user's own, if the user was invited by somebody else
 	own     []string    // the user's e-mail addresses, if the calendar is on a server
-	guests  []string    // who is told by the server if the event changes
+	guests  []string    // whom the server notifies if the event changes
 	sends   bool        // the server sends invitations and answers
 	object  *dav.Object // on a server
 }

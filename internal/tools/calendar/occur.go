@@ -21,7 +21,7 @@ import (
 // Limits of one look at a calendar.
 const (
 	maxEvents    = 2000            // that are looked at more closely
-	maxProblems  = 10              // that are told
+	maxProblems  = 10              // that are reported
 	maxRule      = 1000            // bytes of an RRULE
 	maxDates     = 10_000          // of an event that are listed, and as many exceptions
 	maxExpanding = 5 * time.Second // for finding repetitions; rules that never come true take long

@@ -207,7 +207,7 @@ func (r *store) place(ctx context.Context, key string, do doing, e *Event) (dav.
 	return to.New(keyWord(key)+".ics", ""), nil
 }
 
-// goesTo says who is told of a change by the server.
+// goesTo returns whom the server notifies of a change.
 func (c Change) goesTo() string {
 	e := c.Event
 	to := e.Attendees

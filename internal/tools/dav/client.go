@@ -59,7 +59,7 @@ func open(a Account, transport http.RoundTripper) (*client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
 		return nil, fault.New(fault.Invalid, "dav_url_invalid", "%.200q is not the address of a server", a.URL).WithHint("set %s.url to one like https://dav.example.com/", a.Setting)
 	}
-	ip, _ := netip.ParseAddr(u.Hostname()) //nolint:errcheck // a name is no loopback address
+	ip, _ := netip.ParseAddr(u.Hostname()) //nolint:errcheck // a name is not a loopback address
 	if u.Scheme == "http" && !ip.IsLoopback() {
 		return nil, fault.New(fault.Denied, "dav_tls_required", "%s is not on this machine, so the password is only sent with TLS", u.Host).WithHint("set %s.url to an address with https", a.Setting)
 	}
@@ -158,7 +158,7 @@ func (c *client) odd(err error) error {
 		WithHint("check %s.url: it must be the address for CalDAV or CardDAV, not that of a page", c.Setting)
 }
 
-// refused returns the error for an answer that is no success. A request that was refused has changed
+// refused returns the error for an unsuccessful answer. A request that was refused has changed
 // nothing.
 func (c *client) refused(a *answer) error {
 	say := strings.Join(strings.Fields(strings.ToValidUTF8(string(a.body[:min(len(a.body), 300)]), "")), " ")

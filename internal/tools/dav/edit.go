@@ -15,7 +15,7 @@ import (
 type Edit struct {
 	Object        // its place and ETag (none: it is new), and its text before
 	After  string // its new text; empty: it is removed
-	Told   string // what is said of the change
+	Told   string // the reply about the change
 	What   string // what the object is called
 }
 
@@ -64,7 +64,7 @@ func (b Book) write(ctx context.Context, c *client, was Object, text string) err
 	method, header := http.MethodPut, map[string]string{"Content-Type": b.Media + "; charset=utf-8", "If-Match": was.ETag}
 	switch {
 	case text == "":
-		method, header = http.MethodDelete, map[string]string{"If-Match": was.ETag, "Schedule-Reply": "F"} // RFC 6638, section 8.1: who removes an invitation answers nobody
+		method, header = http.MethodDelete, map[string]string{"If-Match": was.ETag, "Schedule-Reply": "F"} // RFC 6638, section 8.1: removing an invitation sends no reply
 	case was.ETag == "":
 		header = map[string]string{"Content-Type": b.Media + "; charset=utf-8", "If-None-Match": "*"}
 	}
@@ -94,7 +94,7 @@ func (b Book) Applied(ctx context.Context, key string) (told string, ok bool, er
 	switch {
 	case err != nil || c == nil:
 		return "", false, err
-	case e.Text == "" && now.Text != "", Same(now.Text, e.After): // nobody else has the name of a new object
+	case e.Text == "" && now.Text != "", Same(now.Text, e.After): // the name of a new object is unique
 		return e.Told, true, nil
 	case Same(now.Text, e.Text):
 		return "", false, nil

@@ -97,7 +97,7 @@ func ChangedSince(what string) error {
 	return tool.NotDone(fault.New(fault.Conflict, "changed_since", "%.200s has changed since, or no longer exists", what).WithHint("undo it yourself"))
 }
 
-// Unsettled returns the error for a change of which nobody can know whether it was made, because others
+// Unsettled returns the error for a change whose outcome is unknown, because others
 // have changed the same place since.
 func Unsettled(what string) error {
 	return fault.New(fault.Unavailable, "change_unsettled", "%.200s was changed by another program; it is unknown whether Steward's change was made", what).
@@ -109,7 +109,7 @@ type Note struct {
 	Before string `json:"before,omitzero"` // the part as it was
 	After  string `json:"after,omitzero"`  // the part as it is to be
 	What   string `json:"what"`            // what it is called
-	Told   string `json:"told"`            // what is said of the change
+	Told   string `json:"told"`            // the reply about the change
 	Done   bool   `json:"done,omitzero"`   // the change was made; else the file tells
 }
 

@@ -120,7 +120,7 @@ func (p *Private) linked(device uint64) found {
 		}
 		own.err = errors.Join(own.err, filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
 			if err != nil {
-				return nil //nolint:nilerr // it was removed meanwhile, or a kernel's folder shows it to nobody
+				return nil //nolint:nilerr // it was removed meanwhile, or a kernel folder that cannot be read
 			}
 			if seen++; seen > maxPrivate {
 				return errManyPrivate

@@ -101,7 +101,7 @@ type Changes interface {
 }
 
 // Change adds a tool whose changes are noted: a repeated call changes nothing, and the change can be
-// settled and undone. of returns a user's changes. show makes the result of what is said.
+// settled and undone. of returns a user's changes. show turns the reply into a result.
 func Change[In any, C Changes](k *Kit, spec tool.Spec, of func(ctx context.Context, user string) (C, error),
 	fn func(ctx context.Context, in tool.Invocation, args In, c C) (told string, err error), show func(told string) tool.Result) {
 	applied := func(ctx context.Context, in tool.Invocation) (c C, told string, ok bool, err error) {

@@ -52,7 +52,7 @@ func (s *service) dial(ctx context.Context, a Account, at string) (conn net.Conn
 	if err != nil {
 		return nil, nil, false, nil, fault.New(fault.Invalid, "mail_server_invalid", "%.100q is not HOST:PORT", at)
 	}
-	ip, _ := netip.ParseAddr(host) //nolint:errcheck // a name is no loopback address
+	ip, _ := netip.ParseAddr(host) //nolint:errcheck // a name is not a loopback address
 	way := a.TLS
 	if way == "" {
 		way = map[bool]TLS{true: Implicit, false: StartTLS}[port == "993" || port == "465"]
@@ -64,7 +64,7 @@ func (s *service) dial(ctx context.Context, a Account, at string) (conn net.Conn
 	if err != nil {
 		return nil, nil, false, nil, err
 	}
-	stop = context.AfterFunc(ctx, func() { raw.Close() }) //nolint:errcheck // nobody uses it any more
+	stop = context.AfterFunc(ctx, func() { raw.Close() }) //nolint:errcheck // it is no longer used
 	conn = &limited{raw, maxTraffic}
 	conf = &tls.Config{ServerName: host, RootCAs: s.Roots, MinVersion: tls.VersionTLS12}
 	if way == Implicit {

@@ -64,7 +64,7 @@ type Options struct {
 type service struct {
 	Options
 	notes   local.Place // a folder for each user, with what is needed to settle and undo actions
-	arrived func()      // is called when a server says that there are other e-mails; nil: nobody waits for it
+	arrived func()      // is called when a server says that there are other e-mails; nil: nothing waits for it
 }
 
 // mine are the labels of what others may have written to the user.

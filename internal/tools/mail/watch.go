@@ -20,7 +20,7 @@ import (
 
 // Limits of a watched mailbox.
 const (
-	maxNews   = 50               // new e-mails that are told at once; the newest ones
+	maxNews   = 50               // new e-mails that are reported at once; the newest ones
 	firstWait = time.Second      // before a lost connection is made again; doubled each time
 	longWait  = 5 * time.Minute  // at most
 	renewal   = 15 * time.Minute // of IDLE, which also finds out whether the connection is dead
@@ -123,8 +123,8 @@ func (s *service) watch(ctx context.Context, a Account, mark string, heard func(
 	}
 }
 
-// marked returns the last e-mail that was told. What was there before the first time counts as told, and
-// so does what was there before the server numbered its e-mails anew.
+// marked returns the last e-mail that was reported. Older e-mails at the first start count as reported, and
+// so do those from before the server renumbered its e-mails.
 func marked(mark string, sel *imap.SelectData) (place, error) {
 	last := place{validity: sel.UIDValidity, uid: sel.UIDNext - 1, folder: "INBOX"}
 	b, err := local.ReadFile(mark, 100)

@@ -32,7 +32,7 @@ type outgoing struct {
 	id          string // Message-ID: it derives from the call's key, so that the e-mail can be found after a crash
 	answers     string // the Message-ID of the e-mail that it answers
 	references  []string
-	automatic   bool // nobody has written it
+	automatic   bool // it was sent by a program
 }
 
 // compose checks what a model wrote. Error codes: mail_address_invalid, mail_subject_missing.
@@ -166,7 +166,7 @@ func draftTold(p place) string { return fmt.Sprintf("The draft is written (id %s
 type letterNote struct {
 	Account string `json:"account"`
 	ID      string `json:"id"`            // its Message-ID
-	Told    string `json:"told,omitzero"` // what is said if it was sent; empty for a draft
+	Told    string `json:"told,omitzero"` // the reply if it was sent; empty for a draft
 }
 
 // written is the place beside which a user's e-mails are noted.

@@ -114,7 +114,7 @@ func (n *Notifier) Notify(ctx context.Context, user, title, text string) error {
 			failures = append(failures, err)
 			continue
 		}
-		ctx = context.WithoutCancel(ctx) // nobody would tell the others later
+		ctx = context.WithoutCancel(ctx) // the other receivers are not retried later
 	}
 	if len(failures) < len(n.receivers) {
 		return nil

@@ -13,8 +13,8 @@ import (
 )
 
 // Commands returns the simple commands that a command line consists of, each in one canonical
-// spelling, whether they stand in a pipe, a list, a loop or a substitution. ok is false if it cannot be
-// told from the text what will happen: a variable or a substitution names a command, a variable is set, a
+// spelling, whether they stand in a pipe, a list, a loop or a substitution. ok is false if the text
+// does not determine what will happen: a variable or a substitution names a command, a variable is set, a
 // command runs what it is given as text, or the output goes to a file.
 func Commands(line string) (list []string, ok bool) {
 	a := analyse(line)

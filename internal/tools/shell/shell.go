@@ -42,7 +42,7 @@ var skillNames = regexp.MustCompile(`/skills/([a-z0-9-]{1,64})`)
 const (
 	usualTime  = 2 * time.Minute
 	longest    = time.Hour
-	background = 20 * time.Second // a call that takes longer goes on in the background
+	background = 20 * time.Second // a call that takes longer continues in the background
 	maxCode    = 256 << 10
 )
 

@@ -98,7 +98,7 @@ func archive(ctx context.Context, name string) ([]*Skill, error) {
 		return nil, fault.New(fault.Invalid, "skill_invalid", "the archive %s is damaged: %w", name, err)
 	}
 	defer z.Close()
-	for _, f := range z.File { // which the file system below would mend
+	for _, f := range z.File { // which the file system below would correct
 		if !fs.ValidPath(strings.TrimSuffix(f.Name, "/")) || strings.Contains(f.Name, "\\") {
 			return nil, refused("the path %.100q leads outside the archive", f.Name)
 		}
