@@ -49,7 +49,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 	// No person can be asked.
 	code, out, errs = in(t, "", env, "agents", "approve", "chores", "--all")
 	if code != exitFailed || !strings.Contains(errs, "approval_unattended") || !strings.Contains(out, "── agent.yaml\n   name: chores\n") ||
-		!strings.Contains(out, "── tool state.put\n   effect: action\n") || !strings.Contains(out, "! change something") {
+		!strings.Contains(out, "── tool state.put\n   effect: action\n") || !strings.Contains(out, "! these tools change things") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 	code, _, errs = in(t, "", env, "agents", "approve", "chores", "--hash", "123")

@@ -92,7 +92,7 @@ func TestConnectMCP(t *testing.T) {
 	if out = call(t, env, "read"); !strings.Contains(out, "read done") {
 		t.Error("the token is not renewed", out)
 	}
-	if out = call(t, env, "change"); !strings.Contains(out, "wants more rights than you have given: change") || !strings.Contains(out, "steward mcp connect home") {
+	if out = call(t, env, "change"); !strings.Contains(out, "requires more permissions than you granted: change") || !strings.Contains(out, "steward mcp connect home") {
 		t.Error(out)
 	}
 	if out, err = signIn(t, env, "home"); err != nil {

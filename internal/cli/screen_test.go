@@ -306,7 +306,7 @@ func TestTheChatAsksAboutAgents(t *testing.T) {
 	x := newTmux(t, 80, 24, env, "chat")
 	x.wait("? chores (an agent with 1 below it) waits for your approval. Look at it? y/n")
 	x.answer("y")
-	x.wait("chores  pending", "! change something", "── tool state.put", "chores/helper  pending", "To be allowed:", "? Allow these 2 as they are? y/n")
+	x.wait("chores  pending", "! these tools change things", "── tool state.put", "chores/helper  pending", "To be allowed:", "? Allow these 2 as they are? y/n")
 	x.answer("y")
 	x.wait("✓ chores is allowed, with the 1 below it")
 	x.say("/agents")

@@ -70,7 +70,7 @@ Otherwise than you approved:
 func TestInspectedInColoursAndColumns(t *testing.T) {
 	d := newLook()
 	got := inspected(d, 30, inspection(), true)
-	for _, want := range []string{d.warn.Render("  ! ") + d.warn.Render("PROMPT.md holds"), d.bad.Render("-Be good."), d.good.Render("+Be ‹U+202E›evil."), d.dim.Render("@@ -1 +1 @@"), d.strong.Render("agent.yaml")} {
+	for _, want := range []string{d.warn.Render("  ! ") + d.warn.Render("PROMPT.md contains"), d.bad.Render("-Be good."), d.good.Render("+Be ‹U+202E›evil."), d.dim.Render("@@ -1 +1 @@"), d.strong.Render("agent.yaml")} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}

@@ -120,7 +120,7 @@ func TestWhatWaitsIsAskedAboutAtTheStart(t *testing.T) {
 		s.is(o, "desk", catalog.Pending)
 		s.press("y")
 		s.asks("? Allow these 2 as they are? y/n")
-		s.shows("desk  pending", "Look at this:", "! change something", "── agent.yaml", "name: desk", "── tool notes.add", "effect: action",
+		s.shows("desk  pending", "Look at this:", "! these tools change things", "── agent.yaml", "name: desk", "── tool notes.add", "effect: action",
 			"desk/mail  pending", "To be allowed:", "desk       1 tool: notes.add  ! 1 warning", "desk/mail  1 tool", "? Allow", "o one by one")
 		s.is(o, "desk", catalog.Pending)
 		s.press("y", "✓ desk is allowed, with the 1 below it")

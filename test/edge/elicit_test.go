@@ -58,7 +58,7 @@ func TestAServerAsksThePerson(t *testing.T) {
 				t.Error(shown)
 			}
 			return "approve"
-		case !strings.Contains(shown, "guests: integer, needed, How many") || !strings.Contains(shown, "Friday"):
+		case !strings.Contains(shown, "guests: integer, required, How many") || !strings.Contains(shown, "Friday"):
 			t.Error(shown)
 		}
 		if r := n.Run("approvals", "approve", q.ID, "--edit", `{"question":"For how many?","answer":{"guests":0}}`, "--yes"); r.Code == 0 {

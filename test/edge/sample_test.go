@@ -107,7 +107,7 @@ func TestAServerAsksTheModel(t *testing.T) {
 	if len(a.Results) != 6 || len(a.Asked) != 6 {
 		t.Fatalf("%d questions, %+v", len(a.Asked), a.Results)
 	}
-	for i, want := range []string{`{"content":{"type":"text","text":"An old pond."},"model":"openai/`, "too often", "is no text", "too long", "messages", "use tools"} {
+	for i, want := range []string{`{"content":{"type":"text","text":"An old pond."},"model":"openai/`, "too often", "other than text", "too long", "messages", "use tools"} {
 		got := a.Results[i].Result
 		if !strings.Contains(got, want) || strings.Contains(got, "was rejected") != (i > 0) {
 			t.Errorf("%s: want %s", got, want)
